@@ -1,0 +1,9 @@
+//! Why, and why not: structured reasons, their wording, and the views that people read.
+//!
+//! Reasons carry numbers and stay data until [`wording`] turns them into text; the same words
+//! appear in `simulate`, `explain`, events and conditions.
+
+pub mod reason;
+pub mod verdict;
+pub mod view;
+pub mod wording;

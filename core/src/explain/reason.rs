@@ -1,0 +1,310 @@
+//! The reasons a workload waits, or a node is refused, with the numbers that show it.
+//!
+//! A check returns `Ok` or one of these, never a bare `false`. Wording is in
+//! [`super::wording`] only.
+
+use crate::model::input::{CapacityType, Text};
+use crate::time::Time;
+
+/// Why a workload waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// Fewer members exist than must run together.
+    Gathering {
+        /// Members that exist and are not terminal.
+        have: u32,
+        /// Members needed.
+        need: u32,
+    },
+    /// Members have scheduling gates.
+    Gated {
+        /// How many.
+        pods: u32,
+    },
+    /// Some members are not ours to schedule.
+    ForeignMembers {
+        /// How many name another scheduler.
+        pods: u32,
+    },
+    /// The LocalQueue that it names does not exist.
+    LocalQueueMissing {
+        /// Namespace.
+        namespace: Text,
+        /// Name.
+        name: Text,
+    },
+    /// The LocalQueue points to a ClusterQueue that does not exist.
+    ClusterQueueMissing {
+        /// LocalQueue, `namespace/name`.
+        local_queue: Text,
+        /// ClusterQueue.
+        name: Text,
+    },
+    /// The LocalQueue is stopped.
+    LocalQueueStopped {
+        /// LocalQueue, `namespace/name`.
+        local_queue: Text,
+    },
+    /// The ClusterQueue admits nothing.
+    Inactive {
+        /// ClusterQueue.
+        cluster_queue: Text,
+        /// Why.
+        why: Inactive,
+    },
+    /// The ClusterQueue's namespaceSelector does not match.
+    NamespaceNotSelected {
+        /// ClusterQueue.
+        cluster_queue: Text,
+        /// Namespace.
+        namespace: Text,
+        /// The selector is absent, which selects nothing.
+        selector_absent: bool,
+    },
+    /// It has no queue, and the configuration holds such work.
+    Unqueued,
+    /// A resource that it asks for is in no resource group of the ClusterQueue.
+    NotCovered {
+        /// ClusterQueue.
+        cluster_queue: Text,
+        /// Resource.
+        resource: Text,
+        /// Amount asked.
+        asked: i64,
+    },
+    /// No flavor took it; one entry for each flavor looked at.
+    Flavors {
+        /// ClusterQueue.
+        cluster_queue: Text,
+        /// Pod set that found none.
+        pod_set: Text,
+        /// What stood in the way, in the order tried; never empty.
+        tried: Vec<FlavorRefusal>,
+    },
+    /// Quota would do, nodes do not.
+    Nodes(Box<NodeShortage>),
+    /// The topology level asked for is not a level of this cluster.
+    UnknownLevel {
+        /// Level asked for.
+        level: Text,
+        /// Levels known, outermost first.
+        known: Vec<Text>,
+    },
+    /// No single domain of the required level holds the gang.
+    Topology {
+        /// Level.
+        level: Text,
+        /// Pods asked.
+        asked: u32,
+        /// Domain that holds most.
+        best: Option<Text>,
+        /// How many it holds.
+        holds: u32,
+    },
+    /// Victims are leaving; their room is claimed for it.
+    WaitingForVictims {
+        /// Victims not gone yet.
+        victims: u32,
+    },
+    /// Another workload of the same round took what it needed.
+    LostRace {
+        /// ClusterQueue or node pool, in words of the quota reason that held afterwards.
+        then: Box<Reason>,
+    },
+    /// Waiting out a failure.
+    Backoff {
+        /// Until then.
+        until: Time,
+        /// What failed.
+        failure: Text,
+    },
+    /// Was preempted for another and cannot come back by itself (bare pods).
+    Preempted {
+        /// Preemptor, `namespace/name`.
+        preemptor: Text,
+    },
+    /// Not looked at yet: others of its queue go first.
+    Behind {
+        /// How many are before it.
+        ahead: u32,
+        /// The queue.
+        queue: Text,
+    },
+}
+
+/// Why a ClusterQueue admits nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Inactive {
+    /// `stopPolicy`.
+    Stopped,
+    /// A flavor that it names does not exist.
+    FlavorMissing(Text),
+    /// A flavor that it names breaks rules.
+    FlavorBroken(Text, Text),
+    /// Its cohort's parents form a cycle; one member of it.
+    CohortCycle(Text),
+    /// Its cohort breaks rules.
+    CohortBroken(Text, Text),
+    /// Its own spec breaks rules; the first one.
+    Broken(Text),
+}
+
+/// Why one flavor did not take a pod set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FlavorRefusal {
+    /// Flavor.
+    pub flavor: Text,
+    /// Why.
+    pub why: FlavorProblem,
+}
+
+/// What is wrong with a flavor for a pod set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FlavorProblem {
+    /// A taint of the flavor is not tolerated.
+    Taint {
+        /// Taint key.
+        key: Text,
+        /// Taint value.
+        value: Text,
+    },
+    /// The pod's node selector or affinity excludes the flavor's labels.
+    Affinity,
+    /// More than the queue could ever have.
+    ExceedsMax {
+        /// Resource.
+        resource: Text,
+        /// Amount asked by the whole workload.
+        asked: i64,
+        /// The most that queue and cohort could give.
+        most: i64,
+    },
+    /// Not enough is left now.
+    Short {
+        /// Resource.
+        resource: Text,
+        /// Amount asked.
+        asked: i64,
+        /// Amount left.
+        left: i64,
+        /// Cohort whose room was counted, if any.
+        cohort: Option<Text>,
+        /// Preemption was possible by policy, but no allowed victims free enough.
+        preemption_tried: bool,
+    },
+    /// Quota would do; its nodes do not.
+    Nodes(Box<NodeShortage>),
+    /// Quota would do; no domain of the required level holds it.
+    Topology {
+        /// Level.
+        level: Text,
+        /// Pods asked.
+        asked: u32,
+        /// Domain that holds most.
+        best: Option<Text>,
+        /// How many it holds.
+        holds: u32,
+    },
+}
+
+/// Why nodes do not hold a gang.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeShortage {
+    /// Nodes looked at.
+    pub nodes: u32,
+    /// Members asked for.
+    pub asked: u32,
+    /// Members that would fit.
+    pub holds: u32,
+    /// Refusals by kind with the number of nodes, in order of their first words.
+    pub refusals: Vec<(NodeRefusal, u32)>,
+    /// The node that comes closest and the resource it lacks.
+    pub nearest: Option<Nearest>,
+}
+
+/// The node that comes closest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Nearest {
+    /// Node.
+    pub node: Text,
+    /// Resource that it lacks.
+    pub resource: Text,
+    /// Amount that one pod asks.
+    pub asked: i64,
+    /// Amount free there (may be negative: debt from outside).
+    pub free: i64,
+}
+
+/// Why a node refuses a pod: a rule's verdict, with numbers.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum NodeRefusal {
+    /// `spec.nodeName` names another node.
+    NodeName {
+        /// The node named.
+        wanted: Text,
+    },
+    /// Cordoned.
+    Unschedulable,
+    /// A taint is not tolerated.
+    Taint {
+        /// Key.
+        key: Text,
+        /// Value.
+        value: Text,
+    },
+    /// nodeSelector or required node affinity does not match.
+    Affinity,
+    /// The affinity that the configuration adds does not match.
+    EnforcedAffinity,
+    /// A host port is taken.
+    Port {
+        /// Port.
+        port: u16,
+        /// Protocol.
+        protocol: Text,
+    },
+    /// The node's `pods` are used up.
+    TooManyPods {
+        /// Allocatable pods.
+        limit: i64,
+    },
+    /// Not enough of a resource.
+    Insufficient {
+        /// Resource.
+        resource: Text,
+        /// Asked by one pod.
+        asked: i64,
+        /// Free (may be negative).
+        free: i64,
+        /// More than the node has in all: removing pods cannot help.
+        beyond_node: bool,
+    },
+    /// The capacity type is not in the workload's allow-list.
+    CapacityType {
+        /// The node's type.
+        node: CapacityType,
+    },
+    /// The node's labels are not the chosen flavor's.
+    Flavor {
+        /// Flavor.
+        flavor: Text,
+    },
+}
+
+impl NodeRefusal {
+    /// Whether removing pods from the node could help (kube-scheduler's `Unschedulable` as
+    /// against `UnschedulableAndUnresolvable`).
+    pub fn removable(&self) -> bool {
+        match self {
+            NodeRefusal::Port { .. } | NodeRefusal::TooManyPods { .. } => true,
+            NodeRefusal::Insufficient { beyond_node, .. } => !beyond_node,
+            NodeRefusal::NodeName { .. }
+            | NodeRefusal::Unschedulable
+            | NodeRefusal::Taint { .. }
+            | NodeRefusal::Affinity
+            | NodeRefusal::EnforcedAffinity
+            | NodeRefusal::CapacityType { .. }
+            | NodeRefusal::Flavor { .. } => false,
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! Per-node verdicts and workload explanations, made on request from the live state.
+//!
+//! Placeholder; filled next.

@@ -1,0 +1,241 @@
+//! What people look at: plain copies of the state, in a stable order, for tables and JSON.
+//!
+//! Views are made on request and hold names, never handles.
+
+use std::collections::BTreeMap;
+
+use super::reason::{NodeRefusal, Reason};
+use crate::model::input::{Amounts, CapacityType, Price, Text};
+use crate::money::MicroUsd;
+use crate::plan::{Preemption, State};
+use crate::time::Time;
+
+/// A workload.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WorkloadView {
+    /// Namespace.
+    pub namespace: Text,
+    /// Name, unique in its namespace.
+    pub name: Text,
+    /// LocalQueue named or defaulted, if any.
+    pub local_queue: Option<Text>,
+    /// ClusterQueue behind it, if both exist.
+    pub cluster_queue: Option<Text>,
+    /// Priority that decides its order.
+    pub priority: i32,
+    /// State.
+    pub state: State,
+    /// Its pods were bound before this engine's first step.
+    pub found_running: bool,
+    /// It was preempted, and has not been admitted since.
+    pub preempted: Option<Preemption>,
+    /// Pod sets.
+    pub pod_sets: Vec<PodSetView>,
+    /// Members: name and node, by name; those of an owner without pods are not listed.
+    pub pods: Vec<PodPlace>,
+    /// Members that must run together.
+    pub min_member: u32,
+    /// Amounts borrowed by its queue that it is part of: it holds a borrowed resource.
+    pub borrowed: bool,
+    /// Price of what it holds per hour; `None` when a node's price is unknown or it holds nothing.
+    pub per_hour: Option<MicroUsd>,
+    /// Why it waits, when it waits.
+    pub reason: Option<Reason>,
+    /// Creation of its first member.
+    pub created: Time,
+    /// When it took quota.
+    pub admitted_at: Option<Time>,
+    /// GPUs asked by all members.
+    pub gpus: i64,
+}
+
+/// A pod set of a workload.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PodSetView {
+    /// Name.
+    pub name: Text,
+    /// Members.
+    pub count: u32,
+    /// What one member asks.
+    pub requests: Amounts,
+    /// Resource to flavor, once admitted.
+    pub flavors: BTreeMap<Text, Text>,
+}
+
+/// Where a member is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PodPlace {
+    /// Pod name.
+    pub pod: Text,
+    /// Node, when bound or being bound.
+    pub node: Option<Text>,
+}
+
+/// A ClusterQueue.
+#[derive(Clone, Debug, PartialEq)]
+pub struct QueueView {
+    /// Name.
+    pub name: Text,
+    /// Cohort.
+    pub cohort: Option<Text>,
+    /// Why it admits nothing, if so.
+    pub inactive: Option<Reason>,
+    /// One line for each flavor and resource.
+    pub quotas: Vec<QuotaView>,
+    /// Workloads that wait in it.
+    pub pending: u32,
+    /// Workloads that hold quota in it.
+    pub admitted: u32,
+    /// Price of all that runs in it per hour, as far as known.
+    pub per_hour: MicroUsd,
+}
+
+/// One flavor and resource of a ClusterQueue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QuotaView {
+    /// Flavor.
+    pub flavor: Text,
+    /// Resource.
+    pub resource: Text,
+    /// Own quota.
+    pub nominal: i64,
+    /// In use.
+    pub used: i64,
+    /// Used beyond the own quota.
+    pub borrowed: i64,
+    /// Own quota that others of the cohort use now: with lent + own use never above nominal.
+    pub lent: i64,
+    /// What could still be used now, borrowing included.
+    pub available: i64,
+}
+
+/// A node.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NodeView {
+    /// Name.
+    pub name: Text,
+    /// What it has.
+    pub allocatable: Amounts,
+    /// What pods hold.
+    pub used: Amounts,
+    /// Pods on it.
+    pub pods: u32,
+    /// How it is bought.
+    pub capacity_type: CapacityType,
+    /// Its price.
+    pub price: Option<Price>,
+}
+
+/// Why a pod may or may not run, node by node.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PodExplanation {
+    /// Namespace.
+    pub namespace: Text,
+    /// Name.
+    pub name: Text,
+    /// One per node, by name.
+    pub nodes: Vec<NodeVerdict>,
+}
+
+/// One node's verdict on a pod.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NodeVerdict {
+    /// Node.
+    pub node: Text,
+    /// Refusals, in rule order; empty: it fits.
+    pub refusals: Vec<NodeRefusal>,
+    /// Score, when it fits.
+    pub score: Option<ScoreView>,
+}
+
+/// A score, term by term.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScoreView {
+    /// Weighted mean of the terms, 0..=1000.
+    pub total: u32,
+    /// Terms by name, each 0..=1000, with its weight.
+    pub terms: Vec<TermView>,
+    /// The node's price is unknown; the cost term is neutral.
+    pub price_unknown: bool,
+}
+
+/// One term of a score.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TermView {
+    /// Name as in configuration.
+    pub name: &'static str,
+    /// 0..=1000.
+    pub value: u32,
+    /// Weight in the profile.
+    pub weight: u32,
+}
+
+/// Why a workload waits or runs, and what would start it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WorkloadExplanation {
+    /// The workload.
+    pub workload: WorkloadView,
+    /// How many of its queue are considered before it.
+    pub ahead: Option<u32>,
+    /// What stands in the way: the quota levels and nodes, asked against left.
+    pub in_the_way: Vec<Obstacle>,
+    /// What would start it, each tried on the engine itself.
+    pub remedies: Vec<Remedy>,
+    /// Node verdicts for its first pod set (a member that has no node yet).
+    pub nodes: Vec<NodeVerdict>,
+}
+
+/// One thing in the way.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Obstacle {
+    /// The reason.
+    pub reason: Reason,
+    /// Amount asked, if it is an amount.
+    pub asked: Option<i64>,
+    /// Amount left.
+    pub left: Option<i64>,
+}
+
+/// One way to start a waiting workload; it was tried and works.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Remedy {
+    /// What to do.
+    pub change: Change,
+    /// Hourly price of the workload then, where known.
+    pub per_hour: Option<MicroUsd>,
+    /// Lost work of victims, where it has some.
+    pub loses: Option<MicroUsd>,
+}
+
+/// A change that would start a workload.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Change {
+    /// Wait for a workload to end, declared for that time if known.
+    WaitFor {
+        /// `namespace/name`.
+        workload: Text,
+        /// When it is due.
+        at: Option<Time>,
+    },
+    /// Start with fewer members.
+    FewerPods {
+        /// Members.
+        pods: u32,
+    },
+    /// Allow more capacity types.
+    AllowCapacity {
+        /// The list to write.
+        types: Vec<CapacityType>,
+    },
+    /// Raise a quota.
+    RaiseQuota {
+        /// ClusterQueue.
+        cluster_queue: Text,
+        /// Flavor.
+        flavor: Text,
+        /// Resource.
+        resource: Text,
+        /// By how much.
+        by: i64,
+    },
+}

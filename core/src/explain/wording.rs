@@ -1,0 +1,3 @@
+//! The one place where reasons become English.
+//!
+//! Placeholder; filled next.

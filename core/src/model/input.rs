@@ -1,0 +1,642 @@
+//! Every fact that reaches the engine from outside, as plain data.
+//!
+//! The shell turns API objects into these (it resolves labels, owners, prices and API defaults);
+//! the engine never sees a Kubernetes type. A fact replaces the one before it with the same
+//! identity, so feeding it twice, or in another order between objects, changes nothing.
+//! Quantities are whole: CPU in milli-units, everything else in base units.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::explain::reason::Reason;
+use crate::money::MicroUsd;
+use crate::plan::{EffectId, EffectResult};
+use crate::policy::Policy;
+use crate::time::{Span, Time};
+
+/// Shared, immutable text: names, uids, label keys and values.
+pub type Text = Arc<str>;
+
+/// Label keys and values.
+pub type Labels = BTreeMap<Text, Text>;
+
+/// Amounts by resource name; sorted, no zero amounts.
+pub type Amounts = BTreeMap<Text, i64>;
+
+/// An amount that is never used up (a node that states no allocatable at all).
+pub const UNLIMITED: i64 = i64::MAX;
+
+/// One fact from outside.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Input {
+    /// A node exists, or changed.
+    Node(NodeFacts),
+    /// The node of this name is gone.
+    NodeGone(Text),
+    /// A pod exists, or changed; pods of every scheduler are fed.
+    Pod(PodFacts),
+    /// The pod with this uid is gone.
+    PodGone(Text),
+    /// An owner that runs as a gang (a batch/v1 Job) exists, or changed.
+    Owner(OwnerFacts),
+    /// The owner with this uid is gone.
+    OwnerGone(Text),
+    /// A ClusterQueue exists, or changed.
+    ClusterQueue(ClusterQueueFacts),
+    /// The ClusterQueue of this name is gone.
+    ClusterQueueGone(Text),
+    /// A LocalQueue exists, or changed.
+    LocalQueue(LocalQueueFacts),
+    /// The LocalQueue is gone.
+    LocalQueueGone {
+        /// Its namespace.
+        namespace: Text,
+        /// Its name.
+        name: Text,
+    },
+    /// A Cohort object exists, or changed.
+    Cohort(CohortFacts),
+    /// The Cohort object of this name is gone.
+    CohortGone(Text),
+    /// A ResourceFlavor exists, or changed.
+    Flavor(FlavorFacts),
+    /// The ResourceFlavor of this name is gone.
+    FlavorGone(Text),
+    /// A WorkloadPriorityClass exists, or changed.
+    WorkloadPriorityClass {
+        /// Its name.
+        name: Text,
+        /// Its value; higher goes first.
+        value: i32,
+    },
+    /// The WorkloadPriorityClass of this name is gone.
+    WorkloadPriorityClassGone(Text),
+    /// A namespace exists, or its labels changed.
+    Namespace {
+        /// Its name.
+        name: Text,
+        /// Its labels.
+        labels: Labels,
+    },
+    /// The namespace of this name is gone.
+    NamespaceGone(Text),
+    /// A Topology object: level keys, outermost first.
+    Topology {
+        /// Its name.
+        name: Text,
+        /// Node label keys, outermost first.
+        levels: Vec<Text>,
+    },
+    /// The Topology object of this name is gone.
+    TopologyGone(Text),
+    /// The whole validated configuration; replaces the one before.
+    Policy(Arc<Policy>),
+    /// What became of an effect, or that its deadline passed.
+    Outcome {
+        /// The effect.
+        effect: EffectId,
+        /// What became of it.
+        result: EffectResult,
+    },
+}
+
+/// A node as scheduling sees it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NodeFacts {
+    /// Unique name.
+    pub name: Text,
+    /// Labels; topology levels and selectors read them.
+    pub labels: Labels,
+    /// Taints, hard and soft.
+    pub taints: Vec<Taint>,
+    /// `spec.unschedulable` (cordoned).
+    pub unschedulable: bool,
+    /// What pods may use; [`UNLIMITED`] where nothing is stated at all.
+    pub allocatable: Amounts,
+    /// How the node is bought.
+    pub capacity_type: CapacityType,
+    /// Price of the whole node per hour, `None` when nobody knows it.
+    pub price: Option<Price>,
+}
+
+/// A node's price and where it was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Price {
+    /// Micro-USD per hour for the whole node.
+    pub per_hour: MicroUsd,
+    /// Which of the three sources said so.
+    pub source: PriceSource,
+}
+
+/// Where a price was found, best first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PriceSource {
+    /// The node's own annotation.
+    Annotation,
+    /// The configured price list.
+    Configured,
+    /// The built-in catalogue.
+    Catalogue,
+}
+
+/// How capacity is bought; the order is the default preference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum CapacityType {
+    /// Already paid for (reservations, capacity blocks).
+    Reserved,
+    /// May be taken back at short notice.
+    Spot,
+    /// Paid by the hour, not taken back.
+    OnDemand,
+    /// No label says.
+    Unknown,
+}
+
+/// A node or flavor taint.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Taint {
+    /// Key.
+    pub key: Text,
+    /// Value, often empty.
+    pub value: Text,
+    /// Effect.
+    pub effect: TaintEffect,
+}
+
+/// What a taint does to pods that do not tolerate it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TaintEffect {
+    /// New pods stay away.
+    NoSchedule,
+    /// New pods had better stay away: a score, never a refusal.
+    PreferNoSchedule,
+    /// New pods stay away and running ones leave.
+    NoExecute,
+}
+
+/// A pod's or flavor's toleration.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Toleration {
+    /// Key; empty matches every key (with `Exists`).
+    pub key: Text,
+    /// How `value` is compared.
+    pub operator: TolerationOperator,
+    /// Value.
+    pub value: Text,
+    /// Effect; `None` matches every effect.
+    pub effect: Option<TaintEffect>,
+}
+
+/// How a toleration compares values. An operator nobody knows tolerates nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TolerationOperator {
+    /// Values are equal.
+    Equal,
+    /// The key is enough.
+    Exists,
+    /// The taint's value is greater (feature gate).
+    Gt,
+    /// The taint's value is less (feature gate).
+    Lt,
+    /// Not an operator of Kubernetes.
+    Unknown,
+}
+
+/// Node selector: terms are ORed; no term at all matches nothing.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct NodeSelector {
+    /// The alternatives.
+    pub terms: Vec<NodeSelectorTerm>,
+}
+
+/// One alternative: all requirements must hold; a term without any matches nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct NodeSelectorTerm {
+    /// Requirements on labels.
+    pub labels: Vec<Requirement>,
+    /// Requirements on fields (only `metadata.name` exists).
+    pub fields: Vec<Requirement>,
+}
+
+/// One requirement on a label or field.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Requirement {
+    /// Label key or field path.
+    pub key: Text,
+    /// Comparison.
+    pub operator: Operator,
+    /// Operands.
+    pub values: Vec<Text>,
+}
+
+/// Comparison of a selector requirement. An unknown one makes its term match nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Operator {
+    /// The value is among the operands.
+    In,
+    /// The value is not among them, or the key is absent.
+    NotIn,
+    /// The key is present.
+    Exists,
+    /// The key is absent.
+    DoesNotExist,
+    /// The value is an integer greater than the operand.
+    Gt,
+    /// The value is an integer less than the operand.
+    Lt,
+    /// Not an operator of Kubernetes.
+    Unknown,
+}
+
+/// Label selector of a queue's namespaces: all requirements must hold; empty matches all.
+pub type LabelSelector = Vec<Requirement>;
+
+/// A host port that a pod asks for.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct HostPort {
+    /// Port number, above zero.
+    pub port: u16,
+    /// `TCP`, `UDP` or `SCTP`.
+    pub protocol: Text,
+    /// Address; `0.0.0.0` is every address.
+    pub ip: Text,
+}
+
+/// All that decides where a pod may run and what it uses. Pods of equal shape are one class.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PodShape {
+    /// Effective request (spec of the whole pod; see [`crate::requests`]), the `pods` slot apart.
+    pub requests: Amounts,
+    /// `spec.nodeName` as the user wrote it (a pod that we bound has none here).
+    pub node_name: Option<Text>,
+    /// `spec.nodeSelector`.
+    pub node_selector: Labels,
+    /// Required node affinity.
+    pub node_affinity: Option<NodeSelector>,
+    /// Tolerations.
+    pub tolerations: Vec<Toleration>,
+    /// Host ports.
+    pub ports: Vec<HostPort>,
+    /// Ordered allow-list of capacity types; empty allows all.
+    pub capacity_types: Vec<CapacityType>,
+}
+
+/// A pod.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PodFacts {
+    /// Unique id; the identity.
+    pub uid: Text,
+    /// Namespace.
+    pub namespace: Text,
+    /// Name.
+    pub name: Text,
+    /// Its class, shared between pods of one template.
+    pub shape: Arc<PodShape>,
+    /// What a bound pod holds when that differs from its shape (in-place resize).
+    pub holds: Option<Arc<Amounts>>,
+    /// Whether its `schedulerName` is ours; other pods are accounted and never touched.
+    pub ours: bool,
+    /// Node it is bound to.
+    pub node: Option<Text>,
+    /// Life cycle.
+    pub phase: PodPhase,
+    /// `deletionTimestamp` is set; it holds what it holds until it is terminal or gone.
+    pub terminating: bool,
+    /// Has scheduling gates.
+    pub gated: bool,
+    /// Creation time.
+    pub created: Time,
+    /// When it was bound, as far as the API shows it.
+    pub bound_at: Option<Time>,
+    /// `spec.priority`.
+    pub priority: i32,
+    /// `preemptionPolicy: Never`.
+    pub never_preempts: bool,
+    /// The gang it belongs to; a lone pod is a gang of one.
+    pub gang: GangRef,
+    /// What people asked for the workload (queue, topology, times).
+    pub wishes: Arc<Wishes>,
+    /// What we wrote on it when we bound it.
+    pub binding: Option<BindingNote>,
+    /// Set while it is being evicted by us.
+    pub eviction: Option<EvictionNote>,
+}
+
+/// Life cycle of a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PodPhase {
+    /// Not started yet (bound or not).
+    Pending,
+    /// Started.
+    Running,
+    /// Ended well.
+    Succeeded,
+    /// Ended badly.
+    Failed,
+}
+
+impl PodPhase {
+    /// Whether the pod holds nothing any more.
+    pub fn terminal(self) -> bool {
+        matches!(self, PodPhase::Succeeded | PodPhase::Failed)
+    }
+}
+
+/// Which gang a pod belongs to and what that gang's source says of its size.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GangRef {
+    /// Identity within the namespace.
+    pub key: GangKey,
+    /// What people call the gang.
+    pub name: Text,
+    /// Where the membership was found.
+    pub source: GangSource,
+    /// Members that must run together; `None`: as many as exist.
+    pub min_member: Option<u32>,
+    /// The gang is whole only when this many members exist (Kueue's total count).
+    pub total: Option<u32>,
+}
+
+/// Identity of a gang within its namespace.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum GangKey {
+    /// Named by a label; a new incarnation starts once every earlier member is terminal or gone.
+    Group(GangSource, Text),
+    /// Made by an owner: its uid, and which of its runs.
+    Owner(Text, u32),
+    /// A lone pod: its uid.
+    Pod(Text),
+}
+
+/// Where gang membership was found; the order is the precedence of the resolvers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum GangSource {
+    /// `spec.schedulingGroup`.
+    SchedulingGroup,
+    /// A PodGroup of scheduler-plugins or Volcano.
+    PodGroup,
+    /// `capstan.sh/gang`.
+    CapstanGang,
+    /// `kueue.x-k8s.io/pod-group-name`.
+    KueueGroup,
+    /// A batch/v1 Job.
+    Job,
+    /// Any other owner with a resolver.
+    Owner,
+    /// A pod of its own.
+    Pod,
+}
+
+/// What people asked for a workload, read from the pod and its owners.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wishes {
+    /// LocalQueue name; `None`: unlabelled.
+    pub queue: Option<Text>,
+    /// WorkloadPriorityClass name.
+    pub priority_class: Option<Text>,
+    /// Topology wanted.
+    pub topology: TopologyWish,
+    /// Run time that its owner declares.
+    pub expected_runtime: Option<Span>,
+    /// Values that could not be read and were ignored, each with its key, for one event.
+    pub ignored: Vec<Text>,
+}
+
+/// Topology wanted for a gang.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TopologyWish {
+    /// All members within one domain of this level (a node label key), or none.
+    pub required: Option<Text>,
+    /// Within one domain of this level if possible.
+    pub preferred: Option<Text>,
+    /// The levels hold for each pod set by itself (Kueue's annotations), not for the whole gang.
+    pub per_pod_set: bool,
+}
+
+/// What we wrote on a pod (or owner) when it was admitted; enough to rebuild placements.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BindingNote {
+    /// Resource name to flavor name.
+    pub flavors: BTreeMap<Text, Text>,
+    /// When quota was taken.
+    pub admitted_at: Option<Time>,
+    /// Hourly price at that moment.
+    pub price: Option<MicroUsd>,
+    /// Name of the workload.
+    pub workload: Option<Text>,
+}
+
+/// Why a pod or owner is being stopped, as marked on it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EvictionNote {
+    /// `namespace/name` of the preemptor.
+    pub preemptor: Text,
+    /// Reason.
+    pub reason: crate::plan::PreemptionReason,
+}
+
+/// An owner that runs as a gang and can be suspended and resumed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OwnerFacts {
+    /// Unique id; the identity.
+    pub uid: Text,
+    /// `Job`, `JobSet`, ...
+    pub kind: Text,
+    /// Namespace.
+    pub namespace: Text,
+    /// Name, which is the workload's name.
+    pub name: Text,
+    /// Creation time.
+    pub created: Time,
+    /// Its pods name our scheduler, and it has a queue or our own mark.
+    pub ours: bool,
+    /// `spec.suspend`.
+    pub suspended: bool,
+    /// How often we suspended it: the incarnation of its next gang.
+    pub incarnation: u32,
+    /// All its work is done (or failed for good).
+    pub finished: bool,
+    /// `spec.priority` of its template.
+    pub priority: i32,
+    /// `preemptionPolicy: Never` of its template.
+    pub never_preempts: bool,
+    /// What people asked.
+    pub wishes: Arc<Wishes>,
+    /// Pod sets that its templates make.
+    pub pod_sets: Vec<OwnerPodSet>,
+    /// Members that must run together.
+    pub min_member: u32,
+    /// Set by the patch that resumed it: quota is held although no pod exists yet.
+    pub admitted: Option<BindingNote>,
+    /// Set while it is being stopped by us.
+    pub eviction: Option<EvictionNote>,
+}
+
+/// One template of an owner.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OwnerPodSet {
+    /// Name of the set (`main` for a Job).
+    pub name: Text,
+    /// Pods that it makes.
+    pub count: u32,
+    /// Their shape.
+    pub shape: Arc<PodShape>,
+}
+
+/// A ClusterQueue.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClusterQueueFacts {
+    /// Unique name.
+    pub name: Text,
+    /// Cohort name, if any.
+    pub cohort: Option<Text>,
+    /// Flavors and quotas.
+    pub groups: Vec<ResourceGroup>,
+    /// Strict or best-effort first-in-first-out.
+    pub strategy: QueueingStrategy,
+    /// Namespaces that may use it; `None` selects none.
+    pub namespaces: Option<LabelSelector>,
+    /// When to look at the next flavor.
+    pub fungibility: Fungibility,
+    /// Whom it may preempt.
+    pub preemption: PreemptionPolicy,
+    /// `stopPolicy` is not `None`.
+    pub stopped: bool,
+    /// Scoring profile by name; `None`: the default one.
+    pub profile: Option<Text>,
+    /// Rules that its spec breaks (found by the shell's validation): such a queue is inactive.
+    pub broken: Vec<Text>,
+}
+
+/// Resources whose flavor is chosen together.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ResourceGroup {
+    /// Resources covered.
+    pub covered: Vec<Text>,
+    /// Flavors in the order they are tried.
+    pub flavors: Vec<FlavorQuota>,
+}
+
+/// Quota of one flavor.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FlavorQuota {
+    /// Flavor name.
+    pub flavor: Text,
+    /// Quota by resource.
+    pub resources: BTreeMap<Text, Quota>,
+}
+
+/// Quota of one flavor and resource at one ClusterQueue or Cohort.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Quota {
+    /// Own quota.
+    pub nominal: i64,
+    /// How much more may be borrowed; `None`: no limit.
+    pub borrowing: Option<i64>,
+    /// How much of it may be lent; `None`: all.
+    pub lending: Option<i64>,
+}
+
+/// Whether the head of a queue blocks those behind it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueueingStrategy {
+    /// The head blocks.
+    StrictFifo,
+    /// What does not fit steps aside.
+    BestEffortFifo,
+}
+
+/// When the flavor scan goes on although something was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fungibility {
+    /// Go on when the flavor needs borrowing.
+    pub next_when_borrowing: bool,
+    /// Go on when the flavor needs preemption.
+    pub next_when_preempting: bool,
+    /// Compare borrowing before preemption.
+    pub prefer_preemption_over_borrowing: bool,
+}
+
+/// Whom a ClusterQueue may preempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PreemptionPolicy {
+    /// In its own queue.
+    pub within_cluster_queue: PreemptWithin,
+    /// Borrowers of its cohort.
+    pub reclaim: PreemptReclaim,
+    /// Others of lower priority while itself borrowing: `Some(threshold)` allows it.
+    pub while_borrowing: Option<BorrowThreshold>,
+}
+
+/// `borrowWithinCohort` with policy LowerPriority.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BorrowThreshold {
+    /// Only victims of at most this priority; `None`: any lower priority.
+    pub max_priority: Option<i32>,
+}
+
+/// `withinClusterQueue`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PreemptWithin {
+    /// Nobody.
+    Never,
+    /// Lower priority.
+    LowerPriority,
+    /// Lower priority, or equal and newer.
+    LowerOrNewerEqual,
+}
+
+/// `reclaimWithinCohort`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PreemptReclaim {
+    /// Nobody.
+    Never,
+    /// Lower priority.
+    LowerPriority,
+    /// Anyone who borrows.
+    Any,
+}
+
+/// A LocalQueue.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LocalQueueFacts {
+    /// Namespace.
+    pub namespace: Text,
+    /// Name.
+    pub name: Text,
+    /// ClusterQueue that it points to.
+    pub cluster_queue: Text,
+    /// `stopPolicy` is not `None`.
+    pub stopped: bool,
+}
+
+/// A Cohort object. Cohorts that are only named by queues exist without one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CohortFacts {
+    /// Unique name.
+    pub name: Text,
+    /// Parent cohort.
+    pub parent: Option<Text>,
+    /// Quota of its own, shared by its members.
+    pub groups: Vec<ResourceGroup>,
+    /// Rules that its spec breaks: queues below it are inactive.
+    pub broken: Vec<Text>,
+}
+
+/// A ResourceFlavor.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FlavorFacts {
+    /// Unique name.
+    pub name: Text,
+    /// Labels of its nodes.
+    pub node_labels: Labels,
+    /// Taints of its nodes.
+    pub taints: Vec<Taint>,
+    /// Tolerations that admitted pods gain.
+    pub tolerations: Vec<Toleration>,
+    /// Rules that its spec breaks: queues that use it are inactive.
+    pub broken: Vec<Text>,
+}
+
+/// A problem found while reading facts, kept on the object that it concerns.
+pub type Complaint = Reason;

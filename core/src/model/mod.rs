@@ -1,0 +1,2 @@
+//! The cluster as the engine knows it.
+pub mod input;

@@ -1,0 +1,302 @@
+//! What the engine decided, as data: effects to carry out and one outcome per workload.
+//!
+//! Nothing here acts. The shell (or the virtual cluster) carries effects out and answers each
+//! with an [`Input::Outcome`](crate::model::input::Input::Outcome).
+
+use std::collections::BTreeMap;
+
+use crate::explain::reason::Reason;
+use crate::model::input::{BindingNote, Text, Toleration};
+use crate::money::MicroUsd;
+use crate::time::Time;
+
+/// Identity of an effect, unique within one engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EffectId(pub u64);
+
+/// What one [`Engine::step`](crate::Engine::step) gives back.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct StepOutput {
+    /// What to do, in order.
+    pub effects: Vec<Effect>,
+    /// What was decided and why.
+    pub report: Report,
+    /// When to call `step` again even if nothing arrives; `None`: only on input.
+    pub next_wake: Option<Time>,
+}
+
+/// Something to do in the cluster.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Effect {
+    /// Identity; outcomes name it.
+    pub id: EffectId,
+    /// The workload it serves, `namespace/name`.
+    pub workload: Text,
+    /// After this an outcome [`EffectResult::TimedOut`] is owed.
+    pub deadline: Time,
+    /// What must still hold when it is carried out.
+    pub precondition: Precondition,
+    /// What to do.
+    pub action: Action,
+}
+
+/// What must still hold in the API when an effect is carried out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Precondition {
+    /// The object still has this uid.
+    Uid(Text),
+    /// Nothing: the effect only reports.
+    None,
+}
+
+/// Names a pod in the API.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PodRef {
+    /// Namespace.
+    pub namespace: Text,
+    /// Name.
+    pub name: Text,
+    /// Unique id.
+    pub uid: Text,
+}
+
+/// Names an owner in the API.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct OwnerRef {
+    /// `Job`, ...
+    pub kind: Text,
+    /// Namespace.
+    pub namespace: Text,
+    /// Name.
+    pub name: Text,
+    /// Unique id.
+    pub uid: Text,
+}
+
+/// The kinds of effects.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// Choose volumes for a pod's claims before it is bound.
+    SelectVolumes {
+        /// The pod.
+        pod: PodRef,
+        /// The node that was chosen.
+        node: Text,
+    },
+    /// Allocate and reserve resource claims for a pod before it is bound.
+    AllocateClaims {
+        /// The pod.
+        pod: PodRef,
+        /// The node that was chosen.
+        node: Text,
+    },
+    /// Give back claims of a pod that will not be bound.
+    ReleaseClaims {
+        /// The pod.
+        pod: PodRef,
+    },
+    /// Patch tolerations that only the flavor has onto the pod before it is bound.
+    AddTolerations {
+        /// The pod.
+        pod: PodRef,
+        /// What to add.
+        tolerations: Vec<Toleration>,
+    },
+    /// Unsuspend an owner; the same patch writes the note.
+    ResumeOwner {
+        /// The owner.
+        owner: OwnerRef,
+        /// What it was admitted with.
+        note: BindingNote,
+    },
+    /// Suspend an owner and mark who wants its room.
+    SuspendOwner {
+        /// The owner.
+        owner: OwnerRef,
+        /// Why.
+        preemption: Preemption,
+    },
+    /// Bind a pod to a node; the note travels as annotations.
+    Bind {
+        /// The pod.
+        pod: PodRef,
+        /// The node.
+        node: Text,
+        /// What the next engine needs to know.
+        note: BindingNote,
+    },
+    /// Mark and delete a pod.
+    Evict {
+        /// The pod.
+        pod: PodRef,
+        /// Why.
+        preemption: Preemption,
+    },
+    /// Write the status of a workload.
+    Status(Box<WorkloadStatus>),
+    /// Emit an event.
+    Event {
+        /// `namespace/name` of the workload it is about.
+        about: Text,
+        /// Machine-readable reason.
+        reason: Text,
+        /// For people.
+        message: Text,
+    },
+}
+
+/// What became of an effect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EffectResult {
+    /// Done (or found done already).
+    Done,
+    /// The precondition no longer holds: somebody else was first.
+    Conflict(Text),
+    /// The object is gone.
+    Gone,
+    /// Refused for good, with the server's words.
+    Refused(Text),
+    /// Unknown: the deadline passed without an answer.
+    TimedOut,
+}
+
+/// A workload as others should see it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WorkloadStatus {
+    /// `namespace/name`.
+    pub workload: Text,
+    /// State.
+    pub state: State,
+    /// Why it waits.
+    pub reason: Option<Reason>,
+    /// Flavors by pod set and resource.
+    pub flavors: BTreeMap<Text, BTreeMap<Text, Text>>,
+    /// Hourly price, as far as it is known.
+    pub per_hour: Option<MicroUsd>,
+}
+
+/// States of a workload; design.md section 3 says what each is rebuilt from after a restart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum State {
+    /// Fewer members than the minimum exist.
+    Gathering,
+    /// Waiting for quota or capacity.
+    Queued,
+    /// Holds quota while an autoscaler builds nodes.
+    Provisioning,
+    /// Placed; waiting for victims to leave.
+    Reserved,
+    /// Its owner is being resumed; nodes are held until the pods appear.
+    Resuming,
+    /// Volumes, claims and tolerations are being settled.
+    Preparing,
+    /// Binds are in flight.
+    Binding,
+    /// At least the minimum is bound.
+    Running,
+    /// Being stopped; still holds quota and nodes.
+    Evicting,
+    /// All members are terminal.
+    Finished,
+}
+
+/// What a step decided.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Report {
+    /// Rounds run in this step.
+    pub rounds: u32,
+    /// The last round changed nothing.
+    pub quiet: bool,
+    /// Exactly one per workload considered in a round, in the order considered.
+    pub outcomes: Vec<WorkloadOutcome>,
+    /// Numbers for metrics.
+    pub counts: Counts,
+}
+
+/// One workload, one round, one outcome.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WorkloadOutcome {
+    /// Round within the step, from 1.
+    pub round: u32,
+    /// `namespace/name`.
+    pub workload: Text,
+    /// What was decided.
+    pub outcome: Outcome,
+}
+
+/// What a round decided about one workload.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// Quota taken, members placed.
+    Admitted,
+    /// Victims are being stopped; the room is claimed.
+    Preempting(Vec<Preemption>),
+    /// It waits.
+    Waiting(Reason),
+}
+
+/// One victim of one preemptor.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Preemption {
+    /// `namespace/name` of the victim workload.
+    pub victim: Text,
+    /// `namespace/name` of the preemptor.
+    pub preemptor: Text,
+    /// Reason in Kueue's words.
+    pub reason: PreemptionReason,
+    /// Priority of the victim.
+    pub victim_priority: i32,
+    /// Priority of the preemptor.
+    pub preemptor_priority: i32,
+    /// What it held of the contested resources: name and amount.
+    pub frees: Vec<(Text, i64)>,
+    /// Run time lost, in milliseconds, since it was bound.
+    pub lost: crate::time::Span,
+    /// What that run time cost, where its price is known.
+    pub lost_cost: Option<MicroUsd>,
+    /// The cohort reclaimed from, when that is the reason.
+    pub cohort: Option<Text>,
+}
+
+/// Why a victim was chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PreemptionReason {
+    /// Lower priority in the same ClusterQueue.
+    InClusterQueue,
+    /// Borrowed quota taken back.
+    InCohortReclamation,
+    /// Lower priority in the cohort, while the preemptor borrows.
+    InCohortReclaimWhileBorrowing,
+    /// Larger share in the cohort.
+    InCohortFairSharing,
+    /// Unqueued work of lower priority in the way on nodes.
+    Priority,
+}
+
+impl PreemptionReason {
+    /// The word used in the API.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            PreemptionReason::InClusterQueue => "InClusterQueue",
+            PreemptionReason::InCohortReclamation => "InCohortReclamation",
+            PreemptionReason::InCohortReclaimWhileBorrowing => "InCohortReclaimWhileBorrowing",
+            PreemptionReason::InCohortFairSharing => "InCohortFairSharing",
+            PreemptionReason::Priority => "Priority",
+        }
+    }
+}
+
+/// Numbers of one step, for metrics.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Workloads considered (each head of each round).
+    pub considered: u64,
+    /// Workloads admitted.
+    pub admitted: u64,
+    /// Pods bound.
+    pub bound: u64,
+    /// Victims chosen.
+    pub preempted: u64,
+    /// Nodes whose score was computed.
+    pub nodes_scored: u64,
+}

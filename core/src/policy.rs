@@ -1,0 +1,75 @@
+//! The validated configuration, frozen: knobs of the engine and their defaults.
+//!
+//! The shell reads the configuration file, reports every error at once, and hands over one
+//! `Policy`. Each knob names who needs it.
+
+use std::collections::BTreeMap;
+
+use crate::model::input::{NodeSelector, Text};
+use crate::score::Weights;
+use crate::time::Span;
+
+/// All knobs of the engine.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Policy {
+    /// Scoring profiles by name; a ClusterQueue names one, else `default` holds.
+    pub profiles: BTreeMap<Text, Weights>,
+    /// What becomes of work without a queue once queues exist.
+    pub unqueued: UnqueuedWorkloads,
+    /// Level keys, outermost first; `None`: Topology objects, else the well-known labels.
+    pub levels: Option<Vec<Text>>,
+    /// Arguments of placement rules.
+    pub rules: RuleArgs,
+    /// Rounds of one step at most; a simulation uses 1 so that victims leave in between.
+    pub rounds_max: u32,
+    /// First wait after a failed bind.
+    pub backoff_first: Span,
+    /// Longest wait after failed binds.
+    pub backoff_max: Span,
+    /// A resumed owner whose pods have not appeared by then is suspended again.
+    pub resume_timeout: Span,
+    /// Time an effect has before an outcome is owed.
+    pub effect_timeout: Span,
+}
+
+/// Work without a queue, once queues exist.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnqueuedWorkloads {
+    /// It runs, with the lowest standing.
+    Allow,
+    /// It waits until somebody gives it a queue.
+    Hold,
+}
+
+/// Arguments of placement rules, as kube-scheduler's plugins take them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RuleArgs {
+    /// `NodeAffinityArgs.addedAffinity`: required of every pod.
+    pub added_affinity: Option<NodeSelector>,
+    /// Extended resources that NodeResourcesFit does not check.
+    pub ignored_resources: Vec<Text>,
+    /// Domains of extended resources that it does not check.
+    pub ignored_resource_groups: Vec<Text>,
+    /// Feature gate TaintTolerationComparisonOperators.
+    pub toleration_comparison: bool,
+}
+
+/// Rounds of one step at most: enough to drain any burst that one watch batch brings, small
+/// enough that inputs are never left waiting for long.
+pub const ROUNDS_MAX: u32 = 10_000;
+
+impl Default for Policy {
+    fn default() -> Policy {
+        Policy {
+            profiles: BTreeMap::from([("default".into(), Weights::default())]),
+            unqueued: UnqueuedWorkloads::Allow,
+            levels: None,
+            rules: RuleArgs::default(),
+            rounds_max: ROUNDS_MAX,
+            backoff_first: Span::seconds(1),
+            backoff_max: Span::seconds(10),
+            resume_timeout: Span::seconds(60),
+            effect_timeout: Span::seconds(30),
+        }
+    }
+}
