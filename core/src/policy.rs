@@ -58,6 +58,21 @@ pub struct RuleArgs {
 /// enough that inputs are never left waiting for long.
 pub const ROUNDS_MAX: u32 = 10_000;
 
+impl Policy {
+    /// Index of a scoring profile; unknown names and `None` are the default profile.
+    pub fn profile(&self, name: Option<&Text>) -> u32 {
+        let wanted = name.map_or("default", |name| &**name);
+        let at = self.profiles.keys().position(|known| &**known == wanted);
+        let default = || self.profiles.keys().position(|known| &**known == "default");
+        at.or_else(default).unwrap_or(0) as u32
+    }
+
+    /// Weights of a profile index.
+    pub fn weights(&self, profile: u32) -> Weights {
+        self.profiles.values().nth(profile as usize).copied().unwrap_or_default()
+    }
+}
+
 impl Default for Policy {
     fn default() -> Policy {
         Policy {

@@ -133,11 +133,16 @@ impl FitIndex {
         (found.0 > 0).then_some(found.1)
     }
 
-    /// The best domain of a level that holds `need` pods: highest value of its best nodes, then
-    /// the tightest, then first in path order.
-    pub fn best_domain(&self, tree: &Tree, level: LevelIdx, need: u32) -> Option<DomainIdx> {
+    /// The best of some domains that holds `need` pods: highest value of its best nodes, then
+    /// the tightest, then first in the order given.
+    pub fn best_domain(
+        &self,
+        tree: &Tree,
+        domains: impl Iterator<Item = DomainIdx>,
+        need: u32,
+    ) -> Option<DomainIdx> {
         let mut chosen: Option<(u64, u64, DomainIdx)> = None;
-        for &domain in tree.domains_at(level) {
+        for domain in domains {
             let fit = self.domains[domain.at()];
             if fit.slots < u64::from(need) {
                 continue;
@@ -160,10 +165,10 @@ impl FitIndex {
         chosen.map(|(_, _, domain)| domain)
     }
 
-    /// The domain of a level with the most slots, first in path order; `None`: no such level.
-    pub fn fullest_match(&self, tree: &Tree, level: LevelIdx) -> Option<(DomainIdx, u64)> {
-        let domains = tree.domains_at(level).iter();
-        domains.map(|d| (*d, self.slots(*d))).min_by_key(|(d, slots)| (u64::MAX - slots, *d))
+    /// The domain with the most slots, first in path order; `None`: there is none.
+    pub fn most_room(&self, domains: &[DomainIdx]) -> Option<(DomainIdx, u64)> {
+        let slots = domains.iter().map(|domain| (*domain, self.slots(*domain)));
+        slots.min_by_key(|(domain, slots)| (u64::MAX - slots, *domain))
     }
 
     /// Sum of the scores that the best `need` slots of a domain have now.
@@ -322,10 +327,10 @@ mod tests {
         let tree = racks();
         let index = index(&tree, &[(2, 5), (2, 5), (2, 5), (2, 5), (2, 5), (0, 0)]);
         let racks = tree.domains_at(LevelIdx(0));
-        assert_eq!(index.best_domain(&tree, LevelIdx(0), 4), Some(racks[1]));
-        assert_eq!(index.best_domain(&tree, LevelIdx(0), 5), Some(racks[0]));
-        assert_eq!(index.best_domain(&tree, LevelIdx(0), 7), None);
-        assert_eq!(index.fullest_match(&tree, LevelIdx(0)), Some((racks[0], 6)));
+        assert_eq!(index.best_domain(&tree, racks.iter().copied(), 4), Some(racks[1]));
+        assert_eq!(index.best_domain(&tree, racks.iter().copied(), 5), Some(racks[0]));
+        assert_eq!(index.best_domain(&tree, racks.iter().copied(), 7), None);
+        assert_eq!(index.most_room(racks), Some((racks[0], 6)));
     }
 
     #[test]
@@ -333,8 +338,8 @@ mod tests {
         let tree = racks();
         let index = index(&tree, &[(1, 9), (2, 1), (2, 1), (1, 8), (1, 8), (1, 8)]);
         let racks = tree.domains_at(LevelIdx(0));
-        assert_eq!(index.best_domain(&tree, LevelIdx(0), 3), Some(racks[1]));
-        assert_eq!(index.best_domain(&tree, LevelIdx(0), 1), Some(racks[0]));
+        assert_eq!(index.best_domain(&tree, racks.iter().copied(), 3), Some(racks[1]));
+        assert_eq!(index.best_domain(&tree, racks.iter().copied(), 1), Some(racks[0]));
     }
 
     #[test]

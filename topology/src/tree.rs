@@ -69,12 +69,8 @@ impl Tree {
         for (at, node) in tree.order.iter().enumerate() {
             tree.position[node.at()] = at as u32;
         }
-        let root = tree.graph.add_node(Domain {
-            level: None,
-            value: 0,
-            start: 0,
-            end: places.len(),
-        });
+        let root =
+            tree.graph.add_node(Domain { level: None, value: 0, start: 0, end: places.len() });
         tree.split(&places, root, 0, 0, places.len());
         tree
     }
@@ -141,8 +137,7 @@ impl Tree {
 
     /// Domains directly inside a domain, in path order.
     pub fn children(&self, domain: DomainIdx) -> Vec<DomainIdx> {
-        let edges =
-            self.graph.neighbors_directed(NodeIndex::new(domain.at()), Direction::Outgoing);
+        let edges = self.graph.neighbors_directed(NodeIndex::new(domain.at()), Direction::Outgoing);
         let mut children: Vec<DomainIdx> = edges.map(|n| DomainIdx(n.index() as u32)).collect();
         children.sort_unstable();
         children
@@ -216,8 +211,7 @@ mod tests {
 
     #[test]
     fn a_node_without_a_value_is_in_no_domain_of_that_level() {
-        let tree =
-            Tree::build(2, vec![place(0, &[Some(0), None]), place(1, &[None, Some(4)])]);
+        let tree = Tree::build(2, vec![place(0, &[Some(0), None]), place(1, &[None, Some(4)])]);
         assert_eq!(tree.domain_of(LevelIdx(1), 0), None);
         let rack = tree.domain_of(LevelIdx(1), 1).expect("node 1 has a rack");
         assert_eq!(tree.parent(rack), Some(tree.root()));

@@ -1,15 +1,56 @@
 //! `Engine::step`: the only way in and out.
+//!
+//! A step applies facts, takes outcomes of effects in, files what waits, and runs rounds until
+//! one changes nothing (or [`Policy::rounds_max`](crate::policy::Policy) is reached). It reads no
+//! clock and keeps no history beyond what facts show, except what makes it faster or gentler:
+//! binds in flight, claims, parking, backoff and scan memory. A new engine that is fed only what
+//! the API shows decides the same, those apart.
 
-use crate::explain::view::{
-    NodeView, PodExplanation, QueueView, WorkloadExplanation, WorkloadView,
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::engine::waiting::Waiting;
+use crate::explain::reason::Reason;
+use crate::model::apply::Changes;
+use crate::model::ids::{QueueIdx, WorkloadIdx};
+use crate::model::input::{Input, Text};
+use crate::model::pod::Binding;
+use crate::model::state::ClusterState;
+use crate::model::workload::QueueRef;
+use crate::plan::{
+    Action, Counts, Effect, EffectId, Outcome, OwnerRef, Precondition, Preemption, Report, State,
+    StepOutput, WorkloadOutcome, WorkloadStatus,
 };
-use crate::model::input::Input;
-use crate::plan::StepOutput;
 use crate::time::Time;
+
+mod inflight;
+mod remedies;
+mod views;
+pub(crate) mod waiting;
 
 /// The engine: owns the whole state, decides in `step`.
 #[derive(Debug, Default)]
-pub struct Engine {}
+pub struct Engine {
+    pub(crate) state: ClusterState,
+    pub(crate) waiting: Waiting,
+    /// Holders with members without a place, to be looked at.
+    pub(crate) growth: BTreeSet<WorkloadIdx>,
+    /// Those that were looked at in vain.
+    pub(crate) growth_parked: BTreeSet<WorkloadIdx>,
+    /// Work that waits out a failure.
+    pub(crate) delayed: BTreeSet<(Time, WorkloadIdx)>,
+    /// Resumed owners and when their pods must be there.
+    pub(crate) deadlines: BTreeSet<(Time, WorkloadIdx)>,
+    /// Why a workload was preempted last, by name, until it is admitted again.
+    pub(crate) preemptions: BTreeMap<Text, Preemption>,
+    pub(crate) inflight: BTreeMap<EffectId, inflight::InFlight>,
+    pub(crate) round_number: u64,
+    pub(crate) counts: Counts,
+    next_effect: u64,
+    rounds: u32,
+    effects: Vec<Effect>,
+    outcomes: Vec<WorkloadOutcome>,
+}
 
 impl Engine {
     /// An empty engine.
@@ -18,37 +59,231 @@ impl Engine {
     }
 
     /// Applies facts, runs rounds, and returns what to do.
-    pub fn step(&mut self, _now: Time, _inputs: Vec<Input>) -> StepOutput {
-        StepOutput::default()
+    pub fn step(&mut self, now: Time, inputs: Vec<Input>) -> StepOutput {
+        let mut changes = Changes::default();
+        let mut outcomes = Vec::new();
+        for input in inputs {
+            match input {
+                Input::Outcome { effect, result } => outcomes.push((effect, result)),
+                fact => self.state.apply(fact, &mut changes),
+            }
+        }
+        for (effect, result) in outcomes {
+            self.take_outcome(now, effect, result, &mut changes);
+        }
+        self.state.derive(&mut changes);
+        self.absorb(now, changes);
+        self.wake_in_time(now);
+        self.counts = Counts::default();
+        let evaluated = self.state.classes.evaluations();
+        let mut quiet = false;
+        self.rounds = 0;
+        while !quiet && self.rounds < self.state.policy.rounds_max {
+            self.rounds += 1;
+            quiet = !self.round(now);
+        }
+        self.counts.nodes_scored = self.state.classes.evaluations() - evaluated;
+        self.counts.considered = self.outcomes.len() as u64;
+        StepOutput {
+            effects: std::mem::take(&mut self.effects),
+            report: Report {
+                rounds: self.rounds,
+                quiet,
+                outcomes: std::mem::take(&mut self.outcomes),
+                counts: self.counts,
+            },
+            next_wake: self.next_wake(),
+        }
     }
 
-    /// All workloads, by namespace and name.
-    pub fn workloads(&self) -> Vec<WorkloadView> {
-        Vec::new()
+    /// Files what changed and wakes what may now fit.
+    fn absorb(&mut self, now: Time, changes: Changes) {
+        for &workload in &changes.gone {
+            self.forget(workload);
+        }
+        for &workload in &changes.dirty {
+            if self.state.workloads.get(workload).is_some() {
+                self.refile(workload, now);
+            }
+        }
+        if changes.everything {
+            self.waiting.wake(|_| true, |_| true);
+        }
+        if changes.room {
+            self.waiting.wake(|_| true, |wake| wake.room);
+        }
+        self.wake_queues(&changes.queues);
+        if changes.everything || changes.room || !changes.queues.is_empty() {
+            self.growth.append(&mut self.growth_parked);
+        }
+        let mut arrived: Vec<WorkloadIdx> =
+            changes.arrived.iter().filter_map(|pod| self.state.pods.get(*pod)?.workload).collect();
+        arrived.sort_unstable();
+        arrived.dedup();
+        arrived.sort_by_cached_key(|workload| self.state.workloads[*workload].id.clone());
+        for workload in arrived {
+            self.send(now, workload);
+            self.state.keep_state(workload);
+        }
     }
 
-    /// All ClusterQueues, by name.
-    pub fn queues(&self) -> Vec<QueueView> {
-        Vec::new()
+    /// Wakes parked work of every queue that shares a tree with one of these.
+    pub(crate) fn wake_queues(&mut self, freed: &BTreeSet<QueueIdx>) {
+        if freed.is_empty() {
+            return;
+        }
+        let roots: BTreeSet<_> = freed.iter().filter_map(|q| self.state.quota.root(*q)).collect();
+        let quota = &self.state.quota;
+        let in_tree = |queue: Option<QueueIdx>| {
+            queue.and_then(|queue| quota.root(queue)).is_some_and(|root| roots.contains(&root))
+        };
+        self.waiting.wake(in_tree, |wake| wake.quota);
     }
 
-    /// All nodes, by name.
-    pub fn nodes(&self) -> Vec<NodeView> {
-        Vec::new()
+    fn forget(&mut self, workload: WorkloadIdx) {
+        self.waiting.remove(workload);
+        self.growth.remove(&workload);
+        self.growth_parked.remove(&workload);
+        self.delayed.retain(|(_, delayed)| *delayed != workload);
+        self.deadlines.retain(|(_, resuming)| *resuming != workload);
     }
 
-    /// Why a pod may or may not run, node by node, as if it were not placed; `None`: no such pod.
-    pub fn explain_pod(&mut self, _namespace: &str, _name: &str) -> Option<PodExplanation> {
-        None
+    /// Puts a workload where it belongs: its queue, the growing ones, or nowhere.
+    pub(crate) fn refile(&mut self, workload: WorkloadIdx, now: Time) {
+        self.give_up_stale_claim(workload);
+        let entry = &self.state.workloads[workload];
+        let (state, delay) = (entry.state, entry.requeue.not_before);
+        let queue = match &entry.queue {
+            QueueRef::Unqueued => Some(None),
+            QueueRef::Queue(queue) => Some(Some(*queue)),
+            QueueRef::Broken(_) => None,
+        };
+        let delayed = delay.is_some_and(|until| until > now);
+        if let QueueRef::Broken(reason) = &entry.queue
+            && state == State::Queued
+        {
+            let reason = reason.clone();
+            self.set_reason(workload, reason);
+        }
+        match (state, queue) {
+            (State::Queued, Some(queue)) if !delayed => {
+                self.waiting.insert(queue, workload, &self.state.workloads[workload]);
+            }
+            _ => self.waiting.remove(workload),
+        }
+        let holds = matches!(state, State::Running | State::Binding);
+        let needy = |pod| {
+            let pod: &crate::model::pod::Pod = &self.state.pods[pod];
+            pod.active() && !pod.gated && !pod.terminating && pod.binding == Binding::None
+        };
+        let grows = holds && self.state.unplaced(workload).any(needy);
+        self.growth_parked.remove(&workload);
+        match grows && !delayed {
+            true => self.growth.insert(workload),
+            false => self.growth.remove(&workload),
+        };
     }
 
-    /// Why a workload waits or runs; `None`: no such workload.
-    pub fn explain_workload(
+    /// A claim whose members changed says nothing any more.
+    fn give_up_stale_claim(&mut self, workload: WorkloadIdx) {
+        let Some(claim) = self.state.claims.get(workload) else { return };
+        let entry = &self.state.workloads[workload];
+        let same = entry.state == State::Reserved
+            && claim.places.iter().all(|(pod, _)| entry.members.contains(pod))
+            && matches!(entry.queue, QueueRef::Unqueued | QueueRef::Queue(_));
+        if !same {
+            self.state.drop_claim(workload);
+            self.state.keep_state(workload);
+            if self.state.workloads[workload].state == State::Reserved {
+                self.state.workloads[workload].state = State::Queued;
+            }
+        }
+    }
+
+    fn next_wake(&self) -> Option<Time> {
+        let delayed = self.delayed.first().map(|(at, _)| *at);
+        let deadline = self.deadlines.first().map(|(at, _)| *at);
+        delayed.into_iter().chain(deadline).min()
+    }
+
+    /// Adds an effect to the plan.
+    pub(crate) fn effect(
         &mut self,
-        _now: Time,
-        _namespace: &str,
-        _name: &str,
-    ) -> Option<WorkloadExplanation> {
-        None
+        now: Time,
+        workload: WorkloadIdx,
+        uid: Option<Text>,
+        action: Action,
+    ) -> EffectId {
+        let id = EffectId(self.next_effect);
+        self.next_effect += 1;
+        self.note_inflight(id, workload, &action);
+        self.effects.push(Effect {
+            id,
+            workload: self.state.workloads[workload].full_name.clone(),
+            deadline: now.plus(self.state.policy.effect_timeout),
+            precondition: uid.map_or(Precondition::None, Precondition::Uid),
+            action,
+        });
+        id
+    }
+
+    /// Names the owner of a workload that can be suspended and resumed.
+    pub(crate) fn owner_ref(&self, workload: WorkloadIdx) -> Option<OwnerRef> {
+        let owner = self.state.owner_of(workload)?;
+        Some(OwnerRef {
+            kind: owner.kind.clone(),
+            namespace: owner.namespace.clone(),
+            name: owner.name.clone(),
+            uid: owner.uid.clone(),
+        })
+    }
+
+    pub(crate) fn report_outcome(&mut self, workload: WorkloadIdx, outcome: Outcome) {
+        self.outcomes.push(WorkloadOutcome {
+            round: self.rounds,
+            workload: self.state.workloads[workload].full_name.clone(),
+            outcome,
+        });
+    }
+
+    /// Keeps why a workload waits, and tells once per change.
+    pub(crate) fn set_reason(&mut self, workload: WorkloadIdx, reason: Reason) {
+        if self.state.workloads[workload].reason.as_ref() != Some(&reason) {
+            self.state.workloads[workload].reason = Some(reason);
+            self.tell(workload);
+        }
+    }
+
+    /// It waits no more.
+    pub(crate) fn clear_reason(&mut self, workload: WorkloadIdx) {
+        self.state.workloads[workload].reason = None;
+        if self.state.workloads[workload].members.len() > 1 {
+            self.tell(workload);
+        }
+    }
+
+    fn tell(&mut self, workload: WorkloadIdx) {
+        let entry = &self.state.workloads[workload];
+        let status = WorkloadStatus {
+            workload: entry.full_name.clone(),
+            state: entry.state,
+            reason: entry.reason.clone(),
+            flavors: self.state.flavors_by_set(workload),
+            per_hour: self.state.hourly(workload),
+        };
+        self.effect(Time::MIN, workload, None, Action::Status(Box::new(status)));
+    }
+
+    /// The configuration in force.
+    pub fn policy(&self) -> &Arc<crate::policy::Policy> {
+        &self.state.policy
+    }
+
+    /// Compares every incremental number with one counted from scratch.
+    ///
+    /// # Panics
+    /// When any differs.
+    pub fn recount(&self) {
+        self.state.recount();
     }
 }

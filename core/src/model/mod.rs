@@ -1,2 +1,17 @@
 //! The cluster as the engine knows it.
+//!
+//! [`input`] is what comes in; [`apply`], [`assemble`] and [`standing`] turn it into [`state`];
+//! [`txn`] is the only way to change it speculatively; [`claim`] keeps room for reserved work.
+
+pub mod apply;
+pub mod assemble;
+pub mod claim;
+pub mod facts;
+pub mod ids;
 pub mod input;
+pub mod pod;
+pub mod room;
+pub mod standing;
+pub mod state;
+pub mod txn;
+pub mod workload;

@@ -1,0 +1,218 @@
+//! Carrying a decision over into state and effects: admission and eviction.
+//!
+//! Everything fallible that must happen before a bind is settled for all members first
+//! (`Preparing`); only then are the binds of the whole gang sent.
+
+use capstan_topology::NodeIdx;
+
+use crate::engine::Engine;
+use crate::model::ids::{FrIdx, PodIdx, WorkloadIdx};
+use crate::model::input::{TaintEffect, Text, Toleration};
+use crate::model::pod::Binding;
+use crate::plan::{Action, Outcome, Preemption, State};
+use crate::rules::taints::tolerates;
+use crate::time::Time;
+use crate::victims::Victim;
+
+impl Engine {
+    /// A workload was placed and charged: send what makes it run.
+    pub(crate) fn admit(&mut self, now: Time, workload: WorkloadIdx) {
+        self.waiting.remove(workload);
+        self.preemptions.remove(&self.state.workloads[workload].full_name);
+        self.counts.admitted += 1;
+        self.report_outcome(workload, Outcome::Admitted);
+        self.clear_reason(workload);
+        let entry = &mut self.state.workloads[workload];
+        entry.requeue = Default::default();
+        entry.found_running = false;
+        let kept = entry.members.iter().any(|pod| self.state.pods[*pod].kept());
+        match kept {
+            true => {
+                self.state.workloads[workload].state = State::Resuming;
+                self.resume(now, workload);
+            }
+            false => self.send(now, workload),
+        }
+    }
+
+    /// Unsuspends the owner; its pods will take the places kept for them.
+    fn resume(&mut self, now: Time, workload: WorkloadIdx) {
+        let note = self.state.note(workload, None);
+        let price = self.state.hourly(workload);
+        let note = crate::model::input::BindingNote { price, ..note };
+        let Some(owner) = self.owner_ref(workload) else { return };
+        let uid = owner.uid.clone();
+        let effect = self.effect(now, workload, Some(uid), Action::ResumeOwner { owner, note });
+        self.state.workloads[workload].owner_effect = Some(effect);
+        self.deadlines.insert((now.plus(self.state.policy.resume_timeout), workload));
+    }
+
+    /// Binds every placed member that is not bound yet, after tolerations that only its flavor
+    /// has were patched onto it.
+    pub(crate) fn send(&mut self, now: Time, workload: WorkloadIdx) {
+        let placed: Vec<PodIdx> = self
+            .state
+            .placed(workload)
+            .filter(|pod| self.state.pods[*pod].binding == Binding::None)
+            .collect();
+        let mut preparing = false;
+        for &pod in &placed {
+            let missing = self.missing_tolerations(pod);
+            if missing.is_empty() {
+                continue;
+            }
+            preparing = true;
+            let reference = self.state.pods[pod].reference();
+            let uid = reference.uid.clone();
+            let action = Action::AddTolerations { pod: reference, tolerations: missing };
+            let effect = self.effect(now, workload, Some(uid), action);
+            self.state.pods[pod].binding = Binding::InFlight(effect);
+        }
+        if preparing {
+            self.state.workloads[workload].state = State::Preparing;
+            return;
+        }
+        self.send_prepared(now, workload);
+    }
+
+    /// Binds every placed member whose bind was not sent yet.
+    pub(crate) fn send_prepared(&mut self, now: Time, workload: WorkloadIdx) {
+        let unsent = |pod: &PodIdx| self.state.pods[*pod].binding == Binding::None;
+        let placed: Vec<PodIdx> = self.state.placed(workload).filter(unsent).collect();
+        self.state.workloads[workload].state = State::Binding;
+        for pod in placed {
+            self.bind(now, workload, pod);
+        }
+    }
+
+    fn pod_price(&self, pod: PodIdx) -> Option<crate::money::MicroUsd> {
+        self.state.pod_hourly(&self.state.pods[pod])
+    }
+
+    fn bind(&mut self, now: Time, workload: WorkloadIdx, pod: PodIdx) {
+        let entry = &self.state.pods[pod];
+        let node: NodeIdx = entry.place.expect("only placed pods are bound");
+        let (shape, reference) = (entry.shape, entry.reference());
+        let mut note = self.state.note(workload, Some(shape));
+        note.price = self.pod_price(pod);
+        let uid = reference.uid.clone();
+        let node = self.state.room.node(node).name.clone();
+        let note_kept = std::sync::Arc::new(note.clone());
+        let action = Action::Bind { pod: reference, node, note };
+        let effect = self.effect(now, workload, Some(uid), action);
+        let entry = &mut self.state.pods[pod];
+        entry.binding = Binding::InFlight(effect);
+        entry.note = Some(note_kept);
+        entry.bound_at = Some(now);
+        self.counts.bound += 1;
+    }
+
+    /// Tolerations of the flavor for NoExecute taints of the node that the pod itself lacks.
+    fn missing_tolerations(&self, pod: PodIdx) -> Vec<Toleration> {
+        let state = &self.state;
+        let pod = &state.pods[pod];
+        let Some(assignment) = pod.workload.and_then(|w| state.workloads[w].assignment.as_ref())
+        else {
+            return Vec::new();
+        };
+        let Some(set) = assignment.set(pod.shape) else { return Vec::new() };
+        let Some(facts) = pod.place.and_then(|node| state.room.facts(node)) else {
+            return Vec::new();
+        };
+        let compare = state.room.args.toleration_comparison;
+        let own = &state.room.shape(pod.shape).facts.tolerations;
+        let mut missing: Vec<Toleration> = Vec::new();
+        for taint in facts.taints.iter().filter(|t| t.effect == TaintEffect::NoExecute) {
+            if tolerates(own, taint, compare) {
+                continue;
+            }
+            let flavors = set.nodes_of.iter().filter_map(|flavor| state.quota.flavor(*flavor));
+            let mut offered = flavors.flat_map(|flavor| &flavor.tolerations);
+            let found = offered.find(|t| tolerates(std::slice::from_ref(*t), taint, compare));
+            if let Some(toleration) = found
+                && !missing.contains(toleration)
+            {
+                missing.push(toleration.clone());
+            }
+        }
+        missing
+    }
+
+    /// What a preemption is, with its cost, for effects and reports.
+    pub(crate) fn preemption(
+        &self,
+        now: Time,
+        preemptor: WorkloadIdx,
+        victim: &Victim,
+        usage: &[(FrIdx, i64)],
+    ) -> Preemption {
+        let state = &self.state;
+        let (gone, gains) = (&state.workloads[victim.workload], &state.workloads[preemptor]);
+        if let Some(marked) = &gone.evicting {
+            return Preemption { preemptor: gains.full_name.clone(), ..marked.clone() };
+        }
+        let wanted: Vec<_> = usage.iter().map(|(fr, _)| state.quota.fr(*fr).1).collect();
+        let mut frees: std::collections::BTreeMap<Text, i64> = Default::default();
+        let mut since: Option<Time> = None;
+        for pod in state.placed(victim.workload) {
+            let pod = &state.pods[pod];
+            since = since.into_iter().chain(pod.bound_at).min();
+            for &(resource, amount) in state.room.ledger.request(pod.holds).entries() {
+                let named = resource != crate::resources::PODS
+                    && (wanted.contains(&resource) || wanted.is_empty());
+                if named {
+                    let name = state.room.resources.name(resource).clone();
+                    *frees.entry(name).or_default() += amount;
+                }
+            }
+        }
+        let lost = since.map_or_else(Default::default, |since| now.since(since));
+        let hour = 3_600_000;
+        let queue = gone.assignment.as_ref().and_then(|assignment| assignment.queue);
+        let facts = queue.and_then(|queue| state.quota.queue(queue).facts.as_ref());
+        Preemption {
+            victim: gone.full_name.clone(),
+            preemptor: gains.full_name.clone(),
+            reason: victim.reason,
+            victim_priority: gone.priority,
+            preemptor_priority: gains.priority,
+            frees: frees.into_iter().collect(),
+            lost,
+            lost_cost: state.hourly(victim.workload).map(|price| price.times(lost.0, hour)),
+            cohort: facts.and_then(|facts| facts.cohort.clone()),
+        }
+    }
+
+    /// Stops a victim: its owner is suspended, or its pods are evicted. Done once.
+    pub(crate) fn evict(&mut self, now: Time, victim: WorkloadIdx, preemption: Preemption) {
+        self.counts.preempted += 1;
+        if self.state.workloads[victim].state == State::Evicting {
+            return;
+        }
+        self.waiting.remove(victim);
+        let name = self.state.workloads[victim].full_name.clone();
+        self.preemptions.insert(name, preemption.clone());
+        let entry = &mut self.state.workloads[victim];
+        entry.state = State::Evicting;
+        entry.evicting = Some(preemption.clone());
+        if let Some(owner) = self.owner_ref(victim) {
+            let uid = owner.uid.clone();
+            let action = Action::SuspendOwner { owner, preemption };
+            let effect = self.effect(now, victim, Some(uid), action);
+            self.state.workloads[victim].owner_effect = Some(effect);
+            return;
+        }
+        let active: Vec<PodIdx> = self.state.workloads[victim]
+            .members
+            .iter()
+            .copied()
+            .filter(|pod| self.state.pods[*pod].active() && !self.state.pods[*pod].terminating)
+            .collect();
+        for pod in active {
+            let reference = self.state.pods[pod].reference();
+            let uid = reference.uid.clone();
+            let action = Action::Evict { pod: reference, preemption: preemption.clone() };
+            self.effect(now, victim, Some(uid), action);
+        }
+    }
+}

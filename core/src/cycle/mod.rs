@@ -1,0 +1,113 @@
+//! One round of decisions.
+//!
+//! Problem: decide quota and placement of the first workload of every queue together, in an order
+//! that does not favour borrowers, and change nothing that is not decided. A round is Kueue's
+//! cycle: at most one head per ClusterQueue, all nominated against the same state, then settled
+//! one by one, each checked again against what the ones before it took.
+//!
+//! Phases: finish what was promised (claims whose victims left, gangs with missing members) ->
+//! nominate a head per queue (flavors, room, victims; all inside a transaction that is rolled
+//! back) -> order -> settle each (admit, preempt and claim, hold back, or wait) -> the head of
+//! work without a queue -> extra members of elastic gangs.
+//!
+//! Restart: a round reads facts and claims only; scan memory, parking and backoff speed it up and
+//! are lost without harm. Cost: what changed, per head; a head that cannot fit is parked with all
+//! that are equal to it until something it waits for changes.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
+use crate::engine::Engine;
+use crate::model::ids::{FrIdx, QueueIdx, WorkloadIdx};
+use crate::quota::flavors::Choice;
+use crate::time::Time;
+use crate::victims::Victim;
+
+mod admit;
+mod nominate;
+mod promised;
+mod settle;
+
+/// A head with what was found for it.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    /// The workload.
+    pub workload: WorkloadIdx,
+    /// Its queue; `None`: work without one.
+    pub queue: Option<QueueIdx>,
+    /// Members per set that are to be placed (fewer than all for an elastic gang).
+    pub counts: Vec<u32>,
+    /// Flavors.
+    pub choice: Choice,
+    /// What to do with it.
+    pub verdict: Verdict,
+}
+
+/// What nomination found.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// It fits as things are.
+    Fit,
+    /// It fits once these have left.
+    Preempt(Vec<Victim>),
+    /// Preemption would be allowed, and nobody suitable is there.
+    Blocked,
+    /// It does not fit.
+    NoFit,
+}
+
+/// What one round is doing.
+#[derive(Debug, Default)]
+pub(crate) struct Round {
+    /// Victims claimed in this round.
+    pub claimed: BTreeSet<WorkloadIdx>,
+    /// Quota held back for blocked heads until the round ends.
+    pub held: Vec<(QueueIdx, FrIdx, i64)>,
+    /// Something was decided that a further round could build on.
+    pub changed: bool,
+}
+
+impl Engine {
+    /// Runs one round; `false`: nothing changed.
+    pub(crate) fn round(&mut self, now: Time) -> bool {
+        self.round_number += 1;
+        let mut round = Round::default();
+        self.finish_promises(now, &mut round);
+
+        let heads: Vec<(QueueIdx, WorkloadIdx)> = self
+            .waiting
+            .active()
+            .filter_map(|queue| Some((queue, self.waiting.head(Some(queue))?)))
+            .collect();
+        let mut entries: Vec<Entry> =
+            heads.into_iter().map(|(queue, head)| self.nominate(Some(queue), head)).collect();
+        entries.sort_by_cached_key(|entry| self.settling_order(entry));
+        for entry in entries {
+            self.settle(now, entry, &mut round);
+        }
+        self.release_held(&mut round);
+
+        if let Some(head) = self.waiting.head(None) {
+            let entry = self.nominate(None, head);
+            self.settle(now, entry, &mut round);
+        }
+        self.place_extras(now, &mut round);
+        round.changed
+    }
+
+    /// Who is settled first: less borrowing, higher priority, earlier, uid.
+    fn settling_order(
+        &self,
+        entry: &Entry,
+    ) -> (u32, Reverse<i32>, Time, crate::model::input::Text) {
+        let workload = &self.state.workloads[entry.workload];
+        let uid = workload.uid.clone();
+        (entry.choice.borrowing, Reverse(workload.priority), workload.created, uid)
+    }
+
+    fn release_held(&mut self, round: &mut Round) {
+        for (queue, fr, amount) in round.held.drain(..) {
+            self.state.quota.change(queue, fr, -amount);
+        }
+    }
+}

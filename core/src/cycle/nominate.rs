@@ -1,0 +1,254 @@
+//! Nomination: what could be done for one head, as things are. Nothing is changed.
+
+use crate::cycle::{Entry, Verdict};
+use crate::engine::Engine;
+use crate::explain::reason::Reason;
+use crate::explain::verdict;
+use crate::model::ids::{ClassIdx, FlavorIdx, FrIdx, PodIdx, QueueIdx, WorkloadIdx};
+use crate::model::txn::Txn;
+use crate::place::gang::{self, Ask, TopologyAsk};
+use crate::quota::flavors::{self, Choice, Demand, Mode, SetDemand};
+use crate::victims::{self, Need};
+
+impl Engine {
+    /// What could be done for a head.
+    pub(crate) fn nominate(&mut self, queue: Option<QueueIdx>, workload: WorkloadIdx) -> Entry {
+        let sets = self.demands(workload);
+        let topology = match self.topology_ask(queue, workload) {
+            Ok(topology) => topology,
+            Err(reason) => return refused(queue, workload, &sets, reason),
+        };
+        let full = self.try_counts(queue, workload, &sets, topology);
+        let asked: u32 = sets.iter().map(|set| set.count).sum();
+        let least = self.state.workloads[workload].min_member.min(asked);
+        if least == asked || !matches!(full.verdict, Verdict::NoFit | Verdict::Blocked) {
+            return full;
+        }
+        // Elastic: the most members that fit as things are. More never fit where fewer do not.
+        let (mut fits, mut low, mut high) = (None, least, asked - 1);
+        while low <= high {
+            let middle = low + (high - low) / 2;
+            let fewer = reduced(&sets, asked - middle);
+            let entry = self.try_counts(queue, workload, &fewer, topology);
+            if entry.verdict == Verdict::Fit {
+                low = middle + 1;
+                fits = Some(entry);
+            } else if middle == least {
+                break;
+            } else {
+                high = middle - 1;
+            }
+        }
+        fits.unwrap_or(full)
+    }
+
+    /// Members of each shape that still need a place.
+    fn demands(&self, workload: WorkloadIdx) -> Vec<SetDemand> {
+        let entry = &self.state.workloads[workload];
+        let mut sets = Vec::new();
+        for set in &entry.sets {
+            let needy = |pod: &PodIdx| {
+                let pod = &self.state.pods[*pod];
+                pod.place.is_none() && pod.active() && !pod.gated && !pod.terminating
+            };
+            let members = entry.members_of(set.shape, &self.state.pods);
+            let count = members.filter(needy).count() as u32;
+            sets.push(SetDemand { shape: set.shape, name: set.name.clone(), count });
+        }
+        sets.retain(|set| set.count > 0);
+        sets
+    }
+
+    /// Topology asked, with level names resolved.
+    pub(crate) fn topology_ask(
+        &self,
+        queue: Option<QueueIdx>,
+        workload: WorkloadIdx,
+    ) -> Result<TopologyAsk, Reason> {
+        let wish = self.state.workloads[workload].topology();
+        let room = &self.state.room;
+        let level = |name: &crate::model::input::Text| gang::level_named(room, name);
+        let required = match &wish.required {
+            None => None,
+            Some(name) => Some(level(name).ok_or_else(|| Reason::UnknownLevel {
+                level: name.clone(),
+                known: self.known_levels(),
+            })?),
+        };
+        Ok(TopologyAsk {
+            required,
+            preferred: wish.preferred.as_ref().and_then(level),
+            per_set: wish.per_pod_set,
+            anywhere: self.state.policy.weights(self.profile(queue)).locality == 0,
+        })
+    }
+
+    fn known_levels(&self) -> Vec<crate::model::input::Text> {
+        let room = &self.state.room;
+        let levels = room.levels.iter().enumerate();
+        let used = |at: usize| {
+            let level = capstan_topology::LevelIdx(at as u8);
+            !room.tree.domains_at(level).is_empty()
+        };
+        levels.filter(|(at, _)| used(*at)).map(|(_, key)| key.clone()).collect()
+    }
+
+    /// Scoring profile of a queue.
+    pub(crate) fn profile(&self, queue: Option<QueueIdx>) -> u32 {
+        let facts = queue.and_then(|queue| self.state.quota.queue(queue).facts.as_ref());
+        self.state.policy.profile(facts.and_then(|facts| facts.profile.as_ref()))
+    }
+
+    fn try_counts(
+        &mut self,
+        queue: Option<QueueIdx>,
+        workload: WorkloadIdx,
+        sets: &[SetDemand],
+        topology: TopologyAsk,
+    ) -> Entry {
+        let profile = self.profile(queue);
+        let start = self.scan_start(queue, workload);
+        let mut txn = Txn::begin(&mut self.state);
+        let choice = match queue {
+            Some(queue) => {
+                let start = &start;
+                let demand = Demand { workload, queue, sets, topology, profile, start };
+                flavors::assign(&mut txn, &demand)
+            }
+            None => unqueued_choice(sets),
+        };
+        let counts = sets.iter().map(|set| set.count).collect();
+        let mut entry = Entry { workload, queue, counts, choice, verdict: Verdict::NoFit };
+        if entry.choice.mode > Mode::NoFit {
+            let asks = asks(&mut txn, &entry, sets, profile);
+            judge(&mut txn, &mut entry, &asks, topology);
+        }
+        entry
+    }
+
+    /// Where the flavor scan of a workload goes on, if its memory still holds.
+    fn scan_start(
+        &mut self,
+        queue: Option<QueueIdx>,
+        workload: WorkloadIdx,
+    ) -> Vec<((usize, usize), usize)> {
+        let Some(queue) = queue else { return Vec::new() };
+        let generation = self.state.quota.generation(queue);
+        let round = self.round_number;
+        let memory = &mut self.state.workloads[workload].requeue.scan;
+        let holds = |scan: &crate::model::workload::FlavorScan| {
+            scan.generation == generation || scan.round + 1 == round
+        };
+        if !memory.as_ref().is_some_and(holds) {
+            *memory = None;
+        }
+        memory.as_ref().map_or_else(Vec::new, |scan| scan.next.clone())
+    }
+}
+
+fn refused(
+    queue: Option<QueueIdx>,
+    workload: WorkloadIdx,
+    sets: &[SetDemand],
+    reason: Reason,
+) -> Entry {
+    let mut choice = unqueued_choice(sets);
+    (choice.mode, choice.reason) = (Mode::NoFit, Some(reason));
+    let counts = sets.iter().map(|set| set.count).collect();
+    Entry { workload, queue, counts, choice, verdict: Verdict::NoFit }
+}
+
+/// Work without a queue needs no flavors.
+fn unqueued_choice(sets: &[SetDemand]) -> Choice {
+    Choice {
+        mode: Mode::Fit,
+        borrowing: 0,
+        sets: vec![Vec::new(); sets.len()],
+        usage: Vec::new(),
+        contested: Vec::new(),
+        next: Vec::new(),
+        reason: None,
+    }
+}
+
+/// The same sets with `less` members fewer in all, taken from the last sets first.
+fn reduced(sets: &[SetDemand], less: u32) -> Vec<SetDemand> {
+    let mut sets = sets.to_vec();
+    let mut left = less;
+    for set in sets.iter_mut().rev() {
+        let taken = left.min(set.count);
+        set.count -= taken;
+        left -= taken;
+    }
+    sets.retain(|set| set.count > 0);
+    sets
+}
+
+/// Members and classes to be placed for an entry.
+pub(super) fn asks(txn: &mut Txn<'_>, entry: &Entry, sets: &[SetDemand], profile: u32) -> Vec<Ask> {
+    let mut asks = Vec::new();
+    for (set, chosen) in sets.iter().zip(&entry.choice.sets) {
+        let mut flavors: Vec<FlavorIdx> = chosen.iter().map(|(_, flavor)| *flavor).collect();
+        flavors.sort_unstable();
+        flavors.dedup();
+        let class: ClassIdx = txn.class(set.shape, &flavors, profile);
+        asks.push(Ask { class, pods: needy(txn, entry.workload, set) });
+    }
+    asks
+}
+
+/// The first members of a set that need a place.
+fn needy(txn: &Txn<'_>, workload: WorkloadIdx, set: &SetDemand) -> Vec<PodIdx> {
+    let state = txn.state();
+    let needy = |pod: &PodIdx| {
+        let pod = &state.pods[*pod];
+        pod.place.is_none() && pod.active() && !pod.gated && !pod.terminating
+    };
+    let members = state.workloads[workload].members_of(set.shape, &state.pods);
+    members.filter(needy).take(set.count as usize).collect()
+}
+
+/// Turns a choice of flavors into a verdict: room for all members together, or victims.
+fn judge(txn: &mut Txn<'_>, entry: &mut Entry, asks: &[Ask], topology: TopologyAsk) {
+    let fits = entry.choice.mode == Mode::Fit && holds_all(txn, asks, topology);
+    if fits {
+        entry.verdict = Verdict::Fit;
+        return;
+    }
+    let quota_short = entry.choice.mode < Mode::Fit;
+    let contested: Vec<FrIdx> = match quota_short {
+        true => entry.choice.contested.clone(),
+        false => entry.choice.usage.iter().map(|(fr, _)| *fr).collect(),
+    };
+    let need = Need {
+        usage: entry.choice.usage.clone(),
+        contested,
+        asks: asks.iter().map(|ask| (ask.class, ask.pods.len() as u32)).collect(),
+        topology,
+    };
+    if !quota_short {
+        let short =
+            asks.iter().find(|ask| !gang::holds(txn, ask.class, ask.pods.len() as u32, topology));
+        let ask = short.unwrap_or(&asks[0]);
+        let (class, count) = (ask.class, ask.pods.len() as u32);
+        entry.choice.reason = Some(verdict::unqueued_shortage(txn, class, count, topology));
+        entry.choice.contested = need.contested.clone();
+    }
+    let found = victims::search_exact(txn, entry.workload, &need, asks);
+    entry.verdict = match found {
+        Some(victims) if !victims.is_empty() => Verdict::Preempt(victims),
+        _ if quota_short => Verdict::Blocked,
+        _ => Verdict::NoFit,
+    };
+}
+
+/// Whether all members find nodes together, as things are.
+fn holds_all(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk) -> bool {
+    if let [only] = asks {
+        return gang::holds(txn, only.class, only.pods.len() as u32, topology);
+    }
+    let start = txn.checkpoint();
+    let placed = gang::place(txn, asks, topology);
+    txn.rollback_to(start);
+    placed
+}

@@ -1,0 +1,204 @@
+//! What was promised comes first: claims whose victims left, and gangs with missing members.
+//!
+//! A reserved workload goes where it was planned if that still holds, else wherever it fits now;
+//! if it fits nowhere it gives its claim up and queues again. Members that a running gang lost
+//! (or gained) are placed beside the others: those below its minimum first and together, those
+//! above it last and one by one.
+
+use capstan_topology::NodeIdx;
+
+use crate::cycle::Round;
+use crate::engine::Engine;
+use crate::model::claim::Claim;
+use crate::model::ids::{ClassIdx, PodIdx, WorkloadIdx};
+use crate::model::txn::Txn;
+use crate::place::gang::{self, Ask};
+use crate::plan::State;
+use crate::time::Time;
+
+impl Engine {
+    /// Claims and broken gangs.
+    pub(crate) fn finish_promises(&mut self, now: Time, round: &mut Round) {
+        let mut ready: Vec<WorkloadIdx> = self.state.claims.workloads().collect();
+        ready.retain(|workload| {
+            let claim = self.state.claims.get(*workload).expect("just listed");
+            claim.victims.iter().all(|victim| {
+                self.state.workloads.get(*victim).is_none()
+                    || self.state.placed(*victim).next().is_none()
+            })
+        });
+        ready.sort_by_cached_key(|workload| self.promise_order(*workload));
+        for workload in ready {
+            let claim = self.state.drop_claim(workload).expect("just listed");
+            round.changed = true;
+            if self.redeem(workload, &claim) {
+                self.admit(now, workload);
+            } else {
+                self.state.workloads[workload].state = State::Queued;
+                self.refile(workload, now);
+            }
+        }
+        for workload in self.growing(true) {
+            self.grow(now, workload, round);
+        }
+    }
+
+    /// Extra members of elastic gangs, after everybody else.
+    pub(crate) fn place_extras(&mut self, now: Time, round: &mut Round) {
+        for workload in self.growing(false) {
+            self.grow(now, workload, round);
+        }
+    }
+
+    fn promise_order(
+        &self,
+        workload: WorkloadIdx,
+    ) -> (std::cmp::Reverse<i32>, Time, crate::model::input::Text) {
+        let workload = &self.state.workloads[workload];
+        let priority = std::cmp::Reverse(workload.priority);
+        (priority, workload.created, workload.uid.clone())
+    }
+
+    /// Places a reserved workload; `false`: it fits nowhere any more.
+    fn redeem(&mut self, workload: WorkloadIdx, claim: &Claim) -> bool {
+        let queue = claim.assignment.queue;
+        let profile = self.profile(queue);
+        let Ok(topology) = self.topology_ask(queue, workload) else { return false };
+        let mut txn = Txn::begin(&mut self.state);
+        txn.assign(workload, Some(claim.assignment.clone()));
+        let mut asks: Vec<Ask> = Vec::new();
+        for &(pod, _) in &claim.places {
+            let Some(known) = txn.state().pods.get(pod) else { return false };
+            let shape = known.shape;
+            let Some(set) = claim.assignment.set(shape) else { return false };
+            let class = txn.class(shape, &set.nodes_of.clone(), profile);
+            match asks.iter_mut().find(|ask| ask.class == class) {
+                Some(ask) => ask.pods.push(pod),
+                None => asks.push(Ask { class, pods: vec![pod] }),
+            }
+        }
+        let start = txn.checkpoint();
+        let planned = place_as_planned(&mut txn, &asks, &claim.places);
+        if !planned {
+            txn.rollback_to(start);
+        }
+        let placed = planned || gang::place(&mut txn, &asks, topology);
+        if placed && within_quota(&txn, claim) {
+            txn.commit();
+            return true;
+        }
+        false
+    }
+
+    /// Workloads that hold quota and have members without a place: below their minimum, or above.
+    fn growing(&self, below: bool) -> Vec<WorkloadIdx> {
+        let needs = |workload: &WorkloadIdx| {
+            let entry = &self.state.workloads[*workload];
+            let placed = self.state.placed(*workload).count() as u32;
+            (placed < entry.min_member) == below
+        };
+        let mut growing: Vec<WorkloadIdx> = self.growth.iter().copied().filter(needs).collect();
+        growing.sort_by_cached_key(|workload| self.promise_order(*workload));
+        growing
+    }
+
+    fn grow(&mut self, now: Time, workload: WorkloadIdx, round: &mut Round) {
+        let placed = self.state.placed(workload).count() as u32;
+        let missing = self.state.workloads[workload].min_member.saturating_sub(placed);
+        let needy: Vec<PodIdx> = self
+            .state
+            .unplaced(workload)
+            .filter(|pod| {
+                let pod = &self.state.pods[*pod];
+                pod.active() && !pod.gated && !pod.terminating && !pod.kept()
+            })
+            .collect();
+        let step = if missing > 0 { missing as usize } else { 1 };
+        let mut grown = false;
+        for members in needy.chunks(step.max(1)) {
+            let whole = missing == 0 || grown || members.len() as u32 >= missing;
+            if !whole || !self.place_members(workload, members) {
+                break;
+            }
+            grown = true;
+        }
+        self.growth.remove(&workload);
+        if grown {
+            round.changed = true;
+            self.send(now, workload);
+        } else {
+            self.growth_parked.insert(workload);
+        }
+    }
+
+    /// Places some members with the flavors that the workload has.
+    fn place_members(&mut self, workload: WorkloadIdx, members: &[PodIdx]) -> bool {
+        let Some(assignment) = self.state.workloads[workload].assignment.clone() else {
+            return false;
+        };
+        let queue = assignment.queue;
+        let profile = self.profile(queue);
+        let Ok(topology) = self.topology_ask(queue, workload) else { return false };
+        let mut txn = Txn::begin(&mut self.state);
+        let mut asks: Vec<Ask> = Vec::new();
+        for &pod in members {
+            let shape = txn.state().pods[pod].shape;
+            let Some(set) = assignment.set(shape) else { return false };
+            let class: ClassIdx = txn.class(shape, &set.nodes_of.clone(), profile);
+            match asks.iter_mut().find(|ask| ask.class == class) {
+                Some(ask) => ask.pods.push(pod),
+                None => asks.push(Ask { class, pods: vec![pod] }),
+            }
+        }
+        let room_before = quota_room(&txn, queue);
+        if !gang::place(&mut txn, &asks, topology) {
+            return false;
+        }
+        let fits = room_before.iter().all(|(node, fr, left)| {
+            let before = txn.state().quota.tree.usage(*node, *fr);
+            before <= *left
+        });
+        if fits {
+            txn.commit();
+        }
+        fits
+    }
+}
+
+/// For each flavor and resource of a queue: the usage that it may not exceed now.
+fn quota_room(
+    txn: &Txn<'_>,
+    queue: Option<crate::model::ids::QueueIdx>,
+) -> Vec<(crate::model::ids::QuotaIdx, crate::model::ids::FrIdx, i64)> {
+    let quota = &txn.state().quota;
+    let Some(node) = queue.and_then(|queue| quota.queue(queue).node) else { return Vec::new() };
+    let limit = |fr| {
+        let most = quota.tree.usage(node, fr).saturating_add(quota.tree.available(node, fr));
+        (node, fr, most)
+    };
+    quota.tree.covered(node).map(limit).collect()
+}
+
+/// Every member to the node that was planned, if all of them still fit there.
+fn place_as_planned(txn: &mut Txn<'_>, asks: &[Ask], places: &[(PodIdx, NodeIdx)]) -> bool {
+    for ask in asks {
+        for &(pod, node) in places.iter().filter(|(pod, _)| ask.pods.contains(pod)) {
+            txn.fresh(ask.class);
+            let Some(position) = txn.state().room.tree.position(node) else { return false };
+            if txn.state().classes.index(ask.class).spot(position).slots == 0 {
+                return false;
+            }
+            txn.place(pod, node);
+        }
+    }
+    true
+}
+
+/// Whether a queue is within what its quota rules leave it of all that a claim charges.
+fn within_quota(txn: &Txn<'_>, claim: &Claim) -> bool {
+    let quota = &txn.state().quota;
+    let queue = claim.assignment.queue;
+    let Some(node) = queue.and_then(|queue| quota.queue(queue).node) else { return true };
+    let charges = claim.assignment.sets.iter().flat_map(|set| &set.charge);
+    charges.into_iter().all(|(fr, _)| !quota.tree.overdrawn(node, *fr))
+}

@@ -1,0 +1,300 @@
+//! Settling: what is done about one nominated head, checked again against what the heads before
+//! it in this round took.
+
+use std::sync::Arc;
+
+use capstan_topology::NodeIdx;
+
+use crate::cycle::nominate::asks;
+use crate::cycle::{Entry, Round, Verdict};
+use crate::engine::Engine;
+use crate::engine::waiting::Wake;
+use crate::explain::reason::{FlavorProblem, Reason};
+use crate::model::ids::{PodIdx, WorkloadIdx};
+use crate::model::input::QueueingStrategy;
+use crate::model::txn::Txn;
+use crate::model::workload::{Assignment, FlavorScan};
+use crate::place::gang;
+use crate::plan::{Outcome, State};
+use crate::quota::flavors::SetDemand;
+use crate::time::Time;
+use crate::victims::{self, Victim};
+
+impl Engine {
+    /// Does what was nominated, if it still holds.
+    pub(crate) fn settle(&mut self, now: Time, mut entry: Entry, round: &mut Round) {
+        let verdict = std::mem::replace(&mut entry.verdict, Verdict::NoFit);
+        match verdict {
+            Verdict::Fit => self.settle_fit(now, entry, round),
+            Verdict::Preempt(victims) => self.settle_preempt(now, entry, victims, round),
+            Verdict::Blocked => {
+                self.hold_back(&entry, round);
+                self.wait(entry, round);
+            }
+            Verdict::NoFit => self.wait(entry, round),
+        }
+    }
+
+    fn settle_fit(&mut self, now: Time, entry: Entry, round: &mut Round) {
+        if !self.quota_still_fits(&entry) {
+            return self.lost_race(entry, None, round);
+        }
+        let assignment = self.assignment_for(&entry, now);
+        let workload = entry.workload;
+        match self.try_place(&entry, assignment, true) {
+            Some(_) => {
+                round.changed = true;
+                self.state.workloads[workload].requeue.scan = None;
+                self.admit(now, workload);
+            }
+            None => self.lost_race(entry, None, round),
+        }
+    }
+
+    fn quota_still_fits(&self, entry: &Entry) -> bool {
+        let Some(queue) = entry.queue else { return true };
+        let quota = &self.state.quota;
+        let node = quota.queue(queue).node.expect("only existing queues have heads");
+        entry.choice.usage.iter().all(|(fr, n)| *n <= quota.tree.available(node, *fr))
+    }
+
+    /// What the workload will hold quota with.
+    fn assignment_for(&mut self, entry: &Entry, now: Time) -> Arc<Assignment> {
+        let sets = self.sets_of(entry);
+        let chosen = sets.iter().zip(&entry.choice.sets);
+        let sets = chosen
+            .map(|(set, flavors)| self.state.set_assignment_of(set.shape, flavors.clone()))
+            .collect();
+        Arc::new(Assignment { queue: entry.queue, sets, at: now })
+    }
+
+    /// The sets that an entry's counts belong to.
+    fn sets_of(&self, entry: &Entry) -> Vec<SetDemand> {
+        let workload = &self.state.workloads[entry.workload];
+        let needy = |set: &&crate::model::workload::PodSet| {
+            workload.members_of(set.shape, &self.state.pods).any(|pod| {
+                let pod = &self.state.pods[pod];
+                pod.place.is_none() && pod.active() && !pod.gated && !pod.terminating
+            })
+        };
+        let sets = workload.sets.iter().filter(needy).zip(&entry.counts);
+        let demand = |(set, count): (&crate::model::workload::PodSet, &u32)| SetDemand {
+            shape: set.shape,
+            name: set.name.clone(),
+            count: *count,
+        };
+        sets.map(demand).collect()
+    }
+
+    /// Places all members with an assignment. Kept, or only tried; where they go.
+    fn try_place(
+        &mut self,
+        entry: &Entry,
+        assignment: Arc<Assignment>,
+        keep: bool,
+    ) -> Option<Vec<(PodIdx, NodeIdx)>> {
+        let sets = self.sets_of(entry);
+        let topology = self.topology_ask(entry.queue, entry.workload).ok()?;
+        let profile = self.profile(entry.queue);
+        let mut txn = Txn::begin(&mut self.state);
+        let asks = asks(&mut txn, entry, &sets, profile);
+        txn.assign(entry.workload, Some(assignment));
+        if !gang::place(&mut txn, &asks, topology) {
+            return None;
+        }
+        let members = asks.iter().flat_map(|ask| &ask.pods);
+        let place = |pod: &PodIdx| (*pod, txn.state().pods[*pod].place.expect("was placed"));
+        let places = members.map(place).collect();
+        if keep {
+            txn.commit();
+        }
+        Some(places)
+    }
+
+    fn settle_preempt(
+        &mut self,
+        now: Time,
+        mut entry: Entry,
+        mut found: Vec<Victim>,
+        round: &mut Round,
+    ) {
+        if found.iter().any(|victim| round.claimed.contains(&victim.workload)) {
+            // Another head of this round counts on one of them: decide anew, and go on only if
+            // nobody else has to leave for it.
+            entry = self.nominate(entry.queue, entry.workload);
+            let leaving =
+                |victim: &Victim| self.state.workloads[victim.workload].state == State::Evicting;
+            match std::mem::replace(&mut entry.verdict, Verdict::NoFit) {
+                Verdict::Preempt(victims) if victims.iter().all(leaving) => found = victims,
+                _ => return self.lost_race(entry, None, round),
+            }
+        }
+        let assignment = self.assignment_for(&entry, now);
+        let Some(places) = self.plan_after(&entry, assignment.clone(), &found) else {
+            return self.lost_race(entry, None, round);
+        };
+        let workload = entry.workload;
+        let preemptions: Vec<_> = found
+            .iter()
+            .map(|victim| self.preemption(now, workload, victim, &entry.choice.usage))
+            .collect();
+        for (victim, preemption) in found.iter().zip(&preemptions) {
+            round.claimed.insert(victim.workload);
+            self.evict(now, victim.workload, preemption.clone());
+        }
+        let names: Vec<WorkloadIdx> = found.iter().map(|victim| victim.workload).collect();
+        self.state.add_claim(workload, assignment, places, names);
+        self.waiting.remove(workload);
+        let left = found.len() as u32;
+        let entry = &mut self.state.workloads[workload];
+        entry.state = State::Reserved;
+        entry.requeue.scan = None;
+        round.changed = true;
+        self.set_reason(workload, Reason::WaitingForVictims { victims: left });
+        self.report_outcome(workload, Outcome::Preempting(preemptions));
+    }
+
+    /// Where everyone goes once the victims have left; `None`: it no longer fits.
+    fn plan_after(
+        &mut self,
+        entry: &Entry,
+        assignment: Arc<Assignment>,
+        victims: &[Victim],
+    ) -> Option<Vec<(PodIdx, NodeIdx)>> {
+        let sets = self.sets_of(entry);
+        let topology = self.topology_ask(entry.queue, entry.workload).ok()?;
+        let profile = self.profile(entry.queue);
+        let mut txn = Txn::begin(&mut self.state);
+        for victim in victims {
+            txn.remove_workload(victim.workload);
+        }
+        if let Some(queue) = entry.queue {
+            let quota = &txn.state().quota;
+            let node = quota.queue(queue).node.expect("only existing queues have heads");
+            let fits = |(fr, n): &(_, i64)| *n <= quota.tree.available(node, *fr);
+            if !entry.choice.usage.iter().all(fits) {
+                return None;
+            }
+        }
+        let asks = asks(&mut txn, entry, &sets, profile);
+        txn.assign(entry.workload, Some(assignment));
+        if !gang::place(&mut txn, &asks, topology) {
+            return None;
+        }
+        let members = asks.iter().flat_map(|ask| &ask.pods);
+        let place = |pod: &PodIdx| (*pod, txn.state().pods[*pod].place.expect("was placed"));
+        Some(members.map(place).collect())
+    }
+
+    /// A blocked head keeps what it could use from others of this round, unless it may reclaim
+    /// it from anyone later.
+    fn hold_back(&mut self, entry: &Entry, round: &mut Round) {
+        let Some(queue) = entry.queue else { return };
+        let slot = self.state.quota.queue(queue);
+        let facts = slot.facts.as_ref().expect("only existing queues have heads");
+        if !victims::holds_back(facts.preemption.reclaim) {
+            return;
+        }
+        let node = slot.node.expect("only existing queues have heads");
+        for &(fr, amount) in &entry.choice.usage {
+            let tree = &self.state.quota.tree;
+            let (nominal, used) = (tree.nominal(node, fr), tree.usage(node, fr));
+            let held = match (entry.choice.borrowing, tree.borrowing_limit(node, fr)) {
+                (0, _) => amount.min(nominal.saturating_sub(used)).max(0),
+                (_, None) => amount,
+                (_, Some(limit)) => {
+                    amount.min(nominal.saturating_add(limit).saturating_sub(used)).max(0)
+                }
+            };
+            self.state.quota.change(queue, fr, held);
+            round.held.push((queue, fr, held));
+        }
+    }
+
+    /// Somebody before it in this round took what it needed: it stays at the head.
+    fn lost_race(&mut self, entry: Entry, then: Option<Reason>, round: &mut Round) {
+        let shown = then.or_else(|| entry.choice.reason.clone());
+        self.remember_scan(&entry, round);
+        let reason = match shown {
+            Some(reason) => Reason::LostRace { then: Box::new(reason) },
+            None => Reason::LostRace { then: Box::new(self.quota_reason(&entry)) },
+        };
+        self.report_outcome(entry.workload, Outcome::Waiting(reason.clone()));
+        self.set_reason(entry.workload, reason);
+    }
+
+    /// What is short for an entry that fitted when the round began.
+    fn quota_reason(&self, entry: &Entry) -> Reason {
+        let state = &self.state;
+        let workload = &state.workloads[entry.workload];
+        let Some(queue) = entry.queue else {
+            return Reason::Behind { ahead: 1, queue: "nodes".into() };
+        };
+        let slot = state.quota.queue(queue);
+        let node = slot.node.expect("only existing queues have heads");
+        let short = entry.choice.usage.iter().filter_map(|&(fr, asked)| {
+            let left = state.quota.tree.available(node, fr);
+            let (flavor, resource) = state.quota.fr(fr);
+            (left < asked).then(|| crate::explain::reason::FlavorRefusal {
+                flavor: state.quota.flavor_name(flavor).clone(),
+                why: FlavorProblem::Short {
+                    resource: state.room.resources.name(resource).clone(),
+                    asked,
+                    left,
+                    cohort: slot.facts.as_ref().and_then(|facts| facts.cohort.clone()),
+                    preemption_tried: false,
+                },
+            })
+        });
+        let tried: Vec<_> = short.collect();
+        if tried.is_empty() {
+            return Reason::Behind { ahead: 1, queue: slot.name.clone() };
+        }
+        let pod_set = workload.sets.first().map_or("main".into(), |set| set.name.clone());
+        Reason::Flavors { cluster_queue: slot.name.clone(), pod_set, tried }
+    }
+
+    /// Where the next scan of a head goes on: after the flavor that it tried last.
+    fn remember_scan(&mut self, entry: &Entry, round: &mut Round) {
+        let Some(queue) = entry.queue else { return };
+        let scan = (!entry.choice.next.is_empty()).then(|| FlavorScan {
+            next: entry.choice.next.clone(),
+            generation: self.state.quota.generation(queue),
+            round: self.round_number,
+        });
+        let memory = &mut self.state.workloads[entry.workload].requeue.scan;
+        let moved = scan.as_ref().map(|scan| &scan.next) != memory.as_ref().map(|s| &s.next);
+        round.changed |= moved && scan.is_some();
+        *memory = scan;
+    }
+
+    /// It does not fit: a strict queue keeps its head, another one tries the next.
+    fn wait(&mut self, entry: Entry, round: &mut Round) {
+        let reason = entry.choice.reason.clone().expect("what does not fit has a reason");
+        self.remember_scan(&entry, round);
+        let strict = entry.queue.is_some_and(|queue| {
+            let facts = self.state.quota.queue(queue).facts.as_ref();
+            facts.is_some_and(|facts| facts.strategy == QueueingStrategy::StrictFifo)
+        });
+        let resumes = self.state.workloads[entry.workload].requeue.scan.is_some();
+        if !strict && !resumes {
+            let wake = Wake { room: wants_room(&reason), quota: true };
+            self.waiting.park(entry.workload, wake);
+            round.changed = true;
+        }
+        self.report_outcome(entry.workload, Outcome::Waiting(reason.clone()));
+        self.set_reason(entry.workload, reason);
+    }
+}
+
+/// Whether room on nodes is part of why something waits.
+fn wants_room(reason: &Reason) -> bool {
+    match reason {
+        Reason::Nodes(_) | Reason::Topology { .. } | Reason::UnknownLevel { .. } => true,
+        Reason::Flavors { tried, .. } => tried.iter().any(|refusal| {
+            matches!(refusal.why, FlavorProblem::Nodes(_) | FlavorProblem::Topology { .. })
+        }),
+        Reason::LostRace { then } => wants_room(then),
+        _ => false,
+    }
+}

@@ -1,0 +1,244 @@
+//! Effects in flight: what is owed an answer, and what each answer means.
+//!
+//! A placement decided by us is assumed at once and confirmed by the API; a refusal gives the
+//! room back and requeues the member after a growing pause. While an answer is unknown nothing is
+//! freed: the API will show what happened.
+
+use std::collections::BTreeSet;
+
+use crate::engine::Engine;
+use crate::explain::reason::Reason;
+use crate::model::apply::Changes;
+use crate::model::ids::{PodIdx, WorkloadIdx};
+use crate::model::input::Text;
+use crate::model::pod::Binding;
+use crate::plan::{Action, EffectId, EffectResult, State};
+use crate::time::{Span, Time};
+
+/// What an effect in flight was for.
+#[derive(Debug)]
+pub(crate) enum InFlight {
+    /// Binding a pod.
+    Bind(Text),
+    /// Settling something of a pod before its gang is bound.
+    Prepare(Text),
+    /// Resuming an owner.
+    Resume(WorkloadIdx),
+    /// Stopping a victim.
+    Stop(WorkloadIdx),
+}
+
+impl Engine {
+    /// Remembers an effect whose answer matters.
+    pub(crate) fn note_inflight(&mut self, id: EffectId, of: WorkloadIdx, action: &Action) {
+        let kind = match action {
+            Action::Bind { pod, .. } => InFlight::Bind(pod.uid.clone()),
+            Action::AddTolerations { pod, .. }
+            | Action::SelectVolumes { pod, .. }
+            | Action::AllocateClaims { pod, .. } => InFlight::Prepare(pod.uid.clone()),
+            Action::ResumeOwner { .. } => InFlight::Resume(of),
+            Action::SuspendOwner { .. } | Action::Evict { .. } => InFlight::Stop(of),
+            Action::ReleaseClaims { .. } | Action::Status(_) | Action::Event { .. } => return,
+        };
+        self.inflight.insert(id, kind);
+    }
+
+    /// Takes an answer in.
+    pub(crate) fn take_outcome(
+        &mut self,
+        now: Time,
+        effect: EffectId,
+        result: EffectResult,
+        changes: &mut Changes,
+    ) {
+        // Unknown is no answer: what happened will show in the API, or in a later outcome.
+        if result == EffectResult::TimedOut {
+            return;
+        }
+        match self.inflight.remove(&effect) {
+            None => {}
+            Some(InFlight::Bind(uid)) => self.bind_answered(now, &uid, effect, result, changes),
+            Some(InFlight::Prepare(uid)) => self.prepared(now, &uid, effect, result, changes),
+            Some(InFlight::Resume(workload)) => {
+                self.resume_answered(now, workload, result, changes);
+            }
+            Some(InFlight::Stop(workload)) => {
+                if self.state.workloads.get(workload).is_some() {
+                    self.stop_answered(workload, result, changes);
+                }
+            }
+        }
+    }
+
+    fn flying(&self, uid: &Text, effect: EffectId) -> Option<PodIdx> {
+        let pod = *self.state.pod_by_uid.get(uid)?;
+        (self.state.pods[pod].binding == Binding::InFlight(effect)).then_some(pod)
+    }
+
+    fn bind_answered(
+        &mut self,
+        now: Time,
+        uid: &Text,
+        effect: EffectId,
+        result: EffectResult,
+        changes: &mut Changes,
+    ) {
+        let Some(pod) = self.flying(uid, effect) else { return };
+        match result {
+            EffectResult::Done => {
+                self.state.pods[pod].binding = Binding::Bound;
+                changes.dirty.extend(self.state.pods[pod].workload);
+            }
+            failed => self.unassume(now, pod, describe(&failed), changes),
+        }
+    }
+
+    /// One member is prepared; when none is left to prepare, the whole gang is bound.
+    fn prepared(
+        &mut self,
+        now: Time,
+        uid: &Text,
+        effect: EffectId,
+        result: EffectResult,
+        changes: &mut Changes,
+    ) {
+        let Some(pod) = self.flying(uid, effect) else { return };
+        if result != EffectResult::Done {
+            return self.unassume(now, pod, describe(&result), changes);
+        }
+        self.state.pods[pod].binding = Binding::None;
+        let Some(workload) = self.state.pods[pod].workload else { return };
+        let waits = |pod: PodIdx| matches!(self.state.pods[pod].binding, Binding::InFlight(_));
+        let preparing = self.state.placed(workload).any(waits);
+        if !preparing {
+            self.send_prepared(now, workload);
+        }
+        changes.dirty.insert(workload);
+    }
+
+    /// A placement that failed: the room is free again and the member waits a while.
+    fn unassume(&mut self, now: Time, pod: PodIdx, failure: Text, changes: &mut Changes) {
+        self.state.release(pod, changes);
+        self.state.pods[pod].binding = Binding::None;
+        self.state.pods[pod].bound_at = None;
+        self.state.pods[pod].note = None;
+        if let Some(workload) = self.state.pods[pod].workload {
+            self.back_off(now, workload, failure);
+            changes.dirty.insert(workload);
+        }
+    }
+
+    fn resume_answered(
+        &mut self,
+        now: Time,
+        workload: WorkloadIdx,
+        result: EffectResult,
+        changes: &mut Changes,
+    ) {
+        let known = self.state.workloads.get(workload).is_some();
+        if !known || result == EffectResult::Done {
+            return;
+        }
+        self.unresume(now, workload, describe(&result), changes);
+    }
+
+    /// A resumed owner did not come up: its places are free again.
+    fn unresume(&mut self, now: Time, workload: WorkloadIdx, failure: Text, changes: &mut Changes) {
+        let placed: Vec<PodIdx> = self.state.placed(workload).collect();
+        for pod in placed {
+            self.state.release(pod, changes);
+        }
+        self.deadlines.retain(|(_, resuming)| *resuming != workload);
+        self.state.workloads[workload].state = State::Queued;
+        self.back_off(now, workload, failure);
+        changes.dirty.insert(workload);
+    }
+
+    fn stop_answered(
+        &mut self,
+        workload: WorkloadIdx,
+        result: EffectResult,
+        changes: &mut Changes,
+    ) {
+        if let EffectResult::Refused(_) | EffectResult::Conflict(_) = result {
+            // It was not stopped: who counted on it decides anew.
+            self.state.workloads[workload].evicting = None;
+            for claimant in self.state.claims.naming(workload) {
+                self.state.drop_claim(claimant);
+                self.state.workloads[claimant].state = State::Queued;
+                changes.dirty.insert(claimant);
+            }
+        }
+        changes.dirty.insert(workload);
+    }
+
+    fn back_off(&mut self, now: Time, workload: WorkloadIdx, failure: Text) {
+        let (first, most) = (self.state.policy.backoff_first, self.state.policy.backoff_max);
+        let entry = &mut self.state.workloads[workload];
+        let doubled = first.0.saturating_mul(1_i64 << entry.requeue.failures.min(20));
+        entry.requeue.failures += 1;
+        let until = now.plus(Span(doubled.min(most.0)));
+        entry.requeue.not_before = Some(until);
+        self.delayed.retain(|(_, delayed)| *delayed != workload);
+        self.delayed.insert((until, workload));
+        self.set_reason(workload, Reason::Backoff { until, failure });
+    }
+
+    /// What time itself changes: pauses that end, owners that did not come up.
+    pub(crate) fn wake_in_time(&mut self, now: Time) {
+        while let Some((_, workload)) = self.delayed.first().filter(|(at, _)| *at <= now).copied() {
+            self.delayed.pop_first();
+            if self.state.workloads.get(workload).is_some() {
+                self.state.workloads[workload].requeue.not_before = None;
+                self.refile(workload, now);
+            }
+        }
+        let mut changes = Changes::default();
+        while let Some(due) = self.deadlines.first().filter(|(at, _)| *at <= now).copied() {
+            self.deadlines.pop_first();
+            let resuming = |w: &crate::model::workload::Workload| w.state == State::Resuming;
+            if self.state.workloads.get(due.1).is_some_and(resuming) {
+                self.suspend_again(now, due.1, &mut changes);
+            }
+        }
+        if !changes.dirty.is_empty() {
+            self.state.derive(&mut changes);
+            let freed: BTreeSet<_> = std::mem::take(&mut changes.queues);
+            for workload in std::mem::take(&mut changes.dirty) {
+                self.refile(workload, now);
+            }
+            self.waiting.wake(|_| true, |wake| wake.room);
+            self.wake_queues(&freed);
+        }
+    }
+
+    fn suspend_again(&mut self, now: Time, workload: WorkloadIdx, changes: &mut Changes) {
+        if let Some(owner) = self.owner_ref(workload) {
+            let uid = owner.uid.clone();
+            let name = self.state.workloads[workload].full_name.clone();
+            let preemption = crate::plan::Preemption {
+                victim: name.clone(),
+                preemptor: name,
+                reason: crate::plan::PreemptionReason::InClusterQueue,
+                victim_priority: self.state.workloads[workload].priority,
+                preemptor_priority: self.state.workloads[workload].priority,
+                frees: Vec::new(),
+                lost: Span(0),
+                lost_cost: None,
+                cohort: None,
+            };
+            let action = Action::SuspendOwner { owner, preemption };
+            self.effect(now, workload, Some(uid), action);
+        }
+        self.unresume(now, workload, "its pods did not appear in time".into(), changes);
+    }
+}
+
+fn describe(result: &EffectResult) -> Text {
+    match result {
+        EffectResult::Done => "done".into(),
+        EffectResult::Conflict(why) | EffectResult::Refused(why) => why.clone(),
+        EffectResult::Gone => "the object is gone".into(),
+        EffectResult::TimedOut => "no answer in time".into(),
+    }
+}

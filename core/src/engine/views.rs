@@ -1,0 +1,292 @@
+//! What people look at: plain copies of the state, made on request.
+
+use std::collections::BTreeMap;
+
+use capstan_topology::NodeIdx;
+
+use crate::engine::Engine;
+use crate::explain::reason::{NodeRefusal, Reason};
+use crate::explain::view::{
+    NodeVerdict, NodeView, PodExplanation, PodPlace, PodSetView, QueueView, QuotaView,
+    WorkloadExplanation, WorkloadView,
+};
+use crate::model::ids::{FlavorIdx, FrIdx, PodIdx, QueueIdx, WorkloadIdx};
+use crate::model::input::{Amounts, Text};
+use crate::model::workload::QueueRef;
+use crate::money::MicroUsd;
+use crate::plan::State;
+use crate::rules::{self, Question};
+use crate::score;
+use crate::time::Time;
+
+impl Engine {
+    /// All workloads, by namespace and name.
+    pub fn workloads(&self) -> Vec<WorkloadView> {
+        let mut views: Vec<WorkloadView> =
+            self.state.workloads.iter().map(|(index, _)| self.workload_view(index)).collect();
+        views.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
+        views
+    }
+
+    fn workload_view(&self, index: WorkloadIdx) -> WorkloadView {
+        let state = &self.state;
+        let entry = &state.workloads[index];
+        let queue = match &entry.queue {
+            QueueRef::Queue(queue) => Some(*queue),
+            _ => entry.assignment.as_ref().and_then(|assignment| assignment.queue),
+        };
+        let flavors = state.flavors_by_set(index);
+        let pod_sets = entry.sets.iter().map(|set| PodSetView {
+            name: set.name.clone(),
+            count: set.count,
+            requests: state.room.shape(set.shape).facts.requests.clone(),
+            flavors: flavors.get(&set.name).cloned().unwrap_or_default(),
+        });
+        let placed = |pod: &PodIdx| {
+            let pod = &state.pods[*pod];
+            let node = pod.place.map(|node| state.room.node(node).name.clone());
+            (node.is_some() || !pod.kept()).then(|| PodPlace { pod: pod.name.clone(), node })
+        };
+        let mut pods: Vec<PodPlace> = entry.members.iter().filter_map(placed).collect();
+        pods.sort();
+        WorkloadView {
+            namespace: entry.id.namespace.clone(),
+            name: entry.name.clone(),
+            local_queue: entry.wishes.queue.clone(),
+            cluster_queue: queue.map(|queue| state.quota.queue(queue).name.clone()),
+            priority: entry.priority,
+            state: entry.state,
+            found_running: entry.found_running,
+            preempted: self.preemptions.get(&entry.full_name).cloned(),
+            pod_sets: pod_sets.collect(),
+            pods,
+            min_member: entry.min_member,
+            borrowed: self.borrows(index),
+            per_hour: state.hourly(index),
+            reason: self.reason_of(index),
+            created: entry.created,
+            admitted_at: entry.assignment.as_ref().map(|assignment| assignment.at),
+            gpus: self.gpus(index),
+        }
+    }
+
+    /// Why a workload waits: its own reason, or what the first of its equals met, or its place.
+    fn reason_of(&self, index: WorkloadIdx) -> Option<Reason> {
+        let entry = &self.state.workloads[index];
+        let waits = matches!(entry.state, State::Gathering | State::Queued | State::Reserved);
+        if !waits {
+            return None;
+        }
+        if entry.reason.is_some() || !self.waiting.contains(index) {
+            return entry.reason.clone();
+        }
+        let first = self.waiting.first_of_group(index);
+        let shared = first.and_then(|first| self.state.workloads[first].reason.clone());
+        shared.or_else(|| {
+            let ahead = self.waiting.ahead(index)? as u32;
+            let queue = match &entry.queue {
+                QueueRef::Queue(queue) => self.state.quota.queue(*queue).name.clone(),
+                _ => "work without a queue".into(),
+            };
+            Some(Reason::Behind { ahead, queue })
+        })
+    }
+
+    fn borrows(&self, index: WorkloadIdx) -> bool {
+        let state = &self.state;
+        let Some(assignment) = &state.workloads[index].assignment else { return false };
+        let Some(node) = assignment.queue.and_then(|q| state.quota.queue(q).node) else {
+            return false;
+        };
+        let mut charged = assignment.sets.iter().flat_map(|set| &set.charge);
+        charged
+            .any(|(fr, _)| state.quota.tree.usage(node, *fr) > state.quota.tree.nominal(node, *fr))
+    }
+
+    fn gpus(&self, index: WorkloadIdx) -> i64 {
+        let room = &self.state.room;
+        let of_set = |set: &crate::model::workload::PodSet| {
+            let request = room.ledger.request(room.shape(set.shape).request);
+            let gpus: i64 = room.resources.gpus().iter().map(|gpu| request.get(*gpu)).sum();
+            gpus.saturating_mul(set.count.into())
+        };
+        self.state.workloads[index].sets.iter().map(of_set).fold(0, i64::saturating_add)
+    }
+
+    /// All ClusterQueues, by name.
+    pub fn queues(&self) -> Vec<QueueView> {
+        let lent = self.lent();
+        let queues: Vec<QueueIdx> = self.state.quota.existing().map(|(index, _)| index).collect();
+        queues.into_iter().map(|queue| self.queue_view(queue, &lent)).collect()
+    }
+
+    fn queue_view(&self, index: QueueIdx, lent: &BTreeMap<(QueueIdx, FrIdx), i64>) -> QueueView {
+        let state = &self.state;
+        let queue = state.quota.queue(index);
+        let facts = queue.facts.as_ref().expect("existing queues have facts");
+        let node = queue.node.expect("existing queues have a node");
+        let tree = &state.quota.tree;
+        let quota = |group: &crate::quota::build::Group| {
+            let pairs = group
+                .flavors
+                .iter()
+                .flat_map(|flavor| group.covered.iter().map(move |resource| (*flavor, *resource)));
+            let view = |(flavor, resource)| {
+                let fr = state.quota.find_fr(flavor, resource);
+                let nominal = tree.nominal(node, fr);
+                let used = tree.usage(node, fr) - state.claims.claimed(index, fr);
+                QuotaView {
+                    flavor: state.quota.flavor_name(flavor).clone(),
+                    resource: state.room.resources.name(resource).clone(),
+                    nominal,
+                    used,
+                    borrowed: (used - nominal).max(0),
+                    lent: lent.get(&(index, fr)).copied().unwrap_or(0),
+                    available: tree.available(node, fr),
+                }
+            };
+            pairs.map(view).collect::<Vec<_>>()
+        };
+        let waits = |(_, w): &(WorkloadIdx, &crate::model::workload::Workload)| {
+            w.queue == QueueRef::Queue(index)
+                && matches!(w.state, State::Queued | State::Reserved | State::Gathering)
+        };
+        let hourly = queue.holding.iter().filter_map(|workload| state.hourly(*workload));
+        QueueView {
+            name: queue.name.clone(),
+            cohort: facts.cohort.clone(),
+            inactive: queue
+                .inactive
+                .clone()
+                .map(|why| Reason::Inactive { cluster_queue: queue.name.clone(), why }),
+            quotas: queue.groups.iter().flat_map(quota).collect(),
+            pending: state.workloads.iter().filter(waits).count() as u32,
+            admitted: queue.holding.len() as u32,
+            per_hour: hourly.fold(MicroUsd(0), MicroUsd::plus),
+        }
+    }
+
+    /// What each queue lends now: what others of its tree borrow, shared out among those with
+    /// unused quota in proportion to it, the remainder in order of name.
+    fn lent(&self) -> BTreeMap<(QueueIdx, FrIdx), i64> {
+        let quota = &self.state.quota;
+        let mut borrowed: BTreeMap<_, i128> = BTreeMap::new();
+        let mut unused: BTreeMap<_, Vec<(QueueIdx, i64)>> = BTreeMap::new();
+        for (index, queue) in quota.existing() {
+            let Some(node) = queue.node else { continue };
+            for fr in quota.tree.covered(node) {
+                let key = (quota.tree.root(node), fr);
+                let used = quota.tree.usage(node, fr);
+                let over = used - quota.tree.nominal(node, fr);
+                *borrowed.entry(key).or_default() += i128::from(over.max(0));
+                let spare = quota.tree.unused_lendable(node, fr);
+                if spare > 0 {
+                    unused.entry(key).or_default().push((index, spare));
+                }
+            }
+        }
+        let mut lent = BTreeMap::new();
+        for (key, lenders) in unused {
+            let total: i128 = lenders.iter().map(|(_, spare)| i128::from(*spare)).sum();
+            let taken = borrowed.get(&key).copied().unwrap_or(0).min(total);
+            let share = |spare: i64| i128::from(spare) * taken / total;
+            let mut rest = taken - lenders.iter().map(|(_, spare)| share(*spare)).sum::<i128>();
+            for (queue, spare) in lenders {
+                let extra = rest.min(i128::from(spare) - share(spare)).min(1);
+                rest -= extra;
+                let amount = i64::try_from(share(spare) + extra).unwrap_or(i64::MAX);
+                lent.insert((queue, key.1), amount);
+            }
+        }
+        lent
+    }
+
+    /// All nodes, by name.
+    pub fn nodes(&self) -> Vec<NodeView> {
+        let room = &self.state.room;
+        let nodes = room.nodes_by_name().map(|(index, facts)| {
+            let amounts = |vector: &capstan_topology::ResourceVector| -> Amounts {
+                let named = vector.entries().map(|(r, n)| (room.resources.name(r).clone(), n));
+                named.collect()
+            };
+            NodeView {
+                name: facts.name.clone(),
+                allocatable: amounts(room.ledger.capacity(index)),
+                used: amounts(room.ledger.held(index)),
+                pods: room.ledger.pods(index),
+                capacity_type: facts.capacity_type,
+                price: facts.price.clone(),
+            }
+        });
+        nodes.collect()
+    }
+
+    /// Why a pod may or may not run, node by node, as if it were not placed; `None`: no such pod.
+    pub fn explain_pod(&mut self, namespace: &str, name: &str) -> Option<PodExplanation> {
+        let named =
+            |pod: &&crate::model::pod::Pod| &*pod.namespace == namespace && &*pod.name == name;
+        let mut found: Vec<PodIdx> = Vec::new();
+        for (index, pod) in self.state.pods.iter() {
+            if named(&pod) {
+                found.push(index);
+            }
+        }
+        found.sort_by_cached_key(|pod| self.state.pods[*pod].uid.clone());
+        let pod = *found.first()?;
+        let place = self.state.pods[pod].place;
+        self.state.unsettle(pod);
+        let nodes = self.verdicts(pod);
+        if let Some(node) = place {
+            self.state.settle(pod, node);
+        }
+        let pod = &self.state.pods[pod];
+        Some(PodExplanation { namespace: pod.namespace.clone(), name: pod.name.clone(), nodes })
+    }
+
+    /// Verdicts of all nodes on a pod that is not placed.
+    fn verdicts(&self, pod: PodIdx) -> Vec<NodeVerdict> {
+        let state = &self.state;
+        let pod = &state.pods[pod];
+        let workload = pod.workload.map(|workload| &state.workloads[workload]);
+        let queue = workload.and_then(|w| match &w.queue {
+            QueueRef::Queue(queue) => Some(*queue),
+            _ => None,
+        });
+        let assignment = workload.and_then(|workload| workload.assignment.as_ref());
+        let set = assignment.and_then(|assignment| assignment.set(pod.shape));
+        let chosen = set.map_or(&[][..], |set| &set.nodes_of);
+        let known = |f: &FlavorIdx| Some((*f, state.quota.flavor(*f)?.clone()));
+        let flavors: Vec<_> = chosen.iter().filter_map(known).collect();
+        let weights = state.policy.weights(self.profile(queue));
+        let shape = state.room.shape(pod.shape);
+        let verdict = |(node, facts): (NodeIdx, &crate::model::input::NodeFacts)| {
+            let question = Question { room: &state.room, shape, flavors: &flavors, node };
+            let refusals: Vec<NodeRefusal> = rules::verdict(&question);
+            let score =
+                refusals.is_empty().then(|| score::explain(&question, &weights, score::FULL));
+            NodeVerdict { node: facts.name.clone(), refusals, score }
+        };
+        state.room.nodes_by_name().map(verdict).collect()
+    }
+
+    /// Why a workload waits or runs; `None`: no such workload.
+    pub fn explain_workload(
+        &mut self,
+        now: Time,
+        namespace: &str,
+        name: &str,
+    ) -> Option<WorkloadExplanation> {
+        let key: (Text, Text) = (namespace.into(), name.into());
+        let index = *self.state.workload_by_name.get(&key)?;
+        let view = self.workload_view(index);
+        let waiting = self.state.unplaced(index).next();
+        let nodes = waiting.map_or_else(Vec::new, |pod| self.verdicts(pod));
+        Some(WorkloadExplanation {
+            ahead: self.waiting.ahead(index).map(|ahead| ahead as u32),
+            in_the_way: crate::explain::obstacles::of(&view),
+            remedies: self.remedies(now, index),
+            nodes,
+            workload: view,
+        })
+    }
+}

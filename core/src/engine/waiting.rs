@@ -1,0 +1,212 @@
+//! Work that waits, per queue, in order.
+//!
+//! Equal work (same priority, shapes, sizes and wishes) forms one group: when its first member
+//! does not fit, the whole group is parked without looking at the others, and what wakes it
+//! wakes it whole. So a round costs the number of different shapes that wait, not the number of
+//! workloads. Order: higher priority, then earlier, then uid.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{BuildHasherDefault, DefaultHasher};
+
+use priority_queue::PriorityQueue;
+
+use crate::model::ids::{QueueIdx, ShapeIdx, WorkloadIdx};
+use crate::model::input::{Text, TopologyWish};
+use crate::model::workload::Workload;
+use crate::time::Time;
+
+/// Fixed seed: two engines with the same inputs behave the same.
+type FixedHasher = BuildHasherDefault<DefaultHasher>;
+
+/// Position in a queue; greater goes first.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct HeadKey {
+    /// Priority.
+    pub priority: i32,
+    /// Earlier first.
+    pub at: Reverse<Time>,
+    /// Last tie.
+    pub uid: Reverse<Text>,
+}
+
+/// What makes two waiting workloads equal.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct GroupKey {
+    priority: i32,
+    sets: Vec<(ShapeIdx, u32)>,
+    min_member: u32,
+    never_preempts: bool,
+    required: Option<Text>,
+    preferred: Option<Text>,
+    per_pod_set: bool,
+}
+
+/// What wakes a parked group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wake {
+    /// Room on nodes came free, or nodes changed.
+    pub room: bool,
+    /// Quota came free in its queue's tree.
+    pub quota: bool,
+}
+
+#[derive(Debug, Default)]
+struct Group {
+    members: BTreeMap<Reverse<HeadKey>, WorkloadIdx>,
+    parked: Option<Wake>,
+}
+
+/// Waiting work of one queue.
+#[derive(Debug, Default)]
+struct Line {
+    groups: Vec<Group>,
+    known: BTreeMap<GroupKey, usize>,
+    heads: PriorityQueue<usize, HeadKey, FixedHasher>,
+    waiting: usize,
+}
+
+/// Waiting work of all queues; `None` is the implicit queue of work without one.
+#[derive(Debug, Default)]
+pub struct Waiting {
+    lines: BTreeMap<Option<QueueIdx>, Line>,
+    /// Queues with something to look at.
+    active: BTreeSet<Option<QueueIdx>>,
+    filed: BTreeMap<WorkloadIdx, (Option<QueueIdx>, usize, HeadKey)>,
+}
+
+impl Waiting {
+    /// Files a workload under its queue. A group that is parked stays parked.
+    pub fn insert(&mut self, queue: Option<QueueIdx>, index: WorkloadIdx, workload: &Workload) {
+        self.remove(index);
+        let key = HeadKey {
+            priority: workload.priority,
+            at: Reverse(workload.created),
+            uid: Reverse(workload.uid.clone()),
+        };
+        let wish = workload.topology();
+        let TopologyWish { required, preferred, per_pod_set } = wish.clone();
+        let group = GroupKey {
+            priority: workload.priority,
+            sets: workload.sets.iter().map(|set| (set.shape, set.count)).collect(),
+            min_member: workload.min_member,
+            never_preempts: workload.never_preempts,
+            required,
+            preferred,
+            per_pod_set,
+        };
+        let line = self.lines.entry(queue).or_default();
+        let next = line.groups.len();
+        let group = *line.known.entry(group).or_insert(next);
+        if group == next {
+            line.groups.push(Group::default());
+        }
+        line.groups[group].members.insert(Reverse(key.clone()), index);
+        line.waiting += 1;
+        line.refresh(group);
+        self.filed.insert(index, (queue, group, key));
+        self.note_active(queue);
+    }
+
+    /// Takes a workload out.
+    pub fn remove(&mut self, index: WorkloadIdx) {
+        let Some((queue, group, key)) = self.filed.remove(&index) else { return };
+        let line = self.lines.get_mut(&queue).expect("filed under a line");
+        line.groups[group].members.remove(&Reverse(key));
+        line.waiting -= 1;
+        line.refresh(group);
+        self.note_active(queue);
+    }
+
+    /// Queues with something to look at, the implicit one not among them.
+    pub fn active(&self) -> impl Iterator<Item = QueueIdx> + '_ {
+        self.active.iter().filter_map(|queue| *queue)
+    }
+
+    /// The first workload of a queue that is not parked.
+    pub fn head(&self, queue: Option<QueueIdx>) -> Option<WorkloadIdx> {
+        let line = self.lines.get(&queue)?;
+        let (group, _) = line.heads.peek()?;
+        line.groups[*group].members.first_key_value().map(|(_, workload)| *workload)
+    }
+
+    /// Parks a workload together with all that are equal to it.
+    pub fn park(&mut self, index: WorkloadIdx, wake: Wake) {
+        let Some((queue, group, _)) = self.filed.get(&index) else { return };
+        let (queue, group) = (*queue, *group);
+        let line = self.lines.get_mut(&queue).expect("filed under a line");
+        line.groups[group].parked = Some(wake);
+        line.refresh(group);
+        self.note_active(queue);
+    }
+
+    /// Wakes parked groups of the queues that match.
+    pub fn wake(
+        &mut self,
+        queues: impl Fn(Option<QueueIdx>) -> bool,
+        groups: impl Fn(Wake) -> bool,
+    ) {
+        let lines: Vec<Option<QueueIdx>> = self.lines.keys().copied().collect();
+        for queue in lines.into_iter().filter(|queue| queues(*queue)) {
+            let line = self.lines.get_mut(&queue).expect("just listed");
+            for group in 0..line.groups.len() {
+                if line.groups[group].parked.is_some_and(&groups) {
+                    line.groups[group].parked = None;
+                    line.refresh(group);
+                }
+            }
+            self.note_active(queue);
+        }
+    }
+
+    /// Workloads filed under a queue.
+    pub fn len(&self, queue: Option<QueueIdx>) -> usize {
+        self.lines.get(&queue).map_or(0, |line| line.waiting)
+    }
+
+    /// Whether a workload is filed.
+    pub fn contains(&self, index: WorkloadIdx) -> bool {
+        self.filed.contains_key(&index)
+    }
+
+    /// How many of its queue go before a workload.
+    pub fn ahead(&self, index: WorkloadIdx) -> Option<usize> {
+        let (queue, _, key) = self.filed.get(&index)?;
+        let line = self.lines.get(queue)?;
+        let before = |group: &Group| group.members.range(..Reverse(key.clone())).count();
+        Some(line.groups.iter().map(before).sum())
+    }
+
+    /// A workload equal to this one (itself included) that goes first.
+    pub fn first_of_group(&self, index: WorkloadIdx) -> Option<WorkloadIdx> {
+        let (queue, group, _) = self.filed.get(&index)?;
+        let group = &self.lines.get(queue)?.groups[*group];
+        group.parked?;
+        group.members.first_key_value().map(|(_, workload)| *workload)
+    }
+
+    fn note_active(&mut self, queue: Option<QueueIdx>) {
+        match self.lines.get(&queue).is_some_and(|line| !line.heads.is_empty()) {
+            true => self.active.insert(queue),
+            false => self.active.remove(&queue),
+        };
+    }
+}
+
+impl Line {
+    /// Keeps a group's place among the heads: its first member's, unless it is parked or empty.
+    fn refresh(&mut self, group: usize) {
+        let entry = &mut self.groups[group];
+        if entry.members.is_empty() {
+            entry.parked = None;
+        }
+        match entry.members.first_key_value() {
+            Some((Reverse(key), _)) if entry.parked.is_none() => {
+                self.heads.push(group, key.clone());
+            }
+            _ => {
+                self.heads.remove(&group);
+            }
+        }
+    }
+}

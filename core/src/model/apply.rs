@@ -1,0 +1,249 @@
+//! Facts into state.
+//!
+//! Every fact replaces the one before it with the same identity. Order between objects does not
+//! matter: pods and objects are stored first; queues, workloads and holdings that depend on
+//! several of them are derived once at the end ([`ClusterState::derive`]).
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use capstan_topology::NodeIdx;
+
+use crate::model::ids::{PodIdx, QueueIdx, WorkloadIdx};
+use crate::model::input::{GangKey, Input, OwnerFacts, PodFacts, Text};
+use crate::model::pod::{Binding, Pod};
+use crate::model::state::ClusterState;
+use crate::model::workload::WorkloadId;
+use crate::policy::Policy;
+
+/// What a batch of facts changed, as far as waiting work must know.
+#[derive(Debug, Default)]
+pub struct Changes {
+    /// Workloads to derive again.
+    pub dirty: BTreeSet<WorkloadIdx>,
+    /// Pods to account on nodes once their workloads are derived.
+    pub to_settle: Vec<(PodIdx, NodeIdx)>,
+    /// Room came free, or nodes changed: work that waits for nodes may fit.
+    pub room: bool,
+    /// Queue objects, priorities or configuration changed: everything may fit.
+    pub everything: bool,
+    /// Quota came free in these queues' trees.
+    pub queues: BTreeSet<QueueIdx>,
+    /// Pods of resumed owners that took over a kept place: to be bound now.
+    pub arrived: Vec<PodIdx>,
+    /// Workloads that are gone.
+    pub gone: Vec<WorkloadIdx>,
+    /// Queues must be built again.
+    pub rebuild: bool,
+}
+
+impl ClusterState {
+    /// Stores one fact. Outcomes of effects are the engine's, not the state's.
+    pub fn apply(&mut self, input: Input, changes: &mut Changes) {
+        match input {
+            Input::Node(facts) => changes.room |= self.room.upsert_node(facts),
+            Input::NodeGone(name) => changes.room |= self.room.remove_node(&name),
+            Input::Pod(facts) => self.apply_pod(facts, changes),
+            Input::PodGone(uid) => self.remove_pod(&uid, changes),
+            Input::Owner(facts) => self.apply_owner(facts, changes),
+            Input::OwnerGone(uid) => self.remove_owner(&uid, changes),
+            Input::Policy(policy) => self.apply_policy(policy, changes),
+            Input::Outcome { .. } => {}
+            object => {
+                changes.rebuild = true;
+                changes.everything = true;
+                self.apply_object(object);
+            }
+        }
+    }
+
+    fn apply_object(&mut self, input: Input) {
+        let facts = &mut self.facts;
+        match input {
+            Input::ClusterQueue(f) => drop(facts.cluster_queues.insert(f.name.clone(), f.into())),
+            Input::ClusterQueueGone(name) => drop(facts.cluster_queues.remove(&name)),
+            Input::LocalQueue(f) => {
+                let key = (f.namespace.clone(), f.name.clone());
+                facts.local_queues.insert(key, f.into());
+            }
+            Input::LocalQueueGone { namespace, name } => {
+                facts.local_queues.remove(&(namespace, name));
+            }
+            Input::Cohort(f) => drop(facts.cohorts.insert(f.name.clone(), f.into())),
+            Input::CohortGone(name) => drop(facts.cohorts.remove(&name)),
+            Input::Flavor(f) => drop(facts.flavors.insert(f.name.clone(), f.into())),
+            Input::FlavorGone(name) => drop(facts.flavors.remove(&name)),
+            Input::WorkloadPriorityClass { name, value } => {
+                facts.priorities.insert(name, value);
+            }
+            Input::WorkloadPriorityClassGone(name) => drop(facts.priorities.remove(&name)),
+            Input::Namespace { name, labels } => drop(facts.namespaces.insert(name, labels)),
+            Input::NamespaceGone(name) => drop(facts.namespaces.remove(&name)),
+            Input::Topology { name, levels } => drop(facts.topologies.insert(name, levels)),
+            Input::TopologyGone(name) => drop(facts.topologies.remove(&name)),
+            _ => unreachable!("the caller sends objects only"),
+        }
+    }
+
+    fn apply_policy(&mut self, policy: Arc<Policy>, changes: &mut Changes) {
+        if *self.policy != *policy {
+            self.room.args = policy.rules.clone();
+            self.policy = policy;
+            changes.rebuild = true;
+            changes.everything = true;
+        }
+    }
+
+    fn apply_pod(&mut self, facts: PodFacts, changes: &mut Changes) {
+        let known = self.pod_by_uid.get(&facts.uid).copied();
+        let index = known.unwrap_or_else(|| self.new_pod(&facts));
+        let shape = self.room.intern_shape(&facts.shape);
+        let holds = match &facts.holds {
+            Some(amounts) => self.room.intern_amounts(amounts),
+            None => self.room.shape(shape).request,
+        };
+        let bound = facts.node.as_ref().map(|name| self.room.node_named(name));
+        let workload = facts.ours.then(|| self.workload_of(&facts.namespace, &facts.gang.key));
+        let old = &self.pods[index];
+        let (place, binding) = match (facts.phase.terminal(), bound, old.binding) {
+            (true, ..) => (None, Binding::None),
+            (false, Some(node), _) => (Some(node), Binding::Bound),
+            (false, None, Binding::InFlight(_)) => (old.place, old.binding),
+            (false, None, _) => (None, Binding::None),
+        };
+        let moved = old.place != place || (old.shape, old.holds) != (shape, holds);
+        if moved || old.workload != workload {
+            self.release(index, changes);
+            if let Some(node) = place {
+                changes.to_settle.push((index, node));
+            }
+        }
+        let old_workload = self.pods[index].workload;
+        let pod = &mut self.pods[index];
+        (pod.shape, pod.holds, pod.binding, pod.workload) = (shape, holds, binding, workload);
+        pod.ours = facts.ours;
+        pod.phase = facts.phase;
+        pod.terminating = facts.terminating;
+        pod.gated = facts.gated;
+        pod.bound_at = facts.bound_at.or(pod.bound_at);
+        pod.priority = facts.priority;
+        pod.never_preempts = facts.never_preempts;
+        pod.created = facts.created;
+        if *pod.gang != facts.gang {
+            pod.gang = Arc::new(facts.gang);
+        }
+        pod.wishes = facts.wishes;
+        if let Some(note) = facts.binding {
+            pod.note = Some(Arc::new(note));
+        }
+        pod.eviction = facts.eviction.map(Arc::new);
+        self.move_membership(index, old_workload, workload, changes);
+    }
+
+    fn new_pod(&mut self, facts: &PodFacts) -> PodIdx {
+        let shape = self.room.intern_shape(&facts.shape);
+        let index = self.pods.insert(Pod {
+            uid: facts.uid.clone(),
+            namespace: facts.namespace.clone(),
+            name: facts.name.clone(),
+            shape,
+            holds: self.room.shape(shape).request,
+            ours: facts.ours,
+            phase: facts.phase,
+            terminating: false,
+            gated: false,
+            created: facts.created,
+            bound_at: None,
+            priority: 0,
+            never_preempts: false,
+            gang: Arc::new(facts.gang.clone()),
+            wishes: facts.wishes.clone(),
+            note: None,
+            eviction: None,
+            workload: None,
+            place: None,
+            binding: Binding::None,
+        });
+        self.pod_by_uid.insert(facts.uid.clone(), index);
+        index
+    }
+
+    fn move_membership(
+        &mut self,
+        pod: PodIdx,
+        old: Option<WorkloadIdx>,
+        new: Option<WorkloadIdx>,
+        changes: &mut Changes,
+    ) {
+        if let Some(old) = old.filter(|old| Some(*old) != new) {
+            self.workloads[old].members.retain(|member| *member != pod);
+            changes.dirty.insert(old);
+        }
+        let Some(new) = new else { return };
+        if old != Some(new) {
+            self.workloads[new].members.push(pod);
+        }
+        changes.dirty.insert(new);
+    }
+
+    fn remove_pod(&mut self, uid: &Text, changes: &mut Changes) {
+        let Some(index) = self.pod_by_uid.remove(uid) else { return };
+        self.release(index, changes);
+        let workload = self.pods[index].workload;
+        self.move_membership(index, workload, None, changes);
+        self.pods.remove(index);
+    }
+
+    /// Takes a pod off the accounts and notes who may profit.
+    pub(crate) fn release(&mut self, pod: PodIdx, changes: &mut Changes) {
+        changes.to_settle.retain(|(settling, _)| *settling != pod);
+        if self.pods[pod].place.is_none() {
+            return;
+        }
+        self.unsettle(pod);
+        changes.room = true;
+        let Some(workload) = self.pods[pod].workload else { return };
+        let assignment = self.workloads[workload].assignment.as_ref();
+        if let Some(queue) = assignment.and_then(|assignment| assignment.queue) {
+            self.quota.advance(queue);
+            changes.queues.insert(queue);
+        }
+        self.recount_claims_on(workload, false);
+    }
+
+    /// The workload of a gang key, a new one if it was never met.
+    fn workload_of(&mut self, namespace: &Text, key: &GangKey) -> WorkloadIdx {
+        let id = WorkloadId { namespace: namespace.clone(), key: key.clone() };
+        match self.workload_by_id.get(&id) {
+            Some(known) => *known,
+            None => self.new_workload(id),
+        }
+    }
+
+    fn apply_owner(&mut self, facts: OwnerFacts, changes: &mut Changes) {
+        let old = self.owners.get(&facts.uid);
+        let keys = old.map(|old| old.incarnation).into_iter().chain([facts.incarnation]);
+        let keys: BTreeSet<u32> = keys.collect();
+        let (uid, namespace, ours) = (facts.uid.clone(), facts.namespace.clone(), facts.ours);
+        let current = facts.incarnation;
+        self.owners.insert(uid.clone(), Arc::new(facts));
+        for incarnation in keys {
+            let key = GangKey::Owner(uid.clone(), incarnation);
+            let id = WorkloadId { namespace: namespace.clone(), key: key.clone() };
+            let known = self.workload_by_id.contains_key(&id);
+            if known || (ours && incarnation == current) {
+                let workload = self.workload_of(&namespace, &key);
+                changes.dirty.insert(workload);
+            }
+        }
+    }
+
+    fn remove_owner(&mut self, uid: &Text, changes: &mut Changes) {
+        let Some(owner) = self.owners.remove(uid) else { return };
+        let key = GangKey::Owner(uid.clone(), owner.incarnation);
+        let id = WorkloadId { namespace: owner.namespace.clone(), key };
+        if let Some(workload) = self.workload_by_id.get(&id) {
+            changes.dirty.insert(*workload);
+        }
+    }
+}

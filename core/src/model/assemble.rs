@@ -1,0 +1,356 @@
+//! Workloads from pods and owners: members, pod sets, minimum, queue, state.
+//!
+//! Problem: pods arrive one by one, in any order, before or after their owner and their queue;
+//! the engine must see whole gangs. Every batch of facts marks the workloads that it touches, and
+//! each is derived here once, from facts alone. What only the engine knows (binds in flight,
+//! claims, backoff) is kept; what a new engine must know is on pods and owners:
+//!
+//! | state | derived from |
+//! |---|---|
+//! | Gathering, Queued | no placed member |
+//! | Resuming | a resumed owner whose pods do not exist yet keeps its places |
+//! | Binding | some members placed, fewer than must run together |
+//! | Running | at least the minimum placed |
+//! | Evicting | marked members or a marked owner, while anything is placed |
+//! | Finished | the owner is done, or every member ended |
+
+use std::sync::Arc;
+
+use crate::explain::reason::Reason;
+use crate::model::apply::Changes;
+use crate::model::ids::{PodIdx, WorkloadIdx};
+use crate::model::input::{GangKey, GangRef, GangSource, OwnerFacts, PodPhase, Text};
+use crate::model::pod::{Binding, Pod};
+use crate::model::state::ClusterState;
+use crate::model::workload::{PodSet, QueueRef, Requeue, Workload, WorkloadId};
+use crate::plan::State;
+use crate::time::Time;
+
+impl ClusterState {
+    /// Makes an empty workload; it is derived with the rest of its batch.
+    pub(super) fn new_workload(&mut self, id: WorkloadId) -> WorkloadIdx {
+        let empty: Text = "".into();
+        let index = self.workloads.insert(Workload {
+            id: id.clone(),
+            name: empty.clone(),
+            full_name: empty.clone(),
+            source: GangSource::Pod,
+            owner: None,
+            members: Vec::new(),
+            sets: Vec::new(),
+            min_member: 0,
+            priority: 0,
+            never_preempts: false,
+            created: Time::MIN,
+            uid: empty,
+            wishes: Arc::default(),
+            queue: QueueRef::Unqueued,
+            state: State::Gathering,
+            assignment: None,
+            requeue: Requeue::default(),
+            reason: None,
+            found_running: false,
+            evicting: None,
+            owner_effect: None,
+            dirty: true,
+        });
+        self.workload_by_id.insert(id, index);
+        index
+    }
+
+    /// The owner behind a workload, if it is the owner's current run.
+    pub fn owner_of(&self, workload: WorkloadIdx) -> Option<&Arc<OwnerFacts>> {
+        let GangKey::Owner(uid, incarnation) = &self.workloads[workload].id.key else {
+            return None;
+        };
+        self.owners.get(uid).filter(|owner| owner.incarnation == *incarnation)
+    }
+
+    /// Derives every workload of a batch, then accounts its pods on nodes.
+    pub fn derive(&mut self, changes: &mut Changes) {
+        self.room.set_levels(self.facts.levels(self.policy.levels.as_deref()));
+        if std::mem::take(&mut changes.rebuild) {
+            self.rebuild_quota();
+            changes.dirty.extend(self.workloads.iter().map(|(index, _)| index));
+        }
+        let mut dirty: Vec<WorkloadIdx> = changes.dirty.iter().copied().collect();
+        dirty.retain(|workload| self.workloads.get(*workload).is_some());
+        dirty.sort_by(|a, b| self.workloads[*a].id.cmp(&self.workloads[*b].id));
+        for &workload in &dirty {
+            self.derive_members(workload, changes);
+        }
+        dirty.retain(|workload| !self.drop_if_empty(*workload, changes));
+        for &workload in &dirty {
+            self.derive_identity(workload);
+            self.derive_queue(workload);
+        }
+        self.derive_names(&dirty);
+        for &workload in &dirty {
+            self.adopt_assignment(workload, changes);
+        }
+        for (pod, node) in std::mem::take(&mut changes.to_settle) {
+            if self.pods.get(pod).is_some_and(|pod| pod.place.is_none()) {
+                self.settle(pod, node);
+            }
+        }
+        for &workload in &dirty {
+            self.derive_state(workload);
+            self.recount_claims_on(workload, false);
+        }
+        self.room.refresh_tree();
+    }
+
+    /// Builds queues and tree from their objects, and charges usage again.
+    fn rebuild_quota(&mut self) {
+        self.classes.clear();
+        self.quota.rebuild(&self.facts, &mut self.room.resources);
+        let placed = self.pods.iter().filter(|(_, pod)| pod.place.is_some());
+        let placed: Vec<PodIdx> = placed.map(|(index, _)| index).collect();
+        for pod in placed {
+            self.each_charge(pod, |quota, queue, fr, amount| quota.change(queue, fr, amount));
+        }
+        for (queue, fr, amount) in self.claims.quota().collect::<Vec<_>>() {
+            self.quota.change(queue, fr, amount);
+        }
+    }
+
+    /// Members in order; places kept for an owner's pods are made, taken over, or dropped.
+    fn derive_members(&mut self, workload: WorkloadIdx, changes: &mut Changes) {
+        let mut members = std::mem::take(&mut self.workloads[workload].members);
+        self.workloads[workload].dirty = false;
+        let (mut kept, real): (Vec<PodIdx>, Vec<PodIdx>) =
+            members.drain(..).partition(|pod| self.pods[*pod].kept());
+        let mut real: Vec<PodIdx> = real;
+        kept.sort_by(|a, b| self.pods[*a].name.cmp(&self.pods[*b].name));
+        real.sort_by(|a, b| {
+            let key = |pod: &PodIdx| {
+                let pod = &self.pods[*pod];
+                (pod.created, pod.name.clone(), pod.uid.clone())
+            };
+            key(a).cmp(&key(b))
+        });
+        self.take_over(&mut kept, &real, changes);
+        let owner = self.owner_of(workload).cloned();
+        let resuming = self.workloads[workload].state == State::Resuming;
+        let wanted = owner.filter(|owner| owner.suspended && owner.ours && !owner.finished);
+        match wanted {
+            _ if resuming => {}
+            Some(owner) if real.is_empty() => self.keep_places(workload, &owner, &mut kept),
+            _ => kept.drain(..).for_each(|pod| self.drop_kept(pod, changes)),
+        }
+        real.extend(kept);
+        self.workloads[workload].members = real;
+    }
+
+    /// Pods of a resumed owner take over the places kept for them.
+    fn take_over(&mut self, kept: &mut Vec<PodIdx>, real: &[PodIdx], changes: &mut Changes) {
+        for &pod in real {
+            let (shape, waiting) = (self.pods[pod].shape, self.pods[pod].binding);
+            if kept.is_empty() || waiting != Binding::None || !self.pods[pod].active() {
+                continue;
+            }
+            let same =
+                |held: &PodIdx| self.pods[*held].shape == shape && self.pods[*held].place.is_some();
+            let Some(at) = kept.iter().position(same) else { continue };
+            let held = kept.remove(at);
+            let node = self.pods[held].place.expect("checked above");
+            self.unsettle(held);
+            self.drop_kept(held, changes);
+            changes.to_settle.push((pod, node));
+            changes.arrived.push(pod);
+        }
+    }
+
+    fn drop_kept(&mut self, pod: PodIdx, changes: &mut Changes) {
+        self.release(pod, changes);
+        self.pods.remove(pod);
+    }
+
+    /// One kept place per pod that the suspended owner will make.
+    fn keep_places(
+        &mut self,
+        workload: WorkloadIdx,
+        owner: &Arc<OwnerFacts>,
+        kept: &mut Vec<PodIdx>,
+    ) {
+        let shapes: Vec<_> = owner
+            .pod_sets
+            .iter()
+            .flat_map(|set| std::iter::repeat_n(&set.shape, set.count as usize))
+            .cloned()
+            .collect();
+        let shapes: Vec<_> = shapes.iter().map(|s| self.room.intern_shape(s)).collect();
+        let same = kept.len() == shapes.len()
+            && kept.iter().zip(&shapes).all(|(pod, shape)| self.pods[*pod].shape == *shape);
+        if same {
+            return;
+        }
+        for pod in kept.drain(..) {
+            self.unsettle(pod);
+            self.pods.remove(pod);
+        }
+        let gang = Arc::new(GangRef {
+            key: self.workloads[workload].id.key.clone(),
+            name: owner.name.clone(),
+            source: if &*owner.kind == "Job" { GangSource::Job } else { GangSource::Owner },
+            min_member: Some(owner.min_member),
+            total: None,
+        });
+        for (at, shape) in shapes.into_iter().enumerate() {
+            kept.push(self.pods.insert(Pod {
+                uid: format!("{}/{}/{at}", owner.uid, owner.incarnation).into(),
+                namespace: owner.namespace.clone(),
+                name: format!("{}-{at}", owner.name).into(),
+                shape,
+                holds: self.room.shape(shape).request,
+                ours: true,
+                phase: PodPhase::Pending,
+                terminating: false,
+                gated: false,
+                created: owner.created,
+                bound_at: None,
+                priority: owner.priority,
+                never_preempts: owner.never_preempts,
+                gang: gang.clone(),
+                wishes: owner.wishes.clone(),
+                note: None,
+                eviction: None,
+                workload: Some(workload),
+                place: None,
+                binding: Binding::Kept,
+            }));
+        }
+    }
+
+    /// Whether a workload has nothing left; then it is removed.
+    fn drop_if_empty(&mut self, workload: WorkloadIdx, changes: &mut Changes) -> bool {
+        let done = self.owner_of(workload).is_some_and(|owner| owner.ours && owner.finished);
+        if done || !self.workloads[workload].members.is_empty() {
+            return false;
+        }
+        self.recount_claims_on(workload, true);
+        self.drop_claim(workload);
+        self.set_assignment(workload, None);
+        let gone = self.workloads.remove(workload);
+        self.workload_by_id.remove(&gone.id);
+        let name = (gone.id.namespace.clone(), gone.name.clone());
+        if self.workload_by_name.get(&name) == Some(&workload) {
+            self.workload_by_name.remove(&name);
+        }
+        changes.gone.push(workload);
+        true
+    }
+
+    /// Everything that comes from the members and the owner by themselves.
+    fn derive_identity(&mut self, workload: WorkloadIdx) {
+        let owner = self.owner_of(workload).cloned();
+        let entry = &self.workloads[workload];
+        let members = entry.members.iter().map(|pod| &self.pods[*pod]);
+        let active: Vec<&Pod> = members.clone().filter(|pod| pod.active()).collect();
+        let first = active.first().copied().or_else(|| members.clone().next());
+        let gangs = active.iter().map(|pod| &pod.gang);
+        let stated = gangs.clone().filter_map(|gang| gang.min_member).max();
+        let total = gangs.filter_map(|gang| gang.total).max();
+        let existing = active.len() as u32;
+        let (stated, source) = match &owner {
+            Some(owner) => (Some(owner.min_member), first.map(|pod| pod.gang.source)),
+            None => (stated.max(total), first.map(|pod| pod.gang.source)),
+        };
+        let set_names = owner.as_ref().map(|owner| &owner.pod_sets);
+        let mut sets: Vec<PodSet> = Vec::new();
+        for pod in &active {
+            match sets.iter_mut().find(|set| set.shape == pod.shape) {
+                Some(set) => set.count += 1,
+                None => sets.push(PodSet { name: "".into(), shape: pod.shape, count: 1 }),
+            }
+        }
+        let several = sets.len() > 1;
+        for (at, set) in sets.iter_mut().enumerate() {
+            let shape = &self.room.shape(set.shape).facts;
+            let named = set_names.and_then(|sets| sets.iter().find(|s| s.shape == *shape));
+            set.name = match named {
+                Some(named) => named.name.clone(),
+                None if several => format!("set-{at}").into(),
+                None => "main".into(),
+            };
+        }
+        let uid = match (&owner, first) {
+            (Some(owner), _) => owner.uid.clone(),
+            (None, Some(pod)) => pod.uid.clone(),
+            (None, None) => "".into(),
+        };
+        let created = match &owner {
+            Some(owner) => owner.created,
+            None => active.iter().map(|pod| pod.created).min().unwrap_or_default(),
+        };
+        let wishes = match (&owner, first) {
+            (Some(owner), _) => owner.wishes.clone(),
+            (None, Some(pod)) => pod.wishes.clone(),
+            (None, None) => Arc::default(),
+        };
+        let never = active.iter().any(|pod| pod.never_preempts)
+            || owner.as_ref().is_some_and(|owner| owner.never_preempts);
+        let min = stated.unwrap_or(existing).max(1);
+        let owner_uid = owner.map(|owner| owner.uid.clone());
+        let entry = &mut self.workloads[workload];
+        entry.source = source.unwrap_or(GangSource::Job);
+        (entry.sets, entry.uid, entry.created, entry.wishes) = (sets, uid, created, wishes);
+        (entry.never_preempts, entry.min_member, entry.owner) = (never, min, owner_uid);
+    }
+
+    /// Derives the state of one workload again after the engine changed what it holds.
+    pub fn keep_state(&mut self, workload: WorkloadIdx) {
+        self.derive_state(workload);
+    }
+
+    /// State from facts, unless the engine is in the middle of something.
+    fn derive_state(&mut self, workload: WorkloadIdx) {
+        let entry = &self.workloads[workload];
+        let pods = || entry.members.iter().map(|pod| &self.pods[*pod]);
+        let active = pods().filter(|pod| pod.active()).count() as u32;
+        let placed = pods().filter(|pod| pod.place.is_some()).count() as u32;
+        let flying = pods().any(|pod| matches!(pod.binding, Binding::InFlight(_)));
+        let finished = self.owner_of(workload).is_some_and(|owner| owner.finished);
+        let marked = self.eviction_of(workload);
+        let gated = pods().filter(|pod| pod.active() && pod.gated).count() as u32;
+        let was = entry.state;
+        let need = entry.min_member;
+        let state = match () {
+            () if finished || active == 0 => State::Finished,
+            () if marked && placed > 0 => State::Evicting,
+            () if was == State::Resuming && placed > 0 => State::Resuming,
+            () if was == State::Preparing && placed > 0 && flying => State::Preparing,
+            () if placed > 0 && (flying || placed < need) => State::Binding,
+            () if placed > 0 => State::Running,
+            () if was == State::Reserved => State::Reserved,
+            () if active - gated < need => State::Gathering,
+            () => State::Queued,
+        };
+        if placed == 0 && self.workloads[workload].assignment.is_some() {
+            self.set_assignment(workload, None);
+        }
+        let kept = self.workloads[workload].members.iter().any(|pod| self.pods[*pod].kept());
+        let entry = &mut self.workloads[workload];
+        entry.state = match state {
+            State::Resuming if !kept => State::Binding,
+            state => state,
+        };
+        match entry.state {
+            State::Gathering if gated > 0 => entry.reason = Some(Reason::Gated { pods: gated }),
+            State::Gathering => entry.reason = Some(Reason::Gathering { have: active, need }),
+            State::Queued if matches!(entry.reason, Some(Reason::Gathering { .. })) => {
+                entry.reason = None;
+            }
+            State::Running | State::Finished | State::Binding => entry.reason = None,
+            _ => {}
+        }
+    }
+
+    /// Whether the API shows that a workload is being stopped by us.
+    fn eviction_of(&self, workload: WorkloadIdx) -> bool {
+        let entry = &self.workloads[workload];
+        entry.evicting.is_some()
+            || entry.members.iter().any(|pod| self.pods[*pod].eviction.is_some())
+            || self.owner_of(workload).is_some_and(|owner| owner.eviction.is_some())
+    }
+}

@@ -1,0 +1,213 @@
+//! Claims: room and quota kept for work whose victims are still leaving.
+//!
+//! A reserved workload holds a claim, not usage. What counts against others is what it wants less
+//! what its victims still hold of it, per node and resource and per flavor and resource, never
+//! below zero: a victim's end moves its room to the claim. The amounts that count are kept in
+//! ledger and quota tree; `wants` and `covered` here are what they are computed from.
+
+use std::collections::BTreeMap;
+
+use capstan_topology::{NodeIdx, ResourceIdx};
+
+use crate::model::ids::{FrIdx, PodIdx, QueueIdx, WorkloadIdx};
+use crate::model::state::ClusterState;
+use crate::model::txn::Txn;
+use crate::model::workload::Assignment;
+
+/// What a claim counts: in the quota tree, and in the ledger.
+type Amounts = (Vec<(QueueIdx, FrIdx, i64)>, Vec<(NodeIdx, ResourceIdx, i64)>);
+
+/// All claims, by the workload that claims.
+#[derive(Debug, Default)]
+pub struct Claims {
+    by_workload: BTreeMap<WorkloadIdx, Claim>,
+}
+
+/// One claim.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    /// What it will hold quota with.
+    pub assignment: std::sync::Arc<Assignment>,
+    /// Which member goes where.
+    pub places: Vec<(PodIdx, NodeIdx)>,
+    /// Victims that have not left.
+    pub victims: Vec<WorkloadIdx>,
+    /// What counts now, in the quota tree.
+    quota: Vec<(QueueIdx, FrIdx, i64)>,
+    /// What counts now, in the ledger.
+    room: Vec<(NodeIdx, ResourceIdx, i64)>,
+}
+
+impl Claims {
+    /// The claim of a workload.
+    pub fn get(&self, workload: WorkloadIdx) -> Option<&Claim> {
+        self.by_workload.get(&workload)
+    }
+
+    /// Workloads that claim.
+    pub fn workloads(&self) -> impl Iterator<Item = WorkloadIdx> + '_ {
+        self.by_workload.keys().copied()
+    }
+
+    /// Workloads whose claim names a victim.
+    pub fn naming(&self, victim: WorkloadIdx) -> Vec<WorkloadIdx> {
+        let claims = self.by_workload.iter();
+        claims.filter(|(_, claim)| claim.victims.contains(&victim)).map(|(w, _)| *w).collect()
+    }
+
+    /// Amounts that count in the quota tree now.
+    pub fn quota(&self) -> impl Iterator<Item = (QueueIdx, FrIdx, i64)> + '_ {
+        self.by_workload.values().flat_map(|claim| claim.quota.iter().copied())
+    }
+
+    /// Amounts that count in the ledger now.
+    pub fn room(&self) -> impl Iterator<Item = (NodeIdx, ResourceIdx, i64)> + '_ {
+        self.by_workload.values().flat_map(|claim| claim.room.iter().copied())
+    }
+
+    /// What a queue's claims add to its usage of a flavor and resource.
+    pub fn claimed(&self, queue: QueueIdx, fr: FrIdx) -> i64 {
+        let of = |entry: &(QueueIdx, FrIdx, i64)| (entry.0, entry.1) == (queue, fr);
+        self.quota().filter(of).map(|entry| entry.2).sum()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.by_workload.is_empty()
+    }
+}
+
+impl ClusterState {
+    /// Takes a claim for a workload.
+    pub fn add_claim(
+        &mut self,
+        workload: WorkloadIdx,
+        assignment: std::sync::Arc<Assignment>,
+        places: Vec<(PodIdx, NodeIdx)>,
+        victims: Vec<WorkloadIdx>,
+    ) {
+        let mut claim = Claim { assignment, places, victims, quota: Vec::new(), room: Vec::new() };
+        self.count_claim(&mut claim);
+        let old = self.claims.by_workload.insert(workload, claim);
+        assert!(old.is_none(), "one claim per workload");
+    }
+
+    /// Gives a claim up.
+    pub fn drop_claim(&mut self, workload: WorkloadIdx) -> Option<Claim> {
+        let mut claim = self.claims.by_workload.remove(&workload)?;
+        self.uncount_claim(&mut claim);
+        Some(claim)
+    }
+
+    /// A victim holds less, or left: claims that name it count anew.
+    pub fn recount_claims_on(&mut self, victim: WorkloadIdx, left: bool) {
+        for workload in self.claims.naming(victim) {
+            let mut claim = self.claims.by_workload.remove(&workload).expect("was just listed");
+            self.uncount_claim(&mut claim);
+            if left {
+                claim.victims.retain(|named| *named != victim);
+            }
+            self.count_claim(&mut claim);
+            self.claims.by_workload.insert(workload, claim);
+        }
+    }
+
+    fn count_claim(&mut self, claim: &mut Claim) {
+        let (quota, room) = self.claim_amounts(claim);
+        for &(queue, fr, amount) in &quota {
+            self.quota.change(queue, fr, amount);
+        }
+        for &(node, resource, amount) in &room {
+            self.room.ledger.claim(node, resource, amount);
+            self.room.touch(node);
+        }
+        (claim.quota, claim.room) = (quota, room);
+    }
+
+    fn uncount_claim(&mut self, claim: &mut Claim) {
+        for (queue, fr, amount) in claim.quota.drain(..) {
+            self.quota.change(queue, fr, -amount);
+        }
+        for (node, resource, amount) in claim.room.drain(..) {
+            self.room.ledger.claim(node, resource, -amount);
+            self.room.touch(node);
+        }
+    }
+
+    /// What a claim counts: what it wants less what its victims still hold of it.
+    fn claim_amounts(&self, claim: &Claim) -> Amounts {
+        let mut quota: BTreeMap<FrIdx, i64> = BTreeMap::new();
+        let mut room: BTreeMap<(NodeIdx, ResourceIdx), i64> = BTreeMap::new();
+        for &(pod, node) in &claim.places {
+            let Some(pod) = self.pods.get(pod) else { continue };
+            for &(resource, amount) in self.room.ledger.request(pod.holds).entries() {
+                *room.entry((node, resource)).or_default() += amount;
+            }
+            for &(fr, amount) in claim.assignment.set(pod.shape).map_or(&[][..], |s| &s.charge) {
+                *quota.entry(fr).or_default() += amount;
+            }
+        }
+        for &victim in &claim.victims {
+            for pod in self.placed(victim) {
+                let pod = &self.pods[pod];
+                let node = pod.place.expect("only placed members are listed");
+                for &(resource, amount) in self.room.ledger.request(pod.holds).entries() {
+                    room.entry((node, resource)).and_modify(|want| *want -= amount);
+                }
+                let held = self.workloads[victim].assignment.as_ref();
+                let charge = held.and_then(|held| held.set(pod.shape)).map(|set| &set.charge);
+                for &(fr, amount) in charge.into_iter().flatten() {
+                    quota.entry(fr).and_modify(|want| *want -= amount);
+                }
+            }
+        }
+        let queue = claim.assignment.queue;
+        let quota = quota.into_iter().filter(|(_, amount)| *amount > 0);
+        let quota = quota.filter_map(|(fr, amount)| Some((queue?, fr, amount))).collect();
+        let room = room.into_iter().filter(|(_, amount)| *amount > 0);
+        (quota, room.map(|((node, resource), amount)| (node, resource, amount)).collect())
+    }
+}
+
+impl Txn<'_> {
+    /// As if a victim were gone: its members leave, and claims that name it count its room.
+    /// Returns where its members were.
+    pub fn remove_workload(&mut self, victim: WorkloadIdx) -> Vec<(PodIdx, NodeIdx)> {
+        let place = |pod: PodIdx| Some((pod, self.state().pods[pod].place?));
+        let members = self.state().workloads[victim].members.iter();
+        let placed: Vec<(PodIdx, NodeIdx)> = members.filter_map(|pod| place(*pod)).collect();
+        self.keeping_claims(victim, |txn| {
+            placed.iter().for_each(|(pod, _)| txn.remove(*pod));
+        });
+        placed
+    }
+
+    /// Takes [`Txn::remove_workload`] back for one victim among several.
+    pub fn return_workload(&mut self, victim: WorkloadIdx, placed: &[(PodIdx, NodeIdx)]) {
+        self.keeping_claims(victim, |txn| {
+            placed.iter().for_each(|(pod, node)| txn.place(*pod, *node));
+        });
+    }
+
+    /// Changes a victim's holdings and lets the claims that name it follow.
+    fn keeping_claims(&mut self, victim: WorkloadIdx, change: impl FnOnce(&mut Self)) {
+        let claimants = self.state().claims.naming(victim);
+        let amounts = |txn: &Self| -> Vec<Amounts> {
+            let claim = |w: &WorkloadIdx| txn.state().claims.get(*w).expect("was just listed");
+            claimants.iter().map(|w| txn.state().claim_amounts(claim(w))).collect()
+        };
+        let before = amounts(self);
+        change(self);
+        let after = amounts(self);
+        for (sign, counted) in [(1, after), (-1, before)] {
+            for (quota, room) in counted {
+                for (queue, fr, amount) in quota {
+                    self.claim_quota(queue, fr, sign * amount);
+                }
+                for (node, resource, amount) in room {
+                    self.claim_room(node, resource, sign * amount);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Queue objects as they were fed, kept until they are built into the quota tree.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::model::input::{
+    ClusterQueueFacts, CohortFacts, FlavorFacts, Labels, LocalQueueFacts, Text,
+};
+
+/// All queue objects, namespaces and levels.
+#[derive(Debug, Default)]
+pub struct QueueFacts {
+    /// ClusterQueues by name.
+    pub cluster_queues: BTreeMap<Text, Arc<ClusterQueueFacts>>,
+    /// LocalQueues by namespace and name.
+    pub local_queues: BTreeMap<(Text, Text), Arc<LocalQueueFacts>>,
+    /// Cohort objects by name.
+    pub cohorts: BTreeMap<Text, Arc<CohortFacts>>,
+    /// ResourceFlavors by name.
+    pub flavors: BTreeMap<Text, Arc<FlavorFacts>>,
+    /// WorkloadPriorityClasses by name.
+    pub priorities: BTreeMap<Text, i32>,
+    /// Labels of namespaces.
+    pub namespaces: BTreeMap<Text, Labels>,
+    /// Topology objects: level keys, outermost first.
+    pub topologies: BTreeMap<Text, Vec<Text>>,
+    /// Something that the quota tree is built from changed.
+    pub stale: bool,
+}
+
+/// Labels of topology levels that are known without any configuration, outermost first. On one
+/// cluster usually one key per level exists; a level that no node carries is left out.
+pub const WELL_KNOWN_LEVELS: [&str; 17] = [
+    "topology.kubernetes.io/region",
+    "topology.kubernetes.io/zone",
+    "topology.k8s.aws/network-node-layer-1",
+    "network.topology.nvidia.com/spine",
+    "fabric.topograph.run/tier-1",
+    "cloud.google.com/gce-topology-block",
+    "oci.oraclecloud.com/host.network_block_id",
+    "topology.k8s.aws/network-node-layer-2",
+    "cloud.provider.com/topology-block",
+    "topology.kubernetes.io/block",
+    "fabric.topograph.run/tier-0",
+    "network.topology.nvidia.com/leaf",
+    "cloud.google.com/gce-topology-subblock",
+    "topology.k8s.aws/network-node-layer-3",
+    "cloud.provider.com/topology-rack",
+    "topology.kubernetes.io/rack",
+    "kubernetes.io/hostname",
+];
+
+impl QueueFacts {
+    /// Whether any queue object exists; without one Capstan is a plain gang scheduler.
+    pub fn any_queue(&self) -> bool {
+        !self.cluster_queues.is_empty() || !self.local_queues.is_empty()
+    }
+
+    /// Level keys: configured, else of all Topology objects, else the well-known ones.
+    pub fn levels(&self, configured: Option<&[Text]>) -> Vec<Text> {
+        if let Some(configured) = configured {
+            return configured.to_vec();
+        }
+        if self.topologies.is_empty() {
+            return WELL_KNOWN_LEVELS.iter().map(|key| (*key).into()).collect();
+        }
+        let mut merged: Vec<Text> = Vec::new();
+        for levels in self.topologies.values() {
+            // Insert what is new right behind its predecessor, so that each object's order holds.
+            let mut at = 0;
+            for key in levels {
+                at = match merged.iter().position(|known| known == key) {
+                    Some(known) => known + 1,
+                    None => {
+                        merged.insert(at, key.clone());
+                        at + 1
+                    }
+                };
+            }
+        }
+        merged
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_come_from_configuration_then_objects_then_the_known_ones() {
+        let mut facts = QueueFacts::default();
+        assert_eq!(facts.levels(None).len(), WELL_KNOWN_LEVELS.len());
+        facts.topologies.insert("a".into(), vec!["zone".into(), "host".into()]);
+        facts.topologies.insert("b".into(), vec!["zone".into(), "rack".into(), "host".into()]);
+        let levels = facts.levels(None);
+        assert_eq!(levels.iter().map(|l| &**l).collect::<Vec<_>>(), ["zone", "rack", "host"]);
+        let configured = ["pod".into()];
+        assert_eq!(facts.levels(Some(&configured)), configured);
+    }
+}

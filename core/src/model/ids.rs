@@ -1,0 +1,192 @@
+//! Handles into the engine's arenas.
+//!
+//! A handle is valid for one [`ClusterState`](super::state::ClusterState) and never leaves it:
+//! names and uids do. Pods and workloads come and go, so theirs carry a generation that is
+//! checked at every use; tables that only grow (flavors, shapes) have plain indices.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+/// A generation-checked handle to a `T` in an [`Arena`].
+pub struct Handle<T> {
+    slot: u32,
+    generation: u32,
+    of: PhantomData<fn() -> T>,
+}
+
+/// A pod.
+pub type PodIdx = Handle<super::pod::Pod>;
+/// A workload.
+pub type WorkloadIdx = Handle<super::workload::Workload>;
+
+macro_rules! index {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(pub u32);
+
+        impl $name {
+            /// The index as a position in a slice.
+            pub fn at(self) -> usize {
+                self.0 as usize
+            }
+        }
+    };
+}
+
+index!(
+    /// A ResourceFlavor name.
+    FlavorIdx
+);
+index!(
+    /// A pair of flavor and resource, the unit of quota.
+    FrIdx
+);
+index!(
+    /// A ClusterQueue name.
+    QueueIdx
+);
+index!(
+    /// A node of the quota tree; valid until the tree is built again.
+    QuotaIdx
+);
+index!(
+    /// An interned pod shape.
+    ShapeIdx
+);
+index!(
+    /// A pod class: shape, flavors and scoring profile.
+    ClassIdx
+);
+
+/// Slots that are reused, with generations so that a stale handle is noticed.
+#[derive(Debug)]
+pub struct Arena<T> {
+    slots: Vec<(u32, Option<T>)>,
+    free: Vec<u32>,
+}
+
+impl<T> Default for Arena<T> {
+    fn default() -> Arena<T> {
+        Arena { slots: Vec::new(), free: Vec::new() }
+    }
+}
+
+impl<T> Arena<T> {
+    /// Stores a value.
+    pub fn insert(&mut self, value: T) -> Handle<T> {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push((0, None));
+            (self.slots.len() - 1) as u32
+        });
+        let (generation, place) = &mut self.slots[slot as usize];
+        *place = Some(value);
+        Handle { slot, generation: *generation, of: PhantomData }
+    }
+
+    /// Takes a value out; its handle is stale from now on.
+    pub fn remove(&mut self, handle: Handle<T>) -> T {
+        let (generation, place) = &mut self.slots[handle.slot as usize];
+        assert_eq!(*generation, handle.generation, "stale handle removed");
+        *generation += 1;
+        self.free.push(handle.slot);
+        place.take().expect("a live generation has a value")
+    }
+
+    /// The value, unless it was removed.
+    pub fn get(&self, handle: Handle<T>) -> Option<&T> {
+        match self.slots.get(handle.slot as usize) {
+            Some((generation, value)) if *generation == handle.generation => value.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// All live values with their handles, in slot order (an order without meaning).
+    pub fn iter(&self) -> impl Iterator<Item = (Handle<T>, &T)> {
+        self.slots.iter().enumerate().filter_map(|(slot, (generation, value))| {
+            let handle = Handle { slot: slot as u32, generation: *generation, of: PhantomData };
+            value.as_ref().map(|value| (handle, value))
+        })
+    }
+
+    /// Number of live values.
+    pub fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl<T> std::ops::Index<Handle<T>> for Arena<T> {
+    type Output = T;
+
+    fn index(&self, handle: Handle<T>) -> &T {
+        self.get(handle).expect("handle of a live value")
+    }
+}
+
+impl<T> std::ops::IndexMut<Handle<T>> for Arena<T> {
+    fn index_mut(&mut self, handle: Handle<T>) -> &mut T {
+        let (generation, value) = &mut self.slots[handle.slot as usize];
+        assert_eq!(*generation, handle.generation, "stale handle");
+        value.as_mut().expect("a live generation has a value")
+    }
+}
+
+impl<T> Clone for Handle<T> {
+    fn clone(&self) -> Handle<T> {
+        *self
+    }
+}
+
+impl<T> Copy for Handle<T> {}
+
+impl<T> PartialEq for Handle<T> {
+    fn eq(&self, other: &Handle<T>) -> bool {
+        (self.slot, self.generation) == (other.slot, other.generation)
+    }
+}
+
+impl<T> Eq for Handle<T> {}
+
+impl<T> PartialOrd for Handle<T> {
+    fn partial_cmp(&self, other: &Handle<T>) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<T> Ord for Handle<T> {
+    fn cmp(&self, other: &Handle<T>) -> std::cmp::Ordering {
+        (self.slot, self.generation).cmp(&(other.slot, other.generation))
+    }
+}
+
+impl<T> std::hash::Hash for Handle<T> {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        (self.slot, self.generation).hash(state);
+    }
+}
+
+impl<T> fmt::Debug for Handle<T> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "#{}.{}", self.slot, self.generation)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stale_handle_finds_nothing() {
+        let mut arena = Arena::default();
+        let first = arena.insert('a');
+        assert_eq!(arena.remove(first), 'a');
+        let second = arena.insert('b');
+        assert_eq!((arena.get(first), arena.get(second)), (None, Some(&'b')));
+        assert_eq!((arena.len(), arena.iter().count()), (1, 1));
+    }
+}

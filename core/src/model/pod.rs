@@ -1,0 +1,85 @@
+//! A pod as the engine keeps it.
+
+use std::sync::Arc;
+
+use capstan_topology::{NodeIdx, RequestIdx};
+
+use crate::model::ids::{ShapeIdx, WorkloadIdx};
+use crate::model::input::{BindingNote, EvictionNote, GangRef, PodPhase, Text, Wishes};
+use crate::plan::{EffectId, PodRef};
+use crate::time::Time;
+
+/// A pod, or a place kept for a pod that a suspended owner will make.
+#[derive(Debug)]
+pub struct Pod {
+    /// Unique id; of a kept place, derived from its owner.
+    pub uid: Text,
+    /// Namespace.
+    pub namespace: Text,
+    /// Name.
+    pub name: Text,
+    /// Shape.
+    pub shape: ShapeIdx,
+    /// What it holds where it is placed (its shape's request, or more after a resize).
+    pub holds: RequestIdx,
+    /// Ours to schedule.
+    pub ours: bool,
+    /// Life cycle.
+    pub phase: PodPhase,
+    /// Being deleted.
+    pub terminating: bool,
+    /// Has scheduling gates.
+    pub gated: bool,
+    /// Creation time.
+    pub created: Time,
+    /// When it was bound, as the API shows it, or when we decided.
+    pub bound_at: Option<Time>,
+    /// `spec.priority`.
+    pub priority: i32,
+    /// `preemptionPolicy: Never`.
+    pub never_preempts: bool,
+    /// Gang membership as fed.
+    pub gang: Arc<GangRef>,
+    /// What people asked.
+    pub wishes: Arc<Wishes>,
+    /// What we wrote on it.
+    pub note: Option<Arc<BindingNote>>,
+    /// Marked by us as being evicted.
+    pub eviction: Option<Arc<EvictionNote>>,
+    /// The workload that it is a member of.
+    pub workload: Option<WorkloadIdx>,
+    /// Where it holds what it holds: bound, or assumed by us.
+    pub place: Option<NodeIdx>,
+    /// How far binding got.
+    pub binding: Binding,
+}
+
+/// How far the binding of a pod got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Binding {
+    /// Not placed, or placed only inside a transaction.
+    None,
+    /// A place kept for a pod that does not exist yet.
+    Kept,
+    /// Assumed by us; the bind is in flight.
+    InFlight(EffectId),
+    /// The API shows it.
+    Bound,
+}
+
+impl Pod {
+    /// Whether it is a member that still counts: not ended.
+    pub fn active(&self) -> bool {
+        !self.phase.terminal()
+    }
+
+    /// Whether it stands for a pod that does not exist yet.
+    pub fn kept(&self) -> bool {
+        self.binding == Binding::Kept
+    }
+
+    /// Names it in the API.
+    pub fn reference(&self) -> PodRef {
+        PodRef { namespace: self.namespace.clone(), name: self.name.clone(), uid: self.uid.clone() }
+    }
+}

@@ -1,0 +1,228 @@
+//! The one mutable state of the engine.
+//!
+//! Facts come in through [`crate::model::apply`]; decisions change it only through a
+//! [`Txn`](super::txn::Txn). Whatever is counted incrementally can be counted from scratch by
+//! [`ClusterState::recount`].
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use capstan_topology::{LedgerUndo, NodeIdx};
+
+use crate::model::claim::Claims;
+use crate::model::facts::QueueFacts;
+use crate::model::ids::{
+    Arena, ClassIdx, FlavorIdx, FrIdx, PodIdx, QueueIdx, ShapeIdx, WorkloadIdx,
+};
+use crate::model::input::{OwnerFacts, Text};
+use crate::model::pod::Pod;
+use crate::model::room::Room;
+use crate::model::txn::UndoBuffer;
+use crate::model::workload::{Assignment, Workload, WorkloadId};
+use crate::money::MicroUsd;
+use crate::place::classes::{ClassKey, Classes};
+use crate::policy::Policy;
+use crate::quota::build::QuotaState;
+use crate::rules::Question;
+use crate::score;
+
+/// Everything that the engine knows.
+#[derive(Debug, Default)]
+pub struct ClusterState {
+    /// Nodes and what is free on them.
+    pub room: Room,
+    /// Pod classes and their indexes.
+    pub classes: Classes,
+    /// Quota tree, queues and flavors.
+    pub quota: QuotaState,
+    /// Queue objects as fed.
+    pub facts: QueueFacts,
+    /// Pods, ours and others'.
+    pub pods: Arena<Pod>,
+    /// Pods by uid.
+    pub pod_by_uid: BTreeMap<Text, PodIdx>,
+    /// Workloads.
+    pub workloads: Arena<Workload>,
+    /// Workloads by identity.
+    pub workload_by_id: BTreeMap<WorkloadId, WorkloadIdx>,
+    /// Workloads by namespace and name.
+    pub workload_by_name: BTreeMap<(Text, Text), WorkloadIdx>,
+    /// Owners by uid.
+    pub owners: BTreeMap<Text, Arc<OwnerFacts>>,
+    /// Claims of reserved work.
+    pub claims: Claims,
+    /// Unqueued work that holds nodes: victims for room.
+    pub unqueued_holding: BTreeSet<WorkloadIdx>,
+    /// Configuration.
+    pub policy: Arc<Policy>,
+    /// Log memory for the next transaction.
+    pub undo_buffer: UndoBuffer,
+    /// Commits so far.
+    pub commits: u64,
+}
+
+impl ClusterState {
+    /// The ledger's part of placing or removing a pod.
+    pub(super) fn change_ledger(&mut self, pod: PodIdx, node: NodeIdx, place: bool) -> LedgerUndo {
+        self.room.touch(node);
+        let holds = self.pods[pod].holds;
+        match place {
+            true => self.room.ledger.take(node, holds),
+            false => self.room.ledger.give(node, holds),
+        }
+    }
+
+    /// NodePorts' part; `false`: the pod has no host ports.
+    pub(super) fn change_ports(&mut self, pod: PodIdx, node: NodeIdx, place: bool) -> bool {
+        let shape = self.room.shape(self.pods[pod].shape).facts.clone();
+        match place {
+            true => self.room.ports.place(node, &shape.ports),
+            false => self.room.ports.remove(node, &shape.ports),
+        }
+        !shape.ports.is_empty()
+    }
+
+    /// What a pod charges to its queue: calls back with each amount.
+    pub(super) fn each_charge(
+        &mut self,
+        pod: PodIdx,
+        mut charge: impl FnMut(&mut QuotaState, QueueIdx, FrIdx, i64),
+    ) {
+        let pod = &self.pods[pod];
+        let Some(workload) = pod.workload else { return };
+        let Some(assignment) = &self.workloads[workload].assignment else { return };
+        let (Some(queue), Some(set)) = (assignment.queue, assignment.set(pod.shape)) else {
+            return;
+        };
+        for &(fr, amount) in &set.charge {
+            charge(&mut self.quota, queue, fr, amount);
+        }
+    }
+
+    /// Sets what a workload holds quota with and keeps the sets of holders; returns the old one.
+    pub(super) fn set_assignment(
+        &mut self,
+        workload: WorkloadIdx,
+        assignment: Option<Arc<Assignment>>,
+    ) -> Option<Arc<Assignment>> {
+        let old = std::mem::replace(&mut self.workloads[workload].assignment, assignment.clone());
+        if let Some(old) = &old {
+            match old.queue {
+                Some(queue) => self.quota.queue_mut(queue).holding.remove(&workload),
+                None => self.unqueued_holding.remove(&workload),
+            };
+        }
+        if let Some(new) = &assignment {
+            match new.queue {
+                Some(queue) => self.quota.queue_mut(queue).holding.insert(workload),
+                None => self.unqueued_holding.insert(workload),
+            };
+        }
+        old
+    }
+
+    /// Accounts a pod on a node outside of any decision: a fact.
+    pub fn settle(&mut self, pod: PodIdx, node: NodeIdx) {
+        self.change_ledger(pod, node, true);
+        self.change_ports(pod, node, true);
+        self.each_charge(pod, |quota, queue, fr, amount| quota.change(queue, fr, amount));
+        let old = self.pods[pod].place.replace(node);
+        assert!(old.is_none(), "a pod is settled once");
+    }
+
+    /// Takes a pod's holdings back outside of any decision: a fact.
+    pub fn unsettle(&mut self, pod: PodIdx) {
+        let Some(node) = self.pods[pod].place.take() else { return };
+        self.change_ledger(pod, node, false);
+        self.change_ports(pod, node, false);
+        self.each_charge(pod, |quota, queue, fr, amount| quota.change(queue, fr, -amount));
+    }
+
+    /// The class of a shape with flavors, in a scoring profile.
+    pub fn class(&mut self, shape: ShapeIdx, flavors: &[FlavorIdx], profile: u32) -> ClassIdx {
+        let key = ClassKey { shape, flavors: flavors.to_vec(), profile };
+        let quota = &self.quota;
+        let facts = || {
+            let known = |flavor: &FlavorIdx| Some((*flavor, quota.flavor(*flavor)?.clone()));
+            flavors.iter().filter_map(known).collect()
+        };
+        let weights = self.policy.weights(profile);
+        self.classes.intern(key, facts, weights)
+    }
+
+    /// Price per hour of all that a workload holds; `None`: nothing, or some of it unknown.
+    pub fn hourly(&self, workload: WorkloadIdx) -> Option<MicroUsd> {
+        let mut total = None;
+        for pod in self.placed(workload) {
+            let price = self.pod_hourly(&self.pods[pod])?;
+            total = Some(total.unwrap_or(MicroUsd(0)).plus(price));
+        }
+        total
+    }
+
+    /// Price per hour of what a placed pod holds; `None`: not placed, or unknown.
+    pub fn pod_hourly(&self, pod: &Pod) -> Option<MicroUsd> {
+        let node = pod.place?;
+        self.room.facts(node)?;
+        let shape = self.room.shape(pod.shape);
+        score::hourly(&Question { room: &self.room, shape, flavors: &[], node })
+    }
+
+    /// Members of a workload that are placed.
+    pub fn placed(&self, workload: WorkloadIdx) -> impl Iterator<Item = PodIdx> + '_ {
+        let members = self.workloads[workload].members.iter().copied();
+        members.filter(|pod| self.pods[*pod].place.is_some())
+    }
+
+    /// Chosen flavors by pod set and resource, by name.
+    pub fn flavors_by_set(&self, workload: WorkloadIdx) -> BTreeMap<Text, BTreeMap<Text, Text>> {
+        let entry = &self.workloads[workload];
+        let Some(assignment) = &entry.assignment else { return BTreeMap::new() };
+        let named = |set: &crate::model::workload::PodSet| {
+            let chosen = &assignment.set(set.shape)?.flavors;
+            let named = chosen.iter().map(|(resource, flavor)| {
+                let resource = self.room.resources.name(*resource).clone();
+                (resource, self.quota.flavor_name(*flavor).clone())
+            });
+            Some((set.name.clone(), named.collect()))
+        };
+        entry.sets.iter().filter_map(named).collect()
+    }
+
+    /// Members of a workload without a place.
+    pub fn unplaced(&self, workload: WorkloadIdx) -> impl Iterator<Item = PodIdx> + '_ {
+        let members = self.workloads[workload].members.iter().copied();
+        members.filter(|pod| self.pods[*pod].place.is_none())
+    }
+
+    /// Compares every incremental number with one counted from scratch.
+    ///
+    /// # Panics
+    /// When any differs: that is our own error.
+    pub fn recount(&self) {
+        let placed = || self.pods.iter().filter_map(|(index, p)| Some((index, p, p.place?)));
+        self.room.ledger.recount(placed().map(|(_, pod, node)| (node, pod.holds)));
+        self.room.ledger.recount_claims(self.claims.room());
+        let shape = |pod: &Pod| &*self.room.shape(pod.shape).facts;
+        self.room.ports.recount(placed().map(|(_, pod, node)| (node, &*shape(pod).ports)));
+        let charges = placed().flat_map(|(_, pod, _)| self.charges_of(pod));
+        self.quota.recount(charges.chain(self.claims.quota()));
+        self.classes.recount(&self.room);
+        for (index, workload) in self.workloads.iter() {
+            let queue = workload.assignment.as_ref().map(|assignment| assignment.queue);
+            let holding = |q: QueueIdx| self.quota.queue(q).holding.contains(&index);
+            if let Some(Some(queue)) = queue {
+                assert!(holding(queue), "{} is missing from its queue", workload.full_name);
+            }
+            let unqueued = self.unqueued_holding.contains(&index);
+            assert_eq!(unqueued, queue == Some(None), "{} unqueued", workload.full_name);
+        }
+    }
+
+    fn charges_of(&self, pod: &Pod) -> impl Iterator<Item = (QueueIdx, FrIdx, i64)> + '_ {
+        let assignment = pod.workload.and_then(|w| self.workloads[w].assignment.as_ref());
+        let set = assignment.and_then(|a| Some((a.queue?, a.set(pod.shape)?)));
+        let charges = set.map(|(queue, set)| set.charge.iter().map(move |c| (queue, c.0, c.1)));
+        charges.into_iter().flatten()
+    }
+}

@@ -1,0 +1,171 @@
+//! Transactions: every speculative change of the state, and its way back.
+//!
+//! A `Txn` changes the state in place and logs one typed [`Undo`] per change. Dropping it takes
+//! everything back; [`Txn::rollback_to`] goes back to a checkpoint; [`Txn::commit`] keeps it. No
+//! copy of the state is ever made. In debug builds a commit asserts that every incremental number
+//! equals a recount: always in small states, every [`SAMPLE`]th time in large ones.
+
+use std::sync::Arc;
+
+use capstan_topology::{LedgerUndo, NodeIdx, ResourceIdx};
+
+use crate::model::ids::{ClassIdx, FlavorIdx, FrIdx, PodIdx, QueueIdx, ShapeIdx, WorkloadIdx};
+use crate::model::state::ClusterState;
+use crate::model::workload::Assignment;
+
+/// One change and how to take it back; one variant per stateful part.
+#[derive(Debug)]
+enum Undo {
+    /// The hardware ledger.
+    Ledger(LedgerUndo),
+    /// NodePorts: the pod's ports were placed (true) or removed (false).
+    Ports(PodIdx, NodeIdx, bool),
+    /// Quota: an amount was charged (negative: discharged).
+    Quota(QueueIdx, FrIdx, i64),
+    /// A pod's place was something else.
+    Place(PodIdx, Option<NodeIdx>),
+    /// A workload's assignment was something else.
+    Assignment(WorkloadIdx, Option<Arc<Assignment>>),
+}
+
+/// A point to roll back to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Checkpoint(usize);
+
+/// States up to this many pods are recounted at every commit.
+const SMALL: usize = 64;
+/// Larger ones every this many commits.
+const SAMPLE: u64 = 1_024;
+
+/// A transaction on the state; dropping it without [`Txn::commit`] takes everything back.
+#[derive(Debug)]
+pub struct Txn<'a> {
+    state: &'a mut ClusterState,
+    log: Vec<Undo>,
+}
+
+impl<'a> Txn<'a> {
+    /// Begins a transaction.
+    pub fn begin(state: &'a mut ClusterState) -> Txn<'a> {
+        let log = std::mem::take(&mut state.undo_buffer).0;
+        Txn { state, log }
+    }
+
+    /// The state as changed so far.
+    pub fn state(&self) -> &ClusterState {
+        self.state
+    }
+
+    /// Brings a class index up to date with the changes so far.
+    pub fn fresh(&mut self, class: ClassIdx) {
+        self.state.classes.fresh(&self.state.room, class);
+    }
+
+    /// The class of a shape with flavors; making one is no change that needs undoing.
+    pub fn class(&mut self, shape: ShapeIdx, flavors: &[FlavorIdx], profile: u32) -> ClassIdx {
+        self.state.class(shape, flavors, profile)
+    }
+
+    /// A point to roll back to.
+    pub fn checkpoint(&self) -> Checkpoint {
+        Checkpoint(self.log.len())
+    }
+
+    /// Takes back everything since a checkpoint.
+    pub fn rollback_to(&mut self, checkpoint: Checkpoint) {
+        while self.log.len() > checkpoint.0 {
+            let undo = self.log.pop().expect("longer than the checkpoint");
+            self.state.undo(undo);
+        }
+    }
+
+    /// Keeps everything.
+    pub fn commit(mut self) {
+        self.log.clear();
+        self.state.commits += 1;
+        if cfg!(debug_assertions) {
+            let small = self.state.pods.len() <= SMALL;
+            if small || self.state.commits.is_multiple_of(SAMPLE) {
+                self.state.recount();
+            }
+        }
+    }
+
+    /// The workload holds (or no longer holds) flavors. No member of it may be placed.
+    pub fn assign(&mut self, workload: WorkloadIdx, assignment: Option<Arc<Assignment>>) {
+        let old = self.state.set_assignment(workload, assignment);
+        self.log.push(Undo::Assignment(workload, old));
+    }
+
+    /// Places a pod: it takes what it holds, its ports, and its workload's quota for it.
+    pub fn place(&mut self, pod: PodIdx, node: NodeIdx) {
+        self.log_holdings(pod, node, true);
+        let old = self.state.pods[pod].place.replace(node);
+        assert!(old.is_none(), "a pod is placed once");
+        self.log.push(Undo::Place(pod, None));
+    }
+
+    /// Takes a placed pod off its node, and its charge off its queue.
+    pub fn remove(&mut self, pod: PodIdx) {
+        let node = self.state.pods[pod].place.take().expect("only placed pods are removed");
+        self.log.push(Undo::Place(pod, Some(node)));
+        self.log_holdings(pod, node, false);
+    }
+
+    fn log_holdings(&mut self, pod: PodIdx, node: NodeIdx, placed: bool) {
+        let ledger = self.state.change_ledger(pod, node, placed);
+        self.log.push(Undo::Ledger(ledger));
+        if self.state.change_ports(pod, node, placed) {
+            self.log.push(Undo::Ports(pod, node, placed));
+        }
+        let (state, log) = (&mut *self.state, &mut self.log);
+        state.each_charge(pod, |quota, queue, fr, amount| {
+            let signed = if placed { amount } else { -amount };
+            quota.change(queue, fr, signed);
+            log.push(Undo::Quota(queue, fr, signed));
+        });
+    }
+
+    /// A claim on quota grows (or shrinks).
+    pub fn claim_quota(&mut self, queue: QueueIdx, fr: FrIdx, amount: i64) {
+        self.state.quota.change(queue, fr, amount);
+        self.log.push(Undo::Quota(queue, fr, amount));
+    }
+
+    /// A claim on a node grows (or shrinks).
+    pub fn claim_room(&mut self, node: NodeIdx, resource: ResourceIdx, amount: i64) {
+        let undo = self.state.room.ledger.claim(node, resource, amount);
+        self.state.room.touch(node);
+        self.log.push(Undo::Ledger(undo));
+    }
+}
+
+impl Drop for Txn<'_> {
+    fn drop(&mut self) {
+        self.rollback_to(Checkpoint(0));
+        self.state.undo_buffer = UndoBuffer(std::mem::take(&mut self.log));
+    }
+}
+
+/// Memory of the last transaction's log, kept for the next.
+#[derive(Debug, Default)]
+pub struct UndoBuffer(Vec<Undo>);
+
+impl ClusterState {
+    fn undo(&mut self, undo: Undo) {
+        match undo {
+            Undo::Ledger(undo) => {
+                self.room.ledger.undo(undo);
+                self.room.touch(undo.node());
+            }
+            Undo::Ports(pod, node, placed) => {
+                self.change_ports(pod, node, !placed);
+            }
+            Undo::Quota(queue, fr, amount) => self.quota.change(queue, fr, -amount),
+            Undo::Place(pod, place) => self.pods[pod].place = place,
+            Undo::Assignment(workload, assignment) => {
+                self.set_assignment(workload, assignment);
+            }
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! A workload: a gang of pod sets, and what was decided about it.
+//!
+//! Members and pod sets are derived from pods and owners; `state`, `assignment` and `requeue` are
+//! the engine's. What must survive a restart is written on pods and owners when it is decided
+//! (see [`crate::model::assemble`] for how each state is rebuilt).
+
+use std::sync::Arc;
+
+use crate::explain::reason::Reason;
+use crate::model::ids::{FlavorIdx, FrIdx, PodIdx, QueueIdx, ShapeIdx};
+use crate::model::input::{GangKey, GangSource, Text, TopologyWish, Wishes};
+use crate::plan::{EffectId, Preemption, State};
+use crate::time::Time;
+
+/// Identity of a workload, and the last tie of every order.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct WorkloadId {
+    /// Namespace.
+    pub namespace: Text,
+    /// Gang within it.
+    pub key: GangKey,
+}
+
+/// A workload.
+#[derive(Debug)]
+pub struct Workload {
+    /// Identity.
+    pub id: WorkloadId,
+    /// Name, unique in the namespace.
+    pub name: Text,
+    /// `namespace/name`, as effects and reports name it.
+    pub full_name: Text,
+    /// Where membership was found.
+    pub source: GangSource,
+    /// Uid of the owner that can be suspended and resumed, if any.
+    pub owner: Option<Text>,
+    /// Active members, by creation, name and uid.
+    pub members: Vec<PodIdx>,
+    /// Members by shape, in order of their first member.
+    pub sets: Vec<PodSet>,
+    /// Members that must run together.
+    pub min_member: u32,
+    /// Priority that orders it.
+    pub priority: i32,
+    /// Its pods may not preempt.
+    pub never_preempts: bool,
+    /// Creation: the earliest member's, or the owner's.
+    pub created: Time,
+    /// Uid for ties: the owner's, else the first member's.
+    pub uid: Text,
+    /// What people asked.
+    pub wishes: Arc<Wishes>,
+    /// Queue, once queues are known.
+    pub queue: QueueRef,
+    /// State.
+    pub state: State,
+    /// Flavors and charges, while it holds quota.
+    pub assignment: Option<Arc<Assignment>>,
+    /// Waiting: what was tried and when to try again.
+    pub requeue: Requeue,
+    /// Why it waits, as last decided.
+    pub reason: Option<Reason>,
+    /// Placed members were there before this engine decided anything.
+    pub found_running: bool,
+    /// It is being stopped for another.
+    pub evicting: Option<Preemption>,
+    /// The owner's suspend or resume in flight.
+    pub owner_effect: Option<EffectId>,
+    /// It must be derived again from its pods and owner.
+    pub dirty: bool,
+}
+
+/// Members of one shape.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PodSet {
+    /// Name.
+    pub name: Text,
+    /// Shape.
+    pub shape: ShapeIdx,
+    /// Active members.
+    pub count: u32,
+}
+
+/// The queue that a workload is in.
+#[derive(Clone, Debug, PartialEq)]
+pub enum QueueRef {
+    /// No queue at all: the implicit one.
+    Unqueued,
+    /// A ClusterQueue through a LocalQueue.
+    Queue(QueueIdx),
+    /// None that works, and why.
+    Broken(Reason),
+}
+
+/// What a workload holds quota with.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Assignment {
+    /// ClusterQueue; `None`: unqueued work, which charges nothing.
+    pub queue: Option<QueueIdx>,
+    /// Per shape.
+    pub sets: Vec<SetAssignment>,
+    /// When quota was taken.
+    pub at: Time,
+}
+
+/// Flavors of one pod set and what one member charges.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SetAssignment {
+    /// Shape of the set.
+    pub shape: ShapeIdx,
+    /// Resource name to flavor, for notes and views.
+    pub flavors: Vec<(capstan_topology::ResourceIdx, FlavorIdx)>,
+    /// Flavors whose nodes it may use, sorted, each once.
+    pub nodes_of: Vec<FlavorIdx>,
+    /// Quota that one member takes.
+    pub charge: Vec<(FrIdx, i64)>,
+}
+
+impl Assignment {
+    /// The part for one shape, if it has one.
+    pub fn set(&self, shape: ShapeIdx) -> Option<&SetAssignment> {
+        self.sets.iter().find(|set| set.shape == shape)
+    }
+}
+
+/// What a waiting workload remembers.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Requeue {
+    /// Not before this time, after failures.
+    pub not_before: Option<Time>,
+    /// Failures in a row.
+    pub failures: u32,
+    /// Where the flavor scan goes on.
+    pub scan: Option<FlavorScan>,
+}
+
+/// Memory of the flavor scan: for each pod set and resource group the flavor tried last.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FlavorScan {
+    /// (set, group) to the index to start at.
+    pub next: Vec<((usize, usize), usize)>,
+    /// Generation of the queue's tree when it was recorded.
+    pub generation: u64,
+    /// Round in which it was recorded.
+    pub round: u64,
+}
+
+impl Workload {
+    /// Topology that it wants.
+    pub fn topology(&self) -> &TopologyWish {
+        &self.wishes.topology
+    }
+
+    /// Members of one shape, in member order.
+    pub fn members_of<'a>(
+        &'a self,
+        shape: ShapeIdx,
+        pods: &'a crate::model::ids::Arena<crate::model::pod::Pod>,
+    ) -> impl Iterator<Item = PodIdx> + 'a {
+        self.members.iter().copied().filter(move |pod| pods[*pod].shape == shape)
+    }
+}

@@ -1,0 +1,251 @@
+//! Pod classes: pods of one shape, one set of flavors and one profile share every evaluation.
+//!
+//! A class keeps a [`FitIndex`] over all nodes. It is brought up to date from the room's log of
+//! changed nodes, so a decision costs what changed since the class was last asked, not the size
+//! of the cluster. Facts (labels, taints, prices) are evaluated once per node version.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use capstan_topology::{FitIndex, NodeIdx, Spot, Tree};
+
+use crate::explain::reason::NodeRefusal;
+use crate::model::ids::{ClassIdx, FlavorIdx, ShapeIdx};
+use crate::model::input::FlavorFacts;
+use crate::model::room::Room;
+use crate::rules::{self, Question};
+use crate::score::{self, Weights};
+
+/// All classes in use.
+#[derive(Debug, Default)]
+pub struct Classes {
+    known: BTreeMap<ClassKey, ClassIdx>,
+    list: Vec<Class>,
+    uses: u64,
+    indexed: usize,
+    evaluations: u64,
+    scratch: Vec<NodeRefusal>,
+}
+
+/// What makes two pods the same to placement.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ClassKey {
+    /// Shape.
+    pub shape: ShapeIdx,
+    /// Flavors chosen, sorted.
+    pub flavors: Vec<FlavorIdx>,
+    /// Scoring profile.
+    pub profile: u32,
+}
+
+/// One class.
+#[derive(Debug)]
+pub struct Class {
+    /// Identity.
+    pub key: ClassKey,
+    /// Facts of its flavors.
+    pub flavors: Vec<(FlavorIdx, Arc<FlavorFacts>)>,
+    /// Weights of its profile.
+    pub weights: Weights,
+    index: FitIndex,
+    verdicts: Vec<FactVerdict>,
+    epoch: u64,
+    seen: u64,
+    used: u64,
+}
+
+/// What facts say about a node: kept until the node's version changes.
+#[derive(Clone, Copy, Debug)]
+struct FactVerdict {
+    version: u32,
+    /// Weighted fact terms; `None`: a rule refuses.
+    score: Option<u32>,
+}
+
+/// Classes whose index is kept. The least recently used gives its memory back: 256 covers the
+/// shapes in flight on a large cluster, at about 100 bytes per node each.
+const INDEXES_MAX: usize = 256;
+
+impl Classes {
+    /// The class of a key.
+    pub fn intern(
+        &mut self,
+        key: ClassKey,
+        flavors: impl FnOnce() -> Vec<(FlavorIdx, Arc<FlavorFacts>)>,
+        weights: Weights,
+    ) -> ClassIdx {
+        if let Some(known) = self.known.get(&key) {
+            return *known;
+        }
+        let index = ClassIdx(self.list.len() as u32);
+        self.known.insert(key.clone(), index);
+        self.list.push(Class {
+            key,
+            flavors: flavors(),
+            weights,
+            index: FitIndex::default(),
+            verdicts: Vec::new(),
+            epoch: 0,
+            seen: 0,
+            used: 0,
+        });
+        index
+    }
+
+    /// Forgets all classes: flavors, profiles or rule arguments changed.
+    pub fn clear(&mut self) {
+        self.known.clear();
+        self.list.clear();
+        self.indexed = 0;
+    }
+
+    /// A class.
+    #[inline]
+    pub fn class(&self, class: ClassIdx) -> &Class {
+        &self.list[class.at()]
+    }
+
+    /// Nodes evaluated so far, for metrics.
+    pub fn evaluations(&self) -> u64 {
+        self.evaluations
+    }
+
+    /// Brings the index of a class up to date and returns it.
+    pub fn fresh(&mut self, room: &Room, class: ClassIdx) -> &FitIndex {
+        self.uses += 1;
+        let at = class.at();
+        let entry = &mut self.list[at];
+        entry.used = self.uses;
+        let behind = match entry.epoch == room.tree_epoch() {
+            true => room.changes_since(entry.seen),
+            false => None,
+        };
+        match behind {
+            Some([]) => {}
+            Some(changes) if changes.len() <= room.tree.order().len() => {
+                self.evaluations += changes.len() as u64;
+                entry.catch_up(room, changes, &mut self.scratch);
+            }
+            _ => {
+                self.evaluations += room.tree.order().len() as u64;
+                if entry.epoch == 0 {
+                    self.indexed += 1;
+                }
+                entry.rebuild(room, &mut self.scratch);
+                self.forget_one();
+            }
+        }
+        self.list[at].seen = room.change_count();
+        &self.list[at].index
+    }
+
+    /// The index as it was last brought up to date.
+    #[inline]
+    pub fn index(&self, class: ClassIdx) -> &FitIndex {
+        &self.list[class.at()].index
+    }
+
+    /// Whether the facts of a node admit a class, whatever is held there.
+    pub fn accepts(&self, room: &Room, class: ClassIdx, node: NodeIdx) -> bool {
+        let class = self.class(class);
+        room.facts(node).is_some()
+            && match class.verdicts.get(node.at()) {
+                Some(kept) if kept.version == room.node(node).version => kept.score.is_some(),
+                _ => rules::facts_accept(&class.question(room, node), &mut Vec::new()),
+            }
+    }
+
+    fn forget_one(&mut self) {
+        if self.indexed <= INDEXES_MAX {
+            return;
+        }
+        let live = self.list.iter_mut().filter(|class| class.epoch > 0);
+        if let Some(oldest) = live.min_by_key(|class| class.used) {
+            oldest.index = FitIndex::default();
+            oldest.verdicts = Vec::new();
+            oldest.epoch = 0;
+            self.indexed -= 1;
+        }
+    }
+
+    /// Compares every up-to-date index with one built from scratch.
+    ///
+    /// # Panics
+    /// When they differ.
+    pub fn recount(&self, room: &Room) {
+        let mut scratch = Vec::new();
+        for class in &self.list {
+            let current = class.epoch == room.tree_epoch() && class.seen == room.change_count();
+            if current {
+                class.index.recount(&room.tree);
+                for (at, node) in room.tree.order().iter().enumerate() {
+                    let spot = class.evaluate(room, *node, &mut scratch).0;
+                    assert_eq!(class.index.spot(at), spot, "class index at position {at}");
+                }
+            }
+        }
+    }
+}
+
+impl Class {
+    /// The question whether a pod of this class may run on a node.
+    #[inline]
+    pub fn question<'a>(&'a self, room: &'a Room, node: NodeIdx) -> Question<'a> {
+        Question { room, shape: room.shape(self.key.shape), flavors: &self.flavors, node }
+    }
+
+    fn evaluate(
+        &self,
+        room: &Room,
+        node: NodeIdx,
+        scratch: &mut Vec<NodeRefusal>,
+    ) -> (Spot, FactVerdict) {
+        let question = self.question(room, node);
+        let slot = room.node(node);
+        let mut verdict = match self.verdicts.get(node.at()) {
+            Some(kept) if kept.version == slot.version => *kept,
+            _ => {
+                let accepted = rules::facts_accept(&question, scratch);
+                let score = accepted.then(|| score::fact_terms(&question, &self.weights));
+                FactVerdict { version: slot.version, score }
+            }
+        };
+        verdict.version = slot.version;
+        let Some(facts) = verdict.score else { return (Spot::FULL, verdict) };
+        let slots = rules::slots(&question);
+        if slots == 0 {
+            return (Spot::FULL, verdict);
+        }
+        let total = facts + score::holding_terms(&question, &self.weights);
+        let idle = u32::try_from(room.idle_gpus(node)).unwrap_or(u32::MAX);
+        (Spot::new(slots, total, idle, slot.rank), verdict)
+    }
+
+    fn catch_up(&mut self, room: &Room, changes: &[NodeIdx], scratch: &mut Vec<NodeRefusal>) {
+        let mut last = None;
+        for &node in changes {
+            if last == Some(node) {
+                continue;
+            }
+            last = Some(node);
+            let Some(position) = room.tree.position(node) else { continue };
+            let (spot, verdict) = self.evaluate(room, node, scratch);
+            self.verdicts[node.at()] = verdict;
+            self.index.set(&room.tree, position, spot);
+        }
+    }
+
+    fn rebuild(&mut self, room: &Room, scratch: &mut Vec<NodeRefusal>) {
+        const NEVER: FactVerdict = FactVerdict { version: 0, score: None };
+        self.verdicts.resize(room.slots(), NEVER);
+        let tree: &Tree = &room.tree;
+        let mut spots = Vec::with_capacity(tree.order().len());
+        for &node in tree.order() {
+            let (spot, verdict) = self.evaluate(room, node, scratch);
+            self.verdicts[node.at()] = verdict;
+            spots.push(spot);
+        }
+        self.index = FitIndex::build(tree, spots.into_iter());
+        self.epoch = room.tree_epoch();
+    }
+}

@@ -1,0 +1,296 @@
+//! Where the members of a gang go, all of them or none.
+//!
+//! Problem: choose a node for every member so that the gang is as close together as the cluster
+//! allows, and within that as good as the scores say. Members of one shape are interchangeable,
+//! so what matters is how many slots each domain has.
+//!
+//! Phases: the best single node that holds the whole gang; else, from the innermost level
+//! outwards, the best domain that holds it; else the whole cluster. Inside a domain the gang
+//! again goes to the fewest children. A gang of several shapes must find its domain for all of
+//! them together: candidates pass a slot count for each shape and are then tried inside the
+//! transaction, largest shape first, at most [`TRIES_MAX`] of them.
+//!
+//! Cost: a gang of one shape is placed without any try that fails; the search over domains reads
+//! two numbers per domain.
+
+use capstan_topology::{DomainIdx, LevelIdx, NodeIdx};
+
+use crate::model::ids::{ClassIdx, PodIdx};
+use crate::model::room::Room;
+use crate::model::txn::Txn;
+
+/// Members of one class to be placed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ask {
+    /// Class.
+    pub class: ClassIdx,
+    /// Members, in order.
+    pub pods: Vec<PodIdx>,
+}
+
+/// Topology asked of a placement.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TopologyAsk {
+    /// Everything within one domain of this level.
+    pub required: Option<LevelIdx>,
+    /// Within one domain of this level if possible.
+    pub preferred: Option<LevelIdx>,
+    /// The levels hold for each shape by itself.
+    pub per_set: bool,
+    /// Closeness does not matter (profile weight 0): take the best nodes wherever they are.
+    pub anywhere: bool,
+}
+
+/// Candidate domains that are tried for a gang of several shapes. Slot counts per shape are
+/// necessary but not sufficient; 32 tries reach past fragmented domains on clusters of a thousand
+/// racks and bound the work for a gang that fits nowhere.
+pub const TRIES_MAX: usize = 32;
+
+/// Level of a node label key, or of its plain name (`zone`, `block`, `rack`, `host`).
+pub fn level_named(room: &Room, name: &str) -> Option<LevelIdx> {
+    let exact = room.levels.iter().position(|key| &**key == name);
+    let used = |at: &usize| !room.tree.domains_at(LevelIdx(*at as u8)).is_empty();
+    let plain = || {
+        let wanted = if name == "host" { "hostname" } else { name };
+        let last = |key: &str| key.rsplit(['/', '-']).next().is_some_and(|last| last == wanted);
+        (0..room.levels.len()).rev().filter(used).find(|at| last(&room.levels[*at]))
+    };
+    exact.filter(used).or_else(plain).map(|at| LevelIdx(at as u8))
+}
+
+/// Places every member of every ask, or nothing and answers `false`.
+pub fn place(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk) -> bool {
+    let start = txn.checkpoint();
+    let placed = match asks {
+        [] => true,
+        [one] => place_one(txn, one, topology),
+        several if topology.per_set => several.iter().all(|ask| place_one(txn, ask, topology)),
+        several => place_several(txn, several, topology),
+    };
+    if !placed {
+        txn.rollback_to(start);
+    }
+    placed
+}
+
+/// Whether members of one class fit as things are, without placing them. Exact for one ask.
+pub fn holds(txn: &mut Txn<'_>, class: ClassIdx, count: u32, topology: TopologyAsk) -> bool {
+    txn.fresh(class);
+    let state = txn.state();
+    let index = state.classes.index(class);
+    let tree = &state.room.tree;
+    match topology.required {
+        None => index.slots(tree.root()) >= u64::from(count),
+        Some(level) => {
+            tree.domains_at(level).iter().any(|domain| index.slots(*domain) >= u64::from(count))
+        }
+    }
+}
+
+fn place_one(txn: &mut Txn<'_>, ask: &Ask, topology: TopologyAsk) -> bool {
+    let need = ask.pods.len() as u32;
+    if need == 0 {
+        return true;
+    }
+    if !holds(txn, ask.class, need, topology) {
+        return false;
+    }
+    match one_node(txn, ask.class, need, topology) {
+        Some(node) => ask.pods.iter().for_each(|pod| txn.place(*pod, node)),
+        None => {
+            let domain = choose_domain(txn, ask.class, need, topology);
+            fill(txn, ask.class, &ask.pods, domain, topology.anywhere);
+        }
+    }
+    true
+}
+
+/// The best single node that holds all members, when closeness matters.
+fn one_node(txn: &Txn<'_>, class: ClassIdx, need: u32, topology: TopologyAsk) -> Option<NodeIdx> {
+    let state = txn.state();
+    let tree = &state.room.tree;
+    if topology.anywhere && need > 1 {
+        return None;
+    }
+    let position = state.classes.index(class).best_holding(0..tree.order().len(), need)?;
+    let inside = |level| tree.domain_of(level, position).is_some();
+    topology.required.is_none_or(inside).then(|| tree.order()[position])
+}
+
+/// The domain for members of one class; some domain holds them.
+fn choose_domain(txn: &Txn<'_>, class: ClassIdx, need: u32, topology: TopologyAsk) -> DomainIdx {
+    let state = txn.state();
+    let (index, tree) = (state.classes.index(class), &state.room.tree);
+    let inside = |domain: &DomainIdx| {
+        let start = tree.domain(*domain).start;
+        topology.required.is_none_or(|level| tree.domain_of(level, start).is_some())
+    };
+    // Where closeness does not matter, only a level that was asked for confines the choice.
+    let innermost = match topology.anywhere {
+        true => topology.required.or(topology.preferred).map(|level| level.at() + 1),
+        false => Some(tree.levels()),
+    };
+    let outermost = topology.required.map_or(0, LevelIdx::at);
+    for level in (outermost..innermost.unwrap_or(outermost)).rev() {
+        let level = LevelIdx(level as u8);
+        let domains = tree.domains_at(level);
+        // Single nodes were looked at already.
+        if domains.len() == tree.order().len() && topology.required != Some(level) {
+            continue;
+        }
+        let domains = domains.iter().copied();
+        if let Some(domain) = index.best_domain(tree, domains.filter(inside), need) {
+            return domain;
+        }
+    }
+    tree.root()
+}
+
+/// Puts members of one class into a domain that holds them, in as few children as possible.
+fn fill(txn: &mut Txn<'_>, class: ClassIdx, pods: &[PodIdx], domain: DomainIdx, anywhere: bool) {
+    let mut left = pods;
+    while !left.is_empty() {
+        let need = left.len() as u32;
+        txn.fresh(class);
+        let state = txn.state();
+        let (index, tree) = (state.classes.index(class), &state.room.tree);
+        let range = tree.domain(domain).start..tree.domain(domain).end;
+        let children = if anywhere { Vec::new() } else { tree.children(domain) };
+        let single_nodes = children.len() >= range.len();
+        let node_holding = index.best_holding(range.clone(), if anywhere { 1 } else { need });
+        let wide = !children.is_empty() && !single_nodes && node_holding.is_none();
+        if wide && let Some((child, slots)) = child_for(txn, class, &children, need) {
+            let taken = slots.min(u64::from(need)) as usize;
+            fill(txn, class, &left[..taken], child, anywhere);
+            left = &left[taken..];
+            continue;
+        }
+        let position = node_holding.or_else(|| {
+            let most = index.most_slots(range.clone());
+            index.best_holding(range, most.max(1))
+        });
+        let position = position.expect("the domain holds all members");
+        let slots = index.spot(position).slots;
+        let node: NodeIdx = tree.order()[position];
+        // Without closeness every member takes the best node anew.
+        let taken = if anywhere { 1 } else { slots.min(need) as usize };
+        for pod in &left[..taken] {
+            txn.place(*pod, node);
+        }
+        left = &left[taken..];
+    }
+}
+
+/// The child that holds everything best, else the one with the most room; `None`: no child has
+/// any (what is left lies outside of every child).
+fn child_for(
+    txn: &Txn<'_>,
+    class: ClassIdx,
+    children: &[DomainIdx],
+    need: u32,
+) -> Option<(DomainIdx, u64)> {
+    let state = txn.state();
+    let index = state.classes.index(class);
+    let best = index.best_domain(&state.room.tree, children.iter().copied(), need);
+    let most = best.map(|best| (best, u64::from(need))).or_else(|| index.most_room(children));
+    most.filter(|(_, slots)| *slots > 0)
+}
+
+fn place_several(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk) -> bool {
+    let mut order: Vec<&Ask> = asks.iter().filter(|ask| !ask.pods.is_empty()).collect();
+    order.sort_by_key(|ask| std::cmp::Reverse(size(txn, ask)));
+    for ask in &order {
+        txn.fresh(ask.class);
+    }
+    let start = txn.checkpoint();
+    let mut tries = 0;
+    let outermost = topology.required.map_or(0, LevelIdx::at);
+    let levels = if topology.anywhere && topology.required.is_none() {
+        0..0
+    } else {
+        outermost..txn.state().room.tree.levels()
+    };
+    for level in levels.rev() {
+        for domain in candidates(txn, &order, LevelIdx(level as u8), topology.required) {
+            if tries == TRIES_MAX {
+                return false;
+            }
+            tries += 1;
+            if try_domain(txn, &order, domain, topology.anywhere) {
+                return true;
+            }
+            txn.rollback_to(start);
+        }
+    }
+    let root = txn.state().room.tree.root();
+    topology.required.is_none() && try_domain(txn, &order, root, topology.anywhere)
+}
+
+/// Domains of a level that have slots enough for each shape by itself, tightest first.
+fn candidates(
+    txn: &mut Txn<'_>,
+    order: &[&Ask],
+    level: LevelIdx,
+    required: Option<LevelIdx>,
+) -> Vec<DomainIdx> {
+    for ask in order {
+        txn.fresh(ask.class);
+    }
+    let state = txn.state();
+    let tree = &state.room.tree;
+    let slots = |ask: &Ask, domain| state.classes.index(ask.class).slots(domain);
+    let holds = |domain: &DomainIdx| {
+        order.iter().all(|ask| slots(ask, *domain) >= ask.pods.len() as u64)
+            && required.is_none_or(|r| tree.domain_of(r, tree.domain(*domain).start).is_some())
+    };
+    let mut found: Vec<DomainIdx> = tree.domains_at(level).iter().copied().filter(holds).collect();
+    found.sort_by_key(|domain| (slots(order[0], *domain), *domain));
+    found
+}
+
+fn try_domain(txn: &mut Txn<'_>, order: &[&Ask], domain: DomainIdx, anywhere: bool) -> bool {
+    for ask in order {
+        txn.fresh(ask.class);
+        if txn.state().classes.index(ask.class).slots(domain) < ask.pods.len() as u64 {
+            return false;
+        }
+        fill(txn, ask.class, &ask.pods, domain, anywhere);
+    }
+    true
+}
+
+/// How large one member of an ask is: GPUs, then CPU, then memory, then how many there are.
+fn size(txn: &Txn<'_>, ask: &Ask) -> (i64, i64, i64, usize) {
+    let room = &txn.state().room;
+    let shape = txn.state().classes.class(ask.class).key.shape;
+    let request = room.ledger.request(room.shape(shape).request);
+    let gpus = room.resources.gpus().iter().map(|gpu| request.get(*gpu)).sum();
+    let (cpu, memory) = (crate::resources::CPU, crate::resources::MEMORY);
+    (gpus, request.get(cpu), request.get(memory), ask.pods.len())
+}
+
+/// How close together a placement is, 0..=1000: 1000 on one node, less for each level up, 0 when
+/// nothing known is shared; 500 when the cluster has no levels at all.
+pub fn locality(room: &Room, nodes: &[NodeIdx]) -> u32 {
+    let positions: Vec<usize> = nodes.iter().filter_map(|node| room.tree.position(*node)).collect();
+    let Some(&first) = positions.first() else { return crate::score::NEUTRAL };
+    if positions.iter().all(|position| *position == first) {
+        return crate::score::FULL;
+    }
+    let used: Vec<LevelIdx> = (0..room.tree.levels())
+        .map(|level| LevelIdx(level as u8))
+        .filter(|level| {
+            let domains = room.tree.domains_at(*level);
+            !domains.is_empty() && domains.len() < room.tree.order().len()
+        })
+        .collect();
+    if used.is_empty() {
+        return crate::score::NEUTRAL;
+    }
+    let shared = |level: &LevelIdx| {
+        let of = |position: usize| room.tree.domain_of(*level, position);
+        of(first).is_some() && positions.iter().all(|position| of(*position) == of(first))
+    };
+    let deepest = used.iter().rposition(shared).map_or(0, |at| at + 1);
+    (crate::score::FULL as usize * deepest / (used.len() + 1)) as u32
+}

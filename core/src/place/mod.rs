@@ -1,0 +1,7 @@
+//! Placement: where the members of a gang go.
+//!
+//! [`classes`] keeps, for each kind of pod, what fits where and how good it is; [`gang`] chooses
+//! domain and nodes for a whole gang inside a transaction.
+
+pub mod classes;
+pub mod gang;

@@ -1,0 +1,330 @@
+//! From queue objects to the quota tree, and which queues are inactive and why.
+//!
+//! Queue objects change rarely, so the tree is built anew whenever one does; usage is then
+//! charged again from what workloads hold. Queues and flavors keep their indices for as long as
+//! the engine lives, so assignments survive edits.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use capstan_topology::ResourceIdx;
+
+use crate::explain::reason::Inactive;
+use crate::model::facts::QueueFacts;
+use crate::model::ids::{FlavorIdx, FrIdx, QueueIdx, QuotaIdx, WorkloadIdx};
+use crate::model::input::{ClusterQueueFacts, FlavorFacts, Quota, ResourceGroup, Text};
+use crate::quota::tree::QuotaTree;
+use crate::resources::Resources;
+
+/// Quota tree, queues and flavors.
+#[derive(Debug, Default)]
+pub struct QuotaState {
+    /// The arithmetic.
+    pub tree: QuotaTree,
+    queues: Vec<Queue>,
+    queue_by_name: BTreeMap<Text, QueueIdx>,
+    flavors: Vec<(Text, Option<Arc<FlavorFacts>>)>,
+    flavor_by_name: BTreeMap<Text, FlavorIdx>,
+    frs: Vec<(FlavorIdx, ResourceIdx)>,
+    fr_by_pair: BTreeMap<(FlavorIdx, ResourceIdx), FrIdx>,
+    queue_of: Vec<Option<QueueIdx>>,
+    /// Per quota node (used at roots): counts releases and edits.
+    generations: Vec<u64>,
+}
+
+/// A ClusterQueue slot; it outlives its object.
+#[derive(Debug)]
+pub struct Queue {
+    /// Name.
+    pub name: Text,
+    /// The object; `None`: it does not exist.
+    pub facts: Option<Arc<ClusterQueueFacts>>,
+    /// Its node in the tree, when it exists.
+    pub node: Option<QuotaIdx>,
+    /// Why it admits nothing.
+    pub inactive: Option<Inactive>,
+    /// Resource groups by index.
+    pub groups: Vec<Group>,
+    /// Workloads that hold quota in it.
+    pub holding: BTreeSet<WorkloadIdx>,
+}
+
+/// A resource group by index.
+#[derive(Clone, Debug, Default)]
+pub struct Group {
+    /// Resources covered, sorted.
+    pub covered: Vec<ResourceIdx>,
+    /// Flavors in the order they are tried.
+    pub flavors: Vec<FlavorIdx>,
+}
+
+impl QuotaState {
+    /// The slot of a queue name, new names included.
+    pub fn intern_queue(&mut self, name: &Text) -> QueueIdx {
+        if let Some(known) = self.queue_by_name.get(name) {
+            return *known;
+        }
+        let index = QueueIdx(self.queues.len() as u32);
+        self.queue_by_name.insert(name.clone(), index);
+        self.queues.push(Queue {
+            name: name.clone(),
+            facts: None,
+            node: None,
+            inactive: None,
+            groups: Vec::new(),
+            holding: BTreeSet::new(),
+        });
+        index
+    }
+
+    /// The index of a flavor name, new names included.
+    pub fn intern_flavor(&mut self, name: &Text) -> FlavorIdx {
+        if let Some(known) = self.flavor_by_name.get(name) {
+            return *known;
+        }
+        let index = FlavorIdx(self.flavors.len() as u32);
+        self.flavor_by_name.insert(name.clone(), index);
+        self.flavors.push((name.clone(), None));
+        index
+    }
+
+    /// The index of a flavor name, if it was met.
+    pub fn find_flavor(&self, name: &str) -> Option<FlavorIdx> {
+        self.flavor_by_name.get(name).copied()
+    }
+
+    /// The index of a flavor and resource.
+    pub fn intern_fr(&mut self, flavor: FlavorIdx, resource: ResourceIdx) -> FrIdx {
+        let next = FrIdx(self.frs.len() as u32);
+        let index = *self.fr_by_pair.entry((flavor, resource)).or_insert(next);
+        if index == next {
+            self.frs.push((flavor, resource));
+        }
+        index
+    }
+
+    /// The index of a flavor and resource that some queue lists.
+    pub fn find_fr(&self, flavor: FlavorIdx, resource: ResourceIdx) -> FrIdx {
+        *self.fr_by_pair.get(&(flavor, resource)).expect("listed by a queue that was built")
+    }
+
+    /// Flavor and resource behind an index.
+    pub fn fr(&self, fr: FrIdx) -> (FlavorIdx, ResourceIdx) {
+        self.frs[fr.at()]
+    }
+
+    /// Name of a flavor.
+    pub fn flavor_name(&self, flavor: FlavorIdx) -> &Text {
+        &self.flavors[flavor.at()].0
+    }
+
+    /// Facts of a flavor, if its object exists.
+    pub fn flavor(&self, flavor: FlavorIdx) -> Option<&Arc<FlavorFacts>> {
+        self.flavors[flavor.at()].1.as_ref()
+    }
+
+    /// A queue slot.
+    pub fn queue(&self, queue: QueueIdx) -> &Queue {
+        &self.queues[queue.at()]
+    }
+
+    /// A queue slot, to keep its holders.
+    pub fn queue_mut(&mut self, queue: QueueIdx) -> &mut Queue {
+        &mut self.queues[queue.at()]
+    }
+
+    /// All queues whose object exists, by name.
+    pub fn existing(&self) -> impl Iterator<Item = (QueueIdx, &Queue)> {
+        let named = self.queue_by_name.values().map(|index| (*index, self.queue(*index)));
+        named.filter(|(_, queue)| queue.facts.is_some())
+    }
+
+    /// The queue at a leaf of the tree.
+    pub fn queue_at(&self, node: QuotaIdx) -> Option<QueueIdx> {
+        self.queue_of[node.at()]
+    }
+
+    /// Changes usage of a queue; queues without an object keep no numbers.
+    pub fn change(&mut self, queue: QueueIdx, fr: FrIdx, amount: i64) {
+        let Some(node) = self.queues[queue.at()].node else { return };
+        match amount {
+            0 => {}
+            1.. => self.tree.charge(node, fr, amount),
+            _ => self.tree.discharge(node, fr, -amount),
+        }
+    }
+
+    /// Notes that room came free, or quota was edited, in a queue's tree.
+    pub fn advance(&mut self, queue: QueueIdx) {
+        if let Some(node) = self.queues[queue.at()].node {
+            self.generations[self.tree.root(node).at()] += 1;
+        }
+    }
+
+    /// Counts releases and edits in a queue's tree.
+    pub fn generation(&self, queue: QueueIdx) -> u64 {
+        self.queues[queue.at()].node.map_or(0, |n| self.generations[self.tree.root(n).at()])
+    }
+
+    /// Root of a queue's tree.
+    pub fn root(&self, queue: QueueIdx) -> Option<QuotaIdx> {
+        self.queues[queue.at()].node.map(|node| self.tree.root(node))
+    }
+
+    /// Compares usage with charges counted from scratch.
+    ///
+    /// # Panics
+    /// When they differ.
+    pub fn recount(&self, charges: impl Iterator<Item = (QueueIdx, FrIdx, i64)>) {
+        let node = |queue: QueueIdx| self.queue(queue).node;
+        self.tree.recount(charges.filter_map(|(queue, fr, n)| Some((node(queue)?, fr, n))));
+    }
+
+    /// Builds everything from the objects, without usage: the caller charges it again.
+    pub fn rebuild(&mut self, facts: &QueueFacts, resources: &mut Resources) {
+        for flavor in &mut self.flavors {
+            flavor.1 = None;
+        }
+        for (name, flavor) in &facts.flavors {
+            let index = self.intern_flavor(name);
+            self.flavors[index.at()].1 = Some(flavor.clone());
+        }
+        let edits: u64 = self.generations.iter().sum::<u64>() + 1;
+        self.tree = QuotaTree::default();
+        let cohorts = self.add_cohorts(facts, resources);
+        for queue in &mut self.queues {
+            (queue.facts, queue.node, queue.groups) = (None, None, Vec::new());
+        }
+        for (name, queue) in &facts.cluster_queues {
+            let index = self.intern_queue(name);
+            let quotas = self.quotas(&queue.groups, resources);
+            let placed = queue.cohort.as_ref().map(|cohort| cohorts[cohort].clone());
+            let parent = placed.clone().and_then(|placed| placed.ok());
+            let node = self.tree.add(parent, &quotas);
+            let groups = self.groups(queue, resources);
+            let inactive = self.inactive(queue, placed.and_then(|placed| placed.err()), facts);
+            let slot = self.queue_mut(index);
+            slot.facts = Some(queue.clone());
+            slot.node = Some(node);
+            slot.groups = groups;
+            slot.inactive = inactive;
+        }
+        self.tree.finish();
+        self.generations = vec![edits; self.tree.len()];
+        self.queue_of = vec![None; self.tree.len()];
+        for (at, queue) in self.queues.iter().enumerate() {
+            if let Some(node) = queue.node {
+                self.queue_of[node.at()] = Some(QueueIdx(at as u32));
+            }
+        }
+    }
+
+    /// Adds cohorts, parents first. Members of a cycle (and all below it) get an error instead.
+    fn add_cohorts(
+        &mut self,
+        facts: &QueueFacts,
+        resources: &mut Resources,
+    ) -> BTreeMap<Text, Result<QuotaIdx, Inactive>> {
+        let named = facts.cluster_queues.values().filter_map(|queue| queue.cohort.clone());
+        let parents = facts.cohorts.values().filter_map(|cohort| cohort.parent.clone());
+        let all: BTreeSet<Text> =
+            named.chain(parents).chain(facts.cohorts.keys().cloned()).collect();
+        let mut placed: BTreeMap<Text, Result<QuotaIdx, Inactive>> = BTreeMap::new();
+        for name in all {
+            // Walk up to the first ancestor that is placed, or a root, or a cohort seen twice.
+            let mut path = vec![name];
+            let parent = loop {
+                let last = path.last().expect("never empty").clone();
+                if let Some(known) = placed.get(&last) {
+                    path.pop();
+                    break known.clone().map(Some);
+                }
+                match facts.cohorts.get(&last).and_then(|cohort| cohort.parent.clone()) {
+                    None => break Ok(None),
+                    Some(parent) if path.contains(&parent) => {
+                        break Err(Inactive::CohortCycle(parent));
+                    }
+                    Some(parent) => path.push(parent),
+                }
+            };
+            self.place_cohorts(path, parent, facts, resources, &mut placed);
+        }
+        placed
+    }
+
+    fn place_cohorts(
+        &mut self,
+        path: Vec<Text>,
+        mut above: Result<Option<QuotaIdx>, Inactive>,
+        facts: &QueueFacts,
+        resources: &mut Resources,
+        placed: &mut BTreeMap<Text, Result<QuotaIdx, Inactive>>,
+    ) {
+        for name in path.into_iter().rev() {
+            let object = facts.cohorts.get(&name);
+            if let Some(broken) = object.and_then(|cohort| cohort.broken.first()) {
+                above = Err(Inactive::CohortBroken(name.clone(), broken.clone()));
+            }
+            let result = above.clone().map(|parent| {
+                let groups = object.map_or(&[][..], |cohort| &cohort.groups);
+                let quotas = self.quotas(groups, resources);
+                self.tree.add(parent, &quotas)
+            });
+            above = result.clone().map(Some);
+            placed.insert(name, result);
+        }
+    }
+
+    fn quotas(
+        &mut self,
+        groups: &[ResourceGroup],
+        resources: &mut Resources,
+    ) -> Vec<(FrIdx, Quota)> {
+        let mut quotas = Vec::new();
+        for flavor in groups.iter().flat_map(|group| &group.flavors) {
+            let index = self.intern_flavor(&flavor.flavor);
+            for (resource, quota) in &flavor.resources {
+                let resource = resources.intern(resource);
+                quotas.push((self.intern_fr(index, resource), *quota));
+            }
+        }
+        quotas
+    }
+
+    fn groups(&mut self, queue: &ClusterQueueFacts, resources: &mut Resources) -> Vec<Group> {
+        let mut groups = Vec::new();
+        for group in &queue.groups {
+            let mut covered: Vec<ResourceIdx> =
+                group.covered.iter().map(|name| resources.intern(name)).collect();
+            covered.sort_unstable();
+            let flavors = group.flavors.iter().map(|f| self.intern_flavor(&f.flavor)).collect();
+            groups.push(Group { covered, flavors });
+        }
+        groups
+    }
+
+    fn inactive(
+        &self,
+        queue: &ClusterQueueFacts,
+        cohort: Option<Inactive>,
+        facts: &QueueFacts,
+    ) -> Option<Inactive> {
+        if let Some(broken) = queue.broken.first() {
+            return Some(Inactive::Broken(broken.clone()));
+        }
+        if queue.stopped {
+            return Some(Inactive::Stopped);
+        }
+        for flavor in queue.groups.iter().flat_map(|group| &group.flavors) {
+            match facts.flavors.get(&flavor.flavor) {
+                None => return Some(Inactive::FlavorMissing(flavor.flavor.clone())),
+                Some(facts) if !facts.broken.is_empty() => {
+                    let broken = facts.broken[0].clone();
+                    return Some(Inactive::FlavorBroken(flavor.flavor.clone(), broken));
+                }
+                Some(_) => {}
+            }
+        }
+        cohort
+    }
+}

@@ -1,0 +1,399 @@
+//! Flavor assignment: which flavor each pod set gets of each resource group, and how well that
+//! fits.
+//!
+//! Flavors are tried in the queue's order. One that its taints or labels exclude is passed over;
+//! for the others every requested resource has a mode: it fits, it would fit after preemption, or
+//! it does not. Room on nodes counts like quota: a flavor's mode is the worse of the two. The
+//! queue's fungibility says when the scan stops; where it stopped is remembered, so that a
+//! workload that lost a race goes on with the next flavor. Usage of earlier pod sets of the same
+//! workload counts for later ones.
+
+use std::sync::Arc;
+
+use capstan_topology::ResourceIdx;
+
+use crate::explain::reason::{FlavorProblem, FlavorRefusal, Reason};
+use crate::explain::verdict;
+use crate::model::ids::{ClassIdx, FlavorIdx, FrIdx, QueueIdx, ShapeIdx, WorkloadIdx};
+use crate::model::input::FlavorFacts;
+use crate::model::txn::Txn;
+use crate::place::gang::{self, TopologyAsk};
+use crate::quota::eligible;
+use crate::victims::{self, Need};
+
+/// How well something fits, worst first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Mode {
+    /// It does not, whoever left.
+    NoFit,
+    /// It would, but nobody may be preempted for it.
+    NoCandidates,
+    /// After preemption in the own queue.
+    Preempt,
+    /// After reclaiming from other queues.
+    Reclaim,
+    /// It does.
+    Fit,
+}
+
+/// Members of one shape that flavors are wanted for.
+#[derive(Clone, Debug)]
+pub struct SetDemand {
+    /// Shape.
+    pub shape: ShapeIdx,
+    /// Name of the set.
+    pub name: crate::model::input::Text,
+    /// Members.
+    pub count: u32,
+}
+
+/// What is asked of the assigner.
+pub struct Demand<'a> {
+    /// The workload.
+    pub workload: WorkloadIdx,
+    /// Its queue.
+    pub queue: QueueIdx,
+    /// Its sets.
+    pub sets: &'a [SetDemand],
+    /// Topology asked.
+    pub topology: TopologyAsk,
+    /// Scoring profile.
+    pub profile: u32,
+    /// Where to start, per (set, group).
+    pub start: &'a [((usize, usize), usize)],
+}
+
+/// The flavors found.
+#[derive(Clone, Debug)]
+pub struct Choice {
+    /// Worst mode of all parts.
+    pub mode: Mode,
+    /// Highest borrowing level of all parts; 0: none borrows.
+    pub borrowing: u32,
+    /// Per set: resource to flavor.
+    pub sets: Vec<Vec<(ResourceIdx, FlavorIdx)>>,
+    /// What the whole workload charges.
+    pub usage: Vec<(FrIdx, i64)>,
+    /// Flavors and resources that need preemption.
+    pub contested: Vec<FrIdx>,
+    /// Where the next scan would start; empty when every scan reached the end.
+    pub next: Vec<((usize, usize), usize)>,
+    /// Why it is not a fit.
+    pub reason: Option<Reason>,
+}
+
+/// One flavor's result for one set and group.
+#[derive(Clone)]
+struct Candidate {
+    flavor: FlavorIdx,
+    mode: Mode,
+    borrowing: u32,
+    contested: Vec<FrIdx>,
+}
+
+/// Chooses flavors for every set of a workload.
+pub fn assign(txn: &mut Txn<'_>, demand: &Demand<'_>) -> Choice {
+    let mut choice = Choice {
+        mode: Mode::Fit,
+        borrowing: 0,
+        sets: Vec::new(),
+        usage: Vec::new(),
+        contested: Vec::new(),
+        next: Vec::new(),
+        reason: None,
+    };
+    for (at, set) in demand.sets.iter().enumerate() {
+        choice.sets.push(Vec::new());
+        if let Err(reason) = covered(txn, demand, set) {
+            return Choice { mode: Mode::NoFit, reason: Some(reason), ..choice };
+        }
+        for group in 0..txn.state().quota.queue(demand.queue).groups.len() {
+            assign_group(txn, demand, (at, group), &mut choice);
+            if choice.mode == Mode::NoFit {
+                return choice;
+            }
+        }
+    }
+    choice
+}
+
+/// Whether every resource asked is in some group. `pods` need not be.
+fn covered(txn: &Txn<'_>, demand: &Demand<'_>, set: &SetDemand) -> Result<(), Reason> {
+    let state = txn.state();
+    let queue = state.quota.queue(demand.queue);
+    let request = state.room.ledger.request(state.room.shape(set.shape).request);
+    for &(resource, amount) in request.entries() {
+        let known = queue.groups.iter().any(|group| group.covered.contains(&resource));
+        if !known && resource != crate::resources::PODS {
+            return Err(Reason::NotCovered {
+                cluster_queue: queue.name.clone(),
+                resource: state.room.resources.name(resource).clone(),
+                asked: amount.saturating_mul(set.count.into()),
+            });
+        }
+    }
+    Ok(())
+}
+
+fn assign_group(
+    txn: &mut Txn<'_>,
+    demand: &Demand<'_>,
+    (at, group): (usize, usize),
+    choice: &mut Choice,
+) {
+    let set = &demand.sets[at];
+    let state = txn.state();
+    let queue = state.quota.queue(demand.queue);
+    let request = state.room.ledger.request(state.room.shape(set.shape).request);
+    let covered = &queue.groups[group].covered;
+    let asked: Vec<(ResourceIdx, i64)> = request
+        .entries()
+        .iter()
+        .filter(|(resource, _)| covered.contains(resource))
+        .map(|(resource, amount)| (*resource, amount.saturating_mul(set.count.into())))
+        .collect();
+    if asked.is_empty() {
+        return;
+    }
+    let flavors = queue.groups[group].flavors.clone();
+    let start = demand.start.iter().find(|(of, _)| *of == (at, group)).map_or(0, |(_, n)| *n);
+    let mut refused: Vec<FlavorRefusal> = Vec::new();
+    let mut best: Option<Candidate> = None;
+    let mut last = flavors.len() - 1;
+    for (tried, &flavor) in flavors.iter().enumerate().skip(start) {
+        let chosen = &choice.sets[at];
+        let result = try_flavor(txn, demand, at, flavor, &asked, chosen, &choice.usage);
+        let candidate = match result {
+            Ok((candidate, problem)) => {
+                refused.extend(problem.map(|why| refusal(txn, flavor, why)));
+                candidate
+            }
+            Err(why) => {
+                refused.push(refusal(txn, flavor, why));
+                continue;
+            }
+        };
+        let stop = stops(txn, demand.queue, &candidate);
+        if stop || best.as_ref().is_none_or(|best| better(txn, demand.queue, &candidate, best)) {
+            best = Some(candidate);
+        }
+        if stop {
+            last = tried;
+            break;
+        }
+    }
+    if last + 1 < flavors.len() {
+        choice.next.push(((at, group), last + 1));
+    }
+    take(txn, demand, at, &asked, best, refused, choice);
+}
+
+fn refusal(txn: &Txn<'_>, flavor: FlavorIdx, why: FlavorProblem) -> FlavorRefusal {
+    FlavorRefusal { flavor: txn.state().quota.flavor_name(flavor).clone(), why }
+}
+
+/// Adds the best candidate of a group to the choice, or says why there is none.
+fn take(
+    txn: &Txn<'_>,
+    demand: &Demand<'_>,
+    at: usize,
+    asked: &[(ResourceIdx, i64)],
+    best: Option<Candidate>,
+    tried: Vec<FlavorRefusal>,
+    choice: &mut Choice,
+) {
+    let mode = best.as_ref().map_or(Mode::NoFit, |best| best.mode);
+    choice.mode = choice.mode.min(mode);
+    if mode < Mode::Fit {
+        let quota = &txn.state().quota;
+        choice.reason = Some(Reason::Flavors {
+            cluster_queue: quota.queue(demand.queue).name.clone(),
+            pod_set: demand.sets[at].name.clone(),
+            tried,
+        });
+    }
+    let Some(best) = best else { return };
+    choice.borrowing = choice.borrowing.max(best.borrowing);
+    choice.contested.extend(best.contested);
+    let quota = &txn.state().quota;
+    for &(resource, amount) in asked {
+        choice.sets[at].push((resource, best.flavor));
+        let fr = quota.find_fr(best.flavor, resource);
+        match choice.usage.iter_mut().find(|(known, _)| *known == fr) {
+            Some((_, used)) => *used = used.saturating_add(amount),
+            None => choice.usage.push((fr, amount)),
+        }
+    }
+}
+
+/// Whether the scan stops at this candidate, whatever comes after.
+fn stops(txn: &Txn<'_>, queue: QueueIdx, candidate: &Candidate) -> bool {
+    let facts = txn.state().quota.queue(queue).facts.as_ref();
+    let fungibility = facts.expect("only existing queues have heads").fungibility;
+    let preempts = matches!(candidate.mode, Mode::Preempt | Mode::Reclaim);
+    candidate.mode > Mode::NoCandidates
+        && !(preempts && fungibility.next_when_preempting)
+        && !(candidate.borrowing > 0 && fungibility.next_when_borrowing)
+}
+
+/// Whether a candidate beats the best so far; equal ones do not.
+fn better(txn: &Txn<'_>, queue: QueueIdx, candidate: &Candidate, best: &Candidate) -> bool {
+    let viable = |candidate: &Candidate| candidate.mode > Mode::NoCandidates;
+    if !viable(candidate) || !viable(best) {
+        return candidate.mode > best.mode;
+    }
+    let facts = txn.state().quota.queue(queue).facts.as_ref();
+    let fungibility = facts.expect("only existing queues have heads").fungibility;
+    let less_borrowing = best.borrowing.cmp(&candidate.borrowing);
+    let mode = candidate.mode.cmp(&best.mode);
+    match fungibility.prefer_preemption_over_borrowing {
+        true => less_borrowing.then(mode).is_gt(),
+        false => mode.then(less_borrowing).is_gt(),
+    }
+}
+
+/// One flavor for one set: its mode over all resources and on nodes. `Err`: it is excluded. A
+/// problem beside a candidate says why it is less than a fit.
+fn try_flavor(
+    txn: &mut Txn<'_>,
+    demand: &Demand<'_>,
+    at: usize,
+    flavor: FlavorIdx,
+    asked: &[(ResourceIdx, i64)],
+    chosen: &[(ResourceIdx, FlavorIdx)],
+    usage: &[(FrIdx, i64)],
+) -> Result<(Candidate, Option<FlavorProblem>), FlavorProblem> {
+    let set = &demand.sets[at];
+    let facts: Arc<FlavorFacts> =
+        txn.state().quota.flavor(flavor).expect("active queues name existing flavors").clone();
+    let shape = txn.state().room.shape(set.shape).facts.clone();
+    eligible::check(&shape, &facts, txn.state().room.args.toleration_comparison)?;
+    let mut flavors: Vec<FlavorIdx> = chosen.iter().map(|(_, flavor)| *flavor).collect();
+    flavors.push(flavor);
+    flavors.sort_unstable();
+    flavors.dedup();
+    let class = txn.class(set.shape, &flavors, demand.profile);
+    let mut candidate = Candidate { flavor, mode: Mode::Fit, borrowing: 0, contested: Vec::new() };
+    let mut problem = None;
+    for &(resource, amount) in asked {
+        let fr = txn.state().quota.find_fr(flavor, resource);
+        let earlier = usage.iter().find(|(known, _)| *known == fr).map_or(0, |(_, n)| *n);
+        let total = earlier.saturating_add(amount);
+        let (mode, borrowing, why) = quota_mode(txn, demand, fr, total, (class, set.count));
+        if mode < Mode::Fit {
+            candidate.contested.push(fr);
+        }
+        candidate.mode = candidate.mode.min(mode);
+        candidate.borrowing = candidate.borrowing.max(borrowing);
+        problem = problem.or(why);
+        if mode == Mode::NoFit {
+            return Ok((candidate, problem));
+        }
+    }
+    if candidate.mode == Mode::Fit && !gang::holds(txn, class, set.count, demand.topology) {
+        let frs: Vec<(FrIdx, i64)> = asked
+            .iter()
+            .map(|(resource, n)| (txn.state().quota.find_fr(flavor, *resource), *n))
+            .collect();
+        candidate.mode = room_mode(txn, demand, &frs, (class, set.count));
+        candidate.contested = frs.iter().map(|(fr, _)| *fr).collect();
+        problem = Some(verdict::flavor_shortage(txn, class, set.count, demand.topology));
+    }
+    Ok((candidate, problem))
+}
+
+/// Mode of one flavor and resource by quota, with the borrowing level.
+fn quota_mode(
+    txn: &mut Txn<'_>,
+    demand: &Demand<'_>,
+    fr: FrIdx,
+    total: i64,
+    ask: (ClassIdx, u32),
+) -> (Mode, u32, Option<FlavorProblem>) {
+    let state = txn.state();
+    let queue = state.quota.queue(demand.queue);
+    let node = queue.node.expect("only existing queues have heads");
+    let tree = &state.quota.tree;
+    let resource = || state.room.resources.name(state.quota.fr(fr).1).clone();
+    let most = tree.potential(node, fr);
+    if total > most {
+        let why = FlavorProblem::ExceedsMax { resource: resource(), asked: total, most };
+        return (Mode::NoFit, 0, Some(why));
+    }
+    let (height, may_reclaim) = tree.borrow_height(node, fr, total);
+    let left = tree.available(node, fr);
+    if total <= left {
+        return (Mode::Fit, height, None);
+    }
+    let cohort = queue.facts.as_ref().and_then(|facts| facts.cohort.clone());
+    let mut why = FlavorProblem::Short {
+        resource: resource(),
+        asked: total,
+        left,
+        cohort,
+        preemption_tried: false,
+    };
+    let policy = queue.facts.as_ref().expect("only existing queues have heads").preemption;
+    let allowed =
+        total <= tree.nominal(node, fr) || may_reclaim || policy.while_borrowing.is_some();
+    if !allowed {
+        return (Mode::NoFit, height, Some(why));
+    }
+    let need = Need {
+        usage: vec![(fr, total)],
+        contested: vec![fr],
+        asks: vec![ask],
+        topology: demand.topology,
+    };
+    if let FlavorProblem::Short { preemption_tried, .. } = &mut why {
+        *preemption_tried = true;
+    }
+    let (mode, borrowing) = simulate(txn, demand, &need, fr, total);
+    (mode, borrowing, Some(why))
+}
+
+/// Which victims a need would take, and how much would be borrowed then.
+fn simulate(
+    txn: &mut Txn<'_>,
+    demand: &Demand<'_>,
+    need: &Need,
+    fr: FrIdx,
+    total: i64,
+) -> (Mode, u32) {
+    let node = txn.state().quota.queue(demand.queue).node.expect("the queue exists");
+    let start = txn.checkpoint();
+    let found = victims::search_in(txn, demand.workload, need);
+    let (height, _) = txn.state().quota.tree.borrow_height(node, fr, total);
+    txn.rollback_to(start);
+    match found {
+        None => (Mode::NoCandidates, height),
+        Some(victims) => (mode_of(txn, demand.queue, &victims), height),
+    }
+}
+
+fn mode_of(txn: &Txn<'_>, queue: QueueIdx, victims: &[victims::Victim]) -> Mode {
+    let own = |victim: &victims::Victim| {
+        let assignment = txn.state().workloads[victim.workload].assignment.as_ref();
+        assignment.is_some_and(|assignment| assignment.queue == Some(queue))
+    };
+    if victims.iter().any(own) { Mode::Preempt } else { Mode::Reclaim }
+}
+
+/// Mode of a flavor whose quota fits and whose nodes do not.
+fn room_mode(
+    txn: &mut Txn<'_>,
+    demand: &Demand<'_>,
+    frs: &[(FrIdx, i64)],
+    ask: (ClassIdx, u32),
+) -> Mode {
+    let need = Need {
+        usage: frs.to_vec(),
+        contested: frs.iter().map(|(fr, _)| *fr).collect(),
+        asks: vec![ask],
+        topology: demand.topology,
+    };
+    let start = txn.checkpoint();
+    let found = victims::search_in(txn, demand.workload, &need);
+    txn.rollback_to(start);
+    found.map_or(Mode::NoFit, |victims| mode_of(txn, demand.queue, &victims))
+}

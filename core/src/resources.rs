@@ -1,0 +1,125 @@
+//! The table of resource names, and which of them are devices.
+//!
+//! Index order is the order first met, so it never decides anything that people see; whatever is
+//! shown or compared goes by name.
+
+use std::collections::BTreeMap;
+
+use capstan_topology::{Request, ResourceIdx};
+
+use crate::model::input::{Amounts, Text};
+
+/// `cpu`, in milli-units.
+pub const CPU: ResourceIdx = ResourceIdx(0);
+/// `memory`, in bytes.
+pub const MEMORY: ResourceIdx = ResourceIdx(1);
+/// `ephemeral-storage`, in bytes.
+pub const EPHEMERAL: ResourceIdx = ResourceIdx(2);
+/// `pods`: every pod takes one.
+pub const PODS: ResourceIdx = ResourceIdx(3);
+
+const NATIVE: [&str; 4] = ["cpu", "memory", "ephemeral-storage", "pods"];
+
+/// Names and kinds of all resources met so far.
+#[derive(Clone, Debug)]
+pub struct Resources {
+    names: Vec<Text>,
+    gpu: Vec<bool>,
+    gpus: Vec<ResourceIdx>,
+    by_name: BTreeMap<Text, ResourceIdx>,
+}
+
+impl Default for Resources {
+    fn default() -> Resources {
+        let mut table = Resources {
+            names: Vec::new(),
+            gpu: Vec::new(),
+            gpus: Vec::new(),
+            by_name: BTreeMap::new(),
+        };
+        for name in NATIVE {
+            table.intern(&name.into());
+        }
+        table
+    }
+}
+
+impl Resources {
+    /// The index of a name, new names included.
+    pub fn intern(&mut self, name: &Text) -> ResourceIdx {
+        if let Some(known) = self.by_name.get(name) {
+            return *known;
+        }
+        let index = ResourceIdx(u16::try_from(self.names.len()).expect("under 65536 resources"));
+        self.names.push(name.clone());
+        self.by_name.insert(name.clone(), index);
+        self.gpu.push(is_gpu(name));
+        if is_gpu(name) {
+            self.gpus.push(index);
+        }
+        index
+    }
+
+    /// The index of a name, if it was met.
+    pub fn find(&self, name: &str) -> Option<ResourceIdx> {
+        self.by_name.get(name).copied()
+    }
+
+    /// The name of an index.
+    pub fn name(&self, index: ResourceIdx) -> &Text {
+        &self.names[index.at()]
+    }
+
+    /// Whether it counts whole GPUs.
+    pub fn counts_gpus(&self, index: ResourceIdx) -> bool {
+        self.gpu[index.at()]
+    }
+
+    /// All resources that count whole GPUs.
+    pub fn gpus(&self) -> &[ResourceIdx] {
+        &self.gpus
+    }
+
+    /// Amounts by name as a request, with one of `pods` added.
+    pub fn pod_request(&mut self, amounts: &Amounts) -> Request {
+        let mut entries: Vec<(ResourceIdx, i64)> =
+            amounts.iter().map(|(name, amount)| (self.intern(name), *amount)).collect();
+        entries.retain(|(resource, _)| *resource != PODS);
+        entries.push((PODS, 1));
+        Request::new(entries)
+    }
+}
+
+/// Whether a resource name counts whole GPUs (not partitions, memory or shared replicas).
+pub fn is_gpu(name: &str) -> bool {
+    matches!(name, "nvidia.com/gpu" | "amd.com/gpu" | "gpu.intel.com/i915" | "gpu.intel.com/xe")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn native_resources_have_fixed_indices() {
+        let table = Resources::default();
+        assert_eq!(table.find("cpu"), Some(CPU));
+        assert_eq!(table.find("pods"), Some(PODS));
+        assert_eq!(table.find("nvidia.com/gpu"), None);
+    }
+
+    #[test]
+    fn every_pod_asks_for_one_of_pods() {
+        let mut table = Resources::default();
+        let request = table.pod_request(&Amounts::from([("cpu".into(), 500)]));
+        assert_eq!(request.entries(), [(CPU, 500), (PODS, 1)]);
+    }
+
+    #[test]
+    fn partitions_are_not_whole_gpus() {
+        let mut table = Resources::default();
+        let gpu = table.intern(&"nvidia.com/gpu".into());
+        let mig = table.intern(&"nvidia.com/mig-1g.10gb".into());
+        assert!(table.counts_gpus(gpu) && !table.counts_gpus(mig));
+        assert_eq!(table.gpus(), [gpu]);
+    }
+}

@@ -1,0 +1,127 @@
+//! Placement rules: on which nodes a pod may run.
+//!
+//! One file per rule. A rule is a row of [`TABLE`]: its name, whether it reads only facts (then
+//! the answer is kept per class and node) or also what pods hold, its `check`, and for rules that
+//! count, how many more pods fit. The order is kube-scheduler's; on one node the first rule that
+//! refuses gives the reasons. A stateful rule also exports its state with `place`, `remove` and
+//! `recount` (see [`node_ports`]); what pods hold of resources is the hardware ledger's.
+
+use capstan_topology::NodeIdx;
+
+use crate::explain::reason::NodeRefusal;
+use crate::model::ids::FlavorIdx;
+use crate::model::input::FlavorFacts;
+use crate::model::room::{Room, Shape};
+
+pub mod capacity_type;
+pub mod flavor;
+pub mod node_affinity;
+pub mod node_name;
+pub mod node_ports;
+pub mod resources_fit;
+pub mod selector;
+pub mod taints;
+pub mod unschedulable;
+
+/// What is asked of a rule: may this kind of pod run on this node, as things are?
+#[derive(Clone, Copy)]
+pub struct Question<'a> {
+    /// Nodes, ledger, ports.
+    pub room: &'a Room,
+    /// The pod's shape.
+    pub shape: &'a Shape,
+    /// Flavors chosen for it; their labels, taints and tolerations count.
+    pub flavors: &'a [(FlavorIdx, std::sync::Arc<FlavorFacts>)],
+    /// The node; always an offered one.
+    pub node: NodeIdx,
+}
+
+impl<'a> Question<'a> {
+    /// Facts of the node.
+    pub fn facts(&self) -> &'a crate::model::input::NodeFacts {
+        self.room.facts(self.node).expect("only offered nodes are asked about")
+    }
+}
+
+/// What a rule reads, which says how long its answer holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reads {
+    /// Facts of node, pod and flavors only.
+    Facts,
+    /// Also what pods hold.
+    Holdings,
+}
+
+/// One rule.
+pub struct Rule {
+    /// kube-scheduler's plugin name, or ours.
+    pub name: &'static str,
+    /// What it reads.
+    pub reads: Reads,
+    /// Adds its refusals; none: it accepts.
+    pub check: fn(&Question<'_>, &mut Vec<NodeRefusal>),
+    /// How many more pods of this kind fit, for rules that read holdings.
+    pub slots: Option<fn(&Question<'_>) -> u32>,
+}
+
+const fn facts(name: &'static str, check: fn(&Question<'_>, &mut Vec<NodeRefusal>)) -> Rule {
+    Rule { name, reads: Reads::Facts, check, slots: None }
+}
+
+/// All rules in order.
+pub const TABLE: [Rule; 8] = [
+    facts("NodeUnschedulable", unschedulable::check),
+    facts("NodeName", node_name::check),
+    facts("TaintToleration", taints::check),
+    facts("NodeAffinity", node_affinity::check),
+    facts("Flavor", flavor::check),
+    facts("CapacityType", capacity_type::check),
+    Rule {
+        name: "NodePorts",
+        reads: Reads::Holdings,
+        check: node_ports::check,
+        slots: Some(node_ports::slots),
+    },
+    Rule {
+        name: "NodeResourcesFit",
+        reads: Reads::Holdings,
+        check: resources_fit::check,
+        slots: Some(resources_fit::slots),
+    },
+];
+
+/// Whether the rules that read only facts accept.
+pub fn facts_accept(question: &Question<'_>, scratch: &mut Vec<NodeRefusal>) -> bool {
+    scratch.clear();
+    for rule in TABLE.iter().filter(|rule| rule.reads == Reads::Facts) {
+        (rule.check)(question, scratch);
+        if !scratch.is_empty() {
+            return false;
+        }
+    }
+    true
+}
+
+/// How many more pods of this kind fit, as far as holdings go.
+#[inline]
+pub fn slots(question: &Question<'_>) -> u32 {
+    let mut slots = u32::MAX;
+    for rule in &TABLE {
+        if let Some(count) = rule.slots {
+            slots = slots.min(count(question));
+        }
+    }
+    slots
+}
+
+/// Refusals of the first rule that refuses; empty: the node is feasible.
+pub fn verdict(question: &Question<'_>) -> Vec<NodeRefusal> {
+    let mut refusals = Vec::new();
+    for rule in &TABLE {
+        (rule.check)(question, &mut refusals);
+        if !refusals.is_empty() {
+            break;
+        }
+    }
+    refusals
+}

@@ -1,0 +1,105 @@
+//! Matching of label requirements and node selectors, as Kubernetes does it.
+
+use crate::model::input::{
+    LabelSelector, Labels, NodeSelector, NodeSelectorTerm, Operator, Requirement,
+};
+
+/// Whether all requirements of a label selector hold; an empty one matches everything.
+pub fn selects(selector: &LabelSelector, labels: &Labels) -> bool {
+    selector.iter().all(|requirement| holds(requirement, labels.get(&requirement.key)))
+}
+
+/// Whether any term matches. No terms, or only empty ones, match nothing.
+pub fn node_matches(selector: &NodeSelector, labels: &Labels, name: &str) -> bool {
+    selector.terms.iter().any(|term| term_matches(term, labels, name))
+}
+
+fn term_matches(term: &NodeSelectorTerm, labels: &Labels, name: &str) -> bool {
+    if term.labels.is_empty() && term.fields.is_empty() {
+        return false;
+    }
+    term.labels.iter().all(|requirement| holds(requirement, labels.get(&requirement.key)))
+        && term.fields.iter().all(|requirement| field_holds(requirement, name))
+}
+
+fn field_holds(requirement: &Requirement, name: &str) -> bool {
+    let one_value = requirement.values.len() == 1;
+    &*requirement.key == "metadata.name"
+        && one_value
+        && match requirement.operator {
+            Operator::In => &*requirement.values[0] == name,
+            Operator::NotIn => &*requirement.values[0] != name,
+            _ => false,
+        }
+}
+
+/// Whether one requirement holds for a value (absent: `None`). Malformed requirements (operands
+/// that the operator does not take) hold for nothing.
+pub fn holds<T: AsRef<str>>(requirement: &Requirement, value: Option<&T>) -> bool {
+    let value = value.map(AsRef::as_ref);
+    let among = |value: &str| requirement.values.iter().any(|operand| &**operand == value);
+    let operands = requirement.values.len();
+    match requirement.operator {
+        Operator::In => operands > 0 && value.is_some_and(among),
+        Operator::NotIn => operands > 0 && !value.is_some_and(among),
+        Operator::Exists => operands == 0 && value.is_some(),
+        Operator::DoesNotExist => operands == 0 && value.is_none(),
+        Operator::Gt => integers(requirement, value).is_some_and(|(v, operand)| v > operand),
+        Operator::Lt => integers(requirement, value).is_some_and(|(v, operand)| v < operand),
+        Operator::Unknown => false,
+    }
+}
+
+fn integers(requirement: &Requirement, value: Option<&str>) -> Option<(i64, i64)> {
+    let [operand] = requirement.values.as_slice() else { return None };
+    Some((value?.parse().ok()?, operand.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn requirement(operator: Operator, values: &[&str]) -> Requirement {
+        let values = values.iter().map(|value| (*value).into()).collect();
+        Requirement { key: "k".into(), operator, values }
+    }
+
+    #[test]
+    fn operators_follow_kubernetes() {
+        let held = |operator, values: &[&str], value: Option<&str>| {
+            holds(&requirement(operator, values), value.as_ref())
+        };
+        assert!(held(Operator::In, &["a", "b"], Some("b")));
+        assert!(!held(Operator::In, &["a"], None));
+        assert!(held(Operator::NotIn, &["a"], None));
+        assert!(!held(Operator::NotIn, &["a"], Some("a")));
+        assert!(held(Operator::Exists, &[], Some("")));
+        assert!(held(Operator::DoesNotExist, &[], None));
+        assert!(held(Operator::Gt, &["5"], Some("6")));
+        assert!(!held(Operator::Gt, &["5"], Some("five")));
+        assert!(!held(Operator::Lt, &["5", "6"], Some("4")));
+        assert!(!held(Operator::Unknown, &[], Some("a")));
+    }
+
+    #[test]
+    fn empty_terms_match_nothing() {
+        let labels = Labels::new();
+        assert!(!node_matches(&NodeSelector { terms: vec![] }, &labels, "n"));
+        let empty = NodeSelector { terms: vec![NodeSelectorTerm::default()] };
+        assert!(!node_matches(&empty, &labels, "n"));
+    }
+
+    #[test]
+    fn fields_know_only_the_name() {
+        let field = |key: &str, operator, value: &str| NodeSelector {
+            terms: vec![NodeSelectorTerm {
+                labels: vec![],
+                fields: vec![Requirement { key: key.into(), operator, values: vec![value.into()] }],
+            }],
+        };
+        let labels = Labels::new();
+        assert!(node_matches(&field("metadata.name", Operator::In, "n"), &labels, "n"));
+        assert!(node_matches(&field("metadata.name", Operator::NotIn, "m"), &labels, "n"));
+        assert!(!node_matches(&field("spec.unschedulable", Operator::In, "n"), &labels, "n"));
+    }
+}

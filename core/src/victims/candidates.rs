@@ -1,0 +1,222 @@
+//! Who may be preempted, and in which order.
+//!
+//! From the preemptor's queue up to the root, each cohort's subtree adds the workloads of its
+//! borrowing queues. Where the preemptor's own subtree has the quota (an *advantage*), they may
+//! be taken regardless of borrowing; else only if the preemptor ends within its nominal quota, or
+//! while borrowing where policy allows it for lower priorities.
+
+use crate::model::ids::{QueueIdx, QuotaIdx, WorkloadIdx};
+use crate::model::input::{PreemptReclaim, PreemptWithin, Text};
+use crate::model::state::ClusterState;
+use crate::money::MicroUsd;
+use crate::plan::{PreemptionReason, State};
+use crate::time::Time;
+use crate::victims::Need;
+
+/// How a candidate may be taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// No queue; for room only.
+    Unqueued,
+    /// Own queue, by priority.
+    WithinQueue,
+    /// The preemptor's subtree owns the quota.
+    Hierarchical,
+    /// Lower priority, while the preemptor borrows.
+    WhileBorrowing,
+    /// Only if the preemptor ends within its nominal quota.
+    WithoutBorrowing,
+}
+
+impl Kind {
+    /// In another queue.
+    pub fn elsewhere(self) -> bool {
+        matches!(self, Kind::Hierarchical | Kind::WhileBorrowing | Kind::WithoutBorrowing)
+    }
+
+    /// Reason in Kueue's words.
+    pub fn reason(self) -> PreemptionReason {
+        match self {
+            Kind::Unqueued => PreemptionReason::Priority,
+            Kind::WithinQueue => PreemptionReason::InClusterQueue,
+            Kind::Hierarchical | Kind::WithoutBorrowing => PreemptionReason::InCohortReclamation,
+            Kind::WhileBorrowing => PreemptionReason::InCohortReclaimWhileBorrowing,
+        }
+    }
+
+    fn rank(self) -> u8 {
+        match self {
+            Kind::Unqueued | Kind::Hierarchical => 0,
+            Kind::WhileBorrowing | Kind::WithoutBorrowing => 1,
+            Kind::WithinQueue => 2,
+        }
+    }
+}
+
+/// One candidate.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    /// The workload.
+    pub workload: WorkloadIdx,
+    /// How it may be taken.
+    pub kind: Kind,
+    /// Lowest cohort that it shares with the preemptor, when it is in another queue.
+    pub common: Option<QuotaIdx>,
+}
+
+/// Who wants room.
+struct Preemptor {
+    workload: WorkloadIdx,
+    priority: i32,
+    queued_at: Time,
+}
+
+/// Everyone who may be taken, in the order in which they are taken.
+pub fn collect(
+    state: &ClusterState,
+    preemptor: WorkloadIdx,
+    queue: Option<QueueIdx>,
+    need: &Need,
+) -> Vec<Candidate> {
+    let who = Preemptor {
+        workload: preemptor,
+        priority: state.workloads[preemptor].priority,
+        queued_at: state.queued_at(preemptor),
+    };
+    let mut found = Vec::new();
+    for &workload in &state.unqueued_holding {
+        if workload != preemptor && state.workloads[workload].priority < who.priority {
+            found.push(Candidate { workload, kind: Kind::Unqueued, common: None });
+        }
+    }
+    if let Some(queue) = queue {
+        own_queue(state, &who, queue, need, &mut found);
+        cohorts(state, &who, queue, need, &mut found);
+    }
+    found.sort_by_cached_key(|candidate| order(state, candidate));
+    found
+}
+
+/// Leaving first; then hierarchical, other cohort, own queue; lower priority; later admission;
+/// less lost money; uid.
+fn order(
+    state: &ClusterState,
+    candidate: &Candidate,
+) -> (bool, u8, i32, std::cmp::Reverse<Time>, Option<MicroUsd>, Text) {
+    let workload = &state.workloads[candidate.workload];
+    let at = workload.assignment.as_ref().map_or(Time::MIN, |assignment| assignment.at);
+    (
+        workload.state != State::Evicting,
+        candidate.kind.rank(),
+        workload.priority,
+        std::cmp::Reverse(at),
+        state.hourly(candidate.workload),
+        workload.uid.clone(),
+    )
+}
+
+fn holds_contested(state: &ClusterState, workload: WorkloadIdx, need: &Need) -> bool {
+    let assignment = state.workloads[workload].assignment.as_ref();
+    let sets = assignment.map_or(&[][..], |assignment| &assignment.sets);
+    let charges = sets.iter().flat_map(|set| &set.charge);
+    charges.into_iter().any(|(fr, _)| need.contested.contains(fr))
+}
+
+fn own_queue(
+    state: &ClusterState,
+    who: &Preemptor,
+    queue: QueueIdx,
+    need: &Need,
+    found: &mut Vec<Candidate>,
+) {
+    let facts = state.quota.queue(queue).facts.as_ref();
+    let policy = facts.expect("only existing queues have heads").preemption.within_cluster_queue;
+    for &workload in &state.quota.queue(queue).holding {
+        let other = &state.workloads[workload];
+        let lower = other.priority < who.priority;
+        let newer = other.priority == who.priority && who.queued_at < state.queued_at(workload);
+        let allowed = match policy {
+            PreemptWithin::Never => false,
+            PreemptWithin::LowerPriority => lower,
+            PreemptWithin::LowerOrNewerEqual => lower || newer,
+        };
+        if allowed && workload != who.workload && holds_contested(state, workload, need) {
+            found.push(Candidate { workload, kind: Kind::WithinQueue, common: None });
+        }
+    }
+}
+
+fn cohorts(
+    state: &ClusterState,
+    who: &Preemptor,
+    queue: QueueIdx,
+    need: &Need,
+    found: &mut Vec<Candidate>,
+) {
+    let queue_slot = state.quota.queue(queue);
+    let facts = queue_slot.facts.as_ref().expect("only existing queues have heads");
+    let own = queue_slot.node.expect("the queue exists");
+    if facts.preemption.reclaim == PreemptReclaim::Never {
+        return;
+    }
+    let tree = &state.quota.tree;
+    let mut advantage = need.usage.iter().all(|(fr, amount)| !tree.borrows(own, *fr, *amount));
+    let mut left: Vec<_> = need
+        .usage
+        .iter()
+        .map(|(fr, amount)| (*fr, (amount - tree.local_available(own, *fr)).max(0)))
+        .collect();
+    let (mut from, mut at) = (own, tree.parent(own));
+    while let Some(cohort) = at {
+        let kind = |priority: i32| match (advantage, facts.preemption.while_borrowing) {
+            (true, _) => Kind::Hierarchical,
+            (false, Some(threshold))
+                if priority < who.priority
+                    && threshold.max_priority.is_none_or(|most| priority <= most) =>
+            {
+                Kind::WhileBorrowing
+            }
+            _ => Kind::WithoutBorrowing,
+        };
+        let below = tree.children(cohort).iter().copied().filter(|child| *child != from);
+        for child in below {
+            subtree(state, child, need, &mut |workload| {
+                let priority = state.workloads[workload].priority;
+                let allowed =
+                    facts.preemption.reclaim == PreemptReclaim::Any || priority < who.priority;
+                if allowed {
+                    let common = Some(cohort);
+                    found.push(Candidate { workload, kind: kind(priority), common });
+                }
+            });
+        }
+        let mut all_fit = true;
+        for (fr, amount) in &mut left {
+            let (fits, rest) = tree.fits_subtree(cohort, *fr, *amount);
+            all_fit &= fits;
+            *amount = rest;
+        }
+        advantage |= all_fit;
+        (from, at) = (cohort, tree.parent(cohort));
+    }
+}
+
+/// Calls back with every holder in the borrowing queues of a subtree.
+fn subtree(state: &ClusterState, node: QuotaIdx, need: &Need, each: &mut dyn FnMut(WorkloadIdx)) {
+    let tree = &state.quota.tree;
+    if !need.contested.iter().any(|fr| tree.borrows(node, *fr, 0)) {
+        return;
+    }
+    for &child in tree.children(node) {
+        subtree(state, child, need, each);
+    }
+    let Some(queue) = state.quota.queue_at(node) else { return };
+    if state.quota.queue(queue).inactive.is_some() {
+        return;
+    }
+    for &workload in &state.quota.queue(queue).holding {
+        if holds_contested(state, workload, need) {
+            each(workload);
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! Victims: whom to stop so that a workload fits, and nobody more.
+//!
+//! Problem: free quota and nodes for one preemptor, taking what is borrowed and of lowest
+//! priority first, whole gangs only, and nothing at all unless the whole preemptor then fits, on
+//! nodes too.
+//!
+//! Phases: [`candidates`] lists who may go and in which order (classical preemption of Kueue);
+//! the search takes them one by one inside a transaction until quota fits, then until nodes fit,
+//! and finally gives back, last first, everyone who turns out not to be needed. Candidates that
+//! are already leaving come first: taking them costs nothing more. Work without a queue is taken
+//! only for room on nodes, before anyone in a queue.
+//!
+//! Cost: one removal and one check per candidate; a check reads the quota path and one index.
+
+use std::collections::BTreeSet;
+
+use capstan_topology::NodeIdx;
+
+use crate::model::ids::{ClassIdx, FrIdx, PodIdx, QueueIdx, WorkloadIdx};
+use crate::model::input::PreemptReclaim;
+use crate::model::txn::{Checkpoint, Txn};
+use crate::model::workload::QueueRef;
+use crate::place::gang::{self, Ask, TopologyAsk};
+use crate::plan::PreemptionReason;
+use crate::victims::candidates::{Candidate, Kind};
+
+pub mod candidates;
+
+/// What must fit once the victims are gone.
+#[derive(Clone, Debug, Default)]
+pub struct Need {
+    /// What the preemptor will charge.
+    pub usage: Vec<(FrIdx, i64)>,
+    /// Flavors and resources that are short: victims must hold one of them.
+    pub contested: Vec<FrIdx>,
+    /// Members per class that must find nodes.
+    pub asks: Vec<(ClassIdx, u32)>,
+    /// Topology asked.
+    pub topology: TopologyAsk,
+}
+
+/// A victim and why it was chosen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Victim {
+    /// The workload.
+    pub workload: WorkloadIdx,
+    /// Why.
+    pub reason: PreemptionReason,
+}
+
+/// Candidates that one search looks at, at most. Far above any real reclaim; it bounds a round on
+/// a cluster full of tiny lower-priority work.
+pub const CANDIDATES_MAX: usize = 20_000;
+
+/// Removes victims inside the transaction so that the need fits, and names them; `None`: nothing
+/// allowed would do, and nothing was removed. The caller rolls back or keeps.
+pub fn search_in(txn: &mut Txn<'_>, preemptor: WorkloadIdx, need: &Need) -> Option<Vec<Victim>> {
+    search_exact(txn, preemptor, need, &[])
+}
+
+/// Like [`search_in`] for several shapes: `members` must all find nodes together.
+pub fn search_exact(
+    txn: &mut Txn<'_>,
+    preemptor: WorkloadIdx,
+    need: &Need,
+    members: &[Ask],
+) -> Option<Vec<Victim>> {
+    if txn.state().workloads[preemptor].never_preempts {
+        return None;
+    }
+    let queue = match txn.state().workloads[preemptor].queue {
+        QueueRef::Queue(queue) => Some(queue),
+        _ => None,
+    };
+    let mut list = candidates::collect(txn.state(), preemptor, queue, need);
+    list.truncate(CANDIDATES_MAX);
+    let search = Search { queue, need, members };
+    for borrowing in search.attempts(txn, &list) {
+        let start = txn.checkpoint();
+        if let Some(victims) = search.attempt(txn, &list, borrowing, start) {
+            return Some(victims);
+        }
+    }
+    None
+}
+
+struct Search<'a> {
+    queue: Option<QueueIdx>,
+    need: &'a Need,
+    members: &'a [Ask],
+}
+
+/// A candidate that was removed, and where its members were.
+struct Taken<'a> {
+    candidate: &'a Candidate,
+    placed: Vec<(PodIdx, NodeIdx)>,
+}
+
+impl Search<'_> {
+    /// Whether to try with borrowing, without, or both, and in which order.
+    fn attempts(&self, txn: &Txn<'_>, list: &[Candidate]) -> Vec<bool> {
+        let Some(queue) = self.queue else { return vec![true] };
+        let facts = txn.state().quota.queue(queue).facts.as_ref();
+        let policy = facts.expect("only existing queues have heads").preemption;
+        let borrow = policy.while_borrowing.is_some();
+        let others = list.iter().any(|c| c.kind.elsewhere());
+        let hierarchical = list.iter().any(|c| c.kind == Kind::Hierarchical);
+        let under = self.need.contested.iter().all(|fr| {
+            let node = txn.state().quota.queue(queue).node.expect("the queue exists");
+            let tree = &txn.state().quota.tree;
+            tree.usage(node, *fr) < tree.nominal(node, *fr)
+        });
+        if !others || (!borrow && !under) {
+            vec![true]
+        } else if !borrow && !hierarchical && !self.quota_fits(txn, true) {
+            vec![false, true]
+        } else {
+            vec![true, false]
+        }
+    }
+
+    fn attempt(
+        &self,
+        txn: &mut Txn<'_>,
+        list: &[Candidate],
+        borrowing: bool,
+        start: Checkpoint,
+    ) -> Option<Vec<Victim>> {
+        let mut taken: Vec<Taken<'_>> = Vec::new();
+        let mut seen: BTreeSet<WorkloadIdx> = BTreeSet::new();
+        let queued = list.iter().filter(|c| c.kind != Kind::Unqueued);
+        for candidate in queued {
+            if self.quota_fits(txn, borrowing) {
+                break;
+            }
+            if self.usable(txn, candidate, borrowing) {
+                seen.insert(candidate.workload);
+                taken.push(remove(txn, candidate));
+            }
+        }
+        if !self.quota_fits(txn, borrowing) {
+            txn.rollback_to(start);
+            return None;
+        }
+        if !self.room_fits(txn) && !self.make_room(txn, list, borrowing, &mut seen, &mut taken) {
+            txn.rollback_to(start);
+            return None;
+        }
+        self.give_back(txn, &mut taken, borrowing);
+        let victim = |taken: &Taken<'_>| Victim {
+            workload: taken.candidate.workload,
+            reason: taken.candidate.kind.reason(),
+        };
+        Some(taken.iter().map(victim).collect())
+    }
+
+    /// Takes more until nodes fit: work without a queue first, then the others in order.
+    fn make_room<'c>(
+        &self,
+        txn: &mut Txn<'_>,
+        list: &'c [Candidate],
+        borrowing: bool,
+        seen: &mut BTreeSet<WorkloadIdx>,
+        taken: &mut Vec<Taken<'c>>,
+    ) -> bool {
+        let unqueued = list.iter().filter(|c| c.kind == Kind::Unqueued);
+        let queued = list.iter().filter(|c| c.kind != Kind::Unqueued);
+        for candidate in unqueued.chain(queued) {
+            if seen.contains(&candidate.workload) || !self.usable(txn, candidate, borrowing) {
+                continue;
+            }
+            if !self.could_help(txn, candidate.workload) {
+                continue;
+            }
+            seen.insert(candidate.workload);
+            taken.push(remove(txn, candidate));
+            if self.room_fits(txn) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Whether any member of a candidate is on a node that some wanted class may use at all.
+    fn could_help(&self, txn: &Txn<'_>, workload: WorkloadIdx) -> bool {
+        let state = txn.state();
+        let mut nodes = state.placed(workload).filter_map(|pod| state.pods[pod].place);
+        nodes.any(|node| {
+            let accepts = |class: ClassIdx| state.classes.accepts(&state.room, class, node);
+            self.need.asks.iter().any(|(class, _)| accepts(*class))
+        })
+    }
+
+    /// Everyone but the last taken goes back, last first, if the need fits all the same.
+    fn give_back(&self, txn: &mut Txn<'_>, taken: &mut Vec<Taken<'_>>, borrowing: bool) {
+        let mut at = taken.len().saturating_sub(1);
+        while at > 0 {
+            at -= 1;
+            let point = txn.checkpoint();
+            txn.return_workload(taken[at].candidate.workload, &taken[at].placed);
+            if self.quota_fits(txn, borrowing) && self.room_fits(txn) {
+                taken.remove(at);
+            } else {
+                txn.rollback_to(point);
+            }
+        }
+    }
+
+    /// Whether a candidate may be taken now: borrowers only while they, and every cohort between
+    /// them and the common one, still borrow something contested.
+    fn usable(&self, txn: &Txn<'_>, candidate: &Candidate, borrowing: bool) -> bool {
+        if borrowing && candidate.kind == Kind::WithoutBorrowing {
+            return false;
+        }
+        let Some(common) = candidate.common else { return true };
+        let state = txn.state();
+        let tree = &state.quota.tree;
+        let assignment = state.workloads[candidate.workload].assignment.as_ref();
+        let queue = assignment.and_then(|assignment| assignment.queue);
+        let mut at = queue.and_then(|queue| state.quota.queue(queue).node);
+        while let Some(node) = at.filter(|node| *node != common) {
+            if !self.need.contested.iter().any(|fr| tree.borrows(node, *fr, 0)) {
+                return false;
+            }
+            at = tree.parent(node);
+        }
+        true
+    }
+
+    fn quota_fits(&self, txn: &Txn<'_>, borrowing: bool) -> bool {
+        let Some(queue) = self.queue else { return true };
+        let state = txn.state();
+        let node = state.quota.queue(queue).node.expect("the queue exists");
+        let tree = &state.quota.tree;
+        self.need.usage.iter().all(|&(fr, amount)| {
+            (borrowing || !tree.borrows(node, fr, amount)) && amount <= tree.available(node, fr)
+        })
+    }
+
+    fn room_fits(&self, txn: &mut Txn<'_>) -> bool {
+        let fits_alone = |(class, count): &(ClassIdx, u32), txn: &mut Txn<'_>| {
+            gang::holds(txn, *class, *count, self.need.topology)
+        };
+        if !self.need.asks.iter().all(|ask| fits_alone(ask, txn)) {
+            return false;
+        }
+        if self.members.len() < 2 {
+            return true;
+        }
+        let start = txn.checkpoint();
+        let fits = gang::place(txn, self.members, self.need.topology);
+        txn.rollback_to(start);
+        fits
+    }
+}
+
+fn remove<'c>(txn: &mut Txn<'_>, candidate: &'c Candidate) -> Taken<'c> {
+    Taken { candidate, placed: txn.remove_workload(candidate.workload) }
+}
+
+/// Whether a queue's blocked head keeps what it could use, so that others of its round do not
+/// borrow it: not when it may reclaim from anyone later.
+pub fn holds_back(policy: PreemptReclaim) -> bool {
+    policy != PreemptReclaim::Any
+}
