@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use capstan_core::time::Time;
 use parking_lot::Mutex;
+use tokio::sync::mpsc;
 use tokio::time::{Instant, interval_at};
 
 /// Work that is done sooner than this shows nothing.
@@ -73,7 +74,14 @@ pub fn with_progress<T: Send + 'static>(work: impl FnOnce(&Progress) -> T + Send
     // Not locked: the work may have something to say there as well.
     let mut stderr = std::io::stderr();
     let pace = Pace::of(stderr.is_terminal());
-    runtime.block_on(watch(work, pace, &mut stderr))
+    runtime.block_on(async {
+        let (interrupt, interrupts) = mpsc::channel(1);
+        tokio::spawn(async move {
+            // Without a signal handler the work just cannot be stopped early.
+            while tokio::signal::ctrl_c().await.is_ok() && interrupt.send(()).await.is_ok() {}
+        });
+        watch(work, pace, &mut stderr, interrupts).await
+    })
 }
 
 /// When a line is written, and whether it replaces the one before.
@@ -97,12 +105,12 @@ async fn watch<T: Send + 'static>(
     work: impl FnOnce(&Progress) -> T + Send + 'static,
     pace: Pace,
     out: &mut dyn Write,
+    mut interrupts: mpsc::Receiver<()>,
 ) -> T {
     let progress = Arc::new(Progress::default());
     let shared = progress.clone();
     let mut job = tokio::task::spawn_blocking(move || work(&shared));
     let mut ticks = interval_at(Instant::now() + pace.first, pace.every);
-    let mut interrupt = std::pin::pin!(tokio::signal::ctrl_c());
     let mut shown = false;
     // A progress line that cannot be written is not worth failing for.
     let result = loop {
@@ -112,18 +120,15 @@ async fn watch<T: Send + 'static>(
                 shown = true;
                 let _ = show(out, pace, &line(&progress.snapshot()));
             }
-            heard = &mut interrupt => match heard {
-                Ok(()) if progress.stopped() => std::process::exit(EXIT_INTERRUPTED),
-                Ok(()) => {
-                    progress.stop();
-                    interrupt.set(tokio::signal::ctrl_c());
-                    let words = "stopping after this round; Ctrl-C again to leave at once";
-                    let _ = writeln!(out, "{}{words}", if shown { "\n" } else { "" });
-                    shown = false;
+            Some(()) = interrupts.recv() => {
+                if progress.stopped() {
+                    std::process::exit(EXIT_INTERRUPTED);
                 }
-                // No signal handler here: carry on without one.
-                Err(_) => break (&mut job).await,
-            },
+                progress.stop();
+                let words = "stopping after this round; Ctrl-C again to leave at once";
+                let _ = writeln!(out, "{}{words}", if shown && pace.replaces { "\n" } else { "" });
+                shown = false;
+            }
         }
     };
     if shown && pace.replaces {
@@ -165,12 +170,16 @@ mod tests {
 
     fn run<T: Send + 'static>(
         pace: Pace,
+        out: &mut dyn Write,
+        interrupts: mpsc::Receiver<()>,
         work: impl FnOnce(&Progress) -> T + Send + 'static,
-    ) -> (T, String) {
+    ) -> T {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let mut out = Vec::new();
-        let value = runtime.block_on(watch(work, pace, &mut out));
-        (value, String::from_utf8(out).unwrap())
+        runtime.block_on(watch(work, pace, out, interrupts))
+    }
+
+    fn nobody() -> mpsc::Receiver<()> {
+        mpsc::channel(1).1
     }
 
     #[test]
@@ -186,8 +195,10 @@ mod tests {
 
     #[test]
     fn short_work_shows_nothing_and_gives_its_value() {
-        assert_eq!(run(Pace::of(true), |_| 42), (42, String::new()));
-        assert_eq!(with_progress(|progress| progress.stopped()), false);
+        let mut out = Vec::new();
+        assert_eq!(run(Pace::of(true), &mut out, nobody(), |_| 42), 42);
+        assert!(out.is_empty());
+        assert!(!with_progress(Progress::stopped));
     }
 
     #[test]
@@ -197,17 +208,11 @@ mod tests {
             let pace = Pace { first: tick, every: tick, replaces };
             let (release, wait) = std::sync::mpsc::channel::<()>();
             let mut out = Signal { written: Vec::new(), release: Some(release) };
-            let runtime =
-                tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-            runtime.block_on(watch(
-                move |progress| {
-                    progress.update(Snapshot { rounds: 1, ..Snapshot::default() });
-                    // Ends once a line was written: the sender is dropped then.
-                    let _ = wait.recv();
-                },
-                pace,
-                &mut out,
-            ));
+            run(pace, &mut out, nobody(), move |progress| {
+                progress.update(Snapshot { rounds: 1, ..Snapshot::default() });
+                // Ends once a line was written: the sender is dropped then.
+                let _ = wait.recv();
+            });
             let text = String::from_utf8(out.written).unwrap();
             let words = "0 admitted, 0 pending";
             assert!(text.contains(words), "{text}");
@@ -243,10 +248,26 @@ mod tests {
     }
 
     #[test]
-    fn a_stop_is_seen_by_the_work() {
-        let progress = Progress::default();
-        assert!(!progress.stopped());
-        progress.stop();
-        assert!(progress.stopped());
+    fn an_interrupt_asks_the_work_to_stop_and_keeps_its_value() {
+        let (interrupt, interrupts) = mpsc::channel(1);
+        interrupt.blocking_send(()).unwrap();
+        let mut out = Vec::new();
+        let rounds = run(Pace::of(true), &mut out, interrupts, |progress| {
+            let mut rounds = 0_u64;
+            while !progress.stopped() {
+                rounds += 1;
+                std::thread::yield_now();
+            }
+            rounds
+        });
+        assert!(rounds < u64::MAX);
+        assert!(String::from_utf8(out).unwrap().starts_with("stopping after this round"));
+    }
+
+    #[test]
+    fn a_panic_of_the_work_is_the_caller_s() {
+        let caught = std::panic::catch_unwind(|| with_progress(|_| panic!("of the work")));
+        let panic = caught.expect_err("the work panicked");
+        assert_eq!(panic.downcast_ref::<&str>(), Some(&"of the work"));
     }
 }
