@@ -66,7 +66,8 @@ impl Progress {
 }
 
 /// Does `work` with a progress line on stderr once it takes long. The first Ctrl-C asks the work
-/// to stop, so that its result so far can be shown; a second one ends the process.
+/// to stop, so that its result so far can be shown; a second one ends the process. Not to be
+/// called from async code: it brings its own runtime.
 pub fn with_progress<T: Send + 'static>(work: impl FnOnce(&Progress) -> T + Send + 'static) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     // Without a runtime there is no ticker, and the answer matters more.

@@ -208,6 +208,8 @@ pub(super) struct Ledger {
     pub(super) timeline: Vec<Moment>,
     pub(super) counts: Counts,
     admitted_once: BTreeSet<Text>,
+    /// Admitted and not stopped since: growing, or binding after a resume, is no new moment.
+    holding: BTreeSet<Text>,
     /// Victims whose stop is in `preempted` and that were not admitted since.
     stopped: BTreeSet<Text>,
 }
@@ -388,13 +390,16 @@ impl Ledger {
         if self.admitted_once.insert(workload.clone()) {
             self.admitted.push(workload.clone());
         }
-        self.timeline.push(Moment { at, workload: workload.clone(), what: What::Admitted });
+        if self.holding.insert(workload.clone()) {
+            self.timeline.push(Moment { at, workload: workload.clone(), what: What::Admitted });
+        }
     }
 
     fn stop(&mut self, at: Time, victim: &Preemption) {
         if !self.stopped.insert(victim.victim.clone()) {
             return;
         }
+        self.holding.remove(&victim.victim);
         self.preempted.push(victim.clone());
         let what = What::Preempted { by: victim.preemptor.clone() };
         self.timeline.push(Moment { at, workload: victim.victim.clone(), what });

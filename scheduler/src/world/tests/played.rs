@@ -140,7 +140,6 @@ fn a_preempted_job_returns_and_its_run_starts_again() {
         "420 ns/high finished",
         "420 ns/low-4 admitted",
         "420 ns/low-4 resumed",
-        "420 ns/low-4 admitted",
         "601 ns/low-1 finished",
         "602 ns/low-2 finished",
         "603 ns/low-3 finished",
