@@ -1,1 +1,4 @@
 //! Placeholder.
+pub mod metrics;
+pub mod progress;
+pub mod world;

@@ -1,0 +1,438 @@
+//! Prometheus metrics of decisions and quotas, named as Kueue names its own.
+//!
+//! Steps are counted as they happen ([`Metrics::step`]); what needs a name that a report does not
+//! carry (the ClusterQueue of a workload) waits for the next look at the engine's views
+//! ([`Metrics::views`]). Labels are names of queues, flavors and resources, or words of an enum;
+//! never of pods or workloads. An empty `cluster_queue` is work without one.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use capstan_core::explain::view::{QueueView, WorkloadView};
+use capstan_core::model::input::Text;
+use capstan_core::plan::{Outcome, PreemptionReason, Report, State};
+use parking_lot::Mutex;
+use prometheus::{
+    Gauge, GaugeVec, Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGaugeVec, Opts,
+    Registry, TextEncoder,
+};
+
+/// Upper bounds of the step duration histogram in seconds: a quiet step takes microseconds, the
+/// largest gang that is promised takes 150 ms.
+const STEP_SECONDS: [f64; 12] =
+    [1e-5, 5e-5, 1e-4, 5e-4, 1e-3, 5e-3, 1e-2, 5e-2, 0.15, 0.5, 1.0, 5.0];
+
+/// Millionths in a dollar.
+const MICRO: f64 = 1e6;
+
+/// All metrics and their registry.
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    rounds: IntCounter,
+    considered: IntCounter,
+    bound: IntCounter,
+    step_seconds: Histogram,
+    admitted: IntCounterVec,
+    preempted: IntCounterVec,
+    pending: IntGaugeVec,
+    admitted_active: IntGaugeVec,
+    quota: QuotaGauges,
+    usd_per_hour: GaugeVec,
+    unnamed: Mutex<Unnamed>,
+}
+
+/// One gauge for each column of a queue's quota table.
+#[derive(Debug)]
+struct QuotaGauges {
+    nominal: GaugeVec,
+    used: GaugeVec,
+    borrowed: GaugeVec,
+    lent: GaugeVec,
+}
+
+/// Decisions whose ClusterQueue is looked up with the next views; bounded by what is decided
+/// between two looks.
+#[derive(Debug, Default)]
+struct Unnamed {
+    admitted: BTreeMap<Text, u64>,
+    preempted: BTreeMap<(Text, PreemptionReason), u64>,
+    /// Victims whose stop was counted and that were not admitted since.
+    stopped: BTreeSet<Text>,
+}
+
+impl Default for Metrics {
+    fn default() -> Metrics {
+        Metrics::new()
+    }
+}
+
+impl Metrics {
+    /// Everything at zero.
+    pub fn new() -> Metrics {
+        let registry = Registry::new();
+        let at = &registry;
+        let by_queue = &["cluster_queue"][..];
+        Metrics {
+            rounds: counter(at, "rounds_total", "Scheduling rounds."),
+            considered: counter(
+                at,
+                "workloads_considered_total",
+                "Workloads looked at, once for each round in which they headed their queue.",
+            ),
+            bound: counter(at, "pods_bound_total", "Pods that were given a node."),
+            step_seconds: histogram(
+                at,
+                "step_duration_seconds",
+                "Time that the engine took for one step.",
+            ),
+            admitted: counters(at, ("admitted_workloads_total", "Workloads admitted."), by_queue),
+            preempted: counters(
+                at,
+                ("preempted_workloads_total", "Workloads stopped to make room for others."),
+                &["preempting_cluster_queue", "reason"],
+            ),
+            pending: int_gauges(at, "pending_workloads", "Workloads that wait."),
+            admitted_active: int_gauges(
+                at,
+                "admitted_active_workloads",
+                "Workloads that hold quota.",
+            ),
+            quota: QuotaGauges {
+                nominal: quota(at, "nominal_quota", "Own quota."),
+                used: quota(at, "resource_usage", "Quota in use, borrowed quota included."),
+                borrowed: quota(at, "borrowed", "Quota used beyond the own."),
+                lent: quota(at, "lent", "Own quota that others of the cohort use."),
+            },
+            usd_per_hour: gauges(
+                at,
+                ("cluster_queue_usd_per_hour", "Price of all that runs in the ClusterQueue."),
+                by_queue,
+            ),
+            unnamed: Mutex::default(),
+            registry,
+        }
+    }
+
+    /// Counts one step of the engine that took this long.
+    pub fn step(&self, report: &Report, took: Duration) {
+        self.rounds.inc_by(u64::from(report.rounds));
+        self.considered.inc_by(report.counts.considered);
+        self.bound.inc_by(report.counts.bound);
+        self.step_seconds.observe(took.as_secs_f64());
+        let mut unnamed = self.unnamed.lock();
+        for decided in &report.outcomes {
+            match &decided.outcome {
+                Outcome::Admitted => {
+                    unnamed.stopped.remove(&decided.workload);
+                    *unnamed.admitted.entry(decided.workload.clone()).or_default() += 1;
+                }
+                Outcome::Preempting(victims) => {
+                    for victim in victims {
+                        // A plan that waits for its victims names them again.
+                        if unnamed.stopped.insert(victim.victim.clone()) {
+                            let key = (victim.preemptor.clone(), victim.reason);
+                            *unnamed.preempted.entry(key).or_default() += 1;
+                        }
+                    }
+                }
+                Outcome::Waiting(_) => {}
+            }
+        }
+    }
+
+    /// Sets what the engine shows now, and names the queues of what was counted since.
+    pub fn views(&self, workloads: &[WorkloadView], queues: &[QueueView]) {
+        self.name(workloads);
+        self.show_workloads(workloads, queues);
+        let quota = &self.quota;
+        for vector in [&quota.nominal, &quota.used, &quota.borrowed, &quota.lent] {
+            vector.reset();
+        }
+        self.usd_per_hour.reset();
+        for queue in queues {
+            let dollars = as_float(queue.per_hour.0) / MICRO;
+            self.usd_per_hour.with_label_values(&[&*queue.name]).set(dollars);
+            for line in &queue.quotas {
+                let labels = [&*queue.name, &*line.flavor, &*line.resource];
+                let set = |vector: &GaugeVec, amount: i64| {
+                    let gauge: Gauge = vector.with_label_values(&labels);
+                    gauge.set(in_units(&line.resource, amount));
+                };
+                set(&quota.nominal, line.nominal);
+                set(&quota.used, line.used);
+                set(&quota.borrowed, line.borrowed);
+                set(&quota.lent, line.lent);
+            }
+        }
+    }
+
+    /// The text that Prometheus reads.
+    pub fn encode(&self) -> String {
+        TextEncoder::new()
+            .encode_to_string(&self.registry.gather())
+            .expect("metrics of one registry have consistent names, and a string takes any text")
+    }
+
+    fn name(&self, workloads: &[WorkloadView]) {
+        let mut unnamed = self.unnamed.lock();
+        let Unnamed { admitted, preempted, stopped } = &mut *unnamed;
+        let asked: BTreeSet<Text> =
+            admitted.keys().chain(preempted.keys().map(|(by, _)| by)).cloned().collect();
+        let (mut queue_of, mut waiting) = (BTreeMap::new(), BTreeSet::new());
+        for view in workloads {
+            if asked.is_empty() && stopped.is_empty() {
+                break;
+            }
+            let name = Text::from(format!("{}/{}", view.namespace, view.name));
+            if stopped.contains(&name) && view.preempted.is_some() {
+                waiting.insert(name.clone());
+            }
+            if asked.contains(&name) {
+                queue_of.insert(name, view.cluster_queue.clone());
+            }
+        }
+        let queue = |workload: &Text| {
+            queue_of.get(workload).cloned().flatten().unwrap_or_else(|| Text::from(""))
+        };
+        for (workload, count) in std::mem::take(admitted) {
+            self.admitted.with_label_values(&[&*queue(&workload)]).inc_by(count);
+        }
+        for ((preemptor, reason), count) in std::mem::take(preempted) {
+            let labels = [&*queue(&preemptor), reason.as_str()];
+            self.preempted.with_label_values(&labels).inc_by(count);
+        }
+        *stopped = waiting;
+    }
+
+    fn show_workloads(&self, workloads: &[WorkloadView], queues: &[QueueView]) {
+        self.pending.reset();
+        self.admitted_active.reset();
+        for queue in queues {
+            let name = &*queue.name;
+            self.pending.with_label_values(&[name]).set(i64::from(queue.pending));
+            self.admitted_active.with_label_values(&[name]).set(i64::from(queue.admitted));
+        }
+        // Work without a ClusterQueue is in no queue's numbers.
+        for view in workloads.iter().filter(|view| view.cluster_queue.is_none()) {
+            match view.state {
+                State::Gathering | State::Queued | State::Reserved => {
+                    self.pending.with_label_values(&[""]).inc();
+                }
+                State::Provisioning
+                | State::Resuming
+                | State::Preparing
+                | State::Binding
+                | State::Running
+                | State::Evicting => self.admitted_active.with_label_values(&[""]).inc(),
+                State::Finished => {}
+            }
+        }
+    }
+}
+
+/// Prometheus knows base units only: cores, not thousandths.
+fn in_units(resource: &str, amount: i64) -> f64 {
+    match resource {
+        "cpu" => as_float(amount) / 1_000.0,
+        _ => as_float(amount),
+    }
+}
+
+/// Metrics are floats; nothing is decided by them.
+#[expect(clippy::cast_precision_loss, reason = "a metric shows 53 bits")]
+fn as_float(amount: i64) -> f64 {
+    amount as f64
+}
+
+fn opts(name: &str, help: &str) -> Opts {
+    Opts::new(name, help).namespace("capstan")
+}
+
+/// Registers a metric; names are constants of this file, each used once.
+fn register<M: prometheus::core::Collector + Clone + 'static>(
+    registry: &Registry,
+    metric: prometheus::Result<M>,
+) -> M {
+    let metric = metric.expect("the names and labels of this file are valid");
+    registry.register(Box::new(metric.clone())).expect("each name of this file is used once");
+    metric
+}
+
+fn counter(registry: &Registry, name: &str, help: &str) -> IntCounter {
+    register(registry, IntCounter::with_opts(opts(name, help)))
+}
+
+fn counters(registry: &Registry, (name, help): (&str, &str), labels: &[&str]) -> IntCounterVec {
+    register(registry, IntCounterVec::new(opts(name, help), labels))
+}
+
+fn int_gauges(registry: &Registry, name: &str, help: &str) -> IntGaugeVec {
+    register(registry, IntGaugeVec::new(opts(name, help), &["cluster_queue"]))
+}
+
+fn gauges(registry: &Registry, (name, help): (&str, &str), labels: &[&str]) -> GaugeVec {
+    register(registry, GaugeVec::new(opts(name, help), labels))
+}
+
+fn quota(registry: &Registry, name: &str, help: &str) -> GaugeVec {
+    let name = format!("cluster_queue_{name}");
+    gauges(registry, (&name, help), &["cluster_queue", "flavor", "resource"])
+}
+
+fn histogram(registry: &Registry, name: &str, help: &str) -> Histogram {
+    let options = HistogramOpts::from(opts(name, help)).buckets(STEP_SECONDS.to_vec());
+    register(registry, Histogram::with_opts(options))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use capstan_core::explain::view::QuotaView;
+    use capstan_core::money::MicroUsd;
+    use capstan_core::plan::{Counts, Preemption, WorkloadOutcome};
+    use capstan_core::time::{Span, Time};
+
+    fn workload(name: &str, queue: Option<&str>, state: State) -> WorkloadView {
+        WorkloadView {
+            namespace: "ns".into(),
+            name: name.into(),
+            local_queue: None,
+            cluster_queue: queue.map(Text::from),
+            priority: 0,
+            state,
+            found_running: false,
+            preempted: None,
+            pod_sets: Vec::new(),
+            pods: Vec::new(),
+            min_member: 1,
+            borrowed: false,
+            per_hour: None,
+            reason: None,
+            created: Time(0),
+            admitted_at: None,
+            gpus: 0,
+        }
+    }
+
+    fn queue() -> QueueView {
+        let line = |resource: &str, scale: i64| QuotaView {
+            flavor: "a100".into(),
+            resource: resource.into(),
+            nominal: 8 * scale,
+            used: 12 * scale,
+            borrowed: 4 * scale,
+            lent: 0,
+            available: 0,
+        };
+        QueueView {
+            name: "team".into(),
+            cohort: None,
+            inactive: None,
+            quotas: vec![line("cpu", 1_000), line("nvidia.com/gpu", 1)],
+            pending: 3,
+            admitted: 2,
+            per_hour: MicroUsd(36_750_000),
+        }
+    }
+
+    fn decided(workload: &str, outcome: Outcome) -> WorkloadOutcome {
+        WorkloadOutcome { round: 1, workload: workload.into(), outcome }
+    }
+
+    fn stop(victim: &str) -> Outcome {
+        Outcome::Preempting(vec![Preemption {
+            victim: victim.into(),
+            preemptor: "ns/high".into(),
+            reason: PreemptionReason::InClusterQueue,
+            victim_priority: 0,
+            preemptor_priority: 1,
+            frees: Vec::new(),
+            lost: Span(0),
+            lost_cost: None,
+            cohort: None,
+        }])
+    }
+
+    fn has(metrics: &Metrics, line: &str) {
+        let text = metrics.encode();
+        assert!(text.lines().any(|found| found == line), "no line {line:?} in\n{text}");
+    }
+
+    #[test]
+    fn steps_are_counted_and_timed() {
+        let metrics = Metrics::new();
+        let counts = Counts { considered: 5, bound: 3, ..Counts::default() };
+        let report = Report { rounds: 2, counts, ..Report::default() };
+        metrics.step(&report, Duration::from_micros(40));
+        has(&metrics, "capstan_rounds_total 2");
+        has(&metrics, "capstan_workloads_considered_total 5");
+        has(&metrics, "capstan_pods_bound_total 3");
+        has(&metrics, "capstan_step_duration_seconds_bucket{le=\"0.00001\"} 0");
+        has(&metrics, "capstan_step_duration_seconds_bucket{le=\"0.00005\"} 1");
+        has(&metrics, "capstan_step_duration_seconds_count 1");
+    }
+
+    #[test]
+    fn admissions_and_preemptions_carry_the_queue_that_the_views_name() {
+        let metrics = Metrics::new();
+        let outcomes = vec![
+            decided("ns/low", Outcome::Admitted),
+            decided("ns/loose", Outcome::Admitted),
+            decided("ns/high", stop("ns/low")),
+            // It waits for its victim and says so again.
+            decided("ns/high", stop("ns/low")),
+        ];
+        metrics.step(&Report { outcomes, ..Report::default() }, Duration::ZERO);
+        let views = [
+            workload("high", Some("team"), State::Reserved),
+            workload("loose", None, State::Running),
+            workload("low", Some("team"), State::Evicting),
+        ];
+        metrics.views(&views, &[queue()]);
+        has(&metrics, "capstan_admitted_workloads_total{cluster_queue=\"team\"} 1");
+        has(&metrics, "capstan_admitted_workloads_total{cluster_queue=\"\"} 1");
+        let labels = "preempting_cluster_queue=\"team\",reason=\"InClusterQueue\"";
+        has(&metrics, &format!("capstan_preempted_workloads_total{{{labels}}} 1"));
+        metrics.views(&views, &[queue()]);
+        has(&metrics, "capstan_admitted_workloads_total{cluster_queue=\"team\"} 1");
+    }
+
+    #[test]
+    fn a_victim_that_came_back_counts_again() {
+        let metrics = Metrics::new();
+        let outcomes = vec![
+            decided("ns/high", stop("ns/low")),
+            decided("ns/low", Outcome::Admitted),
+            decided("ns/high", stop("ns/low")),
+        ];
+        metrics.step(&Report { outcomes, ..Report::default() }, Duration::ZERO);
+        metrics.views(&[], &[]);
+        let labels = "preempting_cluster_queue=\"\",reason=\"InClusterQueue\"";
+        has(&metrics, &format!("capstan_preempted_workloads_total{{{labels}}} 2"));
+    }
+
+    #[test]
+    fn queues_show_quota_in_base_units_and_dollars() {
+        let metrics = Metrics::new();
+        let views = [workload("loose", None, State::Queued)];
+        metrics.views(&views, &[queue()]);
+        let gpu = "{cluster_queue=\"team\",flavor=\"a100\",resource=\"nvidia.com/gpu\"}";
+        let cpu = "{cluster_queue=\"team\",flavor=\"a100\",resource=\"cpu\"}";
+        has(&metrics, &format!("capstan_cluster_queue_nominal_quota{gpu} 8"));
+        has(&metrics, &format!("capstan_cluster_queue_resource_usage{cpu} 12"));
+        has(&metrics, &format!("capstan_cluster_queue_borrowed{gpu} 4"));
+        has(&metrics, "capstan_cluster_queue_usd_per_hour{cluster_queue=\"team\"} 36.75");
+        has(&metrics, "capstan_pending_workloads{cluster_queue=\"team\"} 3");
+        has(&metrics, "capstan_pending_workloads{cluster_queue=\"\"} 1");
+        has(&metrics, "capstan_admitted_active_workloads{cluster_queue=\"team\"} 2");
+    }
+
+    #[test]
+    fn a_queue_that_is_gone_leaves_no_gauge() {
+        let metrics = Metrics::new();
+        metrics.views(&[], &[queue()]);
+        metrics.views(&[], &[]);
+        assert!(!metrics.encode().contains("team"));
+    }
+}

@@ -1,0 +1,150 @@
+//! Members counted by gang: what is pending, what runs, and whose run time counts.
+//!
+//! A member's end is planned once its gang runs: at least the minimum is bound or has already
+//! done its work. Until then nobody works, so nobody ends. Nothing here scans pods.
+
+use std::collections::BTreeMap;
+
+use capstan_core::model::input::{GangKey, PodFacts, PodPhase, Text};
+use capstan_core::time::Time;
+
+use super::agenda::{Agenda, Event};
+use super::named;
+
+/// Gangs that have members, by namespace and key.
+#[derive(Debug, Default)]
+pub(super) struct Gangs {
+    by_key: BTreeMap<(Text, GangKey), Gang>,
+    pending: u32,
+}
+
+#[derive(Debug)]
+struct Gang {
+    workload: Text,
+    ours: bool,
+    minimum: Option<u32>,
+    /// Members that exist, terminal ones included.
+    present: u32,
+    /// Members that are not terminal.
+    alive: u32,
+    /// Members that are bound and not terminal.
+    bound: u32,
+    /// Members that did their work.
+    succeeded: u32,
+    /// Bound members whose end is not planned yet, with the time it would have.
+    unplanned: Vec<(Text, Time)>,
+}
+
+impl Gang {
+    fn runs(&self) -> bool {
+        let need = self.minimum.unwrap_or(self.alive + self.succeeded);
+        self.bound + self.succeeded >= need
+    }
+
+    fn pending(&self) -> bool {
+        self.ours && self.alive > 0 && self.bound == 0
+    }
+
+    fn count(&mut self, pod: &PodFacts, step: fn(u32, u32) -> u32) {
+        self.present = step(self.present, 1);
+        if !pod.phase.terminal() {
+            self.alive = step(self.alive, 1);
+            self.bound = step(self.bound, u32::from(pod.node.is_some()));
+        }
+        self.succeeded = step(self.succeeded, u32::from(pod.phase == PodPhase::Succeeded));
+    }
+}
+
+fn key(pod: &PodFacts) -> (Text, GangKey) {
+    (pod.namespace.clone(), pod.gang.key.clone())
+}
+
+impl Gangs {
+    /// Gangs of ours with members but none bound.
+    pub(super) fn pending(&self) -> u32 {
+        self.pending
+    }
+
+    /// Whether the pod's gang has a member.
+    pub(super) fn knows(&self, pod: &PodFacts) -> bool {
+        self.by_key.contains_key(&key(pod))
+    }
+
+    /// Members of the pod's gang that are not terminal.
+    pub(super) fn alive(&self, pod: &PodFacts) -> u32 {
+        self.by_key.get(&key(pod)).map_or(0, |gang| gang.alive)
+    }
+
+    /// The name of the pod's workload: the engine's own word once it has bound a member.
+    pub(super) fn workload(&self, pod: &PodFacts) -> Text {
+        let found = self.by_key.get(&key(pod)).map(|gang| gang.workload.clone());
+        found.unwrap_or_else(|| named(&pod.namespace, &pod.gang.name))
+    }
+
+    /// Remembers what the engine calls the pod's workload.
+    pub(super) fn call(&mut self, pod: &PodFacts, workload: &Text) {
+        if let Some(gang) = self.by_key.get_mut(&key(pod)) {
+            gang.workload = workload.clone();
+        }
+    }
+
+    /// Counts a pod in, and the facts that it replaces out.
+    pub(super) fn replace(&mut self, old: Option<&PodFacts>, new: &PodFacts) {
+        let gang = self.by_key.entry(key(new)).or_insert_with(|| Gang {
+            workload: named(&new.namespace, &new.gang.name),
+            ours: new.ours,
+            minimum: None,
+            present: 0,
+            alive: 0,
+            bound: 0,
+            succeeded: 0,
+            unplanned: Vec::new(),
+        });
+        let was = gang.pending();
+        gang.ours = new.ours;
+        gang.minimum = new.gang.min_member.or(new.gang.total);
+        gang.count(new, u32::saturating_add);
+        self.pending = moved(self.pending, was, gang.pending());
+        if let Some(old) = old {
+            self.remove(old);
+        }
+    }
+
+    /// Counts a pod out.
+    pub(super) fn remove(&mut self, pod: &PodFacts) {
+        let key = key(pod);
+        let Some(gang) = self.by_key.get_mut(&key) else { return };
+        let was = gang.pending();
+        gang.count(pod, u32::saturating_sub);
+        self.pending = moved(self.pending, was, gang.pending());
+        if gang.present == 0 {
+            self.by_key.remove(&key);
+        }
+    }
+
+    /// A bound member that ends at `due`, provided that its gang runs.
+    pub(super) fn will_end(&mut self, pod: &PodFacts, due: Time) {
+        if let Some(gang) = self.by_key.get_mut(&key(pod)) {
+            gang.unplanned.push((pod.uid.clone(), due));
+        }
+    }
+
+    /// Plans the ends of bound members once the gang of this pod runs.
+    pub(super) fn start_if_whole(&mut self, pod: &PodFacts, agenda: &mut Agenda) {
+        let Some(gang) = self.by_key.get_mut(&key(pod)) else { return };
+        if gang.unplanned.is_empty() || !gang.runs() {
+            return;
+        }
+        for (uid, due) in gang.unplanned.drain(..) {
+            agenda.plan(due, Event::End(uid));
+        }
+    }
+}
+
+fn moved(pending: u32, was: bool, is: bool) -> u32 {
+    match (was, is) {
+        (false, true) => pending + 1,
+        (true, false) => pending - 1,
+        (true, true) | (false, false) => pending,
+    }
+}

@@ -1,0 +1,183 @@
+//! What the Job controller does: pods made from templates, stopped with their owner, and the
+//! owner finished when all have done their work.
+//!
+//! One run of an owner is one wave of pods, as its pod sets count them; a run that was
+//! interrupted starts again as a whole. Members that exist count and are not made twice.
+
+use std::collections::BTreeSet;
+
+use capstan_core::model::input::{
+    GangKey, GangRef, GangSource, Input, OwnerFacts, PodFacts, PodPhase, Text,
+};
+use capstan_core::time::Time;
+
+use super::{Moment, What, World, named};
+
+impl World {
+    /// An owner of the input exists from now on.
+    pub(super) fn appear(&mut self, owner: OwnerFacts) {
+        let (uid, created) = (owner.uid.clone(), owner.created);
+        self.put_owner(owner);
+        self.stop_or_make(&uid, created);
+    }
+
+    /// Brings the pods of an owner to what its spec says.
+    pub(super) fn stop_or_make(&mut self, uid: &Text, created: Time) {
+        let Some(owner) = self.owners.get(uid).filter(|owner| !owner.finished) else { return };
+        if owner.suspended {
+            self.stop_pods(uid);
+        } else {
+            self.make_pods(uid, created);
+        }
+    }
+
+    /// Marks the pods of a suspended owner as leaving; once none is left, so is its mark.
+    fn stop_pods(&mut self, uid: &Text) {
+        let active: Vec<PodFacts> = self.active_pods(uid).cloned().collect();
+        for pod in active.iter().filter(|pod| !pod.terminating) {
+            self.put_pod(PodFacts { terminating: true, ..pod.clone() });
+        }
+        let owner = self.owners.get(uid).expect("the caller found it");
+        if active.is_empty() && owner.eviction.is_some() {
+            self.put_owner(OwnerFacts { eviction: None, ..owner.clone() });
+        }
+    }
+
+    /// Makes the pods that a running owner lacks.
+    fn make_pods(&mut self, uid: &Text, created: Time) {
+        let owner = self.owners.get(uid).expect("the caller found it").clone();
+        let mut taken = BTreeSet::new();
+        let mut have = vec![0_u32; owner.pod_sets.len()];
+        for pod in self.members.get(uid).into_iter().flatten().map(|uid| &self.pods[uid]) {
+            taken.insert(pod.name.clone());
+            if let Some(count) = have.get_mut(set_of(&owner, pod))
+                && !pod.phase.terminal()
+            {
+                *count += 1;
+            }
+        }
+        let mut announced = self.announced.get(uid).copied().unwrap_or(0);
+        let mut index = self.next_index.get(uid).copied().unwrap_or(0);
+        for (number, set) in owner.pod_sets.iter().enumerate() {
+            let lacking = set.count.saturating_sub(have[number]);
+            let coming = lacking.min(announced);
+            announced -= coming;
+            let mut made = 0;
+            while made < lacking - coming {
+                let name = Text::from(format!("{}-{index}", owner.name));
+                index += 1;
+                let pod = member(&owner, number, name, created);
+                let known = self.pods.contains_key(&pod.uid) || self.reserved.contains(&pod.uid);
+                if known || taken.contains(&pod.name) {
+                    continue;
+                }
+                self.put_pod(pod);
+                made += 1;
+            }
+        }
+        self.next_index.insert(uid.clone(), index);
+    }
+
+    /// An owner's last running pod has done its work.
+    pub(super) fn finish_owner(&mut self, at: Time, uid: &Text, workload: Text) {
+        let coming = self.announced.get(uid).is_some_and(|count| *count > 0);
+        if coming || self.active_pods(uid).next().is_some() {
+            return;
+        }
+        let Some(owner) = self.owners.get(uid) else { return };
+        let (finished, ours) = (OwnerFacts { finished: true, ..owner.clone() }, owner.ours);
+        self.put_owner(finished);
+        if ours {
+            self.moments.push(Moment { at, workload, what: What::Finished });
+        }
+    }
+
+    /// Suspends an owner: its pods are gone at once and its next run is a new incarnation.
+    /// Members that had ended go too, because the run starts again as a whole.
+    pub(super) fn suspend(&mut self, uid: &Text) {
+        let Some(owner) = self.owners.get(uid).cloned() else { return };
+        for pod in self.members.remove(uid).unwrap_or_default() {
+            self.drop_pod(&pod);
+        }
+        self.announced.remove(uid);
+        self.next_index.remove(uid);
+        self.put_owner(OwnerFacts {
+            suspended: true,
+            incarnation: owner.incarnation.saturating_add(1),
+            admitted: None,
+            eviction: None,
+            ..owner
+        });
+    }
+
+    pub(super) fn put_owner(&mut self, owner: OwnerFacts) {
+        let was = self.owners.get(&owner.uid).is_some_and(waits);
+        self.waiting_owners += u32::from(waits(&owner));
+        self.waiting_owners -= u32::from(was);
+        self.tell(Input::Owner(owner.clone()));
+        self.owners.insert(owner.uid.clone(), owner);
+    }
+
+    /// An owner was deleted: its pods go with it.
+    pub(super) fn drop_owner(&mut self, uid: &Text) {
+        let Some(owner) = self.owners.remove(uid) else { return };
+        self.waiting_owners -= u32::from(waits(&owner));
+        for pod in self.members.remove(uid).unwrap_or_default() {
+            self.drop_pod(&pod);
+        }
+        self.tell(Input::OwnerGone(uid.clone()));
+    }
+
+    fn active_pods(&self, uid: &Text) -> impl Iterator<Item = &PodFacts> {
+        let members = self.members.get(uid).into_iter().flatten();
+        members.map(|uid| &self.pods[uid]).filter(|pod| !pod.phase.terminal())
+    }
+}
+
+/// Whether an owner is a workload without pods.
+fn waits(owner: &OwnerFacts) -> bool {
+    owner.ours && owner.suspended && !owner.finished
+}
+
+/// The pod set that a pod was made from: the one of its shape, else the first.
+fn set_of(owner: &OwnerFacts, pod: &PodFacts) -> usize {
+    if owner.pod_sets.len() < 2 {
+        return 0;
+    }
+    owner.pod_sets.iter().position(|set| set.shape == pod.shape).unwrap_or(0)
+}
+
+/// A new member of the owner's present incarnation.
+fn member(owner: &OwnerFacts, set: usize, name: Text, created: Time) -> PodFacts {
+    let plain = format!("pod/{}", named(&owner.namespace, &name));
+    let uid = match owner.incarnation {
+        0 => plain.into(),
+        incarnation => format!("{plain}#{incarnation}").into(),
+    };
+    PodFacts {
+        uid,
+        namespace: owner.namespace.clone(),
+        name,
+        shape: owner.pod_sets[set].shape.clone(),
+        holds: None,
+        ours: owner.ours,
+        node: None,
+        phase: PodPhase::Pending,
+        terminating: false,
+        gated: false,
+        created,
+        bound_at: None,
+        priority: owner.priority,
+        never_preempts: owner.never_preempts,
+        gang: GangRef {
+            key: GangKey::Owner(owner.uid.clone(), owner.incarnation),
+            name: owner.name.clone(),
+            source: if &*owner.kind == "Job" { GangSource::Job } else { GangSource::Owner },
+            min_member: Some(owner.min_member),
+            total: None,
+        },
+        wishes: owner.wishes.clone(),
+        binding: None,
+        eviction: None,
+    }
+}
