@@ -3,6 +3,7 @@
 //! Reasons carry numbers and stay data until [`wording`] turns them into text; the same words
 //! appear in `simulate`, `explain`, events and conditions.
 
+pub mod quantity;
 pub mod reason;
 pub mod verdict;
 pub mod view;
