@@ -1,1 +1,4 @@
-//! Placeholder.
+//! The shell around the engine: reading, prices, the command line, and what people see.
+
+pub mod config;
+pub mod prices;
