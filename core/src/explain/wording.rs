@@ -12,7 +12,7 @@ pub mod nodes;
 use std::fmt;
 
 use self::nodes::{histogram_entries, shortage};
-use super::quantity::{amount, counted, is_gpu, noun, pair, quantity};
+use super::quantity::{counted, is_gpu, noun, pair, quantity};
 use super::reason::{FlavorProblem, FlavorRefusal, Inactive, NodeShortage, Reason};
 use crate::model::input::{CapacityType, Text};
 use crate::plan::State;
@@ -51,7 +51,7 @@ impl Reason {
             Reason::Nodes(nodes) => shortage(nodes),
             Reason::Flavors { cluster_queue, pod_set, tried } => {
                 let Some(first) = most_telling(tried) else { return self.to_string() };
-                let problem = problem_headline(&first.why, cluster_queue);
+                let problem = problem_words(&first.why, cluster_queue, false);
                 let others = match tried.len() - 1 {
                     0 => format!("(flavor {})", first.flavor),
                     more => format!("(flavor {}; {} refused too)", first.flavor, other(more)),
@@ -228,7 +228,7 @@ impl fmt::Display for FlavorProblem {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             FlavorProblem::Nodes(nodes) => write_nodes(out, nodes),
-            other => out.write_str(&problem_headline(other, "the queue")),
+            other => out.write_str(&problem_words(other, "the queue", true)),
         }
     }
 }
@@ -306,13 +306,13 @@ fn write_flavors(
     match tried {
         [] => write!(out, "no flavor of {queue} takes it"),
         [only] => {
-            write!(out, "{} (flavor {})", problem_headline(&only.why, queue), only.flavor)?;
+            write!(out, "{} (flavor {})", problem_words(&only.why, queue, true), only.flavor)?;
             write_histogram(out, &only.why)
         }
         several => {
             for (at, refusal) in several.iter().enumerate() {
                 let comma = if at == 0 { "" } else { "; " };
-                let problem = problem_headline(&refusal.why, queue);
+                let problem = problem_words(&refusal.why, queue, true);
                 write!(out, "{comma}flavor {}: {problem}", refusal.flavor)?;
                 write_histogram(out, &refusal.why)?;
             }
@@ -347,7 +347,8 @@ fn other(count: usize) -> String {
     if count == 1 { "1 other".to_owned() } else { format!("{count} others") }
 }
 
-fn problem_headline(why: &FlavorProblem, queue: &str) -> String {
+/// The problem without its histogram; `whole` also says whether preemption was tried.
+fn problem_words(why: &FlavorProblem, queue: &str, whole: bool) -> String {
     match why {
         FlavorProblem::Taint { key, value } if value.is_empty() => {
             format!("taint {key} is not tolerated")
@@ -364,7 +365,8 @@ fn problem_headline(why: &FlavorProblem, queue: &str) -> String {
         FlavorProblem::Short { resource, asked, left, cohort, preemption_tried } => {
             let (asked, amount) = pair(resource, *asked, (*left).max(0));
             let noun = spaced_noun(resource, amount == "1");
-            let tried = if *preemption_tried { "; no allowed victims free enough" } else { "" };
+            let tried =
+                if whole && *preemption_tried { "; no allowed victims free enough" } else { "" };
             match cohort {
                 Some(cohort) => format!(
                     "cohort {cohort} has {amount}{noun} left to borrow, {asked} asked{tried}"
@@ -417,7 +419,7 @@ fn place_of_flavor(queue: &str, refusal: &FlavorRefusal) -> String {
         FlavorProblem::Nodes(nodes) => format!("{} ({flavor})", nodes::place(nodes)),
         FlavorProblem::Topology { level, best, .. } => place_of_topology(level, best.as_ref()),
         why @ (FlavorProblem::Taint { .. } | FlavorProblem::Affinity) => {
-            format!("{} ({flavor})", problem_headline(why, queue))
+            format!("{} ({flavor})", problem_words(why, queue, false))
         }
     }
 }
@@ -428,12 +430,6 @@ pub fn obstacle_amounts(reason: &Reason, asked: i64, left: i64) -> (String, Stri
         Some(resource) => pair(resource, asked, left),
         None => (asked.to_string(), left.to_string()),
     }
-}
-
-/// A list of amounts: `8 GPUs, 3.5 cpu`.
-pub fn amounts<'a>(list: impl IntoIterator<Item = (&'a Text, i64)>) -> String {
-    let parts: Vec<String> = list.into_iter().map(|(name, value)| amount(name, value)).collect();
-    parts.join(", ")
 }
 
 #[cfg(test)]

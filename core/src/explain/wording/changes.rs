@@ -2,8 +2,9 @@
 
 use std::fmt;
 
-use crate::explain::quantity::amount;
+use crate::explain::quantity::{amount, noun, quantity};
 use crate::explain::view::Change;
+use crate::model::input::Text;
 use crate::plan::{Preemption, PreemptionReason};
 
 impl fmt::Display for PreemptionReason {
@@ -14,27 +15,25 @@ impl fmt::Display for PreemptionReason {
 }
 
 impl Preemption {
-    /// Why this victim: `reclaims 8 borrowed GPUs for cohort research; 100 < 1000`.
+    /// Why this victim: `reclaims 8 borrowed GPUs; priority 100 < 1000`.
     pub fn because(&self) -> String {
-        let held = self.held();
         let priorities = self.priorities();
         match self.reason {
             PreemptionReason::InClusterQueue => {
-                format!("takes {held} within the queue; {priorities}")
+                format!("takes {} in the same queue; {priorities}", self.held(""))
             }
-            PreemptionReason::InCohortReclamation => match &self.cohort {
-                Some(cohort) => {
-                    format!("reclaims {held} borrowed from {cohort}; {priorities}")
-                }
-                None => format!("reclaims {held} borrowed; {priorities}"),
-            },
+            PreemptionReason::InCohortReclamation => {
+                format!("reclaims {}; {priorities}", self.held("borrowed "))
+            }
             PreemptionReason::InCohortReclaimWhileBorrowing => {
-                format!("takes {held} while borrowing itself; {priorities}")
+                format!("takes {} while borrowing itself; {priorities}", self.held("borrowed "))
             }
             PreemptionReason::InCohortFairSharing => {
-                format!("takes {held} from the larger share; {priorities}")
+                format!("takes {} from the larger share; {priorities}", self.held(""))
             }
-            PreemptionReason::Priority => format!("needs its room, {held}; {priorities}"),
+            PreemptionReason::Priority => {
+                format!("needs its room, {}; {priorities}", self.held(""))
+            }
         }
     }
 
@@ -46,13 +45,16 @@ impl Preemption {
         }
     }
 
-    fn held(&self) -> String {
-        if self.frees.is_empty() {
-            return "its place".to_owned();
+    /// `8 GPUs, 32 cpu`, each noun behind `adjective`.
+    fn held(&self, adjective: &str) -> String {
+        let part = |(resource, held): &(Text, i64)| match noun(resource, *held) {
+            "" => quantity(resource, *held),
+            noun => format!("{} {adjective}{noun}", quantity(resource, *held)),
+        };
+        match self.frees.as_slice() {
+            [] => "its place".to_owned(),
+            frees => frees.iter().map(part).collect::<Vec<_>>().join(", "),
         }
-        let parts: Vec<String> =
-            self.frees.iter().map(|(resource, held)| amount(resource, *held)).collect();
-        parts.join(", ")
     }
 
     fn priorities(&self) -> String {

@@ -199,6 +199,8 @@ fn quota_reasons_name_queue_flavor_and_numbers() {
         let reason = flavors(tried);
         assert_eq!((reason.code(), reason.to_string().as_str()), (code, text));
     }
+    let tried = flavors(vec![refusal("a100", short(None, 4, 16, true))]);
+    assert_eq!(tried.headline(), "queue team-a has 4 GPUs left, 16 asked (flavor a100)");
     let two = flavors(vec![refusal("h100", taint), refusal("a100", short(None, 4, 16, false))]);
     assert_eq!(
         two.headline(),
@@ -316,14 +318,11 @@ fn preemptions_say_why_and_what_is_lost() {
         cohort: cohort.map(Text::from),
     };
     let rows = [
-        (PreemptionReason::InClusterQueue, "takes 8 GPUs within the queue; priority 100 < 1000"),
-        (
-            PreemptionReason::InCohortReclamation,
-            "reclaims 8 GPUs borrowed from ai; priority 100 < 1000",
-        ),
+        (PreemptionReason::InClusterQueue, "takes 8 GPUs in the same queue; priority 100 < 1000"),
+        (PreemptionReason::InCohortReclamation, "reclaims 8 borrowed GPUs; priority 100 < 1000"),
         (
             PreemptionReason::InCohortReclaimWhileBorrowing,
-            "takes 8 GPUs while borrowing itself; priority 100 < 1000",
+            "takes 8 borrowed GPUs while borrowing itself; priority 100 < 1000",
         ),
         (
             PreemptionReason::InCohortFairSharing,
