@@ -100,12 +100,12 @@ fn models(result: &SimulationResult) -> String {
         let gpus = whole_gpus(&node.allocatable);
         if gpus > 0 {
             let model = result.gpu_models.get(&node.name).map_or("", String::as_str);
-            *counts.entry(model).or_default().entry(node.capacity_type).or_default() += gpus;
+            let by = counts.entry(model).or_default().entry(node.capacity_type).or_default();
+            *by = by.saturating_add(gpus);
         }
     }
-    let mut rows: Vec<_> =
-        counts.iter().map(|(model, by)| (by.values().sum(), *model, by)).collect();
-    rows.sort_by_key(|(gpus, model, _): &(i64, &str, _)| (-gpus, *model));
+    let mut rows: Vec<_> = counts.iter().map(|(model, by)| (sum_of(by), *model, by)).collect();
+    rows.sort_by_key(|(gpus, model, _): &(i64, &str, _)| (std::cmp::Reverse(*gpus), *model));
     let only = rows.len() == 1;
     let shown: Vec<String> = rows
         .iter()
@@ -113,6 +113,10 @@ fn models(result: &SimulationResult) -> String {
         .filter(|words| !words.is_empty())
         .collect();
     if shown.is_empty() { String::new() } else { format!(" ({})", shown.join("; ")) }
+}
+
+fn sum_of(by: &BTreeMap<CapacityType, i64>) -> i64 {
+    by.values().fold(0, |sum: i64, gpus| sum.saturating_add(*gpus))
 }
 
 /// `32 A100: 16 spot, 16 on-demand`, `8 T4 spot`; nothing for the only model when it is unknown.

@@ -119,7 +119,7 @@ fn cut_list(groups: &[(String, usize)], total: usize, width: usize) -> String {
         let (first, count) = groups.first().map_or(("", 0), |(name, count)| (name, *count));
         let tail = if total > count { format!(" +{} more", total - count) } else { String::new() };
         let room = width.saturating_sub(tail.chars().count());
-        if room < 4 {
+        if room < 6 {
             return shorten_middle(&format!("{total} nodes"), width);
         }
         format!("{}{tail}", shorten_middle(first, room))
@@ -150,7 +150,7 @@ mod tests {
         let holes = ["gpu-1", "gpu-3", "gpu-5", "gpu-7", "gpu-9", "gpu-11"];
         assert_eq!(node_list(&holes, 20), "gpu-1 gpu-3 +4 more");
         assert_eq!(node_list(&["ip-10-0-131-7.ec2.internal", "b"], 20), "b +1 more");
-        assert_eq!(node_list(&["ip-10-0-131-7.ec2.internal", "x"], 12), "x +1 more");
+        assert_eq!(node_list(&["ip-10-0-131-7.ec2.internal", "x"], 12), "2 nodes");
         let long = ["ip-10-0-131-7.ec2.internal", "ip-10-0-131-8.ec2.internal"];
         assert_eq!(node_list(&long, 16), "ip-…rnal +1 more");
         assert_eq!(node_list(&long, 8), "2 nodes");

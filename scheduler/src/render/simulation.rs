@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use capstan_core::explain::quantity::{amount, quantity};
+use capstan_core::explain::quantity::{amount, noun, quantity};
 use capstan_core::explain::view::{QueueView, QuotaView, WorkloadView};
 use capstan_core::model::input::Text;
 use capstan_core::money::MicroUsd;
@@ -101,10 +101,7 @@ fn queue_columns(common: Option<&Text>) -> Vec<Column> {
 
 /// One row for each flavor; what is the queue's as a whole stands in the first.
 fn queue_rows(queue: &QueueView, quotas: &[&QuotaView]) -> Vec<Vec<Cell>> {
-    let (name, tone) = match queue.inactive {
-        Some(_) => (format!("{} (inactive)", queue.name), Tone::Waits),
-        None => (queue.name.to_string(), Tone::Plain),
-    };
+    let tone = if queue.inactive.is_some() { Tone::Waits } else { Tone::Plain };
     let cohort = queue.cohort.as_deref().unwrap_or("-");
     let spends = queue.admitted > 0 || queue.per_hour != MicroUsd(0);
     let per_hour = if spends { queue.per_hour.to_string() } else { "-".to_owned() };
@@ -113,7 +110,7 @@ fn queue_rows(queue: &QueueView, quotas: &[&QuotaView]) -> Vec<Vec<Cell>> {
     let whole = |numbers: [String; 6]| {
         let [flavor, resource, nominal, used, borrowed, lent] = numbers;
         vec![
-            Cell::toned(name.clone(), tone),
+            Cell::toned(queue.name.as_ref(), tone),
             cohort.into(),
             flavor.into(),
             resource.into(),
@@ -144,7 +141,7 @@ fn quota_words(quota: &QuotaView) -> [String; 6] {
     };
     [
         quota.flavor.to_string(),
-        quota.resource.to_string(),
+        noun(&quota.resource, 2).to_owned(),
         quantity(&quota.resource, quota.nominal),
         quantity(&quota.resource, quota.used),
         some(quota.borrowed),
@@ -346,16 +343,22 @@ pub fn next_command(result: &SimulationResult) -> Option<Vec<String>> {
 fn explain_command(namespace: &str, name: &str, files: &[String]) -> Vec<String> {
     /// What is left of a line behind `Next: `.
     const ROOM: usize = super::table::WIDTH - 6;
-    let mut command = format!("capstan explain workload/{name}");
+    let mut command = format!("capstan explain {}", shell_word(&format!("workload/{name}")));
     if namespace != "default" {
-        command.push_str(&format!(" -n {namespace}"));
+        command.push_str(&format!(" -n {}", shell_word(namespace)));
+    }
+    let printable = |text: &str, room: usize| {
+        text.chars().count() <= room && !text.chars().any(char::is_control)
+    };
+    if !printable(&command, ROOM - 2) {
+        "capstan explain workload/NAME -n NAMESPACE".clone_into(&mut command);
     }
     if files.is_empty() {
         return vec![command];
     }
     let words: Vec<String> = files.iter().map(|file| shell_word(file)).collect();
     let mut files = format!("-f {}", words.join(" "));
-    if files.chars().count() > ROOM - 4 {
+    if !printable(&files, ROOM - 2) {
         "-f FILES...".clone_into(&mut files);
     }
     if command.chars().count() + 1 + files.chars().count() <= ROOM {
@@ -390,4 +393,58 @@ pub fn nothing(result: &SimulationResult) -> Option<String> {
     result.workloads.is_empty().then(|| {
         "No workloads: no pod or Job in these files has spec.schedulerName: capstan.".to_owned()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn command(namespace: &str, name: &str, files: &[&str]) -> Vec<String> {
+        let files: Vec<String> = files.iter().map(ToString::to_string).collect();
+        explain_command(namespace, name, &files)
+    }
+
+    #[test]
+    fn the_next_command_can_be_pasted() {
+        assert_eq!(
+            command("language", "finetune", &["queues.yaml", "my jobs.yaml"]),
+            ["capstan explain workload/finetune -n language -f queues.yaml 'my jobs.yaml'"]
+        );
+        assert_eq!(command("default", "w", &[]), ["capstan explain workload/w"]);
+        let long = "n".repeat(60);
+        assert_eq!(
+            command("default", &long, &["a.yaml", "b.yaml", "c.yaml"]),
+            [format!("capstan explain workload/{long} \\"), "  -f a.yaml b.yaml c.yaml".to_owned()]
+        );
+        assert_eq!(
+            command("ns", &"n".repeat(250), &["a\n.yaml"]),
+            ["capstan explain workload/NAME -n NAMESPACE -f FILES..."]
+        );
+        assert_eq!(shell_word("it's"), r"'it'\''s'");
+    }
+
+    #[test]
+    fn borrowers_name_the_amount_only_when_it_is_all_theirs() {
+        let mut result = crate::render::fixture::result();
+        let borrower = result.workloads[5].clone();
+        let words = |result: &SimulationResult| Borrowing::of(result).words(&borrower);
+        assert_eq!(words(&result).as_deref(), Some("borrows 8 GPUs from research"));
+        result.workloads.push(borrower.clone());
+        assert_eq!(words(&result).as_deref(), Some("borrows from research"));
+        result.queues.clear();
+        assert_eq!(words(&result), None);
+    }
+
+    #[test]
+    fn notices_count_what_was_ignored() {
+        let mut result = crate::render::fixture::result();
+        result.warnings.push("queues.yaml: field x is unknown".to_owned());
+        assert_eq!(
+            notices(&result),
+            [
+                "queues.yaml: field x is unknown",
+                "ignored, not about scheduling: 1 ConfigMap, 2 Service"
+            ]
+        );
+    }
 }
