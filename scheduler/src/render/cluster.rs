@@ -185,6 +185,12 @@ pub fn clock_time(time: Time, now: Time) -> String {
     strftime(time, if day(time) == day(now) { "%H:%M UTC" } else { "%b %-d %H:%M UTC" })
 }
 
+/// The same to the second: `14:20:05`, `Aug 3 14:20:05`.
+pub fn time_of(time: Time, now: Time) -> String {
+    let day = |time: Time| time.0.div_euclid(86_400_000);
+    strftime(time, if day(time) == day(now) { "%H:%M:%S" } else { "%b %-d %H:%M:%S" })
+}
+
 fn strftime(time: Time, format: &str) -> String {
     match jiff::Timestamp::from_millisecond(time.0) {
         Ok(stamp) => stamp.strftime(format).to_string(),

@@ -220,6 +220,7 @@ pub fn result() -> SimulationResult {
         preempted: vec![preemption()],
         ignored_kinds: [("Service".to_owned(), 2), ("ConfigMap".to_owned(), 1)].into(),
         warnings: vec![],
+        timeline: vec![],
         files: vec!["manifests/examples/quickstart.yaml".to_owned()],
     }
 }

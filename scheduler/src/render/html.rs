@@ -46,6 +46,7 @@ pub fn simulation(result: &SimulationResult) -> String {
         ("Workloads", simulation::workloads(result, PAGE)),
         ("Waiting", simulation::waiting(result, PAGE)),
         ("Preempted", simulation::preemptions(result, PAGE)),
+        ("Timeline", simulation::timeline(result, PAGE).filter(|_| result.until.is_some())),
     ];
     let body = html! {
         p { (cluster::sentence(result)) }
@@ -53,7 +54,7 @@ pub fn simulation(result: &SimulationResult) -> String {
         @if let Some(nothing) = simulation::nothing(result) { p { (nothing) } }
         @for notice in simulation::notices(result) { p.note { (notice) } }
         @if let Some(command) = simulation::next_command(result) {
-            p { span.strong { "Next: " } code { (command.join(" ").replace(" \\ ", "")) } }
+            p { span.strong { "Next: " } code { (one_line(&command)) } }
         }
     };
     page("Capstan: simulation", &body)
@@ -83,6 +84,12 @@ pub fn pod(explained: &Explained<PodExplanation>) -> String {
         (sections([("Nodes", explanation::verdicts(&view.nodes, false))]))
     };
     page("Capstan: explanation", &body)
+}
+
+/// A command that was broken for a terminal, whole again.
+fn one_line(command: &[String]) -> String {
+    let words = command.iter().map(|line| line.trim_end_matches('\\').trim());
+    words.collect::<Vec<_>>().join(" ")
 }
 
 fn page(title: &str, body: &Markup) -> String {

@@ -15,7 +15,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::cluster::Totals;
-use super::result::{Explained, SimulationResult};
+use super::result::{Explained, Happening, Moment, SimulationResult};
 use super::state::{PublicState, full_name, is_pending};
 
 /// A simulation, pretty-printed, with a newline at the end.
@@ -39,6 +39,7 @@ pub fn simulation(result: &SimulationResult) -> String {
             "nodesUsdPerHour": dollars(totals.nodes_per_hour),
             "nodesWithoutPrice": totals.nodes_unpriced,
         },
+        "timeline": result.timeline.iter().map(moment_object).collect::<Vec<_>>(),
         "ignoredKinds": result.ignored_kinds,
         "warnings": result.warnings,
     }))
@@ -167,6 +168,17 @@ fn queue_object(queue: &QueueView) -> Value {
         "admitted": queue.admitted,
         "usdPerHour": dollars(queue.per_hour),
     })
+}
+
+fn moment_object(moment: &Moment) -> Value {
+    let (event, by) = match &moment.what {
+        Happening::Arrived => ("Arrived", None),
+        Happening::Admitted => ("Admitted", None),
+        Happening::Preempted(by) => ("Preempted", Some(by)),
+        Happening::Resumed => ("Resumed", None),
+        Happening::Finished => ("Finished", None),
+    };
+    json!({"at": rfc3339(moment.at), "name": moment.workload, "event": event, "by": by})
 }
 
 fn obstacle_object(obstacle: &Obstacle) -> Value {

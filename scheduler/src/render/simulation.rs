@@ -10,8 +10,9 @@ use capstan_core::explain::view::{QueueView, QuotaView, WorkloadView};
 use capstan_core::model::input::Text;
 use capstan_core::money::MicroUsd;
 
+use super::cluster::time_of;
 use super::names::{node_list, thousands};
-use super::result::SimulationResult;
+use super::result::{Happening, SimulationResult};
 use super::state::{
     PublicState, flavors_of, full_name, is_pending, main_resource, nodes_of, shape_of,
 };
@@ -318,6 +319,35 @@ pub fn preemptions(result: &SimulationResult, room: Room) -> Option<Table> {
     }
     note_rest(&mut table, result.preempted.len(), limit, "victim");
     (!table.rows.is_empty()).then_some(table)
+}
+
+/// What happened when, where a clock was played; `None` when nothing did.
+pub fn timeline(result: &SimulationResult, room: Room) -> Option<Table> {
+    let columns = vec![
+        Column::new("TIME", Fit::Word),
+        Column::new("WORKLOAD", Fit::Name),
+        Column::new("EVENT", Fit::Sentence),
+    ];
+    let mut table = Table { columns, ..Table::default() };
+    let limit = if room.cut { ROWS_OF_TABLE } else { usize::MAX };
+    // Times of day are enough where all of it happens on one day.
+    let last = result.timeline.last()?.at;
+    for moment in result.timeline.iter().take(limit) {
+        let (words, tone) = match &moment.what {
+            Happening::Arrived => ("arrived".to_owned(), Tone::Waits),
+            Happening::Admitted => ("admitted".to_owned(), Tone::Runs),
+            Happening::Preempted(by) => (format!("preempted for {by}"), Tone::Lost),
+            Happening::Resumed => ("resumed".to_owned(), Tone::Runs),
+            Happening::Finished => ("finished".to_owned(), Tone::Plain),
+        };
+        table.rows.push(vec![
+            time_of(moment.at, last).into(),
+            moment.workload.as_str().into(),
+            Cell::toned(words, tone),
+        ]);
+    }
+    note_rest(&mut table, result.timeline.len(), limit, "event");
+    Some(table)
 }
 
 fn note_rest(table: &mut Table, total: usize, limit: usize, noun: &str) {

@@ -5,9 +5,11 @@ use capstan_core::explain::reason::{Inactive, NodeRefusal, Reason};
 use capstan_core::explain::view::{NodeVerdict, PodExplanation, WorkloadExplanation};
 use capstan_core::model::input::Text;
 use capstan_core::plan::State;
+use capstan_core::time::Time;
 use expect_test::expect_file;
 use proptest::prelude::*;
 
+use super::result::{Happening, Moment};
 use super::table::WIDTH;
 use super::*;
 
@@ -44,6 +46,30 @@ fn a_simulation_with_several_flavors_and_an_inactive_queue() {
     });
     result.queues[2].quotas[0].resource = "cpu".into();
     expect_file!["snapshots/flavors.txt"].assert_eq(&plain(&text::simulation(&result)));
+}
+
+#[test]
+fn a_played_clock_shows_what_happened_when() {
+    let mut result = fixture::result();
+    let moment = |seconds: i64, workload: &str, what| Moment {
+        at: Time(fixture::NOW.0 + seconds * 1_000),
+        workload: workload.to_owned(),
+        what,
+    };
+    result.timeline = vec![
+        moment(0, "vision/sweep-7", Happening::Arrived),
+        moment(0, "vision/sweep-7", Happening::Admitted),
+        moment(720, "vision/sweep-7", Happening::Preempted("language/eval".to_owned())),
+        moment(721, "language/eval", Happening::Admitted),
+        moment(840, "language/eval", Happening::Finished),
+        moment(841, "vision/sweep-7", Happening::Resumed),
+    ];
+    let table = simulation::timeline(&result, simulation::Room { nodes: 20, cut: true });
+    let text = plain(&table.expect("something happened").text());
+    expect_file!["snapshots/timeline.txt"].assert_eq(&text);
+    assert!(!text::simulation(&result).contains("TIME"), "time stood still");
+    result.until = Some(fixture::NOW);
+    assert!(text::simulation(&result).contains("TIME"));
 }
 
 #[test]

@@ -22,6 +22,7 @@ pub fn simulation(result: &SimulationResult) -> String {
         simulation::workloads(result, TERMINAL),
         simulation::waiting(result, TERMINAL),
         simulation::preemptions(result, TERMINAL),
+        simulation::timeline(result, TERMINAL).filter(|_| result.until.is_some()),
     ];
     write_tables(&mut out, tables.into_iter().flatten());
     if let Some(nothing) = simulation::nothing(result) {
