@@ -73,31 +73,41 @@ fn split(name: &str) -> (&str, Option<u64>, &str) {
     }
 }
 
-/// Runs of consecutive numbers under one prefix, each with how many names it stands for.
-fn ranges(sorted: &[(&str, Option<u64>, &str)]) -> Vec<(String, usize)> {
-    let mut groups: Vec<(&str, Option<(u64, u64)>, &str)> = Vec::new();
-    for (prefix, number, name) in sorted {
-        let next = groups.last_mut().and_then(|(before, span, _)| match (span, number) {
-            (Some((_, last)), Some(number))
-                if before == prefix && last.checked_add(1) == Some(*number) =>
-            {
-                Some((last, *number))
+/// Names of one prefix with consecutive numbers, or one name alone.
+struct Run<'a> {
+    prefix: &'a str,
+    span: Option<(u64, u64)>,
+    first: &'a str,
+}
+
+impl Run<'_> {
+    /// How it is written, and how many names it stands for.
+    fn words(&self) -> (String, usize) {
+        match self.span {
+            Some((first, last)) if first < last => {
+                let count = usize::try_from(last - first + 1).unwrap_or(usize::MAX);
+                (format!("{}[{first}-{last}]", self.prefix), count)
             }
-            _ => None,
-        });
-        match next {
-            Some((last, number)) => *last = number,
-            None => groups.push((prefix, number.map(|number| (number, number)), name)),
+            _ => (self.first.to_owned(), 1),
         }
     }
-    let show = |(prefix, span, name): (&str, Option<(u64, u64)>, &str)| match span {
-        Some((first, last)) if first < last => {
-            let count = usize::try_from(last - first + 1).unwrap_or(usize::MAX);
-            (format!("{prefix}[{first}-{last}]"), count)
+}
+
+/// Runs of consecutive numbers under one prefix, each with how many names it stands for.
+fn ranges(sorted: &[(&str, Option<u64>, &str)]) -> Vec<(String, usize)> {
+    let mut runs: Vec<Run> = Vec::new();
+    for (prefix, number, name) in sorted {
+        if let (Some(run), Some(number)) = (runs.last_mut(), *number)
+            && run.prefix == *prefix
+            && let Some((_, last)) = &mut run.span
+            && last.checked_add(1) == Some(number)
+        {
+            *last = number;
+        } else {
+            runs.push(Run { prefix, span: number.map(|number| (number, number)), first: name });
         }
-        _ => (name.to_owned(), 1),
-    };
-    groups.into_iter().map(show).collect()
+    }
+    runs.iter().map(Run::words).collect()
 }
 
 /// As many groups as fit, then `+N more`; the first one is shortened if it must be.
