@@ -153,22 +153,10 @@ impl fmt::Display for Reason {
             Reason::LocalQueueStopped { local_queue } => {
                 write!(out, "LocalQueue {local_queue} is stopped (stopPolicy)")
             }
-            Reason::Inactive { cluster_queue, why: Inactive::Stopped } => {
-                write!(out, "ClusterQueue {cluster_queue} is {}", Inactive::Stopped)
+            Reason::Inactive { cluster_queue, why } => write_inactive(out, cluster_queue, why),
+            Reason::NamespaceNotSelected { cluster_queue, namespace, selector_absent } => {
+                write_unselected(out, cluster_queue, namespace, *selector_absent)
             }
-            Reason::Inactive { cluster_queue, why } => {
-                write!(out, "ClusterQueue {cluster_queue} is inactive: {why}")
-            }
-            Reason::NamespaceNotSelected { cluster_queue, selector_absent: true, .. } => write!(
-                out,
-                "ClusterQueue {cluster_queue} has no namespaceSelector, which selects no \
-                 namespace (set namespaceSelector: {{}})"
-            ),
-            Reason::NamespaceNotSelected { cluster_queue, namespace, .. } => write!(
-                out,
-                "namespaceSelector of ClusterQueue {cluster_queue} does not match namespace \
-                 {namespace}"
-            ),
             Reason::Unqueued => {
                 out.write_str("has no queue, and unqueuedWorkloads: Hold keeps such work waiting")
             }
@@ -181,11 +169,9 @@ impl fmt::Display for Reason {
                 write_flavors(out, cluster_queue, pod_set, tried)
             }
             Reason::Nodes(nodes) => write_nodes(out, nodes),
-            Reason::UnknownLevel { level, known } if known.is_empty() => {
-                write!(out, "topology level {level} is unknown; no levels are known")
-            }
             Reason::UnknownLevel { level, known } => {
-                write!(out, "topology level {level} is unknown; known are {}", known.join(", "))
+                let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+                write!(out, "topology level {level} is unknown; known: {known}")
             }
             Reason::Topology { level, asked, best, holds } => {
                 out.write_str(&topology(level, *asked, best.as_ref(), *holds))
@@ -206,6 +192,33 @@ impl fmt::Display for Reason {
                 write!(out, "{ahead} workloads are before it in {queue}")
             }
         }
+    }
+}
+
+fn write_inactive(out: &mut fmt::Formatter<'_>, queue: &str, why: &Inactive) -> fmt::Result {
+    match why {
+        Inactive::Stopped => write!(out, "ClusterQueue {queue} is {why}"),
+        _ => write!(out, "ClusterQueue {queue} is inactive: {why}"),
+    }
+}
+
+fn write_unselected(
+    out: &mut fmt::Formatter<'_>,
+    queue: &str,
+    namespace: &str,
+    absent: bool,
+) -> fmt::Result {
+    if absent {
+        write!(
+            out,
+            "ClusterQueue {queue} has no namespaceSelector, which selects no namespace (set \
+             namespaceSelector: {{}})"
+        )
+    } else {
+        write!(
+            out,
+            "namespaceSelector of ClusterQueue {queue} does not match namespace {namespace}"
+        )
     }
 }
 

@@ -147,7 +147,7 @@ mod parts {
     }
 
     /// Expects `crate::read::read_files(files, &Configuration)` and the configuration's own
-    /// reader: every error of both at once, each as one line (`file, document 3, Job x: path: ...`).
+    /// reader: every error of both at once, one line each (`file, document 3, Job x: path: ...`).
     pub fn read(_files: &[PathBuf], _config: Option<&Path>) -> Result<Cluster, Vec<String>> {
         Err(vec!["this build cannot read files yet".to_owned()])
     }

@@ -120,9 +120,9 @@ fn table_markup(table: &Table) -> Markup {
     html! {
         div.scroll {
             table {
-                thead { tr {
-                    @for column in &table.columns { th class=(fit(column.fit)) { (column.heading) } }
-                } }
+                thead { tr { @for column in &table.columns {
+                    th class=(fit(column.fit)) { (column.heading) }
+                } } }
                 tbody {
                     @for row in &table.rows { tr {
                         @for (cell, column) in row.iter().zip(&table.columns) {

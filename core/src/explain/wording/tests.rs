@@ -138,7 +138,7 @@ fn waiting_reasons_read_as_sentences() {
                 known: vec!["zone".into(), "host".into()],
             },
             "Misconfigured",
-            "topology level rack is unknown; known are zone, host",
+            "topology level rack is unknown; known: zone, host",
         ),
         (
             Reason::Topology { level: "rack".into(), asked: 4, best: Some("r1".into()), holds: 3 },
