@@ -23,7 +23,7 @@ impl MicroUsd {
 
     /// Whole cents, rounded half up.
     pub fn cents(self) -> i64 {
-        (self.0 + 5_000).div_euclid(10_000)
+        self.0.saturating_add(5_000).div_euclid(10_000)
     }
 }
 
@@ -52,5 +52,6 @@ mod tests {
         assert_eq!(MicroUsd(36_750_000).to_string(), "36.75");
         assert_eq!(MicroUsd(-1_005_000).to_string(), "-1.00");
         assert_eq!(MicroUsd(4_999).to_string(), "0.00");
+        assert_eq!(MicroUsd(i64::MAX).to_string(), "9223372036854.77");
     }
 }

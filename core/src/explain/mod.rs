@@ -4,6 +4,7 @@
 //! appear in `simulate`, `explain`, events and conditions.
 
 pub mod obstacles;
+pub mod quantity;
 pub mod reason;
 pub mod verdict;
 pub mod view;

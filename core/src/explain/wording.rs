@@ -1,3 +1,449 @@
 //! The one place where reasons become English.
 //!
-//! Placeholder; filled next.
+//! The same words appear in `simulate`, `explain`, events, conditions and the log, so tools and
+//! people can search for them: the answer comes first, numbers always, no full stop. Nodes speak
+//! in [`nodes`] (kube-scheduler's histogram too), preemptions and remedies in [`changes`];
+//! machine-readable words are [`Reason::code`], which are Kueue's wherever Kueue has one.
+//! Amounts are written by [`super::quantity`]; widths and colours are left to who prints.
+
+pub mod changes;
+pub mod nodes;
+
+use std::fmt;
+
+use self::nodes::{histogram_entries, shortage};
+use super::quantity::{counted, is_gpu, noun, pair, quantity};
+use super::reason::{FlavorProblem, FlavorRefusal, Inactive, NodeShortage, Reason};
+use crate::model::input::{CapacityType, Text};
+use crate::plan::State;
+use crate::time::Time;
+
+impl Reason {
+    /// The machine-readable word, for conditions, metrics and `"reason"` in JSON.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Reason::Gathering { .. } => "Gathering",
+            Reason::Gated { .. } => "SchedulingGated",
+            Reason::ForeignMembers { .. }
+            | Reason::LocalQueueMissing { .. }
+            | Reason::ClusterQueueMissing { .. }
+            | Reason::NamespaceNotSelected { .. }
+            | Reason::UnknownLevel { .. } => "Misconfigured",
+            Reason::Inactive { why: Inactive::Stopped, .. }
+            | Reason::LocalQueueStopped { .. }
+            | Reason::Unqueued => "Suspended",
+            Reason::Inactive { .. } => "Misconfigured",
+            Reason::NotCovered { .. } => "NoMatchingFlavor",
+            Reason::Flavors { tried, .. } => most_telling(tried).map_or("NoMatchingFlavor", code),
+            Reason::Nodes(_) => "WaitingForCapacity",
+            Reason::Topology { .. } => "TopologyPlacementFailed",
+            Reason::WaitingForVictims { .. } => "WaitingForPreemptedWorkloads",
+            Reason::LostRace { then } => then.code(),
+            Reason::Backoff { .. } => "Backoff",
+            Reason::Preempted { .. } => "Preempted",
+            Reason::Behind { .. } => "PendingEvaluation",
+        }
+    }
+
+    /// One clause for a table cell: the most telling problem, without the histogram of nodes.
+    pub fn headline(&self) -> String {
+        match self {
+            Reason::Nodes(nodes) => shortage(nodes),
+            Reason::Flavors { cluster_queue, pod_set, tried } => {
+                let Some(first) = most_telling(tried) else { return self.to_string() };
+                let problem = problem_words(&first.why, cluster_queue, false);
+                let others = match tried.len() - 1 {
+                    0 => format!("(flavor {})", first.flavor),
+                    more => format!("(flavor {}; {} refused too)", first.flavor, other(more)),
+                };
+                format!("{}{problem} {others}", of_pod_set(pod_set))
+            }
+            Reason::LostRace { then } => then.headline(),
+            _ => self.to_string(),
+        }
+    }
+
+    /// What kind of thing is in the way: `quota`, `nodes`, `topology`, `queue`, `pods`, `time`.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Reason::Gathering { .. } | Reason::Gated { .. } | Reason::ForeignMembers { .. } => {
+                "pods"
+            }
+            Reason::LocalQueueMissing { .. }
+            | Reason::ClusterQueueMissing { .. }
+            | Reason::LocalQueueStopped { .. }
+            | Reason::Inactive { .. }
+            | Reason::NamespaceNotSelected { .. }
+            | Reason::Unqueued
+            | Reason::Behind { .. } => "queue",
+            Reason::NotCovered { .. } => "quota",
+            Reason::Flavors { tried, .. } => match most_telling(tried).map(|first| &first.why) {
+                Some(FlavorProblem::Nodes(_)) => "nodes",
+                Some(FlavorProblem::Topology { .. }) => "topology",
+                _ => "quota",
+            },
+            Reason::Nodes(_) => "nodes",
+            Reason::UnknownLevel { .. } | Reason::Topology { .. } => "topology",
+            Reason::WaitingForVictims { .. } | Reason::Preempted { .. } => "victims",
+            Reason::Backoff { .. } => "time",
+            Reason::LostRace { then } => then.kind(),
+        }
+    }
+
+    /// The resource whose amounts this is about, if it is about amounts.
+    pub fn resource(&self) -> Option<&Text> {
+        match self {
+            Reason::NotCovered { resource, .. } => Some(resource),
+            Reason::Nodes(nodes) => nodes.nearest.as_ref().map(|nearest| &nearest.resource),
+            Reason::Flavors { tried, .. } => match most_telling(tried).map(|first| &first.why)? {
+                FlavorProblem::ExceedsMax { resource, .. }
+                | FlavorProblem::Short { resource, .. } => Some(resource),
+                FlavorProblem::Nodes(nodes) => {
+                    nodes.nearest.as_ref().map(|nearest| &nearest.resource)
+                }
+                FlavorProblem::Taint { .. }
+                | FlavorProblem::Affinity
+                | FlavorProblem::Topology { .. } => None,
+            },
+            Reason::LostRace { then } => then.resource(),
+            _ => None,
+        }
+    }
+
+    /// Where the obstacle is, without its numbers: a row of the table "in the way" has columns
+    /// for those.
+    pub fn place(&self) -> String {
+        match self {
+            Reason::NotCovered { cluster_queue, resource, .. } => {
+                format!("{cluster_queue} has no quota for {resource}")
+            }
+            Reason::Flavors { cluster_queue, tried, .. } => match most_telling(tried) {
+                Some(first) => place_of_flavor(cluster_queue, first),
+                None => cluster_queue.to_string(),
+            },
+            Reason::Nodes(nodes) => nodes::place(nodes),
+            Reason::Topology { level, best, .. } => place_of_topology(level, best.as_ref()),
+            Reason::LostRace { then } => then.place(),
+            _ => self.to_string(),
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reason::Gathering { have, need } => {
+                write!(out, "{have} of {} exist", counted(i64::from(*need), "pod"))
+            }
+            Reason::Gated { pods } => {
+                let verb = if *pods == 1 { "has" } else { "have" };
+                write!(out, "{} {verb} scheduling gates", counted(i64::from(*pods), "pod"))
+            }
+            Reason::ForeignMembers { pods } => {
+                let verb = if *pods == 1 { "names" } else { "name" };
+                write!(out, "{} {verb} another scheduler", counted(i64::from(*pods), "pod"))
+            }
+            Reason::LocalQueueMissing { namespace, name } => {
+                write!(out, "LocalQueue {namespace}/{name} does not exist")
+            }
+            Reason::ClusterQueueMissing { local_queue, name } => write!(
+                out,
+                "LocalQueue {local_queue} points to ClusterQueue {name}, which does not exist"
+            ),
+            Reason::LocalQueueStopped { local_queue } => {
+                write!(out, "LocalQueue {local_queue} is stopped (stopPolicy)")
+            }
+            Reason::Inactive { cluster_queue, why } => write_inactive(out, cluster_queue, why),
+            Reason::NamespaceNotSelected { cluster_queue, namespace, selector_absent } => {
+                write_unselected(out, cluster_queue, namespace, *selector_absent)
+            }
+            Reason::Unqueued => {
+                out.write_str("has no queue, and unqueuedWorkloads: Hold keeps such work waiting")
+            }
+            Reason::NotCovered { cluster_queue, resource, asked } => write!(
+                out,
+                "ClusterQueue {cluster_queue} has no quota for {resource}, {} asked",
+                quantity(resource, *asked)
+            ),
+            Reason::Flavors { cluster_queue, pod_set, tried } => {
+                write_flavors(out, cluster_queue, pod_set, tried)
+            }
+            Reason::Nodes(nodes) => write_nodes(out, nodes),
+            Reason::UnknownLevel { level, known } => {
+                let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+                write!(out, "topology level {level} is unknown; known: {known}")
+            }
+            Reason::Topology { level, asked, best, holds } => {
+                out.write_str(&topology(level, *asked, best.as_ref(), *holds))
+            }
+            Reason::WaitingForVictims { victims } => {
+                let victims = counted(i64::from(*victims), "preempted workload");
+                write!(out, "waits for {victims} to leave; the room is held for it")
+            }
+            Reason::LostRace { then } => then.fmt(out),
+            Reason::Backoff { until, failure } => {
+                write!(out, "waits until {} after a failure: {failure}", TimeOfDay(*until))
+            }
+            Reason::Preempted { preemptor } => {
+                write!(out, "was preempted for {preemptor} and cannot come back by itself")
+            }
+            Reason::Behind { ahead: 1, queue } => write!(out, "1 workload is before it in {queue}"),
+            Reason::Behind { ahead, queue } => {
+                write!(out, "{ahead} workloads are before it in {queue}")
+            }
+        }
+    }
+}
+
+fn write_inactive(out: &mut fmt::Formatter<'_>, queue: &str, why: &Inactive) -> fmt::Result {
+    match why {
+        Inactive::Stopped => write!(out, "ClusterQueue {queue} is {why}"),
+        _ => write!(out, "ClusterQueue {queue} is inactive: {why}"),
+    }
+}
+
+fn write_unselected(
+    out: &mut fmt::Formatter<'_>,
+    queue: &str,
+    namespace: &str,
+    absent: bool,
+) -> fmt::Result {
+    if absent {
+        write!(
+            out,
+            "ClusterQueue {queue} has no namespaceSelector, which selects no namespace (set \
+             namespaceSelector: {{}})"
+        )
+    } else {
+        write!(
+            out,
+            "namespaceSelector of ClusterQueue {queue} does not match namespace {namespace}"
+        )
+    }
+}
+
+impl fmt::Display for Inactive {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Inactive::Stopped => out.write_str("stopped (stopPolicy)"),
+            Inactive::FlavorMissing(flavor) => write!(out, "flavor {flavor} does not exist"),
+            Inactive::FlavorBroken(flavor, rule) => write!(out, "flavor {flavor}: {rule}"),
+            Inactive::CohortCycle(cohort) => {
+                write!(out, "cohort {cohort} is its own ancestor")
+            }
+            Inactive::CohortBroken(cohort, rule) => write!(out, "cohort {cohort}: {rule}"),
+            Inactive::Broken(rule) => out.write_str(rule),
+        }
+    }
+}
+
+impl fmt::Display for FlavorProblem {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FlavorProblem::Nodes(nodes) => write_nodes(out, nodes),
+            other => out.write_str(&problem_words(other, "the queue", true)),
+        }
+    }
+}
+
+impl fmt::Display for CapacityType {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            CapacityType::Reserved => "reserved",
+            CapacityType::Spot => "spot",
+            CapacityType::OnDemand => "on-demand",
+            CapacityType::Unknown => "unknown",
+        })
+    }
+}
+
+impl fmt::Display for State {
+    /// The word of the API.
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            State::Gathering => "Gathering",
+            State::Queued => "Queued",
+            State::Provisioning => "Provisioning",
+            State::Reserved => "Reserved",
+            State::Resuming => "Resuming",
+            State::Preparing => "Preparing",
+            State::Binding => "Binding",
+            State::Running => "Running",
+            State::Evicting => "Evicting",
+            State::Finished => "Finished",
+        })
+    }
+}
+
+/// A time as its UTC time of day: `10:05:00 UTC`. Backoffs are seconds long, so no date.
+struct TimeOfDay(Time);
+
+impl fmt::Display for TimeOfDay {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.0.0.div_euclid(1_000).rem_euclid(86_400);
+        let (hours, minutes) = (seconds / 3_600, seconds / 60 % 60);
+        write!(out, "{hours:02}:{minutes:02}:{:02} UTC", seconds % 60)
+    }
+}
+
+/// The flavor that came closest: quota that is short now says more than a flavor that never
+/// matched; among equals the first tried.
+fn most_telling(tried: &[FlavorRefusal]) -> Option<&FlavorRefusal> {
+    tried.iter().min_by_key(|refusal| match refusal.why {
+        FlavorProblem::Short { .. } => 0,
+        FlavorProblem::Nodes(_) => 1,
+        FlavorProblem::Topology { .. } => 2,
+        FlavorProblem::ExceedsMax { .. } => 3,
+        FlavorProblem::Taint { .. } | FlavorProblem::Affinity => 4,
+    })
+}
+
+fn code(refusal: &FlavorRefusal) -> &'static str {
+    match refusal.why {
+        FlavorProblem::Short { .. } => "WaitingForQuota",
+        FlavorProblem::Nodes(_) => "WaitingForCapacity",
+        FlavorProblem::Topology { .. } => "TopologyPlacementFailed",
+        FlavorProblem::ExceedsMax { .. } => "ExceedsMaxQuota",
+        FlavorProblem::Taint { .. } | FlavorProblem::Affinity => "NoMatchingFlavor",
+    }
+}
+
+/// One flavor: `... (flavor a)`; several: `a: ...; b: ...`, in the order tried.
+fn write_flavors(
+    out: &mut fmt::Formatter<'_>,
+    queue: &str,
+    pod_set: &str,
+    tried: &[FlavorRefusal],
+) -> fmt::Result {
+    out.write_str(&of_pod_set(pod_set))?;
+    match tried {
+        [] => write!(out, "no flavor of {queue} takes it"),
+        [only] => {
+            write!(out, "{} (flavor {})", problem_words(&only.why, queue, true), only.flavor)?;
+            write_histogram(out, &only.why)
+        }
+        several => {
+            for (at, refusal) in several.iter().enumerate() {
+                let comma = if at == 0 { "" } else { "; " };
+                let problem = problem_words(&refusal.why, queue, true);
+                write!(out, "{comma}flavor {}: {problem}", refusal.flavor)?;
+                write_histogram(out, &refusal.why)?;
+            }
+            Ok(())
+        }
+    }
+}
+
+fn write_histogram(out: &mut fmt::Formatter<'_>, why: &FlavorProblem) -> fmt::Result {
+    match why {
+        FlavorProblem::Nodes(nodes) if !nodes.refusals.is_empty() => {
+            write!(out, "; {}", histogram_entries(nodes))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn write_nodes(out: &mut fmt::Formatter<'_>, nodes: &NodeShortage) -> fmt::Result {
+    out.write_str(&shortage(nodes))?;
+    if nodes.refusals.is_empty() {
+        return Ok(());
+    }
+    write!(out, "; {}", histogram_entries(nodes))
+}
+
+/// The only pod set of most workloads is called `main`, which says nothing.
+fn of_pod_set(pod_set: &str) -> String {
+    if pod_set == "main" { String::new() } else { format!("pod set {pod_set}: ") }
+}
+
+fn other(count: usize) -> String {
+    if count == 1 { "1 other".to_owned() } else { format!("{count} others") }
+}
+
+/// The problem without its histogram; `whole` also says whether preemption was tried.
+fn problem_words(why: &FlavorProblem, queue: &str, whole: bool) -> String {
+    match why {
+        FlavorProblem::Taint { key, value } if value.is_empty() => {
+            format!("taint {key} is not tolerated")
+        }
+        FlavorProblem::Taint { key, value } => format!("taint {key}={value} is not tolerated"),
+        FlavorProblem::Affinity => {
+            "node selector or affinity excludes the flavor's nodes".to_owned()
+        }
+        FlavorProblem::ExceedsMax { resource, asked, most } => {
+            let (asked, most) = pair(resource, *asked, *most);
+            let noun = spaced_noun(resource, most == "1");
+            format!("{queue} can never have more than {most}{noun}, {asked} asked")
+        }
+        FlavorProblem::Short { resource, asked, left, cohort, preemption_tried } => {
+            let (asked, amount) = pair(resource, *asked, (*left).max(0));
+            let noun = spaced_noun(resource, amount == "1");
+            let tried =
+                if whole && *preemption_tried { "; no allowed victims free enough" } else { "" };
+            match cohort {
+                Some(cohort) => format!(
+                    "cohort {cohort} has {amount}{noun} left to borrow, {asked} asked{tried}"
+                ),
+                None => format!("queue {queue} has {amount}{noun} left, {asked} asked{tried}"),
+            }
+        }
+        FlavorProblem::Nodes(nodes) => shortage(nodes),
+        FlavorProblem::Topology { level, asked, best, holds } => {
+            topology(level, *asked, best.as_ref(), *holds)
+        }
+    }
+}
+
+fn spaced_noun(resource: &str, one: bool) -> String {
+    match noun(resource, if one { 1 } else { 2 }) {
+        "" => String::new(),
+        noun => format!(" {noun}"),
+    }
+}
+
+fn topology(level: &str, asked: u32, best: Option<&Text>, holds: u32) -> String {
+    let pods = counted(i64::from(asked), "pod");
+    match best {
+        Some(best) => format!("no one {level} holds {pods}; {best} holds most, {holds}"),
+        None => format!("no one {level} holds {pods}; none holds any"),
+    }
+}
+
+fn place_of_topology(level: &str, best: Option<&Text>) -> String {
+    match best {
+        Some(best) => format!("pods within one {level}; most in {best}"),
+        None => format!("pods within one {level}"),
+    }
+}
+
+fn place_of_flavor(queue: &str, refusal: &FlavorRefusal) -> String {
+    let flavor = &refusal.flavor;
+    match &refusal.why {
+        FlavorProblem::Short { resource, cohort, .. } => {
+            let what = if is_gpu(resource) { noun(resource, 2) } else { resource };
+            match cohort {
+                Some(cohort) => format!("{what}: {queue}, {flavor}, borrowing from {cohort}"),
+                None => format!("{what}: {queue}, {flavor}"),
+            }
+        }
+        FlavorProblem::ExceedsMax { resource, .. } => {
+            format!("{}: the most that {queue} can have, {flavor}", noun(resource, 2))
+        }
+        FlavorProblem::Nodes(nodes) => format!("{} ({flavor})", nodes::place(nodes)),
+        FlavorProblem::Topology { level, best, .. } => place_of_topology(level, best.as_ref()),
+        why @ (FlavorProblem::Taint { .. } | FlavorProblem::Affinity) => {
+            format!("{} ({flavor})", problem_words(why, queue, false))
+        }
+    }
+}
+
+/// The amount asked and left of an obstacle, in the unit of its resource.
+pub fn obstacle_amounts(reason: &Reason, asked: i64, left: i64) -> (String, String) {
+    match reason.resource() {
+        Some(resource) => pair(resource, asked, left),
+        None => (asked.to_string(), left.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,166 @@
+//! How amounts are written for people: CPU in cores, bytes in binary units, GPUs as GPUs.
+//!
+//! Two amounts that stand side by side never read the same when they differ: [`pair`] takes finer
+//! units until they do not. Amounts are whole, as everywhere in the engine (CPU in milli-units).
+
+use crate::model::input::UNLIMITED;
+use crate::money::MicroUsd;
+
+/// The pseudo-resource whose quota is money per hour, in micro-USD.
+pub const USD_PER_HOUR: &str = "capstan.sh/usd-per-hour";
+
+/// Binary units, largest first.
+const UNITS: [(&str, i64); 5] =
+    [("Pi", 1 << 50), ("Ti", 1 << 40), ("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10)];
+
+/// Whether one unit of the resource is a GPU (whole, MIG device or shared replica alike).
+pub fn is_gpu(resource: &str) -> bool {
+    matches!(resource, "nvidia.com/gpu" | "nvidia.com/gpu.shared" | "amd.com/gpu")
+        || resource.starts_with("nvidia.com/mig-")
+        || matches!(resource, "gpu.intel.com/i915" | "gpu.intel.com/xe")
+}
+
+/// Whether the resource is counted in bytes.
+fn is_bytes(resource: &str) -> bool {
+    matches!(resource, "memory" | "ephemeral-storage" | "storage")
+        || resource.starts_with("hugepages-")
+}
+
+/// The amount without the resource's name: `3.5`, `64Gi`, `8`, `$12.50/h`.
+pub fn quantity(resource: &str, amount: i64) -> String {
+    if amount == UNLIMITED {
+        "unlimited".to_owned()
+    } else if resource == "cpu" {
+        cores(amount)
+    } else if is_bytes(resource) {
+        bytes(amount, 0)
+    } else if resource == USD_PER_HOUR {
+        format!("${}/h", MicroUsd(amount))
+    } else {
+        amount.to_string()
+    }
+}
+
+/// Two amounts of one resource that are compared: written alike only when they are equal.
+pub fn pair(resource: &str, one: i64, other: i64) -> (String, String) {
+    let plain = (quantity(resource, one), quantity(resource, other));
+    if one == other || plain.0 != plain.1 {
+        return plain;
+    }
+    if resource == USD_PER_HOUR {
+        return (format!("{one} micro-USD/h"), format!("{other} micro-USD/h"));
+    }
+    let finer = (1..=UNITS.len()).map(|skip| (bytes(one, skip), bytes(other, skip)));
+    finer.into_iter().find(|(a, b)| a != b).unwrap_or(plain)
+}
+
+/// What the resource is called in front of people, agreeing with the amount: `1 GPU`, `8 GPUs`.
+pub fn noun(resource: &str, amount: i64) -> &str {
+    match resource {
+        "nvidia.com/gpu" | "amd.com/gpu" if amount == 1 => "GPU",
+        "nvidia.com/gpu" | "amd.com/gpu" => "GPUs",
+        USD_PER_HOUR => "",
+        other => other,
+    }
+}
+
+/// Number and noun as quota speaks: `8 GPUs`, `3.5 cpu`, `64Gi memory`, `$12.50/h`.
+pub fn amount(resource: &str, amount: i64) -> String {
+    join(&quantity(resource, amount), noun(resource, amount))
+}
+
+/// Number and full name as nodes speak: `8 nvidia.com/gpu`.
+pub fn named(resource: &str, amount: i64) -> String {
+    join(&quantity(resource, amount), if resource == USD_PER_HOUR { "" } else { resource })
+}
+
+/// A count and its noun: `1 pod`, `3 pods`.
+pub fn counted(count: i64, singular: &str) -> String {
+    if count == 1 { format!("1 {singular}") } else { format!("{count} {singular}s") }
+}
+
+fn join(number: &str, noun: &str) -> String {
+    if noun.is_empty() { number.to_owned() } else { format!("{number} {noun}") }
+}
+
+/// Milli-CPU as cores: `250m` below one, `3.5` above.
+fn cores(milli: i64) -> String {
+    let (sign, size) = (if milli < 0 { "-" } else { "" }, milli.unsigned_abs());
+    match (size / 1_000, size % 1_000) {
+        (0, 0) => "0".to_owned(),
+        (0, rest) => format!("{sign}{rest}m"),
+        (whole, 0) => format!("{sign}{whole}"),
+        (whole, rest) => format!("{sign}{whole}.{}", format!("{rest:03}").trim_end_matches('0')),
+    }
+}
+
+/// Bytes in the largest binary unit that leaves at least one, one decimal, rounded down;
+/// `finer` goes that many units further down.
+fn bytes(amount: i64, finer: usize) -> String {
+    let (sign, size) = (if amount < 0 { "-" } else { "" }, amount.unsigned_abs());
+    let largest = UNITS.iter().position(|(_, unit)| size >= unit.unsigned_abs());
+    let Some((name, unit)) = largest.and_then(|at| UNITS.get(at + finer)) else {
+        return format!("{sign}{size}");
+    };
+    let unit = unit.unsigned_abs();
+    // `size % unit` is below 2^50, so ten times it cannot overflow.
+    let tenth = size % unit * 10 / unit;
+    if tenth == 0 {
+        format!("{sign}{}{name}", size / unit)
+    } else {
+        format!("{sign}{}.{tenth}{name}", size / unit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GI: i64 = 1 << 30;
+
+    #[test]
+    fn each_resource_reads_in_its_own_unit() {
+        let rows = [
+            ("cpu", 0, "0"),
+            ("cpu", 250, "250m"),
+            ("cpu", 3_500, "3.5"),
+            ("cpu", -1_001, "-1.001"),
+            ("cpu", 64_000, "64"),
+            ("memory", 64 * GI, "64Gi"),
+            ("memory", GI + GI / 2, "1.5Gi"),
+            ("memory", 1_023, "1023"),
+            ("memory", -2 * GI, "-2Gi"),
+            ("hugepages-2Mi", 4 << 20, "4Mi"),
+            ("ephemeral-storage", i64::MIN, "-8192Pi"),
+            ("nvidia.com/gpu", 8, "8"),
+            ("pods", UNLIMITED, "unlimited"),
+            (USD_PER_HOUR, 12_500_000, "$12.50/h"),
+        ];
+        for (resource, amount, expected) in rows {
+            assert_eq!(quantity(resource, amount), expected, "{amount} of {resource}");
+        }
+    }
+
+    #[test]
+    fn amounts_carry_their_noun() {
+        assert_eq!(amount("nvidia.com/gpu", 1), "1 GPU");
+        assert_eq!(amount("nvidia.com/gpu", 0), "0 GPUs");
+        assert_eq!(amount("memory", 64 * GI), "64Gi memory");
+        assert_eq!(amount(USD_PER_HOUR, 1_000_000), "$1.00/h");
+        assert_eq!(named("nvidia.com/gpu", 8), "8 nvidia.com/gpu");
+        assert_eq!(named("nvidia.com/mig-1g.5gb", 2), "2 nvidia.com/mig-1g.5gb");
+        assert_eq!(counted(1, "pod"), "1 pod");
+        assert_eq!(counted(0, "pod"), "0 pods");
+    }
+
+    #[test]
+    fn amounts_that_differ_never_read_the_same() {
+        let read = |one, other| pair("memory", one, other);
+        assert_eq!(read(64 * GI, 63 * GI), ("64Gi".into(), "63Gi".into()));
+        assert_eq!(read(64 * GI, 64 * GI + 1), ("68719476736".into(), "68719476737".into()));
+        assert_eq!(read(64 * GI, 64 * GI + (5 << 20)), ("65536Mi".into(), "65541Mi".into()));
+        assert_eq!(read(GI, GI), ("1Gi".into(), "1Gi".into()));
+        let money = pair(USD_PER_HOUR, 1_000_001, 1_000_002);
+        assert_eq!(money, ("1000001 micro-USD/h".into(), "1000002 micro-USD/h".into()));
+    }
+}

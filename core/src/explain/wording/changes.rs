@@ -1,0 +1,92 @@
+//! The words for preemptions, what they cost, and for what would start a waiting workload.
+
+use std::fmt;
+
+use crate::explain::quantity::{amount, noun, quantity};
+use crate::explain::view::Change;
+use crate::model::input::Text;
+use crate::plan::{Preemption, PreemptionReason};
+
+impl fmt::Display for PreemptionReason {
+    /// The word of the API.
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(self.as_str())
+    }
+}
+
+impl Preemption {
+    /// Why this victim: `reclaims 8 borrowed GPUs; priority 100 < 1000`.
+    pub fn because(&self) -> String {
+        let priorities = self.priorities();
+        match self.reason {
+            PreemptionReason::InClusterQueue => {
+                format!("takes {} in the same queue; {priorities}", self.held(""))
+            }
+            PreemptionReason::InCohortReclamation => {
+                format!("reclaims {}; {priorities}", self.held("borrowed "))
+            }
+            PreemptionReason::InCohortReclaimWhileBorrowing => {
+                format!("takes {} while borrowing itself; {priorities}", self.held("borrowed "))
+            }
+            PreemptionReason::InCohortFairSharing => {
+                format!("takes {} from the larger share; {priorities}", self.held(""))
+            }
+            PreemptionReason::Priority => {
+                format!("needs its room, {}; {priorities}", self.held(""))
+            }
+        }
+    }
+
+    /// What the victim loses: `12m of work, $2.40`.
+    pub fn loses(&self) -> String {
+        match self.lost_cost {
+            Some(cost) => format!("{} of work, ${cost}", self.lost),
+            None => format!("{} of work", self.lost),
+        }
+    }
+
+    /// `8 GPUs, 32 cpu`, each noun behind `adjective`.
+    fn held(&self, adjective: &str) -> String {
+        let part = |(resource, held): &(Text, i64)| match noun(resource, *held) {
+            "" => quantity(resource, *held),
+            noun => format!("{} {adjective}{noun}", quantity(resource, *held)),
+        };
+        match self.frees.as_slice() {
+            [] => "its place".to_owned(),
+            frees => frees.iter().map(part).collect::<Vec<_>>().join(", "),
+        }
+    }
+
+    fn priorities(&self) -> String {
+        let (victim, preemptor) = (self.victim_priority, self.preemptor_priority);
+        match victim.cmp(&preemptor) {
+            std::cmp::Ordering::Less => format!("priority {victim} < {preemptor}"),
+            std::cmp::Ordering::Equal => format!("both priority {victim}"),
+            std::cmp::Ordering::Greater => format!("priority {victim} > {preemptor}"),
+        }
+    }
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Change::WaitFor { workload, .. } => write!(out, "wait for {workload} to end"),
+            Change::FewerPods { pods: 1 } => {
+                out.write_str("start with 1 pod (capstan.sh/min-member: \"1\")")
+            }
+            Change::FewerPods { pods } => {
+                write!(out, "start with {pods} pods (capstan.sh/min-member: \"{pods}\")")
+            }
+            Change::AllowCapacity { types } => {
+                let list: Vec<String> = types.iter().map(ToString::to_string).collect();
+                let added = list.last().map_or("any capacity type", String::as_str);
+                write!(out, "allow {added} (capstan.sh/capacity-types: {})", list.join(","))
+            }
+            Change::RaiseQuota { cluster_queue, flavor, resource, by } => write!(
+                out,
+                "raise nominalQuota of {cluster_queue} by {} (flavor {flavor})",
+                amount(resource, *by)
+            ),
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! The words for nodes that refuse a pod: in detail with numbers, and as kube-scheduler counts
+//! them.
+//!
+//! `0/N nodes are available: ...` is searched for by autoscalers and people, so
+//! [`kube_reason`] uses kube-scheduler 1.36's words exactly; refusals that it does not know
+//! (capacity type, flavor) follow its form.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::explain::quantity::{counted, named, pair, quantity};
+use crate::explain::reason::{NodeRefusal, NodeShortage};
+
+/// The words of kube-scheduler's histogram, without the count.
+pub fn kube_reason(refusal: &NodeRefusal) -> Cow<'static, str> {
+    Cow::Borrowed(match refusal {
+        NodeRefusal::NodeName { .. } => "node(s) didn't match the requested node name",
+        NodeRefusal::Unschedulable => "node(s) were unschedulable",
+        NodeRefusal::Taint { .. } => "node(s) had untolerated taint(s)",
+        NodeRefusal::Affinity => "node(s) didn't match Pod's node affinity/selector",
+        NodeRefusal::EnforcedAffinity => "node(s) didn't match scheduler-enforced node affinity",
+        NodeRefusal::Port { .. } => "node(s) didn't have free ports for the requested pod ports",
+        NodeRefusal::TooManyPods { .. } => "Too many pods",
+        NodeRefusal::Insufficient { resource, .. } => {
+            return Cow::Owned(format!("Insufficient {resource}"));
+        }
+        NodeRefusal::CapacityType { .. } => "node(s) had a capacity type that is not allowed",
+        NodeRefusal::Flavor { .. } => "node(s) were not of the chosen flavor",
+    })
+}
+
+/// What one node lacks, with numbers: `8 nvidia.com/gpu asked, 5 free`.
+pub fn detail(refusal: &NodeRefusal) -> String {
+    match refusal {
+        NodeRefusal::NodeName { wanted } => format!("spec.nodeName is {wanted}"),
+        NodeRefusal::Unschedulable => "cordoned".to_owned(),
+        NodeRefusal::Taint { key, value } if value.is_empty() => {
+            format!("taint {key} is not tolerated")
+        }
+        NodeRefusal::Taint { key, value } => format!("taint {key}={value} is not tolerated"),
+        NodeRefusal::Affinity => "node selector or affinity does not match".to_owned(),
+        NodeRefusal::EnforcedAffinity => "the configured addedAffinity does not match".to_owned(),
+        NodeRefusal::Port { port, protocol } => format!("host port {port}/{protocol} is taken"),
+        NodeRefusal::TooManyPods { limit } => {
+            format!("all {} are taken", counted(*limit, "pod slot"))
+        }
+        NodeRefusal::Insufficient { resource, asked, free, beyond_node } => {
+            let (asked, free) = pair(resource, *asked, *free);
+            let never = if *beyond_node { " (more than the node has)" } else { "" };
+            format!("{asked} {resource} asked, {free} free{never}")
+        }
+        NodeRefusal::CapacityType { node } => format!("capacity type {node} is not allowed"),
+        NodeRefusal::Flavor { flavor } => format!("not a node of flavor {flavor}"),
+    }
+}
+
+impl fmt::Display for NodeRefusal {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&detail(self))
+    }
+}
+
+/// kube-scheduler's sentence, as it stands in pod conditions and `FailedScheduling` events:
+/// `0/12 nodes are available: 4 node(s) had untolerated taint(s), 8 Insufficient nvidia.com/gpu.`
+pub fn histogram(nodes: &NodeShortage) -> String {
+    if nodes.nodes == 0 {
+        return "no nodes available to schedule pods".to_owned();
+    }
+    format!("{}.", histogram_entries(nodes))
+}
+
+/// The same without the full stop, for use inside a sentence.
+pub(super) fn histogram_entries(nodes: &NodeShortage) -> String {
+    let mut counts: BTreeMap<Cow<'static, str>, u64> = BTreeMap::new();
+    for (refusal, count) in &nodes.refusals {
+        *counts.entry(kube_reason(refusal)).or_default() += u64::from(*count);
+    }
+    // kube-scheduler sorts the finished entries as strings, count first.
+    let mut entries: Vec<String> =
+        counts.iter().map(|(words, count)| format!("{count} {words}")).collect();
+    entries.sort();
+    format!("0/{} nodes are available: {}", nodes.nodes, entries.join(", "))
+}
+
+/// The answer without the histogram.
+pub(super) fn shortage(nodes: &NodeShortage) -> String {
+    if nodes.nodes == 0 {
+        return "no nodes available to schedule pods".to_owned();
+    }
+    let gang = nodes.asked > 1;
+    let so_far = match (gang, nodes.holds) {
+        (true, holds) => format!("{holds} of {} pods fit; ", nodes.asked),
+        (false, _) => String::new(),
+    };
+    let who = match (gang, nodes.holds) {
+        (true, 0) => "each ",
+        (true, _) => "the next ",
+        (false, _) => "",
+    };
+    match &nodes.nearest {
+        Some(nearest) => {
+            let (asked, free) = pair(&nearest.resource, nearest.asked, nearest.free);
+            let (node, resource) = (&nearest.node, &nearest.resource);
+            format!(
+                "{so_far}{who}needs {asked} {resource}, the fullest match {node} has {free} free"
+            )
+        }
+        None => match common_refusal(nodes) {
+            Some((words, count)) if count == nodes.nodes => {
+                format!("{so_far}no node takes {}: {words} on all {count}", pod(gang))
+            }
+            Some((words, count)) => {
+                format!(
+                    "{so_far}no node takes {}: {words} on {count} of {}",
+                    pod(gang),
+                    nodes.nodes
+                )
+            }
+            None => format!("{so_far}no node takes {}", pod(gang)),
+        },
+    }
+}
+
+/// Which room is missing, without the numbers that have columns of their own.
+pub(super) fn place(nodes: &NodeShortage) -> String {
+    let Some(nearest) = &nodes.nearest else { return shortage(nodes) };
+    let needs = named(&nearest.resource, nearest.asked);
+    let node = &nearest.node;
+    match (nodes.asked, nodes.holds) {
+        (0 | 1, _) => format!("{needs} free on one node; nearest is {node}"),
+        (_, holds) => format!(
+            "{} pod: {needs} free on one node; nearest is {node}",
+            ordinal(holds.saturating_add(1))
+        ),
+    }
+}
+
+fn pod(gang: bool) -> &'static str {
+    if gang { "the next" } else { "it" }
+}
+
+/// The refusal that most nodes share; the first one among equals.
+fn common_refusal(nodes: &NodeShortage) -> Option<(String, u32)> {
+    let most = nodes.refusals.iter().map(|(_, count)| *count).max()?;
+    let found = nodes.refusals.iter().find(|(_, count)| *count == most);
+    found.map(|(refusal, count)| (common_words(refusal), *count))
+}
+
+/// Numbers differ from node to node; what is asked does not.
+fn common_words(refusal: &NodeRefusal) -> String {
+    match refusal {
+        NodeRefusal::Insufficient { resource, asked, .. } => {
+            format!("less than {} {resource}", quantity(resource, *asked))
+        }
+        other => detail(other),
+    }
+}
+
+/// `1st`, `2nd`, `3rd`, `4th`, `11th`, `22nd`.
+fn ordinal(number: u32) -> String {
+    let suffix = match (number % 100, number % 10) {
+        (11..=13, _) => "th",
+        (_, 1) => "st",
+        (_, 2) => "nd",
+        (_, 3) => "rd",
+        _ => "th",
+    };
+    format!("{number}{suffix}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ordinals_follow_english() {
+        let shown: Vec<String> = [1, 2, 3, 4, 11, 12, 13, 21, 111].map(ordinal).into();
+        assert_eq!(shown, ["1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "111th"]);
+    }
+}

@@ -1,0 +1,363 @@
+//! The exact texts, reason by reason: whoever changes one sees who reads it.
+
+use super::*;
+use crate::explain::reason::{Nearest, NodeRefusal};
+use crate::explain::view::Change;
+use crate::money::MicroUsd;
+use crate::plan::{Preemption, PreemptionReason};
+use crate::time::Span;
+
+fn gpus() -> Text {
+    "nvidia.com/gpu".into()
+}
+
+fn shortage_of(asked: u32, holds: u32) -> NodeShortage {
+    NodeShortage {
+        nodes: 12,
+        asked,
+        holds,
+        refusals: vec![
+            (NodeRefusal::Taint { key: "a".into(), value: "".into() }, 3),
+            (NodeRefusal::Taint { key: "b".into(), value: "".into() }, 1),
+            (insufficient(8, 5, false), 8),
+        ],
+        nearest: Some(Nearest { node: "gpu-node-3".into(), resource: gpus(), asked: 8, free: 5 }),
+    }
+}
+
+fn insufficient(asked: i64, free: i64, beyond_node: bool) -> NodeRefusal {
+    NodeRefusal::Insufficient { resource: gpus(), asked, free, beyond_node }
+}
+
+fn flavors(tried: Vec<FlavorRefusal>) -> Reason {
+    Reason::Flavors { cluster_queue: "team-a".into(), pod_set: "main".into(), tried }
+}
+
+fn refusal(flavor: &str, why: FlavorProblem) -> FlavorRefusal {
+    FlavorRefusal { flavor: flavor.into(), why }
+}
+
+fn short(cohort: Option<&str>, left: i64, asked: i64, preemption_tried: bool) -> FlavorProblem {
+    let cohort = cohort.map(Text::from);
+    FlavorProblem::Short { resource: gpus(), asked, left, cohort, preemption_tried }
+}
+
+#[test]
+fn queue_reasons_read_as_sentences() {
+    let queue: Text = "team-a".into();
+    let inactive = |why| Reason::Inactive { cluster_queue: "team-a".into(), why };
+    let unselected = |selector_absent| Reason::NamespaceNotSelected {
+        cluster_queue: "team-a".into(),
+        namespace: "vision".into(),
+        selector_absent,
+    };
+    let rows = [
+        (Reason::Gathering { have: 3, need: 8 }, "Gathering", "3 of 8 pods exist"),
+        (Reason::Gated { pods: 1 }, "SchedulingGated", "1 pod has scheduling gates"),
+        (Reason::ForeignMembers { pods: 2 }, "Misconfigured", "2 pods name another scheduler"),
+        (
+            Reason::LocalQueueMissing { namespace: "vision".into(), name: "lq".into() },
+            "Misconfigured",
+            "LocalQueue vision/lq does not exist",
+        ),
+        (
+            Reason::ClusterQueueMissing { local_queue: "vision/lq".into(), name: "cq".into() },
+            "Misconfigured",
+            "LocalQueue vision/lq points to ClusterQueue cq, which does not exist",
+        ),
+        (
+            Reason::LocalQueueStopped { local_queue: "vision/lq".into() },
+            "Suspended",
+            "LocalQueue vision/lq is stopped (stopPolicy)",
+        ),
+        (inactive(Inactive::Stopped), "Suspended", "ClusterQueue team-a is stopped (stopPolicy)"),
+        (
+            inactive(Inactive::FlavorMissing("a100".into())),
+            "Misconfigured",
+            "ClusterQueue team-a is inactive: flavor a100 does not exist",
+        ),
+        (
+            inactive(Inactive::CohortCycle("ai".into())),
+            "Misconfigured",
+            "ClusterQueue team-a is inactive: cohort ai is its own ancestor",
+        ),
+        (
+            unselected(true),
+            "Misconfigured",
+            "ClusterQueue team-a has no namespaceSelector, which selects no namespace \
+             (set namespaceSelector: {})",
+        ),
+        (
+            unselected(false),
+            "Misconfigured",
+            "namespaceSelector of ClusterQueue team-a does not match namespace vision",
+        ),
+        (
+            Reason::Unqueued,
+            "Suspended",
+            "has no queue, and unqueuedWorkloads: Hold keeps such work waiting",
+        ),
+        (
+            Reason::NotCovered { cluster_queue: queue.clone(), resource: gpus(), asked: 8 },
+            "NoMatchingFlavor",
+            "ClusterQueue team-a has no quota for nvidia.com/gpu, 8 asked",
+        ),
+        (
+            Reason::Behind { ahead: 1, queue },
+            "PendingEvaluation",
+            "1 workload is before it in team-a",
+        ),
+    ];
+    for (reason, code, text) in rows {
+        assert_eq!((reason.code(), reason.to_string().as_str()), (code, text));
+        assert_eq!(reason.headline(), text, "short ones are their own headline");
+    }
+}
+
+#[test]
+fn waiting_reasons_read_as_sentences() {
+    let rows = [
+        (
+            Reason::WaitingForVictims { victims: 2 },
+            "WaitingForPreemptedWorkloads",
+            "waits for 2 preempted workloads to leave; the room is held for it",
+        ),
+        (
+            Reason::Backoff { until: Time(36_300_000), failure: "bind refused".into() },
+            "Backoff",
+            "waits until 10:05:00 UTC after a failure: bind refused",
+        ),
+        (
+            Reason::Preempted { preemptor: "language/eval".into() },
+            "Preempted",
+            "was preempted for language/eval and cannot come back by itself",
+        ),
+        (
+            Reason::UnknownLevel {
+                level: "rack".into(),
+                known: vec!["zone".into(), "host".into()],
+            },
+            "Misconfigured",
+            "topology level rack is unknown; known: zone, host",
+        ),
+        (
+            Reason::Topology { level: "rack".into(), asked: 4, best: Some("r1".into()), holds: 3 },
+            "TopologyPlacementFailed",
+            "no one rack holds 4 pods; r1 holds most, 3",
+        ),
+        (
+            Reason::LostRace { then: Box::new(Reason::Gated { pods: 2 }) },
+            "SchedulingGated",
+            "2 pods have scheduling gates",
+        ),
+    ];
+    for (reason, code, text) in rows {
+        assert_eq!((reason.code(), reason.to_string().as_str()), (code, text));
+    }
+}
+
+#[test]
+fn quota_reasons_name_queue_flavor_and_numbers() {
+    let taint = FlavorProblem::Taint { key: "gpu".into(), value: "h100".into() };
+    let most = FlavorProblem::ExceedsMax { resource: gpus(), asked: 64, most: 40 };
+    let rows = [
+        (
+            vec![refusal("a100", short(Some("ai"), 12, 16, false))],
+            "WaitingForQuota",
+            "cohort ai has 12 GPUs left to borrow, 16 asked (flavor a100)",
+        ),
+        (
+            vec![refusal("a100", short(None, 1, 16, true))],
+            "WaitingForQuota",
+            "queue team-a has 1 GPU left, 16 asked; no allowed victims free enough (flavor a100)",
+        ),
+        (
+            vec![refusal("a100", short(None, -3, 1, false))],
+            "WaitingForQuota",
+            "queue team-a has 0 GPUs left, 1 asked (flavor a100)",
+        ),
+        (
+            vec![refusal("h100", taint.clone()), refusal("a100", most.clone())],
+            "ExceedsMaxQuota",
+            "flavor h100: taint gpu=h100 is not tolerated; flavor a100: team-a can never have \
+             more than 40 GPUs, 64 asked",
+        ),
+        (
+            vec![refusal("h100", FlavorProblem::Affinity)],
+            "NoMatchingFlavor",
+            "node selector or affinity excludes the flavor's nodes (flavor h100)",
+        ),
+        (
+            vec![refusal("a100", FlavorProblem::Nodes(Box::new(shortage_of(1, 0))))],
+            "WaitingForCapacity",
+            "needs 8 nvidia.com/gpu, the fullest match gpu-node-3 has 5 free (flavor a100); \
+             0/12 nodes are available: 4 node(s) had untolerated taint(s), \
+             8 Insufficient nvidia.com/gpu",
+        ),
+    ];
+    for (tried, code, text) in rows {
+        let reason = flavors(tried);
+        assert_eq!((reason.code(), reason.to_string().as_str()), (code, text));
+    }
+    let tried = flavors(vec![refusal("a100", short(None, 4, 16, true))]);
+    assert_eq!(tried.headline(), "queue team-a has 4 GPUs left, 16 asked (flavor a100)");
+    let two = flavors(vec![refusal("h100", taint), refusal("a100", short(None, 4, 16, false))]);
+    assert_eq!(
+        two.headline(),
+        "queue team-a has 4 GPUs left, 16 asked (flavor a100; 1 other refused too)"
+    );
+    assert_eq!((two.code(), two.kind()), ("WaitingForQuota", "quota"));
+}
+
+#[test]
+fn node_reasons_give_the_nearest_node_and_the_histogram() {
+    let single = Reason::Nodes(Box::new(shortage_of(1, 0)));
+    assert_eq!(single.code(), "WaitingForCapacity");
+    assert_eq!(
+        single.headline(),
+        "needs 8 nvidia.com/gpu, the fullest match gpu-node-3 has 5 free"
+    );
+    assert_eq!(
+        single.to_string(),
+        "needs 8 nvidia.com/gpu, the fullest match gpu-node-3 has 5 free; 0/12 nodes are \
+         available: 4 node(s) had untolerated taint(s), 8 Insufficient nvidia.com/gpu"
+    );
+    assert_eq!(
+        nodes::histogram(&shortage_of(1, 0)),
+        "0/12 nodes are available: 4 node(s) had untolerated taint(s), \
+         8 Insufficient nvidia.com/gpu."
+    );
+    let gang = Reason::Nodes(Box::new(shortage_of(4, 3)));
+    assert_eq!(
+        gang.headline(),
+        "3 of 4 pods fit; the next needs 8 nvidia.com/gpu, the fullest match gpu-node-3 has 5 free"
+    );
+    assert_eq!(gang.place(), "4th pod: 8 nvidia.com/gpu free on one node; nearest is gpu-node-3");
+    let none = NodeShortage { nodes: 0, asked: 1, holds: 0, refusals: vec![], nearest: None };
+    assert_eq!(Reason::Nodes(Box::new(none)).to_string(), "no nodes available to schedule pods");
+    let bare = NodeShortage { nearest: None, ..shortage_of(1, 0) };
+    assert_eq!(
+        Reason::Nodes(Box::new(bare)).headline(),
+        "no node takes it: less than 8 nvidia.com/gpu on 8 of 12"
+    );
+}
+
+#[test]
+fn a_node_speaks_in_detail_and_in_kube_words() {
+    let taint = |value: &str| NodeRefusal::Taint { key: "mig".into(), value: value.into() };
+    let memory = NodeRefusal::Insufficient {
+        resource: "memory".into(),
+        asked: 64 << 30,
+        free: (64 << 30) - 1,
+        beyond_node: false,
+    };
+    let rows = [
+        (
+            NodeRefusal::NodeName { wanted: "n7".into() },
+            "spec.nodeName is n7",
+            "node(s) didn't match the requested node name",
+        ),
+        (NodeRefusal::Unschedulable, "cordoned", "node(s) were unschedulable"),
+        (taint("on"), "taint mig=on is not tolerated", "node(s) had untolerated taint(s)"),
+        (taint(""), "taint mig is not tolerated", "node(s) had untolerated taint(s)"),
+        (
+            NodeRefusal::Affinity,
+            "node selector or affinity does not match",
+            "node(s) didn't match Pod's node affinity/selector",
+        ),
+        (
+            NodeRefusal::EnforcedAffinity,
+            "the configured addedAffinity does not match",
+            "node(s) didn't match scheduler-enforced node affinity",
+        ),
+        (
+            NodeRefusal::Port { port: 8080, protocol: "TCP".into() },
+            "host port 8080/TCP is taken",
+            "node(s) didn't have free ports for the requested pod ports",
+        ),
+        (NodeRefusal::TooManyPods { limit: 110 }, "all 110 pod slots are taken", "Too many pods"),
+        (
+            insufficient(8, 5, false),
+            "8 nvidia.com/gpu asked, 5 free",
+            "Insufficient nvidia.com/gpu",
+        ),
+        (
+            insufficient(8, 0, true),
+            "8 nvidia.com/gpu asked, 0 free (more than the node has)",
+            "Insufficient nvidia.com/gpu",
+        ),
+        (memory, "64Gi memory asked, 63.9Gi free", "Insufficient memory"),
+        (
+            NodeRefusal::CapacityType { node: CapacityType::OnDemand },
+            "capacity type on-demand is not allowed",
+            "node(s) had a capacity type that is not allowed",
+        ),
+        (
+            NodeRefusal::Flavor { flavor: "a100".into() },
+            "not a node of flavor a100",
+            "node(s) were not of the chosen flavor",
+        ),
+    ];
+    for (refusal, detail, kube) in rows {
+        assert_eq!(refusal.to_string(), detail);
+        assert_eq!(nodes::kube_reason(&refusal), kube);
+    }
+}
+
+#[test]
+fn preemptions_say_why_and_what_is_lost() {
+    let preemption = |reason, cohort: Option<&str>| Preemption {
+        victim: "vision/sweep-7".into(),
+        preemptor: "language/eval".into(),
+        reason,
+        victim_priority: 100,
+        preemptor_priority: 1000,
+        frees: vec![(gpus(), 8)],
+        lost: Span::minutes(12),
+        lost_cost: Some(MicroUsd(2_400_000)),
+        cohort: cohort.map(Text::from),
+    };
+    let rows = [
+        (PreemptionReason::InClusterQueue, "takes 8 GPUs in the same queue; priority 100 < 1000"),
+        (PreemptionReason::InCohortReclamation, "reclaims 8 borrowed GPUs; priority 100 < 1000"),
+        (
+            PreemptionReason::InCohortReclaimWhileBorrowing,
+            "takes 8 borrowed GPUs while borrowing itself; priority 100 < 1000",
+        ),
+        (
+            PreemptionReason::InCohortFairSharing,
+            "takes 8 GPUs from the larger share; priority 100 < 1000",
+        ),
+        (PreemptionReason::Priority, "needs its room, 8 GPUs; priority 100 < 1000"),
+    ];
+    for (reason, text) in rows {
+        assert_eq!(preemption(reason, Some("ai")).because(), text);
+    }
+    assert_eq!(preemption(PreemptionReason::Priority, None).loses(), "12m of work, $2.40");
+}
+
+#[test]
+fn remedies_say_what_to_write() {
+    let types = vec![CapacityType::Spot, CapacityType::OnDemand];
+    let raise = Change::RaiseQuota {
+        cluster_queue: "team-a".into(),
+        flavor: "a100".into(),
+        resource: gpus(),
+        by: 8,
+    };
+    let rows = [
+        (
+            Change::WaitFor { workload: "vision/train".into(), at: None },
+            "wait for vision/train to end",
+        ),
+        (Change::FewerPods { pods: 3 }, "start with 3 pods (capstan.sh/min-member: \"3\")"),
+        (
+            Change::AllowCapacity { types },
+            "allow on-demand (capstan.sh/capacity-types: spot,on-demand)",
+        ),
+        (raise, "raise nominalQuota of team-a by 8 GPUs (flavor a100)"),
+    ];
+    for (change, text) in rows {
+        assert_eq!(change.to_string(), text);
+    }
+}

@@ -1,0 +1,295 @@
+//! What an explanation says: its answer and tables as data, for text and HTML alike.
+//!
+//! Verdicts come best first, then refusals by name; neighbours that refuse for the same reason
+//! share a row, and what is beyond the cap is counted in kube-scheduler's words.
+
+use std::collections::BTreeMap;
+
+use capstan_core::explain::quantity::counted;
+use capstan_core::explain::reason::NodeRefusal;
+use capstan_core::explain::view::{
+    Change, NodeVerdict, PodExplanation, Remedy, ScoreView, TermView, WorkloadExplanation,
+    WorkloadView,
+};
+use capstan_core::explain::wording::nodes::kube_reason;
+use capstan_core::explain::wording::obstacle_amounts;
+use capstan_core::plan::State;
+use capstan_core::time::Time;
+
+use super::cluster::clock_time;
+use super::names::{node_list, node_span, thousands};
+use super::result::Explained;
+use super::state::{PublicState, flavors_of, full_name, is_pending, nodes_of, shape_of};
+use super::table::{Cell, Column, Fit, Table, Tone};
+
+/// Rows of the node table: enough to see a pattern.
+const ROWS_OF_NODES: usize = 30;
+
+/// The answer in one sentence: `language/finetune waits for quota: ...`.
+pub fn workload_answer(explained: &Explained<WorkloadExplanation>) -> String {
+    let workload = &explained.explanation.workload;
+    let name = full_name(workload);
+    if is_pending(workload) {
+        return match &workload.reason {
+            Some(reason) => {
+                let what = match reason.kind() {
+                    "quota" => " for quota",
+                    "nodes" => " for nodes",
+                    "topology" => " for topology",
+                    "pods" => " for its pods",
+                    _ => "",
+                };
+                format!("{name} waits{what}: {reason}.")
+            }
+            None => format!("{name} waits: it has not been considered yet."),
+        };
+    }
+    match (PublicState::of(workload), &workload.preempted) {
+        (PublicState::Preempted, Some(preemption)) => {
+            let (preemptor, because) = (&preemption.preemptor, preemption.because());
+            format!("{name} was preempted: {preemptor} {because}; {} lost.", preemption.loses())
+        }
+        (PublicState::Preempted, None) => format!("{name} is being evicted."),
+        (PublicState::Finished, _) => format!("{name} is finished."),
+        (state, _) => {
+            let verb = if state == PublicState::Running { "runs" } else { "was admitted" };
+            let nodes = node_list(&nodes_of(workload), 40);
+            let place = if nodes.is_empty() { String::new() } else { format!(" on {nodes}") };
+            let price = match workload.per_hour {
+                Some(usd) => format!(" for ${usd}/h"),
+                None => " at an unknown price".to_owned(),
+            };
+            format!("{name} {verb}{place}{price}.")
+        }
+    }
+}
+
+/// Who it is: `Gang of 4×8 GPUs, queue team-language, priority 1000, waiting 12m, first in its
+/// queue.`
+pub fn workload_facts(explained: &Explained<WorkloadExplanation>) -> String {
+    let workload = &explained.explanation.workload;
+    let pods: u32 = workload.pod_sets.iter().fold(0, |sum, set| sum.saturating_add(set.count));
+    let unit = if workload.gpus > 0 { " GPUs" } else { "" };
+    let mut facts = vec![match pods {
+        0 | 1 => format!("Pod of {}{unit}", shape_of(workload)),
+        pods if workload.min_member < pods => format!(
+            "Gang of {}{unit} (at least {} together)",
+            shape_of(workload),
+            counted(i64::from(workload.min_member), "pod")
+        ),
+        _ => format!("Gang of {}{unit}", shape_of(workload)),
+    }];
+    if let Some(queue) = workload.cluster_queue.as_ref().or(workload.local_queue.as_ref()) {
+        facts.push(format!("queue {queue}"));
+    }
+    let flavors = flavors_of(workload);
+    if !flavors.is_empty() {
+        facts.push(format!("flavor {}", flavors.join(",")));
+    }
+    facts.push(format!("priority {}", workload.priority));
+    facts.extend(time_fact(workload, explained.now));
+    match explained.explanation.ahead {
+        Some(0) if is_pending(workload) => facts.push("first in its queue".to_owned()),
+        Some(ahead) if is_pending(workload) => {
+            facts.push(format!("behind {} of its queue", thousands(i64::from(ahead))));
+        }
+        _ => {}
+    }
+    format!("{}.", facts.join(", "))
+}
+
+fn time_fact(workload: &WorkloadView, now: Time) -> Option<String> {
+    match workload.state {
+        State::Finished => None,
+        _ if is_pending(workload) => Some(format!("waiting {}", now.since(workload.created))),
+        _ => workload.admitted_at.map(|at| format!("admitted {} ago", now.since(at))),
+    }
+}
+
+/// What stands in the way, asked against left.
+pub fn in_the_way(explanation: &WorkloadExplanation) -> Option<Table> {
+    let columns = vec![
+        Column::new("IN THE WAY", Fit::Word),
+        Column::new("", Fit::Sentence),
+        Column::new("ASKED", Fit::Number),
+        Column::new("LEFT", Fit::Number),
+    ];
+    let mut table = Table { columns, ..Table::default() };
+    for obstacle in &explanation.in_the_way {
+        let (asked, left) = match (obstacle.asked, obstacle.left) {
+            (Some(asked), Some(left)) => obstacle_amounts(&obstacle.reason, asked, left),
+            (asked, left) => (or_dash(asked), or_dash(left)),
+        };
+        let kind = Cell::toned(obstacle.reason.kind(), Tone::Waits);
+        table.rows.push(vec![kind, obstacle.reason.place().into(), asked.into(), left.into()]);
+    }
+    (!table.rows.is_empty()).then_some(table)
+}
+
+fn or_dash(amount: Option<i64>) -> String {
+    amount.map_or("-".to_owned(), |amount| amount.to_string())
+}
+
+/// What would start it.
+pub fn remedies(explanation: &WorkloadExplanation, now: Time) -> Option<Table> {
+    let columns = vec![
+        Column::new("WHAT WOULD START IT", Fit::Sentence),
+        Column::new("WHEN", Fit::Word),
+        Column::new("COSTS", Fit::Word),
+    ];
+    let mut table = Table { columns, ..Table::default() };
+    for remedy in &explanation.remedies {
+        let change = Cell::toned(remedy.change.to_string(), Tone::Runs);
+        table.rows.push(vec![change, when(&remedy.change, now).into(), costs(remedy).into()]);
+    }
+    (!table.rows.is_empty()).then_some(table)
+}
+
+fn when(change: &Change, now: Time) -> String {
+    match change {
+        Change::WaitFor { at: Some(at), .. } => clock_time(*at, now),
+        Change::WaitFor { at: None, .. } => "-".to_owned(),
+        Change::FewerPods { .. } | Change::AllowCapacity { .. } | Change::RaiseQuota { .. } => {
+            "now".to_owned()
+        }
+    }
+}
+
+fn costs(remedy: &Remedy) -> String {
+    match (remedy.per_hour, remedy.loses) {
+        (Some(price), Some(lost)) => format!("${price}/h, ${lost} lost"),
+        (Some(price), None) => format!("${price}/h"),
+        (None, Some(lost)) => format!("${lost} of lost work"),
+        (None, None) => "-".to_owned(),
+    }
+}
+
+/// The answer for a pod in one sentence.
+pub fn pod_answer(explanation: &PodExplanation) -> String {
+    let name = format!("{}/{}", explanation.namespace, explanation.name);
+    let nodes = &explanation.nodes;
+    let fits: Vec<&NodeVerdict> =
+        nodes.iter().filter(|verdict| verdict.refusals.is_empty()).collect();
+    let best = ordered(nodes).first().copied().filter(|verdict| verdict.refusals.is_empty());
+    match best {
+        Some(best) => {
+            let score = match &best.score {
+                Some(score) => format!(" with a score of {}", score.total),
+                None => String::new(),
+            };
+            let of = thousands(i64::try_from(nodes.len()).unwrap_or(i64::MAX));
+            format!("{name} fits {} of {of} nodes; best is {}{score}.", fits.len(), best.node)
+        }
+        None if nodes.is_empty() => format!("{name} fits nowhere: there are no nodes."),
+        None => format!("{name} fits nowhere: {}.", histogram(nodes.iter(), nodes.len())),
+    }
+}
+
+/// `0/12 nodes are available: ...` over verdicts, each node counted once for each kind of refusal.
+fn histogram<'a>(verdicts: impl Iterator<Item = &'a NodeVerdict>, nodes: usize) -> String {
+    format!("0/{nodes} nodes are available: {}", kube_counts(verdicts))
+}
+
+fn kube_counts<'a>(verdicts: impl Iterator<Item = &'a NodeVerdict>) -> String {
+    let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+    for verdict in verdicts {
+        let mut words: Vec<String> =
+            verdict.refusals.iter().map(|refusal| kube_reason(refusal).into_owned()).collect();
+        words.sort_unstable();
+        words.dedup();
+        for word in words {
+            *counts.entry(word).or_default() += 1;
+        }
+    }
+    let mut entries: Vec<String> =
+        counts.iter().map(|(words, count)| format!("{count} {words}")).collect();
+    entries.sort();
+    entries.join(", ")
+}
+
+/// Best score first, then what refuses, by name.
+fn ordered(nodes: &[NodeVerdict]) -> Vec<&NodeVerdict> {
+    let mut ordered: Vec<&NodeVerdict> = nodes.iter().collect();
+    ordered.sort_by_key(|verdict| {
+        let total = verdict.score.as_ref().map_or(0, |score| score.total);
+        (!verdict.refusals.is_empty(), std::cmp::Reverse(total))
+    });
+    ordered
+}
+
+/// Node by node: the verdict, and the score term by term.
+pub fn verdicts(nodes: &[NodeVerdict], cut: bool) -> Option<Table> {
+    let terms: Vec<&TermView> = nodes
+        .iter()
+        .find_map(|verdict| verdict.score.as_ref())
+        .map(|score| score.terms.iter().filter(|term| term.weight > 0).collect())
+        .unwrap_or_default();
+    let mut columns = vec![Column::new("NODE", Fit::Name), Column::new("VERDICT", Fit::Sentence)];
+    if nodes.iter().any(|verdict| verdict.score.is_some()) {
+        columns.push(Column::new("SCORE", Fit::Number));
+        let heading = |term: &&TermView| term.name.to_uppercase().replace('_', " ");
+        columns.extend(terms.iter().map(|term| Column::new(heading(term), Fit::Number)));
+    }
+    let mut table = Table { columns, ..Table::default() };
+    let ordered = ordered(nodes);
+    let groups: Vec<&[&NodeVerdict]> = ordered
+        .chunk_by(|one, other| {
+            one.score.is_none() && one.refusals == other.refusals && other.score.is_none()
+        })
+        .collect();
+    let limit = if cut { ROWS_OF_NODES } else { usize::MAX };
+    for group in groups.iter().take(limit) {
+        let names: Vec<&str> = group.iter().map(|verdict| verdict.node.as_ref()).collect();
+        let mut row = vec![node_span(&names).into(), verdict_words(group[0])];
+        let numbers = score_cells(group[0].score.as_ref(), &terms);
+        row.extend(numbers.into_iter().take(table.columns.len() - 2));
+        table.rows.push(row);
+    }
+    let rest: Vec<&NodeVerdict> =
+        groups.iter().skip(limit).flat_map(|group| group.iter().copied()).collect();
+    if !rest.is_empty() {
+        table.notes.push(rest_words(&rest));
+    }
+    if !terms.is_empty() {
+        let weights: Vec<String> =
+            terms.iter().map(|term| format!("{} {}", term.name, term.weight)).collect();
+        table.notes.push(format!(
+            "Score: weighted mean of the terms, 0 to 1000. Weights: {}.",
+            weights.join(", ")
+        ));
+    }
+    (!table.rows.is_empty()).then_some(table)
+}
+
+fn verdict_words(verdict: &NodeVerdict) -> Cell {
+    if verdict.refusals.is_empty() {
+        let unpriced = verdict.score.as_ref().is_some_and(|score| score.price_unknown);
+        let words = if unpriced { "fits; price unknown" } else { "fits" };
+        return Cell::toned(words, Tone::Runs);
+    }
+    let refusals: Vec<String> = verdict.refusals.iter().map(NodeRefusal::to_string).collect();
+    Cell::from(refusals.join("; "))
+}
+
+fn score_cells(score: Option<&ScoreView>, terms: &[&TermView]) -> Vec<Cell> {
+    let Some(score) = score else { return vec!["-".into(); 1 + terms.len()] };
+    let value = |wanted: &&TermView| {
+        let found = score.terms.iter().find(|term| term.name == wanted.name);
+        Cell::from(found.map_or("-".to_owned(), |term| term.value.to_string()))
+    };
+    let mut cells = vec![Cell::toned(score.total.to_string(), Tone::Strong)];
+    cells.extend(terms.iter().map(value));
+    cells
+}
+
+fn rest_words(rest: &[&NodeVerdict]) -> String {
+    let fits = rest.iter().filter(|verdict| verdict.refusals.is_empty()).count();
+    let refused = kube_counts(rest.iter().copied());
+    let total = thousands(i64::try_from(rest.len()).unwrap_or(i64::MAX));
+    let parts: Vec<String> = [(fits > 0).then(|| format!("{fits} fit")), Some(refused)]
+        .into_iter()
+        .flatten()
+        .filter(|part| !part.is_empty())
+        .collect();
+    format!("… and {total} more nodes: {} (--output json)", parts.join(", "))
+}

@@ -1,0 +1,251 @@
+//! The JSON of `simulate` and `explain`: one object, whose fields only grow.
+//!
+//! Tools rely on it, so nothing here depends on the machine or the moment (no elapsed time).
+//! Money is in US dollars, amounts in the engine's units (CPU in milli-units, bytes).
+
+use std::collections::BTreeMap;
+
+use capstan_core::explain::view::{
+    Change, NodeVerdict, Obstacle, PodExplanation, QueueView, Remedy, WorkloadExplanation,
+    WorkloadView,
+};
+use capstan_core::money::MicroUsd;
+use capstan_core::plan::Preemption;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::cluster::Totals;
+use super::result::{Explained, Happening, Moment, SimulationResult};
+use super::state::{PublicState, full_name, is_pending};
+
+/// A simulation, pretty-printed, with a newline at the end.
+pub fn simulation(result: &SimulationResult) -> String {
+    let totals = Totals::of(result);
+    let pending: Vec<String> =
+        result.workloads.iter().filter(|view| is_pending(view)).map(full_name).collect();
+    pretty(&json!({
+        "cycles": result.rounds,
+        "settled": result.settled,
+        "workloads": result.workloads.iter().map(workload_object).collect::<Vec<_>>(),
+        "admitted": result.admitted,
+        "pending": pending,
+        "preempted": result.preempted.iter().map(preemption_object).collect::<Vec<_>>(),
+        "queues": result.queues.iter().map(queue_object).collect::<Vec<_>>(),
+        "summary": {
+            "nodes": result.nodes.len(),
+            "gpus": totals.gpus,
+            "gpusAllocated": totals.gpus_used,
+            "usdPerHour": dollars(totals.used_per_hour),
+            "nodesUsdPerHour": dollars(totals.nodes_per_hour),
+            "nodesWithoutPrice": totals.nodes_unpriced,
+        },
+        "timeline": result.timeline.iter().map(moment_object).collect::<Vec<_>>(),
+        "ignoredKinds": result.ignored_kinds,
+        "warnings": result.warnings,
+    }))
+}
+
+/// Why a workload waits or runs.
+pub fn workload(explained: &Explained<WorkloadExplanation>) -> String {
+    let explanation = &explained.explanation;
+    let mut object = json!({
+        "workload": full_name(&explanation.workload),
+        "ahead": explanation.ahead,
+        "inTheWay": explanation.in_the_way.iter().map(obstacle_object).collect::<Vec<_>>(),
+        "remedies": explanation.remedies.iter().map(remedy_object).collect::<Vec<_>>(),
+        "feasible": feasible(&explanation.nodes),
+        "nodes": explanation.nodes.iter().map(verdict_object).collect::<Vec<_>>(),
+    });
+    if let (Value::Object(to), Ok(Value::Object(from))) =
+        (&mut object, serde_json::to_value(workload_object(&explanation.workload)))
+    {
+        to.extend(from);
+    }
+    pretty(&object)
+}
+
+/// On which nodes a pod may run.
+pub fn pod(explained: &Explained<PodExplanation>) -> String {
+    let explanation = &explained.explanation;
+    pretty(&json!({
+        "pod": format!("{}/{}", explanation.namespace, explanation.name),
+        "feasible": feasible(&explanation.nodes),
+        "nodes": explanation.nodes.iter().map(verdict_object).collect::<Vec<_>>(),
+    }))
+}
+
+/// A workload of the list.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct WorkloadObject<'a> {
+    name: String,
+    queue: Option<String>,
+    cluster_queue: Option<&'a str>,
+    priority: i32,
+    state: &'static str,
+    flavors: BTreeMap<&'a str, BTreeMap<&'a str, &'a str>>,
+    borrowed: bool,
+    gpus: i64,
+    min_member: u32,
+    usd_per_hour: Option<f64>,
+    pods: Vec<PodObject<'a>>,
+    reason: Option<&'static str>,
+    message: Option<String>,
+}
+
+#[derive(Serialize)]
+struct PodObject<'a> {
+    name: String,
+    node: Option<&'a str>,
+}
+
+fn workload_object(view: &WorkloadView) -> WorkloadObject<'_> {
+    let flavors = view.pod_sets.iter().filter(|set| !set.flavors.is_empty()).map(|set| {
+        let by_resource = set.flavors.iter().map(|(name, flavor)| (name.as_ref(), flavor.as_ref()));
+        (set.name.as_ref(), by_resource.collect())
+    });
+    let pods = view.pods.iter().map(|place| PodObject {
+        name: format!("{}/{}", view.namespace, place.pod),
+        node: place.node.as_deref(),
+    });
+    let preemption = view.preempted.as_ref();
+    let state = PublicState::of(view);
+    let reason = match (&view.reason, preemption) {
+        (Some(reason), _) => Some((reason.code(), reason.to_string())),
+        (None, Some(preemption)) if state == PublicState::Preempted => {
+            let message = format!("{} {}", preemption.preemptor, preemption.because());
+            Some(("Preempted", message))
+        }
+        _ => None,
+    };
+    let (reason, message) = reason.unzip();
+    WorkloadObject {
+        name: full_name(view),
+        queue: view.local_queue.as_ref().map(|queue| format!("{}/{queue}", view.namespace)),
+        cluster_queue: view.cluster_queue.as_deref(),
+        priority: view.priority,
+        state: state.word(),
+        flavors: flavors.collect(),
+        borrowed: view.borrowed,
+        gpus: view.gpus,
+        min_member: view.min_member,
+        usd_per_hour: view.per_hour.map(dollars),
+        pods: pods.collect(),
+        reason,
+        message,
+    }
+}
+
+fn preemption_object(preemption: &Preemption) -> Value {
+    json!({
+        "name": &*preemption.victim,
+        "by": &*preemption.preemptor,
+        "reason": preemption.reason.as_str(),
+        "message": preemption.because(),
+        "lostSeconds": preemption.lost.0 / 1_000,
+        "lostUsd": preemption.lost_cost.map(dollars),
+    })
+}
+
+fn queue_object(queue: &QueueView) -> Value {
+    let quotas = queue.quotas.iter().map(|quota| {
+        json!({
+            "flavor": &*quota.flavor,
+            "resource": &*quota.resource,
+            "nominal": quota.nominal,
+            "used": quota.used,
+            "borrowed": quota.borrowed,
+            "lent": quota.lent,
+            "available": quota.available,
+        })
+    });
+    json!({
+        "name": &*queue.name,
+        "cohort": queue.cohort.as_deref(),
+        "inactive": queue.inactive.as_ref().map(ToString::to_string),
+        "quotas": quotas.collect::<Vec<_>>(),
+        "pending": queue.pending,
+        "admitted": queue.admitted,
+        "usdPerHour": dollars(queue.per_hour),
+    })
+}
+
+fn moment_object(moment: &Moment) -> Value {
+    let (event, by) = match &moment.what {
+        Happening::Arrived => ("Arrived", None),
+        Happening::Admitted => ("Admitted", None),
+        Happening::Preempted(by) => ("Preempted", Some(by)),
+        Happening::Resumed => ("Resumed", None),
+        Happening::Finished => ("Finished", None),
+    };
+    json!({"at": rfc3339(moment.at), "name": moment.workload, "event": event, "by": by})
+}
+
+fn obstacle_object(obstacle: &Obstacle) -> Value {
+    json!({
+        "kind": obstacle.reason.kind(),
+        "reason": obstacle.reason.code(),
+        "message": obstacle.reason.to_string(),
+        "resource": obstacle.reason.resource().map(|resource| &**resource),
+        "asked": obstacle.asked,
+        "left": obstacle.left,
+    })
+}
+
+fn remedy_object(remedy: &Remedy) -> Value {
+    let (kind, at) = match &remedy.change {
+        Change::WaitFor { at, .. } => ("WaitFor", at.map(rfc3339)),
+        Change::FewerPods { .. } => ("FewerPods", None),
+        Change::AllowCapacity { .. } => ("AllowCapacity", None),
+        Change::RaiseQuota { .. } => ("RaiseQuota", None),
+    };
+    json!({
+        "kind": kind,
+        "change": remedy.change.to_string(),
+        "at": at,
+        "usdPerHour": remedy.per_hour.map(dollars),
+        "losesUsd": remedy.loses.map(dollars),
+    })
+}
+
+fn verdict_object(verdict: &NodeVerdict) -> Value {
+    let reasons: Vec<String> = verdict.refusals.iter().map(ToString::to_string).collect();
+    let mut object = json!({
+        "name": &*verdict.node,
+        "feasible": verdict.refusals.is_empty(),
+        "reasons": reasons,
+    });
+    if let Some(score) = &verdict.score {
+        let terms: BTreeMap<&str, u32> =
+            score.terms.iter().map(|term| (term.name, term.value)).collect();
+        let weights: BTreeMap<&str, u32> =
+            score.terms.iter().map(|term| (term.name, term.weight)).collect();
+        object["score"] = json!({
+            "total": score.total,
+            "terms": terms,
+            "weights": weights,
+            "priceUnknown": score.price_unknown,
+        });
+    }
+    object
+}
+
+fn feasible(nodes: &[NodeVerdict]) -> Vec<&str> {
+    let fits = nodes.iter().filter(|verdict| verdict.refusals.is_empty());
+    fits.map(|verdict| verdict.node.as_ref()).collect()
+}
+
+/// Shown, never computed with: a float of whole micro-dollars prints its exact decimals.
+#[expect(clippy::cast_precision_loss, reason = "amounts of dollars are far below 2^53 micro-USD")]
+fn dollars(usd: MicroUsd) -> f64 {
+    usd.0 as f64 / 1_000_000.0
+}
+
+fn rfc3339(time: capstan_core::time::Time) -> String {
+    jiff::Timestamp::from_millisecond(time.0).map(|stamp| stamp.to_string()).unwrap_or_default()
+}
+
+fn pretty(value: &Value) -> String {
+    // Serializing a value of our own making cannot fail: keys are text and floats are finite.
+    format!("{value:#}\n")
+}

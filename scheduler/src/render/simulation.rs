@@ -1,0 +1,480 @@
+//! What a simulation says: its tables and its next command as data, for text and HTML alike.
+//!
+//! Rows come in the order people look for them (what was admitted, what runs, what waits), and
+//! are capped, with a note that says how many more there are and how to see them.
+
+use std::collections::BTreeMap;
+
+use capstan_core::explain::quantity::{amount, noun, quantity};
+use capstan_core::explain::view::{QueueView, QuotaView, WorkloadView};
+use capstan_core::model::input::Text;
+use capstan_core::money::MicroUsd;
+
+use super::cluster::time_of;
+use super::names::{node_list, thousands};
+use super::result::{Happening, SimulationResult};
+use super::state::{
+    PublicState, flavors_of, full_name, is_pending, main_resource, nodes_of, shape_of,
+};
+use super::table::{Cell, Column, Fit, Table, Tone};
+
+/// Rows of one state in the workload table: a terminal shows some fifty lines.
+const ROWS_OF_STATE: usize = 20;
+
+/// Rows of the other tables.
+const ROWS_OF_TABLE: usize = 40;
+
+/// How much a medium has room for.
+#[derive(Clone, Copy, Debug)]
+pub struct Room {
+    /// Characters of a list of nodes.
+    pub nodes: usize,
+    /// Whether long tables are cut.
+    pub cut: bool,
+}
+
+/// The table of ClusterQueues; `None` when there are none.
+pub fn queues(result: &SimulationResult, room: Room) -> Option<Table> {
+    let mut shown: Vec<(&QueueView, Vec<&QuotaView>)> =
+        result.queues.iter().map(|queue| (queue, main_quotas(queue))).collect();
+    // Who lends and who borrows stand side by side.
+    shown.sort_by_key(|(queue, _)| (queue.cohort.is_none(), &queue.cohort, &queue.name));
+    let resources: Vec<&Text> = shown
+        .iter()
+        .filter_map(|(_, quotas)| quotas.first().map(|quota| &quota.resource))
+        .collect();
+    let common = resources.first().filter(|first| resources.iter().all(|other| other == *first));
+    let one_flavor = shown.iter().all(|(_, quotas)| quotas.len() <= 1);
+    let mut table = Table { columns: queue_columns(common.copied()), ..Table::default() };
+    let limit = if room.cut { ROWS_OF_TABLE } else { usize::MAX };
+    for (queue, quotas) in shown.iter().take(limit) {
+        table.rows.extend(queue_rows(queue, quotas));
+        if let Some(reason) = &queue.inactive {
+            table.notes.push(format!("{}.", reason));
+        }
+    }
+    note_rest(&mut table, shown.len(), limit, "queue");
+    let empty: &[&str] = match (one_flavor, common.is_some()) {
+        (true, true) => &["COHORT", "FLAVOR", "RESOURCE"],
+        (true, false) => &["COHORT", "FLAVOR"],
+        (false, true) => &["COHORT", "RESOURCE"],
+        (false, false) => &["COHORT"],
+    };
+    let hidden = |row: &mut Vec<Cell>, at: usize| row[at] = "-".into();
+    for row in &mut table.rows {
+        if one_flavor {
+            hidden(row, 2);
+        }
+        if common.is_some() {
+            hidden(row, 3);
+        }
+    }
+    (!shown.is_empty()).then(|| table.without_empty(empty))
+}
+
+/// The quota lines of the queue's main resource, one for each flavor.
+fn main_quotas(queue: &QueueView) -> Vec<&QuotaView> {
+    let main = main_resource(queue.quotas.iter().map(|quota| &quota.resource));
+    queue.quotas.iter().filter(|quota| Some(&quota.resource) == main).collect()
+}
+
+fn queue_columns(common: Option<&Text>) -> Vec<Column> {
+    let quota = match common.map(AsRef::as_ref) {
+        Some("nvidia.com/gpu" | "amd.com/gpu") => "GPU QUOTA".to_owned(),
+        Some("cpu") => "CPU QUOTA".to_owned(),
+        Some("memory") => "MEMORY QUOTA".to_owned(),
+        Some(other) => format!("{other} QUOTA"),
+        None => "QUOTA".to_owned(),
+    };
+    vec![
+        Column::new("QUEUE", Fit::Name),
+        Column::new("COHORT", Fit::Name),
+        Column::new("FLAVOR", Fit::Name),
+        Column::new("RESOURCE", Fit::Name),
+        Column::new(quota, Fit::Number),
+        Column::new("USED", Fit::Number),
+        Column::new("BORROWED", Fit::Number),
+        Column::new("LENT", Fit::Number),
+        Column::new("$/h", Fit::Number),
+        Column::new("PENDING", Fit::Number),
+    ]
+}
+
+/// One row for each flavor; what is the queue's as a whole stands in the first.
+fn queue_rows(queue: &QueueView, quotas: &[&QuotaView]) -> Vec<Vec<Cell>> {
+    let tone = if queue.inactive.is_some() { Tone::Waits } else { Tone::Plain };
+    let cohort = queue.cohort.as_deref().unwrap_or("-");
+    let spends = queue.admitted > 0 || queue.per_hour != MicroUsd(0);
+    let per_hour = if spends { queue.per_hour.to_string() } else { "-".to_owned() };
+    let waits = if queue.pending > 0 { Tone::Waits } else { Tone::Plain };
+    let pending = Cell::toned(thousands(i64::from(queue.pending)), waits);
+    let whole = |numbers: [String; 6]| {
+        let [flavor, resource, nominal, used, borrowed, lent] = numbers;
+        vec![
+            Cell::toned(queue.name.as_ref(), tone),
+            cohort.into(),
+            flavor.into(),
+            resource.into(),
+            nominal.into(),
+            used.into(),
+            borrowed.into(),
+            lent.into(),
+            per_hour.clone().into(),
+            pending.clone(),
+        ]
+    };
+    if quotas.is_empty() {
+        return vec![whole(["-"; 6].map(str::to_owned))];
+    }
+    let mut rows: Vec<Vec<Cell>> = quotas.iter().map(|quota| whole(quota_words(quota))).collect();
+    for row in rows.iter_mut().skip(1) {
+        for at in [0, 1, 8, 9] {
+            row[at] = Cell::from("");
+        }
+    }
+    rows
+}
+
+fn quota_words(quota: &QuotaView) -> [String; 6] {
+    let some = |amount| match amount {
+        0 => "-".to_owned(),
+        amount => quantity(&quota.resource, amount),
+    };
+    [
+        quota.flavor.to_string(),
+        noun(&quota.resource, 2).to_owned(),
+        quantity(&quota.resource, quota.nominal),
+        quantity(&quota.resource, quota.used),
+        some(quota.borrowed),
+        some(quota.lent),
+    ]
+}
+
+/// The table of workloads that run, or ran; `None` when there are none.
+pub fn workloads(result: &SimulationResult, room: Room) -> Option<Table> {
+    let states = [PublicState::Admitted, PublicState::Running, PublicState::Finished];
+    table_of("WORKLOAD", &states, result, room)
+}
+
+/// The table of workloads that wait, or lost their place; `None` when there are none. It has
+/// little to show but a long reason, so it stands apart and gives that the room.
+pub fn waiting(result: &SimulationResult, room: Room) -> Option<Table> {
+    table_of("WAITING", &[PublicState::Pending, PublicState::Preempted], result, room)
+}
+
+fn table_of(
+    heading: &str,
+    states: &[PublicState],
+    result: &SimulationResult,
+    room: Room,
+) -> Option<Table> {
+    let columns = vec![
+        Column::new(heading, Fit::Name),
+        Column::new("QUEUE", Fit::Name),
+        Column::new("STATE", Fit::Word),
+        Column::new("SHAPE", Fit::Word),
+        Column::new("FLAVOR", Fit::Name),
+        Column::new("NODES", Fit::Name),
+        Column::new("$/h", Fit::Number),
+        Column::new("WHY", Fit::Sentence),
+    ];
+    let mut table = Table { columns, ..Table::default() };
+    let borrowing = Borrowing::of(result);
+    let limit = match room.cut && result.workloads.len() > 3 * ROWS_OF_STATE {
+        true => ROWS_OF_STATE,
+        false => usize::MAX,
+    };
+    for state in states {
+        let of_state = || result.workloads.iter().filter(|view| PublicState::of(view) == *state);
+        for workload in of_state().take(limit) {
+            table.rows.push(workload_row(workload, *state, result, &borrowing, room));
+        }
+        let more = of_state().count().saturating_sub(limit);
+        if more > 0 {
+            let more = thousands(i64::try_from(more).unwrap_or(i64::MAX));
+            table.notes.push(format!("… and {more} more {} (--output json)", state.word()));
+        }
+    }
+    let empty = ["QUEUE", "FLAVOR", "NODES", "$/h", "WHY"];
+    (!table.rows.is_empty()).then(|| table.without_empty(&empty))
+}
+
+fn workload_row(
+    workload: &WorkloadView,
+    state: PublicState,
+    result: &SimulationResult,
+    borrowing: &Borrowing,
+    room: Room,
+) -> Vec<Cell> {
+    let or_dash = |text: String| if text.is_empty() { "-".to_owned() } else { text };
+    let queue = workload.cluster_queue.as_ref().or(workload.local_queue.as_ref());
+    let flavors = flavors_of(workload);
+    vec![
+        full_name(workload).into(),
+        queue.map_or("-", |queue| queue.as_ref()).into(),
+        Cell::toned(state.word(), state.tone()),
+        shape_of(workload).into(),
+        or_dash(flavors.join(",")).into(),
+        or_dash(node_list(&nodes_of(workload), room.nodes)).into(),
+        workload.per_hour.map_or("-".to_owned(), |usd| usd.to_string()).into(),
+        or_dash(why(workload, state, result, borrowing)).into(),
+    ]
+}
+
+/// Why it stands where it stands, in one clause or two.
+fn why(
+    workload: &WorkloadView,
+    state: PublicState,
+    result: &SimulationResult,
+    borrowing: &Borrowing,
+) -> String {
+    let name = full_name(workload);
+    let mut clauses: Vec<String> = Vec::new();
+    if let (PublicState::Preempted, Some(preemption)) = (state, &workload.preempted) {
+        clauses.push(format!("made room for {}", preemption.preemptor));
+    }
+    if is_pending(workload) {
+        clauses.extend(workload.reason.as_ref().map(|reason| reason.headline()));
+    }
+    if matches!(state, PublicState::Admitted | PublicState::Running) {
+        clauses.extend(borrowing.words(workload));
+        let victims: Vec<&str> = result
+            .preempted
+            .iter()
+            .filter(|preemption| *preemption.preemptor == *name)
+            .map(|preemption| preemption.victim.as_ref())
+            .collect();
+        match victims.as_slice() {
+            [] => {}
+            [one] => clauses.push(format!("took the place of {one}")),
+            [one, rest @ ..] => {
+                clauses.push(format!("took the place of {one} and {} more", rest.len()));
+            }
+        }
+        let placed = workload.pods.iter().filter(|place| place.node.is_some()).count();
+        if placed > 0 && placed < workload.pods.len() {
+            clauses.push(format!("{placed} of {} pods placed", workload.pods.len()));
+        }
+        if placed > 0 && workload.per_hour.is_none() {
+            clauses.push("a node's price is unknown".to_owned());
+        }
+    }
+    clauses.join("; ")
+}
+
+/// What is known of borrowed amounts: the amount is a workload's own only when it is the one
+/// borrower of its queue.
+struct Borrowing<'a> {
+    queues: BTreeMap<&'a str, &'a QueueView>,
+    borrowers: BTreeMap<&'a str, u32>,
+}
+
+impl<'a> Borrowing<'a> {
+    fn of(result: &'a SimulationResult) -> Borrowing<'a> {
+        let mut borrowers = BTreeMap::new();
+        for workload in result.workloads.iter().filter(|workload| workload.borrowed) {
+            if let Some(queue) = &workload.cluster_queue {
+                *borrowers.entry(queue.as_ref()).or_insert(0) += 1;
+            }
+        }
+        let queues = result.queues.iter().map(|queue| (queue.name.as_ref(), queue)).collect();
+        Borrowing { queues, borrowers }
+    }
+
+    fn words(&self, workload: &WorkloadView) -> Option<String> {
+        let queue_name = workload.cluster_queue.as_deref().filter(|_| workload.borrowed)?;
+        let queue = self.queues.get(queue_name)?;
+        let cohort = queue.cohort.as_deref()?;
+        let borrowed: Vec<&QuotaView> =
+            queue.quotas.iter().filter(|quota| quota.borrowed > 0).collect();
+        let main = main_resource(borrowed.iter().map(|quota| &quota.resource));
+        let sum = borrowed
+            .iter()
+            .filter(|quota| Some(&quota.resource) == main)
+            .fold(0, |sum: i64, quota| sum.saturating_add(quota.borrowed));
+        match (main, self.borrowers.get(queue_name)) {
+            (Some(main), Some(1)) => Some(format!("borrows {} from {cohort}", amount(main, sum))),
+            _ => Some(format!("borrows from {cohort}")),
+        }
+    }
+}
+
+/// The table of victims; `None` when there are none.
+pub fn preemptions(result: &SimulationResult, room: Room) -> Option<Table> {
+    let columns = vec![
+        Column::new("PREEMPTED", Fit::Name),
+        Column::new("FOR", Fit::Name),
+        Column::new("BECAUSE", Fit::Sentence),
+        Column::new("LOSES", Fit::Word),
+    ];
+    let mut table = Table { columns, ..Table::default() };
+    let limit = if room.cut { ROWS_OF_TABLE } else { usize::MAX };
+    for preemption in result.preempted.iter().take(limit) {
+        table.rows.push(vec![
+            Cell::toned(preemption.victim.as_ref(), Tone::Lost),
+            preemption.preemptor.as_ref().into(),
+            preemption.because().into(),
+            preemption.loses().into(),
+        ]);
+    }
+    note_rest(&mut table, result.preempted.len(), limit, "victim");
+    (!table.rows.is_empty()).then_some(table)
+}
+
+/// What happened when, where a clock was played; `None` when nothing did.
+pub fn timeline(result: &SimulationResult, room: Room) -> Option<Table> {
+    let columns = vec![
+        Column::new("TIME", Fit::Word),
+        Column::new("WORKLOAD", Fit::Name),
+        Column::new("EVENT", Fit::Sentence),
+    ];
+    let mut table = Table { columns, ..Table::default() };
+    let limit = if room.cut { ROWS_OF_TABLE } else { usize::MAX };
+    // Times of day are enough where all of it happens on one day.
+    let last = result.timeline.last()?.at;
+    for moment in result.timeline.iter().take(limit) {
+        let (words, tone) = match &moment.what {
+            Happening::Arrived => ("arrived".to_owned(), Tone::Waits),
+            Happening::Admitted => ("admitted".to_owned(), Tone::Runs),
+            Happening::Preempted(by) => (format!("preempted for {by}"), Tone::Lost),
+            Happening::Resumed => ("resumed".to_owned(), Tone::Runs),
+            Happening::Finished => ("finished".to_owned(), Tone::Plain),
+        };
+        table.rows.push(vec![
+            time_of(moment.at, last).into(),
+            moment.workload.as_str().into(),
+            Cell::toned(words, tone),
+        ]);
+    }
+    note_rest(&mut table, result.timeline.len(), limit, "event");
+    Some(table)
+}
+
+fn note_rest(table: &mut Table, total: usize, limit: usize, noun: &str) {
+    let more = total.saturating_sub(limit);
+    if more > 0 {
+        let plural = if more == 1 { "" } else { "s" };
+        let more = thousands(i64::try_from(more).unwrap_or(i64::MAX));
+        table.notes.push(format!("… and {more} more {noun}{plural} (--output json)"));
+    }
+}
+
+/// What to type next: why the first one waits, else why the first one runs where it runs. Two
+/// lines, joined as a shell joins them, when one would be too wide.
+pub fn next_command(result: &SimulationResult) -> Option<Vec<String>> {
+    let waits = result.workloads.iter().find(|workload| is_pending(workload));
+    let workload = waits.or_else(|| {
+        result.workloads.iter().find(|workload| PublicState::of(workload) == PublicState::Admitted)
+    })?;
+    Some(explain_command(&workload.namespace, &workload.name, &result.files))
+}
+
+/// The command that explains a workload from the same files.
+fn explain_command(namespace: &str, name: &str, files: &[String]) -> Vec<String> {
+    /// What is left of a line behind `Next: `.
+    const ROOM: usize = super::table::WIDTH - 6;
+    let mut command = format!("capstan explain {}", shell_word(&format!("workload/{name}")));
+    if namespace != "default" {
+        command.push_str(&format!(" -n {}", shell_word(namespace)));
+    }
+    let printable = |text: &str, room: usize| {
+        text.chars().count() <= room && !text.chars().any(char::is_control)
+    };
+    if !printable(&command, ROOM - 2) {
+        "capstan explain workload/NAME -n NAMESPACE".clone_into(&mut command);
+    }
+    if files.is_empty() {
+        return vec![command];
+    }
+    let words: Vec<String> = files.iter().map(|file| shell_word(file)).collect();
+    let mut files = format!("-f {}", words.join(" "));
+    if !printable(&files, ROOM - 2) {
+        "-f FILES...".clone_into(&mut files);
+    }
+    if command.chars().count() + 1 + files.chars().count() <= ROOM {
+        return vec![format!("{command} {files}")];
+    }
+    vec![format!("{command} \\"), format!("  {files}")]
+}
+
+/// A word as a shell reads it.
+fn shell_word(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:@%+,".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+/// What was warned of and left out, a sentence each; these belong on stderr.
+pub fn notices(result: &SimulationResult) -> Vec<String> {
+    let mut notices = result.warnings.clone();
+    if !result.ignored_kinds.is_empty() {
+        let kinds: Vec<String> =
+            result.ignored_kinds.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
+        notices.push(format!("ignored, not about scheduling: {}", kinds.join(", ")));
+    }
+    notices
+}
+
+/// A word on results in which nothing happened, for people who expected something.
+pub fn nothing(result: &SimulationResult) -> Option<String> {
+    result.workloads.is_empty().then(|| {
+        "No workloads: no pod or Job in these files has spec.schedulerName: capstan.".to_owned()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn command(namespace: &str, name: &str, files: &[&str]) -> Vec<String> {
+        let files: Vec<String> = files.iter().map(ToString::to_string).collect();
+        explain_command(namespace, name, &files)
+    }
+
+    #[test]
+    fn the_next_command_can_be_pasted() {
+        assert_eq!(
+            command("language", "finetune", &["queues.yaml", "my jobs.yaml"]),
+            ["capstan explain workload/finetune -n language -f queues.yaml 'my jobs.yaml'"]
+        );
+        assert_eq!(command("default", "w", &[]), ["capstan explain workload/w"]);
+        let long = "n".repeat(60);
+        assert_eq!(
+            command("default", &long, &["a.yaml", "b.yaml", "c.yaml"]),
+            [format!("capstan explain workload/{long} \\"), "  -f a.yaml b.yaml c.yaml".to_owned()]
+        );
+        assert_eq!(
+            command("ns", &"n".repeat(250), &["a\n.yaml"]),
+            ["capstan explain workload/NAME -n NAMESPACE -f FILES..."]
+        );
+        assert_eq!(shell_word("it's"), r"'it'\''s'");
+    }
+
+    #[test]
+    fn borrowers_name_the_amount_only_when_it_is_all_theirs() {
+        let mut result = crate::render::fixture::result();
+        let borrower = result.workloads[5].clone();
+        let words = |result: &SimulationResult| Borrowing::of(result).words(&borrower);
+        assert_eq!(words(&result).as_deref(), Some("borrows 8 GPUs from research"));
+        result.workloads.push(borrower.clone());
+        assert_eq!(words(&result).as_deref(), Some("borrows from research"));
+        result.queues.clear();
+        assert_eq!(words(&result), None);
+    }
+
+    #[test]
+    fn notices_count_what_was_ignored() {
+        let mut result = crate::render::fixture::result();
+        result.warnings.push("queues.yaml: field x is unknown".to_owned());
+        assert_eq!(
+            notices(&result),
+            [
+                "queues.yaml: field x is unknown",
+                "ignored, not about scheduling: 1 ConfigMap, 2 Service"
+            ]
+        );
+    }
+}

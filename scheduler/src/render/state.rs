@@ -1,0 +1,212 @@
+//! The states that people and tools see, from the states that the engine keeps.
+//!
+//! One mapping for text, JSON and HTML: `Pending`, `Admitted`, `Running`, `Preempted`,
+//! `Finished`. Also the small answers about one workload that several printers need.
+
+use capstan_core::explain::quantity::is_gpu;
+use capstan_core::explain::reason::Reason;
+use capstan_core::explain::view::{PodSetView, WorkloadView};
+use capstan_core::model::input::{Amounts, Text};
+use capstan_core::plan::State;
+
+use super::table::Tone;
+
+/// A workload's state as the command line and its JSON say it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PublicState {
+    /// Admitted in this run.
+    Admitted,
+    /// Its pods were bound before.
+    Running,
+    /// Waits.
+    Pending,
+    /// Being evicted, gone for good, or waiting again after an eviction.
+    Preempted,
+    /// All members are terminal.
+    Finished,
+}
+
+impl PublicState {
+    /// All of them, in the order of a table.
+    pub const ALL: [PublicState; 5] = [
+        PublicState::Admitted,
+        PublicState::Running,
+        PublicState::Pending,
+        PublicState::Preempted,
+        PublicState::Finished,
+    ];
+
+    /// The state of a workload.
+    pub fn of(workload: &WorkloadView) -> PublicState {
+        match workload.state {
+            State::Evicting => PublicState::Preempted,
+            State::Gathering | State::Queued | State::Provisioning | State::Reserved => {
+                if workload.preempted.is_some() {
+                    PublicState::Preempted
+                } else {
+                    PublicState::Pending
+                }
+            }
+            State::Resuming | State::Preparing | State::Binding => PublicState::Admitted,
+            State::Running if workload.found_running => PublicState::Running,
+            State::Running => PublicState::Admitted,
+            State::Finished => PublicState::Finished,
+        }
+    }
+
+    /// The word.
+    pub fn word(self) -> &'static str {
+        match self {
+            PublicState::Admitted => "Admitted",
+            PublicState::Running => "Running",
+            PublicState::Pending => "Pending",
+            PublicState::Preempted => "Preempted",
+            PublicState::Finished => "Finished",
+        }
+    }
+
+    /// How it is set apart.
+    pub fn tone(self) -> Tone {
+        match self {
+            PublicState::Admitted | PublicState::Running => Tone::Runs,
+            PublicState::Pending => Tone::Waits,
+            PublicState::Preempted => Tone::Lost,
+            PublicState::Finished => Tone::Plain,
+        }
+    }
+}
+
+/// Whether it waits for quota or capacity and could still get it: preempted work that comes back
+/// does, bare pods that nobody makes anew do not.
+pub fn is_pending(workload: &WorkloadView) -> bool {
+    let waits = match workload.state {
+        State::Gathering | State::Queued | State::Provisioning | State::Reserved => true,
+        State::Resuming
+        | State::Preparing
+        | State::Binding
+        | State::Running
+        | State::Evicting
+        | State::Finished => false,
+    };
+    waits && !matches!(workload.reason, Some(Reason::Preempted { .. }))
+}
+
+/// `namespace/name`.
+pub fn full_name(workload: &WorkloadView) -> String {
+    format!("{}/{}", workload.namespace, workload.name)
+}
+
+/// The resource that matters most to people: GPUs, then CPU, then memory, then the first by name.
+pub fn main_resource<'a>(resources: impl Iterator<Item = &'a Text>) -> Option<&'a Text> {
+    let rank = |resource: &str| match resource {
+        "nvidia.com/gpu" => 0,
+        "amd.com/gpu" => 1,
+        other if is_gpu(other) => 2,
+        "cpu" => 3,
+        "memory" => 4,
+        _ => 5,
+    };
+    resources.min_by_key(|resource| (rank(resource), *resource))
+}
+
+/// GPUs among the amounts: whole ones, not slices of them.
+pub fn whole_gpus(amounts: &Amounts) -> i64 {
+    ["nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe"]
+        .iter()
+        .filter_map(|resource| amounts.get(*resource))
+        .fold(0, |sum: i64, amount| sum.saturating_add(*amount))
+}
+
+/// Nodes that hold its members, each once.
+pub fn nodes_of(workload: &WorkloadView) -> Vec<&str> {
+    let mut nodes: Vec<&str> =
+        workload.pods.iter().filter_map(|place| place.node.as_deref()).collect();
+    nodes.sort_unstable();
+    nodes.dedup();
+    nodes
+}
+
+/// Members by pod set and what each asks most: `3×8` for GPUs, `3×4 cpu`, `3` without requests.
+pub fn shape_of(workload: &WorkloadView) -> String {
+    if workload.pod_sets.is_empty() {
+        return "-".to_owned();
+    }
+    let sets: Vec<String> = workload.pod_sets.iter().map(shape_of_set).collect();
+    sets.join(" + ")
+}
+
+fn shape_of_set(set: &PodSetView) -> String {
+    use capstan_core::explain::quantity::{named, quantity};
+    let asked = set.requests.iter().filter(|(_, amount)| **amount > 0).map(|(name, _)| name);
+    match main_resource(asked.filter(|name| name.as_ref() != "pods")) {
+        Some(resource) => {
+            let amount = set.requests.get(resource).copied().unwrap_or(0);
+            let each = match resource.as_ref() {
+                "nvidia.com/gpu" | "amd.com/gpu" => quantity(resource, amount),
+                other => named(other, amount),
+            };
+            format!("{}×{each}", set.count)
+        }
+        None => set.count.to_string(),
+    }
+}
+
+/// The flavors of its main resource, each once, in pod set order.
+pub fn flavors_of(workload: &WorkloadView) -> Vec<&str> {
+    let mut flavors: Vec<&str> = Vec::new();
+    for set in &workload.pod_sets {
+        let flavor = main_resource(set.flavors.keys()).and_then(|name| set.flavors.get(name));
+        match flavor.map(AsRef::as_ref) {
+            Some(flavor) if !flavors.contains(&flavor) => flavors.push(flavor),
+            _ => {}
+        }
+    }
+    flavors
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::fixture::workload;
+
+    #[test]
+    fn engine_states_become_public_ones() {
+        let preemption = crate::render::fixture::preemption();
+        let rows = [
+            (State::Gathering, false, false, PublicState::Pending, true),
+            (State::Queued, false, false, PublicState::Pending, true),
+            (State::Queued, false, true, PublicState::Preempted, true),
+            (State::Reserved, false, false, PublicState::Pending, true),
+            (State::Resuming, false, false, PublicState::Admitted, false),
+            (State::Binding, false, false, PublicState::Admitted, false),
+            (State::Running, false, false, PublicState::Admitted, false),
+            (State::Running, true, false, PublicState::Running, false),
+            (State::Evicting, true, true, PublicState::Preempted, false),
+            (State::Finished, true, false, PublicState::Finished, false),
+        ];
+        for (state, found_running, preempted, expected, pending) in rows {
+            let mut view = workload("ns", "w");
+            (view.state, view.found_running) = (state, found_running);
+            view.preempted = preempted.then(|| preemption.clone());
+            assert_eq!((PublicState::of(&view), is_pending(&view)), (expected, pending), "{state}");
+        }
+        let mut gone = workload("ns", "w");
+        gone.preempted = Some(preemption);
+        gone.reason = Some(Reason::Preempted { preemptor: "ns/other".into() });
+        assert!(!is_pending(&gone), "a bare pod does not come back");
+    }
+
+    #[test]
+    fn shapes_name_what_matters_most() {
+        let mut view = workload("ns", "w");
+        assert_eq!(shape_of(&view), "3×8");
+        view.pod_sets[0].requests = [("cpu".into(), 3_500), ("memory".into(), 1 << 30)].into();
+        assert_eq!(shape_of(&view), "3×3.5 cpu");
+        let mut second = view.pod_sets[0].clone();
+        second.requests = Amounts::new();
+        view.pod_sets.push(second);
+        assert_eq!(shape_of(&view), "3×3.5 cpu + 3");
+        view.pod_sets.clear();
+        assert_eq!(shape_of(&view), "-");
+    }
+}
