@@ -1,1 +1,7 @@
-//! Placeholder.
+//! The testkit: scenarios, fact builders, generators, a player of effects and a slow model.
+//!
+//! Nothing here is shipped. Test targets in `tests/` and the benchmarks in `bench/` use it; it
+//! drives Capstan through its public contract only (the command line, or `Engine::step` and the
+//! views), so that a change inside the engine never has to change a test.
+
+pub mod scenario;
