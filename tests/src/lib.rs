@@ -4,4 +4,11 @@
 //! drives Capstan through its public contract only (the command line, or `Engine::step` and the
 //! views), so that a change inside the engine never has to change a test.
 
+pub mod facts;
+pub mod invariants;
+pub mod large;
+pub mod model;
+pub mod play;
 pub mod scenario;
+pub mod seed;
+pub mod strategy;
