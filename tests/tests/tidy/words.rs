@@ -37,7 +37,9 @@ const EVERYWHERE: [(Never, &str); 4] = [
 ];
 
 /// Hardware only: no Kubernetes, labels, queues, time, I/O or serialisation.
-const TOPOLOGY: [(Never, &str); 13] = [
+const TOPOLOGY: [(Never, &str); 15] = [
+    (Ident("HashMap"), "its order would decide: use BTreeMap or an arena"),
+    (Ident("HashSet"), "its order would decide: use BTreeSet or a bitset"),
     (Word("kubernetes"), "topology knows no Kubernetes: pass plain values in"),
     (Path("kube"), "topology knows no Kubernetes: pass plain values in"),
     (Path("k8s_openapi"), "topology knows no Kubernetes: pass plain values in"),
