@@ -110,10 +110,9 @@ impl<'a> Answer<'a> {
             Expected::Json(pointer, value) => {
                 let have = self.json.pointer(pointer).unwrap_or(&Value::Null);
                 let want = serde_json::from_str(value).unwrap_or(Value::String(value.clone()));
-                if *have == want {
-                    Ok(())
-                } else {
-                    Err(format!("{pointer} is {have}, want {want}"))
+                match equal(have, &want) {
+                    true => Ok(()),
+                    false => Err(format!("{pointer} is {have}, want {want}")),
                 }
             }
             Expected::Feasible(_)
@@ -236,6 +235,14 @@ fn shape(json: &Value) -> Vec<String> {
         }
     }
     wrong
+}
+
+/// Equal as JSON; numbers by value, so that 0 and 0.0 are one.
+fn equal(have: &Value, want: &Value) -> bool {
+    match (have.as_f64(), want.as_f64()) {
+        (Some(have), Some(want)) => have == want,
+        _ => have == want,
+    }
 }
 
 fn same(what: &str, have: &Value, want: &str) -> Result<(), String> {

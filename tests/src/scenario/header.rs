@@ -94,6 +94,11 @@ impl Run {
         self.words.first().is_some_and(|word| word == "simulate")
     }
 
+    /// Whether it takes `--output json`.
+    pub fn answers_json(&self) -> bool {
+        self.words.first().is_some_and(|word| word == "simulate" || word == "explain")
+    }
+
     /// The exit code wanted.
     pub fn exit(&self) -> i32 {
         let stated = self.expected.iter().find_map(|(_, wanted)| match wanted {

@@ -4,8 +4,8 @@
 //! says which commands run on it and what must come of them; the grammar is in [`header`], what
 //! is compared in [`expectation`]. [`check`] is the one way in. It runs the real command line in
 //! process, so a scenario never reaches into the parts. Every simulation is played three times:
-//! as JSON for the expectations, as text (at most 100 columns, and compared whole with the
-//! sibling `.expected` file where there is one), and with its documents reversed, because the
+//! as JSON for the expectations, as text (at most 100 columns, and the first simulation's compared
+//! whole with the sibling `.expected` file where there is one), and with its documents reversed, because the
 //! order of manifests must not matter.
 
 pub mod expectation;
@@ -71,9 +71,13 @@ pub fn check(path: &Path) -> Result<(), String> {
     let source = fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
     let header = Header::parse(&source).map_err(|e| format!("{}:{e}", path.display()))?;
     let mut wrong = Vec::new();
-    for run in &header.runs {
+    let first = header.runs.iter().position(Run::is_simulate);
+    for (at, run) in header.runs.iter().enumerate() {
         let before = wrong.len();
-        play(path, &source, run, &mut wrong);
+        let printed = play(path, &source, run, &mut wrong);
+        if first == Some(at) {
+            snapshot(path, &printed, &mut wrong);
+        }
         if let Some(first) = wrong.get_mut(before) {
             *first = format!("$ capstan {}\n  {first}", run.words.join(" "));
         }
@@ -84,16 +88,15 @@ pub fn check(path: &Path) -> Result<(), String> {
     Err(format!("{}\n  {}", path.display(), wrong.join("\n  ")))
 }
 
-fn play(path: &Path, source: &str, run: &Run, wrong: &mut Vec<String>) {
+/// Plays one command and returns its text.
+fn play(path: &Path, source: &str, run: &Run, wrong: &mut Vec<String>) -> Printed {
     let words = resolve(run, path, path);
-    let mut json_words = words.clone();
-    json_words.extend(["--output".to_owned(), "json".to_owned()]);
-    let answer = Answer::new(run, capstan(&json_words));
+    let answer = Answer::new(run, capstan(&as_json(run, &words)));
     wrong.extend(answer.complaints());
-    if answer.printed.code == 2 {
-        return;
-    }
     let printed = capstan(&words);
+    if answer.printed.code == 2 {
+        return printed;
+    }
     if printed.code != answer.printed.code {
         wrong.push(format!("text exits {}, JSON {}", printed.code, answer.printed.code));
     }
@@ -104,9 +107,18 @@ fn play(path: &Path, source: &str, run: &Run, wrong: &mut Vec<String>) {
         }
     }
     if run.is_simulate() {
-        snapshot(path, &printed, wrong);
         reversed(path, source, run, &answer, wrong);
     }
+    printed
+}
+
+/// The same command with its answer as JSON, where it has one.
+fn as_json(run: &Run, words: &[String]) -> Vec<String> {
+    let mut words = words.to_vec();
+    if run.answers_json() {
+        words.extend(["--output", "json"].map(str::to_owned));
+    }
+    words
 }
 
 /// Compares the whole text with the sibling file; `UPDATE_EXPECT=1` writes it anew.
@@ -133,9 +145,7 @@ fn reversed(path: &Path, source: &str, run: &Run, answer: &Answer, wrong: &mut V
     let name = path.file_name().expect("a file has a name");
     let other = folder.path().join(name);
     fs::write(&other, documents.join("\n---\n")).expect("a temporary file");
-    let mut words = resolve(run, &other, path);
-    words.extend(["--output".to_owned(), "json".to_owned()]);
-    let printed = capstan(&words);
+    let printed = capstan(&as_json(run, &resolve(run, &other, path)));
     if printed.out != answer.printed.out {
         wrong.push(format!("documents reversed, the answer differs:\n{}", printed.out));
     }
