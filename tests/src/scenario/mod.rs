@@ -4,9 +4,9 @@
 //! says which commands run on it and what must come of them; the grammar is in [`header`], what
 //! is compared in [`expectation`]. [`check`] is the one way in. It runs the real command line in
 //! process, so a scenario never reaches into the parts. Every simulation is played three times:
-//! as JSON for the expectations, as text (at most 100 columns, and the first simulation's compared
-//! whole with the sibling `.expected` file where there is one), and with its documents reversed, because the
-//! order of manifests must not matter.
+//! as JSON for the expectations; as text, at most 100 columns wide, the first one compared whole
+//! with the sibling `.expected` file where there is one; and with its documents reversed, because
+//! the order of manifests must not matter.
 
 pub mod expectation;
 pub mod header;
