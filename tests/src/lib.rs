@@ -1,1 +1,14 @@
-//! Placeholder.
+//! The testkit: scenarios, fact builders, generators, a player of effects and a slow model.
+//!
+//! Nothing here is shipped. Test targets in `tests/` and the benchmarks in `bench/` use it; it
+//! drives Capstan through its public contract only (the command line, or `Engine::step` and the
+//! views), so that a change inside the engine never has to change a test.
+
+pub mod facts;
+pub mod invariants;
+pub mod large;
+pub mod model;
+pub mod play;
+pub mod scenario;
+pub mod seed;
+pub mod strategy;

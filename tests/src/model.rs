@@ -1,0 +1,275 @@
+//! Quota arithmetic of hierarchical cohorts, slow and obviously right.
+//!
+//! Every number is computed anew, by recursion over the facts, straight from the definitions:
+//! for a node of the tree with nominal N, borrowing limit B, lending limit L and usage U
+//!
+//! - Sub: N of a queue; N of a cohort plus what each child lends it (Sub - Local of the child);
+//! - Local: what it keeps, max(0, Sub - L), and 0 without L;
+//! - U of a cohort: what each child uses beyond its Local;
+//! - available: at the root Sub - U; else max(0, Local - U) plus what the parent has, that
+//!   bounded by (Sub - Local) - max(0, U - Local) + B.
+//!
+//! It exists to be compared with the engine's incremental numbers.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use capstan_core::model::input::{ClusterQueueFacts, CohortFacts, Input, Quota, Text};
+
+/// A flavor and a resource.
+pub type Pair = (Text, Text);
+
+/// The tree of one cluster with its usage.
+#[derive(Debug, Default)]
+pub struct QuotaModel {
+    queues: BTreeMap<Text, ClusterQueueFacts>,
+    cohorts: BTreeMap<Text, CohortFacts>,
+    usage: BTreeMap<(Text, Pair), i64>,
+}
+
+/// A node of the tree.
+#[derive(Clone, Copy)]
+enum Node<'a> {
+    Queue(&'a Text),
+    Cohort(&'a Text),
+}
+
+impl QuotaModel {
+    /// Reads queues and cohorts; the other facts are passed over.
+    pub fn new<'a>(facts: impl IntoIterator<Item = &'a Input>) -> QuotaModel {
+        let mut model = QuotaModel::default();
+        for fact in facts {
+            match fact {
+                Input::ClusterQueue(queue) => {
+                    model.queues.insert(queue.name.clone(), queue.clone());
+                }
+                Input::Cohort(cohort) => {
+                    model.cohorts.insert(cohort.name.clone(), cohort.clone());
+                }
+                _ => {}
+            }
+        }
+        model
+    }
+
+    /// Charges a queue.
+    pub fn charge(&mut self, queue: &Text, flavor: &Text, resource: &Text, amount: i64) {
+        let pair = (flavor.clone(), resource.clone());
+        *self.usage.entry((queue.clone(), pair)).or_default() += amount;
+    }
+
+    /// Names of all queues.
+    pub fn queues(&self) -> Vec<Text> {
+        self.queues.keys().cloned().collect()
+    }
+
+    /// Flavors and resources that a queue lists.
+    pub fn pairs(&self, queue: &Text) -> Vec<Pair> {
+        let groups = &self.queues[queue].groups;
+        let flavors = groups.iter().flat_map(|group| &group.flavors);
+        let pairs = flavors.flat_map(|flavor| {
+            flavor.resources.keys().map(|resource| (flavor.flavor.clone(), resource.clone()))
+        });
+        pairs.collect()
+    }
+
+    /// What a queue uses.
+    pub fn used(&self, queue: &Text, pair: &Pair) -> i64 {
+        self.usage.get(&(queue.clone(), pair.clone())).copied().unwrap_or(0)
+    }
+
+    /// What a queue could still use; negative where facts from outside left debt.
+    pub fn room(&self, queue: &Text, pair: &Pair) -> i64 {
+        self.available(Node::Queue(queue), pair)
+    }
+
+    /// The most that a queue could ever use.
+    pub fn potential(&self, queue: &Text, pair: &Pair) -> i64 {
+        self.most(Node::Queue(queue), pair)
+    }
+
+    /// Everything that the rules do not allow; empty in a cluster that started without debt.
+    pub fn overruns(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        for queue in self.queues.keys() {
+            for pair in self.pairs(queue) {
+                let room = self.room(queue, &pair);
+                if room < 0 {
+                    found.push(format!("{queue} is {} over for {pair:?}", -room));
+                }
+            }
+        }
+        found
+    }
+
+    fn quota(&self, node: Node, pair: &Pair) -> Quota {
+        let groups = match node {
+            Node::Queue(name) => &self.queues[name].groups,
+            Node::Cohort(name) => match self.cohorts.get(name) {
+                Some(cohort) => &cohort.groups,
+                None => return Quota::default(),
+            },
+        };
+        let flavors = groups.iter().flat_map(|group| &group.flavors);
+        let mut found = flavors.filter(|flavor| flavor.flavor == pair.0);
+        found.find_map(|flavor| flavor.resources.get(&pair.1)).copied().unwrap_or_default()
+    }
+
+    fn parent<'a>(&'a self, node: Node<'a>) -> Option<Node<'a>> {
+        let name = match node {
+            Node::Queue(name) => self.queues[name].cohort.as_ref(),
+            Node::Cohort(name) => self.cohorts.get(name).and_then(|cohort| cohort.parent.as_ref()),
+        };
+        name.map(Node::Cohort)
+    }
+
+    fn children(&self, cohort: &Text) -> Vec<Node<'_>> {
+        let queues = self.queues.values().filter(|q| q.cohort.as_ref() == Some(cohort));
+        let cohorts = self.cohorts.values().filter(|c| c.parent.as_ref() == Some(cohort));
+        let queues = queues.map(|queue| Node::Queue(&queue.name));
+        queues.chain(cohorts.map(|cohort| Node::Cohort(&cohort.name))).collect()
+    }
+
+    fn subtree(&self, node: Node, pair: &Pair) -> i64 {
+        let own = self.quota(node, pair).nominal;
+        let lent = |child: Node| self.subtree(child, pair) - self.local(child, pair);
+        match node {
+            Node::Queue(_) => own,
+            Node::Cohort(name) => own + self.children(name).into_iter().map(lent).sum::<i64>(),
+        }
+    }
+
+    fn local(&self, node: Node, pair: &Pair) -> i64 {
+        match self.quota(node, pair).lending {
+            Some(lending) => (self.subtree(node, pair) - lending).max(0),
+            None => 0,
+        }
+    }
+
+    fn usage(&self, node: Node, pair: &Pair) -> i64 {
+        let beyond = |child: Node| (self.usage(child, pair) - self.local(child, pair)).max(0);
+        match node {
+            Node::Queue(name) => self.used(name, pair),
+            Node::Cohort(name) => self.children(name).into_iter().map(beyond).sum(),
+        }
+    }
+
+    fn available(&self, node: Node, pair: &Pair) -> i64 {
+        let (subtree, usage) = (self.subtree(node, pair), self.usage(node, pair));
+        let Some(parent) = self.parent(node) else { return subtree - usage };
+        let local = self.local(node, pair);
+        let mut above = self.available(parent, pair);
+        if let Some(borrowing) = self.quota(node, pair).borrowing {
+            above = above.min((subtree - local) - (usage - local).max(0) + borrowing);
+        }
+        (local - usage).max(0) + above
+    }
+
+    fn most(&self, node: Node, pair: &Pair) -> i64 {
+        let subtree = self.subtree(node, pair);
+        let Some(parent) = self.parent(node) else { return subtree };
+        let reach = self.local(node, pair) + self.most(parent, pair);
+        match self.quota(node, pair).borrowing {
+            Some(borrowing) => reach.min(subtree + borrowing),
+            None => reach,
+        }
+    }
+}
+
+/// All resources that queues of a model list, each once.
+pub fn resources(model: &QuotaModel) -> BTreeSet<Text> {
+    let queues = model.queues();
+    queues.iter().flat_map(|queue| model.pairs(queue)).map(|(_, resource)| resource).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::facts::{DEFAULT, cluster_queue, cohort, group, text};
+
+    fn quota(nominal: i64, borrowing: Option<i64>, lending: Option<i64>) -> Quota {
+        Quota { nominal, borrowing, lending }
+    }
+
+    fn queue(name: &str, parent: &str, quota: Quota) -> Input {
+        let group = group(&[(DEFAULT, &[("cpu", quota)])]);
+        Input::ClusterQueue(cluster_queue(name, Some(parent), group))
+    }
+
+    fn cohort_of(name: &str, parent: Option<&str>, quota: Quota) -> Input {
+        let mut facts = cohort(name, parent);
+        facts.groups = vec![group(&[(DEFAULT, &[("cpu", quota)])])];
+        Input::Cohort(facts)
+    }
+
+    fn rooms(facts: &[Input], used: &[(&str, i64)], ask: &[&str]) -> Vec<(i64, i64)> {
+        let mut model = QuotaModel::new(facts);
+        for (queue, amount) in used {
+            model.charge(&text(queue), &text(DEFAULT), &text("cpu"), *amount);
+        }
+        let pair = (text(DEFAULT), text("cpu"));
+        let both =
+            |queue: &&str| (model.room(&text(queue), &pair), model.potential(&text(queue), &pair));
+        ask.iter().map(both).collect()
+    }
+
+    #[test]
+    fn a_flat_cohort_with_limits() {
+        let facts = [
+            cohort_of("all", None, quota(10, None, None)),
+            queue("plain", "all", quota(10, None, None)),
+            queue("capped", "all", quota(10, Some(2), None)),
+            queue("kind", "all", quota(10, None, Some(5))),
+        ];
+        let used = [("plain", 20), ("capped", 10), ("kind", 6)];
+        let have = rooms(&facts, &used, &["plain", "capped", "kind"]);
+        assert_eq!(have, [(4, 35), (2, 12), (4, 40)]);
+    }
+
+    #[test]
+    fn two_levels_and_guarantees() {
+        let facts = [
+            cohort_of("left", Some("root"), quota(10, None, None)),
+            cohort_of("right", Some("root"), quota(10, None, None)),
+            queue("l", "left", quota(10, None, None)),
+            queue("r", "right", quota(10, None, Some(0))),
+        ];
+        let have = rooms(&facts, &[("l", 10), ("r", 5)], &["l", "r"]);
+        assert_eq!(have, [(20, 30), (25, 40)]);
+    }
+
+    #[test]
+    fn limits_of_cohorts_bound_their_subtrees() {
+        let facts = [
+            cohort_of("left", Some("root"), quota(10, Some(5), None)),
+            cohort_of("right", Some("root"), quota(10, None, None)),
+            queue("one", "left", quota(10, None, None)),
+            queue("two", "left", quota(10, Some(5), None)),
+            queue("three", "right", quota(10, None, None)),
+        ];
+        let have = rooms(&facts, &[], &["one", "two", "three"]);
+        assert_eq!(have.iter().map(|(room, _)| *room).collect::<Vec<_>>(), [35, 15, 50]);
+        let facts = [
+            cohort_of("left", Some("root"), quota(0, None, Some(5))),
+            Input::Cohort(cohort("right", Some("root"))),
+            queue("one", "left", quota(10, None, Some(5))),
+            queue("two", "left", quota(10, None, None)),
+            queue("far", "right", quota(0, None, None)),
+        ];
+        let have = rooms(&facts, &[], &["far", "two", "one"]);
+        assert_eq!(have.iter().map(|(room, _)| *room).collect::<Vec<_>>(), [5, 15, 20]);
+    }
+
+    #[test]
+    fn debt_is_negative_and_found() {
+        let facts = [
+            cohort_of("all", None, quota(10, None, None)),
+            queue("a", "all", quota(10, None, None)),
+            queue("b", "all", quota(10, Some(0), Some(0))),
+        ];
+        let mut model = QuotaModel::new(&facts);
+        assert!(model.overruns().is_empty());
+        model.charge(&text("a"), &text(DEFAULT), &text("cpu"), 31);
+        assert_eq!(model.overruns().len(), 2, "the debt of a eats the guarantee of b");
+        assert_eq!(resources(&model).len(), 1);
+    }
+}

@@ -1,0 +1,151 @@
+//! A stage: facts, one engine, and a world that carries out every effect at once.
+//!
+//! The smallest loop that closes the circle: `step`, play the effects on the facts, feed what
+//! changed and the outcomes back, until nothing more comes. Victims are gone before the next
+//! step; bare pods do not come back, owners do. It is for properties of the engine itself; the
+//! virtual cluster with time and faults is another's.
+
+use std::collections::BTreeMap;
+
+use capstan_core::Engine;
+use capstan_core::model::input::{Input, OwnerFacts, PodFacts, PodPhase, Text};
+use capstan_core::plan::{Action, Effect, EffectResult, StepOutput};
+use capstan_core::time::Time;
+
+use crate::facts::pods_of;
+
+/// Steps until a stage must have settled; more is a livelock.
+const STEPS_MAX: usize = 1_000;
+
+/// Facts and the engine that sees them.
+#[derive(Debug, Default)]
+pub struct Stage {
+    /// The engine.
+    pub engine: Engine,
+    /// Pods by uid, as the API would show them now.
+    pub pods: BTreeMap<Text, PodFacts>,
+    /// Owners by uid.
+    pub owners: BTreeMap<Text, OwnerFacts>,
+    /// All other facts, as fed.
+    pub rest: Vec<Input>,
+    /// Now.
+    pub now: Time,
+    news: Vec<Input>,
+}
+
+impl Stage {
+    /// An empty stage at a time.
+    pub fn new(now: Time) -> Stage {
+        Stage { now, ..Stage::default() }
+    }
+
+    /// Adds facts, to be fed at the next step.
+    pub fn add(&mut self, inputs: impl IntoIterator<Item = Input>) {
+        for input in inputs {
+            match &input {
+                Input::Pod(pod) => {
+                    self.pods.insert(pod.uid.clone(), pod.clone());
+                }
+                Input::Owner(owner) => {
+                    self.owners.insert(owner.uid.clone(), owner.clone());
+                }
+                other => self.rest.push(other.clone()),
+            }
+            self.news.push(input);
+        }
+    }
+
+    /// Everything that the API shows now: what a new engine would be fed.
+    pub fn shown(&self) -> Vec<Input> {
+        let pods = self.pods.values().cloned().map(Input::Pod);
+        let owners = self.owners.values().cloned().map(Input::Owner);
+        self.rest.iter().cloned().chain(owners).chain(pods).collect()
+    }
+
+    /// One step, with its effects played.
+    pub fn step(&mut self) -> StepOutput {
+        let news = std::mem::take(&mut self.news);
+        let output = self.engine.step(self.now, news);
+        for effect in &output.effects {
+            self.play(effect);
+            let outcome = Input::Outcome { effect: effect.id, result: EffectResult::Done };
+            self.news.push(outcome);
+        }
+        output
+    }
+
+    /// Steps until no effect comes and nothing is left to feed; `look` sees every state between.
+    pub fn settle(&mut self, mut look: impl FnMut(&Stage)) -> Vec<StepOutput> {
+        let mut outputs = Vec::new();
+        for _ in 0..STEPS_MAX {
+            let output = self.step();
+            let quiet = output.effects.is_empty() && self.news.is_empty() && output.report.quiet;
+            outputs.push(output);
+            look(self);
+            if quiet {
+                return outputs;
+            }
+        }
+        panic!("not settled after {STEPS_MAX} steps: the engine goes in circles");
+    }
+
+    /// Whether the engine has been told everything that happened.
+    pub fn caught_up(&self) -> bool {
+        self.news.is_empty()
+    }
+
+    fn play(&mut self, effect: &Effect) {
+        match &effect.action {
+            Action::Bind { pod, node, note } => {
+                if let Some(facts) = self.pods.get_mut(&pod.uid) {
+                    assert!(facts.node.is_none(), "{} is bound twice", pod.name);
+                    facts.node = Some(node.clone());
+                    facts.bound_at = Some(self.now);
+                    facts.phase = PodPhase::Running;
+                    facts.binding = Some(note.clone());
+                    self.news.push(Input::Pod(facts.clone()));
+                }
+            }
+            Action::Evict { pod, .. } => self.forget(&pod.uid),
+            Action::ResumeOwner { owner, note } => {
+                let facts = self.owners.get_mut(&owner.uid).expect("a known owner is resumed");
+                assert!(facts.suspended, "{} is resumed twice", owner.name);
+                facts.suspended = false;
+                facts.admitted = Some(note.clone());
+                let facts = facts.clone();
+                let pods = pods_of(&facts);
+                self.news.push(Input::Owner(facts));
+                self.add(pods.into_iter().map(Input::Pod));
+            }
+            Action::SuspendOwner { owner, .. } => {
+                let facts = self.owners.get_mut(&owner.uid).expect("a known owner is suspended");
+                let gone: Vec<Text> = pods_of(facts).into_iter().map(|pod| pod.uid).collect();
+                facts.suspended = true;
+                facts.incarnation += 1;
+                facts.admitted = None;
+                facts.eviction = None;
+                self.news.push(Input::Owner(facts.clone()));
+                gone.iter().for_each(|uid| self.forget(uid));
+            }
+            Action::AddTolerations { .. }
+            | Action::SelectVolumes { .. }
+            | Action::AllocateClaims { .. }
+            | Action::ReleaseClaims { .. }
+            | Action::Status(_)
+            | Action::Event { .. } => {}
+        }
+    }
+
+    fn forget(&mut self, uid: &Text) {
+        if self.pods.remove(uid).is_some() {
+            self.news.push(Input::PodGone(uid.clone()));
+        }
+    }
+}
+
+/// What a plan does to the cluster, without identities of effects and without mere reports.
+pub fn deeds(outputs: &[StepOutput]) -> Vec<(Text, Action)> {
+    let effects = outputs.iter().flat_map(|output| &output.effects);
+    let acts = effects.filter(|e| !matches!(e.action, Action::Status(_) | Action::Event { .. }));
+    acts.map(|effect| (effect.workload.clone(), effect.action.clone())).collect()
+}

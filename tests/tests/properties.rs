@@ -1,0 +1,163 @@
+//! Properties of the engine through its public contract: `step`, effects, views.
+//!
+//! Each plays generated clusters on a [`Stage`]; what must hold in every state is in
+//! `capstan_tests::invariants`. A failure prints the smallest cluster that shows it; keep it
+//! as a scenario or as a named case here.
+
+use capstan_core::model::input::Input;
+use capstan_core::plan::Action;
+use capstan_core::time::Time;
+use capstan_core::{Engine, Input as Fact};
+use capstan_tests::facts::{GPU, gang, in_queue, node, shape};
+use capstan_tests::invariants::{bound, broken};
+use capstan_tests::play::{Stage, deeds};
+use capstan_tests::seed::Seed;
+use capstan_tests::strategy::{Cluster, cluster, lone_gang, nodes};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, FileFailurePersistence};
+
+const NOW: Time = Time(3_600_000);
+
+fn config() -> Config {
+    Config {
+        cases: 256,
+        failure_persistence: Some(Box::new(FileFailurePersistence::Off)),
+        ..Config::default()
+    }
+}
+
+/// Plays a cluster to its end and checks every state on the way.
+fn settled(facts: impl IntoIterator<Item = Fact>) -> Result<Stage, TestCaseError> {
+    let mut stage = Stage::new(NOW);
+    stage.add(facts);
+    let mut wrong = Vec::new();
+    stage.settle(|stage| wrong.extend(broken(stage)));
+    prop_assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    Ok(stage)
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn every_state_keeps_the_invariants(cluster in cluster()) {
+        settled(cluster.facts())?;
+    }
+
+    #[test]
+    fn work_that_arrives_piece_by_piece_keeps_them_too(cluster in cluster()) {
+        let mut stage = Stage::new(NOW);
+        stage.add(cluster.ground.clone());
+        let mut wrong = Vec::new();
+        for work in &cluster.work {
+            stage.now = Time(stage.now.0 + 60_000);
+            stage.add(work.iter().cloned());
+            stage.settle(|stage| wrong.extend(broken(stage)));
+        }
+        prop_assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    }
+
+    #[test]
+    fn shuffled_facts_give_an_equal_plan(cluster in cluster(), seed: u64) {
+        let facts = cluster.facts();
+        let mut other = facts.clone();
+        Seed::new(seed).shuffle(&mut other);
+        let one = Engine::new().step(NOW, facts);
+        let two = Engine::new().step(NOW, other);
+        prop_assert_eq!(one, two);
+    }
+
+    #[test]
+    fn facts_fed_twice_change_nothing(cluster in cluster()) {
+        let mut twice = cluster.facts();
+        twice.extend(cluster.facts());
+        let one = Engine::new().step(NOW, cluster.facts());
+        prop_assert_eq!(one, Engine::new().step(NOW, twice));
+    }
+
+    #[test]
+    fn a_second_run_is_quiet(cluster in cluster()) {
+        let mut stage = settled(cluster.facts())?;
+        let again = stage.step();
+        prop_assert!(again.effects.is_empty(), "{:?}", again.effects);
+        let fresh = Engine::new().step(stage.now, stage.shown());
+        let acts = deeds(&[fresh]);
+        prop_assert!(acts.is_empty(), "a new engine would act: {:?}", acts);
+    }
+
+    #[test]
+    fn one_outcome_for_each_workload_of_a_round(cluster in cluster()) {
+        let mut stage = Stage::new(NOW);
+        stage.add(cluster.facts());
+        for output in stage.settle(|_| {}) {
+            let mut seen: Vec<_> =
+                output.report.outcomes.iter().map(|o| (o.round, o.workload.clone())).collect();
+            let all = seen.len();
+            seen.sort();
+            seen.dedup();
+            prop_assert_eq!(seen.len(), all);
+        }
+    }
+
+    #[test]
+    fn more_capacity_never_admits_less_of_a_lone_gang(cluster in lone_gang(), more in nodes()) {
+        let before = bound(&settled(cluster.facts())?);
+        let mut larger = cluster.clone();
+        larger.ground.extend(more.into_iter().map(renamed));
+        let after = bound(&settled(larger.facts())?);
+        prop_assert!(after >= before, "{before} members before, {after} with more nodes");
+    }
+
+    #[test]
+    fn a_new_engine_plans_the_same(cluster in cluster()) {
+        let half = cluster.work.len() / 2;
+        let mut old = settled(with_one_flavor(&cluster, ..half))?;
+        let mut new = Stage::new(old.now);
+        new.add(old.shown());
+        new.settle(|_| {});
+        for stage in [&mut old, &mut new] {
+            stage.now = Time(stage.now.0 + 60_000);
+            stage.add(cluster.work[half..].iter().flatten().cloned());
+            stage.settle(|_| {});
+        }
+        prop_assert_eq!(&old.pods, &new.pods);
+        prop_assert_eq!(&old.owners, &new.owners);
+    }
+}
+
+/// Nodes of a second draw must not replace those of the first.
+fn renamed(fact: Input) -> Input {
+    match fact {
+        Input::Node(mut node) => {
+            node.name = format!("more-{}", node.name).into();
+            Input::Node(node)
+        }
+        other => other,
+    }
+}
+
+/// The ground and some work. Scan memory is apart from what a restart must rebuild: with one
+/// flavor left in each group there is none.
+fn with_one_flavor(cluster: &Cluster, work: std::ops::RangeTo<usize>) -> Vec<Input> {
+    let mut ground = cluster.ground.clone();
+    for fact in &mut ground {
+        if let Input::ClusterQueue(queue) = fact {
+            queue.groups.iter_mut().for_each(|group| group.flavors.truncate(1));
+        }
+    }
+    ground.into_iter().chain(cluster.work[work].iter().flatten().cloned()).collect()
+}
+
+/// The engine does something at all: a test that a stub must not pass.
+#[test]
+fn a_gang_that_fits_is_bound_whole() {
+    let mut stage = Stage::new(NOW);
+    stage.add([Input::Node(node("n", &[("cpu", 8), (GPU, 4)]))]);
+    let members = gang("g", 4, None, &shape(&[(GPU, 1)]), &in_queue(None));
+    stage.add(members.into_iter().map(Input::Pod));
+    let outputs = stage.settle(|_| {});
+    let binds = deeds(&outputs);
+    assert_eq!(binds.len(), 4);
+    assert!(binds.iter().all(|(_, action)| matches!(action, Action::Bind { .. })));
+    assert_eq!(bound(&stage), 4);
+}
