@@ -7,5 +7,8 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    capstan::cli::run(std::env::args_os())
+    // anstream strips ANSI codes where the stream is no terminal or NO_COLOR is set.
+    let (mut out, mut err) = (anstream::stdout().lock(), anstream::stderr());
+    let code = capstan::cli::run_styled(std::env::args_os(), &mut out, &mut err);
+    ExitCode::from(code)
 }

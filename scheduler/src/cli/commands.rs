@@ -1,105 +1,250 @@
 //! What each command does, from its arguments to its exit code.
 //!
 //! The only file that ties the parts together: reading files, the virtual cluster, the engine's
-//! explanations, printing. What it expects of the first three stands in [`parts`].
+//! explanations, printing.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
+use capstan_core::Input;
 use clap::CommandFactory;
 
-use super::args::{CheckConfig, Cli, Completions, Explain, Format, Mode, Simulate, Target};
-use super::{Exit, output};
+use super::Exit;
+use super::args::{self, CheckConfig, Cli, Completions, Explain, Format, Simulate, Target};
+use super::output::Console;
+use crate::config::{self, Config};
+use crate::metrics::Metrics;
+use crate::prices;
+use crate::progress::with_progress;
+use crate::read::{self, Objects};
+use crate::render::result::{Happening, Moment};
 use crate::render::simulation::notices;
 use crate::render::state::is_pending;
-use crate::render::{Explained, html, json, text};
+use crate::render::{Explained, SimulationResult, html, json, text};
+use crate::world;
 
 /// `simulate`: 0 whenever it ran.
-pub fn simulate(args: &Simulate) -> Exit {
+pub fn simulate(args: &Simulate, console: &mut Console<'_>) -> Exit {
     let begun = Instant::now();
-    let cluster = match parts::read(&args.files, args.config.as_deref()) {
-        Ok(cluster) => cluster,
-        Err(errors) => return refuse(&errors, "nothing simulated"),
+    let (config, objects) = match read_all(&args.files, args.config.as_deref()) {
+        Ok(read) => read,
+        Err(errors) => return refuse(console, &errors, "nothing simulated"),
     };
-    let (mut result, metrics) = parts::simulate(cluster, args.length.mode());
+    let mode = args.length.mode();
+    let (mut result, metrics) = play(&config, objects, mode);
     result.elapsed = begun.elapsed();
     result.files = names(&args.files);
     result.keep_lost();
     if let Some(path) = &args.metrics
         && let Err(error) = std::fs::write(path, metrics)
     {
-        return refuse(&[format!("{}: {error}", path.display())], "metrics not written");
+        let errors = [format!("{}: {error}", path.display())];
+        return refuse(console, &errors, "metrics not written");
+    }
+    for warning in &result.warnings {
+        console.warning(warning);
     }
     for notice in notices(&result) {
-        output::note(&notice);
+        console.note(&notice);
     }
-    print(args.output, &result, [text::simulation, json::simulation, html::simulation])
+    let printers = [text::simulation, json::simulation, html::simulation];
+    print(console, args.output, &result, printers)
 }
 
 /// `explain`: 1 when a pod fits nowhere or a workload waits.
-pub fn explain(args: &Explain, namespace: Option<&str>) -> Exit {
-    let cluster = match parts::read(&args.files, args.config.as_deref()) {
-        Ok(cluster) => cluster,
-        Err(errors) => return refuse(&errors, "nothing explained"),
+pub fn explain(args: &Explain, namespace: Option<&str>, console: &mut Console<'_>) -> Exit {
+    let (config, objects) = match read_all(&args.files, args.config.as_deref()) {
+        Ok(read) => read,
+        Err(errors) => return refuse(console, &errors, "nothing explained"),
     };
-    let mut settled = parts::settle(cluster);
-    let namespace = namespace.unwrap_or("default");
-    let (files, now) = (names(&args.files), settled.now);
+    let namespace = namespace.unwrap_or("default").to_owned();
+    let files = names(&args.files);
     match &args.target {
         Target::Pod(name) => {
-            let Some(explanation) = settled.engine.explain_pod(namespace, name) else {
-                return refuse(&[missing("pod", namespace, name)], "nothing explained");
+            let mut engine = look(&config, &objects);
+            let now = objects.latest.unwrap_or_default();
+            let Some(explanation) = engine.explain_pod(&namespace, name) else {
+                let errors = [missing("pod", &namespace, name)];
+                return refuse(console, &errors, "nothing explained");
             };
             let fits = explanation.nodes.iter().any(|verdict| verdict.refusals.is_empty());
             let explained = Explained { explanation, now, files };
-            let printed = print(args.output, &explained, [text::pod, json::pod, html::pod]);
+            let printers = [text::pod, json::pod, html::pod];
+            let printed = print(console, args.output, &explained, printers);
             if fits { printed } else { negative(printed) }
         }
         Target::Workload(name) => {
-            let found = settled.engine.explain_workload(now, namespace, name);
+            let mut run = settle(&config, objects, world::Mode::UntilStable);
+            let found = run.engine.explain_workload(run.now, &namespace, name);
             let Some(explanation) = found else {
-                return refuse(&[missing("workload", namespace, name)], "nothing explained");
+                let errors = [missing("workload", &namespace, name)];
+                return refuse(console, &errors, "nothing explained");
             };
             let waits = is_pending(&explanation.workload);
-            let explained = Explained { explanation, now, files };
+            let explained = Explained { explanation, now: run.now, files };
             let printers = [text::workload, json::workload, html::workload];
-            let printed = print(args.output, &explained, printers);
+            let printed = print(console, args.output, &explained, printers);
             if waits { negative(printed) } else { printed }
         }
     }
 }
 
 /// `check-config`: 0 when nothing is wrong with the file.
-pub fn check_config(args: &CheckConfig) -> Exit {
-    match parts::check_config(&args.file) {
-        Ok(()) => written(output::answer(&format!("{}: valid\n", args.file.display()))),
-        Err(errors) => refuse(&errors, "the configuration is not usable"),
+pub fn check_config(args: &CheckConfig, console: &mut Console<'_>) -> Exit {
+    match config::read_config(&args.file) {
+        Ok(config) => {
+            for warning in &config.warnings {
+                console.warning(&warning.to_string());
+            }
+            let written = console.answer(&format!("{}: valid\n", args.file.display()));
+            answered(console, written)
+        }
+        Err(errors) => refuse(console, &errors, "the configuration is not usable"),
     }
 }
 
 /// `completions`.
-pub fn completions(args: &Completions, program: &str) -> Exit {
+pub fn completions(args: &Completions, program: &str, console: &mut Console<'_>) -> Exit {
     let mut script = Vec::new();
     // A shell completes the file that it starts, which for the plugin is named with a dash.
     let name = program.replace(' ', "-");
     clap_complete::generate(args.shell, &mut Cli::command(), name, &mut script);
-    written(output::document(&String::from_utf8_lossy(&script)))
+    let written = console.answer(&String::from_utf8_lossy(&script));
+    answered(console, written)
+}
+
+/// Configuration and objects; every error of both at once.
+fn read_all(files: &[PathBuf], config: Option<&Path>) -> Result<(Config, Objects), Vec<String>> {
+    let shown = |errors: Vec<read::error::ReadError>| -> Vec<String> {
+        errors.iter().map(ToString::to_string).collect()
+    };
+    let config = config.map_or_else(|| Ok(Config::default()), config::read_config);
+    let fallback = Config::default();
+    let objects = read::read_files(files, config.as_ref().unwrap_or(&fallback)).map_err(shown);
+    match (config.map_err(shown), objects) {
+        (Ok(config), Ok(objects)) => Ok((config, objects)),
+        (Err(mut errors), Err(more)) => {
+            errors.extend(more);
+            Err(errors)
+        }
+        (Err(errors), _) | (_, Err(errors)) => Err(errors),
+    }
+}
+
+/// An engine that has been told everything and has decided nothing.
+fn look(config: &Config, objects: &Objects) -> capstan_core::Engine {
+    let mut policy = config.policy.clone();
+    policy.rounds_max = 0;
+    let mut inputs = vec![Input::Policy(Arc::new(policy))];
+    inputs.extend(objects.inputs.iter().cloned());
+    let mut engine = capstan_core::Engine::new();
+    engine.step(objects.latest.unwrap_or_default(), inputs);
+    engine
+}
+
+/// Plays the objects on a virtual cluster.
+fn settle(config: &Config, objects: Objects, mode: world::Mode) -> world::Run {
+    let (policy, start) = (config.policy.clone(), start_of(&objects));
+    with_progress(move |progress| world::run(objects.inputs, policy, start, mode, progress))
+}
+
+fn start_of(objects: &Objects) -> world::StartTimes {
+    world::StartTimes {
+        latest: objects.latest.unwrap_or_default(),
+        earliest: objects.earliest.unwrap_or_default(),
+    }
+}
+
+/// Simulates, and gathers what is printed of it.
+fn play(config: &Config, objects: Objects, mode: args::Mode) -> (SimulationResult, String) {
+    let mut result = SimulationResult::default();
+    for input in &objects.inputs {
+        if let Input::Node(node) = input
+            && let Some(model) = prices::gpu_model(&node.labels)
+        {
+            result.gpu_models.insert(node.name.clone(), model);
+        }
+    }
+    let count = |(kind, count): (String, usize)| (kind, u32::try_from(count).unwrap_or(u32::MAX));
+    result.ignored_kinds = objects.ignored.clone().into_iter().map(count).collect();
+    let warnings = config.warnings.iter().chain(&objects.warnings);
+    result.warnings = warnings.map(ToString::to_string).collect();
+    let scenario = world::Scenario {
+        policy: config.policy.clone(),
+        start: start_of(&objects),
+        inputs: objects.inputs,
+        mode: world_mode(mode),
+    };
+    let (run, metrics) = with_progress(move |progress| {
+        let metrics = Metrics::new();
+        let mut watch = |report: &_, took| metrics.step(report, took);
+        let run = world::run_watched(scenario, progress, &mut watch);
+        metrics.views(&run.engine.workloads(), &run.engine.queues());
+        (run, metrics.encode())
+    });
+    fill(&mut result, &run, mode);
+    (result, metrics)
+}
+
+fn fill(result: &mut SimulationResult, run: &world::Run, mode: args::Mode) {
+    result.rounds = run.rounds;
+    result.settled = run.settled;
+    result.now = run.now;
+    result.until = matches!(mode, args::Mode::Until(_)).then_some(run.now);
+    result.workloads = run.engine.workloads();
+    result.queues = run.engine.queues();
+    result.nodes = run.engine.nodes();
+    result.admitted = run.admitted.iter().map(ToString::to_string).collect();
+    result.preempted = run.preempted.clone();
+    result.timeline = run.timeline.iter().map(moment).collect();
+}
+
+fn moment(moment: &world::Moment) -> Moment {
+    let what = match &moment.what {
+        world::What::Arrived => Happening::Arrived,
+        world::What::Admitted => Happening::Admitted,
+        world::What::Preempted { by } => Happening::Preempted(by.to_string()),
+        world::What::Resumed => Happening::Resumed,
+        world::What::Finished => Happening::Finished,
+    };
+    Moment { at: moment.at, workload: moment.workload.to_string(), what }
+}
+
+fn world_mode(mode: args::Mode) -> world::Mode {
+    match mode {
+        args::Mode::Cycles(rounds) => world::Mode::Cycles(rounds),
+        args::Mode::UntilStable => world::Mode::UntilStable,
+        args::Mode::Until(args::Until::At(at)) => world::Mode::Until(world::Deadline::At(at)),
+        args::Mode::Until(args::Until::After(span)) => {
+            world::Mode::Until(world::Deadline::After(span))
+        }
+    }
 }
 
 /// Prints with the printer of the format: text, JSON, HTML.
-fn print<T>(format: Format, answer: &T, printers: [fn(&T) -> String; 3]) -> Exit {
-    let [text, json, html] = printers;
-    written(match format {
-        Format::Text => output::answer(&text(answer)),
-        Format::Json => output::document(&json(answer)),
-        Format::Html => output::document(&html(answer)),
-    })
+fn print<T>(
+    console: &mut Console<'_>,
+    format: Format,
+    answer: &T,
+    [text, json, html]: [fn(&T) -> String; 3],
+) -> Exit {
+    let printed = match format {
+        Format::Text => text(answer),
+        Format::Json => json(answer),
+        Format::Html => html(answer),
+    };
+    let written = console.answer(&printed);
+    answered(console, written)
 }
 
-fn written(result: std::io::Result<()>) -> Exit {
+fn answered(console: &mut Console<'_>, result: std::io::Result<()>) -> Exit {
     match result {
         Ok(()) => Exit::Answered,
-        Err(error) => refuse(&[format!("standard output: {error}")], "the answer is incomplete"),
+        Err(error) => {
+            let errors = [format!("standard output: {error}")];
+            refuse(console, &errors, "the answer is incomplete")
+        }
     }
 }
 
@@ -108,8 +253,8 @@ fn negative(printed: Exit) -> Exit {
     if printed == Exit::Answered { Exit::Negative } else { printed }
 }
 
-fn refuse(errors: &[String], undone: &str) -> Exit {
-    output::errors(errors, undone);
+fn refuse<E: std::fmt::Display>(console: &mut Console<'_>, errors: &[E], undone: &str) -> Exit {
+    console.errors(errors, undone);
     Exit::BadInput
 }
 
@@ -119,56 +264,6 @@ fn missing(kind: &str, namespace: &str, name: &str) -> String {
 
 fn names(files: &[PathBuf]) -> Vec<String> {
     files.iter().map(|file| file.display().to_string()).collect()
-}
-
-/// What the commands expect of the parts that others write. These stand-ins let the command line
-/// be built and tested before them; each says what replaces it.
-mod parts {
-    use std::path::{Path, PathBuf};
-
-    use capstan_core::Engine;
-    use capstan_core::time::Time;
-
-    use super::Mode;
-    use crate::render::SimulationResult;
-
-    /// What was read: facts, validated policy, start times, GPU models by node, ignored kinds and
-    /// warnings.
-    #[derive(Debug, Default)]
-    pub struct Cluster {}
-
-    /// The engine after the last round, for explanations.
-    #[derive(Debug)]
-    pub struct Settled {
-        /// Knows the cluster.
-        pub engine: Engine,
-        /// The virtual clock.
-        pub now: Time,
-    }
-
-    /// Expects `crate::read::read_files(files, &Configuration)` and the configuration's own
-    /// reader: every error of both at once, one line each (`file, document 3, Job x: path: ...`).
-    pub fn read(_files: &[PathBuf], _config: Option<&Path>) -> Result<Cluster, Vec<String>> {
-        Err(vec!["this build cannot read files yet".to_owned()])
-    }
-
-    /// Expects the virtual cluster's driver: the result without `elapsed` and `files`, and the
-    /// metrics as Prometheus text. Progress on stderr after two seconds is the driver's.
-    pub fn simulate(_cluster: Cluster, mode: Mode) -> (SimulationResult, String) {
-        let rounds = if let Mode::Cycles(rounds) = mode { rounds } else { 0 };
-        (SimulationResult { rounds, ..SimulationResult::default() }, String::new())
-    }
-
-    /// Expects the same driver in mode `UntilStable`: `explain` speaks of the state that
-    /// `simulate` ends in, so that its suggested command explains what it showed.
-    pub fn settle(_cluster: Cluster) -> Settled {
-        Settled { engine: Engine::new(), now: Time::default() }
-    }
-
-    /// Expects the configuration's reader.
-    pub fn check_config(_file: &Path) -> Result<(), Vec<String>> {
-        Err(vec!["this build cannot read configurations yet".to_owned()])
-    }
 }
 
 #[cfg(test)]
@@ -190,6 +285,8 @@ mod tests {
     #[test]
     fn unreadable_input_exits_with_2() {
         let args = CheckConfig { file: PathBuf::from("/nonexistent/capstan.yaml") };
-        assert_eq!(check_config(&args), Exit::BadInput);
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        let mut console = Console { out: &mut out, err: &mut err };
+        assert_eq!(check_config(&args, &mut console), Exit::BadInput);
     }
 }

@@ -1,7 +1,7 @@
 //! The command line: what the user typed, what it does, what the process answers with.
 //!
 //! [`args`] is the shape of the commands, [`commands`] carries them out, [`output`] writes answers
-//! to stdout and complaints to stderr. Exit codes: 0 an answer, 1 a negative answer, 2 bad usage
+//! to one stream and complaints to the other. Exit codes: 0 an answer, 1 a negative answer, 2 bad usage
 //! or input.
 
 pub mod args;
@@ -9,54 +9,72 @@ pub mod commands;
 pub mod output;
 
 use std::ffi::OsString;
+use std::io::Write;
 use std::path::Path;
-use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches};
 use tracing_subscriber::EnvFilter;
 
 use args::{Cli, Command};
+use output::Console;
 
 /// What a command came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
     /// It answered.
-    Answered,
+    Answered = 0,
     /// It answered no: nothing fits.
-    Negative,
+    Negative = 1,
     /// Usage or input was bad; stderr says why.
-    BadInput,
+    BadInput = 2,
 }
 
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> ExitCode {
-        ExitCode::from(match exit {
-            Exit::Answered => 0,
-            Exit::Negative => 1,
-            Exit::BadInput => 2,
-        })
-    }
+/// Runs the command line with these arguments, the program's name first, and returns the exit
+/// code. Plain text, whatever the streams are.
+pub fn run<A: Into<OsString>>(
+    arguments: impl IntoIterator<Item = A>,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> i32 {
+    let (mut out, mut err) = (anstream::StripStream::new(out), anstream::StripStream::new(err));
+    run_styled(arguments, &mut out, &mut err).into()
 }
 
-/// Runs the command line with these arguments, the program's name first.
-pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let arguments: Vec<OsString> = arguments.into_iter().collect();
+/// Like [`run`], with ANSI codes in the texts.
+pub fn run_styled<A: Into<OsString>>(
+    arguments: impl IntoIterator<Item = A>,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> u8 {
+    let arguments: Vec<OsString> = arguments.into_iter().map(Into::into).collect();
     let program = program_name(arguments.first());
+    let mut console = Console { out, err };
     let command = Cli::command().bin_name(program);
     let parsed = command.try_get_matches_from(&arguments);
     let cli = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
-        // Prints to stdout for --help and --version (0), to stderr for bad usage (2).
-        Err(error) => error.exit(),
+        Err(error) => return usage(&error, &mut console),
     };
     log_to_stderr(cli.verbose);
-    match &cli.command {
-        Command::Simulate(args) => commands::simulate(args),
-        Command::Explain(args) => commands::explain(args, cli.namespace.as_deref()),
-        Command::CheckConfig(args) => commands::check_config(args),
-        Command::Completions(args) => commands::completions(args, program),
+    let exit = match &cli.command {
+        Command::Simulate(args) => commands::simulate(args, &mut console),
+        Command::Explain(args) => {
+            commands::explain(args, cli.namespace.as_deref(), &mut console)
+        }
+        Command::CheckConfig(args) => commands::check_config(args, &mut console),
+        Command::Completions(args) => commands::completions(args, program, &mut console),
+    };
+    exit as u8
+}
+
+/// Help and version are answers (0); bad usage is not (2).
+fn usage(error: &clap::Error, console: &mut Console<'_>) -> u8 {
+    let text = error.render().ansi().to_string();
+    match error.use_stderr() {
+        false => drop(console.answer(&text)),
+        true => drop(console.err.write_all(text.as_bytes())),
     }
-    .into()
+    u8::try_from(error.exit_code()).unwrap_or(Exit::BadInput as u8)
 }
 
 /// Installed as `kubectl-capstan` it is a kubectl plugin, and says so in its help.
@@ -79,7 +97,7 @@ fn log_to_stderr(verbose: u8) {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level));
     let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     // A library user (a test) may have set a logger already; that one stays.
-    drop(subscriber.with_ansi(output::stderr_is_coloured()).try_init());
+    drop(subscriber.with_ansi(false).try_init());
 }
 
 #[cfg(test)]
