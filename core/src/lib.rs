@@ -9,6 +9,7 @@ pub mod model;
 pub mod money;
 pub mod plan;
 pub mod policy;
+pub mod requests;
 pub mod score;
 pub mod time;
 
