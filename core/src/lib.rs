@@ -12,6 +12,7 @@ pub mod place;
 pub mod plan;
 pub mod policy;
 pub mod quota;
+pub mod requests;
 pub mod resources;
 pub mod rules;
 pub mod score;

@@ -1,10 +1,15 @@
-//! The shell around the engine: reading, prices, the virtual cluster, the command line, and what
-//! people see. It decides nothing: facts go into [`capstan_core::Engine`], effects come out.
+//! The shell around the engine: what Kubernetes shows becomes facts, what is decided becomes
+//! effects, text and JSON. It decides nothing itself: see [`capstan_core::Engine`].
 
+pub mod api;
 pub mod cli;
 pub mod config;
+pub mod convert;
+pub mod gangs;
 pub mod metrics;
 pub mod prices;
 pub mod progress;
+pub mod quantity;
+pub mod read;
 pub mod render;
 pub mod world;

@@ -63,7 +63,6 @@ struct Line {
     groups: Vec<Group>,
     known: BTreeMap<GroupKey, usize>,
     heads: PriorityQueue<usize, HeadKey, FixedHasher>,
-    waiting: usize,
 }
 
 /// Waiting work of all queues; `None` is the implicit queue of work without one.
@@ -102,7 +101,6 @@ impl Waiting {
             line.groups.push(Group::default());
         }
         line.groups[group].members.insert(Reverse(key.clone()), index);
-        line.waiting += 1;
         line.refresh(group);
         self.filed.insert(index, (queue, group, key));
         self.note_active(queue);
@@ -113,7 +111,6 @@ impl Waiting {
         let Some((queue, group, key)) = self.filed.remove(&index) else { return };
         let line = self.lines.get_mut(&queue).expect("filed under a line");
         line.groups[group].members.remove(&Reverse(key));
-        line.waiting -= 1;
         line.refresh(group);
         self.note_active(queue);
     }
@@ -157,11 +154,6 @@ impl Waiting {
             }
             self.note_active(queue);
         }
-    }
-
-    /// Workloads filed under a queue.
-    pub fn len(&self, queue: Option<QueueIdx>) -> usize {
-        self.lines.get(&queue).map_or(0, |line| line.waiting)
     }
 
     /// Whether a workload is filed.

@@ -224,7 +224,8 @@ impl ClusterState {
         let old = self.owners.get(&facts.uid);
         let keys = old.map(|old| old.incarnation).into_iter().chain([facts.incarnation]);
         let keys: BTreeSet<u32> = keys.collect();
-        let (uid, namespace, ours) = (facts.uid.clone(), facts.namespace.clone(), facts.ours);
+        let (uid, namespace) = (facts.uid.clone(), facts.namespace.clone());
+        let ours = facts.ours && facts.member_of.is_none();
         let current = facts.incarnation;
         self.owners.insert(uid.clone(), Arc::new(facts));
         for incarnation in keys {

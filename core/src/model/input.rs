@@ -388,7 +388,7 @@ pub enum GangSource {
 }
 
 /// What people asked for a workload, read from the pod and its owners.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Wishes {
     /// LocalQueue name; `None`: unlabelled.
     pub queue: Option<Text>,
@@ -403,7 +403,7 @@ pub struct Wishes {
 }
 
 /// Topology wanted for a gang.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TopologyWish {
     /// All members within one domain of this level (a node label key), or none.
     pub required: Option<Text>,
@@ -466,6 +466,9 @@ pub struct OwnerFacts {
     pub pod_sets: Vec<OwnerPodSet>,
     /// Members that must run together.
     pub min_member: u32,
+    /// The group that its template names: its pods are members of that, and the owner is no
+    /// gang of its own.
+    pub member_of: Option<GangRef>,
     /// Set by the patch that resumed it: quota is held although no pod exists yet.
     pub admitted: Option<BindingNote>,
     /// Set while it is being stopped by us.

@@ -36,8 +36,11 @@ pub fn run<A: Into<OsString>>(
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> i32 {
-    let (mut out, mut err) = (anstream::StripStream::new(out), anstream::StripStream::new(err));
-    run_styled(arguments, &mut out, &mut err).into()
+    let (mut answer, mut rest) = (Vec::new(), Vec::new());
+    let code = run_styled(arguments, &mut answer, &mut rest);
+    anstream::adapter::strip_bytes(&answer).for_each(|plain| drop(out.write_all(plain)));
+    anstream::adapter::strip_bytes(&rest).for_each(|plain| drop(err.write_all(plain)));
+    code.into()
 }
 
 /// Like [`run`], with ANSI codes in the texts.

@@ -8,7 +8,7 @@
 use capstan_core::model::input::{CapacityType, Labels};
 
 use super::{catalogue, instance_type};
-use crate::config::CapacityKey;
+use crate::config::CapacityLabel;
 
 use CapacityType::{OnDemand, Reserved, Spot};
 
@@ -68,15 +68,15 @@ const CLOUD_PREFIXES: [&str; 9] = [
 ];
 
 /// How the node with these labels is bought.
-pub fn capacity_type(labels: &Labels, configured: &[CapacityKey]) -> CapacityType {
+pub fn capacity_type(labels: &Labels, configured: &[CapacityLabel]) -> CapacityType {
     from_configured_keys(labels, configured)
         .or_else(|| from_known_keys(labels))
         .unwrap_or(if rented(labels) { OnDemand } else { CapacityType::Unknown })
 }
 
-fn from_configured_keys(labels: &Labels, configured: &[CapacityKey]) -> Option<CapacityType> {
+fn from_configured_keys(labels: &Labels, configured: &[CapacityLabel]) -> Option<CapacityType> {
     configured.iter().find_map(|key| {
-        let value = labels.get(key.key.as_str())?;
+        let value = labels.get(&key.key)?;
         let known = key.values.iter().find(|(name, _)| same(name, value));
         known.map(|(_, bought)| *bought)
     })
@@ -170,12 +170,12 @@ mod tests {
         let labels: Labels = [("pool", "LEASED"), ("karpenter.sh/capacity-type", "spot")]
             .map(|(key, value)| (key.into(), value.into()))
             .into();
-        let key = CapacityKey {
-            key: "pool".to_owned(),
-            values: [("leased".to_owned(), Reserved)].into(),
+        let key = CapacityLabel {
+            key: "pool".into(),
+            values: [("leased".into(), Reserved)].into(),
         };
         assert_eq!(capacity_type(&labels, std::slice::from_ref(&key)), Reserved);
-        let other = CapacityKey { values: [("owned".to_owned(), Reserved)].into(), ..key };
+        let other = CapacityLabel { values: [("owned".into(), Reserved)].into(), ..key };
         assert_eq!(capacity_type(&labels, &[other]), Spot);
     }
 }

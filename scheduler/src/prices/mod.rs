@@ -16,7 +16,7 @@ mod product;
 use capstan_core::model::input::{CapacityType, Labels, Price, PriceSource};
 use capstan_core::money::MicroUsd;
 
-use crate::config::{PriceConfig, PriceRule};
+use crate::config::{PriceConfig, PriceEntry};
 
 pub use product::gpu_model;
 
@@ -34,7 +34,7 @@ pub struct NodeEconomics {
 
 /// What labels, annotations and configuration say about a node's price.
 pub fn economics(labels: &Labels, annotations: &Labels, prices: &PriceConfig) -> NodeEconomics {
-    let capacity_type = capacity::capacity_type(labels, &prices.capacity_keys);
+    let capacity_type = capacity::capacity_type(labels, &prices.capacity_labels);
     let price = annotated(annotations)
         .or_else(|| configured(labels, capacity_type, prices))
         .or_else(|| catalogued(labels, capacity_type));
@@ -80,21 +80,21 @@ fn annotated(annotations: &Labels) -> Option<Price> {
 }
 
 fn configured(labels: &Labels, bought: CapacityType, prices: &PriceConfig) -> Option<Price> {
-    let mut best: Option<(usize, &PriceRule)> = None;
-    for rule in &prices.list {
+    let mut best: Option<(usize, &PriceEntry)> = None;
+    for rule in &prices.entries {
         let Some(matched) = conditions_met(rule, labels, bought) else { continue };
         if best.is_none_or(|(most, _)| matched > most) {
             best = Some((matched, rule));
         }
     }
     let reserved = (bought == CapacityType::Reserved)
-        .then(|| prices.reserved_usd_per_hour.unwrap_or(MicroUsd(0)));
+        .then(|| prices.reserved_per_hour);
     let per_hour = best.map(|(_, rule)| rule.per_hour).or(reserved)?;
     Some(Price { per_hour, source: PriceSource::Configured })
 }
 
 /// How many conditions the rule has, if all of them hold.
-fn conditions_met(rule: &PriceRule, labels: &Labels, bought: CapacityType) -> Option<usize> {
+fn conditions_met(rule: &PriceEntry, labels: &Labels, bought: CapacityType) -> Option<usize> {
     let region = ["topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region"];
     let zone = ["topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"];
     let texts = [
@@ -115,8 +115,8 @@ fn conditions_met(rule: &PriceRule, labels: &Labels, bought: CapacityType) -> Op
         Some(_) => return None,
         None => {}
     }
-    for (key, value) in &rule.node_labels {
-        if labels.get(key.as_str()).map(|have| &**have) != Some(value.as_str()) {
+    for (key, value) in &rule.labels {
+        if labels.get(key) != Some(value) {
             return None;
         }
         met += 1;
@@ -155,8 +155,8 @@ mod tests {
         economics(node, &labels(annotations), prices).price.expect("a price is known")
     }
 
-    fn rule(per_hour: i64) -> PriceRule {
-        PriceRule { per_hour: MicroUsd(per_hour), ..PriceRule::default() }
+    fn rule(per_hour: i64) -> PriceEntry {
+        PriceEntry { per_hour: MicroUsd(per_hour), ..PriceEntry::default() }
     }
 
     #[test]
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn annotation_then_list_then_catalogue_then_unknown() {
-        let listed = PriceConfig { list: vec![rule(5)], ..PriceConfig::default() };
+        let listed = PriceConfig { entries: vec![rule(5)], ..PriceConfig::default() };
         let none = PriceConfig::default();
         let spot = node("spot");
         let annotation = price_of(&spot, &[(PRICE_ANNOTATION, "1.5")], &listed);
@@ -212,34 +212,34 @@ mod tests {
         let node = node("reserved");
         let zero = price_of(&node, &[], &PriceConfig::default());
         assert_eq!((zero.per_hour.0, zero.source), (0, PriceSource::Configured));
-        let reserved_usd_per_hour = Some(MicroUsd(7));
-        let config = PriceConfig { reserved_usd_per_hour, ..PriceConfig::default() };
+        let reserved_per_hour = MicroUsd(7);
+        let config = PriceConfig { reserved_per_hour, ..PriceConfig::default() };
         assert_eq!(price_of(&node, &[], &config).per_hour.0, 7);
-        let listed = PriceConfig { list: vec![rule(9)], ..config };
+        let listed = PriceConfig { entries: vec![rule(9)], ..config };
         assert_eq!(price_of(&node, &[], &listed).per_hour.0, 9);
     }
 
     #[test]
     fn the_rule_with_most_conditions_wins_then_the_first() {
-        let by_type = PriceRule { instance_type: Some("p4d.24xlarge".into()), ..rule(2) };
-        let by_place = PriceRule {
+        let by_type = PriceEntry { instance_type: Some("p4d.24xlarge".into()), ..rule(2) };
+        let by_place = PriceEntry {
             region: Some("us-east-1".into()),
             zone: Some("us-east-1a".into()),
             ..rule(3)
         };
-        let by_labels = PriceRule {
+        let by_labels = PriceEntry {
             capacity_type: Some(CapacityType::Spot),
-            node_labels: [("pool".to_owned(), "train".to_owned())].into(),
+            labels: [("pool".into(), "train".into())].into(),
             ..rule(4)
         };
-        let elsewhere = PriceRule {
+        let elsewhere = PriceEntry {
             instance_type: Some("p4d.24xlarge".into()),
             region: Some("eu-west-1".into()),
             capacity_type: Some(CapacityType::Spot),
             ..rule(5)
         };
         let list = vec![rule(1), by_type, by_place, by_labels, elsewhere];
-        let prices = PriceConfig { list, ..PriceConfig::default() };
+        let prices = PriceConfig { entries: list, ..PriceConfig::default() };
         assert_eq!(price_of(&node("spot"), &[], &prices).per_hour.0, 3);
         assert_eq!(price_of(&labels(&[]), &[], &prices).per_hour.0, 1);
     }

@@ -169,13 +169,13 @@ fn member(owner: &OwnerFacts, set: usize, name: Text, created: Time) -> PodFacts
         bound_at: None,
         priority: owner.priority,
         never_preempts: owner.never_preempts,
-        gang: GangRef {
+        gang: owner.member_of.clone().unwrap_or_else(|| GangRef {
             key: GangKey::Owner(owner.uid.clone(), owner.incarnation),
             name: owner.name.clone(),
             source: if &*owner.kind == "Job" { GangSource::Job } else { GangSource::Owner },
             min_member: Some(owner.min_member),
             total: None,
-        },
+        }),
         wishes: owner.wishes.clone(),
         binding: None,
         eviction: None,

@@ -95,6 +95,7 @@ fn job(name: &str, pods: u32) -> OwnerFacts {
         wishes: wishes(None),
         pod_sets: vec![set],
         min_member: pods,
+        member_of: None,
         admitted: None,
         eviction: None,
     }

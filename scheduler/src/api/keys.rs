@@ -1,0 +1,58 @@
+//! Every label and annotation key that Capstan reads or writes, in one place.
+//!
+//! Decides spellings only. Kueue's spellings of the same wish are aliases, and come second.
+
+/// LocalQueue of a workload; label or annotation.
+pub const QUEUE: &str = "capstan.sh/queue";
+/// WorkloadPriorityClass of a workload; label or annotation.
+pub const PRIORITY_CLASS: &str = "capstan.sh/priority-class";
+/// Gang that a pod belongs to; label or annotation.
+pub const GANG: &str = "capstan.sh/gang";
+/// Members of a gang that must run together; annotation.
+pub const MIN_MEMBER: &str = "capstan.sh/min-member";
+/// Level within one domain of which a gang must be; annotation.
+pub const REQUIRED_TOPOLOGY: &str = "capstan.sh/required-topology";
+/// Level within one domain of which a gang had better be; annotation.
+pub const PREFERRED_TOPOLOGY: &str = "capstan.sh/preferred-topology";
+/// Ordered allow-list of capacity types; annotation.
+pub const CAPACITY_TYPES: &str = "capstan.sh/capacity-types";
+/// Run time that the owner declares, a Go duration; annotation.
+pub const EXPECTED_RUNTIME: &str = "capstan.sh/expected-runtime";
+
+/// Workload that a pod was bound for; written with the binding.
+pub const WORKLOAD: &str = "capstan.sh/workload";
+/// Flavors that a pod was bound with: a JSON map of resource to flavor.
+pub const FLAVORS: &str = "capstan.sh/flavors";
+/// When the workload took its quota, RFC 3339.
+pub const ADMITTED_AT: &str = "capstan.sh/admitted-at";
+/// What the pod cost per hour when it was bound, in decimal US dollars.
+pub const PRICE: &str = "capstan.sh/price";
+
+/// How often we suspended an owner: the number of its next run.
+pub const SUSPENDED: &str = "capstan.sh/suspended";
+/// On an owner, what it was resumed with: a JSON object, written by the patch that resumes it.
+pub const ADMITTED: &str = "capstan.sh/admitted";
+/// On a victim, `namespace/name` of the workload that takes its room.
+pub const PREEMPTED_BY: &str = "capstan.sh/preempted-by";
+/// On a victim, the reason in Kueue's words.
+pub const PREEMPTION_REASON: &str = "capstan.sh/preemption-reason";
+
+/// Kueue's queue label (once an annotation too).
+pub const KUEUE_QUEUE: &str = "kueue.x-k8s.io/queue-name";
+/// Kueue's priority class label.
+pub const KUEUE_PRIORITY_CLASS: &str = "kueue.x-k8s.io/priority-class";
+/// Kueue's pod group label.
+pub const KUEUE_GROUP_NAME: &str = "kueue.x-k8s.io/pod-group-name";
+/// Kueue's size of a pod group; annotation.
+pub const KUEUE_GROUP_TOTAL: &str = "kueue.x-k8s.io/pod-group-total-count";
+/// Kueue's required topology of one pod set; annotation.
+pub const KUEUE_REQUIRED_TOPOLOGY: &str = "kueue.x-k8s.io/podset-required-topology";
+/// Kueue's preferred topology of one pod set; annotation.
+pub const KUEUE_PREFERRED_TOPOLOGY: &str = "kueue.x-k8s.io/podset-preferred-topology";
+/// Kueue's smallest parallelism of a Job; annotation.
+pub const KUEUE_JOB_MIN_PARALLELISM: &str = "kueue.x-k8s.io/job-min-parallelism";
+
+/// The label that every namespace has: its own name.
+pub const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
+/// What a preempted pod's DisruptionTarget condition gives as its reason.
+pub const PREEMPTION_BY_SCHEDULER: &str = "PreemptionByScheduler";

@@ -1,0 +1,63 @@
+//! LocalQueue.
+
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::cluster_queue::{FairSharing, FlavorUsage, StopPolicy};
+
+/// Where the workloads of one namespace queue.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "capstan.sh",
+    version = "v1alpha1",
+    kind = "LocalQueue",
+    plural = "localqueues",
+    namespaced,
+    status = "LocalQueueStatus",
+    shortname = "queue",
+    shortname = "queues",
+    shortname = "lq",
+    category = "capstan",
+    printcolumn(name = "ClusterQueue", type_ = "string", json_path = ".spec.clusterQueue"),
+    printcolumn(
+        name = "Pending Workloads",
+        type_ = "integer",
+        json_path = ".status.pendingWorkloads"
+    ),
+    printcolumn(
+        name = "Admitted Workloads",
+        type_ = "integer",
+        json_path = ".status.admittedWorkloads"
+    )
+)]
+#[serde(rename_all = "camelCase")]
+pub struct LocalQueueSpec {
+    /// ClusterQueue that it feeds.
+    #[serde(default)]
+    pub cluster_queue: String,
+    /// Whether it still admits anything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop_policy: Option<StopPolicy>,
+    /// Its share within the ClusterQueue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fair_sharing: Option<FairSharing>,
+}
+
+/// Status of a LocalQueue.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct LocalQueueStatus {
+    /// Conditions; `Active` is the one that matters.
+    pub conditions: Vec<k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition>,
+    /// Workloads that wait.
+    pub pending_workloads: i32,
+    /// Workloads that hold quota.
+    pub reserving_workloads: i32,
+    /// Workloads that are admitted.
+    pub admitted_workloads: i32,
+    /// Quota held, by flavor.
+    pub flavors_reservation: Vec<FlavorUsage>,
+    /// Quota in use, by flavor.
+    pub flavors_usage: Vec<FlavorUsage>,
+}

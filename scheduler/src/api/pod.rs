@@ -1,0 +1,212 @@
+//! A slim view of pods: a twentieth of the full type in memory.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{NodeSelector, Toleration};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::meta::{SlimMeta, slim};
+use super::resource_like;
+use crate::quantity::Quantity;
+
+/// A pod, as far as scheduling looks at it.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+pub struct Pod {
+    /// Metadata.
+    #[serde(default, deserialize_with = "slim")]
+    #[schemars(with = "SlimMeta")]
+    pub metadata: ObjectMeta,
+    /// Spec.
+    pub spec: PodSpec,
+    /// Status.
+    #[serde(default)]
+    pub status: PodStatus,
+}
+
+resource_like!(Pod, k8s_openapi::api::core::v1::Pod);
+
+/// Template of the pods of an owner.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+pub struct PodTemplate {
+    /// Labels and annotations of the pods.
+    #[serde(default, deserialize_with = "slim")]
+    #[schemars(with = "SlimMeta")]
+    pub metadata: ObjectMeta,
+    /// Spec of the pods.
+    pub spec: PodSpec,
+}
+
+/// Spec of a pod.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PodSpec {
+    /// Who schedules it.
+    pub scheduler_name: Option<String>,
+    /// Node it is bound to, or was written for.
+    pub node_name: Option<String>,
+    /// Priority, once admission resolved it.
+    pub priority: Option<i32>,
+    /// Name of its PriorityClass.
+    pub priority_class_name: Option<String>,
+    /// `Never` or `PreemptLowerPriority`.
+    pub preemption_policy: Option<String>,
+    /// Node labels wanted.
+    #[serde(default)]
+    pub node_selector: BTreeMap<String, String>,
+    /// Affinity.
+    #[serde(default)]
+    pub affinity: Affinity,
+    /// Tolerations.
+    #[serde(default)]
+    pub tolerations: Vec<Toleration>,
+    /// Containers.
+    #[schemars(length(min = 1))]
+    pub containers: Vec<Container>,
+    /// Init containers.
+    #[serde(default)]
+    pub init_containers: Vec<Container>,
+    /// Pod-level resources.
+    pub resources: Option<Resources>,
+    /// Overhead of its runtime class.
+    #[serde(default)]
+    pub overhead: BTreeMap<String, Quantity>,
+    /// Container ports are host ports.
+    #[serde(default)]
+    pub host_network: bool,
+    /// Gates that hold it back.
+    #[serde(default)]
+    pub scheduling_gates: Vec<SchedulingGate>,
+}
+
+/// Affinity of a pod.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Affinity {
+    /// Affinity to nodes.
+    #[serde(default)]
+    pub node_affinity: NodeAffinity,
+}
+
+/// Affinity to nodes.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeAffinity {
+    /// What a node must have.
+    pub required_during_scheduling_ignored_during_execution: Option<NodeSelector>,
+}
+
+/// A container.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Container {
+    /// Name.
+    #[serde(default)]
+    pub name: String,
+    /// Requests and limits.
+    #[serde(default)]
+    pub resources: Resources,
+    /// Ports.
+    #[serde(default)]
+    pub ports: Vec<ContainerPort>,
+    /// `Always` makes an init container a sidecar.
+    pub restart_policy: Option<String>,
+}
+
+/// Requests and limits.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+pub struct Resources {
+    /// Requests.
+    #[serde(default)]
+    pub requests: BTreeMap<String, Quantity>,
+    /// Limits.
+    #[serde(default)]
+    pub limits: BTreeMap<String, Quantity>,
+}
+
+/// A port of a container.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ContainerPort {
+    /// Port in the container.
+    #[serde(default)]
+    #[schemars(range(min = 0, max = 65535))]
+    pub container_port: i32,
+    /// Port on the host; zero or absent: none.
+    #[schemars(range(min = 0, max = 65535))]
+    pub host_port: Option<i32>,
+    /// Protocol; absent: TCP.
+    pub protocol: Option<String>,
+    /// Address on the host; absent: all.
+    #[serde(rename = "hostIP")]
+    pub host_ip: Option<String>,
+}
+
+/// A scheduling gate.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+pub struct SchedulingGate {
+    /// Name.
+    #[serde(default)]
+    pub name: String,
+}
+
+/// Status of a pod.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PodStatus {
+    /// Life cycle.
+    pub phase: Option<String>,
+    /// When the kubelet took it on.
+    pub start_time: Option<Time>,
+    /// Conditions.
+    #[serde(default)]
+    pub conditions: Vec<Condition>,
+    /// Statuses of containers.
+    #[serde(default)]
+    pub container_statuses: Vec<ContainerStatus>,
+    /// Statuses of init containers.
+    #[serde(default)]
+    pub init_container_statuses: Vec<ContainerStatus>,
+    /// Pod-level resources in force.
+    pub resources: Option<Resources>,
+    /// Pod-level resources set aside.
+    #[serde(default)]
+    pub allocated_resources: BTreeMap<String, Quantity>,
+}
+
+/// A condition.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Condition {
+    /// Type.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// `True`, `False` or `Unknown`.
+    #[serde(default)]
+    pub status: String,
+    /// Reason.
+    #[serde(default)]
+    pub reason: String,
+    /// When the status changed.
+    pub last_transition_time: Option<Time>,
+}
+
+/// Status of one container.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ContainerStatus {
+    /// Name.
+    #[serde(default)]
+    pub name: String,
+    /// Resources in force.
+    pub resources: Option<Resources>,
+    /// Resources set aside.
+    #[serde(default)]
+    pub allocated_resources: BTreeMap<String, Quantity>,
+}
+
+/// Whether a condition of this type is true; its entry.
+pub fn is_true<'a>(conditions: &'a [Condition], kind: &str) -> Option<&'a Condition> {
+    conditions.iter().find(|condition| condition.kind == kind && condition.status == "True")
+}

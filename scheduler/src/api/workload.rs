@@ -1,0 +1,113 @@
+//! Workload: what people look at. It reports; placements are rebuilt from pods.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// One gang, as its owner sees it.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "capstan.sh",
+    version = "v1alpha1",
+    kind = "Workload",
+    plural = "workloads",
+    namespaced,
+    status = "WorkloadStatus",
+    shortname = "wl",
+    category = "capstan",
+    printcolumn(name = "Queue", type_ = "string", json_path = ".spec.queueName"),
+    printcolumn(name = "Priority", type_ = "integer", json_path = ".spec.priority"),
+    printcolumn(name = "State", type_ = "string", json_path = ".status.state"),
+    printcolumn(name = "Pods", type_ = "string", json_path = ".status.pods"),
+    printcolumn(name = "GPUs", type_ = "integer", json_path = ".status.gpus"),
+    printcolumn(name = "$/h", type_ = "string", json_path = ".status.usdPerHour"),
+    printcolumn(name = "Wait", type_ = "string", json_path = ".status.wait"),
+    printcolumn(name = "Reason", type_ = "string", json_path = ".status.reason"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+)]
+#[serde(rename_all = "camelCase")]
+pub struct WorkloadSpec {
+    /// LocalQueue.
+    #[serde(default)]
+    pub queue_name: String,
+    /// Priority that decides its order.
+    #[serde(default)]
+    pub priority: i32,
+    /// `false` holds it.
+    #[serde(default = "active")]
+    pub active: bool,
+    /// Its pod sets.
+    #[serde(default)]
+    pub pod_sets: Vec<PodSet>,
+}
+
+fn active() -> bool {
+    true
+}
+
+/// A pod set.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PodSet {
+    /// Name.
+    pub name: String,
+    /// Pods.
+    pub count: i32,
+    /// Pods that must run together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_count: Option<i32>,
+}
+
+/// Status of a Workload.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct WorkloadStatus {
+    /// State.
+    pub state: String,
+    /// Why it waits.
+    pub reason: String,
+    /// `running/all`.
+    pub pods: String,
+    /// GPUs asked by all members.
+    pub gpus: i64,
+    /// Hourly price.
+    pub usd_per_hour: String,
+    /// How long it waited.
+    pub wait: String,
+    /// What it cost so far, in millionths of a US dollar.
+    pub accrued_micro_usd: i64,
+    /// Flavors by pod set and resource.
+    pub flavors: BTreeMap<String, BTreeMap<String, String>>,
+    /// Nodes of its members.
+    pub nodes: Vec<String>,
+    /// Workload that took its room.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preemptor: Option<String>,
+    /// Workloads whose room it takes.
+    pub victims: Vec<String>,
+    /// Place in its queue, from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queue_position: Option<i32>,
+    /// When it may start.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub forecast_start: Option<Time>,
+    /// Failures so far and when it is tried again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requeue_state: Option<RequeueState>,
+    /// QuotaReserved, Admitted, PodsReady, Evicted, Preempted, Finished.
+    pub conditions: Vec<Condition>,
+}
+
+/// Failures so far and when it is tried again.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RequeueState {
+    /// Failures.
+    pub count: i32,
+    /// When it is tried again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requeue_at: Option<Time>,
+}

@@ -1,0 +1,250 @@
+//! From the file to the frozen configuration.
+//!
+//! Decides defaults, and what must hold between fields. Types, ranges and unknown fields were
+//! checked against the schema before. Collects every error.
+
+use std::collections::BTreeSet;
+
+use capstan_core::model::input::{CapacityType, Text};
+use capstan_core::money::MicroUsd;
+use capstan_core::policy::{self, Policy, RuleArgs};
+use capstan_core::score::Weights;
+use capstan_core::time::Span;
+
+use super::file::{
+    CapacityTypeName, CapstanConfiguration, FairSharing, PreemptionStrategy, Profile, QuotaApiName,
+    Rules, UnqueuedWorkloads,
+};
+use super::prices::{CapacityLabel, PriceConfig, PriceEntry};
+use super::{Config, QuotaApi, gates};
+use crate::api::GoDuration;
+use crate::convert::selector;
+use crate::quantity::Quantity;
+use crate::read::schema::{field, nearest};
+
+/// A path and what is wrong there.
+pub type Finding = (String, String);
+
+/// The frozen configuration and what is worth knowing about it, or everything that is wrong.
+pub fn validate(file: CapstanConfiguration) -> Result<(Config, Vec<Finding>), Vec<Finding>> {
+    let mut errors = Vec::new();
+    let defaults = Policy::default();
+    let backoff_first = seconds(file.pod_initial_backoff_seconds, defaults.backoff_first);
+    let backoff_max =
+        seconds(file.pod_max_backoff_seconds, defaults.backoff_max.max(backoff_first));
+    if backoff_max < backoff_first {
+        let problem = "below podInitialBackoffSeconds; raise it";
+        errors.push(("podMaxBackoffSeconds".to_owned(), problem.to_owned()));
+    }
+    let mut policy = Policy {
+        unqueued: match file.unqueued_workloads {
+            Some(UnqueuedWorkloads::Hold) => policy::UnqueuedWorkloads::Hold,
+            Some(UnqueuedWorkloads::Allow) | None => policy::UnqueuedWorkloads::Allow,
+        },
+        levels: levels(file.topology.levels.as_deref(), &mut errors),
+        rules: rules(&file.rules),
+        backoff_first,
+        backoff_max,
+        ..defaults
+    };
+    for (name, profile) in &file.profiles {
+        policy.profiles.insert(name.as_str().into(), weights(profile));
+    }
+    gates_of(&file, &mut policy.rules, &mut errors);
+    durations(&file, &mut errors);
+    let scheduler_name = file.scheduler_name.as_deref().unwrap_or("capstan");
+    if scheduler_name.is_empty() || scheduler_name.contains(char::is_whitespace) {
+        let problem = "must be a name such as capstan";
+        errors.push(("schedulerName".to_owned(), problem.to_owned()));
+    }
+    let config = Config {
+        scheduler_name: scheduler_name.into(),
+        quota_apis: quota_apis(file.quota_apis.as_deref(), &mut errors),
+        prices: prices(&file, &mut errors),
+        fair_sharing: file
+            .fair_sharing
+            .clone()
+            .filter(|sharing| sharing.enable != Some(false))
+            .map(strategies),
+        feature_gates: file.feature_gates.clone(),
+        policy,
+        warnings: Vec::new(),
+        file,
+    };
+    let warnings = unused(&config.file);
+    if errors.is_empty() { Ok((config, warnings)) } else { Err(errors) }
+}
+
+fn seconds(given: Option<i64>, default: Span) -> Span {
+    given.map_or(default, Span::seconds)
+}
+
+fn weights(profile: &Profile) -> Weights {
+    let default = Weights::default();
+    Weights {
+        cost: profile.cost.unwrap_or(default.cost),
+        capacity: profile.capacity.unwrap_or(default.capacity),
+        locality: profile.locality.unwrap_or(default.locality),
+        packing: profile.packing.unwrap_or(default.packing),
+        gpu_fit: profile.gpu_fit.unwrap_or(default.gpu_fit),
+        soft_taints: profile.soft_taints.unwrap_or(default.soft_taints),
+    }
+}
+
+fn levels(given: Option<&[String]>, errors: &mut Vec<Finding>) -> Option<Vec<Text>> {
+    let given = given?;
+    let mut seen = BTreeSet::new();
+    for (index, level) in given.iter().enumerate() {
+        let path = format!("topology.levels[{index}]");
+        if level.is_empty() {
+            errors.push((path, "empty; name a node label".to_owned()));
+        } else if !seen.insert(level) {
+            errors.push((path, format!("{level} is listed twice")));
+        }
+    }
+    Some(given.iter().map(|level| level.as_str().into()).collect())
+}
+
+fn rules(rules: &Rules) -> RuleArgs {
+    let added = rules.node_affinity.added_affinity.as_ref();
+    let required =
+        added.and_then(|it| it.required_during_scheduling_ignored_during_execution.as_ref());
+    let texts = |list: &[String]| list.iter().map(|text| text.as_str().into()).collect();
+    RuleArgs {
+        added_affinity: required.map(selector::node_selector),
+        ignored_resources: texts(&rules.node_resources_fit.ignored_resources),
+        ignored_resource_groups: texts(&rules.node_resources_fit.ignored_resource_groups),
+        toleration_comparison: false,
+    }
+}
+
+fn gates_of(file: &CapstanConfiguration, rules: &mut RuleArgs, errors: &mut Vec<Finding>) {
+    let gates = &file.feature_gates;
+    for name in gates.keys().filter(|name| gates::KNOWN.binary_search(&name.as_str()).is_err()) {
+        let mut problem = "no feature gate of kube-scheduler".to_owned();
+        if let Some(near) = nearest(name, gates::KNOWN.iter().copied()) {
+            problem = format!("{problem} (did you mean {near}?)");
+        }
+        errors.push((field("featureGates", name), problem));
+    }
+    let all_alpha = gates.get("AllAlpha").copied().unwrap_or(false);
+    rules.toleration_comparison =
+        gates.get(gates::TOLERATION_COMPARISON).copied().unwrap_or(all_alpha);
+}
+
+/// Durations below zero, and leases that could never be renewed in time.
+fn durations(file: &CapstanConfiguration, errors: &mut Vec<Finding>) {
+    let election = &file.leader_election;
+    let ready = file.wait_for_pods_ready.as_ref();
+    let autoscaler = file.autoscaler.as_ref();
+    let sharing = file.admission_fair_sharing.as_ref();
+    let all: [(&str, Option<GoDuration>); 8] = [
+        ("leaderElection.leaseDuration", election.lease_duration),
+        ("leaderElection.renewDeadline", election.renew_deadline),
+        ("leaderElection.retryPeriod", election.retry_period),
+        ("waitForPodsReady.timeout", ready.and_then(|it| it.timeout)),
+        ("waitForPodsReady.recoveryTimeout", ready.and_then(|it| it.recovery_timeout)),
+        ("autoscaler.provisioningTimeout", autoscaler.and_then(|it| it.provisioning_timeout)),
+        ("admissionFairSharing.usageHalfLifeTime", sharing.and_then(|it| it.usage_half_life_time)),
+        (
+            "admissionFairSharing.usageSamplingInterval",
+            sharing.and_then(|it| it.usage_sampling_interval),
+        ),
+    ];
+    for (path, _) in all.iter().filter(|(_, it)| it.is_some_and(|it| it.0.0 < 0)) {
+        errors.push(((*path).to_owned(), "below zero".to_owned()));
+    }
+    let span = |given: Option<GoDuration>, default: i64| given.map_or(default, |it| it.0.0);
+    let lease = span(election.lease_duration, 15_000);
+    let renew = span(election.renew_deadline, 10_000);
+    let retry = span(election.retry_period, 2_000);
+    if lease <= renew {
+        let problem = "must be longer than renewDeadline";
+        errors.push(("leaderElection.leaseDuration".to_owned(), problem.to_owned()));
+    }
+    if renew <= retry {
+        let problem = "must be longer than retryPeriod";
+        errors.push(("leaderElection.renewDeadline".to_owned(), problem.to_owned()));
+    }
+}
+
+fn quota_apis(given: Option<&[QuotaApiName]>, errors: &mut Vec<Finding>) -> Vec<QuotaApi> {
+    let Some(given) = given else { return vec![QuotaApi::Capstan] };
+    if given.is_empty() {
+        let problem = "empty; name capstan.sh, kueue.x-k8s.io or both";
+        errors.push(("quotaApis".to_owned(), problem.to_owned()));
+    }
+    let named: BTreeSet<QuotaApi> = given
+        .iter()
+        .map(|name| match name {
+            QuotaApiName::Capstan => QuotaApi::Capstan,
+            QuotaApiName::Kueue => QuotaApi::Kueue,
+        })
+        .collect();
+    named.into_iter().collect()
+}
+
+fn prices(file: &CapstanConfiguration, errors: &mut Vec<Finding>) -> PriceConfig {
+    let mut dollars = |path: String, given: Quantity| {
+        if given.is_negative() {
+            errors.push((path, "a price below zero; use 0 or more".to_owned()));
+        }
+        given.dollars()
+    };
+    let text = |given: &Option<String>| given.as_deref().map(Text::from);
+    let entries = file.prices.iter().enumerate().map(|(index, item)| PriceEntry {
+        instance_type: text(&item.instance_type),
+        region: text(&item.region),
+        zone: text(&item.zone),
+        capacity_type: item.capacity_type.map(capacity_type),
+        labels: selector::pairs(&item.node_labels),
+        per_hour: dollars(format!("prices[{index}].usdPerHour"), item.usd_per_hour),
+    });
+    let entries = entries.collect();
+    let reserved = file.capacity_types.reserved_usd_per_hour;
+    let reserved_per_hour = reserved
+        .map_or(MicroUsd(0), |given| dollars("capacityTypes.reservedUsdPerHour".to_owned(), given));
+    let label = |item: &super::file::CapacityLabelItem| CapacityLabel {
+        key: item.key.as_str().into(),
+        values: item
+            .values
+            .iter()
+            .map(|(value, kind)| (value.as_str().into(), capacity_type(*kind)))
+            .collect(),
+    };
+    let capacity_labels = file.capacity_types.labels.iter().map(label).collect();
+    PriceConfig { entries, capacity_labels, reserved_per_hour }
+}
+
+fn capacity_type(name: CapacityTypeName) -> CapacityType {
+    match name {
+        CapacityTypeName::Spot => CapacityType::Spot,
+        CapacityTypeName::OnDemand => CapacityType::OnDemand,
+        CapacityTypeName::Reserved => CapacityType::Reserved,
+    }
+}
+
+fn strategies(mut sharing: FairSharing) -> FairSharing {
+    if sharing.preemption_strategies.is_empty() {
+        sharing.preemption_strategies = vec![
+            PreemptionStrategy::LessThanOrEqualToFinalShare,
+            PreemptionStrategy::LessThanInitialShare,
+        ];
+    }
+    sharing
+}
+
+/// Parts that are checked and kept, but change nothing in this version.
+fn unused(file: &CapstanConfiguration) -> Vec<Finding> {
+    let set = [
+        ("fairSharing", file.fair_sharing.is_some()),
+        ("admissionFairSharing", file.admission_fair_sharing.is_some()),
+        ("resources", file.resources != super::file::Resources::default()),
+        ("waitForPodsReady", file.wait_for_pods_ready.is_some()),
+        ("autoscaler", file.autoscaler.is_some()),
+    ];
+    set.iter()
+        .filter(|(_, set)| *set)
+        .map(|(path, _)| ((*path).to_owned(), "has no effect in this version".to_owned()))
+        .collect()
+}

@@ -1,0 +1,210 @@
+//! batch/v1 Jobs, as far as they can be understood without their owners and classes.
+//!
+//! Decides how many pods a Job makes, whether it is done, and which of its runs the next one is.
+
+use std::sync::Arc;
+
+use capstan_core::model::input::{BindingNote, EvictionNote, PodShape, Text};
+use capstan_core::time::Time;
+
+use super::marks::{self, Marks, OwnerName};
+use super::pod::{self, Ranked};
+use super::shared::Shared;
+use super::{Refusal, note, requests, time};
+use crate::api::job::Job;
+use crate::api::keys;
+use crate::api::pod::{PodStatus, is_true};
+
+/// A Job that waits for its owners and classes.
+#[derive(Clone, Debug)]
+pub struct JobDraft {
+    /// Unique id.
+    pub uid: Text,
+    /// Namespace.
+    pub namespace: Text,
+    /// Name.
+    pub name: Text,
+    /// Creation time, if given.
+    pub created: Option<Time>,
+    /// Our labels and annotations on its template.
+    pub template: Arc<Marks>,
+    /// Our labels and annotations on the Job.
+    pub marks: Arc<Marks>,
+    /// Who owns it.
+    pub owner: Option<OwnerName>,
+    /// Its template names our scheduler.
+    pub ours: bool,
+    /// `spec.suspend`.
+    pub suspended: bool,
+    /// How often we suspended it.
+    pub incarnation: u32,
+    /// It carries our mark of suspension.
+    pub marked: bool,
+    /// All its work is done, or failed for good.
+    pub finished: bool,
+    /// Pods that it makes at a time from now on.
+    pub count: u32,
+    /// Every index runs at the same time.
+    pub parallel_by_index: bool,
+    /// Shape of its pods, without the capacity types that an owner may add.
+    pub shape: Arc<PodShape>,
+    /// How its pods are ranked.
+    pub ranked: Ranked,
+    /// What it was resumed with.
+    pub admitted: Option<BindingNote>,
+    /// Who wants its room, while it still has pods.
+    pub eviction: Option<EvictionNote>,
+    /// Values of ours that could not be read.
+    pub ignored: Vec<Text>,
+}
+
+/// The draft of a Job.
+pub fn draft(job: &Job, scheduler: &str, shared: &mut Shared) -> Result<JobDraft, Vec<Refusal>> {
+    let (meta, spec, status) = (&job.metadata, &job.spec, &job.status);
+    let template = &spec.template;
+    pod::refuse(&template.spec, "spec.template.spec")?;
+    let marks = shared.marks_of(meta);
+    let mut ignored = Vec::new();
+    let mut shape = pod::shape(&template.spec);
+    shape.requests = requests::of_pod(&template.spec, &PodStatus::default()).effective();
+    let node_name = template.spec.node_name.as_deref().filter(|name| !name.is_empty());
+    shape.node_name = node_name.map(|name| shared.texts.text(name));
+    let times = marks.annotations.get(keys::SUSPENDED);
+    let counted = times.and_then(|text| text.parse::<u32>().ok());
+    if let Some(text) = times.filter(|_| counted.is_none()) {
+        ignored.push(note::malformed(keys::SUSPENDED, text, "a count"));
+    }
+    let leaving = spec.suspend && (status.active > 0 || status.terminating > 0);
+    Ok(JobDraft {
+        uid: marks::uid(meta, "job"),
+        namespace: shared.texts.text(marks::namespace(meta)),
+        name: marks::name(meta).into(),
+        created: meta.creation_timestamp.as_ref().map(time),
+        template: shared.marks_of(&template.metadata),
+        owner: marks::owner(meta, shared),
+        ours: template.spec.scheduler_name.as_deref() == Some(scheduler),
+        suspended: spec.suspend,
+        incarnation: counted.unwrap_or(0),
+        marked: counted.is_some_and(|count| count > 0),
+        finished: ["Complete", "Failed"]
+            .iter()
+            .any(|kind| is_true(&status.conditions, kind).is_some()),
+        count: count(job),
+        parallel_by_index: spec.completion_mode.as_deref() == Some("Indexed")
+            && spec.completions.is_some()
+            && spec.completions == Some(spec.parallelism.unwrap_or(1)),
+        shape: shared.shapes.of(shape),
+        ranked: Ranked::of(&template.spec, shared),
+        admitted: note::admitted(&marks.annotations, &mut ignored),
+        eviction: if leaving { note::eviction(&marks, &mut ignored) } else { None },
+        marks,
+        ignored,
+    })
+}
+
+/// Pods at a time: parallelism, but never more than successes are missing.
+fn count(job: &Job) -> u32 {
+    let parallelism = job.spec.parallelism.unwrap_or(1);
+    let missing = job
+        .spec
+        .completions
+        .map_or(i32::MAX, |completions| completions.saturating_sub(job.status.succeeded));
+    u32::try_from(parallelism.min(missing)).unwrap_or(0)
+}
+
+impl JobDraft {
+    /// The run that a pod of this Job belongs to.
+    ///
+    /// What exists while the Job is suspended is of the run that ended; so is what is still
+    /// being deleted and older than the run that was admitted last.
+    pub fn incarnation_of(&self, terminating: bool, created: Option<Time>) -> u32 {
+        let admitted = self.admitted.as_ref().and_then(|note| note.admitted_at);
+        let older = match (created, admitted) {
+            (Some(created), Some(admitted)) => created < admitted,
+            _ => false,
+        };
+        if self.suspended || (terminating && older) {
+            return self.incarnation.saturating_sub(1);
+        }
+        self.incarnation
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn read(spec: Value, status: Value, annotations: Value) -> JobDraft {
+        let mut job = json!({
+            "metadata": { "name": "j", "annotations": annotations },
+            "spec": spec,
+            "status": status,
+        });
+        job["spec"]["template"] =
+            json!({ "spec": { "schedulerName": "capstan", "containers": [{}] } });
+        let job: Job = serde_json::from_value(job).expect("job");
+        draft(&job, "capstan", &mut Shared::default()).expect("draft")
+    }
+
+    #[test]
+    fn a_job_makes_no_more_pods_than_successes_are_missing() {
+        for (parallelism, completions, succeeded, want) in [
+            (json!(null), json!(null), 0, 1),
+            (json!(4), json!(null), 3, 4),
+            (json!(null), json!(5), 0, 1),
+            (json!(4), json!(6), 3, 3),
+            (json!(4), json!(6), 7, 0),
+            (json!(-1), json!(6), 0, 0),
+        ] {
+            let spec = json!({ "parallelism": parallelism, "completions": completions });
+            let job = read(spec, json!({ "succeeded": succeeded }), json!({}));
+            assert_eq!(job.count, want);
+        }
+    }
+
+    #[test]
+    fn full_parallel_by_index_needs_both_numbers_equal() {
+        let spec = json!({ "parallelism": 4, "completions": 4, "completionMode": "Indexed" });
+        assert!(read(spec, json!({}), json!({})).parallel_by_index);
+        let spec = json!({ "parallelism": 4, "completions": 4 });
+        assert!(!read(spec, json!({}), json!({})).parallel_by_index);
+        let spec = json!({ "parallelism": 2, "completions": 4, "completionMode": "Indexed" });
+        assert!(!read(spec, json!({}), json!({})).parallel_by_index);
+    }
+
+    #[test]
+    fn our_marks_are_read_and_bad_ones_named() {
+        let marks = json!({
+            "capstan.sh/suspended": "2",
+            "capstan.sh/preempted-by": "a/b",
+            "capstan.sh/admitted": r#"{"admittedAt":"1970-01-01T00:00:09Z"}"#,
+        });
+        let job = read(json!({ "suspend": true }), json!({ "active": 1 }), marks);
+        assert!(job.marked && job.eviction.is_some() && job.admitted.is_some());
+        assert_eq!(job.incarnation_of(false, None), 1);
+        let marks = json!({ "capstan.sh/suspended": "often" });
+        let job = read(json!({}), json!({}), marks);
+        assert_eq!((job.incarnation, job.marked, job.ignored.len()), (0, false, 1));
+    }
+
+    #[test]
+    fn pods_older_than_the_last_admission_belong_to_the_run_before() {
+        let marks = json!({
+            "capstan.sh/suspended": "2",
+            "capstan.sh/admitted": r#"{"admittedAt":"1970-01-01T00:00:09Z"}"#,
+        });
+        let job = read(json!({}), json!({}), marks);
+        assert_eq!(job.incarnation_of(true, Some(Time(8_000))), 1);
+        assert_eq!(job.incarnation_of(false, Some(Time(8_000))), 2);
+        assert_eq!(job.incarnation_of(true, Some(Time(9_000))), 2);
+    }
+
+    #[test]
+    fn done_is_complete_or_failed() {
+        for (kind, want) in [("Complete", true), ("Failed", true), ("Suspended", false)] {
+            let status = json!({ "conditions": [{ "type": kind, "status": "True" }] });
+            assert_eq!(read(json!({}), status, json!({})).finished, want);
+        }
+    }
+}

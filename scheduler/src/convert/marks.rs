@@ -1,0 +1,91 @@
+//! What an object says to schedulers: our labels and annotations, and who owns it.
+//!
+//! Decides which keys are kept at all, and which owner is looked at next.
+
+use std::collections::BTreeMap;
+
+use capstan_core::model::input::{Labels, Text};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use super::shared::Shared;
+
+/// Labels and annotations of ours (and of Kueue) on one object.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Marks {
+    /// Labels.
+    pub labels: Labels,
+    /// Annotations.
+    pub annotations: Labels,
+}
+
+/// An owner as an object names it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct OwnerName {
+    /// Kind.
+    pub kind: Text,
+    /// Name.
+    pub name: Text,
+    /// Unique id; empty where a manifest leaves it out.
+    pub uid: Text,
+}
+
+impl Marks {
+    /// A label, else an annotation, of this key.
+    pub fn any(&self, key: &str) -> Option<&Text> {
+        self.labels.get(key).or_else(|| self.annotations.get(key))
+    }
+
+    /// The marks of an object.
+    pub fn of(meta: &ObjectMeta, shared: &mut Shared) -> Marks {
+        let mut keep = |map: &Option<BTreeMap<String, String>>| -> Labels {
+            map.iter()
+                .flatten()
+                .filter(|(key, _)| is_mark(key))
+                .map(|(key, value)| (shared.texts.text(key), shared.texts.text(value)))
+                .collect()
+        };
+        Marks { labels: keep(&meta.labels), annotations: keep(&meta.annotations) }
+    }
+}
+
+fn is_mark(key: &str) -> bool {
+    key.starts_with("capstan.sh/") || key.starts_with("kueue.x-k8s.io/")
+}
+
+/// The owner that controls an object, else its first.
+pub fn owner(meta: &ObjectMeta, shared: &mut Shared) -> Option<OwnerName> {
+    let owners = meta.owner_references.as_deref()?;
+    let owner =
+        owners.iter().find(|owner| owner.controller == Some(true)).or_else(|| owners.first())?;
+    Some(OwnerName {
+        kind: shared.texts.text(&owner.kind),
+        name: shared.texts.text(&owner.name),
+        uid: shared.texts.text(&owner.uid),
+    })
+}
+
+/// The namespace of an object; absent: `default`.
+pub fn namespace(meta: &ObjectMeta) -> &str {
+    meta.namespace.as_deref().filter(|name| !name.is_empty()).unwrap_or("default")
+}
+
+/// The unique id of an object; absent: `kind/namespace/name`.
+pub fn uid(meta: &ObjectMeta, kind: &str) -> Text {
+    match meta.uid.as_deref().filter(|uid| !uid.is_empty()) {
+        Some(uid) => uid.into(),
+        None => format!("{kind}/{}/{}", namespace(meta), name(meta)).into(),
+    }
+}
+
+/// The name of an object.
+pub fn name(meta: &ObjectMeta) -> &str {
+    meta.name.as_deref().unwrap_or_default()
+}
+
+/// All labels of an object.
+pub fn labels(map: &Option<BTreeMap<String, String>>, shared: &mut Shared) -> Labels {
+    map.iter()
+        .flatten()
+        .map(|(key, value)| (shared.texts.text(key), shared.texts.text(value)))
+        .collect()
+}

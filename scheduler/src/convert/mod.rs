@@ -1,0 +1,44 @@
+//! API objects become the engine's facts.
+//!
+//! Decides what a Kubernetes object means, with the defaults that an API server would have set.
+//! Each file turns one kind into a draft as soon as it is read, so that the object itself can be
+//! dropped; [`resolve`] then settles what needs others: priorities, owners, gangs, wishes.
+//! Assumes decoded objects; leaves placement and quota decisions to the engine. Nothing here
+//! panics on what an API server could hold: what breaks a rule is marked as broken.
+
+pub mod gathered;
+pub mod job;
+pub mod marks;
+pub mod node;
+pub mod note;
+pub mod pod;
+pub mod quota;
+pub mod requests;
+pub mod resolve;
+pub mod selector;
+pub mod shared;
+
+pub use gathered::Gathered;
+pub use resolve::{Resolved, resolve};
+
+use capstan_core::time::Time;
+
+/// Something in an object that its API server would have refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// Field.
+    pub path: String,
+    /// What is wrong and what to do.
+    pub problem: String,
+}
+
+impl Refusal {
+    fn new(path: impl Into<String>, problem: impl Into<String>) -> Refusal {
+        Refusal { path: path.into(), problem: problem.into() }
+    }
+}
+
+/// The engine's time of an API timestamp.
+pub fn time(stamp: &k8s_openapi::apimachinery::pkg::apis::meta::v1::Time) -> Time {
+    Time(stamp.0.as_millisecond())
+}

@@ -1,0 +1,93 @@
+//! Nodes.
+//!
+//! Decides what a node has when it does not say: allocatable, else capacity, else no limit on
+//! what every node has and nothing of anything else. Conditions are not looked at.
+
+use std::collections::BTreeMap;
+
+use capstan_core::model::input::{Amounts, NodeFacts, UNLIMITED};
+
+use super::marks;
+use super::selector::taints;
+use super::shared::Shared;
+use crate::api::node::{Node, NodeStatus};
+use crate::config::PriceConfig;
+use crate::prices::economics;
+use crate::quantity::Quantity;
+
+/// What every node has, without limit where nothing is stated.
+const UNSTATED: [&str; 4] = ["cpu", "ephemeral-storage", "memory", "pods"];
+
+/// The facts of a node.
+pub fn facts(node: &Node, prices: &PriceConfig, shared: &mut Shared) -> NodeFacts {
+    let labels = marks::labels(&node.metadata.labels, shared);
+    let annotations = marks::labels(&node.metadata.annotations, shared);
+    let economics = economics(&labels, &annotations, prices);
+    NodeFacts {
+        name: shared.texts.text(marks::name(&node.metadata)),
+        labels,
+        taints: taints(&node.spec.taints),
+        unschedulable: node.spec.unschedulable,
+        allocatable: allocatable(&node.status, shared),
+        capacity_type: economics.capacity_type,
+        price: economics.price,
+    }
+}
+
+fn allocatable(status: &NodeStatus, shared: &mut Shared) -> Amounts {
+    let stated: &BTreeMap<String, Quantity> =
+        if status.allocatable.is_empty() { &status.capacity } else { &status.allocatable };
+    if stated.is_empty() {
+        return UNSTATED.iter().map(|name| (shared.texts.text(name), UNLIMITED)).collect();
+    }
+    stated
+        .iter()
+        .map(|(name, quantity)| (shared.texts.text(name), quantity.amount_of(name)))
+        .filter(|(_, amount)| *amount > 0)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn read(node: Value) -> NodeFacts {
+        let node: Node = serde_json::from_value(node).expect("node");
+        facts(&node, &PriceConfig::default(), &mut Shared::default())
+    }
+
+    fn amount(facts: &NodeFacts, resource: &str) -> i64 {
+        facts.allocatable.get(resource).copied().unwrap_or(0)
+    }
+
+    #[test]
+    fn allocatable_goes_before_capacity() {
+        let status = json!({ "allocatable": { "cpu": "1" }, "capacity": { "cpu": 2, "pods": 9 } });
+        let facts = read(json!({ "metadata": { "name": "n" }, "status": status }));
+        assert_eq!((amount(&facts, "cpu"), amount(&facts, "pods")), (1_000, 0));
+        let status = json!({ "capacity": { "cpu": "100k" } });
+        let facts = read(json!({ "metadata": { "name": "n" }, "status": status }));
+        assert_eq!(amount(&facts, "cpu"), 100_000_000);
+    }
+
+    #[test]
+    fn a_node_that_states_nothing_has_no_limits_and_no_devices() {
+        let facts = read(json!({ "metadata": { "name": "n" } }));
+        assert!(UNSTATED.iter().all(|name| amount(&facts, name) == UNLIMITED));
+        assert_eq!(amount(&facts, "nvidia.com/gpu"), 0);
+    }
+
+    #[test]
+    fn taints_and_cordons_are_read() {
+        let spec = json!({
+            "unschedulable": true,
+            "taints": [{ "key": "k", "value": "v", "effect": "NoExecute" }],
+        });
+        let facts = read(json!({ "metadata": { "name": "n", "labels": { "a": "b" } },
+            "spec": spec }));
+        assert!(facts.unschedulable);
+        assert_eq!(facts.taints.len(), 1);
+        assert_eq!(facts.labels.get("a").map(|value| &**value), Some("b"));
+    }
+}

@@ -1,0 +1,337 @@
+//! Pods, as far as they can be understood without their owners and classes.
+//!
+//! Decides shape, life cycle and times of a pod. Leaves priority, gang and wishes, which others
+//! have a say in, to [`super::resolve`].
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use capstan_core::model::input::{
+    Amounts, BindingNote, EvictionNote, HostPort, PodPhase, PodShape, Text,
+};
+use capstan_core::time::Time;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use super::marks::{self, Marks, OwnerName};
+use super::shared::Shared;
+use super::{Refusal, note, requests, selector, time};
+use crate::api::keys;
+use crate::api::pod::{Container, Pod, PodSpec, PodStatus, is_true};
+
+/// A pod that waits for its owners and classes.
+#[derive(Clone, Debug)]
+pub struct PodDraft {
+    /// Unique id.
+    pub uid: Text,
+    /// Namespace.
+    pub namespace: Text,
+    /// Name.
+    pub name: Text,
+    /// Our labels and annotations on it.
+    pub marks: Arc<Marks>,
+    /// Who owns it.
+    pub owner: Option<OwnerName>,
+    /// Shape, without the capacity types that an owner may add.
+    pub shape: Arc<PodShape>,
+    /// What it holds, when that differs.
+    pub holds: Option<Arc<Amounts>>,
+    /// It names our scheduler.
+    pub ours: bool,
+    /// Node it is bound to.
+    pub node: Option<Text>,
+    /// Life cycle.
+    pub phase: PodPhase,
+    /// It is being deleted.
+    pub terminating: bool,
+    /// It has scheduling gates.
+    pub gated: bool,
+    /// Creation time, if given.
+    pub created: Option<Time>,
+    /// When it was bound, if anything says.
+    pub bound_at: Option<Time>,
+    /// How it is ranked.
+    pub ranked: Ranked,
+    /// What we wrote when we bound it.
+    pub binding: Option<BindingNote>,
+    /// Who wants its room.
+    pub eviction: Option<EvictionNote>,
+    /// Values of ours that could not be read.
+    pub ignored: Vec<Text>,
+}
+
+/// What a pod spec says of priority, before classes are looked up.
+#[derive(Clone, Debug, Default)]
+pub struct Ranked {
+    /// `spec.priority`.
+    pub priority: Option<i32>,
+    /// `spec.priorityClassName`.
+    pub class: Option<Text>,
+    /// `spec.preemptionPolicy` is given, and is `Never`.
+    pub never_preempts: Option<bool>,
+}
+
+impl Ranked {
+    /// Of a pod spec.
+    pub fn of(spec: &PodSpec, shared: &mut Shared) -> Ranked {
+        let class = spec.priority_class_name.as_deref().filter(|name| !name.is_empty());
+        Ranked {
+            priority: spec.priority,
+            class: class.map(|name| shared.texts.text(name)),
+            never_preempts: spec.preemption_policy.as_deref().map(|policy| policy == "Never"),
+        }
+    }
+}
+
+/// The draft of a pod.
+pub fn draft(pod: &Pod, scheduler: &str, shared: &mut Shared) -> Result<PodDraft, Vec<Refusal>> {
+    let meta = &pod.metadata;
+    refuse(&pod.spec, "spec")?;
+    let marks = shared.marks_of(meta);
+    let mut ignored = Vec::new();
+    let binding = note::binding(&marks, &mut ignored);
+    let node = pod.spec.node_name.as_deref().filter(|name| !name.is_empty());
+    let node = node.map(|name| shared.texts.text(name));
+    let resources = requests::of_pod(&pod.spec, &pod.status);
+    let mut shape = shape(&pod.spec);
+    shape.requests = resources.effective();
+    // Where we put it ourselves says nothing about where its author wants it.
+    shape.node_name = node.clone().filter(|_| binding.is_none());
+    let held = node.as_ref().map(|_| resources.held()).filter(|held| *held != shape.requests);
+    let terminating = meta.deletion_timestamp.is_some();
+    let marked = terminating || disrupted(&pod.status);
+    Ok(PodDraft {
+        uid: marks::uid(meta, "pod"),
+        namespace: shared.texts.text(marks::namespace(meta)),
+        name: marks::name(meta).into(),
+        owner: marks::owner(meta, shared),
+        shape: shared.shapes.of(shape),
+        holds: held.map(|held| shared.amounts.of(held)),
+        ours: pod.spec.scheduler_name.as_deref() == Some(scheduler),
+        phase: phase(&pod.status),
+        terminating,
+        gated: !pod.spec.scheduling_gates.is_empty(),
+        created: meta.creation_timestamp.as_ref().map(time),
+        bound_at: node.as_ref().and_then(|_| bound_at(meta, &pod.status)),
+        node,
+        ranked: Ranked::of(&pod.spec, shared),
+        eviction: if marked { note::eviction(&marks, &mut ignored) } else { None },
+        binding,
+        marks,
+        ignored,
+    })
+}
+
+impl Shared {
+    /// The shared marks of an object.
+    pub fn marks_of(&mut self, meta: &ObjectMeta) -> Arc<Marks> {
+        let marks = Marks::of(meta, self);
+        self.marks.of(marks)
+    }
+}
+
+/// What an API server would not take in a pod spec, beyond wrong types.
+pub fn refuse(spec: &PodSpec, path: &str) -> Result<(), Vec<Refusal>> {
+    let mut refusals = Vec::new();
+    if spec.containers.is_empty() {
+        let problem = "empty; it needs at least one container";
+        refusals.push(Refusal::new(format!("{path}.containers"), problem));
+    }
+    for (list, containers) in
+        [("containers", &spec.containers), ("initContainers", &spec.init_containers)]
+    {
+        for (index, container) in containers.iter().enumerate() {
+            for (place, port) in container.ports.iter().enumerate() {
+                let at = format!("{path}.{list}[{index}].ports[{place}]");
+                for (key, number) in [
+                    ("hostPort", port.host_port.unwrap_or(0)),
+                    ("containerPort", port.container_port),
+                ] {
+                    if u16::try_from(number).is_err() {
+                        let problem = format!("{number} is no port (0 to 65535)");
+                        refusals.push(Refusal::new(format!("{at}.{key}"), problem));
+                    }
+                }
+            }
+        }
+    }
+    if refusals.is_empty() { Ok(()) } else { Err(refusals) }
+}
+
+/// The shape of a pod spec, requests and node name apart.
+pub fn shape(spec: &PodSpec) -> PodShape {
+    let affinity = &spec.affinity.node_affinity;
+    let required = affinity.required_during_scheduling_ignored_during_execution.as_ref();
+    PodShape {
+        node_selector: selector::pairs(&spec.node_selector),
+        node_affinity: required.map(selector::node_selector),
+        tolerations: selector::tolerations(&spec.tolerations),
+        ports: ports(spec),
+        ..PodShape::default()
+    }
+}
+
+/// Host ports of containers and sidecars; on the host's network every port is one.
+fn ports(spec: &PodSpec) -> Vec<HostPort> {
+    let sidecar = |container: &&Container| container.restart_policy.as_deref() == Some("Always");
+    let all = spec.containers.iter().chain(spec.init_containers.iter().filter(sidecar));
+    let mut ports = BTreeSet::new();
+    for port in all.flat_map(|container| &container.ports) {
+        let on_host = port.host_port.filter(|port| *port != 0);
+        let number = match on_host {
+            None if spec.host_network => port.container_port,
+            other => other.unwrap_or(0),
+        };
+        let given = |text: &Option<String>, default: &str| -> Text {
+            text.as_deref().filter(|text| !text.is_empty()).unwrap_or(default).into()
+        };
+        match u16::try_from(number) {
+            Ok(0) | Err(_) => {}
+            Ok(number) => {
+                ports.insert(HostPort {
+                    port: number,
+                    protocol: given(&port.protocol, "TCP"),
+                    ip: given(&port.host_ip, "0.0.0.0"),
+                });
+            }
+        }
+    }
+    ports.into_iter().collect()
+}
+
+fn phase(status: &PodStatus) -> PodPhase {
+    match status.phase.as_deref() {
+        Some("Succeeded") => PodPhase::Succeeded,
+        Some("Failed") => PodPhase::Failed,
+        // A node that does not answer leaves what runs there in doubt: it still holds its room.
+        Some("Running" | "Unknown") => PodPhase::Running,
+        _ => PodPhase::Pending,
+    }
+}
+
+fn disrupted(status: &PodStatus) -> bool {
+    is_true(&status.conditions, "DisruptionTarget")
+        .is_some_and(|condition| condition.reason == keys::PREEMPTION_BY_SCHEDULER)
+}
+
+fn bound_at(meta: &ObjectMeta, status: &PodStatus) -> Option<Time> {
+    is_true(&status.conditions, "PodScheduled")
+        .and_then(|condition| condition.last_transition_time.as_ref())
+        .or(status.start_time.as_ref())
+        .or(meta.creation_timestamp.as_ref())
+        .map(time)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn read(mut pod: Value) -> Result<PodDraft, Vec<Refusal>> {
+        if pod["spec"]["containers"].is_null() {
+            pod["spec"]["containers"] = json!([{}]);
+        }
+        let pod: Pod = serde_json::from_value(pod).expect("pod");
+        draft(&pod, "capstan", &mut Shared::default())
+    }
+
+    fn good(pod: Value) -> PodDraft {
+        read(pod).expect("a pod")
+    }
+
+    #[test]
+    fn a_bare_pod_gets_the_defaults() {
+        let pod = good(json!({ "metadata": { "name": "p" } }));
+        assert_eq!((&*pod.uid, &*pod.namespace, &*pod.name), ("pod/default/p", "default", "p"));
+        assert_eq!((pod.ours, pod.phase), (false, PodPhase::Pending));
+        assert_eq!((pod.created, pod.bound_at, pod.node), (None, None, None));
+    }
+
+    #[test]
+    fn host_ports_are_those_of_containers_and_sidecars() {
+        let port = |host: u16| json!([{ "containerPort": 80, "hostPort": host }]);
+        let spec = json!({
+            "containers": [{ "ports": [{ "containerPort": 80, "hostPort": 8080 },
+                { "containerPort": 81 }] }],
+            "initContainers": [{ "ports": port(1) },
+                { "ports": port(2), "restartPolicy": "Always" }],
+        });
+        let pod = good(json!({ "metadata": { "name": "p" }, "spec": spec }));
+        let numbers: Vec<u16> = pod.shape.ports.iter().map(|port| port.port).collect();
+        assert_eq!(numbers, [2, 8080]);
+        assert_eq!((&*pod.shape.ports[0].protocol, &*pod.shape.ports[0].ip), ("TCP", "0.0.0.0"));
+    }
+
+    #[test]
+    fn on_the_host_network_container_ports_are_host_ports() {
+        let spec = json!({ "hostNetwork": true,
+            "containers": [{ "ports": [{ "containerPort": 80 }] }] });
+        let pod = good(json!({ "metadata": { "name": "p" }, "spec": spec }));
+        assert_eq!(pod.shape.ports.iter().map(|port| port.port).collect::<Vec<_>>(), [80]);
+    }
+
+    #[test]
+    fn the_time_of_binding_is_the_best_that_is_known() {
+        let conditions = json!([{ "type": "PodScheduled", "status": "True",
+            "lastTransitionTime": "1970-01-01T00:00:03Z" }]);
+        let mut pod = json!({
+            "metadata": { "name": "p", "creationTimestamp": "1970-01-01T00:00:01Z" },
+            "spec": { "nodeName": "n" },
+            "status": { "startTime": "1970-01-01T00:00:02Z", "conditions": conditions },
+        });
+        assert_eq!(good(pod.clone()).bound_at, Some(Time(3_000)));
+        pod["status"]["conditions"] = json!([]);
+        assert_eq!(good(pod.clone()).bound_at, Some(Time(2_000)));
+        pod["status"] = json!({});
+        assert_eq!(good(pod.clone()).bound_at, Some(Time(1_000)));
+        pod["spec"]["nodeName"] = json!("");
+        assert_eq!(good(pod).bound_at, None);
+    }
+
+    #[test]
+    fn a_node_name_is_a_wish_unless_we_wrote_it() {
+        let mut pod = json!({ "metadata": { "name": "p" }, "spec": { "nodeName": "n" } });
+        assert_eq!(good(pod.clone()).shape.node_name.as_deref(), Some("n"));
+        pod["metadata"]["annotations"] = json!({ "capstan.sh/flavors": "{\"cpu\":\"a\"}" });
+        let bound = good(pod);
+        assert_eq!((bound.shape.node_name.as_deref(), bound.node.as_deref()), (None, Some("n")));
+        assert_eq!(bound.binding.expect("note").flavors.len(), 1);
+    }
+
+    #[test]
+    fn a_resized_pod_holds_something_else_than_it_asks() {
+        let pod = json!({
+            "metadata": { "name": "p" },
+            "spec": { "nodeName": "n",
+                "containers": [{ "name": "c", "resources": { "requests": { "cpu": "4" } } }] },
+            "status": { "containerStatuses": [{ "name": "c",
+                "resources": { "requests": { "cpu": "6" } } }] },
+        });
+        let pod = good(pod);
+        assert_eq!(pod.shape.requests.get("cpu"), Some(&4_000));
+        assert_eq!(pod.holds.expect("held").get("cpu"), Some(&6_000));
+    }
+
+    #[test]
+    fn victims_are_known_by_condition_or_deletion() {
+        let mut pod = json!({ "metadata": { "name": "p",
+            "annotations": { "capstan.sh/preempted-by": "a/b" } } });
+        assert_eq!(good(pod.clone()).eviction, None);
+        pod["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        assert!(good(pod.clone()).eviction.is_some());
+        pod["metadata"]["deletionTimestamp"] = Value::Null;
+        pod["status"]["conditions"] = json!([{ "type": "DisruptionTarget", "status": "True",
+            "reason": "PreemptionByScheduler" }]);
+        assert!(good(pod).eviction.is_some());
+    }
+
+    #[test]
+    fn what_no_api_server_takes_is_refused_with_its_path() {
+        let spec = json!({ "containers": [{ "ports": [{ "hostPort": 70000 }] }] });
+        let refusals = read(json!({ "metadata": { "name": "p" }, "spec": spec }));
+        let refusals = refusals.expect_err("refused");
+        assert_eq!(refusals[0].path, "spec.containers[0].ports[0].hostPort");
+        let spec = json!({ "containers": [] });
+        let refusals = read(json!({ "metadata": { "name": "p" }, "spec": spec }));
+        assert_eq!(refusals.expect_err("refused")[0].path, "spec.containers");
+    }
+}

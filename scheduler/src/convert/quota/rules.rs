@@ -1,0 +1,367 @@
+//! The rules of Kueue's webhooks, which an API server alone does not enforce.
+//!
+//! Each complaint names the field and what would mend it. The order of resources in a flavor is
+//! no rule.
+
+use std::collections::BTreeSet;
+
+use crate::api::cluster_queue::{
+    BorrowWithinCohortPolicy, ClusterQueueSpec, CohortSpec, FairSharing, FungibilityPolicy,
+    ReclaimWithinCohort, ResourceGroup, ResourceQuota,
+};
+use crate::api::flavor::{ResourceFlavorSpec, TopologySpec};
+use crate::convert::selector;
+
+/// Totals that Kueue allows in one object.
+const FLAVORS_MAX: usize = 256;
+const RESOURCES_MAX: usize = 256;
+const PAIRS_MAX: usize = 512;
+
+/// What bounds a quota of this object: whether it may borrow at all, and lend more than it owns.
+#[derive(Clone, Copy)]
+struct Bounds {
+    /// Words for what limits need, if that is absent.
+    lacks: Option<&'static str>,
+    lends_own_only: bool,
+}
+
+/// What a ClusterQueue breaks.
+pub fn cluster_queue(spec: &ClusterQueueSpec) -> Vec<String> {
+    let alone = spec.cohort_name.as_deref().is_none_or(str::is_empty);
+    let bounds = Bounds {
+        lacks: alone.then_some("a cohort; set spec.cohortName or remove the limit"),
+        lends_own_only: true,
+    };
+    let mut broken = groups(&spec.resource_groups, bounds);
+    fungibility(spec, &mut broken);
+    if let Some(preemption) = &spec.preemption {
+        let borrows = preemption
+            .borrow_within_cohort
+            .as_ref()
+            .is_some_and(|borrow| borrow.policy != BorrowWithinCohortPolicy::Never);
+        if borrows && preemption.reclaim_within_cohort == ReclaimWithinCohort::Never {
+            broken.push(
+                "spec.preemption.borrowWithinCohort: needs reclaimWithinCohort other than Never"
+                    .to_owned(),
+            );
+        }
+    }
+    weight(spec.fair_sharing.as_ref(), &mut broken);
+    broken
+}
+
+/// What a Cohort breaks. Its subtree may have more than its own quota, and lend that.
+pub fn cohort(spec: &CohortSpec) -> Vec<String> {
+    let root = spec.parent_name.as_deref().is_none_or(str::is_empty);
+    let bounds = Bounds {
+        lacks: root.then_some("a parent; set spec.parentName or remove the limit"),
+        lends_own_only: false,
+    };
+    let mut broken = groups(&spec.resource_groups, bounds);
+    weight(spec.fair_sharing.as_ref(), &mut broken);
+    broken
+}
+
+fn fungibility(spec: &ClusterQueueSpec, broken: &mut Vec<String>) {
+    let Some(given) = &spec.flavor_fungibility else { return };
+    let next = FungibilityPolicy::TryNextFlavor;
+    let both = given.when_can_borrow == Some(next)
+        && given.when_can_preempt.is_none_or(|policy| policy == next);
+    if given.preference.is_some() && !both {
+        broken.push(
+            "spec.flavorFungibility.preference: needs whenCanBorrow and whenCanPreempt to be \
+             TryNextFlavor"
+                .to_owned(),
+        );
+    }
+}
+
+fn weight(given: Option<&FairSharing>, broken: &mut Vec<String>) {
+    if given.and_then(|sharing| sharing.weight).is_some_and(|weight| weight.is_negative()) {
+        broken.push("spec.fairSharing.weight: below zero; use 0 or more".to_owned());
+    }
+}
+
+fn groups(groups: &[ResourceGroup], bounds: Bounds) -> Vec<String> {
+    let mut broken = Vec::new();
+    let (mut flavors, mut resources) = (BTreeSet::new(), BTreeSet::new());
+    for (index, group) in groups.iter().enumerate() {
+        let at = format!("spec.resourceGroups[{index}]");
+        let mut covered = BTreeSet::new();
+        for (place, resource) in group.covered_resources.iter().enumerate() {
+            covered.insert(resource.as_str());
+            if !resources.insert(resource.as_str()) {
+                broken.push(format!(
+                    "{at}.coveredResources[{place}]: {resource} is covered twice; cover it once"
+                ));
+            }
+        }
+        for (place, flavor) in group.flavors.iter().enumerate() {
+            let at = format!("{at}.flavors[{place}]");
+            if !flavors.insert(flavor.name.as_str()) {
+                broken.push(format!(
+                    "{at}.name: flavor {} is listed twice; list it once",
+                    flavor.name
+                ));
+            }
+            same_resources(&flavor.resources, &covered, &at, &mut broken);
+            for (slot, resource) in flavor.resources.iter().enumerate() {
+                quota(resource, bounds, &format!("{at}.resources[{slot}]"), &mut broken);
+            }
+        }
+        let pairs = group.flavors.len() * covered.len();
+        if pairs > PAIRS_MAX {
+            broken.push(format!("{at}: {pairs} quotas, at most {PAIRS_MAX} are allowed"));
+        }
+    }
+    for (what, count, most) in
+        [("flavors", flavors.len(), FLAVORS_MAX), ("resources", resources.len(), RESOURCES_MAX)]
+    {
+        if count > most {
+            broken.push(format!("spec.resourceGroups: {count} {what}, at most {most} are allowed"));
+        }
+    }
+    broken
+}
+
+/// A flavor lists each covered resource once and no other.
+fn same_resources(
+    listed: &[ResourceQuota],
+    covered: &BTreeSet<&str>,
+    at: &str,
+    broken: &mut Vec<String>,
+) {
+    let mut seen = BTreeSet::new();
+    for (slot, resource) in listed.iter().enumerate() {
+        let name = resource.name.as_str();
+        if !covered.contains(name) {
+            broken.push(format!(
+                "{at}.resources[{slot}].name: {name} is not in coveredResources; add it there"
+            ));
+        } else if !seen.insert(name) {
+            broken.push(format!("{at}.resources[{slot}].name: {name} is listed twice"));
+        }
+    }
+    for missing in covered.difference(&seen) {
+        broken.push(format!("{at}.resources: {missing} is covered but missing; add its quota"));
+    }
+}
+
+fn quota(resource: &ResourceQuota, bounds: Bounds, at: &str, broken: &mut Vec<String>) {
+    let limits =
+        [("borrowingLimit", resource.borrowing_limit), ("lendingLimit", resource.lending_limit)];
+    if resource.nominal_quota.is_negative() {
+        broken.push(format!("{at}.nominalQuota: below zero; use 0 or more"));
+    }
+    for (field, limit) in limits {
+        let Some(limit) = limit else { continue };
+        if limit.is_negative() {
+            broken.push(format!("{at}.{field}: below zero; use 0 or more"));
+        }
+        if let Some(lacks) = bounds.lacks {
+            broken.push(format!("{at}.{field}: needs {lacks}"));
+        }
+    }
+    if let Some(lending) = resource.lending_limit
+        && bounds.lends_own_only
+        && lending > resource.nominal_quota
+    {
+        broken.push(format!(
+            "{at}.lendingLimit: {lending} is above nominalQuota {}; lower it",
+            resource.nominal_quota
+        ));
+    }
+}
+
+/// What a ResourceFlavor breaks.
+pub fn flavor(spec: &ResourceFlavorSpec) -> Vec<String> {
+    let mut broken = Vec::new();
+    let mut seen = BTreeSet::new();
+    for (index, taint) in spec.node_taints.iter().enumerate() {
+        let at = format!("spec.nodeTaints[{index}]");
+        if selector::effect(&taint.effect).is_none() {
+            broken.push(format!(
+                "{at}.effect: {:?} is none of NoSchedule, PreferNoSchedule, NoExecute",
+                taint.effect
+            ));
+        }
+        if !seen.insert((&taint.key, &taint.effect)) {
+            broken.push(format!("{at}: {} with this effect is listed twice", taint.key));
+        }
+    }
+    for (index, toleration) in spec.tolerations.iter().enumerate() {
+        let at = format!("spec.tolerations[{index}]");
+        let empty = |text: &Option<String>| text.as_deref().is_none_or(str::is_empty);
+        let operator = toleration.operator.as_deref().unwrap_or_default();
+        match operator {
+            "Exists" if !empty(&toleration.value) => {
+                broken.push(format!("{at}.value: must be empty for operator Exists"));
+            }
+            "" | "Equal" if empty(&toleration.key) => {
+                broken.push(format!("{at}.operator: must be Exists where key is empty"));
+            }
+            "" | "Equal" | "Exists" => {}
+            other => broken.push(format!("{at}.operator: {other:?} is none of Equal, Exists")),
+        }
+        let effect = toleration.effect.as_deref().unwrap_or_default();
+        if !effect.is_empty() && selector::effect(effect).is_none() {
+            broken.push(format!(
+                "{at}.effect: {effect:?} is none of NoSchedule, PreferNoSchedule, NoExecute"
+            ));
+        }
+        if toleration.toleration_seconds.is_some() && effect != "NoExecute" {
+            broken.push(format!("{at}.tolerationSeconds: needs effect NoExecute"));
+        }
+    }
+    if spec.topology_name.is_some() && spec.node_labels.is_empty() {
+        broken.push("spec.topologyName: needs at least one nodeLabel".to_owned());
+    }
+    broken
+}
+
+/// What a Topology breaks.
+pub fn topology(spec: &TopologySpec) -> Vec<String> {
+    let mut broken = Vec::new();
+    if spec.levels.is_empty() {
+        broken.push("spec.levels: empty; name at least one node label".to_owned());
+    }
+    let mut seen = BTreeSet::new();
+    for (index, level) in spec.levels.iter().enumerate() {
+        let at = format!("spec.levels[{index}].nodeLabel");
+        if !seen.insert(&level.node_label) {
+            broken.push(format!("{at}: {} is listed twice", level.node_label));
+        }
+        if level.node_label == "kubernetes.io/hostname" && index + 1 < spec.levels.len() {
+            broken.push(format!("{at}: kubernetes.io/hostname must be the last level"));
+        }
+    }
+    broken
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn queue(spec: Value) -> Vec<String> {
+        cluster_queue(&serde_json::from_value(spec).expect("spec"))
+    }
+
+    fn one_quota(resource: Value) -> Value {
+        json!([{ "coveredResources": ["cpu"],
+            "flavors": [{ "name": "f", "resources": [resource] }] }])
+    }
+
+    #[test]
+    fn limits_need_a_cohort_and_lending_stays_below_nominal() {
+        let quota = json!({ "name": "cpu", "nominalQuota": 2, "lendingLimit": 3,
+            "borrowingLimit": "-1" });
+        let at = "spec.resourceGroups[0].flavors[0].resources[0]";
+        let cohort = "a cohort; set spec.cohortName or remove the limit";
+        assert_eq!(
+            queue(json!({ "resourceGroups": one_quota(quota.clone()) })),
+            [
+                format!("{at}.borrowingLimit: below zero; use 0 or more"),
+                format!("{at}.borrowingLimit: needs {cohort}"),
+                format!("{at}.lendingLimit: needs {cohort}"),
+                format!("{at}.lendingLimit: 3 is above nominalQuota 2; lower it"),
+            ]
+        );
+        let spec = json!({ "parentName": "p", "resourceGroups":
+            one_quota(json!({ "name": "cpu", "nominalQuota": 2, "lendingLimit": 3 })) });
+        assert_eq!(cohort_broken(spec), Vec::<String>::new());
+    }
+
+    fn cohort_broken(spec: Value) -> Vec<String> {
+        cohort(&serde_json::from_value(spec).expect("spec"))
+    }
+
+    #[test]
+    fn limits_of_a_cohort_need_a_parent() {
+        let quota = json!({ "name": "cpu", "nominalQuota": 2, "lendingLimit": 1 });
+        let broken = cohort_broken(json!({ "resourceGroups": one_quota(quota) }));
+        assert_eq!(broken.len(), 1);
+        assert!(broken[0].contains("spec.parentName"));
+    }
+
+    #[test]
+    fn flavors_list_exactly_what_is_covered_once() {
+        let quota = |name: &str| json!({ "name": name, "nominalQuota": 1 });
+        let broken = queue(json!({ "resourceGroups": [
+            { "coveredResources": ["cpu", "memory"], "flavors": [
+                { "name": "f", "resources": [quota("memory"), quota("cpu")] },
+                { "name": "g", "resources": [quota("cpu"), quota("cpu"), quota("gpu")] },
+            ]},
+            { "coveredResources": ["cpu"], "flavors": [
+                { "name": "f", "resources": [quota("cpu")] },
+            ]},
+        ]}));
+        let group = "spec.resourceGroups[0].flavors[1].resources";
+        assert_eq!(
+            broken,
+            [
+                format!("{group}[1].name: cpu is listed twice"),
+                format!("{group}[2].name: gpu is not in coveredResources; add it there"),
+                format!("{group}: memory is covered but missing; add its quota"),
+                "spec.resourceGroups[1].coveredResources[0]: cpu is covered twice; cover it once"
+                    .to_owned(),
+                "spec.resourceGroups[1].flavors[0].name: flavor f is listed twice; list it once"
+                    .to_owned(),
+            ]
+        );
+    }
+
+    #[test]
+    fn policies_must_agree() {
+        let broken = queue(json!({
+            "preemption": { "borrowWithinCohort": { "policy": "LowerPriority" } },
+            "flavorFungibility": { "preference": "PreemptionOverBorrowing" },
+            "fairSharing": { "weight": "-1" },
+        }));
+        assert_eq!(broken.len(), 3, "{broken:?}");
+        let fine = queue(json!({
+            "preemption": { "reclaimWithinCohort": "Any",
+                "borrowWithinCohort": { "policy": "LowerPriority" } },
+            "flavorFungibility": { "whenCanBorrow": "TryNextFlavor",
+                "preference": "PreemptionOverBorrowing" },
+        }));
+        assert_eq!(fine, Vec::<String>::new());
+    }
+
+    #[test]
+    fn taints_and_tolerations_of_flavors_are_checked() {
+        let spec = json!({
+            "topologyName": "t",
+            "nodeTaints": [
+                { "key": "a", "effect": "Never" },
+                { "key": "b", "effect": "NoSchedule" },
+                { "key": "b", "effect": "NoSchedule" },
+            ],
+            "tolerations": [
+                { "operator": "Gt", "key": "k" },
+                { "operator": "Exists", "value": "v" },
+                { "value": "v" },
+                { "key": "k", "tolerationSeconds": 3 },
+            ],
+        });
+        let broken = flavor(&serde_json::from_value(spec).expect("spec"));
+        assert_eq!(broken.len(), 7, "{broken:#?}");
+    }
+
+    #[test]
+    fn the_host_is_the_last_level() {
+        let level = |label: &str| json!({ "nodeLabel": label });
+        let spec = json!({ "levels":
+            [level("kubernetes.io/hostname"), level("rack"), level("rack")] });
+        let broken = topology(&serde_json::from_value(spec).expect("spec"));
+        assert_eq!(broken.len(), 2, "{broken:?}");
+    }
+
+    #[test]
+    fn a_bad_operator_breaks_the_queue_only() {
+        let spec = json!({ "namespaceSelector":
+            { "matchExpressions": [{ "key": "a", "operator": "Like" }] } });
+        let facts = super::super::tests::queue(spec);
+        assert_eq!(facts.broken.len(), 1);
+    }
+}

@@ -1,0 +1,146 @@
+//! Requests of a pod's containers, with the API server's defaults.
+//!
+//! Decides that a limit is the request where none is given; the arithmetic over containers is
+//! [`capstan_core::requests`].
+
+use std::collections::BTreeMap;
+
+use capstan_core::model::input::Amounts;
+use capstan_core::requests::{
+    ContainerRequest, InitContainer, PodResources, ResizeStatus, counts_at_pod_level,
+};
+
+use crate::api::pod::{Container, ContainerStatus, PodSpec, PodStatus, Resources, is_true};
+use crate::quantity::Quantity;
+
+/// Amounts of a resource list; below zero is zero.
+pub fn amounts(list: &BTreeMap<String, Quantity>) -> Amounts {
+    let one = |(name, quantity): (&String, &Quantity)| {
+        (name.as_str().into(), quantity.amount_of(name).max(0))
+    };
+    list.iter().map(one).collect()
+}
+
+/// Requests, with limits in the place of those that are missing.
+fn defaulted(resources: &Resources) -> Amounts {
+    let mut all = amounts(&resources.limits);
+    all.extend(amounts(&resources.requests));
+    all
+}
+
+/// What a pod's containers ask for.
+pub fn of_pod(spec: &PodSpec, status: &PodStatus) -> PodResources {
+    let request = |container: &Container, statuses: &[ContainerStatus]| ContainerRequest {
+        spec: defaulted(&container.resources),
+        resize: statuses.iter().find(|one| one.name == container.name).and_then(resize),
+    };
+    let infeasible = is_true(&status.conditions, "PodResizePending")
+        .is_some_and(|condition| condition.reason == "Infeasible");
+    let mut pod = PodResources {
+        containers: spec
+            .containers
+            .iter()
+            .map(|container| request(container, &status.container_statuses))
+            .collect(),
+        init_containers: spec
+            .init_containers
+            .iter()
+            .map(|container| InitContainer {
+                request: request(container, &status.init_container_statuses),
+                sidecar: container.restart_policy.as_deref() == Some("Always"),
+            })
+            .collect(),
+        pod_level: None,
+        overhead: amounts(&spec.overhead),
+        resize_infeasible: infeasible,
+    };
+    pod.pod_level = spec.resources.as_ref().map(|resources| pod_level(resources, &pod, status));
+    pod
+}
+
+/// Pod-level requests: a limit becomes one only where no container asks for the resource.
+fn pod_level(resources: &Resources, pod: &PodResources, status: &PodStatus) -> ContainerRequest {
+    let mut spec = amounts(&resources.requests);
+    let asked = pod.of_containers();
+    for (resource, limit) in amounts(&resources.limits) {
+        if counts_at_pod_level(&resource) && !asked.contains_key(&resource) {
+            spec.entry(resource).or_insert(limit);
+        }
+    }
+    let resize = status.resources.as_ref().map(|actual| ResizeStatus {
+        allocated: amounts(&status.allocated_resources),
+        actual: amounts(&actual.requests),
+    });
+    ContainerRequest { spec, resize }
+}
+
+fn resize(status: &ContainerStatus) -> Option<ResizeStatus> {
+    let actual = status.resources.as_ref()?;
+    Some(ResizeStatus {
+        allocated: amounts(&status.allocated_resources),
+        actual: amounts(&actual.requests),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn asks(spec: serde_json::Value) -> Vec<(String, i64)> {
+        let spec: PodSpec = serde_json::from_value(spec).expect("spec");
+        let effective = of_pod(&spec, &PodStatus::default()).effective();
+        effective.iter().map(|(name, amount)| (name.to_string(), *amount)).collect()
+    }
+
+    #[test]
+    fn limits_become_requests_where_those_are_missing() {
+        let spec = json!({
+            "containers": [{ "resources": {
+                "requests": { "cpu": "1" },
+                "limits": { "cpu": "4", "memory": "1Ki", "nvidia.com/gpu": 8 },
+            }}],
+            "initContainers": [{ "resources": { "limits": { "cpu": "2" } } }],
+        });
+        let want = [("cpu", 2_000), ("memory", 1_024), ("nvidia.com/gpu", 8)];
+        assert_eq!(asks(spec), want.map(|(name, amount)| (name.to_owned(), amount)));
+    }
+
+    #[test]
+    fn pod_level_limits_become_requests_unless_containers_ask() {
+        let spec = json!({
+            "containers": [{ "resources": { "requests": { "cpu": "1" } } }],
+            "resources": { "limits": { "cpu": "4", "memory": "8" } },
+        });
+        let want = [("cpu", 1_000), ("memory", 8)];
+        assert_eq!(asks(spec), want.map(|(name, amount)| (name.to_owned(), amount)));
+    }
+
+    #[test]
+    fn negative_requests_are_none() {
+        let spec = json!({ "containers": [{ "resources": { "requests": { "cpu": "-1" } } }] });
+        assert_eq!(asks(spec), []);
+    }
+
+    #[test]
+    fn a_resize_is_read_from_the_status() {
+        let spec = json!({ "containers": [
+            { "name": "a", "resources": { "requests": { "cpu": "9m" } } },
+            { "name": "b", "resources": { "requests": { "cpu": "1m" } } },
+        ]});
+        let status = json!({
+            "conditions":
+                [{ "type": "PodResizePending", "status": "True", "reason": "Infeasible" }],
+            "containerStatuses": [{
+                "name": "a",
+                "allocatedResources": { "cpu": "4m" },
+                "resources": { "requests": { "cpu": "3m" } },
+            }],
+        });
+        let spec: PodSpec = serde_json::from_value(spec).expect("spec");
+        let status: PodStatus = serde_json::from_value(status).expect("status");
+        let pod = of_pod(&spec, &status);
+        assert_eq!(pod.held().get("cpu"), Some(&5));
+        assert_eq!(pod.effective().get("cpu"), Some(&10));
+    }
+}

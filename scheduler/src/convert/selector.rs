@@ -1,0 +1,189 @@
+//! Selectors, taints and tolerations, from Kubernetes' types to the engine's.
+//!
+//! Decides how values that no API server would accept are kept harmless: an operator nobody
+//! knows matches (or tolerates) nothing, a taint with an unknown effect does nothing.
+
+use std::collections::BTreeMap;
+
+use capstan_core::model::input::{
+    self, Labels, NodeSelector, NodeSelectorTerm, Operator, Requirement, TaintEffect, Text,
+    Toleration, TolerationOperator,
+};
+use k8s_openapi::api::core::v1 as full;
+
+use crate::api::cluster_queue::LabelSelector;
+
+/// The operator of this name.
+pub fn operator(name: &str) -> Operator {
+    match name {
+        "In" => Operator::In,
+        "NotIn" => Operator::NotIn,
+        "Exists" => Operator::Exists,
+        "DoesNotExist" => Operator::DoesNotExist,
+        "Gt" => Operator::Gt,
+        "Lt" => Operator::Lt,
+        _ => Operator::Unknown,
+    }
+}
+
+/// A required node affinity.
+pub fn node_selector(selector: &full::NodeSelector) -> NodeSelector {
+    let term = |term: &full::NodeSelectorTerm| NodeSelectorTerm {
+        labels: requirements(term.match_expressions.as_deref()),
+        fields: requirements(term.match_fields.as_deref()),
+    };
+    NodeSelector { terms: selector.node_selector_terms.iter().map(term).collect() }
+}
+
+fn requirements(list: Option<&[full::NodeSelectorRequirement]>) -> Vec<Requirement> {
+    let one = |requirement: &full::NodeSelectorRequirement| Requirement {
+        key: requirement.key.as_str().into(),
+        operator: operator(&requirement.operator),
+        values: texts(requirement.values.as_deref().unwrap_or_default()),
+    };
+    list.unwrap_or_default().iter().map(one).collect()
+}
+
+fn texts(list: &[String]) -> Vec<Text> {
+    list.iter().map(|text| text.as_str().into()).collect()
+}
+
+/// `nodeSelector` of a pod, or other plain label pairs.
+pub fn pairs(map: &BTreeMap<String, String>) -> Labels {
+    map.iter().map(|(key, value)| (key.as_str().into(), value.as_str().into())).collect()
+}
+
+/// The effect of this name.
+pub fn effect(name: &str) -> Option<TaintEffect> {
+    match name {
+        "NoSchedule" => Some(TaintEffect::NoSchedule),
+        "PreferNoSchedule" => Some(TaintEffect::PreferNoSchedule),
+        "NoExecute" => Some(TaintEffect::NoExecute),
+        _ => None,
+    }
+}
+
+/// Taints; those whose effect nobody knows do nothing.
+pub fn taints(list: &[full::Taint]) -> Vec<input::Taint> {
+    let one = |taint: &full::Taint| {
+        Some(input::Taint {
+            key: taint.key.as_str().into(),
+            value: taint.value.as_deref().unwrap_or_default().into(),
+            effect: effect(&taint.effect)?,
+        })
+    };
+    list.iter().filter_map(one).collect()
+}
+
+/// Tolerations, in their order.
+pub fn tolerations(list: &[full::Toleration]) -> Vec<Toleration> {
+    list.iter().map(toleration).collect()
+}
+
+fn toleration(toleration: &full::Toleration) -> Toleration {
+    let named = toleration.effect.as_deref().filter(|name| !name.is_empty());
+    let known = named.and_then(effect);
+    let operator = match toleration.operator.as_deref().unwrap_or_default() {
+        // An effect nobody knows equals no taint's.
+        _ if named.is_some() && known.is_none() => TolerationOperator::Unknown,
+        "" | "Equal" => TolerationOperator::Equal,
+        "Exists" => TolerationOperator::Exists,
+        "Gt" => TolerationOperator::Gt,
+        "Lt" => TolerationOperator::Lt,
+        _ => TolerationOperator::Unknown,
+    };
+    Toleration {
+        key: toleration.key.as_deref().unwrap_or_default().into(),
+        operator,
+        value: toleration.value.as_deref().unwrap_or_default().into(),
+        effect: known,
+    }
+}
+
+/// A queue's namespace selector, and what is wrong with it.
+pub fn label_selector(selector: &LabelSelector, path: &str) -> (Vec<Requirement>, Vec<String>) {
+    let mut all: Vec<Requirement> = selector
+        .match_labels
+        .iter()
+        .map(|(key, value)| Requirement {
+            key: key.as_str().into(),
+            operator: Operator::In,
+            values: vec![value.as_str().into()],
+        })
+        .collect();
+    let mut broken = Vec::new();
+    for (index, requirement) in selector.match_expressions.iter().enumerate() {
+        let at = format!("{path}.matchExpressions[{index}]");
+        let operator = operator(&requirement.operator);
+        match (operator, requirement.values.is_empty()) {
+            (Operator::In | Operator::NotIn, true) => {
+                broken.push(format!("{at}.values: empty; {} needs one", requirement.operator));
+            }
+            (Operator::Exists | Operator::DoesNotExist, false) => {
+                broken.push(format!("{at}.values: {} takes none", requirement.operator));
+            }
+            (Operator::Gt | Operator::Lt | Operator::Unknown, _) => broken.push(format!(
+                "{at}.operator: {:?} is none of In, NotIn, Exists, DoesNotExist",
+                requirement.operator
+            )),
+            _ => {}
+        }
+        all.push(Requirement {
+            key: requirement.key.as_str().into(),
+            operator,
+            values: texts(&requirement.values),
+        });
+    }
+    (all, broken)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::cluster_queue::SelectorRequirement;
+
+    #[test]
+    fn tolerations_default_to_equal_and_every_effect() {
+        let plain = full::Toleration { key: Some("k".into()), ..Default::default() };
+        let read = toleration(&plain);
+        assert_eq!((read.operator, read.effect), (TolerationOperator::Equal, None));
+        let empty = full::Toleration { effect: Some(String::new()), ..plain.clone() };
+        assert_eq!(toleration(&empty).effect, None);
+        let odd = full::Toleration { effect: Some("Sometimes".into()), ..plain.clone() };
+        assert_eq!(toleration(&odd).operator, TolerationOperator::Unknown);
+        let odd = full::Toleration { operator: Some("Like".into()), ..plain };
+        assert_eq!(toleration(&odd).operator, TolerationOperator::Unknown);
+    }
+
+    #[test]
+    fn a_taint_with_an_unknown_effect_does_nothing() {
+        let taint = full::Taint { effect: "Sometimes".into(), ..Default::default() };
+        assert_eq!(taints(&[taint]), []);
+    }
+
+    #[test]
+    fn selectors_say_what_is_wrong_with_them() {
+        let requirement = |operator: &str, values: &[&str]| SelectorRequirement {
+            key: "team".into(),
+            operator: operator.into(),
+            values: values.iter().map(|value| (*value).to_owned()).collect(),
+        };
+        let selector = LabelSelector {
+            match_labels: BTreeMap::from([("a".into(), "b".into())]),
+            match_expressions: vec![
+                requirement("In", &["x"]),
+                requirement("Like", &["x"]),
+                requirement("NotIn", &[]),
+                requirement("Exists", &["x"]),
+            ],
+        };
+        let (all, broken) = label_selector(&selector, "s");
+        assert_eq!(all.len(), 5);
+        let want = [
+            r#"s.matchExpressions[1].operator: "Like" is none of In, NotIn, Exists, DoesNotExist"#,
+            "s.matchExpressions[2].values: empty; NotIn needs one",
+            "s.matchExpressions[3].values: Exists takes none",
+        ];
+        assert_eq!(broken, want);
+    }
+}

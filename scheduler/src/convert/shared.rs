@@ -1,0 +1,60 @@
+//! Equal parts are kept once.
+//!
+//! Decides nothing: a pod of a large Job costs a few pointers because shape, marks and wishes
+//! of its template are shared.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use capstan_core::model::input::{Amounts, PodShape, Text, Wishes};
+
+use super::marks::Marks;
+
+/// One copy of each value.
+#[derive(Debug)]
+pub struct Once<T: Ord + ?Sized>(BTreeSet<Arc<T>>);
+
+impl<T: Ord + ?Sized> Default for Once<T> {
+    fn default() -> Once<T> {
+        Once(BTreeSet::new())
+    }
+}
+
+impl<T: Ord> Once<T> {
+    /// The shared copy of a value.
+    pub fn of(&mut self, value: T) -> Arc<T> {
+        if let Some(known) = self.0.get(&value) {
+            return known.clone();
+        }
+        let shared = Arc::new(value);
+        self.0.insert(shared.clone());
+        shared
+    }
+}
+
+impl Once<str> {
+    /// The shared copy of a text.
+    pub fn text(&mut self, text: &str) -> Text {
+        if let Some(known) = self.0.get(text) {
+            return known.clone();
+        }
+        let shared: Text = text.into();
+        self.0.insert(shared.clone());
+        shared
+    }
+}
+
+/// All that is shared between drafts.
+#[derive(Debug, Default)]
+pub struct Shared {
+    /// Names, keys and values.
+    pub texts: Once<str>,
+    /// Pod shapes.
+    pub shapes: Once<PodShape>,
+    /// What resized pods hold.
+    pub amounts: Once<Amounts>,
+    /// Labels and annotations that are ours.
+    pub marks: Once<Marks>,
+    /// What people asked.
+    pub wishes: Once<Wishes>,
+}

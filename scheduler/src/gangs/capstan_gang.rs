@@ -1,0 +1,23 @@
+//! Gangs named by `capstan.sh/gang`, a label or annotation.
+//!
+//! The minimum is `capstan.sh/min-member`; without one as many as exist must run together.
+
+use capstan_core::model::input::{GangKey, GangRef, GangSource, Text};
+
+use super::{Member, count};
+use crate::api::keys;
+
+/// The gang that a pod names.
+pub fn resolve(member: &Member<'_>, ignored: &mut Vec<Text>) -> Option<GangRef> {
+    let name = member.chain.iter().find_map(|marks| marks.any(keys::GANG))?;
+    if name.is_empty() {
+        return None;
+    }
+    Some(GangRef {
+        key: GangKey::Group(GangSource::CapstanGang, name.clone()),
+        name: name.clone(),
+        source: GangSource::CapstanGang,
+        min_member: count(member.chain, keys::MIN_MEMBER, ignored),
+        total: None,
+    })
+}

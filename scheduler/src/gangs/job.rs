@@ -1,0 +1,64 @@
+//! Pods of batch/v1 Jobs.
+//!
+//! Decides how many must run together: what people say; else all of an Indexed Job whose
+//! indexes all run at once; else all in a queue, less where `job-min-parallelism` says so; else
+//! each by itself.
+
+use capstan_core::model::input::{GangKey, GangRef, GangSource, Text};
+
+use super::{Member, count};
+use crate::api::keys;
+use crate::convert::job::JobDraft;
+use crate::convert::marks::Marks;
+
+/// One run of a Job that is known.
+#[derive(Clone, Copy, Debug)]
+pub struct Run<'a> {
+    /// The Job.
+    pub job: &'a JobDraft,
+    /// Which of its runs.
+    pub incarnation: u32,
+    /// It queues.
+    pub in_queue: bool,
+}
+
+/// The gang of a pod that a Job owns, even if only its name is known.
+pub fn resolve(member: &Member<'_>, ignored: &mut Vec<Text>) -> Option<GangRef> {
+    let gang = |uid: &Text, run: u32, name: &Text, min_member: Option<u32>| GangRef {
+        key: GangKey::Owner(uid.clone(), run),
+        name: name.clone(),
+        source: GangSource::Job,
+        min_member,
+        total: None,
+    };
+    if let Some(Run { job, incarnation, in_queue }) = member.job {
+        let least = min_member(job, member.chain, in_queue, ignored);
+        return Some(gang(&job.uid, incarnation, &job.name, Some(least)));
+    }
+    let owner = member.owner.filter(|owner| &*owner.kind == "Job")?;
+    let uid: Text = match &*owner.uid {
+        "" => format!("job/{}/{}", member.namespace, owner.name).into(),
+        _ => owner.uid.clone(),
+    };
+    Some(gang(&uid, 0, &owner.name, count(member.chain, keys::MIN_MEMBER, ignored)))
+}
+
+/// Members of a Job that must run together.
+pub fn min_member(
+    job: &JobDraft,
+    chain: &[&Marks],
+    in_queue: bool,
+    ignored: &mut Vec<Text>,
+) -> u32 {
+    let all = job.count.max(1);
+    if let Some(asked) = count(chain, keys::MIN_MEMBER, ignored) {
+        return asked.min(all);
+    }
+    if job.parallel_by_index {
+        return all;
+    }
+    if !in_queue {
+        return 1;
+    }
+    count(chain, keys::KUEUE_JOB_MIN_PARALLELISM, ignored).map_or(all, |least| least.min(all))
+}

@@ -1,0 +1,179 @@
+//! What people asked of a workload: queue, priority class, topology, capacity, run time.
+//!
+//! Decides where each wish is read (the pod first, then its owners; our spelling before
+//! Kueue's) and that a value which cannot be read is ignored and named, never an obstacle.
+
+use capstan_core::model::input::{CapacityType, Text, TopologyWish, Wishes};
+
+use super::annotation;
+use crate::api::{duration, keys};
+use crate::convert::marks::Marks;
+use crate::convert::note;
+
+/// Wishes, and the capacity types that belong to the pods' shape.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Asked {
+    /// Wishes; `ignored` is left to the caller.
+    pub wishes: Wishes,
+    /// Ordered allow-list; empty: all.
+    pub capacity_types: Vec<CapacityType>,
+}
+
+/// Reads the wishes of a chain of objects, nearest first.
+pub fn read(chain: &[&Marks], ignored: &mut Vec<Text>) -> Asked {
+    let runtime = annotation(chain, keys::EXPECTED_RUNTIME).and_then(|text| {
+        let span = duration::parse(text.trim()).filter(|span| span.0 > 0);
+        if span.is_none() {
+            let wanted = "a duration above zero (try 600s, 10m, 1h30m)";
+            ignored.push(note::malformed(keys::EXPECTED_RUNTIME, text, wanted));
+        }
+        span
+    });
+    let types = annotation(chain, keys::CAPACITY_TYPES).map(|text| {
+        capacity_types(text).unwrap_or_else(|| {
+            let wanted = "a list of spot, on-demand and reserved";
+            ignored.push(note::malformed(keys::CAPACITY_TYPES, text, wanted));
+            Vec::new()
+        })
+    });
+    Asked {
+        wishes: Wishes {
+            queue: named(chain, keys::QUEUE, keys::KUEUE_QUEUE),
+            priority_class: named(chain, keys::PRIORITY_CLASS, keys::KUEUE_PRIORITY_CLASS),
+            topology: topology(chain),
+            expected_runtime: runtime,
+            ignored: Vec::new(),
+        },
+        capacity_types: types.unwrap_or_default(),
+    }
+}
+
+/// The first name under a key of ours or its alias; the nearest object wins.
+fn named(chain: &[&Marks], key: &str, alias: &str) -> Option<Text> {
+    let at = |marks: &&Marks| marks.any(key).or_else(|| marks.any(alias)).cloned();
+    chain.iter().find_map(at).filter(|name| !name.is_empty())
+}
+
+/// Our annotations hold for the whole gang; Kueue's for each pod set by itself.
+fn topology(chain: &[&Marks]) -> TopologyWish {
+    let level = |key: &str| {
+        annotation(chain, key).map(|text| Text::from(text.trim())).filter(|text| !text.is_empty())
+    };
+    let ours = TopologyWish {
+        required: level(keys::REQUIRED_TOPOLOGY),
+        preferred: level(keys::PREFERRED_TOPOLOGY),
+        per_pod_set: false,
+    };
+    if ours != TopologyWish::default() {
+        return ours;
+    }
+    let kueues = TopologyWish {
+        required: level(keys::KUEUE_REQUIRED_TOPOLOGY),
+        preferred: level(keys::KUEUE_PREFERRED_TOPOLOGY),
+        per_pod_set: true,
+    };
+    if kueues.required.is_none() && kueues.preferred.is_none() {
+        return ours;
+    }
+    kueues
+}
+
+/// An ordered allow-list; `None`: it cannot be read.
+fn capacity_types(text: &str) -> Option<Vec<CapacityType>> {
+    let mut types = Vec::new();
+    for word in text.split(',') {
+        let kind = capacity_type(word.trim())?;
+        if !types.contains(&kind) {
+            types.push(kind);
+        }
+    }
+    Some(types)
+}
+
+/// The capacity type of this name.
+pub fn capacity_type(word: &str) -> Option<CapacityType> {
+    match word {
+        "spot" => Some(CapacityType::Spot),
+        "on-demand" => Some(CapacityType::OnDemand),
+        "reserved" => Some(CapacityType::Reserved),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use capstan_core::time::Span;
+
+    fn labels(list: &[(&str, &str)]) -> Marks {
+        Marks { labels: pairs(list), ..Default::default() }
+    }
+
+    fn annotations(list: &[(&str, &str)]) -> Marks {
+        Marks { annotations: pairs(list), ..Default::default() }
+    }
+
+    fn pairs(list: &[(&str, &str)]) -> capstan_core::model::input::Labels {
+        list.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect()
+    }
+
+    fn asked(chain: &[&Marks]) -> (Asked, Vec<Text>) {
+        let mut ignored = Vec::new();
+        (read(chain, &mut ignored), ignored)
+    }
+
+    #[test]
+    fn the_nearest_object_wins_and_ours_goes_before_kueues() {
+        let pod = labels(&[("kueue.x-k8s.io/queue-name", "kueues")]);
+        let owner = labels(&[("capstan.sh/queue", "owners"), ("capstan.sh/priority-class", "p")]);
+        let (read, _) = asked(&[&pod, &owner]);
+        assert_eq!(read.wishes.queue.as_deref(), Some("kueues"));
+        assert_eq!(read.wishes.priority_class.as_deref(), Some("p"));
+        let mut both = pod.clone();
+        both.annotations = pairs(&[("capstan.sh/queue", "ours")]);
+        assert_eq!(asked(&[&both]).0.wishes.queue.as_deref(), Some("ours"));
+    }
+
+    #[test]
+    fn kueues_old_queue_annotation_is_read_too() {
+        let pod = annotations(&[("kueue.x-k8s.io/queue-name", "old")]);
+        assert_eq!(asked(&[&pod]).0.wishes.queue.as_deref(), Some("old"));
+    }
+
+    #[test]
+    fn topology_of_the_gang_goes_before_topology_of_a_pod_set() {
+        let kueues = annotations(&[("kueue.x-k8s.io/podset-required-topology", "rack")]);
+        let wish = asked(&[&kueues]).0.wishes.topology;
+        assert_eq!((wish.required.as_deref(), wish.per_pod_set), (Some("rack"), true));
+        let ours = annotations(&[("capstan.sh/preferred-topology", "zone")]);
+        let wish = asked(&[&kueues, &ours]).0.wishes.topology;
+        assert_eq!((wish.required, wish.preferred.as_deref()), (None, Some("zone")));
+        assert_eq!(asked(&[]).0.wishes.topology, TopologyWish::default());
+    }
+
+    #[test]
+    fn lists_and_durations_are_read() {
+        let pod = annotations(&[
+            ("capstan.sh/capacity-types", "spot, on-demand,spot"),
+            ("capstan.sh/expected-runtime", "1h30m"),
+        ]);
+        let (read, ignored) = asked(&[&pod]);
+        assert_eq!(read.capacity_types, [CapacityType::Spot, CapacityType::OnDemand]);
+        assert_eq!(read.wishes.expected_runtime, Some(Span::minutes(90)));
+        assert!(ignored.is_empty());
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_ignored_and_named() {
+        for (key, value) in [
+            ("capstan.sh/capacity-types", "spot,cheap"),
+            ("capstan.sh/capacity-types", ""),
+            ("capstan.sh/expected-runtime", "soon"),
+            ("capstan.sh/expected-runtime", "0s"),
+        ] {
+            let (read, ignored) = asked(&[&annotations(&[(key, value)])]);
+            assert_eq!(read, Asked::default(), "{key}={value}");
+            assert!(ignored[0].starts_with(key), "{ignored:?}");
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Which kinds are read, by API group, version and name.
+
+use crate::api::{GROUP, KUEUE_GROUP};
+
+/// Where a queue object comes from; the order is the one in which duplicates are preferred.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Origin {
+    /// Our own group.
+    Capstan,
+    /// Kueue's v1beta2.
+    KueueV1Beta2,
+    /// Kueue's v1beta1.
+    KueueV1Beta1,
+}
+
+impl Origin {
+    /// Whether the object is Kueue's.
+    pub fn is_kueue(self) -> bool {
+        self != Origin::Capstan
+    }
+
+    /// API group.
+    pub fn group(self) -> &'static str {
+        if self.is_kueue() { KUEUE_GROUP } else { GROUP }
+    }
+}
+
+/// A kind that is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Known {
+    /// A node.
+    Node,
+    /// A pod.
+    Pod,
+    /// A batch/v1 Job.
+    Job,
+    /// A namespace.
+    Namespace,
+    /// A PriorityClass.
+    PriorityClass,
+    /// An owner whose labels count for its pods.
+    Owner,
+    /// A queue object.
+    Queueing(Queueing, Origin),
+}
+
+/// The kinds of queue objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Queueing {
+    /// ClusterQueue.
+    ClusterQueue,
+    /// LocalQueue.
+    LocalQueue,
+    /// Cohort.
+    Cohort,
+    /// ResourceFlavor.
+    ResourceFlavor,
+    /// WorkloadPriorityClass.
+    WorkloadPriorityClass,
+    /// Topology.
+    Topology,
+    /// Workload: checked, never believed.
+    Workload,
+}
+
+/// Kinds of our group, for suggestions.
+pub const OUR_KINDS: [&str; 7] = [
+    "ClusterQueue",
+    "LocalQueue",
+    "Cohort",
+    "ResourceFlavor",
+    "WorkloadPriorityClass",
+    "Topology",
+    "Workload",
+];
+
+/// What is known of a kind; `None`: nothing, it is ignored and counted.
+pub fn known(api_version: &str, kind: &str) -> Option<Known> {
+    let origin = match api_version {
+        "v1" => {
+            return match kind {
+                "Node" => Some(Known::Node),
+                "Pod" => Some(Known::Pod),
+                "Namespace" => Some(Known::Namespace),
+                _ => None,
+            };
+        }
+        "batch/v1" => return (kind == "Job").then_some(Known::Job),
+        "apps/v1" => {
+            let owner = matches!(kind, "ReplicaSet" | "StatefulSet" | "Deployment");
+            return owner.then_some(Known::Owner);
+        }
+        "scheduling.k8s.io/v1" | "scheduling.k8s.io/v1beta1" => {
+            return (kind == "PriorityClass").then_some(Known::PriorityClass);
+        }
+        "capstan.sh/v1alpha1" => Origin::Capstan,
+        "kueue.x-k8s.io/v1beta1" => Origin::KueueV1Beta1,
+        "kueue.x-k8s.io/v1beta2" => Origin::KueueV1Beta2,
+        _ => return None,
+    };
+    let queueing = match kind {
+        "ClusterQueue" => Queueing::ClusterQueue,
+        "LocalQueue" => Queueing::LocalQueue,
+        "Cohort" => Queueing::Cohort,
+        "ResourceFlavor" => Queueing::ResourceFlavor,
+        "WorkloadPriorityClass" => Queueing::WorkloadPriorityClass,
+        "Topology" => Queueing::Topology,
+        // Kueue's Workloads are its own bookkeeping.
+        "Workload" if origin == Origin::Capstan => Queueing::Workload,
+        _ => return None,
+    };
+    Some(Known::Queueing(queueing, origin))
+}
+
+impl Known {
+    /// Whether objects of this kind live in namespaces.
+    pub fn namespaced(self) -> bool {
+        match self {
+            Known::Pod | Known::Job | Known::Owner => true,
+            Known::Node | Known::Namespace | Known::PriorityClass => false,
+            Known::Queueing(kind, _) => {
+                matches!(kind, Queueing::LocalQueue | Queueing::Workload)
+            }
+        }
+    }
+}

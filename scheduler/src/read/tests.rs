@@ -1,0 +1,625 @@
+//! Whole inputs in, facts and complaints out.
+
+use capstan_core::Input;
+use capstan_core::model::input::{
+    ClusterQueueFacts, GangKey, GangSource, OwnerFacts, PodFacts, PodPhase,
+};
+use capstan_core::time::Time;
+
+use super::*;
+
+fn read(name: &str, text: &str) -> Objects {
+    match read_text(name, text, &Config::default()) {
+        Ok(objects) => objects,
+        Err(errors) => panic!("{}", said(&errors).join("\n")),
+    }
+}
+
+fn yaml(text: &str) -> Objects {
+    read("a.yaml", text)
+}
+
+fn said(errors: &[ReadError]) -> Vec<String> {
+    errors.iter().map(ReadError::to_string).collect()
+}
+
+fn complaints(name: &str, text: &str) -> Vec<String> {
+    match read_text(name, text, &Config::default()) {
+        Ok(_) => Vec::new(),
+        Err(errors) => said(&errors),
+    }
+}
+
+fn pods(objects: &Objects) -> Vec<&PodFacts> {
+    objects
+        .inputs
+        .iter()
+        .filter_map(|input| match input {
+            Input::Pod(pod) => Some(pod),
+            _ => None,
+        })
+        .collect()
+}
+
+fn pod<'a>(objects: &'a Objects, name: &str) -> &'a PodFacts {
+    pods(objects).into_iter().find(|pod| &*pod.name == name).expect(name)
+}
+
+fn owner(objects: &Objects) -> &OwnerFacts {
+    let owner = objects.inputs.iter().find_map(|input| match input {
+        Input::Owner(owner) => Some(owner),
+        _ => None,
+    });
+    owner.expect("an owner")
+}
+
+fn queue(objects: &Objects) -> &ClusterQueueFacts {
+    let queue = objects.inputs.iter().find_map(|input| match input {
+        Input::ClusterQueue(queue) => Some(queue),
+        _ => None,
+    });
+    queue.expect("a ClusterQueue")
+}
+
+const POD: &str = "{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: [{}]}}";
+
+fn named_pod(name: &str) -> String {
+    POD.replace("name: p}", &format!("name: {name}}}"))
+}
+
+#[test]
+fn documents_and_lists_and_json_are_the_same_to_the_reader() {
+    let json = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"},
+        "spec":{"containers":[{}]}}"#;
+    let want = yaml(POD).inputs;
+    assert_eq!(pods(&yaml(POD)).len(), 1);
+    for (name, text) in [
+        ("a.json", json.to_owned()),
+        ("-", json.to_owned()),
+        ("a.yaml", json.to_owned()),
+        ("-", POD.to_owned()),
+        ("a.json", format!(r#"{{"kind":"List","apiVersion":"v1","items":[{json}]}}"#)),
+        ("a.json", format!(r#"{{"apiVersion":"v1","items":[{json}],"kind":"List"}}"#)),
+        ("a.json", format!("[{json}]")),
+        ("a.yaml", format!("kind: List\napiVersion: v1\nitems:\n- {POD}\n")),
+        ("a.yaml", format!("items:\n  - {POD}\nkind: List\napiVersion: v1\n")),
+        ("a.yaml", format!("# only a comment\n---\n# another\n---\n{POD}\n---\n")),
+        ("a.yaml", format!("%YAML 1.2\n---\n{POD}\n...\n")),
+        ("a.yaml", format!("--- {POD}\n")),
+        ("a.yaml", format!("\u{feff}{POD}")),
+        ("a.json", format!("\u{feff}{json}")),
+        ("a.yaml", format!("---\r\n{POD}\r\n---\r\n")),
+    ] {
+        assert_eq!(read(name, &text).inputs, want, "{name}: {text}");
+    }
+}
+
+#[test]
+fn typed_lists_need_not_repeat_their_kind() {
+    let item = r#"{"metadata":{"name":"p"},"spec":{"containers":[{}]}}"#;
+    let want = yaml(POD).inputs;
+    for text in [
+        format!(r#"{{"apiVersion":"v1","kind":"PodList","items":[{item}]}}"#),
+        format!(r#"{{"apiVersion":"v1","items":[{item}],"kind":"PodList"}}"#),
+    ] {
+        assert_eq!(read("a.json", &text).inputs, want, "{text}");
+        assert_eq!(read("a.yaml", &text).inputs, want, "{text}");
+    }
+}
+
+#[test]
+fn lists_nest_and_may_be_empty() {
+    let (a, b, c) = (named_pod("a"), named_pod("b"), named_pod("c"));
+    let inner = format!("{{kind: List, apiVersion: v1, items: [{b}, {c}]}}");
+    let objects = yaml(&format!("{{kind: List, apiVersion: v1, items: [{a}, {inner}]}}"));
+    assert_eq!(pods(&objects).len(), 3);
+    assert_eq!(yaml("{kind: List, apiVersion: v1, items: []}").inputs.len(), 1);
+    assert_eq!(read("a.json", r#"{"kind":"List","apiVersion":"v1","items":null}"#).inputs.len(), 1);
+}
+
+#[test]
+fn every_mistake_of_every_object_is_said_at_once() {
+    let text = "
+apiVersion: capstan.sh/v1alpha1
+kind: ClusterQueue
+metadata: {name: team-a}
+spec:
+  cohort: research
+  resourceGroups:
+  - coveredResources: [cpu, gpu]
+    flavors:
+    - name: spot
+      resources:
+      - {name: cpu, nominalQuota: 4}
+      - {name: gpu, nominalQuota: 16 GPUs}
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: train}
+spec: {template: {spec: {schedulerName: capstan}}}
+---
+kind: Pod
+metadata: {name: x}
+---
+just a text
+---
+apiVersion: v1
+kind: Pod
+metadata: {generateName: x-}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: x, namespace: team, labels: {a: 1}}
+spec: {containers: [{resources: {requests: {nvidia.com/gpu: many}}}]}
+";
+    let quota = "spec.resourceGroups[0].flavors[0].resources[1].nominalQuota";
+    let want = [
+        "a.yaml, document 1, ClusterQueue team-a: spec.cohort: unknown field \
+         (did you mean cohortName?)"
+            .to_owned(),
+        format!(
+            "a.yaml, document 1, ClusterQueue team-a: {quota}: \"16 GPUs\" is no quantity \
+             (try 16, 500m, 64Gi)"
+        ),
+        "a.yaml, document 2, Job train: spec.template.spec.containers: missing".to_owned(),
+        "a.yaml, document 3: apiVersion: missing; every object needs apiVersion and kind"
+            .to_owned(),
+        "a.yaml, document 4: a text, not an object with apiVersion and kind".to_owned(),
+        "a.yaml, document 5, Pod: metadata.name: missing; generateName alone names nothing here"
+            .to_owned(),
+        "a.yaml, document 6, Pod team/x: metadata.labels.a: 1, where a text is needed; \
+         write it in quotes"
+            .to_owned(),
+        "a.yaml, document 6, Pod team/x: \
+         spec.containers[0].resources.requests[\"nvidia.com/gpu\"]: \"many\" is no quantity \
+         (try 16, 500m, 64Gi)"
+            .to_owned(),
+    ];
+    assert_eq!(complaints("a.yaml", text), want);
+}
+
+#[test]
+fn the_same_object_twice_names_both_places() {
+    let queue = |version: &str| {
+        format!(
+            "{{apiVersion: kueue.x-k8s.io/{version}, kind: ClusterQueue, metadata: {{name: q}}}}"
+        )
+    };
+    let text = format!("{}\n---\n{}", queue("v1beta1"), queue("v1beta2"));
+    let want = "a.yaml, document 2, ClusterQueue q: given twice; first in a.yaml, document 1; \
+                remove one";
+    assert_eq!(complaints("a.yaml", &text), [want]);
+    let list = format!("{{kind: List, apiVersion: v1, items: [{POD}, {POD}]}}");
+    let want = "a.yaml, document 1, item 2, Pod p: given twice; first in a.yaml, document 1, \
+                item 1; remove one";
+    assert_eq!(complaints("a.yaml", &list), [want]);
+    let other = format!("{POD}\n---\n{}", POD.replace("name: p", "name: p, namespace: other"));
+    assert!(complaints("a.yaml", &other).is_empty());
+}
+
+#[test]
+fn files_that_cannot_be_read_are_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let missing = folder.path().join("missing.yaml");
+    let paths = [missing.clone(), folder.path().to_path_buf(), missing];
+    let errors = read_files(&paths, &Config::default()).expect_err("errors");
+    let said = said(&errors);
+    assert!(said[0].ends_with("missing.yaml: no such file"), "{said:?}");
+    assert!(said[1].ends_with("a directory; name the files in it"), "{said:?}");
+    assert!(said[2].ends_with("named twice; name it once"), "{said:?}");
+    assert_eq!(read_files(&[], &Config::default()).expect_err("errors").len(), 1);
+}
+
+#[test]
+fn empty_files_are_named() {
+    for text in ["", "\n\n", "# nothing\n", "---\n---\n", "null\n", "--- # nothing\n", "\u{feff}"] {
+        let want = "a.yaml: empty: there is no object in it";
+        assert_eq!(complaints("a.yaml", text), [want], "{text:?}");
+    }
+    assert_eq!(complaints("a.json", " \n"), ["a.json: empty: there is no object in it"]);
+}
+
+#[test]
+fn truncated_files_are_named_and_what_came_before_counts() {
+    let json = r#"{"kind":"List","apiVersion":"v1","items":[{"apiVersion":"v1","kind":"Pod",
+        "metadata":{"name":"p"},"spec":{"containers":[]}},{"apiVersion":"v1","ki"#;
+    let want = [
+        "a.json, document 1, item 1, Pod p: spec.containers: empty; it needs at least one container",
+        "a.json, document 1, item 2: truncated: the JSON ends in the middle, in line 2",
+    ];
+    assert_eq!(complaints("a.json", json), want);
+    let text = format!("{}\n---\nkind: Pod\nmetadata: {{name: \"x\n", named_pod("a"));
+    let errors = complaints("a.yaml", &text);
+    assert_eq!(errors.len(), 1);
+    assert!(errors[0].starts_with("a.yaml, document 2: line "), "{errors:?}");
+}
+
+#[test]
+fn broken_documents_do_not_hide_the_others() {
+    let text = format!("a: b: c\n---\na:\n\t- x\n b: 1\n---\n{}\n---\n{}", named_pod("a"), "spec: {");
+    let errors = complaints("a.yaml", &text);
+    assert_eq!(errors.len(), 3, "{errors:?}");
+    assert!(errors[0].starts_with("a.yaml, document 1: line 1 is no YAML"), "{errors:?}");
+    assert!(errors[1].starts_with("a.yaml, document 2: line 3 is no YAML"), "{errors:?}");
+    assert!(errors[2].starts_with("a.yaml, document 4: line "), "{errors:?}");
+}
+
+#[test]
+fn strange_bytes_are_complaints() {
+    let config = Config::default();
+    for bytes in [
+        b"\xff\xfea\0:\0".as_slice(),
+        b"a: \xff\n",
+        b"a: \0\n",
+        b"{\"a\": \"\xff\"}",
+        b"\0\0\0\0",
+        b"[[[[",
+        b"{",
+        b"}",
+        b"\"",
+        b"- - - -",
+        b"*a",
+        b"? ? ?",
+        b"!!python/object {}",
+        b"{\"a\":1e999}",
+        b"a: .nan",
+    ] {
+        for name in ["a.yaml", "a.json", "-"] {
+            let result = read_bytes(name, bytes, &config);
+            assert!(result.is_err(), "{name} {bytes:?}");
+        }
+    }
+}
+
+#[test]
+fn alias_bombs_and_deep_nesting_end_soon() {
+    let mut bomb = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x]\n");
+    for level in 1..12 {
+        let before = format!("*a{}, ", level - 1).repeat(9);
+        bomb.push_str(&format!("a{level}: &a{level} [{before}]\n"));
+    }
+    assert_eq!(complaints("a.yaml", &bomb).len(), 1);
+    let long = format!("a: &a \"{}\"\nb: [{}]\n", "x".repeat(1 << 20), "*a, ".repeat(4_000));
+    assert_eq!(complaints("a.yaml", &long).len(), 1);
+    for (name, text) in [
+        ("a.yaml", "[".repeat(100_000)),
+        ("a.json", "[".repeat(100_000)),
+        ("a.json", "{\"a\":".repeat(100_000)),
+        ("a.json", "{\"items\":[".repeat(100_000)),
+        ("a.yaml", "- ".repeat(100_000)),
+        ("a.yaml", "a: {".repeat(100_000)),
+        ("a.yaml", "? ".repeat(100_000)),
+        ("a.yaml", (0..3_000).map(|depth| format!("{}a:\n", " ".repeat(depth))).collect()),
+    ] {
+        assert_eq!(complaints(name, &text).len(), 1, "{name} {}", &text[..10]);
+    }
+}
+
+#[test]
+fn anchors_reach_across_the_items_of_a_small_list() {
+    let text = "
+kind: List
+apiVersion: v1
+items:
+- {apiVersion: v1, kind: Pod, metadata: {name: a}, spec: &s {containers: [{}]}}
+- {apiVersion: v1, kind: Pod, metadata: {name: b}, spec: *s}
+";
+    assert_eq!(pods(&yaml(text)).len(), 2);
+}
+
+#[test]
+fn a_large_block_list_is_read_item_by_item() {
+    let filler = "x".repeat(1_000);
+    let item = |index: usize| {
+        format!(
+            "- apiVersion: v1\n  kind: Pod\n  metadata:\n    name: p{index}\n    annotations:\n      \
+             text: |\n        - {filler}\n\n        # no comment\n  spec:\n    containers:\n    - name: c\n"
+        )
+    };
+    let mut text = String::from("apiVersion: v1\nitems: # all\n");
+    for index in 0..6_000 {
+        text.push_str(&item(index));
+        if index == 5_000 {
+            text.push_str("- kind: [broken\n");
+        }
+    }
+    text.push_str("kind: List\nmetadata:\n  resourceVersion: \"\"\n---\n");
+    let whole = format!("{text}{POD}\n");
+    let errors = complaints("a.yaml", &whole);
+    assert_eq!(errors.len(), 1, "{errors:?}");
+    assert!(errors[0].starts_with("a.yaml, document 1, item 5002: line "), "{errors:?}");
+    let objects = yaml(&whole.replace("- kind: [broken\n", ""));
+    assert_eq!(pods(&objects).len(), 6_001);
+}
+
+#[test]
+fn unknown_fields_are_warnings_in_kueues_objects() {
+    let text = "
+apiVersion: kueue.x-k8s.io/v1beta1
+kind: ClusterQueue
+metadata: {name: q}
+spec:
+  cohort: c
+  admissionChecks: [a]
+  colour: red
+  flavorFungibility: {whenCanBorrow: Borrow, whenCanPreempt: Preempt}
+status: {pendingWorkloadsStatus: {}}
+";
+    let objects = yaml(text);
+    let want = [
+        "a.yaml, document 1, ClusterQueue q: spec.admissionChecks: is not supported; it was ignored",
+        "a.yaml, document 1, ClusterQueue q: spec.colour: unknown field; it was ignored",
+    ];
+    assert_eq!(said(&objects.warnings), want);
+    let queue = queue(&objects);
+    assert_eq!((queue.cohort.as_deref(), &queue.namespaces), (Some("c"), &None));
+    assert!(!queue.fungibility.next_when_preempting);
+    let v1beta2 = text.replace("v1beta1", "v1beta2");
+    let errors = complaints("a.yaml", &v1beta2);
+    assert_eq!(errors.len(), 2, "{errors:?}");
+}
+
+#[test]
+fn kinds_nobody_knows_are_counted() {
+    let text = "
+{apiVersion: v1, kind: ConfigMap}
+---
+{apiVersion: v1, kind: ConfigMap, data: 7}
+---
+{apiVersion: kueue.x-k8s.io/v1alpha1, kind: ClusterQueue}
+---
+{apiVersion: kueue.x-k8s.io/v1beta2, kind: Workload}
+---
+{apiVersion: capstan.sh/v1alpha1, kind: ClusterQueu}
+---
+{apiVersion: capstan.sh/v1alpha1, kind: CapstanConfiguration}
+";
+    let objects = yaml(text);
+    let counted: Vec<(&str, usize)> =
+        objects.ignored.iter().map(|(kind, count)| (kind.as_str(), *count)).collect();
+    let want = [
+        ("CapstanConfiguration", 1),
+        ("ClusterQueu", 1),
+        ("ClusterQueue (kueue.x-k8s.io/v1alpha1)", 1),
+        ("ConfigMap", 2),
+        ("Workload (kueue.x-k8s.io/v1beta2)", 1),
+    ];
+    assert_eq!(counted, want);
+    assert!(objects.warnings[0].to_string().contains("did you mean ClusterQueue?"));
+}
+
+#[test]
+fn priorities_come_from_classes_wherever_they_stand() {
+    let pod = |name: &str, spec: &str| {
+        format!(
+            "{{apiVersion: v1, kind: Pod, metadata: {{name: {name}}}, spec: {{containers: [{{}}], {spec}}}}}\n---\n"
+        )
+    };
+    let class = |name: &str, rest: &str| {
+        format!(
+            "{{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {{name: {name}}}, {rest}}}\n---\n"
+        )
+    };
+    let mut text = pod("named", "priorityClassName: high")
+        + &pod("own", "priority: 3, priorityClassName: high")
+        + &pod("default", "")
+        + &pod("system", "priorityClassName: system-node-critical")
+        + &pod("nobody", "priorityClassName: none");
+    text += &class("high", "value: 1000, preemptionPolicy: Never");
+    text += &class("usual", "value: 7, globalDefault: true");
+    text += &class("usual-too", "value: 6, globalDefault: true");
+    let objects = yaml(&text);
+    let rank =
+        |name: &str| (pod_of(&objects, name).priority, pod_of(&objects, name).never_preempts);
+    assert_eq!(rank("named"), (1_000, true));
+    assert_eq!(rank("own"), (3, true));
+    assert_eq!(rank("default"), (6, false));
+    assert_eq!(rank("system").0, 2_000_001_000);
+    assert_eq!(rank("nobody").0, 0);
+    assert_eq!(
+        said(&objects.warnings),
+        ["PriorityClass none is not in the input (one object names it); priority 0 was taken"]
+    );
+}
+
+fn pod_of<'a>(objects: &'a Objects, name: &str) -> &'a PodFacts {
+    pod(objects, name)
+}
+
+#[test]
+fn a_queue_label_on_an_owner_counts_for_its_pods() {
+    let owned = |name: &str, kind: &str, by: &str| {
+        format!(
+            "metadata: {{name: {name}, ownerReferences: [{{apiVersion: apps/v1, kind: {kind}, \
+             name: {by}, uid: u, controller: true}}]}}"
+        )
+    };
+    let text = format!(
+        "{{apiVersion: v1, kind: Pod, {}, spec: {{containers: [{{}}]}}}}
+---
+{{apiVersion: apps/v1, kind: ReplicaSet, {}}}
+---
+{{apiVersion: apps/v1, kind: Deployment, metadata: {{name: web, labels: {{capstan.sh/queue: q}},
+  annotations: {{capstan.sh/capacity-types: spot}}}}}}
+",
+        owned("p", "ReplicaSet", "web-1"),
+        owned("web-1", "Deployment", "web")
+    );
+    let objects = yaml(&text);
+    let pod = pod(&objects, "p");
+    assert_eq!(pod.wishes.queue.as_deref(), Some("q"));
+    assert_eq!(pod.shape.capacity_types.len(), 1);
+    assert_eq!(pod.gang.source, GangSource::Pod);
+}
+
+#[test]
+fn gangs_are_found_in_the_order_of_their_sources() {
+    let pod = |name: &str, meta: &str| {
+        format!(
+            "{{apiVersion: v1, kind: Pod, metadata: {{name: {name}, {meta}}}, spec: {{containers: [{{}}]}}}}\n---\n"
+        )
+    };
+    let kueue = "kueue.x-k8s.io/pod-group-name: g";
+    let total = "kueue.x-k8s.io/pod-group-total-count: '3'";
+    let text = pod(
+        "ours",
+        &format!(
+            "labels: {{capstan.sh/gang: a, {kueue}}}, annotations: {{capstan.sh/min-member: '2'}}"
+        ),
+    ) + &pod(
+        "annotated",
+        "annotations: {capstan.sh/gang: a, capstan.sh/min-member: none}",
+    ) + &pod("kueues", &format!("labels: {{{kueue}}}, annotations: {{{total}}}"))
+        + &pod("alone", "annotations: {capstan.sh/min-member: '5'}");
+    let objects = yaml(&text);
+    let gang = |name: &str| &pod_of(&objects, name).gang;
+    let key = GangKey::Group(GangSource::CapstanGang, "a".into());
+    assert_eq!((&gang("ours").key, gang("ours").min_member), (&key, Some(2)));
+    assert_eq!((&gang("annotated").key, gang("annotated").min_member), (&key, None));
+    assert_eq!(pod_of(&objects, "annotated").wishes.ignored.len(), 1);
+    let kueues = gang("kueues");
+    assert_eq!(
+        (kueues.source, kueues.min_member, kueues.total),
+        (GangSource::KueueGroup, Some(3), Some(3))
+    );
+    assert_eq!(gang("alone").key, GangKey::Pod("pod/default/alone".into()));
+}
+
+const JOB: &str = "
+apiVersion: batch/v1
+kind: Job
+metadata: {name: j, LABELS}
+spec:
+  parallelism: 4
+  completions: 4
+  MODE
+  template:
+    metadata: {MARKS}
+    spec: {schedulerName: capstan, containers: [{resources: {limits: {nvidia.com/gpu: 8}}}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: j-0, ownerReferences: [{apiVersion: batch/v1, kind: Job, name: j, uid: ''}]}
+spec: {schedulerName: capstan, containers: [{}]}
+";
+
+fn job(labels: &str, mode: &str, marks: &str) -> Objects {
+    yaml(&JOB.replace("LABELS", labels).replace("MODE", mode).replace("MARKS", marks))
+}
+
+#[test]
+fn the_minimum_of_a_job_follows_its_mode_and_queue() {
+    let queue = "labels: {capstan.sh/queue: q}";
+    let least = "annotations: {kueue.x-k8s.io/job-min-parallelism: '3'}";
+    for (labels, mode, want) in [
+        ("", "completionMode: Indexed", 4),
+        ("", "completionMode: NonIndexed", 1),
+        (queue, "completionMode: NonIndexed", 4),
+        (&format!("{queue}, {least}"), "completionMode: NonIndexed", 3),
+        ("annotations: {capstan.sh/min-member: '2'}", "completionMode: Indexed", 2),
+    ] {
+        let objects = job(labels, mode, "");
+        let owner = owner(&objects);
+        let pod = pod(&objects, "j-0");
+        assert_eq!((owner.min_member, pod.gang.min_member), (want, Some(want)), "{labels} {mode}");
+        assert_eq!(pod.gang.key, GangKey::Owner("job/default/j".into(), 0));
+        let set = &owner.pod_sets[0];
+        assert_eq!((set.count, set.shape.requests.get("nvidia.com/gpu")), (4, Some(&8)));
+        assert!(owner.ours && owner.member_of.is_none());
+    }
+}
+
+#[test]
+fn a_namespace_with_a_default_queue_queues_its_jobs() {
+    let queue = "---\n{apiVersion: capstan.sh/v1alpha1, kind: LocalQueue, \
+                 metadata: {name: default}, spec: {clusterQueue: q}}";
+    let text = JOB.replace("LABELS", "").replace("MODE", "").replace("MARKS", "") + queue;
+    assert_eq!(owner(&yaml(&text)).min_member, 4);
+}
+
+#[test]
+fn a_suspended_job_is_ours_only_with_a_queue_or_our_mark() {
+    for (labels, want) in [
+        ("", false),
+        ("labels: {kueue.x-k8s.io/queue-name: q}", true),
+        ("annotations: {capstan.sh/suspended: '1'}", true),
+    ] {
+        let objects = job(labels, "suspend: true", "");
+        assert_eq!((owner(&objects).ours, owner(&objects).suspended), (want, true), "{labels}");
+    }
+}
+
+#[test]
+fn a_job_whose_template_names_a_gang_is_a_member_of_it() {
+    let objects = job("", "", "labels: {capstan.sh/gang: g}");
+    let group = owner(&objects).member_of.as_ref().expect("a group");
+    assert_eq!((&*group.name, group.source), ("g", GangSource::CapstanGang));
+}
+
+#[test]
+fn times_are_the_earliest_work_and_the_latest_of_all() {
+    let text = "
+{apiVersion: v1, kind: Node, metadata: {name: m, creationTimestamp: '1970-01-01T00:00:01Z'}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: p, creationTimestamp: '1970-01-01T00:00:05Z'}
+spec: {nodeName: m, containers: [{}]}
+status: {phase: Succeeded, startTime: '1970-01-01T00:00:09Z'}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: q, creationTimestamp: null}, spec: {containers: [{}]}}
+";
+    let objects = yaml(text);
+    assert_eq!((objects.earliest, objects.latest), (Some(Time(5_000)), Some(Time(9_000))));
+    assert_eq!(pod(&objects, "q").created, Time(5_000));
+    assert_eq!(pod(&objects, "p").phase, PodPhase::Succeeded);
+}
+
+#[test]
+fn namespaces_exist_once_somebody_names_them() {
+    let text = format!(
+        "{}\n---\n{{apiVersion: v1, kind: Namespace, metadata: {{name: b, labels: {{dep: eng}}}}}}",
+        POD.replace("name: p", "name: p, namespace: a")
+    );
+    let objects = yaml(&text);
+    let found: Vec<String> = objects
+        .inputs
+        .iter()
+        .filter_map(|input| match input {
+            Input::Namespace { name, labels } => Some(format!("{name} {}", labels.len())),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(found, ["a 1", "b 2", "default 1"]);
+}
+
+#[test]
+fn queues_that_break_rules_are_broken_not_wrong() {
+    let text = "
+apiVersion: capstan.sh/v1alpha1
+kind: ClusterQueue
+metadata: {name: q}
+spec:
+  resourceGroups:
+  - coveredResources: [cpu]
+    flavors:
+    - {name: f, resources: [{name: cpu, nominalQuota: 1, lendingLimit: 2}]}
+";
+    assert_eq!(queue(&yaml(text)).broken.len(), 2);
+}
+
+#[test]
+fn equal_pods_share_their_shape() {
+    let text = (0..3).map(|index| named_pod(&format!("p{index}")) + "\n---\n").collect::<String>();
+    let objects = yaml(&text);
+    let pods = pods(&objects);
+    assert!(pods.windows(2).all(|pair| std::sync::Arc::ptr_eq(&pair[0].shape, &pair[1].shape)));
+}
+
+#[test]
+fn a_thousand_complaints_are_enough() {
+    let text = "x\n---\n".repeat(1_500);
+    let errors = complaints("a.yaml", &text);
+    assert_eq!(errors.len(), 1_001);
+    assert_eq!(errors[1_000], "500 more errors are not shown");
+}

@@ -1,0 +1,375 @@
+//! Documents as plain values, without what is never read.
+//!
+//! Decides that `null` is the same as absent (as it is to the API server), that `managedFields`
+//! is never kept, how large a value may get however few bytes describe it, and that a List is
+//! handed over item by item while it is still being read.
+
+use std::cell::Cell;
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+
+/// Bytes that one object may take once it is expanded: far more than an API server stores.
+pub const OBJECT_BYTES_MAX: usize = 128 << 20;
+
+/// What a node of a value weighs beside its text.
+const NODE_BYTES: usize = 32;
+
+/// Items kept back while their List has not said its kind yet.
+const KEPT_BACK_MAX: usize = 10_000;
+
+/// Takes objects one at a time.
+pub trait Sink {
+    /// A new document or item begins: limits on size start anew.
+    fn begin(&mut self);
+
+    /// An object (or what stands in its place), and whether it is an item of a List.
+    fn object(&mut self, value: Value, item: bool);
+
+    /// Something is wrong with the List itself.
+    fn complain(&mut self, problem: &str);
+}
+
+/// What a List says of its items.
+#[derive(Clone, Debug, Default)]
+pub struct ListKind {
+    api_version: Option<String>,
+    kind: Option<String>,
+}
+
+impl ListKind {
+    /// From the fields of a List beside its items.
+    pub fn of(fields: &Map<String, Value>) -> ListKind {
+        let text = |key: &str| fields.get(key).and_then(Value::as_str).map(str::to_owned);
+        ListKind { api_version: text("apiVersion"), kind: text("kind") }
+    }
+
+    /// Whether this is a `v1` List of anything, whose items name their own kinds.
+    fn item_kind(&self) -> Option<&str> {
+        self.kind.as_deref()?.strip_suffix("List").filter(|kind| !kind.is_empty())
+    }
+
+    /// Gives an item of a typed List (`PodList`) the kind that it leaves out.
+    pub fn complete(&self, item: &mut Value) {
+        let (Some(kind), Value::Object(fields)) = (self.item_kind(), item) else { return };
+        if fields.contains_key("kind") {
+            return;
+        }
+        fields.insert("kind".into(), kind.into());
+        if let Some(api_version) = &self.api_version {
+            fields.entry("apiVersion").or_insert_with(|| api_version.clone().into());
+        }
+    }
+}
+
+/// Hands over an object that is already whole; a List item by item.
+pub fn hand_over(value: Value, item: bool, sink: &mut dyn Sink) {
+    match value {
+        Value::Array(items) => {
+            for inner in items {
+                hand_over(inner, true, sink);
+            }
+        }
+        Value::Object(mut fields) => match fields.remove("items") {
+            Some(Value::Array(items)) => {
+                let list = ListKind::of(&fields);
+                for mut inner in items {
+                    list.complete(&mut inner);
+                    hand_over(inner, true, sink);
+                }
+            }
+            Some(other) => {
+                fields.insert("items".into(), other);
+                sink.object(Value::Object(fields), item);
+            }
+            // A List of nothing has no `items` at all once nulls are gone.
+            None if is_list(&fields) => {}
+            None => sink.object(Value::Object(fields), item),
+        },
+        other => sink.object(other, item),
+    }
+}
+
+fn is_list(fields: &Map<String, Value>) -> bool {
+    let text = |key: &str| fields.get(key).and_then(Value::as_str);
+    text("kind") == Some("List") && text("apiVersion") == Some("v1")
+}
+
+/// Reads one value, pruned.
+pub struct Pruned<'a> {
+    /// Bytes that it may still take.
+    pub left: &'a Cell<usize>,
+}
+
+/// Reads a document and hands its objects over as they come.
+pub struct Streamed<'a> {
+    /// Who takes them.
+    pub sink: &'a mut dyn Sink,
+    /// Whether this stands in a List.
+    pub item: bool,
+}
+
+fn spend<E: Error>(left: &Cell<usize>, bytes: usize) -> Result<(), E> {
+    match left.get().checked_sub(bytes + NODE_BYTES) {
+        Some(rest) => {
+            left.set(rest);
+            Ok(())
+        }
+        None => Err(E::custom("expands to more than 128 MiB")),
+    }
+}
+
+/// Visits of scalars, the same in both visitors.
+macro_rules! scalars {
+    ($wrap:expr) => {
+        fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+            out.write_str("a value")
+        }
+
+        fn visit_bool<E: Error>(self, value: bool) -> Result<Self::Value, E> {
+            $wrap(self, Value::Bool(value))
+        }
+
+        fn visit_i64<E: Error>(self, value: i64) -> Result<Self::Value, E> {
+            $wrap(self, value.into())
+        }
+
+        fn visit_u64<E: Error>(self, value: u64) -> Result<Self::Value, E> {
+            $wrap(self, value.into())
+        }
+
+        fn visit_i128<E: Error>(self, value: i128) -> Result<Self::Value, E> {
+            self.visit_f64(value as f64)
+        }
+
+        fn visit_u128<E: Error>(self, value: u128) -> Result<Self::Value, E> {
+            self.visit_f64(value as f64)
+        }
+
+        fn visit_f64<E: Error>(self, value: f64) -> Result<Self::Value, E> {
+            let number = Number::from_f64(value).ok_or_else(|| E::custom("not a number"))?;
+            $wrap(self, Value::Number(number))
+        }
+
+        fn visit_str<E: Error>(self, value: &str) -> Result<Self::Value, E> {
+            $wrap(self, Value::String(value.to_owned()))
+        }
+
+        fn visit_string<E: Error>(self, value: String) -> Result<Self::Value, E> {
+            $wrap(self, Value::String(value))
+        }
+
+        fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
+            $wrap(self, Value::Null)
+        }
+
+        fn visit_none<E: Error>(self) -> Result<Self::Value, E> {
+            $wrap(self, Value::Null)
+        }
+
+        fn visit_some<D: Deserializer<'de>>(self, inner: D) -> Result<Self::Value, D::Error> {
+            inner.deserialize_any(self)
+        }
+
+        fn visit_newtype_struct<D: Deserializer<'de>>(
+            self,
+            inner: D,
+        ) -> Result<Self::Value, D::Error> {
+            inner.deserialize_any(self)
+        }
+    };
+}
+
+impl<'de> DeserializeSeed<'de> for Pruned<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl Pruned<'_> {
+    fn scalar<E: Error>(self, value: Value) -> Result<Value, E> {
+        spend(self.left, value.as_str().map_or(0, str::len))?;
+        Ok(value)
+    }
+}
+
+impl<'de> Visitor<'de> for Pruned<'_> {
+    type Value = Value;
+
+    scalars!(Pruned::scalar);
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        spend(self.left, 0)?;
+        let mut list = Vec::new();
+        while let Some(item) = items.next_element_seed(Pruned { left: self.left })? {
+            list.push(item);
+        }
+        Ok(Value::Array(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
+        spend(self.left, 0)?;
+        let mut fields = Map::new();
+        while let Some(key) = entries.next_key::<String>()? {
+            if key == "managedFields" {
+                entries.next_value::<IgnoredAny>()?;
+                continue;
+            }
+            spend(self.left, key.len())?;
+            match entries.next_value_seed(Pruned { left: self.left })? {
+                Value::Null => {
+                    fields.remove(&key);
+                }
+                value => {
+                    fields.insert(key, value);
+                }
+            }
+        }
+        Ok(Value::Object(fields))
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Streamed<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl Streamed<'_> {
+    fn scalar<E: Error>(self, value: Value) -> Result<(), E> {
+        self.sink.object(value, self.item);
+        Ok(())
+    }
+}
+
+impl<'de> Visitor<'de> for Streamed<'_> {
+    type Value = ();
+
+    scalars!(Streamed::scalar);
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
+        loop {
+            self.sink.begin();
+            let next = Streamed { sink: &mut *self.sink, item: true };
+            if items.next_element_seed(next)?.is_none() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<(), A::Error> {
+        let Streamed { sink, item } = self;
+        let left = Cell::new(OBJECT_BYTES_MAX);
+        let mut fields = Map::new();
+        let mut kept_back: Option<Vec<Value>> = None;
+        while let Some(key) = entries.next_key::<String>()? {
+            if key != "items" {
+                let value = entries.next_value_seed(Pruned { left: &left })?;
+                if !value.is_null() {
+                    fields.insert(key, value);
+                }
+                continue;
+            }
+            let list = ListKind::of(&fields);
+            match entries.next_value_seed(Items { sink: &mut *sink, list })? {
+                Taken::Items(kept) => kept_back = Some(kept),
+                Taken::Other(value) => {
+                    fields.insert(key, value);
+                }
+            }
+        }
+        let Some(kept) = kept_back else {
+            hand_over(Value::Object(fields), item, sink);
+            return Ok(());
+        };
+        let list = ListKind::of(&fields);
+        for mut inner in kept {
+            list.complete(&mut inner);
+            sink.object(inner, true);
+        }
+        Ok(())
+    }
+}
+
+/// Reads the `items` of what is probably a List.
+struct Items<'a> {
+    sink: &'a mut dyn Sink,
+    list: ListKind,
+}
+
+/// What stood under `items`.
+enum Taken {
+    /// A list; those that wait for their List to say its kind.
+    Items(Vec<Value>),
+    /// Something else.
+    Other(Value),
+}
+
+impl<'de> DeserializeSeed<'de> for Items<'_> {
+    type Value = Taken;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Taken, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl Items<'_> {
+    fn scalar<E: Error>(self, value: Value) -> Result<Taken, E> {
+        Ok(if value.is_null() { Taken::Items(Vec::new()) } else { Taken::Other(value) })
+    }
+}
+
+/// Between a List and the sink: completes items, keeps back those without a kind.
+struct Completing<'a> {
+    sink: &'a mut dyn Sink,
+    list: &'a ListKind,
+    kept: &'a mut Vec<Value>,
+}
+
+impl Sink for Completing<'_> {
+    fn begin(&mut self) {
+        self.sink.begin();
+    }
+
+    fn object(&mut self, mut value: Value, item: bool) {
+        self.list.complete(&mut value);
+        let nameless = value.as_object().is_some_and(|fields| !fields.contains_key("kind"));
+        if !nameless || self.list.kind.is_some() {
+            return self.sink.object(value, item);
+        }
+        if self.kept.len() == KEPT_BACK_MAX {
+            return self.sink.complain(
+                "items without a kind, in a List that has not said its kind yet; \
+                 write kind before items",
+            );
+        }
+        self.kept.push(value);
+    }
+
+    fn complain(&mut self, problem: &str) {
+        self.sink.complain(problem);
+    }
+}
+
+impl<'de> Visitor<'de> for Items<'_> {
+    type Value = Taken;
+
+    scalars!(Items::scalar);
+
+    fn visit_seq<A: SeqAccess<'de>>(self, items: A) -> Result<Taken, A::Error> {
+        let mut kept = Vec::new();
+        let mut completing = Completing { sink: self.sink, list: &self.list, kept: &mut kept };
+        Streamed { sink: &mut completing, item: true }.visit_seq(items)?;
+        Ok(Taken::Items(kept))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, entries: A) -> Result<Taken, A::Error> {
+        let left = Cell::new(OBJECT_BYTES_MAX);
+        Pruned { left: &left }.visit_map(entries).map(Taken::Other)
+    }
+}
