@@ -86,12 +86,14 @@ impl ClusterState {
     }
 
     fn apply_policy(&mut self, policy: Arc<Policy>, changes: &mut Changes) {
-        if *self.policy != *policy {
-            self.room.args = policy.rules.clone();
+        if self.policy.decides_as(&policy) {
             self.policy = policy;
-            changes.rebuild = true;
-            changes.everything = true;
+            return;
         }
+        self.room.args = policy.rules.clone();
+        self.policy = policy;
+        changes.rebuild = true;
+        changes.everything = true;
     }
 
     fn apply_pod(&mut self, facts: PodFacts, changes: &mut Changes) {
