@@ -61,9 +61,7 @@ pub fn run_styled<A: Into<OsString>>(
     log_to_stderr(cli.verbose);
     let exit = match &cli.command {
         Command::Simulate(args) => commands::simulate(args, &mut console),
-        Command::Explain(args) => {
-            commands::explain(args, cli.namespace.as_deref(), &mut console)
-        }
+        Command::Explain(args) => commands::explain(args, cli.namespace.as_deref(), &mut console),
         Command::CheckConfig(args) => commands::check_config(args, &mut console),
         Command::Completions(args) => commands::completions(args, program, &mut console),
     };

@@ -55,7 +55,10 @@ const MAY_USE: [(&str, &[&str]); 5] = [
             "toml",
         ],
     ),
-    ("bench", &["capstan", "capstan-core", "capstan-tests", "capstan-topology", "serde_json"]),
+    (
+        "bench",
+        &["capstan", "capstan-core", "capstan-tests", "capstan-topology", "mimalloc", "serde_json"],
+    ),
 ];
 
 /// Only these may be used outside tests of the crate itself: proptest and tempfile prove.
