@@ -17,10 +17,25 @@ pub struct Case {
     pub nodes: u32,
     /// Pods that wait, where that varies within the family.
     pub pending: Option<u32>,
+    /// What is timed.
+    pub flow: Flow,
     /// Makes its cluster and its work.
     pub build: Box<dyn Fn() -> Scene>,
     /// An absolute figure to reach.
     pub target: Option<Target>,
+}
+
+/// What is timed with a scene.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Flow {
+    /// The work arrives in one batch, and all of it is decided.
+    Burst,
+    /// A new engine is fed the work as it runs already.
+    Restart,
+    /// The API shows that everything decided was done: outcomes, and the pods as bound.
+    Echo,
+    /// On a full cluster one gang ends and one arrives, again and again, a step each.
+    Churn,
 }
 
 /// A figure to reach on one thread of an ordinary machine.
@@ -109,6 +124,12 @@ pub fn all() -> Vec<Case> {
         cases.push(mostly_in_vain(pending, true));
     }
     cases.push(strict_heads());
+    for (family, flow) in [("restart", Flow::Restart), ("echo", Flow::Echo), ("churn", Flow::Churn)]
+    {
+        for nodes in NODES {
+            cases.push(Case { family, flow, target: None, ..gang_fill(family, nodes, 8) });
+        }
+    }
     cases
 }
 
@@ -121,7 +142,14 @@ fn fill(nodes: u32) -> Case {
         gangs: pods,
         outcome: Outcome::Bound(pods.into()),
     };
-    Case { family: "fill-1-gpu", nodes, pending: None, build: Box::new(build), target: None }
+    Case {
+        family: "fill-1-gpu",
+        nodes,
+        pending: None,
+        flow: Flow::Burst,
+        build: Box::new(build),
+        target: None,
+    }
 }
 
 /// Gangs of one size fill a cluster as far as they go.
@@ -134,7 +162,7 @@ fn gang_fill(family: &'static str, nodes: u32, size: u32) -> Case {
         outcome: Outcome::Bound((count * size).into()),
     };
     let target = (nodes == STATED).then_some(Target::PerSecond(100_000.0));
-    Case { family, nodes, pending: None, build: Box::new(build), target }
+    Case { family, nodes, pending: None, flow: Flow::Burst, build: Box::new(build), target }
 }
 
 /// One gang of 5,000 on an empty cluster.
@@ -146,7 +174,14 @@ fn one_gang(nodes: u32) -> Case {
         outcome: Outcome::Bound(5_000),
     };
     let target = (nodes == STATED).then_some(Target::Milliseconds(150.0));
-    Case { family: "one-gang-5000", nodes, pending: None, build: Box::new(build), target }
+    Case {
+        family: "one-gang-5000",
+        nodes,
+        pending: None,
+        flow: Flow::Burst,
+        build: Box::new(build),
+        target,
+    }
 }
 
 /// A gang of 80 GPUs where 79 are free: scattered single ones, or ten whole nodes less one GPU.
@@ -172,7 +207,7 @@ fn one_gpu_short(nodes: u32, each: i64) -> Case {
     };
     let family = if each == 1 { "one-gpu-short-80x1" } else { "one-gpu-short-10x8" };
     let target = (nodes == STATED).then_some(Target::Milliseconds(10.0));
-    Case { family, nodes, pending: None, build: Box::new(build), target }
+    Case { family, nodes, pending: None, flow: Flow::Burst, build: Box::new(build), target }
 }
 
 /// Lone pods in a thousand queues of which half borrow from the others.
@@ -188,7 +223,14 @@ fn queues() -> Case {
         outcome: Outcome::Bound(QUEUED.into()),
     };
     let target = Some(Target::PerSecond(50_000.0));
-    Case { family: "queues-1000", nodes, pending: None, build: Box::new(build), target }
+    Case {
+        family: "queues-1000",
+        nodes,
+        pending: None,
+        flow: Flow::Burst,
+        build: Box::new(build),
+        target,
+    }
 }
 
 /// Shapes of mixed work: four sizes with four shares of CPU each.
@@ -219,7 +261,7 @@ fn mostly_in_vain(pending: u32, queued: bool) -> Case {
     };
     let family = if queued { "pending-queued" } else { "pending" };
     let pending = Some(pending);
-    Case { family, nodes: SMALL, pending, build: Box::new(build), target: None }
+    Case { family, nodes: SMALL, pending, flow: Flow::Burst, build: Box::new(build), target: None }
 }
 
 /// A hundred strict queues whose first gang fits nowhere, beside one queue that goes on.
@@ -247,5 +289,12 @@ fn strict_heads() -> Case {
         Scene { ground, work, gangs: heads + singles, outcome: Outcome::Bound(singles.into()) }
     };
     let family = "strict-heads-100";
-    Case { family, nodes: SMALL, pending: None, build: Box::new(build), target: None }
+    Case {
+        family,
+        nodes: SMALL,
+        pending: None,
+        flow: Flow::Burst,
+        build: Box::new(build),
+        target: None,
+    }
 }

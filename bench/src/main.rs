@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 mod bounds;
 mod cases;
+mod flows;
 mod line;
 mod measure;
 mod memory;

@@ -17,7 +17,8 @@ use capstan_core::plan::{Action, StepOutput};
 use capstan_core::policy::Policy;
 use capstan_core::time::Time;
 
-use crate::cases::{Case, Outcome, Scene, Target};
+use crate::cases::{Case, Flow, Outcome, Scene, Target};
+use crate::flows;
 
 /// A measured case.
 pub struct Measured {
@@ -63,7 +64,14 @@ impl Measured {
 /// Runs a case as often as asked.
 pub fn measure(case: &Case, repeats: usize) -> Measured {
     let scene = (case.build)();
-    let samples = (0..repeats).map(|_| sample(&case.name(), &scene)).collect();
+    let name = case.name();
+    let once = || match case.flow {
+        Flow::Burst => burst(&name, &scene),
+        Flow::Restart => flows::restart(&scene),
+        Flow::Echo => flows::echo(&scene),
+        Flow::Churn => flows::churn(&scene),
+    };
+    let samples = (0..repeats).map(|_| once()).collect();
     Measured {
         name: case.name(),
         family: case.family,
@@ -73,6 +81,23 @@ pub fn measure(case: &Case, repeats: usize) -> Measured {
         target: case.target,
         samples,
     }
+}
+
+/// An engine that knows the ground of a scene and decides nothing yet.
+pub fn engine_on(scene: &Scene) -> Engine {
+    let mut engine = Engine::new();
+    engine.step(NOW, [patient()].into_iter().chain(scene.ground.iter().cloned()).collect());
+    engine
+}
+
+/// Steps with the ordinary configuration until one is quiet.
+pub fn decide(engine: &mut Engine) -> Vec<StepOutput> {
+    let mut outputs = Vec::new();
+    let mut inputs = vec![ordinary()];
+    while outputs.last().is_none_or(|output: &StepOutput| !output.report.quiet) {
+        outputs.push(engine.step(NOW, std::mem::take(&mut inputs)));
+    }
+    outputs
 }
 
 /// An arbitrary moment after everything was created.
@@ -88,26 +113,16 @@ pub fn ordinary() -> Input {
     Input::Policy(Arc::new(Policy::default()))
 }
 
-fn sample(name: &str, scene: &Scene) -> Sample {
-    let mut engine = Engine::new();
-    engine.step(NOW, [patient()].into_iter().chain(scene.ground.iter().cloned()).collect());
+fn burst(name: &str, scene: &Scene) -> Sample {
+    let mut engine = engine_on(scene);
     let work: Vec<Input> = scene.work.iter().cloned().map(Input::Pod).collect();
 
     let started = Instant::now();
     let applied = engine.step(NOW, work);
     let apply = started.elapsed();
 
-    let mut outputs = Vec::new();
-    let mut inputs = vec![ordinary()];
     let started = Instant::now();
-    loop {
-        let output = engine.step(NOW, std::mem::take(&mut inputs));
-        let quiet = output.report.quiet;
-        outputs.push(output);
-        if quiet {
-            break;
-        }
-    }
+    let outputs = decide(&mut engine);
     let decide = started.elapsed();
 
     assert!(applied.report.outcomes.is_empty(), "{name} decided before it was asked to");

@@ -10,7 +10,7 @@ use capstan_tests::facts::shape;
 use capstan_tests::large::{floor, gangs};
 use serde_json::{Value, json};
 
-use crate::measure::{NOW, ordinary, patient};
+use crate::measure::{NOW, decide, patient};
 
 const NODES: u32 = 15_000;
 const PODS: u32 = 150_000;
@@ -34,15 +34,9 @@ pub fn line() -> Value {
         engine.step(NOW, batch.collect());
     }
     let waiting = resident().unwrap_or(before);
-    let mut bound = 0;
-    let mut inputs = vec![ordinary()];
-    loop {
-        let output = engine.step(NOW, std::mem::take(&mut inputs));
-        bound += output.report.counts.bound;
-        if output.report.quiet {
-            break;
-        }
-    }
+    let outputs = decide(&mut engine);
+    let bound: u64 = outputs.iter().map(|output| output.report.counts.bound).sum();
+    drop(outputs);
     assert_eq!(bound, u64::from(PODS), "all pods fit");
     let running = resident().unwrap_or(before);
     json!({

@@ -4,7 +4,7 @@
 //! matter: pods and objects are stored first; queues, workloads and holdings that depend on
 //! several of them are derived once at the end ([`ClusterState::derive`]).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use capstan_topology::NodeIdx;
@@ -22,7 +22,7 @@ pub struct Changes {
     /// Workloads to derive again.
     pub dirty: BTreeSet<WorkloadIdx>,
     /// Pods to account on nodes once their workloads are derived.
-    pub to_settle: Vec<(PodIdx, NodeIdx)>,
+    pub to_settle: BTreeMap<PodIdx, NodeIdx>,
     /// Room came free, or nodes changed: work that waits for nodes may fit.
     pub room: bool,
     /// Queue objects, priorities or configuration changed: everything may fit.
@@ -117,7 +117,7 @@ impl ClusterState {
         if moved || old.workload != workload {
             self.release(index, changes);
             if let Some(node) = place {
-                changes.to_settle.push((index, node));
+                changes.to_settle.insert(index, node);
             }
         }
         let old_workload = self.pods[index].workload;
@@ -198,7 +198,7 @@ impl ClusterState {
 
     /// Takes a pod off the accounts and notes who may profit.
     pub(crate) fn release(&mut self, pod: PodIdx, changes: &mut Changes) {
-        changes.to_settle.retain(|(settling, _)| *settling != pod);
+        changes.to_settle.remove(&pod);
         if self.pods[pod].place.is_none() {
             return;
         }

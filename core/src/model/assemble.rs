@@ -156,7 +156,7 @@ impl ClusterState {
             let node = self.pods[held].place.expect("checked above");
             self.unsettle(held);
             self.drop_kept(held, changes);
-            changes.to_settle.push((pod, node));
+            changes.to_settle.insert(pod, node);
             changes.arrived.push(pod);
         }
     }

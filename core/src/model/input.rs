@@ -358,7 +358,7 @@ pub struct GangRef {
 }
 
 /// Identity of a gang within its namespace.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum GangKey {
     /// Named by a label; a new incarnation starts once every earlier member is terminal or gone.
     Group(GangSource, Text),
@@ -369,7 +369,7 @@ pub enum GangKey {
 }
 
 /// Where gang membership was found; the order is the precedence of the resolvers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum GangSource {
     /// `spec.schedulingGroup`.
     SchedulingGroup,

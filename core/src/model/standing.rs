@@ -157,8 +157,8 @@ impl ClusterState {
             .members
             .iter()
             .filter_map(|pod| {
-                let due = changes.to_settle.iter().find(|(due, _)| due == pod);
-                due.copied().or_else(|| Some((*pod, self.pods[*pod].place?)))
+                let due = changes.to_settle.get(pod).copied();
+                Some((*pod, due.or(self.pods[*pod].place)?))
             })
             .collect();
         let Some(&(first, _)) = settling.first() else { return };
@@ -182,7 +182,7 @@ impl ClusterState {
         for &(pod, node) in &settling {
             if self.pods[pod].place.is_some() {
                 self.unsettle(pod);
-                changes.to_settle.push((pod, node));
+                changes.to_settle.insert(pod, node);
             }
         }
         let mut sets = Vec::new();

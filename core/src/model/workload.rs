@@ -13,7 +13,7 @@ use crate::plan::{EffectId, Preemption, State};
 use crate::time::Time;
 
 /// Identity of a workload, and the last tie of every order.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WorkloadId {
     /// Namespace.
     pub namespace: Text,
