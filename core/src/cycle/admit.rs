@@ -149,7 +149,7 @@ impl Engine {
         let state = &self.state;
         let (gone, gains) = (&state.workloads[victim.workload], &state.workloads[preemptor]);
         if let Some(marked) = &gone.evicting {
-            return Preemption { preemptor: gains.full_name.clone(), ..marked.clone() };
+            return Preemption { preemptor: gains.full_name.clone(), ..(**marked).clone() };
         }
         let wanted: Vec<_> = usage.iter().map(|(fr, _)| state.quota.fr(*fr).1).collect();
         let mut frees: std::collections::BTreeMap<Text, i64> = Default::default();
@@ -194,7 +194,7 @@ impl Engine {
         self.preemptions.insert(name, preemption.clone());
         let entry = &mut self.state.workloads[victim];
         entry.state = State::Evicting;
-        entry.evicting = Some(preemption.clone());
+        entry.evicting = Some(Box::new(preemption.clone()));
         if let Some(owner) = self.owner_ref(victim) {
             let uid = owner.uid.clone();
             let action = Action::SuspendOwner { owner, preemption };

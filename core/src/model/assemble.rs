@@ -14,7 +14,7 @@
 //! | Evicting | marked members or a marked owner, while anything is placed |
 //! | Finished | the owner is done, or every member ended |
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use crate::explain::reason::Reason;
 use crate::model::apply::Changes;
@@ -26,10 +26,15 @@ use crate::model::workload::{PodSet, QueueRef, Requeue, Workload, WorkloadId};
 use crate::plan::State;
 use crate::time::Time;
 
+/// Name of the only pod set of a workload whose owner names none.
+static MAIN: LazyLock<Text> = LazyLock::new(|| "main".into());
+/// What is not known yet.
+static NONE: LazyLock<Text> = LazyLock::new(|| "".into());
+
 impl ClusterState {
     /// Makes an empty workload; it is derived with the rest of its batch.
     pub(super) fn new_workload(&mut self, id: WorkloadId) -> WorkloadIdx {
-        let empty: Text = "".into();
+        let empty = NONE.clone();
         let index = self.workloads.insert(Workload {
             id: id.clone(),
             name: empty.clone(),
@@ -68,7 +73,9 @@ impl ClusterState {
 
     /// Derives every workload of a batch, then accounts its pods on nodes.
     pub fn derive(&mut self, changes: &mut Changes) {
-        self.room.set_levels(self.facts.levels(self.policy.levels.as_deref()));
+        if changes.rebuild || self.room.levels.is_empty() {
+            self.room.set_levels(self.facts.levels(self.policy.levels.as_deref()));
+        }
         if std::mem::take(&mut changes.rebuild) {
             self.rebuild_quota();
             changes.dirty.extend(self.workloads.iter().map(|(index, _)| index));
@@ -261,7 +268,7 @@ impl ClusterState {
         for pod in &active {
             match sets.iter_mut().find(|set| set.shape == pod.shape) {
                 Some(set) => set.count += 1,
-                None => sets.push(PodSet { name: "".into(), shape: pod.shape, count: 1 }),
+                None => sets.push(PodSet { name: MAIN.clone(), shape: pod.shape, count: 1 }),
             }
         }
         let several = sets.len() > 1;
@@ -271,13 +278,13 @@ impl ClusterState {
             set.name = match named {
                 Some(named) => named.name.clone(),
                 None if several => format!("set-{at}").into(),
-                None => "main".into(),
+                None => MAIN.clone(),
             };
         }
         let uid = match (&owner, first) {
             (Some(owner), _) => owner.uid.clone(),
             (None, Some(pod)) => pod.uid.clone(),
-            (None, None) => "".into(),
+            (None, None) => NONE.clone(),
         };
         let created = match &owner {
             Some(owner) => owner.created,
