@@ -51,6 +51,8 @@ pub struct ClusterState {
     pub owners: BTreeMap<Text, Arc<OwnerFacts>>,
     /// Claims of reserved work.
     pub claims: Claims,
+    /// Quota held back for blocked heads, within one round.
+    pub held: Vec<(QueueIdx, FrIdx, i64)>,
     /// Unqueued work that holds nodes: victims for room.
     pub unqueued_holding: BTreeSet<WorkloadIdx>,
     /// Configuration.
@@ -206,7 +208,8 @@ impl ClusterState {
         let shape = |pod: &Pod| &*self.room.shape(pod.shape).facts;
         self.room.ports.recount(placed().map(|(_, pod, node)| (node, &*shape(pod).ports)));
         let charges = placed().flat_map(|(_, pod, _)| self.charges_of(pod));
-        self.quota.recount(charges.chain(self.claims.quota()));
+        let kept = self.claims.quota().chain(self.held.iter().copied());
+        self.quota.recount(charges.chain(kept));
         self.classes.recount(&self.room);
         for (index, workload) in self.workloads.iter() {
             let queue = workload.assignment.as_ref().map(|assignment| assignment.queue);
