@@ -259,6 +259,9 @@ fn shown(value: &Value) -> String {
 /// What is said of a value of the wrong type.
 pub fn mistyped(wanted: &str, value: &Value) -> String {
     let (wanted, hint) = match (wanted, value) {
+        ("boolean", Value::String(word)) if matches!(&**word, "yes" | "on" | "no" | "off") => {
+            ("true or false", "; write one of these")
+        }
         ("string", Value::Number(_) | Value::Bool(_)) => ("a text", "; write it in quotes"),
         ("integer" | "number" | "boolean", Value::String(_)) => (
             if wanted == "boolean" { "true or false" } else { "a number" },

@@ -236,11 +236,12 @@ fn truncated_files_are_named_and_what_came_before_counts() {
 
 #[test]
 fn broken_documents_do_not_hide_the_others() {
-    let text = format!("a: b: c\n---\na:\n\t- x\n b: 1\n---\n{}\n---\n{}", named_pod("a"), "spec: {");
+    let text =
+        format!("a: b: c\n---\na:\n\t- x\n b: 1\n---\n{}\n---\n{}", named_pod("a"), "spec: {");
     let errors = complaints("a.yaml", &text);
     assert_eq!(errors.len(), 3, "{errors:?}");
     assert!(errors[0].starts_with("a.yaml, document 1: line 1 is no YAML"), "{errors:?}");
-    assert!(errors[1].starts_with("a.yaml, document 2: line 3 is no YAML"), "{errors:?}");
+    assert!(errors[1].starts_with("a.yaml, document 2: line 4 is no YAML"), "{errors:?}");
     assert!(errors[2].starts_with("a.yaml, document 4: line "), "{errors:?}");
 }
 
