@@ -354,7 +354,7 @@ fn explain(error: &serde_saphyr::Error, first_line: u32) -> String {
     let said = said.lines().next().unwrap_or_default().trim().to_owned();
     match error.location() {
         Some(location) => {
-            let line = u64::from(first_line) + location.line().saturating_sub(1) as u64;
+            let line = u64::from(first_line) + location.line().saturating_sub(1);
             let bare = said.split(" at line ").next().unwrap_or_default();
             format!("line {line} is no YAML: {}", bare.trim_end_matches([':', ',']))
         }
