@@ -18,6 +18,9 @@ pub mod resolve;
 pub mod selector;
 pub mod shared;
 
+#[cfg(test)]
+mod tests;
+
 pub use gathered::Gathered;
 pub use resolve::{Resolved, resolve};
 
