@@ -189,12 +189,16 @@ impl Engine {
         if self.state.workloads[victim].state == State::Evicting {
             return;
         }
+        let leaving = self.state.leaving(victim);
         self.waiting.remove(victim);
         let name = self.state.workloads[victim].full_name.clone();
         self.preemptions.insert(name, preemption.clone());
         let entry = &mut self.state.workloads[victim];
         entry.state = State::Evicting;
         entry.evicting = Some(preemption.clone());
+        if leaving {
+            return;
+        }
         if let Some(owner) = self.owner_ref(victim) {
             let uid = owner.uid.clone();
             let action = Action::SuspendOwner { owner, preemption };

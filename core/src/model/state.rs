@@ -21,6 +21,7 @@ use crate::model::txn::UndoBuffer;
 use crate::model::workload::{Assignment, Workload, WorkloadId};
 use crate::money::MicroUsd;
 use crate::place::classes::{ClassKey, Classes};
+use crate::plan::State;
 use crate::policy::Policy;
 use crate::quota::build::QuotaState;
 use crate::rules::Question;
@@ -174,6 +175,15 @@ impl ClusterState {
     pub fn placed(&self, workload: WorkloadIdx) -> impl Iterator<Item = PodIdx> + '_ {
         let members = self.workloads[workload].members.iter().copied();
         members.filter(|pod| self.pods[*pod].place.is_some())
+    }
+
+    /// Whether a workload is on its way out already: stopped by us, or all that it holds is being
+    /// deleted. Counting on it costs nobody anything more.
+    pub fn leaving(&self, workload: WorkloadIdx) -> bool {
+        let entry = &self.workloads[workload];
+        entry.state == State::Evicting
+            || (entry.assignment.is_some()
+                && self.placed(workload).all(|pod| self.pods[pod].terminating))
     }
 
     /// Chosen flavors by pod set and resource, by name.

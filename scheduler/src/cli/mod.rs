@@ -1,8 +1,8 @@
 //! The command line: what the user typed, what it does, what the process answers with.
 //!
 //! [`args`] is the shape of the commands, [`commands`] carries them out, [`output`] writes answers
-//! to one stream and complaints to the other. Exit codes: 0 an answer, 1 a negative answer, 2 bad usage
-//! or input.
+//! to one stream and complaints to the other. Exit codes: 0 an answer, 1 a negative answer, 2 bad
+//! usage or input.
 
 pub mod args;
 pub mod commands;
@@ -61,9 +61,7 @@ pub fn run_styled<A: Into<OsString>>(
     log_to_stderr(cli.verbose);
     let exit = match &cli.command {
         Command::Simulate(args) => commands::simulate(args, &mut console),
-        Command::Explain(args) => {
-            commands::explain(args, cli.namespace.as_deref(), &mut console)
-        }
+        Command::Explain(args) => commands::explain(args, cli.namespace.as_deref(), &mut console),
         Command::CheckConfig(args) => commands::check_config(args, &mut console),
         Command::Completions(args) => commands::completions(args, program, &mut console),
     };

@@ -170,10 +170,8 @@ mod tests {
         let labels: Labels = [("pool", "LEASED"), ("karpenter.sh/capacity-type", "spot")]
             .map(|(key, value)| (key.into(), value.into()))
             .into();
-        let key = CapacityLabel {
-            key: "pool".into(),
-            values: [("leased".into(), Reserved)].into(),
-        };
+        let key =
+            CapacityLabel { key: "pool".into(), values: [("leased".into(), Reserved)].into() };
         assert_eq!(capacity_type(&labels, std::slice::from_ref(&key)), Reserved);
         let other = CapacityLabel { values: [("owned".into(), Reserved)].into(), ..key };
         assert_eq!(capacity_type(&labels, &[other]), Spot);
