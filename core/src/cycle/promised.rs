@@ -185,7 +185,7 @@ fn place_as_planned(txn: &mut Txn<'_>, asks: &[Ask], places: &[(PodIdx, NodeIdx)
         for &(pod, node) in places.iter().filter(|(pod, _)| ask.pods.contains(pod)) {
             txn.fresh(ask.class);
             let Some(position) = txn.state().room.tree.position(node) else { return false };
-            if txn.state().classes.index(ask.class).spot(position).slots == 0 {
+            if txn.state().classes.fit(ask.class).spot(position).slots == 0 {
                 return false;
             }
             txn.place(pod, node);

@@ -285,7 +285,9 @@ fn try_flavor(
         }
         candidate.mode = candidate.mode.min(mode);
         candidate.borrowing = candidate.borrowing.max(borrowing);
-        problem = problem.or(why);
+        // Of several shortages the one of devices tells most.
+        let device = txn.state().room.resources.name(resource).contains('/');
+        problem = if device { why.or(problem) } else { problem.or(why) };
         if mode == Mode::NoFit {
             return Ok((candidate, problem));
         }
