@@ -34,8 +34,10 @@ impl Engine {
             if self.redeem(workload, &claim) {
                 self.admit(now, workload);
             } else {
+                // What it kept is free for others.
                 self.state.workloads[workload].state = State::Queued;
                 self.refile(workload, now);
+                self.waiting.wake(|_| true, |_| true);
             }
         }
         for workload in self.growing(true) {

@@ -356,6 +356,8 @@ fn explain(error: &serde_saphyr::Error, first_line: u32) -> String {
         Some(location) => {
             let line = u64::from(first_line) + location.line().saturating_sub(1);
             let bare = said.split(" at line ").next().unwrap_or_default();
+            // What the library advises is meant for programmers.
+            let bare = bare.split("; use ").next().unwrap_or_default();
             format!("line {line} is no YAML: {}", bare.trim_end_matches([':', ',']))
         }
         None => format!("no YAML: {said}"),
