@@ -151,7 +151,7 @@ impl Metrics {
         }
         self.usd_per_hour.reset();
         for queue in queues {
-            let dollars = as_float(queue.per_hour.0) / MICRO;
+            let dollars = as_float(queue.per_hour.unwrap_or_default().0) / MICRO;
             self.usd_per_hour.with_label_values(&[&*queue.name]).set(dollars);
             for line in &queue.quotas {
                 let labels = [&*queue.name, &*line.flavor, &*line.resource];
@@ -332,7 +332,7 @@ mod tests {
             quotas: vec![line("cpu", 1_000), line("nvidia.com/gpu", 1)],
             pending: 3,
             admitted: 2,
-            per_hour: MicroUsd(36_750_000),
+            per_hour: Some(MicroUsd(36_750_000)),
         }
     }
 

@@ -18,7 +18,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use crate::engine::Engine;
-use crate::model::ids::{FrIdx, QueueIdx, WorkloadIdx};
+use crate::model::ids::{QueueIdx, WorkloadIdx};
 use crate::quota::flavors::Choice;
 use crate::time::Time;
 use crate::victims::Victim;
@@ -61,8 +61,6 @@ pub(crate) enum Verdict {
 pub(crate) struct Round {
     /// Victims claimed in this round.
     pub claimed: BTreeSet<WorkloadIdx>,
-    /// Quota held back for blocked heads until the round ends.
-    pub held: Vec<(QueueIdx, FrIdx, i64)>,
     /// Something was decided that a further round could build on.
     pub changed: bool,
 }
@@ -85,7 +83,7 @@ impl Engine {
         for entry in entries {
             self.settle(now, entry, &mut round);
         }
-        self.release_held(&mut round);
+        self.release_held();
 
         if let Some(head) = self.waiting.head(None) {
             let entry = self.nominate(None, head);
@@ -105,8 +103,8 @@ impl Engine {
         (entry.choice.borrowing, Reverse(workload.priority), workload.created, uid)
     }
 
-    fn release_held(&mut self, round: &mut Round) {
-        for (queue, fr, amount) in round.held.drain(..) {
+    fn release_held(&mut self) {
+        for (queue, fr, amount) in std::mem::take(&mut self.state.held) {
             self.state.quota.change(queue, fr, -amount);
         }
     }

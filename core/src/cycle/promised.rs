@@ -34,8 +34,10 @@ impl Engine {
             if self.redeem(workload, &claim) {
                 self.admit(now, workload);
             } else {
+                // What it kept is free for others.
                 self.state.workloads[workload].state = State::Queued;
                 self.refile(workload, now);
+                self.waiting.wake(|_| true, |_| true);
             }
         }
         for workload in self.growing(true) {
@@ -185,7 +187,7 @@ fn place_as_planned(txn: &mut Txn<'_>, asks: &[Ask], places: &[(PodIdx, NodeIdx)
         for &(pod, node) in places.iter().filter(|(pod, _)| ask.pods.contains(pod)) {
             txn.fresh(ask.class);
             let Some(position) = txn.state().room.tree.position(node) else { return false };
-            if txn.state().classes.index(ask.class).spot(position).slots == 0 {
+            if txn.state().classes.fit(ask.class).spot(position).slots == 0 {
                 return false;
             }
             txn.place(pod, node);

@@ -28,7 +28,7 @@ impl Engine {
             Verdict::Fit => self.settle_fit(now, entry, round),
             Verdict::Preempt(victims) => self.settle_preempt(now, entry, victims, round),
             Verdict::Blocked => {
-                self.hold_back(&entry, round);
+                self.hold_back(&entry);
                 self.wait(entry, round);
             }
             Verdict::NoFit => self.wait(entry, round),
@@ -188,7 +188,7 @@ impl Engine {
 
     /// A blocked head keeps what it could use from others of this round, unless it may reclaim
     /// it from anyone later.
-    fn hold_back(&mut self, entry: &Entry, round: &mut Round) {
+    fn hold_back(&mut self, entry: &Entry) {
         let Some(queue) = entry.queue else { return };
         let slot = self.state.quota.queue(queue);
         let facts = slot.facts.as_ref().expect("only existing queues have heads");
@@ -207,7 +207,7 @@ impl Engine {
                 }
             };
             self.state.quota.change(queue, fr, held);
-            round.held.push((queue, fr, held));
+            self.state.held.push((queue, fr, held));
         }
     }
 

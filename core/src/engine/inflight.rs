@@ -62,11 +62,7 @@ impl Engine {
             Some(InFlight::Resume(workload)) => {
                 self.resume_answered(now, workload, result, changes);
             }
-            Some(InFlight::Stop(workload)) => {
-                if self.state.workloads.get(workload).is_some() {
-                    self.stop_answered(workload, result, changes);
-                }
-            }
+            Some(InFlight::Stop(workload)) => self.stop_answered(workload, result, changes),
         }
     }
 
@@ -160,6 +156,9 @@ impl Engine {
         result: EffectResult,
         changes: &mut Changes,
     ) {
+        if self.state.workloads.get(workload).is_none() {
+            return;
+        }
         if let EffectResult::Refused(_) | EffectResult::Conflict(_) = result {
             // It was not stopped: who counted on it decides anew.
             self.state.workloads[workload].evicting = None;

@@ -44,6 +44,11 @@ pub struct Engine {
     /// Why a workload was preempted last, by name, until it is admitted again.
     pub(crate) preemptions: BTreeMap<Text, Preemption>,
     pub(crate) inflight: BTreeMap<EffectId, inflight::InFlight>,
+    /// A claim was given up outside of a round: what it kept is free for others.
+    claim_freed: bool,
+    /// Workloads whose unreadable wishes were told.
+    told: BTreeSet<WorkloadIdx>,
+    now: Time,
     pub(crate) round_number: u64,
     pub(crate) counts: Counts,
     next_effect: u64,
@@ -60,6 +65,7 @@ impl Engine {
 
     /// Applies facts, runs rounds, and returns what to do.
     pub fn step(&mut self, now: Time, inputs: Vec<Input>) -> StepOutput {
+        self.now = now;
         let mut changes = Changes::default();
         let mut outcomes = Vec::new();
         for input in inputs {
@@ -104,9 +110,10 @@ impl Engine {
         for &workload in &changes.dirty {
             if self.state.workloads.get(workload).is_some() {
                 self.refile(workload, now);
+                self.tell_ignored(now, workload);
             }
         }
-        if changes.everything {
+        if changes.everything || std::mem::take(&mut self.claim_freed) {
             self.waiting.wake(|_| true, |_| true);
         }
         if changes.room {
@@ -140,7 +147,22 @@ impl Engine {
         self.waiting.wake(in_tree, |wake| wake.quota);
     }
 
+    /// Wishes that could not be read were ignored: an event says so, once.
+    fn tell_ignored(&mut self, now: Time, workload: WorkloadIdx) {
+        let wishes = self.state.workloads[workload].wishes.clone();
+        if wishes.ignored.is_empty() || !self.told.insert(workload) {
+            return;
+        }
+        let action = Action::Event {
+            about: self.state.workloads[workload].full_name.clone(),
+            reason: "InvalidAnnotation".into(),
+            message: wishes.ignored.join("; ").into(),
+        };
+        self.effect(now, workload, None, action);
+    }
+
     fn forget(&mut self, workload: WorkloadIdx) {
+        self.told.remove(&workload);
         self.waiting.remove(workload);
         self.growth.remove(&workload);
         self.growth_parked.remove(&workload);
@@ -193,6 +215,7 @@ impl Engine {
             && matches!(entry.queue, QueueRef::Unqueued | QueueRef::Queue(_));
         if !same {
             self.state.drop_claim(workload);
+            self.claim_freed = true;
             self.state.keep_state(workload);
             if self.state.workloads[workload].state == State::Reserved {
                 self.state.workloads[workload].state = State::Queued;
@@ -271,7 +294,7 @@ impl Engine {
             flavors: self.state.flavors_by_set(workload),
             per_hour: self.state.hourly(workload),
         };
-        self.effect(Time::MIN, workload, None, Action::Status(Box::new(status)));
+        self.effect(self.now, workload, None, Action::Status(Box::new(status)));
     }
 
     /// The configuration in force.

@@ -162,7 +162,7 @@ impl Engine {
             quotas: queue.groups.iter().flat_map(quota).collect(),
             pending: state.workloads.iter().filter(waits).count() as u32,
             admitted: queue.holding.len() as u32,
-            per_hour: hourly.fold(MicroUsd(0), MicroUsd::plus),
+            per_hour: hourly.reduce(MicroUsd::plus),
         }
     }
 

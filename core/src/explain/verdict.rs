@@ -49,7 +49,7 @@ pub fn unqueued_shortage(
 }
 
 fn room_for(state: &ClusterState, class: ClassIdx) -> u64 {
-    state.classes.index(class).slots(state.room.tree.root())
+    state.classes.fit(class).slots(state.room.tree.root())
 }
 
 /// The domain of a level with the most slots, by name.
@@ -60,7 +60,7 @@ fn fullest(
 ) -> Option<(Option<crate::model::input::Text>, u32)> {
     let tree = &state.room.tree;
     let domains = tree.domains_at(level);
-    let Some((domain, slots)) = state.classes.index(class).most_room(domains) else {
+    let Some((domain, slots)) = state.classes.fit(class).most_room(domains) else {
         return Some((None, 0));
     };
     let node = tree.order()[tree.domain(domain).start];

@@ -86,8 +86,8 @@ pub struct QueueView {
     pub pending: u32,
     /// Workloads that hold quota in it.
     pub admitted: u32,
-    /// Price of all that runs in it per hour, as far as known.
-    pub per_hour: MicroUsd,
+    /// Price of all that runs in it per hour, as far as known; `None`: nothing of it is.
+    pub per_hour: Option<MicroUsd>,
 }
 
 /// One flavor and resource of a ClusterQueue.

@@ -236,7 +236,7 @@ impl ClusterState {
             return false;
         }
         self.recount_claims_on(workload, true);
-        self.drop_claim(workload);
+        changes.everything |= self.drop_claim(workload).is_some();
         self.set_assignment(workload, None);
         let gone = self.workloads.remove(workload);
         self.workload_by_id.remove(&gone.id);
@@ -253,7 +253,7 @@ impl ClusterState {
         let owner = self.owner_of(workload).cloned();
         let entry = &self.workloads[workload];
         let members = entry.members.iter().map(|pod| &self.pods[*pod]);
-        let active: Vec<&Pod> = members.clone().filter(|pod| pod.active()).collect();
+        let active: Vec<&Pod> = members.clone().filter(|pod| pod.counts()).collect();
         let first = active.first().copied().or_else(|| members.clone().next());
         let gangs = active.iter().map(|pod| &pod.gang);
         let stated = gangs.clone().filter_map(|gang| gang.min_member).max();
@@ -314,12 +314,12 @@ impl ClusterState {
     fn derive_state(&mut self, workload: WorkloadIdx) {
         let entry = &self.workloads[workload];
         let pods = || entry.members.iter().map(|pod| &self.pods[*pod]);
-        let active = pods().filter(|pod| pod.active()).count() as u32;
+        let active = pods().filter(|pod| pod.counts()).count() as u32;
         let placed = pods().filter(|pod| pod.place.is_some()).count() as u32;
         let flying = pods().any(|pod| matches!(pod.binding, Binding::InFlight(_)));
         let finished = self.owner_of(workload).is_some_and(|owner| owner.finished);
         let marked = self.eviction_of(workload);
-        let gated = pods().filter(|pod| pod.active() && pod.gated).count() as u32;
+        let gated = pods().filter(|pod| pod.counts() && pod.gated).count() as u32;
         let was = entry.state;
         let need = entry.min_member;
         let state = match () {
@@ -342,6 +342,9 @@ impl ClusterState {
             State::Resuming if !kept => State::Binding,
             state => state,
         };
+        if entry.state == State::Running {
+            entry.requeue.failures = 0;
+        }
         match entry.state {
             State::Gathering if gated > 0 => entry.reason = Some(Reason::Gated { pods: gated }),
             State::Gathering => entry.reason = Some(Reason::Gathering { have: active, need }),

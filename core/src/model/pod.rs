@@ -73,6 +73,11 @@ impl Pod {
         !self.phase.terminal()
     }
 
+    /// Whether it can still be part of its gang: not ended, and not deleted before it ran.
+    pub fn counts(&self) -> bool {
+        self.active() && !(self.terminating && self.binding == Binding::None)
+    }
+
     /// Whether it stands for a pod that does not exist yet.
     pub fn kept(&self) -> bool {
         self.binding == Binding::Kept

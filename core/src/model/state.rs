@@ -22,6 +22,7 @@ use crate::model::txn::UndoBuffer;
 use crate::model::workload::{Assignment, Workload, WorkloadId};
 use crate::money::MicroUsd;
 use crate::place::classes::{ClassKey, Classes};
+use crate::plan::State;
 use crate::policy::Policy;
 use crate::quota::build::QuotaState;
 use crate::rules::Question;
@@ -52,6 +53,8 @@ pub struct ClusterState {
     pub owners: BTreeMap<Text, Arc<OwnerFacts>>,
     /// Claims of reserved work.
     pub claims: Claims,
+    /// Quota held back for blocked heads, within one round.
+    pub held: Vec<(QueueIdx, FrIdx, i64)>,
     /// Unqueued work that holds nodes: victims for room.
     pub unqueued_holding: BTreeSet<WorkloadIdx>,
     /// Configuration.
@@ -175,6 +178,15 @@ impl ClusterState {
         members.filter(|pod| self.pods[*pod].place.is_some())
     }
 
+    /// Whether a workload is on its way out already: stopped by us, or all that it holds is being
+    /// deleted. Counting on it costs nobody anything more.
+    pub fn leaving(&self, workload: WorkloadIdx) -> bool {
+        let entry = &self.workloads[workload];
+        entry.state == State::Evicting
+            || (entry.assignment.is_some()
+                && self.placed(workload).all(|pod| self.pods[pod].terminating))
+    }
+
     /// Chosen flavors by pod set and resource, by name.
     pub fn flavors_by_set(&self, workload: WorkloadIdx) -> BTreeMap<Text, BTreeMap<Text, Text>> {
         let entry = &self.workloads[workload];
@@ -207,7 +219,8 @@ impl ClusterState {
         let shape = |pod: &Pod| &*self.room.shape(pod.shape).facts;
         self.room.ports.recount(placed().map(|(_, pod, node)| (node, &*shape(pod).ports)));
         let charges = placed().flat_map(|(_, pod, _)| self.charges_of(pod));
-        self.quota.recount(charges.chain(self.claims.quota()));
+        let kept = self.claims.quota().chain(self.held.iter().copied());
+        self.quota.recount(charges.chain(kept));
         self.classes.recount(&self.room);
         for (index, workload) in self.workloads.iter() {
             let queue = workload.assignment.as_ref().map(|assignment| assignment.queue);

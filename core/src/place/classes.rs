@@ -141,7 +141,7 @@ impl Classes {
 
     /// The index as it was last brought up to date.
     #[inline]
-    pub fn index(&self, class: ClassIdx) -> &FitIndex {
+    pub fn fit(&self, class: ClassIdx) -> &FitIndex {
         &self.list[class.at()].index
     }
 

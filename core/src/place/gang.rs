@@ -77,7 +77,7 @@ pub fn place(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk) -> bool {
 pub fn holds(txn: &mut Txn<'_>, class: ClassIdx, count: u32, topology: TopologyAsk) -> bool {
     txn.fresh(class);
     let state = txn.state();
-    let index = state.classes.index(class);
+    let index = state.classes.fit(class);
     let tree = &state.room.tree;
     match topology.required {
         None => index.slots(tree.root()) >= u64::from(count),
@@ -112,7 +112,7 @@ fn one_node(txn: &Txn<'_>, class: ClassIdx, need: u32, topology: TopologyAsk) ->
     if topology.anywhere && need > 1 {
         return None;
     }
-    let position = state.classes.index(class).best_holding(0..tree.order().len(), need)?;
+    let position = state.classes.fit(class).best_holding(0..tree.order().len(), need)?;
     let inside = |level| tree.domain_of(level, position).is_some();
     topology.required.is_none_or(inside).then(|| tree.order()[position])
 }
@@ -120,7 +120,7 @@ fn one_node(txn: &Txn<'_>, class: ClassIdx, need: u32, topology: TopologyAsk) ->
 /// The domain for members of one class; some domain holds them.
 fn choose_domain(txn: &Txn<'_>, class: ClassIdx, need: u32, topology: TopologyAsk) -> DomainIdx {
     let state = txn.state();
-    let (index, tree) = (state.classes.index(class), &state.room.tree);
+    let (index, tree) = (state.classes.fit(class), &state.room.tree);
     let inside = |domain: &DomainIdx| {
         let start = tree.domain(*domain).start;
         topology.required.is_none_or(|level| tree.domain_of(level, start).is_some())
@@ -153,7 +153,7 @@ fn fill(txn: &mut Txn<'_>, class: ClassIdx, pods: &[PodIdx], domain: DomainIdx, 
         let need = left.len() as u32;
         txn.fresh(class);
         let state = txn.state();
-        let (index, tree) = (state.classes.index(class), &state.room.tree);
+        let (index, tree) = (state.classes.fit(class), &state.room.tree);
         let range = tree.domain(domain).start..tree.domain(domain).end;
         let children = if anywhere { Vec::new() } else { tree.children(domain) };
         let single_nodes = children.len() >= range.len();
@@ -190,7 +190,7 @@ fn child_for(
     need: u32,
 ) -> Option<(DomainIdx, u64)> {
     let state = txn.state();
-    let index = state.classes.index(class);
+    let index = state.classes.fit(class);
     let best = index.best_domain(&state.room.tree, children.iter().copied(), need);
     let most = best.map(|best| (best, u64::from(need))).or_else(|| index.most_room(children));
     most.filter(|(_, slots)| *slots > 0)
@@ -238,7 +238,7 @@ fn candidates(
     }
     let state = txn.state();
     let tree = &state.room.tree;
-    let slots = |ask: &Ask, domain| state.classes.index(ask.class).slots(domain);
+    let slots = |ask: &Ask, domain| state.classes.fit(ask.class).slots(domain);
     let holds = |domain: &DomainIdx| {
         order.iter().all(|ask| slots(ask, *domain) >= ask.pods.len() as u64)
             && required.is_none_or(|r| tree.domain_of(r, tree.domain(*domain).start).is_some())
@@ -251,7 +251,7 @@ fn candidates(
 fn try_domain(txn: &mut Txn<'_>, order: &[&Ask], domain: DomainIdx, anywhere: bool) -> bool {
     for ask in order {
         txn.fresh(ask.class);
-        if txn.state().classes.index(ask.class).slots(domain) < ask.pods.len() as u64 {
+        if txn.state().classes.fit(ask.class).slots(domain) < ask.pods.len() as u64 {
             return false;
         }
         fill(txn, ask.class, &ask.pods, domain, anywhere);

@@ -146,7 +146,7 @@ fn assign_group(
     let queue = state.quota.queue(demand.queue);
     let request = state.room.ledger.request(state.room.shape(set.shape).request);
     let covered = &queue.groups[group].covered;
-    let asked: Vec<(ResourceIdx, i64)> = request
+    let mut asked: Vec<(ResourceIdx, i64)> = request
         .entries()
         .iter()
         .filter(|(resource, _)| covered.contains(resource))
@@ -155,6 +155,9 @@ fn assign_group(
     if asked.is_empty() {
         return;
     }
+    // Of several shortages the one of devices tells most, so they are looked at first.
+    let device = |resource| state.room.resources.name(resource).contains('/');
+    asked.sort_by_key(|(resource, _)| (!device(*resource), *resource));
     let flavors = queue.groups[group].flavors.clone();
     let start = demand.start.iter().find(|(of, _)| *of == (at, group)).map_or(0, |(_, n)| *n);
     let mut refused: Vec<FlavorRefusal> = Vec::new();

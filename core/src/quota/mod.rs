@@ -1,7 +1,7 @@
 //! Quota: who may use how much of which flavor, borrowing and lending included.
 //!
-//! [`tree`] is the arithmetic of hierarchical cohorts; [`eligible`] and [`flavors`] choose
-//! flavors for a workload; [`build`] turns queue objects into the tree and says which queues are inactive.
+//! [`tree`] is the arithmetic of hierarchical cohorts; [`eligible`] and [`flavors`] choose flavors
+//! for a workload; [`build`] turns queue objects into the tree and says which are inactive.
 
 pub mod build;
 pub mod eligible;

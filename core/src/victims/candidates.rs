@@ -9,7 +9,7 @@ use crate::model::ids::{QueueIdx, QuotaIdx, WorkloadIdx};
 use crate::model::input::{PreemptReclaim, PreemptWithin, Text};
 use crate::model::state::ClusterState;
 use crate::money::MicroUsd;
-use crate::plan::{PreemptionReason, State};
+use crate::plan::PreemptionReason;
 use crate::time::Time;
 use crate::victims::Need;
 
@@ -106,7 +106,7 @@ fn order(
     let workload = &state.workloads[candidate.workload];
     let at = workload.assignment.as_ref().map_or(Time::MIN, |assignment| assignment.at);
     (
-        workload.state != State::Evicting,
+        !state.leaving(candidate.workload),
         candidate.kind.rank(),
         workload.priority,
         std::cmp::Reverse(at),

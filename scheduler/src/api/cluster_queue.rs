@@ -3,6 +3,8 @@
 //! Field names and values are those of Kueue's v1beta2, and so are the additions' style. What
 //! Kueue's webhooks check is checked in [`crate::convert::quota`].
 
+#![allow(clippy::duplicated_attributes, reason = "printer columns repeat their keys")]
+
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;

@@ -1,5 +1,7 @@
 //! LocalQueue.
 
+#![allow(clippy::duplicated_attributes, reason = "printer columns repeat their keys")]
+
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,5 +1,7 @@
 //! Workload: what people look at. It reports; placements are rebuilt from pods.
 
+#![allow(clippy::duplicated_attributes, reason = "printer columns repeat their keys")]
+
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};

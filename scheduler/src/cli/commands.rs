@@ -62,8 +62,8 @@ pub fn explain(args: &Explain, namespace: Option<&str>, console: &mut Console<'_
     let files = names(&args.files);
     match &args.target {
         Target::Pod(name) => {
-            let mut engine = look(&config, &objects);
             let now = objects.latest.unwrap_or_default();
+            let mut engine = look(&config, objects);
             let Some(explanation) = engine.explain_pod(&namespace, name) else {
                 let errors = [missing("pod", &namespace, name)];
                 return refuse(console, &errors, "nothing explained");
@@ -123,7 +123,10 @@ fn read_all(files: &[PathBuf], config: Option<&Path>) -> Result<(Config, Objects
     let fallback = Config::default();
     let objects = read::read_files(files, config.as_ref().unwrap_or(&fallback)).map_err(shown);
     match (config.map_err(shown), objects) {
-        (Ok(config), Ok(objects)) => Ok((config, objects)),
+        (Ok(config), Ok(objects)) => {
+            tracing::info!(files = files.len(), facts = objects.inputs.len(), "read");
+            Ok((config, objects))
+        }
         (Err(mut errors), Err(more)) => {
             errors.extend(more);
             Err(errors)
@@ -132,14 +135,16 @@ fn read_all(files: &[PathBuf], config: Option<&Path>) -> Result<(Config, Objects
     }
 }
 
-/// An engine that has been told everything and has decided nothing.
-fn look(config: &Config, objects: &Objects) -> capstan_core::Engine {
-    let mut policy = config.policy.clone();
-    policy.rounds_max = 0;
-    let mut inputs = vec![Input::Policy(Arc::new(policy))];
-    inputs.extend(objects.inputs.iter().cloned());
+/// An engine that has been told everything, the pods that Jobs would make included, and has
+/// decided nothing.
+fn look(config: &Config, objects: Objects) -> capstan_core::Engine {
+    let now = objects.latest.unwrap_or_default();
+    let world = world::World::still(objects.inputs, config.policy.clone());
+    let policy = capstan_core::policy::Policy { rounds_max: 0, ..config.policy.clone() };
+    let mut inputs = world.facts();
+    inputs.push(Input::Policy(Arc::new(policy)));
     let mut engine = capstan_core::Engine::new();
-    engine.step(objects.latest.unwrap_or_default(), inputs);
+    engine.step(now, inputs);
     engine
 }
 

@@ -1,8 +1,8 @@
 //! The command line: what the user typed, what it does, what the process answers with.
 //!
 //! [`args`] is the shape of the commands, [`commands`] carries them out, [`output`] writes answers
-//! to one stream and complaints to the other. Exit codes: 0 an answer, 1 a negative answer, 2 bad usage
-//! or input.
+//! to one stream and complaints to the other. Exit codes: 0 an answer, 1 a negative answer, 2 bad
+//! usage or input.
 
 pub mod args;
 pub mod commands;

@@ -9,6 +9,9 @@ pub mod gates;
 pub mod prices;
 pub mod validate;
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 

@@ -10,7 +10,7 @@ use capstan_core::model::input::{
 use super::job::JobDraft;
 use super::marks::{Marks, OwnerName};
 use super::pod::PodDraft;
-use super::shared::Shared;
+use super::sharing::Shared;
 use crate::read::kinds::Origin;
 
 /// Drafts and finished facts, in the order they were read.

@@ -9,7 +9,7 @@ use capstan_core::time::Time;
 
 use super::marks::{self, Marks, OwnerName};
 use super::pod::{self, Ranked};
-use super::shared::Shared;
+use super::sharing::Shared;
 use super::{Refusal, note, requests, time};
 use crate::api::job::Job;
 use crate::api::keys;

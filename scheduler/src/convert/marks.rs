@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use capstan_core::model::input::{Labels, Text};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::shared::Shared;
+use super::sharing::Shared;
 
 /// Labels and annotations of ours (and of Kueue) on one object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

@@ -16,7 +16,10 @@ pub mod quota;
 pub mod requests;
 pub mod resolve;
 pub mod selector;
-pub mod shared;
+pub mod sharing;
+
+#[cfg(test)]
+mod tests;
 
 pub use gathered::Gathered;
 pub use resolve::{Resolved, resolve};

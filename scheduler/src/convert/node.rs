@@ -9,7 +9,7 @@ use capstan_core::model::input::{Amounts, NodeFacts, UNLIMITED};
 
 use super::marks;
 use super::selector::taints;
-use super::shared::Shared;
+use super::sharing::Shared;
 use crate::api::node::{Node, NodeStatus};
 use crate::config::PriceConfig;
 use crate::prices::economics;

@@ -13,7 +13,7 @@ use capstan_core::time::Time;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::marks::{self, Marks, OwnerName};
-use super::shared::Shared;
+use super::sharing::Shared;
 use super::{Refusal, note, requests, selector, time};
 use crate::api::keys;
 use crate::api::pod::{Container, Pod, PodSpec, PodStatus, is_true};

@@ -18,7 +18,7 @@ use super::job::JobDraft;
 use super::marks::{Marks, OwnerName};
 use super::pod::{PodDraft, Ranked};
 use super::quota;
-use super::shared::Shared;
+use super::sharing::Shared;
 use crate::api::keys;
 use crate::gangs::wishes;
 use crate::gangs::{self, Member};

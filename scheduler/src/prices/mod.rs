@@ -87,7 +87,7 @@ fn configured(labels: &Labels, bought: CapacityType, prices: &PriceConfig) -> Op
             best = Some((matched, rule));
         }
     }
-    let reserved = (bought == CapacityType::Reserved).then(|| prices.reserved_per_hour);
+    let reserved = (bought == CapacityType::Reserved).then_some(prices.reserved_per_hour);
     let per_hour = best.map(|(_, rule)| rule.per_hour).or(reserved)?;
     Some(Price { per_hour, source: PriceSource::Configured })
 }

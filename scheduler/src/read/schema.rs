@@ -259,6 +259,9 @@ fn shown(value: &Value) -> String {
 /// What is said of a value of the wrong type.
 pub fn mistyped(wanted: &str, value: &Value) -> String {
     let (wanted, hint) = match (wanted, value) {
+        ("boolean", Value::String(word)) if matches!(&**word, "yes" | "on" | "no" | "off") => {
+            ("true or false", "; write one of these")
+        }
         ("string", Value::Number(_) | Value::Bool(_)) => ("a text", "; write it in quotes"),
         ("integer" | "number" | "boolean", Value::String(_)) => (
             if wanted == "boolean" { "true or false" } else { "a number" },
@@ -280,16 +283,14 @@ pub fn mistyped(wanted: &str, value: &Value) -> String {
 /// The known name that a mistyped one probably stands for.
 pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let lower = name.to_lowercase();
-    let distance = |candidate: &str| {
+    let rank = |candidate: &'a str| {
         let other = candidate.to_lowercase();
-        let contained = lower.len() > 3 && (other.starts_with(&lower) || lower.starts_with(&other));
-        if contained { 1 } else { edits(&lower, &other) }
+        let edits = edits(&lower, &other);
+        let begins = other.starts_with(&lower) || lower.starts_with(&other);
+        let near = edits <= 1 + name.chars().count() / 5 || (begins && lower.len() > 3);
+        near.then_some((edits, candidate))
     };
-    known
-        .map(|candidate| (distance(candidate), candidate))
-        .filter(|(distance, _)| *distance <= 1 + name.chars().count() / 5)
-        .min()
-        .map(|(_, candidate)| candidate)
+    known.filter_map(rank).min().map(|(_, candidate)| candidate)
 }
 
 /// Letters to insert, delete or replace.

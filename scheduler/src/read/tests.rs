@@ -1,10 +1,7 @@
-//! Whole inputs in, facts and complaints out.
+//! Whole inputs in, objects and complaints out.
 
 use capstan_core::Input;
-use capstan_core::model::input::{
-    ClusterQueueFacts, GangKey, GangSource, OwnerFacts, PodFacts, PodPhase,
-};
-use capstan_core::time::Time;
+use capstan_core::model::input::{ClusterQueueFacts, PodFacts};
 
 use super::*;
 
@@ -39,18 +36,6 @@ fn pods(objects: &Objects) -> Vec<&PodFacts> {
             _ => None,
         })
         .collect()
-}
-
-fn pod<'a>(objects: &'a Objects, name: &str) -> &'a PodFacts {
-    pods(objects).into_iter().find(|pod| &*pod.name == name).expect(name)
-}
-
-fn owner(objects: &Objects) -> &OwnerFacts {
-    let owner = objects.inputs.iter().find_map(|input| match input {
-        Input::Owner(owner) => Some(owner),
-        _ => None,
-    });
-    owner.expect("an owner")
 }
 
 fn queue(objects: &Objects) -> &ClusterQueueFacts {
@@ -224,7 +209,8 @@ fn truncated_files_are_named_and_what_came_before_counts() {
     let json = r#"{"kind":"List","apiVersion":"v1","items":[{"apiVersion":"v1","kind":"Pod",
         "metadata":{"name":"p"},"spec":{"containers":[]}},{"apiVersion":"v1","ki"#;
     let want = [
-        "a.json, document 1, item 1, Pod p: spec.containers: empty; it needs at least one container",
+        "a.json, document 1, item 1, Pod p: spec.containers: empty; \
+         it needs at least one container",
         "a.json, document 1, item 2: truncated: the JSON ends in the middle, in line 2",
     ];
     assert_eq!(complaints("a.json", json), want);
@@ -241,7 +227,7 @@ fn broken_documents_do_not_hide_the_others() {
     let errors = complaints("a.yaml", &text);
     assert_eq!(errors.len(), 3, "{errors:?}");
     assert!(errors[0].starts_with("a.yaml, document 1: line 1 is no YAML"), "{errors:?}");
-    assert!(errors[1].starts_with("a.yaml, document 2: line 3 is no YAML"), "{errors:?}");
+    assert!(errors[1].starts_with("a.yaml, document 2: line 4 is no YAML"), "{errors:?}");
     assert!(errors[2].starts_with("a.yaml, document 4: line "), "{errors:?}");
 }
 
@@ -313,8 +299,10 @@ fn a_large_block_list_is_read_item_by_item() {
     let filler = "x".repeat(1_000);
     let item = |index: usize| {
         format!(
-            "- apiVersion: v1\n  kind: Pod\n  metadata:\n    name: p{index}\n    annotations:\n      \
-             text: |\n        - {filler}\n\n        # no comment\n  spec:\n    containers:\n    - name: c\n"
+            "- apiVersion: v1\n  kind: Pod\n  metadata:\n    name: p{index}\n    \
+             annotations:\n      \
+             text: |\n        - {filler}\n\n        # no comment\n  spec:\n    \
+             containers:\n    - name: c\n"
         )
     };
     let mut text = String::from("apiVersion: v1\nitems: # all\n");
@@ -348,7 +336,8 @@ status: {pendingWorkloadsStatus: {}}
 ";
     let objects = yaml(text);
     let want = [
-        "a.yaml, document 1, ClusterQueue q: spec.admissionChecks: is not supported; it was ignored",
+        "a.yaml, document 1, ClusterQueue q: spec.admissionChecks: is not supported; \
+         it was ignored",
         "a.yaml, document 1, ClusterQueue q: spec.colour: unknown field; it was ignored",
     ];
     assert_eq!(said(&objects.warnings), want);
@@ -387,234 +376,6 @@ fn kinds_nobody_knows_are_counted() {
     ];
     assert_eq!(counted, want);
     assert!(objects.warnings[0].to_string().contains("did you mean ClusterQueue?"));
-}
-
-#[test]
-fn priorities_come_from_classes_wherever_they_stand() {
-    let pod = |name: &str, spec: &str| {
-        format!(
-            "{{apiVersion: v1, kind: Pod, metadata: {{name: {name}}}, spec: {{containers: [{{}}], {spec}}}}}\n---\n"
-        )
-    };
-    let class = |name: &str, rest: &str| {
-        format!(
-            "{{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {{name: {name}}}, {rest}}}\n---\n"
-        )
-    };
-    let mut text = pod("named", "priorityClassName: high")
-        + &pod("own", "priority: 3, priorityClassName: high")
-        + &pod("default", "")
-        + &pod("system", "priorityClassName: system-node-critical")
-        + &pod("nobody", "priorityClassName: none");
-    text += &class("high", "value: 1000, preemptionPolicy: Never");
-    text += &class("usual", "value: 7, globalDefault: true");
-    text += &class("usual-too", "value: 6, globalDefault: true");
-    let objects = yaml(&text);
-    let rank =
-        |name: &str| (pod_of(&objects, name).priority, pod_of(&objects, name).never_preempts);
-    assert_eq!(rank("named"), (1_000, true));
-    assert_eq!(rank("own"), (3, true));
-    assert_eq!(rank("default"), (6, false));
-    assert_eq!(rank("system").0, 2_000_001_000);
-    assert_eq!(rank("nobody").0, 0);
-    assert_eq!(
-        said(&objects.warnings),
-        ["PriorityClass none is not in the input (one object names it); priority 0 was taken"]
-    );
-}
-
-fn pod_of<'a>(objects: &'a Objects, name: &str) -> &'a PodFacts {
-    pod(objects, name)
-}
-
-#[test]
-fn a_queue_label_on_an_owner_counts_for_its_pods() {
-    let owned = |name: &str, kind: &str, by: &str| {
-        format!(
-            "metadata: {{name: {name}, ownerReferences: [{{apiVersion: apps/v1, kind: {kind}, \
-             name: {by}, uid: u, controller: true}}]}}"
-        )
-    };
-    let text = format!(
-        "{{apiVersion: v1, kind: Pod, {}, spec: {{containers: [{{}}]}}}}
----
-{{apiVersion: apps/v1, kind: ReplicaSet, {}}}
----
-{{apiVersion: apps/v1, kind: Deployment, metadata: {{name: web, labels: {{capstan.sh/queue: q}},
-  annotations: {{capstan.sh/capacity-types: spot}}}}}}
-",
-        owned("p", "ReplicaSet", "web-1"),
-        owned("web-1", "Deployment", "web")
-    );
-    let objects = yaml(&text);
-    let pod = pod(&objects, "p");
-    assert_eq!(pod.wishes.queue.as_deref(), Some("q"));
-    assert_eq!(pod.shape.capacity_types.len(), 1);
-    assert_eq!(pod.gang.source, GangSource::Pod);
-}
-
-#[test]
-fn gangs_are_found_in_the_order_of_their_sources() {
-    let pod = |name: &str, meta: &str| {
-        format!(
-            "{{apiVersion: v1, kind: Pod, metadata: {{name: {name}, {meta}}}, spec: {{containers: [{{}}]}}}}\n---\n"
-        )
-    };
-    let kueue = "kueue.x-k8s.io/pod-group-name: g";
-    let total = "kueue.x-k8s.io/pod-group-total-count: '3'";
-    let text = pod(
-        "ours",
-        &format!(
-            "labels: {{capstan.sh/gang: a, {kueue}}}, annotations: {{capstan.sh/min-member: '2'}}"
-        ),
-    ) + &pod(
-        "annotated",
-        "annotations: {capstan.sh/gang: a, capstan.sh/min-member: none}",
-    ) + &pod("kueues", &format!("labels: {{{kueue}}}, annotations: {{{total}}}"))
-        + &pod("alone", "annotations: {capstan.sh/min-member: '5'}");
-    let objects = yaml(&text);
-    let gang = |name: &str| &pod_of(&objects, name).gang;
-    let key = GangKey::Group(GangSource::CapstanGang, "a".into());
-    assert_eq!((&gang("ours").key, gang("ours").min_member), (&key, Some(2)));
-    assert_eq!((&gang("annotated").key, gang("annotated").min_member), (&key, None));
-    assert_eq!(pod_of(&objects, "annotated").wishes.ignored.len(), 1);
-    let kueues = gang("kueues");
-    assert_eq!(
-        (kueues.source, kueues.min_member, kueues.total),
-        (GangSource::KueueGroup, Some(3), Some(3))
-    );
-    assert_eq!(gang("alone").key, GangKey::Pod("pod/default/alone".into()));
-}
-
-const JOB: &str = "
-apiVersion: batch/v1
-kind: Job
-metadata: {name: j, LABELS}
-spec:
-  parallelism: 4
-  completions: 4
-  MODE
-  template:
-    metadata: {MARKS}
-    spec: {schedulerName: capstan, containers: [{resources: {limits: {nvidia.com/gpu: 8}}}]}
----
-apiVersion: v1
-kind: Pod
-metadata: {name: j-0, ownerReferences: [{apiVersion: batch/v1, kind: Job, name: j, uid: ''}]}
-spec: {schedulerName: capstan, containers: [{}]}
-";
-
-fn job(labels: &str, mode: &str, marks: &str) -> Objects {
-    yaml(&JOB.replace("LABELS", labels).replace("MODE", mode).replace("MARKS", marks))
-}
-
-#[test]
-fn the_minimum_of_a_job_follows_its_mode_and_queue() {
-    let queue = "labels: {capstan.sh/queue: q}";
-    let least = "annotations: {kueue.x-k8s.io/job-min-parallelism: '3'}";
-    for (labels, mode, want) in [
-        ("", "completionMode: Indexed", 4),
-        ("", "completionMode: NonIndexed", 1),
-        (queue, "completionMode: NonIndexed", 4),
-        (&format!("{queue}, {least}"), "completionMode: NonIndexed", 3),
-        ("annotations: {capstan.sh/min-member: '2'}", "completionMode: Indexed", 2),
-    ] {
-        let objects = job(labels, mode, "");
-        let owner = owner(&objects);
-        let pod = pod(&objects, "j-0");
-        assert_eq!((owner.min_member, pod.gang.min_member), (want, Some(want)), "{labels} {mode}");
-        assert_eq!(pod.gang.key, GangKey::Owner("job/default/j".into(), 0));
-        let set = &owner.pod_sets[0];
-        assert_eq!((set.count, set.shape.requests.get("nvidia.com/gpu")), (4, Some(&8)));
-        assert!(owner.ours && owner.member_of.is_none());
-    }
-}
-
-#[test]
-fn a_namespace_with_a_default_queue_queues_its_jobs() {
-    let queue = "---\n{apiVersion: capstan.sh/v1alpha1, kind: LocalQueue, \
-                 metadata: {name: default}, spec: {clusterQueue: q}}";
-    let text = JOB.replace("LABELS", "").replace("MODE", "").replace("MARKS", "") + queue;
-    assert_eq!(owner(&yaml(&text)).min_member, 4);
-}
-
-#[test]
-fn a_suspended_job_is_ours_only_with_a_queue_or_our_mark() {
-    for (labels, want) in [
-        ("", false),
-        ("labels: {kueue.x-k8s.io/queue-name: q}", true),
-        ("annotations: {capstan.sh/suspended: '1'}", true),
-    ] {
-        let objects = job(labels, "suspend: true", "");
-        assert_eq!((owner(&objects).ours, owner(&objects).suspended), (want, true), "{labels}");
-    }
-}
-
-#[test]
-fn a_job_whose_template_names_a_gang_is_a_member_of_it() {
-    let objects = job("", "", "labels: {capstan.sh/gang: g}");
-    let group = owner(&objects).member_of.as_ref().expect("a group");
-    assert_eq!((&*group.name, group.source), ("g", GangSource::CapstanGang));
-}
-
-#[test]
-fn times_are_the_earliest_work_and_the_latest_of_all() {
-    let text = "
-{apiVersion: v1, kind: Node, metadata: {name: m, creationTimestamp: '1970-01-01T00:00:01Z'}}
----
-apiVersion: v1
-kind: Pod
-metadata: {name: p, creationTimestamp: '1970-01-01T00:00:05Z'}
-spec: {nodeName: m, containers: [{}]}
-status: {phase: Succeeded, startTime: '1970-01-01T00:00:09Z'}
----
-{apiVersion: v1, kind: Pod, metadata: {name: q, creationTimestamp: null}, spec: {containers: [{}]}}
-";
-    let objects = yaml(text);
-    assert_eq!((objects.earliest, objects.latest), (Some(Time(5_000)), Some(Time(9_000))));
-    assert_eq!(pod(&objects, "q").created, Time(5_000));
-    assert_eq!(pod(&objects, "p").phase, PodPhase::Succeeded);
-}
-
-#[test]
-fn namespaces_exist_once_somebody_names_them() {
-    let text = format!(
-        "{}\n---\n{{apiVersion: v1, kind: Namespace, metadata: {{name: b, labels: {{dep: eng}}}}}}",
-        POD.replace("name: p", "name: p, namespace: a")
-    );
-    let objects = yaml(&text);
-    let found: Vec<String> = objects
-        .inputs
-        .iter()
-        .filter_map(|input| match input {
-            Input::Namespace { name, labels } => Some(format!("{name} {}", labels.len())),
-            _ => None,
-        })
-        .collect();
-    assert_eq!(found, ["a 1", "b 2", "default 1"]);
-}
-
-#[test]
-fn queues_that_break_rules_are_broken_not_wrong() {
-    let text = "
-apiVersion: capstan.sh/v1alpha1
-kind: ClusterQueue
-metadata: {name: q}
-spec:
-  resourceGroups:
-  - coveredResources: [cpu]
-    flavors:
-    - {name: f, resources: [{name: cpu, nominalQuota: 1, lendingLimit: 2}]}
-";
-    assert_eq!(queue(&yaml(text)).broken.len(), 2);
-}
-
-#[test]
-fn equal_pods_share_their_shape() {
-    let text = (0..3).map(|index| named_pod(&format!("p{index}")) + "\n---\n").collect::<String>();
-    let objects = yaml(&text);
-    let pods = pods(&objects);
-    assert!(pods.windows(2).all(|pair| std::sync::Arc::ptr_eq(&pair[0].shape, &pair[1].shape)));
 }
 
 #[test]

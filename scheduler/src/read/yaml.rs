@@ -208,9 +208,7 @@ impl Pieces<'_> {
         }
         let starts = std::mem::take(&mut self.document.layout.starts);
         let keep = *starts.last().expect("a document that splits has items");
-        for pair in starts.windows(2) {
-            self.item(pair[0], pair[1]);
-        }
+        self.items(&starts);
         self.document.layout.starts.push(keep);
         self.cut(keep);
     }
@@ -218,19 +216,28 @@ impl Pieces<'_> {
     /// Forgets the text before an offset.
     fn cut(&mut self, offset: usize) {
         let document = &mut self.document;
-        let gone = document.text.drain(..offset).filter(|byte| *byte == b'\n').count();
-        document.first_line += gone as u32;
+        document.first_line += lines(&document.text[..offset]);
+        document.text.drain(..offset);
         for start in &mut document.layout.starts {
             *start -= offset;
         }
         document.layout.tail = document.layout.tail.map(|tail| tail - offset);
     }
 
+    /// Parses and hands over the items between these offsets.
+    fn items(&mut self, bounds: &[usize]) {
+        let first = bounds.first().copied().unwrap_or(0);
+        let mut line = self.document.first_line + lines(&self.document.text[..first]);
+        for pair in bounds.windows(2) {
+            self.item(pair[0], pair[1], line);
+            line += lines(&self.document.text[pair[0]..pair[1]]);
+        }
+    }
+
     /// Parses and hands over one item.
-    fn item(&mut self, from: usize, to: usize) {
+    fn item(&mut self, from: usize, to: usize, line: u32) {
         let document = &mut self.document;
-        let before = document.text[..from].iter().filter(|byte| **byte == b'\n').count();
-        let parsed = parse(&document.text[from..to], document.first_line + before as u32);
+        let parsed = parse(&document.text[from..to], line);
         document.items += 1;
         let place = Place {
             file: self.file.clone(),
@@ -296,9 +303,7 @@ impl Pieces<'_> {
         let end = self.document.layout.tail.unwrap_or(self.document.text.len());
         let mut starts = std::mem::take(&mut self.document.layout.starts);
         starts.push(end);
-        for pair in starts.windows(2) {
-            self.item(pair[0], pair[1]);
-        }
+        self.items(&starts);
     }
 
     /// Complains of a document; 0: the one being read.
@@ -306,6 +311,10 @@ impl Pieces<'_> {
         let number = if document == 0 { self.count.max(1) } else { document };
         self.take.complain(ReadError::at(Place::document(self.file, number), problem));
     }
+}
+
+fn lines(text: &[u8]) -> u32 {
+    text.iter().filter(|byte| **byte == b'\n').count() as u32
 }
 
 /// Whether a line is a document marker.
@@ -316,16 +325,16 @@ fn marker(line: &[u8], mark: &[u8]) -> bool {
 /// Parses one document, or one item of a List.
 fn parse(text: &[u8], first_line: u32) -> Result<Value, String> {
     let text = std::str::from_utf8(text).map_err(|error| {
-        let line = text[..error.valid_up_to()].iter().filter(|byte| **byte == b'\n').count();
-        format!("line {} is not UTF-8", first_line as usize + line)
+        format!("line {} is not UTF-8", first_line + lines(&text[..error.valid_up_to()]))
     })?;
     if let Some(at) = text.find('\0') {
-        let line = text[..at].matches('\n').count();
-        return Err(format!("line {} has a NUL byte", first_line as usize + line));
+        return Err(format!("line {} has a NUL byte", first_line + lines(&text.as_bytes()[..at])));
     }
     let left = Cell::new(OBJECT_BYTES_MAX);
     let options = serde_saphyr::options! {
         with_snippet: false,
+        // YAML 1.2: a node may be called `n` or `on`.
+        strict_booleans: true,
         budget: serde_saphyr::budget! {
             max_depth: DEPTH_MAX,
             flow_nesting_limit: DEPTH_MAX,
@@ -345,8 +354,10 @@ fn explain(error: &serde_saphyr::Error, first_line: u32) -> String {
     let said = said.lines().next().unwrap_or_default().trim().to_owned();
     match error.location() {
         Some(location) => {
-            let line = u64::from(first_line) + location.line().saturating_sub(1) as u64;
+            let line = u64::from(first_line) + location.line().saturating_sub(1);
             let bare = said.split(" at line ").next().unwrap_or_default();
+            // What the library advises is meant for programmers.
+            let bare = bare.split("; use ").next().unwrap_or_default();
             format!("line {line} is no YAML: {}", bare.trim_end_matches([':', ',']))
         }
         None => format!("no YAML: {said}"),

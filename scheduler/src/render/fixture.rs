@@ -116,7 +116,7 @@ fn queue(name: &str, cohort: Option<&str>, quotas: Vec<QuotaView>) -> QueueView 
         quotas,
         pending: 0,
         admitted: 0,
-        per_hour: MicroUsd(0),
+        per_hour: None,
     }
 }
 
@@ -186,10 +186,10 @@ pub fn result() -> SimulationResult {
     adhoc.reason = Some(no_room());
 
     let mut vision = queue("team-vision", Some("research"), vec![quota("a100-spot", 16, 24, 8, 0)]);
-    (vision.per_hour, vision.pending, vision.admitted) = (MicroUsd(36_750_000), 1, 1);
+    (vision.per_hour, vision.pending, vision.admitted) = (Some(MicroUsd(36_750_000)), 1, 1);
     let mut language =
         queue("team-language", Some("research"), vec![quota("a100-spot", 16, 8, 0, 8)]);
-    (language.per_hour, language.pending, language.admitted) = (MicroUsd(12_500_000), 1, 1);
+    (language.per_hour, language.pending, language.admitted) = (Some(MicroUsd(12_500_000)), 1, 1);
     let mut serving = queue("serving", None, vec![quota("t4", 8, 4, 0, 0)]);
     serving.admitted = 1;
 

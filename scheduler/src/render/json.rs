@@ -166,7 +166,7 @@ fn queue_object(queue: &QueueView) -> Value {
         "quotas": quotas.collect::<Vec<_>>(),
         "pending": queue.pending,
         "admitted": queue.admitted,
-        "usdPerHour": dollars(queue.per_hour),
+        "usdPerHour": queue.per_hour.map_or(0.0, dollars),
     })
 }
 

@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use capstan_core::explain::quantity::{amount, noun, quantity};
 use capstan_core::explain::view::{QueueView, QuotaView, WorkloadView};
 use capstan_core::model::input::Text;
-use capstan_core::money::MicroUsd;
 
 use super::cluster::time_of;
 use super::names::{node_list, thousands};
@@ -104,8 +103,7 @@ fn queue_columns(common: Option<&Text>) -> Vec<Column> {
 fn queue_rows(queue: &QueueView, quotas: &[&QuotaView]) -> Vec<Vec<Cell>> {
     let tone = if queue.inactive.is_some() { Tone::Waits } else { Tone::Plain };
     let cohort = queue.cohort.as_deref().unwrap_or("-");
-    let spends = queue.admitted > 0 || queue.per_hour != MicroUsd(0);
-    let per_hour = if spends { queue.per_hour.to_string() } else { "-".to_owned() };
+    let per_hour = queue.per_hour.map_or_else(|| "-".to_owned(), |price| price.to_string());
     let waits = if queue.pending > 0 { Tone::Waits } else { Tone::Plain };
     let pending = Cell::toned(thousands(i64::from(queue.pending)), waits);
     let whole = |numbers: [String; 6]| {

@@ -26,29 +26,31 @@ pub fn faults(text: &str) -> Vec<String> {
     wrong
 }
 
-/// The text without what differs between machines: the folder's path and durations of real time.
+/// The text without what differs between machines: the folder's path, and how long it took. Where
+/// the first paragraph breaks depends on that duration, so its words are compared in one line.
 pub fn stable(text: &str, folder: &Path) -> String {
     let folder = format!("{}/", folder.display());
     let text = text.replace(&folder, "");
-    let ended = text.ends_with('\n');
-    let mut lines: Vec<String> = text.lines().map(without_elapsed).collect();
-    if ended {
-        lines.push(String::new());
+    let (first, rest) = text.split_at(text.find("\n\n").unwrap_or(text.len()));
+    if !first.contains("round") {
+        return text;
     }
-    lines.join("\n")
+    let words = first.replace('\n', " ");
+    format!("{}{rest}", without_elapsed(&words))
 }
 
 /// `Settled after 3 rounds in 1.8 ms.` becomes `Settled after 3 rounds in … ms.`
 fn without_elapsed(line: &str) -> String {
-    let Some((before, after)) = line.split_once(" rounds in ").or(line.split_once(" round in "))
-    else {
-        return line.to_owned();
-    };
-    let gap = &line[before.len()..line.len() - after.len()];
-    let number = after.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(after.len());
-    let rest = after[number..].trim_start();
-    let unit = rest.find(|c: char| !c.is_alphabetic()).unwrap_or(rest.len());
-    format!("{before}{gap}… ms{}", &rest[unit..])
+    let mut words: Vec<&str> = line.split(' ').collect();
+    for at in 1..words.len() {
+        let unit = words[at].trim_end_matches(['.', ',']);
+        let number = words[at - 1].chars().all(|c| c.is_ascii_digit() || c == '.');
+        if number && matches!(unit, "µs" | "ms" | "s") {
+            words[at - 1] = "…";
+            words[at] = if words[at].ends_with('.') { "ms." } else { "ms," };
+        }
+    }
+    words.join(" ")
 }
 
 #[cfg(test)]
@@ -57,10 +59,10 @@ mod tests {
 
     #[test]
     fn elapsed_time_and_folders_are_taken_out() {
-        let text = "Settled after 3 rounds in 1.8 ms.\nNext: explain -f /tmp/x/a.yaml\n";
+        let text = "Settled after 3\nrounds in 1.8 ms.\n\nNext: explain -f /tmp/x/a.yaml\n";
         let stable = stable(text, Path::new("/tmp/x"));
-        assert_eq!(stable, "Settled after 3 rounds in … ms.\nNext: explain -f a.yaml\n");
-        assert_eq!(without_elapsed("after 1 round in 950 µs, ok"), "after 1 round in … ms, ok");
+        assert_eq!(stable, "Settled after 3 rounds in … ms.\n\nNext: explain -f a.yaml\n");
+        assert_eq!(without_elapsed("in 1 round, 950 µs, ok"), "in 1 round, … ms, ok");
     }
 
     #[test]

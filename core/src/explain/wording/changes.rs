@@ -45,15 +45,18 @@ impl Preemption {
         }
     }
 
-    /// `8 GPUs, 32 cpu`, each noun behind `adjective`.
+    /// `8 GPUs, 32 cpu`, each noun behind `adjective`; where devices are among it, only those.
     fn held(&self, adjective: &str) -> String {
+        let devices = |held: &&(Text, i64)| held.0.contains('/');
+        let any = self.frees.iter().any(|held| devices(&held));
+        let shown = self.frees.iter().filter(|held| !any || devices(held));
         let part = |(resource, held): &(Text, i64)| match noun(resource, *held) {
             "" => quantity(resource, *held),
             noun => format!("{} {adjective}{noun}", quantity(resource, *held)),
         };
-        match self.frees.as_slice() {
-            [] => "its place".to_owned(),
-            frees => frees.iter().map(part).collect::<Vec<_>>().join(", "),
+        match shown.map(part).collect::<Vec<_>>() {
+            none if none.is_empty() => "its place".to_owned(),
+            parts => parts.join(", "),
         }
     }
 

@@ -1,0 +1,163 @@
+//! Queue objects as facts: ClusterQueue, LocalQueue, Cohort, ResourceFlavor.
+//!
+//! Their rules are checked by the shell; what it found stands in `broken` and makes the queues
+//! that depend on the object inactive.
+
+use std::collections::BTreeMap;
+
+use super::{LabelSelector, Labels, Taint, Text, Toleration};
+
+/// A ClusterQueue.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClusterQueueFacts {
+    /// Unique name.
+    pub name: Text,
+    /// Cohort name, if any.
+    pub cohort: Option<Text>,
+    /// Flavors and quotas.
+    pub groups: Vec<ResourceGroup>,
+    /// Strict or best-effort first-in-first-out.
+    pub strategy: QueueingStrategy,
+    /// Namespaces that may use it; `None` selects none.
+    pub namespaces: Option<LabelSelector>,
+    /// When to look at the next flavor.
+    pub fungibility: Fungibility,
+    /// Whom it may preempt.
+    pub preemption: PreemptionPolicy,
+    /// `stopPolicy` is not `None`.
+    pub stopped: bool,
+    /// Scoring profile by name; `None`: the default one.
+    pub profile: Option<Text>,
+    /// Rules that its spec breaks (found by the shell's validation): such a queue is inactive.
+    pub broken: Vec<Text>,
+}
+
+/// Resources whose flavor is chosen together.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ResourceGroup {
+    /// Resources covered.
+    pub covered: Vec<Text>,
+    /// Flavors in the order they are tried.
+    pub flavors: Vec<FlavorQuota>,
+}
+
+/// Quota of one flavor.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FlavorQuota {
+    /// Flavor name.
+    pub flavor: Text,
+    /// Quota by resource.
+    pub resources: BTreeMap<Text, Quota>,
+}
+
+/// Quota of one flavor and resource at one ClusterQueue or Cohort.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Quota {
+    /// Own quota.
+    pub nominal: i64,
+    /// How much more may be borrowed; `None`: no limit.
+    pub borrowing: Option<i64>,
+    /// How much of it may be lent; `None`: all.
+    pub lending: Option<i64>,
+}
+
+/// Whether the head of a queue blocks those behind it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueueingStrategy {
+    /// The head blocks.
+    StrictFifo,
+    /// What does not fit steps aside.
+    BestEffortFifo,
+}
+
+/// When the flavor scan goes on although something was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fungibility {
+    /// Go on when the flavor needs borrowing.
+    pub next_when_borrowing: bool,
+    /// Go on when the flavor needs preemption.
+    pub next_when_preempting: bool,
+    /// Compare borrowing before preemption.
+    pub prefer_preemption_over_borrowing: bool,
+}
+
+/// Whom a ClusterQueue may preempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PreemptionPolicy {
+    /// In its own queue.
+    pub within_cluster_queue: PreemptWithin,
+    /// Borrowers of its cohort.
+    pub reclaim: PreemptReclaim,
+    /// Others of lower priority while itself borrowing: `Some(threshold)` allows it.
+    pub while_borrowing: Option<BorrowThreshold>,
+}
+
+/// `borrowWithinCohort` with policy LowerPriority.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BorrowThreshold {
+    /// Only victims of at most this priority; `None`: any lower priority.
+    pub max_priority: Option<i32>,
+}
+
+/// `withinClusterQueue`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PreemptWithin {
+    /// Nobody.
+    Never,
+    /// Lower priority.
+    LowerPriority,
+    /// Lower priority, or equal and newer.
+    LowerOrNewerEqual,
+}
+
+/// `reclaimWithinCohort`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PreemptReclaim {
+    /// Nobody.
+    Never,
+    /// Lower priority.
+    LowerPriority,
+    /// Anyone who borrows.
+    Any,
+}
+
+/// A LocalQueue.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LocalQueueFacts {
+    /// Namespace.
+    pub namespace: Text,
+    /// Name.
+    pub name: Text,
+    /// ClusterQueue that it points to.
+    pub cluster_queue: Text,
+    /// `stopPolicy` is not `None`.
+    pub stopped: bool,
+}
+
+/// A Cohort object. Cohorts that are only named by queues exist without one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CohortFacts {
+    /// Unique name.
+    pub name: Text,
+    /// Parent cohort.
+    pub parent: Option<Text>,
+    /// Quota of its own, shared by its members.
+    pub groups: Vec<ResourceGroup>,
+    /// Rules that its spec breaks: queues below it are inactive.
+    pub broken: Vec<Text>,
+}
+
+/// A ResourceFlavor.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FlavorFacts {
+    /// Unique name.
+    pub name: Text,
+    /// Labels of its nodes.
+    pub node_labels: Labels,
+    /// Taints of its nodes.
+    pub taints: Vec<Taint>,
+    /// Tolerations that admitted pods gain.
+    pub tolerations: Vec<Toleration>,
+    /// Rules that its spec breaks: queues that use it are inactive.
+    pub broken: Vec<Text>,
+}

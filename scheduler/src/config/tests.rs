@@ -1,0 +1,162 @@
+//! Configuration files in, frozen configurations or every complaint out.
+
+use capstan_core::model::input::CapacityType;
+use capstan_core::money::MicroUsd;
+use capstan_core::policy::UnqueuedWorkloads;
+use capstan_core::time::Span;
+
+use super::*;
+
+const HEAD: &str = "apiVersion: capstan.sh/v1alpha1\nkind: CapstanConfiguration\n";
+
+fn good(rest: &str) -> Config {
+    match read_config_text("c.yaml", &format!("{HEAD}{rest}")) {
+        Ok(config) => config,
+        Err(errors) => panic!("{errors:#?}"),
+    }
+}
+
+fn complaints(text: &str) -> Vec<String> {
+    match read_config_text("c.yaml", text) {
+        Ok(_) => Vec::new(),
+        Err(errors) => errors.iter().map(ReadError::to_string).collect(),
+    }
+}
+
+#[test]
+fn a_file_that_says_nothing_changes_nothing() {
+    let (config, default) = (good(""), Config::default());
+    assert_eq!(config.policy, default.policy);
+    assert_eq!(config.scheduler_name, default.scheduler_name);
+    assert_eq!(config.quota_apis, default.quota_apis);
+    assert_eq!(config.prices, default.prices);
+    assert!(config.fair_sharing.is_none() && config.warnings.is_empty());
+}
+
+#[test]
+fn every_part_reaches_its_place() {
+    let config = good(
+        "
+schedulerName: batch
+quotaApis: [kueue.x-k8s.io, capstan.sh]
+unqueuedWorkloads: Hold
+profiles:
+  default: {cost: 0}
+  tight: {packing: 100, gpuFit: 7, softTaints: 1}
+prices:
+- {instanceType: p4d.24xlarge, region: us-east-1, capacityType: on-demand, usdPerHour: 32.7726}
+- {nodeLabels: {pool: own}, usdPerHour: '0.5'}
+capacityTypes:
+  labels: [{key: example.com/bought, values: {committed: reserved, cheap: spot}}]
+  reservedUsdPerHour: 1
+topology: {levels: [zone, rack, kubernetes.io/hostname]}
+rules:
+  nodeResourcesFit: {ignoredResources: [example.com/bbb], ignoredResourceGroups: [example.org]}
+  nodeAffinity:
+    addedAffinity:
+      requiredDuringSchedulingIgnoredDuringExecution:
+        nodeSelectorTerms: [{matchExpressions: [{key: pool, operator: In, values: [batch]}]}]
+  podTopologySpread: {defaultingType: List, defaultConstraints: []}
+featureGates: {TaintTolerationComparisonOperators: true}
+podInitialBackoffSeconds: 2
+podMaxBackoffSeconds: 30
+leaderElection: {leaderElect: true, leaseDuration: 30s, renewDeadline: 20s}
+clientConnection: {qps: 500, burst: 1000}
+",
+    );
+    assert_eq!(&*config.scheduler_name, "batch");
+    assert_eq!(config.quota_apis, [QuotaApi::Capstan, QuotaApi::Kueue]);
+    let policy = &config.policy;
+    assert_eq!(policy.unqueued, UnqueuedWorkloads::Hold);
+    let tight = policy.profiles.get("tight").expect("tight");
+    assert_eq!((tight.packing, tight.gpu_fit, tight.soft_taints, tight.cost), (100, 7, 1, 3));
+    assert_eq!(policy.profiles.get("default").map(|weights| weights.cost), Some(0));
+    assert_eq!(policy.levels.as_ref().map(Vec::len), Some(3));
+    assert_eq!(&*policy.rules.ignored_resources[0], "example.com/bbb");
+    assert_eq!(&*policy.rules.ignored_resource_groups[0], "example.org");
+    assert_eq!(policy.rules.added_affinity.as_ref().map(|it| it.terms.len()), Some(1));
+    assert!(policy.rules.toleration_comparison);
+    assert_eq!((policy.backoff_first, policy.backoff_max), (Span::seconds(2), Span::seconds(30)));
+    let prices = &config.prices;
+    assert_eq!(prices.entries[0].per_hour, MicroUsd(32_772_600));
+    assert_eq!(prices.entries[0].capacity_type, Some(CapacityType::OnDemand));
+    assert_eq!(prices.entries[1].labels.len(), 1);
+    assert_eq!(prices.capacity_labels[0].values.get("committed"), Some(&CapacityType::Reserved));
+    assert_eq!(prices.reserved_per_hour, MicroUsd(1_000_000));
+}
+
+#[test]
+fn every_mistake_is_said_at_once_with_its_path() {
+    let text = format!(
+        "{HEAD}
+schedulerNam: x
+quotaApis: [kueue]
+profiles: {{default: {{cost: 101, speed: 1}}}}
+prices: [{{usdPerHour: cheap}}, {{instanceType: a}}]
+rules: {{nodeResourcesFit: {{ignoredResource: [a]}}, nodeFoo: {{}}}}
+leaderElection: {{leaseDuration: 15}}
+"
+    );
+    let at = "c.yaml, document 1, CapstanConfiguration: ";
+    let mut want = [
+        "leaderElection.leaseDuration: 15, where a text is needed; write it in quotes",
+        "prices[0].usdPerHour: \"cheap\" is no quantity (try 16, 500m, 64Gi)",
+        "prices[1].usdPerHour: missing",
+        "profiles.default.cost: 101 is above 100",
+        "profiles.default.speed: unknown field",
+        "quotaApis[0]: \"kueue\" is none of capstan.sh, kueue.x-k8s.io",
+        "rules.nodeFoo: unknown field",
+        "rules.nodeResourcesFit.ignoredResource: unknown field (did you mean ignoredResources?)",
+        "schedulerNam: unknown field (did you mean schedulerName?)",
+    ]
+    .map(|one| format!("{at}{one}"));
+    let mut found = complaints(&text);
+    found.sort();
+    want.sort();
+    assert_eq!(found, want);
+}
+
+#[test]
+fn what_must_hold_between_fields_is_said_at_once_too() {
+    let text = format!(
+        "{HEAD}
+schedulerName: two words
+quotaApis: []
+prices: [{{usdPerHour: -1}}]
+topology: {{levels: [zone, zone, '']}}
+featureGates: {{GangSchedulin: true}}
+podInitialBackoffSeconds: 20
+podMaxBackoffSeconds: 10
+leaderElection: {{leaseDuration: 5s}}
+waitForPodsReady: {{timeout: -1s}}
+"
+    );
+    let found = complaints(&text);
+    assert_eq!(found.len(), 9, "{found:#?}");
+    assert!(found.iter().any(|one| one.contains("(did you mean GangScheduling?)")));
+}
+
+#[test]
+fn other_documents_are_no_configuration() {
+    for (text, want) in [
+        ("kind: CapstanConfiguration\n".to_owned(), "no configuration; it begins with"),
+        ("apiVersion: v1\nkind: Pod\n".to_owned(), "no configuration; it begins with"),
+        (format!("{HEAD}---\n{HEAD}"), "document 2: a second document"),
+        ("a: [".to_owned(), "is no YAML"),
+        (String::new(), "empty"),
+        ("kind: List\nitems: []\n".to_owned(), "no document"),
+    ] {
+        let found = complaints(&text);
+        assert!(found.len() == 1 && found[0].contains(want), "{text:?}: {found:?}");
+    }
+}
+
+#[test]
+fn fair_sharing_is_kept_with_kueues_defaults() {
+    let config = good("fairSharing: {}\n");
+    assert_eq!(config.fair_sharing.expect("on").preemption_strategies.len(), 2);
+    assert_eq!(config.warnings.len(), 1);
+    assert!(good("fairSharing: {enable: false}\n").fair_sharing.is_none());
+    let one = good("fairSharing: {preemptionStrategies: [LessThanInitialShare]}\n");
+    assert_eq!(one.fair_sharing.expect("on").preemption_strategies.len(), 1);
+}

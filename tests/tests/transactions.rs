@@ -1,0 +1,194 @@
+//! Properties of transactions: what is rolled back was never there, and every incremental number
+//! equals one counted from scratch.
+//!
+//! A generated cluster is settled, half of its work left waiting; then random changes (sensible
+//! or not) are made inside a transaction: victims leave and come back, members go anywhere,
+//! claims grow and shrink, checkpoints are taken and returned to.
+
+use std::fmt::Write;
+
+use capstan_core::model::apply::Changes;
+use capstan_core::model::ids::{PodIdx, QuotaIdx, WorkloadIdx};
+use capstan_core::model::state::ClusterState;
+use capstan_core::model::txn::{Checkpoint, Txn};
+use capstan_core::plan::State;
+use capstan_core::time::Time;
+use capstan_tests::play::Stage;
+use capstan_tests::seed::Seed;
+use capstan_tests::strategy::{Cluster, cluster};
+use capstan_topology::{NodeIdx, ResourceIdx};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, FileFailurePersistence};
+
+fn config() -> Config {
+    Config {
+        cases: 256,
+        failure_persistence: Some(Box::new(FileFailurePersistence::Off)),
+        ..Config::default()
+    }
+}
+
+/// A state in which some work runs and the rest waits.
+fn state(cluster: &Cluster) -> ClusterState {
+    let mut stage = Stage::new(Time(3_600_000));
+    stage.add(cluster.ground.iter().cloned());
+    let half = cluster.work.len() / 2;
+    stage.add(cluster.work[..half].iter().flatten().cloned());
+    stage.settle(|_| {});
+    stage.add(cluster.work[half..].iter().flatten().cloned());
+    let mut state = ClusterState::default();
+    let mut changes = Changes::default();
+    for fact in stage.shown() {
+        state.apply(fact, &mut changes);
+    }
+    state.derive(&mut changes);
+    state.recount();
+    state
+}
+
+/// Every number that decisions read, as text.
+fn numbers(state: &ClusterState) -> String {
+    let mut text = String::new();
+    for slot in 0..state.room.slots() {
+        let node = NodeIdx(slot as u32);
+        let free: Vec<i64> =
+            (0..8).map(|at| state.room.ledger.free(node, ResourceIdx(at))).collect();
+        let held: Vec<_> = state.room.ledger.held(node).entries().collect();
+        let (pods, ports) = (state.room.ledger.pods(node), state.room.ports.used(node));
+        writeln!(text, "{slot}: {free:?} {held:?} {pods} {ports:?}").expect("text");
+    }
+    for at in 0..state.quota.tree.len() {
+        let node = QuotaIdx(at as u32);
+        let used = state.quota.tree.covered(node).map(|fr| {
+            let tree = &state.quota.tree;
+            (fr, tree.usage(node, fr), tree.available(node, fr))
+        });
+        let used: Vec<_> = used.filter(|(_, usage, _)| *usage != 0).collect();
+        writeln!(text, "quota {at}: {used:?}").expect("text");
+    }
+    for (index, pod) in state.pods.iter() {
+        writeln!(text, "{index:?}: {:?}", pod.place).expect("text");
+    }
+    for (index, workload) in state.workloads.iter() {
+        writeln!(text, "{index:?}: {:?}", workload.assignment).expect("text");
+    }
+    text
+}
+
+/// What the random changes act on, and what they did.
+struct Player {
+    seed: Seed,
+    holders: Vec<WorkloadIdx>,
+    waiting: Vec<PodIdx>,
+    gone: Vec<(WorkloadIdx, Vec<(PodIdx, NodeIdx)>)>,
+    placed: Vec<PodIdx>,
+    marks: Vec<(Checkpoint, String)>,
+}
+
+impl Player {
+    fn new(seed: u64, state: &ClusterState) -> Player {
+        let holds = |workload: &WorkloadIdx| state.placed(*workload).next().is_some();
+        let all = state.workloads.iter().map(|(index, _)| index);
+        let waits = state.workloads.iter().filter(|(_, w)| w.state == State::Queued);
+        Player {
+            seed: Seed::new(seed),
+            holders: all.filter(holds).collect(),
+            waiting: waits.flat_map(|(_, w)| w.members.clone()).collect(),
+            gone: Vec::new(),
+            placed: Vec::new(),
+            marks: Vec::new(),
+        }
+    }
+
+    fn pick<T>(&mut self, from: &mut Vec<T>) -> Option<T> {
+        let count = from.len() as u64;
+        (count > 0).then(|| from.swap_remove((self.seed.below(count)) as usize))
+    }
+
+    fn change(&mut self, txn: &mut Txn<'_>) {
+        match self.seed.below(5) {
+            0 => {
+                let mut holders = std::mem::take(&mut self.holders);
+                if let Some(victim) = self.pick(&mut holders) {
+                    self.gone.push((victim, txn.remove_workload(victim)));
+                }
+                self.holders = holders;
+            }
+            1 => {
+                if let Some((victim, places)) = self.gone.pop() {
+                    txn.return_workload(victim, &places);
+                    self.holders.push(victim);
+                }
+            }
+            2 => {
+                let mut waiting = std::mem::take(&mut self.waiting);
+                if let Some(pod) = self.pick(&mut waiting) {
+                    let nodes = txn.state().room.slots() as u64;
+                    txn.place(pod, NodeIdx(self.seed.below(nodes) as u32));
+                    self.placed.push(pod);
+                }
+                self.waiting = waiting;
+            }
+            3 => {
+                if let Some(pod) = self.placed.pop() {
+                    txn.remove(pod);
+                    self.waiting.push(pod);
+                }
+            }
+            _ => {
+                let node = NodeIdx(self.seed.below(txn.state().room.slots() as u64) as u32);
+                txn.claim_room(node, ResourceIdx(0), 3);
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn a_dropped_transaction_never_was(cluster in cluster(), seed: u64, count in 1..40_usize) {
+        let mut state = state(&cluster);
+        let before = numbers(&state);
+        let mut player = Player::new(seed, &state);
+        {
+            let mut txn = Txn::begin(&mut state);
+            (0..count).for_each(|_| player.change(&mut txn));
+        }
+        prop_assert_eq!(before, numbers(&state));
+        state.recount();
+    }
+
+    #[test]
+    fn a_checkpoint_is_returned_to_exactly(cluster in cluster(), seed: u64) {
+        let mut state = state(&cluster);
+        let mut player = Player::new(seed, &state);
+        let mut txn = Txn::begin(&mut state);
+        for _ in 0..6 {
+            (0..4).for_each(|_| player.change(&mut txn));
+            player.marks.push((txn.checkpoint(), numbers(txn.state())));
+        }
+        while let Some((mark, then)) = player.marks.pop() {
+            txn.rollback_to(mark);
+            prop_assert_eq!(then, numbers(txn.state()));
+        }
+    }
+
+    #[test]
+    fn what_is_committed_is_counted(cluster in cluster(), seed: u64, count in 1..20_usize) {
+        let mut state = state(&cluster);
+        let mut player = Player::new(seed, &state);
+        let mut txn = Txn::begin(&mut state);
+        for _ in 0..count {
+            // Claims of nobody are no state that a commit may leave.
+            let before = txn.checkpoint();
+            let (gone, placed) = (player.gone.len(), player.placed.len());
+            player.change(&mut txn);
+            if (player.gone.len(), player.placed.len()) == (gone, placed) {
+                txn.rollback_to(before);
+            }
+        }
+        txn.commit();
+        state.recount();
+    }
+}
