@@ -5,3 +5,4 @@
 
 pub mod classes;
 pub mod gang;
+pub mod refusals;
