@@ -1,13 +1,13 @@
 //! Memory per pod: resident memory before and after 150,000 pods on 15,000 nodes.
 //!
 //! Pods are fed in small batches, so that building the facts leaves nothing behind; gangs of ten
-//! fill the nodes' CPU. Measured once while they wait and once when all are bound, effects taken
+//! fill the nodes' CPU, in a hundred queues. Measured once while they wait and once when all are bound, effects taken
 //! away by the caller. Resident memory is read from `/proc`; elsewhere the line says so.
 
 use capstan_core::Engine;
 use capstan_core::model::input::Input;
 use capstan_tests::facts::shape;
-use capstan_tests::large::{floor, gangs};
+use capstan_tests::large::{floor, gangs, queue_name, queues};
 use serde_json::{Value, json};
 
 use crate::measure::{NOW, decide, patient};
@@ -15,6 +15,7 @@ use crate::measure::{NOW, decide, patient};
 const NODES: u32 = 15_000;
 const PODS: u32 = 150_000;
 const GANG: u32 = 10;
+const QUEUES: u32 = 100;
 /// Gangs fed in one step.
 const BATCH: u32 = 100;
 /// Bytes of a page where the kernel counts in pages, as on every machine that runs this.
@@ -26,11 +27,13 @@ pub fn line() -> Value {
         return json!({"case": "memory", "unsupported": "no /proc/self/statm"});
     };
     let mut engine = Engine::new();
-    engine.step(NOW, [patient()].into_iter().chain(floor(NODES)).collect());
+    let ground = [patient()].into_iter().chain(queues(QUEUES, 20_000)).chain(floor(NODES));
+    engine.step(NOW, ground.collect());
     let empty = resident().unwrap_or(before);
     let shape = shape(&[("cpu", 9_000), ("memory", 1 << 34)]);
     for first in (0..PODS / GANG).step_by(BATCH as usize) {
-        let batch = gangs(first, BATCH, GANG, &shape, None).into_iter().map(Input::Pod);
+        let queue = queue_name(first / BATCH % QUEUES);
+        let batch = gangs(first, BATCH, GANG, &shape, Some(&queue)).into_iter().map(Input::Pod);
         engine.step(NOW, batch.collect());
     }
     let waiting = resident().unwrap_or(before);

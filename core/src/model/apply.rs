@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use capstan_topology::NodeIdx;
 
-use crate::model::ids::{PodIdx, QueueIdx, WorkloadIdx};
-use crate::model::input::{GangKey, Input, OwnerFacts, PodFacts, Text};
+use crate::model::ids::{PodIdx, QueueIdx, ShapeIdx, WorkloadIdx};
+use crate::model::input::{GangKey, GangRef, Input, OwnerFacts, PodFacts, Text};
 use crate::model::pod::{Binding, Pod};
 use crate::model::state::ClusterState;
 use crate::model::workload::WorkloadId;
@@ -97,15 +97,16 @@ impl ClusterState {
     }
 
     fn apply_pod(&mut self, facts: PodFacts, changes: &mut Changes) {
-        let known = self.pod_by_uid.get(&facts.uid).copied();
-        let index = known.unwrap_or_else(|| self.new_pod(&facts));
+        let workload = facts.ours.then(|| self.workload_of(&facts.namespace, &facts.gang.key));
         let shape = self.room.intern_shape(&facts.shape);
+        let known = self.pod_by_uid.get(&facts.uid).copied();
+        let gang = self.shared_gang(known, workload, &facts.gang);
+        let index = known.unwrap_or_else(|| self.new_pod(&facts, shape, &gang));
         let holds = match &facts.holds {
             Some(amounts) => self.room.intern_amounts(amounts),
             None => self.room.shape(shape).request,
         };
         let bound = facts.node.as_ref().map(|name| self.room.node_named(name));
-        let workload = facts.ours.then(|| self.workload_of(&facts.namespace, &facts.gang.key));
         let old = &self.pods[index];
         let (place, binding) = match (facts.phase.terminal(), bound, old.binding) {
             (true, ..) => (None, Binding::None),
@@ -131,19 +132,28 @@ impl ClusterState {
         pod.priority = facts.priority;
         pod.never_preempts = facts.never_preempts;
         pod.created = facts.created;
-        if *pod.gang != facts.gang {
-            pod.gang = Arc::new(facts.gang);
-        }
-        pod.wishes = facts.wishes;
-        if let Some(note) = facts.binding {
-            pod.note = Some(Arc::new(note));
+        (pod.gang, pod.wishes) = (gang, facts.wishes);
+        if facts.binding.is_some() && pod.note.as_deref() != facts.binding.as_ref() {
+            pod.note = facts.binding.map(Arc::new);
         }
         pod.eviction = facts.eviction.map(Arc::new);
         self.move_membership(index, old_workload, workload, changes);
     }
 
-    fn new_pod(&mut self, facts: &PodFacts) -> PodIdx {
-        let shape = self.room.intern_shape(&facts.shape);
+    /// A pod's gang as fed: one copy for all members that say the same.
+    fn shared_gang(
+        &self,
+        pod: Option<PodIdx>,
+        workload: Option<WorkloadIdx>,
+        gang: &GangRef,
+    ) -> Arc<GangRef> {
+        let first = || self.workloads[workload?].members.first().copied();
+        let of = |pod: PodIdx| &self.pods[pod].gang;
+        let known = pod.into_iter().chain(first()).map(of).find(|known| ***known == *gang);
+        known.cloned().unwrap_or_else(|| Arc::new(gang.clone()))
+    }
+
+    fn new_pod(&mut self, facts: &PodFacts, shape: ShapeIdx, gang: &Arc<GangRef>) -> PodIdx {
         let index = self.pods.insert(Pod {
             uid: facts.uid.clone(),
             namespace: facts.namespace.clone(),
@@ -158,7 +168,7 @@ impl ClusterState {
             bound_at: None,
             priority: 0,
             never_preempts: false,
-            gang: Arc::new(facts.gang.clone()),
+            gang: gang.clone(),
             wishes: facts.wishes.clone(),
             note: None,
             eviction: None,

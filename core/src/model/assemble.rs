@@ -130,11 +130,8 @@ impl ClusterState {
         let mut real: Vec<PodIdx> = real;
         kept.sort_by(|a, b| self.pods[*a].name.cmp(&self.pods[*b].name));
         real.sort_by(|a, b| {
-            let key = |pod: &PodIdx| {
-                let pod = &self.pods[*pod];
-                (pod.created, pod.name.clone(), pod.uid.clone())
-            };
-            key(a).cmp(&key(b))
+            let (a, b) = (&self.pods[*a], &self.pods[*b]);
+            (a.created, &a.name, &a.uid).cmp(&(b.created, &b.name, &b.uid))
         });
         self.take_over(&mut kept, &real, changes);
         let owner = self.owner_of(workload).cloned();

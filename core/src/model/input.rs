@@ -423,8 +423,8 @@ pub struct TopologyWish {
 /// What we wrote on a pod (or owner) when it was admitted; enough to rebuild placements.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BindingNote {
-    /// Resource name to flavor name.
-    pub flavors: BTreeMap<Text, Text>,
+    /// Resource name to flavor name; shared between the members of a set.
+    pub flavors: Arc<BTreeMap<Text, Text>>,
     /// When quota was taken.
     pub admitted_at: Option<Time>,
     /// Hourly price at that moment.

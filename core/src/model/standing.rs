@@ -267,7 +267,7 @@ impl ClusterState {
             (resource, self.quota.flavor_name(*flavor).clone())
         });
         BindingNote {
-            flavors: named.collect(),
+            flavors: Arc::new(named.collect()),
             admitted_at: assignment.map(|assignment| assignment.at),
             price: None,
             workload: Some(entry.name.clone()),
