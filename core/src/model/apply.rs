@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use capstan_topology::NodeIdx;
 
-use crate::model::ids::{PodIdx, QueueIdx, WorkloadIdx};
-use crate::model::input::{GangKey, Input, OwnerFacts, PodFacts, Text};
+use crate::model::ids::{PodIdx, QueueIdx, ShapeIdx, WorkloadIdx};
+use crate::model::input::{GangKey, Input, OwnerFacts, PodFacts, PodShape, Text};
 use crate::model::pod::{Binding, Pod};
 use crate::model::state::ClusterState;
 use crate::model::workload::WorkloadId;
@@ -97,7 +97,7 @@ impl ClusterState {
     fn apply_pod(&mut self, facts: PodFacts, changes: &mut Changes) {
         let known = self.pod_by_uid.get(&facts.uid).copied();
         let index = known.unwrap_or_else(|| self.new_pod(&facts));
-        let shape = self.room.intern_shape(&facts.shape);
+        let (shape, named_node) = self.class_shape(&facts);
         let holds = match &facts.holds {
             Some(amounts) => self.room.intern_amounts(amounts),
             None => self.room.shape(shape).request,
@@ -121,6 +121,7 @@ impl ClusterState {
         let old_workload = self.pods[index].workload;
         let pod = &mut self.pods[index];
         (pod.shape, pod.holds, pod.binding, pod.workload) = (shape, holds, binding, workload);
+        pod.named_node = named_node;
         pod.ours = facts.ours;
         pod.phase = facts.phase;
         pod.terminating = facts.terminating;
@@ -140,13 +141,26 @@ impl ClusterState {
         self.move_membership(index, old_workload, workload, changes);
     }
 
+    /// The shape that a pod shares with its peers. A bound pod has its node in its spec, whoever
+    /// bound it; that says nothing about where its peers may go, so it is kept apart.
+    fn class_shape(&mut self, facts: &PodFacts) -> (ShapeIdx, Option<Text>) {
+        match (&facts.node, &facts.shape.node_name) {
+            (Some(_), Some(named)) => {
+                let free = PodShape { node_name: None, ..PodShape::clone(&facts.shape) };
+                (self.room.intern_shape(&Arc::new(free)), Some(named.clone()))
+            }
+            _ => (self.room.intern_shape(&facts.shape), None),
+        }
+    }
+
     fn new_pod(&mut self, facts: &PodFacts) -> PodIdx {
-        let shape = self.room.intern_shape(&facts.shape);
+        let (shape, named_node) = self.class_shape(facts);
         let index = self.pods.insert(Pod {
             uid: facts.uid.clone(),
             namespace: facts.namespace.clone(),
             name: facts.name.clone(),
             shape,
+            named_node,
             holds: self.room.shape(shape).request,
             ours: facts.ours,
             phase: facts.phase,
