@@ -3,14 +3,15 @@
 //! Each is timed whole, as one figure: there is nothing to apply apart from deciding.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::sync::Arc;
 
 use capstan_core::Engine;
-use capstan_core::model::input::{Input, PodFacts, PodPhase, Text};
+use capstan_core::model::input::{Input, PodFacts, PodPhase, PodShape, Text};
 use capstan_core::plan::{Action, EffectResult, StepOutput};
 use capstan_tests::large::{GPUS, floor_name};
 
 use crate::cases::Scene;
+use crate::clock::{Clock, Took};
 use crate::measure::{NOW, Sample, decide, engine_on, ordinary};
 
 /// A new engine is fed everything as it runs, in one step.
@@ -18,12 +19,12 @@ pub fn restart(scene: &Scene) -> Sample {
     let mut engine = engine_on(scene);
     let running = scene.work.iter().enumerate().map(|(at, pod)| {
         let node = floor_name(at as u32 / GPUS as u32);
-        PodFacts { node: Some(node), phase: PodPhase::Running, ..pod.clone() }
+        PodFacts { phase: PodPhase::Running, ..bound(pod, node) }
     });
     let facts = [ordinary()].into_iter().chain(running.map(Input::Pod)).collect();
-    let started = Instant::now();
+    let clock = Clock::start();
     let output = engine.step(NOW, facts);
-    let took = started.elapsed();
+    let took = clock.took();
     assert!(output.effects.is_empty() && output.report.quiet, "nothing is left to decide");
     timed(took, scene.work.len() as u64, &[output])
 }
@@ -36,13 +37,13 @@ pub fn echo(scene: &Scene) -> Sample {
     for effect in outputs.into_iter().flat_map(|output| output.effects) {
         let Action::Bind { pod, node, note } = effect.action else { continue };
         outcomes.push(Input::Outcome { effect: effect.id, result: EffectResult::Done });
-        let pod = pods.remove(&pod.uid).expect("each pod is bound once").clone();
-        facts.push(Input::Pod(PodFacts { node: Some(node), binding: Some(note), ..pod }));
+        let pod = pods.remove(&pod.uid).expect("each pod is bound once");
+        facts.push(Input::Pod(PodFacts { binding: Some(note), ..bound(pod, node) }));
     }
     outcomes.extend(facts);
-    let started = Instant::now();
+    let clock = Clock::start();
     let output = engine.step(NOW, outcomes);
-    let took = started.elapsed();
+    let took = clock.took();
     assert!(output.effects.is_empty() && output.report.quiet, "nothing is left to decide");
     timed(took, scene.work.len() as u64, &[output])
 }
@@ -70,14 +71,20 @@ pub fn churn(scene: &Scene) -> Sample {
         })
         .collect();
     let mut outputs = Vec::with_capacity(CHANGES);
-    let started = Instant::now();
+    let clock = Clock::start();
     for batch in batches {
         outputs.push(engine.step(NOW, batch));
     }
-    let took = started.elapsed();
+    let took = clock.took();
     let bound: u64 = outputs.iter().map(|output| output.report.counts.bound).sum();
     assert_eq!(bound, (CHANGES * size) as u64, "each gang that comes takes the room of one");
     timed(took, bound, &outputs)
+}
+
+/// A pod as the API shows it once it is bound: the node is in its spec, too.
+fn bound(pod: &PodFacts, node: Text) -> PodFacts {
+    let shape = PodShape { node_name: Some(node.clone()), ..PodShape::clone(&pod.shape) };
+    PodFacts { shape: Arc::new(shape), node: Some(node), ..pod.clone() }
 }
 
 fn filled(scene: &Scene) -> (Engine, Vec<StepOutput>) {
@@ -87,8 +94,8 @@ fn filled(scene: &Scene) -> (Engine, Vec<StepOutput>) {
     (engine, outputs)
 }
 
-fn timed(decide: Duration, decisions: u64, outputs: &[StepOutput]) -> Sample {
+fn timed(decide: Took, decisions: u64, outputs: &[StepOutput]) -> Sample {
     let evaluated = outputs.iter().map(|output| output.report.counts.nodes_scored).sum();
     let rounds = outputs.iter().map(|output| u64::from(output.report.rounds)).sum();
-    Sample { apply: Duration::ZERO, decide, decisions, evaluated, rounds }
+    Sample { apply: Took::default(), decide, decisions, evaluated, rounds }
 }

@@ -9,11 +9,11 @@ use crate::measure::{Measured, Sample};
 pub fn of(measured: &Measured) -> Value {
     let samples = &measured.samples;
     let decisions = samples[0].decisions;
-    let all = |s: &Sample| (s.apply + s.decide).as_secs_f64();
-    let decide = |s: &Sample| s.decide.as_secs_f64();
+    let all = |s: &Sample| (s.apply.wall + s.decide.wall).as_secs_f64();
+    let decide = |s: &Sample| s.decide.wall.as_secs_f64();
     let (seconds, _, _) = spread(samples, all);
     let (deciding, fastest, slowest) = spread(samples, decide);
-    let (applying, _, _) = spread(samples, |s| s.apply.as_secs_f64());
+    let (applying, _, _) = spread(samples, |s| s.apply.wall.as_secs_f64());
     let mut line = json!({
         "case": measured.name,
         "nodes": measured.nodes,
@@ -28,6 +28,7 @@ pub fn of(measured: &Measured) -> Value {
         "decisions_per_s_deciding": rounded(decisions as f64 / deciding, 1.0),
         "ns_per_decision": rounded(seconds * 1e9 / decisions as f64, 1.0),
         "ns_per_decision_deciding": rounded(deciding * 1e9 / decisions as f64, 1.0),
+        "processor_ns_per_decision_deciding": rounded(measured.fastest_ns(), 1.0),
         "evaluated_nodes": samples[0].evaluated,
         "rounds": samples[0].rounds,
         "repeats": samples.len(),
@@ -61,18 +62,20 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::clock::Took;
 
     #[test]
     fn a_figure_is_told_with_its_range() {
+        let took = |ms| Took { wall: Duration::from_millis(ms), ..Took::default() };
         let sample = |ms| Sample {
-            apply: Duration::from_millis(1),
-            decide: Duration::from_millis(ms),
+            apply: took(1),
+            decide: took(ms),
             decisions: 10,
             evaluated: 0,
             rounds: 1,
         };
         let samples = [sample(3), sample(9), sample(4)];
-        let figures = spread(&samples, |s| s.decide.as_secs_f64() * 1e3);
+        let figures = spread(&samples, |s| s.decide.wall.as_secs_f64() * 1e3);
         assert_eq!(figures, (4.0, 3.0, 9.0));
     }
 }

@@ -8,7 +8,6 @@
 //! run already, and dropping what the engine gave back. Outcomes of effects are not fed back.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use capstan_core::Engine;
 use capstan_core::explain::reason::{FlavorProblem, Reason};
@@ -18,6 +17,7 @@ use capstan_core::policy::Policy;
 use capstan_core::time::Time;
 
 use crate::cases::{Case, Flow, Outcome, Scene, Target};
+use crate::clock::{Clock, Took};
 use crate::flows;
 
 /// A measured case.
@@ -42,9 +42,9 @@ pub struct Measured {
 #[derive(Clone, Copy)]
 pub struct Sample {
     /// Taking the facts in.
-    pub apply: Duration,
+    pub apply: Took,
     /// Deciding.
-    pub decide: Duration,
+    pub decide: Took,
     /// Decisions: pods bound, or gangs refused where nothing is bound.
     pub decisions: u64,
     /// Nodes whose score was computed.
@@ -54,9 +54,10 @@ pub struct Sample {
 }
 
 impl Measured {
-    /// The fastest time per decision, in nanoseconds: what disturbs a run only makes it slower.
+    /// The fastest processor time per decision, in nanoseconds: what disturbs a run only makes
+    /// it slower.
     pub fn fastest_ns(&self) -> f64 {
-        let per = |s: &Sample| s.decide.as_secs_f64() * 1e9 / s.decisions as f64;
+        let per = |s: &Sample| s.decide.thread.as_secs_f64() * 1e9 / s.decisions as f64;
         self.samples.iter().map(per).fold(f64::INFINITY, f64::min)
     }
 }
@@ -117,13 +118,13 @@ fn burst(name: &str, scene: &Scene) -> Sample {
     let mut engine = engine_on(scene);
     let work: Vec<Input> = scene.work.iter().cloned().map(Input::Pod).collect();
 
-    let started = Instant::now();
+    let clock = Clock::start();
     let applied = engine.step(NOW, work);
-    let apply = started.elapsed();
+    let apply = clock.took();
 
-    let started = Instant::now();
+    let clock = Clock::start();
     let outputs = decide(&mut engine);
-    let decide = started.elapsed();
+    let decide = clock.took();
 
     assert!(applied.report.outcomes.is_empty(), "{name} decided before it was asked to");
     let bound: u64 = outputs.iter().map(bound).sum();

@@ -37,6 +37,8 @@ pub(crate) struct Entry {
     pub queue: Option<QueueIdx>,
     /// Members per set that are to be placed (fewer than all for an elastic gang).
     pub counts: Vec<u32>,
+    /// The flavor scan went on where an earlier one had stopped.
+    pub resumed: bool,
     /// Flavors.
     pub choice: Choice,
     /// What to do with it.
@@ -72,25 +74,31 @@ impl Engine {
         let mut round = Round::default();
         self.finish_promises(now, &mut round);
 
-        let heads: Vec<(QueueIdx, WorkloadIdx)> = self
-            .waiting
-            .active()
-            .filter_map(|queue| Some((queue, self.waiting.head(Some(queue))?)))
-            .collect();
+        let heads = self.heads();
         let mut entries: Vec<Entry> =
-            heads.into_iter().map(|(queue, head)| self.nominate(Some(queue), head)).collect();
+            heads.iter().copied().map(|(queue, head)| self.nominate(Some(queue), head)).collect();
         entries.sort_by_cached_key(|entry| self.settling_order(entry));
         for entry in entries {
             self.settle(now, entry, &mut round);
         }
         self.release_held();
 
-        if let Some(head) = self.waiting.head(None) {
-            let entry = self.nominate(None, head);
-            self.settle(now, entry, &mut round);
+        // What has no claim to anything comes last: not while a queue has a head that was not
+        // looked at yet, or it would be bound now and preempted in the next round.
+        if self.heads().iter().all(|head| heads.contains(head)) {
+            if let Some(head) = self.waiting.head(None) {
+                let entry = self.nominate(None, head);
+                self.settle(now, entry, &mut round);
+            }
+            self.place_extras(now, &mut round);
         }
-        self.place_extras(now, &mut round);
         round.changed
+    }
+
+    /// The first workload of every queue that has one to look at.
+    fn heads(&self) -> Vec<(QueueIdx, WorkloadIdx)> {
+        let active = self.waiting.active();
+        active.filter_map(|queue| Some((queue, self.waiting.head(Some(queue))?))).collect()
     }
 
     /// Who is settled first: less borrowing, higher priority, earlier, uid.

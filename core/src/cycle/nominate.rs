@@ -118,7 +118,8 @@ impl Engine {
             None => unqueued_choice(sets),
         };
         let counts = sets.iter().map(|set| set.count).collect();
-        let mut entry = Entry { workload, queue, counts, choice, verdict: Verdict::NoFit };
+        let resumed = !start.is_empty();
+        let mut entry = Entry { workload, queue, counts, resumed, choice, verdict: Verdict::NoFit };
         if entry.choice.mode > Mode::NoFit {
             let asks = asks(&mut txn, &entry, sets, profile);
             judge(&mut txn, &mut entry, &asks, topology);
@@ -155,7 +156,7 @@ fn refused(
     let mut choice = unqueued_choice(sets);
     (choice.mode, choice.reason) = (Mode::NoFit, Some(reason));
     let counts = sets.iter().map(|set| set.count).collect();
-    Entry { workload, queue, counts, choice, verdict: Verdict::NoFit }
+    Entry { workload, queue, counts, resumed: false, choice, verdict: Verdict::NoFit }
 }
 
 /// Work without a queue needs no flavors.

@@ -5,15 +5,21 @@
 //! (or gained) are placed beside the others: those below its minimum first and together, those
 //! above it last and one by one.
 
+use std::sync::Arc;
+
 use capstan_topology::NodeIdx;
 
 use crate::cycle::Round;
 use crate::engine::Engine;
+use crate::explain::reason::Reason;
+use crate::explain::verdict;
 use crate::model::claim::Claim;
 use crate::model::ids::{ClassIdx, PodIdx, WorkloadIdx};
 use crate::model::txn::Txn;
+use crate::model::workload::Assignment;
 use crate::place::gang::{self, Ask};
-use crate::plan::State;
+use crate::plan::{Outcome, State};
+use crate::quota::flavors::{self, Demand, Mode, SetDemand};
 use crate::time::Time;
 
 impl Engine {
@@ -130,18 +136,20 @@ impl Engine {
             self.send(now, workload);
         } else {
             self.growth_parked.insert(workload);
+            if missing > 0 && !needy.is_empty() {
+                self.incomplete(workload, &needy);
+            }
         }
     }
 
     /// Places some members with the flavors that the workload has.
     fn place_members(&mut self, workload: WorkloadIdx, members: &[PodIdx]) -> bool {
-        let Some(assignment) = self.state.workloads[workload].assignment.clone() else {
-            return false;
-        };
+        let Some(assignment) = self.with_all_shapes(workload, members) else { return false };
         let queue = assignment.queue;
         let profile = self.profile(queue);
         let Ok(topology) = self.topology_ask(queue, workload) else { return false };
         let mut txn = Txn::begin(&mut self.state);
+        txn.assign(workload, Some(assignment.clone()));
         let mut asks: Vec<Ask> = Vec::new();
         for &pod in members {
             let shape = txn.state().pods[pod].shape;
@@ -164,6 +172,71 @@ impl Engine {
             txn.commit();
         }
         fits
+    }
+}
+
+impl Engine {
+    /// What a workload holds quota with, flavors for members of new shapes added; `None`: no
+    /// flavor takes them as things are.
+    fn with_all_shapes(
+        &mut self,
+        workload: WorkloadIdx,
+        members: &[PodIdx],
+    ) -> Option<Arc<Assignment>> {
+        let assignment = self.state.workloads[workload].assignment.clone()?;
+        let mut missing: Vec<SetDemand> = Vec::new();
+        for pod in members {
+            let shape = self.state.pods[*pod].shape;
+            match missing.iter_mut().find(|set| set.shape == shape) {
+                Some(set) => set.count += 1,
+                None if assignment.set(shape).is_some() => {}
+                None => missing.push(SetDemand { shape, name: "main".into(), count: 1 }),
+            }
+        }
+        if missing.is_empty() {
+            return Some(assignment);
+        }
+        let topology = self.topology_ask(assignment.queue, workload).ok()?;
+        let profile = self.profile(assignment.queue);
+        let chosen = match assignment.queue {
+            None => vec![Vec::new(); missing.len()],
+            Some(queue) => {
+                let mut txn = Txn::begin(&mut self.state);
+                let sets = &missing;
+                let demand = Demand { workload, queue, sets, topology, profile, start: &[] };
+                let choice = flavors::assign(&mut txn, &demand);
+                if choice.mode != Mode::Fit {
+                    return None;
+                }
+                choice.sets
+            }
+        };
+        let mut extended = Assignment::clone(&assignment);
+        for (set, chosen) in missing.iter().zip(chosen) {
+            extended.sets.push(self.state.set_assignment_of(set.shape, chosen));
+        }
+        Some(Arc::new(extended))
+    }
+
+    /// Why members that a gang cannot run without find no place.
+    fn incomplete(&mut self, workload: WorkloadIdx, missing: &[PodIdx]) {
+        let have = self.state.placed(workload).count() as u32;
+        let need = self.state.workloads[workload].min_member;
+        let then = missing.first().and_then(|pod| {
+            let assignment = self.state.workloads[workload].assignment.clone()?;
+            let shape = self.state.pods[*pod].shape;
+            let topology = self.topology_ask(assignment.queue, workload).ok()?;
+            let flavors = assignment.set(shape).map_or(&[][..], |set| &set.nodes_of);
+            let profile = self.profile(assignment.queue);
+            let mut txn = Txn::begin(&mut self.state);
+            let class = txn.class(shape, flavors, profile);
+            let count = missing.len() as u32;
+            let fits = gang::holds(&mut txn, class, count, topology);
+            (!fits).then(|| verdict::unqueued_shortage(&mut txn, class, count, topology))
+        });
+        let reason = Reason::Incomplete { have, need, then: then.map(Box::new) };
+        self.report_outcome(workload, Outcome::Waiting(reason.clone()));
+        self.set_reason(workload, reason);
     }
 }
 

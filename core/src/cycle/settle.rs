@@ -242,6 +242,8 @@ impl Engine {
                     asked,
                     left,
                     cohort: slot.facts.as_ref().and_then(|facts| facts.cohort.clone()),
+                    own: state.quota.tree.unused(node, fr).min(left),
+                    debt: state.quota.tree.debt(node, fr),
                     preemption_tried: false,
                 },
             })
@@ -277,7 +279,12 @@ impl Engine {
             let facts = self.state.quota.queue(queue).facts.as_ref();
             facts.is_some_and(|facts| facts.strategy == QueueingStrategy::StrictFifo)
         });
-        let resumes = self.state.workloads[entry.workload].requeue.scan.is_some();
+        let workload = &self.state.workloads[entry.workload];
+        let elastic = (workload.members.len() as u32) > workload.min_member;
+        // A scan that began behind the flavor it lost has not tried fewer members there.
+        let again = elastic && entry.resumed;
+        let resumes = workload.requeue.scan.is_some() || again;
+        round.changed |= again;
         if !strict && !resumes {
             let wake = Wake { room: wants_room(&reason), quota: true };
             self.waiting.park(entry.workload, wake);

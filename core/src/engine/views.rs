@@ -10,7 +10,7 @@ use crate::explain::view::{
     NodeVerdict, NodeView, PodExplanation, PodPlace, PodSetView, QueueView, QuotaView,
     WorkloadExplanation, WorkloadView,
 };
-use crate::model::ids::{FlavorIdx, FrIdx, PodIdx, QueueIdx, WorkloadIdx};
+use crate::model::ids::{FlavorIdx, FrIdx, PodIdx, QueueIdx, QuotaIdx, WorkloadIdx};
 use crate::model::input::{Amounts, Text};
 use crate::model::workload::QueueRef;
 use crate::money::MicroUsd;
@@ -31,10 +31,7 @@ impl Engine {
     fn workload_view(&self, index: WorkloadIdx) -> WorkloadView {
         let state = &self.state;
         let entry = &state.workloads[index];
-        let queue = match &entry.queue {
-            QueueRef::Queue(queue) => Some(*queue),
-            _ => entry.assignment.as_ref().and_then(|assignment| assignment.queue),
-        };
+        let queue = entry.cluster_queue;
         let flavors = state.flavors_by_set(index);
         let pod_sets = entry.sets.iter().map(|set| PodSetView {
             name: set.name.clone(),
@@ -75,7 +72,8 @@ impl Engine {
         let entry = &self.state.workloads[index];
         let waits = matches!(entry.state, State::Gathering | State::Queued | State::Reserved);
         if !waits {
-            return None;
+            let incomplete = |reason: &&Reason| matches!(reason, Reason::Incomplete { .. });
+            return entry.reason.as_ref().filter(incomplete).cloned();
         }
         if entry.reason.is_some() || !self.waiting.contains(index) {
             return entry.reason.clone();
@@ -148,7 +146,7 @@ impl Engine {
             pairs.map(view).collect::<Vec<_>>()
         };
         let waits = |(_, w): &(WorkloadIdx, &crate::model::workload::Workload)| {
-            w.queue == QueueRef::Queue(index)
+            w.cluster_queue == Some(index)
                 && matches!(w.state, State::Queued | State::Reserved | State::Gathering)
         };
         let hourly = queue.holding.iter().filter_map(|workload| state.hourly(*workload));
@@ -170,7 +168,14 @@ impl Engine {
     /// unused quota in proportion to it, the remainder in order of name.
     fn lent(&self) -> BTreeMap<(QueueIdx, FrIdx), i64> {
         let quota = &self.state.quota;
+        // What cohorts own themselves is used before anybody lends.
         let mut borrowed: BTreeMap<_, i128> = BTreeMap::new();
+        for node in (0..quota.tree.len()).map(|at| QuotaIdx(at as u32)) {
+            for fr in quota.tree.covered(node).filter(|_| quota.queue_at(node).is_none()) {
+                let own = i128::from(quota.tree.nominal(node, fr));
+                *borrowed.entry((quota.tree.root(node), fr)).or_default() -= own;
+            }
+        }
         let mut unused: BTreeMap<_, Vec<(QueueIdx, i64)>> = BTreeMap::new();
         for (index, queue) in quota.existing() {
             let Some(node) = queue.node else { continue };
@@ -188,7 +193,7 @@ impl Engine {
         let mut lent = BTreeMap::new();
         for (key, lenders) in unused {
             let total: i128 = lenders.iter().map(|(_, spare)| i128::from(*spare)).sum();
-            let taken = borrowed.get(&key).copied().unwrap_or(0).min(total);
+            let taken = borrowed.get(&key).copied().unwrap_or(0).clamp(0, total);
             let share = |spare: i64| i128::from(spare) * taken / total;
             let mut rest = taken - lenders.iter().map(|(_, spare)| share(*spare)).sum::<i128>();
             for (queue, spare) in lenders {
@@ -259,9 +264,14 @@ impl Engine {
         let flavors: Vec<_> = chosen.iter().filter_map(known).collect();
         let weights = state.policy.weights(self.profile(queue));
         let shape = state.room.shape(pod.shape);
+        let named = &pod.named_node;
         let verdict = |(node, facts): (NodeIdx, &crate::model::input::NodeFacts)| {
             let question = Question { room: &state.room, shape, flavors: &flavors, node };
-            let refusals: Vec<NodeRefusal> = rules::verdict(&question);
+            let elsewhere = named.clone().filter(|named| *named != facts.name);
+            let refusals: Vec<NodeRefusal> = match elsewhere {
+                Some(wanted) => vec![NodeRefusal::NodeName { wanted }],
+                None => rules::verdict(&question),
+            };
             let score =
                 refusals.is_empty().then(|| score::explain(&question, &weights, score::FULL));
             NodeVerdict { node: facts.name.clone(), refusals, score }

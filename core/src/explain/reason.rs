@@ -16,6 +16,15 @@ pub enum Reason {
         /// Members needed.
         need: u32,
     },
+    /// Some members run, fewer than must run together, and the others find no place.
+    Incomplete {
+        /// Members placed.
+        have: u32,
+        /// Members needed.
+        need: u32,
+        /// What stands in the way on nodes; `None`: quota.
+        then: Option<Box<Reason>>,
+    },
     /// Members have scheduling gates.
     Gated {
         /// How many.
@@ -189,6 +198,10 @@ pub enum FlavorProblem {
         left: i64,
         /// Cohort whose room was counted, if any.
         cohort: Option<Text>,
+        /// Of that, own quota that is not used.
+        own: i64,
+        /// By how much the whole tree is over-committed; above zero nothing is left.
+        debt: i64,
         /// Preemption was possible by policy, but no allowed victims free enough.
         preemption_tried: bool,
     },

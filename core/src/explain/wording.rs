@@ -23,6 +23,7 @@ impl Reason {
     pub fn code(&self) -> &'static str {
         match self {
             Reason::Gathering { .. } => "Gathering",
+            Reason::Incomplete { .. } => "WaitingForCapacity",
             Reason::Gated { .. } => "SchedulingGated",
             Reason::ForeignMembers { .. }
             | Reason::LocalQueueMissing { .. }
@@ -66,9 +67,10 @@ impl Reason {
     /// What kind of thing is in the way: `quota`, `nodes`, `topology`, `queue`, `pods`, `time`.
     pub fn kind(&self) -> &'static str {
         match self {
-            Reason::Gathering { .. } | Reason::Gated { .. } | Reason::ForeignMembers { .. } => {
-                "pods"
-            }
+            Reason::Gathering { .. }
+            | Reason::Incomplete { .. }
+            | Reason::Gated { .. }
+            | Reason::ForeignMembers { .. } => "pods",
             Reason::LocalQueueMissing { .. }
             | Reason::ClusterQueueMissing { .. }
             | Reason::LocalQueueStopped { .. }
@@ -132,6 +134,12 @@ impl Reason {
 impl fmt::Display for Reason {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Reason::Incomplete { have, need, then: None } => {
+                write!(out, "{have} of {need} members run; quota for the others is short")
+            }
+            Reason::Incomplete { have, need, then: Some(then) } => {
+                write!(out, "{have} of {need} members run; for the others {then}")
+            }
             Reason::Gathering { have, need } => {
                 write!(out, "{have} of {} exist", counted(i64::from(*need), "pod"))
             }
@@ -375,12 +383,24 @@ fn problem_words(why: &FlavorProblem, queue: &str, whole: bool) -> String {
             let noun = spaced_noun(resource, most == "1");
             format!("{queue} can never have more than {most}{noun}, {asked} asked")
         }
-        FlavorProblem::Short { resource, asked, left, cohort, preemption_tried } => {
+        FlavorProblem::Short { resource, asked, left, cohort, own, debt, preemption_tried } => {
             let (asked, amount) = pair(resource, *asked, (*left).max(0));
             let noun = spaced_noun(resource, amount == "1");
             let tried =
                 if whole && *preemption_tried { "; no allowed victims free enough" } else { "" };
             match cohort {
+                Some(cohort) if *debt > 0 => {
+                    let over = quantity(resource, *debt);
+                    let of = spaced_noun(resource, over == "1");
+                    format!("cohort {cohort} is over-committed by {over}{of}, {asked} asked{tried}")
+                }
+                Some(cohort) if *own > 0 => {
+                    let borrowed = quantity(resource, left - own);
+                    format!(
+                        "{amount}{noun} left, {borrowed} of it from cohort {cohort}, \
+                         {asked} asked{tried}"
+                    )
+                }
                 Some(cohort) => format!(
                     "cohort {cohort} has {amount}{noun} left to borrow, {asked} asked{tried}"
                 ),

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use capstan_topology::NodeIdx;
 
 use crate::model::ids::{PodIdx, QueueIdx, ShapeIdx, WorkloadIdx};
-use crate::model::input::{GangKey, GangRef, Input, OwnerFacts, PodFacts, Text};
+use crate::model::input::{GangKey, GangRef, Input, OwnerFacts, PodFacts, PodShape, Text};
 use crate::model::pod::{Binding, Pod};
 use crate::model::state::ClusterState;
 use crate::model::workload::WorkloadId;
@@ -98,7 +98,7 @@ impl ClusterState {
 
     fn apply_pod(&mut self, facts: PodFacts, changes: &mut Changes) {
         let workload = facts.ours.then(|| self.workload_of(&facts.namespace, &facts.gang.key));
-        let shape = self.room.intern_shape(&facts.shape);
+        let (shape, named_node) = self.class_shape(&facts);
         let known = self.pod_by_uid.get(&facts.uid).copied();
         let gang = self.shared_gang(known, workload, &facts.gang);
         let index = known.unwrap_or_else(|| self.new_pod(&facts, shape, &gang));
@@ -124,6 +124,7 @@ impl ClusterState {
         let old_workload = self.pods[index].workload;
         let pod = &mut self.pods[index];
         (pod.shape, pod.holds, pod.binding, pod.workload) = (shape, holds, binding, workload);
+        pod.named_node = named_node;
         pod.ours = facts.ours;
         pod.phase = facts.phase;
         pod.terminating = facts.terminating;
@@ -153,12 +154,25 @@ impl ClusterState {
         known.cloned().unwrap_or_else(|| Arc::new(gang.clone()))
     }
 
+    /// The shape that a pod shares with its peers. A bound pod has its node in its spec, whoever
+    /// bound it; that says nothing about where its peers may go, so it is kept apart.
+    fn class_shape(&mut self, facts: &PodFacts) -> (ShapeIdx, Option<Text>) {
+        match (&facts.node, &facts.shape.node_name) {
+            (Some(_), Some(named)) => {
+                let free = PodShape { node_name: None, ..PodShape::clone(&facts.shape) };
+                (self.room.intern_shape(&Arc::new(free)), Some(named.clone()))
+            }
+            _ => (self.room.intern_shape(&facts.shape), None),
+        }
+    }
+
     fn new_pod(&mut self, facts: &PodFacts, shape: ShapeIdx, gang: &Arc<GangRef>) -> PodIdx {
         let index = self.pods.insert(Pod {
             uid: facts.uid.clone(),
             namespace: facts.namespace.clone(),
             name: facts.name.clone(),
             shape,
+            named_node: None,
             holds: self.room.shape(shape).request,
             ours: facts.ours,
             phase: facts.phase,

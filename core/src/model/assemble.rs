@@ -50,6 +50,7 @@ impl ClusterState {
             uid: empty,
             wishes: Arc::default(),
             queue: QueueRef::Unqueued,
+            cluster_queue: None,
             state: State::Gathering,
             assignment: None,
             requeue: Requeue::default(),
@@ -206,6 +207,7 @@ impl ClusterState {
                 namespace: owner.namespace.clone(),
                 name: format!("{}-{at}", owner.name).into(),
                 shape,
+                named_node: None,
                 holds: self.room.shape(shape).request,
                 ours: true,
                 phase: PodPhase::Pending,
@@ -294,12 +296,27 @@ impl ClusterState {
         };
         let never = active.iter().any(|pod| pod.never_preempts)
             || owner.as_ref().is_some_and(|owner| owner.never_preempts);
-        let min = stated.unwrap_or(existing).max(1);
+        let done = if owner.is_some() { 0 } else { self.done(workload) };
+        let min = stated.map_or(existing, |stated| stated.saturating_sub(done)).max(1);
         let owner_uid = owner.map(|owner| owner.uid.clone());
         let entry = &mut self.workloads[workload];
         entry.source = source.unwrap_or(GangSource::Job);
         (entry.sets, entry.uid, entry.created, entry.wishes) = (sets, uid, created, wishes);
         (entry.never_preempts, entry.min_member, entry.owner) = (never, min, owner_uid);
+    }
+
+    /// Members of this run of a gang that ended well: they need no place any more. Those that ended
+    /// before any other was made belong to an earlier run of the same name.
+    fn done(&self, workload: WorkloadIdx) -> u32 {
+        let members = self.workloads[workload].members.iter().map(|pod| &self.pods[*pod]);
+        let (ended, active): (Vec<&Pod>, Vec<&Pod>) = members.partition(|pod| !pod.active());
+        let first = active.iter().map(|pod| pod.created).min();
+        let last = ended.iter().map(|pod| pod.created).max();
+        let succeeded = |pod: &&&Pod| pod.phase == PodPhase::Succeeded;
+        match first <= last {
+            true => ended.iter().filter(succeeded).count() as u32,
+            false => 0,
+        }
     }
 
     /// Derives the state of one workload again after the engine changed what it holds.
@@ -348,7 +365,8 @@ impl ClusterState {
             State::Queued if matches!(entry.reason, Some(Reason::Gathering { .. })) => {
                 entry.reason = None;
             }
-            State::Running | State::Finished | State::Binding => entry.reason = None,
+            State::Running | State::Finished => entry.reason = None,
+            State::Binding if placed >= need => entry.reason = None,
             _ => {}
         }
     }

@@ -20,6 +20,8 @@ pub struct Pod {
     pub name: Text,
     /// Shape.
     pub shape: ShapeIdx,
+    /// The node that its spec names without us having written it; only explanations ask.
+    pub named_node: Option<Text>,
     /// What it holds where it is placed (its shape's request, or more after a resize).
     pub holds: RequestIdx,
     /// Ours to schedule.

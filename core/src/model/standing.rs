@@ -19,6 +19,7 @@ impl ClusterState {
     /// Queue and priority of a workload.
     pub(super) fn derive_queue(&mut self, workload: WorkloadIdx) {
         let queue = self.resolve_queue(workload);
+        self.workloads[workload].cluster_queue = self.charged_queue(workload);
         let entry = &self.workloads[workload];
         let owner = self.owner_of(workload).map(|owner| owner.priority);
         let pods = entry.members.iter().map(|pod| &self.pods[*pod]);
@@ -109,15 +110,28 @@ impl ClusterState {
             };
             match holder {
                 Some(holder) if !same_owner(holder) && rank(holder) < rank(workload) => {
-                    self.rename(workload, suffixed(&base, self.workloads[workload].source));
+                    self.rename(workload, self.suffixed(&base, workload));
                 }
                 Some(holder) if !same_owner(holder) => {
-                    self.rename(holder, suffixed(&base, self.workloads[holder].source));
+                    self.rename(holder, self.suffixed(&base, holder));
                     self.rename(workload, base);
                 }
                 _ => self.rename(workload, base),
             }
         }
+    }
+
+    /// A free name with the source of a workload behind it, numbered if that is taken too.
+    fn suffixed(&self, base: &str, workload: WorkloadIdx) -> Text {
+        let namespace = self.workloads[workload].id.namespace.clone();
+        let plain = suffixed(base, self.workloads[workload].source);
+        let taken = |name: &Text| {
+            let holder = self.workload_by_name.get(&(namespace.clone(), name.clone()));
+            holder.is_some_and(|h| *h != workload && self.workloads.get(*h).is_some())
+        };
+        let numbered = (2_u32..).map(|number| Text::from(format!("{plain}-{number}")));
+        let mut names = std::iter::once(plain.clone()).chain(numbered);
+        names.find(|name| !taken(name)).expect("some number is free")
     }
 
     fn base_name(&self, workload: WorkloadIdx) -> Text {
@@ -156,7 +170,7 @@ impl ClusterState {
             })
             .collect();
         let Some(&(first, _)) = settling.first() else { return };
-        let queue = self.charged_queue(workload);
+        let queue = self.workloads[workload].cluster_queue;
         let known = self.workloads[workload].assignment.clone();
         let covered = |shape: &ShapeIdx, known: &Arc<Assignment>| known.set(*shape).is_some();
         let mut shapes: Vec<ShapeIdx> = Vec::new();

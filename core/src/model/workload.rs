@@ -52,6 +52,8 @@ pub struct Workload {
     pub wishes: Arc<Wishes>,
     /// Queue, once queues are known.
     pub queue: QueueRef,
+    /// ClusterQueue that it belongs to, whether or not that admits anything.
+    pub cluster_queue: Option<QueueIdx>,
     /// State.
     pub state: State,
     /// Flavors and charges, while it holds quota.

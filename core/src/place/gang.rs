@@ -8,7 +8,7 @@
 //! outwards, the best domain that holds it; else the whole cluster. Inside a domain the gang
 //! again goes to the fewest children. A gang of several shapes must find its domain for all of
 //! them together: candidates pass a slot count for each shape and are then tried inside the
-//! transaction, largest shape first, at most [`TRIES_MAX`] of them.
+//! transaction, at most [`TRIES_MAX`] per level, in several orders of the shapes.
 //!
 //! Cost: a gang of one shape is placed without any try that fails; the search over domains reads
 //! two numbers per domain.
@@ -18,6 +18,7 @@ use capstan_topology::{DomainIdx, LevelIdx, NodeIdx};
 use crate::model::ids::{ClassIdx, PodIdx};
 use crate::model::room::Room;
 use crate::model::txn::Txn;
+use crate::place::search;
 
 /// Members of one class to be placed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,10 +42,13 @@ pub struct TopologyAsk {
     pub anywhere: bool,
 }
 
-/// Candidate domains that are tried for a gang of several shapes. Slot counts per shape are
-/// necessary but not sufficient; 32 tries reach past fragmented domains on clusters of a thousand
-/// racks and bound the work for a gang that fits nowhere.
+/// Candidate domains of one level that are tried for a gang of several shapes. Slot counts per
+/// shape are necessary but not sufficient; 32 tries reach past fragmented domains on clusters of a
+/// thousand racks and bound the work for a gang that fits nowhere.
 pub const TRIES_MAX: usize = 32;
+
+/// Domains of a required level that are searched with second thoughts, roomiest first.
+const SEARCHES_MAX: usize = 4;
 
 /// Level of a node label key, or of its plain name (`zone`, `block`, `rack`, `host`).
 pub fn level_named(room: &Room, name: &str) -> Option<LevelIdx> {
@@ -197,13 +201,10 @@ fn child_for(
 }
 
 fn place_several(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk) -> bool {
-    let mut order: Vec<&Ask> = asks.iter().filter(|ask| !ask.pods.is_empty()).collect();
-    order.sort_by_key(|ask| std::cmp::Reverse(size(txn, ask)));
+    let order: Vec<&Ask> = asks.iter().filter(|ask| !ask.pods.is_empty()).collect();
     for ask in &order {
         txn.fresh(ask.class);
     }
-    let start = txn.checkpoint();
-    let mut tries = 0;
     let outermost = topology.required.map_or(0, LevelIdx::at);
     let levels = if topology.anywhere && topology.required.is_none() {
         0..0
@@ -211,19 +212,47 @@ fn place_several(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk) -> bool
         outermost..txn.state().room.tree.levels()
     };
     for level in levels.rev() {
-        for domain in candidates(txn, &order, LevelIdx(level as u8), topology.required) {
-            if tries == TRIES_MAX {
-                return false;
-            }
-            tries += 1;
+        // A level has a budget of its own: tight domains inside must not hide roomy ones outside.
+        let mut domains = candidates(txn, &order, LevelIdx(level as u8), topology.required);
+        spread_tries(&mut domains);
+        for domain in domains {
             if try_domain(txn, &order, domain, topology.anywhere) {
                 return true;
             }
-            txn.rollback_to(start);
         }
     }
-    let root = txn.state().room.tree.root();
-    topology.required.is_none() && try_domain(txn, &order, root, topology.anywhere)
+    let tree = &txn.state().room.tree;
+    let last_resort: Vec<DomainIdx> = match topology.required {
+        None => vec![tree.root()],
+        Some(level) => {
+            let mut domains = candidates(txn, &order, level, Some(level));
+            domains.reverse();
+            domains.truncate(SEARCHES_MAX);
+            domains
+        }
+    };
+    last_resort.into_iter().any(|domain| {
+        (topology.required.is_none() && try_domain(txn, &order, domain, topology.anywhere))
+            || search_domain(txn, &order, domain)
+    })
+}
+
+/// Searches a domain with second thoughts, largest members first.
+fn search_domain(txn: &mut Txn<'_>, asks: &[&Ask], domain: DomainIdx) -> bool {
+    let mut order = asks.to_vec();
+    order.sort_by_key(|ask| std::cmp::Reverse(size(txn, ask)));
+    let domain = txn.state().room.tree.domain(domain);
+    let range = domain.start..domain.end;
+    search::place(txn, &order, range)
+}
+
+/// Keeps at most [`TRIES_MAX`] candidates: the tightest half, and the roomiest half, which are the
+/// likeliest to hold what slot counts alone cannot prove.
+fn spread_tries(domains: &mut Vec<DomainIdx>) {
+    if domains.len() > TRIES_MAX {
+        let half = TRIES_MAX / 2;
+        domains.drain(half..domains.len() - half);
+    }
 }
 
 /// Domains of a level that have slots enough for each shape by itself, tightest first.
@@ -248,15 +277,51 @@ fn candidates(
     found
 }
 
-fn try_domain(txn: &mut Txn<'_>, order: &[&Ask], domain: DomainIdx, anywhere: bool) -> bool {
-    for ask in order {
+/// Tries to place all asks in one domain, in several orders: those with the least to spare
+/// first, then larger members first; after a failure the ask that found no place goes first.
+fn try_domain(txn: &mut Txn<'_>, asks: &[&Ask], domain: DomainIdx, anywhere: bool) -> bool {
+    let start = txn.checkpoint();
+    let spare = |txn: &Txn<'_>, ask: &Ask| {
+        let slots = txn.state().classes.fit(ask.class).slots(domain);
+        slots.saturating_sub(ask.pods.len() as u64)
+    };
+    let mut order: Vec<&Ask> = asks.to_vec();
+    for ask in &order {
+        txn.fresh(ask.class);
+    }
+    order.sort_by_key(|ask| (spare(txn, ask), std::cmp::Reverse(size(txn, ask))));
+    let mut by_size = asks.to_vec();
+    by_size.sort_by_key(|ask| std::cmp::Reverse(size(txn, ask)));
+    for first_order in [order, by_size] {
+        let mut order = first_order;
+        for _ in 0..asks.len() {
+            let Some(failed) = fill_in_order(txn, &order, domain, anywhere) else { return true };
+            txn.rollback_to(start);
+            if failed == 0 {
+                return false;
+            }
+            let ask = order.remove(failed);
+            order.insert(0, ask);
+        }
+    }
+    false
+}
+
+/// Places asks one after the other; the position of the first that finds no room.
+fn fill_in_order(
+    txn: &mut Txn<'_>,
+    order: &[&Ask],
+    domain: DomainIdx,
+    anywhere: bool,
+) -> Option<usize> {
+    for (at, ask) in order.iter().enumerate() {
         txn.fresh(ask.class);
         if txn.state().classes.fit(ask.class).slots(domain) < ask.pods.len() as u64 {
-            return false;
+            return Some(at);
         }
         fill(txn, ask.class, &ask.pods, domain, anywhere);
     }
-    true
+    None
 }
 
 /// How large one member of an ask is: GPUs, then CPU, then memory, then how many there are.

@@ -1,8 +1,10 @@
 //! Placement: where the members of a gang go.
 //!
 //! [`classes`] keeps, for each kind of pod, what fits where and how good it is; [`gang`] chooses
-//! domain and nodes for a whole gang inside a transaction.
+//! domain and nodes for a whole gang inside a transaction; [`search`] is its last resort for
+//! gangs of several shapes.
 
 pub mod classes;
 pub mod gang;
 pub mod refusals;
+pub mod search;

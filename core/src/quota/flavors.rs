@@ -334,6 +334,8 @@ fn quota_mode(
         asked: total,
         left,
         cohort,
+        own: tree.unused(node, fr).min(left),
+        debt: tree.debt(node, fr),
         preemption_tried: false,
     };
     let policy = queue.facts.as_ref().expect("only existing queues have heads").preemption;

@@ -182,6 +182,18 @@ impl QuotaTree {
         clamp(unused.min(cell.subtree - cell.local()))
     }
 
+    /// Own quota of a queue that it does not use.
+    pub fn unused(&self, queue: QuotaIdx, fr: FrIdx) -> i64 {
+        let cell = self.cell(queue, fr);
+        clamp((cell.nominal - cell.usage).max(0))
+    }
+
+    /// By how much the whole tree of a queue is over-committed; zero when it is not.
+    pub fn debt(&self, queue: QuotaIdx, fr: FrIdx) -> i64 {
+        let cell = self.cell(self.root(queue), fr);
+        clamp((cell.usage - cell.subtree).max(0))
+    }
+
     /// Whether a node uses (or with `extra` would use) more than its subtree owns.
     pub fn borrows(&self, node: QuotaIdx, fr: FrIdx, extra: i64) -> bool {
         let cell = self.cell(node, fr);

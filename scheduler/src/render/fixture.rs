@@ -131,6 +131,8 @@ pub fn short(asked: i64, left: i64) -> Reason {
                 asked,
                 left,
                 cohort: Some("research".into()),
+                own: 0,
+                debt: 0,
                 preemption_tried: true,
             },
         }],

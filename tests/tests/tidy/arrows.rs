@@ -55,7 +55,15 @@ const MAY_USE: [(&str, &[&str]); 5] = [
     ),
     (
         "bench",
-        &["capstan", "capstan-core", "capstan-tests", "capstan-topology", "mimalloc", "serde_json"],
+        &[
+            "capstan",
+            "capstan-core",
+            "capstan-tests",
+            "capstan-topology",
+            "mimalloc",
+            "rustix",
+            "serde_json",
+        ],
     ),
 ];
 

@@ -39,7 +39,8 @@ fn refusal(flavor: &str, why: FlavorProblem) -> FlavorRefusal {
 
 fn short(cohort: Option<&str>, left: i64, asked: i64, preemption_tried: bool) -> FlavorProblem {
     let cohort = cohort.map(Text::from);
-    FlavorProblem::Short { resource: gpus(), asked, left, cohort, preemption_tried }
+    let (own, debt) = (0, 0);
+    FlavorProblem::Short { resource: gpus(), asked, left, cohort, own, debt, preemption_tried }
 }
 
 #[test]

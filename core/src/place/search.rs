@@ -1,0 +1,106 @@
+//! The last resort for a gang of several shapes: a search that goes back on its choices.
+//!
+//! Filling shape by shape can take the only nodes that another shape could use, or break a node
+//! that fitted exactly. Here members are placed one by one, largest first, on the tightest node
+//! first; a choice that leads nowhere is taken back. Nodes that look the same to every member are
+//! tried once. For a lone gang the search is exhaustive up to its bounds, which are counts.
+
+use std::ops::Range;
+
+use capstan_topology::{NodeIdx, ResourceIdx};
+
+use crate::model::ids::{ClassIdx, PodIdx};
+use crate::model::txn::Txn;
+use crate::place::gang::Ask;
+
+/// Placements that one search tries. Far more than a gang of a dozen members on a few racks
+/// needs; it bounds what a gang costs that fits nowhere.
+const STEPS_MAX: u32 = 4_096;
+
+/// Domains with more nodes than this are not searched: slot counts leave little to find there,
+/// and each step looks at every node.
+const NODES_MAX: usize = 256;
+
+/// Places every member somewhere in a range of positions, or nothing and answers `false`.
+pub fn place(txn: &mut Txn<'_>, asks: &[&Ask], range: Range<usize>) -> bool {
+    if range.len() > NODES_MAX {
+        return false;
+    }
+    let members = asks.iter().flat_map(|ask| ask.pods.iter().map(|pod| (ask.class, *pod)));
+    let mut search = Search {
+        members: members.collect(),
+        classes: asks.iter().map(|ask| ask.class).collect(),
+        resources: resources(txn, asks),
+        range,
+        steps: 0,
+    };
+    search.from(txn, 0)
+}
+
+struct Search {
+    members: Vec<(ClassIdx, PodIdx)>,
+    classes: Vec<ClassIdx>,
+    resources: Vec<ResourceIdx>,
+    range: Range<usize>,
+    steps: u32,
+}
+
+/// All that members can tell of a node: who may use it, and what is free there.
+type Looks = (Vec<u32>, Vec<i64>);
+
+impl Search {
+    /// Places members from one on.
+    fn from(&mut self, txn: &mut Txn<'_>, member: usize) -> bool {
+        let Some(&(class, pod)) = self.members.get(member) else { return true };
+        self.classes.iter().for_each(|class| txn.fresh(*class));
+        let mut spots: Vec<(u32, usize)> = self
+            .range
+            .clone()
+            .map(|position| (txn.state().classes.fit(class).spot(position).slots, position))
+            .filter(|(slots, _)| *slots > 0)
+            .collect();
+        spots.sort_unstable();
+        let mut tried: Vec<Looks> = Vec::new();
+        for (_, position) in spots {
+            let looks = self.looks(txn, position);
+            if tried.contains(&looks) {
+                continue;
+            }
+            tried.push(looks);
+            self.steps += 1;
+            if self.steps > STEPS_MAX {
+                return false;
+            }
+            let node: NodeIdx = txn.state().room.tree.order()[position];
+            let mark = txn.checkpoint();
+            txn.place(pod, node);
+            if self.from(txn, member + 1) {
+                return true;
+            }
+            txn.rollback_to(mark);
+        }
+        false
+    }
+
+    fn looks(&self, txn: &Txn<'_>, position: usize) -> Looks {
+        let state = txn.state();
+        let node = state.room.tree.order()[position];
+        let slots = |class: &ClassIdx| state.classes.fit(*class).spot(position).slots;
+        let free = |resource: &ResourceIdx| state.room.ledger.free(node, *resource);
+        (self.classes.iter().map(slots).collect(), self.resources.iter().map(free).collect())
+    }
+}
+
+/// Every resource that some member asks.
+fn resources(txn: &Txn<'_>, asks: &[&Ask]) -> Vec<ResourceIdx> {
+    let state = txn.state();
+    let mut all: Vec<ResourceIdx> = Vec::new();
+    for ask in asks {
+        let shape = state.classes.class(ask.class).key.shape;
+        let request = state.room.ledger.request(state.room.shape(shape).request);
+        all.extend(request.entries().iter().map(|(resource, _)| *resource));
+    }
+    all.sort_unstable();
+    all.dedup();
+    all
+}
