@@ -143,6 +143,27 @@ impl QuotaTree {
         clamp(self.room(queue, fr).max(0))
     }
 
+    /// The same tree with more own quota at a node, as if its object had been edited.
+    pub fn raised(&self, queue: QuotaIdx, fr: FrIdx, by: i64) -> QuotaTree {
+        let mut tree = self.clone();
+        let entry = &mut tree.nodes[queue.at()];
+        cell_of(&mut entry.cells, fr).nominal += i128::from(by);
+        let (mut at, mut subtree, mut usage) = (Some(queue), i128::from(by), 0);
+        // What a node lends and what it uses beyond its local part count at its parent.
+        let shown = |cell: Cell| (cell.subtree - cell.local(), (cell.usage - cell.local()).max(0));
+        while let Some(node) = at {
+            let entry = &mut tree.nodes[node.at()];
+            let cell = cell_of(&mut entry.cells, fr);
+            let before = shown(*cell);
+            cell.subtree += subtree;
+            cell.usage += usage;
+            let after = shown(*cell);
+            (subtree, usage) = (after.0 - before.0, after.1 - before.1);
+            at = entry.parent;
+        }
+        tree
+    }
+
     /// Whether a queue uses more than the rules leave it: its availability is below zero.
     pub fn overdrawn(&self, queue: QuotaIdx, fr: FrIdx) -> bool {
         self.room(queue, fr) < 0
