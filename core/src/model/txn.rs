@@ -88,10 +88,9 @@ impl<'a> Txn<'a> {
     pub fn commit(mut self) {
         self.log.clear();
         self.state.commits += 1;
-        if cfg!(debug_assertions) {
-            if self.state.small() || self.state.commits.is_multiple_of(SAMPLE) {
-                self.state.recount();
-            }
+        let due = self.state.small() || self.state.commits.is_multiple_of(SAMPLE);
+        if cfg!(debug_assertions) && due {
+            self.state.recount();
         }
     }
 

@@ -326,6 +326,31 @@ mod tests {
     }
 
     #[test]
+    fn raised_quota_counts_as_if_it_had_been_there() {
+        for lending in [None, Some(0), Some(3), Some(20)] {
+            let built = |nominal| {
+                let mut tree = QuotaTree::default();
+                let root = tree.add(None, &quota(2, None, None));
+                let cohort = tree.add(Some(root), &quota(4, Some(6), Some(1)));
+                let one = tree.add(Some(cohort), &quota(nominal, Some(5), lending));
+                let two = tree.add(Some(cohort), &quota(10, None, None));
+                tree.finish();
+                tree.charge(one, GPU, 7);
+                tree.charge(two, GPU, 9);
+                (tree, one, two)
+            };
+            let ((small, one, two), (large, ..)) = (built(4), built(13));
+            let raised = small.raised(one, GPU, 9);
+            raised.recount([(one, GPU, 7), (two, GPU, 9)].into_iter());
+            for queue in [one, two] {
+                let numbers =
+                    |tree: &QuotaTree| (tree.available(queue, GPU), tree.potential(queue, GPU));
+                assert_eq!(numbers(&raised), numbers(&large), "lending {lending:?}");
+            }
+        }
+    }
+
+    #[test]
     fn a_flat_cohort_shares_what_members_lend() {
         let mut tree = QuotaTree::default();
         let cohort = tree.add(None, &quota(10, None, None));

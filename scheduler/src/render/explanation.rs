@@ -142,6 +142,12 @@ pub fn remedies(explanation: &WorkloadExplanation, now: Time) -> Option<Table> {
         let change = Cell::toned(remedy.change.to_string(), Tone::Runs);
         table.rows.push(vec![change, when(remedy, now).into(), costs(remedy).into()]);
     }
+    if let Some(ahead @ 1..) = explanation.ahead {
+        table.notes.push(format!(
+            "Tried with all else as it is; the {} before it may take the room first.",
+            counted(i64::from(ahead), "workload")
+        ));
+    }
     (!table.rows.is_empty()).then_some(table)
 }
 
@@ -151,7 +157,7 @@ fn when(remedy: &Remedy, now: Time) -> String {
         Change::WaitFor { at: Some(at), .. } => clock_time(*at, now),
         Change::WaitFor { at: None, .. } => "-".to_owned(),
         _ if remedy.preempts.is_empty() => "now".to_owned(),
-        _ => "after eviction".to_owned(),
+        _ => "once gone".to_owned(),
     }
 }
 
