@@ -23,7 +23,8 @@ impl Engine {
         self.report_outcome(workload, Outcome::Admitted);
         self.clear_reason(workload);
         let entry = &mut self.state.workloads[workload];
-        entry.requeue = Default::default();
+        // How often it failed is forgotten once it runs.
+        (entry.requeue.scan, entry.requeue.not_before) = (None, None);
         entry.found_running = false;
         let kept = entry.members.iter().any(|pod| self.state.pods[*pod].kept());
         match kept {
@@ -33,6 +34,7 @@ impl Engine {
             }
             false => self.send(now, workload),
         }
+        self.refile(workload, now);
     }
 
     /// Unsuspends the owner; its pods will take the places kept for them.

@@ -335,6 +335,9 @@ impl ClusterState {
             State::Resuming if !kept => State::Binding,
             state => state,
         };
+        if entry.state == State::Running {
+            entry.requeue.failures = 0;
+        }
         match entry.state {
             State::Gathering if gated > 0 => entry.reason = Some(Reason::Gated { pods: gated }),
             State::Gathering => entry.reason = Some(Reason::Gathering { have: active, need }),

@@ -123,7 +123,10 @@ fn read_all(files: &[PathBuf], config: Option<&Path>) -> Result<(Config, Objects
     let fallback = Config::default();
     let objects = read::read_files(files, config.as_ref().unwrap_or(&fallback)).map_err(shown);
     match (config.map_err(shown), objects) {
-        (Ok(config), Ok(objects)) => Ok((config, objects)),
+        (Ok(config), Ok(objects)) => {
+            tracing::info!(files = files.len(), facts = objects.inputs.len(), "read");
+            Ok((config, objects))
+        }
         (Err(mut errors), Err(more)) => {
             errors.extend(more);
             Err(errors)

@@ -288,8 +288,17 @@ impl Instants {
 impl Turns<'_> {
     /// One step of the engine, its effects, and what the cluster does about them.
     fn round(&mut self) -> Round {
+        let _span = tracing::debug_span!("step", round = self.rounds, now = self.now.0).entered();
         let output = (self.step)(self.now, self.world.take_changes());
         self.rounds = self.rounds.saturating_add(1);
+        let counts = &output.report.counts;
+        tracing::debug!(
+            admitted = counts.admitted,
+            preempted = counts.preempted,
+            effects = output.effects.len(),
+            quiet = output.report.quiet,
+            "decided"
+        );
         self.ledger.enter(self.now, &output.report);
         for effect in output.effects {
             self.world.carry_out(self.now, effect);

@@ -1,0 +1,311 @@
+//! What the engine does between a decision and its confirmation: answers to effects, pauses,
+//! claims, resumed owners, broken gangs. Each test feeds facts and outcomes by hand.
+
+use std::sync::Arc;
+
+use capstan_core::Engine;
+use capstan_core::explain::reason::Reason;
+use capstan_core::explain::view::WorkloadView;
+use capstan_core::model::input::{
+    CapacityType, Input, PodFacts, PodPhase, PreemptWithin, PreemptionPolicy, Price, PriceSource,
+    Taint, TaintEffect, Toleration, TolerationOperator, Wishes,
+};
+use capstan_core::money::MicroUsd;
+use capstan_core::plan::{Action, Effect, EffectResult, State, StepOutput};
+use capstan_core::time::{Span, Time};
+use capstan_tests::facts::{
+    DEFAULT, GPU, cluster_queue, flavor, gang, group, in_queue, job, local_queue, namespace, node,
+    nominal, pod, pods_of, shape, text,
+};
+
+const NOW: Time = Time(1_000_000);
+
+fn after(seconds: i64) -> Time {
+    NOW.plus(Span::seconds(seconds))
+}
+
+fn view(engine: &Engine, name: &str) -> WorkloadView {
+    let views = engine.workloads();
+    views.into_iter().find(|view| &*view.name == name).expect("a workload of this name")
+}
+
+fn is_bind(effect: &&Effect) -> bool {
+    matches!(effect.action, Action::Bind { .. })
+}
+
+fn binds(output: &StepOutput) -> Vec<(String, String)> {
+    let bound = |effect: &Effect| match &effect.action {
+        Action::Bind { pod, node, .. } => Some((pod.name.to_string(), node.to_string())),
+        _ => None,
+    };
+    let mut bound: Vec<_> = output.effects.iter().filter_map(bound).collect();
+    bound.sort();
+    bound
+}
+
+fn answer(effect: &Effect, result: EffectResult) -> Input {
+    Input::Outcome { effect: effect.id, result }
+}
+
+/// The pod as the API shows it after a bind.
+fn bound(pod: &PodFacts, node: &str) -> Input {
+    let mut pod = pod.clone();
+    (pod.node, pod.phase) = (Some(text(node)), PodPhase::Running);
+    Input::Pod(pod)
+}
+
+fn gpu_node(name: &str, gpus: i64) -> Input {
+    Input::Node(node(name, &[("cpu", 64_000), (GPU, gpus)]))
+}
+
+/// One queue of some GPUs that preempts lower priorities of its own.
+fn one_queue(gpus: i64) -> Vec<Input> {
+    let mut queue = cluster_queue("main", None, group(&[(DEFAULT, &[(GPU, nominal(gpus))])]));
+    queue.preemption =
+        PreemptionPolicy { within_cluster_queue: PreemptWithin::LowerPriority, ..queue.preemption };
+    vec![
+        namespace(),
+        Input::Flavor(flavor(DEFAULT, &[])),
+        Input::ClusterQueue(queue),
+        Input::LocalQueue(local_queue("main")),
+    ]
+}
+
+#[test]
+fn a_refused_bind_gives_the_room_back_and_waits_longer_each_time() {
+    let mut engine = Engine::new();
+    let lone = pod("lone", &shape(&[(GPU, 8)]), &in_queue(None));
+    let first = engine.step(NOW, vec![gpu_node("n", 8), Input::Pod(lone)]);
+    let bind = first.effects.iter().find(is_bind).expect("it fits").clone();
+    let refused = EffectResult::Conflict("the node is full".into());
+    let second = engine.step(NOW, vec![answer(&bind, refused.clone())]);
+    assert!(binds(&second).is_empty(), "not at once");
+    assert_eq!(second.next_wake, Some(after(1)));
+    assert!(matches!(view(&engine, "lone").reason, Some(Reason::Backoff { .. })));
+    assert_eq!(engine.nodes()[0].used.get(GPU), None, "the room is free again");
+    let third = engine.step(after(1), vec![]);
+    let bind = third.effects.iter().find(is_bind).expect("tried again").clone();
+    let fourth = engine.step(after(1), vec![answer(&bind, refused)]);
+    assert_eq!(fourth.next_wake, Some(after(3)), "twice as long");
+}
+
+#[test]
+fn a_bind_without_answer_frees_nothing() {
+    let mut engine = Engine::new();
+    let lone = pod("lone", &shape(&[(GPU, 8)]), &in_queue(None));
+    let other = pod("other", &shape(&[(GPU, 8)]), &in_queue(None));
+    let first = engine.step(NOW, vec![gpu_node("n", 8), Input::Pod(lone.clone())]);
+    let bind = first.effects.iter().find(is_bind).expect("it fits");
+    let timed_out = answer(bind, EffectResult::TimedOut);
+    let second = engine.step(NOW, vec![timed_out, Input::Pod(other)]);
+    assert!(binds(&second).is_empty(), "the node may be taken");
+    let third = engine.step(NOW, vec![bound(&lone, "n")]);
+    assert!(binds(&third).is_empty());
+    assert_eq!(view(&engine, "lone").state, State::Running);
+}
+
+#[test]
+fn freed_room_is_held_for_the_preemptor() {
+    let mut engine = Engine::new();
+    let (small, whole) = (shape(&[(GPU, 4)]), shape(&[(GPU, 8)]));
+    let queue = in_queue(Some("main"));
+    let low = [pod("low-a", &small, &queue), pod("low-b", &small, &queue)];
+    let mut facts = one_queue(8);
+    facts.push(gpu_node("n", 8));
+    facts.extend(low.iter().map(|pod| bound(pod, "n")));
+    engine.step(NOW, facts);
+    let mut high = pod("high", &whole, &queue);
+    high.priority = 100;
+    let asked = engine.step(NOW, vec![Input::Pod(high)]);
+    let evicted = asked.effects.iter().filter(|e| matches!(e.action, Action::Evict { .. }));
+    assert_eq!(evicted.count(), 2);
+    assert_eq!(view(&engine, "high").state, State::Reserved);
+    // One victim left; a newcomer of equal priority may not take its place.
+    let mut thief = pod("thief", &small, &queue);
+    thief.priority = 100;
+    let between = engine.step(NOW, vec![Input::PodGone(text("low-a")), Input::Pod(thief)]);
+    assert!(binds(&between).is_empty(), "{:?}", binds(&between));
+    let quota = &engine.queues()[0].quotas[0];
+    assert_eq!((quota.used, quota.available), (4, 0), "the claim counts, and is no usage");
+    let last = engine.step(NOW, vec![Input::PodGone(text("low-b"))]);
+    assert_eq!(binds(&last), [("high".to_owned(), "n".to_owned())]);
+    engine.recount();
+}
+
+#[test]
+fn a_preemptor_that_goes_away_gives_its_claim_up() {
+    let mut engine = Engine::new();
+    let whole = shape(&[(GPU, 8)]);
+    let queue = in_queue(Some("main"));
+    let low = pod("low", &whole, &queue);
+    let mut facts = one_queue(8);
+    facts.extend([gpu_node("n", 8), bound(&low, "n")]);
+    engine.step(NOW, facts);
+    let mut high = pod("high", &whole, &queue);
+    high.priority = 100;
+    let next = pod("next", &whole, &queue);
+    engine.step(NOW, vec![Input::Pod(high), Input::Pod(next)]);
+    assert_eq!(view(&engine, "high").state, State::Reserved);
+    let gone = vec![Input::PodGone(text("high")), Input::PodGone(text("low"))];
+    let freed = engine.step(NOW, gone);
+    assert_eq!(binds(&freed), [("next".to_owned(), "n".to_owned())]);
+    engine.recount();
+}
+
+#[test]
+fn a_suspended_job_is_resumed_and_its_pods_take_the_places_kept() {
+    let mut engine = Engine::new();
+    let mut owner = job("train", 2, &shape(&[(GPU, 4)]), &in_queue(Some("main")));
+    let mut facts = one_queue(8);
+    facts.extend([gpu_node("n", 8), Input::Owner(owner.clone())]);
+    let first = engine.step(NOW, facts);
+    let resume = first.effects.iter().find(|e| matches!(e.action, Action::ResumeOwner { .. }));
+    let done = answer(resume.expect("it fits"), EffectResult::Done);
+    assert_eq!(view(&engine, "train").state, State::Resuming);
+    assert_eq!(first.next_wake, Some(after(60)));
+    // The room is kept: nobody else gets it.
+    let lone = pod("lone", &shape(&[(GPU, 4)]), &in_queue(None));
+    let second = engine.step(NOW, vec![done, Input::Pod(lone)]);
+    assert!(binds(&second).is_empty());
+    owner.suspended = false;
+    let pods = pods_of(&owner).into_iter().map(Input::Pod);
+    let third =
+        engine.step(NOW, std::iter::once(Input::Owner(owner.clone())).chain(pods).collect());
+    assert_eq!(binds(&third).len(), 2);
+    assert_eq!(view(&engine, "train").state, State::Binding);
+    engine.recount();
+}
+
+#[test]
+fn a_resumed_job_without_pods_is_suspended_again() {
+    let mut engine = Engine::new();
+    let owner = job("train", 2, &shape(&[(GPU, 4)]), &in_queue(Some("main")));
+    let mut facts = one_queue(8);
+    facts.extend([gpu_node("n", 8), Input::Owner(owner)]);
+    engine.step(NOW, facts);
+    let late = engine.step(after(60), vec![]);
+    let suspends = |e: &&Effect| matches!(e.action, Action::SuspendOwner { .. });
+    assert_eq!(late.effects.iter().filter(suspends).count(), 1);
+    assert_eq!(engine.queues()[0].quotas[0].used, 0);
+    assert!(matches!(view(&engine, "train").reason, Some(Reason::Backoff { .. })));
+    engine.recount();
+}
+
+#[test]
+fn a_gang_found_in_part_is_completed_around_what_runs() {
+    let mut engine = Engine::new();
+    let members = gang("half", 2, Some(2), &shape(&[(GPU, 8)]), &in_queue(None));
+    let facts = vec![
+        gpu_node("a", 8),
+        gpu_node("b", 8),
+        bound(&members[0], "a"),
+        Input::Pod(members[1].clone()),
+    ];
+    let output = engine.step(NOW, facts);
+    assert_eq!(binds(&output), [("half-1".to_owned(), "b".to_owned())]);
+}
+
+#[test]
+fn members_deleted_before_they_ran_do_not_count() {
+    let mut engine = Engine::new();
+    let mut members = gang("g", 3, Some(3), &shape(&[(GPU, 1)]), &in_queue(None));
+    members[2].terminating = true;
+    let mut facts = vec![gpu_node("n", 8)];
+    facts.extend(members.into_iter().map(Input::Pod));
+    let output = engine.step(NOW, facts);
+    assert!(binds(&output).is_empty());
+    assert_eq!(view(&engine, "g").reason, Some(Reason::Gathering { have: 2, need: 3 }));
+}
+
+#[test]
+fn members_above_the_minimum_follow_when_there_is_room() {
+    let mut engine = Engine::new();
+    let members = gang("g", 3, Some(2), &shape(&[(GPU, 4)]), &in_queue(None));
+    let mut facts = vec![gpu_node("a", 8)];
+    facts.extend(members.into_iter().map(Input::Pod));
+    assert_eq!(binds(&engine.step(NOW, facts)).len(), 2, "the minimum");
+    let grown = engine.step(NOW, vec![gpu_node("b", 4)]);
+    assert_eq!(binds(&grown), [("g-2".to_owned(), "b".to_owned())]);
+}
+
+#[test]
+fn a_toleration_that_only_the_flavor_has_is_patched_before_any_bind() {
+    let mut engine = Engine::new();
+    let toleration = Toleration {
+        key: text("spot"),
+        operator: TolerationOperator::Exists,
+        value: text(""),
+        effect: None,
+    };
+    let mut spot = flavor(DEFAULT, &[]);
+    spot.tolerations = vec![toleration.clone()];
+    let mut tainted = node("n", &[("cpu", 64_000), (GPU, 8)]);
+    tainted.taints =
+        vec![Taint { key: text("spot"), value: text(""), effect: TaintEffect::NoExecute }];
+    let mut facts = one_queue(8);
+    facts.extend([Input::Flavor(spot), Input::Node(tainted)]);
+    let members = gang("g", 2, Some(2), &shape(&[(GPU, 4)]), &in_queue(Some("main")));
+    facts.extend(members.into_iter().map(Input::Pod));
+    let first = engine.step(NOW, facts);
+    assert!(binds(&first).is_empty());
+    let patches: Vec<&Effect> = first
+        .effects
+        .iter()
+        .filter(|e| {
+            matches!(&e.action, Action::AddTolerations { tolerations, .. }
+            if *tolerations == [toleration.clone()])
+        })
+        .collect();
+    assert_eq!(patches.len(), 2);
+    assert_eq!(view(&engine, "g").state, State::Preparing);
+    let half = engine.step(NOW, vec![answer(patches[0], EffectResult::Done)]);
+    assert!(binds(&half).is_empty(), "none before all are prepared");
+    let all = engine.step(NOW, vec![answer(patches[1], EffectResult::Done)]);
+    assert_eq!(binds(&all).len(), 2);
+}
+
+#[test]
+fn wishes_that_cannot_be_read_are_told_once() {
+    let mut engine = Engine::new();
+    let wishes = Wishes { ignored: vec![text("capstan.sh/min-member: many")], ..Wishes::default() };
+    let lone = pod("lone", &shape(&[(GPU, 1)]), &Arc::new(wishes));
+    let events = |output: &StepOutput| {
+        output.effects.iter().filter(|e| matches!(e.action, Action::Event { .. })).count()
+    };
+    let first = engine.step(NOW, vec![gpu_node("n", 8), Input::Pod(lone.clone())]);
+    assert_eq!((events(&first), binds(&first).len()), (1, 1), "and it is scheduled all the same");
+    assert_eq!(events(&engine.step(NOW, vec![bound(&lone, "n")])), 0);
+}
+
+#[test]
+fn work_that_cannot_fit_is_not_looked_at_again_until_something_changes() {
+    let mut engine = Engine::new();
+    let big = shape(&[(GPU, 16)]);
+    let waiting = (0..50).map(|at| Input::Pod(pod(&format!("w{at}"), &big, &in_queue(None))));
+    let mut facts: Vec<Input> = waiting.collect();
+    facts.push(gpu_node("n", 8));
+    let first = engine.step(NOW, facts);
+    assert_eq!(first.report.outcomes.len(), 1, "equal work is refused once");
+    assert!(engine.step(NOW, vec![]).report.outcomes.is_empty());
+    let grown = engine.step(NOW, vec![gpu_node("n", 16)]);
+    assert_eq!(binds(&grown).len(), 1);
+}
+
+#[test]
+fn what_a_pod_costs_is_written_on_it() {
+    let mut engine = Engine::new();
+    let mut priced = node("n", &[("cpu", 64_000), (GPU, 8)]);
+    priced.capacity_type = CapacityType::Spot;
+    let per_hour = MicroUsd(8_000_000);
+    priced.price = Some(Price { per_hour, source: PriceSource::Catalogue });
+    let lone = pod("lone", &shape(&[(GPU, 2)]), &in_queue(None));
+    let output = engine.step(NOW, vec![Input::Node(priced), Input::Pod(lone)]);
+    let notes = output.effects.iter().filter_map(|effect| match &effect.action {
+        Action::Bind { note, .. } => Some(note.clone()),
+        _ => None,
+    });
+    let notes: Vec<_> = notes.collect();
+    assert_eq!(notes[0].price, Some(MicroUsd(2_000_000)), "a quarter of the node");
+    assert_eq!(notes[0].admitted_at, Some(NOW));
+    assert_eq!(view(&engine, "lone").per_hour, Some(MicroUsd(2_000_000)));
+}
