@@ -305,8 +305,12 @@ fn what_lacks_something_else_gets_no_remedy() {
     assert!(!remedies(&mut stage, "first").is_empty(), "it only lacks quota");
 }
 
+fn config() -> ProptestConfig {
+    ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(config())]
 
     /// Asking about everything leaves no trace: the same answers again, nothing new to do, and
     /// the same plan for what comes next.
