@@ -64,7 +64,8 @@ impl Reason {
         }
     }
 
-    /// What kind of thing is in the way: `quota`, `nodes`, `topology`, `queue`, `pods`, `time`.
+    /// What kind of thing is in the way: `quota`, `flavor`, `nodes`, `topology`, `queue`,
+    /// `pods`, `victims`, `time`.
     pub fn kind(&self) -> &'static str {
         match self {
             Reason::Gathering { .. }
@@ -82,6 +83,7 @@ impl Reason {
             Reason::Flavors { tried, .. } => match most_telling(tried).map(|first| &first.why) {
                 Some(FlavorProblem::Nodes(_)) => "nodes",
                 Some(FlavorProblem::Topology { .. }) => "topology",
+                Some(FlavorProblem::Taint { .. } | FlavorProblem::Affinity) => "flavor",
                 _ => "quota",
             },
             Reason::Nodes(_) => "nodes",

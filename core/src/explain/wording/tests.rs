@@ -345,18 +345,34 @@ fn remedies_say_what_to_write() {
         flavor: "a100".into(),
         resource: gpus(),
         by: 8,
+        with: vec![("cpu".into(), 16_000)],
+    };
+    let wait = |with: &[&str]| Change::WaitFor {
+        workload: "vision/train".into(),
+        with: with.iter().map(|name| (*name).into()).collect(),
+        at: None,
+    };
+    let preempt = |victims: &[&str]| Change::AllowPreemption {
+        cluster_queue: "team-a".into(),
+        field: "reclaimWithinCohort",
+        value: "Any",
+        victims: victims.iter().map(|name| (*name).into()).collect(),
     };
     let rows = [
+        (wait(&[]), "wait for vision/train to end"),
+        (wait(&["a/b"]), "wait for a/b and vision/train to end"),
+        (wait(&["a/b", "a/c", "a/d"]), "wait for 4 workloads to end, vision/train last"),
+        (preempt(&["a/b"]), "preempt a/b (needs reclaimWithinCohort: Any)"),
         (
-            Change::WaitFor { workload: "vision/train".into(), at: None },
-            "wait for vision/train to end",
+            preempt(&["a/b", "a/c", "a/d", "a/e"]),
+            "preempt a/b, a/c and 2 others (needs reclaimWithinCohort: Any)",
         ),
         (Change::FewerPods { pods: 3 }, "start with 3 pods (capstan.sh/min-member: \"3\")"),
         (
             Change::AllowCapacity { types },
             "allow on-demand (capstan.sh/capacity-types: spot,on-demand)",
         ),
-        (raise, "raise nominalQuota of team-a by 8 GPUs (flavor a100)"),
+        (raise, "raise nominalQuota of team-a by 8 GPUs and 16 cpu (flavor a100)"),
     ];
     for (change, text) in rows {
         assert_eq!(change.to_string(), text);
