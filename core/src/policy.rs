@@ -67,6 +67,14 @@ impl Policy {
         at.or_else(default).unwrap_or(0) as u32
     }
 
+    /// Whether another configuration decides the same: only bounds and times differ, so that
+    /// nothing that was derived under this one has to be derived again.
+    pub(crate) fn decides_as(&self, other: &Policy) -> bool {
+        let Policy { profiles, unqueued, levels, rules, .. } = other;
+        (&self.profiles, &self.unqueued) == (profiles, unqueued)
+            && (&self.levels, &self.rules) == (levels, rules)
+    }
+
     /// Weights of a profile index.
     pub fn weights(&self, profile: u32) -> Weights {
         self.profiles.values().nth(profile as usize).copied().unwrap_or_default()
@@ -86,5 +94,19 @@ impl Default for Policy {
             resume_timeout: Span::seconds(60),
             effect_timeout: Span::seconds(30),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounds_and_times_decide_nothing() {
+        let policy = Policy::default();
+        let slower = Policy { rounds_max: 1, backoff_max: Span::seconds(99), ..policy.clone() };
+        assert!(policy.decides_as(&slower) && policy != slower);
+        let held = Policy { unqueued: UnqueuedWorkloads::Hold, ..policy.clone() };
+        assert!(!policy.decides_as(&held));
     }
 }

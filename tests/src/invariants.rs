@@ -34,7 +34,7 @@ pub fn charged(stage: &Stage) -> QuotaModel {
         let Some(local) = &pod.wishes.queue else { continue };
         let Some(queue) = behind.get(&(&pod.namespace, local)) else { continue };
         let note = pod.binding.clone().unwrap_or_default();
-        for (resource, flavor) in &note.flavors {
+        for (resource, flavor) in note.flavors.iter() {
             let amount = pod.shape.requests.get(resource).copied().unwrap_or(0);
             model.charge(queue, flavor, resource, amount);
         }
@@ -151,7 +151,7 @@ mod tests {
 
     fn bind(stage: &mut Stage, members: usize) {
         let note = BindingNote {
-            flavors: [(text("cpu"), text(DEFAULT))].into(),
+            flavors: BTreeMap::from([(text("cpu"), text(DEFAULT))]).into(),
             ..BindingNote::default()
         };
         for pod in stage.pods.values_mut().take(members) {

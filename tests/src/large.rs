@@ -1,93 +1,163 @@
 //! Large clusters for benchmarks and long simulations: seeded, and the same on every machine.
+//!
+//! A floor is what a training site looks like: nodes of 8 GPUs in racks of 16, blocks of 8 racks
+//! and zones of 8 blocks, named by the well-known labels, in three kinds that differ in CPU,
+//! capacity type and price. Texts that the shell shares between pods are shared here too.
 
 use std::sync::Arc;
 
 use capstan_core::model::input::{
-    CapacityType, Input, Labels, NodeFacts, PodFacts, PodShape, PreemptReclaim, PreemptWithin,
-    Price, PriceSource, Quota, Text, Wishes,
+    CapacityType, GangKey, GangRef, GangSource, Input, NodeFacts, PodFacts, PodPhase, PodShape,
+    PreemptReclaim, PreemptWithin, Price, PriceSource, Quota, Text, Wishes,
 };
 use capstan_core::money::MicroUsd;
 use capstan_core::time::Time;
 
 use crate::facts::{
-    DEFAULT, GPU, cluster_queue, flavor, gang, group, in_queue, local_queue, namespace, node, pod,
-    shape, text,
+    DEFAULT, GPU, cluster_queue, flavor, group, in_queue, local_queue, namespace, node, pod, shape,
+    text,
 };
 use crate::seed::Seed;
 
 /// GPUs of a node.
 pub const GPUS: i64 = 8;
-const NODES_PER_RACK: u32 = 4;
-const RACKS_PER_BLOCK: u32 = 8;
-const BLOCKS_PER_ZONE: u32 = 16;
+/// Nodes of a rack.
+pub const RACK: u32 = 16;
+/// Nodes of a block.
+pub const BLOCK: u32 = 8 * RACK;
+/// Nodes of a zone.
+pub const ZONE: u32 = 8 * BLOCK;
+/// Queues of a cohort.
+pub const COHORT: u32 = 10;
+/// What one GPU's share of a node has of CPU, in milli-units, and of memory.
+const SHARE: (i64, i64) = (11_000, 1 << 36);
 
-/// Label keys of the levels, outermost first.
-pub const LEVELS: [&str; 3] = ["topology.kubernetes.io/zone", "block", "rack"];
-
-/// Nodes of 8 GPUs in racks of 4, blocks of 8 racks and zones of 16 blocks, every other rack on
-/// spot, with the Topology object that names the levels.
+/// Nodes of a floor.
 pub fn floor(nodes: u32) -> Vec<Input> {
-    let mut facts: Vec<Input> = (0..nodes).map(|at| Input::Node(floor_node(at))).collect();
-    let levels = LEVELS.iter().map(text).collect();
-    facts.push(Input::Topology { name: text("floor"), levels });
-    facts
+    (0..nodes).map(|at| Input::Node(floor_node(at))).collect()
 }
 
+/// Kinds of nodes alternate by rack: milli-CPU, how it is bought, micro-USD per hour.
+const KINDS: [(i64, CapacityType, i64); 3] = [
+    (96_000, CapacityType::Spot, 12_500_000),
+    (128_000, CapacityType::OnDemand, 32_770_000),
+    (112_000, CapacityType::Reserved, 0),
+];
+
 fn floor_node(at: u32) -> NodeFacts {
-    let rack = at / NODES_PER_RACK;
-    let block = rack / RACKS_PER_BLOCK;
-    let zone = block / BLOCKS_PER_ZONE;
-    let name = format!("node-{at:06}");
-    let mut facts = node(&name, &[("cpu", 96_000), ("memory", 1 << 40), (GPU, GPUS)]);
-    let places = [format!("zone-{zone}"), format!("block-{block}"), format!("rack-{rack}")];
-    facts.labels.extend(LEVELS.iter().map(text).zip(places.iter().map(text)));
-    let spot = rack.is_multiple_of(2);
-    facts.capacity_type = if spot { CapacityType::Spot } else { CapacityType::OnDemand };
-    let per_hour = MicroUsd(if spot { 12_500_000 } else { 32_770_000 });
+    let (cpu, capacity_type, per_hour) = KINDS[(at / RACK) as usize % KINDS.len()];
+    let mut facts = node(&floor_name(at), &[("cpu", cpu), ("memory", 1 << 40), (GPU, GPUS)]);
+    let labels = [
+        ("topology.kubernetes.io/zone", format!("zone-{}", at / ZONE)),
+        ("topology.kubernetes.io/block", format!("block-{}", at / BLOCK)),
+        ("topology.kubernetes.io/rack", format!("rack-{}", at / RACK)),
+    ];
+    facts.labels.extend(labels.into_iter().map(|(key, value)| (text(key), text(value))));
+    facts.capacity_type = capacity_type;
+    let per_hour = MicroUsd(per_hour);
     facts.price = Some(Price { per_hour, source: PriceSource::Catalogue });
     facts
 }
 
-/// What a member asks: GPUs with their share of CPU and memory.
-pub fn gpu_shape(gpus: i64) -> Arc<PodShape> {
-    shape(&[("cpu", 11_000 * gpus), ("memory", gpus << 36), (GPU, gpus)])
+/// Name of a floor node.
+pub fn floor_name(at: u32) -> Text {
+    format!("node-{at:06}").into()
 }
 
-/// `count` gangs of `pods` members with `gpus` each, in a queue or without one; they are created
-/// one after the other from `first` on.
-pub fn gangs(first: u32, count: u32, pods: u32, gpus: i64, queue: Option<&str>) -> Vec<Input> {
-    let (shape, wishes) = (gpu_shape(gpus), in_queue(queue));
+/// What a member asks: GPUs with their share of CPU and memory.
+pub fn gpu_shape(gpus: i64) -> Arc<PodShape> {
+    shape(&[("cpu", SHARE.0 * gpus), ("memory", SHARE.1 * gpus), (GPU, gpus)])
+}
+
+/// `count` gangs of `pods` members of one shape, created one after the other, numbered from
+/// `first` on.
+pub fn gangs(
+    first: u32,
+    count: u32,
+    pods: u32,
+    shape: &Arc<PodShape>,
+    queue: Option<&str>,
+) -> Vec<PodFacts> {
+    let template = pod("template", shape, &in_queue(queue));
     let mut facts = Vec::with_capacity((count * pods) as usize);
     for at in first..first + count {
-        for mut member in gang(&format!("gang-{at:06}"), pods, None, &shape, &wishes) {
-            member.created = Time(i64::from(at));
-            facts.push(Input::Pod(member));
+        let name: Text = format!("train-{at:06}").into();
+        let gang = GangRef {
+            key: GangKey::Group(GangSource::CapstanGang, name.clone()),
+            name,
+            source: GangSource::CapstanGang,
+            min_member: Some(pods),
+            total: None,
+        };
+        for member in 0..pods {
+            facts.push(PodFacts {
+                uid: uid(u64::from(at) << 32 | u64::from(member)),
+                name: format!("{}-{member}", gang.name).into(),
+                created: Time(i64::from(at)),
+                gang: gang.clone(),
+                ..template.clone()
+            });
         }
     }
     facts
 }
 
-/// `count` lone pods of one GPU.
-pub fn singles(count: u32, queue: Option<&str>) -> Vec<Input> {
-    let (shape, wishes) = (gpu_shape(1), in_queue(queue));
+/// `count` lone pods of one shape, created one after the other, numbered from `first` on.
+pub fn singles(
+    first: u32,
+    count: u32,
+    shape: &Arc<PodShape>,
+    wishes: &Arc<Wishes>,
+) -> Vec<PodFacts> {
+    let template = pod("template", shape, wishes);
     let make = |at: u32| {
-        let mut single = pod(&format!("single-{at:06}"), &shape, &wishes);
-        single.created = Time(i64::from(at));
-        Input::Pod(single)
+        let (uid, name) = (uid(1 << 63 | u64::from(at)), text(format!("single-{at:06}")));
+        let gang =
+            GangRef { key: GangKey::Pod(uid.clone()), name: name.clone(), ..template.gang.clone() };
+        PodFacts { uid, name, created: Time(i64::from(at)), gang, ..template.clone() }
     };
-    (0..count).map(make).collect()
+    (first..first + count).map(make).collect()
 }
 
-/// `count` queues of `gpus` each, ten to a cohort, that lend and borrow and reclaim; with their
-/// LocalQueues, the flavor and the namespace. Names are [`queue_name`]'s.
+/// A uid as the API server makes them, from a number.
+fn uid(number: u64) -> Text {
+    let mut seed = Seed::new(number);
+    let (high, low) = (seed.number(), seed.number());
+    let (a, b, c) = (high >> 32, (high >> 16) & 0xffff, high & 0xffff);
+    format!("{a:08x}-{b:04x}-{c:04x}-{:04x}-{:012x}", low >> 48, low & 0xffff_ffff_ffff).into()
+}
+
+/// Foreign pods that run on a floor: on each node as many single-GPU ones as `held` says.
+pub fn held(nodes: u32, held: impl Fn(u32) -> i64) -> Vec<Input> {
+    let (shape, wishes) = (gpu_shape(1), in_queue(None));
+    let template = pod("template", &shape, &wishes);
+    let mut facts = Vec::new();
+    for node in 0..nodes {
+        for slot in 0..held(node) {
+            let name = text(format!("old-{node:06}-{slot}"));
+            facts.push(Input::Pod(PodFacts {
+                uid: name.clone(),
+                name,
+                ours: false,
+                phase: PodPhase::Running,
+                node: Some(floor_name(node)),
+                ..template.clone()
+            }));
+        }
+    }
+    facts
+}
+
+/// `count` queues of `gpus` each, ten to a cohort, that lend all, borrow as much as they own and
+/// reclaim; with their LocalQueues, the flavor and the namespace. Names are [`queue_name`]'s.
 pub fn queues(count: u32, gpus: i64) -> Vec<Input> {
     let mut facts = vec![Input::Flavor(flavor(DEFAULT, &[])), namespace()];
     for at in 0..count {
         let name = queue_name(at);
         let quota = |nominal| Quota { nominal, borrowing: Some(nominal), lending: None };
         let quotas =
-            [("cpu", quota(gpus * 11_000)), ("memory", quota(gpus << 36)), (GPU, quota(gpus))];
-        let cohort = format!("cohort-{}", at / 10);
+            [("cpu", quota(SHARE.0 * gpus)), ("memory", quota(SHARE.1 * gpus)), (GPU, quota(gpus))];
+        let cohort = format!("cohort-{}", at / COHORT);
         let group = group(&[(DEFAULT, &quotas)]);
         let mut queue = cluster_queue(&name, Some(&cohort), group);
         queue.preemption.within_cluster_queue = PreemptWithin::LowerPriority;
@@ -103,72 +173,69 @@ pub fn queue_name(at: u32) -> String {
     format!("queue-{at:04}")
 }
 
-/// `count` gangs of `pods` members of one GPU spread over `queues` queues, priorities 0 to 9,
-/// by seed.
-pub fn queued_gangs(seed: u64, count: u32, pods: u32, queues: u32) -> Vec<Input> {
+/// Lone pods of one GPU for `queues` queues, `each` of them on average, priorities 0 to 9 by
+/// seed. Odd queues get half as much again and even ones half as much, so that within a cohort
+/// the one half borrows what the other leaves.
+pub fn queued_singles(seed: u64, queues: u32, each: u32) -> Vec<PodFacts> {
     let mut seed = Seed::new(seed);
     let shape = gpu_shape(1);
-    let wishes: Vec<Arc<Wishes>> = (0..queues).map(|at| in_queue(Some(&queue_name(at)))).collect();
-    let mut facts = Vec::with_capacity((count * pods) as usize);
-    for at in 0..count {
-        let wishes = seed.pick(&wishes).clone();
-        let priority = seed.between(0, 9) as i32;
-        for mut member in gang(&format!("gang-{at:06}"), pods, None, &shape, &wishes) {
-            member.priority = priority;
-            member.created = Time(i64::from(at));
-            facts.push(Input::Pod(member));
+    let mut facts = Vec::with_capacity((queues * each) as usize);
+    for queue in 0..queues {
+        let wishes = in_queue(Some(&queue_name(queue)));
+        let count = if queue % 2 == 1 { each + each / 2 } else { each - each / 2 };
+        for mut single in singles(facts.len() as u32, count, &shape, &wishes) {
+            single.priority = seed.between(0, 9) as i32;
+            facts.push(single);
         }
     }
+    seed.shuffle(&mut facts);
     facts
-}
-
-/// Runs `share` per mille of a floor's GPUs full of foreign single-GPU pods, by seed: fragments.
-pub fn fragments(seed: u64, nodes: u32, share: u64) -> Vec<Input> {
-    let mut seed = Seed::new(seed);
-    let (shape, wishes) = (gpu_shape(1), in_queue(None));
-    let mut facts = Vec::new();
-    for node in 0..nodes {
-        for slot in 0..GPUS {
-            if seed.below(1_000) >= share {
-                continue;
-            }
-            let mut single: PodFacts = pod(&format!("old-{node:06}-{slot}"), &shape, &wishes);
-            single.ours = false;
-            single.node = Some(text(format!("node-{node:06}")));
-            facts.push(Input::Pod(single));
-        }
-    }
-    facts
-}
-
-/// The label map of a floor node, for who wants to select by it.
-pub fn floor_labels(at: u32) -> Labels {
-    floor_node(at).labels
-}
-
-/// Name of a floor node.
-pub fn floor_name(at: u32) -> Text {
-    floor_node(at).name
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
     fn equal_seeds_build_equal_clusters() {
-        assert_eq!(queued_gangs(3, 20, 4, 5), queued_gangs(3, 20, 4, 5));
-        assert_ne!(queued_gangs(3, 20, 4, 5), queued_gangs(4, 20, 4, 5));
-        assert_eq!(fragments(1, 100, 0).len(), 0);
-        assert_eq!(fragments(1, 100, 1_000).len(), 800);
+        assert_eq!(queued_singles(3, 20, 4), queued_singles(3, 20, 4));
+        assert_ne!(queued_singles(3, 20, 4), queued_singles(4, 20, 4));
+        assert_eq!(held(100, |node| i64::from(node % 2)).len(), 50);
     }
 
     #[test]
     fn domains_nest() {
-        let zone = |at| floor_labels(at)[LEVELS[0]].clone();
-        assert_eq!(zone(0), zone(511));
-        assert_ne!(zone(511), zone(512));
-        assert_eq!(floor(9).len(), 10);
-        assert_eq!(&*floor_name(3), "node-000003");
+        let zone = |at| floor_node(at).labels["topology.kubernetes.io/zone"].clone();
+        assert_eq!(zone(0), zone(ZONE - 1));
+        assert_ne!(zone(0), zone(ZONE));
+        assert_eq!(floor(9).len(), 9);
+    }
+
+    #[test]
+    fn every_kind_of_node_holds_eight_shares() {
+        for (cpu, ..) in KINDS {
+            assert!(cpu >= GPUS * SHARE.0);
+        }
+    }
+
+    #[test]
+    fn uids_differ_and_look_like_the_api_servers() {
+        let (one, wishes) = (gpu_shape(1), in_queue(None));
+        let mut pods = gangs(0, 20, 50, &one, None);
+        pods.extend(singles(0, 50, &one, &wishes));
+        let uids: BTreeSet<_> = pods.iter().map(|pod| pod.uid.clone()).collect();
+        assert_eq!((uids.len(), uids.iter().all(|uid| uid.len() == 36)), (1_050, true));
+    }
+
+    #[test]
+    fn half_of_the_queues_ask_for_more_than_their_share() {
+        let pods = queued_singles(1, 4, 10);
+        let of = |queue: u32| {
+            let name = Some(text(queue_name(queue)));
+            pods.iter().filter(|pod| pod.wishes.queue == name).count()
+        };
+        assert_eq!([0, 1, 2, 3].map(of), [5, 15, 5, 15]);
     }
 }

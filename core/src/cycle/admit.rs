@@ -3,16 +3,25 @@
 //! Everything fallible that must happen before a bind is settled for all members first
 //! (`Preparing`); only then are the binds of the whole gang sent.
 
+use std::sync::Arc;
+
 use capstan_topology::NodeIdx;
 
 use crate::engine::Engine;
-use crate::model::ids::{FrIdx, PodIdx, WorkloadIdx};
-use crate::model::input::{TaintEffect, Text, Toleration};
+use crate::model::ids::{FrIdx, PodIdx, ShapeIdx, WorkloadIdx};
+use crate::model::input::{BindingNote, TaintEffect, Text, Toleration};
 use crate::model::pod::Binding;
 use crate::plan::{Action, Outcome, Preemption, State};
 use crate::rules::taints::tolerates;
 use crate::time::Time;
 use crate::victims::Victim;
+
+/// What was written on a member, which depends on its shape and its node.
+struct Written {
+    shape: ShapeIdx,
+    node: NodeIdx,
+    note: Arc<BindingNote>,
+}
 
 impl Engine {
     /// A workload was placed and charged: send what makes it run.
@@ -41,7 +50,7 @@ impl Engine {
     fn resume(&mut self, now: Time, workload: WorkloadIdx) {
         let note = self.state.note(workload, None);
         let price = self.state.hourly(workload);
-        let note = crate::model::input::BindingNote { price, ..note };
+        let note = BindingNote { price, ..note };
         let Some(owner) = self.owner_ref(workload) else { return };
         let uid = owner.uid.clone();
         let effect = self.effect(now, workload, Some(uid), Action::ResumeOwner { owner, note });
@@ -82,29 +91,42 @@ impl Engine {
         let unsent = |pod: &PodIdx| self.state.pods[*pod].binding == Binding::None;
         let placed: Vec<PodIdx> = self.state.placed(workload).filter(unsent).collect();
         self.state.workloads[workload].state = State::Binding;
+        let mut last: Option<Written> = None;
         for pod in placed {
-            self.bind(now, workload, pod);
+            let written = self.written(workload, pod, last);
+            self.bind(now, workload, pod, written.note.clone());
+            last = Some(written);
         }
     }
 
-    fn pod_price(&self, pod: PodIdx) -> Option<crate::money::MicroUsd> {
-        self.state.pod_hourly(&self.state.pods[pod])
+    /// What is written on a member: what was written on the last one, as far as it is the same.
+    fn written(&self, workload: WorkloadIdx, pod: PodIdx, last: Option<Written>) -> Written {
+        let pod = &self.state.pods[pod];
+        let (shape, node) = (pod.shape, pod.place.expect("only placed pods are bound"));
+        let last = match last {
+            Some(last) if (last.shape, last.node) == (shape, node) => return last,
+            last => last.filter(|last| last.shape == shape).map(|last| last.note),
+        };
+        let price = self.state.pod_hourly(pod);
+        let note = match last {
+            Some(last) if last.price == price => last,
+            Some(last) => Arc::new(BindingNote { price, ..(*last).clone() }),
+            None => Arc::new(BindingNote { price, ..self.state.note(workload, Some(shape)) }),
+        };
+        Written { shape, node, note }
     }
 
-    fn bind(&mut self, now: Time, workload: WorkloadIdx, pod: PodIdx) {
+    fn bind(&mut self, now: Time, workload: WorkloadIdx, pod: PodIdx, note: Arc<BindingNote>) {
         let entry = &self.state.pods[pod];
-        let node: NodeIdx = entry.place.expect("only placed pods are bound");
-        let (shape, reference) = (entry.shape, entry.reference());
-        let mut note = self.state.note(workload, Some(shape));
-        note.price = self.pod_price(pod);
+        let node = entry.place.expect("only placed pods are bound");
+        let reference = entry.reference();
         let uid = reference.uid.clone();
         let node = self.state.room.node(node).name.clone();
-        let note_kept = std::sync::Arc::new(note.clone());
-        let action = Action::Bind { pod: reference, node, note };
+        let action = Action::Bind { pod: reference, node, note: (*note).clone() };
         let effect = self.effect(now, workload, Some(uid), action);
         let entry = &mut self.state.pods[pod];
         entry.binding = Binding::InFlight(effect);
-        entry.note = Some(note_kept);
+        entry.note = Some(note);
         entry.bound_at = Some(now);
         self.counts.bound += 1;
     }
@@ -151,7 +173,7 @@ impl Engine {
         let state = &self.state;
         let (gone, gains) = (&state.workloads[victim.workload], &state.workloads[preemptor]);
         if let Some(marked) = &gone.evicting {
-            return Preemption { preemptor: gains.full_name.clone(), ..marked.clone() };
+            return Preemption { preemptor: gains.full_name.clone(), ..(**marked).clone() };
         }
         let wanted: Vec<_> = usage.iter().map(|(fr, _)| state.quota.fr(*fr).1).collect();
         let mut frees: std::collections::BTreeMap<Text, i64> = Default::default();
@@ -197,7 +219,7 @@ impl Engine {
         self.preemptions.insert(name, preemption.clone());
         let entry = &mut self.state.workloads[victim];
         entry.state = State::Evicting;
-        entry.evicting = Some(preemption.clone());
+        entry.evicting = Some(Box::new(preemption.clone()));
         if leaving {
             return;
         }

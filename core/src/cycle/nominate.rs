@@ -148,7 +148,7 @@ impl Engine {
         let holds = |scan: &crate::model::workload::FlavorScan| {
             scan.generation == generation || scan.round + 1 == round
         };
-        if !memory.as_ref().is_some_and(holds) {
+        if !memory.as_deref().is_some_and(holds) {
             *memory = None;
         }
         memory.as_ref().map_or_else(Vec::new, |scan| scan.next.clone())

@@ -259,11 +259,12 @@ impl Engine {
     /// Where the next scan of a head goes on: after the flavor that it tried last.
     fn remember_scan(&mut self, entry: &Entry, round: &mut Round) {
         let Some(queue) = entry.queue else { return };
-        let scan = (!entry.choice.next.is_empty()).then(|| FlavorScan {
+        let scan = || FlavorScan {
             next: entry.choice.next.clone(),
             generation: self.state.quota.generation(queue),
             round: self.round_number,
-        });
+        };
+        let scan = (!entry.choice.next.is_empty()).then(|| Box::new(scan()));
         let memory = &mut self.state.workloads[entry.workload].requeue.scan;
         let moved = scan.as_ref().map(|scan| &scan.next) != memory.as_ref().map(|s| &s.next);
         round.changed |= moved && scan.is_some();

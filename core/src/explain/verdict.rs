@@ -1,18 +1,15 @@
 //! Why nodes do not hold a gang: the verdicts of all nodes, counted by kind.
 //!
-//! Made when a workload is refused for room (once per class and number of members, since equal
-//! work is parked together) and on request. One pass over the nodes.
+//! Made when a workload is refused for room; the count over all nodes is its class's
+//! ([`crate::place::refusals`]).
 
-use std::collections::BTreeMap;
+use capstan_topology::LevelIdx;
 
-use capstan_topology::{LevelIdx, NodeIdx};
-
-use super::reason::{FlavorProblem, Nearest, NodeRefusal, NodeShortage, Reason};
+use super::reason::{FlavorProblem, NodeShortage, Reason};
 use crate::model::ids::ClassIdx;
 use crate::model::state::ClusterState;
 use crate::model::txn::Txn;
 use crate::place::gang::TopologyAsk;
-use crate::rules;
 
 /// Why a class of members does not fit, as a flavor's problem.
 pub fn flavor_shortage(
@@ -29,7 +26,15 @@ pub fn flavor_shortage(
         let level = txn.state().room.levels[level.at()].clone();
         return FlavorProblem::Topology { level, asked, best, holds };
     }
-    FlavorProblem::Nodes(Box::new(shortage(txn.state(), class, asked)))
+    let holds = u32::try_from(room_for(txn.state(), class)).unwrap_or(u32::MAX);
+    let found = txn.refusals(class);
+    FlavorProblem::Nodes(Box::new(NodeShortage {
+        nodes: found.nodes,
+        asked,
+        holds,
+        refusals: found.kinds.clone(),
+        nearest: found.nearest.clone(),
+    }))
 }
 
 /// Why a class of members does not fit, for work without a queue.
@@ -67,51 +72,4 @@ fn fullest(
     let key = &state.room.levels[level.at()];
     let name = state.room.facts(node).and_then(|facts| facts.labels.get(key).cloned());
     Some((name, u32::try_from(slots).unwrap_or(u32::MAX)))
-}
-
-/// Counts refusals over all nodes and finds the one that comes closest.
-pub fn shortage(state: &ClusterState, class: ClassIdx, asked: u32) -> NodeShortage {
-    let mut counted: BTreeMap<NodeRefusal, u32> = BTreeMap::new();
-    let mut nearest: Option<(i128, i128, NodeIdx, Nearest)> = None;
-    let kept = state.classes.class(class);
-    let mut nodes = 0;
-    for (node, facts) in state.room.nodes_by_name() {
-        nodes += 1;
-        for refusal in rules::verdict(&kept.question(&state.room, node)) {
-            if let NodeRefusal::Insufficient { resource, asked, free, .. } = &refusal {
-                // Closest: the largest share of what is asked; devices before anything else.
-                let share = i128::from(*free) * 1_000_000 / i128::from(*asked);
-                let device = i128::from(resource.contains('/'));
-                let closer = nearest.as_ref().is_none_or(|n| (device, share) > (n.0, n.1));
-                if closer {
-                    let near = Nearest {
-                        node: facts.name.clone(),
-                        resource: resource.clone(),
-                        asked: *asked,
-                        free: *free,
-                    };
-                    nearest = Some((device, share, node, near));
-                }
-            }
-            *counted.entry(kind_of(refusal)).or_default() += 1;
-        }
-    }
-    NodeShortage {
-        nodes,
-        asked,
-        holds: u32::try_from(room_for(state, class)).unwrap_or(u32::MAX),
-        refusals: counted.into_iter().collect(),
-        nearest: nearest.map(|(_, _, _, near)| near),
-    }
-}
-
-/// The refusal without what differs from node to node, so that equal kinds are counted together.
-fn kind_of(refusal: NodeRefusal) -> NodeRefusal {
-    match refusal {
-        NodeRefusal::Insufficient { resource, asked, .. } => {
-            NodeRefusal::Insufficient { resource, asked, free: 0, beyond_node: false }
-        }
-        NodeRefusal::TooManyPods { .. } => NodeRefusal::TooManyPods { limit: 0 },
-        other => other,
-    }
 }

@@ -4,13 +4,13 @@
 //! matter: pods and objects are stored first; queues, workloads and holdings that depend on
 //! several of them are derived once at the end ([`ClusterState::derive`]).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use capstan_topology::NodeIdx;
 
 use crate::model::ids::{PodIdx, QueueIdx, ShapeIdx, WorkloadIdx};
-use crate::model::input::{GangKey, Input, OwnerFacts, PodFacts, PodShape, Text};
+use crate::model::input::{GangKey, GangRef, Input, OwnerFacts, PodFacts, PodShape, Text};
 use crate::model::pod::{Binding, Pod};
 use crate::model::state::ClusterState;
 use crate::model::workload::WorkloadId;
@@ -22,7 +22,7 @@ pub struct Changes {
     /// Workloads to derive again.
     pub dirty: BTreeSet<WorkloadIdx>,
     /// Pods to account on nodes once their workloads are derived.
-    pub to_settle: Vec<(PodIdx, NodeIdx)>,
+    pub to_settle: BTreeMap<PodIdx, NodeIdx>,
     /// Room came free, or nodes changed: work that waits for nodes may fit.
     pub room: bool,
     /// Queue objects, priorities or configuration changed: everything may fit.
@@ -86,24 +86,27 @@ impl ClusterState {
     }
 
     fn apply_policy(&mut self, policy: Arc<Policy>, changes: &mut Changes) {
-        if *self.policy != *policy {
-            self.room.args = policy.rules.clone();
+        if self.policy.decides_as(&policy) {
             self.policy = policy;
-            changes.rebuild = true;
-            changes.everything = true;
+            return;
         }
+        self.room.args = policy.rules.clone();
+        self.policy = policy;
+        changes.rebuild = true;
+        changes.everything = true;
     }
 
     fn apply_pod(&mut self, facts: PodFacts, changes: &mut Changes) {
-        let known = self.pod_by_uid.get(&facts.uid).copied();
-        let index = known.unwrap_or_else(|| self.new_pod(&facts));
+        let workload = facts.ours.then(|| self.workload_of(&facts.namespace, &facts.gang.key));
         let (shape, named_node) = self.class_shape(&facts);
+        let known = self.pod_by_uid.get(&facts.uid).copied();
+        let gang = self.shared_gang(known, workload, &facts.gang);
+        let index = known.unwrap_or_else(|| self.new_pod(&facts, shape, &gang));
         let holds = match &facts.holds {
             Some(amounts) => self.room.intern_amounts(amounts),
             None => self.room.shape(shape).request,
         };
         let bound = facts.node.as_ref().map(|name| self.room.node_named(name));
-        let workload = facts.ours.then(|| self.workload_of(&facts.namespace, &facts.gang.key));
         let old = &self.pods[index];
         let (place, binding) = match (facts.phase.terminal(), bound, old.binding) {
             (true, ..) => (None, Binding::None),
@@ -115,7 +118,7 @@ impl ClusterState {
         if moved || old.workload != workload {
             self.release(index, changes);
             if let Some(node) = place {
-                changes.to_settle.push((index, node));
+                changes.to_settle.insert(index, node);
             }
         }
         let old_workload = self.pods[index].workload;
@@ -130,15 +133,25 @@ impl ClusterState {
         pod.priority = facts.priority;
         pod.never_preempts = facts.never_preempts;
         pod.created = facts.created;
-        if *pod.gang != facts.gang {
-            pod.gang = Arc::new(facts.gang);
-        }
-        pod.wishes = facts.wishes;
-        if let Some(note) = facts.binding {
-            pod.note = Some(Arc::new(note));
+        (pod.gang, pod.wishes) = (gang, facts.wishes);
+        if facts.binding.is_some() && pod.note.as_deref() != facts.binding.as_ref() {
+            pod.note = facts.binding.map(Arc::new);
         }
         pod.eviction = facts.eviction.map(Arc::new);
         self.move_membership(index, old_workload, workload, changes);
+    }
+
+    /// A pod's gang as fed: one copy for all members that say the same.
+    fn shared_gang(
+        &self,
+        pod: Option<PodIdx>,
+        workload: Option<WorkloadIdx>,
+        gang: &GangRef,
+    ) -> Arc<GangRef> {
+        let first = || self.workloads[workload?].members.first().copied();
+        let of = |pod: PodIdx| &self.pods[pod].gang;
+        let known = pod.into_iter().chain(first()).map(of).find(|known| ***known == *gang);
+        known.cloned().unwrap_or_else(|| Arc::new(gang.clone()))
     }
 
     /// The shape that a pod shares with its peers. A bound pod has its node in its spec, whoever
@@ -153,14 +166,13 @@ impl ClusterState {
         }
     }
 
-    fn new_pod(&mut self, facts: &PodFacts) -> PodIdx {
-        let (shape, named_node) = self.class_shape(facts);
+    fn new_pod(&mut self, facts: &PodFacts, shape: ShapeIdx, gang: &Arc<GangRef>) -> PodIdx {
         let index = self.pods.insert(Pod {
             uid: facts.uid.clone(),
             namespace: facts.namespace.clone(),
             name: facts.name.clone(),
             shape,
-            named_node,
+            named_node: None,
             holds: self.room.shape(shape).request,
             ours: facts.ours,
             phase: facts.phase,
@@ -170,7 +182,7 @@ impl ClusterState {
             bound_at: None,
             priority: 0,
             never_preempts: false,
-            gang: Arc::new(facts.gang.clone()),
+            gang: gang.clone(),
             wishes: facts.wishes.clone(),
             note: None,
             eviction: None,
@@ -210,7 +222,7 @@ impl ClusterState {
 
     /// Takes a pod off the accounts and notes who may profit.
     pub(crate) fn release(&mut self, pod: PodIdx, changes: &mut Changes) {
-        changes.to_settle.retain(|(settling, _)| *settling != pod);
+        changes.to_settle.remove(&pod);
         if self.pods[pod].place.is_none() {
             return;
         }

@@ -14,7 +14,7 @@
 //! | Evicting | marked members or a marked owner, while anything is placed |
 //! | Finished | the owner is done, or every member ended |
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use crate::explain::reason::Reason;
 use crate::model::apply::Changes;
@@ -26,10 +26,15 @@ use crate::model::workload::{PodSet, QueueRef, Requeue, Workload, WorkloadId};
 use crate::plan::State;
 use crate::time::Time;
 
+/// Name of the only pod set of a workload whose owner names none.
+static MAIN: LazyLock<Text> = LazyLock::new(|| "main".into());
+/// What is not known yet.
+static NONE: LazyLock<Text> = LazyLock::new(|| "".into());
+
 impl ClusterState {
     /// Makes an empty workload; it is derived with the rest of its batch.
     pub(super) fn new_workload(&mut self, id: WorkloadId) -> WorkloadIdx {
-        let empty: Text = "".into();
+        let empty = NONE.clone();
         let index = self.workloads.insert(Workload {
             id: id.clone(),
             name: empty.clone(),
@@ -69,7 +74,9 @@ impl ClusterState {
 
     /// Derives every workload of a batch, then accounts its pods on nodes.
     pub fn derive(&mut self, changes: &mut Changes) {
-        self.room.set_levels(self.facts.levels(self.policy.levels.as_deref()));
+        if changes.rebuild || self.room.levels.is_empty() {
+            self.room.set_levels(self.facts.levels(self.policy.levels.as_deref()));
+        }
         if std::mem::take(&mut changes.rebuild) {
             self.rebuild_quota();
             changes.dirty.extend(self.workloads.iter().map(|(index, _)| index));
@@ -124,11 +131,8 @@ impl ClusterState {
         let mut real: Vec<PodIdx> = real;
         kept.sort_by(|a, b| self.pods[*a].name.cmp(&self.pods[*b].name));
         real.sort_by(|a, b| {
-            let key = |pod: &PodIdx| {
-                let pod = &self.pods[*pod];
-                (pod.created, pod.name.clone(), pod.uid.clone())
-            };
-            key(a).cmp(&key(b))
+            let (a, b) = (&self.pods[*a], &self.pods[*b]);
+            (a.created, &a.name, &a.uid).cmp(&(b.created, &b.name, &b.uid))
         });
         self.take_over(&mut kept, &real, changes);
         let owner = self.owner_of(workload).cloned();
@@ -157,7 +161,7 @@ impl ClusterState {
             let node = self.pods[held].place.expect("checked above");
             self.unsettle(held);
             self.drop_kept(held, changes);
-            changes.to_settle.push((pod, node));
+            changes.to_settle.insert(pod, node);
             changes.arrived.push(pod);
         }
     }
@@ -263,7 +267,7 @@ impl ClusterState {
         for pod in &active {
             match sets.iter_mut().find(|set| set.shape == pod.shape) {
                 Some(set) => set.count += 1,
-                None => sets.push(PodSet { name: "".into(), shape: pod.shape, count: 1 }),
+                None => sets.push(PodSet { name: MAIN.clone(), shape: pod.shape, count: 1 }),
             }
         }
         let several = sets.len() > 1;
@@ -273,13 +277,13 @@ impl ClusterState {
             set.name = match named {
                 Some(named) => named.name.clone(),
                 None if several => format!("set-{at}").into(),
-                None => "main".into(),
+                None => MAIN.clone(),
             };
         }
         let uid = match (&owner, first) {
             (Some(owner), _) => owner.uid.clone(),
             (None, Some(pod)) => pod.uid.clone(),
-            (None, None) => "".into(),
+            (None, None) => NONE.clone(),
         };
         let created = match &owner {
             Some(owner) => owner.created,

@@ -1,7 +1,7 @@
 //! Queue objects as they were fed, kept until they are built into the quota tree.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use crate::model::input::{
     ClusterQueueFacts, CohortFacts, FlavorFacts, Labels, LocalQueueFacts, Text,
@@ -54,6 +54,17 @@ impl QueueFacts {
     /// Whether any queue object exists; without one Capstan is a plain gang scheduler.
     pub fn any_queue(&self) -> bool {
         !self.cluster_queues.is_empty() || !self.local_queues.is_empty()
+    }
+
+    /// The LocalQueue that work of a namespace is for: the one that it names, else `default`.
+    pub fn local_queue(
+        &self,
+        namespace: &Text,
+        named: Option<&Text>,
+    ) -> Option<&Arc<LocalQueueFacts>> {
+        static DEFAULT: LazyLock<Text> = LazyLock::new(|| "default".into());
+        let name = named.unwrap_or(&DEFAULT);
+        self.local_queues.get(&(namespace.clone(), name.clone()))
     }
 
     /// Level keys: configured, else of all Topology objects, else the well-known ones.

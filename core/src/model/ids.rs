@@ -59,43 +59,73 @@ index!(
     ClassIdx
 );
 
-/// Slots that are reused, with generations so that a stale handle is noticed.
+/// Slots that are reused, with generations so that a stale handle is noticed. They stand in
+/// blocks that never move: growing by one never copies the others.
 #[derive(Debug)]
 pub struct Arena<T> {
-    slots: Vec<(u32, Option<T>)>,
+    blocks: Vec<Vec<Slot<T>>>,
     free: Vec<u32>,
 }
 
+/// A generation and what lives in it.
+type Slot<T> = (u32, Option<T>);
+
+/// Slots of a block: a few hundred kilobytes of the largest values.
+const BLOCK: usize = 1 << 10;
+
 impl<T> Default for Arena<T> {
     fn default() -> Arena<T> {
-        Arena { slots: Vec::new(), free: Vec::new() }
+        Arena { blocks: Vec::new(), free: Vec::new() }
     }
 }
 
 impl<T> Arena<T> {
     /// Stores a value.
     pub fn insert(&mut self, value: T) -> Handle<T> {
-        let slot = self.free.pop().unwrap_or_else(|| {
-            self.slots.push((0, None));
-            (self.slots.len() - 1) as u32
-        });
-        let (generation, place) = &mut self.slots[slot as usize];
+        let slot = self.free.pop().unwrap_or_else(|| self.grow());
+        let (generation, place) = self.slot_mut(slot);
         *place = Some(value);
         Handle { slot, generation: *generation, of: PhantomData }
     }
 
+    /// Makes one more slot.
+    fn grow(&mut self) -> u32 {
+        let slot = self.slots();
+        if slot.is_multiple_of(BLOCK) {
+            self.blocks.push(Vec::with_capacity(BLOCK));
+        }
+        self.blocks[slot / BLOCK].push((0, None));
+        slot as u32
+    }
+
+    /// Number of slots, free ones included.
+    fn slots(&self) -> usize {
+        match self.blocks.split_last() {
+            Some((last, full)) => full.len() * BLOCK + last.len(),
+            None => 0,
+        }
+    }
+
+    #[inline]
+    fn slot_mut(&mut self, slot: u32) -> &mut Slot<T> {
+        &mut self.blocks[slot as usize / BLOCK][slot as usize % BLOCK]
+    }
+
     /// Takes a value out; its handle is stale from now on.
     pub fn remove(&mut self, handle: Handle<T>) -> T {
-        let (generation, place) = &mut self.slots[handle.slot as usize];
+        let (generation, place) = self.slot_mut(handle.slot);
         assert_eq!(*generation, handle.generation, "stale handle removed");
         *generation += 1;
+        let value = place.take().expect("a live generation has a value");
         self.free.push(handle.slot);
-        place.take().expect("a live generation has a value")
+        value
     }
 
     /// The value, unless it was removed.
+    #[inline]
     pub fn get(&self, handle: Handle<T>) -> Option<&T> {
-        match self.slots.get(handle.slot as usize) {
+        let slot = handle.slot as usize;
+        match self.blocks.get(slot / BLOCK)?.get(slot % BLOCK) {
             Some((generation, value)) if *generation == handle.generation => value.as_ref(),
             _ => None,
         }
@@ -103,7 +133,7 @@ impl<T> Arena<T> {
 
     /// All live values with their handles, in slot order (an order without meaning).
     pub fn iter(&self) -> impl Iterator<Item = (Handle<T>, &T)> {
-        self.slots.iter().enumerate().filter_map(|(slot, (generation, value))| {
+        self.blocks.iter().flatten().enumerate().filter_map(|(slot, (generation, value))| {
             let handle = Handle { slot: slot as u32, generation: *generation, of: PhantomData };
             value.as_ref().map(|value| (handle, value))
         })
@@ -111,7 +141,7 @@ impl<T> Arena<T> {
 
     /// Number of live values.
     pub fn len(&self) -> usize {
-        self.slots.len() - self.free.len()
+        self.slots() - self.free.len()
     }
 
     /// Whether there is none.
@@ -123,14 +153,16 @@ impl<T> Arena<T> {
 impl<T> std::ops::Index<Handle<T>> for Arena<T> {
     type Output = T;
 
+    #[inline]
     fn index(&self, handle: Handle<T>) -> &T {
         self.get(handle).expect("handle of a live value")
     }
 }
 
 impl<T> std::ops::IndexMut<Handle<T>> for Arena<T> {
+    #[inline]
     fn index_mut(&mut self, handle: Handle<T>) -> &mut T {
-        let (generation, value) = &mut self.slots[handle.slot as usize];
+        let (generation, value) = self.slot_mut(handle.slot);
         assert_eq!(*generation, handle.generation, "stale handle");
         value.as_mut().expect("a live generation has a value")
     }
@@ -188,5 +220,15 @@ mod tests {
         let second = arena.insert('b');
         assert_eq!((arena.get(first), arena.get(second)), (None, Some(&'b')));
         assert_eq!((arena.len(), arena.iter().count()), (1, 1));
+    }
+
+    #[test]
+    fn values_of_all_blocks_are_found_in_slot_order() {
+        let mut arena = Arena::default();
+        let handles: Vec<_> = (0..2 * BLOCK + 3).map(|n| arena.insert(n)).collect();
+        arena.remove(handles[BLOCK]);
+        assert_eq!((arena.len(), arena[handles[2 * BLOCK]]), (2 * BLOCK + 2, 2 * BLOCK));
+        assert!(arena.iter().map(|(_, n)| *n).eq((0..2 * BLOCK + 3).filter(|n| *n != BLOCK)));
+        assert_eq!(arena.insert(7).slot, handles[BLOCK].slot);
     }
 }

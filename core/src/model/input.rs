@@ -365,7 +365,7 @@ pub struct GangRef {
 }
 
 /// Identity of a gang within its namespace.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum GangKey {
     /// Named by a label; a new incarnation starts once every earlier member is terminal or gone.
     Group(GangSource, Text),
@@ -376,7 +376,7 @@ pub enum GangKey {
 }
 
 /// Where gang membership was found; the order is the precedence of the resolvers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum GangSource {
     /// `spec.schedulingGroup`.
     SchedulingGroup,
@@ -423,8 +423,8 @@ pub struct TopologyWish {
 /// What we wrote on a pod (or owner) when it was admitted; enough to rebuild placements.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BindingNote {
-    /// Resource name to flavor name.
-    pub flavors: BTreeMap<Text, Text>,
+    /// Resource name to flavor name; shared between the members of a set.
+    pub flavors: Arc<BTreeMap<Text, Text>>,
     /// When quota was taken.
     pub admitted_at: Option<Time>,
     /// Hourly price at that moment.

@@ -9,6 +9,7 @@ pub mod claim;
 pub mod facts;
 pub mod ids;
 pub mod input;
+pub mod lookup;
 pub mod pod;
 pub mod room;
 pub mod standing;

@@ -36,6 +36,8 @@ pub struct Room {
     by_name: BTreeMap<Text, NodeIdx>,
     shapes: Vec<Shape>,
     known_shapes: BTreeMap<Arc<PodShape>, ShapeIdx>,
+    /// The shape met last: pods of one template come together and share it.
+    last_shape: Option<(Arc<PodShape>, ShapeIdx)>,
     changes: ChangeLog,
     tree_epoch: u64,
     tree_stale: bool,
@@ -156,6 +158,17 @@ impl Room {
 
     /// The handle of a shape, the same for equal shapes.
     pub fn intern_shape(&mut self, facts: &Arc<PodShape>) -> ShapeIdx {
+        if let Some((last, index)) = &self.last_shape
+            && Arc::ptr_eq(last, facts)
+        {
+            return *index;
+        }
+        let index = self.shape_index(facts);
+        self.last_shape = Some((facts.clone(), index));
+        index
+    }
+
+    fn shape_index(&mut self, facts: &Arc<PodShape>) -> ShapeIdx {
         if let Some(known) = self.known_shapes.get(facts) {
             return *known;
         }

@@ -8,7 +8,7 @@ use capstan_topology::{NodeIdx, ResourceIdx};
 use crate::explain::reason::Reason;
 use crate::model::apply::Changes;
 use crate::model::ids::{FlavorIdx, PodIdx, QueueIdx, ShapeIdx, WorkloadIdx};
-use crate::model::input::{BindingNote, GangKey, GangSource, Text};
+use crate::model::input::{BindingNote, GangKey, GangSource, Labels, Text};
 use crate::model::state::ClusterState;
 use crate::model::workload::{Assignment, QueueRef, SetAssignment};
 use crate::policy::UnqueuedWorkloads;
@@ -38,31 +38,28 @@ impl ClusterState {
     fn resolve_queue(&mut self, workload: WorkloadIdx) -> QueueRef {
         let entry = &self.workloads[workload];
         let namespace = entry.id.namespace.clone();
-        let named = entry.wishes.queue.clone();
-        let local = match named {
-            Some(name) => name,
+        let named = entry.wishes.queue.as_ref();
+        let found = match named {
             None if !self.facts.any_queue() => return QueueRef::Unqueued,
-            None if self
-                .facts
-                .local_queues
-                .contains_key(&(namespace.clone(), "default".into())) =>
-            {
-                "default".into()
-            }
-            None if self.policy.unqueued == UnqueuedWorkloads::Allow => {
-                return QueueRef::Unqueued;
-            }
-            None => return QueueRef::Broken(Reason::Unqueued),
+            named => self.facts.local_queue(&namespace, named),
         };
-        let Some(facts) = self.facts.local_queues.get(&(namespace.clone(), local.clone())) else {
-            return QueueRef::Broken(Reason::LocalQueueMissing { namespace, name: local });
+        let Some(facts) = found else {
+            return match (named, self.policy.unqueued) {
+                (Some(name), _) => {
+                    let name = name.clone();
+                    QueueRef::Broken(Reason::LocalQueueMissing { namespace, name })
+                }
+                (None, UnqueuedWorkloads::Allow) => QueueRef::Unqueued,
+                (None, UnqueuedWorkloads::Hold) => QueueRef::Broken(Reason::Unqueued),
+            };
         };
-        let local_queue: Text = format!("{namespace}/{local}").into();
+        let local_queue = || format!("{namespace}/{}", facts.name).into();
         let name = facts.cluster_queue.clone();
         if facts.stopped {
-            return QueueRef::Broken(Reason::LocalQueueStopped { local_queue });
+            return QueueRef::Broken(Reason::LocalQueueStopped { local_queue: local_queue() });
         }
-        let Some(queue) = self.facts.cluster_queues.get(&name).cloned() else {
+        let Some(queue) = self.facts.cluster_queues.get(&name) else {
+            let local_queue = local_queue();
             return QueueRef::Broken(Reason::ClusterQueueMissing { local_queue, name });
         };
         let index = self.quota.intern_queue(&name);
@@ -70,8 +67,9 @@ impl ClusterState {
             let why = why.clone();
             return QueueRef::Broken(Reason::Inactive { cluster_queue: name, why });
         }
-        let labels = self.facts.namespaces.get(&namespace).cloned().unwrap_or_default();
-        let selected = queue.namespaces.as_ref().is_some_and(|s| selects(s, &labels));
+        let none = Labels::new();
+        let labels = self.facts.namespaces.get(&namespace).unwrap_or(&none);
+        let selected = queue.namespaces.as_ref().is_some_and(|s| selects(s, labels));
         match selected {
             true => QueueRef::Queue(index),
             false => QueueRef::Broken(Reason::NamespaceNotSelected {
@@ -86,16 +84,9 @@ impl ClusterState {
     /// queue admits anything now.
     fn charged_queue(&mut self, workload: WorkloadIdx) -> Option<QueueIdx> {
         let entry = &self.workloads[workload];
-        let namespace = entry.id.namespace.clone();
-        let local = match (&entry.wishes.queue, self.facts.any_queue()) {
-            (Some(name), _) => name.clone(),
-            (None, true) => "default".into(),
-            (None, false) => return None,
-        };
-        let facts = self.facts.local_queues.get(&(namespace, local))?;
-        let name = facts.cluster_queue.clone();
-        self.facts.cluster_queues.get(&name)?;
-        Some(self.quota.intern_queue(&name))
+        let facts = self.facts.local_queue(&entry.id.namespace, entry.wishes.queue.as_ref())?;
+        self.facts.cluster_queues.get(&facts.cluster_queue)?;
+        Some(self.quota.intern_queue(&facts.cluster_queue))
     }
 
     /// Names, unique in their namespace: the first by creation and uid keeps the plain name, the
@@ -104,9 +95,11 @@ impl ClusterState {
         for &workload in dirty {
             let base = self.base_name(workload);
             let entry = &self.workloads[workload];
-            let namespace = entry.id.namespace.clone();
-            let key = (namespace.clone(), base.clone());
+            let key = (entry.id.namespace.clone(), base.clone());
             let holder = self.workload_by_name.get(&key).copied();
+            if holder == Some(workload) && entry.name == base {
+                continue;
+            }
             let holder = holder.filter(|h| *h != workload && self.workloads.get(*h).is_some());
             let rank = |w: WorkloadIdx| {
                 let w = &self.workloads[w];
@@ -153,7 +146,8 @@ impl ClusterState {
     fn rename(&mut self, workload: WorkloadIdx, name: Text) {
         let namespace = self.workloads[workload].id.namespace.clone();
         let old = (namespace.clone(), self.workloads[workload].name.clone());
-        if old.1 != name && self.workload_by_name.get(&old) == Some(&workload) {
+        let named = !old.1.is_empty() && old.1 != name;
+        if named && self.workload_by_name.get(&old) == Some(&workload) {
             self.workload_by_name.remove(&old);
         }
         self.workload_by_name.insert((namespace.clone(), name.clone()), workload);
@@ -171,8 +165,8 @@ impl ClusterState {
             .members
             .iter()
             .filter_map(|pod| {
-                let due = changes.to_settle.iter().find(|(due, _)| due == pod);
-                due.copied().or_else(|| Some((*pod, self.pods[*pod].place?)))
+                let due = changes.to_settle.get(pod).copied();
+                Some((*pod, due.or(self.pods[*pod].place)?))
             })
             .collect();
         let Some(&(first, _)) = settling.first() else { return };
@@ -196,7 +190,7 @@ impl ClusterState {
         for &(pod, node) in &settling {
             if self.pods[pod].place.is_some() {
                 self.unsettle(pod);
-                changes.to_settle.push((pod, node));
+                changes.to_settle.insert(pod, node);
             }
         }
         let mut sets = Vec::new();
@@ -287,7 +281,7 @@ impl ClusterState {
             (resource, self.quota.flavor_name(*flavor).clone())
         });
         BindingNote {
-            flavors: named.collect(),
+            flavors: Arc::new(named.collect()),
             admitted_at: assignment.map(|assignment| assignment.at),
             price: None,
             workload: Some(entry.name.clone()),

@@ -15,6 +15,7 @@ use crate::model::ids::{
     Arena, ClassIdx, FlavorIdx, FrIdx, PodIdx, QueueIdx, ShapeIdx, WorkloadIdx,
 };
 use crate::model::input::{OwnerFacts, Text};
+use crate::model::lookup::Lookup;
 use crate::model::pod::Pod;
 use crate::model::room::Room;
 use crate::model::txn::UndoBuffer;
@@ -41,13 +42,13 @@ pub struct ClusterState {
     /// Pods, ours and others'.
     pub pods: Arena<Pod>,
     /// Pods by uid.
-    pub pod_by_uid: BTreeMap<Text, PodIdx>,
+    pub pod_by_uid: Lookup<Text, PodIdx>,
     /// Workloads.
     pub workloads: Arena<Workload>,
     /// Workloads by identity.
-    pub workload_by_id: BTreeMap<WorkloadId, WorkloadIdx>,
+    pub workload_by_id: Lookup<WorkloadId, WorkloadIdx>,
     /// Workloads by namespace and name.
-    pub workload_by_name: BTreeMap<(Text, Text), WorkloadIdx>,
+    pub workload_by_name: Lookup<(Text, Text), WorkloadIdx>,
     /// Owners by uid.
     pub owners: BTreeMap<Text, Arc<OwnerFacts>>,
     /// Claims of reserved work.

@@ -12,6 +12,7 @@ use capstan_topology::{LedgerUndo, NodeIdx, ResourceIdx};
 use crate::model::ids::{ClassIdx, FlavorIdx, FrIdx, PodIdx, QueueIdx, ShapeIdx, WorkloadIdx};
 use crate::model::state::ClusterState;
 use crate::model::workload::Assignment;
+use crate::place::refusals::Refusals;
 
 /// One change and how to take it back; one variant per stateful part.
 #[derive(Debug)]
@@ -64,6 +65,11 @@ impl<'a> Txn<'a> {
     /// Brings a class index up to date with the changes so far.
     pub fn fresh(&mut self, class: ClassIdx) {
         self.state.classes.fresh(&self.state.room, class);
+    }
+
+    /// What all nodes say to a class as things are.
+    pub fn refusals(&mut self, class: ClassIdx) -> Arc<Refusals> {
+        self.state.classes.refusals(&self.state.room, class)
     }
 
     /// The class of a shape with flavors; making one is no change that needs undoing.

@@ -13,7 +13,7 @@ use crate::plan::{EffectId, Preemption, State};
 use crate::time::Time;
 
 /// Identity of a workload, and the last tie of every order.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WorkloadId {
     /// Namespace.
     pub namespace: Text,
@@ -65,7 +65,7 @@ pub struct Workload {
     /// Placed members were there before this engine decided anything.
     pub found_running: bool,
     /// It is being stopped for another.
-    pub evicting: Option<Preemption>,
+    pub evicting: Option<Box<Preemption>>,
     /// The owner's suspend or resume in flight.
     pub owner_effect: Option<EffectId>,
     /// It must be derived again from its pods and owner.
@@ -133,7 +133,7 @@ pub struct Requeue {
     /// Failures in a row.
     pub failures: u32,
     /// Where the flavor scan goes on.
-    pub scan: Option<FlavorScan>,
+    pub scan: Option<Box<FlavorScan>>,
 }
 
 /// Memory of the flavor scan: for each pod set and resource group the flavor tried last.

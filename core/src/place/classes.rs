@@ -13,6 +13,7 @@ use crate::explain::reason::NodeRefusal;
 use crate::model::ids::{ClassIdx, FlavorIdx, ShapeIdx};
 use crate::model::input::FlavorFacts;
 use crate::model::room::Room;
+use crate::place::refusals::{self, Refusals};
 use crate::rules::{self, Question};
 use crate::score::{self, Weights};
 
@@ -48,6 +49,8 @@ pub struct Class {
     /// Weights of its profile.
     pub weights: Weights,
     index: FitIndex,
+    /// What all nodes say, as of a change and a tree.
+    refusals: Option<(u64, u64, Arc<Refusals>)>,
     verdicts: Vec<FactVerdict>,
     epoch: u64,
     seen: u64,
@@ -84,6 +87,7 @@ impl Classes {
             flavors: flavors(),
             weights,
             index: FitIndex::default(),
+            refusals: None,
             verdicts: Vec::new(),
             epoch: 0,
             seen: 0,
@@ -145,14 +149,26 @@ impl Classes {
         &self.list[class.at()].index
     }
 
+    /// What all nodes say to a class as things are; counted again only when any changed.
+    pub fn refusals(&mut self, room: &Room, class: ClassIdx) -> Arc<Refusals> {
+        let (changes, tree) = (room.change_count(), room.tree_epoch());
+        let class = &mut self.list[class.at()];
+        match &class.refusals {
+            Some((at, of, kept)) if (*at, *of) == (changes, tree) => kept.clone(),
+            _ => {
+                let counted = Arc::new(refusals::count(room, class));
+                class.refusals = Some((changes, tree, counted.clone()));
+                counted
+            }
+        }
+    }
+
     /// Whether the facts of a node admit a class, whatever is held there.
     pub fn accepts(&self, room: &Room, class: ClassIdx, node: NodeIdx) -> bool {
         let class = self.class(class);
         room.facts(node).is_some()
-            && match class.verdicts.get(node.at()) {
-                Some(kept) if kept.version == room.node(node).version => kept.score.is_some(),
-                _ => rules::facts_accept(&class.question(room, node), &mut Vec::new()),
-            }
+            && (class.knows(room, node)
+                || rules::facts_accept(&class.question(room, node), &mut Vec::new()))
     }
 
     fn forget_one(&mut self) {
@@ -192,6 +208,13 @@ impl Class {
     #[inline]
     pub fn question<'a>(&'a self, room: &'a Room, node: NodeIdx) -> Question<'a> {
         Question { room, shape: room.shape(self.key.shape), flavors: &self.flavors, node }
+    }
+
+    /// Whether it is known that the facts of a node admit this class.
+    #[inline]
+    pub fn knows(&self, room: &Room, node: NodeIdx) -> bool {
+        let kept = self.verdicts.get(node.at());
+        kept.is_some_and(|k| k.version == room.node(node).version && k.score.is_some())
     }
 
     fn evaluate(

@@ -6,4 +6,5 @@
 
 pub mod classes;
 pub mod gang;
+pub mod refusals;
 pub mod search;

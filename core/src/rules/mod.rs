@@ -116,12 +116,19 @@ pub fn slots(question: &Question<'_>) -> u32 {
 
 /// Refusals of the first rule that refuses; empty: the node is feasible.
 pub fn verdict(question: &Question<'_>) -> Vec<NodeRefusal> {
-    let mut refusals = Vec::new();
-    for rule in &TABLE {
-        (rule.check)(question, &mut refusals);
-        if !refusals.is_empty() {
-            break;
+    let mut found = Vec::new();
+    refusals(question, false, &mut found);
+    found
+}
+
+/// The same into a list that is used again and again. `accepted`: the rules that read only facts
+/// are known to accept.
+pub fn refusals(question: &Question<'_>, accepted: bool, found: &mut Vec<NodeRefusal>) {
+    found.clear();
+    for rule in TABLE.iter().filter(|rule| !accepted || rule.reads == Reads::Holdings) {
+        (rule.check)(question, found);
+        if !found.is_empty() {
+            return;
         }
     }
-    refusals
 }

@@ -32,7 +32,7 @@ pub fn binding(marks: &Marks, ignored: &mut Vec<Text>) -> Option<BindingNote> {
     let mut note =
         BindingNote { workload: annotations.get(keys::WORKLOAD).cloned(), ..Default::default() };
     read(keys::FLAVORS, "a JSON map of resource to flavor", &mut |text| {
-        serde_json::from_str(text).map(|map| note.flavors = texts(map)).is_ok()
+        serde_json::from_str(text).map(|map| note.flavors = texts(map).into()).is_ok()
     });
     read(keys::ADMITTED_AT, "a time such as 2026-01-31T10:00:00Z", &mut |text| {
         stamp(text).map(|time| note.admitted_at = Some(time)).is_some()
@@ -116,7 +116,7 @@ pub fn admitted(annotations: &Labels, ignored: &mut Vec<Text>) -> Option<Binding
         return None;
     };
     Some(BindingNote {
-        flavors: texts(read.flavors),
+        flavors: texts(read.flavors).into(),
         admitted_at: read.admitted_at.as_deref().and_then(stamp),
         price: read.price.as_deref().and_then(price),
         workload: read.workload.map(Text::from),
@@ -175,7 +175,7 @@ mod tests {
 
     fn example() -> BindingNote {
         BindingNote {
-            flavors: BTreeMap::from([("cpu".into(), "spot".into())]),
+            flavors: BTreeMap::from([("cpu".into(), "spot".into())]).into(),
             admitted_at: Some(Time(1_767_268_800_000)),
             price: Some(MicroUsd(12_250_000)),
             workload: Some("train".into()),

@@ -53,7 +53,18 @@ const MAY_USE: [(&str, &[&str]); 5] = [
             "toml",
         ],
     ),
-    ("bench", &["capstan", "capstan-core", "capstan-tests", "capstan-topology", "serde_json"]),
+    (
+        "bench",
+        &[
+            "capstan",
+            "capstan-core",
+            "capstan-tests",
+            "capstan-topology",
+            "mimalloc",
+            "rustix",
+            "serde_json",
+        ],
+    ),
 ];
 
 /// Only these may be used outside tests of the crate itself: proptest and tempfile prove.

@@ -1,0 +1,300 @@
+//! The cases: which cluster, which pending work, and what must come out.
+//!
+//! Everything is seeded, so two runs of one build decide the same; the expected numbers of bound
+//! pods are exact and checked at every repeat.
+
+use std::sync::Arc;
+
+use capstan_core::model::input::{Input, PodFacts, PodShape};
+use capstan_tests::facts::{in_queue, shape};
+use capstan_tests::large::{self, GPUS, floor, gangs, gpu_shape, held, singles};
+
+/// One benchmark.
+pub struct Case {
+    /// What it shows.
+    pub family: &'static str,
+    /// Nodes.
+    pub nodes: u32,
+    /// Pods that wait, where that varies within the family.
+    pub pending: Option<u32>,
+    /// What is timed.
+    pub flow: Flow,
+    /// Makes its cluster and its work.
+    pub build: Box<dyn Fn() -> Scene>,
+    /// An absolute figure to reach.
+    pub target: Option<Target>,
+}
+
+/// What is timed with a scene.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Flow {
+    /// The work arrives in one batch, and all of it is decided.
+    Burst,
+    /// A new engine is fed the work as it runs already.
+    Restart,
+    /// The API shows that everything decided was done: outcomes, and the pods as bound.
+    Echo,
+    /// On a full cluster one gang ends and one arrives, again and again, a step each.
+    Churn,
+}
+
+/// A figure to reach on one thread of an ordinary machine.
+#[derive(Clone, Copy)]
+pub enum Target {
+    /// At least this many decisions in a second, facts applied and all.
+    PerSecond(f64),
+    /// All of it within this time, facts applied and all.
+    Milliseconds(f64),
+}
+
+/// A cluster and the work that arrives in one batch.
+pub struct Scene {
+    /// Fed before the clock starts.
+    pub ground: Vec<Input>,
+    /// Fed while it runs.
+    pub work: Vec<PodFacts>,
+    /// Gangs in the work.
+    pub gangs: u32,
+    /// What must come out.
+    pub outcome: Outcome,
+}
+
+/// What a case must come to, exactly.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// This many pods are bound.
+    Bound(u64),
+    /// Some pods are bound and some are not.
+    Some,
+    /// No pod is bound, and the reason says how many members were asked for and how many fit.
+    Short {
+        /// Members asked for.
+        asked: u32,
+        /// Members that fit.
+        holds: u32,
+    },
+}
+
+impl Case {
+    /// What `--only` selects by.
+    pub fn name(&self) -> String {
+        match self.pending {
+            Some(pending) => format!("{}/{}-nodes/{pending}-pending", self.family, self.nodes),
+            None => format!("{}/{}-nodes", self.family, self.nodes),
+        }
+    }
+}
+
+/// Sizes of clusters.
+const NODES: [u32; 3] = [1_000, 5_000, 15_000];
+/// The size that the figures of the issue are stated for.
+const STATED: u32 = 5_000;
+/// Pods that wait for a cluster of [`SMALL`] nodes, most of them in vain.
+const PENDING: [u32; 3] = [10_000, 40_000, 100_000];
+const SMALL: u32 = 1_000;
+const QUEUES: u32 = 1_000;
+const QUEUED: u32 = 50_000;
+
+/// Every case, in order.
+pub fn all() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for nodes in NODES {
+        cases.push(fill(nodes));
+    }
+    for (family, size) in [("gang-8", 8), ("gang-64", 64), ("gang-512", 512), ("gang-5000", 5_000)]
+    {
+        for nodes in NODES {
+            cases.push(gang_fill(family, nodes, size));
+        }
+    }
+    for nodes in NODES {
+        cases.push(one_gang(nodes));
+    }
+    for nodes in NODES {
+        cases.push(one_gpu_short(nodes, 1));
+    }
+    for nodes in NODES {
+        cases.push(one_gpu_short(nodes, GPUS));
+    }
+    cases.push(queues());
+    for pending in PENDING {
+        cases.push(mostly_in_vain(pending, false));
+    }
+    for pending in PENDING {
+        cases.push(mostly_in_vain(pending, true));
+    }
+    cases.push(strict_heads());
+    for (family, flow) in [("restart", Flow::Restart), ("echo", Flow::Echo), ("churn", Flow::Churn)]
+    {
+        for nodes in NODES {
+            cases.push(Case { family, flow, target: None, ..gang_fill(family, nodes, 8) });
+        }
+    }
+    cases
+}
+
+/// Single GPUs fill a cluster to the last one.
+fn fill(nodes: u32) -> Case {
+    let pods = nodes * GPUS as u32;
+    let build = move || Scene {
+        ground: floor(nodes),
+        work: singles(0, pods, &gpu_shape(1), &in_queue(None)),
+        gangs: pods,
+        outcome: Outcome::Bound(pods.into()),
+    };
+    Case {
+        family: "fill-1-gpu",
+        nodes,
+        pending: None,
+        flow: Flow::Burst,
+        build: Box::new(build),
+        target: None,
+    }
+}
+
+/// Gangs of one size fill a cluster as far as they go.
+fn gang_fill(family: &'static str, nodes: u32, size: u32) -> Case {
+    let count = nodes * GPUS as u32 / size;
+    let build = move || Scene {
+        ground: floor(nodes),
+        work: gangs(0, count, size, &gpu_shape(1), None),
+        gangs: count,
+        outcome: Outcome::Bound((count * size).into()),
+    };
+    let target = (nodes == STATED).then_some(Target::PerSecond(100_000.0));
+    Case { family, nodes, pending: None, flow: Flow::Burst, build: Box::new(build), target }
+}
+
+/// One gang of 5,000 on an empty cluster.
+fn one_gang(nodes: u32) -> Case {
+    let build = move || Scene {
+        ground: floor(nodes),
+        work: gangs(0, 1, 5_000, &gpu_shape(1), None),
+        gangs: 1,
+        outcome: Outcome::Bound(5_000),
+    };
+    let target = (nodes == STATED).then_some(Target::Milliseconds(150.0));
+    Case {
+        family: "one-gang-5000",
+        nodes,
+        pending: None,
+        flow: Flow::Burst,
+        build: Box::new(build),
+        target,
+    }
+}
+
+/// A gang of 80 GPUs where 79 are free: scattered single ones, or ten whole nodes less one GPU.
+fn one_gpu_short(nodes: u32, each: i64) -> Case {
+    let members = 80 / each as u32;
+    let scattered = move |node: u32| match node * 79 / nodes != (node + 1) * 79 / nodes {
+        true => GPUS - 1,
+        false => GPUS,
+    };
+    let whole = move |node: u32| match node % (nodes / 10) {
+        0 if node == 0 => 1,
+        0 => 0,
+        _ => GPUS - 1,
+    };
+    let build = move || Scene {
+        ground: match each {
+            1 => floor(nodes).into_iter().chain(held(nodes, scattered)).collect(),
+            _ => floor(nodes).into_iter().chain(held(nodes, whole)).collect(),
+        },
+        work: gangs(0, 1, members, &gpu_shape(each), None),
+        gangs: 1,
+        outcome: Outcome::Short { asked: members, holds: members - 1 },
+    };
+    let family = if each == 1 { "one-gpu-short-80x1" } else { "one-gpu-short-10x8" };
+    let target = (nodes == STATED).then_some(Target::Milliseconds(10.0));
+    Case { family, nodes, pending: None, flow: Flow::Burst, build: Box::new(build), target }
+}
+
+/// Lone pods in a thousand queues of which half borrow from the others.
+fn queues() -> Case {
+    let nodes = QUEUED.div_ceil(GPUS as u32);
+    let build = move || Scene {
+        ground: large::queues(QUEUES, (QUEUED / QUEUES).into())
+            .into_iter()
+            .chain(floor(nodes))
+            .collect(),
+        work: large::queued_singles(7, QUEUES, QUEUED / QUEUES),
+        gangs: QUEUED,
+        outcome: Outcome::Bound(QUEUED.into()),
+    };
+    let target = Some(Target::PerSecond(50_000.0));
+    Case {
+        family: "queues-1000",
+        nodes,
+        pending: None,
+        flow: Flow::Burst,
+        build: Box::new(build),
+        target,
+    }
+}
+
+/// Shapes of mixed work: four sizes with four shares of CPU each.
+fn mixed_shapes() -> Vec<Arc<PodShape>> {
+    let sizes = [1_i64, 2, 4, 8];
+    let mixed = sizes.iter().flat_map(|gpus| (8..12_i64).map(move |share| (gpus, share)));
+    let shape = |(gpus, share): (&i64, i64)| {
+        shape(&[("cpu", 1_000 * share * gpus), ("memory", gpus << 36), ("nvidia.com/gpu", *gpus)])
+    };
+    mixed.map(shape).collect()
+}
+
+/// Gangs of four in sixteen shapes, far more than fit, without queues or in a hundred of them.
+fn mostly_in_vain(pending: u32, queued: bool) -> Case {
+    let build = move || {
+        let shapes = mixed_shapes();
+        let mut work = Vec::new();
+        for at in 0..pending / 4 {
+            let shape = &shapes[at as usize % shapes.len()];
+            let queue = queued.then(|| large::queue_name(at / 16 % 100));
+            work.extend(gangs(at, 1, 4, shape, queue.as_deref()));
+        }
+        let mut ground = floor(SMALL);
+        if queued {
+            ground.extend(large::queues(100, i64::from(SMALL) * GPUS / 100));
+        }
+        Scene { ground, work, gangs: pending / 4, outcome: Outcome::Some }
+    };
+    let family = if queued { "pending-queued" } else { "pending" };
+    let pending = Some(pending);
+    Case { family, nodes: SMALL, pending, flow: Flow::Burst, build: Box::new(build), target: None }
+}
+
+/// A hundred strict queues whose first gang fits nowhere, beside one queue that goes on.
+fn strict_heads() -> Case {
+    let build = || {
+        let (heads, singles) = (100, 1_000);
+        let mut ground = floor(SMALL);
+        ground.extend(held(SMALL, |_| 1));
+        for fact in large::queues(heads + 1, i64::from(SMALL) * GPUS) {
+            ground.push(match fact {
+                Input::ClusterQueue(mut queue) => {
+                    queue.strategy = capstan_core::model::input::QueueingStrategy::StrictFifo;
+                    Input::ClusterQueue(queue)
+                }
+                other => other,
+            });
+        }
+        let mut work = Vec::new();
+        for at in 0..heads {
+            let queue = large::queue_name(at);
+            work.extend(gangs(at, 1, 4, &gpu_shape(8), Some(&queue)));
+        }
+        let wishes = in_queue(Some(&large::queue_name(heads)));
+        work.extend(large::singles(0, singles, &gpu_shape(1), &wishes));
+        Scene { ground, work, gangs: heads + singles, outcome: Outcome::Bound(singles.into()) }
+    };
+    let family = "strict-heads-100";
+    Case {
+        family,
+        nodes: SMALL,
+        pending: None,
+        flow: Flow::Burst,
+        build: Box::new(build),
+        target: None,
+    }
+}

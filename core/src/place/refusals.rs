@@ -1,0 +1,91 @@
+//! Why nodes refuse a class of pods: the verdicts of all nodes, counted by kind.
+//!
+//! One pass over the nodes. [`Classes`](super::classes::Classes) keeps the count until any node
+//! changes, so that a round in which a hundred queues wait with the same kind of work makes it
+//! once.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use crate::explain::reason::{Nearest, NodeRefusal};
+use crate::model::room::Room;
+use crate::place::classes::Class;
+use crate::rules;
+
+/// What all nodes say to one class.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Refusals {
+    /// Nodes looked at.
+    pub nodes: u32,
+    /// Refusals by kind with the number of nodes, sorted by kind.
+    pub kinds: Vec<(NodeRefusal, u32)>,
+    /// The node that comes closest and what it lacks.
+    pub nearest: Option<Nearest>,
+}
+
+/// How close a node comes: devices before anything else, then the largest share of what is
+/// asked, in millionths, then the first by name.
+type Closeness = (bool, i128, Reverse<u32>);
+
+/// Counts refusals over all nodes and finds the one that comes closest.
+pub fn count(room: &Room, class: &Class) -> Refusals {
+    let mut nodes = 0;
+    let mut kinds: BTreeMap<NodeRefusal, u32> = BTreeMap::new();
+    let mut closest: Option<(Closeness, Nearest)> = None;
+    let mut refusals = Vec::new();
+    for &node in room.tree.order() {
+        nodes += 1;
+        rules::refusals(&class.question(room, node), class.knows(room, node), &mut refusals);
+        for refusal in refusals.drain(..) {
+            if let NodeRefusal::Insufficient { resource, asked, free, .. } = &refusal {
+                let rank = Reverse(room.node(node).rank);
+                let closeness = (resource.contains('/'), share(*free, *asked), rank);
+                if closest.as_ref().is_none_or(|(known, _)| closeness > *known) {
+                    let node = room.node(node).name.clone();
+                    let (resource, asked, free) = (resource.clone(), *asked, *free);
+                    closest = Some((closeness, Nearest { node, resource, asked, free }));
+                }
+            }
+            let kind = kind_of(refusal);
+            match kinds.get_mut(&kind) {
+                Some(count) => *count += 1,
+                None => drop(kinds.insert(kind, 1)),
+            }
+        }
+    }
+    let nearest = closest.map(|(_, nearest)| nearest);
+    Refusals { nodes, kinds: kinds.into_iter().collect(), nearest }
+}
+
+/// Millionths of what is asked; 64 bits divide several times faster where they do.
+fn share(free: i64, asked: i64) -> i128 {
+    const PARTS: i64 = 1_000_000;
+    match free.checked_mul(PARTS) {
+        Some(parts) => (parts / asked).into(),
+        None => i128::from(free) * i128::from(PARTS) / i128::from(asked),
+    }
+}
+
+/// The refusal without what differs from node to node, so that equal kinds are counted together.
+fn kind_of(refusal: NodeRefusal) -> NodeRefusal {
+    match refusal {
+        NodeRefusal::Insufficient { resource, asked, .. } => {
+            NodeRefusal::Insufficient { resource, asked, free: 0, beyond_node: false }
+        }
+        NodeRefusal::TooManyPods { .. } => NodeRefusal::TooManyPods { limit: 0 },
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_is_the_same_in_64_and_in_128_bits() {
+        assert_eq!([share(3, 8), share(-3, 8), share(0, 8)], [375_000, -375_000, 0]);
+        let large = i64::MAX / 2;
+        assert_eq!(share(large, i64::MAX), 499_999);
+        assert_eq!(share(-large, 1), i128::from(-large) * 1_000_000);
+    }
+}
