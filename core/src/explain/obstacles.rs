@@ -101,6 +101,8 @@ fn shorts(txn: &Txn<'_>, asked: &Asked<'_>, refusal: &FlavorRefusal) -> Vec<Flav
                 asked: amount,
                 left,
                 cohort: queue.facts.as_ref().and_then(|facts| facts.cohort.clone()),
+                own: state.quota.tree.unused(node, fr).min(left),
+                debt: state.quota.tree.debt(node, fr),
                 preemption_tried: false,
             },
         };

@@ -60,6 +60,9 @@ impl Reason {
                 format!("{}{problem} {others}", of_pod_set(pod_set))
             }
             Reason::LostRace { then } => then.headline(),
+            Reason::Incomplete { have, need, then: Some(then) } => {
+                format!("{have} of {need} members run; for the others {}", then.headline())
+            }
             _ => self.to_string(),
         }
     }

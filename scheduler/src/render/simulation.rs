@@ -250,7 +250,9 @@ fn why(
             }
         }
         let placed = workload.pods.iter().filter(|place| place.node.is_some()).count();
-        if placed > 0 && placed < workload.pods.len() {
+        if let Some(reason) = &workload.reason {
+            clauses.push(reason.headline());
+        } else if placed > 0 && placed < workload.pods.len() {
             clauses.push(format!("{placed} of {} pods placed", workload.pods.len()));
         }
         if placed > 0 && workload.per_hour.is_none() {
