@@ -77,13 +77,16 @@ fn run(arguments: &Arguments, out: &mut dyn Write) -> std::io::Result<bool> {
         lines.push(line);
     }
     let mut results = Vec::new();
-    for case in cases::all().into_iter().filter(|case| case.name().contains(&arguments.only)) {
-        let result = measure::measure(&case, arguments.repeats);
-        let line = line::of(&result);
-        writeln!(out, "{line}")?;
+    let mut chosen = cases::all();
+    chosen.retain(|case| case.name().contains(&arguments.only));
+    for family in chosen.chunk_by(|a, b| a.family == b.family) {
+        for result in measure::measure(family, arguments.repeats) {
+            let line = line::of(&result);
+            writeln!(out, "{line}")?;
+            lines.push(line);
+            results.push(result);
+        }
         out.flush()?;
-        lines.push(line);
-        results.push(result);
     }
     let checks = bounds::check(&results);
     for check in &checks {

@@ -62,26 +62,45 @@ impl Measured {
     }
 }
 
-/// Runs a case as often as asked.
-pub fn measure(case: &Case, repeats: usize) -> Measured {
-    let scene = (case.build)();
-    let name = case.name();
-    let once = || match case.flow {
-        Flow::Burst => burst(&name, &scene),
-        Flow::Restart => flows::restart(&scene),
-        Flow::Echo => flows::echo(&scene),
-        Flow::Churn => flows::churn(&scene),
+/// Runs the cases of a family as often as asked, in turns, so that a noisy moment disturbs all
+/// sizes alike.
+pub fn measure(family: &[Case], repeats: usize) -> Vec<Measured> {
+    let of = |case: &Case| {
+        let scene = (case.build)();
+        let measured = Measured {
+            name: case.name(),
+            family: case.family,
+            nodes: case.nodes,
+            pods: scene.work.len() as u32,
+            gangs: scene.gangs,
+            target: case.target,
+            samples: Vec::with_capacity(repeats),
+        };
+        (case.flow, scene, measured)
     };
-    let samples = (0..repeats).map(|_| once()).collect();
-    Measured {
-        name: case.name(),
-        family: case.family,
-        nodes: case.nodes,
-        pods: scene.work.len() as u32,
-        gangs: scene.gangs,
-        target: case.target,
-        samples,
+    let mut runs: Vec<(Flow, Scene, Measured)> = family.iter().map(of).collect();
+    for _ in 0..repeats {
+        for (flow, scene, measured) in &mut runs {
+            measured.samples.push(match flow {
+                Flow::Burst => burst(&measured.name, scene),
+                Flow::Restart => flows::restart(scene),
+                Flow::Echo => flows::echo(scene),
+                Flow::Churn => flows::churn(scene),
+            });
+        }
     }
+    runs.into_iter().map(|(_, _, measured)| measured).collect()
+}
+
+/// Reads something else until nothing of the engine is left in the caches near the processor.
+/// Facts arrive long before they are decided on, and a small case must not look cheaper than a
+/// large one only because it was still warm.
+fn forget_caches() {
+    const BYTES: usize = 64 << 20;
+    const LINE: usize = 64;
+    let other = vec![1_u8; BYTES];
+    let sum: u64 = other.iter().step_by(LINE).map(|byte| u64::from(*byte)).sum();
+    assert_eq!(sum, (BYTES / LINE) as u64);
 }
 
 /// An engine that knows the ground of a scene and decides nothing yet.
@@ -122,6 +141,7 @@ fn burst(name: &str, scene: &Scene) -> Sample {
     let applied = engine.step(NOW, work);
     let apply = clock.took();
 
+    forget_caches();
     let clock = Clock::start();
     let outputs = decide(&mut engine);
     let decide = clock.took();

@@ -192,6 +192,22 @@ fn a_resumed_job_without_pods_is_suspended_again() {
 }
 
 #[test]
+fn a_job_that_was_resumed_but_makes_no_pods_is_suspended_again() {
+    let mut engine = Engine::new();
+    let mut owner = job("train", 2, &shape(&[(GPU, 4)]), &in_queue(Some("main")));
+    let mut facts = one_queue(8);
+    facts.extend([gpu_node("n", 8), Input::Owner(owner.clone())]);
+    engine.step(NOW, facts);
+    owner.suspended = false;
+    engine.step(NOW, vec![Input::Owner(owner)]);
+    let late = engine.step(after(60), vec![]);
+    let suspends = |e: &&Effect| matches!(e.action, Action::SuspendOwner { .. });
+    assert_eq!(late.effects.iter().filter(suspends).count(), 1);
+    assert_eq!(engine.queues()[0].quotas[0].used, 0);
+    engine.recount();
+}
+
+#[test]
 fn a_gang_found_in_part_is_completed_around_what_runs() {
     let mut engine = Engine::new();
     let members = gang("half", 2, Some(2), &shape(&[(GPU, 8)]), &in_queue(None));

@@ -203,8 +203,13 @@ impl Engine {
         if !changes.dirty.is_empty() {
             self.state.derive(&mut changes);
             let freed: BTreeSet<_> = std::mem::take(&mut changes.queues);
+            for gone in std::mem::take(&mut changes.gone) {
+                self.forget(gone);
+            }
             for workload in std::mem::take(&mut changes.dirty) {
-                self.refile(workload, now);
+                if self.state.workloads.get(workload).is_some() {
+                    self.refile(workload, now);
+                }
             }
             self.waiting.wake(|_| true, |wake| wake.room);
             self.wake_queues(&freed);

@@ -161,7 +161,7 @@ impl Engine {
         self.effect(now, workload, None, action);
     }
 
-    fn forget(&mut self, workload: WorkloadIdx) {
+    pub(crate) fn forget(&mut self, workload: WorkloadIdx) {
         self.told.remove(&workload);
         self.waiting.remove(workload);
         self.growth.remove(&workload);

@@ -71,7 +71,36 @@ pub struct Waiting {
     lines: BTreeMap<Option<QueueIdx>, Line>,
     /// Queues with something to look at.
     active: BTreeSet<Option<QueueIdx>>,
-    filed: BTreeMap<WorkloadIdx, (Option<QueueIdx>, usize, HeadKey)>,
+    filed: Filed,
+}
+
+/// Where each workload is filed, by its slot: one look where a map would take four.
+#[derive(Debug, Default)]
+struct Filed {
+    slots: Vec<Option<(WorkloadIdx, Place)>>,
+}
+
+/// Queue, group and position.
+type Place = (Option<QueueIdx>, usize, HeadKey);
+
+impl Filed {
+    fn get(&self, index: WorkloadIdx) -> Option<&Place> {
+        let (filed, place) = self.slots.get(index.slot())?.as_ref()?;
+        (*filed == index).then_some(place)
+    }
+
+    fn insert(&mut self, index: WorkloadIdx, place: Place) {
+        if self.slots.len() <= index.slot() {
+            self.slots.resize_with(index.slot() + 1, || None);
+        }
+        let old = self.slots[index.slot()].replace((index, place));
+        assert!(old.is_none(), "a workload is filed once, and taken out before it is gone");
+    }
+
+    fn remove(&mut self, index: WorkloadIdx) -> Option<Place> {
+        self.get(index)?;
+        self.slots[index.slot()].take().map(|(_, place)| place)
+    }
 }
 
 impl Waiting {
@@ -108,7 +137,7 @@ impl Waiting {
 
     /// Takes a workload out.
     pub fn remove(&mut self, index: WorkloadIdx) {
-        let Some((queue, group, key)) = self.filed.remove(&index) else { return };
+        let Some((queue, group, key)) = self.filed.remove(index) else { return };
         let line = self.lines.get_mut(&queue).expect("filed under a line");
         line.groups[group].members.remove(&Reverse(key));
         line.refresh(group);
@@ -129,7 +158,7 @@ impl Waiting {
 
     /// Parks a workload together with all that are equal to it.
     pub fn park(&mut self, index: WorkloadIdx, wake: Wake) {
-        let Some((queue, group, _)) = self.filed.get(&index) else { return };
+        let Some((queue, group, _)) = self.filed.get(index) else { return };
         let (queue, group) = (*queue, *group);
         let line = self.lines.get_mut(&queue).expect("filed under a line");
         line.groups[group].parked = Some(wake);
@@ -158,12 +187,12 @@ impl Waiting {
 
     /// Whether a workload is filed.
     pub fn contains(&self, index: WorkloadIdx) -> bool {
-        self.filed.contains_key(&index)
+        self.filed.get(index).is_some()
     }
 
     /// How many of its queue go before a workload.
     pub fn ahead(&self, index: WorkloadIdx) -> Option<usize> {
-        let (queue, _, key) = self.filed.get(&index)?;
+        let (queue, _, key) = self.filed.get(index)?;
         let line = self.lines.get(queue)?;
         let before = |group: &Group| group.members.range(..Reverse(key.clone())).count();
         Some(line.groups.iter().map(before).sum())
@@ -171,7 +200,7 @@ impl Waiting {
 
     /// A workload equal to this one (itself included) that goes first.
     pub fn first_of_group(&self, index: WorkloadIdx) -> Option<WorkloadIdx> {
-        let (queue, group, _) = self.filed.get(&index)?;
+        let (queue, group, _) = self.filed.get(index)?;
         let group = &self.lines.get(queue)?.groups[*group];
         group.parked?;
         group.members.first_key_value().map(|(_, workload)| *workload)

@@ -168,6 +168,13 @@ impl<T> std::ops::IndexMut<Handle<T>> for Arena<T> {
     }
 }
 
+impl<T> Handle<T> {
+    /// Its slot, for tables beside the arena; another value may live there later.
+    pub fn slot(self) -> usize {
+        self.slot as usize
+    }
+}
+
 impl<T> Clone for Handle<T> {
     fn clone(&self) -> Handle<T> {
         *self
