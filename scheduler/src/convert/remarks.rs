@@ -53,7 +53,8 @@ impl Remarks {
     ) {
         let own = Known { kind: "Job", name: &job.name, marks: &job.template };
         let itself = Known { marks: &job.marks, ..own };
-        let chain: Vec<Known<'_>> = [own, itself].into_iter().chain(above.map(Known::again)).collect();
+        let chain: Vec<Known<'_>> =
+            [own, itself].into_iter().chain(above.map(Known::again)).collect();
         self.ignored(&facts.wishes.ignored, &job.namespace, &chain);
         if job.ours && job.suspended && !job.finished && !facts.ours {
             let problem =
@@ -71,7 +72,8 @@ impl Remarks {
     ) {
         if !facts.wishes.ignored.is_empty() {
             let own = Known { kind: "Pod", name: &facts.name, marks };
-            let chain: Vec<Known<'_>> = std::iter::once(own).chain(above.map(Known::again)).collect();
+            let chain: Vec<Known<'_>> =
+                std::iter::once(own).chain(above.map(Known::again)).collect();
             self.ignored(&facts.wishes.ignored, &facts.namespace, &chain);
         }
         if facts.ours && matches!(facts.gang.key, GangKey::Group(..)) {

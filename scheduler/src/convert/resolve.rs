@@ -82,7 +82,8 @@ pub fn resolve(gathered: Gathered, start: Time) -> Resolved {
     for pod in pods {
         let (marks, owner) = (pod.marks.clone(), pod.owner.clone());
         let facts = pod_facts(pod, &directory, &mut ranks, &mut shared, start);
-        let above = directory.above(&facts.namespace, owner.as_ref());
+        let owner = owner.as_ref().filter(|_| !facts.wishes.ignored.is_empty());
+        let above = directory.above(&facts.namespace, owner);
         remarks.on_pod(&facts, &marks, above.iter().map(|owner| owner.known()));
         resolved.inputs.push(Input::Pod(facts));
     }

@@ -395,6 +395,9 @@ fn words(error: &serde_saphyr::Error) -> Option<String> {
             BudgetBreach::SequenceUnbalanced => "a list or map ends that never began",
             _ => "too large for one document; write a large List as JSON",
         },
+        other if other.to_string().contains("recursion limit") => "nested more than 128 deep",
+        // The same breach, found while an alias is replayed.
+        other if other.to_string().contains("budget breached") => TOO_MANY_ALIASES,
         _ => return None,
     };
     Some(words.to_owned())

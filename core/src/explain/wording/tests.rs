@@ -103,11 +103,6 @@ fn queue_reasons_read_as_sentences() {
             "ClusterQueue team-a has no quota for nvidia.com/gpu, 8 asked",
         ),
         (
-            Reason::Behind { ahead: 0, queue: queue.clone() },
-            "PendingEvaluation",
-            "has not been considered yet (it is first in team-a)",
-        ),
-        (
             Reason::Behind { ahead: 1, queue },
             "PendingEvaluation",
             "1 workload is before it in team-a",
@@ -247,6 +242,13 @@ fn node_reasons_give_the_nearest_node_and_the_histogram() {
         Reason::Nodes(Box::new(bare)).headline(),
         "no node takes it: less than 8 nvidia.com/gpu on 8 of 12"
     );
+}
+
+#[test]
+fn the_first_of_a_queue_is_behind_nobody() {
+    let first = Reason::Behind { ahead: 0, queue: "team-a".into() };
+    assert_eq!(first.to_string(), "has not been considered yet (it is first in team-a)");
+    assert_eq!(first.code(), "PendingEvaluation");
 }
 
 #[test]
