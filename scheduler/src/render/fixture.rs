@@ -223,6 +223,9 @@ pub fn result() -> SimulationResult {
         ignored_kinds: [("Service".to_owned(), 2), ("ConfigMap".to_owned(), 1)].into(),
         warnings: vec![],
         timeline: vec![],
+        ours: 9,
+        scheduler: "capstan".to_owned(),
+        timeless: false,
         files: vec!["manifests/examples/quickstart.yaml".to_owned()],
     }
 }
