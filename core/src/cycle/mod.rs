@@ -19,6 +19,7 @@ use std::collections::BTreeSet;
 
 use crate::engine::Engine;
 use crate::model::ids::{QueueIdx, WorkloadIdx};
+use crate::model::input::Text;
 use crate::quota::flavors::Choice;
 use crate::time::Time;
 use crate::victims::Victim;
@@ -77,7 +78,7 @@ impl Engine {
         let heads = self.heads();
         let mut entries: Vec<Entry> =
             heads.iter().copied().map(|(queue, head)| self.nominate(Some(queue), head)).collect();
-        entries.sort_by_cached_key(|entry| self.settling_order(entry));
+        entries.sort_by(|a, b| self.settling_order(a).cmp(&self.settling_order(b)));
         for entry in entries {
             self.settle(now, entry, &mut round);
         }
@@ -85,7 +86,7 @@ impl Engine {
 
         // What has no claim to anything comes last: not while a queue has a head that was not
         // looked at yet, or it would be bound now and preempted in the next round.
-        if self.heads().iter().all(|head| heads.contains(head)) {
+        if self.all_looked_at(&heads) {
             if let Some(head) = self.waiting.head(None) {
                 let entry = self.nominate(None, head);
                 self.settle(now, entry, &mut round);
@@ -101,14 +102,19 @@ impl Engine {
         active.filter_map(|queue| Some((queue, self.waiting.head(Some(queue))?))).collect()
     }
 
+    /// Whether every queue's head now is among these, which stand in order of queues.
+    fn all_looked_at(&self, heads: &[(QueueIdx, WorkloadIdx)]) -> bool {
+        self.waiting.active().all(|queue| {
+            let at = heads.binary_search_by_key(&queue, |(of, _)| *of);
+            at.is_ok_and(|at| self.waiting.head(Some(queue)) == Some(heads[at].1))
+        })
+    }
+
     /// Who is settled first: less borrowing, higher priority, earlier, uid.
-    fn settling_order(
-        &self,
-        entry: &Entry,
-    ) -> (u32, Reverse<i32>, Time, crate::model::input::Text) {
+    fn settling_order(&self, entry: &Entry) -> (u32, Reverse<i32>, Time, &Text) {
         let workload = &self.state.workloads[entry.workload];
-        let uid = workload.uid.clone();
-        (entry.choice.borrowing, Reverse(workload.priority), workload.created, uid)
+        let priority = Reverse(workload.priority);
+        (entry.choice.borrowing, priority, workload.created, &workload.uid)
     }
 
     fn release_held(&mut self) {

@@ -59,8 +59,14 @@ impl Engine {
                 let pod = &self.state.pods[*pod];
                 pod.place.is_none() && pod.active() && !pod.gated && !pod.terminating
             };
-            let members = entry.members_of(set.shape, &self.state.pods);
-            let count = members.filter(needy).count() as u32;
+            // Without an assignment nothing is placed, and there is no need to look at the pods.
+            let count = match entry.assignment {
+                None => set.ready,
+                Some(_) => {
+                    let members = entry.members_of(set.shape, &self.state.pods);
+                    members.filter(needy).count() as u32
+                }
+            };
             sets.push(SetDemand { shape: set.shape, name: set.name.clone(), count });
         }
         sets.retain(|set| set.count > 0);

@@ -54,6 +54,8 @@ pub struct Wake {
 #[derive(Debug, Default)]
 struct Group {
     members: BTreeMap<Reverse<HeadKey>, WorkloadIdx>,
+    /// The first of the members.
+    first: Option<WorkloadIdx>,
     parked: Option<Wake>,
 }
 
@@ -153,7 +155,7 @@ impl Waiting {
     pub fn head(&self, queue: Option<QueueIdx>) -> Option<WorkloadIdx> {
         let line = self.lines.get(&queue)?;
         let (group, _) = line.heads.peek()?;
-        line.groups[*group].members.first_key_value().map(|(_, workload)| *workload)
+        line.groups[*group].first
     }
 
     /// Parks a workload together with all that are equal to it.
@@ -203,7 +205,7 @@ impl Waiting {
         let (queue, group, _) = self.filed.get(index)?;
         let group = &self.lines.get(queue)?.groups[*group];
         group.parked?;
-        group.members.first_key_value().map(|(_, workload)| *workload)
+        group.first
     }
 
     fn note_active(&mut self, queue: Option<QueueIdx>) {
@@ -218,10 +220,12 @@ impl Line {
     /// Keeps a group's place among the heads: its first member's, unless it is parked or empty.
     fn refresh(&mut self, group: usize) {
         let entry = &mut self.groups[group];
-        if entry.members.is_empty() {
+        let first = entry.members.first_key_value();
+        entry.first = first.map(|(_, workload)| *workload);
+        if first.is_none() {
             entry.parked = None;
         }
-        match entry.members.first_key_value() {
+        match first {
             Some((Reverse(key), _)) if entry.parked.is_none() => {
                 self.heads.push(group, key.clone());
             }

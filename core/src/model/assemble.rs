@@ -265,9 +265,12 @@ impl ClusterState {
         let set_names = owner.as_ref().map(|owner| &owner.pod_sets);
         let mut sets: Vec<PodSet> = Vec::new();
         for pod in &active {
+            let ready = u32::from(!pod.gated && !pod.terminating);
             match sets.iter_mut().find(|set| set.shape == pod.shape) {
-                Some(set) => set.count += 1,
-                None => sets.push(PodSet { name: MAIN.clone(), shape: pod.shape, count: 1 }),
+                Some(set) => (set.count, set.ready) = (set.count + 1, set.ready + ready),
+                None => {
+                    sets.push(PodSet { name: MAIN.clone(), shape: pod.shape, count: 1, ready });
+                }
             }
         }
         let several = sets.len() > 1;

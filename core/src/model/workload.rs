@@ -81,6 +81,8 @@ pub struct PodSet {
     pub shape: ShapeIdx,
     /// Active members.
     pub count: u32,
+    /// Of these, neither gated nor being deleted.
+    pub ready: u32,
 }
 
 /// The queue that a workload is in.
