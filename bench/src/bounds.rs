@@ -1,8 +1,8 @@
 //! What fails a run: slopes and ratios within it, and counts that no machine changes.
 //!
 //! A slope is the least-squares slope of log(time per decision) over log(size), from the fastest
-//! repeat of each case in processor time. Absolute times never fail anything: machines differ, and neighbours are
-//! noisy.
+//! repeat of each case in processor time. Absolute times never fail anything: machines differ, and
+//! neighbours are noisy.
 
 use serde_json::{Value, json};
 

@@ -1,8 +1,9 @@
 //! Memory per pod: resident memory before and after 150,000 pods on 15,000 nodes.
 //!
 //! Pods are fed in small batches, so that building the facts leaves nothing behind; gangs of ten
-//! fill the nodes' CPU, in a hundred queues. Measured once while they wait and once when all are bound, effects taken
-//! away by the caller. Resident memory is read from `/proc`; elsewhere the line says so.
+//! fill the nodes' CPU, in a hundred queues. Measured once while they wait and once when all are
+//! bound, effects taken away by the caller. Resident memory is read from `/proc`; elsewhere the
+//! line says so.
 
 use capstan_core::Engine;
 use capstan_core::model::input::Input;

@@ -42,8 +42,16 @@ impl Engine {
         fits.unwrap_or(full)
     }
 
+    /// Members of each shape that must find a place together for the workload to start.
+    pub(crate) fn least_demands(&self, workload: WorkloadIdx) -> Vec<SetDemand> {
+        let sets = self.demands(workload);
+        let asked: u32 = sets.iter().map(|set| set.count).sum();
+        let least = self.state.workloads[workload].min_member.min(asked);
+        reduced(&sets, asked - least)
+    }
+
     /// Members of each shape that still need a place.
-    fn demands(&self, workload: WorkloadIdx) -> Vec<SetDemand> {
+    pub(crate) fn demands(&self, workload: WorkloadIdx) -> Vec<SetDemand> {
         let entry = &self.state.workloads[workload];
         let mut sets = Vec::new();
         for set in &entry.sets {

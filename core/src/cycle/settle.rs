@@ -59,7 +59,7 @@ impl Engine {
     }
 
     /// What the workload will hold quota with.
-    fn assignment_for(&mut self, entry: &Entry, now: Time) -> Arc<Assignment> {
+    pub(crate) fn assignment_for(&mut self, entry: &Entry, now: Time) -> Arc<Assignment> {
         let sets = self.sets_of(entry);
         let chosen = sets.iter().zip(&entry.choice.sets);
         let sets = chosen
@@ -155,7 +155,7 @@ impl Engine {
     }
 
     /// Where everyone goes once the victims have left; `None`: it no longer fits.
-    fn plan_after(
+    pub(crate) fn plan_after(
         &mut self,
         entry: &Entry,
         assignment: Arc<Assignment>,

@@ -1,13 +1,153 @@
 //! What would start a waiting workload, each tried on the engine itself.
+//!
+//! Every change is made for real in an undone scope (a transaction that is set aside and rolled
+//! back, or a field that is put back), the workload is nominated and planned as a round would do
+//! it, and the change is kept only if it then starts. So a remedy says what the engine would do,
+//! everybody else staying as they are; what others that wait would do with the same room is not
+//! played. Work that waits for anything but room or quota gets none: no change of these kinds
+//! would help it. Costs a bounded number of nominations, on request only.
 
+use crate::cycle::Verdict;
 use crate::engine::Engine;
-use crate::explain::view::Remedy;
-use crate::model::ids::WorkloadIdx;
+use crate::explain::view::{Change, Remedy};
+use crate::model::ids::{QueueIdx, WorkloadIdx};
+use crate::model::input::{QueueingStrategy, Text};
+use crate::model::workload::QueueRef;
+use crate::money::MicroUsd;
+use crate::plan::{Preemption, State};
+use crate::rules::Question;
+use crate::score;
 use crate::time::Time;
 
-impl Engine {
-    /// Ways to start a waiting workload; none for one that runs.
-    pub(super) fn remedies(&mut self, _now: Time, _index: WorkloadIdx) -> Vec<Remedy> {
-        Vec::new()
+mod changes;
+mod ends;
+
+/// Remedies shown: as many as people compare before they decide.
+const REMEDIES_MAX: usize = 6;
+
+/// A start that the engine would make now.
+#[derive(Debug)]
+struct Start {
+    /// Members that would be placed.
+    members: u32,
+    /// Price of all of them per hour; `None`: a node's price is unknown.
+    per_hour: Option<MicroUsd>,
+    /// Who has to leave first.
+    victims: Vec<Preemption>,
+}
+
+impl Start {
+    /// The remedy that leads to this start.
+    fn by(&self, change: Change) -> Remedy {
+        let lost = self.victims.iter().filter_map(|victim| victim.lost_cost);
+        Remedy {
+            change,
+            per_hour: self.per_hour,
+            preempts: self.victim_names(),
+            loses: lost.reduce(MicroUsd::plus),
+        }
     }
+
+    fn victim_names(&self) -> Vec<Text> {
+        self.victims.iter().map(|victim| victim.victim.clone()).collect()
+    }
+}
+
+impl Engine {
+    /// Ways to start a waiting workload, soonest and cheapest first; none for one that runs, that
+    /// only waits for its turn, or that waits for something else than room or quota.
+    pub(super) fn remedies(&mut self, now: Time, index: WorkloadIdx) -> Vec<Remedy> {
+        if !self.waits_for_room(index) || self.start(now, index).is_some() {
+            return Vec::new();
+        }
+        let mut found = self.endings(now, index);
+        found.extend(self.fewer_pods(now, index));
+        found.extend(self.more_capacity(now, index));
+        found.extend(self.more_quota(now, index));
+        found.extend(self.more_preemption(now, index));
+        found.sort_by_cached_key(order);
+        found.truncate(REMEDIES_MAX);
+        if cfg!(debug_assertions) && self.state.small() {
+            self.state.recount();
+        }
+        found
+    }
+
+    /// Whether room or quota is all that a workload lacks: it is queued, and nobody blocks it.
+    fn waits_for_room(&self, index: WorkloadIdx) -> bool {
+        let entry = &self.state.workloads[index];
+        let strict = |queue: QueueIdx| {
+            let facts = self.state.quota.queue(queue).facts.as_ref();
+            facts.is_some_and(|facts| facts.strategy == QueueingStrategy::StrictFifo)
+        };
+        let first = self.waiting.ahead(index) == Some(0);
+        let open = match entry.queue {
+            QueueRef::Broken(_) => false,
+            QueueRef::Queue(queue) => first || !strict(queue),
+            QueueRef::Unqueued => true,
+        };
+        entry.state == State::Queued && self.waiting.contains(index) && open
+    }
+
+    /// What a nomination finds, all flavors tried anew.
+    pub(super) fn nominate_afresh(&mut self, index: WorkloadIdx) -> crate::cycle::Entry {
+        let queue = match self.state.workloads[index].queue {
+            QueueRef::Queue(queue) => Some(queue),
+            _ => None,
+        };
+        let scan = self.state.workloads[index].requeue.scan.take();
+        let entry = self.nominate(queue, index);
+        self.state.workloads[index].requeue.scan = scan;
+        entry
+    }
+
+    /// Whether and how a workload would start as things are.
+    fn start(&mut self, now: Time, index: WorkloadIdx) -> Option<Start> {
+        let mut entry = self.nominate_afresh(index);
+        let found = match std::mem::replace(&mut entry.verdict, Verdict::NoFit) {
+            Verdict::Fit => Vec::new(),
+            Verdict::Preempt(victims) => victims,
+            Verdict::Blocked | Verdict::NoFit => return None,
+        };
+        let assignment = self.assignment_for(&entry, now);
+        let places = self.plan_after(&entry, assignment, &found)?;
+        let room = &self.state.room;
+        let hourly = |&(pod, node): &(_, _)| {
+            let shape = room.shape(self.state.pods[pod].shape);
+            score::hourly(&Question { room, shape, flavors: &[], node })
+        };
+        let per_hour = places
+            .iter()
+            .map(hourly)
+            .try_fold(MicroUsd(0), |sum, price| price.map(|price| sum.plus(price)));
+        let usage = &entry.choice.usage;
+        let victims = found.iter().map(|victim| self.preemption(now, index, victim, usage));
+        Some(Start { members: places.len() as u32, per_hour, victims: victims.collect() })
+    }
+
+    /// A start without anybody being stopped for it.
+    fn start_freely(&mut self, now: Time, index: WorkloadIdx) -> Option<Start> {
+        self.start(now, index).filter(|start| start.victims.is_empty())
+    }
+}
+
+/// At once, then after preemption, then at a known time, then some time; then by what is lost and
+/// paid, unknown prices last; then by kind and words.
+fn order(remedy: &Remedy) -> (u8, Time, MicroUsd, bool, MicroUsd, u8, String) {
+    let (rank, at) = match (&remedy.change, remedy.preempts.is_empty()) {
+        (Change::WaitFor { at: Some(at), .. }, _) => (2, *at),
+        (Change::WaitFor { at: None, .. }, _) => (3, Time::MIN),
+        (_, true) => (0, Time::MIN),
+        (_, false) => (1, Time::MIN),
+    };
+    let kind = match &remedy.change {
+        Change::FewerPods { .. } => 0,
+        Change::AllowCapacity { .. } => 1,
+        Change::RaiseQuota { .. } => 2,
+        Change::AllowPreemption { .. } => 3,
+        Change::WaitFor { .. } => 4,
+    };
+    let lost = remedy.loses.unwrap_or(MicroUsd(0));
+    let price = remedy.per_hour.unwrap_or(MicroUsd(0));
+    (rank, at, lost, remedy.per_hour.is_none(), price, kind, remedy.change.to_string())
 }

@@ -5,13 +5,15 @@ use std::collections::BTreeMap;
 use capstan_topology::NodeIdx;
 
 use crate::engine::Engine;
+use crate::explain::obstacles::{self, Asked};
 use crate::explain::reason::{NodeRefusal, Reason};
 use crate::explain::view::{
-    NodeVerdict, NodeView, PodExplanation, PodPlace, PodSetView, QueueView, QuotaView,
+    NodeVerdict, NodeView, Obstacle, PodExplanation, PodPlace, PodSetView, QueueView, QuotaView,
     WorkloadExplanation, WorkloadView,
 };
 use crate::model::ids::{FlavorIdx, FrIdx, PodIdx, QueueIdx, QuotaIdx, WorkloadIdx};
 use crate::model::input::{Amounts, Text};
+use crate::model::txn::Txn;
 use crate::model::workload::QueueRef;
 use crate::money::MicroUsd;
 use crate::plan::State;
@@ -240,7 +242,7 @@ impl Engine {
         let pod = *found.first()?;
         let place = self.state.pods[pod].place;
         self.state.unsettle(pod);
-        let nodes = self.verdicts(pod);
+        let nodes = self.verdicts(pod, &[]);
         if let Some(node) = place {
             self.state.settle(pod, node);
         }
@@ -248,8 +250,9 @@ impl Engine {
         Some(PodExplanation { namespace: pod.namespace.clone(), name: pod.name.clone(), nodes })
     }
 
-    /// Verdicts of all nodes on a pod that is not placed.
-    fn verdicts(&self, pod: PodIdx) -> Vec<NodeVerdict> {
+    /// Verdicts of all nodes on a pod that is not placed, with the flavors that its workload was
+    /// given, else with those it would get.
+    fn verdicts(&self, pod: PodIdx, tried: &[FlavorIdx]) -> Vec<NodeVerdict> {
         let state = &self.state;
         let pod = &state.pods[pod];
         let workload = pod.workload.map(|workload| &state.workloads[workload]);
@@ -259,7 +262,7 @@ impl Engine {
         });
         let assignment = workload.and_then(|workload| workload.assignment.as_ref());
         let set = assignment.and_then(|assignment| assignment.set(pod.shape));
-        let chosen = set.map_or(&[][..], |set| &set.nodes_of);
+        let chosen = set.map_or(tried, |set| &set.nodes_of);
         let known = |f: &FlavorIdx| Some((*f, state.quota.flavor(*f)?.clone()));
         let flavors: Vec<_> = chosen.iter().filter_map(known).collect();
         let weights = state.policy.weights(self.profile(queue));
@@ -290,13 +293,48 @@ impl Engine {
         let index = *self.state.workload_by_name.get(&key)?;
         let view = self.workload_view(index);
         let waiting = self.state.unplaced(index).next();
-        let nodes = waiting.map_or_else(Vec::new, |pod| self.verdicts(pod));
+        let tried = waiting.map_or_else(Vec::new, |pod| self.flavors_tried(index, pod));
+        let nodes = waiting.map_or_else(Vec::new, |pod| self.verdicts(pod, &tried));
         Some(WorkloadExplanation {
             ahead: self.waiting.ahead(index).map(|ahead| ahead as u32),
-            in_the_way: crate::explain::obstacles::of(&view),
+            in_the_way: self.obstacles(index, &view),
             remedies: self.remedies(now, index),
             nodes,
             workload: view,
         })
+    }
+
+    /// All that is in a workload's way: for a queued one everything that its flavors lack.
+    fn obstacles(&mut self, index: WorkloadIdx, view: &WorkloadView) -> Vec<Obstacle> {
+        let entry = &self.state.workloads[index];
+        let QueueRef::Queue(queue) = entry.queue else { return obstacles::of(view) };
+        let Some(Reason::Flavors { tried, .. }) = view.reason.as_ref().map(obstacles::told) else {
+            return obstacles::of(view);
+        };
+        let Ok(topology) = self.topology_ask(Some(queue), index) else {
+            return obstacles::of(view);
+        };
+        let (sets, profile) = (self.demands(index), self.profile(Some(queue)));
+        let asked = Asked { queue, sets: &sets, topology, profile };
+        let mut txn = Txn::begin(&mut self.state);
+        let all = tried.iter().flat_map(|refusal| obstacles::of_flavor(&mut txn, &asked, refusal));
+        all.map(obstacles::obstacle).collect()
+    }
+
+    /// The flavors that a waiting member would get, as far as its queue has one for it.
+    fn flavors_tried(&mut self, index: WorkloadIdx, pod: PodIdx) -> Vec<FlavorIdx> {
+        let entry = &self.state.workloads[index];
+        if entry.state != State::Queued || !matches!(entry.queue, QueueRef::Queue(_)) {
+            return Vec::new();
+        }
+        let shape = self.state.pods[pod].shape;
+        let sets = self.demands(index);
+        let choice = self.nominate_afresh(index).choice;
+        let at = sets.iter().position(|set| set.shape == shape);
+        let chosen = at.and_then(|at| choice.sets.get(at)).map_or(&[][..], |set| set);
+        let mut flavors: Vec<FlavorIdx> = chosen.iter().map(|(_, flavor)| *flavor).collect();
+        flavors.sort_unstable();
+        flavors.dedup();
+        flavors
     }
 }

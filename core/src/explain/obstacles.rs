@@ -1,55 +1,188 @@
 //! What stands in a workload's way, as a list with asked against left.
+//!
+//! The reason that a decision leaves names the first thing that was short, because that is where
+//! it stopped. People who want to start the work need all of it: every resource that a flavor
+//! lacks, and the nodes that would be next once quota is there.
 
-use super::reason::{FlavorProblem, Reason};
+use super::reason::{FlavorProblem, FlavorRefusal, NodeShortage, Reason};
+use super::verdict;
 use super::view::{Obstacle, WorkloadView};
+use crate::model::ids::QueueIdx;
+use crate::model::txn::Txn;
+use crate::place::gang::{self, TopologyAsk};
+use crate::quota::flavors::SetDemand;
 
 /// Every obstacle named by a workload's reason: one for each flavor that refused it.
 pub fn of(workload: &WorkloadView) -> Vec<Obstacle> {
     let Some(reason) = &workload.reason else { return Vec::new() };
-    let reason = match reason {
-        Reason::LostRace { then } => then,
-        reason => reason,
-    };
-    match reason {
+    match told(reason) {
         Reason::Flavors { cluster_queue, pod_set, tried } => {
-            let one = |refusal: &super::reason::FlavorRefusal| {
-                let (asked, left) = numbers(&refusal.why);
-                let reason = Reason::Flavors {
-                    cluster_queue: cluster_queue.clone(),
-                    pod_set: pod_set.clone(),
-                    tried: vec![refusal.clone()],
-                };
-                Obstacle { reason, asked, left }
+            let one = |refusal: &FlavorRefusal| Reason::Flavors {
+                cluster_queue: cluster_queue.clone(),
+                pod_set: pod_set.clone(),
+                tried: vec![refusal.clone()],
             };
-            tried.iter().map(one).collect()
+            tried.iter().map(|refusal| obstacle(one(refusal))).collect()
         }
-        Reason::Nodes(short) => vec![Obstacle {
-            reason: reason.clone(),
-            asked: Some(short.asked.into()),
-            left: Some(short.holds.into()),
-        }],
-        Reason::Topology { asked, holds, .. } => vec![Obstacle {
-            reason: reason.clone(),
-            asked: Some((*asked).into()),
-            left: Some((*holds).into()),
-        }],
-        Reason::Gathering { have, need } => vec![Obstacle {
-            reason: reason.clone(),
-            asked: Some((*need).into()),
-            left: Some((*have).into()),
-        }],
-        other => vec![Obstacle { reason: other.clone(), asked: None, left: None }],
+        other => vec![obstacle(other.clone())],
     }
 }
 
-fn numbers(why: &FlavorProblem) -> (Option<i64>, Option<i64>) {
+/// The reason itself: a lost race is told as what was short afterwards.
+pub fn told(reason: &Reason) -> &Reason {
+    match reason {
+        Reason::LostRace { then } => told(then),
+        reason => reason,
+    }
+}
+
+/// What a queued workload asks for.
+pub struct Asked<'a> {
+    /// Its queue.
+    pub queue: QueueIdx,
+    /// Members that need a place.
+    pub sets: &'a [SetDemand],
+    /// Topology asked.
+    pub topology: TopologyAsk,
+    /// Scoring profile.
+    pub profile: u32,
+}
+
+/// All that one flavor lacks: each resource that is short, and room on its nodes.
+pub fn of_flavor(txn: &mut Txn<'_>, asked: &Asked<'_>, refusal: &FlavorRefusal) -> Vec<Reason> {
+    let quota_short =
+        matches!(refusal.why, FlavorProblem::Short { .. } | FlavorProblem::ExceedsMax { .. });
+    let mut problems = match quota_short {
+        true => shorts(txn, asked, refusal),
+        false => Vec::new(),
+    };
+    if problems.is_empty() {
+        problems.push(refusal.why.clone());
+    }
+    if quota_short {
+        problems.extend(no_room(txn, asked, refusal));
+    }
+    let cluster_queue = &txn.state().quota.queue(asked.queue).name;
+    let reason = |why: FlavorProblem| Reason::Flavors {
+        cluster_queue: cluster_queue.clone(),
+        pod_set: asked.sets.first().map_or("main".into(), |set| set.name.clone()),
+        tried: vec![FlavorRefusal { flavor: refusal.flavor.clone(), why }],
+    };
+    problems.into_iter().map(reason).collect()
+}
+
+/// Every resource of a flavor that is short for the whole workload, devices first.
+fn shorts(txn: &Txn<'_>, asked: &Asked<'_>, refusal: &FlavorRefusal) -> Vec<FlavorProblem> {
+    let state = txn.state();
+    let queue = state.quota.queue(asked.queue);
+    let (Some(flavor), Some(node)) = (state.quota.find_flavor(&refusal.flavor), queue.node) else {
+        return Vec::new();
+    };
+    let groups = queue.groups.iter().filter(|group| group.flavors.contains(&flavor));
+    let mut found: Vec<(bool, FlavorProblem)> = Vec::new();
+    for resource in groups.flat_map(|group| group.covered.iter().copied()) {
+        let amounts = asked.sets.iter().map(|set| {
+            let request = state.room.ledger.request(state.room.shape(set.shape).request);
+            request.get(resource).saturating_mul(set.count.into())
+        });
+        let amount = amounts.fold(0, i64::saturating_add);
+        let fr = state.quota.find_fr(flavor, resource);
+        let (most, left) =
+            (state.quota.tree.potential(node, fr), state.quota.tree.available(node, fr));
+        if amount <= left {
+            continue;
+        }
+        let resource = state.room.resources.name(resource).clone();
+        let host = !resource.contains('/');
+        let why = match amount > most {
+            true => FlavorProblem::ExceedsMax { resource, asked: amount, most },
+            false => FlavorProblem::Short {
+                resource,
+                asked: amount,
+                left,
+                cohort: queue.facts.as_ref().and_then(|facts| facts.cohort.clone()),
+                own: state.quota.tree.unused(node, fr).min(left),
+                debt: state.quota.tree.debt(node, fr),
+                preemption_tried: false,
+            },
+        };
+        found.push((host, why));
+    }
+    found.sort_by_key(|(host, _)| *host);
+    found.into_iter().map(|(_, why)| why).collect()
+}
+
+/// Why the nodes of a flavor would be next in the way.
+fn no_room(txn: &mut Txn<'_>, asked: &Asked<'_>, refusal: &FlavorRefusal) -> Option<FlavorProblem> {
+    let flavor = txn.state().quota.find_flavor(&refusal.flavor)?;
+    for set in asked.sets {
+        let class = txn.class(set.shape, &[flavor], asked.profile);
+        if !gang::holds(txn, class, set.count, asked.topology) {
+            return Some(verdict::flavor_shortage(txn, class, set.count, asked.topology));
+        }
+    }
+    None
+}
+
+/// A reason with its numbers apart.
+pub fn obstacle(reason: Reason) -> Obstacle {
+    let (asked, left) = match &reason {
+        Reason::Flavors { tried, .. } => match tried.first().map(|refusal| &refusal.why) {
+            Some(why) => of_problem(why),
+            None => (None, None),
+        },
+        Reason::Nodes(short) => of_nodes(short),
+        Reason::Topology { asked, holds, .. } => pods(*asked, *holds),
+        Reason::Gathering { have, need } => pods(*need, *have),
+        _ => (None, None),
+    };
+    Obstacle { reason, asked, left }
+}
+
+fn of_problem(why: &FlavorProblem) -> (Option<i64>, Option<i64>) {
     match why {
         FlavorProblem::ExceedsMax { asked, most, .. } => (Some(*asked), Some(*most)),
         FlavorProblem::Short { asked, left, .. } => (Some(*asked), Some(*left)),
-        FlavorProblem::Nodes(short) => (Some(short.asked.into()), Some(short.holds.into())),
-        FlavorProblem::Topology { asked, holds, .. } => {
-            (Some((*asked).into()), Some((*holds).into()))
-        }
+        FlavorProblem::Nodes(short) => of_nodes(short),
+        FlavorProblem::Topology { asked, holds, .. } => pods(*asked, *holds),
         FlavorProblem::Taint { .. } | FlavorProblem::Affinity => (None, None),
+    }
+}
+
+/// In the unit of the node that comes closest, where there is one: its place names the resource.
+fn of_nodes(short: &NodeShortage) -> (Option<i64>, Option<i64>) {
+    match &short.nearest {
+        Some(nearest) => (Some(nearest.asked), Some(nearest.free)),
+        None => pods(short.asked, short.holds),
+    }
+}
+
+fn pods(asked: u32, left: u32) -> (Option<i64>, Option<i64>) {
+    (Some(asked.into()), Some(left.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::explain::reason::Nearest;
+
+    fn shortage(nearest: Option<Nearest>) -> Reason {
+        let refusals = Vec::new();
+        Reason::Nodes(Box::new(NodeShortage { nodes: 6, asked: 4, holds: 3, refusals, nearest }))
+    }
+
+    #[test]
+    fn nodes_are_counted_in_what_they_lack_else_in_pods() {
+        let near = Nearest { node: "a".into(), resource: "memory".into(), asked: 64, free: 5 };
+        let lacks = obstacle(shortage(Some(near)));
+        assert_eq!((lacks.asked, lacks.left), (Some(64), Some(5)));
+        let refuses = obstacle(shortage(None));
+        assert_eq!((refuses.asked, refuses.left), (Some(4), Some(3)));
+    }
+
+    #[test]
+    fn a_lost_race_is_told_as_what_was_short() {
+        let race = Reason::LostRace { then: Box::new(shortage(None)) };
+        assert_eq!(told(&race), &shortage(None));
     }
 }

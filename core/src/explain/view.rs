@@ -203,6 +203,8 @@ pub struct Remedy {
     pub change: Change,
     /// Hourly price of the workload then, where known.
     pub per_hour: Option<MicroUsd>,
+    /// Workloads that would be preempted for it, `namespace/name`; empty: it starts at once.
+    pub preempts: Vec<Text>,
     /// Lost work of victims, where it has some.
     pub loses: Option<MicroUsd>,
 }
@@ -214,6 +216,8 @@ pub enum Change {
     WaitFor {
         /// `namespace/name`.
         workload: Text,
+        /// Others that must have ended too, in the order in which they are due.
+        with: Vec<Text>,
         /// When it is due.
         at: Option<Time>,
     },
@@ -237,5 +241,18 @@ pub enum Change {
         resource: Text,
         /// By how much.
         by: i64,
+        /// Other resources of the flavor that are short as well, and by how much.
+        with: Vec<(Text, i64)>,
+    },
+    /// Allow the ClusterQueue to preempt.
+    AllowPreemption {
+        /// ClusterQueue.
+        cluster_queue: Text,
+        /// Field of `spec.preemption`.
+        field: &'static str,
+        /// Value to write.
+        value: &'static str,
+        /// Who would be preempted then, `namespace/name`.
+        victims: Vec<Text>,
     },
 }

@@ -49,7 +49,7 @@ impl Reason {
     /// One clause for a table cell: the most telling problem, without the histogram of nodes.
     pub fn headline(&self) -> String {
         match self {
-            Reason::Nodes(nodes) => shortage(nodes),
+            Reason::Nodes(nodes) => nodes::headline(nodes),
             Reason::Flavors { cluster_queue, pod_set, tried } => {
                 let Some(first) = most_telling(tried) else { return self.to_string() };
                 let problem = problem_words(&first.why, cluster_queue, false);
@@ -60,11 +60,15 @@ impl Reason {
                 format!("{}{problem} {others}", of_pod_set(pod_set))
             }
             Reason::LostRace { then } => then.headline(),
+            Reason::Incomplete { have, need, then: Some(then) } => {
+                format!("{have} of {need} members run; for the others {}", then.headline())
+            }
             _ => self.to_string(),
         }
     }
 
-    /// What kind of thing is in the way: `quota`, `nodes`, `topology`, `queue`, `pods`, `time`.
+    /// What kind of thing is in the way: `quota`, `flavor`, `nodes`, `topology`, `queue`,
+    /// `pods`, `victims`, `time`.
     pub fn kind(&self) -> &'static str {
         match self {
             Reason::Gathering { .. }
@@ -82,6 +86,7 @@ impl Reason {
             Reason::Flavors { tried, .. } => match most_telling(tried).map(|first| &first.why) {
                 Some(FlavorProblem::Nodes(_)) => "nodes",
                 Some(FlavorProblem::Topology { .. }) => "topology",
+                Some(FlavorProblem::Taint { .. } | FlavorProblem::Affinity) => "flavor",
                 _ => "quota",
             },
             Reason::Nodes(_) => "nodes",
@@ -194,6 +199,9 @@ impl fmt::Display for Reason {
             }
             Reason::Preempted { preemptor } => {
                 write!(out, "was preempted for {preemptor} and cannot come back by itself")
+            }
+            Reason::Behind { ahead: 0, queue } => {
+                write!(out, "has not been considered yet (it is first in {queue})")
             }
             Reason::Behind { ahead: 1, queue } => write!(out, "1 workload is before it in {queue}"),
             Reason::Behind { ahead, queue } => {
@@ -407,7 +415,8 @@ fn problem_words(why: &FlavorProblem, queue: &str, whole: bool) -> String {
                 None => format!("queue {queue} has {amount}{noun} left, {asked} asked{tried}"),
             }
         }
-        FlavorProblem::Nodes(nodes) => shortage(nodes),
+        FlavorProblem::Nodes(nodes) if whole => shortage(nodes),
+        FlavorProblem::Nodes(nodes) => nodes::headline(nodes),
         FlavorProblem::Topology { level, asked, best, holds } => {
             topology(level, *asked, best.as_ref(), *holds)
         }

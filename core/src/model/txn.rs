@@ -33,6 +33,11 @@ enum Undo {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Checkpoint(usize);
 
+/// A transaction whose changes are in place and that must be taken up again.
+#[derive(Debug)]
+#[must_use = "its changes stay until it is taken up again"]
+pub struct SetAside(Vec<Undo>);
+
 /// States up to this many pods are recounted at every commit.
 const SMALL: usize = 64;
 /// Larger ones every this many commits.
@@ -89,12 +94,21 @@ impl<'a> Txn<'a> {
     pub fn commit(mut self) {
         self.log.clear();
         self.state.commits += 1;
-        if cfg!(debug_assertions) {
-            let small = self.state.pods.len() <= SMALL;
-            if small || self.state.commits.is_multiple_of(SAMPLE) {
-                self.state.recount();
-            }
+        let due = self.state.small() || self.state.commits.is_multiple_of(SAMPLE);
+        if cfg!(debug_assertions) && due {
+            self.state.recount();
         }
+    }
+
+    /// Leaves the changes in place and hands the way back out, so that a whole decision can be
+    /// tried on top of them. Nothing else may change the state before [`Txn::take_up`].
+    pub fn set_aside(mut self) -> SetAside {
+        SetAside(std::mem::take(&mut self.log))
+    }
+
+    /// Takes up a transaction that was set aside.
+    pub fn take_up(state: &'a mut ClusterState, aside: SetAside) -> Txn<'a> {
+        Txn { state, log: aside.0 }
     }
 
     /// The workload holds (or no longer holds) flavors. No member of it may be placed.
@@ -158,6 +172,11 @@ impl Drop for Txn<'_> {
 pub struct UndoBuffer(Vec<Undo>);
 
 impl ClusterState {
+    /// Whether a recount at every step costs next to nothing.
+    pub fn small(&self) -> bool {
+        self.pods.len() <= SMALL
+    }
+
     fn undo(&mut self, undo: Undo) {
         match undo {
             Undo::Ledger(undo) => {

@@ -143,6 +143,27 @@ impl QuotaTree {
         clamp(self.room(queue, fr).max(0))
     }
 
+    /// The same tree with more own quota at a node, as if its object had been edited.
+    pub fn raised(&self, queue: QuotaIdx, fr: FrIdx, by: i64) -> QuotaTree {
+        let mut tree = self.clone();
+        let entry = &mut tree.nodes[queue.at()];
+        cell_of(&mut entry.cells, fr).nominal += i128::from(by);
+        let (mut at, mut subtree, mut usage) = (Some(queue), i128::from(by), 0);
+        // What a node lends and what it uses beyond its local part count at its parent.
+        let shown = |cell: Cell| (cell.subtree - cell.local(), (cell.usage - cell.local()).max(0));
+        while let Some(node) = at {
+            let entry = &mut tree.nodes[node.at()];
+            let cell = cell_of(&mut entry.cells, fr);
+            let before = shown(*cell);
+            cell.subtree += subtree;
+            cell.usage += usage;
+            let after = shown(*cell);
+            (subtree, usage) = (after.0 - before.0, after.1 - before.1);
+            at = entry.parent;
+        }
+        tree
+    }
+
     /// Whether a queue uses more than the rules leave it: its availability is below zero.
     pub fn overdrawn(&self, queue: QuotaIdx, fr: FrIdx) -> bool {
         self.room(queue, fr) < 0
@@ -314,6 +335,31 @@ mod tests {
 
     fn quota(nominal: i64, borrowing: Option<i64>, lending: Option<i64>) -> [(FrIdx, Quota); 1] {
         [(GPU, Quota { nominal, borrowing, lending })]
+    }
+
+    #[test]
+    fn raised_quota_counts_as_if_it_had_been_there() {
+        for lending in [None, Some(0), Some(3), Some(20)] {
+            let built = |nominal| {
+                let mut tree = QuotaTree::default();
+                let root = tree.add(None, &quota(2, None, None));
+                let cohort = tree.add(Some(root), &quota(4, Some(6), Some(1)));
+                let one = tree.add(Some(cohort), &quota(nominal, Some(5), lending));
+                let two = tree.add(Some(cohort), &quota(10, None, None));
+                tree.finish();
+                tree.charge(one, GPU, 7);
+                tree.charge(two, GPU, 9);
+                (tree, one, two)
+            };
+            let ((small, one, two), (large, ..)) = (built(4), built(13));
+            let raised = small.raised(one, GPU, 9);
+            raised.recount([(one, GPU, 7), (two, GPU, 9)].into_iter());
+            for queue in [one, two] {
+                let numbers =
+                    |tree: &QuotaTree| (tree.available(queue, GPU), tree.potential(queue, GPU));
+                assert_eq!(numbers(&raised), numbers(&large), "lending {lending:?}");
+            }
+        }
     }
 
     #[test]

@@ -19,7 +19,7 @@ use crate::prices;
 use crate::progress::with_progress;
 use crate::read::{self, Objects};
 use crate::render::result::{Happening, Moment};
-use crate::render::simulation::notices;
+use crate::render::simulation::left_out;
 use crate::render::state::is_pending;
 use crate::render::{Explained, SimulationResult, html, json, text};
 use crate::world;
@@ -45,8 +45,8 @@ pub fn simulate(args: &Simulate, console: &mut Console<'_>) -> Exit {
     for warning in &result.warnings {
         console.warning(warning);
     }
-    for notice in notices(&result) {
-        console.note(&notice);
+    if let Some(left_out) = left_out(&result) {
+        console.note(&left_out);
     }
     let printers = [text::simulation, json::simulation, html::simulation];
     print(console, args.output, &result, printers)
@@ -175,6 +175,9 @@ fn play(config: &Config, objects: Objects, mode: args::Mode) -> (SimulationResul
     result.ignored_kinds = objects.ignored.clone().into_iter().map(count).collect();
     let warnings = config.warnings.iter().chain(&objects.warnings);
     result.warnings = warnings.map(ToString::to_string).collect();
+    (result.ours, result.scheduler) = (objects.ours, config.scheduler_name.to_string());
+    let relative = matches!(mode, args::Mode::Until(args::Until::After(_)));
+    result.timeless = relative && objects.earliest.is_none() && objects.latest.is_none();
     let scenario = world::Scenario {
         policy: config.policy.clone(),
         start: start_of(&objects),

@@ -69,7 +69,7 @@ clientConnection: {qps: 500, burst: 1000}
     let policy = &config.policy;
     assert_eq!(policy.unqueued, UnqueuedWorkloads::Hold);
     let tight = policy.profiles.get("tight").expect("tight");
-    assert_eq!((tight.packing, tight.gpu_fit, tight.soft_taints, tight.cost), (100, 7, 1, 3));
+    assert_eq!((tight.packing, tight.gpu_fit, tight.soft_taints, tight.cost), (100, 7, 1, 4));
     assert_eq!(policy.profiles.get("default").map(|weights| weights.cost), Some(0));
     assert_eq!(policy.levels.as_ref().map(Vec::len), Some(3));
     assert_eq!(&*policy.rules.ignored_resources[0], "example.com/bbb");

@@ -11,13 +11,19 @@ use super::job::JobDraft;
 use super::marks::{Marks, OwnerName};
 use super::pod::PodDraft;
 use super::sharing::Shared;
+use crate::read::error::Place;
 use crate::read::kinds::Origin;
+
+/// API group, kind, namespace and name.
+pub type Identity = (Text, Text, Text, Text);
 
 /// Drafts and finished facts, in the order they were read.
 #[derive(Debug, Default)]
 pub struct Gathered {
     /// What equal parts share.
     pub shared: Shared,
+    /// Where each object that has a name stands.
+    pub places: BTreeMap<Identity, Place>,
     /// Nodes.
     pub nodes: Vec<NodeFacts>,
     /// Namespaces given, with their labels.

@@ -40,10 +40,12 @@ pub struct JobDraft {
     pub incarnation: u32,
     /// It carries our mark of suspension.
     pub marked: bool,
-    /// All its work is done, or failed for good.
+    /// All its work is done, or failed for good, or it is being deleted.
     pub finished: bool,
     /// Pods that it makes at a time from now on.
     pub count: u32,
+    /// Pods of it have ended well, so that fewer than it began with may be left to make.
+    pub progressed: bool,
     /// Every index runs at the same time.
     pub parallel_by_index: bool,
     /// Shape of its pods, without the capacity types that an owner may add.
@@ -62,7 +64,7 @@ pub struct JobDraft {
 pub fn draft(job: &Job, scheduler: &str, shared: &mut Shared) -> Result<JobDraft, Vec<Refusal>> {
     let (meta, spec, status) = (&job.metadata, &job.spec, &job.status);
     let template = &spec.template;
-    pod::refuse(&template.spec, "spec.template.spec")?;
+    refuse(job)?;
     let marks = shared.marks_of(meta);
     let mut ignored = Vec::new();
     let mut shape = pod::shape(&template.spec);
@@ -86,10 +88,13 @@ pub fn draft(job: &Job, scheduler: &str, shared: &mut Shared) -> Result<JobDraft
         suspended: spec.suspend,
         incarnation: counted.unwrap_or(0),
         marked: counted.is_some_and(|count| count > 0),
-        finished: ["Complete", "Failed"]
-            .iter()
-            .any(|kind| is_true(&status.conditions, kind).is_some()),
+        // One that is being deleted makes no more pods.
+        finished: meta.deletion_timestamp.is_some()
+            || ["Complete", "Failed"]
+                .iter()
+                .any(|kind| is_true(&status.conditions, kind).is_some()),
         count: count(job),
+        progressed: status.succeeded > 0,
         parallel_by_index: spec.completion_mode.as_deref() == Some("Indexed")
             && spec.completions.is_some()
             && spec.completions == Some(spec.parallelism.unwrap_or(1)),
@@ -100,6 +105,22 @@ pub fn draft(job: &Job, scheduler: &str, shared: &mut Shared) -> Result<JobDraft
         marks,
         ignored,
     })
+}
+
+/// What an API server would not take in a Job, beyond wrong types.
+fn refuse(job: &Job) -> Result<(), Vec<Refusal>> {
+    let spec = &job.spec;
+    let counts = [("parallelism", spec.parallelism), ("completions", spec.completions)];
+    let mut refusals: Vec<Refusal> = Vec::new();
+    for (key, count) in counts {
+        if let Some(count) = count.filter(|count| *count < 0) {
+            let problem = format!("{count} is below zero; write 0 or more");
+            refusals.push(Refusal::new(format!("spec.{key}"), problem));
+        }
+    }
+    let pods = pod::refuse(&spec.template.spec, "spec.template.spec");
+    refusals.extend(pods.err().unwrap_or_default());
+    if refusals.is_empty() { Ok(()) } else { Err(refusals) }
 }
 
 /// Pods at a time: parallelism, but never more than successes are missing.
@@ -155,7 +176,7 @@ mod tests {
             (json!(null), json!(5), 0, 1),
             (json!(4), json!(6), 3, 3),
             (json!(4), json!(6), 7, 0),
-            (json!(-1), json!(6), 0, 0),
+            (json!(0), json!(6), 0, 0),
         ] {
             let spec = json!({ "parallelism": parallelism, "completions": completions });
             let job = read(spec, json!({ "succeeded": succeeded }), json!({}));
@@ -198,6 +219,27 @@ mod tests {
         assert_eq!(job.incarnation_of(true, Some(Time(8_000))), 1);
         assert_eq!(job.incarnation_of(false, Some(Time(8_000))), 2);
         assert_eq!(job.incarnation_of(true, Some(Time(9_000))), 2);
+    }
+
+    #[test]
+    fn counts_below_zero_are_refused() {
+        let template = json!({ "spec": { "containers": [{}] } });
+        let spec = json!({ "parallelism": -1, "completions": -2, "template": template });
+        let job = json!({ "metadata": { "name": "j" }, "spec": spec });
+        let job: Job = serde_json::from_value(job).expect("job");
+        let refusals = draft(&job, "capstan", &mut Shared::default()).expect_err("refused");
+        let paths: Vec<&str> = refusals.iter().map(|refusal| &*refusal.path).collect();
+        assert_eq!(paths, ["spec.parallelism", "spec.completions"]);
+    }
+
+    #[test]
+    fn a_job_that_is_being_deleted_is_finished() {
+        let job = json!({
+            "metadata": { "name": "j", "deletionTimestamp": "2026-01-01T00:00:00Z" },
+            "spec": { "template": { "spec": { "containers": [{}] } } },
+        });
+        let job: Job = serde_json::from_value(job).expect("job");
+        assert!(draft(&job, "capstan", &mut Shared::default()).expect("draft").finished);
     }
 
     #[test]

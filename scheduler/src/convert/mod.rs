@@ -13,6 +13,7 @@ pub mod node;
 pub mod note;
 pub mod pod;
 pub mod quota;
+pub mod remarks;
 pub mod requests;
 pub mod resolve;
 pub mod selector;
@@ -24,7 +25,12 @@ mod tests;
 pub use gathered::Gathered;
 pub use resolve::{Resolved, resolve};
 
+use std::collections::BTreeMap;
+
 use capstan_core::time::Time;
+
+use crate::quantity::Quantity;
+use crate::read::schema;
 
 /// Something in an object that its API server would have refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +44,17 @@ pub struct Refusal {
 impl Refusal {
     fn new(path: impl Into<String>, problem: impl Into<String>) -> Refusal {
         Refusal { path: path.into(), problem: problem.into() }
+    }
+
+    /// One for each amount below zero in a list of resources.
+    fn negative<'a>(
+        list: &'a BTreeMap<String, Quantity>,
+        path: &'a str,
+    ) -> impl Iterator<Item = Refusal> + 'a {
+        list.iter().filter(|(_, quantity)| quantity.is_negative()).map(move |(name, quantity)| {
+            let problem = format!("{quantity} is below zero; an amount is 0 or more");
+            Refusal::new(schema::field(path, name), problem)
+        })
     }
 }
 

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use capstan_core::model::input::{Amounts, NodeFacts, UNLIMITED};
 
+use super::Refusal;
 use super::marks;
 use super::selector::taints;
 use super::sharing::Shared;
@@ -32,6 +33,15 @@ pub fn facts(node: &Node, prices: &PriceConfig, shared: &mut Shared) -> NodeFact
         capacity_type: economics.capacity_type,
         price: economics.price,
     }
+}
+
+/// What an API server would not take in a node, beyond wrong types.
+pub fn refuse(node: &Node) -> Result<(), Vec<Refusal>> {
+    let status = &node.status;
+    let refusals: Vec<Refusal> = Refusal::negative(&status.allocatable, "status.allocatable")
+        .chain(Refusal::negative(&status.capacity, "status.capacity"))
+        .collect();
+    if refusals.is_empty() { Ok(()) } else { Err(refusals) }
 }
 
 fn allocatable(status: &NodeStatus, shared: &mut Shared) -> Amounts {
@@ -76,6 +86,17 @@ mod tests {
         let facts = read(json!({ "metadata": { "name": "n" } }));
         assert!(UNSTATED.iter().all(|name| amount(&facts, name) == UNLIMITED));
         assert_eq!(amount(&facts, "nvidia.com/gpu"), 0);
+    }
+
+    #[test]
+    fn amounts_below_zero_are_refused_by_field() {
+        let status =
+            json!({ "allocatable": { "cpu": "-3" }, "capacity": { "nvidia.com/gpu": -1 } });
+        let node: Node = serde_json::from_value(json!({ "status": status })).expect("node");
+        let refusals = refuse(&node).expect_err("refused");
+        assert_eq!(refusals[0].path, "status.allocatable.cpu");
+        assert_eq!(refusals[0].problem, "-3 is below zero; an amount is 0 or more");
+        assert_eq!(refusals[1].path, r#"status.capacity["nvidia.com/gpu"]"#);
     }
 
     #[test]

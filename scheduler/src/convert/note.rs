@@ -59,7 +59,7 @@ fn price(text: &str) -> Option<MicroUsd> {
 /// What is said of a value that was ignored.
 pub fn malformed(key: &str, value: &str, wanted: &str) -> Text {
     let shown: String = value.chars().take(60).collect();
-    format!("{key}: {shown:?} is not {wanted}").into()
+    format!("{key}: {shown:?} is not {wanted}; it is ignored").into()
 }
 
 /// The binding annotations of a pod.

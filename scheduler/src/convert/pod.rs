@@ -16,7 +16,7 @@ use super::marks::{self, Marks, OwnerName};
 use super::sharing::Shared;
 use super::{Refusal, note, requests, selector, time};
 use crate::api::keys;
-use crate::api::pod::{Container, Pod, PodSpec, PodStatus, is_true};
+use crate::api::pod::{Container, Pod, PodSpec, PodStatus, Resources, is_true};
 
 /// A pod that waits for its owners and classes.
 #[derive(Clone, Debug)]
@@ -140,6 +140,8 @@ pub fn refuse(spec: &PodSpec, path: &str) -> Result<(), Vec<Refusal>> {
         [("containers", &spec.containers), ("initContainers", &spec.init_containers)]
     {
         for (index, container) in containers.iter().enumerate() {
+            let at = format!("{path}.{list}[{index}].resources");
+            refusals.extend(negative(&container.resources, &at));
             for (place, port) in container.ports.iter().enumerate() {
                 let at = format!("{path}.{list}[{index}].ports[{place}]");
                 for (key, number) in [
@@ -154,7 +156,18 @@ pub fn refuse(spec: &PodSpec, path: &str) -> Result<(), Vec<Refusal>> {
             }
         }
     }
+    if let Some(resources) = &spec.resources {
+        refusals.extend(negative(resources, &format!("{path}.resources")));
+    }
+    refusals.extend(Refusal::negative(&spec.overhead, &format!("{path}.overhead")));
     if refusals.is_empty() { Ok(()) } else { Err(refusals) }
+}
+
+/// Requests and limits below zero.
+fn negative(resources: &Resources, path: &str) -> Vec<Refusal> {
+    Refusal::negative(&resources.requests, &format!("{path}.requests"))
+        .chain(Refusal::negative(&resources.limits, &format!("{path}.limits")))
+        .collect()
 }
 
 /// The shape of a pod spec, requests and node name apart.
@@ -330,6 +343,18 @@ mod tests {
         let refusals = read(json!({ "metadata": { "name": "p" }, "spec": spec }));
         let refusals = refusals.expect_err("refused");
         assert_eq!(refusals[0].path, "spec.containers[0].ports[0].hostPort");
+        let resources = json!({ "requests": { "cpu": -1 }, "limits": { "memory": "-1Gi" } });
+        let spec = json!({ "containers": [{ "resources": resources }],
+            "overhead": { "cpu": "-1m" }, "resources": { "requests": { "cpu": "-2" } } });
+        let refusals = read(json!({ "metadata": { "name": "p" }, "spec": spec }));
+        let refusals = refusals.expect_err("refused");
+        let paths: Vec<&str> = refusals.iter().map(|refusal| &*refusal.path).collect();
+        let container = "spec.containers[0].resources";
+        assert_eq!(
+            paths[..2],
+            [format!("{container}.requests.cpu"), format!("{container}.limits.memory")]
+        );
+        assert_eq!(paths[2..], ["spec.resources.requests.cpu", "spec.overhead.cpu"]);
         let spec = json!({ "containers": [] });
         let refusals = read(json!({ "metadata": { "name": "p" }, "spec": spec }));
         assert_eq!(refusals.expect_err("refused")[0].path, "spec.containers");

@@ -18,6 +18,7 @@ use super::job::JobDraft;
 use super::marks::{Marks, OwnerName};
 use super::pod::{PodDraft, Ranked};
 use super::quota;
+use super::remarks::{Known, Remarks};
 use super::sharing::Shared;
 use crate::api::keys;
 use crate::gangs::wishes;
@@ -45,6 +46,7 @@ pub fn resolve(gathered: Gathered, start: Time) -> Resolved {
     let mut resolved = Resolved::default();
     let Gathered { mut shared, nodes, namespaces, pods, jobs, owners, priority_classes, .. } =
         gathered;
+    let mut remarks = Remarks::default();
     let local = gathered.local_queues.iter().map(|(_, queue)| queue);
     let named: BTreeSet<Text> = pods
         .iter()
@@ -73,12 +75,19 @@ pub fn resolve(gathered: Gathered, start: Time) -> Resolved {
     let mut ranks = Ranks { classes: priority_classes, missing: BTreeMap::new() };
     for job in &jobs {
         let facts = job_facts(job, &directory, &mut ranks, &mut shared, start);
+        let above = directory.above(&job.namespace, job.owner.as_ref());
+        remarks.on_job(job, &facts, above.iter().map(|owner| owner.known()));
         resolved.inputs.push(Input::Owner(facts));
     }
     for pod in pods {
+        let (marks, owner) = (pod.marks.clone(), pod.owner.clone());
         let facts = pod_facts(pod, &directory, &mut ranks, &mut shared, start);
+        let owner = owner.as_ref().filter(|_| !facts.wishes.ignored.is_empty());
+        let above = directory.above(&facts.namespace, owner);
+        remarks.on_pod(&facts, &marks, above.iter().map(|owner| owner.known()));
         resolved.inputs.push(Input::Pod(facts));
     }
+    resolved.notices.extend(remarks.notices(&gathered.places));
     resolved.notices.extend(ranks.notices());
     resolved
 }
@@ -122,6 +131,15 @@ impl<'a> Owner<'a> {
         match self {
             Owner::Job(job) => &job.marks,
             Owner::Other(owner) => &owner.marks,
+        }
+    }
+
+    fn known(self) -> Known<'a> {
+        match self {
+            Owner::Job(job) => Known { kind: "Job", name: &job.name, marks: &job.marks },
+            Owner::Other(other) => {
+                Known { kind: &other.kind, name: &other.name, marks: &other.marks }
+            }
         }
     }
 

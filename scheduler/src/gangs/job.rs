@@ -52,7 +52,8 @@ pub fn min_member(
 ) -> u32 {
     let all = job.count.max(1);
     if let Some(asked) = count(chain, keys::MIN_MEMBER, ignored) {
-        return asked.min(all);
+        // Near its end a Job makes fewer pods than it began with: those are all there will be.
+        return if job.progressed { asked.min(all) } else { asked };
     }
     if job.parallel_by_index {
         return all;

@@ -29,13 +29,7 @@ pub fn read(chain: &[&Marks], ignored: &mut Vec<Text>) -> Asked {
         }
         span
     });
-    let types = annotation(chain, keys::CAPACITY_TYPES).map(|text| {
-        capacity_types(text).unwrap_or_else(|| {
-            let wanted = "a list of spot, on-demand and reserved";
-            ignored.push(note::malformed(keys::CAPACITY_TYPES, text, wanted));
-            Vec::new()
-        })
-    });
+    let types = annotation(chain, keys::CAPACITY_TYPES).map(|text| capacity_types(text, ignored));
     Asked {
         wishes: Wishes {
             queue: named(chain, keys::QUEUE, keys::KUEUE_QUEUE),
@@ -78,16 +72,32 @@ fn topology(chain: &[&Marks]) -> TopologyWish {
     kueues
 }
 
-/// An ordered allow-list; `None`: it cannot be read.
-fn capacity_types(text: &str) -> Option<Vec<CapacityType>> {
+/// An ordered allow-list. A word that nobody knows allows nothing more, so the others still hold;
+/// where none is known the whole list is as if it were not there. Both are said.
+fn capacity_types(text: &str, ignored: &mut Vec<Text>) -> Vec<CapacityType> {
+    const KNOWN: &str = "spot, on-demand and reserved";
     let mut types = Vec::new();
-    for word in text.split(',') {
-        let kind = capacity_type(word.trim())?;
-        if !types.contains(&kind) {
-            types.push(kind);
+    let mut odd: Vec<&str> = Vec::new();
+    for word in text.split(',').map(str::trim) {
+        match capacity_type(word) {
+            Some(kind) if types.contains(&kind) => {}
+            Some(kind) => types.push(kind),
+            None => odd.push(word),
         }
     }
-    Some(types)
+    let key = keys::CAPACITY_TYPES;
+    if types.is_empty() {
+        let said = note::malformed(key, text, &format!("a list of {KNOWN}"));
+        ignored.push(format!("{said}, so any capacity type will do").into());
+        return types;
+    }
+    for word in odd.into_iter().filter(|word| !word.is_empty()) {
+        let shown: String = word.chars().take(60).collect();
+        let kept: Vec<String> = types.iter().map(ToString::to_string).collect();
+        let kept = kept.join(", ");
+        ignored.push(format!("{key}: {shown:?} is none of {KNOWN}; {kept} counts").into());
+    }
+    types
 }
 
 /// The capacity type of this name.
@@ -164,9 +174,23 @@ mod tests {
     }
 
     #[test]
+    fn a_misspelt_capacity_type_allows_nothing_more() {
+        let key = "capstan.sh/capacity-types";
+        let (read, ignored) = asked(&[&annotations(&[(key, "spot,cheap,,on-demand")])]);
+        assert_eq!(read.capacity_types, [CapacityType::Spot, CapacityType::OnDemand]);
+        let want =
+            r#"capstan.sh/capacity-types: "cheap" is none of spot, on-demand and reserved; "#;
+        assert_eq!(ignored, [format!("{want}spot, on-demand counts").into()]);
+        let (_, ignored) = asked(&[&annotations(&[(key, "sopt")])]);
+        let want = r#"capstan.sh/capacity-types: "sopt" is not a list of spot, on-demand and "#;
+        let want = format!("{want}reserved; it is ignored, so any capacity type will do");
+        assert_eq!(ignored, [want.into()]);
+    }
+
+    #[test]
     fn what_cannot_be_read_is_ignored_and_named() {
         for (key, value) in [
-            ("capstan.sh/capacity-types", "spot,cheap"),
+            ("capstan.sh/capacity-types", "sopt"),
             ("capstan.sh/capacity-types", ""),
             ("capstan.sh/expected-runtime", "soon"),
             ("capstan.sh/expected-runtime", "0s"),

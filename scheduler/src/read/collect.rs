@@ -17,6 +17,7 @@ use super::error::{Notice, Place, ReadError};
 use super::json::Take;
 use super::kinds::{self, Known, OUR_KINDS, Origin, Queueing};
 use super::kueue;
+use super::names;
 use super::schema::{self, Finding};
 use crate::api::classes::{PriorityClass, WorkloadPriorityClass};
 use crate::api::cluster_queue::{ClusterQueueSpec, CohortSpec};
@@ -30,7 +31,8 @@ use crate::api::workload::WorkloadSpec;
 use crate::api::{GROUP, GoDuration};
 use crate::config::Config;
 use crate::convert::gathered::{OwnerDraft, PriorityClassDraft};
-use crate::convert::{self, Gathered, Refusal, job, marks, node, pod, quota};
+use crate::convert::{self, Gathered, Refusal, job, marks, node, note, pod, quota};
+use crate::prices::{PRICE_ANNOTATION, parse_usd};
 
 /// Complaints kept; more would help nobody.
 const ERRORS_MAX: usize = 1_000;
@@ -50,11 +52,7 @@ pub struct Collector<'a> {
     pub ignored: BTreeMap<String, usize>,
     /// Times seen.
     pub times: Times,
-    seen: BTreeMap<Identity, Place>,
 }
-
-/// Group, kind, namespace and name.
-type Identity = (Text, Text, Text, Text);
 
 /// Earliest and latest times of what was read.
 #[derive(Clone, Copy, Debug, Default)]
@@ -94,6 +92,8 @@ struct Named {
     known: Known,
     object: Text,
     name: String,
+    /// Fields of its name that were complained of.
+    misnamed: Vec<&'static str>,
     value: Value,
 }
 
@@ -124,7 +124,6 @@ impl<'a> Collector<'a> {
             warnings: Vec::new(),
             ignored: BTreeMap::new(),
             times: Times::default(),
-            seen: BTreeMap::new(),
         }
     }
 
@@ -139,6 +138,12 @@ impl<'a> Collector<'a> {
         let api_version = self.word(&place, &value, "apiVersion")?;
         let kind = self.word(&place, &value, "kind")?;
         let Some(known) = kinds::known(&api_version, &kind) else {
+            if kinds::is_list(&api_version, &kind) && !value["items"].is_null() {
+                let problem = schema::mistyped("array", &value["items"]);
+                let (object, path) = (Some(kind.into()), Some("items".to_owned()));
+                self.complain(ReadError { place: Some(place), object, path, problem });
+                return None;
+            }
             self.ignore(place, &api_version, &kind);
             return None;
         };
@@ -147,43 +152,37 @@ impl<'a> Collector<'a> {
         }
         let meta = &value["metadata"];
         let text = |key: &str| meta[key].as_str().filter(|text| !text.is_empty());
-        let Some(name) = text("name").map(str::to_owned) else {
-            let problem = match (&meta["name"], text("generateName")) {
-                (Value::Null | Value::String(_), None) => "missing".to_owned(),
-                (Value::Null | Value::String(_), Some(_)) => {
-                    "missing; generateName alone names nothing here".to_owned()
-                }
-                (other, _) => schema::mistyped("string", other),
-            };
-            let path = Some("metadata.name".to_owned());
-            self.complain(ReadError {
-                place: Some(place),
-                object: Some(kind.into()),
-                path,
-                problem,
-            });
-            return None;
-        };
         let namespace = match known.namespaced() {
             true => text("namespace").unwrap_or("default"),
             false => "",
         };
-        let object: Text = match namespace {
-            "" | "default" => format!("{kind} {name}"),
+        let name = text("name").unwrap_or_default().to_owned();
+        let object: Text = match (namespace, &*name) {
+            (_, "") => kind.clone(),
+            ("" | "default", _) => format!("{kind} {name}"),
             _ => format!("{kind} {namespace}/{name}"),
         }
         .into();
+        let problems = names::problems(meta, known, namespace);
+        let misnamed = problems.iter().map(|(path, _)| *path).collect();
+        for (path, problem) in problems {
+            let (place, object) = (Some(place.clone()), Some(object.clone()));
+            self.complain(ReadError { place, object, path: Some(path.to_owned()), problem });
+        }
+        if name.is_empty() {
+            return Some(Named { place, known, object, name, misnamed, value });
+        }
         let group = api_version.split_once('/').map_or("", |(group, _)| group);
         let mut share = |text: &str| self.gathered.shared.texts.text(text);
         let identity = (share(group), share(&kind), share(namespace), Text::from(name.as_str()));
-        if let Some(first) = self.seen.get(&identity) {
+        if let Some(first) = self.gathered.places.get(&identity) {
             let problem = format!("given twice; first in {first}; remove one");
             let place = Some(place);
             self.complain(ReadError { place, object: Some(object), path: None, problem });
             return None;
         }
-        self.seen.insert(identity, place.clone());
-        Some(Named { place, known, object, name, value })
+        self.gathered.places.insert(identity, place.clone());
+        Some(Named { place, known, object, name, misnamed, value })
     }
 
     fn word(&mut self, place: &Place, value: &Value, key: &str) -> Option<String> {
@@ -229,12 +228,23 @@ impl<'a> Collector<'a> {
             Known::Queueing(kind, origin) => self.queueing(named, kind, origin),
         };
         for finding in result.err().unwrap_or_default() {
+            if named.misnamed.contains(&&*finding.path) {
+                continue;
+            }
             self.complain(located(named, finding));
         }
     }
 
     fn node(&mut self, named: &Named) -> Result<(), Vec<Finding>> {
         let object: Node = decode::lenient(&named.value)?;
+        node::refuse(&object).map_err(refused)?;
+        let annotations = object.metadata.annotations.as_ref();
+        if let Some(text) = annotations.and_then(|all| all.get(PRICE_ANNOTATION))
+            && parse_usd(text.trim()).is_none()
+        {
+            let problem = note::malformed(PRICE_ANNOTATION, text, "US dollars an hour (try 3.06)");
+            self.warn(named, None, problem.to_string());
+        }
         self.times.created(object.metadata.creation_timestamp.as_ref().map(convert::time), false);
         let facts = node::facts(&object, &self.config.prices, &mut self.gathered.shared);
         self.gathered.nodes.push(facts);

@@ -69,7 +69,7 @@ const JSON_SEED: &str = r#"{"apiVersion":"v1","items":[
 {"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","labels":{"a":"b"}},
  "spec":{"containers":[{"name":"c","resources":{"requests":{"cpu":"1","memory":1.5e9}}}],
  "tolerations":[{"operator":"Exists"}]},"status":{"phase":"Running"}},
-{"apiVersion":"v1","kind":"Node","metadata":{"name":"n"},"status":{"capacity":{"cpu":-1}}},
+{"apiVersion":"v1","kind":"Node","metadata":{"name":"n"},"status":{"capacity":{"cpu":1e1}}},
 {"kind":"PodList","apiVersion":"v1","items":[{"metadata":{"name":"q"},"spec":{"containers":[{}]}}]}
 ],"kind":"List","metadata":{"resourceVersion":""}}"#;
 

@@ -112,6 +112,15 @@ pub fn known(api_version: &str, kind: &str) -> Option<Known> {
     Some(Known::Queueing(queueing, origin))
 }
 
+/// Whether this is a List of anything, or of a kind that is read.
+pub fn is_list(api_version: &str, kind: &str) -> bool {
+    match kind.strip_suffix("List") {
+        Some("") => true,
+        Some(item) => known(api_version, item).is_some(),
+        None => false,
+    }
+}
+
 impl Known {
     /// Whether objects of this kind live in namespaces.
     pub fn namespaced(self) -> bool {

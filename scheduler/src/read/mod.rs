@@ -10,6 +10,7 @@ pub mod error;
 mod json;
 pub mod kinds;
 mod kueue;
+mod names;
 pub mod schema;
 mod value;
 mod yaml;
@@ -48,6 +49,8 @@ pub struct Objects {
     pub ignored: BTreeMap<String, usize>,
     /// Latest time of creation, binding or start: now, for a run without a clock.
     pub latest: Option<Time>,
+    /// Pods and Jobs whose spec names our scheduler.
+    pub ours: usize,
     /// Earliest creation of a pod or Job, else of anything. Work without a creation time was
     /// created then.
     pub earliest: Option<Time>,
@@ -136,6 +139,8 @@ fn finish(collector: Collector<'_>) -> Result<Objects, Vec<ReadError>> {
     if !errors.is_empty() {
         return Err(errors);
     }
+    let pods = gathered.pods.iter().filter(|pod| pod.ours).count();
+    let ours = pods + gathered.jobs.iter().filter(|job| job.ours).count();
     let earliest = times.earliest_work.or(times.earliest);
     let start = earliest.or(times.latest).unwrap_or_default();
     let resolved = convert::resolve(gathered, start);
@@ -144,6 +149,7 @@ fn finish(collector: Collector<'_>) -> Result<Objects, Vec<ReadError>> {
         warnings: warnings.into_iter().chain(resolved.notices).collect(),
         ignored,
         latest: times.latest,
+        ours,
         earliest,
     })
 }

@@ -152,6 +152,7 @@ spec: {containers: [{resources: {requests: {nvidia.com/gpu: many}}}]}
         "a.yaml, document 4: a text, not an object with apiVersion and kind".to_owned(),
         "a.yaml, document 5, Pod: metadata.name: missing; generateName alone names nothing here"
             .to_owned(),
+        "a.yaml, document 5, Pod: spec: missing".to_owned(),
         "a.yaml, document 6, Pod team/x: metadata.labels.a: 1, where a text is needed; \
          write it in quotes"
             .to_owned(),
@@ -229,6 +230,57 @@ fn broken_documents_do_not_hide_the_others() {
     assert!(errors[0].starts_with("a.yaml, document 1: line 1 is no YAML"), "{errors:?}");
     assert!(errors[1].starts_with("a.yaml, document 2: line 4 is no YAML"), "{errors:?}");
     assert!(errors[2].starts_with("a.yaml, document 4: line "), "{errors:?}");
+}
+
+#[test]
+fn all_mistakes_of_a_misnamed_object_are_said() {
+    let text = "{apiVersion: v1, kind: Pod, metadata: {name: 5, namespace: [x], labels: [1]}, \
+                spec: {containers: foo, nodeName: 7}}";
+    let mut errors = complaints("a.yaml", text);
+    errors.sort();
+    let want = [
+        "metadata.labels: a list, where an object is needed",
+        "metadata.name: 5, where a text is needed; write it in quotes",
+        "metadata.namespace: a list, where a text is needed",
+        "spec.containers: \"foo\", where a list is needed",
+        "spec.nodeName: 7, where a text is needed; write it in quotes",
+    ];
+    assert_eq!(errors, want.map(|one| format!("a.yaml, document 1, Pod: {one}")));
+}
+
+#[test]
+fn the_items_of_a_list_are_a_list() {
+    for (name, text) in [
+        ("a.yaml", "{kind: List, apiVersion: v1, items: {}}"),
+        ("a.yaml", "{kind: PodList, apiVersion: v1, items: {a: 1}}"),
+        ("a.json", r#"{"kind":"List","apiVersion":"v1","items":{}}"#),
+        ("a.json", r#"{"items":{},"kind":"List","apiVersion":"v1"}"#),
+    ] {
+        let errors = complaints(name, text);
+        assert_eq!(errors.len(), 1, "{text}");
+        assert!(
+            errors[0].ends_with("List: items: an object, where a list is needed"),
+            "{errors:?}"
+        );
+    }
+}
+
+#[test]
+fn complaints_about_yaml_are_in_words_for_people() {
+    let doubling: String =
+        (1..40).map(|at| format!("a{at}: &a{at} [*a{0}, *a{0}]\n", at - 1)).collect();
+    let many = format!("a0: &a0 [x]\nb:\n{}", "- *a0\n".repeat(60_000));
+    for (text, want) in [
+        ("a: 1\na: 2\n".to_owned(), "line 2: key a is written twice; remove one"),
+        (": 3\n".to_owned(), "line 1: a key is missing or empty; write one before the colon"),
+        ("a: *b\n".to_owned(), "an alias (*name) without an anchor (&name) before it"),
+        (format!("a0: &a0 [x]\n{doubling}"), "too many anchors or aliases"),
+        (many, "too many anchors or aliases"),
+        ("[".repeat(300), "nested more than 128 deep"),
+    ] {
+        let errors = complaints("a.yaml", &text);
+        assert!(errors[0].contains(want), "{want}: {errors:?}");
+    }
 }
 
 #[test]

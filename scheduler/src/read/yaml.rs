@@ -350,16 +350,58 @@ fn parse(text: &[u8], first_line: u32) -> Result<Value, String> {
 }
 
 fn explain(error: &serde_saphyr::Error, first_line: u32) -> String {
-    let said = error.without_snippet().to_string();
-    let said = said.lines().next().unwrap_or_default().trim().to_owned();
-    match error.location() {
-        Some(location) => {
-            let line = u64::from(first_line) + location.line().saturating_sub(1);
-            let bare = said.split(" at line ").next().unwrap_or_default();
-            // What the library advises is meant for programmers.
-            let bare = bare.split("; use ").next().unwrap_or_default();
-            format!("line {line} is no YAML: {}", bare.trim_end_matches([':', ',']))
-        }
-        None => format!("no YAML: {said}"),
+    let error = error.without_snippet();
+    let line = error.location().map(|location| {
+        let line = u64::from(first_line) + location.line().saturating_sub(1);
+        format!("line {line}")
+    });
+    if let Some(words) = words(error) {
+        return line.map_or(words.clone(), |line| format!("{line}: {words}"));
     }
+    let said = error.to_string();
+    let said = said.lines().next().unwrap_or_default().trim();
+    let Some(line) = line else { return format!("no YAML: {said}") };
+    let bare = said.split(" at line ").next().unwrap_or_default();
+    // What the library advises is meant for programmers.
+    let bare = bare.split("; use ").next().unwrap_or_default();
+    format!("{line} is no YAML: {}", bare.trim_end_matches([':', ',']))
 }
+
+/// What is wrong, in words for people, where the library's own are for programmers.
+fn words(error: &serde_saphyr::Error) -> Option<String> {
+    use serde_saphyr::Error;
+    use serde_saphyr::budget::BudgetBreach;
+    let words = match error {
+        Error::DuplicateMappingKey { key: Some(key), .. } => {
+            let key: String = key.chars().take(60).collect();
+            return Some(format!("key {key} is written twice; remove one"));
+        }
+        Error::DuplicateMappingKey { key: None, .. } => "a key is written twice; remove one",
+        Error::NullIntoString { .. } => "a key is missing or empty; write one before the colon",
+        Error::UnknownAnchor { .. } => "an alias (*name) without an anchor (&name) before it",
+        Error::RecursiveReferencesRequireWeakTypes { .. } => "an alias inside its own anchor",
+        Error::AliasReplayCounterOverflow { .. }
+        | Error::AliasReplayLimitExceeded { .. }
+        | Error::AliasExpansionLimitExceeded { .. }
+        | Error::AliasReplayStackDepthExceeded { .. } => TOO_MANY_ALIASES,
+        Error::Budget { breach, .. } => match breach {
+            BudgetBreach::Aliases { .. }
+            | BudgetBreach::Anchors { .. }
+            | BudgetBreach::AliasAnchorRatio { .. }
+            | BudgetBreach::RecordedAnchorEvents { .. }
+            | BudgetBreach::RecordedAnchorBytes { .. }
+            | BudgetBreach::MergeKeys { .. } => TOO_MANY_ALIASES,
+            BudgetBreach::Depth { .. } => "nested more than 128 deep",
+            BudgetBreach::SequenceUnbalanced => "a list or map ends that never began",
+            _ => "too large for one document; write a large List as JSON",
+        },
+        other if other.to_string().contains("recursion limit") => "nested more than 128 deep",
+        // The same breach, found while an alias is replayed.
+        other if other.to_string().contains("budget breached") => TOO_MANY_ALIASES,
+        _ => return None,
+    };
+    Some(words.to_owned())
+}
+
+/// What is said of documents that a few bytes would blow up.
+const TOO_MANY_ALIASES: &str = "too many anchors or aliases (&name, *name); write the values out";

@@ -8,7 +8,7 @@ use capstan_core::explain::quantity::{amount, counted};
 use capstan_core::explain::view::NodeView;
 use capstan_core::model::input::{CapacityType, UNLIMITED};
 use capstan_core::money::MicroUsd;
-use capstan_core::time::Time;
+use capstan_core::time::{Span, Time};
 
 use super::names::thousands;
 use super::result::SimulationResult;
@@ -87,6 +87,9 @@ fn ending(result: &SimulationResult) -> String {
     let rounds = counted(i64::from(result.rounds), "round");
     let took = duration(result.elapsed);
     match (result.until, result.settled) {
+        (Some(until), _) if result.timeless => {
+            format!("Played for {} in {rounds}, {took}.", Span(until.0))
+        }
         (Some(until), _) => format!("Played until {} in {rounds}, {took}.", moment(until)),
         (None, true) => format!("Settled after {rounds} in {took}."),
         (None, false) => format!("Stopped after {rounds} in {took}, not settled."),
@@ -235,6 +238,13 @@ mod tests {
             "1 node, 8 cpu, 31Gi memory. In use: 500m cpu, 0 memory. \
              Played until 2026-08-01 10:00:00 UTC in 1 round, 0.0 ms."
         );
+    }
+
+    #[test]
+    fn without_any_time_in_the_input_times_are_counted_from_the_start() {
+        let until = Some(Time(5_400_000));
+        let result = SimulationResult { timeless: true, until, rounds: 2, ..Default::default() };
+        assert_eq!(sentence(&result), "0 nodes. Played for 1h30m in 2 rounds, 0.0 ms.");
     }
 
     #[test]

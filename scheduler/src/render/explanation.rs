@@ -140,18 +140,24 @@ pub fn remedies(explanation: &WorkloadExplanation, now: Time) -> Option<Table> {
     let mut table = Table { columns, ..Table::default() };
     for remedy in &explanation.remedies {
         let change = Cell::toned(remedy.change.to_string(), Tone::Runs);
-        table.rows.push(vec![change, when(&remedy.change, now).into(), costs(remedy).into()]);
+        table.rows.push(vec![change, when(remedy, now).into(), costs(remedy).into()]);
+    }
+    if let Some(ahead @ 1..) = explanation.ahead {
+        table.notes.push(format!(
+            "Tried with all else as it is; the {} before it may take the room first.",
+            counted(i64::from(ahead), "workload")
+        ));
     }
     (!table.rows.is_empty()).then_some(table)
 }
 
-fn when(change: &Change, now: Time) -> String {
-    match change {
+fn when(remedy: &Remedy, now: Time) -> String {
+    match &remedy.change {
+        Change::WaitFor { at: Some(at), .. } if *at <= now => "overdue".to_owned(),
         Change::WaitFor { at: Some(at), .. } => clock_time(*at, now),
         Change::WaitFor { at: None, .. } => "-".to_owned(),
-        Change::FewerPods { .. } | Change::AllowCapacity { .. } | Change::RaiseQuota { .. } => {
-            "now".to_owned()
-        }
+        _ if remedy.preempts.is_empty() => "now".to_owned(),
+        _ => "once gone".to_owned(),
     }
 }
 

@@ -223,6 +223,9 @@ pub fn result() -> SimulationResult {
         ignored_kinds: [("Service".to_owned(), 2), ("ConfigMap".to_owned(), 1)].into(),
         warnings: vec![],
         timeline: vec![],
+        ours: 9,
+        scheduler: "capstan".to_owned(),
+        timeless: false,
         files: vec!["manifests/examples/quickstart.yaml".to_owned()],
     }
 }
@@ -269,14 +272,17 @@ pub fn explanation() -> WorkloadExplanation {
             Remedy {
                 change: Change::WaitFor {
                     workload: "vision/train-resnet".into(),
+                    with: vec![],
                     at: Some(Time(NOW.0 + 20 * 60_000)),
                 },
                 per_hour: None,
+                preempts: vec![],
                 loses: None,
             },
             Remedy {
                 change: Change::FewerPods { pods: 3 },
                 per_hour: Some(MicroUsd(36_750_000)),
+                preempts: vec![],
                 loses: None,
             },
             Remedy {
@@ -284,6 +290,18 @@ pub fn explanation() -> WorkloadExplanation {
                     types: vec![CapacityType::Spot, CapacityType::OnDemand],
                 },
                 per_hour: Some(MicroUsd(131_080_000)),
+                preempts: vec![],
+                loses: None,
+            },
+            Remedy {
+                change: Change::AllowPreemption {
+                    cluster_queue: "team-language".into(),
+                    field: "reclaimWithinCohort",
+                    value: "Any",
+                    victims: vec!["vision/sweep-7".into()],
+                },
+                per_hour: Some(MicroUsd(50_000_000)),
+                preempts: vec!["vision/sweep-7".into()],
                 loses: Some(MicroUsd(2_400_000)),
             },
         ],

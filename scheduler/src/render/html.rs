@@ -52,7 +52,8 @@ pub fn simulation(result: &SimulationResult) -> String {
         p { (cluster::sentence(result)) }
         (sections(tables))
         @if let Some(nothing) = simulation::nothing(result) { p { (nothing) } }
-        @for notice in simulation::notices(result) { p.note { (notice) } }
+        @for warning in &result.warnings { p.note { (warning) } }
+        @if let Some(left_out) = simulation::left_out(result) { p.note { (left_out) } }
         @if let Some(command) = simulation::next_command(result) {
             p { span.strong { "Next: " } code { (one_line(&command)) } }
         }

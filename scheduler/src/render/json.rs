@@ -198,12 +198,14 @@ fn remedy_object(remedy: &Remedy) -> Value {
         Change::FewerPods { .. } => ("FewerPods", None),
         Change::AllowCapacity { .. } => ("AllowCapacity", None),
         Change::RaiseQuota { .. } => ("RaiseQuota", None),
+        Change::AllowPreemption { .. } => ("AllowPreemption", None),
     };
     json!({
         "kind": kind,
         "change": remedy.change.to_string(),
         "at": at,
         "usdPerHour": remedy.per_hour.map(dollars),
+        "preempts": remedy.preempts.iter().map(|name| &**name).collect::<Vec<_>>(),
         "losesUsd": remedy.loses.map(dollars),
     })
 }

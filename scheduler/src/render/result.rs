@@ -42,6 +42,12 @@ pub struct SimulationResult {
     pub preempted: Vec<Preemption>,
     /// Kinds that nobody here knows, with how many objects were ignored.
     pub ignored_kinds: BTreeMap<String, u32>,
+    /// Pods and Jobs of the input whose spec names our scheduler.
+    pub ours: usize,
+    /// What that scheduler is called.
+    pub scheduler: String,
+    /// The input states no time at all: times are counted from the start.
+    pub timeless: bool,
     /// What the reader warned of, ready to print.
     pub warnings: Vec<String>,
     /// What happened when, in order; shown where a clock was played.

@@ -3,11 +3,12 @@
 //! Rows come in the order people look for them (what was admitted, what runs, what waits), and
 //! are capped, with a note that says how many more there are and how to see them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use capstan_core::explain::quantity::{amount, noun, quantity};
 use capstan_core::explain::view::{QueueView, QuotaView, WorkloadView};
 use capstan_core::model::input::Text;
+use capstan_core::time::Span;
 
 use super::cluster::time_of;
 use super::names::{node_list, thousands};
@@ -35,15 +36,15 @@ pub struct Room {
 /// The table of ClusterQueues; `None` when there are none.
 pub fn queues(result: &SimulationResult, room: Room) -> Option<Table> {
     let mut shown: Vec<(&QueueView, Vec<&QuotaView>)> =
-        result.queues.iter().map(|queue| (queue, main_quotas(queue))).collect();
+        result.queues.iter().map(|queue| (queue, shown_quotas(queue, result))).collect();
     // Who lends and who borrows stand side by side.
     shown.sort_by_key(|(queue, _)| (queue.cohort.is_none(), &queue.cohort, &queue.name));
-    let resources: Vec<&Text> = shown
-        .iter()
-        .filter_map(|(_, quotas)| quotas.first().map(|quota| &quota.resource))
-        .collect();
+    let resources: Vec<&Text> =
+        shown.iter().flat_map(|(_, quotas)| quotas.iter().map(|quota| &quota.resource)).collect();
     let common = resources.first().filter(|first| resources.iter().all(|other| other == *first));
-    let one_flavor = shown.iter().all(|(_, quotas)| quotas.len() <= 1);
+    let one_flavor = shown
+        .iter()
+        .all(|(_, quotas)| quotas.windows(2).all(|pair| pair[0].flavor == pair[1].flavor));
     let mut table = Table { columns: queue_columns(common.copied()), ..Table::default() };
     let limit = if room.cut { ROWS_OF_TABLE } else { usize::MAX };
     for (queue, quotas) in shown.iter().take(limit) {
@@ -71,10 +72,24 @@ pub fn queues(result: &SimulationResult, room: Room) -> Option<Table> {
     (!shown.is_empty()).then(|| table.without_empty(empty))
 }
 
-/// The quota lines of the queue's main resource, one for each flavor.
-fn main_quotas(queue: &QueueView) -> Vec<&QuotaView> {
+/// The quota lines of the queue's main resource, one for each flavor, then those of resources
+/// that work is waiting for in it.
+fn shown_quotas<'a>(queue: &'a QueueView, result: &'a SimulationResult) -> Vec<&'a QuotaView> {
     let main = main_resource(queue.quotas.iter().map(|quota| &quota.resource));
-    queue.quotas.iter().filter(|quota| Some(&quota.resource) == main).collect()
+    let named: BTreeSet<&Text> = result
+        .workloads
+        .iter()
+        .filter(|workload| workload.cluster_queue.as_ref() == Some(&queue.name))
+        .filter(|workload| is_pending(workload))
+        .filter_map(|workload| workload.reason.as_ref().filter(|it| it.kind() == "quota"))
+        .filter_map(|reason| reason.resource())
+        .collect();
+    let of_main = queue.quotas.iter().filter(|quota| Some(&quota.resource) == main);
+    let others = queue
+        .quotas
+        .iter()
+        .filter(|quota| Some(&quota.resource) != main && named.contains(&quota.resource));
+    of_main.chain(others).collect()
 }
 
 fn queue_columns(common: Option<&Text>) -> Vec<Column> {
@@ -250,7 +265,9 @@ fn why(
             }
         }
         let placed = workload.pods.iter().filter(|place| place.node.is_some()).count();
-        if placed > 0 && placed < workload.pods.len() {
+        if let Some(reason) = &workload.reason {
+            clauses.push(reason.headline());
+        } else if placed > 0 && placed < workload.pods.len() {
             clauses.push(format!("{placed} of {} pods placed", workload.pods.len()));
         }
         if placed > 0 && workload.per_hour.is_none() {
@@ -339,7 +356,10 @@ pub fn timeline(result: &SimulationResult, room: Room) -> Option<Table> {
             Happening::Finished => ("finished".to_owned(), Tone::Plain),
         };
         table.rows.push(vec![
-            time_of(moment.at, last).into(),
+            match result.timeless {
+                true => Span(moment.at.0).to_string().into(),
+                false => time_of(moment.at, last).into(),
+            },
             moment.workload.as_str().into(),
             Cell::toned(words, tone),
         ]);
@@ -405,27 +425,36 @@ fn shell_word(word: &str) -> String {
     }
 }
 
-/// What was warned of and left out, a sentence each; these belong on stderr.
-pub fn notices(result: &SimulationResult) -> Vec<String> {
-    let mut notices = result.warnings.clone();
-    if !result.ignored_kinds.is_empty() {
-        let kinds: Vec<String> =
-            result.ignored_kinds.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
-        notices.push(format!("ignored, not about scheduling: {}", kinds.join(", ")));
-    }
-    notices
+/// What was left out, in a sentence; it belongs on stderr, behind the warnings.
+pub fn left_out(result: &SimulationResult) -> Option<String> {
+    let kinds: Vec<String> =
+        result.ignored_kinds.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
+    let kinds = kinds.join(", ");
+    (!kinds.is_empty()).then(|| format!("ignored, not about scheduling: {kinds}"))
 }
 
 /// A word on results in which nothing happened, for people who expected something.
 pub fn nothing(result: &SimulationResult) -> Option<String> {
-    result.workloads.is_empty().then(|| {
-        "No workloads: no pod or Job in these files has spec.schedulerName: capstan.".to_owned()
+    if !result.workloads.is_empty() {
+        return None;
+    }
+    let scheduler = &result.scheduler;
+    Some(match (result.ours, result.until.is_some() && !result.settled) {
+        (0, _) => format!(
+            "No workloads: no pod or Job in these files has spec.schedulerName: {scheduler}."
+        ),
+        (_, true) => "No workloads: nothing has arrived yet.".to_owned(),
+        (_, false) => format!(
+            "No workloads: what names scheduler {scheduler} in these files is over, left alone or \
+             asks for no pods."
+        ),
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use capstan_core::time::Time;
 
     fn command(namespace: &str, name: &str, files: &[&str]) -> Vec<String> {
         let files: Vec<String> = files.iter().map(ToString::to_string).collect();
@@ -464,15 +493,26 @@ mod tests {
     }
 
     #[test]
-    fn notices_count_what_was_ignored() {
+    fn what_was_ignored_is_counted_and_no_warning_is_said_again() {
         let mut result = crate::render::fixture::result();
         result.warnings.push("queues.yaml: field x is unknown".to_owned());
-        assert_eq!(
-            notices(&result),
-            [
-                "queues.yaml: field x is unknown",
-                "ignored, not about scheduling: 1 ConfigMap, 2 Service"
-            ]
-        );
+        let want = "ignored, not about scheduling: 1 ConfigMap, 2 Service";
+        assert_eq!(left_out(&result).as_deref(), Some(want));
+        result.ignored_kinds.clear();
+        assert_eq!(left_out(&result), None);
+    }
+
+    #[test]
+    fn a_result_without_workloads_says_why() {
+        let mut result = SimulationResult { scheduler: "capstan".to_owned(), ..Default::default() };
+        let said = |result: &SimulationResult| nothing(result).expect("nothing happened");
+        assert!(said(&result).contains("no pod or Job in these files has spec.schedulerName"));
+        result.ours = 1;
+        assert!(said(&result).contains("is over, left alone or asks for no pods"));
+        result.until = Some(Time(0));
+        assert_eq!(said(&result), "No workloads: nothing has arrived yet.");
+        result.settled = true;
+        assert!(!said(&result).contains("arrived"));
+        assert_eq!(nothing(&crate::render::fixture::result()), None);
     }
 }

@@ -222,7 +222,8 @@ impl World {
             match event {
                 Event::Pod(pod) => self.arrive_pod(at, *pod),
                 Event::Owner(owner) => {
-                    if owner.ours {
+                    // Where a member came before its owner, the workload has arrived already.
+                    if owner.ours && !self.members.contains_key(&owner.uid) {
                         let workload = named(&owner.namespace, &owner.name);
                         self.moments.push(Moment { at, workload, what: What::Arrived });
                     }

@@ -7,6 +7,9 @@ use crate::explain::view::Change;
 use crate::model::input::Text;
 use crate::plan::{Preemption, PreemptionReason};
 
+/// Workloads that one remedy names; beyond, it counts them.
+const NAMED_MAX: usize = 3;
+
 impl fmt::Display for PreemptionReason {
     /// The word of the API.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -73,7 +76,14 @@ impl Preemption {
 impl fmt::Display for Change {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Change::WaitFor { workload, .. } => write!(out, "wait for {workload} to end"),
+            Change::WaitFor { workload, with, .. } if with.len() < NAMED_MAX => {
+                let names = with.iter().chain([workload]).map(ToString::to_string);
+                write!(out, "wait for {} to end", listed(names.collect()))
+            }
+            Change::WaitFor { workload, with, .. } => {
+                let count = with.len() + 1;
+                write!(out, "wait for {count} workloads to end, {workload} last")
+            }
             Change::FewerPods { pods: 1 } => {
                 out.write_str("start with 1 pod (capstan.sh/min-member: \"1\")")
             }
@@ -85,11 +95,34 @@ impl fmt::Display for Change {
                 let added = list.last().map_or("any capacity type", String::as_str);
                 write!(out, "allow {added} (capstan.sh/capacity-types: {})", list.join(","))
             }
-            Change::RaiseQuota { cluster_queue, flavor, resource, by } => write!(
-                out,
-                "raise nominalQuota of {cluster_queue} by {} (flavor {flavor})",
-                amount(resource, *by)
-            ),
+            Change::RaiseQuota { cluster_queue, flavor, resource, by, with } => {
+                let amounts =
+                    std::iter::once((resource, by)).chain(with.iter().map(|(r, n)| (r, n)));
+                let amounts = amounts.map(|(resource, by)| amount(resource, *by)).collect();
+                write!(
+                    out,
+                    "raise nominalQuota of {cluster_queue} by {} (flavor {flavor})",
+                    listed(amounts)
+                )
+            }
+            Change::AllowPreemption { field, value, victims, .. } => {
+                let mut names: Vec<String> = victims.iter().map(ToString::to_string).collect();
+                if names.len() > NAMED_MAX {
+                    let others = names.len() + 1 - NAMED_MAX;
+                    names.truncate(NAMED_MAX - 1);
+                    names.push(format!("{others} others"));
+                }
+                write!(out, "preempt {} (needs {field}: {value})", listed(names))
+            }
         }
+    }
+}
+
+/// `a`, `a and b`, `a, b and c`.
+fn listed(mut words: Vec<String>) -> String {
+    let Some(last) = words.pop() else { return String::new() };
+    match words.is_empty() {
+        true => last,
+        false => format!("{} and {last}", words.join(", ")),
     }
 }

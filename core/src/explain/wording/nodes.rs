@@ -83,28 +83,76 @@ pub(super) fn histogram_entries(nodes: &NodeShortage) -> String {
     format!("0/{} nodes are available: {}", nodes.nodes, entries.join(", "))
 }
 
+/// Columns that a headline may take, as far as names allow.
+const HEADLINE_COLUMNS: usize = 100;
+
+/// The answer for a table cell: the nearest node, and what keeps most other nodes out of the
+/// race before room is even looked at, because that is often the better thing to change.
+pub(super) fn headline(nodes: &NodeShortage) -> String {
+    let whole = shortage(nodes);
+    let (Some(nearest), Some((count, by))) = (&nodes.nearest, most_excluded(nodes)) else {
+        return whole;
+    };
+    let verb = if count == 1 { "is" } else { "are" };
+    let others = counted(i64::from(count), "node");
+    let said = format!("{whole}; {others} {verb} excluded by {by}");
+    if said.chars().count() <= HEADLINE_COLUMNS {
+        return said;
+    }
+    let (asked, free) = pair(&nearest.resource, nearest.asked, nearest.free);
+    let (node, resource) = (&nearest.node, &nearest.resource);
+    let who = whose_needs(nodes);
+    format!("{who}needs {asked} {resource}, {node} has {free} free; {others} excluded by {by}")
+}
+
+/// The rule that excludes most nodes whatever their room, with their number; the first of equals.
+fn most_excluded(nodes: &NodeShortage) -> Option<(u32, &'static str)> {
+    let mut counts: BTreeMap<(u8, &'static str), u32> = BTreeMap::new();
+    for (refusal, count) in &nodes.refusals {
+        let rule = match refusal {
+            NodeRefusal::CapacityType { .. } => (0, "capacity-types"),
+            NodeRefusal::Taint { .. } => (1, "taints"),
+            NodeRefusal::Affinity => (2, "node selector or affinity"),
+            NodeRefusal::EnforcedAffinity => (3, "the configured addedAffinity"),
+            NodeRefusal::Unschedulable => (4, "cordons"),
+            NodeRefusal::NodeName { .. } => (5, "spec.nodeName"),
+            NodeRefusal::Port { .. }
+            | NodeRefusal::TooManyPods { .. }
+            | NodeRefusal::Insufficient { .. }
+            | NodeRefusal::Flavor { .. } => continue,
+        };
+        let sum = counts.entry(rule).or_default();
+        *sum = sum.saturating_add(*count);
+    }
+    let most = counts.values().copied().max().filter(|most| *most > 0)?;
+    counts.iter().find(|(_, count)| **count == most).map(|((_, words), _)| (most, *words))
+}
+
+/// How many of a gang fit, and whose needs follow.
+fn whose_needs(nodes: &NodeShortage) -> String {
+    match (nodes.asked, nodes.holds) {
+        (0 | 1, _) => String::new(),
+        (asked, 0) => format!("0 of {asked} pods fit; each "),
+        (asked, holds) => format!("{holds} of {asked} pods fit; the next "),
+    }
+}
+
 /// The answer without the histogram.
 pub(super) fn shortage(nodes: &NodeShortage) -> String {
     if nodes.nodes == 0 {
         return "no nodes available to schedule pods".to_owned();
     }
     let gang = nodes.asked > 1;
-    let so_far = match (gang, nodes.holds) {
-        (true, holds) => format!("{holds} of {} pods fit; ", nodes.asked),
-        (false, _) => String::new(),
-    };
-    let who = match (gang, nodes.holds) {
-        (true, 0) => "each ",
-        (true, _) => "the next ",
-        (false, _) => "",
+    let so_far = match gang {
+        true => format!("{} of {} pods fit; ", nodes.holds, nodes.asked),
+        false => String::new(),
     };
     match &nodes.nearest {
         Some(nearest) => {
             let (asked, free) = pair(&nearest.resource, nearest.asked, nearest.free);
             let (node, resource) = (&nearest.node, &nearest.resource);
-            format!(
-                "{so_far}{who}needs {asked} {resource}, the fullest match {node} has {free} free"
-            )
+            let who = whose_needs(nodes);
+            format!("{who}needs {asked} {resource}, the fullest match {node} has {free} free")
         }
         None => match common_refusal(nodes) {
             Some((words, count)) if count == nodes.nodes => {

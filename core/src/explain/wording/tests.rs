@@ -216,7 +216,8 @@ fn node_reasons_give_the_nearest_node_and_the_histogram() {
     assert_eq!(single.code(), "WaitingForCapacity");
     assert_eq!(
         single.headline(),
-        "needs 8 nvidia.com/gpu, the fullest match gpu-node-3 has 5 free"
+        "needs 8 nvidia.com/gpu, the fullest match gpu-node-3 has 5 free; 4 nodes are excluded by \
+         taints"
     );
     assert_eq!(
         single.to_string(),
@@ -231,7 +232,8 @@ fn node_reasons_give_the_nearest_node_and_the_histogram() {
     let gang = Reason::Nodes(Box::new(shortage_of(4, 3)));
     assert_eq!(
         gang.headline(),
-        "3 of 4 pods fit; the next needs 8 nvidia.com/gpu, the fullest match gpu-node-3 has 5 free"
+        "3 of 4 pods fit; the next needs 8 nvidia.com/gpu, gpu-node-3 has 5 free; 4 nodes excluded \
+         by taints"
     );
     assert_eq!(gang.place(), "4th pod: 8 nvidia.com/gpu free on one node; nearest is gpu-node-3");
     let none = NodeShortage { nodes: 0, asked: 1, holds: 0, refusals: vec![], nearest: None };
@@ -240,6 +242,38 @@ fn node_reasons_give_the_nearest_node_and_the_histogram() {
     assert_eq!(
         Reason::Nodes(Box::new(bare)).headline(),
         "no node takes it: less than 8 nvidia.com/gpu on 8 of 12"
+    );
+}
+
+#[test]
+fn the_first_of_a_queue_is_behind_nobody() {
+    let first = Reason::Behind { ahead: 0, queue: "team-a".into() };
+    assert_eq!(first.to_string(), "has not been considered yet (it is first in team-a)");
+    assert_eq!(first.code(), "PendingEvaluation");
+}
+
+#[test]
+fn headlines_name_the_rule_that_excludes_most_nodes() {
+    let spot = NodeRefusal::CapacityType { node: CapacityType::Spot };
+    let reserved = NodeRefusal::CapacityType { node: CapacityType::Reserved };
+    let mut nodes = shortage_of(1, 0);
+    nodes.refusals = vec![
+        (NodeRefusal::Unschedulable, 1),
+        (spot, 1),
+        (reserved, 2),
+        (NodeRefusal::Flavor { flavor: "a100".into() }, 9),
+        (insufficient(8, 0, false), 1),
+    ];
+    nodes.nearest = Some(Nearest { node: "sp".into(), resource: gpus(), asked: 8, free: 0 });
+    let want = "needs 8 nvidia.com/gpu, the fullest match sp has 0 free; 3 nodes are excluded by \
+                capacity-types";
+    assert_eq!(Reason::Nodes(Box::new(nodes.clone())).headline(), want);
+    let queued = flavors(vec![refusal("a100", FlavorProblem::Nodes(Box::new(nodes.clone())))]);
+    assert_eq!(queued.headline(), format!("{want} (flavor a100)"));
+    nodes.refusals = vec![(NodeRefusal::Affinity, 1), (insufficient(8, 0, false), 1)];
+    assert_eq!(
+        Reason::Nodes(Box::new(nodes)).headline(),
+        "needs 8 nvidia.com/gpu, sp has 0 free; 1 node excluded by node selector or affinity"
     );
 }
 
@@ -345,18 +379,34 @@ fn remedies_say_what_to_write() {
         flavor: "a100".into(),
         resource: gpus(),
         by: 8,
+        with: vec![("cpu".into(), 16_000)],
+    };
+    let wait = |with: &[&str]| Change::WaitFor {
+        workload: "vision/train".into(),
+        with: with.iter().map(|name| (*name).into()).collect(),
+        at: None,
+    };
+    let preempt = |victims: &[&str]| Change::AllowPreemption {
+        cluster_queue: "team-a".into(),
+        field: "reclaimWithinCohort",
+        value: "Any",
+        victims: victims.iter().map(|name| (*name).into()).collect(),
     };
     let rows = [
+        (wait(&[]), "wait for vision/train to end"),
+        (wait(&["a/b"]), "wait for a/b and vision/train to end"),
+        (wait(&["a/b", "a/c", "a/d"]), "wait for 4 workloads to end, vision/train last"),
+        (preempt(&["a/b"]), "preempt a/b (needs reclaimWithinCohort: Any)"),
         (
-            Change::WaitFor { workload: "vision/train".into(), at: None },
-            "wait for vision/train to end",
+            preempt(&["a/b", "a/c", "a/d", "a/e"]),
+            "preempt a/b, a/c and 2 others (needs reclaimWithinCohort: Any)",
         ),
         (Change::FewerPods { pods: 3 }, "start with 3 pods (capstan.sh/min-member: \"3\")"),
         (
             Change::AllowCapacity { types },
             "allow on-demand (capstan.sh/capacity-types: spot,on-demand)",
         ),
-        (raise, "raise nominalQuota of team-a by 8 GPUs (flavor a100)"),
+        (raise, "raise nominalQuota of team-a by 8 GPUs and 16 cpu (flavor a100)"),
     ];
     for (change, text) in rows {
         assert_eq!(change.to_string(), text);

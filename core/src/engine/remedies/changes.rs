@@ -1,0 +1,263 @@
+//! Changes that people could make: to the workload, and to its ClusterQueue.
+//!
+//! Each edits the one field that the change is about, asks for a start, and puts the field back;
+//! nothing that is waiting or placed is touched meanwhile. Shapes made for a try stay known to
+//! the engine, which nobody can see.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::engine::Engine;
+use crate::engine::remedies::Start;
+use crate::explain::reason::{FlavorProblem, Reason};
+use crate::explain::view::{Change, Remedy};
+use crate::model::ids::{FlavorIdx, FrIdx, QueueIdx, ShapeIdx, WorkloadIdx};
+use crate::model::input::{
+    BorrowThreshold, CapacityType, GangSource, PodShape, PreemptReclaim, PreemptWithin,
+    PreemptionPolicy, Text,
+};
+use crate::model::workload::QueueRef;
+use crate::time::Time;
+
+/// Flavors whose quota is tried to be raised: queues rarely list more for one kind of node.
+const FLAVORS_MAX: usize = 4;
+
+/// Times that a raise is topped up: debt and borrowing limits hide a part of what is short.
+const TOP_UPS_MAX: usize = 3;
+
+/// Capacity types that a workload may allow.
+const TYPES: [CapacityType; 3] =
+    [CapacityType::Reserved, CapacityType::Spot, CapacityType::OnDemand];
+
+impl Engine {
+    /// The most members that fit as things are, where people may say how many are enough.
+    pub(super) fn fewer_pods(&mut self, now: Time, index: WorkloadIdx) -> Option<Remedy> {
+        let entry = &mut self.state.workloads[index];
+        let read = matches!(entry.source, GangSource::CapstanGang | GangSource::Job);
+        if entry.min_member < 2 || !read {
+            return None;
+        }
+        let min_member = std::mem::replace(&mut entry.min_member, 1);
+        let start = self.start_freely(now, index);
+        self.state.workloads[index].min_member = min_member;
+        let start = start?;
+        Some(start.by(Change::FewerPods { pods: start.members }))
+    }
+
+    /// The allow-list of capacity types with one type more, or with all of them.
+    pub(super) fn more_capacity(&mut self, now: Time, index: WorkloadIdx) -> Vec<Remedy> {
+        let lists = self.state.workloads[index].sets.iter().map(|set| set.shape);
+        let lists = lists.map(|shape| &self.state.room.shape(shape).facts.capacity_types);
+        let Some(list) = lists.into_iter().find(|list| !list.is_empty()).cloned() else {
+            return Vec::new();
+        };
+        let missing: Vec<CapacityType> =
+            TYPES.into_iter().filter(|kind| !list.contains(kind)).collect();
+        let mut tries: Vec<Vec<CapacityType>> = missing.iter().map(|kind| vec![*kind]).collect();
+        if missing.len() > 1 {
+            tries.push(missing);
+        }
+        let mut found = Vec::new();
+        for more in tries {
+            // All of them only where no single one is enough.
+            if more.len() > 1 && !found.is_empty() {
+                break;
+            }
+            if let Some(start) = self.start_allowing(now, index, &more) {
+                let types = list.iter().chain(&more).copied().collect();
+                found.push(start.by(Change::AllowCapacity { types }));
+            }
+        }
+        found
+    }
+
+    fn start_allowing(
+        &mut self,
+        now: Time,
+        index: WorkloadIdx,
+        more: &[CapacityType],
+    ) -> Option<Start> {
+        let old: Vec<ShapeIdx> =
+            self.state.workloads[index].sets.iter().map(|set| set.shape).collect();
+        let new: Vec<ShapeIdx> =
+            old.iter().map(|shape| self.shape_allowing(*shape, more)).collect();
+        // Sets that differ in nothing else would become one; that is another workload.
+        let distinct: BTreeSet<ShapeIdx> = new.iter().copied().collect();
+        if distinct.len() < new.len() {
+            return None;
+        }
+        self.reshape(index, &old, &new);
+        let start = self.start(now, index);
+        self.reshape(index, &new, &old);
+        start
+    }
+
+    fn shape_allowing(&mut self, shape: ShapeIdx, more: &[CapacityType]) -> ShapeIdx {
+        let facts = self.state.room.shape(shape).facts.clone();
+        if facts.capacity_types.is_empty() {
+            return shape;
+        }
+        let missing = more.iter().filter(|kind| !facts.capacity_types.contains(kind));
+        let capacity_types = facts.capacity_types.iter().chain(missing).copied().collect();
+        let wider = PodShape { capacity_types, ..(*facts).clone() };
+        self.state.room.intern_shape(&Arc::new(wider))
+    }
+
+    /// Gives the members of a waiting workload other shapes, set by set.
+    fn reshape(&mut self, index: WorkloadIdx, from: &[ShapeIdx], to: &[ShapeIdx]) {
+        let changed = |shape: ShapeIdx| {
+            let at = from.iter().position(|old| *old == shape);
+            at.map_or(shape, |at| to[at])
+        };
+        let entry = &mut self.state.workloads[index];
+        for set in &mut entry.sets {
+            set.shape = changed(set.shape);
+        }
+        for member in &entry.members {
+            let pod = &mut self.state.pods[*member];
+            if pod.place.is_none() {
+                pod.shape = changed(pod.shape);
+            }
+        }
+    }
+
+    /// More quota of a flavor that is short, exactly as much as is missing.
+    pub(super) fn more_quota(&mut self, now: Time, index: WorkloadIdx) -> Vec<Remedy> {
+        let QueueRef::Queue(queue) = self.state.workloads[index].queue else { return Vec::new() };
+        let Some(Reason::Flavors { tried, .. }) = self.nominate_afresh(index).choice.reason else {
+            return Vec::new();
+        };
+        let short = tried.iter().filter(|refusal| {
+            matches!(refusal.why, FlavorProblem::Short { .. } | FlavorProblem::ExceedsMax { .. })
+        });
+        let flavors: Vec<FlavorIdx> = short
+            .filter_map(|refusal| self.state.quota.find_flavor(&refusal.flavor))
+            .take(FLAVORS_MAX)
+            .collect();
+        flavors
+            .into_iter()
+            .filter_map(|flavor| self.raise_quota(now, index, (queue, flavor)))
+            .collect()
+    }
+
+    fn raise_quota(
+        &mut self,
+        now: Time,
+        index: WorkloadIdx,
+        (queue, flavor): (QueueIdx, FlavorIdx),
+    ) -> Option<Remedy> {
+        let asked = self.asked_of(index, queue, flavor);
+        let node = self.state.quota.queue(queue).node?;
+        let tree = self.state.quota.tree.clone();
+        let mut raised: Vec<i64> = vec![0; asked.len()];
+        for _ in 0..TOP_UPS_MAX {
+            for ((fr, amount), by) in asked.iter().zip(&mut raised) {
+                let left = self.state.quota.tree.available(node, *fr);
+                let short = amount.saturating_sub(left).max(0);
+                *by = by.saturating_add(short);
+                self.state.quota.tree = self.state.quota.tree.raised(node, *fr, short);
+            }
+        }
+        let start = self.start(now, index);
+        self.state.quota.tree = tree;
+        let start = start?;
+        let named = |(fr, _): &(FrIdx, i64)| {
+            self.state.room.resources.name(self.state.quota.fr(*fr).1).clone()
+        };
+        let mut by: Vec<(Text, i64)> =
+            asked.iter().map(named).zip(raised).filter(|(_, by)| *by > 0).collect();
+        devices_first(&mut by);
+        if by.is_empty() {
+            return None;
+        }
+        let (resource, first) = by.remove(0);
+        Some(start.by(Change::RaiseQuota {
+            cluster_queue: self.state.quota.queue(queue).name.clone(),
+            flavor: self.state.quota.flavor_name(flavor).clone(),
+            resource,
+            by: first,
+            with: by,
+        }))
+    }
+
+    /// What the members that must start together ask of a flavor.
+    fn asked_of(
+        &self,
+        index: WorkloadIdx,
+        queue: QueueIdx,
+        flavor: FlavorIdx,
+    ) -> Vec<(FrIdx, i64)> {
+        let state = &self.state;
+        let sets = self.least_demands(index);
+        let groups = state.quota.queue(queue).groups.iter();
+        let covered = groups.filter(|group| group.flavors.contains(&flavor));
+        let resources = covered.flat_map(|group| group.covered.iter().copied());
+        let asked = resources.map(|resource| {
+            let amounts = sets.iter().map(|set| {
+                let request = state.room.ledger.request(state.room.shape(set.shape).request);
+                request.get(resource).saturating_mul(set.count.into())
+            });
+            let total = amounts.fold(0, i64::saturating_add);
+            (state.quota.find_fr(flavor, resource), total)
+        });
+        asked.filter(|(_, amount)| *amount > 0).collect()
+    }
+
+    /// The mildest preemption that its ClusterQueue could allow and that would start it.
+    pub(super) fn more_preemption(&mut self, now: Time, index: WorkloadIdx) -> Option<Remedy> {
+        let QueueRef::Queue(queue) = self.state.workloads[index].queue else { return None };
+        let facts = self.state.quota.queue(queue).facts.clone()?;
+        for (field, value, preemption) in milder_first(facts.preemption) {
+            let mut edited = (*facts).clone();
+            edited.preemption = preemption;
+            self.state.quota.queue_mut(queue).facts = Some(Arc::new(edited));
+            let start = self.start(now, index);
+            self.state.quota.queue_mut(queue).facts = Some(facts.clone());
+            if let Some(start) = start {
+                let victims = start.victim_names();
+                let cluster_queue = facts.name.clone();
+                return Some(start.by(Change::AllowPreemption {
+                    cluster_queue,
+                    field,
+                    value,
+                    victims,
+                }));
+            }
+        }
+        None
+    }
+}
+
+/// Devices are what people wait for: they are named before CPU and memory.
+fn devices_first(amounts: &mut [(Text, i64)]) {
+    amounts.sort_by_key(|(resource, _)| !resource.contains('/'));
+}
+
+/// Every single field of a preemption policy that could be widened.
+fn milder_first(
+    policy: PreemptionPolicy,
+) -> impl Iterator<Item = (&'static str, &'static str, PreemptionPolicy)> {
+    let within = (policy.within_cluster_queue == PreemptWithin::Never).then_some((
+        "withinClusterQueue",
+        "LowerPriority",
+        PreemptionPolicy { within_cluster_queue: PreemptWithin::LowerPriority, ..policy },
+    ));
+    let lower = (policy.reclaim == PreemptReclaim::Never).then_some((
+        "reclaimWithinCohort",
+        "LowerPriority",
+        PreemptionPolicy { reclaim: PreemptReclaim::LowerPriority, ..policy },
+    ));
+    let any = (policy.reclaim != PreemptReclaim::Any).then_some((
+        "reclaimWithinCohort",
+        "Any",
+        PreemptionPolicy { reclaim: PreemptReclaim::Any, ..policy },
+    ));
+    let threshold = Some(BorrowThreshold { max_priority: None });
+    let reclaims = policy.reclaim != PreemptReclaim::Never;
+    let borrowing = (policy.while_borrowing.is_none() && reclaims).then_some((
+        "borrowWithinCohort.policy",
+        "LowerPriority",
+        PreemptionPolicy { while_borrowing: threshold, ..policy },
+    ));
+    [within, lower, any, borrowing].into_iter().flatten()
+}

@@ -1,0 +1,128 @@
+//! Waiting: whose end would start a workload.
+//!
+//! Running work is taken away in the order in which it is declared to end, cumulatively, until
+//! the workload fits; who turns out not to be needed stays. Work without a declared end is tried
+//! by itself, and together with everybody only where nothing less would do. Work that is being
+//! stopped already is not counted on: its room is claimed.
+
+use crate::engine::Engine;
+use crate::engine::remedies::Start;
+use crate::explain::view::{Change, Remedy};
+use crate::model::ids::WorkloadIdx;
+use crate::model::txn::Txn;
+use crate::plan::State;
+use crate::time::Time;
+
+/// Running workloads looked at: enough for every team of a large cluster, and few enough that
+/// removing all of them a dozen times takes a moment.
+const RUNNING_MAX: usize = 2_048;
+
+/// Workloads without a declared end that are tried by themselves, each one nomination.
+const ALONE_TRIED_MAX: usize = 64;
+
+/// Of those, how many are shown.
+const ALONE_SHOWN_MAX: usize = 2;
+
+/// Workloads found to be needed one by one; beyond, all that end before are taken as needed.
+const NEEDED_MAX: usize = 16;
+
+/// A running workload and when it is due.
+#[derive(Clone, Copy, Debug)]
+struct Ending {
+    workload: WorkloadIdx,
+    at: Option<Time>,
+}
+
+impl Engine {
+    /// Whose end would start a workload.
+    pub(super) fn endings(&mut self, now: Time, index: WorkloadIdx) -> Vec<Remedy> {
+        let running = self.running(index);
+        let declared = running.iter().take_while(|ending| ending.at.is_some()).count();
+        let (dated, undated) = running.split_at(declared);
+        let mut found = Vec::new();
+        found.extend(self.wait_for(now, index, dated));
+        for ending in undated.iter().take(ALONE_TRIED_MAX) {
+            if found.len() > ALONE_SHOWN_MAX {
+                break;
+            }
+            found.extend(self.wait_for(now, index, std::slice::from_ref(ending)));
+        }
+        if found.is_empty() {
+            found.extend(self.wait_for(now, index, &running));
+        }
+        found
+    }
+
+    /// Everything that runs, by declared end and name, then what declares none, by name.
+    fn running(&self, index: WorkloadIdx) -> Vec<Ending> {
+        let state = &self.state;
+        let runs = |(other, entry): (WorkloadIdx, &crate::model::workload::Workload)| {
+            let settled = matches!(entry.state, State::Running | State::Binding);
+            let holds = other != index && settled && state.placed(other).next().is_some();
+            let since = entry.assignment.as_ref().map(|assignment| assignment.at);
+            let at = since.and_then(|since| Some(since.plus(entry.wishes.expected_runtime?)));
+            holds.then_some(Ending { workload: other, at })
+        };
+        let mut running: Vec<Ending> = state.workloads.iter().filter_map(runs).collect();
+        running.sort_by_cached_key(|ending| {
+            let name = state.workloads[ending.workload].full_name.clone();
+            (ending.at.is_none(), ending.at, name)
+        });
+        running.truncate(RUNNING_MAX);
+        running
+    }
+
+    /// The remedy of waiting for as few of a list as its order allows; `None`: not even all of
+    /// them would do.
+    fn wait_for(&mut self, now: Time, index: WorkloadIdx, list: &[Ending]) -> Option<Remedy> {
+        let mut start = self.start_without(now, index, &[], list)?;
+        let mut needed: Vec<Ending> = Vec::new();
+        let mut rest = list;
+        loop {
+            // The shortest front of the rest that does, with those known to be needed.
+            let (mut low, mut high) = (0, rest.len());
+            while low < high {
+                let middle = low + (high - low) / 2;
+                match self.start_without(now, index, &needed, &rest[..middle]) {
+                    Some(found) => (high, start) = (middle, found),
+                    None => low = middle + 1,
+                }
+            }
+            if high == 0 {
+                break;
+            }
+            if needed.len() == NEEDED_MAX {
+                needed.extend(rest[..high].iter().rev());
+                break;
+            }
+            needed.push(rest[high - 1]);
+            rest = &rest[..high - 1];
+        }
+        let (last, before) = needed.split_first()?;
+        let name = |ending: &Ending| self.state.workloads[ending.workload].full_name.clone();
+        let change = Change::WaitFor {
+            workload: name(last),
+            with: before.iter().rev().map(name).collect(),
+            at: last.at,
+        };
+        Some(start.by(change))
+    }
+
+    /// How a workload would start with some others gone; all is as before afterwards.
+    fn start_without(
+        &mut self,
+        now: Time,
+        index: WorkloadIdx,
+        needed: &[Ending],
+        more: &[Ending],
+    ) -> Option<Start> {
+        let mut txn = Txn::begin(&mut self.state);
+        for ending in needed.iter().chain(more) {
+            txn.remove_workload(ending.workload);
+        }
+        let aside = txn.set_aside();
+        let start = self.start_freely(now, index);
+        drop(Txn::take_up(&mut self.state, aside));
+        start
+    }
+}

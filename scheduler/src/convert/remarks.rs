@@ -1,0 +1,144 @@
+//! What is said of pods and Jobs that are taken in nonetheless: values that could not be read,
+//! work that is left alone, gangs that contradict themselves.
+//!
+//! Decides which object a remark is about (the one that carries the value, not the pods that
+//! inherit it), and that equal remarks on many objects of a namespace are one.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use capstan_core::model::input::{GangKey, OwnerFacts, PodFacts, Text};
+
+use super::gathered::Identity;
+use super::job::JobDraft;
+use super::marks::Marks;
+use crate::api::keys;
+use crate::read::error::{Notice, Place};
+
+/// An object that may carry a value.
+#[derive(Clone, Copy, Debug)]
+pub struct Known<'a> {
+    /// Kind.
+    pub kind: &'a str,
+    /// Name.
+    pub name: &'a Text,
+    /// Labels and annotations of ours.
+    pub marks: &'a Marks,
+}
+
+impl Known<'_> {
+    /// The same, to stand beside others that do not live as long.
+    fn again<'b>(self) -> Known<'b>
+    where
+        Self: 'b,
+    {
+        Known { ..self }
+    }
+}
+
+/// Remarks by kind, namespace and text, with the objects that each is about.
+#[derive(Debug, Default)]
+pub struct Remarks {
+    said: BTreeMap<(Text, Text, Text), BTreeSet<Text>>,
+    /// Queues that members of each named group name; `None`: no queue.
+    queues: BTreeMap<(Text, GangKey), BTreeSet<Option<Text>>>,
+}
+
+impl Remarks {
+    /// Remarks on a Job whose facts are these.
+    pub fn on_job<'a>(
+        &mut self,
+        job: &JobDraft,
+        facts: &OwnerFacts,
+        above: impl Iterator<Item = Known<'a>>,
+    ) {
+        let own = Known { kind: "Job", name: &job.name, marks: &job.template };
+        let itself = Known { marks: &job.marks, ..own };
+        let chain: Vec<Known<'_>> =
+            [own, itself].into_iter().chain(above.map(Known::again)).collect();
+        self.ignored(&facts.wishes.ignored, &job.namespace, &chain);
+        if job.ours && job.suspended && !job.finished && !facts.ours {
+            let problem =
+                format!("is suspended and has no queue: left alone (label {})", keys::QUEUE);
+            self.say("Job", &job.namespace, &problem, &job.name);
+        }
+    }
+
+    /// Remarks on a pod whose facts are these.
+    pub fn on_pod<'a>(
+        &mut self,
+        facts: &PodFacts,
+        marks: &Marks,
+        above: impl Iterator<Item = Known<'a>>,
+    ) {
+        if !facts.wishes.ignored.is_empty() {
+            let own = Known { kind: "Pod", name: &facts.name, marks };
+            let chain: Vec<Known<'_>> =
+                std::iter::once(own).chain(above.map(Known::again)).collect();
+            self.ignored(&facts.wishes.ignored, &facts.namespace, &chain);
+        }
+        if facts.ours && matches!(facts.gang.key, GangKey::Group(..)) {
+            let gang = (facts.namespace.clone(), facts.gang.key.clone());
+            self.queues.entry(gang).or_default().insert(facts.wishes.queue.clone());
+        }
+    }
+
+    /// Everything that was remarked, by kind, namespace and text.
+    pub fn notices(self, places: &BTreeMap<Identity, Place>) -> Vec<Notice> {
+        let mut notices: Vec<Notice> = Vec::new();
+        for ((kind, namespace, problem), names) in self.said {
+            let Some(first) = names.first() else { continue };
+            let group = match &*kind {
+                "Pod" => "",
+                "Job" => "batch",
+                _ => "apps",
+            };
+            let identity = (group.into(), kind.clone(), namespace.clone(), first.clone());
+            let problem = match names.len() - 1 {
+                0 => problem.to_string(),
+                more => format!("{problem} (so says {more} more in {namespace})"),
+            };
+            notices.push(Notice {
+                place: places.get(&identity).cloned(),
+                object: Some(object(&kind, &namespace, first)),
+                path: None,
+                problem,
+            });
+        }
+        for ((namespace, key), queues) in self.queues.into_iter().filter(|(_, all)| all.len() > 1) {
+            let GangKey::Group(_, name) = key else { continue };
+            let names: Vec<String> = queues
+                .iter()
+                .map(|queue| queue.as_deref().map_or("no queue".to_owned(), ToString::to_string))
+                .collect();
+            let names = names.join(", ");
+            let problem = format!("its pods name different queues ({names}); name the same on all");
+            let object = Some(object("gang", &namespace, &name));
+            notices.push(Notice { place: None, object, path: None, problem });
+        }
+        notices
+    }
+
+    /// Values that could not be read, each on the nearest object that carries its key.
+    fn ignored(&mut self, ignored: &[Text], namespace: &Text, chain: &[Known<'_>]) {
+        for problem in ignored {
+            let key = problem.split_once(": ").map_or("", |(key, _)| key);
+            let carries = |known: &&Known<'_>| known.marks.any(key).is_some();
+            let Some(known) = chain.iter().find(carries).or(chain.first()) else { continue };
+            self.say(known.kind, namespace, problem, known.name);
+        }
+    }
+
+    fn say(&mut self, kind: &str, namespace: &Text, problem: &str, name: &Text) {
+        let about = (Text::from(kind), namespace.clone(), Text::from(problem));
+        self.said.entry(about).or_default().insert(name.clone());
+    }
+}
+
+/// `Pod a`, `Pod team/a`.
+fn object(kind: &str, namespace: &str, name: &str) -> Text {
+    match namespace {
+        "default" => format!("{kind} {name}"),
+        _ => format!("{kind} {namespace}/{name}"),
+    }
+    .into()
+}

@@ -1,0 +1,341 @@
+//! Remedies keep their word: whoever does what `explain` says sees the workload start.
+//!
+//! Each test leaves something waiting, takes the remedy that the engine offers, does exactly that
+//! to the facts, and lets the engine decide again. A property adds that asking changes nothing.
+
+use std::sync::Arc;
+
+use capstan_core::explain::view::{Change, Remedy};
+use capstan_core::model::input::{
+    CapacityType, ClusterQueueFacts, Input, PodFacts, PodShape, Price, PriceSource,
+    QueueingStrategy, Quota, Text, Wishes,
+};
+use capstan_core::money::MicroUsd;
+use capstan_core::plan::State;
+use capstan_core::time::{Span, Time};
+use capstan_tests::facts::{
+    DEFAULT, GPU, TEAM, cluster_queue, flavor, gang, group, in_queue, local_queue, namespace, node,
+    nominal, pod, shape,
+};
+use capstan_tests::play::Stage;
+use capstan_tests::strategy::{Cluster, cluster};
+use proptest::prelude::*;
+
+const HOUR: i64 = 3_600_000;
+
+/// A settled stage of nodes with eight GPUs each, at one dollar per GPU and hour.
+fn stage(nodes: &[&str]) -> Stage {
+    let mut stage = Stage::new(Time(HOUR));
+    stage.add([namespace()]);
+    stage.add(nodes.iter().map(|name| {
+        let mut facts = node(name, &[(GPU, 8), ("cpu", 64_000)]);
+        let per_hour = MicroUsd(8_000_000);
+        facts.price = Some(Price { per_hour, source: PriceSource::Annotation });
+        Input::Node(facts)
+    }));
+    stage.settle(|_| {});
+    stage
+}
+
+/// A queue that covers GPUs and CPU in the flavor without labels.
+fn queue(name: &str, cohort: Option<&str>, gpus: Quota, cpu: i64) -> ClusterQueueFacts {
+    cluster_queue(name, cohort, group(&[(DEFAULT, &[(GPU, gpus), ("cpu", nominal(cpu))])]))
+}
+
+fn add_queue(stage: &mut Stage, facts: ClusterQueueFacts) {
+    stage.add([
+        Input::Flavor(flavor(DEFAULT, &[])),
+        Input::LocalQueue(local_queue(&facts.name)),
+        Input::ClusterQueue(facts),
+    ]);
+}
+
+fn gpus(count: i64) -> Arc<PodShape> {
+    shape(&[(GPU, count), ("cpu", 1_000)])
+}
+
+/// Wishes that declare a run time.
+fn for_hours(hours: i64, queue: Option<&str>) -> Arc<Wishes> {
+    let expected_runtime = Some(Span(hours * HOUR));
+    Arc::new(Wishes { expected_runtime, ..(*in_queue(queue)).clone() })
+}
+
+fn submit(stage: &mut Stage, pods: impl IntoIterator<Item = PodFacts>) {
+    stage.add(pods.into_iter().map(Input::Pod));
+    stage.settle(|_| {});
+}
+
+fn state_of(stage: &Stage, name: &str) -> State {
+    let views = stage.engine.workloads();
+    views.iter().find(|view| &*view.name == name).expect("the workload exists").state
+}
+
+fn remedies(stage: &mut Stage, name: &str) -> Vec<Remedy> {
+    let found = stage.engine.explain_workload(stage.now, TEAM, name).expect("it exists");
+    stage.engine.recount();
+    found.remedies
+}
+
+/// The only remedy of a kind.
+fn only(found: &[Remedy], kind: impl Fn(&Change) -> bool) -> Remedy {
+    let of_kind: Vec<&Remedy> = found.iter().filter(|remedy| kind(&remedy.change)).collect();
+    assert_eq!(of_kind.len(), 1, "{found:#?}");
+    of_kind[0].clone()
+}
+
+fn end(stage: &mut Stage, names: &[Text]) {
+    for name in names {
+        let uid = name.strip_prefix("team/").expect("all work is the team's");
+        stage.pods.remove(uid).expect("it runs");
+        stage.add([Input::PodGone(uid.into())]);
+    }
+    stage.settle(|_| {});
+}
+
+#[test]
+fn waiting_for_those_that_are_due_first_starts_it() {
+    let mut stage = stage(&["a", "b"]);
+    let declared = [("late", 6, 3), ("soon", 5, 1), ("next", 3, 2), ("last", 2, 9)];
+    submit(
+        &mut stage,
+        declared.map(|(name, count, hours)| pod(name, &gpus(count), &for_hours(hours, None))),
+    );
+    submit(&mut stage, [pod("idler", &shape(&[("cpu", 500)]), &for_hours(1, None))]);
+    submit(&mut stage, [pod("big", &gpus(8), &in_queue(None))]);
+    assert_eq!(state_of(&stage, "big"), State::Queued);
+
+    let found = remedies(&mut stage, "big");
+    let wait = only(&found, |change| matches!(change, Change::WaitFor { .. }));
+    let Change::WaitFor { workload, with, at } = wait.change else { unreachable!() };
+    assert_eq!(at, Some(Time(HOUR + 2 * HOUR)), "the later of the two");
+    assert_eq!((&*workload, with.as_slice()), ("team/next", &["team/soon".into()][..]));
+    assert_eq!(wait.per_hour, Some(MicroUsd(8_000_000)));
+    end(&mut stage, &["team/soon".into()]);
+    assert_eq!(state_of(&stage, "big"), State::Queued, "one of them is not enough");
+    end(&mut stage, &["team/next".into()]);
+    assert_eq!(state_of(&stage, "big"), State::Running);
+}
+
+#[test]
+fn what_declares_no_end_is_waited_for_alone_else_together() {
+    let mut stage = stage(&["a", "b"]);
+    let running = [pod("x", &gpus(8), &in_queue(None)), pod("y", &gpus(8), &in_queue(None))];
+    submit(&mut stage, running);
+    submit(&mut stage, [pod("one", &gpus(8), &in_queue(None))]);
+    submit(&mut stage, gang("both", 2, None, &gpus(8), &in_queue(None)));
+
+    let alone: Vec<Change> = remedies(&mut stage, "one").into_iter().map(|r| r.change).collect();
+    let wait = |workload: &str, with: &[&str]| Change::WaitFor {
+        workload: workload.into(),
+        with: with.iter().map(|name| (*name).into()).collect(),
+        at: None,
+    };
+    assert_eq!(alone, [wait("team/x", &[]), wait("team/y", &[])]);
+    let found = remedies(&mut stage, "both");
+    let together = only(&found, |change| matches!(change, Change::WaitFor { .. }));
+    assert_eq!(together.change, wait("team/y", &["team/x"]));
+    let fewer = found.iter().any(|remedy| matches!(remedy.change, Change::FewerPods { .. }));
+    assert!(!fewer, "not a single pod fits: {found:#?}");
+}
+
+#[test]
+fn a_queued_workload_waits_for_quota_to_come_back() {
+    let mut stage = stage(&["a", "b"]);
+    add_queue(&mut stage, queue("q", None, nominal(8), 64_000));
+    submit(&mut stage, [pod("holder", &gpus(6), &for_hours(4, Some("q")))]);
+    submit(&mut stage, [pod("next", &gpus(8), &in_queue(Some("q")))]);
+    let found = remedies(&mut stage, "next");
+    let wait = only(&found, |change| matches!(change, Change::WaitFor { .. }));
+    let expected = (Some(Time(5 * HOUR)), "wait for team/holder to end".to_owned());
+    let Change::WaitFor { at, .. } = wait.change else { unreachable!() };
+    assert_eq!((at, wait.change.to_string()), expected);
+    end(&mut stage, &["team/holder".into()]);
+    assert_eq!(state_of(&stage, "next"), State::Running);
+}
+
+#[test]
+fn a_gang_starts_with_as_many_pods_as_fit() {
+    let mut stage = stage(&["a", "b", "c"]);
+    submit(&mut stage, [pod("other", &gpus(4), &in_queue(None))]);
+    let members = gang("train", 4, None, &gpus(8), &in_queue(None));
+    submit(&mut stage, members.clone());
+    assert_eq!(state_of(&stage, "train"), State::Queued);
+
+    let found = remedies(&mut stage, "train");
+    let fewer = only(&found, |change| matches!(change, Change::FewerPods { .. }));
+    assert_eq!(fewer.change, Change::FewerPods { pods: 2 });
+    assert_eq!(fewer.per_hour, Some(MicroUsd(16_000_000)));
+    for wanted in [3, 2] {
+        let written = members.iter().cloned().map(|mut pod| {
+            pod.gang.min_member = Some(wanted);
+            pod
+        });
+        submit(&mut stage, written);
+        let started = state_of(&stage, "train") == State::Running;
+        assert_eq!(started, wanted == 2, "with a minimum of {wanted}");
+    }
+}
+
+#[test]
+fn another_capacity_type_starts_it() {
+    let mut stage = stage(&["a"]);
+    let kinds =
+        [("s", CapacityType::Spot), ("d", CapacityType::OnDemand), ("r", CapacityType::Reserved)];
+    stage.add(kinds.map(|(name, capacity_type)| {
+        let count = if name == "r" { 4 } else { 8 };
+        let mut facts = node(name, &[(GPU, count), ("cpu", 64_000)]);
+        facts.capacity_type = capacity_type;
+        Input::Node(facts)
+    }));
+    let only_spot = PodShape { capacity_types: vec![CapacityType::Spot], ..(*gpus(8)).clone() };
+    let only_spot = Arc::new(only_spot);
+    submit(&mut stage, [pod("first", &only_spot, &in_queue(None))]);
+    submit(&mut stage, [pod("second", &only_spot, &in_queue(None))]);
+    let found = remedies(&mut stage, "second");
+    let allow = only(&found, |change| matches!(change, Change::AllowCapacity { .. }));
+    let Change::AllowCapacity { types } = allow.change else { unreachable!() };
+    assert_eq!(types, [CapacityType::Spot, CapacityType::OnDemand], "the reserved node is small");
+    assert_eq!(allow.per_hour, None, "nobody knows what that node costs");
+    let wider = PodShape { capacity_types: types, ..(*only_spot).clone() };
+    submit(&mut stage, [pod("second", &Arc::new(wider), &in_queue(None))]);
+    assert_eq!(state_of(&stage, "second"), State::Running);
+}
+
+#[test]
+fn exactly_the_missing_quota_starts_it() {
+    let mut stage = stage(&["a", "b"]);
+    let limit = Quota { nominal: 4, borrowing: Some(1), lending: Some(2) };
+    let own = queue("q", Some("all"), limit, 1_500);
+    add_queue(&mut stage, own.clone());
+    add_queue(&mut stage, queue("lender", Some("all"), nominal(3), 64_000));
+    submit(&mut stage, [pod("running", &gpus(3), &in_queue(Some("q")))]);
+    submit(&mut stage, gang("train", 2, None, &gpus(4), &in_queue(Some("q"))));
+    assert_eq!(state_of(&stage, "train"), State::Queued);
+
+    let found = remedies(&mut stage, "train");
+    let raise = only(&found, |change| matches!(change, Change::RaiseQuota { .. }));
+    let words = "raise nominalQuota of q by 6 GPUs (flavor default)";
+    assert_eq!(raise.change.to_string(), words);
+    for (by, started) in [(5, false), (6, true)] {
+        let mut raised = own.clone();
+        let resources = &mut raised.groups[0].flavors[0].resources;
+        resources.get_mut(GPU).expect("covered").nominal += by;
+        stage.add([Input::ClusterQueue(raised)]);
+        stage.settle(|_| {});
+        assert_eq!(state_of(&stage, "train") == State::Running, started, "raised by {by}");
+    }
+}
+
+#[test]
+fn every_short_resource_is_raised_at_once() {
+    let mut stage = stage(&["a"]);
+    add_queue(&mut stage, queue("q", None, nominal(4), 250));
+    submit(&mut stage, [pod("p", &gpus(8), &in_queue(Some("q")))]);
+    let found = remedies(&mut stage, "p");
+    let words: Vec<String> = found.iter().map(|remedy| remedy.change.to_string()).collect();
+    assert_eq!(words, ["raise nominalQuota of q by 4 GPUs and 750m cpu (flavor default)"]);
+    let mut explained = stage.engine.explain_workload(stage.now, TEAM, "p").expect("it exists");
+    let numbers = explained.in_the_way.drain(..).map(|row| (row.asked, row.left));
+    let numbers: Vec<_> = numbers.collect();
+    assert_eq!(numbers, [(Some(8), Some(4)), (Some(1_000), Some(250))], "both are in the way");
+    stage.add([Input::ClusterQueue(queue("q", None, nominal(8), 1_000))]);
+    stage.settle(|_| {});
+    assert_eq!(state_of(&stage, "p"), State::Running);
+}
+
+#[test]
+fn quota_is_no_remedy_where_nodes_are_short_too() {
+    let mut stage = stage(&["a"]);
+    add_queue(&mut stage, queue("q", None, nominal(4), 64_000));
+    submit(&mut stage, gang("p", 2, None, &gpus(8), &in_queue(Some("q"))));
+    assert_eq!(remedies(&mut stage, "p"), []);
+    let explained = stage.engine.explain_workload(stage.now, TEAM, "p").expect("it exists");
+    let kinds: Vec<&str> = explained.in_the_way.iter().map(|row| row.reason.kind()).collect();
+    assert_eq!(kinds, ["quota", "nodes"]);
+}
+
+#[test]
+fn the_preemption_that_would_help_is_named_with_its_victims() {
+    use capstan_core::model::input::PreemptReclaim;
+    let mut stage = stage(&["a"]);
+    let owner = queue("owner", Some("all"), nominal(8), 64_000);
+    add_queue(&mut stage, owner.clone());
+    add_queue(&mut stage, queue("guest", Some("all"), nominal(0), 0));
+    submit(&mut stage, [pod("guest", &gpus(8), &in_queue(Some("guest")))]);
+    stage.now = Time(3 * HOUR);
+    submit(&mut stage, [pod("mine", &gpus(8), &in_queue(Some("owner")))]);
+    assert_eq!(state_of(&stage, "mine"), State::Queued);
+
+    let found = remedies(&mut stage, "mine");
+    let preempt = only(&found, |change| matches!(change, Change::AllowPreemption { .. }));
+    let words = "preempt team/guest (needs reclaimWithinCohort: Any)";
+    assert_eq!(preempt.change.to_string(), words);
+    assert_eq!(preempt.preempts, [Text::from("team/guest")]);
+    assert_eq!(preempt.loses, Some(MicroUsd(16_000_000)), "two hours of eight GPUs");
+    let mut allowed = owner;
+    allowed.preemption.reclaim = PreemptReclaim::Any;
+    stage.add([Input::ClusterQueue(allowed)]);
+    stage.settle(|_| {});
+    assert_eq!(state_of(&stage, "mine"), State::Running);
+}
+
+#[test]
+fn what_lacks_something_else_gets_no_remedy() {
+    let mut stage = stage(&["a"]);
+    let mut strict = queue("strict", None, nominal(8), 64_000);
+    strict.strategy = QueueingStrategy::StrictFifo;
+    add_queue(&mut stage, strict);
+    submit(&mut stage, [pod("holder", &gpus(6), &in_queue(Some("strict")))]);
+    submit(&mut stage, gang("partly", 2, Some(3), &gpus(1), &in_queue(None)));
+    submit(&mut stage, [pod("astray", &gpus(1), &in_queue(Some("nowhere")))]);
+    let mut first = pod("first", &gpus(8), &in_queue(Some("strict")));
+    first.created = Time(1);
+    let mut second = pod("second", &gpus(4), &in_queue(Some("strict")));
+    second.created = Time(2);
+    submit(&mut stage, [first, second]);
+    for (name, expected) in
+        [("partly", State::Gathering), ("astray", State::Queued), ("second", State::Queued)]
+    {
+        assert_eq!(state_of(&stage, name), expected, "{name}");
+        assert_eq!(remedies(&mut stage, name), [], "{name}");
+        let explained = stage.engine.explain_workload(stage.now, TEAM, name).expect("exists");
+        assert_eq!(explained.in_the_way.len(), 1, "{name}: {:?}", explained.in_the_way);
+    }
+    assert_eq!(remedies(&mut stage, "holder"), [], "it runs");
+    assert!(!remedies(&mut stage, "first").is_empty(), "it only lacks quota");
+}
+
+fn config() -> ProptestConfig {
+    ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() }
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    /// Asking about everything leaves no trace: the same answers again, nothing new to do, and
+    /// the same plan for what comes next.
+    #[test]
+    fn asking_changes_nothing(cluster in cluster()) {
+        let run = |cluster: &Cluster, ask: bool| {
+            let mut stage = Stage::new(Time(HOUR));
+            stage.add(cluster.ground.iter().cloned());
+            let mut answers = Vec::new();
+            for work in &cluster.work {
+                stage.add(work.iter().cloned());
+                stage.settle(|_| {});
+                let names = stage.engine.workloads();
+                for view in names.iter().filter(|_| ask) {
+                    let mut again = || {
+                        stage.engine.explain_workload(stage.now, &view.namespace, &view.name)
+                    };
+                    let once = again();
+                    prop_assert_eq!(&once, &again());
+                    answers.push(once);
+                    stage.engine.recount();
+                }
+            }
+            Ok(stage.engine.workloads())
+        };
+        prop_assert_eq!(run(&cluster, true)?, run(&cluster, false)?);
+    }
+}
