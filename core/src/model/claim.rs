@@ -5,7 +5,7 @@
 //! below zero: a victim's end moves its room to the claim. The amounts that count are kept in
 //! ledger and quota tree; `wants` and `covered` here are what they are computed from.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use capstan_topology::{NodeIdx, ResourceIdx};
 
@@ -21,6 +21,8 @@ type Amounts = (Vec<(QueueIdx, FrIdx, i64)>, Vec<(NodeIdx, ResourceIdx, i64)>);
 #[derive(Debug, Default)]
 pub struct Claims {
     by_workload: BTreeMap<WorkloadIdx, Claim>,
+    /// Victims that claims name, each with who names it.
+    by_victim: BTreeSet<(WorkloadIdx, WorkloadIdx)>,
 }
 
 /// One claim.
@@ -51,8 +53,22 @@ impl Claims {
 
     /// Workloads whose claim names a victim.
     pub fn naming(&self, victim: WorkloadIdx) -> Vec<WorkloadIdx> {
-        let claims = self.by_workload.iter();
-        claims.filter(|(_, claim)| claim.victims.contains(&victim)).map(|(w, _)| *w).collect()
+        let from = self.by_victim.range((victim, WorkloadIdx::FIRST)..);
+        from.take_while(|(named, _)| *named == victim).map(|(_, claimant)| *claimant).collect()
+    }
+
+    fn insert(&mut self, workload: WorkloadIdx, claim: Claim) {
+        self.by_victim.extend(claim.victims.iter().map(|victim| (*victim, workload)));
+        let old = self.by_workload.insert(workload, claim);
+        assert!(old.is_none(), "one claim per workload");
+    }
+
+    fn remove(&mut self, workload: WorkloadIdx) -> Option<Claim> {
+        let claim = self.by_workload.remove(&workload)?;
+        for victim in &claim.victims {
+            self.by_victim.remove(&(*victim, workload));
+        }
+        Some(claim)
     }
 
     /// Amounts that count in the quota tree now.
@@ -88,13 +104,12 @@ impl ClusterState {
     ) {
         let mut claim = Claim { assignment, places, victims, quota: Vec::new(), room: Vec::new() };
         self.count_claim(&mut claim);
-        let old = self.claims.by_workload.insert(workload, claim);
-        assert!(old.is_none(), "one claim per workload");
+        self.claims.insert(workload, claim);
     }
 
     /// Gives a claim up.
     pub fn drop_claim(&mut self, workload: WorkloadIdx) -> Option<Claim> {
-        let mut claim = self.claims.by_workload.remove(&workload)?;
+        let mut claim = self.claims.remove(workload)?;
         self.uncount_claim(&mut claim);
         Some(claim)
     }
@@ -102,18 +117,18 @@ impl ClusterState {
     /// A victim holds less, or left: claims that name it count anew.
     pub fn recount_claims_on(&mut self, victim: WorkloadIdx, left: bool) {
         for workload in self.claims.naming(victim) {
-            let mut claim = self.claims.by_workload.remove(&workload).expect("was just listed");
+            let mut claim = self.claims.remove(workload).expect("was just listed");
             self.uncount_claim(&mut claim);
             if left {
                 claim.victims.retain(|named| *named != victim);
             }
             self.count_claim(&mut claim);
-            self.claims.by_workload.insert(workload, claim);
+            self.claims.insert(workload, claim);
         }
     }
 
     fn count_claim(&mut self, claim: &mut Claim) {
-        let (quota, room) = self.claim_amounts(claim);
+        let (quota, room) = self.claim_amounts(claim, |_| true);
         for &(queue, fr, amount) in &quota {
             self.quota.change(queue, fr, amount);
         }
@@ -134,13 +149,15 @@ impl ClusterState {
         }
     }
 
-    /// What a claim counts: what it wants less what its victims still hold of it.
-    fn claim_amounts(&self, claim: &Claim) -> Amounts {
+    /// What a claim counts: what it wants less what its victims still hold of it; of room only
+    /// what is on nodes that matter to the caller.
+    fn claim_amounts(&self, claim: &Claim, on: impl Fn(NodeIdx) -> bool) -> Amounts {
         let mut quota: BTreeMap<FrIdx, i64> = BTreeMap::new();
         let mut room: BTreeMap<(NodeIdx, ResourceIdx), i64> = BTreeMap::new();
         for &(pod, node) in &claim.places {
             let Some(pod) = self.pods.get(pod) else { continue };
-            for &(resource, amount) in self.room.ledger.request(pod.holds).entries() {
+            let request = self.room.ledger.request(pod.holds).entries();
+            for &(resource, amount) in request.iter().filter(|_| on(node)) {
                 *room.entry((node, resource)).or_default() += amount;
             }
             for &(fr, amount) in claim.assignment.set(pod.shape).map_or(&[][..], |s| &s.charge) {
@@ -151,7 +168,8 @@ impl ClusterState {
             for pod in self.placed(victim) {
                 let pod = &self.pods[pod];
                 let node = pod.place.expect("only placed members are listed");
-                for &(resource, amount) in self.room.ledger.request(pod.holds).entries() {
+                let request = self.room.ledger.request(pod.holds).entries();
+                for &(resource, amount) in request.iter().filter(|_| on(node)) {
                     room.entry((node, resource)).and_modify(|want| *want -= amount);
                 }
                 let held = self.workloads[victim].assignment.as_ref();
@@ -176,7 +194,7 @@ impl Txn<'_> {
         let place = |pod: PodIdx| Some((pod, self.state().pods[pod].place?));
         let members = self.state().workloads[victim].members.iter();
         let placed: Vec<(PodIdx, NodeIdx)> = members.filter_map(|pod| place(*pod)).collect();
-        self.keeping_claims(victim, |txn| {
+        self.keeping_claims(victim, &placed, |txn| {
             placed.iter().for_each(|(pod, _)| txn.remove(*pod));
         });
         placed
@@ -184,17 +202,24 @@ impl Txn<'_> {
 
     /// Takes [`Txn::remove_workload`] back for one victim among several.
     pub fn return_workload(&mut self, victim: WorkloadIdx, placed: &[(PodIdx, NodeIdx)]) {
-        self.keeping_claims(victim, |txn| {
+        self.keeping_claims(victim, placed, |txn| {
             placed.iter().for_each(|(pod, node)| txn.place(*pod, *node));
         });
     }
 
-    /// Changes a victim's holdings and lets the claims that name it follow.
-    fn keeping_claims(&mut self, victim: WorkloadIdx, change: impl FnOnce(&mut Self)) {
+    /// Changes a victim's holdings and lets the claims that name it follow: what they count on
+    /// the nodes where it is, and of quota.
+    fn keeping_claims(
+        &mut self,
+        victim: WorkloadIdx,
+        placed: &[(PodIdx, NodeIdx)],
+        change: impl FnOnce(&mut Self),
+    ) {
         let claimants = self.state().claims.naming(victim);
+        let there = |node| placed.iter().any(|(_, at)| *at == node);
         let amounts = |txn: &Self| -> Vec<Amounts> {
             let claim = |w: &WorkloadIdx| txn.state().claims.get(*w).expect("was just listed");
-            claimants.iter().map(|w| txn.state().claim_amounts(claim(w))).collect()
+            claimants.iter().map(|w| txn.state().claim_amounts(claim(w), there)).collect()
         };
         let before = amounts(self);
         change(self);

@@ -169,6 +169,9 @@ impl<T> std::ops::IndexMut<Handle<T>> for Arena<T> {
 }
 
 impl<T> Handle<T> {
+    /// Before all others, for ranges of ordered tables.
+    pub const FIRST: Handle<T> = Handle { slot: 0, generation: 0, of: PhantomData };
+
     /// Its slot, for tables beside the arena; another value may live there later.
     pub fn slot(self) -> usize {
         self.slot as usize
