@@ -66,6 +66,8 @@ pub enum Outcome {
     Bound(u64),
     /// Some pods are bound and some are not.
     Some,
+    /// This many pods are evicted.
+    Evicted(u64),
     /// No pod is bound, and the reason says how many members were asked for and how many fit.
     Short {
         /// Members asked for.
@@ -124,6 +126,9 @@ pub fn all() -> Vec<Case> {
         cases.push(mostly_in_vain(pending, true));
     }
     cases.push(strict_heads());
+    for nodes in [1_000, 2_000, 4_000] {
+        cases.push(preemption(nodes));
+    }
     for (family, flow) in [("restart", Flow::Restart), ("echo", Flow::Echo), ("churn", Flow::Churn)]
     {
         for nodes in NODES {
@@ -297,4 +302,25 @@ fn strict_heads() -> Case {
         build: Box::new(build),
         target: None,
     }
+}
+
+/// Gangs of 64 of high priority on a cluster full of lone pods of low priority, in one queue.
+fn preemption(nodes: u32) -> Case {
+    let (count, size) = (20, 64);
+    let build = move || {
+        let queue = large::queue_name(0);
+        let wishes = in_queue(Some(&queue));
+        let mut ground = floor(nodes);
+        ground.extend(large::queues(1, i64::from(nodes) * GPUS));
+        let low = singles(0, nodes * GPUS as u32, &gpu_shape(1), &wishes).into_iter();
+        ground.extend(low.enumerate().map(|(at, mut pod)| {
+            pod.node = Some(large::floor_name(at as u32 / GPUS as u32));
+            Input::Pod(pod)
+        }));
+        let mut work = gangs(0, count, size, &gpu_shape(1), Some(&queue));
+        work.iter_mut().for_each(|pod| pod.priority = 100);
+        Scene { ground, work, gangs: count, outcome: Outcome::Evicted((count * size).into()) }
+    };
+    let build = Box::new(build);
+    Case { family: "preempt-64", nodes, pending: None, flow: Flow::Burst, build, target: None }
 }
