@@ -55,10 +55,7 @@ impl Engine {
         let entry = &self.state.workloads[workload];
         let mut sets = Vec::new();
         for set in &entry.sets {
-            let needy = |pod: &PodIdx| {
-                let pod = &self.state.pods[*pod];
-                pod.place.is_none() && pod.active() && !pod.gated && !pod.terminating
-            };
+            let needy = |pod: &PodIdx| self.state.pods[*pod].needs_place();
             // Without an assignment nothing is placed, and there is no need to look at the pods.
             let count = match entry.assignment {
                 None => set.ready,
@@ -215,10 +212,7 @@ pub(super) fn asks(txn: &mut Txn<'_>, entry: &Entry, sets: &[SetDemand], profile
 /// The first members of a set that need a place.
 fn needy(txn: &Txn<'_>, workload: WorkloadIdx, set: &SetDemand) -> Vec<PodIdx> {
     let state = txn.state();
-    let needy = |pod: &PodIdx| {
-        let pod = &state.pods[*pod];
-        pod.place.is_none() && pod.active() && !pod.gated && !pod.terminating
-    };
+    let needy = |pod: &PodIdx| state.pods[*pod].needs_place();
     let members = state.workloads[workload].members_of(set.shape, &state.pods);
     members.filter(needy).take(set.count as usize).collect()
 }

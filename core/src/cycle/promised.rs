@@ -14,7 +14,7 @@ use crate::engine::Engine;
 use crate::explain::reason::Reason;
 use crate::explain::verdict;
 use crate::model::claim::Claim;
-use crate::model::ids::{ClassIdx, PodIdx, WorkloadIdx};
+use crate::model::ids::{PodIdx, WorkloadIdx};
 use crate::model::txn::Txn;
 use crate::model::workload::Assignment;
 use crate::place::gang::{self, Ask};
@@ -74,17 +74,10 @@ impl Engine {
         let Ok(topology) = self.topology_ask(queue, workload) else { return false };
         let mut txn = Txn::begin(&mut self.state);
         txn.assign(workload, Some(claim.assignment.clone()));
-        let mut asks: Vec<Ask> = Vec::new();
-        for &(pod, _) in &claim.places {
-            let Some(known) = txn.state().pods.get(pod) else { return false };
-            let shape = known.shape;
-            let Some(set) = claim.assignment.set(shape) else { return false };
-            let class = txn.class(shape, &set.nodes_of.clone(), profile);
-            match asks.iter_mut().find(|ask| ask.class == class) {
-                Some(ask) => ask.pods.push(pod),
-                None => asks.push(Ask { class, pods: vec![pod] }),
-            }
-        }
+        let members = claim.places.iter().map(|(pod, _)| *pod);
+        let Some(asks) = asks_with(&mut txn, &claim.assignment, members, profile) else {
+            return false;
+        };
         let start = txn.checkpoint();
         let planned = place_as_planned(&mut txn, &asks, &claim.places);
         if !planned {
@@ -118,7 +111,7 @@ impl Engine {
             .unplaced(workload)
             .filter(|pod| {
                 let pod = &self.state.pods[*pod];
-                pod.active() && !pod.gated && !pod.terminating && !pod.kept()
+                pod.needs_place() && !pod.kept()
             })
             .collect();
         let step = if missing > 0 { missing as usize } else { 1 };
@@ -150,16 +143,8 @@ impl Engine {
         let Ok(topology) = self.topology_ask(queue, workload) else { return false };
         let mut txn = Txn::begin(&mut self.state);
         txn.assign(workload, Some(assignment.clone()));
-        let mut asks: Vec<Ask> = Vec::new();
-        for &pod in members {
-            let shape = txn.state().pods[pod].shape;
-            let Some(set) = assignment.set(shape) else { return false };
-            let class: ClassIdx = txn.class(shape, &set.nodes_of.clone(), profile);
-            match asks.iter_mut().find(|ask| ask.class == class) {
-                Some(ask) => ask.pods.push(pod),
-                None => asks.push(Ask { class, pods: vec![pod] }),
-            }
-        }
+        let members = members.iter().copied();
+        let Some(asks) = asks_with(&mut txn, &assignment, members, profile) else { return false };
         let room_before = quota_room(&txn, queue);
         if !gang::place(&mut txn, &asks, topology) {
             return false;
@@ -238,6 +223,25 @@ impl Engine {
         self.report_outcome(workload, Outcome::Waiting(reason.clone()));
         self.set_reason(workload, reason);
     }
+}
+
+/// Members with the flavors of an assignment, by class; `None`: a member is gone, or has none.
+fn asks_with(
+    txn: &mut Txn<'_>,
+    assignment: &Assignment,
+    members: impl Iterator<Item = PodIdx>,
+    profile: u32,
+) -> Option<Vec<Ask>> {
+    let mut asks: Vec<Ask> = Vec::new();
+    for pod in members {
+        let shape = txn.state().pods.get(pod)?.shape;
+        let class = txn.class(shape, &assignment.set(shape)?.nodes_of, profile);
+        match asks.iter_mut().find(|ask| ask.class == class) {
+            Some(ask) => ask.pods.push(pod),
+            None => asks.push(Ask { class, pods: vec![pod] }),
+        }
+    }
+    Some(asks)
 }
 
 /// For each flavor and resource of a queue: the usage that it may not exceed now.

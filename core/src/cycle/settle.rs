@@ -72,10 +72,8 @@ impl Engine {
     fn sets_of(&self, entry: &Entry) -> Vec<SetDemand> {
         let workload = &self.state.workloads[entry.workload];
         let needy = |set: &&crate::model::workload::PodSet| {
-            workload.members_of(set.shape, &self.state.pods).any(|pod| {
-                let pod = &self.state.pods[pod];
-                pod.place.is_none() && pod.active() && !pod.gated && !pod.terminating
-            })
+            let mut members = workload.members_of(set.shape, &self.state.pods);
+            members.any(|pod| self.state.pods[pod].needs_place())
         };
         let sets = workload.sets.iter().filter(needy).zip(&entry.counts);
         let demand = |(set, count): (&crate::model::workload::PodSet, &u32)| SetDemand {
@@ -98,13 +96,7 @@ impl Engine {
         let profile = self.profile(entry.queue);
         let mut txn = Txn::begin(&mut self.state);
         let asks = asks(&mut txn, entry, &sets, profile);
-        txn.assign(entry.workload, Some(assignment));
-        if !gang::place(&mut txn, &asks, topology) {
-            return None;
-        }
-        let members = asks.iter().flat_map(|ask| &ask.pods);
-        let place = |pod: &PodIdx| (*pod, txn.state().pods[*pod].place.expect("was placed"));
-        let places = members.map(place).collect();
+        let places = place_all(&mut txn, entry.workload, assignment, &asks, topology)?;
         if keep {
             txn.commit();
         }
@@ -177,13 +169,7 @@ impl Engine {
             }
         }
         let asks = asks(&mut txn, entry, &sets, profile);
-        txn.assign(entry.workload, Some(assignment));
-        if !gang::place(&mut txn, &asks, topology) {
-            return None;
-        }
-        let members = asks.iter().flat_map(|ask| &ask.pods);
-        let place = |pod: &PodIdx| (*pod, txn.state().pods[*pod].place.expect("was placed"));
-        Some(members.map(place).collect())
+        place_all(&mut txn, entry.workload, assignment, &asks, topology)
     }
 
     /// A blocked head keeps what it could use from others of this round, unless it may reclaim
@@ -293,6 +279,23 @@ impl Engine {
         self.report_outcome(entry.workload, Outcome::Waiting(reason.clone()));
         self.set_reason(entry.workload, reason);
     }
+}
+
+/// Gives a workload its flavors and every member a node; where they went.
+fn place_all(
+    txn: &mut Txn<'_>,
+    workload: WorkloadIdx,
+    assignment: Arc<Assignment>,
+    asks: &[gang::Ask],
+    topology: gang::TopologyAsk,
+) -> Option<Vec<(PodIdx, NodeIdx)>> {
+    txn.assign(workload, Some(assignment));
+    if !gang::place(txn, asks, topology) {
+        return None;
+    }
+    let members = asks.iter().flat_map(|ask| &ask.pods);
+    let place = |pod: &PodIdx| (*pod, txn.state().pods[*pod].place.expect("was placed"));
+    Some(members.map(place).collect())
 }
 
 /// Whether room on nodes is part of why something waits.

@@ -139,11 +139,12 @@ impl Reason {
 impl fmt::Display for Reason {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Reason::Incomplete { have, need, then: None } => {
-                write!(out, "{have} of {need} members run; quota for the others is short")
-            }
-            Reason::Incomplete { have, need, then: Some(then) } => {
-                write!(out, "{have} of {need} members run; for the others {then}")
+            Reason::Incomplete { have, need, then } => {
+                write!(out, "{have} of {need} members run; ")?;
+                match then {
+                    None => out.write_str("quota for the others is short"),
+                    Some(then) => write!(out, "for the others {then}"),
+                }
             }
             Reason::Gathering { have, need } => {
                 write!(out, "{have} of {} exist", counted(i64::from(*need), "pod"))
@@ -200,14 +201,16 @@ impl fmt::Display for Reason {
             Reason::Preempted { preemptor } => {
                 write!(out, "was preempted for {preemptor} and cannot come back by itself")
             }
-            Reason::Behind { ahead: 0, queue } => {
-                write!(out, "has not been considered yet (it is first in {queue})")
-            }
-            Reason::Behind { ahead: 1, queue } => write!(out, "1 workload is before it in {queue}"),
-            Reason::Behind { ahead, queue } => {
-                write!(out, "{ahead} workloads are before it in {queue}")
-            }
+            Reason::Behind { ahead, queue } => write_behind(out, *ahead, queue),
         }
+    }
+}
+
+fn write_behind(out: &mut fmt::Formatter<'_>, ahead: u32, queue: &str) -> fmt::Result {
+    match ahead {
+        0 => write!(out, "has not been considered yet (it is first in {queue})"),
+        1 => write!(out, "1 workload is before it in {queue}"),
+        _ => write!(out, "{ahead} workloads are before it in {queue}"),
     }
 }
 

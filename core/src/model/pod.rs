@@ -80,6 +80,11 @@ impl Pod {
         self.active() && !(self.terminating && self.binding == Binding::None)
     }
 
+    /// Whether it waits for a node: not placed, and nothing keeps it from being.
+    pub fn needs_place(&self) -> bool {
+        self.place.is_none() && self.active() && !self.gated && !self.terminating
+    }
+
     /// Whether it stands for a pod that does not exist yet.
     pub fn kept(&self) -> bool {
         self.binding == Binding::Kept
