@@ -209,10 +209,10 @@ impl Engine {
 
     /// Stops a victim: its owner is suspended, or its pods are evicted. Done once.
     pub(crate) fn evict(&mut self, now: Time, victim: WorkloadIdx, preemption: Preemption) {
-        self.counts.preempted += 1;
         if self.state.workloads[victim].state == State::Evicting {
             return;
         }
+        self.counts.preempted += 1;
         let leaving = self.state.leaving(victim);
         self.waiting.remove(victim);
         let name = self.state.workloads[victim].full_name.clone();

@@ -39,7 +39,15 @@ impl Engine {
                 high = middle - 1;
             }
         }
-        fits.unwrap_or(full)
+        if let Some(fits) = fits {
+            return fits;
+        }
+        // Nothing less fits as things are: the minimum may still preempt.
+        let fewest = self.try_counts(queue, workload, &reduced(&sets, asked - least), topology);
+        match fewest.verdict {
+            Verdict::Preempt(_) => fewest,
+            _ => full,
+        }
     }
 
     /// Members of each shape that must find a place together for the workload to start.

@@ -15,6 +15,7 @@ use crate::explain::reason::Reason;
 use crate::explain::verdict;
 use crate::model::claim::Claim;
 use crate::model::ids::{PodIdx, WorkloadIdx};
+use crate::model::input::QueueingStrategy;
 use crate::model::txn::Txn;
 use crate::model::workload::Assignment;
 use crate::place::gang::{self, Ask};
@@ -54,8 +55,19 @@ impl Engine {
     /// Extra members of elastic gangs, after everybody else.
     pub(crate) fn place_extras(&mut self, now: Time, round: &mut Round) {
         for workload in self.growing(false) {
-            self.grow(now, workload, round);
+            if !self.behind_strict_head(workload) {
+                self.grow(now, workload, round);
+            }
         }
+    }
+
+    /// Whether a strict queue has a head that waits: nothing of that queue passes it.
+    fn behind_strict_head(&self, workload: WorkloadIdx) -> bool {
+        let assignment = self.state.workloads[workload].assignment.as_ref();
+        let Some(queue) = assignment.and_then(|assignment| assignment.queue) else { return false };
+        let facts = self.state.quota.queue(queue).facts.as_ref();
+        let strict = facts.is_some_and(|f| f.strategy == QueueingStrategy::StrictFifo);
+        strict && self.waiting.head(Some(queue)).is_some()
     }
 
     fn promise_order(

@@ -13,7 +13,7 @@ use crate::model::ids::{PodIdx, QueueIdx, ShapeIdx, WorkloadIdx};
 use crate::model::input::{GangKey, GangRef, Input, OwnerFacts, PodFacts, PodShape, Text};
 use crate::model::pod::{Binding, Pod};
 use crate::model::state::ClusterState;
-use crate::model::workload::WorkloadId;
+use crate::model::workload::{Assignment, SetAssignment, WorkloadId};
 use crate::policy::Policy;
 
 /// What a batch of facts changed, as far as waiting work must know.
@@ -114,8 +114,13 @@ impl ClusterState {
             (false, None, Binding::InFlight(_)) => (old.place, old.binding),
             (false, None, _) => (None, Binding::None),
         };
+        let old_shape = old.shape;
+        let was_in = old.workload;
         let moved = old.place != place || (old.shape, old.holds) != (shape, holds);
-        if moved || old.workload != workload {
+        if let Some(workload) = was_in.filter(|_| old_shape != shape) {
+            self.carry_flavors(workload, old_shape, shape);
+        }
+        if moved || was_in != workload {
             self.release(index, changes);
             if let Some(node) = place {
                 changes.to_settle.insert(index, node);
@@ -152,6 +157,20 @@ impl ClusterState {
         let of = |pod: PodIdx| &self.pods[pod].gang;
         let known = pod.into_iter().chain(first()).map(of).find(|known| ***known == *gang);
         known.cloned().unwrap_or_else(|| Arc::new(gang.clone()))
+    }
+
+    /// A member changed its shape while its workload holds quota (a toleration was patched onto
+    /// it): it keeps its flavors, if it asks the same.
+    fn carry_flavors(&mut self, workload: WorkloadIdx, old: ShapeIdx, new: ShapeIdx) {
+        let same = self.room.shape(old).request == self.room.shape(new).request;
+        let Some(assignment) = self.workloads[workload].assignment.clone().filter(|_| same) else {
+            return;
+        };
+        if let (Some(set), None) = (assignment.set(old), assignment.set(new)) {
+            let mut carried = Assignment::clone(&assignment);
+            carried.sets.push(SetAssignment { shape: new, ..set.clone() });
+            self.set_assignment(workload, Some(Arc::new(carried)));
+        }
     }
 
     /// The shape that a pod shares with its peers. A bound pod has its node in its spec, whoever

@@ -163,9 +163,13 @@ impl Search<'_> {
         seen: &mut BTreeSet<WorkloadIdx>,
         taken: &mut Vec<Taken<'c>>,
     ) -> bool {
-        let unqueued = list.iter().filter(|c| c.kind == Kind::Unqueued);
-        let queued = list.iter().filter(|c| c.kind != Kind::Unqueued);
-        for candidate in unqueued.chain(queued) {
+        // Who is leaving anyway, then work without a queue, then the others in order.
+        let mut order: Vec<&'c Candidate> = list.iter().collect();
+        order.sort_by_key(|candidate| {
+            let leaving = txn.state().leaving(candidate.workload);
+            (!leaving, candidate.kind != Kind::Unqueued)
+        });
+        for candidate in order {
             if seen.contains(&candidate.workload) || !self.usable(txn, candidate, borrowing) {
                 continue;
             }
