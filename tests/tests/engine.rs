@@ -294,6 +294,17 @@ fn wishes_that_cannot_be_read_are_told_once() {
 }
 
 #[test]
+fn what_is_told_does_not_depend_on_the_order_of_facts() {
+    let mut wishes = Wishes::clone(&in_queue(Some("missing")));
+    wishes.ignored = vec![text("min-member: \"x\" is not a number")];
+    let wishes = Arc::new(wishes);
+    let (one, two) = (pod("one", &shape(&[]), &wishes), pod("two", &shape(&[]), &wishes));
+    let facts = vec![Input::Pod(one), Input::Pod(two)];
+    let turned = facts.iter().rev().cloned().collect();
+    assert_eq!(Engine::new().step(NOW, facts), Engine::new().step(NOW, turned));
+}
+
+#[test]
 fn work_that_cannot_fit_is_not_looked_at_again_until_something_changes() {
     let mut engine = Engine::new();
     let big = shape(&[(GPU, 16)]);

@@ -107,11 +107,20 @@ impl Engine {
         for &workload in &changes.gone {
             self.forget(workload);
         }
+        let mut tells = Vec::new();
         for &workload in &changes.dirty {
-            if self.state.workloads.get(workload).is_some() {
-                self.refile(workload, now);
-                self.tell_ignored(now, workload);
+            let Some(entry) = self.state.workloads.get(workload) else { continue };
+            let broken = matches!(entry.queue, QueueRef::Broken(_));
+            match broken || !entry.wishes.ignored.is_empty() {
+                true => tells.push(workload),
+                false => self.refile(workload, now),
             }
+        }
+        // What is told goes by identity, whatever the facts' order was.
+        tells.sort_by(|a, b| self.state.workloads[*a].id.cmp(&self.state.workloads[*b].id));
+        for workload in tells {
+            self.refile(workload, now);
+            self.tell_ignored(now, workload);
         }
         if changes.everything || std::mem::take(&mut self.claim_freed) {
             self.waiting.wake(|_| true, |_| true);

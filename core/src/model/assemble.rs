@@ -83,15 +83,15 @@ impl ClusterState {
         }
         let mut dirty: Vec<WorkloadIdx> = changes.dirty.iter().copied().collect();
         dirty.retain(|workload| self.workloads.get(*workload).is_some());
-        dirty.sort_by(|a, b| self.workloads[*a].id.cmp(&self.workloads[*b].id));
-        for &workload in &dirty {
+        dirty.retain(|&workload| {
             self.derive_members(workload, changes);
-        }
-        dirty.retain(|workload| !self.drop_if_empty(*workload, changes));
-        for &workload in &dirty {
+            if self.drop_if_empty(workload, changes) {
+                return false;
+            }
             self.derive_identity(workload);
             self.derive_queue(workload);
-        }
+            true
+        });
         self.derive_names(&dirty);
         for &workload in &dirty {
             self.adopt_assignment(workload, changes);

@@ -92,32 +92,66 @@ impl ClusterState {
     /// Names, unique in their namespace: the first by creation and uid keeps the plain name, the
     /// others get their source appended. Runs of one owner share its name.
     pub(super) fn derive_names(&mut self, dirty: &[WorkloadIdx]) {
+        if self.take_free_names(dirty) {
+            return;
+        }
+        // Who collides with whom may depend on who comes first: that is decided by identity.
+        let mut ordered = dirty.to_vec();
+        ordered.sort_by(|a, b| self.workloads[*a].id.cmp(&self.workloads[*b].id));
+        for workload in ordered {
+            self.derive_name(workload);
+        }
+    }
+
+    /// Gives everybody the plain name if nobody has or wants the same; else nothing, and `false`.
+    fn take_free_names(&mut self, dirty: &[WorkloadIdx]) -> bool {
+        let mut taken: Vec<(WorkloadIdx, Text)> = Vec::new();
         for &workload in dirty {
             let base = self.base_name(workload);
             let entry = &self.workloads[workload];
             let key = (entry.id.namespace.clone(), base.clone());
-            let holder = self.workload_by_name.get(&key).copied();
-            if holder == Some(workload) && entry.name == base {
-                continue;
-            }
-            let holder = holder.filter(|h| *h != workload && self.workloads.get(*h).is_some());
-            let rank = |w: WorkloadIdx| {
-                let w = &self.workloads[w];
-                (w.created, w.uid.clone(), w.id.key.clone())
-            };
-            let same_owner = |h: WorkloadIdx| {
-                entry.owner.is_some() && same_owner(&self.workloads[h].id.key, &entry.id.key)
-            };
-            match holder {
-                Some(holder) if !same_owner(holder) && rank(holder) < rank(workload) => {
-                    self.rename(workload, self.suffixed(&base, workload));
+            match self.workload_by_name.get(&key).copied() {
+                Some(holder) if holder == workload && entry.name == base => continue,
+                Some(holder) if holder != workload && self.workloads.get(holder).is_some() => {
+                    for (workload, base) in taken {
+                        let namespace = self.workloads[workload].id.namespace.clone();
+                        self.workload_by_name.remove(&(namespace, base));
+                    }
+                    return false;
                 }
-                Some(holder) if !same_owner(holder) => {
-                    self.rename(holder, self.suffixed(&base, holder));
-                    self.rename(workload, base);
-                }
-                _ => self.rename(workload, base),
+                _ => {}
             }
+            self.workload_by_name.insert(key, workload);
+            taken.push((workload, base));
+        }
+        for (workload, base) in taken {
+            self.set_name(workload, base);
+        }
+        true
+    }
+
+    fn derive_name(&mut self, workload: WorkloadIdx) {
+        let base = self.base_name(workload);
+        let entry = &self.workloads[workload];
+        let key = (entry.id.namespace.clone(), base.clone());
+        let holder = self.workload_by_name.get(&key).copied();
+        let holder = holder.filter(|h| *h != workload && self.workloads.get(*h).is_some());
+        let rank = |w: WorkloadIdx| {
+            let w = &self.workloads[w];
+            (w.created, w.uid.clone(), w.id.key.clone())
+        };
+        let same_owner = |h: WorkloadIdx| {
+            entry.owner.is_some() && same_owner(&self.workloads[h].id.key, &entry.id.key)
+        };
+        match holder {
+            Some(holder) if !same_owner(holder) && rank(holder) < rank(workload) => {
+                self.rename(workload, self.suffixed(&base, workload));
+            }
+            Some(holder) if !same_owner(holder) => {
+                self.rename(holder, self.suffixed(&base, holder));
+                self.rename(workload, base);
+            }
+            _ => self.rename(workload, base),
         }
     }
 
@@ -145,16 +179,21 @@ impl ClusterState {
 
     fn rename(&mut self, workload: WorkloadIdx, name: Text) {
         let namespace = self.workloads[workload].id.namespace.clone();
-        let old = (namespace.clone(), self.workloads[workload].name.clone());
-        let named = !old.1.is_empty() && old.1 != name;
-        if named && self.workload_by_name.get(&old) == Some(&workload) {
-            self.workload_by_name.remove(&old);
-        }
-        self.workload_by_name.insert((namespace.clone(), name.clone()), workload);
+        self.workload_by_name.insert((namespace, name.clone()), workload);
+        self.set_name(workload, name);
+    }
+
+    /// The name is the workload's, and the one that it had before is free.
+    fn set_name(&mut self, workload: WorkloadIdx, name: Text) {
         let entry = &mut self.workloads[workload];
-        if entry.name != name {
-            entry.full_name = format!("{namespace}/{name}").into();
-            entry.name = name;
+        if entry.name == name {
+            return;
+        }
+        let namespace = entry.id.namespace.clone();
+        entry.full_name = format!("{namespace}/{name}").into();
+        let old = (namespace, std::mem::replace(&mut entry.name, name));
+        if !old.1.is_empty() && self.workload_by_name.get(&old) == Some(&workload) {
+            self.workload_by_name.remove(&old);
         }
     }
 
