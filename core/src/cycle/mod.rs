@@ -20,11 +20,12 @@ use std::collections::BTreeSet;
 use crate::engine::Engine;
 use crate::model::ids::{QueueIdx, WorkloadIdx};
 use crate::model::input::Text;
-use crate::quota::flavors::Choice;
+use crate::quota::flavors::{Choice, SetDemand};
 use crate::time::Time;
 use crate::victims::Victim;
 
 mod admit;
+mod elastic;
 mod nominate;
 mod promised;
 mod settle;
@@ -36,8 +37,8 @@ pub(crate) struct Entry {
     pub workload: WorkloadIdx,
     /// Its queue; `None`: work without one.
     pub queue: Option<QueueIdx>,
-    /// Members per set that are to be placed (fewer than all for an elastic gang).
-    pub counts: Vec<u32>,
+    /// Members of each shape that are to be placed (fewer than all for an elastic gang).
+    pub sets: Vec<SetDemand>,
     /// The flavor scan went on where an earlier one had stopped.
     pub resumed: bool,
     /// Flavors.

@@ -1,6 +1,6 @@
 //! Nomination: what could be done for one head, as things are. Nothing is changed.
 
-use crate::cycle::{Entry, Verdict};
+use crate::cycle::{Entry, Verdict, elastic};
 use crate::engine::Engine;
 use crate::explain::reason::Reason;
 use crate::explain::verdict;
@@ -16,38 +16,24 @@ impl Engine {
         let sets = self.demands(workload);
         let topology = match self.topology_ask(queue, workload) {
             Ok(topology) => topology,
-            Err(reason) => return refused(queue, workload, &sets, reason),
+            Err(reason) => return refused(queue, workload, sets, reason),
         };
-        let full = self.try_counts(queue, workload, &sets, topology);
         let asked: u32 = sets.iter().map(|set| set.count).sum();
         let least = self.state.workloads[workload].min_member.min(asked);
-        if least == asked || !matches!(full.verdict, Verdict::NoFit | Verdict::Blocked) {
+        if least == asked {
+            return self.try_sets(queue, workload, sets, topology);
+        }
+        let full = self.try_sets(queue, workload, sets.clone(), topology);
+        if !matches!(full.verdict, Verdict::NoFit | Verdict::Blocked) {
             return full;
         }
-        // Elastic: the most members that fit as things are. More never fit where fewer do not.
-        let (mut fits, mut low, mut high) = (None, least, asked - 1);
-        while low <= high {
-            let middle = low + (high - low) / 2;
-            let fewer = reduced(&sets, asked - middle);
-            let entry = self.try_counts(queue, workload, &fewer, topology);
-            if entry.verdict == Verdict::Fit {
-                low = middle + 1;
-                fits = Some(entry);
-            } else if middle == least {
-                break;
-            } else {
-                high = middle - 1;
-            }
-        }
-        if let Some(fits) = fits {
-            return fits;
-        }
-        // Nothing less fits as things are: the minimum may still preempt.
-        let fewest = self.try_counts(queue, workload, &reduced(&sets, asked - least), topology);
-        match fewest.verdict {
-            Verdict::Preempt(_) => fewest,
-            _ => full,
-        }
+        // Elastic: the most members that fit as things are, else the minimum may preempt.
+        let as_is = |entry: &Entry| entry.verdict == Verdict::Fit;
+        let somehow = |entry: &Entry| matches!(entry.verdict, Verdict::Fit | Verdict::Preempt(_));
+        let fewer = self.nominate_fewer(queue, workload, &sets, (least, asked - 1), as_is);
+        let fewer =
+            fewer.or_else(|| self.nominate_fewer(queue, workload, &sets, (least, least), somehow));
+        fewer.unwrap_or(full)
     }
 
     /// Members of each shape that must find a place together for the workload to start.
@@ -55,7 +41,11 @@ impl Engine {
         let sets = self.demands(workload);
         let asked: u32 = sets.iter().map(|set| set.count).sum();
         let least = self.state.workloads[workload].min_member.min(asked);
-        reduced(&sets, asked - least)
+        let limits: Vec<u32> = sets.iter().map(|set| set.count).collect();
+        let order: Vec<usize> = (0..sets.len()).collect();
+        let mut tries = elastic::TRIES_MAX;
+        let first = elastic::fill(&limits, &order, (least, least), &mut tries, |_| true);
+        elastic::with_counts(&sets, &first.expect("the minimum is at most all"))
     }
 
     /// Members of each shape that still need a place.
@@ -118,11 +108,12 @@ impl Engine {
         self.state.policy.profile(facts.and_then(|facts| facts.profile.as_ref()))
     }
 
-    fn try_counts(
+    /// What could be done for these members of a workload.
+    pub(super) fn try_sets(
         &mut self,
         queue: Option<QueueIdx>,
         workload: WorkloadIdx,
-        sets: &[SetDemand],
+        sets: Vec<SetDemand>,
         topology: TopologyAsk,
     ) -> Entry {
         let profile = self.profile(queue);
@@ -131,16 +122,15 @@ impl Engine {
         let choice = match queue {
             Some(queue) => {
                 let start = &start;
-                let demand = Demand { workload, queue, sets, topology, profile, start };
+                let demand = Demand { workload, queue, sets: &sets, topology, profile, start };
                 flavors::assign(&mut txn, &demand)
             }
-            None => unqueued_choice(sets),
+            None => unqueued_choice(&sets),
         };
-        let counts = sets.iter().map(|set| set.count).collect();
         let resumed = !start.is_empty();
-        let mut entry = Entry { workload, queue, counts, resumed, choice, verdict: Verdict::NoFit };
+        let mut entry = Entry { workload, queue, sets, resumed, choice, verdict: Verdict::NoFit };
         if entry.choice.mode > Mode::NoFit {
-            let asks = asks(&mut txn, &entry, sets, profile);
+            let asks = asks(&mut txn, &entry, profile);
             judge(&mut txn, &mut entry, &asks, topology);
         }
         entry
@@ -169,13 +159,12 @@ impl Engine {
 fn refused(
     queue: Option<QueueIdx>,
     workload: WorkloadIdx,
-    sets: &[SetDemand],
+    sets: Vec<SetDemand>,
     reason: Reason,
 ) -> Entry {
-    let mut choice = unqueued_choice(sets);
+    let mut choice = unqueued_choice(&sets);
     (choice.mode, choice.reason) = (Mode::NoFit, Some(reason));
-    let counts = sets.iter().map(|set| set.count).collect();
-    Entry { workload, queue, counts, resumed: false, choice, verdict: Verdict::NoFit }
+    Entry { workload, queue, sets, resumed: false, choice, verdict: Verdict::NoFit }
 }
 
 /// Work without a queue needs no flavors.
@@ -191,23 +180,10 @@ fn unqueued_choice(sets: &[SetDemand]) -> Choice {
     }
 }
 
-/// The same sets with `less` members fewer in all, taken from the last sets first.
-fn reduced(sets: &[SetDemand], less: u32) -> Vec<SetDemand> {
-    let mut sets = sets.to_vec();
-    let mut left = less;
-    for set in sets.iter_mut().rev() {
-        let taken = left.min(set.count);
-        set.count -= taken;
-        left -= taken;
-    }
-    sets.retain(|set| set.count > 0);
-    sets
-}
-
 /// Members and classes to be placed for an entry.
-pub(super) fn asks(txn: &mut Txn<'_>, entry: &Entry, sets: &[SetDemand], profile: u32) -> Vec<Ask> {
+pub(super) fn asks(txn: &mut Txn<'_>, entry: &Entry, profile: u32) -> Vec<Ask> {
     let mut asks = Vec::new();
-    for (set, chosen) in sets.iter().zip(&entry.choice.sets) {
+    for (set, chosen) in entry.sets.iter().zip(&entry.choice.sets) {
         let mut flavors: Vec<FlavorIdx> = chosen.iter().map(|(_, flavor)| *flavor).collect();
         flavors.sort_unstable();
         flavors.dedup();

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use capstan_topology::NodeIdx;
 
-use crate::cycle::Round;
+use crate::cycle::{Round, elastic};
 use crate::engine::Engine;
 use crate::explain::reason::Reason;
 use crate::explain::verdict;
@@ -115,40 +115,86 @@ impl Engine {
         growing
     }
 
+    /// Places members that have no place: those below the minimum together, others one by one.
     fn grow(&mut self, now: Time, workload: WorkloadIdx, round: &mut Round) {
         let placed = self.state.placed(workload).count() as u32;
         let missing = self.state.workloads[workload].min_member.saturating_sub(placed);
-        let needy: Vec<PodIdx> = self
-            .state
-            .unplaced(workload)
-            .filter(|pod| {
-                let pod = &self.state.pods[*pod];
-                pod.needs_place() && !pod.kept()
-            })
-            .collect();
-        let step = if missing > 0 { missing as usize } else { 1 };
-        let mut grown = false;
-        for members in needy.chunks(step.max(1)) {
-            let whole = missing == 0 || grown || members.len() as u32 >= missing;
-            if !whole || !self.place_members(workload, members) {
-                break;
-            }
-            grown = true;
+        let groups = self.needy_by_shape(workload);
+        let grown = match missing {
+            0 => self.place_some(workload, &groups),
+            missing => self.place_missing(workload, &groups, missing),
+        };
+        // What is above the minimum is looked at again, after everybody else.
+        if !(grown && missing > 0) {
+            self.growth.remove(&workload);
         }
-        self.growth.remove(&workload);
         if grown {
             round.changed = true;
             self.send(now, workload);
         } else {
             self.growth_parked.insert(workload);
+            let needy: Vec<PodIdx> = groups.into_iter().flatten().collect();
             if missing > 0 && !needy.is_empty() {
                 self.incomplete(workload, &needy);
             }
         }
     }
 
-    /// Places some members with the flavors that the workload has.
-    fn place_members(&mut self, workload: WorkloadIdx, members: &[PodIdx]) -> bool {
+    /// Members without a place, those of one shape together, in order.
+    fn needy_by_shape(&self, workload: WorkloadIdx) -> Vec<Vec<PodIdx>> {
+        let pods = &self.state.pods;
+        let mut groups: Vec<Vec<PodIdx>> = Vec::new();
+        for pod in self.state.unplaced(workload) {
+            if !pods[pod].needs_place() || pods[pod].kept() {
+                continue;
+            }
+            match groups.iter_mut().find(|group| pods[group[0]].shape == pods[pod].shape) {
+                Some(group) => group.push(pod),
+                None => groups.push(vec![pod]),
+            }
+        }
+        groups
+    }
+
+    /// Places as many members as fit, one by one; whether any did.
+    fn place_some(&mut self, workload: WorkloadIdx, groups: &[Vec<PodIdx>]) -> bool {
+        let mut grown = false;
+        for group in groups {
+            // Where one does not fit, no other of its shape does.
+            let fits = |pod: &&PodIdx| self.place_members(workload, &[**pod], true);
+            grown |= group.iter().take_while(fits).count() > 0;
+        }
+        grown
+    }
+
+    /// Places exactly the members that a gang cannot run without, whichever fit; else none.
+    fn place_missing(
+        &mut self,
+        workload: WorkloadIdx,
+        groups: &[Vec<PodIdx>],
+        missing: u32,
+    ) -> bool {
+        let limits: Vec<u32> = groups.iter().map(|group| group.len() as u32).collect();
+        let mut tries = elastic::TRIES_MAX;
+        let shapes: Vec<_> = groups.iter().map(|group| self.state.pods[group[0]].shape).collect();
+        for order in self.orders(&shapes) {
+            let members = |counts: &[u32]| -> Vec<PodIdx> {
+                let taken = groups.iter().zip(counts);
+                taken.flat_map(|(group, count)| &group[..*count as usize]).copied().collect()
+            };
+            let exactly = (missing, missing);
+            let counts = elastic::fill(&limits, &order, exactly, &mut tries, |counts| {
+                self.place_members(workload, &members(counts), false)
+            });
+            if let Some(counts) = counts {
+                return self.place_members(workload, &members(&counts), true);
+            }
+        }
+        false
+    }
+
+    /// Places some members with the flavors that the workload has; kept, or only tried.
+    fn place_members(&mut self, workload: WorkloadIdx, members: &[PodIdx], keep: bool) -> bool {
         let Some(assignment) = self.with_all_shapes(workload, members) else { return false };
         let queue = assignment.queue;
         let profile = self.profile(queue);
@@ -165,7 +211,7 @@ impl Engine {
             let before = txn.state().quota.tree.usage(*node, *fr);
             before <= *left
         });
-        if fits {
+        if fits && keep {
             txn.commit();
         }
         fits

@@ -16,7 +16,6 @@ use crate::model::txn::Txn;
 use crate::model::workload::{Assignment, FlavorScan};
 use crate::place::gang;
 use crate::plan::{Outcome, State};
-use crate::quota::flavors::SetDemand;
 use crate::time::Time;
 use crate::victims::{self, Victim};
 
@@ -60,28 +59,11 @@ impl Engine {
 
     /// What the workload will hold quota with.
     pub(crate) fn assignment_for(&mut self, entry: &Entry, now: Time) -> Arc<Assignment> {
-        let sets = self.sets_of(entry);
-        let chosen = sets.iter().zip(&entry.choice.sets);
+        let chosen = entry.sets.iter().zip(&entry.choice.sets);
         let sets = chosen
             .map(|(set, flavors)| self.state.set_assignment_of(set.shape, flavors.clone()))
             .collect();
         Arc::new(Assignment { queue: entry.queue, sets, at: now })
-    }
-
-    /// The sets that an entry's counts belong to.
-    fn sets_of(&self, entry: &Entry) -> Vec<SetDemand> {
-        let workload = &self.state.workloads[entry.workload];
-        let needy = |set: &&crate::model::workload::PodSet| {
-            let mut members = workload.members_of(set.shape, &self.state.pods);
-            members.any(|pod| self.state.pods[pod].needs_place())
-        };
-        let sets = workload.sets.iter().filter(needy).zip(&entry.counts);
-        let demand = |(set, count): (&crate::model::workload::PodSet, &u32)| SetDemand {
-            shape: set.shape,
-            name: set.name.clone(),
-            count: *count,
-        };
-        sets.map(demand).collect()
     }
 
     /// Places all members with an assignment. Kept, or only tried; where they go.
@@ -91,11 +73,10 @@ impl Engine {
         assignment: Arc<Assignment>,
         keep: bool,
     ) -> Option<Vec<(PodIdx, NodeIdx)>> {
-        let sets = self.sets_of(entry);
         let topology = self.topology_ask(entry.queue, entry.workload).ok()?;
         let profile = self.profile(entry.queue);
         let mut txn = Txn::begin(&mut self.state);
-        let asks = asks(&mut txn, entry, &sets, profile);
+        let asks = asks(&mut txn, entry, profile);
         let places = place_all(&mut txn, entry.workload, assignment, &asks, topology)?;
         if keep {
             txn.commit();
@@ -153,7 +134,6 @@ impl Engine {
         assignment: Arc<Assignment>,
         victims: &[Victim],
     ) -> Option<Vec<(PodIdx, NodeIdx)>> {
-        let sets = self.sets_of(entry);
         let topology = self.topology_ask(entry.queue, entry.workload).ok()?;
         let profile = self.profile(entry.queue);
         let mut txn = Txn::begin(&mut self.state);
@@ -168,7 +148,7 @@ impl Engine {
                 return None;
             }
         }
-        let asks = asks(&mut txn, entry, &sets, profile);
+        let asks = asks(&mut txn, entry, profile);
         place_all(&mut txn, entry.workload, assignment, &asks, topology)
     }
 

@@ -77,6 +77,13 @@ struct ChangeLog {
 const CHANGES_KEPT: usize = 1 << 16;
 
 impl Room {
+    /// How large a pod of a shape is, for ordering: GPUs, then milli-CPU, then bytes of memory.
+    pub fn size(&self, shape: ShapeIdx) -> (i64, i64, i64) {
+        let request = self.ledger.request(self.shape(shape).request);
+        let gpus = self.resources.gpus().iter().map(|gpu| request.get(*gpu)).sum();
+        (gpus, request.get(CPU), request.get(MEMORY))
+    }
+
     /// The node of a name; a ghost is made for a name never met.
     pub fn node_named(&mut self, name: &Text) -> NodeIdx {
         if let Some(known) = self.by_name.get(name) {

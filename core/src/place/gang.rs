@@ -13,7 +13,9 @@
 //! Cost: a gang of one shape is placed without any try that fails; the search over domains reads
 //! two numbers per domain.
 
-use capstan_topology::{DomainIdx, LevelIdx, NodeIdx};
+use std::ops::Range;
+
+use capstan_topology::{DomainIdx, LevelIdx, NodeIdx, Tree};
 
 use crate::model::ids::{ClassIdx, PodIdx};
 use crate::model::room::Room;
@@ -129,17 +131,12 @@ fn choose_domain(txn: &Txn<'_>, class: ClassIdx, need: u32, topology: TopologyAs
         let start = tree.domain(*domain).start;
         topology.required.is_none_or(|level| tree.domain_of(level, start).is_some())
     };
-    // Where closeness does not matter, only a level that was asked for confines the choice.
-    let innermost = match topology.anywhere {
-        true => topology.required.or(topology.preferred).map(|level| level.at() + 1),
-        false => Some(tree.levels()),
-    };
-    let outermost = topology.required.map_or(0, LevelIdx::at);
-    for level in (outermost..innermost.unwrap_or(outermost)).rev() {
+    for level in levels_to_try(tree, topology).rev() {
         let level = LevelIdx(level as u8);
         let domains = tree.domains_at(level);
-        // Single nodes were looked at already.
-        if domains.len() == tree.order().len() && topology.required != Some(level) {
+        // Single nodes were looked at already, where closeness matters.
+        let single_nodes = domains.len() == tree.order().len() && !topology.anywhere;
+        if single_nodes && topology.required != Some(level) {
             continue;
         }
         let domains = domains.iter().copied();
@@ -148,6 +145,17 @@ fn choose_domain(txn: &Txn<'_>, class: ClassIdx, need: u32, topology: TopologyAs
         }
     }
     tree.root()
+}
+
+/// Levels whose domains are tried, innermost last. Where closeness does not matter, only a level
+/// that was asked for confines the choice.
+fn levels_to_try(tree: &Tree, topology: TopologyAsk) -> Range<usize> {
+    let outermost = topology.required.map_or(0, LevelIdx::at);
+    let innermost = match topology.anywhere {
+        true => topology.required.max(topology.preferred).map_or(0, |level| level.at() + 1),
+        false => tree.levels(),
+    };
+    outermost..innermost
 }
 
 /// Puts members of one class into a domain that holds them, in as few children as possible.
@@ -205,13 +213,7 @@ fn place_several(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk) -> bool
     for ask in &order {
         txn.fresh(ask.class);
     }
-    let outermost = topology.required.map_or(0, LevelIdx::at);
-    let levels = if topology.anywhere && topology.required.is_none() {
-        0..0
-    } else {
-        outermost..txn.state().room.tree.levels()
-    };
-    for level in levels.rev() {
+    for level in levels_to_try(&txn.state().room.tree, topology).rev() {
         // A level has a budget of its own: tight domains inside must not hide roomy ones outside.
         let mut domains = candidates(txn, &order, LevelIdx(level as u8), topology.required);
         spread_tries(&mut domains);
@@ -324,14 +326,10 @@ fn fill_in_order(
     None
 }
 
-/// How large one member of an ask is: GPUs, then CPU, then memory, then how many there are.
-fn size(txn: &Txn<'_>, ask: &Ask) -> (i64, i64, i64, usize) {
-    let room = &txn.state().room;
+/// How large one member of an ask is, then how many there are.
+fn size(txn: &Txn<'_>, ask: &Ask) -> ((i64, i64, i64), usize) {
     let shape = txn.state().classes.class(ask.class).key.shape;
-    let request = room.ledger.request(room.shape(shape).request);
-    let gpus = room.resources.gpus().iter().map(|gpu| request.get(*gpu)).sum();
-    let (cpu, memory) = (crate::resources::CPU, crate::resources::MEMORY);
-    (gpus, request.get(cpu), request.get(memory), ask.pods.len())
+    (txn.state().room.size(shape), ask.pods.len())
 }
 
 /// How close together a placement is, 0..=1000: 1000 on one node, less for each level up, 0 when

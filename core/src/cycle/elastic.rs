@@ -1,0 +1,185 @@
+//! Which members of an elastic gang start, when not all of them can.
+//!
+//! Problem: a gang needs its minimum, whichever members those are, and takes more where they fit.
+//! With one shape that is a number; with several it matters which shapes are cut. The most
+//! members that fit are found by filling the shapes one after the other, each as far as it goes
+//! beside those before it, in a few orders: as the members stand, the other way round, and the
+//! smallest first (which fits the most of anything that is counted in one sum, as quota is). Where
+//! each shape has nodes of its own, any order finds the most.
+//!
+//! Wanted: fewer members fit wherever more do; the order of the members decides between equals;
+//! no member is cut that a later look would have kept in the same order.
+//!
+//! Cost: for each order and shape the logarithm of its members in tries, at most [`TRIES_MAX`] in
+//! all; a try is a nomination of fewer members, rolled back. Nothing survives a restart, nothing
+//! needs to.
+
+use crate::cycle::Entry;
+use crate::engine::Engine;
+use crate::model::ids::{QueueIdx, ShapeIdx, WorkloadIdx};
+use crate::quota::flavors::SetDemand;
+
+/// Tries of one workload in one round: enough for three orders of ten shapes of a thousand
+/// members; a gang of more shapes takes what was found so far.
+pub(super) const TRIES_MAX: u32 = 256;
+
+impl Engine {
+    /// The nomination with the most members, at least `least`, that `fits` accepts.
+    pub(super) fn nominate_fewer(
+        &mut self,
+        queue: Option<QueueIdx>,
+        workload: WorkloadIdx,
+        sets: &[SetDemand],
+        (least, most): (u32, u32),
+        fits: impl Fn(&Entry) -> bool,
+    ) -> Option<Entry> {
+        let Ok(topology) = self.topology_ask(queue, workload) else { return None };
+        let mut limits: Vec<u32> = sets.iter().map(|set| set.count).collect();
+        if let [only] = limits.as_mut_slice() {
+            *only = most.min(*only);
+        }
+        let mut best: Option<(u32, Entry)> = None;
+        let mut tries = TRIES_MAX;
+        let shapes: Vec<ShapeIdx> = sets.iter().map(|set| set.shape).collect();
+        for order in self.orders(&shapes) {
+            let mut found = None;
+            let counts = fill(&limits, &order, (least, most), &mut tries, |counts| {
+                let entry = self.try_sets(queue, workload, with_counts(sets, counts), topology);
+                let accepted = fits(&entry);
+                found = accepted.then_some(entry).or(found.take());
+                accepted
+            });
+            let Some(total) = counts.map(|counts| counts.iter().sum()) else { continue };
+            if best.as_ref().is_none_or(|(best, _)| total > *best) {
+                best = found.map(|entry| (total, entry));
+            }
+            if total == most {
+                break;
+            }
+        }
+        best.map(|(_, entry)| entry)
+    }
+
+    /// Orders in which shapes are filled.
+    pub(super) fn orders(&self, shapes: &[ShapeIdx]) -> Vec<Vec<usize>> {
+        let as_they_stand: Vec<usize> = (0..shapes.len()).collect();
+        let reversed = as_they_stand.iter().rev().copied().collect();
+        let mut by_size = as_they_stand.clone();
+        by_size.sort_by_key(|at| self.state.room.size(shapes[*at]));
+        let mut orders = vec![as_they_stand, by_size, reversed];
+        orders.dedup();
+        orders
+    }
+}
+
+/// The same sets with these counts; those without members are left out.
+pub(super) fn with_counts(sets: &[SetDemand], counts: &[u32]) -> Vec<SetDemand> {
+    let mut sets = sets.to_vec();
+    for (set, count) in sets.iter_mut().zip(counts) {
+        set.count = *count;
+    }
+    sets.retain(|set| set.count > 0);
+    sets
+}
+
+/// Fills the places of `limits` in an order, each as far as `fits` allows beside those before it,
+/// at most `most` in all. `None`: not even `least` in this order.
+pub(super) fn fill(
+    limits: &[u32],
+    order: &[usize],
+    (least, most): (u32, u32),
+    tries: &mut u32,
+    mut fits: impl FnMut(&[u32]) -> bool,
+) -> Option<Vec<u32>> {
+    let mut counts = vec![0; limits.len()];
+    let mut left = most;
+    let mut later: u32 = limits.iter().sum();
+    for &at in order {
+        later -= limits[at];
+        let (mut low, mut high) = (0, limits[at].min(left));
+        // With fewer of these, those after them could not make up the minimum.
+        let floor = least.saturating_sub(most - left).saturating_sub(later);
+        if floor > high {
+            return None;
+        }
+        let mut probe = high;
+        while low < high && *tries > 0 {
+            *tries -= 1;
+            counts[at] = probe;
+            if fits(&counts) {
+                low = probe;
+            } else if probe <= floor {
+                return None;
+            } else {
+                high = probe - 1;
+            }
+            let middle = low + (high - low).div_ceil(2);
+            probe = if low < floor { floor } else { middle };
+        }
+        counts[at] = low;
+        left -= low;
+    }
+    (most - left >= least).then_some(counts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fill;
+
+    #[test]
+    fn each_shape_goes_as_far_as_it_can_beside_those_before_it() {
+        // Sizes 3 and 1 in a room of 10.
+        let fits = |counts: &[u32]| counts[0] * 3 + counts[1] <= 10;
+        let limits = [4, 8];
+        let most = |order: &[usize], range| fill(&limits, order, range, &mut 99, fits);
+        assert_eq!(most(&[0, 1], (0, 12)), Some(vec![3, 1]));
+        assert_eq!(most(&[1, 0], (0, 12)), Some(vec![0, 8]));
+        assert_eq!(most(&[1, 0], (0, 5)), Some(vec![0, 5]));
+        assert_eq!(most(&[0, 1], (4, 12)), Some(vec![3, 1]));
+        assert_eq!(most(&[0, 1], (5, 12)), None);
+    }
+
+    #[test]
+    fn a_shape_that_fits_nowhere_hides_no_other() {
+        let only_second = fill(&[5, 4], &[0, 1], (1, 9), &mut 99, |counts| counts[0] == 0);
+        assert_eq!(only_second, Some(vec![0, 4]));
+        assert_eq!(fill(&[5, 4], &[0, 1], (1, 9), &mut 99, |_| false), None);
+    }
+
+    #[test]
+    fn below_the_minimum_nothing_is_tried() {
+        let mut tried = Vec::new();
+        let found = fill(&[64], &[0], (32, 63), &mut 99, |counts| {
+            tried.push(counts[0]);
+            false
+        });
+        assert_eq!((found, tried), (None, vec![63, 32]));
+    }
+
+    #[test]
+    fn the_bound_keeps_what_was_found() {
+        let mut tries = 1;
+        assert_eq!(fill(&[5, 4], &[0, 1], (2, 9), &mut tries, |_| true), Some(vec![5, 0]));
+        assert_eq!(tries, 0);
+    }
+
+    #[test]
+    fn the_smallest_first_fit_the_most() {
+        let cases = (0..3 * 3 * 4 * 4 * 4 * 24).map(|n| {
+            let sizes = [1 + n % 3, 1 + n / 3 % 3, 2];
+            (sizes, [n / 9 % 4, n / 36 % 4, n / 144 % 4], n / 576)
+        });
+        for (sizes, limits, room) in cases {
+            let weigh = |c: &[u32]| c.iter().zip(sizes).map(|(n, size)| n * size).sum::<u32>();
+            let mut order = [0, 1, 2];
+            order.sort_by_key(|at| sizes[*at]);
+            let found = fill(&limits, &order, (0, 99), &mut 99, |c| weigh(c) <= room);
+            let every = |at: usize| 0..=limits[at];
+            let all =
+                every(0).flat_map(|a| every(1).flat_map(move |b| every(2).map(move |c| [a, b, c])));
+            let most = all.filter(|c| weigh(c) <= room).map(|c| c.iter().sum::<u32>()).max();
+            let found = found.map(|counts| counts.iter().sum());
+            assert_eq!(found, most, "sizes {sizes:?}, limits {limits:?}, room {room}");
+        }
+    }
+}
