@@ -336,3 +336,41 @@ fn what_a_pod_costs_is_written_on_it() {
     assert_eq!(notes[0].admitted_at, Some(NOW));
     assert_eq!(view(&engine, "lone").per_hour, Some(MicroUsd(2_000_000)));
 }
+
+#[test]
+fn a_queue_that_shrank_admits_no_preemptor_it_promised() {
+    let mut engine = Engine::new();
+    let queue = in_queue(Some("main"));
+    let low = pod("low", &shape(&[(GPU, 8)]), &queue);
+    let mut facts = one_queue(8);
+    facts.extend([gpu_node("n", 8), bound(&low, "n")]);
+    engine.step(NOW, facts);
+    let mut high = pod("high", &shape(&[(GPU, 8)]), &queue);
+    high.priority = 100;
+    engine.step(NOW, vec![Input::Pod(high)]);
+    assert_eq!(view(&engine, "high").state, State::Reserved);
+    // The quota goes while the victim does: there is room on the node, and no leave to use it.
+    let mut facts = one_queue(4);
+    facts.push(Input::PodGone(text("low")));
+    let shrunk = engine.step(NOW, facts);
+    assert!(binds(&shrunk).is_empty());
+    assert_eq!(view(&engine, "high").state, State::Queued);
+    assert_eq!(engine.queues()[0].quotas[0].used, 0);
+    engine.recount();
+    let grown = engine.step(NOW, one_queue(8));
+    assert_eq!(binds(&grown), [("high".to_owned(), "n".to_owned())]);
+}
+
+#[test]
+fn a_waiting_head_goes_before_the_extras_of_a_running_gang() {
+    let mut engine = Engine::new();
+    let (one, queue) = (shape(&[(GPU, 1)]), in_queue(Some("main")));
+    let members = gang("train", 2, Some(1), &one, &queue);
+    let mut facts = one_queue(8);
+    facts.extend([gpu_node("n", 2), bound(&members[0], "n")]);
+    engine.step(NOW, facts);
+    let head = pod("head", &one, &queue);
+    let next = engine.step(NOW, vec![Input::Pod(members[1].clone()), Input::Pod(head)]);
+    assert_eq!(binds(&next), [("head".to_owned(), "n".to_owned())]);
+    engine.recount();
+}
