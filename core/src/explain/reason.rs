@@ -90,6 +90,18 @@ pub enum Reason {
         /// What stood in the way, in the order tried; never empty.
         tried: Vec<FlavorRefusal>,
     },
+    /// Running members are on nodes of no flavor of the ClusterQueue, so the others, which share
+    /// their flavor, have none.
+    NoFlavorYet {
+        /// ClusterQueue.
+        cluster_queue: Text,
+        /// Resource that no flavor was found for.
+        resource: Text,
+        /// Members that run.
+        pods: u32,
+        /// Amount of it that one more member asks.
+        asked: i64,
+    },
     /// Quota would do, nodes do not.
     Nodes(Box<NodeShortage>),
     /// The topology level asked for is not a level of this cluster.

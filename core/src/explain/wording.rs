@@ -8,11 +8,12 @@
 
 pub mod changes;
 pub mod nodes;
+mod uncharged;
 
 use std::fmt;
 
 use self::nodes::{histogram_entries, shortage};
-use super::quantity::{counted, is_gpu, noun, pair, quantity};
+use super::quantity::{amount, counted, is_gpu, noun, pair, quantity};
 use super::reason::{FlavorProblem, FlavorRefusal, Inactive, NodeShortage, Reason};
 use crate::model::input::{CapacityType, Text};
 use crate::plan::State;
@@ -34,7 +35,7 @@ impl Reason {
             | Reason::LocalQueueStopped { .. }
             | Reason::Unqueued => "Suspended",
             Reason::Inactive { .. } => "Misconfigured",
-            Reason::NotCovered { .. } => "NoMatchingFlavor",
+            Reason::NotCovered { .. } | Reason::NoFlavorYet { .. } => "NoMatchingFlavor",
             Reason::Flavors { tried, .. } => most_telling(tried).map_or("NoMatchingFlavor", code),
             Reason::Nodes(_) => "WaitingForCapacity",
             Reason::Topology { .. } => "TopologyPlacementFailed",
@@ -83,6 +84,7 @@ impl Reason {
             | Reason::Unqueued
             | Reason::Behind { .. } => "queue",
             Reason::NotCovered { .. } => "quota",
+            Reason::NoFlavorYet { .. } => "flavor",
             Reason::Flavors { tried, .. } => match most_telling(tried).map(|first| &first.why) {
                 Some(FlavorProblem::Nodes(_)) => "nodes",
                 Some(FlavorProblem::Topology { .. }) => "topology",
@@ -100,7 +102,9 @@ impl Reason {
     /// The resource whose amounts this is about, if it is about amounts.
     pub fn resource(&self) -> Option<&Text> {
         match self {
-            Reason::NotCovered { resource, .. } => Some(resource),
+            Reason::NotCovered { resource, .. } | Reason::NoFlavorYet { resource, .. } => {
+                Some(resource)
+            }
             Reason::Nodes(nodes) => nodes.nearest.as_ref().map(|nearest| &nearest.resource),
             Reason::Flavors { tried, .. } => match most_telling(tried).map(|first| &first.why)? {
                 FlavorProblem::ExceedsMax { resource, .. }
@@ -150,12 +154,10 @@ impl fmt::Display for Reason {
                 write!(out, "{have} of {} exist", counted(i64::from(*need), "pod"))
             }
             Reason::Gated { pods } => {
-                let verb = if *pods == 1 { "has" } else { "have" };
-                write!(out, "{} {verb} scheduling gates", counted(i64::from(*pods), "pod"))
+                write!(out, "{} scheduling gates", pods_that(*pods, "has", "have"))
             }
             Reason::ForeignMembers { pods } => {
-                let verb = if *pods == 1 { "names" } else { "name" };
-                write!(out, "{} {verb} another scheduler", counted(i64::from(*pods), "pod"))
+                write!(out, "{} another scheduler", pods_that(*pods, "names", "name"))
             }
             Reason::LocalQueueMissing { namespace, name } => {
                 write!(out, "LocalQueue {namespace}/{name} does not exist")
@@ -179,6 +181,11 @@ impl fmt::Display for Reason {
                 "ClusterQueue {cluster_queue} has no quota for {resource}, {} asked",
                 quantity(resource, *asked)
             ),
+            Reason::NoFlavorYet { cluster_queue, resource, pods, asked } => {
+                let asked = amount(resource, *asked);
+                let running = pods_that(*pods, "that runs", "that run");
+                write!(out, "no flavor of {cluster_queue} can take {asked}: none fits {running}")
+            }
             Reason::Flavors { cluster_queue, pod_set, tried } => {
                 write_flavors(out, cluster_queue, pod_set, tried)
             }
@@ -204,6 +211,11 @@ impl fmt::Display for Reason {
             Reason::Behind { ahead, queue } => write_behind(out, *ahead, queue),
         }
     }
+}
+
+/// `1 pod has`, `2 pods have`.
+fn pods_that(pods: u32, one: &str, many: &str) -> String {
+    format!("{} {}", counted(i64::from(pods), "pod"), if pods == 1 { one } else { many })
 }
 
 fn write_behind(out: &mut fmt::Formatter<'_>, ahead: u32, queue: &str) -> fmt::Result {

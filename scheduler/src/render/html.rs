@@ -72,6 +72,7 @@ pub fn workload(explained: &Explained<WorkloadExplanation>) -> String {
     let body = html! {
         p.strong { (explanation::workload_answer(explained)) }
         p { (explanation::workload_facts(explained)) }
+        @for note in explanation::workload_notes(&view.workload) { p { (note) "." } }
         (sections(tables))
     };
     page("Capstan: explanation", &body)

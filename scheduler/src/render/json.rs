@@ -15,6 +15,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::cluster::Totals;
+use super::explanation::workload_notes;
 use super::result::{Explained, Happening, Moment, SimulationResult};
 use super::state::{PublicState, full_name, is_pending};
 
@@ -91,6 +92,7 @@ struct WorkloadObject<'a> {
     pods: Vec<PodObject<'a>>,
     reason: Option<&'static str>,
     message: Option<String>,
+    notes: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -133,6 +135,7 @@ fn workload_object(view: &WorkloadView) -> WorkloadObject<'_> {
         pods: pods.collect(),
         reason,
         message,
+        notes: workload_notes(view),
     }
 }
 

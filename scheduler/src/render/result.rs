@@ -89,6 +89,7 @@ fn lost_view(preemption: &Preemption) -> WorkloadView {
         borrowed: false,
         per_hour: None,
         reason: None,
+        uncharged: None,
         created: Time::default(),
         admitted_at: None,
         gpus: 0,

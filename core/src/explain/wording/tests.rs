@@ -104,6 +104,16 @@ fn queue_reasons_read_as_sentences() {
             "ClusterQueue team-a has no quota for nvidia.com/gpu, 8 asked",
         ),
         (
+            Reason::NoFlavorYet {
+                cluster_queue: queue.clone(),
+                resource: gpus(),
+                pods: 2,
+                asked: 8,
+            },
+            "NoMatchingFlavor",
+            "no flavor of team-a can take 8 GPUs: none fits 2 pods that run",
+        ),
+        (
             Reason::Behind { ahead: 1, queue },
             "PendingEvaluation",
             "1 workload is before it in team-a",
