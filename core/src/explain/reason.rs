@@ -54,6 +54,13 @@ pub enum Reason {
         /// LocalQueue, `namespace/name`.
         local_queue: Text,
     },
+    /// The LocalQueue breaks rules.
+    LocalQueueBroken {
+        /// LocalQueue, `namespace/name`.
+        local_queue: Text,
+        /// The first one.
+        rule: Text,
+    },
     /// The ClusterQueue admits nothing.
     Inactive {
         /// ClusterQueue.

@@ -29,6 +29,7 @@ impl Reason {
             Reason::ForeignMembers { .. }
             | Reason::LocalQueueMissing { .. }
             | Reason::ClusterQueueMissing { .. }
+            | Reason::LocalQueueBroken { .. }
             | Reason::NamespaceNotSelected { .. }
             | Reason::UnknownLevel { .. } => "Misconfigured",
             Reason::Inactive { why: Inactive::Stopped, .. }
@@ -79,6 +80,7 @@ impl Reason {
             Reason::LocalQueueMissing { .. }
             | Reason::ClusterQueueMissing { .. }
             | Reason::LocalQueueStopped { .. }
+            | Reason::LocalQueueBroken { .. }
             | Reason::Inactive { .. }
             | Reason::NamespaceNotSelected { .. }
             | Reason::Unqueued
@@ -143,12 +145,11 @@ impl Reason {
 impl fmt::Display for Reason {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Reason::Incomplete { have, need, then } => {
-                write!(out, "{have} of {need} members run; ")?;
-                match then {
-                    None => out.write_str("quota for the others is short"),
-                    Some(then) => write!(out, "for the others {then}"),
-                }
+            Reason::Incomplete { have, need, then: None } => {
+                write!(out, "{have} of {need} members run; quota for the others is short")
+            }
+            Reason::Incomplete { have, need, then: Some(then) } => {
+                write!(out, "{have} of {need} members run; for the others {then}")
             }
             Reason::Gathering { have, need } => {
                 write!(out, "{have} of {} exist", counted(i64::from(*need), "pod"))
@@ -169,6 +170,9 @@ impl fmt::Display for Reason {
             Reason::LocalQueueStopped { local_queue } => {
                 write!(out, "LocalQueue {local_queue} is stopped (stopPolicy)")
             }
+            Reason::LocalQueueBroken { local_queue, rule } => {
+                write!(out, "LocalQueue {local_queue} is inactive: {rule}")
+            }
             Reason::Inactive { cluster_queue, why } => write_inactive(out, cluster_queue, why),
             Reason::NamespaceNotSelected { cluster_queue, namespace, selector_absent } => {
                 write_unselected(out, cluster_queue, namespace, *selector_absent)
@@ -176,11 +180,13 @@ impl fmt::Display for Reason {
             Reason::Unqueued => {
                 out.write_str("has no queue, and unqueuedWorkloads: Hold keeps such work waiting")
             }
-            Reason::NotCovered { cluster_queue, resource, asked } => write!(
-                out,
-                "ClusterQueue {cluster_queue} has no quota for {resource}, {} asked",
-                quantity(resource, *asked)
-            ),
+            Reason::NotCovered { cluster_queue, resource, asked } => {
+                let asked = quantity(resource, *asked);
+                write!(
+                    out,
+                    "ClusterQueue {cluster_queue} has no quota for {resource}, {asked} asked"
+                )
+            }
             Reason::NoFlavorYet { cluster_queue, resource, pods, asked } => {
                 let asked = amount(resource, *asked);
                 let running = pods_that(*pods, "that runs", "that run");
@@ -190,17 +196,11 @@ impl fmt::Display for Reason {
                 write_flavors(out, cluster_queue, pod_set, tried)
             }
             Reason::Nodes(nodes) => write_nodes(out, nodes),
-            Reason::UnknownLevel { level, known } => {
-                let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-                write!(out, "topology level {level} is unknown; known: {known}")
-            }
+            Reason::UnknownLevel { level, known } => write_unknown_level(out, level, known),
             Reason::Topology { level, asked, best, holds } => {
                 out.write_str(&topology(level, *asked, best.as_ref(), *holds))
             }
-            Reason::WaitingForVictims { victims } => {
-                let victims = counted(i64::from(*victims), "preempted workload");
-                write!(out, "waits for {victims} to leave; the room is held for it")
-            }
+            Reason::WaitingForVictims { victims } => write_victims(out, *victims),
             Reason::LostRace { then } => then.fmt(out),
             Reason::Backoff { until, failure } => {
                 write!(out, "waits until {} after a failure: {failure}", TimeOfDay(*until))
@@ -218,12 +218,22 @@ fn pods_that(pods: u32, one: &str, many: &str) -> String {
     format!("{} {}", counted(i64::from(pods), "pod"), if pods == 1 { one } else { many })
 }
 
+fn write_victims(out: &mut fmt::Formatter<'_>, victims: u32) -> fmt::Result {
+    let victims = counted(i64::from(victims), "preempted workload");
+    write!(out, "waits for {victims} to leave; the room is held for it")
+}
+
 fn write_behind(out: &mut fmt::Formatter<'_>, ahead: u32, queue: &str) -> fmt::Result {
     match ahead {
         0 => write!(out, "has not been considered yet (it is first in {queue})"),
         1 => write!(out, "1 workload is before it in {queue}"),
         _ => write!(out, "{ahead} workloads are before it in {queue}"),
     }
+}
+
+fn write_unknown_level(out: &mut fmt::Formatter<'_>, level: &str, known: &[Text]) -> fmt::Result {
+    let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+    write!(out, "topology level {level} is unknown; known: {known}")
 }
 
 fn write_inactive(out: &mut fmt::Formatter<'_>, queue: &str, why: &Inactive) -> fmt::Result {

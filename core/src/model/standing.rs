@@ -54,6 +54,9 @@ impl ClusterState {
         };
         let local_queue = || format!("{namespace}/{}", facts.name).into();
         let name = facts.cluster_queue.clone();
+        if let Some(rule) = facts.broken.first().cloned() {
+            return QueueRef::Broken(Reason::LocalQueueBroken { local_queue: local_queue(), rule });
+        }
         if facts.stopped {
             return QueueRef::Broken(Reason::LocalQueueStopped { local_queue: local_queue() });
         }

@@ -104,16 +104,6 @@ fn queue_reasons_read_as_sentences() {
             "ClusterQueue team-a has no quota for nvidia.com/gpu, 8 asked",
         ),
         (
-            Reason::NoFlavorYet {
-                cluster_queue: queue.clone(),
-                resource: gpus(),
-                pods: 2,
-                asked: 8,
-            },
-            "NoMatchingFlavor",
-            "no flavor of team-a can take 8 GPUs: none fits 2 pods that run",
-        ),
-        (
             Reason::Behind { ahead: 1, queue },
             "PendingEvaluation",
             "1 workload is before it in team-a",
@@ -128,6 +118,21 @@ fn queue_reasons_read_as_sentences() {
 #[test]
 fn waiting_reasons_read_as_sentences() {
     let rows = [
+        (
+            Reason::NoFlavorYet {
+                cluster_queue: "team-a".into(),
+                resource: gpus(),
+                pods: 2,
+                asked: 8,
+            },
+            "NoMatchingFlavor",
+            "no flavor of team-a can take 8 GPUs: none fits 2 pods that run",
+        ),
+        (
+            Reason::LocalQueueBroken { local_queue: "vision/lq".into(), rule: "Twin: two".into() },
+            "Misconfigured",
+            "LocalQueue vision/lq is inactive: Twin: two",
+        ),
         (
             Reason::WaitingForVictims { victims: 2 },
             "WaitingForPreemptedWorkloads",
