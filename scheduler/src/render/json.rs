@@ -56,6 +56,7 @@ pub fn workload(explained: &Explained<WorkloadExplanation>) -> String {
         "remedies": explanation.remedies.iter().map(remedy_object).collect::<Vec<_>>(),
         "feasible": feasible(&explanation.nodes),
         "nodes": explanation.nodes.iter().map(verdict_object).collect::<Vec<_>>(),
+        "warnings": explained.warnings,
     });
     if let (Value::Object(to), Ok(Value::Object(from))) =
         (&mut object, serde_json::to_value(workload_object(&explanation.workload)))
@@ -72,6 +73,7 @@ pub fn pod(explained: &Explained<PodExplanation>) -> String {
         "pod": format!("{}/{}", explanation.namespace, explanation.name),
         "feasible": feasible(&explanation.nodes),
         "nodes": explanation.nodes.iter().map(verdict_object).collect::<Vec<_>>(),
+        "warnings": explained.warnings,
     }))
 }
 

@@ -131,6 +131,8 @@ pub struct Explained<E> {
     pub now: Time,
     /// The files as the user named them, for the next command; empty on a live cluster.
     pub files: Vec<String>,
+    /// What the reader warned of, ready to print.
+    pub warnings: Vec<String>,
 }
 
 #[cfg(test)]
