@@ -45,7 +45,7 @@ pub enum Known {
 }
 
 /// The kinds of queue objects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Queueing {
     /// ClusterQueue.
     ClusterQueue,

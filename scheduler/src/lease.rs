@@ -1,0 +1,46 @@
+//! Who leads: one of several replicas, by a Lease with optimistic concurrency.
+//!
+//! Problem: two replicas must never act at the same time, although clocks differ, processes are
+//! paused and answers are lost.
+//!
+//! Wanted: a replica acts only while it is certain that no other may: until the time of its own
+//! last confirmed renewal (its clock when it *sent* the request) plus `renewDeadline`, which is
+//! shorter than the `leaseDuration` that others wait from when they *saw* the renewal. Every
+//! write replaces the Lease as it was read (resourceVersion), so that of two candidates one gets
+//! a conflict. Graceful shutdown gives the lease back (empty holder).
+//!
+//! Phases: read or create -> held by nobody, or unchanged for a whole `leaseDuration` of our own
+//! clock: replace it -> renew every `retryPeriod` -> not renewed in time: deposed for good.
+//!
+//! Cost: one small request every `retryPeriod`, on a connection of its own.
+
+use std::time::Instant;
+
+use tokio::sync::watch;
+
+/// Whether this process may act, as executors see it.
+#[derive(Clone, Debug)]
+pub struct Leadership {
+    until: watch::Receiver<Option<Instant>>,
+}
+
+impl Leadership {
+    /// Leadership that ends at the times that are sent; `None`: not (or no longer) leading.
+    pub fn new(until: watch::Receiver<Option<Instant>>) -> Leadership {
+        Leadership { until }
+    }
+
+    /// Leads without a lease for as long as the process lives (leader election switched off).
+    pub fn alone() -> Leadership {
+        let far = Instant::now().checked_add(std::time::Duration::from_secs(1 << 32));
+        let (sender, until) = watch::channel(far);
+        // The last value outlives its sender.
+        drop(sender);
+        Leadership { until }
+    }
+
+    /// Whether a request may be sent now: no other replica can lead yet.
+    pub fn holds(&self) -> bool {
+        self.until.borrow().is_some_and(|until| Instant::now() < until)
+    }
+}
