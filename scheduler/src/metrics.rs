@@ -309,6 +309,7 @@ mod tests {
             borrowed: false,
             per_hour: None,
             reason: None,
+            uncharged: None,
             created: Time(0),
             admitted_at: None,
             gpus: 0,

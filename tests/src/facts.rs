@@ -107,6 +107,7 @@ pub fn local_queue(cluster_queue: &str) -> LocalQueueFacts {
         name: text(cluster_queue),
         cluster_queue: text(cluster_queue),
         stopped: false,
+        broken: Vec::new(),
     }
 }
 

@@ -281,6 +281,28 @@ fn a_toleration_that_only_the_flavor_has_is_patched_before_any_bind() {
 }
 
 #[test]
+fn a_pod_found_on_a_node_of_no_flavor_is_charged_once_its_node_is_of_one() {
+    let mut engine = Engine::new();
+    let mut facts = one_queue(8);
+    facts.push(Input::Flavor(flavor(DEFAULT, &[("pool", "gpu")])));
+    facts.push(bound(&pod("found", &shape(&[(GPU, 4)]), &in_queue(Some("main"))), "n"));
+    let used = |engine: &Engine| engine.queues()[0].quotas[0].used;
+    let says = |engine: &Engine| view(engine, "found").uncharged.map(|found| found.to_string());
+    let want = "1 pod on n holds no quota for 4 GPUs: no flavor of main (default) fits by labels \
+                and taints";
+    engine.step(NOW, facts);
+    assert_eq!((used(&engine), says(&engine).as_deref()), (0, Some(want)), "the node is not known");
+    engine.step(NOW, vec![gpu_node("n", 8)]);
+    assert_eq!((used(&engine), says(&engine).as_deref()), (0, Some(want)), "the label is missing");
+    engine.recount();
+    let mut labelled = node("n", &[("cpu", 64_000), (GPU, 8)]);
+    labelled.labels.insert(text("pool"), text("gpu"));
+    engine.step(NOW, vec![Input::Node(labelled)]);
+    assert_eq!((used(&engine), says(&engine)), (4, None));
+    engine.recount();
+}
+
+#[test]
 fn wishes_that_cannot_be_read_are_told_once() {
     let mut engine = Engine::new();
     let wishes = Wishes { ignored: vec![text("capstan.sh/min-member: many")], ..Wishes::default() };

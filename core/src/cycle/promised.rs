@@ -227,6 +227,9 @@ impl Engine {
         members: &[PodIdx],
     ) -> Option<Arc<Assignment>> {
         let assignment = self.state.workloads[workload].assignment.clone()?;
+        if self.without_flavor(workload, &assignment, members).is_some() {
+            return None;
+        }
         let mut missing: Vec<SetDemand> = Vec::new();
         for pod in members {
             let shape = self.state.pods[*pod].shape;
@@ -261,12 +264,38 @@ impl Engine {
         Some(Arc::new(extended))
     }
 
+    /// Why members cannot be charged: those of their shape that run are on nodes of no flavor.
+    fn without_flavor(
+        &self,
+        workload: WorkloadIdx,
+        assignment: &Assignment,
+        members: &[PodIdx],
+    ) -> Option<Reason> {
+        let state = &self.state;
+        let mut members = members.iter().filter(|_| state.uncharged.contains(&workload));
+        members.find_map(|pod| {
+            let shape = state.pods[*pod].shape;
+            let set = assignment.set(shape)?;
+            let resource = *state.lacking(assignment.queue, set).first()?;
+            let running = state.placed(workload).filter(|pod| state.pods[*pod].shape == shape);
+            Some(Reason::NoFlavorYet {
+                cluster_queue: state.quota.queue(assignment.queue?).name.clone(),
+                resource: state.room.resources.name(resource).clone(),
+                pods: running.count() as u32,
+                asked: state.room.ledger.request(state.room.shape(shape).request).get(resource),
+            })
+        })
+    }
+
     /// Why members that a gang cannot run without find no place.
     fn incomplete(&mut self, workload: WorkloadIdx, missing: &[PodIdx]) {
         let have = self.state.placed(workload).count() as u32;
         let need = self.state.workloads[workload].min_member;
         let then = missing.first().and_then(|pod| {
             let assignment = self.state.workloads[workload].assignment.clone()?;
+            if let Some(why) = self.without_flavor(workload, &assignment, missing) {
+                return Some(why);
+            }
             let shape = self.state.pods[*pod].shape;
             let topology = self.topology_ask(assignment.queue, workload).ok()?;
             let flavors = assignment.set(shape).map_or(&[][..], |set| &set.nodes_of);

@@ -55,14 +55,29 @@ impl Engine {
         if result == EffectResult::TimedOut {
             return;
         }
-        match self.inflight.remove(&effect) {
-            None => {}
-            Some(InFlight::Bind(uid)) => self.bind_answered(now, &uid, effect, result, changes),
-            Some(InFlight::Prepare(uid)) => self.prepared(now, &uid, effect, result, changes),
-            Some(InFlight::Resume(workload)) => {
-                self.resume_answered(now, workload, result, changes);
+        let Some(kind) = self.inflight.remove(&effect) else { return };
+        let pod = match &kind {
+            InFlight::Bind(uid) | InFlight::Prepare(uid) => self.flying(uid, effect),
+            InFlight::Resume(_) | InFlight::Stop(_) => None,
+        };
+        let done = result == EffectResult::Done;
+        match (kind, pod) {
+            (InFlight::Bind(_), Some(pod)) if done => {
+                self.state.pods[pod].binding = Binding::Bound;
+                changes.dirty.extend(self.state.pods[pod].workload);
             }
-            Some(InFlight::Stop(workload)) => self.stop_answered(workload, result, changes),
+            (InFlight::Prepare(_), Some(pod)) if done => self.prepared(now, pod, changes),
+            (InFlight::Bind(_) | InFlight::Prepare(_), Some(pod)) => {
+                self.unassume(now, pod, describe(&result), changes);
+            }
+            (InFlight::Bind(_) | InFlight::Prepare(_), None) => {}
+            (InFlight::Resume(workload) | InFlight::Stop(workload), _)
+                if self.state.workloads.get(workload).is_none() => {}
+            (InFlight::Resume(_), _) if done => {}
+            (InFlight::Resume(workload), _) => {
+                self.unresume(now, workload, describe(&result), changes);
+            }
+            (InFlight::Stop(workload), _) => self.stop_answered(workload, &result, changes),
         }
     }
 
@@ -71,37 +86,8 @@ impl Engine {
         (self.state.pods[pod].binding == Binding::InFlight(effect)).then_some(pod)
     }
 
-    fn bind_answered(
-        &mut self,
-        now: Time,
-        uid: &Text,
-        effect: EffectId,
-        result: EffectResult,
-        changes: &mut Changes,
-    ) {
-        let Some(pod) = self.flying(uid, effect) else { return };
-        match result {
-            EffectResult::Done => {
-                self.state.pods[pod].binding = Binding::Bound;
-                changes.dirty.extend(self.state.pods[pod].workload);
-            }
-            failed => self.unassume(now, pod, describe(&failed), changes),
-        }
-    }
-
     /// One member is prepared; when none is left to prepare, the whole gang is bound.
-    fn prepared(
-        &mut self,
-        now: Time,
-        uid: &Text,
-        effect: EffectId,
-        result: EffectResult,
-        changes: &mut Changes,
-    ) {
-        let Some(pod) = self.flying(uid, effect) else { return };
-        if result != EffectResult::Done {
-            return self.unassume(now, pod, describe(&result), changes);
-        }
+    fn prepared(&mut self, now: Time, pod: PodIdx, changes: &mut Changes) {
         self.state.pods[pod].binding = Binding::None;
         let Some(workload) = self.state.pods[pod].workload else { return };
         let waits = |pod: PodIdx| matches!(self.state.pods[pod].binding, Binding::InFlight(_));
@@ -119,23 +105,8 @@ impl Engine {
         self.state.pods[pod].bound_at = None;
         self.state.pods[pod].note = None;
         if let Some(workload) = self.state.pods[pod].workload {
-            self.back_off(now, workload, failure);
-            changes.dirty.insert(workload);
+            self.back_off(now, workload, failure, changes);
         }
-    }
-
-    fn resume_answered(
-        &mut self,
-        now: Time,
-        workload: WorkloadIdx,
-        result: EffectResult,
-        changes: &mut Changes,
-    ) {
-        let known = self.state.workloads.get(workload).is_some();
-        if !known || result == EffectResult::Done {
-            return;
-        }
-        self.unresume(now, workload, describe(&result), changes);
     }
 
     /// A resumed owner did not come up: its places are free again.
@@ -146,19 +117,15 @@ impl Engine {
         }
         self.deadlines.retain(|(_, resuming)| *resuming != workload);
         self.state.workloads[workload].state = State::Queued;
-        self.back_off(now, workload, failure);
-        changes.dirty.insert(workload);
+        self.back_off(now, workload, failure, changes);
     }
 
     fn stop_answered(
         &mut self,
         workload: WorkloadIdx,
-        result: EffectResult,
+        result: &EffectResult,
         changes: &mut Changes,
     ) {
-        if self.state.workloads.get(workload).is_none() {
-            return;
-        }
         if let EffectResult::Refused(_) | EffectResult::Conflict(_) = result {
             // It was not stopped: who counted on it decides anew.
             self.state.workloads[workload].evicting = None;
@@ -171,7 +138,8 @@ impl Engine {
         changes.dirty.insert(workload);
     }
 
-    fn back_off(&mut self, now: Time, workload: WorkloadIdx, failure: Text) {
+    /// Notes a failure: the workload waits, longer each time.
+    fn back_off(&mut self, now: Time, workload: WorkloadIdx, failure: Text, changes: &mut Changes) {
         let (first, most) = (self.state.policy.backoff_first, self.state.policy.backoff_max);
         let entry = &mut self.state.workloads[workload];
         let doubled = first.0.saturating_mul(1_i64 << entry.requeue.failures.min(20));
@@ -181,6 +149,7 @@ impl Engine {
         self.delayed.retain(|(_, delayed)| *delayed != workload);
         self.delayed.insert((until, workload));
         self.set_reason(workload, Reason::Backoff { until, failure });
+        changes.dirty.insert(workload);
     }
 
     /// What time itself changes: pauses that end, owners that did not come up.

@@ -9,7 +9,7 @@ use crate::explain::obstacles::{self, Asked};
 use crate::explain::reason::{NodeRefusal, Reason};
 use crate::explain::view::{
     NodeVerdict, NodeView, Obstacle, PodExplanation, PodPlace, PodSetView, QueueView, QuotaView,
-    WorkloadExplanation, WorkloadView,
+    Uncharged, WorkloadExplanation, WorkloadView,
 };
 use crate::model::ids::{FlavorIdx, FrIdx, PodIdx, QueueIdx, QuotaIdx, WorkloadIdx};
 use crate::model::input::{Amounts, Text};
@@ -63,10 +63,51 @@ impl Engine {
             borrowed: self.borrows(index),
             per_hour: state.hourly(index),
             reason: self.reason_of(index),
+            uncharged: self.uncharged(index),
             created: entry.created,
             admitted_at: entry.assignment.as_ref().map(|assignment| assignment.at),
             gpus: self.gpus(index),
         }
+    }
+
+    /// What members use beside the quota of their queue.
+    fn uncharged(&self, index: WorkloadIdx) -> Option<Uncharged> {
+        let state = &self.state;
+        let assignment = state.workloads[index].assignment.as_ref();
+        let assignment = assignment.filter(|_| state.uncharged.contains(&index))?;
+        let queue = state.quota.queue(assignment.queue?);
+        let mut found = Uncharged {
+            cluster_queue: queue.name.clone(),
+            pods: 0,
+            nodes: Vec::new(),
+            amounts: Amounts::new(),
+            flavors: Vec::new(),
+        };
+        for pod in state.placed(index).map(|pod| &state.pods[pod]) {
+            let Some(set) = assignment.set(pod.shape) else { continue };
+            let lacking = state.lacking(assignment.queue, set);
+            if lacking.is_empty() {
+                continue;
+            }
+            found.pods += 1;
+            found.nodes.extend(pod.place.map(|node| state.room.node(node).name.clone()));
+            let request = state.room.ledger.request(state.room.shape(pod.shape).request);
+            for resource in lacking {
+                let name = state.room.resources.name(resource).clone();
+                let sum = found.amounts.entry(name).or_default();
+                *sum = sum.saturating_add(request.get(resource));
+                let group = queue.groups.iter().find(|group| group.covered.contains(&resource));
+                for flavor in group.iter().flat_map(|group| &group.flavors) {
+                    let flavor = state.quota.flavor_name(*flavor);
+                    if !found.flavors.contains(flavor) {
+                        found.flavors.push(flavor.clone());
+                    }
+                }
+            }
+        }
+        found.nodes.sort_unstable();
+        found.nodes.dedup();
+        (found.pods > 0).then_some(found)
     }
 
     /// Why a workload waits: its own reason, or what the first of its equals met, or its place.

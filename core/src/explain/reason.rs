@@ -54,6 +54,13 @@ pub enum Reason {
         /// LocalQueue, `namespace/name`.
         local_queue: Text,
     },
+    /// The LocalQueue breaks rules.
+    LocalQueueBroken {
+        /// LocalQueue, `namespace/name`.
+        local_queue: Text,
+        /// The first one.
+        rule: Text,
+    },
     /// The ClusterQueue admits nothing.
     Inactive {
         /// ClusterQueue.
@@ -89,6 +96,18 @@ pub enum Reason {
         pod_set: Text,
         /// What stood in the way, in the order tried; never empty.
         tried: Vec<FlavorRefusal>,
+    },
+    /// Running members are on nodes of no flavor of the ClusterQueue, so the others, which share
+    /// their flavor, have none.
+    NoFlavorYet {
+        /// ClusterQueue.
+        cluster_queue: Text,
+        /// Resource that no flavor was found for.
+        resource: Text,
+        /// Members that run.
+        pods: u32,
+        /// Amount of it that one more member asks.
+        asked: i64,
     },
     /// Quota would do, nodes do not.
     Nodes(Box<NodeShortage>),

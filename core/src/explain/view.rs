@@ -41,12 +41,30 @@ pub struct WorkloadView {
     pub per_hour: Option<MicroUsd>,
     /// Why it waits, when it waits.
     pub reason: Option<Reason>,
+    /// Members that hold no quota although they are in a queue.
+    pub uncharged: Option<Uncharged>,
     /// Creation of its first member.
     pub created: Time,
     /// When it took quota.
     pub admitted_at: Option<Time>,
     /// GPUs asked by all members.
     pub gpus: i64,
+}
+
+/// Members that run in a queue and hold none of its quota for something that they use.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Uncharged {
+    /// ClusterQueue.
+    pub cluster_queue: Text,
+    /// How many members.
+    pub pods: u32,
+    /// Their nodes, by name.
+    pub nodes: Vec<Text>,
+    /// What they use of the queue's resources without holding quota for it.
+    pub amounts: Amounts,
+    /// Flavors of the queue that were looked at, in its order: none has the nodes by its labels
+    /// and takes the pods by its taints.
+    pub flavors: Vec<Text>,
 }
 
 /// A pod set of a workload.

@@ -8,11 +8,12 @@
 
 pub mod changes;
 pub mod nodes;
+mod uncharged;
 
 use std::fmt;
 
 use self::nodes::{histogram_entries, shortage};
-use super::quantity::{counted, is_gpu, noun, pair, quantity};
+use super::quantity::{amount, counted, is_gpu, noun, pair, quantity};
 use super::reason::{FlavorProblem, FlavorRefusal, Inactive, NodeShortage, Reason};
 use crate::model::input::{CapacityType, Text};
 use crate::plan::State;
@@ -28,13 +29,14 @@ impl Reason {
             Reason::ForeignMembers { .. }
             | Reason::LocalQueueMissing { .. }
             | Reason::ClusterQueueMissing { .. }
+            | Reason::LocalQueueBroken { .. }
             | Reason::NamespaceNotSelected { .. }
             | Reason::UnknownLevel { .. } => "Misconfigured",
             Reason::Inactive { why: Inactive::Stopped, .. }
             | Reason::LocalQueueStopped { .. }
             | Reason::Unqueued => "Suspended",
             Reason::Inactive { .. } => "Misconfigured",
-            Reason::NotCovered { .. } => "NoMatchingFlavor",
+            Reason::NotCovered { .. } | Reason::NoFlavorYet { .. } => "NoMatchingFlavor",
             Reason::Flavors { tried, .. } => most_telling(tried).map_or("NoMatchingFlavor", code),
             Reason::Nodes(_) => "WaitingForCapacity",
             Reason::Topology { .. } => "TopologyPlacementFailed",
@@ -78,11 +80,13 @@ impl Reason {
             Reason::LocalQueueMissing { .. }
             | Reason::ClusterQueueMissing { .. }
             | Reason::LocalQueueStopped { .. }
+            | Reason::LocalQueueBroken { .. }
             | Reason::Inactive { .. }
             | Reason::NamespaceNotSelected { .. }
             | Reason::Unqueued
             | Reason::Behind { .. } => "queue",
             Reason::NotCovered { .. } => "quota",
+            Reason::NoFlavorYet { .. } => "flavor",
             Reason::Flavors { tried, .. } => match most_telling(tried).map(|first| &first.why) {
                 Some(FlavorProblem::Nodes(_)) => "nodes",
                 Some(FlavorProblem::Topology { .. }) => "topology",
@@ -100,7 +104,9 @@ impl Reason {
     /// The resource whose amounts this is about, if it is about amounts.
     pub fn resource(&self) -> Option<&Text> {
         match self {
-            Reason::NotCovered { resource, .. } => Some(resource),
+            Reason::NotCovered { resource, .. } | Reason::NoFlavorYet { resource, .. } => {
+                Some(resource)
+            }
             Reason::Nodes(nodes) => nodes.nearest.as_ref().map(|nearest| &nearest.resource),
             Reason::Flavors { tried, .. } => match most_telling(tried).map(|first| &first.why)? {
                 FlavorProblem::ExceedsMax { resource, .. }
@@ -139,23 +145,20 @@ impl Reason {
 impl fmt::Display for Reason {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Reason::Incomplete { have, need, then } => {
-                write!(out, "{have} of {need} members run; ")?;
-                match then {
-                    None => out.write_str("quota for the others is short"),
-                    Some(then) => write!(out, "for the others {then}"),
-                }
+            Reason::Incomplete { have, need, then: None } => {
+                write!(out, "{have} of {need} members run; quota for the others is short")
+            }
+            Reason::Incomplete { have, need, then: Some(then) } => {
+                write!(out, "{have} of {need} members run; for the others {then}")
             }
             Reason::Gathering { have, need } => {
                 write!(out, "{have} of {} exist", counted(i64::from(*need), "pod"))
             }
             Reason::Gated { pods } => {
-                let verb = if *pods == 1 { "has" } else { "have" };
-                write!(out, "{} {verb} scheduling gates", counted(i64::from(*pods), "pod"))
+                write!(out, "{} scheduling gates", pods_that(*pods, "has", "have"))
             }
             Reason::ForeignMembers { pods } => {
-                let verb = if *pods == 1 { "names" } else { "name" };
-                write!(out, "{} {verb} another scheduler", counted(i64::from(*pods), "pod"))
+                write!(out, "{} another scheduler", pods_that(*pods, "names", "name"))
             }
             Reason::LocalQueueMissing { namespace, name } => {
                 write!(out, "LocalQueue {namespace}/{name} does not exist")
@@ -167,6 +170,9 @@ impl fmt::Display for Reason {
             Reason::LocalQueueStopped { local_queue } => {
                 write!(out, "LocalQueue {local_queue} is stopped (stopPolicy)")
             }
+            Reason::LocalQueueBroken { local_queue, rule } => {
+                write!(out, "LocalQueue {local_queue} is inactive: {rule}")
+            }
             Reason::Inactive { cluster_queue, why } => write_inactive(out, cluster_queue, why),
             Reason::NamespaceNotSelected { cluster_queue, namespace, selector_absent } => {
                 write_unselected(out, cluster_queue, namespace, *selector_absent)
@@ -174,26 +180,27 @@ impl fmt::Display for Reason {
             Reason::Unqueued => {
                 out.write_str("has no queue, and unqueuedWorkloads: Hold keeps such work waiting")
             }
-            Reason::NotCovered { cluster_queue, resource, asked } => write!(
-                out,
-                "ClusterQueue {cluster_queue} has no quota for {resource}, {} asked",
-                quantity(resource, *asked)
-            ),
+            Reason::NotCovered { cluster_queue, resource, asked } => {
+                let asked = quantity(resource, *asked);
+                write!(
+                    out,
+                    "ClusterQueue {cluster_queue} has no quota for {resource}, {asked} asked"
+                )
+            }
+            Reason::NoFlavorYet { cluster_queue, resource, pods, asked } => {
+                let asked = amount(resource, *asked);
+                let running = pods_that(*pods, "that runs", "that run");
+                write!(out, "no flavor of {cluster_queue} can take {asked}: none fits {running}")
+            }
             Reason::Flavors { cluster_queue, pod_set, tried } => {
                 write_flavors(out, cluster_queue, pod_set, tried)
             }
             Reason::Nodes(nodes) => write_nodes(out, nodes),
-            Reason::UnknownLevel { level, known } => {
-                let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-                write!(out, "topology level {level} is unknown; known: {known}")
-            }
+            Reason::UnknownLevel { level, known } => write_unknown_level(out, level, known),
             Reason::Topology { level, asked, best, holds } => {
                 out.write_str(&topology(level, *asked, best.as_ref(), *holds))
             }
-            Reason::WaitingForVictims { victims } => {
-                let victims = counted(i64::from(*victims), "preempted workload");
-                write!(out, "waits for {victims} to leave; the room is held for it")
-            }
+            Reason::WaitingForVictims { victims } => write_victims(out, *victims),
             Reason::LostRace { then } => then.fmt(out),
             Reason::Backoff { until, failure } => {
                 write!(out, "waits until {} after a failure: {failure}", TimeOfDay(*until))
@@ -206,12 +213,27 @@ impl fmt::Display for Reason {
     }
 }
 
+/// `1 pod has`, `2 pods have`.
+fn pods_that(pods: u32, one: &str, many: &str) -> String {
+    format!("{} {}", counted(i64::from(pods), "pod"), if pods == 1 { one } else { many })
+}
+
+fn write_victims(out: &mut fmt::Formatter<'_>, victims: u32) -> fmt::Result {
+    let victims = counted(i64::from(victims), "preempted workload");
+    write!(out, "waits for {victims} to leave; the room is held for it")
+}
+
 fn write_behind(out: &mut fmt::Formatter<'_>, ahead: u32, queue: &str) -> fmt::Result {
     match ahead {
         0 => write!(out, "has not been considered yet (it is first in {queue})"),
         1 => write!(out, "1 workload is before it in {queue}"),
         _ => write!(out, "{ahead} workloads are before it in {queue}"),
     }
+}
+
+fn write_unknown_level(out: &mut fmt::Formatter<'_>, level: &str, known: &[Text]) -> fmt::Result {
+    let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+    write!(out, "topology level {level} is unknown; known: {known}")
 }
 
 fn write_inactive(out: &mut fmt::Formatter<'_>, queue: &str, why: &Inactive) -> fmt::Result {

@@ -41,7 +41,13 @@ impl ClusterState {
     /// Stores one fact. Outcomes of effects are the engine's, not the state's.
     pub fn apply(&mut self, input: Input, changes: &mut Changes) {
         match input {
-            Input::Node(facts) => changes.room |= self.room.upsert_node(facts),
+            Input::Node(facts) => {
+                if self.room.upsert_node(facts) {
+                    changes.room = true;
+                    // It may be of a flavor now.
+                    changes.dirty.extend(&self.uncharged);
+                }
+            }
             Input::NodeGone(name) => changes.room |= self.room.remove_node(&name),
             Input::Pod(facts) => self.apply_pod(facts, changes),
             Input::PodGone(uid) => self.remove_pod(&uid, changes),

@@ -237,6 +237,7 @@ impl ClusterState {
         self.recount_claims_on(workload, true);
         changes.everything |= self.drop_claim(workload).is_some();
         self.set_assignment(workload, None);
+        self.uncharged.remove(&workload);
         let gone = self.workloads.remove(workload);
         self.workload_by_id.remove(&gone.id);
         let name = (gone.id.namespace.clone(), gone.name.clone());

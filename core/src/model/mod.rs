@@ -1,8 +1,10 @@
 //! The cluster as the engine knows it.
 //!
-//! [`input`] is what comes in; [`apply`], [`assemble`] and [`standing`] turn it into [`state`];
+//! [`input`] is what comes in; [`apply`], [`assemble`], [`standing`] and [`adopt`] turn it into
+//! [`state`];
 //! [`txn`] is the only way to change it speculatively; [`claim`] keeps room for reserved work.
 
+pub mod adopt;
 pub mod apply;
 pub mod assemble;
 pub mod claim;

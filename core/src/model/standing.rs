@@ -1,16 +1,15 @@
-//! Where a workload stands: its queue, its priority, its name, and what it already holds.
+//! Where a workload stands: its queue, its priority, its name, and what its members charge.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use capstan_topology::{NodeIdx, ResourceIdx};
+use capstan_topology::ResourceIdx;
 
 use crate::explain::reason::Reason;
-use crate::model::apply::Changes;
-use crate::model::ids::{FlavorIdx, PodIdx, QueueIdx, ShapeIdx, WorkloadIdx};
+use crate::model::ids::{FlavorIdx, QueueIdx, ShapeIdx, WorkloadIdx};
 use crate::model::input::{BindingNote, GangKey, GangSource, Labels, Text};
 use crate::model::state::ClusterState;
-use crate::model::workload::{Assignment, QueueRef, SetAssignment};
+use crate::model::workload::{QueueRef, SetAssignment};
 use crate::policy::UnqueuedWorkloads;
 use crate::rules::selector::selects;
 use crate::time::Time;
@@ -55,6 +54,9 @@ impl ClusterState {
         };
         let local_queue = || format!("{namespace}/{}", facts.name).into();
         let name = facts.cluster_queue.clone();
+        if let Some(rule) = facts.broken.first().cloned() {
+            return QueueRef::Broken(Reason::LocalQueueBroken { local_queue: local_queue(), rule });
+        }
         if facts.stopped {
             return QueueRef::Broken(Reason::LocalQueueStopped { local_queue: local_queue() });
         }
@@ -195,92 +197,6 @@ impl ClusterState {
         if !old.1.is_empty() && self.workload_by_name.get(&old) == Some(&workload) {
             self.workload_by_name.remove(&old);
         }
-    }
-
-    /// Members that are bound without this engine having decided it: what they hold is read from
-    /// what was written on them, else from the labels of their nodes.
-    pub(super) fn adopt_assignment(&mut self, workload: WorkloadIdx, changes: &mut Changes) {
-        let settling: Vec<(PodIdx, NodeIdx)> = self.workloads[workload]
-            .members
-            .iter()
-            .filter_map(|pod| {
-                let due = changes.to_settle.get(pod).copied();
-                Some((*pod, due.or(self.pods[*pod].place)?))
-            })
-            .collect();
-        let Some(&(first, _)) = settling.first() else { return };
-        let queue = self.workloads[workload].cluster_queue;
-        let known = self.workloads[workload].assignment.clone();
-        let covered = |shape: &ShapeIdx, known: &Arc<Assignment>| known.set(*shape).is_some();
-        let mut shapes: Vec<ShapeIdx> = Vec::new();
-        for &(pod, _) in &settling {
-            let shape = self.pods[pod].shape;
-            if !shapes.contains(&shape) {
-                shapes.push(shape);
-            }
-        }
-        if let Some(known) = &known
-            && known.queue == queue
-            && shapes.iter().all(|shape| covered(shape, known))
-        {
-            return;
-        }
-        // Charges change with the assignment, so nothing may be placed meanwhile.
-        for &(pod, node) in &settling {
-            if self.pods[pod].place.is_some() {
-                self.unsettle(pod);
-                changes.to_settle.insert(pod, node);
-            }
-        }
-        let mut sets = Vec::new();
-        for shape in shapes {
-            let at = settling.iter().find(|(pod, _)| self.pods[*pod].shape == shape);
-            let &(pod, node) = at.expect("shapes come from these pods");
-            sets.push(self.adopt_set(shape, pod, node, queue));
-        }
-        let pod = &self.pods[first];
-        let note = pod.note.as_ref().and_then(|note| note.admitted_at);
-        let at = note.or(pod.bound_at).unwrap_or(pod.created);
-        let assignment = Assignment { queue, sets, at };
-        self.workloads[workload].found_running |= known.is_none();
-        self.set_assignment(workload, Some(Arc::new(assignment)));
-    }
-
-    fn adopt_set(
-        &mut self,
-        shape: ShapeIdx,
-        pod: PodIdx,
-        node: NodeIdx,
-        queue: Option<QueueIdx>,
-    ) -> SetAssignment {
-        let note = self.pods[pod].note.clone();
-        let mut flavors = Vec::new();
-        if let Some(queue) = queue {
-            let groups = self.quota.queue(queue).groups.clone();
-            for resource in self.asked(shape) {
-                let noted = note.as_ref().and_then(|note| self.noted(note, resource));
-                let group = groups.iter().find(|group| group.covered.contains(&resource));
-                let guess = || self.flavor_of_node(&group?.flavors, node);
-                if let Some(flavor) = noted.or_else(guess) {
-                    flavors.push((resource, flavor));
-                }
-            }
-        }
-        self.set_assignment_of(shape, flavors)
-    }
-
-    fn noted(&self, note: &BindingNote, resource: ResourceIdx) -> Option<FlavorIdx> {
-        let name = note.flavors.get(self.room.resources.name(resource))?;
-        self.quota.find_flavor(name)
-    }
-
-    fn flavor_of_node(&self, flavors: &[FlavorIdx], node: NodeIdx) -> Option<FlavorIdx> {
-        let labels = &self.room.facts(node)?.labels;
-        let of = |flavor: &&FlavorIdx| {
-            let facts = self.quota.flavor(**flavor);
-            facts.is_some_and(|f| f.node_labels.iter().all(|(k, v)| labels.get(k) == Some(v)))
-        };
-        flavors.iter().find(of).copied()
     }
 
     /// Resources that a pod of a shape asks, `pods` included.

@@ -19,7 +19,7 @@ use crate::model::lookup::Lookup;
 use crate::model::pod::Pod;
 use crate::model::room::Room;
 use crate::model::txn::UndoBuffer;
-use crate::model::workload::{Assignment, Workload, WorkloadId};
+use crate::model::workload::{Assignment, SetAssignment, Workload, WorkloadId};
 use crate::money::MicroUsd;
 use crate::place::classes::{ClassKey, Classes};
 use crate::plan::State;
@@ -57,6 +57,8 @@ pub struct ClusterState {
     pub held: Vec<(QueueIdx, FrIdx, i64)>,
     /// Unqueued work that holds nodes: victims for room.
     pub unqueued_holding: BTreeSet<WorkloadIdx>,
+    /// Workloads whose members use something of their queue's that no flavor was found for.
+    pub uncharged: BTreeSet<WorkloadIdx>,
     /// Configuration.
     pub policy: Arc<Policy>,
     /// Log memory for the next transaction.
@@ -228,6 +230,15 @@ impl ClusterState {
             if let Some(Some(queue)) = queue {
                 assert!(holding(queue), "{} is missing from its queue", workload.full_name);
             }
+            let lacks = workload.assignment.iter().any(|assignment| {
+                let of_placed = |set: &&SetAssignment| {
+                    self.placed(index).any(|pod| self.pods[pod].shape == set.shape)
+                };
+                let mut sets = assignment.sets.iter().filter(of_placed);
+                sets.any(|set| !self.lacking(assignment.queue, set).is_empty())
+            });
+            let known = self.uncharged.contains(&index);
+            assert!(known || !lacks, "{} holds too little quota unseen", workload.full_name);
             let unqueued = self.unqueued_holding.contains(&index);
             assert_eq!(unqueued, queue == Some(None), "{} unqueued", workload.full_name);
         }

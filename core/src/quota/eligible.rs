@@ -12,18 +12,27 @@ use crate::rules::taints::tolerates;
 
 /// Refuses a flavor that excludes the pod.
 pub fn check(pod: &PodShape, flavor: &FlavorFacts, compare: bool) -> Result<(), FlavorProblem> {
-    let blocks = |taint: &&Taint| {
-        taint.effect != TaintEffect::PreferNoSchedule
-            && !tolerates(&pod.tolerations, taint, compare)
-            && !tolerates(&flavor.tolerations, taint, compare)
-    };
-    if let Some(taint) = flavor.taints.iter().find(blocks) {
+    if let Some(taint) = untolerated(pod, flavor, compare) {
         return Err(FlavorProblem::Taint { key: taint.key.clone(), value: taint.value.clone() });
     }
     match affinity_allows(pod, flavor) {
         true => Ok(()),
         false => Err(FlavorProblem::Affinity),
     }
+}
+
+/// The first hard taint of a flavor that neither the pod nor the flavor tolerates.
+pub fn untolerated<'a>(
+    pod: &PodShape,
+    flavor: &'a FlavorFacts,
+    compare: bool,
+) -> Option<&'a Taint> {
+    let blocks = |taint: &&Taint| {
+        taint.effect != TaintEffect::PreferNoSchedule
+            && !tolerates(&pod.tolerations, taint, compare)
+            && !tolerates(&flavor.tolerations, taint, compare)
+    };
+    flavor.taints.iter().find(blocks)
 }
 
 fn affinity_allows(pod: &PodShape, flavor: &FlavorFacts) -> bool {

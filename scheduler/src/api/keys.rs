@@ -1,6 +1,12 @@
 //! Every label and annotation key that Capstan reads or writes, in one place.
 //!
-//! Decides spellings only. Kueue's spellings of the same wish are aliases, and come second.
+//! Decides spellings, and what is said of one that nobody knows. Kueue's spellings of the same
+//! wish are aliases, and come second.
+
+use crate::read::schema;
+
+/// What every key of ours begins with.
+pub const PREFIX: &str = "capstan.sh/";
 
 /// LocalQueue of a workload; label or annotation.
 pub const QUEUE: &str = "capstan.sh/queue";
@@ -56,3 +62,81 @@ pub const KUEUE_JOB_MIN_PARALLELISM: &str = "kueue.x-k8s.io/job-min-parallelism"
 pub const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
 /// What a preempted pod's DisruptionTarget condition gives as its reason.
 pub const PREEMPTION_BY_SCHEDULER: &str = "PreemptionByScheduler";
+
+/// Keys of ours that pods, their templates and their owners may carry; one that is missing here is
+/// warned of as misspelt.
+const READ: [&str; 16] = [
+    QUEUE,
+    PRIORITY_CLASS,
+    GANG,
+    MIN_MEMBER,
+    REQUIRED_TOPOLOGY,
+    PREFERRED_TOPOLOGY,
+    CAPACITY_TYPES,
+    EXPECTED_RUNTIME,
+    WORKLOAD,
+    FLAVORS,
+    ADMITTED_AT,
+    PRICE,
+    SUSPENDED,
+    ADMITTED,
+    PREEMPTED_BY,
+    PREEMPTION_REASON,
+];
+
+/// Keys of the API that change nothing yet, without their prefix.
+const RESERVED: [&str; 12] = [
+    "slice-size",
+    "slice-topology",
+    "on-demand-after",
+    "interruptible",
+    "checkpoint-interval",
+    "checkpoint-duration",
+    "restart-time",
+    "last-checkpoint",
+    "min-runtime",
+    "max-runtime",
+    "deadline",
+    "max-wait",
+];
+
+/// What is wrong with a key under our prefix, if anything: misspelt ones must not be trusted in
+/// silence, nor those that change nothing yet.
+pub fn problem(key: &str) -> Option<String> {
+    let name = key.strip_prefix(PREFIX).filter(|_| !READ.contains(&key))?;
+    if RESERVED.contains(&name) {
+        return Some("has no effect in this version".to_owned());
+    }
+    let known = READ.into_iter().filter_map(|known| known.strip_prefix(PREFIX)).chain(RESERVED);
+    let near = schema::nearest(name, known);
+    let meant = near.map_or(String::new(), |near| format!(" (did you mean {PREFIX}{near}?)"));
+    Some(format!("no such label or annotation; it is ignored{meant}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn misspelt_keys_are_named_with_the_one_that_was_meant() {
+        for known in READ.into_iter().chain(["kueue.x-k8s.io/queue-nam", "capstan.dev/qeue"]) {
+            assert_eq!(problem(known), None, "{known}");
+        }
+        for (key, meant) in [
+            ("capstan.sh/min-members", "min-member"),
+            ("capstan.sh/priorty-class", "priority-class"),
+            ("capstan.sh/Queue", "queue"),
+            ("capstan.sh/queue-name", "queue"),
+            ("capstan.sh/dedline", "deadline"),
+        ] {
+            let want = format!(
+                "no such label or annotation; it is ignored (did you mean capstan.sh/{meant}?)"
+            );
+            assert_eq!(problem(key), Some(want), "{key}");
+        }
+        let odd = problem("capstan.sh/colour").expect("unknown");
+        assert_eq!(odd, "no such label or annotation; it is ignored");
+        let reserved = problem("capstan.sh/max-wait").expect("reserved");
+        assert_eq!(reserved, "has no effect in this version");
+    }
+}

@@ -60,6 +60,10 @@ pub fn explain(args: &Explain, namespace: Option<&str>, console: &mut Console<'_
     };
     let namespace = namespace.unwrap_or("default").to_owned();
     let files = names(&args.files);
+    let warnings = warnings_of(&config, &objects);
+    for warning in &warnings {
+        console.warning(warning);
+    }
     match &args.target {
         Target::Pod(name) => {
             let now = objects.latest.unwrap_or_default();
@@ -69,7 +73,7 @@ pub fn explain(args: &Explain, namespace: Option<&str>, console: &mut Console<'_
                 return refuse(console, &errors, "nothing explained");
             };
             let fits = explanation.nodes.iter().any(|verdict| verdict.refusals.is_empty());
-            let explained = Explained { explanation, now, files };
+            let explained = Explained { explanation, now, files, warnings };
             let printers = [text::pod, json::pod, html::pod];
             let printed = print(console, args.output, &explained, printers);
             if fits { printed } else { negative(printed) }
@@ -82,7 +86,7 @@ pub fn explain(args: &Explain, namespace: Option<&str>, console: &mut Console<'_
                 return refuse(console, &errors, "nothing explained");
             };
             let waits = is_pending(&explanation.workload);
-            let explained = Explained { explanation, now: run.now, files };
+            let explained = Explained { explanation, now: run.now, files, warnings };
             let printers = [text::workload, json::workload, html::workload];
             let printed = print(console, args.output, &explained, printers);
             if waits { negative(printed) } else { printed }
@@ -135,6 +139,11 @@ fn read_all(files: &[PathBuf], config: Option<&Path>) -> Result<(Config, Objects
     }
 }
 
+/// What reading warned of, ready to print.
+fn warnings_of(config: &Config, objects: &Objects) -> Vec<String> {
+    config.warnings.iter().chain(&objects.warnings).map(ToString::to_string).collect()
+}
+
 /// An engine that has been told everything, the pods that Jobs would make included, and has
 /// decided nothing.
 fn look(config: &Config, objects: Objects) -> capstan_core::Engine {
@@ -173,8 +182,7 @@ fn play(config: &Config, objects: Objects, mode: args::Mode) -> (SimulationResul
     }
     let count = |(kind, count): (String, usize)| (kind, u32::try_from(count).unwrap_or(u32::MAX));
     result.ignored_kinds = objects.ignored.clone().into_iter().map(count).collect();
-    let warnings = config.warnings.iter().chain(&objects.warnings);
-    result.warnings = warnings.map(ToString::to_string).collect();
+    result.warnings = warnings_of(config, &objects);
     (result.ours, result.scheduler) = (objects.ours, config.scheduler_name.to_string());
     let relative = matches!(mode, args::Mode::Until(args::Until::After(_)));
     result.timeless = relative && objects.earliest.is_none() && objects.latest.is_none();

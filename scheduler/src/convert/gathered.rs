@@ -63,6 +63,8 @@ pub struct OwnerDraft {
     pub uid: Text,
     /// Our labels and annotations on it.
     pub marks: Arc<Marks>,
+    /// Our labels and annotations on its template.
+    pub template: Arc<Marks>,
     /// Who owns it.
     pub owner: Option<OwnerName>,
 }

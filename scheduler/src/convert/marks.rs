@@ -8,6 +8,7 @@ use capstan_core::model::input::{Labels, Text};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::sharing::Shared;
+use crate::api::keys;
 
 /// Labels and annotations of ours (and of Kueue) on one object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,6 +36,14 @@ impl Marks {
         self.labels.get(key).or_else(|| self.annotations.get(key))
     }
 
+    /// Keys of ours that nobody knows or that change nothing, each with what is wrong with it.
+    pub fn odd_keys(&self) -> impl Iterator<Item = Text> + '_ {
+        let labels = self.labels.keys();
+        let all =
+            labels.chain(self.annotations.keys().filter(|key| !self.labels.contains_key(*key)));
+        all.filter_map(|key| Some(format!("{key}: {}", keys::problem(key)?).into()))
+    }
+
     /// The marks of an object.
     pub fn of(meta: &ObjectMeta, shared: &mut Shared) -> Marks {
         let mut keep = |map: &Option<BTreeMap<String, String>>| -> Labels {
@@ -49,7 +58,7 @@ impl Marks {
 }
 
 fn is_mark(key: &str) -> bool {
-    key.starts_with("capstan.sh/") || key.starts_with("kueue.x-k8s.io/")
+    key.starts_with(keys::PREFIX) || key.starts_with("kueue.x-k8s.io/")
 }
 
 /// The owner that controls an object, else its first.

@@ -21,11 +21,22 @@ pub struct Known<'a> {
     pub kind: &'a str,
     /// Name.
     pub name: &'a Text,
-    /// Labels and annotations of ours.
-    pub marks: &'a Marks,
+    /// Labels and annotations of ours: on its template (nearest to its pods), then on itself.
+    pub marks: [Option<&'a Marks>; 2],
 }
 
 impl Known<'_> {
+    /// What it says under a key.
+    fn value(&self, key: &str) -> Option<&Text> {
+        self.marks.iter().flatten().find_map(|marks| marks.any(key))
+    }
+
+    /// Whether it has that value under a key, itself or in its template.
+    fn says(&self, key: &str, value: Option<&Text>) -> bool {
+        let mut marks = self.marks.iter().flatten();
+        value.is_some() && marks.any(|marks| marks.any(key) == value)
+    }
+
     /// The same, to stand beside others that do not live as long.
     fn again<'b>(self) -> Known<'b>
     where
@@ -51,16 +62,28 @@ impl Remarks {
         facts: &OwnerFacts,
         above: impl Iterator<Item = Known<'a>>,
     ) {
-        let own = Known { kind: "Job", name: &job.name, marks: &job.template };
-        let itself = Known { marks: &job.marks, ..own };
-        let chain: Vec<Known<'_>> =
-            [own, itself].into_iter().chain(above.map(Known::again)).collect();
+        let marks = [Some(&*job.template), Some(&*job.marks)];
+        let own = Known { kind: "Job", name: &job.name, marks };
+        let chain: Vec<Known<'_>> = std::iter::once(own).chain(above.map(Known::again)).collect();
         self.ignored(&facts.wishes.ignored, &job.namespace, &chain);
         if job.ours && job.suspended && !job.finished && !facts.ours {
             let problem =
                 format!("is suspended and has no queue: left alone (label {})", keys::QUEUE);
             self.say("Job", &job.namespace, &problem, &job.name);
         }
+    }
+
+    /// Remarks on an owner that only passes its labels on.
+    pub fn on_owner<'a>(
+        &mut self,
+        own: Known<'a>,
+        namespace: &Text,
+        above: impl Iterator<Item = Known<'a>>,
+    ) {
+        let odd: Vec<Text> =
+            own.marks.iter().flatten().flat_map(|marks| marks.odd_keys()).collect();
+        let chain: Vec<Known<'_>> = std::iter::once(own).chain(above).collect();
+        self.ignored(&odd, namespace, &chain);
     }
 
     /// Remarks on a pod whose facts are these.
@@ -71,7 +94,7 @@ impl Remarks {
         above: impl Iterator<Item = Known<'a>>,
     ) {
         if !facts.wishes.ignored.is_empty() {
-            let own = Known { kind: "Pod", name: &facts.name, marks };
+            let own = Known { kind: "Pod", name: &facts.name, marks: [Some(marks), None] };
             let chain: Vec<Known<'_>> =
                 std::iter::once(own).chain(above.map(Known::again)).collect();
             self.ignored(&facts.wishes.ignored, &facts.namespace, &chain);
@@ -118,12 +141,14 @@ impl Remarks {
         notices
     }
 
-    /// Values that could not be read, each on the nearest object that carries its key.
+    /// Keys and values that are ignored, each on the object where it comes from: what is nearest
+    /// counts, and the outermost that says the same has passed it on.
     fn ignored(&mut self, ignored: &[Text], namespace: &Text, chain: &[Known<'_>]) {
         for problem in ignored {
             let key = problem.split_once(": ").map_or("", |(key, _)| key);
-            let carries = |known: &&Known<'_>| known.marks.any(key).is_some();
-            let Some(known) = chain.iter().find(carries).or(chain.first()) else { continue };
+            let counts = chain.iter().find_map(|known| known.value(key));
+            let says = |known: &&Known<'_>| known.says(key, counts);
+            let Some(known) = chain.iter().rfind(says).or(chain.first()) else { continue };
             self.say(known.kind, namespace, problem, known.name);
         }
     }

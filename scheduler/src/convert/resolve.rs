@@ -79,6 +79,11 @@ pub fn resolve(gathered: Gathered, start: Time) -> Resolved {
         remarks.on_job(job, &facts, above.iter().map(|owner| owner.known()));
         resolved.inputs.push(Input::Owner(facts));
     }
+    for owner in &owners {
+        let above = directory.above(&owner.namespace, owner.owner.as_ref());
+        let above = above.iter().map(|owner| owner.known());
+        remarks.on_owner(Owner::Other(owner).known(), &owner.namespace, above);
+    }
     for pod in pods {
         let (marks, owner) = (pod.marks.clone(), pod.owner.clone());
         let facts = pod_facts(pod, &directory, &mut ranks, &mut shared, start);
@@ -136,9 +141,13 @@ impl<'a> Owner<'a> {
 
     fn known(self) -> Known<'a> {
         match self {
-            Owner::Job(job) => Known { kind: "Job", name: &job.name, marks: &job.marks },
+            Owner::Job(job) => {
+                let marks = [Some(&*job.template), Some(&*job.marks)];
+                Known { kind: "Job", name: &job.name, marks }
+            }
             Owner::Other(other) => {
-                Known { kind: &other.kind, name: &other.name, marks: &other.marks }
+                let marks = [Some(&*other.template), Some(&*other.marks)];
+                Known { kind: &other.kind, name: &other.name, marks }
             }
         }
     }

@@ -21,6 +21,11 @@ pub struct Asked {
 
 /// Reads the wishes of a chain of objects, nearest first.
 pub fn read(chain: &[&Marks], ignored: &mut Vec<Text>) -> Asked {
+    for odd in chain.iter().flat_map(|marks| marks.odd_keys()) {
+        if !ignored.contains(&odd) {
+            ignored.push(odd);
+        }
+    }
     let runtime = annotation(chain, keys::EXPECTED_RUNTIME).and_then(|text| {
         let span = duration::parse(text.trim()).filter(|span| span.0 > 0);
         if span.is_none() {
@@ -185,6 +190,15 @@ mod tests {
         let want = r#"capstan.sh/capacity-types: "sopt" is not a list of spot, on-demand and "#;
         let want = format!("{want}reserved; it is ignored, so any capacity type will do");
         assert_eq!(ignored, [want.into()]);
+    }
+
+    #[test]
+    fn misspelt_keys_are_named_once_for_a_chain() {
+        let pod = annotations(&[("capstan.sh/min-members", "4"), ("capstan.sh/min-member", "4")]);
+        let owner = labels(&[("capstan.sh/min-members", "4"), ("capstan.sh/qeue", "main")]);
+        let (read, ignored) = asked(&[&pod, &owner]);
+        assert_eq!((read, ignored.len()), (Asked::default(), 2), "{ignored:?}");
+        assert!(ignored[0].starts_with("capstan.sh/min-members: no such label or annotation"));
     }
 
     #[test]

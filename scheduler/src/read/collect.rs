@@ -293,6 +293,9 @@ impl<'a> Collector<'a> {
     fn owner(&mut self, named: &Named) -> Result<(), Vec<Finding>> {
         let object: OnlyMeta = decode::lenient(&named.value)?;
         let kind = named.value["kind"].as_str().unwrap_or_default();
+        // Only marks are read there, so a template that is odd is no mistake.
+        let template: OnlyMeta =
+            decode::lenient(&named.value["spec"]["template"]).unwrap_or_default();
         let shared = &mut self.gathered.shared;
         let draft = OwnerDraft {
             kind: shared.texts.text(kind),
@@ -300,6 +303,7 @@ impl<'a> Collector<'a> {
             name: named.name.as_str().into(),
             uid: marks::uid(&object.metadata, &kind.to_lowercase()),
             marks: shared.marks_of(&object.metadata),
+            template: shared.marks_of(&template.metadata),
             owner: marks::owner(&object.metadata, shared),
         };
         self.gathered.owners.push(draft);

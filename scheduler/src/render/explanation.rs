@@ -98,6 +98,11 @@ pub fn workload_facts(explained: &Explained<WorkloadExplanation>) -> String {
     format!("{}.", facts.join(", "))
 }
 
+/// What else people should know of it: `1 pod on n9 holds no quota for 3 cpu: ...`.
+pub fn workload_notes(workload: &WorkloadView) -> Vec<String> {
+    workload.uncharged.iter().map(ToString::to_string).collect()
+}
+
 fn time_fact(workload: &WorkloadView, now: Time) -> Option<String> {
     match workload.state {
         State::Finished => None,

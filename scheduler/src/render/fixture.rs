@@ -47,6 +47,7 @@ pub fn workload(namespace: &str, name: &str) -> WorkloadView {
         borrowed: false,
         per_hour: None,
         reason: None,
+        uncharged: None,
         created: Time(NOW.0 - 720_000),
         admitted_at: None,
         gpus: 24,

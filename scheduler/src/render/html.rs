@@ -72,7 +72,9 @@ pub fn workload(explained: &Explained<WorkloadExplanation>) -> String {
     let body = html! {
         p.strong { (explanation::workload_answer(explained)) }
         p { (explanation::workload_facts(explained)) }
+        @for note in explanation::workload_notes(&view.workload) { p { (note) "." } }
         (sections(tables))
+        @for warning in &explained.warnings { p.note { (warning) } }
     };
     page("Capstan: explanation", &body)
 }
@@ -83,6 +85,7 @@ pub fn pod(explained: &Explained<PodExplanation>) -> String {
     let body = html! {
         p.strong { (explanation::pod_answer(view)) }
         (sections([("Nodes", explanation::verdicts(&view.nodes, false))]))
+        @for warning in &explained.warnings { p.note { (warning) } }
     };
     page("Capstan: explanation", &body)
 }

@@ -15,6 +15,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::cluster::Totals;
+use super::explanation::workload_notes;
 use super::result::{Explained, Happening, Moment, SimulationResult};
 use super::state::{PublicState, full_name, is_pending};
 
@@ -55,6 +56,7 @@ pub fn workload(explained: &Explained<WorkloadExplanation>) -> String {
         "remedies": explanation.remedies.iter().map(remedy_object).collect::<Vec<_>>(),
         "feasible": feasible(&explanation.nodes),
         "nodes": explanation.nodes.iter().map(verdict_object).collect::<Vec<_>>(),
+        "warnings": explained.warnings,
     });
     if let (Value::Object(to), Ok(Value::Object(from))) =
         (&mut object, serde_json::to_value(workload_object(&explanation.workload)))
@@ -71,6 +73,7 @@ pub fn pod(explained: &Explained<PodExplanation>) -> String {
         "pod": format!("{}/{}", explanation.namespace, explanation.name),
         "feasible": feasible(&explanation.nodes),
         "nodes": explanation.nodes.iter().map(verdict_object).collect::<Vec<_>>(),
+        "warnings": explained.warnings,
     }))
 }
 
@@ -91,6 +94,7 @@ struct WorkloadObject<'a> {
     pods: Vec<PodObject<'a>>,
     reason: Option<&'static str>,
     message: Option<String>,
+    notes: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -133,6 +137,7 @@ fn workload_object(view: &WorkloadView) -> WorkloadObject<'_> {
         pods: pods.collect(),
         reason,
         message,
+        notes: workload_notes(view),
     }
 }
 

@@ -89,6 +89,7 @@ fn lost_view(preemption: &Preemption) -> WorkloadView {
         borrowed: false,
         per_hour: None,
         reason: None,
+        uncharged: None,
         created: Time::default(),
         admitted_at: None,
         gpus: 0,
@@ -130,6 +131,8 @@ pub struct Explained<E> {
     pub now: Time,
     /// The files as the user named them, for the next command; empty on a live cluster.
     pub files: Vec<String>,
+    /// What the reader warned of, ready to print.
+    pub warnings: Vec<String>,
 }
 
 #[cfg(test)]

@@ -274,6 +274,7 @@ fn why(
             clauses.push("a node's price is unknown".to_owned());
         }
     }
+    clauses.extend(workload.uncharged.as_ref().map(ToString::to_string));
     clauses.join("; ")
 }
 

@@ -18,12 +18,13 @@ fn plain(text: &str) -> String {
 }
 
 fn explained() -> Explained<WorkloadExplanation> {
-    Explained { explanation: fixture::explanation(), now: fixture::NOW, files: vec![] }
+    let explanation = fixture::explanation();
+    Explained { explanation, now: fixture::NOW, files: vec![], warnings: vec![] }
 }
 
 fn explained_pod(nodes: Vec<NodeVerdict>) -> Explained<PodExplanation> {
     let explanation = PodExplanation { namespace: "ns".into(), name: "p".into(), nodes };
-    Explained { explanation, now: fixture::NOW, files: vec![] }
+    Explained { explanation, now: fixture::NOW, files: vec![], warnings: vec![] }
 }
 
 #[test]

@@ -41,6 +41,9 @@ pub fn workload(explained: &Explained<WorkloadExplanation>) -> String {
     let mut out = paragraph(&explanation::workload_answer(explained), "");
     out.push_str(&paragraph(&explanation::workload_facts(explained), ""));
     let view = &explained.explanation;
+    for note in explanation::workload_notes(&view.workload) {
+        out.push_str(&paragraph(&format!("{note}."), ""));
+    }
     let tables = [
         explanation::in_the_way(view),
         explanation::remedies(view, explained.now),

@@ -119,6 +119,21 @@ fn queue_reasons_read_as_sentences() {
 fn waiting_reasons_read_as_sentences() {
     let rows = [
         (
+            Reason::NoFlavorYet {
+                cluster_queue: "team-a".into(),
+                resource: gpus(),
+                pods: 2,
+                asked: 8,
+            },
+            "NoMatchingFlavor",
+            "no flavor of team-a can take 8 GPUs: none fits 2 pods that run",
+        ),
+        (
+            Reason::LocalQueueBroken { local_queue: "vision/lq".into(), rule: "Twin: two".into() },
+            "Misconfigured",
+            "LocalQueue vision/lq is inactive: Twin: two",
+        ),
+        (
             Reason::WaitingForVictims { victims: 2 },
             "WaitingForPreemptedWorkloads",
             "waits for 2 preempted workloads to leave; the room is held for it",

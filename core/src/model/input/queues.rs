@@ -132,6 +132,8 @@ pub struct LocalQueueFacts {
     pub cluster_queue: Text,
     /// `stopPolicy` is not `None`.
     pub stopped: bool,
+    /// Rules that it breaks: work waits.
+    pub broken: Vec<Text>,
 }
 
 /// A Cohort object. Cohorts that are only named by queues exist without one.

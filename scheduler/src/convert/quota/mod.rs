@@ -155,6 +155,7 @@ pub fn local_queue(namespace: Text, name: &str, spec: &LocalQueueSpec) -> LocalQ
         name: name.into(),
         cluster_queue: spec.cluster_queue.as_str().into(),
         stopped: stopped(spec.stop_policy),
+        broken: Vec::new(),
     }
 }
 
@@ -220,10 +221,10 @@ pub fn inputs(objects: Objects, resolved: &mut Resolved) {
         let two = twins.len() > 1;
         let mut queue = twins.swap_remove(0);
         if two {
-            queue.stopped = true;
             let full = format!("{namespace}/{name}");
             let notice = duplicate("DuplicateQueue", "LocalQueue", &full);
-            resolved.notices.push(Notice::overall(format!("{notice}; until then it is stopped")));
+            resolved.notices.push(Notice::overall(format!("{notice}; until then it is inactive")));
+            queue.broken.insert(0, notice);
         }
         resolved.inputs.push(Input::LocalQueue(queue));
     }
@@ -318,6 +319,7 @@ mod tests {
         let Input::ClusterQueue(queue) = &resolved.inputs[0] else { panic!("a ClusterQueue") };
         assert!(queue.broken[0].starts_with("DuplicateQueue: ClusterQueue q"));
         let Input::LocalQueue(queue) = &resolved.inputs[1] else { panic!("a LocalQueue") };
-        assert!(queue.stopped && resolved.notices.len() == 1);
+        assert!(queue.broken[0].starts_with("DuplicateQueue: LocalQueue ns/l is in"));
+        assert!(!queue.stopped && resolved.notices.len() == 1);
     }
 }
