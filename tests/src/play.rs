@@ -39,6 +39,19 @@ impl Stage {
         Stage { now, ..Stage::default() }
     }
 
+    /// The same stage led by another engine, which has been told everything that is shown.
+    pub fn taken_over_by(&self, engine: Engine) -> Stage {
+        assert!(self.caught_up(), "what is on its way is known to the old engine only");
+        Stage {
+            engine,
+            pods: self.pods.clone(),
+            owners: self.owners.clone(),
+            rest: self.rest.clone(),
+            now: self.now,
+            news: Vec::new(),
+        }
+    }
+
     /// Adds facts, to be fed at the next step.
     pub fn add(&mut self, inputs: impl IntoIterator<Item = Input>) {
         for input in inputs {

@@ -125,6 +125,39 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(config())]
+
+    /// Who only watched until now goes on as the one that led.
+    #[test]
+    fn a_warm_standby_plans_the_same(cluster in cluster()) {
+        let half = cluster.work.len() / 2;
+        let facts = with_one_flavor(&cluster, ..half);
+        let mut warm = Engine::new();
+        warm.observe(NOW, facts.clone());
+        let mut old = settled(facts.clone())?;
+        let mut seen = old.shown();
+        for fact in &facts {
+            match fact {
+                Input::Pod(pod) if !old.pods.contains_key(&pod.uid) => {
+                    seen.push(Input::PodGone(pod.uid.clone()));
+                }
+                _ => {}
+            }
+        }
+        warm.observe(old.now, seen);
+        warm.recount();
+        let mut new = old.taken_over_by(warm);
+        for stage in [&mut old, &mut new] {
+            stage.now = Time(stage.now.0 + 60_000);
+            stage.add(cluster.work[half..].iter().flatten().cloned());
+            stage.settle(|_| {});
+        }
+        prop_assert_eq!(&old.pods, &new.pods);
+        prop_assert_eq!(&old.owners, &new.owners);
+    }
+}
+
 /// Nodes of a second draw must not replace those of the first.
 fn renamed(fact: Input) -> Input {
     match fact {

@@ -63,22 +63,20 @@ impl Engine {
         Engine::default()
     }
 
+    /// Applies facts and decides nothing: who does not lead keeps its engine warm with this.
+    ///
+    /// What a step would say of these facts alone (an annotation that cannot be read) is the
+    /// leader's to say, and is dropped.
+    pub fn observe(&mut self, now: Time, inputs: Vec<Input>) {
+        self.take_in(now, inputs);
+        let acts = |e: &Effect| !matches!(e.action, Action::Status(_) | Action::Event { .. });
+        debug_assert!(!self.effects.iter().any(acts), "facts alone decide nothing");
+        self.effects.clear();
+    }
+
     /// Applies facts, runs rounds, and returns what to do.
     pub fn step(&mut self, now: Time, inputs: Vec<Input>) -> StepOutput {
-        self.now = now;
-        let mut changes = Changes::default();
-        let mut outcomes = Vec::new();
-        for input in inputs {
-            match input {
-                Input::Outcome { effect, result } => outcomes.push((effect, result)),
-                fact => self.state.apply(fact, &mut changes),
-            }
-        }
-        for (effect, result) in outcomes {
-            self.take_outcome(now, effect, result, &mut changes);
-        }
-        self.state.derive(&mut changes);
-        self.absorb(now, changes);
+        self.take_in(now, inputs);
         self.wake_in_time(now);
         self.counts = Counts::default();
         let evaluated = self.state.classes.evaluations();
@@ -100,6 +98,23 @@ impl Engine {
             },
             next_wake: self.next_wake(),
         }
+    }
+
+    fn take_in(&mut self, now: Time, inputs: Vec<Input>) {
+        self.now = now;
+        let mut changes = Changes::default();
+        let mut outcomes = Vec::new();
+        for input in inputs {
+            match input {
+                Input::Outcome { effect, result } => outcomes.push((effect, result)),
+                fact => self.state.apply(fact, &mut changes),
+            }
+        }
+        for (effect, result) in outcomes {
+            self.take_outcome(now, effect, result, &mut changes);
+        }
+        self.state.derive(&mut changes);
+        self.absorb(now, changes);
     }
 
     /// Files what changed and wakes what may now fit.
