@@ -1,0 +1,275 @@
+//! Watches: what the API server shows, kind by kind, as [`Seen`].
+//!
+//! Problem: a watch ends whenever it likes; the server may have forgotten where it stood (410), be
+//! down, be a different one, refuse us, or not know the kind at all, today or from tomorrow on.
+//!
+//! Wanted: one task for a kind, none of which can stop another; nothing is lost: whatever cannot
+//! be resumed is listed anew, and a list replaces what was known ([`crate::live`]); a kind that is
+//! not served is said to be [`Seen::Absent`] and asked for again, so that it is picked up when it
+//! appears; an error is said once, not once a second.
+//!
+//! Phases of one task: list (streamed where the server can) -> follow -> on an error say so, wait
+//! (longer each time), go on from where it stood or list again. `kube`'s watcher does the protocol
+//! (bookmarks, resuming, 410); this decides about errors and absence.
+//!
+//! Cost: one connection and one decoding task a kind; objects are decoded into slim types, so that
+//! what nobody reads is never allocated.
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use futures::StreamExt;
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
+use kube::runtime::watcher::{self, Config as Watch, Event};
+use kube::{Api, Client, Resource};
+use serde::de::DeserializeOwned;
+use tokio::sync::mpsc::Sender;
+use tokio::task::JoinSet;
+
+use crate::api::classes::{Namespace, PriorityClass};
+use crate::api::job::Job;
+use crate::api::node::Node;
+use crate::api::pod::Pod;
+use crate::live::{Kind, Object, Seen};
+
+mod kinds;
+
+use kinds::{MetaOf, Raw};
+
+/// First wait after an error, doubled with each further one.
+const WAIT_FIRST: Duration = Duration::from_millis(100);
+
+/// Longest wait after an error; also how soon a kind that appears is picked up.
+const WAIT_MOST: Duration = Duration::from_secs(5);
+
+/// Seconds after which the server ends a watch; it is resumed where it stood.
+const WATCH_SECONDS: u32 = 290;
+
+/// Starts a task for each of these kinds. They end when the receiver is dropped.
+pub fn start(client: &Client, kinds: &[Kind], to: &Sender<Seen>) -> JoinSet<()> {
+    let mut tasks = JoinSet::new();
+    for kind in kinds.iter().copied() {
+        let (client, to) = (client.clone(), to.clone());
+        match kind {
+            // Terminal pods hold nothing; that a pod became terminal shows as its deletion.
+            Kind::Pod => {
+                let alive = "status.phase!=Succeeded,status.phase!=Failed";
+                let watch = plain().fields(alive);
+                let object = |pod: Pod| Object::Pod(Box::new(pod));
+                tasks.spawn(typed(client, kind, watch, object, to));
+            }
+            Kind::Node => {
+                let object = |node: Node| Object::Node(Box::new(node));
+                tasks.spawn(typed(client, kind, plain(), object, to));
+            }
+            Kind::Job => {
+                let object = |job: Job| Object::Job(Box::new(job));
+                tasks.spawn(typed(client, kind, plain(), object, to));
+            }
+            Kind::PriorityClass => {
+                let object = |class: PriorityClass| Object::PriorityClass(Box::new(class));
+                tasks.spawn(typed(client, kind, plain(), object, to));
+            }
+            Kind::Namespace => {
+                let object = move |one: Namespace| Object::Meta(kind, Box::new(one));
+                tasks.spawn(typed(client, kind, plain(), object, to));
+            }
+            Kind::ReplicaSet => drop(tasks.spawn(meta::<ReplicaSet>(client, kind, to))),
+            Kind::StatefulSet => drop(tasks.spawn(meta::<StatefulSet>(client, kind, to))),
+            Kind::Deployment => drop(tasks.spawn(meta::<Deployment>(client, kind, to))),
+            Kind::Queueing(..) => drop(tasks.spawn(queueing(client, kind, to))),
+        };
+    }
+    tasks
+}
+
+fn plain() -> Watch {
+    Watch::default().timeout(WATCH_SECONDS).streaming_lists()
+}
+
+async fn typed<K>(
+    client: Client,
+    kind: Kind,
+    watch: Watch,
+    object: impl Fn(K) -> Object,
+    to: Sender<Seen>,
+) where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    let (follower, mut wait) = (Follower { kind, to }, WAIT_FIRST);
+    loop {
+        match follower.follow(Api::<K>::all(client.clone()), watch.clone(), &object).await {
+            Ended::NobodyListens => return,
+            Ended::NotServed { listed } => {
+                if follower.to.send(Seen::Absent(kind)).await.is_err() {
+                    return;
+                }
+                wait = if listed { WAIT_FIRST } else { (wait * 2).min(WAIT_MOST) };
+                tokio::time::sleep(wait).await;
+            }
+        }
+    }
+}
+
+async fn meta<K>(client: Client, kind: Kind, to: Sender<Seen>)
+where
+    K: Resource<DynamicType = ()> + 'static,
+{
+    let object = |one: MetaOf<K>| Object::Meta(kind, Box::new(one.into()));
+    typed(client, kind, plain(), object, to).await;
+}
+
+/// Queue objects, in whichever version is served. They are absent once no version is: between
+/// two tries nobody must take a cluster with queues for one without.
+async fn queueing(client: Client, kind: Kind, to: Sender<Seen>) {
+    let Kind::Queueing(what, _) = kind else { return };
+    let versions = kinds::versions(kind);
+    let (follower, mut wait) = (Follower { kind, to }, WAIT_FIRST);
+    let mut in_vain = 0;
+    for (origin, resource) in versions.iter().cycle() {
+        let api = Api::<Raw>::all_with(client.clone(), resource);
+        let object = |raw: Raw| Object::Queueing(what, *origin, Box::new(raw.value));
+        match follower.follow(api, plain(), &object).await {
+            Ended::NobodyListens => return,
+            Ended::NotServed { listed } => {
+                (in_vain, wait) = if listed { (1, WAIT_FIRST) } else { (in_vain + 1, wait) };
+                if in_vain < versions.len() {
+                    continue;
+                }
+                if follower.to.send(Seen::Absent(kind)).await.is_err() {
+                    return;
+                }
+                tokio::time::sleep(wait).await;
+                wait = (wait * 2).min(WAIT_MOST);
+            }
+        }
+    }
+}
+
+/// One task's way of following one kind.
+struct Follower {
+    kind: Kind,
+    to: Sender<Seen>,
+}
+
+/// Why a kind is not followed any more.
+enum Ended {
+    /// Nobody listens.
+    NobodyListens,
+    /// It is not served; before that it was listed, or not.
+    NotServed { listed: bool },
+}
+
+impl Follower {
+    /// Follows a kind through all errors but its absence.
+    async fn follow<K>(&self, api: Api<K>, mut watch: Watch, object: &impl Fn(K) -> Object) -> Ended
+    where
+        K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+    {
+        let (mut wait, mut listed, mut told) = (WAIT_FIRST, false, String::new());
+        'again: loop {
+            let mut events = watcher::watcher(api.clone(), watch.clone()).boxed();
+            while let Some(event) = events.next().await {
+                let error = match event {
+                    Ok(event) => {
+                        if matches!(event, Event::InitDone | Event::Apply(_) | Event::Delete(_)) {
+                            (wait, listed) = (WAIT_FIRST, true);
+                            told.clear();
+                        }
+                        if self.to.send(self.seen(event, object)).await.is_err() {
+                            return Ended::NobodyListens;
+                        }
+                        continue;
+                    }
+                    Err(error) => error,
+                };
+                let answer = Answer::of(&error);
+                self.say(answer, &error, &mut told);
+                match answer {
+                    Answer::NotServed => return Ended::NotServed { listed },
+                    Answer::NoStreaming => {
+                        watch.initial_list_strategy = watcher::InitialListStrategy::ListWatch;
+                        tokio::time::sleep(wait).await;
+                        continue 'again;
+                    }
+                    Answer::Expired | Answer::Forbidden | Answer::Trouble => {}
+                }
+                tokio::time::sleep(wait).await;
+                wait = (wait * 2).min(WAIT_MOST);
+            }
+        }
+    }
+
+    fn seen<K>(&self, event: Event<K>, object: &impl Fn(K) -> Object) -> Seen {
+        match event {
+            Event::Init => Seen::Listing(self.kind),
+            Event::InitApply(one) => Seen::Listed(object(one)),
+            Event::InitDone => Seen::Complete(self.kind),
+            Event::Apply(one) => Seen::Applied(object(one)),
+            Event::Delete(one) => Seen::Deleted(object(one)),
+        }
+    }
+
+    /// Says what is wrong, once for each thing that is.
+    fn say(&self, answer: Answer, error: &watcher::Error, told: &mut String) {
+        let text = match answer {
+            Answer::NotServed => "not served; it is read once it is".to_owned(),
+            Answer::Forbidden => {
+                format!("{error}; grant get, list and watch on it to the service account")
+            }
+            _ => error.to_string(),
+        };
+        if *told == text {
+            return;
+        }
+        match answer {
+            Answer::NotServed | Answer::Expired => {
+                tracing::info!(kind = ?self.kind, "watch: {text}");
+            }
+            _ => tracing::warn!(kind = ?self.kind, "watch: {text}"),
+        }
+        *told = text;
+    }
+}
+
+/// What an error of a watch means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Answer {
+    /// The kind, or its API group, is not there.
+    NotServed,
+    /// Where the watch stood is forgotten; it is listed anew.
+    Expired,
+    /// We may not.
+    Forbidden,
+    /// The server cannot stream a list.
+    NoStreaming,
+    /// The server is not there, or has trouble.
+    Trouble,
+}
+
+impl Answer {
+    fn of(error: &watcher::Error) -> Answer {
+        let (code, initial) = match error {
+            watcher::Error::InitialListFailed(error) | watcher::Error::WatchStartFailed(error) => {
+                (code(error), true)
+            }
+            watcher::Error::WatchFailed(error) => (code(error), false),
+            watcher::Error::WatchError(status) => (Some(status.code), false),
+            watcher::Error::NoResourceVersion => (None, false),
+        };
+        match code {
+            Some(404) => Answer::NotServed,
+            Some(410) => Answer::Expired,
+            Some(401 | 403) => Answer::Forbidden,
+            Some(400 | 422) if initial => Answer::NoStreaming,
+            _ => Answer::Trouble,
+        }
+    }
+}
+
+fn code(error: &kube::Error) -> Option<u16> {
+    match error {
+        kube::Error::Api(status) => Some(status.code),
+        _ => None,
+    }
+}
