@@ -67,6 +67,15 @@ impl<K: Ord> Interner<K> {
         self.slots as usize
     }
 
+    /// For each number whether a value has it.
+    pub fn given(&self) -> Vec<bool> {
+        let mut given = vec![false; self.slots()];
+        for (_, number) in self.iter() {
+            given[number as usize] = true;
+        }
+        given
+    }
+
     /// Forgets every value whose number is not marked, and clears what `beside` has for it.
     pub fn sweep<V>(&mut self, used: &[bool], beside: &mut Vec<V>, mut clear: impl FnMut(&mut V)) {
         assert_eq!((used.len(), beside.len()), (self.slots(), self.slots()), "one of each");
@@ -121,11 +130,7 @@ mod tests {
         }
     }
 
-    fn sweep(
-        interner: &mut Interner<&'static str>,
-        beside: &mut Vec<&'static str>,
-        keep: &[&str],
-    ) {
+    fn sweep(interner: &mut Interner<&'static str>, beside: &mut Vec<&'static str>, keep: &[&str]) {
         let used: Vec<bool> = beside.iter().map(|word| keep.contains(word)).collect();
         interner.sweep(&used, beside, |word| *word = "");
         interner.recount();

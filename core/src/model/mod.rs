@@ -1,7 +1,8 @@
 //! The cluster as the engine knows it.
 //!
 //! [`input`] is what comes in; [`apply`], [`assemble`] and [`standing`] turn it into [`state`];
-//! [`txn`] is the only way to change it speculatively; [`claim`] keeps room for reserved work.
+//! [`txn`] is the only way to change it speculatively; [`claim`] keeps room for reserved work;
+//! [`sweep`] forgets what nothing uses any more.
 
 pub mod apply;
 pub mod assemble;
@@ -14,5 +15,6 @@ pub mod pod;
 pub mod room;
 pub mod standing;
 pub mod state;
+pub mod sweep;
 pub mod txn;
 pub mod workload;
