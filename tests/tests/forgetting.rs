@@ -76,11 +76,11 @@ fn queue() -> Vec<Input> {
 fn work(number: usize) -> Vec<Input> {
     let cpu = if number.is_multiple_of(10) { 1 << 40 } else { 100 + number as i64 % 900 };
     let shape = own_shape(number, cpu);
-    let wishes = in_queue((number % 3 != 0).then_some("main"));
+    let wishes = in_queue((!number.is_multiple_of(3)).then_some("main"));
     let name = format!("job-{number}");
     let pods = match number % 4 {
         0 => gang(&name, 2, Some(2), &shape, &wishes),
-        1 if number % 3 != 0 => {
+        1 if !number.is_multiple_of(3) => {
             return vec![Input::Owner(job(&name, 2, &shape, &wishes))];
         }
         _ => vec![pod(&name, &shape, &wishes)],

@@ -1,48 +1,53 @@
 //! Forgetting: what keeps a run of years within the memory of what is alive.
 //!
 //! **Problem.** The engine numbers values so that equal ones are compared by number: pod shapes,
-//! requests, classes, groups of waiting work, names of nodes and queues. Where every job has labels,
-//! sizes, selectors or a gang name of its own, a table that never forgets grows with every job
-//! that ever was. Nothing that people see or that a decision reads may depend on when it forgets.
+//! requests, classes, groups of waiting work, names of nodes and queues. Where every job has
+//! labels, sizes, selectors or a gang name of its own, a table that never forgets grows with every
+//! job that ever was. Nothing that people see or that a decision reads may depend on when it
+//! forgets.
 //!
 //! **Choice.** Tables are swept: marked from what holds a handle ([`crate::model::sweep`]), the
 //! rest is forgotten, its numbers are given out again. Counting references instead would put a
 //! counter behind every handle of every assignment, group and class, in transactions too; a walk
 //! over what is alive, as often as tables doubled, costs a few visits for each new entry and
-//! nothing while nothing is new. Numbers of what stays do not change. Numbers that are reused
+//! nothing while nothing is new. Numbers of what stays do not change. Numbers that are given again
 //! come in another order than first come, first numbered; as facts may be fed in any order, no
-//! tie has ever been allowed to end at a number (ties end at names, uids and identities), so plans
-//! stay the same, which properties check by sweeping at every step.
+//! tie may end at such a number (ties end at names, uids and identities). So plans stay the same,
+//! which a property checks by sweeping at every step.
 //!
-//! **When.** At the end of a step, when no transaction is open and no fact half applied, by counts:
-//! if entries grew by as many as the last sweep left (at least [`GROWTH_MIN`], and one for each
-//! [`ALIVE_SHARE`] pods and workloads, so that a sweep of a large cluster pays off), or if less
-//! than half is alive of what was since. So tables have at most a few times the entries that are
-//! in use, and a sweep visits a bounded number of things for each one that came or went.
+//! **When.** At the end of a step, when no transaction is open and no fact half applied, by
+//! counts: if entries grew by as many as the last sweep left (at least [`GROWTH_MIN`], and one for
+//! each [`ALIVE_SHARE`] pods and workloads, so that a sweep of a large cluster pays off), or if
+//! less than half is alive of what was since. So tables have at most a few times the entries that
+//! are in use, and a sweep visits a bounded number of things for each one that came or went.
 //!
-//! What holds memory, and what becomes of it:
+//! Swept, once nothing holds a handle:
 //!
-//! | where | grows with | verdict |
-//! |---|---|---|
-//! | `Room`: shapes; `Ledger`: requests | kinds of pods ever met | swept |
-//! | `Classes`: keys, facts, refusals | shapes and their flavors | swept with the shape; all go when queues change |
-//! | `Classes`: indexes over nodes | classes asked | least recently used of 256 goes; swept with the class |
-//! | `Room`, `Ledger`, `Ports`: node slots | node names ever met | swept once the node is gone and nothing is on it |
-//! | `Room`: log of changes | every placement | bounded by a count |
-//! | `Tree`, `FitIndex` | nodes offered | built anew |
-//! | `Waiting`: groups, lines | kinds of waiting work | swept once empty |
-//! | `Waiting`: places of workloads | workloads at once | cut behind the last that waits |
-//! | `QuotaState`: names of queues and flavors, pairs with resources | objects ever fed | swept once the object is gone and nothing is charged to it |
-//! | `QuotaTree` | queue objects | built anew |
-//! | `QueueFacts`: queues, namespaces, priorities, topologies | objects | go with the object |
-//! | pods, owners, workloads, their look-ups by uid, identity and name | what the API shows | go with it: a workload with its last member and its owner |
-//! | slots of those arenas | the most that were alive at once | reused, never given back: blocks do not move |
-//! | `Assignment::sets` of one workload | shapes that its members ever had | those without a member go, see [`SETS_MAX`](crate::model::workload::SETS_MAX) |
-//! | claims, sets of holders, growth, pauses, deadlines, what was told | workloads | go with the workload |
-//! | `preemptions`, by name | victims | gone with the next admission; swept if nobody of that name is left |
-//! | effects in flight | answers that never came | swept once the pod or workload is gone |
-//! | `Resources`: names of resources; columns of vectors | kinds of resources ever asked | stay: the vocabulary of a cluster is a few dozen, and vectors are indexed by it |
-//! | logs and lists of one step, undo memory | the largest step | reused |
+//! | where | grows with |
+//! |---|---|
+//! | shapes (`Room`), requests (`Ledger`) | kinds of pods ever met |
+//! | `Classes`, with their indexes and refusals | shapes, and flavors tried for them |
+//! | node slots (`Room`, `Ledger`, `Ports`) | names of nodes, gone or only named by a pod |
+//! | groups and lines (`Waiting`) | kinds of work that ever waited |
+//! | names of queues and flavors (`QuotaState`) | queue objects ever fed |
+//! | `preemptions`, by name | victims that were not admitted again and are gone |
+//! | effects in flight | answers that never came, about what is gone |
+//!
+//! Gone by themselves:
+//!
+//! - pods, owners, queue objects, namespaces and priorities go with their object; a workload with
+//!   its last member and its owner; claims, holders, pauses, deadlines and look-ups (by uid,
+//!   identity, name) with those;
+//! - the quota tree, the topology tree and its indexes are built anew; at most 256 classes keep an
+//!   index; the log of changed nodes is bounded by a count;
+//! - sets of one assignment that no member has, see [`SETS_MAX`](crate::model::workload::SETS_MAX).
+//!
+//! Kept on purpose:
+//!
+//! - names of resources and the columns of vectors: the vocabulary of a cluster is a few dozen;
+//! - slots of the arenas of pods and workloads: as many as were alive at once, reused, because
+//!   blocks do not move;
+//! - memory of the largest step: its lists and its undo log are used by the next.
 
 use std::collections::BTreeSet;
 
