@@ -263,6 +263,26 @@ fn a_gang_without_end_does_not_remember_every_shape_it_had() {
     engine.recount();
 }
 
+#[test]
+fn flavors_of_a_member_that_died_are_kept_while_its_gang_runs() {
+    let mut engine = Engine::new();
+    engine.step(NOW, queue());
+    engine.step(NOW, vec![linux("n")]);
+    let mut members = gang("g", 2, Some(1), &own_shape(1, 100), &in_queue(Some("main")));
+    members[1].shape = own_shape(2, 200);
+    engine.step(NOW, members.iter().cloned().map(Input::Pod).collect());
+    for member in &mut members {
+        (member.node, member.phase) = (Some(text("n")), PodPhase::Running);
+    }
+    engine.step(NOW, members.iter().cloned().map(Input::Pod).collect());
+    engine.step(NOW, vec![Input::PodGone(members[1].uid.clone())]);
+    engine.sweep();
+    assert_eq!(engine.footprint().shapes, 2, "what the gang holds quota with names both");
+    engine.step(NOW, vec![Input::PodGone(members[0].uid.clone())]);
+    engine.sweep();
+    assert_eq!(engine.footprint().shapes, 0, "and with the gang both go");
+}
+
 /// Plays a cluster piece by piece; between pieces some pods and a node go, and come back under
 /// other names. `sweep`: after every step.
 fn played(cluster: &Cluster, seed: u64, sweep: bool) -> (Vec<StepOutput>, Engine) {
