@@ -1,7 +1,8 @@
 //! The table of resource names, and which of them are devices.
 //!
 //! Index order is the order first met, so it never decides anything that people see; whatever is
-//! shown or compared goes by name.
+//! shown or compared goes by name. Names are never forgotten: a cluster has a few dozen kinds of
+//! resources, and every vector of amounts is indexed by them.
 
 use std::collections::BTreeMap;
 
@@ -58,6 +59,16 @@ impl Resources {
             self.gpus.push(index);
         }
         index
+    }
+
+    /// Number of names.
+    pub fn len(&self) -> usize {
+        self.names.len()
+    }
+
+    /// Whether there is none; the native ones always are.
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty()
     }
 
     /// The index of a name, if it was met.

@@ -259,7 +259,11 @@ impl Engine {
         };
         let mut extended = Assignment::clone(&assignment);
         for (set, chosen) in missing.iter().zip(chosen) {
-            extended.sets.push(self.state.set_assignment_of(set.shape, chosen));
+            let added = self.state.set_assignment_of(set.shape, chosen);
+            let members = &self.state.workloads[workload].members;
+            extended.extend(added, |shape| {
+                members.iter().any(|pod| self.state.pods[*pod].shape == shape)
+            });
         }
         Some(Arc::new(extended))
     }

@@ -304,8 +304,7 @@ impl Engine {
         let assignment = workload.and_then(|workload| workload.assignment.as_ref());
         let set = assignment.and_then(|assignment| assignment.set(pod.shape));
         let chosen = set.map_or(tried, |set| &set.nodes_of);
-        let known = |f: &FlavorIdx| Some((*f, state.quota.flavor(*f)?.clone()));
-        let flavors: Vec<_> = chosen.iter().filter_map(known).collect();
+        let flavors = state.quota.facts_by_name(chosen);
         let weights = state.policy.weights(self.profile(queue));
         let shape = state.room.shape(pod.shape);
         let named = &pod.named_node;

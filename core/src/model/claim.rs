@@ -51,6 +51,11 @@ impl Claims {
         self.by_workload.keys().copied()
     }
 
+    /// All claims.
+    pub fn iter(&self) -> impl Iterator<Item = &Claim> {
+        self.by_workload.values()
+    }
+
     /// Workloads whose claim names a victim.
     pub fn naming(&self, victim: WorkloadIdx) -> Vec<WorkloadIdx> {
         let from = self.by_victim.range((victim, WorkloadIdx::FIRST)..);

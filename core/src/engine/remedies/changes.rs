@@ -1,8 +1,8 @@
 //! Changes that people could make: to the workload, and to its ClusterQueue.
 //!
 //! Each edits the one field that the change is about, asks for a start, and puts the field back;
-//! nothing that is waiting or placed is touched meanwhile. Shapes made for a try stay known to
-//! the engine, which nobody can see.
+//! nothing that is waiting or placed is touched meanwhile. Shapes made for a try stay known until
+//! the engine sweeps, which nobody can see.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
