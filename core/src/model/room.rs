@@ -16,7 +16,7 @@ use crate::model::ids::ShapeIdx;
 use crate::model::input::{Amounts, NodeFacts, PodShape, Text};
 use crate::model::sweep::Used;
 use crate::policy::RuleArgs;
-use crate::resources::{CPU, EPHEMERAL, MEMORY, PODS, Resources};
+use crate::resources::{BEYOND, CPU, EPHEMERAL, MEMORY, PODS, Resources};
 use crate::rules::node_ports::Ports;
 
 /// All state that placement rules read.
@@ -181,7 +181,10 @@ impl Room {
     fn vector(&mut self, amounts: &Amounts) -> ResourceVector {
         let mut vector = ResourceVector::default();
         for (name, amount) in amounts {
-            vector.set(self.resources.intern(name), *amount);
+            let resource = self.resources.intern(name);
+            if resource != BEYOND {
+                vector.set(resource, *amount);
+            }
         }
         vector
     }

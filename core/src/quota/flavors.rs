@@ -156,8 +156,11 @@ fn assign_group(
         return;
     }
     // Of several shortages the one of devices tells most, so they are looked at first.
-    let device = |resource| state.room.resources.name(resource).contains('/');
-    asked.sort_by_key(|(resource, _)| (!device(*resource), *resource));
+    let named = |resource: &ResourceIdx| {
+        let name = state.room.resources.name(*resource);
+        (!name.contains('/'), name)
+    };
+    asked.sort_by(|(one, _), (other, _)| named(one).cmp(&named(other)));
     let flavors = queue.groups[group].flavors.clone();
     let start = demand.start.iter().find(|(of, _)| *of == (at, group)).map_or(0, |(_, n)| *n);
     let mut refused: Vec<FlavorRefusal> = Vec::new();
