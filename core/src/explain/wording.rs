@@ -39,7 +39,7 @@ impl Reason {
             Reason::NotCovered { .. } | Reason::NoFlavorYet { .. } => "NoMatchingFlavor",
             Reason::Flavors { tried, .. } => most_telling(tried).map_or("NoMatchingFlavor", code),
             Reason::Nodes(_) => "WaitingForCapacity",
-            Reason::Topology { .. } => "TopologyPlacementFailed",
+            Reason::Topology { .. } | Reason::NoRoomBeside { .. } => "TopologyPlacementFailed",
             Reason::WaitingForVictims { .. } => "WaitingForPreemptedWorkloads",
             Reason::LostRace { then } => then.code(),
             Reason::Backoff { .. } => "Backoff",
@@ -94,7 +94,9 @@ impl Reason {
                 _ => "quota",
             },
             Reason::Nodes(_) => "nodes",
-            Reason::UnknownLevel { .. } | Reason::Topology { .. } => "topology",
+            Reason::UnknownLevel { .. } | Reason::Topology { .. } | Reason::NoRoomBeside { .. } => {
+                "topology"
+            }
             Reason::WaitingForVictims { .. } | Reason::Preempted { .. } => "victims",
             Reason::Backoff { .. } => "time",
             Reason::LostRace { then } => then.kind(),
@@ -136,6 +138,9 @@ impl Reason {
             },
             Reason::Nodes(nodes) => nodes::place(nodes),
             Reason::Topology { level, best, .. } => place_of_topology(level, best.as_ref()),
+            Reason::NoRoomBeside { level, domain, .. } => {
+                format!("pods in {}", named_domain(level, domain.as_ref()))
+            }
             Reason::LostRace { then } => then.place(),
             _ => self.to_string(),
         }
@@ -199,6 +204,10 @@ impl fmt::Display for Reason {
             Reason::UnknownLevel { level, known } => write_unknown_level(out, level, known),
             Reason::Topology { level, asked, best, holds } => {
                 out.write_str(&topology(level, *asked, best.as_ref(), *holds))
+            }
+            Reason::NoRoomBeside { level, domain, asked, holds } => {
+                let domain = named_domain(level, domain.as_ref());
+                write!(out, "{domain}, where its members run, has room for {holds} of {asked}")
             }
             Reason::WaitingForVictims { victims } => write_victims(out, *victims),
             Reason::LostRace { then } => then.fmt(out),
@@ -467,6 +476,13 @@ fn place_of_topology(level: &str, best: Option<&Text>) -> String {
     match best {
         Some(best) => format!("pods within one {level}; most in {best}"),
         None => format!("pods within one {level}"),
+    }
+}
+
+fn named_domain(level: &str, domain: Option<&Text>) -> String {
+    match domain {
+        Some(domain) => format!("{level} {domain}"),
+        None => format!("the {level}"),
     }
 }
 

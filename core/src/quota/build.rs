@@ -99,10 +99,15 @@ impl QuotaState {
         index
     }
 
-    /// The index of a flavor and resource that some queue lists.
-    pub fn find_fr(&self, flavor: FlavorIdx, resource: ResourceIdx) -> FrIdx {
-        let known = self.fr_by_pair.find(&(flavor, resource));
-        FrIdx(known.expect("listed by a queue that was built"))
+    /// The index of a flavor and resource; `None`: nobody has a quota for it. A queue may cover a
+    /// resource and forget its quota; such a queue is inactive.
+    pub fn find_fr(&self, flavor: FlavorIdx, resource: ResourceIdx) -> Option<FrIdx> {
+        self.fr_by_pair.find(&(flavor, resource)).map(FrIdx)
+    }
+
+    /// The index of a flavor and resource of an active queue, which has a quota for each.
+    pub fn listed_fr(&self, flavor: FlavorIdx, resource: ResourceIdx) -> FrIdx {
+        self.find_fr(flavor, resource).expect("an active queue has a quota for all that it covers")
     }
 
     /// Flavor and resource behind an index.

@@ -192,13 +192,13 @@ impl Engine {
         let groups = state.quota.queue(queue).groups.iter();
         let covered = groups.filter(|group| group.flavors.contains(&flavor));
         let resources = covered.flat_map(|group| group.covered.iter().copied());
-        let asked = resources.map(|resource| {
+        let asked = resources.filter_map(|resource| {
             let amounts = sets.iter().map(|set| {
                 let request = state.room.ledger.request(state.room.shape(set.shape).request);
                 request.get(resource).saturating_mul(set.count.into())
             });
             let total = amounts.fold(0, i64::saturating_add);
-            (state.quota.find_fr(flavor, resource), total)
+            Some((state.quota.find_fr(flavor, resource)?, total))
         });
         asked.filter(|(_, amount)| *amount > 0).collect()
     }
