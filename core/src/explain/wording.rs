@@ -150,12 +150,10 @@ impl Reason {
 impl fmt::Display for Reason {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Reason::Incomplete { have, need, then: None } => {
-                write!(out, "{have} of {need} members run; quota for the others is short")
-            }
-            Reason::Incomplete { have, need, then: Some(then) } => {
-                write!(out, "{have} of {need} members run; for the others {then}")
-            }
+            Reason::Incomplete { have, need, then } => match then {
+                None => write!(out, "{have} of {need} members run; quota for the others is short"),
+                Some(then) => write!(out, "{have} of {need} members run; for the others {then}"),
+            },
             Reason::Gathering { have, need } => {
                 write!(out, "{have} of {} exist", counted(i64::from(*need), "pod"))
             }
@@ -206,8 +204,7 @@ impl fmt::Display for Reason {
                 out.write_str(&topology(level, *asked, best.as_ref(), *holds))
             }
             Reason::NoRoomBeside { level, domain, asked, holds } => {
-                let domain = named_domain(level, domain.as_ref());
-                write!(out, "{domain}, where its members run, has room for {holds} of {asked}")
+                write_no_room_beside(out, &named_domain(level, domain.as_ref()), *asked, *holds)
             }
             Reason::WaitingForVictims { victims } => write_victims(out, *victims),
             Reason::LostRace { then } => then.fmt(out),
@@ -242,7 +239,7 @@ fn write_behind(out: &mut fmt::Formatter<'_>, ahead: u32, queue: &str) -> fmt::R
 
 fn write_unknown_level(out: &mut fmt::Formatter<'_>, level: &str, known: &[Text]) -> fmt::Result {
     let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-    write!(out, "topology level {level} is unknown; known: {known}")
+    write!(out, "topology level {level} is unknown; known: {known} (a Topology object adds levels)")
 }
 
 fn write_inactive(out: &mut fmt::Formatter<'_>, queue: &str, why: &Inactive) -> fmt::Result {
@@ -477,6 +474,15 @@ fn place_of_topology(level: &str, best: Option<&Text>) -> String {
         Some(best) => format!("pods within one {level}; most in {best}"),
         None => format!("pods within one {level}"),
     }
+}
+
+fn write_no_room_beside(
+    out: &mut fmt::Formatter<'_>,
+    domain: &str,
+    asked: u32,
+    holds: u32,
+) -> fmt::Result {
+    write!(out, "{domain}, where its members run, has room for {holds} of {asked}")
 }
 
 fn named_domain(level: &str, domain: Option<&Text>) -> String {
