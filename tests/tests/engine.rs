@@ -431,3 +431,25 @@ fn a_claim_counts_in_the_queue_that_will_use_it() {
     assert_eq!(binds(&last), [("owner".to_owned(), "n".to_owned())]);
     engine.recount();
 }
+
+#[test]
+fn a_running_pod_that_changes_its_queue_is_charged_there() {
+    let mut engine = Engine::new();
+    let mut facts = vec![namespace(), Input::Flavor(flavor(DEFAULT, &[])), gpu_node("n", 8)];
+    for name in ["one", "two"] {
+        let quota = group(&[(DEFAULT, &[(GPU, nominal(4))])]);
+        facts.push(Input::ClusterQueue(cluster_queue(name, None, quota)));
+        facts.push(Input::LocalQueue(local_queue(name)));
+    }
+    let running = |queue| bound(&pod("w", &shape(&[(GPU, 2)]), &in_queue(Some(queue))), "n");
+    facts.push(running("one"));
+    engine.step(NOW, facts);
+    let used = |engine: &Engine, name: &str| {
+        let queues = engine.queues();
+        queues.iter().find(|queue| &*queue.name == name).expect("a queue").quotas[0].used
+    };
+    assert_eq!((used(&engine, "one"), used(&engine, "two")), (2, 0));
+    engine.step(NOW, vec![running("two")]);
+    assert_eq!((used(&engine, "one"), used(&engine, "two")), (0, 2));
+    engine.recount();
+}
