@@ -1,7 +1,8 @@
 //! The table of resource names, and which of them are devices.
 //!
 //! Index order is the order first met, so it never decides anything that people see; whatever is
-//! shown or compared goes by name.
+//! shown or compared goes by name. Names are never forgotten: a cluster has a few dozen kinds of
+//! resources, and every vector of amounts is indexed by them.
 
 use std::collections::BTreeMap;
 
@@ -17,6 +18,13 @@ pub const MEMORY: ResourceIdx = ResourceIdx(1);
 pub const EPHEMERAL: ResourceIdx = ResourceIdx(2);
 /// `pods`: every pod takes one.
 pub const PODS: ResourceIdx = ResourceIdx(3);
+
+/// What names share that come after [`NAMES_MAX`] others: no node offers it, so a pod that asks for
+/// it waits. A cluster has dozens of names; only an attack has so many.
+pub const BEYOND: ResourceIdx = ResourceIdx(NAMES_MAX);
+
+/// Names that are told apart.
+pub const NAMES_MAX: u16 = u16::MAX;
 
 const NATIVE: [&str; 4] = ["cpu", "memory", "ephemeral-storage", "pods"];
 
@@ -50,7 +58,14 @@ impl Resources {
         if let Some(known) = self.by_name.get(name) {
             return *known;
         }
-        let index = ResourceIdx(u16::try_from(self.names.len()).expect("under 65536 resources"));
+        let index = ResourceIdx(u16::try_from(self.names.len()).unwrap_or(NAMES_MAX));
+        if index >= BEYOND {
+            if self.names.len() == BEYOND.at() {
+                self.names.push("(a resource name beyond the first 65535)".into());
+                self.gpu.push(false);
+            }
+            return BEYOND;
+        }
         self.names.push(name.clone());
         self.by_name.insert(name.clone(), index);
         self.gpu.push(is_gpu(name));
@@ -58,6 +73,16 @@ impl Resources {
             self.gpus.push(index);
         }
         index
+    }
+
+    /// Number of names.
+    pub fn len(&self) -> usize {
+        self.names.len()
+    }
+
+    /// Whether there is none; the native ones always are.
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty()
     }
 
     /// The index of a name, if it was met.
@@ -112,6 +137,19 @@ mod tests {
         let mut table = Resources::default();
         let request = table.pod_request(&Amounts::from([("cpu".into(), 500)]));
         assert_eq!(request.entries(), [(CPU, 500), (PODS, 1)]);
+    }
+
+    #[test]
+    fn names_beyond_the_last_share_one_index() {
+        let mut table = Resources::default();
+        for at in NATIVE.len()..usize::from(NAMES_MAX) {
+            assert_eq!(table.intern(&format!("example.com/r{at}").into()).at(), at);
+        }
+        assert_eq!(table.intern(&"example.com/one".into()), BEYOND);
+        assert_eq!(table.intern(&"example.com/other".into()), BEYOND);
+        assert_eq!(table.intern(&"example.com/r9".into()).at(), 9);
+        assert_eq!(&**table.name(BEYOND), "(a resource name beyond the first 65535)");
+        assert!(!table.counts_gpus(BEYOND));
     }
 
     #[test]

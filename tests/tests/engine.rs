@@ -7,8 +7,8 @@ use capstan_core::Engine;
 use capstan_core::explain::reason::Reason;
 use capstan_core::explain::view::WorkloadView;
 use capstan_core::model::input::{
-    CapacityType, Input, PodFacts, PodPhase, PreemptWithin, PreemptionPolicy, Price, PriceSource,
-    Taint, TaintEffect, Toleration, TolerationOperator, Wishes,
+    CapacityType, Input, PodFacts, PodPhase, PreemptReclaim, PreemptWithin, PreemptionPolicy,
+    Price, PriceSource, Quota, Taint, TaintEffect, Toleration, TolerationOperator, Wishes,
 };
 use capstan_core::money::MicroUsd;
 use capstan_core::plan::{Action, Effect, EffectResult, State, StepOutput};
@@ -394,5 +394,62 @@ fn a_waiting_head_goes_before_the_extras_of_a_running_gang() {
     let head = pod("head", &one, &queue);
     let next = engine.step(NOW, vec![Input::Pod(members[1].clone()), Input::Pod(head)]);
     assert_eq!(binds(&next), [("head".to_owned(), "n".to_owned())]);
+    engine.recount();
+}
+
+/// What a queue claims elsewhere counts against its own limits while the victim leaves.
+#[test]
+fn a_claim_counts_in_the_queue_that_will_use_it() {
+    let mut engine = Engine::new();
+    let limited = Quota { nominal: 4, borrowing: Some(0), lending: None };
+    let mut own = cluster_queue("own", Some("all"), group(&[(DEFAULT, &[(GPU, limited)])]));
+    own.preemption = PreemptionPolicy { reclaim: PreemptReclaim::Any, ..own.preemption };
+    let idle = cluster_queue("idle", Some("all"), group(&[(DEFAULT, &[(GPU, nominal(4))])]));
+    let guest = cluster_queue("guest", Some("all"), group(&[(DEFAULT, &[(GPU, nominal(0))])]));
+    let mut facts = vec![namespace(), Input::Flavor(flavor(DEFAULT, &[])), gpu_node("n", 64)];
+    for queue in [own, idle, guest] {
+        facts.push(Input::LocalQueue(local_queue(&queue.name)));
+        facts.push(Input::ClusterQueue(queue));
+    }
+    let mut other = pod("other", &shape(&[(GPU, 2)]), &in_queue(Some("guest")));
+    other.priority = 5;
+    let borrower = pod("borrower", &shape(&[(GPU, 4)]), &in_queue(Some("guest")));
+    facts.extend([bound(&borrower, "n"), bound(&other, "n")]);
+    engine.step(NOW, facts);
+    engine.step(NOW, vec![Input::Pod(pod("owner", &shape(&[(GPU, 4)]), &in_queue(Some("own"))))]);
+    assert_eq!(view(&engine, "owner").state, State::Reserved);
+    let late = pod("zlate", &shape(&[(GPU, 2)]), &in_queue(Some("own")));
+    let between = engine.step(NOW, vec![Input::Pod(late)]);
+    assert_eq!(binds(&between), [], "own has 4, all of them claimed");
+    let used = |name: &str| {
+        let queues = engine.queues();
+        queues.iter().find(|queue| &*queue.name == name).expect("a queue").quotas[0].used
+    };
+    assert_eq!((used("own"), used("guest")), (0, 6), "a claim is no usage");
+    engine.recount();
+    let last = engine.step(NOW, vec![Input::PodGone(text("borrower"))]);
+    assert_eq!(binds(&last), [("owner".to_owned(), "n".to_owned())]);
+    engine.recount();
+}
+
+#[test]
+fn a_running_pod_that_changes_its_queue_is_charged_there() {
+    let mut engine = Engine::new();
+    let mut facts = vec![namespace(), Input::Flavor(flavor(DEFAULT, &[])), gpu_node("n", 8)];
+    for name in ["one", "two"] {
+        let quota = group(&[(DEFAULT, &[(GPU, nominal(4))])]);
+        facts.push(Input::ClusterQueue(cluster_queue(name, None, quota)));
+        facts.push(Input::LocalQueue(local_queue(name)));
+    }
+    let running = |queue| bound(&pod("w", &shape(&[(GPU, 2)]), &in_queue(Some(queue))), "n");
+    facts.push(running("one"));
+    engine.step(NOW, facts);
+    let used = |engine: &Engine, name: &str| {
+        let queues = engine.queues();
+        queues.iter().find(|queue| &*queue.name == name).expect("a queue").quotas[0].used
+    };
+    assert_eq!((used(&engine, "one"), used(&engine, "two")), (2, 0));
+    engine.step(NOW, vec![running("two")]);
+    assert_eq!((used(&engine, "one"), used(&engine, "two")), (0, 2));
     engine.recount();
 }

@@ -16,7 +16,7 @@ macro_rules! index {
 }
 
 index!(
-    /// A node slot; reused after the node is gone.
+    /// A node slot; reused some time after the node is gone and nothing is left on it.
     NodeIdx(u32)
 );
 index!(
@@ -24,7 +24,7 @@ index!(
     ResourceIdx(u16)
 );
 index!(
-    /// An interned request vector.
+    /// An interned request vector; reused some time after the last pod that asks it is gone.
     RequestIdx(u32)
 );
 index!(

@@ -3,19 +3,20 @@
 //! *Held* is what placed pods use. *Claimed* is room kept for work whose victims are still
 //! leaving; it counts like held for everybody else. Free may be negative: facts from outside can
 //! overcommit a node, which then blocks only those that ask for that resource. Mutators return
-//! their undo and keep no history; [`Ledger::recount`] recomputes `held` from scratch.
-
-use std::collections::BTreeMap;
+//! their undo and keep no history; [`Ledger::recount`] recomputes `held` from scratch. Requests and
+//! node slots that nothing uses any more are forgotten when the owner says so.
 
 use crate::capacity::{Request, ResourceVector, UNLIMITED};
 use crate::ids::{NodeIdx, RequestIdx, ResourceIdx};
+use crate::intern::Interner;
 
 /// Capacity, holdings and claims of all nodes.
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
     nodes: Vec<NodeLedger>,
+    /// By number; a free one asks nothing.
     requests: Vec<Request>,
-    known: BTreeMap<Request, RequestIdx>,
+    known: Interner<Request>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -51,13 +52,35 @@ impl LedgerUndo {
 impl Ledger {
     /// The handle of a request, the same for equal requests.
     pub fn intern(&mut self, request: Request) -> RequestIdx {
-        if let Some(known) = self.known.get(&request) {
-            return *known;
+        if let Some(known) = self.known.find(&request) {
+            return RequestIdx(known);
         }
-        let index = RequestIdx(self.requests.len() as u32);
-        self.requests.push(request.clone());
-        self.known.insert(request, index);
+        let index = RequestIdx(self.known.add(request.clone()));
+        self.requests.resize_with(self.known.slots(), Request::default);
+        self.requests[index.at()] = request;
         index
+    }
+
+    /// The requests that are interned.
+    pub fn requests(&self) -> &Interner<Request> {
+        &self.known
+    }
+
+    /// Forgets the requests that are not marked.
+    pub fn sweep_requests(&mut self, used: &[bool]) {
+        self.known.sweep(used, &mut self.requests, |request| *request = Request::default());
+    }
+
+    /// Forgets what a node has. Nothing may be held or claimed there.
+    pub fn forget_node(&mut self, node: NodeIdx) {
+        let entry = std::mem::take(&mut self.nodes[node.at()]);
+        let empty = ResourceVector::default();
+        assert!(entry.pods == 0 && entry.held == empty && entry.claimed == empty, "in use");
+    }
+
+    /// Gives back the memory of node slots from one on, which were all forgotten.
+    pub fn truncate_nodes(&mut self, slots: usize) {
+        self.nodes.truncate(slots);
     }
 
     /// The request behind a handle.
@@ -168,6 +191,7 @@ impl Ledger {
     /// # Panics
     /// When they differ: the ledger and its users disagree, which is our own error.
     pub fn recount(&self, holdings: impl Iterator<Item = (NodeIdx, RequestIdx)>) {
+        self.known.recount();
         let mut counted: Vec<(ResourceVector, u32)> =
             vec![(ResourceVector::default(), 0); self.nodes.len()];
         for (node, request) in holdings {
@@ -251,6 +275,39 @@ mod tests {
         let (mut ledger, two) = one_node(UNLIMITED);
         ledger.take(NODE, two);
         assert_eq!(ledger.free(NODE, GPU), UNLIMITED);
+    }
+
+    #[test]
+    fn a_forgotten_request_gives_its_number_back() {
+        let (mut ledger, two) = one_node(8);
+        let one = ledger.intern(Request::new([(GPU, 1)]));
+        ledger.take(NODE, one);
+        ledger.sweep_requests(&[false, true]);
+        assert_eq!(ledger.requests().len(), 1);
+        assert_eq!(ledger.request(one).get(GPU), 1, "what is used stays where it is");
+        assert_eq!(ledger.intern(Request::new([(GPU, 5)])), two);
+        assert_eq!(ledger.slots(NODE, two), 1);
+        ledger.recount([(NODE, one)].into_iter());
+    }
+
+    #[test]
+    fn a_forgotten_node_has_nothing() {
+        let (mut ledger, two) = one_node(8);
+        ledger.take(NODE, two);
+        ledger.give(NODE, two);
+        ledger.forget_node(NODE);
+        ledger.recount(std::iter::empty());
+        assert_eq!(ledger.slots(NODE, two), 0);
+        ledger.truncate_nodes(0);
+        ledger.recount(std::iter::empty());
+    }
+
+    #[test]
+    #[should_panic(expected = "in use")]
+    fn a_node_that_holds_something_is_not_forgotten() {
+        let (mut ledger, two) = one_node(8);
+        ledger.take(NODE, two);
+        ledger.forget_node(NODE);
     }
 
     #[test]

@@ -7,11 +7,13 @@
 pub mod capacity;
 pub mod fit;
 pub mod ids;
+pub mod intern;
 pub mod ledger;
 pub mod tree;
 
 pub use capacity::{Request, ResourceVector, UNLIMITED};
 pub use fit::{FitIndex, Spot};
 pub use ids::{DomainIdx, LevelIdx, NodeIdx, RequestIdx, ResourceIdx};
+pub use intern::Interner;
 pub use ledger::{Ledger, LedgerUndo};
 pub use tree::{Place, Tree};

@@ -150,8 +150,8 @@ impl Engine {
             if tolerates(own, taint, compare) {
                 continue;
             }
-            let flavors = set.nodes_of.iter().filter_map(|flavor| state.quota.flavor(*flavor));
-            let mut offered = flavors.flat_map(|flavor| &flavor.tolerations);
+            let flavors = state.quota.facts_by_name(&set.nodes_of);
+            let mut offered = flavors.iter().flat_map(|(_, flavor)| &flavor.tolerations);
             let found = offered.find(|t| tolerates(std::slice::from_ref(*t), taint, compare));
             if let Some(toleration) = found
                 && !missing.contains(toleration)

@@ -44,7 +44,9 @@ impl Engine {
         for order in self.orders(&shapes) {
             let mut found = None;
             let counts = fill(&limits, &order, (least, most), &mut tries, |counts| {
-                let entry = self.try_sets(queue, workload, with_counts(sets, counts), topology);
+                let fewer = with_counts(sets, counts);
+                let mut entry = self.try_sets(queue, workload, fewer, topology);
+                entry.choice.next.clear();
                 let accepted = fits(&entry);
                 found = accepted.then_some(entry).or(found.take());
                 accepted

@@ -39,8 +39,6 @@ pub(crate) struct Entry {
     pub queue: Option<QueueIdx>,
     /// Members of each shape that are to be placed (fewer than all for an elastic gang).
     pub sets: Vec<SetDemand>,
-    /// The flavor scan went on where an earlier one had stopped.
-    pub resumed: bool,
     /// Flavors.
     pub choice: Choice,
     /// What to do with it.

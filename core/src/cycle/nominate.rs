@@ -27,7 +27,9 @@ impl Engine {
         if !matches!(full.verdict, Verdict::NoFit | Verdict::Blocked) {
             return full;
         }
-        // Elastic: the most members that fit as things are, else the minimum may preempt.
+        // Elastic: the most members that fit as things are, else the minimum may preempt. What the
+        // scan of flavors remembers is of the full sets: with fewer it begins anew, each time.
+        self.state.workloads[workload].requeue.scan = None;
         let as_is = |entry: &Entry| entry.verdict == Verdict::Fit;
         let somehow = |entry: &Entry| matches!(entry.verdict, Verdict::Fit | Verdict::Preempt(_));
         let fewer = self.nominate_fewer(queue, workload, &sets, (least, asked - 1), as_is);
@@ -127,8 +129,7 @@ impl Engine {
             }
             None => unqueued_choice(&sets),
         };
-        let resumed = !start.is_empty();
-        let mut entry = Entry { workload, queue, sets, resumed, choice, verdict: Verdict::NoFit };
+        let mut entry = Entry { workload, queue, sets, choice, verdict: Verdict::NoFit };
         if entry.choice.mode > Mode::NoFit {
             let asks = asks(&mut txn, &entry, profile);
             judge(&mut txn, &mut entry, &asks, topology);
@@ -164,7 +165,7 @@ fn refused(
 ) -> Entry {
     let mut choice = unqueued_choice(&sets);
     (choice.mode, choice.reason) = (Mode::NoFit, Some(reason));
-    Entry { workload, queue, sets, resumed: false, choice, verdict: Verdict::NoFit }
+    Entry { workload, queue, sets, choice, verdict: Verdict::NoFit }
 }
 
 /// Work without a queue needs no flavors.

@@ -14,8 +14,9 @@ use crate::engine::Engine;
 use crate::explain::reason::Reason;
 use crate::explain::verdict;
 use crate::model::claim::Claim;
-use crate::model::ids::{PodIdx, WorkloadIdx};
+use crate::model::ids::{PodIdx, ShapeIdx, WorkloadIdx};
 use crate::model::input::QueueingStrategy;
+use crate::model::state::ClusterState;
 use crate::model::txn::Txn;
 use crate::model::workload::Assignment;
 use crate::place::gang::{self, Ask};
@@ -204,7 +205,8 @@ impl Engine {
         let members = members.iter().copied();
         let Some(asks) = asks_with(&mut txn, &assignment, members, profile) else { return false };
         let room_before = quota_room(&txn, queue);
-        if !gang::place(&mut txn, &asks, topology) {
+        let peers = peers(txn.state(), workload);
+        if !gang::place_beside(&mut txn, &asks, topology, &peers) {
             return false;
         }
         let fits = room_before.iter().all(|(node, fr, left)| {
@@ -259,7 +261,11 @@ impl Engine {
         };
         let mut extended = Assignment::clone(&assignment);
         for (set, chosen) in missing.iter().zip(chosen) {
-            extended.sets.push(self.state.set_assignment_of(set.shape, chosen));
+            let added = self.state.set_assignment_of(set.shape, chosen);
+            let members = &self.state.workloads[workload].members;
+            extended.extend(added, |shape| {
+                members.iter().any(|pod| self.state.pods[*pod].shape == shape)
+            });
         }
         Some(Arc::new(extended))
     }
@@ -302,7 +308,17 @@ impl Engine {
             let profile = self.profile(assignment.queue);
             let mut txn = Txn::begin(&mut self.state);
             let class = txn.class(shape, flavors, profile);
-            let count = missing.len() as u32;
+            let count = (missing.len() as u32).min(need - have);
+            let peers: Vec<NodeIdx> = peers(txn.state(), workload)
+                .into_iter()
+                .filter(|(of, _)| !topology.per_set || *of == shape)
+                .map(|(_, node)| node)
+                .collect();
+            let tree = &txn.state().room.tree;
+            let home = topology.required.and_then(|l| Some((l, gang::home(tree, l, &peers)?)));
+            if let Some(home) = home {
+                return verdict::shortage_beside(&mut txn, class, count, home);
+            }
             let fits = gang::holds(&mut txn, class, count, topology);
             (!fits).then(|| verdict::unqueued_shortage(&mut txn, class, count, topology))
         });
@@ -310,6 +326,12 @@ impl Engine {
         self.report_outcome(workload, Outcome::Waiting(reason.clone()));
         self.set_reason(workload, reason);
     }
+}
+
+/// Where the members that have a place are.
+fn peers(state: &ClusterState, workload: WorkloadIdx) -> Vec<(ShapeIdx, NodeIdx)> {
+    let placed = state.placed(workload).map(|pod| &state.pods[pod]);
+    placed.filter_map(|pod| Some((pod.shape, pod.place?))).collect()
 }
 
 /// Members with the flavors of an assignment, by class; `None`: a member is gone, or has none.

@@ -245,12 +245,7 @@ impl Engine {
             let facts = self.state.quota.queue(queue).facts.as_ref();
             facts.is_some_and(|facts| facts.strategy == QueueingStrategy::StrictFifo)
         });
-        let workload = &self.state.workloads[entry.workload];
-        let elastic = (workload.members.len() as u32) > workload.min_member;
-        // A scan that began behind the flavor it lost has not tried fewer members there.
-        let again = elastic && entry.resumed;
-        let resumes = workload.requeue.scan.is_some() || again;
-        round.changed |= again;
+        let resumes = self.state.workloads[entry.workload].requeue.scan.is_some();
         if !strict && !resumes {
             let wake = Wake { room: wants_room(&reason), quota: true };
             self.waiting.park(entry.workload, wake);
@@ -281,7 +276,10 @@ fn place_all(
 /// Whether room on nodes is part of why something waits.
 fn wants_room(reason: &Reason) -> bool {
     match reason {
-        Reason::Nodes(_) | Reason::Topology { .. } | Reason::UnknownLevel { .. } => true,
+        Reason::Nodes(_)
+        | Reason::Topology { .. }
+        | Reason::NoRoomBeside { .. }
+        | Reason::UnknownLevel { .. } => true,
         Reason::Flavors { tried, .. } => tried.iter().any(|refusal| {
             matches!(refusal.why, FlavorProblem::Nodes(_) | FlavorProblem::Topology { .. })
         }),

@@ -25,6 +25,7 @@ use crate::time::Time;
 
 mod inflight;
 mod remedies;
+mod sweep;
 mod views;
 pub(crate) mod waiting;
 
@@ -41,11 +42,12 @@ pub struct Engine {
     pub(crate) delayed: BTreeSet<(Time, WorkloadIdx)>,
     /// Resumed owners and when their pods must be there.
     pub(crate) deadlines: BTreeSet<(Time, WorkloadIdx)>,
-    /// Why a workload was preempted last, by name, until it is admitted again.
+    /// Why a workload was preempted last, by name, until it is admitted again. Shown only.
     pub(crate) preemptions: BTreeMap<Text, Preemption>,
     pub(crate) inflight: BTreeMap<EffectId, inflight::InFlight>,
     /// A claim was given up outside of a round: what it kept is free for others.
     claim_freed: bool,
+    sweeps: sweep::Sweeps,
     /// Workloads whose unreadable wishes were told.
     told: BTreeSet<WorkloadIdx>,
     now: Time,
@@ -88,6 +90,7 @@ impl Engine {
         }
         self.counts.nodes_scored = self.state.classes.evaluations() - evaluated;
         self.counts.considered = self.outcomes.len() as u64;
+        self.sweep_if_due();
         StepOutput {
             effects: std::mem::take(&mut self.effects),
             report: Report {
@@ -332,5 +335,6 @@ impl Engine {
     /// When any differs.
     pub fn recount(&self) {
         self.state.recount();
+        self.waiting.recount();
     }
 }

@@ -173,10 +173,10 @@ impl Engine {
                 .iter()
                 .flat_map(|flavor| group.covered.iter().map(move |resource| (*flavor, *resource)));
             let view = |(flavor, resource)| {
-                let fr = state.quota.find_fr(flavor, resource);
+                let fr = state.quota.find_fr(flavor, resource)?;
                 let nominal = tree.nominal(node, fr);
                 let used = tree.usage(node, fr) - state.claims.claimed(index, fr);
-                QuotaView {
+                Some(QuotaView {
                     flavor: state.quota.flavor_name(flavor).clone(),
                     resource: state.room.resources.name(resource).clone(),
                     nominal,
@@ -184,9 +184,9 @@ impl Engine {
                     borrowed: (used - nominal).max(0),
                     lent: lent.get(&(index, fr)).copied().unwrap_or(0),
                     available: tree.available(node, fr),
-                }
+                })
             };
-            pairs.map(view).collect::<Vec<_>>()
+            pairs.filter_map(view).collect::<Vec<_>>()
         };
         let waits = |(_, w): &(WorkloadIdx, &crate::model::workload::Workload)| {
             w.cluster_queue == Some(index)
@@ -304,8 +304,7 @@ impl Engine {
         let assignment = workload.and_then(|workload| workload.assignment.as_ref());
         let set = assignment.and_then(|assignment| assignment.set(pod.shape));
         let chosen = set.map_or(tried, |set| &set.nodes_of);
-        let known = |f: &FlavorIdx| Some((*f, state.quota.flavor(*f)?.clone()));
-        let flavors: Vec<_> = chosen.iter().filter_map(known).collect();
+        let flavors = state.quota.facts_by_name(chosen);
         let weights = state.policy.weights(self.profile(queue));
         let shape = state.room.shape(pod.shape);
         let named = &pod.named_node;

@@ -3,12 +3,14 @@
 //! Equal work (same priority, shapes, sizes and wishes) forms one group: when its first member
 //! does not fit, the whole group is parked without looking at the others, and what wakes it
 //! wakes it whole. So a round costs the number of different shapes that wait, not the number of
-//! workloads. Order: higher priority, then earlier, then uid.
+//! workloads. Order: higher priority, then earlier, then uid. A group outlives its members, so that
+//! work which comes and goes makes nothing anew; [`Waiting::sweep`] forgets those without any.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasherDefault, DefaultHasher};
 
+use capstan_topology::Interner;
 use priority_queue::PriorityQueue;
 
 use crate::model::ids::{QueueIdx, ShapeIdx, WorkloadIdx};
@@ -63,7 +65,7 @@ struct Group {
 #[derive(Debug, Default)]
 struct Line {
     groups: Vec<Group>,
-    known: BTreeMap<GroupKey, usize>,
+    known: Interner<GroupKey>,
     heads: PriorityQueue<usize, HeadKey, FixedHasher>,
 }
 
@@ -74,6 +76,8 @@ pub struct Waiting {
     /// Queues with something to look at.
     active: BTreeSet<Option<QueueIdx>>,
     filed: Filed,
+    /// Groups of all lines, those without members included.
+    groups: usize,
 }
 
 /// Where each workload is filed, by its slot: one look where a map would take four.
@@ -126,11 +130,12 @@ impl Waiting {
             per_pod_set,
         };
         let line = self.lines.entry(queue).or_default();
-        let next = line.groups.len();
-        let group = *line.known.entry(group).or_insert(next);
-        if group == next {
-            line.groups.push(Group::default());
-        }
+        let group = line.known.find(&group).unwrap_or_else(|| {
+            self.groups += 1;
+            line.known.add(group)
+        });
+        let group = group as usize;
+        line.groups.resize_with(line.known.slots(), Group::default);
         line.groups[group].members.insert(Reverse(key.clone()), index);
         line.refresh(group);
         self.filed.insert(index, (queue, group, key));
@@ -208,6 +213,53 @@ impl Waiting {
         group.first
     }
 
+    /// Forgets groups without members, and queues without groups.
+    pub fn sweep(&mut self) {
+        self.groups = 0;
+        self.lines.retain(|_, line| {
+            line.sweep();
+            self.groups += line.known.len();
+            !line.known.is_empty()
+        });
+        let last = self.filed.slots.iter().rposition(Option::is_some);
+        self.filed.slots.truncate(last.map_or(0, |last| last + 1));
+    }
+
+    /// Number of groups, those without members included.
+    pub fn groups(&self) -> usize {
+        self.groups
+    }
+
+    /// Shapes that groups were made for.
+    pub fn shapes(&self) -> impl Iterator<Item = ShapeIdx> + '_ {
+        let groups = self.lines.values().flat_map(|line| line.known.iter());
+        groups.flat_map(|(key, _)| key.sets.iter().map(|(shape, _)| *shape))
+    }
+
+    /// Queues that work waits in, or did since the last sweep.
+    pub fn queues(&self) -> impl Iterator<Item = QueueIdx> + '_ {
+        self.lines.keys().filter_map(|queue| *queue)
+    }
+
+    /// Counts groups and heads again.
+    ///
+    /// # Panics
+    /// When they differ from what is kept.
+    pub fn recount(&self) {
+        let groups: usize = self.lines.values().map(|line| line.known.len()).sum();
+        assert_eq!(self.groups, groups, "groups of all lines");
+        for line in self.lines.values() {
+            line.known.recount();
+            let given = line.known.given();
+            for (at, group) in line.groups.iter().enumerate() {
+                assert!(given[at] || group.members.is_empty(), "members of a forgotten group");
+                let head = group.members.first_key_value().filter(|_| group.parked.is_none());
+                let key = head.map(|(Reverse(key), _)| key);
+                assert_eq!(line.heads.get_priority(&at), key, "head of group {at}");
+            }
+        }
+    }
+
     fn note_active(&mut self, queue: Option<QueueIdx>) {
         match self.lines.get(&queue).is_some_and(|line| !line.heads.is_empty()) {
             true => self.active.insert(queue),
@@ -217,6 +269,14 @@ impl Waiting {
 }
 
 impl Line {
+    fn sweep(&mut self) {
+        let used: Vec<bool> = self.groups.iter().map(|group| !group.members.is_empty()).collect();
+        self.known.sweep(&used, &mut self.groups, |group| *group = Group::default());
+        if self.heads.capacity() / 4 > self.heads.len() {
+            self.heads.shrink_to_fit();
+        }
+    }
+
     /// Keeps a group's place among the heads: its first member's, unless it is parked or empty.
     fn refresh(&mut self, group: usize) {
         let entry = &mut self.groups[group];

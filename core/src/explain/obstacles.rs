@@ -86,7 +86,7 @@ fn shorts(txn: &Txn<'_>, asked: &Asked<'_>, refusal: &FlavorRefusal) -> Vec<Flav
             request.get(resource).saturating_mul(set.count.into())
         });
         let amount = amounts.fold(0, i64::saturating_add);
-        let fr = state.quota.find_fr(flavor, resource);
+        let Some(fr) = state.quota.find_fr(flavor, resource) else { continue };
         let (most, left) =
             (state.quota.tree.potential(node, fr), state.quota.tree.available(node, fr));
         if amount <= left {
@@ -132,7 +132,9 @@ pub fn obstacle(reason: Reason) -> Obstacle {
             None => (None, None),
         },
         Reason::Nodes(short) => of_nodes(short),
-        Reason::Topology { asked, holds, .. } => pods(*asked, *holds),
+        Reason::Topology { asked, holds, .. } | Reason::NoRoomBeside { asked, holds, .. } => {
+            pods(*asked, *holds)
+        }
         Reason::Gathering { have, need } => pods(*need, *have),
         _ => (None, None),
     };

@@ -129,6 +129,17 @@ pub enum Reason {
         /// How many it holds.
         holds: u32,
     },
+    /// The other members run in a domain that they may not leave, and there is no room there.
+    NoRoomBeside {
+        /// Level.
+        level: Text,
+        /// The domain.
+        domain: Option<Text>,
+        /// Pods asked.
+        asked: u32,
+        /// How many more the domain holds.
+        holds: u32,
+    },
     /// Victims are leaving; their room is claimed for it.
     WaitingForVictims {
         /// Victims not gone yet.

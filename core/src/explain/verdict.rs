@@ -3,10 +3,11 @@
 //! Made when a workload is refused for room; the count over all nodes is its class's
 //! ([`crate::place::refusals`]).
 
-use capstan_topology::LevelIdx;
+use capstan_topology::{DomainIdx, LevelIdx};
 
 use super::reason::{FlavorProblem, NodeShortage, Reason};
 use crate::model::ids::ClassIdx;
+use crate::model::input::Text;
 use crate::model::state::ClusterState;
 use crate::model::txn::Txn;
 use crate::place::gang::TopologyAsk;
@@ -53,23 +54,42 @@ pub fn unqueued_shortage(
     }
 }
 
+/// Why members find no room in the domain of their gang's other members; `None`: they do.
+pub fn shortage_beside(
+    txn: &mut Txn<'_>,
+    class: ClassIdx,
+    asked: u32,
+    (level, home): (LevelIdx, DomainIdx),
+) -> Option<Reason> {
+    txn.fresh(class);
+    let state = txn.state();
+    let slots = state.classes.fit(class).slots(home);
+    (slots < u64::from(asked)).then(|| Reason::NoRoomBeside {
+        level: state.room.levels[level.at()].clone(),
+        domain: name_of(state, level, home),
+        asked,
+        holds: slots as u32,
+    })
+}
+
+/// The label value of a domain.
+fn name_of(state: &ClusterState, level: LevelIdx, domain: DomainIdx) -> Option<Text> {
+    let tree = &state.room.tree;
+    let node = tree.order()[tree.domain(domain).start];
+    state.room.facts(node)?.labels.get(&state.room.levels[level.at()]).cloned()
+}
+
 fn room_for(state: &ClusterState, class: ClassIdx) -> u64 {
     state.classes.fit(class).slots(state.room.tree.root())
 }
 
 /// The domain of a level with the most slots, by name.
-fn fullest(
-    state: &ClusterState,
-    class: ClassIdx,
-    level: LevelIdx,
-) -> Option<(Option<crate::model::input::Text>, u32)> {
+fn fullest(state: &ClusterState, class: ClassIdx, level: LevelIdx) -> Option<(Option<Text>, u32)> {
     let tree = &state.room.tree;
     let domains = tree.domains_at(level);
     let Some((domain, slots)) = state.classes.fit(class).most_room(domains) else {
         return Some((None, 0));
     };
-    let node = tree.order()[tree.domain(domain).start];
-    let key = &state.room.levels[level.at()];
-    let name = state.room.facts(node).and_then(|facts| facts.labels.get(key).cloned());
+    let name = name_of(state, level, domain);
     Some((name, u32::try_from(slots).unwrap_or(u32::MAX)))
 }

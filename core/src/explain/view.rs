@@ -67,6 +67,46 @@ pub struct Uncharged {
     pub flavors: Vec<Text>,
 }
 
+/// How much the engine keeps, by table. What is forgotten, and when, is said in the engine's
+/// module on sweeping.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Footprint {
+    /// Pods, ours and others', places kept for pods of suspended owners included.
+    pub pods: usize,
+    /// Workloads.
+    pub workloads: usize,
+    /// Owners.
+    pub owners: usize,
+    /// Nodes, those that only pods name included.
+    pub nodes: usize,
+    /// Node slots, free ones included.
+    pub node_slots: usize,
+    /// Kinds of pods.
+    pub shapes: usize,
+    /// Different requests.
+    pub requests: usize,
+    /// Names of resources; these are never forgotten.
+    pub resources: usize,
+    /// Pod classes: a shape with the flavors tried for it.
+    pub classes: usize,
+    /// Classes with an index over all nodes, the largest things of all.
+    pub indexes: usize,
+    /// Groups of equal work that waits, or did.
+    pub groups: usize,
+    /// Names of ClusterQueues.
+    pub queues: usize,
+    /// Names of flavors.
+    pub flavors: usize,
+    /// Pairs of a flavor and a resource.
+    pub flavor_resources: usize,
+    /// Preemptions remembered until their victims run again.
+    pub preemptions: usize,
+    /// Effects without an answer.
+    pub effects_in_flight: usize,
+    /// How often what nothing uses was forgotten.
+    pub sweeps: u64,
+}
+
 /// A pod set of a workload.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PodSetView {

@@ -39,7 +39,7 @@ impl Reason {
             Reason::NotCovered { .. } | Reason::NoFlavorYet { .. } => "NoMatchingFlavor",
             Reason::Flavors { tried, .. } => most_telling(tried).map_or("NoMatchingFlavor", code),
             Reason::Nodes(_) => "WaitingForCapacity",
-            Reason::Topology { .. } => "TopologyPlacementFailed",
+            Reason::Topology { .. } | Reason::NoRoomBeside { .. } => "TopologyPlacementFailed",
             Reason::WaitingForVictims { .. } => "WaitingForPreemptedWorkloads",
             Reason::LostRace { then } => then.code(),
             Reason::Backoff { .. } => "Backoff",
@@ -94,7 +94,9 @@ impl Reason {
                 _ => "quota",
             },
             Reason::Nodes(_) => "nodes",
-            Reason::UnknownLevel { .. } | Reason::Topology { .. } => "topology",
+            Reason::UnknownLevel { .. } | Reason::Topology { .. } | Reason::NoRoomBeside { .. } => {
+                "topology"
+            }
             Reason::WaitingForVictims { .. } | Reason::Preempted { .. } => "victims",
             Reason::Backoff { .. } => "time",
             Reason::LostRace { then } => then.kind(),
@@ -136,6 +138,9 @@ impl Reason {
             },
             Reason::Nodes(nodes) => nodes::place(nodes),
             Reason::Topology { level, best, .. } => place_of_topology(level, best.as_ref()),
+            Reason::NoRoomBeside { level, domain, .. } => {
+                format!("pods in {}", named_domain(level, domain.as_ref()))
+            }
             Reason::LostRace { then } => then.place(),
             _ => self.to_string(),
         }
@@ -145,12 +150,10 @@ impl Reason {
 impl fmt::Display for Reason {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Reason::Incomplete { have, need, then: None } => {
-                write!(out, "{have} of {need} members run; quota for the others is short")
-            }
-            Reason::Incomplete { have, need, then: Some(then) } => {
-                write!(out, "{have} of {need} members run; for the others {then}")
-            }
+            Reason::Incomplete { have, need, then } => match then {
+                None => write!(out, "{have} of {need} members run; quota for the others is short"),
+                Some(then) => write!(out, "{have} of {need} members run; for the others {then}"),
+            },
             Reason::Gathering { have, need } => {
                 write!(out, "{have} of {} exist", counted(i64::from(*need), "pod"))
             }
@@ -200,6 +203,9 @@ impl fmt::Display for Reason {
             Reason::Topology { level, asked, best, holds } => {
                 out.write_str(&topology(level, *asked, best.as_ref(), *holds))
             }
+            Reason::NoRoomBeside { level, domain, asked, holds } => {
+                write_no_room_beside(out, &named_domain(level, domain.as_ref()), *asked, *holds)
+            }
             Reason::WaitingForVictims { victims } => write_victims(out, *victims),
             Reason::LostRace { then } => then.fmt(out),
             Reason::Backoff { until, failure } => {
@@ -233,7 +239,7 @@ fn write_behind(out: &mut fmt::Formatter<'_>, ahead: u32, queue: &str) -> fmt::R
 
 fn write_unknown_level(out: &mut fmt::Formatter<'_>, level: &str, known: &[Text]) -> fmt::Result {
     let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-    write!(out, "topology level {level} is unknown; known: {known}")
+    write!(out, "topology level {level} is unknown; known: {known} (a Topology object adds levels)")
 }
 
 fn write_inactive(out: &mut fmt::Formatter<'_>, queue: &str, why: &Inactive) -> fmt::Result {
@@ -467,6 +473,22 @@ fn place_of_topology(level: &str, best: Option<&Text>) -> String {
     match best {
         Some(best) => format!("pods within one {level}; most in {best}"),
         None => format!("pods within one {level}"),
+    }
+}
+
+fn write_no_room_beside(
+    out: &mut fmt::Formatter<'_>,
+    domain: &str,
+    asked: u32,
+    holds: u32,
+) -> fmt::Result {
+    write!(out, "{domain}, where its members run, has room for {holds} of {asked}")
+}
+
+fn named_domain(level: &str, domain: Option<&Text>) -> String {
+    match domain {
+        Some(domain) => format!("{level} {domain}"),
+        None => format!("the {level}"),
     }
 }
 

@@ -174,7 +174,10 @@ impl ClusterState {
         };
         if let (Some(set), None) = (assignment.set(old), assignment.set(new)) {
             let mut carried = Assignment::clone(&assignment);
-            carried.sets.push(SetAssignment { shape: new, ..set.clone() });
+            let members = &self.workloads[workload].members;
+            carried.extend(SetAssignment { shape: new, ..set.clone() }, |shape| {
+                members.iter().any(|pod| self.pods[*pod].shape == shape)
+            });
             self.set_assignment(workload, Some(Arc::new(carried)));
         }
     }

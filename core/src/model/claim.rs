@@ -1,9 +1,11 @@
 //! Claims: room and quota kept for work whose victims are still leaving.
 //!
-//! A reserved workload holds a claim, not usage. What counts against others is what it wants less
-//! what its victims still hold of it, per node and resource and per flavor and resource, never
-//! below zero: a victim's end moves its room to the claim. The amounts that count are kept in
-//! ledger and quota tree; `wants` and `covered` here are what they are computed from.
+//! A reserved workload holds a claim, not usage. On nodes, what counts against others is what it
+//! wants less what its victims still hold of it, per node and resource, never below zero: a
+//! victim's end moves its room to the claim. Quota counts where it will be used: all that the
+//! claimant wants counts in its own queue, and as much of it as the victims still hold counts no
+//! more in theirs, so that limits of queues and cohorts on either side see what is to come. The
+//! amounts that count are kept in ledger and quota tree.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -49,6 +51,11 @@ impl Claims {
     /// Workloads that claim.
     pub fn workloads(&self) -> impl Iterator<Item = WorkloadIdx> + '_ {
         self.by_workload.keys().copied()
+    }
+
+    /// All claims.
+    pub fn iter(&self) -> impl Iterator<Item = &Claim> {
+        self.by_workload.values()
     }
 
     /// Workloads whose claim names a victim.
@@ -149,10 +156,9 @@ impl ClusterState {
         }
     }
 
-    /// What a claim counts: what it wants less what its victims still hold of it; of room only
-    /// what is on nodes that matter to the caller.
+    /// What a claim counts; of room only what is on nodes that matter to the caller.
     fn claim_amounts(&self, claim: &Claim, on: impl Fn(NodeIdx) -> bool) -> Amounts {
-        let mut quota: BTreeMap<FrIdx, i64> = BTreeMap::new();
+        let mut wanted: BTreeMap<FrIdx, i64> = BTreeMap::new();
         let mut room: BTreeMap<(NodeIdx, ResourceIdx), i64> = BTreeMap::new();
         for &(pod, node) in &claim.places {
             let Some(pod) = self.pods.get(pod) else { continue };
@@ -161,9 +167,13 @@ impl ClusterState {
                 *room.entry((node, resource)).or_default() += amount;
             }
             for &(fr, amount) in claim.assignment.set(pod.shape).map_or(&[][..], |s| &s.charge) {
-                *quota.entry(fr).or_default() += amount;
+                *wanted.entry(fr).or_default() += amount;
             }
         }
+        let of_queue =
+            |(fr, amount): (&FrIdx, &i64)| Some(((claim.assignment.queue?, *fr), *amount));
+        let mut quota: BTreeMap<(QueueIdx, FrIdx), i64> =
+            wanted.iter().filter_map(of_queue).collect();
         for &victim in &claim.victims {
             for pod in self.placed(victim) {
                 let pod = &self.pods[pod];
@@ -172,18 +182,22 @@ impl ClusterState {
                 for &(resource, amount) in request.iter().filter(|_| on(node)) {
                     room.entry((node, resource)).and_modify(|want| *want -= amount);
                 }
-                let held = self.workloads[victim].assignment.as_ref();
-                let charge = held.and_then(|held| held.set(pod.shape)).map(|set| &set.charge);
-                for &(fr, amount) in charge.into_iter().flatten() {
-                    quota.entry(fr).and_modify(|want| *want -= amount);
+                let Some(held) = self.workloads[victim].assignment.as_ref() else { continue };
+                let Some(queue) = held.queue else { continue };
+                for &(fr, amount) in held.set(pod.shape).map_or(&[][..], |set| &set.charge) {
+                    let Some(want) = wanted.get_mut(&fr) else { continue };
+                    let given = amount.min(*want);
+                    *want -= given;
+                    *quota.entry((queue, fr)).or_default() -= given;
                 }
             }
         }
-        let queue = claim.assignment.queue;
-        let quota = quota.into_iter().filter(|(_, amount)| *amount > 0);
-        let quota = quota.filter_map(|(fr, amount)| Some((queue?, fr, amount))).collect();
+        let quota = quota.into_iter().filter(|(_, amount)| *amount != 0);
         let room = room.into_iter().filter(|(_, amount)| *amount > 0);
-        (quota, room.map(|((node, resource), amount)| (node, resource, amount)).collect())
+        (
+            quota.map(|((queue, fr), amount)| (queue, fr, amount)).collect(),
+            room.map(|((node, resource), amount)| (node, resource, amount)).collect(),
+        )
     }
 }
 

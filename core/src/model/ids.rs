@@ -2,7 +2,9 @@
 //!
 //! A handle is valid for one [`ClusterState`](super::state::ClusterState) and never leaves it:
 //! names and uids do. Pods and workloads come and go, so theirs carry a generation that is
-//! checked at every use; tables that only grow (flavors, shapes) have plain indices.
+//! checked at every use. What is interned (shapes, names of queues and flavors) has plain indices;
+//! they are given to others once nothing holds them (see [`crate::model::sweep`]), so their order
+//! depends on what was there before and decides nothing.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -35,7 +37,7 @@ macro_rules! index {
 }
 
 index!(
-    /// A ResourceFlavor name.
+    /// A ResourceFlavor name; in use while its object exists or something is charged to it.
     FlavorIdx
 );
 index!(
@@ -55,7 +57,7 @@ index!(
     ShapeIdx
 );
 index!(
-    /// A pod class: shape, flavors and scoring profile.
+    /// A pod class: shape, flavors and scoring profile; valid within one step.
     ClassIdx
 );
 

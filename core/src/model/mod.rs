@@ -1,8 +1,8 @@
 //! The cluster as the engine knows it.
 //!
 //! [`input`] is what comes in; [`apply`], [`assemble`], [`standing`] and [`adopt`] turn it into
-//! [`state`];
-//! [`txn`] is the only way to change it speculatively; [`claim`] keeps room for reserved work.
+//! [`state`]; [`txn`] is the only way to change it speculatively; [`claim`] keeps room for
+//! reserved work; [`sweep`] forgets what nothing uses any more.
 
 pub mod adopt;
 pub mod apply;
@@ -16,5 +16,6 @@ pub mod pod;
 pub mod room;
 pub mod standing;
 pub mod state;
+pub mod sweep;
 pub mod txn;
 pub mod workload;

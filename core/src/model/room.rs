@@ -2,19 +2,21 @@
 //!
 //! Nodes, the ledger, host ports, shapes, the topology tree, and a log of changed nodes that lets
 //! every pod class catch up with what changed since it last looked. A node that pods refer to
-//! before it is fed (or after it is gone) is a ghost: it is accounted and never offered.
+//! before it is fed (or after it is gone) is a ghost: it is accounted and never offered. Shapes and
+//! nodes that nothing refers to any more are forgotten by [`Room::sweep`].
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use capstan_topology::{
-    Ledger, NodeIdx, Place, RequestIdx, ResourceIdx, ResourceVector, Tree, UNLIMITED,
+    Interner, Ledger, NodeIdx, Place, RequestIdx, ResourceIdx, ResourceVector, Tree, UNLIMITED,
 };
 
 use crate::model::ids::ShapeIdx;
 use crate::model::input::{Amounts, NodeFacts, PodShape, Text};
+use crate::model::sweep::Used;
 use crate::policy::RuleArgs;
-use crate::resources::{CPU, EPHEMERAL, MEMORY, PODS, Resources};
+use crate::resources::{BEYOND, CPU, EPHEMERAL, MEMORY, PODS, Resources};
 use crate::rules::node_ports::Ports;
 
 /// All state that placement rules read.
@@ -33,9 +35,11 @@ pub struct Room {
     /// Topology over the nodes that may be offered.
     pub tree: Tree,
     nodes: Vec<Node>,
-    by_name: BTreeMap<Text, NodeIdx>,
+    by_name: Interner<Text>,
+    /// Largest version that a forgotten node had: whoever gets its slot begins there.
+    versions_gone: u32,
     shapes: Vec<Shape>,
-    known_shapes: BTreeMap<Arc<PodShape>, ShapeIdx>,
+    known_shapes: Interner<Arc<PodShape>>,
     /// The shape met last: pods of one template come together and share it.
     last_shape: Option<(Arc<PodShape>, ShapeIdx)>,
     changes: ChangeLog,
@@ -50,7 +54,7 @@ pub struct Node {
     pub facts: Option<Arc<NodeFacts>>,
     /// Name.
     pub name: Text,
-    /// Counts changes of `facts`.
+    /// Counts changes of `facts`, over all nodes that had this slot.
     pub version: u32,
     /// Position among all offered nodes by name; ties of placement end here.
     pub rank: u32,
@@ -63,6 +67,24 @@ pub struct Shape {
     pub facts: Arc<PodShape>,
     /// Its request, one of `pods` included.
     pub request: RequestIdx,
+}
+
+/// What stands in a slot that no shape has.
+static NO_SHAPE: LazyLock<Arc<PodShape>> = LazyLock::new(Arc::default);
+/// What stands in a slot that no node has.
+static NO_NAME: LazyLock<Text> = LazyLock::new(|| "".into());
+
+impl Shape {
+    /// A free slot; its request is nobody's, so that using it is noticed.
+    fn free() -> Shape {
+        Shape { facts: NO_SHAPE.clone(), request: RequestIdx(u32::MAX) }
+    }
+}
+
+impl Node {
+    fn ghost(name: Text, version: u32) -> Node {
+        Node { facts: None, name, version, rank: u32::MAX }
+    }
 }
 
 /// Which nodes changed since when.
@@ -86,12 +108,12 @@ impl Room {
 
     /// The node of a name; a ghost is made for a name never met.
     pub fn node_named(&mut self, name: &Text) -> NodeIdx {
-        if let Some(known) = self.by_name.get(name) {
-            return *known;
+        if let Some(known) = self.by_name.find(name) {
+            return NodeIdx(known);
         }
-        let index = NodeIdx(self.nodes.len() as u32);
-        self.nodes.push(Node { facts: None, name: name.clone(), version: 0, rank: u32::MAX });
-        self.by_name.insert(name.clone(), index);
+        let index = NodeIdx(self.by_name.add(name.clone()));
+        self.nodes.resize_with(self.by_name.slots(), || Node::ghost(NO_NAME.clone(), 0));
+        self.nodes[index.at()] = Node::ghost(name.clone(), self.versions_gone);
         self.ledger.set_allocatable(index, ResourceVector::default());
         self.tree_stale = true;
         index
@@ -99,7 +121,7 @@ impl Room {
 
     /// The node of a name, if it was ever met.
     pub fn find_node(&self, name: &str) -> Option<NodeIdx> {
-        self.by_name.get(name).copied()
+        self.by_name.find(name).map(NodeIdx)
     }
 
     /// A node slot.
@@ -116,10 +138,11 @@ impl Room {
 
     /// Offered nodes by name.
     pub fn nodes_by_name(&self) -> impl Iterator<Item = (NodeIdx, &NodeFacts)> {
-        self.by_name.values().filter_map(|index| Some((*index, self.facts(*index)?)))
+        let named = self.by_name.iter().map(|(_, index)| NodeIdx(index));
+        named.filter_map(|index| Some((index, self.facts(index)?)))
     }
 
-    /// Number of node slots, ghosts included.
+    /// Number of node slots, ghosts and free ones included.
     pub fn slots(&self) -> usize {
         self.nodes.len()
     }
@@ -158,7 +181,10 @@ impl Room {
     fn vector(&mut self, amounts: &Amounts) -> ResourceVector {
         let mut vector = ResourceVector::default();
         for (name, amount) in amounts {
-            vector.set(self.resources.intern(name), *amount);
+            let resource = self.resources.intern(name);
+            if resource != BEYOND {
+                vector.set(resource, *amount);
+            }
         }
         vector
     }
@@ -176,14 +202,62 @@ impl Room {
     }
 
     fn shape_index(&mut self, facts: &Arc<PodShape>) -> ShapeIdx {
-        if let Some(known) = self.known_shapes.get(facts) {
-            return *known;
+        if let Some(known) = self.known_shapes.find(facts) {
+            return ShapeIdx(known);
         }
-        let index = ShapeIdx(self.shapes.len() as u32);
         let request = self.intern_amounts(&facts.requests);
-        self.shapes.push(Shape { facts: facts.clone(), request });
-        self.known_shapes.insert(facts.clone(), index);
+        let index = ShapeIdx(self.known_shapes.add(facts.clone()));
+        self.shapes.resize_with(self.known_shapes.slots(), Shape::free);
+        self.shapes[index.at()] = Shape { facts: facts.clone(), request };
         index
+    }
+
+    /// The shapes that are interned.
+    pub fn shapes(&self) -> &Interner<Arc<PodShape>> {
+        &self.known_shapes
+    }
+
+    /// The nodes that have a slot, ghosts included.
+    pub fn names(&self) -> &Interner<Text> {
+        &self.by_name
+    }
+
+    /// Forgets shapes, requests and nodes that nothing uses.
+    pub fn sweep(&mut self, used: &Used) {
+        self.last_shape = self.last_shape.take().filter(|(_, shape)| used.shapes[shape.at()]);
+        self.known_shapes.sweep(&used.shapes, &mut self.shapes, |slot| *slot = Shape::free());
+        self.ledger.sweep_requests(&used.requests);
+        for (_, index) in self.by_name.iter() {
+            if !used.nodes[index as usize] {
+                self.ledger.forget_node(NodeIdx(index));
+                self.ports.forget_node(NodeIdx(index));
+            }
+        }
+        let versions = &mut self.versions_gone;
+        self.by_name.sweep(&used.nodes, &mut self.nodes, |node| {
+            *versions = node.version.max(*versions);
+            *node = Node::ghost(NO_NAME.clone(), 0);
+        });
+        self.ledger.truncate_nodes(self.nodes.len());
+        self.ports.truncate_nodes(self.nodes.len());
+    }
+
+    /// Compares names and shapes with what stands in their slots.
+    ///
+    /// # Panics
+    /// When they differ.
+    pub fn recount(&self) {
+        self.by_name.recount();
+        for (name, index) in self.by_name.iter() {
+            assert_eq!(self.nodes[index as usize].name, *name, "name of node slot {index}");
+        }
+        self.known_shapes.recount();
+        let requests = self.ledger.requests().given();
+        for (facts, index) in self.known_shapes.iter() {
+            let slot = &self.shapes[index as usize];
+            assert!(Arc::ptr_eq(&slot.facts, facts), "facts of shape {index}");
+            assert!(requests[slot.request.at()], "request of shape {index}");
+        }
     }
 
     /// The handle of a request by amounts, one of `pods` added.

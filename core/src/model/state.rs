@@ -148,10 +148,7 @@ impl ClusterState {
     pub fn class(&mut self, shape: ShapeIdx, flavors: &[FlavorIdx], profile: u32) -> ClassIdx {
         let key = ClassKey { shape, flavors: flavors.to_vec(), profile };
         let quota = &self.quota;
-        let facts = || {
-            let known = |flavor: &FlavorIdx| Some((*flavor, quota.flavor(*flavor)?.clone()));
-            flavors.iter().filter_map(known).collect()
-        };
+        let facts = || quota.facts_by_name(flavors);
         let weights = self.policy.weights(profile);
         self.classes.intern(key, facts, weights)
     }
@@ -224,6 +221,7 @@ impl ClusterState {
         let kept = self.claims.quota().chain(self.held.iter().copied());
         self.quota.recount(charges.chain(kept));
         self.classes.recount(&self.room);
+        self.recount_used();
         for (index, workload) in self.workloads.iter() {
             let queue = workload.assignment.as_ref().map(|assignment| assignment.queue);
             let holding = |q: QueueIdx| self.quota.queue(q).holding.contains(&index);

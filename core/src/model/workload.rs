@@ -120,7 +120,21 @@ pub struct SetAssignment {
     pub charge: Vec<(FrIdx, i64)>,
 }
 
+/// An assignment with this many sets forgets those of shapes that no member has before it gets
+/// one more. A member that dies may come back with its shape and then gets the flavors that it
+/// had; but a workload that never ends and whose members change their shape every day must not
+/// remember them all.
+pub const SETS_MAX: usize = 16;
+
 impl Assignment {
+    /// Adds the part for one more shape. When there are many, those go that no member has.
+    pub fn extend(&mut self, set: SetAssignment, has_member: impl Fn(ShapeIdx) -> bool) {
+        if self.sets.len() >= SETS_MAX {
+            self.sets.retain(|set| has_member(set.shape));
+        }
+        self.sets.push(set);
+    }
+
     /// The part for one shape, if it has one.
     pub fn set(&self, shape: ShapeIdx) -> Option<&SetAssignment> {
         self.sets.iter().find(|set| set.shape == shape)

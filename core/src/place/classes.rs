@@ -2,7 +2,8 @@
 //!
 //! A class keeps a [`FitIndex`] over all nodes. It is brought up to date from the room's log of
 //! changed nodes, so a decision costs what changed since the class was last asked, not the size
-//! of the cluster. Facts (labels, taints, prices) are evaluated once per node version.
+//! of the cluster. Facts (labels, taints, prices) are evaluated once per node version. A class is
+//! forgotten with its shape; nobody keeps a class from one step to the next.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use crate::explain::reason::NodeRefusal;
 use crate::model::ids::{ClassIdx, FlavorIdx, ShapeIdx};
 use crate::model::input::FlavorFacts;
 use crate::model::room::Room;
+use crate::model::sweep::Used;
 use crate::place::refusals::{self, Refusals};
 use crate::rules::{self, Question};
 use crate::score::{self, Weights};
@@ -103,6 +105,44 @@ impl Classes {
         self.indexed = 0;
     }
 
+    /// Forgets the classes of shapes that nothing uses; the others move up. No decision may be
+    /// under way: the handles that it holds would mean others.
+    pub fn sweep(&mut self, used: &Used) {
+        let before = self.list.len();
+        self.list.retain(|class| used.shapes[class.key.shape.at()]);
+        if self.list.len() == before {
+            return;
+        }
+        let numbered = self.list.iter().zip(0..);
+        self.known = numbered.map(|(class, at)| (class.key.clone(), ClassIdx(at))).collect();
+        self.indexed = self.count_indexed();
+        self.list.shrink_to(2 * self.list.len());
+    }
+
+    /// Number of classes.
+    pub fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// Number of classes that have an index.
+    pub fn indexed(&self) -> usize {
+        self.indexed
+    }
+
+    /// Flavors that classes were made for.
+    pub fn flavors(&self) -> impl Iterator<Item = FlavorIdx> + '_ {
+        self.list.iter().flat_map(|class| class.key.flavors.iter().copied())
+    }
+
+    fn count_indexed(&self) -> usize {
+        self.list.iter().filter(|class| class.epoch > 0).count()
+    }
+
     /// A class.
     #[inline]
     pub fn class(&self, class: ClassIdx) -> &Class {
@@ -184,13 +224,17 @@ impl Classes {
         }
     }
 
-    /// Compares every up-to-date index with one built from scratch.
+    /// Compares every up-to-date index with one built from scratch, and counts classes again.
     ///
     /// # Panics
     /// When they differ.
     pub fn recount(&self, room: &Room) {
+        assert_eq!(self.indexed, self.count_indexed(), "classes that have an index");
+        assert_eq!(self.known.len(), self.list.len(), "classes by key");
+        let shapes = room.shapes().given();
         let mut scratch = Vec::new();
         for class in &self.list {
+            assert!(shapes[class.key.shape.at()], "a class of a forgotten shape");
             let current = class.epoch == room.tree_epoch() && class.seen == room.change_count();
             if current {
                 class.index.recount(&room.tree);

@@ -10,14 +10,19 @@
 //! them together: candidates pass a slot count for each shape and are then tried inside the
 //! transaction, at most [`TRIES_MAX`] per level, in several orders of the shapes.
 //!
+//! Members that join a gang that runs (lost ones replaced, extras) go as near to it as they can,
+//! and never out of the domain of a required level.
+//!
 //! Cost: a gang of one shape is placed without any try that fails; the search over domains reads
 //! two numbers per domain.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use capstan_topology::{DomainIdx, LevelIdx, NodeIdx, Tree};
 
-use crate::model::ids::{ClassIdx, PodIdx};
+use crate::model::ids::{ClassIdx, PodIdx, ShapeIdx};
 use crate::model::room::Room;
 use crate::model::txn::Txn;
 use crate::place::search;
@@ -77,6 +82,61 @@ pub fn place(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk) -> bool {
         txn.rollback_to(start);
     }
     placed
+}
+
+/// Places more members of a gang that runs already, as close to its placed members (`peers`: shape
+/// and node) as can be, or nothing and answers `false`. A required level keeps them in its domain.
+pub fn place_beside(
+    txn: &mut Txn<'_>,
+    asks: &[Ask],
+    topology: TopologyAsk,
+    peers: &[(ShapeIdx, NodeIdx)],
+) -> bool {
+    let start = txn.checkpoint();
+    let placed = if topology.per_set {
+        asks.iter().all(|ask| {
+            let shape = txn.state().classes.class(ask.class).key.shape;
+            let own = peers.iter().filter(|(of, _)| *of == shape).map(|(_, node)| *node);
+            let own: Vec<NodeIdx> = own.collect();
+            place_near(txn, std::slice::from_ref(ask), topology, &own)
+        })
+    } else {
+        let all: Vec<NodeIdx> = peers.iter().map(|(_, node)| *node).collect();
+        place_near(txn, asks, topology, &all)
+    };
+    if !placed {
+        txn.rollback_to(start);
+    }
+    placed
+}
+
+fn place_near(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk, peers: &[NodeIdx]) -> bool {
+    if !peers.iter().any(|node| txn.state().room.tree.position(*node).is_some()) {
+        return place(txn, asks, topology);
+    }
+    let order: Vec<&Ask> = asks.iter().filter(|ask| !ask.pods.is_empty()).collect();
+    for level in levels_to_try(&txn.state().room.tree, topology).rev() {
+        let home = home(&txn.state().room.tree, LevelIdx(level as u8), peers);
+        if home.is_some_and(|domain| try_domain(txn, &order, domain, topology.anywhere)) {
+            return true;
+        }
+    }
+    match topology.required {
+        Some(level) => home(&txn.state().room.tree, level, peers)
+            .is_some_and(|domain| search_domain(txn, &order, domain)),
+        None => place(txn, asks, topology),
+    }
+}
+
+/// The domain of a level where most of these nodes are, the first of equals.
+pub fn home(tree: &Tree, level: LevelIdx, peers: &[NodeIdx]) -> Option<DomainIdx> {
+    let mut counts: BTreeMap<DomainIdx, usize> = BTreeMap::new();
+    for position in peers.iter().filter_map(|node| tree.position(*node)) {
+        if let Some(domain) = tree.domain_of(level, position) {
+            *counts.entry(domain).or_default() += 1;
+        }
+    }
+    counts.into_iter().max_by_key(|(domain, count)| (*count, Reverse(*domain))).map(|(d, _)| d)
 }
 
 /// Whether members of one class fit as things are, without placing them. Exact for one ask.
@@ -242,7 +302,7 @@ fn place_several(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk) -> bool
 /// Searches a domain with second thoughts, largest members first.
 fn search_domain(txn: &mut Txn<'_>, asks: &[&Ask], domain: DomainIdx) -> bool {
     let mut order = asks.to_vec();
-    order.sort_by_key(|ask| std::cmp::Reverse(size(txn, ask)));
+    order.sort_by_key(|ask| Reverse(size(txn, ask)));
     let domain = txn.state().room.tree.domain(domain);
     let range = domain.start..domain.end;
     search::place(txn, &order, range)
@@ -291,9 +351,9 @@ fn try_domain(txn: &mut Txn<'_>, asks: &[&Ask], domain: DomainIdx, anywhere: boo
     for ask in &order {
         txn.fresh(ask.class);
     }
-    order.sort_by_key(|ask| (spare(txn, ask), std::cmp::Reverse(size(txn, ask))));
+    order.sort_by_key(|ask| (spare(txn, ask), Reverse(size(txn, ask))));
     let mut by_size = asks.to_vec();
-    by_size.sort_by_key(|ask| std::cmp::Reverse(size(txn, ask)));
+    by_size.sort_by_key(|ask| Reverse(size(txn, ask)));
     for first_order in [order, by_size] {
         let mut order = first_order;
         for _ in 0..asks.len() {

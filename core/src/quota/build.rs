@@ -2,17 +2,18 @@
 //!
 //! Queue objects change rarely, so the tree is built anew whenever one does; usage is then
 //! charged again from what workloads hold. Queues and flavors keep their indices for as long as
-//! the engine lives, so assignments survive edits.
+//! anything names them, so assignments survive edits.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use capstan_topology::ResourceIdx;
+use capstan_topology::{Interner, ResourceIdx};
 
 use crate::explain::reason::Inactive;
 use crate::model::facts::QueueFacts;
 use crate::model::ids::{FlavorIdx, FrIdx, QueueIdx, QuotaIdx, WorkloadIdx};
 use crate::model::input::{ClusterQueueFacts, FlavorFacts, Quota, ResourceGroup, Text};
+use crate::model::sweep::Used;
 use crate::quota::tree::QuotaTree;
 use crate::resources::Resources;
 
@@ -22,18 +23,18 @@ pub struct QuotaState {
     /// The arithmetic.
     pub tree: QuotaTree,
     queues: Vec<Queue>,
-    queue_by_name: BTreeMap<Text, QueueIdx>,
+    queue_by_name: Interner<Text>,
     flavors: Vec<(Text, Option<Arc<FlavorFacts>>)>,
-    flavor_by_name: BTreeMap<Text, FlavorIdx>,
+    flavor_by_name: Interner<Text>,
     frs: Vec<(FlavorIdx, ResourceIdx)>,
-    fr_by_pair: BTreeMap<(FlavorIdx, ResourceIdx), FrIdx>,
+    fr_by_pair: Interner<(FlavorIdx, ResourceIdx)>,
     queue_of: Vec<Option<QueueIdx>>,
     /// Per quota node (used at roots): counts releases and edits.
     generations: Vec<u64>,
 }
 
 /// A ClusterQueue slot; it outlives its object.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Queue {
     /// Name.
     pub name: Text,
@@ -61,51 +62,52 @@ pub struct Group {
 impl QuotaState {
     /// The slot of a queue name, new names included.
     pub fn intern_queue(&mut self, name: &Text) -> QueueIdx {
-        if let Some(known) = self.queue_by_name.get(name) {
-            return *known;
+        if let Some(known) = self.queue_by_name.find(name) {
+            return QueueIdx(known);
         }
-        let index = QueueIdx(self.queues.len() as u32);
-        self.queue_by_name.insert(name.clone(), index);
-        self.queues.push(Queue {
-            name: name.clone(),
-            facts: None,
-            node: None,
-            inactive: None,
-            groups: Vec::new(),
-            holding: BTreeSet::new(),
-        });
+        let index = QueueIdx(self.queue_by_name.add(name.clone()));
+        self.queues.resize_with(self.queue_by_name.slots(), Queue::default);
+        self.queues[index.at()].name = name.clone();
         index
     }
 
     /// The index of a flavor name, new names included.
     pub fn intern_flavor(&mut self, name: &Text) -> FlavorIdx {
-        if let Some(known) = self.flavor_by_name.get(name) {
-            return *known;
+        if let Some(known) = self.flavor_by_name.find(name) {
+            return FlavorIdx(known);
         }
-        let index = FlavorIdx(self.flavors.len() as u32);
-        self.flavor_by_name.insert(name.clone(), index);
-        self.flavors.push((name.clone(), None));
+        let index = FlavorIdx(self.flavor_by_name.add(name.clone()));
+        self.flavors.resize_with(self.flavor_by_name.slots(), Default::default);
+        self.flavors[index.at()].0 = name.clone();
         index
     }
 
     /// The index of a flavor name, if it was met.
     pub fn find_flavor(&self, name: &str) -> Option<FlavorIdx> {
-        self.flavor_by_name.get(name).copied()
+        self.flavor_by_name.find(name).map(FlavorIdx)
     }
 
     /// The index of a flavor and resource.
     pub fn intern_fr(&mut self, flavor: FlavorIdx, resource: ResourceIdx) -> FrIdx {
-        let next = FrIdx(self.frs.len() as u32);
-        let index = *self.fr_by_pair.entry((flavor, resource)).or_insert(next);
-        if index == next {
-            self.frs.push((flavor, resource));
+        let pair = (flavor, resource);
+        if let Some(known) = self.fr_by_pair.find(&pair) {
+            return FrIdx(known);
         }
+        let index = FrIdx(self.fr_by_pair.add(pair));
+        self.frs.resize(self.fr_by_pair.slots(), pair);
+        self.frs[index.at()] = pair;
         index
     }
 
-    /// The index of a flavor and resource that some queue lists.
-    pub fn find_fr(&self, flavor: FlavorIdx, resource: ResourceIdx) -> FrIdx {
-        *self.fr_by_pair.get(&(flavor, resource)).expect("listed by a queue that was built")
+    /// The index of a flavor and resource; `None`: nobody has a quota for it. A queue may cover a
+    /// resource and forget its quota; such a queue is inactive.
+    pub fn find_fr(&self, flavor: FlavorIdx, resource: ResourceIdx) -> Option<FrIdx> {
+        self.fr_by_pair.find(&(flavor, resource)).map(FrIdx)
+    }
+
+    /// The index of a flavor and resource of an active queue, which has a quota for each.
+    pub fn listed_fr(&self, flavor: FlavorIdx, resource: ResourceIdx) -> FrIdx {
+        self.find_fr(flavor, resource).expect("an active queue has a quota for all that it covers")
     }
 
     /// Flavor and resource behind an index.
@@ -123,6 +125,15 @@ impl QuotaState {
         self.flavors[flavor.at()].1.as_ref()
     }
 
+    /// Facts of those flavors whose object exists, by name: which of them is named first to
+    /// people, or lends a toleration, must not depend on their numbers.
+    pub fn facts_by_name(&self, flavors: &[FlavorIdx]) -> Vec<(FlavorIdx, Arc<FlavorFacts>)> {
+        let known = |flavor: &FlavorIdx| Some((*flavor, self.flavor(*flavor)?.clone()));
+        let mut facts: Vec<_> = flavors.iter().filter_map(known).collect();
+        facts.sort_by(|(_, a), (_, b)| a.name.cmp(&b.name));
+        facts
+    }
+
     /// A queue slot.
     pub fn queue(&self, queue: QueueIdx) -> &Queue {
         &self.queues[queue.at()]
@@ -135,7 +146,8 @@ impl QuotaState {
 
     /// All queues whose object exists, by name.
     pub fn existing(&self) -> impl Iterator<Item = (QueueIdx, &Queue)> {
-        let named = self.queue_by_name.values().map(|index| (*index, self.queue(*index)));
+        let indices = self.queue_by_name.iter().map(|(_, index)| QueueIdx(index));
+        let named = indices.map(|index| (index, self.queue(index)));
         named.filter(|(_, queue)| queue.facts.is_some())
     }
 
@@ -169,6 +181,51 @@ impl QuotaState {
     /// Root of a queue's tree.
     pub fn root(&self, queue: QueueIdx) -> Option<QuotaIdx> {
         self.queues[queue.at()].node.map(|node| self.tree.root(node))
+    }
+
+    /// Names of ClusterQueues, those without an object included.
+    pub fn queue_names(&self) -> &Interner<Text> {
+        &self.queue_by_name
+    }
+
+    /// Names of flavors, those without an object included.
+    pub fn flavor_names(&self) -> &Interner<Text> {
+        &self.flavor_by_name
+    }
+
+    /// Pairs of flavor and resource.
+    pub fn frs(&self) -> &Interner<(FlavorIdx, ResourceIdx)> {
+        &self.fr_by_pair
+    }
+
+    /// Forgets names that nothing uses.
+    pub fn sweep(&mut self, used: &Used) {
+        self.fr_by_pair.sweep(&used.frs, &mut self.frs, |_| {});
+        let flavors = &mut self.flavors;
+        self.flavor_by_name.sweep(&used.flavors, flavors, |slot| *slot = Default::default());
+        self.queue_by_name.sweep(&used.queues, &mut self.queues, |queue| {
+            assert!(queue.holding.is_empty(), "a queue that work holds quota in");
+            *queue = Queue::default();
+        });
+    }
+
+    /// Compares names with what stands in their slots.
+    ///
+    /// # Panics
+    /// When they differ.
+    pub fn recount_names(&self) {
+        self.queue_by_name.recount();
+        for (name, index) in self.queue_by_name.iter() {
+            assert_eq!(self.queues[index as usize].name, *name, "name of queue slot {index}");
+        }
+        self.flavor_by_name.recount();
+        for (name, index) in self.flavor_by_name.iter() {
+            assert_eq!(self.flavors[index as usize].0, *name, "name of flavor slot {index}");
+        }
+        self.fr_by_pair.recount();
+        for (pair, index) in self.fr_by_pair.iter() {
+            assert_eq!(self.frs[index as usize], *pair, "flavor and resource of slot {index}");
+        }
     }
 
     /// Compares usage with charges counted from scratch.

@@ -156,8 +156,11 @@ fn assign_group(
         return;
     }
     // Of several shortages the one of devices tells most, so they are looked at first.
-    let device = |resource| state.room.resources.name(resource).contains('/');
-    asked.sort_by_key(|(resource, _)| (!device(*resource), *resource));
+    let named = |resource: &ResourceIdx| {
+        let name = state.room.resources.name(*resource);
+        (!name.contains('/'), name)
+    };
+    asked.sort_by(|(one, _), (other, _)| named(one).cmp(&named(other)));
     let flavors = queue.groups[group].flavors.clone();
     let start = demand.start.iter().find(|(of, _)| *of == (at, group)).map_or(0, |(_, n)| *n);
     let mut refused: Vec<FlavorRefusal> = Vec::new();
@@ -221,7 +224,7 @@ fn take(
     let quota = &txn.state().quota;
     for &(resource, amount) in asked {
         choice.sets[at].push((resource, best.flavor));
-        let fr = quota.find_fr(best.flavor, resource);
+        let fr = quota.listed_fr(best.flavor, resource);
         match choice.usage.iter_mut().find(|(known, _)| *known == fr) {
             Some((_, used)) => *used = used.saturating_add(amount),
             None => choice.usage.push((fr, amount)),
@@ -279,7 +282,7 @@ fn try_flavor(
     let mut candidate = Candidate { flavor, mode: Mode::Fit, borrowing: 0, contested: Vec::new() };
     let mut problem = None;
     for &(resource, amount) in asked {
-        let fr = txn.state().quota.find_fr(flavor, resource);
+        let fr = txn.state().quota.listed_fr(flavor, resource);
         let earlier = usage.iter().find(|(known, _)| *known == fr).map_or(0, |(_, n)| *n);
         let total = earlier.saturating_add(amount);
         let (mode, borrowing, why) = quota_mode(txn, demand, fr, total, (class, set.count));
@@ -296,7 +299,7 @@ fn try_flavor(
     if candidate.mode == Mode::Fit && !gang::holds(txn, class, set.count, demand.topology) {
         let frs: Vec<(FrIdx, i64)> = asked
             .iter()
-            .map(|(resource, n)| (txn.state().quota.find_fr(flavor, *resource), *n))
+            .map(|(resource, n)| (txn.state().quota.listed_fr(flavor, *resource), *n))
             .collect();
         candidate.mode = room_mode(txn, demand, &frs, (class, set.count));
         candidate.contested = frs.iter().map(|(fr, _)| *fr).collect();

@@ -38,6 +38,19 @@ impl Ports {
         }
     }
 
+    /// Forgets a node without ports in use.
+    pub fn forget_node(&mut self, node: NodeIdx) {
+        if let Some(used) = self.used.get_mut(node.at()) {
+            assert!(used.is_empty(), "a node whose ports are in use");
+            *used = Vec::new();
+        }
+    }
+
+    /// Gives back the memory of node slots from one on, which were all forgotten.
+    pub fn truncate_nodes(&mut self, slots: usize) {
+        self.used.truncate(slots);
+    }
+
     /// Ports in use on a node.
     pub fn used(&self, node: NodeIdx) -> &[HostPort] {
         self.used.get(node.at()).map_or(&[], Vec::as_slice)

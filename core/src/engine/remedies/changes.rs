@@ -1,8 +1,8 @@
 //! Changes that people could make: to the workload, and to its ClusterQueue.
 //!
 //! Each edits the one field that the change is about, asks for a start, and puts the field back;
-//! nothing that is waiting or placed is touched meanwhile. Shapes made for a try stay known to
-//! the engine, which nobody can see.
+//! nothing that is waiting or placed is touched meanwhile. Shapes made for a try stay known until
+//! the engine sweeps, which nobody can see.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -192,13 +192,13 @@ impl Engine {
         let groups = state.quota.queue(queue).groups.iter();
         let covered = groups.filter(|group| group.flavors.contains(&flavor));
         let resources = covered.flat_map(|group| group.covered.iter().copied());
-        let asked = resources.map(|resource| {
+        let asked = resources.filter_map(|resource| {
             let amounts = sets.iter().map(|set| {
                 let request = state.room.ledger.request(state.room.shape(set.shape).request);
                 request.get(resource).saturating_mul(set.count.into())
             });
             let total = amounts.fold(0, i64::saturating_add);
-            (state.quota.find_fr(flavor, resource), total)
+            Some((state.quota.find_fr(flavor, resource)?, total))
         });
         asked.filter(|(_, amount)| *amount > 0).collect()
     }

@@ -154,7 +154,7 @@ fn waiting_reasons_read_as_sentences() {
                 known: vec!["zone".into(), "host".into()],
             },
             "Misconfigured",
-            "topology level rack is unknown; known: zone, host",
+            "topology level rack is unknown; known: zone, host (a Topology object adds levels)",
         ),
         (
             Reason::Topology { level: "rack".into(), asked: 4, best: Some("r1".into()), holds: 3 },
