@@ -47,6 +47,7 @@ const MAY_USE: [(&str, &[&str]); 5] = [
             "capstan-topology",
             "proc-macro2",
             "proptest",
+            "rustix",
             "serde_json",
             "syn",
             "tempfile",
