@@ -1,9 +1,11 @@
-//! The testkit: scenarios, fact builders, generators, a player of effects and a slow model.
+//! The testkit: scenarios, fact builders, generators, a player of effects, a slow model, and real
+//! control planes.
 //!
 //! Nothing here is shipped. Test targets in `tests/` and the benchmarks in `bench/` use it; it
 //! drives Capstan through its public contract only (the command line, or `Engine::step` and the
 //! views), so that a change inside the engine never has to change a test.
 
+pub mod cluster;
 pub mod facts;
 pub mod invariants;
 pub mod large;

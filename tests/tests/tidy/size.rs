@@ -11,8 +11,19 @@ const FUNCTION_LINES: usize = 70;
 const COLUMNS: usize = 100;
 
 /// Data and recorded output: as wide as they have to be.
-const DATA: [&str; 9] =
-    [".json", ".jsonl", ".yaml", ".toml", ".csv", ".expected", ".svg", ".txt", "LICENSE"];
+const DATA: [&str; 11] = [
+    ".json",
+    ".jsonl",
+    ".yaml",
+    ".toml",
+    ".csv",
+    ".expected",
+    ".svg",
+    ".txt",
+    ".mod",
+    ".sum",
+    "LICENSE",
+];
 
 /// All size rules on one file.
 pub fn check(file: &File) -> Vec<Finding> {

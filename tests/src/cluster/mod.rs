@@ -1,0 +1,35 @@
+//! Real control planes for tests: etcd, kube-apiserver and what acts on it, as processes.
+//!
+//! [`ControlPlane::start`] is the way in. [`parts`] finds the programs or has them built
+//! ([`build`]), `flags` knows their command lines, [`warden`] sees to it that no process outlives
+//! its test, `folder` to it that no file does. Several clusters run side by side; each has its
+//! own ports and its own folder. `tests/controlplane/` has the versions of the parts and what
+//! kwok plays.
+
+pub mod build;
+pub mod parts;
+pub mod warden;
+
+mod access;
+mod flags;
+mod folder;
+mod nodes;
+mod options;
+mod plane;
+mod ports;
+mod process;
+mod trouble;
+mod wait;
+
+pub use access::User;
+pub use nodes::GpuNodes;
+pub use options::Options;
+pub use parts::Part;
+pub use plane::ControlPlane;
+pub use process::Process;
+pub use trouble::{Result, Trouble};
+pub use wait::eventually;
+pub use warden::Order;
+
+/// The annotation with the time that a pod runs before it succeeds, as a Go duration (`20s`).
+pub const RUNS_FOR: &str = "test.capstan.sh/runs-for";
