@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use capstan_core::model::input::{
-    ClusterQueueFacts, CohortFacts, FlavorFacts, Labels, LocalQueueFacts, NodeFacts, Text,
-};
+use capstan_core::model::input::{Labels, NodeFacts, Text};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::job::JobDraft;
-use super::marks::{Marks, OwnerName};
+use super::marks::{self, Marks, OwnerName};
 use super::pod::PodDraft;
+use super::quota;
 use super::sharing::Shared;
+use crate::api::classes::PriorityClass;
 use crate::read::error::Place;
-use crate::read::kinds::Origin;
 
 /// API group, kind, namespace and name.
 pub type Identity = (Text, Text, Text, Text);
@@ -20,6 +20,8 @@ pub type Identity = (Text, Text, Text, Text);
 /// Drafts and finished facts, in the order they were read.
 #[derive(Debug, Default)]
 pub struct Gathered {
+    /// Pods of this `schedulerName` are ours.
+    pub scheduler: Text,
     /// What equal parts share.
     pub shared: Shared,
     /// Where each object that has a name stands.
@@ -36,22 +38,12 @@ pub struct Gathered {
     pub owners: Vec<OwnerDraft>,
     /// PriorityClasses by name.
     pub priority_classes: BTreeMap<Text, PriorityClassDraft>,
-    /// ClusterQueues with their origin.
-    pub cluster_queues: Vec<(Origin, ClusterQueueFacts)>,
-    /// LocalQueues with their origin.
-    pub local_queues: Vec<(Origin, LocalQueueFacts)>,
-    /// Cohorts with their origin.
-    pub cohorts: Vec<(Origin, CohortFacts)>,
-    /// Flavors with their origin.
-    pub flavors: Vec<(Origin, FlavorFacts)>,
-    /// WorkloadPriorityClasses with their origin: name and value.
-    pub workload_priority_classes: Vec<(Origin, Text, i32)>,
-    /// Topologies with their origin: name and levels.
-    pub topologies: Vec<(Origin, Text, Vec<Text>)>,
+    /// Queue objects.
+    pub queueing: quota::Objects,
 }
 
 /// An owner that only passes its labels on: ReplicaSet, StatefulSet, Deployment.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct OwnerDraft {
     /// Kind.
     pub kind: Text,
@@ -70,7 +62,7 @@ pub struct OwnerDraft {
 }
 
 /// A PriorityClass.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PriorityClassDraft {
     /// Value.
     pub value: i32,
@@ -78,4 +70,35 @@ pub struct PriorityClassDraft {
     pub global_default: bool,
     /// Its pods never preempt.
     pub never_preempts: bool,
+}
+
+impl OwnerDraft {
+    /// The draft of an owner of this kind.
+    pub fn of(
+        kind: &str,
+        meta: &ObjectMeta,
+        template: &ObjectMeta,
+        shared: &mut Shared,
+    ) -> OwnerDraft {
+        OwnerDraft {
+            kind: shared.texts.text(kind),
+            namespace: shared.texts.text(marks::namespace(meta)),
+            name: marks::name(meta).into(),
+            uid: marks::uid(meta, &kind.to_lowercase()),
+            marks: shared.marks_of(meta),
+            template: shared.marks_of(template),
+            owner: marks::owner(meta, shared),
+        }
+    }
+}
+
+impl PriorityClassDraft {
+    /// The draft of a PriorityClass.
+    pub fn of(class: &PriorityClass) -> PriorityClassDraft {
+        PriorityClassDraft {
+            value: class.value,
+            global_default: class.global_default,
+            never_preempts: class.preemption_policy.as_deref() == Some("Never"),
+        }
+    }
 }

@@ -16,7 +16,7 @@ use crate::api::keys;
 use crate::api::pod::{PodStatus, is_true};
 
 /// A Job that waits for its owners and classes.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct JobDraft {
     /// Unique id.
     pub uid: Text,
@@ -32,8 +32,8 @@ pub struct JobDraft {
     pub marks: Arc<Marks>,
     /// Who owns it.
     pub owner: Option<OwnerName>,
-    /// Its template names our scheduler.
-    pub ours: bool,
+    /// Who schedules its pods.
+    pub scheduler: Option<Text>,
     /// `spec.suspend`.
     pub suspended: bool,
     /// How often we suspended it.
@@ -61,7 +61,7 @@ pub struct JobDraft {
 }
 
 /// The draft of a Job.
-pub fn draft(job: &Job, scheduler: &str, shared: &mut Shared) -> Result<JobDraft, Vec<Refusal>> {
+pub fn draft(job: &Job, shared: &mut Shared) -> Result<JobDraft, Vec<Refusal>> {
     let (meta, spec, status) = (&job.metadata, &job.spec, &job.status);
     let template = &spec.template;
     refuse(job)?;
@@ -84,7 +84,7 @@ pub fn draft(job: &Job, scheduler: &str, shared: &mut Shared) -> Result<JobDraft
         created: meta.creation_timestamp.as_ref().map(time),
         template: shared.marks_of(&template.metadata),
         owner: marks::owner(meta, shared),
-        ours: template.spec.scheduler_name.as_deref() == Some(scheduler),
+        scheduler: template.spec.scheduler_name.as_deref().map(|name| shared.texts.text(name)),
         suspended: spec.suspend,
         incarnation: counted.unwrap_or(0),
         marked: counted.is_some_and(|count| count > 0),
@@ -100,7 +100,7 @@ pub fn draft(job: &Job, scheduler: &str, shared: &mut Shared) -> Result<JobDraft
             && spec.completions == Some(spec.parallelism.unwrap_or(1)),
         shape: shared.shapes.of(shape),
         ranked: Ranked::of(&template.spec, shared),
-        admitted: note::admitted(&marks.annotations, &mut ignored),
+        admitted: note::admitted(&marks.annotations, shared, &mut ignored),
         eviction: if leaving { note::eviction(&marks, &mut ignored) } else { None },
         marks,
         ignored,
@@ -134,6 +134,24 @@ fn count(job: &Job) -> u32 {
 }
 
 impl JobDraft {
+    /// Whether its pods name this scheduler.
+    pub fn ours(&self, scheduler: &str) -> bool {
+        self.scheduler.as_deref() == Some(scheduler)
+    }
+
+    /// Whether its pods would notice no difference if it became the other.
+    ///
+    /// They look at who it is, what it says, and which and how many of them run together.
+    pub fn same_below(&self, other: &JobDraft) -> bool {
+        let identity = |job: &JobDraft| (job.uid.clone(), job.namespace.clone(), job.name.clone());
+        let runs = |job: &JobDraft| (job.suspended, job.incarnation, job.count);
+        let flags = |job: &JobDraft| (job.progressed, job.parallel_by_index);
+        identity(self) == identity(other)
+            && (&self.marks, &self.owner) == (&other.marks, &other.owner)
+            && (runs(self), flags(self)) == (runs(other), flags(other))
+            && self.admitted == other.admitted
+    }
+
     /// The run that a pod of this Job belongs to.
     ///
     /// What exists while the Job is suspended is of the run that ended; so is what is still
@@ -165,7 +183,7 @@ mod tests {
         job["spec"]["template"] =
             json!({ "spec": { "schedulerName": "capstan", "containers": [{}] } });
         let job: Job = serde_json::from_value(job).expect("job");
-        draft(&job, "capstan", &mut Shared::default()).expect("draft")
+        draft(&job, &mut Shared::default()).expect("draft")
     }
 
     #[test]
@@ -227,7 +245,7 @@ mod tests {
         let spec = json!({ "parallelism": -1, "completions": -2, "template": template });
         let job = json!({ "metadata": { "name": "j" }, "spec": spec });
         let job: Job = serde_json::from_value(job).expect("job");
-        let refusals = draft(&job, "capstan", &mut Shared::default()).expect_err("refused");
+        let refusals = draft(&job, &mut Shared::default()).expect_err("refused");
         let paths: Vec<&str> = refusals.iter().map(|refusal| &*refusal.path).collect();
         assert_eq!(paths, ["spec.parallelism", "spec.completions"]);
     }
@@ -239,7 +257,7 @@ mod tests {
             "spec": { "template": { "spec": { "containers": [{}] } } },
         });
         let job: Job = serde_json::from_value(job).expect("job");
-        assert!(draft(&job, "capstan", &mut Shared::default()).expect("draft").finished);
+        assert!(draft(&job, &mut Shared::default()).expect("draft").finished);
     }
 
     #[test]

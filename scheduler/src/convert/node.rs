@@ -5,15 +5,16 @@
 
 use std::collections::BTreeMap;
 
-use capstan_core::model::input::{Amounts, NodeFacts, UNLIMITED};
+use capstan_core::model::input::{Amounts, Labels, NodeFacts, UNLIMITED};
 
 use super::Refusal;
 use super::marks;
+use super::note;
 use super::selector::taints;
 use super::sharing::Shared;
 use crate::api::node::{Node, NodeStatus};
 use crate::config::PriceConfig;
-use crate::prices::economics;
+use crate::prices::{PRICE_ANNOTATION, economics, parse_usd};
 use crate::quantity::Quantity;
 
 /// What every node has, without limit where nothing is stated.
@@ -33,6 +34,22 @@ pub fn facts(node: &Node, prices: &PriceConfig, shared: &mut Shared) -> NodeFact
         capacity_type: economics.capacity_type,
         price: economics.price,
     }
+}
+
+/// Gives facts the price that holds now; `false`: that is what they had.
+pub fn price(facts: &mut NodeFacts, annotations: &Labels, prices: &PriceConfig) -> bool {
+    let now = economics(&facts.labels, annotations, prices);
+    let changed = (facts.capacity_type, &facts.price) != (now.capacity_type, &now.price);
+    (facts.capacity_type, facts.price) = (now.capacity_type, now.price);
+    changed
+}
+
+/// What is said of a node that is taken in nonetheless: its price may not be readable.
+pub fn remark(node: &Node) -> Option<String> {
+    let text = node.metadata.annotations.as_ref()?.get(PRICE_ANNOTATION)?;
+    let wanted = "US dollars an hour (try 3.06)";
+    let unread = parse_usd(text.trim()).is_none();
+    unread.then(|| note::malformed(PRICE_ANNOTATION, text, wanted).to_string())
 }
 
 /// What an API server would not take in a node, beyond wrong types.

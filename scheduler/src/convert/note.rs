@@ -5,6 +5,7 @@
 //! value that cannot be read is ignored and named.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use capstan_core::model::input::{BindingNote, EvictionNote, Labels, Text};
 use capstan_core::money::MicroUsd;
@@ -14,11 +15,12 @@ use k8s_openapi::jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::marks::Marks;
+use super::sharing::Shared;
 use crate::api::keys;
 use crate::quantity::Quantity;
 
 /// Reads the binding annotations of a pod; `None`: it has none.
-pub fn binding(marks: &Marks, ignored: &mut Vec<Text>) -> Option<BindingNote> {
+pub fn binding(marks: &Marks, shared: &mut Shared, ignored: &mut Vec<Text>) -> Option<BindingNote> {
     let annotations = &marks.annotations;
     let ours = [keys::WORKLOAD, keys::FLAVORS, keys::ADMITTED_AT, keys::PRICE];
     if !ours.iter().any(|key| annotations.contains_key(*key)) {
@@ -32,7 +34,7 @@ pub fn binding(marks: &Marks, ignored: &mut Vec<Text>) -> Option<BindingNote> {
     let mut note =
         BindingNote { workload: annotations.get(keys::WORKLOAD).cloned(), ..Default::default() };
     read(keys::FLAVORS, "a JSON map of resource to flavor", &mut |text| {
-        serde_json::from_str(text).map(|map| note.flavors = texts(map).into()).is_ok()
+        serde_json::from_str(text).map(|map| note.flavors = flavors(map, shared)).is_ok()
     });
     read(keys::ADMITTED_AT, "a time such as 2026-01-31T10:00:00Z", &mut |text| {
         stamp(text).map(|time| note.admitted_at = Some(time)).is_some()
@@ -43,8 +45,10 @@ pub fn binding(marks: &Marks, ignored: &mut Vec<Text>) -> Option<BindingNote> {
     Some(note)
 }
 
-fn texts(map: BTreeMap<String, String>) -> BTreeMap<Text, Text> {
-    map.into_iter().map(|(key, value)| (key.into(), value.into())).collect()
+fn flavors(map: BTreeMap<String, String>, shared: &mut Shared) -> Arc<BTreeMap<Text, Text>> {
+    let texts = &mut shared.texts;
+    let map = map.into_iter().map(|(key, value)| (texts.text(&key), texts.text(&value))).collect();
+    shared.flavors.of(map)
 }
 
 fn stamp(text: &str) -> Option<Time> {
@@ -109,14 +113,18 @@ struct Admitted {
 }
 
 /// Reads what an owner was resumed with.
-pub fn admitted(annotations: &Labels, ignored: &mut Vec<Text>) -> Option<BindingNote> {
+pub fn admitted(
+    annotations: &Labels,
+    shared: &mut Shared,
+    ignored: &mut Vec<Text>,
+) -> Option<BindingNote> {
     let text = annotations.get(keys::ADMITTED)?;
     let Ok(read) = serde_json::from_str::<Admitted>(text) else {
         ignored.push(malformed(keys::ADMITTED, text, "the JSON that Capstan writes"));
         return None;
     };
     Some(BindingNote {
-        flavors: texts(read.flavors).into(),
+        flavors: flavors(read.flavors, shared),
         admitted_at: read.admitted_at.as_deref().and_then(stamp),
         price: read.price.as_deref().and_then(price),
         workload: read.workload.map(Text::from),
@@ -193,9 +201,12 @@ mod tests {
         let pairs: Vec<(&str, &str)> =
             written.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
         let mut ignored = Vec::new();
-        assert_eq!(binding(&marks(&pairs), &mut ignored), Some(example()));
+        assert_eq!(binding(&marks(&pairs), &mut Shared::default(), &mut ignored), Some(example()));
         let owner = marks(&[(keys::ADMITTED, &admitted_value(&example()))]);
-        assert_eq!(admitted(&owner.annotations, &mut ignored), Some(example()));
+        assert_eq!(
+            admitted(&owner.annotations, &mut Shared::default(), &mut ignored),
+            Some(example())
+        );
         assert_eq!(ignored, Vec::<Text>::new());
         assert_eq!(dollars(MicroUsd(0)), "0");
     }
@@ -208,11 +219,14 @@ mod tests {
             (keys::PRICE, "-1"),
         ]);
         let mut ignored = Vec::new();
-        assert_eq!(binding(&odd, &mut ignored), Some(BindingNote::default()));
+        assert_eq!(
+            binding(&odd, &mut Shared::default(), &mut ignored),
+            Some(BindingNote::default())
+        );
         assert_eq!(ignored.len(), 3);
         assert!(ignored[0].starts_with(r#"capstan.sh/flavors: "spot" is not a JSON map"#));
         let odd = marks(&[(keys::ADMITTED, "yes")]);
-        assert_eq!(admitted(&odd.annotations, &mut ignored), None);
+        assert_eq!(admitted(&odd.annotations, &mut Shared::default(), &mut ignored), None);
         assert_eq!(ignored.len(), 4);
     }
 

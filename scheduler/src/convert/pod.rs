@@ -19,7 +19,7 @@ use crate::api::keys;
 use crate::api::pod::{Container, Pod, PodSpec, PodStatus, Resources, is_true};
 
 /// A pod that waits for its owners and classes.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct PodDraft {
     /// Unique id.
     pub uid: Text,
@@ -35,8 +35,8 @@ pub struct PodDraft {
     pub shape: Arc<PodShape>,
     /// What it holds, when that differs.
     pub holds: Option<Arc<Amounts>>,
-    /// It names our scheduler.
-    pub ours: bool,
+    /// Who schedules it.
+    pub scheduler: Option<Text>,
     /// Node it is bound to.
     pub node: Option<Text>,
     /// Life cycle.
@@ -60,7 +60,7 @@ pub struct PodDraft {
 }
 
 /// What a pod spec says of priority, before classes are looked up.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Ranked {
     /// `spec.priority`.
     pub priority: Option<i32>,
@@ -71,6 +71,11 @@ pub struct Ranked {
 }
 
 impl Ranked {
+    /// Whether a PriorityClass still has a say.
+    pub fn open(&self) -> bool {
+        self.priority.is_none() || self.never_preempts.is_none()
+    }
+
     /// Of a pod spec.
     pub fn of(spec: &PodSpec, shared: &mut Shared) -> Ranked {
         let class = spec.priority_class_name.as_deref().filter(|name| !name.is_empty());
@@ -83,12 +88,12 @@ impl Ranked {
 }
 
 /// The draft of a pod.
-pub fn draft(pod: &Pod, scheduler: &str, shared: &mut Shared) -> Result<PodDraft, Vec<Refusal>> {
+pub fn draft(pod: &Pod, shared: &mut Shared) -> Result<PodDraft, Vec<Refusal>> {
     let meta = &pod.metadata;
     refuse(&pod.spec, "spec")?;
     let marks = shared.marks_of(meta);
     let mut ignored = Vec::new();
-    let binding = note::binding(&marks, &mut ignored);
+    let binding = note::binding(&marks, shared, &mut ignored);
     let node = pod.spec.node_name.as_deref().filter(|name| !name.is_empty());
     let node = node.map(|name| shared.texts.text(name));
     let resources = requests::of_pod(&pod.spec, &pod.status);
@@ -106,7 +111,7 @@ pub fn draft(pod: &Pod, scheduler: &str, shared: &mut Shared) -> Result<PodDraft
         owner: marks::owner(meta, shared),
         shape: shared.shapes.of(shape),
         holds: held.map(|held| shared.amounts.of(held)),
-        ours: pod.spec.scheduler_name.as_deref() == Some(scheduler),
+        scheduler: pod.spec.scheduler_name.as_deref().map(|name| shared.texts.text(name)),
         phase: phase(&pod.status),
         terminating,
         gated: !pod.spec.scheduling_gates.is_empty(),
@@ -119,6 +124,13 @@ pub fn draft(pod: &Pod, scheduler: &str, shared: &mut Shared) -> Result<PodDraft
         marks,
         ignored,
     })
+}
+
+impl PodDraft {
+    /// Whether it names this scheduler.
+    pub fn ours(&self, scheduler: &str) -> bool {
+        self.scheduler.as_deref() == Some(scheduler)
+    }
 }
 
 impl Shared {
@@ -244,7 +256,7 @@ mod tests {
             pod["spec"]["containers"] = json!([{}]);
         }
         let pod: Pod = serde_json::from_value(pod).expect("pod");
-        draft(&pod, "capstan", &mut Shared::default())
+        draft(&pod, &mut Shared::default())
     }
 
     fn good(pod: Value) -> PodDraft {
@@ -255,7 +267,7 @@ mod tests {
     fn a_bare_pod_gets_the_defaults() {
         let pod = good(json!({ "metadata": { "name": "p" } }));
         assert_eq!((&*pod.uid, &*pod.namespace, &*pod.name), ("pod/default/p", "default", "p"));
-        assert_eq!((pod.ours, pod.phase), (false, PodPhase::Pending));
+        assert_eq!((pod.ours("capstan"), pod.phase), (false, PodPhase::Pending));
         assert_eq!((pod.created, pod.bound_at, pod.node), (None, None, None));
     }
 

@@ -46,6 +46,35 @@ impl Known<'_> {
     }
 }
 
+/// One thing that was remarked on one object.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct About {
+    /// Kind; a gang is `gang`.
+    pub kind: Text,
+    /// Namespace.
+    pub namespace: Text,
+    /// Name.
+    pub name: Text,
+    /// What was said.
+    pub problem: Text,
+}
+
+impl About {
+    /// Whether it is about the same object.
+    pub fn same(&self, other: &About) -> bool {
+        let at = |about: &About| (about.kind.clone(), about.namespace.clone(), about.name.clone());
+        at(self) == at(other)
+    }
+
+    /// Whether it is about a gang.
+    pub fn is_gang(&self) -> bool {
+        &*self.kind == GANG
+    }
+}
+
+/// What remarks call a gang.
+const GANG: &str = "gang";
+
 /// Remarks by kind, namespace and text, with the objects that each is about.
 #[derive(Debug, Default)]
 pub struct Remarks {
@@ -59,6 +88,7 @@ impl Remarks {
     pub fn on_job<'a>(
         &mut self,
         job: &JobDraft,
+        ours: bool,
         facts: &OwnerFacts,
         above: impl Iterator<Item = Known<'a>>,
     ) {
@@ -66,7 +96,7 @@ impl Remarks {
         let own = Known { kind: "Job", name: &job.name, marks };
         let chain: Vec<Known<'_>> = std::iter::once(own).chain(above.map(Known::again)).collect();
         self.ignored(&facts.wishes.ignored, &job.namespace, &chain);
-        if job.ours && job.suspended && !job.finished && !facts.ours {
+        if ours && job.suspended && !job.finished && !facts.ours {
             let problem =
                 format!("is suspended and has no queue: left alone (label {})", keys::QUEUE);
             self.say("Job", &job.namespace, &problem, &job.name);
@@ -101,8 +131,37 @@ impl Remarks {
         }
         if facts.ours && matches!(facts.gang.key, GangKey::Group(..)) {
             let gang = (facts.namespace.clone(), facts.gang.key.clone());
-            self.queues.entry(gang).or_default().insert(facts.wishes.queue.clone());
+            self.gang_names(gang, facts.wishes.queue.clone());
         }
+    }
+
+    /// A member of a named gang names this queue.
+    pub fn gang_names(&mut self, gang: (Text, GangKey), queue: Option<Text>) {
+        self.queues.entry(gang).or_default().insert(queue);
+    }
+
+    /// Leaves what was not said before, and notes that it is said now.
+    pub fn retain_new(&mut self, before: &mut BTreeSet<About>) {
+        for ((kind, namespace, problem), names) in &mut self.said {
+            names.retain(|name| {
+                before.insert(About {
+                    kind: kind.clone(),
+                    namespace: namespace.clone(),
+                    name: name.clone(),
+                    problem: problem.clone(),
+                })
+            });
+        }
+        self.queues.retain(|(namespace, key), queues| {
+            let GangKey::Group(_, name) = key else { return false };
+            queues.len() > 1
+                && before.insert(About {
+                    kind: GANG.into(),
+                    namespace: namespace.clone(),
+                    name: name.clone(),
+                    problem: queue_names(queues).into(),
+                })
+        });
     }
 
     /// Everything that was remarked, by kind, namespace and text.
@@ -129,13 +188,9 @@ impl Remarks {
         }
         for ((namespace, key), queues) in self.queues.into_iter().filter(|(_, all)| all.len() > 1) {
             let GangKey::Group(_, name) = key else { continue };
-            let names: Vec<String> = queues
-                .iter()
-                .map(|queue| queue.as_deref().map_or("no queue".to_owned(), ToString::to_string))
-                .collect();
-            let names = names.join(", ");
+            let names = queue_names(&queues);
             let problem = format!("its pods name different queues ({names}); name the same on all");
-            let object = Some(object("gang", &namespace, &name));
+            let object = Some(object(GANG, &namespace, &name));
             notices.push(Notice { place: None, object, path: None, problem });
         }
         notices
@@ -159,8 +214,14 @@ impl Remarks {
     }
 }
 
+/// `a, b, no queue`.
+fn queue_names(queues: &BTreeSet<Option<Text>>) -> String {
+    let name = |queue: &Option<Text>| queue.as_deref().unwrap_or("no queue").to_owned();
+    queues.iter().map(name).collect::<Vec<String>>().join(", ")
+}
+
 /// `Pod a`, `Pod team/a`.
-fn object(kind: &str, namespace: &str, name: &str) -> Text {
+pub fn object(kind: &str, namespace: &str, name: &str) -> Text {
     match namespace {
         "default" => format!("{kind} {name}"),
         _ => format!("{kind} {namespace}/{name}"),

@@ -3,7 +3,7 @@
 //! Decides nothing: a pod of a large Job costs a few pointers because shape, marks and wishes
 //! of its template are shared.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use capstan_core::model::input::{Amounts, PodShape, Text, Wishes};
@@ -17,6 +17,13 @@ pub struct Once<T: Ord + ?Sized>(BTreeSet<Arc<T>>);
 impl<T: Ord + ?Sized> Default for Once<T> {
     fn default() -> Once<T> {
         Once(BTreeSet::new())
+    }
+}
+
+impl<T: Ord + ?Sized> Once<T> {
+    /// Forgets values that nobody else holds.
+    fn sweep(&mut self) {
+        self.0.retain(|value| Arc::strong_count(value) > 1);
     }
 }
 
@@ -57,4 +64,29 @@ pub struct Shared {
     pub marks: Once<Marks>,
     /// What people asked.
     pub wishes: Once<Wishes>,
+    /// Flavors that pods were bound with, by resource.
+    pub flavors: Once<BTreeMap<Text, Text>>,
+}
+
+impl Shared {
+    /// Forgets what nobody else holds any more; texts last, since the others hold texts.
+    pub fn sweep(&mut self) {
+        self.shapes.sweep();
+        self.amounts.sweep();
+        self.marks.sweep();
+        self.wishes.sweep();
+        self.flavors.sweep();
+        self.texts.sweep();
+    }
+
+    /// Values kept.
+    pub fn len(&self) -> usize {
+        let whole = self.shapes.0.len() + self.amounts.0.len() + self.marks.0.len();
+        whole + self.wishes.0.len() + self.flavors.0.len() + self.texts.0.len()
+    }
+
+    /// Whether nothing is kept.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
 }

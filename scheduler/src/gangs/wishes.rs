@@ -37,7 +37,7 @@ pub fn read(chain: &[&Marks], ignored: &mut Vec<Text>) -> Asked {
     let types = annotation(chain, keys::CAPACITY_TYPES).map(|text| capacity_types(text, ignored));
     Asked {
         wishes: Wishes {
-            queue: named(chain, keys::QUEUE, keys::KUEUE_QUEUE),
+            queue: queue(chain),
             priority_class: named(chain, keys::PRIORITY_CLASS, keys::KUEUE_PRIORITY_CLASS),
             topology: topology(chain),
             expected_runtime: runtime,
@@ -45,6 +45,11 @@ pub fn read(chain: &[&Marks], ignored: &mut Vec<Text>) -> Asked {
         },
         capacity_types: types.unwrap_or_default(),
     }
+}
+
+/// The queue that a chain of objects names.
+pub fn queue(chain: &[&Marks]) -> Option<Text> {
+    named(chain, keys::QUEUE, keys::KUEUE_QUEUE)
 }
 
 /// The first name under a key of ours or its alias; the nearest object wins.

@@ -9,15 +9,48 @@
 //! not otherwise; a list replaces what was there before it (what it does not name is gone); an
 //! object under a name that had another uid before is another object.
 //!
+//! | File | Decides |
+//! |---|---|
+//! | [`roster`] | which object stands under a name, what a list leaves behind, what is awaited |
+//! | [`below`] | whom a change of an owner concerns |
+//! | [`queues`] | what all queue objects say together |
+//! | [`notes`] | that the same thing is said of an object once |
+//! | [`cluster`] | where each object goes, and what has to be told again because of it |
+//! | [`drain`] | facts of what changed, in the order in which others refer to them |
+//!
+//! No rule of conversion is here: drafts, facts and remarks are those of [`crate::convert`], so
+//! that a live cluster and a dump of it mean the same.
+//!
 //! Cost: for one event the objects that depend on it; per pod a draft of a few hundred bytes, its
 //! parts shared with the engine.
+
+mod below;
+mod cluster;
+mod drain;
+mod notes;
+mod queues;
+mod roster;
+
+#[cfg(test)]
+mod property;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+
+use capstan_core::Input;
+use capstan_core::model::input::Text;
 
 use crate::api::classes::PriorityClass;
 use crate::api::job::Job;
 use crate::api::meta::OnlyMeta;
 use crate::api::node::Node;
 use crate::api::pod::Pod;
+use crate::config::{Config, QuotaApi};
+use crate::read::error::Notice;
 use crate::read::kinds::{Origin, Queueing};
+
+pub use cluster::Live;
 
 /// One event of one watch.
 #[derive(Clone, Debug)]
@@ -66,6 +99,105 @@ pub enum Group {
     Capstan,
     /// `kueue.x-k8s.io`, whichever version is served.
     Kueue,
+}
+
+/// Kinds that are watched whatever the configuration says.
+const ALWAYS: [Kind; 8] = [
+    Kind::Namespace,
+    Kind::PriorityClass,
+    Kind::Node,
+    Kind::Deployment,
+    Kind::ReplicaSet,
+    Kind::StatefulSet,
+    Kind::Job,
+    Kind::Pod,
+];
+
+/// Kinds of queue objects that are watched; Workloads are written and never believed.
+const QUEUEING: [Queueing; 6] = [
+    Queueing::ResourceFlavor,
+    Queueing::Topology,
+    Queueing::WorkloadPriorityClass,
+    Queueing::Cohort,
+    Queueing::ClusterQueue,
+    Queueing::LocalQueue,
+];
+
+impl Kind {
+    /// The kinds that are watched: queue objects of the groups that the configuration names.
+    pub fn all(config: &Config) -> BTreeSet<Kind> {
+        let groups = config.quota_apis.iter().map(|api| match api {
+            QuotaApi::Capstan => Group::Capstan,
+            QuotaApi::Kueue => Group::Kueue,
+        });
+        let queueing = groups.flat_map(|group| QUEUEING.map(|kind| Kind::Queueing(kind, group)));
+        ALWAYS.into_iter().chain(queueing).collect()
+    }
+
+    /// What people call the kind.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Pod => "Pod",
+            Kind::Node => "Node",
+            Kind::Namespace => "Namespace",
+            Kind::PriorityClass => "PriorityClass",
+            Kind::Job => "Job",
+            Kind::ReplicaSet => "ReplicaSet",
+            Kind::StatefulSet => "StatefulSet",
+            Kind::Deployment => "Deployment",
+            Kind::Queueing(kind, _) => match kind {
+                Queueing::ClusterQueue => "ClusterQueue",
+                Queueing::LocalQueue => "LocalQueue",
+                Queueing::Cohort => "Cohort",
+                Queueing::ResourceFlavor => "ResourceFlavor",
+                Queueing::WorkloadPriorityClass => "WorkloadPriorityClass",
+                Queueing::Topology => "Topology",
+                Queueing::Workload => "Workload",
+            },
+        }
+    }
+
+    /// Whether objects of this kind live in namespaces.
+    pub fn namespaced(self) -> bool {
+        match self {
+            Kind::Node | Kind::Namespace | Kind::PriorityClass => false,
+            Kind::Pod | Kind::Job | Kind::ReplicaSet | Kind::StatefulSet | Kind::Deployment => true,
+            Kind::Queueing(kind, _) => {
+                matches!(kind, Queueing::LocalQueue | Queueing::Workload)
+            }
+        }
+    }
+}
+
+impl Group {
+    /// The group of an object of this origin.
+    pub fn of(origin: Origin) -> Group {
+        if origin.is_kueue() { Group::Kueue } else { Group::Capstan }
+    }
+}
+
+/// What changed since the last time, for the engine and for people.
+#[derive(Debug, Default)]
+pub struct Drained {
+    /// Facts: what is gone, then what others refer to first; each object once.
+    pub inputs: Vec<Input>,
+    /// What is worth knowing; each once.
+    pub notices: Vec<Notice>,
+}
+
+/// The uppermost known owner of a pod, as owner references name it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TopOwner {
+    /// API group and version.
+    pub api_version: &'static str,
+    /// Kind.
+    pub kind: Text,
+    /// Namespace.
+    pub namespace: Text,
+    /// Name.
+    pub name: Text,
+    /// Unique id.
+    pub uid: Text,
 }
 
 /// An object as a watch shows it.

@@ -8,31 +8,24 @@ use std::collections::BTreeMap;
 
 use capstan_core::model::input::Text;
 use capstan_core::time::Time;
-use schemars::JsonSchema;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::decode;
 use super::error::{Notice, Place, ReadError};
 use super::json::Take;
 use super::kinds::{self, Known, OUR_KINDS, Origin, Queueing};
-use super::kueue;
 use super::names;
+use super::queueing;
 use super::schema::{self, Finding};
-use crate::api::classes::{PriorityClass, WorkloadPriorityClass};
-use crate::api::cluster_queue::{ClusterQueueSpec, CohortSpec};
-use crate::api::flavor::{ResourceFlavorSpec, TopologySpec};
+use crate::api::GROUP;
+use crate::api::classes::PriorityClass;
 use crate::api::job::Job;
-use crate::api::local_queue::LocalQueueSpec;
-use crate::api::meta::{Object, OnlyMeta};
+use crate::api::meta::OnlyMeta;
 use crate::api::node::Node;
 use crate::api::pod::Pod;
-use crate::api::workload::WorkloadSpec;
-use crate::api::{GROUP, GoDuration};
 use crate::config::Config;
 use crate::convert::gathered::{OwnerDraft, PriorityClassDraft};
-use crate::convert::{self, Gathered, Refusal, job, marks, node, note, pod, quota};
-use crate::prices::{PRICE_ANNOTATION, parse_usd};
+use crate::convert::{self, Gathered, Refusal, job, marks, node, pod};
 
 /// Complaints kept; more would help nobody.
 const ERRORS_MAX: usize = 1_000;
@@ -118,7 +111,7 @@ impl<'a> Collector<'a> {
     pub fn new(config: &'a Config) -> Collector<'a> {
         Collector {
             config,
-            gathered: Gathered::default(),
+            gathered: Gathered { scheduler: config.scheduler_name.clone(), ..Gathered::default() },
             errors: Vec::new(),
             errors_beyond: 0,
             warnings: Vec::new(),
@@ -147,8 +140,8 @@ impl<'a> Collector<'a> {
             self.ignore(place, &api_version, &kind);
             return None;
         };
-        if let Known::Queueing(_, Origin::KueueV1Beta1) = known {
-            kueue::upgrade(&mut value);
+        if let Known::Queueing(_, origin) = known {
+            queueing::upgrade(&mut value, origin);
         }
         let meta = &value["metadata"];
         let text = |key: &str| meta[key].as_str().filter(|text| !text.is_empty());
@@ -238,12 +231,8 @@ impl<'a> Collector<'a> {
     fn node(&mut self, named: &Named) -> Result<(), Vec<Finding>> {
         let object: Node = decode::lenient(&named.value)?;
         node::refuse(&object).map_err(refused)?;
-        let annotations = object.metadata.annotations.as_ref();
-        if let Some(text) = annotations.and_then(|all| all.get(PRICE_ANNOTATION))
-            && parse_usd(text.trim()).is_none()
-        {
-            let problem = note::malformed(PRICE_ANNOTATION, text, "US dollars an hour (try 3.06)");
-            self.warn(named, None, problem.to_string());
+        if let Some(problem) = node::remark(&object) {
+            self.warn(named, None, problem);
         }
         self.times.created(object.metadata.creation_timestamp.as_ref().map(convert::time), false);
         let facts = node::facts(&object, &self.config.prices, &mut self.gathered.shared);
@@ -253,8 +242,7 @@ impl<'a> Collector<'a> {
 
     fn pod(&mut self, named: &Named) -> Result<(), Vec<Finding>> {
         let object: Pod = decode::lenient(&named.value)?;
-        let scheduler = &self.config.scheduler_name;
-        let draft = pod::draft(&object, scheduler, &mut self.gathered.shared).map_err(refused)?;
+        let draft = pod::draft(&object, &mut self.gathered.shared).map_err(refused)?;
         self.times.created(draft.created, true);
         self.times.saw(draft.bound_at);
         self.times.saw(object.status.start_time.as_ref().map(convert::time));
@@ -264,8 +252,7 @@ impl<'a> Collector<'a> {
 
     fn job(&mut self, named: &Named) -> Result<(), Vec<Finding>> {
         let object: Job = decode::lenient(&named.value)?;
-        let scheduler = &self.config.scheduler_name;
-        let draft = job::draft(&object, scheduler, &mut self.gathered.shared).map_err(refused)?;
+        let draft = job::draft(&object, &mut self.gathered.shared).map_err(refused)?;
         self.times.created(draft.created, true);
         self.gathered.jobs.push(draft);
         Ok(())
@@ -281,11 +268,7 @@ impl<'a> Collector<'a> {
 
     fn priority_class(&mut self, named: &Named) -> Result<(), Vec<Finding>> {
         let object: PriorityClass = decode::lenient(&named.value)?;
-        let draft = PriorityClassDraft {
-            value: object.value,
-            global_default: object.global_default,
-            never_preempts: object.preemption_policy.as_deref() == Some("Never"),
-        };
+        let draft = PriorityClassDraft::of(&object);
         self.gathered.priority_classes.insert(named.name.as_str().into(), draft);
         Ok(())
     }
@@ -296,16 +279,8 @@ impl<'a> Collector<'a> {
         // Only marks are read there, so a template that is odd is no mistake.
         let template: OnlyMeta =
             decode::lenient(&named.value["spec"]["template"]).unwrap_or_default();
-        let shared = &mut self.gathered.shared;
-        let draft = OwnerDraft {
-            kind: shared.texts.text(kind),
-            namespace: shared.texts.text(marks::namespace(&object.metadata)),
-            name: named.name.as_str().into(),
-            uid: marks::uid(&object.metadata, &kind.to_lowercase()),
-            marks: shared.marks_of(&object.metadata),
-            template: shared.marks_of(&template.metadata),
-            owner: marks::owner(&object.metadata, shared),
-        };
+        let draft =
+            OwnerDraft::of(kind, &object.metadata, &template.metadata, &mut self.gathered.shared);
         self.gathered.owners.push(draft);
         Ok(())
     }
@@ -316,111 +291,29 @@ impl<'a> Collector<'a> {
         kind: Queueing,
         origin: Origin,
     ) -> Result<(), Vec<Finding>> {
-        let name = named.name.as_str();
-        match kind {
-            Queueing::ClusterQueue => {
-                let spec: ClusterQueueSpec = self.spec(named, origin)?;
-                self.without_effect(named, &spec);
-                let facts = quota::cluster_queue(name, &spec, origin);
-                self.gathered.cluster_queues.push((origin, facts));
-            }
-            Queueing::LocalQueue => {
-                let spec: LocalQueueSpec = self.spec(named, origin)?;
-                let namespace = named.value["metadata"]["namespace"].as_str();
-                let namespace = namespace.filter(|name| !name.is_empty()).unwrap_or("default");
-                let namespace = self.gathered.shared.texts.text(namespace);
-                let facts = quota::local_queue(namespace, name, &spec);
-                self.gathered.local_queues.push((origin, facts));
-            }
-            Queueing::Cohort => {
-                let spec: CohortSpec = self.spec(named, origin)?;
-                self.gathered.cohorts.push((origin, quota::cohort(name, &spec)));
-            }
-            Queueing::ResourceFlavor => {
-                let spec: ResourceFlavorSpec = self.spec(named, origin)?;
-                self.gathered.flavors.push((origin, quota::flavor(name, &spec)));
-            }
-            Queueing::Topology => {
-                let spec: TopologySpec = self.spec(named, origin)?;
-                let (levels, broken) = quota::topology(&spec);
-                for problem in broken {
-                    self.warn(named, None, problem);
-                }
-                self.gathered.topologies.push((origin, name.into(), levels));
-            }
-            Queueing::WorkloadPriorityClass => {
-                let class: WorkloadPriorityClass = self.whole(named, origin)?;
-                let classes = &mut self.gathered.workload_priority_classes;
-                classes.push((origin, name.into(), class.value));
-            }
-            // What a Workload says is rebuilt from its pods.
-            Queueing::Workload => drop(self.spec::<WorkloadSpec>(named, origin)?),
-        }
-        Ok(())
-    }
-
-    /// The spec of a queue object, strictly in our group and tolerantly in Kueue's.
-    fn spec<S>(&mut self, named: &Named, origin: Origin) -> Result<S, Vec<Finding>>
-    where
-        S: DeserializeOwned + JsonSchema + Default + 'static,
-    {
-        Ok(self.whole::<Object<S>>(named, origin)?.spec)
-    }
-
-    fn whole<T>(&mut self, named: &Named, origin: Origin) -> Result<T, Vec<Finding>>
-    where
-        T: DeserializeOwned + JsonSchema + 'static,
-    {
-        let (object, unknown) = decode::tolerant::<T>(&named.value).map_err(|wrong| {
-            // What is unknown is said too: the object is refused as a whole.
-            let all = schema::check(&schema::of::<T>(), &named.value, "");
-            let counts = |one: &Finding| !one.unknown || (counted(one) && !origin.is_kueue());
-            let all: Vec<Finding> = all.into_iter().filter(counts).collect();
-            if all.is_empty() { wrong } else { all }
-        })?;
-        let unknown: Vec<Finding> = unknown.into_iter().filter(counted).collect();
-        if !origin.is_kueue() && !unknown.is_empty() {
-            return Err(unknown);
-        }
-        for finding in unknown {
-            let problem = kueue::unknown(&finding);
-            self.warn(named, Some(finding.path), problem);
+        let namespace = named.value["metadata"]["namespace"].as_str();
+        let namespace = namespace.filter(|name| !name.is_empty()).unwrap_or("default");
+        let names = (namespace, named.name.as_str());
+        let mut decoded = queueing::decode(kind, origin, names, &named.value)?;
+        if !origin.is_kueue() && !decoded.unknown.is_empty() {
+            return Err(decoded.unknown);
         }
         let created = named.value["metadata"]["creationTimestamp"].as_str();
         let created = created.and_then(|text| text.parse::<k8s_openapi::jiff::Timestamp>().ok());
         self.times.created(created.map(|stamp| Time(stamp.as_millisecond())), false);
-        Ok(object)
+        if let Some(draft) = decoded.draft.take() {
+            self.gathered.queueing.take(origin, draft);
+        }
+        for (path, problem) in decoded.said() {
+            self.warn(named, path, problem);
+        }
+        Ok(())
     }
 
     fn warn(&mut self, named: &Named, path: Option<String>, problem: String) {
         let (place, object) = (Some(named.place.clone()), Some(named.object.clone()));
         self.warnings.push(Notice { place, object, path, problem });
     }
-
-    /// Fields that are understood but change nothing yet must not be trusted in silence.
-    fn without_effect(&mut self, named: &Named, spec: &ClusterQueueSpec) {
-        let preemption = spec.preemption.as_ref();
-        let duration = |given: Option<Option<GoDuration>>| given.flatten().is_some();
-        let set = [
-            ("spec.budget", spec.budget.is_some()),
-            ("spec.preemption.minRuntime", duration(preemption.map(|it| it.min_runtime))),
-            ("spec.preemption.delay", duration(preemption.map(|it| it.delay))),
-            (
-                "spec.preemption.victimOrder",
-                preemption.is_some_and(|preemption| preemption.victim_order.is_some()),
-            ),
-        ];
-        for (path, _) in set.iter().filter(|(_, set)| *set) {
-            let problem = "has no effect in this version".to_owned();
-            self.warn(named, Some((*path).to_owned()), problem);
-        }
-    }
-}
-
-/// Whether an unknown field is anybody's business: the API server owns metadata and status.
-fn counted(finding: &Finding) -> bool {
-    let top = finding.path.split(['.', '[']).next().unwrap_or_default();
-    !matches!(top, "metadata" | "status" | "apiVersion" | "kind")
 }
 
 fn refused(refusals: Vec<Refusal>) -> Vec<Finding> {

@@ -11,6 +11,7 @@ mod json;
 pub mod kinds;
 mod kueue;
 mod names;
+pub mod queueing;
 pub mod schema;
 mod value;
 mod yaml;
@@ -139,8 +140,9 @@ fn finish(collector: Collector<'_>) -> Result<Objects, Vec<ReadError>> {
     if !errors.is_empty() {
         return Err(errors);
     }
-    let pods = gathered.pods.iter().filter(|pod| pod.ours).count();
-    let ours = pods + gathered.jobs.iter().filter(|job| job.ours).count();
+    let scheduler = &gathered.scheduler;
+    let pods = gathered.pods.iter().filter(|pod| pod.ours(scheduler)).count();
+    let ours = pods + gathered.jobs.iter().filter(|job| job.ours(scheduler)).count();
     let earliest = times.earliest_work.or(times.earliest);
     let start = earliest.or(times.latest).unwrap_or_default();
     let resolved = convert::resolve(gathered, start);

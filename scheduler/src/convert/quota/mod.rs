@@ -6,7 +6,7 @@
 
 mod rules;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use capstan_core::Input;
 use capstan_core::model::input::{
@@ -24,6 +24,23 @@ use crate::quantity::Quantity;
 use crate::read::error::Notice;
 use crate::read::kinds::Origin;
 
+/// What one queue object says.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Draft {
+    /// A ClusterQueue.
+    ClusterQueue(ClusterQueueFacts),
+    /// A LocalQueue.
+    LocalQueue(LocalQueueFacts),
+    /// A Cohort.
+    Cohort(CohortFacts),
+    /// A flavor.
+    Flavor(FlavorFacts),
+    /// A WorkloadPriorityClass: name and value.
+    PriorityClass(Text, i32),
+    /// A Topology: name and levels.
+    Topology(Text, Vec<Text>),
+}
+
 /// Queue objects with their origins.
 #[derive(Debug, Default)]
 pub struct Objects {
@@ -39,6 +56,29 @@ pub struct Objects {
     pub workload_priority_classes: Vec<(Origin, Text, i32)>,
     /// Topologies: name and levels.
     pub topologies: Vec<(Origin, Text, Vec<Text>)>,
+}
+
+impl Objects {
+    /// Adds what one object says.
+    pub fn take(&mut self, origin: Origin, draft: Draft) {
+        match draft {
+            Draft::ClusterQueue(queue) => self.cluster_queues.push((origin, queue)),
+            Draft::LocalQueue(queue) => self.local_queues.push((origin, queue)),
+            Draft::Cohort(cohort) => self.cohorts.push((origin, cohort)),
+            Draft::Flavor(flavor) => self.flavors.push((origin, flavor)),
+            Draft::PriorityClass(name, value) => {
+                self.workload_priority_classes.push((origin, name, value));
+            }
+            Draft::Topology(name, levels) => self.topologies.push((origin, name, levels)),
+        }
+    }
+
+    /// Namespaces whose workloads queue unless they say otherwise.
+    pub fn default_queues(&self) -> BTreeSet<Text> {
+        let local = self.local_queues.iter().map(|(_, queue)| queue);
+        let defaults = local.filter(|queue| &*queue.name == "default");
+        defaults.map(|queue| queue.namespace.clone()).collect()
+    }
 }
 
 /// The facts of a ClusterQueue.

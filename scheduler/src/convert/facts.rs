@@ -1,0 +1,252 @@
+//! The facts of one Job or pod, given what is around it.
+//!
+//! Decides priorities (a PriorityClass may stand after its pods), which owner's labels count and
+//! which gang a pod is in. Nothing is remembered from one object to the next but which classes
+//! were named in vain.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use capstan_core::model::input::{
+    CapacityType, GangRef, OwnerFacts, OwnerPodSet, PodFacts, PodShape, Text, Wishes,
+};
+use capstan_core::time::Time;
+
+use super::directory::{Directory, Owner};
+use super::gathered::PriorityClassDraft;
+use super::job::JobDraft;
+use super::marks::Marks;
+use super::pod::{PodDraft, Ranked};
+use super::remarks::Remarks;
+use super::sharing::Shared;
+use crate::gangs::wishes;
+use crate::gangs::{self, Member};
+use crate::read::error::Notice;
+
+/// Priorities of the classes that every cluster has.
+const SYSTEM_CLASSES: [(&str, i32); 2] =
+    [("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
+
+/// What facts are made with.
+pub struct Facts<'a> {
+    /// What has a say.
+    pub directory: &'a Directory,
+    /// What equal parts share.
+    pub shared: &'a mut Shared,
+    /// Classes that were named in vain.
+    pub missing: &'a mut Missing,
+}
+
+/// PriorityClasses that were named in vain, and by how many objects.
+#[derive(Debug, Default)]
+pub struct Missing(pub BTreeMap<Text, u32>);
+
+impl Missing {
+    /// One for each class; `place` says where it was looked for.
+    pub fn notices(self, place: &str) -> impl Iterator<Item = Notice> {
+        self.0.into_iter().map(move |(name, count)| {
+            let who = if count == 1 {
+                "one object names".into()
+            } else {
+                format!("{count} objects name")
+            };
+            Notice::overall(format!(
+                "PriorityClass {name} is not in the {place} ({who} it); priority 0 was taken"
+            ))
+        })
+    }
+}
+
+impl Facts<'_> {
+    /// The facts of a Job; `start` stands for a creation time that nobody gave.
+    pub fn of_job(&mut self, job: &JobDraft, start: Time) -> OwnerFacts {
+        let chain = job.chain(self.directory);
+        let mut ignored = job.ignored.clone();
+        let asked = wishes::read(&chain, &mut ignored);
+        let shape = with_capacity_types(&job.shape, &asked.capacity_types, self.shared);
+        let (priority, never_preempts) = self.rank(&job.ranked);
+        let in_queue = self.in_queue(&asked.wishes, &job.namespace);
+        let min_member = gangs::job::min_member(job, &chain, in_queue, &mut ignored);
+        let member = Member {
+            namespace: &job.namespace,
+            name: &job.name,
+            uid: &job.uid,
+            chain: &chain,
+            owner: None,
+            job: None,
+        };
+        let group = gangs::group_of(&member, &mut ignored);
+        let mut wishes = asked.wishes;
+        let queued = wishes.queue.is_some() || job.marked;
+        wishes.ignored = ignored;
+        OwnerFacts {
+            uid: job.uid.clone(),
+            kind: self.shared.texts.text("Job"),
+            namespace: job.namespace.clone(),
+            name: job.name.clone(),
+            created: job.created.unwrap_or(start),
+            ours: job.ours(&self.directory.scheduler) && (!job.suspended || queued),
+            suspended: job.suspended,
+            incarnation: job.incarnation,
+            finished: job.finished,
+            priority,
+            never_preempts,
+            wishes: self.shared.wishes.of(wishes),
+            pod_sets: vec![OwnerPodSet {
+                name: self.shared.texts.text("main"),
+                count: job.count,
+                shape,
+            }],
+            min_member,
+            member_of: group,
+            admitted: job.admitted.clone(),
+            eviction: job.eviction.clone(),
+        }
+    }
+
+    /// The facts of a pod; `start` stands for a creation time that nobody gave.
+    pub fn of_pod(&mut self, pod: &PodDraft, start: Time) -> PodFacts {
+        let above = self.directory.above(&pod.namespace, pod.owner.as_ref());
+        let mut chain = vec![&*pod.marks];
+        chain.extend(above.iter().map(|owner| owner.marks()));
+        let mut ignored = pod.ignored.clone();
+        let asked = wishes::read(&chain, &mut ignored);
+        let shape = with_capacity_types(&pod.shape, &asked.capacity_types, self.shared);
+        let (priority, never_preempts) = self.rank(&pod.ranked);
+        let job = above.first().and_then(|owner| match owner {
+            Owner::Job(job) => Some(gangs::job::Run {
+                job,
+                incarnation: job.incarnation_of(pod.terminating, pod.created),
+                in_queue: self.in_queue(&asked.wishes, &pod.namespace),
+            }),
+            Owner::Other(_) => None,
+        });
+        let member = Member {
+            namespace: &pod.namespace,
+            name: &pod.name,
+            uid: &pod.uid,
+            chain: &chain,
+            owner: pod.owner.as_ref(),
+            job,
+        };
+        let gang: GangRef = gangs::of(&member, &mut ignored);
+        let mut wishes = asked.wishes;
+        wishes.ignored = ignored;
+        PodFacts {
+            uid: pod.uid.clone(),
+            namespace: pod.namespace.clone(),
+            name: pod.name.clone(),
+            shape,
+            holds: pod.holds.clone(),
+            ours: pod.ours(&self.directory.scheduler),
+            node: pod.node.clone(),
+            phase: pod.phase,
+            terminating: pod.terminating,
+            gated: pod.gated,
+            created: pod.created.unwrap_or(start),
+            bound_at: pod.bound_at,
+            priority,
+            never_preempts,
+            gang,
+            wishes: self.shared.wishes.of(wishes),
+            binding: pod.binding.clone(),
+            eviction: pod.eviction.clone(),
+        }
+    }
+
+    /// What is to be said of a Job with these facts.
+    pub fn remark_job(&self, job: &JobDraft, facts: &OwnerFacts, remarks: &mut Remarks) {
+        let above = self.directory.above(&job.namespace, job.owner.as_ref());
+        let ours = job.ours(&self.directory.scheduler);
+        remarks.on_job(job, ours, facts, above.iter().map(|owner| owner.known()));
+    }
+
+    /// What is to be said of an owner that only passes its labels on; Jobs have facts.
+    pub fn remark_owner(&self, owner: &Owner, remarks: &mut Remarks) {
+        let above = self.directory.above(owner.namespace(), owner.owner());
+        let above = above.iter().map(|owner| owner.known());
+        remarks.on_owner(owner.known(), owner.namespace(), above);
+    }
+
+    /// What is to be said of a pod with these facts.
+    pub fn remark_pod(&self, pod: &PodDraft, facts: &PodFacts, remarks: &mut Remarks) {
+        let owner = pod.owner.as_ref().filter(|_| !facts.wishes.ignored.is_empty());
+        let above = self.directory.above(&pod.namespace, owner);
+        remarks.on_pod(facts, &pod.marks, above.iter().map(|owner| owner.known()));
+    }
+
+    /// Priority, and whether it never preempts.
+    fn rank(&mut self, ranked: &Ranked) -> (i32, bool) {
+        let class = match &ranked.class {
+            Some(name) => self.class(name, ranked.priority.is_some()),
+            // Of several defaults the API server takes the lowest.
+            None => self
+                .directory
+                .classes
+                .values()
+                .filter(|one| one.global_default)
+                .min_by_key(|c| c.value)
+                .copied(),
+        };
+        let priority = ranked.priority.or(class.map(|class| class.value)).unwrap_or(0);
+        let never = class.is_some_and(|class| class.never_preempts);
+        (priority, ranked.never_preempts.unwrap_or(never))
+    }
+
+    fn class(&mut self, name: &Text, settled: bool) -> Option<PriorityClassDraft> {
+        if let Some(class) = self.directory.classes.get(name) {
+            return Some(*class);
+        }
+        let system = SYSTEM_CLASSES.iter().find(|(system, _)| **system == **name);
+        if let Some((_, value)) = system {
+            let value = *value;
+            return Some(PriorityClassDraft {
+                value,
+                global_default: false,
+                never_preempts: false,
+            });
+        }
+        if !settled {
+            *self.missing.0.entry(name.clone()).or_default() += 1;
+        }
+        None
+    }
+
+    /// Whether a workload queues: it names a queue, or its namespace has a default one.
+    fn in_queue(&self, wishes: &Wishes, namespace: &Text) -> bool {
+        wishes.queue.is_some() || self.directory.default_queues.contains(namespace)
+    }
+}
+
+impl JobDraft {
+    /// Labels and annotations that count for its pods: its template's, its own, its owners'.
+    pub fn chain<'a>(&'a self, directory: &'a Directory) -> Vec<&'a Marks> {
+        let above = directory.above(&self.namespace, self.owner.as_ref());
+        let mut chain = vec![&*self.template, &*self.marks];
+        chain.extend(above.iter().map(|owner| owner.marks()));
+        chain
+    }
+}
+
+impl PodDraft {
+    /// Labels and annotations that count for it: its own, then its owners'.
+    pub fn chain<'a>(&'a self, directory: &'a Directory) -> Vec<&'a Marks> {
+        let above = directory.above(&self.namespace, self.owner.as_ref());
+        let mut chain = vec![&*self.marks];
+        chain.extend(above.iter().map(|owner| owner.marks()));
+        chain
+    }
+}
+
+fn with_capacity_types(
+    shape: &Arc<PodShape>,
+    types: &[CapacityType],
+    shared: &mut Shared,
+) -> Arc<PodShape> {
+    if types.is_empty() {
+        return shape.clone();
+    }
+    let mut own = PodShape::clone(shape);
+    own.capacity_types = types.to_vec();
+    shared.shapes.of(own)
+}

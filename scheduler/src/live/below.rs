@@ -1,0 +1,139 @@
+//! Whom a change of an owner concerns.
+//!
+//! Decides that an owner is known by its name before it is there: what names it hears of it when
+//! it comes. Owners of kinds that are never watched have nobody below them here.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use capstan_core::model::input::Text;
+
+use crate::convert::directory::{OWNERS_MAX, OwnerKey};
+use crate::convert::marks::OwnerName;
+
+/// Kinds of owners whose labels count.
+const KINDS: [&str; 4] = ["Deployment", "Job", "ReplicaSet", "StatefulSet"];
+
+/// What each owner owns directly.
+#[derive(Debug, Default)]
+pub struct Below {
+    owners: BTreeMap<OwnerKey, Owned>,
+}
+
+/// What one owner owns.
+#[derive(Debug, Default)]
+pub struct Owned {
+    /// Uids of pods.
+    pub pods: BTreeSet<Text>,
+    /// Owners.
+    pub owners: BTreeSet<OwnerKey>,
+}
+
+impl Owned {
+    fn is_empty(&self) -> bool {
+        self.pods.is_empty() && self.owners.is_empty()
+    }
+}
+
+impl Below {
+    /// A pod names an owner.
+    pub fn add_pod(&mut self, namespace: &Text, owner: Option<&OwnerName>, uid: &Text) {
+        if let Some(key) = key(namespace, owner) {
+            self.owners.entry(key).or_default().pods.insert(uid.clone());
+        }
+    }
+
+    /// A pod names an owner no more.
+    pub fn remove_pod(&mut self, namespace: &Text, owner: Option<&OwnerName>, uid: &Text) {
+        self.change(namespace, owner, |owned| owned.pods.remove(uid));
+    }
+
+    /// An owner names one above it.
+    pub fn add_owner(&mut self, owner: Option<&OwnerName>, own: &OwnerKey) {
+        if let Some(key) = key(&own.1, owner) {
+            self.owners.entry(key).or_default().owners.insert(own.clone());
+        }
+    }
+
+    /// An owner names one above it no more.
+    pub fn remove_owner(&mut self, owner: Option<&OwnerName>, own: &OwnerKey) {
+        self.change(&own.1, owner, |owned| owned.owners.remove(own));
+    }
+
+    /// What an owner owns directly.
+    pub fn of(&self, key: &OwnerKey) -> Option<&Owned> {
+        self.owners.get(key)
+    }
+
+    /// All that looks at an owner, directly or through others: pods and owners.
+    pub fn all(&self, key: &OwnerKey) -> Owned {
+        let mut all = Owned::default();
+        let mut level = BTreeSet::from([key.clone()]);
+        for _ in 0..OWNERS_MAX {
+            let mut next = BTreeSet::new();
+            for owned in level.iter().filter_map(|key| self.owners.get(key)) {
+                all.pods.extend(owned.pods.iter().cloned());
+                next.extend(owned.owners.iter().cloned());
+            }
+            all.owners.extend(next.iter().cloned());
+            level = next;
+        }
+        all
+    }
+
+    fn change(
+        &mut self,
+        namespace: &Text,
+        owner: Option<&OwnerName>,
+        remove: impl FnOnce(&mut Owned) -> bool,
+    ) {
+        let Some(key) = key(namespace, owner) else { return };
+        let Some(owned) = self.owners.get_mut(&key) else { return };
+        remove(owned);
+        if owned.is_empty() {
+            self.owners.remove(&key);
+        }
+    }
+}
+
+fn key(namespace: &Text, owner: Option<&OwnerName>) -> Option<OwnerKey> {
+    let owner = owner.filter(|owner| KINDS.contains(&&*owner.kind))?;
+    Some(owner.key(namespace))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(kind: &str, name: &str) -> OwnerName {
+        OwnerName { kind: kind.into(), name: name.into(), uid: "".into() }
+    }
+
+    fn at(kind: &str, name: &str) -> OwnerKey {
+        (kind.into(), "ns".into(), name.into())
+    }
+
+    #[test]
+    fn a_change_concerns_all_levels_and_ends_where_owners_go_round() {
+        let mut below = Below::default();
+        let namespace = "ns".into();
+        below.add_pod(&namespace, Some(&named("ReplicaSet", "r")), &"p".into());
+        below.add_pod(&namespace, Some(&named("DaemonSet", "d")), &"q".into());
+        below.add_owner(Some(&named("Deployment", "d")), &at("ReplicaSet", "r"));
+        below.add_owner(Some(&named("ReplicaSet", "r")), &at("Deployment", "d"));
+        let all = below.all(&at("Deployment", "d"));
+        assert_eq!(all.pods, BTreeSet::from(["p".into()]));
+        assert_eq!(all.owners.len(), 2);
+        assert!(below.all(&at("DaemonSet", "d")).is_empty());
+    }
+
+    #[test]
+    fn nothing_is_kept_of_what_is_gone() {
+        let mut below = Below::default();
+        let (namespace, owner) = ("ns".into(), named("Job", "j"));
+        below.add_pod(&namespace, Some(&owner), &"p".into());
+        below.add_owner(Some(&owner), &at("Job", "k"));
+        below.remove_pod(&namespace, Some(&owner), &"p".into());
+        below.remove_owner(Some(&owner), &at("Job", "k"));
+        assert!(below.owners.is_empty());
+    }
+}

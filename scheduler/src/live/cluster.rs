@@ -1,0 +1,467 @@
+//! The objects themselves, as drafts, and what has to be told again because of them.
+//!
+//! Decides where each object goes and whom its change concerns. An object that an API server
+//! should not have taken is named, and its last good version stays.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use capstan_core::model::input::{GangKey, Labels, NodeFacts, Text};
+use capstan_core::time::Time;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde_json::Value;
+
+use super::below::Below;
+use super::notes::{Fault, Notes};
+use super::queues::Queues;
+use super::roster::{Named, Roster};
+use super::{Group, Kind, Object, Seen, TopOwner};
+use crate::api::node::Node;
+use crate::api::pod::Pod;
+use crate::config::{Config, PriceConfig};
+use crate::convert::directory::{Directory, Owner, OwnerKey};
+use crate::convert::gathered::{OwnerDraft, PriorityClassDraft};
+use crate::convert::job::JobDraft;
+use crate::convert::pod::PodDraft;
+use crate::convert::resolve::DEFAULT_NAMESPACE;
+use crate::convert::sharing::Shared;
+use crate::convert::{Refusal, job, marks, node, pod};
+use crate::prices::PRICE_ANNOTATION;
+use crate::read::kinds::{Origin, Queueing};
+use crate::read::queueing;
+
+/// Values that may gather before what nobody holds any more is looked for.
+const SWEEP_AFTER: usize = 4_096;
+
+/// The cluster as the API shows it.
+#[derive(Debug, Default)]
+pub struct Live {
+    pub(super) prices: PriceConfig,
+    pub(super) kinds: BTreeSet<Kind>,
+    pub(super) roster: Roster,
+    pub(super) shared: Shared,
+    /// Shared values after the last sweep.
+    swept: usize,
+    pub(super) directory: Directory,
+    /// Where each Job is, by uid.
+    pub(super) jobs: BTreeMap<Text, OwnerKey>,
+    pub(super) pods: BTreeMap<Text, Box<PodDraft>>,
+    pub(super) nodes: BTreeMap<Text, NodeEntry>,
+    pub(super) namespaces: BTreeMap<Text, Labels>,
+    /// Pods and Jobs in each namespace.
+    pub(super) inhabited: BTreeMap<Text, usize>,
+    pub(super) queues: Queues,
+    pub(super) below: Below,
+    /// Pods whose priority is still their class's to say.
+    unranked: BTreeSet<Text>,
+    /// When pods and Jobs without a creation time were told first, by uid.
+    pub(super) undated: BTreeMap<Text, Time>,
+    /// One member of each named gang, and the queue that it names.
+    pub(super) firsts: BTreeMap<(Text, GangKey), (Text, Option<Text>)>,
+    pub(super) dirty: Dirty,
+    pub(super) notes: Notes,
+    pub(super) told: super::drain::Told,
+}
+
+/// What has to be told again.
+#[derive(Debug, Default)]
+pub struct Dirty {
+    /// Pods, by uid; also those that are gone.
+    pub pods: BTreeSet<Text>,
+    /// Owners; Jobs among them have facts, the others remarks.
+    pub owners: BTreeSet<OwnerKey>,
+    /// Jobs that are gone, by uid.
+    pub jobs: BTreeSet<Text>,
+    /// Nodes, by name; also those that are gone.
+    pub nodes: BTreeSet<Text>,
+    /// Namespaces, by name; also those that are gone.
+    pub namespaces: BTreeSet<Text>,
+}
+
+/// A node, with the annotation that says its price.
+#[derive(Debug, PartialEq)]
+pub struct NodeEntry {
+    /// Facts at the prices that hold now.
+    pub facts: NodeFacts,
+    annotations: Labels,
+}
+
+impl Live {
+    /// Nothing seen yet.
+    pub fn new(config: &Config) -> Live {
+        let mut live = Live::default();
+        live.directory.scheduler = config.scheduler_name.clone();
+        live.prices = config.prices.clone();
+        live.kinds = Kind::all(config);
+        live.dirty.namespaces.insert(DEFAULT_NAMESPACE.into());
+        live
+    }
+
+    /// Records an event.
+    pub fn take(&mut self, seen: Seen) {
+        let kind = match &seen {
+            Seen::Listing(kind) | Seen::Complete(kind) | Seen::Absent(kind) => *kind,
+            Seen::Listed(object) | Seen::Applied(object) | Seen::Deleted(object) => object.kind(),
+        };
+        if !self.kinds.contains(&kind) {
+            return;
+        }
+        let gone = match seen {
+            Seen::Listing(kind) => {
+                self.roster.begin(kind);
+                Vec::new()
+            }
+            Seen::Listed(object) | Seen::Applied(object) => {
+                self.put(object);
+                Vec::new()
+            }
+            Seen::Complete(kind) => self.roster.complete(kind),
+            Seen::Absent(kind) => self.roster.absent(kind),
+            Seen::Deleted(object) => {
+                let (named, uid) = object.identity();
+                let there = self.roster.gone(kind, &named, &uid);
+                if there { vec![(named, uid)] } else { Vec::new() }
+            }
+        };
+        for (named, uid) in gone {
+            self.remove(kind, &named, &uid);
+        }
+        if self.shared.len() > 2 * self.swept + SWEEP_AFTER {
+            self.sweep();
+        }
+    }
+
+    /// Takes another configuration: what it changes about objects is told again.
+    pub fn reconfigure(&mut self, config: &Config) {
+        let before =
+            std::mem::replace(&mut self.directory.scheduler, config.scheduler_name.clone());
+        let after = &self.directory.scheduler;
+        if before != *after {
+            let pods = self.pods.iter().filter(|(_, pod)| pod.ours(&before) != pod.ours(after));
+            self.dirty.pods.extend(pods.map(|(uid, _)| uid.clone()));
+            let differs = |job: &JobDraft| job.ours(&before) != job.ours(after);
+            let owners = self.directory.owners.iter();
+            let owners = owners.filter(|(_, owner)| owner.job().is_some_and(differs));
+            self.dirty.owners.extend(owners.map(|(key, _)| key.clone()));
+        }
+        if self.prices != config.prices {
+            self.prices = config.prices.clone();
+            for (name, entry) in &mut self.nodes {
+                if node::price(&mut entry.facts, &entry.annotations, &self.prices) {
+                    self.dirty.nodes.insert(name.clone());
+                }
+            }
+        }
+        let kinds = Kind::all(config);
+        let before = std::mem::replace(&mut self.kinds, kinds);
+        for kind in before.into_iter().filter(|kind| !self.kinds.contains(kind)).collect::<Vec<_>>()
+        {
+            for (named, uid) in self.roster.forget(kind) {
+                self.remove(kind, &named, &uid);
+            }
+        }
+    }
+
+    /// Whether all that there is was seen.
+    pub fn synced(&self) -> bool {
+        self.waiting_for().is_empty()
+    }
+
+    /// Kinds that were neither listed completely nor found absent.
+    pub fn waiting_for(&self) -> Vec<Kind> {
+        self.roster.waiting(&self.kinds)
+    }
+
+    /// The uppermost known owner of a pod, by the pod's uid; `None`: it has none, or nobody
+    /// knows it yet.
+    pub fn owner_of(&self, pod: &str) -> Option<TopOwner> {
+        let pod = self.pods.get(pod)?;
+        let above = self.directory.above(&pod.namespace, pod.owner.as_ref());
+        let owner = above.last()?;
+        let (kind, namespace, name) = owner.key();
+        let api_version = if owner.job().is_some() { "batch/v1" } else { "apps/v1" };
+        Some(TopOwner { api_version, kind, namespace, name, uid: owner.uid().clone() })
+    }
+
+    /// A Job, by its uid.
+    pub fn job(&self, uid: &str) -> Option<&JobDraft> {
+        self.directory.owners.get(self.jobs.get(uid)?)?.job()
+    }
+
+    /// Objects of a kind that exist.
+    pub fn count(&self, kind: Kind) -> usize {
+        self.roster.count(kind)
+    }
+
+    fn put(&mut self, object: Object) {
+        let kind = object.kind();
+        match object {
+            Object::Pod(pod) => self.put_pod(&pod),
+            Object::Node(node) => self.put_node(&node),
+            Object::Job(job) => match job::draft(&job, &mut self.shared) {
+                Ok(draft) => self.put_owner(kind, Owner::Job(Box::new(draft))),
+                Err(refusals) => self.refuse(kind, &job.metadata, refusals),
+            },
+            Object::Meta(Kind::Namespace, object) => {
+                let labels = marks::labels(&object.metadata.labels, &mut self.shared);
+                let named = self.enter(kind, &object.metadata);
+                if self.namespaces.get(&named.1) != Some(&labels) {
+                    self.dirty.namespaces.insert(named.1.clone());
+                    self.namespaces.insert(named.1, labels);
+                }
+            }
+            Object::Meta(_, object) => {
+                let (meta, template) = (&object.metadata, ObjectMeta::default());
+                let draft = OwnerDraft::of(kind.name(), meta, &template, &mut self.shared);
+                self.put_owner(kind, Owner::Other(Box::new(draft)));
+            }
+            Object::PriorityClass(class) => {
+                let named = self.enter(kind, &class.metadata);
+                let draft = PriorityClassDraft::of(&class);
+                if self.directory.classes.insert(named.1.clone(), draft) != Some(draft) {
+                    self.notes.found(&named.1);
+                    self.rank_again();
+                }
+            }
+            Object::Queueing(queueing, origin, value) => {
+                self.put_queueing(kind, queueing, origin, *value);
+            }
+        }
+    }
+
+    /// Notes that an object exists; one that stood under its name before is gone.
+    fn enter(&mut self, kind: Kind, meta: &ObjectMeta) -> Named {
+        let (named, uid) = identity(kind, meta);
+        self.enter_as(kind, &named, &uid);
+        named
+    }
+
+    fn enter_as(&mut self, kind: Kind, named: &Named, uid: &Text) {
+        if let Some(other) = self.roster.seen(kind, named, uid) {
+            self.remove(kind, named, &other);
+        }
+    }
+
+    /// An object that should not exist as it is.
+    fn refuse(&mut self, kind: Kind, meta: &ObjectMeta, refusals: Vec<Refusal>) {
+        let named = self.enter(kind, meta);
+        let fault = |refusal: Refusal| -> Fault { (Some(refusal.path), refusal.problem) };
+        self.notes.faults(kind, &named, refusals.into_iter().map(fault));
+    }
+
+    fn put_pod(&mut self, pod: &Pod) {
+        let mut draft = match pod::draft(pod, &mut self.shared) {
+            Ok(draft) => draft,
+            Err(refusals) => return self.refuse(Kind::Pod, &pod.metadata, refusals),
+        };
+        let named = (draft.namespace.clone(), draft.name.clone());
+        self.enter_as(Kind::Pod, &named, &draft.uid);
+        self.notes.faults(Kind::Pod, &named, []);
+        if let Some(old) = self.pods.get(&draft.uid) {
+            if **old == draft {
+                return;
+            }
+            // Equal texts stay one.
+            (draft.uid, draft.name) = (old.uid.clone(), old.name.clone());
+            self.remove_pod(&draft.uid.clone());
+        }
+        let uid = draft.uid.clone();
+        self.below.add_pod(&draft.namespace, draft.owner.as_ref(), &uid);
+        self.inhabit(&draft.namespace);
+        if draft.ranked.open() {
+            self.unranked.insert(uid.clone());
+        }
+        self.dirty.pods.insert(uid.clone());
+        self.pods.insert(uid, Box::new(draft));
+    }
+
+    fn remove_pod(&mut self, uid: &Text) {
+        let Some(old) = self.pods.remove(uid) else { return };
+        self.below.remove_pod(&old.namespace, old.owner.as_ref(), uid);
+        self.leave(&old.namespace);
+        self.unranked.remove(uid);
+        self.dirty.pods.insert(old.uid);
+    }
+
+    fn put_node(&mut self, node: &Node) {
+        if let Err(refusals) = node::refuse(node) {
+            return self.refuse(Kind::Node, &node.metadata, refusals);
+        }
+        let named = self.enter(Kind::Node, &node.metadata);
+        self.notes.faults(Kind::Node, &named, node::remark(node).map(|problem| (None, problem)));
+        let facts = node::facts(node, &self.prices, &mut self.shared);
+        let mut annotations = marks::labels(&node.metadata.annotations, &mut self.shared);
+        annotations.retain(|key, _| **key == *PRICE_ANNOTATION);
+        let entry = NodeEntry { facts, annotations };
+        if self.nodes.get(&named.1) != Some(&entry) {
+            self.dirty.nodes.insert(named.1.clone());
+            self.nodes.insert(named.1, entry);
+        }
+    }
+
+    fn put_owner(&mut self, kind: Kind, owner: Owner) {
+        let key = owner.key();
+        let named = (key.1.clone(), key.2.clone());
+        self.enter_as(kind, &named, owner.uid());
+        self.notes.faults(kind, &named, []);
+        let old = self.directory.owners.get(&key);
+        if old == Some(&owner) {
+            return;
+        }
+        if old.is_none_or(|old| !old.same_below(&owner)) {
+            self.disturb(&key);
+        }
+        if let Some(old) = self.directory.owners.remove(&key) {
+            self.unlink_owner(&key, &old);
+        }
+        self.below.add_owner(owner.owner(), &key);
+        if owner.job().is_some() {
+            self.inhabit(&key.1);
+            self.jobs.insert(owner.uid().clone(), key.clone());
+        }
+        self.dirty.owners.insert(key);
+        self.directory.put(owner);
+    }
+
+    fn remove_owner(&mut self, key: &OwnerKey) {
+        let Some(old) = self.directory.owners.remove(key) else { return };
+        self.unlink_owner(key, &old);
+        self.disturb(key);
+    }
+
+    fn unlink_owner(&mut self, key: &OwnerKey, old: &Owner) {
+        self.below.remove_owner(old.owner(), key);
+        if old.job().is_some() {
+            self.leave(&key.1);
+            self.jobs.remove(old.uid());
+            self.dirty.jobs.insert(old.uid().clone());
+        }
+    }
+
+    /// All that looks at an owner has to be looked at again.
+    fn disturb(&mut self, key: &OwnerKey) {
+        let below = self.below.all(key);
+        self.dirty.pods.extend(below.pods);
+        self.dirty.owners.extend(below.owners);
+    }
+
+    /// Priorities that classes decide have to be looked at again.
+    fn rank_again(&mut self) {
+        self.dirty.pods.extend(self.unranked.iter().cloned());
+        let open = |owner: &Owner| owner.job().is_some_and(|job| job.ranked.open());
+        let jobs = self.directory.owners.iter().filter(|(_, owner)| open(owner));
+        self.dirty.owners.extend(jobs.map(|(key, _)| key.clone()));
+    }
+
+    fn put_queueing(&mut self, kind: Kind, queue: Queueing, origin: Origin, mut value: Value) {
+        queueing::without_nulls(&mut value);
+        queueing::upgrade(&mut value, origin);
+        let (named, uid) = value_identity(kind, &value);
+        self.enter_as(kind, &named, &uid);
+        match queueing::decode(queue, origin, (&named.0, &named.1), &value) {
+            Ok(mut decoded) => {
+                if let Some(draft) = decoded.draft.take() {
+                    self.queues.put(kind, named.clone(), origin, draft);
+                }
+                self.notes.faults(kind, &named, decoded.said());
+            }
+            Err(findings) => {
+                let faults = findings.into_iter().map(|one| (Some(one.path), one.problem));
+                self.notes.faults(kind, &named, faults);
+            }
+        }
+    }
+
+    fn remove(&mut self, kind: Kind, named: &Named, uid: &Text) {
+        self.notes.forget(kind, named);
+        self.undated.remove(uid);
+        match kind {
+            Kind::Pod => self.remove_pod(uid),
+            Kind::Node => {
+                self.nodes.remove(&named.1);
+                self.dirty.nodes.insert(named.1.clone());
+            }
+            Kind::Namespace => {
+                self.namespaces.remove(&named.1);
+                self.dirty.namespaces.insert(named.1.clone());
+            }
+            Kind::PriorityClass => {
+                if self.directory.classes.remove(&named.1).is_some() {
+                    self.rank_again();
+                }
+            }
+            Kind::Job | Kind::ReplicaSet | Kind::StatefulSet | Kind::Deployment => {
+                self.remove_owner(&(kind.name().into(), named.0.clone(), named.1.clone()));
+            }
+            Kind::Queueing(..) => self.queues.remove(kind, named),
+        }
+    }
+
+    fn inhabit(&mut self, namespace: &Text) {
+        let count = self.inhabited.entry(namespace.clone()).or_default();
+        *count += 1;
+        if *count == 1 {
+            self.dirty.namespaces.insert(namespace.clone());
+        }
+    }
+
+    fn leave(&mut self, namespace: &Text) {
+        let Some(count) = self.inhabited.get_mut(namespace) else { return };
+        *count -= 1;
+        if *count == 0 {
+            self.inhabited.remove(namespace);
+            self.dirty.namespaces.insert(namespace.clone());
+        }
+    }
+
+    /// Forgets what nobody holds any more.
+    fn sweep(&mut self) {
+        let pods = &self.pods;
+        self.firsts.retain(|_, (uid, _)| pods.contains_key(uid));
+        self.notes.forget_gangs();
+        self.shared.sweep();
+        self.swept = self.shared.len();
+    }
+}
+
+impl Object {
+    /// Its kind.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Object::Pod(_) => Kind::Pod,
+            Object::Node(_) => Kind::Node,
+            Object::Job(_) => Kind::Job,
+            Object::Meta(kind, _) => *kind,
+            Object::PriorityClass(_) => Kind::PriorityClass,
+            Object::Queueing(kind, origin, _) => Kind::Queueing(*kind, Group::of(*origin)),
+        }
+    }
+
+    fn identity(&self) -> (Named, Text) {
+        let meta = match self {
+            Object::Pod(pod) => &pod.metadata,
+            Object::Node(node) => &node.metadata,
+            Object::Job(job) => &job.metadata,
+            Object::Meta(_, object) => &object.metadata,
+            Object::PriorityClass(class) => &class.metadata,
+            Object::Queueing(_, _, value) => return value_identity(self.kind(), value),
+        };
+        identity(self.kind(), meta)
+    }
+}
+
+fn identity(kind: Kind, meta: &ObjectMeta) -> (Named, Text) {
+    let namespace = if kind.namespaced() { marks::namespace(meta) } else { "" };
+    let uid = marks::uid(meta, &kind.name().to_lowercase());
+    ((namespace.into(), marks::name(meta).into()), uid)
+}
+
+fn value_identity(kind: Kind, value: &Value) -> (Named, Text) {
+    let text = |key: &str| value["metadata"][key].as_str().map(ToOwned::to_owned);
+    let meta = ObjectMeta {
+        name: text("name"),
+        namespace: text("namespace"),
+        uid: text("uid"),
+        ..ObjectMeta::default()
+    };
+    identity(kind, &meta)
+}

@@ -1,0 +1,309 @@
+//! Facts of what changed, in the order in which others refer to them.
+//!
+//! Decides that a fact is told once for all changes since the last time, that pods which hold
+//! nothing and are not ours are not told at all, and that remarks wait until everything was seen:
+//! before that an owner may only seem to be missing.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use capstan_core::Input;
+use capstan_core::model::input::{GangKey, PodFacts, Text};
+use capstan_core::time::Time;
+
+use super::Drained;
+use super::cluster::{Dirty, Live};
+use super::queues::Changes;
+use crate::convert::directory::{Owner, OwnerKey};
+use crate::convert::facts::{Facts, Missing};
+use crate::convert::job::JobDraft;
+use crate::convert::pod::PodDraft;
+use crate::convert::quota::{self, Objects};
+use crate::convert::remarks::Remarks;
+use crate::convert::resolve::{DEFAULT_NAMESPACE, Resolved, namespace_input};
+use crate::gangs::wishes;
+
+/// What the engine knows, as far as it matters for what it is told next.
+#[derive(Debug, Default)]
+pub struct Told {
+    pods: BTreeSet<Text>,
+    jobs: BTreeSet<Text>,
+    nodes: BTreeSet<Text>,
+    namespaces: BTreeMap<Text, Input>,
+    /// Namespaces that LocalQueues name.
+    queued: BTreeSet<Text>,
+    /// Facts were told before everything was seen, so that nothing was remarked on them.
+    unremarked: bool,
+}
+
+/// Facts and remarks in the making.
+#[derive(Default)]
+struct News {
+    gone: Vec<Input>,
+    facts: Vec<Input>,
+    remarks: Remarks,
+    missing: Missing,
+}
+
+impl Live {
+    /// What changed since the last time.
+    pub fn drain(&mut self, now: Time) -> Drained {
+        let mut news = News::default();
+        let queues = self.settle_queues();
+        let synced = self.synced();
+        if synced && std::mem::take(&mut self.told.unremarked) {
+            self.remark_all(now, &mut news);
+        }
+        let dirty = std::mem::take(&mut self.dirty);
+        self.tell_namespaces(&dirty, &mut news);
+        news.facts.extend(queues.facts);
+        self.tell_nodes(&dirty, &mut news);
+        self.tell_owners(&dirty, now, &mut news);
+        self.tell_pods(&dirty, now, &mut news);
+        let Changes { gone: mut queues_gone, mut notices, .. } = queues;
+        let mut inputs = news.gone;
+        self.forget_nodes_and_namespaces(&dirty, &mut queues_gone);
+        inputs.append(&mut queues_gone);
+        inputs.append(&mut news.facts);
+        notices.splice(0..0, self.notes.take());
+        if synced {
+            news.remarks.retain_new(&mut self.notes.said);
+            notices.extend(news.remarks.notices(&BTreeMap::new()));
+            let missing = self.notes.missing(news.missing.0);
+            notices.extend(Missing(missing).notices("cluster"));
+        } else {
+            self.told.unremarked = true;
+        }
+        Drained { inputs, notices }
+    }
+
+    /// Everything that there is, as a new engine would be fed.
+    pub fn everything(&mut self, now: Time) -> Vec<Input> {
+        let objects = self.queues.objects();
+        let local = objects.local_queues.iter().map(|(_, queue)| queue.namespace.clone());
+        let names: BTreeSet<Text> = self
+            .namespaces
+            .keys()
+            .chain(self.inhabited.keys())
+            .cloned()
+            .chain(local)
+            .chain([DEFAULT_NAMESPACE.into()])
+            .collect();
+        let mut resolved = Resolved::default();
+        resolved.inputs.extend(names.iter().map(|name| self.namespace(name)));
+        self.default_queues(&objects);
+        quota::inputs(objects, &mut resolved);
+        let mut inputs = resolved.inputs;
+        inputs.extend(self.nodes.values().map(|entry| Input::Node(entry.facts.clone())));
+        let mut missing = Missing::default();
+        let mut facts =
+            Facts { directory: &self.directory, shared: &mut self.shared, missing: &mut missing };
+        let since = |uid: &Text| self.undated.get(uid).copied().unwrap_or(now);
+        for job in self.directory.owners.values().filter_map(Owner::job) {
+            inputs.push(Input::Owner(facts.of_job(job, since(&job.uid))));
+        }
+        for pod in self.pods.values().filter(|pod| counts(pod, &self.directory.scheduler)) {
+            inputs.push(Input::Pod(facts.of_pod(pod, since(&pod.uid))));
+        }
+        inputs
+    }
+
+    /// Queues first: they decide which namespaces exist and what queues by default.
+    fn settle_queues(&mut self) -> Changes {
+        if !self.queues.take_changed() {
+            return Changes::default();
+        }
+        let objects = self.queues.objects();
+        let local = objects.local_queues.iter().map(|(_, queue)| queue.namespace.clone());
+        let queued: BTreeSet<Text> = local.collect();
+        self.dirty.namespaces.extend(queued.symmetric_difference(&self.told.queued).cloned());
+        self.told.queued = queued;
+        self.default_queues(&objects);
+        self.queues.settle(objects)
+    }
+
+    /// A default queue concerns the Jobs of its namespace that name none, and their pods.
+    fn default_queues(&mut self, objects: &Objects) {
+        let after = objects.default_queues();
+        let before = std::mem::replace(&mut self.directory.default_queues, after);
+        let directory = &self.directory;
+        for namespace in before.symmetric_difference(&directory.default_queues) {
+            let first: OwnerKey = ("Job".into(), namespace.clone(), "".into());
+            let here = |(key, _): &(&OwnerKey, &Owner)| (&key.0, &key.1) == (&first.0, &first.1);
+            for (key, owner) in directory.owners.range(first.clone()..).take_while(here) {
+                let names_none = |job: &JobDraft| wishes::queue(&job.chain(directory)).is_none();
+                if owner.job().is_some_and(names_none) {
+                    self.dirty.owners.insert(key.clone());
+                }
+                let pods = self.below.of(key).into_iter().flat_map(|owned| &owned.pods);
+                for pod in pods.filter_map(|uid| self.pods.get(uid)) {
+                    if wishes::queue(&pod.chain(directory)).is_none() {
+                        self.dirty.pods.insert(pod.uid.clone());
+                    }
+                }
+            }
+        }
+    }
+
+    fn exists(&self, namespace: &Text) -> bool {
+        self.namespaces.contains_key(namespace)
+            || self.inhabited.contains_key(namespace)
+            || self.told.queued.contains(namespace)
+            || **namespace == *DEFAULT_NAMESPACE
+    }
+
+    fn namespace(&self, name: &Text) -> Input {
+        let labels = self.namespaces.get(name).cloned().unwrap_or_default();
+        namespace_input(name.clone(), labels)
+    }
+
+    fn tell_namespaces(&mut self, dirty: &Dirty, news: &mut News) {
+        for name in &dirty.namespaces {
+            if !self.exists(name) {
+                continue;
+            }
+            let input = self.namespace(name);
+            if self.told.namespaces.get(name) != Some(&input) {
+                news.facts.push(input.clone());
+                self.told.namespaces.insert(name.clone(), input);
+            }
+        }
+    }
+
+    fn tell_nodes(&mut self, dirty: &Dirty, news: &mut News) {
+        for name in &dirty.nodes {
+            if let Some(entry) = self.nodes.get(name) {
+                news.facts.push(Input::Node(entry.facts.clone()));
+                self.told.nodes.insert(name.clone());
+            }
+        }
+    }
+
+    /// What others refer to goes after them.
+    fn forget_nodes_and_namespaces(&mut self, dirty: &Dirty, gone: &mut Vec<Input>) {
+        let mut nodes = Vec::new();
+        for name in dirty.nodes.iter().filter(|name| !self.nodes.contains_key(*name)) {
+            if self.told.nodes.remove(name) {
+                nodes.push(Input::NodeGone(name.clone()));
+            }
+        }
+        gone.splice(0..0, nodes);
+        let namespaces: Vec<&Text> =
+            dirty.namespaces.iter().filter(|name| !self.exists(name)).collect();
+        for name in namespaces {
+            if self.told.namespaces.remove(name).is_some() {
+                gone.push(Input::NamespaceGone(name.clone()));
+            }
+        }
+    }
+
+    fn tell_owners(&mut self, dirty: &Dirty, now: Time, news: &mut News) {
+        let mut facts = Facts {
+            directory: &self.directory,
+            shared: &mut self.shared,
+            missing: &mut news.missing,
+        };
+        for owner in dirty.owners.iter().filter_map(|key| facts.directory.owners.get(key)) {
+            let Some(job) = owner.job() else {
+                facts.remark_owner(owner, &mut news.remarks);
+                continue;
+            };
+            let start = since(&mut self.undated, job.created, &job.uid, now);
+            let made = facts.of_job(job, start);
+            facts.remark_job(job, &made, &mut news.remarks);
+            self.told.jobs.insert(job.uid.clone());
+            news.facts.push(Input::Owner(made));
+        }
+        for uid in dirty.jobs.iter().filter(|uid| !self.jobs.contains_key(*uid)) {
+            if self.told.jobs.remove(uid) {
+                news.gone.push(Input::OwnerGone(uid.clone()));
+            }
+        }
+    }
+
+    fn tell_pods(&mut self, dirty: &Dirty, now: Time, news: &mut News) {
+        let mut facts = Facts {
+            directory: &self.directory,
+            shared: &mut self.shared,
+            missing: &mut news.missing,
+        };
+        let mut gone = Vec::new();
+        for uid in &dirty.pods {
+            let pod = self.pods.get(uid).filter(|pod| counts(pod, &facts.directory.scheduler));
+            let Some(pod) = pod else {
+                if self.told.pods.remove(uid) {
+                    gone.push(Input::PodGone(uid.clone()));
+                }
+                continue;
+            };
+            let start = since(&mut self.undated, pod.created, uid, now);
+            let made = facts.of_pod(pod, start);
+            facts.remark_pod(pod, &made, &mut news.remarks);
+            compare_queues(&made, &self.pods, &mut self.firsts, &mut news.remarks);
+            self.told.pods.insert(pod.uid.clone());
+            news.facts.push(Input::Pod(made));
+        }
+        // Pods go before the owners that they look at.
+        news.gone.splice(0..0, gone);
+    }
+
+    /// Once everything was seen: remarks on what was told before that.
+    fn remark_all(&mut self, now: Time, news: &mut News) {
+        let mut facts = Facts {
+            directory: &self.directory,
+            shared: &mut self.shared,
+            missing: &mut news.missing,
+        };
+        for (key, owner) in self.directory.owners.iter() {
+            match owner.job() {
+                _ if self.dirty.owners.contains(key) => {}
+                Some(job) => {
+                    let made = facts.of_job(job, now);
+                    facts.remark_job(job, &made, &mut news.remarks);
+                }
+                None => facts.remark_owner(owner, &mut news.remarks),
+            }
+        }
+        for pod in self.pods.values().filter(|pod| !self.dirty.pods.contains(&pod.uid)) {
+            if counts(pod, &facts.directory.scheduler) {
+                let made = facts.of_pod(pod, now);
+                facts.remark_pod(pod, &made, &mut news.remarks);
+                compare_queues(&made, &self.pods, &mut self.firsts, &mut news.remarks);
+            }
+        }
+    }
+}
+
+/// Whether a pod is the engine's business: it is ours, or it holds room.
+fn counts(pod: &PodDraft, scheduler: &str) -> bool {
+    pod.node.is_some() || pod.ours(scheduler)
+}
+
+/// What stands for a creation time that nobody gave: when the object was told first.
+fn since(undated: &mut BTreeMap<Text, Time>, created: Option<Time>, uid: &Text, now: Time) -> Time {
+    match created {
+        Some(created) => created,
+        None => *undated.entry(uid.clone()).or_insert(now),
+    }
+}
+
+/// Holds the queue that a member of a named gang names against another member's.
+fn compare_queues(
+    facts: &PodFacts,
+    pods: &BTreeMap<Text, Box<PodDraft>>,
+    firsts: &mut BTreeMap<(Text, GangKey), (Text, Option<Text>)>,
+    remarks: &mut Remarks,
+) {
+    if !facts.ours || !matches!(facts.gang.key, GangKey::Group(..)) {
+        return;
+    }
+    let gang = (facts.namespace.clone(), facts.gang.key.clone());
+    let own = (facts.uid.clone(), facts.wishes.queue.clone());
+    match firsts.get(&gang) {
+        Some((uid, queue)) if *uid != facts.uid && pods.contains_key(uid) => {
+            remarks.gang_names(gang, queue.clone());
+        }
+        _ => {
+            firsts.insert(gang, own);
+        }
+    }
+}

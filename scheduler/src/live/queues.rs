@@ -1,0 +1,130 @@
+//! Queue objects: few, so all of them are settled together and only differences are told.
+//!
+//! Decides nothing about queues: twins in both API groups and broken objects are those of
+//! [`quota`].
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use capstan_core::Input;
+use capstan_core::model::input::Text;
+
+use super::Kind;
+use super::roster::Named;
+use crate::convert::quota::{self, Draft, Objects};
+use crate::convert::resolve::Resolved;
+use crate::read::error::Notice;
+use crate::read::kinds::Origin;
+
+/// All queue objects, and what was told of them.
+#[derive(Debug, Default)]
+pub struct Queues {
+    objects: BTreeMap<(Kind, Named), (Origin, Draft)>,
+    changed: bool,
+    told: BTreeMap<Identity, Input>,
+    said: BTreeSet<Notice>,
+}
+
+/// What tells one fact about queues from another, in the order in which they refer to each other.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Identity {
+    Flavor(Text),
+    Topology(Text),
+    PriorityClass(Text),
+    Cohort(Text),
+    ClusterQueue(Text),
+    LocalQueue(Text, Text),
+}
+
+/// What changed.
+#[derive(Debug, Default)]
+pub struct Changes {
+    /// Facts that are no more.
+    pub gone: Vec<Input>,
+    /// Facts that are new or differ.
+    pub facts: Vec<Input>,
+    /// What was not said before.
+    pub notices: Vec<Notice>,
+}
+
+impl Queues {
+    /// Puts an object in its place.
+    pub fn put(&mut self, kind: Kind, named: Named, origin: Origin, draft: Draft) {
+        let new = (origin, draft);
+        let place = self.objects.entry((kind, named));
+        match place {
+            std::collections::btree_map::Entry::Occupied(mut old) => {
+                self.changed |= *old.get() != new;
+                old.insert(new);
+            }
+            std::collections::btree_map::Entry::Vacant(place) => {
+                self.changed = true;
+                place.insert(new);
+            }
+        }
+    }
+
+    /// Takes an object out.
+    pub fn remove(&mut self, kind: Kind, named: &Named) {
+        self.changed |= self.objects.remove(&(kind, named.clone())).is_some();
+    }
+
+    /// Whether an object changed since the last call.
+    pub fn take_changed(&mut self) -> bool {
+        std::mem::take(&mut self.changed)
+    }
+
+    /// Everything that is there.
+    pub fn objects(&self) -> Objects {
+        let mut all = Objects::default();
+        for (origin, draft) in self.objects.values() {
+            all.take(*origin, draft.clone());
+        }
+        all
+    }
+
+    /// What differs from what was told.
+    pub fn settle(&mut self, objects: Objects) -> Changes {
+        let mut resolved = Resolved::default();
+        quota::inputs(objects, &mut resolved);
+        let mut changes = Changes::default();
+        let mut before = std::mem::take(&mut self.told);
+        for input in resolved.inputs {
+            let Some(identity) = identity(&input) else { continue };
+            if before.remove(&identity).as_ref() != Some(&input) {
+                changes.facts.push(input.clone());
+            }
+            self.told.insert(identity, input);
+        }
+        // What others refer to goes last.
+        changes.gone = before.into_keys().rev().map(gone).collect();
+        let said: BTreeSet<Notice> = resolved.notices.into_iter().collect();
+        changes.notices = said.difference(&self.said).cloned().collect();
+        self.said = said;
+        changes
+    }
+}
+
+fn identity(input: &Input) -> Option<Identity> {
+    Some(match input {
+        Input::Flavor(flavor) => Identity::Flavor(flavor.name.clone()),
+        Input::Topology { name, .. } => Identity::Topology(name.clone()),
+        Input::WorkloadPriorityClass { name, .. } => Identity::PriorityClass(name.clone()),
+        Input::Cohort(cohort) => Identity::Cohort(cohort.name.clone()),
+        Input::ClusterQueue(queue) => Identity::ClusterQueue(queue.name.clone()),
+        Input::LocalQueue(queue) => {
+            Identity::LocalQueue(queue.namespace.clone(), queue.name.clone())
+        }
+        _ => return None,
+    })
+}
+
+fn gone(identity: Identity) -> Input {
+    match identity {
+        Identity::Flavor(name) => Input::FlavorGone(name),
+        Identity::Topology(name) => Input::TopologyGone(name),
+        Identity::PriorityClass(name) => Input::WorkloadPriorityClassGone(name),
+        Identity::Cohort(name) => Input::CohortGone(name),
+        Identity::ClusterQueue(name) => Input::ClusterQueueGone(name),
+        Identity::LocalQueue(namespace, name) => Input::LocalQueueGone { namespace, name },
+    }
+}

@@ -1,0 +1,153 @@
+//! One queue object, decoded: strictly in our group and tolerantly in Kueue's.
+//!
+//! Decides what of it is wrong, what is unknown and what is understood but changes nothing yet.
+//! Whether an unknown field is a mistake is the caller's: in a file it is, in a cluster the
+//! object stands there all the same.
+
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::decode;
+use super::kinds::{Origin, Queueing};
+use super::kueue;
+use super::schema::{self, Finding};
+use crate::api::GoDuration;
+use crate::api::classes::WorkloadPriorityClass;
+use crate::api::cluster_queue::{ClusterQueueSpec, CohortSpec};
+use crate::api::flavor::{ResourceFlavorSpec, TopologySpec};
+use crate::api::local_queue::LocalQueueSpec;
+use crate::api::meta::Object;
+use crate::api::workload::WorkloadSpec;
+use crate::convert::quota::{self, Draft};
+
+/// What a queue object says.
+#[derive(Clone, Debug)]
+pub struct Decoded {
+    /// Its facts; `None`: it has none.
+    pub draft: Option<Draft>,
+    /// Fields that nobody knows.
+    pub unknown: Vec<Finding>,
+    /// What else is worth knowing, with the field if it is about one.
+    pub remarks: Vec<(Option<String>, String)>,
+}
+
+impl Decoded {
+    /// What is said of the object when it is taken in as it is.
+    pub fn said(self) -> Vec<(Option<String>, String)> {
+        let unknown = self.unknown.into_iter().map(|finding| {
+            let problem = kueue::unknown(&finding);
+            (Some(finding.path), problem)
+        });
+        unknown.chain(self.remarks).collect()
+    }
+}
+
+/// Makes an object of an older version one of the version that is read.
+pub fn upgrade(value: &mut Value, origin: Origin) {
+    if origin == Origin::KueueV1Beta1 {
+        kueue::upgrade(value);
+    }
+}
+
+/// Takes out what is `null`, which an API server may keep and which is the same as absent.
+pub fn without_nulls(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|_, value| !value.is_null());
+            fields.values_mut().for_each(without_nulls);
+        }
+        Value::Array(items) => items.iter_mut().for_each(without_nulls),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// Decodes a queue object of today's version.
+pub fn decode(
+    kind: Queueing,
+    origin: Origin,
+    (namespace, name): (&str, &str),
+    value: &Value,
+) -> Result<Decoded, Vec<Finding>> {
+    let mut remarks = Vec::new();
+    let (draft, unknown) = match kind {
+        Queueing::ClusterQueue => {
+            let (spec, unknown) = spec::<ClusterQueueSpec>(value, origin)?;
+            remarks = without_effect(&spec);
+            let facts = quota::cluster_queue(name, &spec, origin);
+            (Some(Draft::ClusterQueue(facts)), unknown)
+        }
+        Queueing::LocalQueue => {
+            let (spec, unknown) = spec::<LocalQueueSpec>(value, origin)?;
+            let facts = quota::local_queue(namespace.into(), name, &spec);
+            (Some(Draft::LocalQueue(facts)), unknown)
+        }
+        Queueing::Cohort => {
+            let (spec, unknown) = spec::<CohortSpec>(value, origin)?;
+            (Some(Draft::Cohort(quota::cohort(name, &spec))), unknown)
+        }
+        Queueing::ResourceFlavor => {
+            let (spec, unknown) = spec::<ResourceFlavorSpec>(value, origin)?;
+            (Some(Draft::Flavor(quota::flavor(name, &spec))), unknown)
+        }
+        Queueing::Topology => {
+            let (spec, unknown) = spec::<TopologySpec>(value, origin)?;
+            let (levels, broken) = quota::topology(&spec);
+            remarks = broken.into_iter().map(|problem| (None, problem)).collect();
+            (Some(Draft::Topology(name.into(), levels)), unknown)
+        }
+        Queueing::WorkloadPriorityClass => {
+            let (class, unknown) = whole::<WorkloadPriorityClass>(value, origin)?;
+            (Some(Draft::PriorityClass(name.into(), class.value)), unknown)
+        }
+        // What a Workload says is rebuilt from its pods.
+        Queueing::Workload => (None, spec::<WorkloadSpec>(value, origin)?.1),
+    };
+    Ok(Decoded { draft, unknown, remarks })
+}
+
+fn spec<S>(value: &Value, origin: Origin) -> Result<(S, Vec<Finding>), Vec<Finding>>
+where
+    S: DeserializeOwned + JsonSchema + Default + 'static,
+{
+    let (object, unknown) = whole::<Object<S>>(value, origin)?;
+    Ok((object.spec, unknown))
+}
+
+fn whole<T>(value: &Value, origin: Origin) -> Result<(T, Vec<Finding>), Vec<Finding>>
+where
+    T: DeserializeOwned + JsonSchema + 'static,
+{
+    let (object, unknown) = decode::tolerant::<T>(value).map_err(|wrong| {
+        // What is unknown is said too: the object is refused as a whole.
+        let all = schema::check(&schema::of::<T>(), value, "");
+        let counts = |one: &Finding| !one.unknown || (counted(one) && !origin.is_kueue());
+        let all: Vec<Finding> = all.into_iter().filter(counts).collect();
+        if all.is_empty() { wrong } else { all }
+    })?;
+    Ok((object, unknown.into_iter().filter(counted).collect()))
+}
+
+/// Whether an unknown field is anybody's business: the API server owns metadata and status.
+fn counted(finding: &Finding) -> bool {
+    let top = finding.path.split(['.', '[']).next().unwrap_or_default();
+    !matches!(top, "metadata" | "status" | "apiVersion" | "kind")
+}
+
+/// Fields that are understood but change nothing yet must not be trusted in silence.
+fn without_effect(spec: &ClusterQueueSpec) -> Vec<(Option<String>, String)> {
+    let preemption = spec.preemption.as_ref();
+    let duration = |given: Option<Option<GoDuration>>| given.flatten().is_some();
+    let set = [
+        ("spec.budget", spec.budget.is_some()),
+        ("spec.preemption.minRuntime", duration(preemption.map(|it| it.min_runtime))),
+        ("spec.preemption.delay", duration(preemption.map(|it| it.delay))),
+        (
+            "spec.preemption.victimOrder",
+            preemption.is_some_and(|preemption| preemption.victim_order.is_some()),
+        ),
+    ];
+    let set = set.iter().filter(|(_, set)| *set);
+    set.map(|(path, _)| (Some((*path).to_owned()), "has no effect in this version".to_owned()))
+        .collect()
+}
