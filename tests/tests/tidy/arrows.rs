@@ -19,6 +19,8 @@ const MAY_USE: [(&str, &[&str]); 5] = [
             "anstyle",
             "clap",
             "clap_complete",
+            "hyper-rustls",
+            "hyper-util",
             "jiff",
             "expect-test",
             "k8s-openapi",
