@@ -19,6 +19,7 @@ const MAY_USE: [(&str, &[&str]); 5] = [
             "anstyle",
             "clap",
             "clap_complete",
+            "http",
             "hyper-rustls",
             "hyper-util",
             "jiff",
