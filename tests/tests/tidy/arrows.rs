@@ -38,6 +38,7 @@ const MAY_USE: [(&str, &[&str]); 5] = [
             "serde_path_to_error",
             "tempfile",
             "tokio",
+            "tower",
             "tracing",
             "tracing-subscriber",
         ],
