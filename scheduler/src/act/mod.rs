@@ -9,12 +9,39 @@
 //! hold up others; binds go before everything else; what is answered is the truth or
 //! [`TimedOut`](capstan_core::plan::EffectResult::TimedOut), never a guess.
 //!
-//! Phases of one effect: permit (bounded) -> leadership -> request -> classify the answer -> retry
-//! with its own policy, read back, or answer.
+//! Phases of one effect: slot (bounded) -> leadership -> request -> classify the answer -> pause
+//! without a slot and try again, read back, or answer.
 //!
-//! `Status` and `Event` effects are not for here: [`crate::publish`] takes them.
+//! - `queue` says which effect is next and how many are under way; `flight` is one effect with its
+//!   deadline, its doubts and the answer that it owes; `line` sends its requests.
+//! - `bind`, `evict`, `owner`, `tolerate` are the protocols, one file each.
+//!
+//! At its deadline an effect that certainly was not carried out (always throttled, never
+//! connected, never sent) is `Refused`; one that may have been is `TimedOut`.
+//!
+//! `Status` and `Event` effects are not for here: a [`Publish`] takes them.
 
-use capstan_core::plan::{EffectId, EffectResult};
+mod bind;
+mod evict;
+mod flight;
+mod line;
+mod owner;
+mod queue;
+#[cfg(test)]
+mod tests;
+mod tolerate;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use capstan_core::plan::{Action, Effect, EffectId, EffectResult};
+use kube::Client;
+use tokio::runtime::Handle;
+use tokio::time::timeout;
+
+use self::flight::Flight;
+use self::queue::Shared;
+use crate::lease::Leadership;
 
 /// The answer to one effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,4 +53,82 @@ pub struct Answer {
 }
 
 /// Where answers go; it never blocks, and the receiver outlives all executors.
-pub type Answers = std::sync::Arc<dyn Fn(Answer) + Send + Sync>;
+pub type Answers = Arc<dyn Fn(Answer) + Send + Sync>;
+
+/// Takes what people look at; it never blocks.
+pub trait Publish: Send + Sync {
+    /// Takes a `Status` or an `Event`; nobody hears whether it was ever written.
+    fn publish(&self, effect: Effect);
+}
+
+/// What an executor works with.
+pub struct Means {
+    /// The client for writes that matter; it sends nothing twice by itself.
+    pub writes: Client,
+    /// Whether requests may be sent.
+    pub leadership: Leadership,
+    /// Where answers go.
+    pub answers: Answers,
+    /// Where statuses and events go.
+    pub publisher: Arc<dyn Publish>,
+}
+
+/// Bounds of an executor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Effects under way at a time. More in flight than a connection has streams (100 to 250 on
+    /// an API server) wait inside the client.
+    pub in_flight: usize,
+    /// Pause after a first failure; it doubles each time.
+    pub first_pause: Duration,
+    /// Longest pause, unless the server asks for a longer one.
+    pub longest_pause: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            in_flight: 256,
+            first_pause: Duration::from_millis(100),
+            longest_pause: Duration::from_secs(2),
+        }
+    }
+}
+
+/// Carries effects out, many at a time. Dropping it lets what was dispatched finish.
+pub struct Executor {
+    shared: Arc<Shared>,
+}
+
+impl Executor {
+    /// An executor that works on the present tokio runtime.
+    pub fn new(means: Means, limits: Limits) -> Executor {
+        Executor { shared: Arc::new(Shared::new(means, limits, Handle::current())) }
+    }
+
+    /// Takes effects on; never blocks, from any thread. Each is answered once, from another
+    /// thread or, if there is nothing to wait for, before this returns.
+    pub fn dispatch(&self, effects: Vec<Effect>) {
+        let mut flights = Vec::with_capacity(effects.len());
+        for effect in effects {
+            if let Action::Status(_) | Action::Event { .. } = effect.action {
+                let id = effect.id;
+                self.shared.publisher.publish(effect);
+                (self.shared.answers)(Answer { effect: id, result: EffectResult::Done });
+                continue;
+            }
+            flights.push(Flight::new(&self.shared, effect));
+        }
+        self.shared.take_on(flights);
+    }
+
+    /// Waits until every effect has its answer. After `patience` the rest is given up, each
+    /// answered as unknown; says how many those were. Effects that come later are given up at once.
+    pub async fn drain(&self, patience: Duration) -> usize {
+        let owed = self.shared.owed();
+        let all = timeout(patience, owed.clone().wait_for(|owed| *owed == 0)).await.is_ok();
+        let left = if all { 0 } else { *owed.borrow() };
+        self.shared.close();
+        left
+    }
+}

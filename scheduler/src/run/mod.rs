@@ -9,12 +9,12 @@
 //! a bind; a restart (or a kill at any moment) needs nothing but the API.
 //!
 //! ```text
-//!  watches (tokio)         the engine's thread (plain, owns Live and Engine)       executors (tokio)
-//!  one task for a kind --> Seen --> Live --> facts --> Engine::step --> effects --> act: bind, evict,
-//!  (crate::watch)                     ^                     |                       suspend, resume
-//!                                     |                     +--> reports, views --> publish: Workload,
-//!  config file --> Message::Config    |                                             status, events
-//!  lease --------> Message::Leading   +------------- outcomes -----------------<--- one answer each
+//!  watches (tokio)       the engine's thread (plain: Live and Engine)         executors (tokio)
+//!  one task a kind --> Seen --> Live --> facts --> Engine::step --> effects --> act: bind, evict,
+//!  (crate::watch)                 ^                     |                     suspend, resume
+//!                                 |                     +--> reports, views --> publish: Workload,
+//!  config file --> Message::Config|                                           status, events
+//!  lease ------> Message::Leading +------------- outcomes ---------------<--- one answer each
 //! ```
 //!
 //! - [`crate::live`] is the cluster as the API shows it: objects of all kinds in any order go in,

@@ -12,11 +12,22 @@
 //! Phases: read or create -> held by nobody, or unchanged for a whole `leaseDuration` of our own
 //! clock: replace it -> renew every `retryPeriod` -> not renewed in time: deposed for good.
 //!
+//! `elector` plays these phases; executors see [`Leadership`] only. Clocks are monotonic: what
+//! a process sleeps through counts, but a machine that is suspended as a whole stops its clock, so
+//! that after such a pause writes are safe by their preconditions alone.
+//!
 //! Cost: one small request every `retryPeriod`, on a connection of its own.
 
-use std::time::Instant;
+mod elector;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
 
 use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+
+pub use elector::{Elector, LeaseEvent, Settings};
 
 /// Whether this process may act, as executors see it.
 #[derive(Clone, Debug)]
@@ -32,7 +43,7 @@ impl Leadership {
 
     /// Leads without a lease for as long as the process lives (leader election switched off).
     pub fn alone() -> Leadership {
-        let far = Instant::now().checked_add(std::time::Duration::from_secs(1 << 32));
+        let far = Instant::now().checked_add(Duration::from_secs(1 << 32));
         let (sender, until) = watch::channel(far);
         // The last value outlives its sender.
         drop(sender);
@@ -42,5 +53,21 @@ impl Leadership {
     /// Whether a request may be sent now: no other replica can lead yet.
     pub fn holds(&self) -> bool {
         self.until.borrow().is_some_and(|until| Instant::now() < until)
+    }
+
+    /// Waits until leadership no longer holds.
+    pub async fn lost(&self) {
+        let mut until = self.until.clone();
+        let mut ended = false;
+        loop {
+            let Some(end) = *until.borrow_and_update() else { return };
+            if Instant::now() >= end {
+                return;
+            }
+            tokio::select! {
+                () = sleep_until(end) => {}
+                changed = until.changed(), if !ended => ended = changed.is_err(),
+            }
+        }
     }
 }

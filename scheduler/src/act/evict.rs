@@ -1,0 +1,134 @@
+//! Evicts a pod: marks it with who wants its room and why, then deletes it.
+//!
+//! The mark comes first, so that whoever watches the end (a Job's failure policy, the next
+//! engine) learns why. One patch writes both halves of it: pods/status takes annotations too.
+
+use capstan_core::plan::{EffectResult, PodRef, Preemption};
+use capstan_core::time::Time;
+use k8s_openapi::jiff::Timestamp;
+use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
+use serde_json::{Value, json};
+
+use super::flight::{Progress, Stop, Try};
+use super::line::{Line, Named, gone, refused};
+use crate::api::keys;
+use crate::api::pod::{Pod, is_true};
+use crate::client::call::Reply;
+use crate::convert::note;
+
+/// One try.
+pub(super) async fn evict(
+    line: &Line<'_>,
+    progress: &mut Progress,
+    pod: &PodRef,
+    preemption: &Preemption,
+) -> Try {
+    let named = Named { namespace: &pod.namespace, name: &pod.name, uid: &pod.uid };
+    if progress.doubt {
+        look(line, progress, &named, preemption).await?;
+    }
+    if !progress.marked {
+        let reply = patch(line, progress, &named, &mark(pod, preemption)).await?;
+        match reply.code {
+            200..=299 => progress.marked = true,
+            404 => return Err(gone()),
+            // Another uid is an invalid change of it (422); 409 is somebody else's write.
+            409 | 422 => return still_there(line, progress, &named, reply).await,
+            _ => return Err(refused(reply.says())),
+        }
+    }
+    delete(line, progress, &named).await
+}
+
+async fn delete(line: &Line<'_>, progress: &mut Progress, named: &Named<'_>) -> Try {
+    let uid = Some(named.uid.to_owned());
+    let params =
+        DeleteParams::default().preconditions(Preconditions { uid, resource_version: None });
+    let request = named.requests::<Pod>().delete(named.name, &params);
+    progress.deleting = true;
+    let reply = line.write(progress, request).await?;
+    match reply.code {
+        200..=299 | 404 => Ok(EffectResult::Done),
+        409 => still_there(line, progress, named, reply).await,
+        _ => {
+            // A mark on a pod that stays would count it as leaving.
+            let unmarked = patch(line, progress, named, &unmark(named)).await?;
+            progress.marked = !unmarked.is_success();
+            Err(refused(reply.says()))
+        }
+    }
+}
+
+/// What an answer means that says "not as it is now": try again only if the pod is there.
+async fn still_there(line: &Line<'_>, progress: &Progress, named: &Named<'_>, reply: Reply) -> Try {
+    match line.read::<Pod>(named).await? {
+        None if progress.deleting => Ok(EffectResult::Done),
+        None => Err(gone()),
+        Some(_) if reply.code == 409 => Err(Stop::again(reply.says())),
+        Some(_) => Err(refused(reply.says())),
+    }
+}
+
+/// Reads how far an earlier try came.
+async fn look(
+    line: &Line<'_>,
+    progress: &mut Progress,
+    named: &Named<'_>,
+    preemption: &Preemption,
+) -> Result<(), Stop> {
+    let Some(found) = line.read::<Pod>(named).await? else {
+        let done = Stop::Answer(EffectResult::Done);
+        return Err(if progress.deleting { done } else { gone() });
+    };
+    let by = found.metadata.annotations.as_ref().and_then(|all| all.get(keys::PREEMPTED_BY));
+    let ours = by.is_some_and(|by| **by == *preemption.preemptor);
+    progress.marked = ours && is_true(&found.status.conditions, "DisruptionTarget").is_some();
+    if progress.marked && found.metadata.deletion_timestamp.is_some() {
+        return Err(Stop::Answer(EffectResult::Done));
+    }
+    Ok(())
+}
+
+async fn patch(
+    line: &Line<'_>,
+    progress: &mut Progress,
+    named: &Named<'_>,
+    body: &Value,
+) -> Result<Reply, Stop> {
+    let requests = named.requests::<Pod>();
+    let (params, body) = (PatchParams::default(), Patch::Strategic(body));
+    line.write(progress, requests.patch_subresource("status", named.name, &params, &body)).await
+}
+
+/// The mark: a condition for everybody, annotations for us.
+fn mark(pod: &PodRef, preemption: &Preemption) -> Value {
+    let reason = preemption.reason.as_str();
+    // Conditions have whole seconds.
+    let now = Time(Timestamp::now().as_second() * 1_000);
+    json!({
+        "metadata": {
+            "uid": &*pod.uid,
+            "annotations": {
+                keys::PREEMPTED_BY: &*preemption.preemptor,
+                keys::PREEMPTION_REASON: reason,
+            },
+        },
+        "status": { "conditions": [{
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": keys::PREEMPTION_BY_SCHEDULER,
+            "message": format!("preempted to make room for {} ({reason})", preemption.preemptor),
+            "lastTransitionTime": note::rfc3339(now),
+        }] },
+    })
+}
+
+fn unmark(named: &Named<'_>) -> Value {
+    json!({
+        "metadata": {
+            "uid": named.uid,
+            "annotations": { keys::PREEMPTED_BY: null, keys::PREEMPTION_REASON: null },
+        },
+        "status": { "conditions": [{ "type": "DisruptionTarget", "$patch": "delete" }] },
+    })
+}

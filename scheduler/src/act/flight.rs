@@ -1,0 +1,189 @@
+//! One effect under way: its deadline, what is in doubt, and the answer that it owes.
+//!
+//! Decides when an effect is tried again and what is answered when its time is up. Leaves to the
+//! protocols what a try is.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use capstan_core::model::input::Text;
+use capstan_core::plan::{Action, Effect, EffectId, EffectResult, Precondition};
+use tokio::time::Instant;
+
+use super::line::Line;
+use super::queue::Shared;
+use super::{Answer, bind, evict, owner, tolerate};
+
+/// An effect that was taken on.
+pub(super) struct Flight {
+    pub(super) effect: Effect,
+    pub(super) progress: Progress,
+    deadline: Instant,
+    tries: u32,
+    owed: Owed,
+}
+
+/// What earlier tries have left behind.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    /// A write of ours may or may not have been carried out.
+    pub(super) doubt: bool,
+    /// The victim bears our marks.
+    pub(super) marked: bool,
+    /// The victim's deletion was asked for.
+    pub(super) deleting: bool,
+}
+
+/// Why a try ended without being done.
+#[derive(Debug)]
+pub(super) enum Stop {
+    /// There is an answer.
+    Answer(EffectResult),
+    /// It may succeed later.
+    Again {
+        /// What was in the way.
+        why: String,
+        /// How long the server wants to be left alone.
+        after: Option<Duration>,
+    },
+    /// Nothing may be sent any more.
+    GiveUp,
+}
+
+/// The result of a try.
+pub(super) type Try = Result<EffectResult, Stop>;
+
+impl Stop {
+    /// It may succeed later.
+    pub(super) fn again(why: impl Into<String>) -> Stop {
+        Stop::Again { why: why.into(), after: None }
+    }
+}
+
+/// The answer that an effect owes; unknown, if nobody knows better when it is dropped.
+struct Owed {
+    shared: Arc<Shared>,
+    effect: EffectId,
+    result: Option<EffectResult>,
+}
+
+impl Drop for Owed {
+    fn drop(&mut self) {
+        let result = self.result.take().unwrap_or(EffectResult::TimedOut);
+        (self.shared.answers)(Answer { effect: self.effect, result });
+        self.shared.owed.send_modify(|owed| *owed -= 1);
+    }
+}
+
+impl Flight {
+    pub(super) fn new(shared: &Arc<Shared>, effect: Effect) -> Flight {
+        shared.owed.send_modify(|owed| *owed += 1);
+        let owed = Owed { shared: shared.clone(), effect: effect.id, result: None };
+        let deadline = Instant::now() + left(effect.deadline.0);
+        Flight { effect, progress: Progress::default(), deadline, tries: 0, owed }
+    }
+
+    pub(super) fn is_bind(&self) -> bool {
+        matches!(self.effect.action, Action::Bind { .. })
+    }
+
+    fn answer(mut self, result: EffectResult) {
+        self.owed.result = Some(result);
+    }
+
+    /// Nothing more is tried: what is certain is said, the rest is unknown.
+    fn time_is_up(self, why: &str) {
+        if self.progress.doubt || self.progress.marked {
+            return self.answer(EffectResult::TimedOut);
+        }
+        self.answer(EffectResult::Refused(format!("not done in time: {why}").into()));
+    }
+
+    /// The pause before the next try. Half of it is spread by the effect's number, so that what
+    /// failed together does not come back together.
+    fn pause(&self, shared: &Shared, after: Option<Duration>) -> Duration {
+        let doubled = 1_u32.checked_shl(self.tries).unwrap_or(u32::MAX);
+        let limits = &shared.limits;
+        let full = limits.first_pause.saturating_mul(doubled).min(limits.longest_pause);
+        let spread = u32::try_from(self.effect.id.0.wrapping_mul(37) % 64).expect("below 64");
+        after.unwrap_or_default().max(full / 2) + full / 2 * spread / 64
+    }
+}
+
+/// Time left until a time of the engine.
+fn left(deadline_ms: i64) -> Duration {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let deadline = Duration::from_millis(u64::try_from(deadline_ms).unwrap_or(0));
+    // Longer than a year is as good as a year, and never overflows a clock.
+    deadline.saturating_sub(now).min(Duration::from_secs(365 * 24 * 3_600))
+}
+
+/// One try, and what follows from it.
+pub(super) async fn fly(shared: Arc<Shared>, mut flight: Flight) {
+    let now = Instant::now();
+    if now >= flight.deadline {
+        return flight.time_is_up("it waited for others");
+    }
+    let line = Line { shared: &shared, deadline: flight.deadline };
+    let tried = one_try(&line, &flight.effect, &mut flight.progress).await;
+    match tried {
+        Ok(result) | Err(Stop::Answer(result)) => flight.answer(result),
+        // Whatever was sent before may have been carried out; the next leader will see.
+        Err(Stop::GiveUp) => flight.answer(EffectResult::TimedOut),
+        Err(Stop::Again { why, after }) => {
+            let pause = flight.pause(&shared, after);
+            flight.tries += 1;
+            let (effect, tries) = (flight.effect.id.0, flight.tries);
+            tracing::debug!(effect, workload = %flight.effect.workload, tries, why, "not done yet");
+            if Instant::now() + pause >= flight.deadline {
+                return flight.time_is_up(&why);
+            }
+            shared.pause(flight, pause);
+        }
+    }
+}
+
+async fn one_try(line: &Line<'_>, effect: &Effect, progress: &mut Progress) -> Try {
+    let wanted = match &effect.precondition {
+        Precondition::Uid(uid) => Some(uid),
+        Precondition::None => None,
+    };
+    let same = |uid: &Text| match wanted.filter(|wanted| *wanted != uid) {
+        None => Ok(()),
+        Some(wanted) => {
+            let why = format!("the uid is {uid}, not {wanted}");
+            Err(Stop::Answer(EffectResult::Conflict(why.into())))
+        }
+    };
+    match &effect.action {
+        Action::Bind { pod, node, note } => {
+            same(&pod.uid)?;
+            bind::bind(line, progress, pod, node, note).await
+        }
+        Action::Evict { pod, preemption } => {
+            same(&pod.uid)?;
+            evict::evict(line, progress, pod, preemption).await
+        }
+        Action::SuspendOwner { owner, preemption } => {
+            same(&owner.uid)?;
+            owner::suspend(line, progress, owner, preemption).await
+        }
+        Action::ResumeOwner { owner, note } => {
+            same(&owner.uid)?;
+            owner::resume(line, progress, owner, note).await
+        }
+        Action::AddTolerations { pod, tolerations } => {
+            same(&pod.uid)?;
+            tolerate::add(line, progress, pod, tolerations).await
+        }
+        Action::SelectVolumes { pod, .. } => Ok(unable("choose volumes", &pod.name)),
+        Action::AllocateClaims { pod, .. } => Ok(unable("allocate resource claims", &pod.name)),
+        Action::ReleaseClaims { pod } => Ok(unable("release resource claims", &pod.name)),
+        // The executor hands these to the publisher before they get here.
+        Action::Status(_) | Action::Event { .. } => Ok(EffectResult::Done),
+    }
+}
+
+fn unable(what: &str, pod: &Text) -> EffectResult {
+    EffectResult::Refused(format!("this version cannot {what} (pod {pod})").into())
+}

@@ -1,0 +1,121 @@
+//! Sends the requests of one effect: with leadership only, and never beyond its deadline.
+//!
+//! Decides what an answer means for any request: done, refused, to be tried again, or in doubt.
+//! Leaves to the protocols what a conflict or a missing object means.
+
+use capstan_core::model::input::Text;
+use capstan_core::plan::EffectResult;
+use http::Request;
+use kube::Resource;
+use kube::api::GetParams;
+use serde::de::DeserializeOwned;
+use tokio::time::{Instant, timeout_at};
+
+use super::flight::{Progress, Stop};
+use super::queue::Shared;
+use crate::client::call::{Fate, Reply, call};
+
+/// The way of one effect to the API server.
+pub(super) struct Line<'a> {
+    pub(super) shared: &'a Shared,
+    pub(super) deadline: Instant,
+}
+
+impl Line<'_> {
+    /// Sends one request. `Err`: nothing may be sent any more.
+    async fn send(&self, request: Request<Vec<u8>>) -> Result<Fate, Stop> {
+        let shared = self.shared;
+        if !shared.leadership.holds() {
+            return Err(Stop::GiveUp);
+        }
+        let late = || Fate::Unknown("no answer before the deadline".to_owned());
+        let timed = timeout_at(self.deadline, call(&shared.writes, request));
+        // What is dropped is taken back from the server where it has not begun.
+        tokio::select! {
+            fate = timed => Ok(fate.unwrap_or_else(|_| late())),
+            () = shared.leadership.lost() => Err(Stop::GiveUp),
+            () = shared.given_up() => Err(Stop::GiveUp),
+        }
+    }
+
+    /// Writes; an answer of the protocol's own (done, or a code below 500) comes back. Any doubt
+    /// is noted before anything else.
+    pub(super) async fn write(
+        &self,
+        progress: &mut Progress,
+        request: Result<Request<Vec<u8>>, kube::core::request::Error>,
+    ) -> Result<Reply, Stop> {
+        let request = request.map_err(|error| refused(error.to_string()))?;
+        // A write that is dropped on its way is in doubt; nobody comes back to say so.
+        let before = std::mem::replace(&mut progress.doubt, true);
+        match self.send(request).await? {
+            Fate::Unknown(why) => Err(Stop::again(why)),
+            Fate::Unsent(why) => {
+                progress.doubt = before;
+                Err(Stop::again(why))
+            }
+            Fate::Answered(reply) if reply.code >= 500 || reply.code == 408 => {
+                Err(Stop::Again { why: reply.says(), after: reply.retry_after })
+            }
+            Fate::Answered(reply) => {
+                progress.doubt = before;
+                // Neither throttled requests nor those of an expired token are carried out.
+                if let 429 | 401 = reply.code {
+                    return Err(Stop::Again { why: reply.says(), after: reply.retry_after });
+                }
+                Ok(reply)
+            }
+        }
+    }
+
+    /// Reads the object of this uid; `None`: it is gone.
+    pub(super) async fn read<K>(&self, of: &Named<'_>) -> Result<Option<K>, Stop>
+    where
+        K: Resource<DynamicType = ()> + DeserializeOwned,
+    {
+        let request = of.requests::<K>().get(of.name, &GetParams::default());
+        let request = request.map_err(|error| refused(error.to_string()))?;
+        match self.send(request).await? {
+            Fate::Unknown(why) | Fate::Unsent(why) => Err(Stop::again(why)),
+            Fate::Answered(reply) if reply.code == 404 => Ok(None),
+            Fate::Answered(reply) if reply.is_success() => {
+                let found: K = reply.object().map_err(Stop::again)?;
+                // Another object under the same name is not the one that was meant.
+                Ok(Some(found).filter(|found| found.meta().uid.as_deref() == Some(of.uid)))
+            }
+            Fate::Answered(reply) => {
+                Err(Stop::Again { why: reply.says(), after: reply.retry_after })
+            }
+        }
+    }
+}
+
+/// An object by namespace, name and uid.
+#[derive(Clone, Copy)]
+pub(super) struct Named<'a> {
+    pub(super) namespace: &'a Text,
+    pub(super) name: &'a Text,
+    pub(super) uid: &'a str,
+}
+
+impl Named<'_> {
+    /// Requests for objects of a kind in its namespace.
+    pub(super) fn requests<K: Resource<DynamicType = ()>>(&self) -> kube::core::Request {
+        kube::core::Request::new(K::url_path(&(), Some(self.namespace)))
+    }
+}
+
+/// An answer in the server's words, for good.
+pub(super) fn refused(why: impl Into<Text>) -> Stop {
+    Stop::Answer(EffectResult::Refused(why.into()))
+}
+
+/// Somebody else was first.
+pub(super) fn conflict(why: impl Into<Text>) -> Stop {
+    Stop::Answer(EffectResult::Conflict(why.into()))
+}
+
+/// The object is no more.
+pub(super) fn gone() -> Stop {
+    Stop::Answer(EffectResult::Gone)
+}

@@ -1,0 +1,166 @@
+//! Which effect is next, and how many are under way.
+//!
+//! Binds go first, in the order in which they were decided; everything else after them. An effect
+//! that pauses holds no slot, and goes before the others of its kind when its pause is over.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use kube::Client;
+use parking_lot::Mutex;
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+
+use super::flight::{self, Flight};
+use super::{Answers, Limits, Means, Publish};
+use crate::lease::Leadership;
+
+/// What all effects of one executor share.
+pub(super) struct Shared {
+    pub(super) writes: Client,
+    pub(super) leadership: Leadership,
+    pub(super) answers: Answers,
+    pub(super) publisher: Arc<dyn Publish>,
+    pub(super) limits: Limits,
+    runtime: Handle,
+    queue: Mutex<Queue>,
+    /// Effects without an answer.
+    pub(super) owed: watch::Sender<usize>,
+    /// Whether everything is given up.
+    closed: watch::Sender<bool>,
+}
+
+#[derive(Default)]
+struct Queue {
+    binds: VecDeque<Flight>,
+    others: VecDeque<Flight>,
+    under_way: usize,
+    closed: bool,
+}
+
+impl Queue {
+    fn of(&mut self, flight: &Flight) -> &mut VecDeque<Flight> {
+        if flight.is_bind() { &mut self.binds } else { &mut self.others }
+    }
+}
+
+impl Shared {
+    pub(super) fn new(means: Means, limits: Limits, runtime: Handle) -> Shared {
+        let Means { writes, leadership, answers, publisher } = means;
+        Shared {
+            writes,
+            leadership,
+            answers,
+            publisher,
+            limits,
+            runtime,
+            queue: Mutex::default(),
+            owed: watch::channel(0).0,
+            closed: watch::channel(false).0,
+        }
+    }
+
+    pub(super) fn owed(&self) -> watch::Receiver<usize> {
+        self.owed.subscribe()
+    }
+
+    /// Takes new effects on.
+    pub(super) fn take_on(self: &Arc<Shared>, flights: Vec<Flight>) {
+        let mut queue = self.queue.lock();
+        if queue.closed {
+            drop(queue);
+            return drop(flights);
+        }
+        for flight in flights {
+            queue.of(&flight).push_back(flight);
+        }
+        drop(queue);
+        self.start();
+    }
+
+    /// Takes an effect on again after its pause.
+    pub(super) fn resume(self: &Arc<Shared>, flight: Flight) {
+        let mut queue = self.queue.lock();
+        if queue.closed {
+            // Its answer is given outside the lock.
+            drop(queue);
+            return drop(flight);
+        }
+        queue.of(&flight).push_front(flight);
+        drop(queue);
+        self.start();
+    }
+
+    /// Puts free slots to work, one for each effect that waits.
+    fn start(self: &Arc<Shared>) {
+        let mut queue = self.queue.lock();
+        let free = self.limits.in_flight.max(1).saturating_sub(queue.under_way);
+        let more = free.min(queue.binds.len() + queue.others.len());
+        queue.under_way += more;
+        drop(queue);
+        for _ in 0..more {
+            self.runtime.spawn(work(Slot(Some(self.clone()))));
+        }
+    }
+
+    /// Pauses without a slot, then goes on.
+    pub(super) fn pause(self: &Arc<Shared>, flight: Flight, pause: std::time::Duration) {
+        let shared = self.clone();
+        self.runtime.spawn(async move {
+            tokio::select! {
+                () = tokio::time::sleep(pause) => shared.resume(flight),
+                () = shared.given_up() => drop(flight),
+            }
+        });
+    }
+
+    /// Gives everything up.
+    pub(super) fn close(&self) {
+        let mut queue = self.queue.lock();
+        queue.closed = true;
+        let left = (std::mem::take(&mut queue.binds), std::mem::take(&mut queue.others));
+        drop(queue);
+        drop(left);
+        self.closed.send_replace(true);
+    }
+
+    /// Waits until everything is given up.
+    pub(super) async fn given_up(&self) {
+        // The sender is ours, so the wait cannot fail.
+        let _ = self.closed.subscribe().wait_for(|closed| *closed).await;
+    }
+}
+
+/// Carries out one effect after the other while there are any.
+async fn work(mut slot: Slot) {
+    while let Some((shared, flight)) = slot.next() {
+        flight::fly(shared, flight).await;
+    }
+}
+
+/// The right to have one effect under way; given back when there is none left, or however else
+/// the work ends.
+struct Slot(Option<Arc<Shared>>);
+
+impl Slot {
+    fn next(&mut self) -> Option<(Arc<Shared>, Flight)> {
+        let shared = self.0.clone()?;
+        let mut queue = shared.queue.lock();
+        if let Some(flight) = queue.binds.pop_front().or_else(|| queue.others.pop_front()) {
+            drop(queue);
+            return Some((shared, flight));
+        }
+        // Under the same lock: who adds an effect from now on sees a free slot.
+        queue.under_way -= 1;
+        self.0 = None;
+        None
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        if let Some(shared) = self.0.take() {
+            shared.queue.lock().under_way -= 1;
+        }
+    }
+}

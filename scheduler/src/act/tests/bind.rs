@@ -1,0 +1,121 @@
+//! Every answer that a bind can meet.
+
+use super::*;
+use serde_json::json;
+use tokio::time::Instant;
+
+#[tokio::test(start_paused = true)]
+async fn one_request_with_uid_and_annotations() {
+    let server = Server::with(&[pod("p")]);
+    assert_eq!(carry(&server, bind("p")).await, EffectResult::Done);
+    assert_eq!(server.log(), ["POST binding"]);
+    let body = server.body(0);
+    assert_eq!(body["metadata"]["uid"], "uid-p");
+    assert_eq!(body["target"], json!({ "apiVersion": "v1", "kind": "Node", "name": "n1" }));
+    let annotations = json!({
+        "capstan.sh/workload": "w",
+        "capstan.sh/flavors": r#"{"cpu":"spot"}"#,
+        "capstan.sh/admitted-at": "2026-01-01T12:00:00Z",
+        "capstan.sh/price": "12.25",
+    });
+    assert_eq!(body["metadata"]["annotations"], annotations);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unknown_fate_is_read_back_before_anything_else() {
+    use Fault::*;
+    for fault in [LostAfter, Despite(500), Despite(504), HangsAfter] {
+        let server = Server::with(&[pod("p")]).faults(&[fault]);
+        assert_eq!(carry(&server, bind("p")).await, EffectResult::Done, "{fault:?}");
+        assert_eq!(server.log(), ["POST binding", "GET p"], "{fault:?}");
+    }
+    for fault in [LostBefore, Instead(500, 0), Instead(503, 1), Hangs] {
+        let server = Server::with(&[pod("p")]).faults(&[fault]);
+        assert_eq!(carry(&server, bind("p")).await, EffectResult::Done, "{fault:?}");
+        assert_eq!(server.log(), ["POST binding", "GET p", "POST binding"], "{fault:?}");
+    }
+    // The reading may fail as well.
+    let faults = [LostAfter, LostBefore, Instead(500, 0), Instead(429, 0)];
+    let server = Server::with(&[pod("p")]).faults(&faults);
+    assert_eq!(carry(&server, bind("p")).await, EffectResult::Done);
+    assert_eq!(server.log(), ["POST binding", "GET p", "GET p", "GET p", "GET p"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_conflict_is_settled_by_the_pod_itself() {
+    let changed = |change: fn(&mut Value)| {
+        let mut pod = pod("p");
+        change(&mut pod);
+        Server::with(&[pod])
+    };
+    let ours = changed(|pod| pod["spec"]["nodeName"] = json!("n1"));
+    assert_eq!(carry(&ours, bind("p")).await, EffectResult::Done);
+    let other = changed(|pod| pod["spec"]["nodeName"] = json!("n2"));
+    assert_eq!(words(&carry(&other, bind("p")).await), ("conflict", "already bound to n2"));
+    let ending =
+        changed(|pod| pod["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z"));
+    assert_eq!(words(&carry(&ending, bind("p")).await), ("conflict", "the pod is ending"));
+    let gated = changed(|pod| pod["spec"]["schedulingGates"] = json!([{ "name": "x" }]));
+    assert_eq!(words(&carry(&gated, bind("p")).await), ("refused", "the pod has scheduling gates"));
+    let another = changed(|pod| pod["metadata"]["uid"] = json!("uid-2"));
+    assert_eq!(carry(&another, bind("p")).await, EffectResult::Gone);
+    for server in [ours, other, ending, gated, another] {
+        assert_eq!(server.log(), ["POST binding", "GET p"]);
+    }
+    // A conflict with nobody (the object changed while it was bound) passes.
+    let nobody = Server::with(&[pod("p")]).faults(&[Fault::Instead(409, 0)]);
+    assert_eq!(carry(&nobody, bind("p")).await, EffectResult::Done);
+    assert_eq!(nobody.log(), ["POST binding", "GET p", "POST binding"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_will_not_change_is_answered_at_once() {
+    assert_eq!(carry(&Server::default(), bind("p")).await, EffectResult::Gone);
+    for code in [400, 403, 405, 413, 422] {
+        let server = Server::with(&[pod("p")]).faults(&[Fault::Instead(code, 0)]);
+        let result = carry(&server, bind("p")).await;
+        assert_eq!(words(&result), ("refused", &*format!("a fault ({code})")));
+        assert_eq!(server.log().len(), 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn throttling_is_waited_out_as_the_server_wants() {
+    let server = Server::with(&[pod("p")]).faults(&[Fault::Instead(429, 7)]);
+    let start = Instant::now();
+    assert_eq!(carry(&server, bind("p")).await, EffectResult::Done);
+    assert!(start.elapsed() >= Duration::from_secs(7), "{:?}", start.elapsed());
+    assert_eq!(server.log(), ["POST binding", "POST binding"], "nothing was in doubt");
+}
+
+#[tokio::test(start_paused = true)]
+async fn at_the_deadline_the_truth_is_told_or_nothing() {
+    let start = Instant::now();
+    let busy = Server::with(&[pod("p")]).faults(&[Fault::Instead(429, 0); 1_000]);
+    let result = carry(&busy, bind("p")).await;
+    assert_eq!(words(&result), ("refused", "not done in time: a fault (429)"));
+    assert!(busy.log().len() > 10, "pauses are bounded: {}", busy.log().len());
+    let silent = Server::with(&[pod("p")]).faults(&[Fault::Hangs; 1_000]);
+    assert_eq!(carry(&silent, bind("p")).await, EffectResult::TimedOut);
+    assert!(start.elapsed() <= Duration::from_secs(61), "{:?}", start.elapsed());
+    // Once in doubt, being throttled afterwards settles nothing.
+    let mut faults = vec![Fault::LostBefore];
+    faults.extend([Fault::Instead(429, 0); 1_000]);
+    let doubtful = Server::with(&[pod("p")]).faults(&faults);
+    assert_eq!(carry(&doubtful, bind("p")).await, EffectResult::TimedOut);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_sent_without_leadership_or_for_another_uid() {
+    let server = Server::with(&[pod("p")]);
+    let (_sender, never) = tokio::sync::watch::channel(None);
+    let result = carry_by(&server, Leadership::new(never), bind("p")).await;
+    assert_eq!(result, EffectResult::TimedOut);
+    let bench = Bench::alone(&server);
+    let mut stale = effect(1, bind("p"));
+    stale.precondition = Precondition::Uid("uid-0".into());
+    bench.executor.dispatch(vec![stale]);
+    let answers = bench.answers().await;
+    assert_eq!(words(&answers[0].result), ("conflict", "the uid is uid-p, not uid-0"));
+    assert_eq!(server.log(), [""; 0]);
+}

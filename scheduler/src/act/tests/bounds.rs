@@ -1,0 +1,106 @@
+//! How many effects are under way, which go first, and how all of it ends.
+
+use super::*;
+use tokio::time::Instant;
+
+#[tokio::test(start_paused = true)]
+async fn ten_thousand_binds_stay_within_the_bound_and_all_are_answered() {
+    let names: Vec<String> = (0..10_000).map(|i| format!("p{i}")).collect();
+    let pods: Vec<Value> = names.iter().map(|name| pod(name)).collect();
+    let server = Server::with(&pods).delay(Duration::from_millis(5));
+    let bench = Bench::alone(&server);
+    let effects = (0..).zip(&names).map(|(id, name)| effect(id, bind(name))).collect();
+    let start = Instant::now();
+    bench.executor.dispatch(effects);
+    let mut answers = bench.answers().await;
+    answers.sort_by_key(|answer| answer.effect);
+    assert_eq!(answers.len(), 10_000);
+    for (id, answer) in (0..).zip(&answers) {
+        assert_eq!((answer.effect, &answer.result), (EffectId(id), &EffectResult::Done));
+    }
+    assert_eq!(server.most(), 256);
+    assert!(start.elapsed() < Duration::from_secs(1), "slots are refilled: {:?}", start.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn binds_go_before_everything_else() {
+    let server = Server::with(&[pod("p"), pod("q"), pod("r"), job("j", true)]);
+    let limits = Limits { in_flight: 1, ..Limits::default() };
+    let bench = Bench::new(&server, Leadership::alone(), limits);
+    let actions = [evict("p"), resume("j"), bind("q"), bind("r")];
+    bench.executor.dispatch((0..).zip(actions).map(|(id, action)| effect(id, action)).collect());
+    let order: Vec<u64> = bench.answers().await.iter().map(|answer| answer.effect.0).collect();
+    assert_eq!(order, [2, 3, 0, 1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_pauses_holds_nobody_up() {
+    let server = Server::with(&[pod("p"), pod("q")]).faults(&[Fault::Instead(429, 20)]);
+    let limits = Limits { in_flight: 1, ..Limits::default() };
+    let bench = Bench::new(&server, Leadership::alone(), limits);
+    let start = Instant::now();
+    bench.executor.dispatch(vec![effect(0, bind("p")), effect(1, bind("q"))]);
+    while bench.answers.lock().is_empty() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(bench.answers.lock()[0].effect, EffectId(1));
+    assert!(start.elapsed() < Duration::from_secs(1));
+    assert_eq!(bench.answers().await.len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_waited_too_long_was_certainly_not_done() {
+    let server = Server::with(&[pod("p"), pod("q")]).faults(&[Fault::Hangs; 9]);
+    let limits = Limits { in_flight: 1, ..Limits::default() };
+    let bench = Bench::new(&server, Leadership::alone(), limits);
+    let mut late = effect(1, bind("q"));
+    late.deadline = Time(late.deadline.0 - 29_000);
+    bench.executor.dispatch(vec![effect(0, bind("p")), late]);
+    let answers = bench.answers().await;
+    let of = |id: u64| &answers.iter().find(|answer| answer.effect.0 == id).expect("one").result;
+    assert_eq!(words(of(1)), ("refused", "not done in time: it waited for others"));
+    assert_eq!(*of(0), EffectResult::TimedOut);
+}
+
+#[tokio::test(start_paused = true)]
+async fn statuses_and_events_go_to_the_publisher_and_are_answered_at_once() {
+    let server = Server::default();
+    let bench = Bench::alone(&server);
+    let event = Action::Event { about: "a/w".into(), reason: "R".into(), message: "m".into() };
+    let mut told = effect(7, bind("p"));
+    told.action = event;
+    bench.executor.dispatch(vec![told]);
+    let done = Answer { effect: EffectId(7), result: EffectResult::Done };
+    assert_eq!(*bench.answers.lock(), [done]);
+    assert_eq!(*bench.published.0.lock(), [EffectId(7)]);
+    assert_eq!(server.log(), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn draining_ends_with_an_answer_for_everything() {
+    let server = Server::with(&[pod("p"), pod("q"), pod("r")])
+        .faults(&[Fault::Hangs, Fault::Instead(429, 20)]);
+    let limits = Limits { in_flight: 2, ..Limits::default() };
+    let bench = Bench::new(&server, Leadership::alone(), limits);
+    let actions = [bind("p"), bind("q"), bind("r")];
+    bench.executor.dispatch((0..).zip(actions).map(|(id, action)| effect(id, action)).collect());
+    let start = Instant::now();
+    assert_eq!(bench.executor.drain(Duration::from_secs(1)).await, 2, "one hangs, one pauses");
+    assert_eq!(start.elapsed().as_secs(), 1);
+    bench.executor.dispatch(vec![effect(3, bind("r"))]);
+    let answers = bench.answers().await;
+    let unknown = |answer: &&Answer| answer.result == EffectResult::TimedOut;
+    assert_eq!((answers.len(), answers.iter().filter(unknown).count()), (4, 3));
+    assert_eq!(server.log().len(), 3);
+}
+
+#[test]
+fn dispatching_works_from_a_thread_without_a_runtime() {
+    let server = Server::with(&[pod("p")]);
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = runtime.worker_threads(1).enable_all().build().expect("a runtime");
+    let bench = runtime.block_on(async { Bench::alone(&server) });
+    bench.executor.dispatch(vec![effect(0, bind("p"))]);
+    let answers = runtime.block_on(bench.answers());
+    assert_eq!(answers, [Answer { effect: EffectId(0), result: EffectResult::Done }]);
+}

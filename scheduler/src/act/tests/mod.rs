@@ -1,0 +1,179 @@
+//! Effects against an API server in memory, with every fault that a connection has.
+
+mod bind;
+mod bounds;
+mod evict;
+mod owner;
+mod random;
+mod server;
+mod tolerate;
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use capstan_core::model::input::{BindingNote, Text};
+use capstan_core::money::MicroUsd;
+use capstan_core::plan::{
+    Action, Effect, EffectId, EffectResult, OwnerRef, PodRef, Precondition, Preemption,
+    PreemptionReason,
+};
+use capstan_core::time::{Span, Time};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+
+use super::{Answer, Executor, Limits, Means, Publish};
+use crate::lease::Leadership;
+use server::{Fault, Server};
+
+/// What a publisher was given.
+#[derive(Clone, Default)]
+struct Published(Arc<Mutex<Vec<EffectId>>>);
+
+impl Publish for Published {
+    fn publish(&self, effect: Effect) {
+        self.0.lock().push(effect.id);
+    }
+}
+
+/// An executor and everything around it.
+struct Bench {
+    executor: Executor,
+    answers: Arc<Mutex<Vec<Answer>>>,
+    published: Published,
+}
+
+impl Bench {
+    fn new(server: &Server, leadership: Leadership, limits: Limits) -> Bench {
+        let answers: Arc<Mutex<Vec<Answer>>> = Arc::default();
+        let (kept, published) = (answers.clone(), Published::default());
+        let means = Means {
+            writes: server.client(),
+            leadership,
+            answers: Arc::new(move |answer| kept.lock().push(answer)),
+            publisher: Arc::new(published.clone()),
+        };
+        Bench { executor: Executor::new(means, limits), answers, published }
+    }
+
+    fn alone(server: &Server) -> Bench {
+        Bench::new(server, Leadership::alone(), Limits::default())
+    }
+
+    /// Waits for all answers, in the order in which they came.
+    async fn answers(&self) -> Vec<Answer> {
+        assert_eq!(self.executor.drain(Duration::from_secs(3_600)).await, 0);
+        self.answers.lock().clone()
+    }
+}
+
+/// Carries one effect out; its one answer.
+async fn carry(server: &Server, action: Action) -> EffectResult {
+    carry_by(server, Leadership::alone(), action).await
+}
+
+async fn carry_by(server: &Server, leadership: Leadership, action: Action) -> EffectResult {
+    let bench = Bench::new(server, leadership, Limits::default());
+    bench.executor.dispatch(vec![effect(1, action)]);
+    let answers = bench.answers().await;
+    assert_eq!(answers.len(), 1, "exactly one answer: {answers:?}");
+    answers[0].result.clone()
+}
+
+/// An effect with the engine's own time limit.
+fn effect(id: u64, action: Action) -> Effect {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_millis();
+    let now = i64::try_from(now).expect("a time");
+    Effect {
+        id: EffectId(id),
+        workload: "a/w".into(),
+        deadline: Time(now + 30_000),
+        precondition: Precondition::Uid(uid(&action)),
+        action,
+    }
+}
+
+fn uid(action: &Action) -> Text {
+    match action {
+        Action::Bind { pod, .. } | Action::Evict { pod, .. } => pod.uid.clone(),
+        Action::SuspendOwner { owner, .. } | Action::ResumeOwner { owner, .. } => owner.uid.clone(),
+        Action::AddTolerations { pod, .. } | Action::SelectVolumes { pod, .. } => pod.uid.clone(),
+        other => panic!("no uid in {other:?}"),
+    }
+}
+
+fn pod(name: &str) -> Value {
+    json!({
+        "kind": "Pod",
+        "metadata": { "namespace": "a", "name": name, "uid": format!("uid-{name}") },
+        "spec": { "containers": [{}] },
+    })
+}
+
+fn pod_ref(name: &str) -> PodRef {
+    PodRef { namespace: "a".into(), name: name.into(), uid: format!("uid-{name}").into() }
+}
+
+fn job(name: &str, suspended: bool) -> Value {
+    json!({
+        "kind": "Job",
+        "metadata": { "namespace": "a", "name": name, "uid": format!("uid-{name}") },
+        "spec": { "suspend": suspended, "template": { "spec": { "containers": [{}] } } },
+    })
+}
+
+fn owner_ref(name: &str) -> OwnerRef {
+    OwnerRef {
+        kind: "Job".into(),
+        namespace: "a".into(),
+        name: name.into(),
+        uid: format!("uid-{name}").into(),
+    }
+}
+
+fn note() -> BindingNote {
+    BindingNote {
+        flavors: std::collections::BTreeMap::from([("cpu".into(), "spot".into())]).into(),
+        admitted_at: Some(Time(1_767_268_800_000)),
+        price: Some(MicroUsd(12_250_000)),
+        workload: Some("w".into()),
+    }
+}
+
+fn preemption() -> Preemption {
+    Preemption {
+        victim: "a/victim".into(),
+        preemptor: "b/winner".into(),
+        reason: PreemptionReason::InCohortReclamation,
+        victim_priority: 1,
+        preemptor_priority: 2,
+        frees: Vec::new(),
+        lost: Span(0),
+        lost_cost: None,
+        cohort: None,
+    }
+}
+
+fn bind(name: &str) -> Action {
+    Action::Bind { pod: pod_ref(name), node: "n1".into(), note: note() }
+}
+
+fn evict(name: &str) -> Action {
+    Action::Evict { pod: pod_ref(name), preemption: preemption() }
+}
+
+fn suspend(name: &str) -> Action {
+    Action::SuspendOwner { owner: owner_ref(name), preemption: preemption() }
+}
+
+fn resume(name: &str) -> Action {
+    Action::ResumeOwner { owner: owner_ref(name), note: note() }
+}
+
+/// The words of a refusal or a conflict.
+fn words(result: &EffectResult) -> (&'static str, &str) {
+    match result {
+        EffectResult::Refused(why) => ("refused", why),
+        EffectResult::Conflict(why) => ("conflict", why),
+        other => panic!("{other:?}"),
+    }
+}

@@ -1,0 +1,129 @@
+//! Every answer that suspending and resuming can meet.
+
+use super::*;
+
+fn with(job: Value, annotations: Value) -> Value {
+    let mut job = job;
+    job["metadata"]["annotations"] = annotations;
+    job
+}
+
+#[tokio::test(start_paused = true)]
+async fn suspending_counts_the_next_run_and_names_who_wants_the_room() {
+    let marks = json!({ "capstan.sh/suspended": "2", "capstan.sh/admitted": "{}", "mine": "x" });
+    for (job, run) in [(job("j", false), "1"), (with(job("j", false), marks), "3")] {
+        let server = Server::with(&[job]);
+        assert_eq!(carry(&server, suspend("j")).await, EffectResult::Done);
+        assert_eq!(server.log(), ["GET j", "PATCH j"]);
+        assert_eq!(server.body(1)["metadata"]["uid"], "uid-j");
+        assert!(server.body(1)["metadata"]["resourceVersion"].is_string());
+        let found = server.get("jobs/j").expect("there");
+        let annotations = &found["metadata"]["annotations"];
+        assert_eq!(found["spec"]["suspend"], true);
+        assert_eq!(annotations["capstan.sh/suspended"], run);
+        assert_eq!(annotations["capstan.sh/preempted-by"], "b/winner");
+        assert_eq!(annotations["capstan.sh/preemption-reason"], "InCohortReclamation");
+        assert_eq!(annotations["capstan.sh/admitted"], Value::Null);
+        assert!(run == "1" || annotations["mine"] == "x");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_stops_for_nobody_bears_no_name() {
+    let own = Preemption { preemptor: "a/victim".into(), ..preemption() };
+    let old = json!({ "capstan.sh/preempted-by": "b/old", "capstan.sh/preemption-reason": "x" });
+    let server = Server::with(&[with(job("j", false), old)]);
+    let action = Action::SuspendOwner { owner: owner_ref("j"), preemption: own };
+    assert_eq!(carry(&server, action).await, EffectResult::Done);
+    let found = server.get("jobs/j").expect("there");
+    assert_eq!(found["metadata"]["annotations"], json!({ "capstan.sh/suspended": "1" }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_is_counted_once_whatever_is_lost() {
+    use Fault::*;
+    for fault in [LostAfter, Despite(500), HangsAfter] {
+        let server = Server::with(&[job("j", false)]).faults(&[None, fault]);
+        assert_eq!(carry(&server, suspend("j")).await, EffectResult::Done, "{fault:?}");
+        assert_eq!(server.log(), ["GET j", "PATCH j", "GET j"]);
+        let found = server.get("jobs/j").expect("there");
+        assert_eq!(found["metadata"]["annotations"]["capstan.sh/suspended"], "1");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_changes_meanwhile_is_read_again() {
+    let server = Server::with(&[job("j", false)]);
+    let later = server.clone();
+    let counted = with(job("j", false), json!({ "capstan.sh/suspended": "4" }));
+    server.before(1, move || later.put(counted));
+    assert_eq!(carry(&server, suspend("j")).await, EffectResult::Done);
+    assert_eq!(server.log(), ["GET j", "PATCH j", "GET j", "PATCH j"]);
+    let found = server.get("jobs/j").expect("there");
+    assert_eq!(found["metadata"]["annotations"]["capstan.sh/suspended"], "5");
+}
+
+#[tokio::test(start_paused = true)]
+async fn resuming_is_one_patch_with_what_it_was_admitted_with() {
+    let marks = json!({ "capstan.sh/suspended": "2", "capstan.sh/preempted-by": "b/winner" });
+    let server = Server::with(&[with(job("j", true), marks)]);
+    assert_eq!(carry(&server, resume("j")).await, EffectResult::Done);
+    assert_eq!(server.log(), ["PATCH j"]);
+    assert_eq!(server.body(0)["metadata"]["uid"], "uid-j");
+    let found = server.get("jobs/j").expect("there");
+    let annotations = &found["metadata"]["annotations"];
+    assert_eq!(found["spec"]["suspend"], false);
+    assert_eq!(annotations["capstan.sh/suspended"], "2");
+    assert_eq!(annotations["capstan.sh/preempted-by"], Value::Null);
+    let admitted = annotations["capstan.sh/admitted"].as_str().expect("a note");
+    let admitted: Value = serde_json::from_str(admitted).expect("JSON");
+    assert_eq!(admitted["flavors"], json!({ "cpu": "spot" }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_resume_is_read_back() {
+    use Fault::*;
+    for (fault, log) in [
+        (LostAfter, vec!["PATCH j", "GET j"]),
+        (Despite(504), vec!["PATCH j", "GET j"]),
+        (LostBefore, vec!["PATCH j", "GET j", "PATCH j"]),
+        (Instead(429, 0), vec!["PATCH j", "PATCH j"]),
+    ] {
+        let server = Server::with(&[job("j", true)]).faults(&[fault]);
+        assert_eq!(carry(&server, resume("j")).await, EffectResult::Done, "{fault:?}");
+        assert_eq!(server.log(), log, "{fault:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_has_ended_or_gone_is_neither_suspended_nor_resumed() {
+    let mut complete = job("j", false);
+    complete["status"]["conditions"] = json!([{ "type": "Complete", "status": "True" }]);
+    let mut leaving = job("j", false);
+    leaving["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    let mut other = job("j", false);
+    other["metadata"]["uid"] = json!("uid-2");
+    for action in [suspend("j"), resume("j")] {
+        let server = Server::with(&[complete.clone()]);
+        let result = carry(&server, action.clone()).await;
+        assert_eq!(words(&result), ("conflict", "it has finished"));
+        let server = Server::with(&[leaving.clone()]);
+        let result = carry(&server, action.clone()).await;
+        assert_eq!(words(&result), ("conflict", "it is being deleted"));
+        let server = Server::with(&[other.clone()]);
+        assert_eq!(carry(&server, action.clone()).await, EffectResult::Gone);
+        assert_eq!(carry(&Server::default(), action).await, EffectResult::Gone);
+    }
+    let refused = Server::with(&[job("j", false)]).faults(&[Fault::None, Fault::Instead(422, 0)]);
+    assert_eq!(words(&carry(&refused, suspend("j")).await), ("refused", "a fault (422)"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_cannot_be_suspended_is_refused_by_name() {
+    let owner = OwnerRef { kind: "RayJob".into(), ..owner_ref("j") };
+    let server = Server::default();
+    let action = Action::SuspendOwner { owner, preemption: preemption() };
+    let result = carry(&server, action).await;
+    assert_eq!(words(&result), ("refused", "a RayJob cannot be suspended or resumed"));
+    assert_eq!(server.log(), [""; 0]);
+}

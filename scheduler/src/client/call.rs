@@ -1,0 +1,195 @@
+//! One request, sent once, and what became of it.
+//!
+//! Decides whether a request that was not answered can have been carried out: only if it can have
+//! reached the server. Keeps the code and `Retry-After` of an answer, which kube's errors drop.
+
+use std::error::Error;
+use std::time::Duration;
+
+use http::Request;
+use kube::Client;
+use kube::client::Body;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+/// Longest text of a server that is passed on.
+const SAYS_MAX: usize = 500;
+
+/// An answer of the API server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reply {
+    /// HTTP code.
+    pub code: u16,
+    /// How long the server wants to be left alone.
+    pub retry_after: Option<Duration>,
+    /// Body.
+    pub body: Vec<u8>,
+}
+
+/// What became of one request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It was answered.
+    Answered(Reply),
+    /// It never reached the server.
+    Unsent(String),
+    /// It may or may not have been carried out.
+    Unknown(String),
+}
+
+/// The parts of a `Status` that are read.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Said {
+    message: String,
+    details: Option<Details>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Details {
+    retry_after_seconds: u64,
+}
+
+impl Reply {
+    /// Whether it was done.
+    pub fn is_success(&self) -> bool {
+        (200..300).contains(&self.code)
+    }
+
+    /// The object in it.
+    pub fn object<T: DeserializeOwned>(&self) -> Result<T, String> {
+        serde_json::from_slice(&self.body).map_err(|error| format!("unreadable answer: {error}"))
+    }
+
+    /// The server's words, with its code.
+    pub fn says(&self) -> String {
+        let said = serde_json::from_slice::<Said>(&self.body).map(|said| said.message);
+        let text = said.unwrap_or_else(|_| String::from_utf8_lossy(&self.body).into_owned());
+        let short: String = text.trim().chars().take(SAYS_MAX).collect();
+        if short.is_empty() {
+            format!("code {}", self.code)
+        } else {
+            format!("{short} ({})", self.code)
+        }
+    }
+}
+
+/// Sends a request, once.
+pub async fn call(client: &Client, request: Request<Vec<u8>>) -> Fate {
+    let answer = match client.send(request.map(Body::from)).await {
+        Ok(answer) => answer,
+        Err(error) if unsent(&error) => return Fate::Unsent(chain(&error)),
+        Err(error) => return Fate::Unknown(chain(&error)),
+    };
+    let code = answer.status().as_u16();
+    let header = answer.headers().get(http::header::RETRY_AFTER);
+    let seconds = header.and_then(|value| value.to_str().ok()?.trim().parse::<u64>().ok());
+    let body = match answer.into_body().collect_bytes().await {
+        Ok(body) => Vec::from(body),
+        // The code is the answer; what it says is lost, and is asked for again if it matters.
+        Err(_) => Vec::new(),
+    };
+    let seconds = seconds.or_else(|| {
+        let said = serde_json::from_slice::<Said>(&body).ok().filter(|_| code >= 400)?;
+        Some(said.details?.retry_after_seconds).filter(|seconds| *seconds > 0)
+    });
+    Fate::Answered(Reply { code, retry_after: seconds.map(Duration::from_secs), body })
+}
+
+/// No connection was made, or the request was never built: the server has seen nothing.
+fn unsent(error: &kube::Error) -> bool {
+    if let kube::Error::Auth(_) | kube::Error::BuildRequest(_) = error {
+        return true;
+    }
+    let transport = |error: &(dyn Error + 'static)| {
+        error.downcast_ref::<hyper_util::client::legacy::Error>().is_some_and(|e| e.is_connect())
+    };
+    let mut next: Option<&(dyn Error + 'static)> = Some(error);
+    while let Some(error) = next {
+        if transport(error) {
+            return true;
+        }
+        next = error.source();
+    }
+    false
+}
+
+/// An error with its causes.
+pub fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        next = cause.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+
+    use crate::client::Clients;
+    use crate::client::bucket::Bucket;
+
+    fn client(port: u16) -> Client {
+        let url = format!("http://127.0.0.1:{port}").parse().expect("address");
+        let config = kube::Config::new(url);
+        Clients::of(&config, &Bucket::unlimited()).expect("clients").writes
+    }
+
+    fn request() -> Request<Vec<u8>> {
+        Request::post("/api/v1/namespaces/a/pods/b/binding").body(vec![b'x']).expect("request")
+    }
+
+    /// A server that reads a request, says this, and hangs up.
+    fn server(says: &'static str) -> u16 {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let port = listener.local_addr().expect("bound").port();
+        std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("a client");
+            let _ = stream.read(&mut [0; 4096]);
+            let _ = stream.write_all(says.as_bytes());
+        });
+        port
+    }
+
+    #[tokio::test]
+    async fn without_a_connection_nothing_was_sent() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let port = listener.local_addr().expect("bound").port();
+        drop(listener);
+        let fate = call(&client(port), request()).await;
+        assert!(matches!(&fate, Fate::Unsent(why) if why.contains("refused")), "{fate:?}");
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_breaks_leaves_the_fate_unknown() {
+        let fate = call(&client(server("")), request()).await;
+        assert!(matches!(fate, Fate::Unknown(_)), "{fate:?}");
+    }
+
+    #[tokio::test]
+    async fn code_and_pause_of_an_answer_are_kept() {
+        let plain =
+            "HTTP/1.1 429 Too Many Requests\r\nretry-after: 7\r\ncontent-length: 4\r\n\r\nbusy";
+        let Fate::Answered(reply) = call(&client(server(plain)), request()).await else {
+            panic!("no answer");
+        };
+        assert_eq!((reply.code, reply.retry_after), (429, Some(Duration::from_secs(7))));
+        assert_eq!(reply.says(), "busy (429)");
+        let status = "HTTP/1.1 503 Service Unavailable\r\ncontent-length: 58\r\n\r\n\
+            {\"message\":\"not now\",\"details\":{\"retryAfterSeconds\":3}}   ";
+        let Fate::Answered(reply) = call(&client(server(status)), request()).await else {
+            panic!("no answer");
+        };
+        assert_eq!((reply.code, reply.retry_after), (503, Some(Duration::from_secs(3))));
+        assert_eq!(reply.says(), "not now (503)");
+    }
+}

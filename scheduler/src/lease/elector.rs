@@ -1,0 +1,283 @@
+//! Campaigns for the Lease, keeps it, loses it or gives it back.
+//!
+//! Decides when the Lease may be taken and how long what was taken is certain. Assumes that
+//! the API server orders writes by resourceVersion; assumes nothing of other replicas' clocks.
+
+use std::time::Duration;
+
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
+use k8s_openapi::jiff::Timestamp;
+use kube::Client;
+use kube::api::{Api, PostParams};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
+
+use super::Leadership;
+use crate::client;
+
+/// Which Lease, who we are, and the times; each shorter than the one before it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Namespace of the Lease.
+    pub namespace: String,
+    /// Name of the Lease.
+    pub name: String,
+    /// Our name in it: no other process has it, ever.
+    pub identity: String,
+    /// How long others wait after they saw a renewal.
+    pub lease_duration: Duration,
+    /// How long we act after we sent one.
+    pub renew_deadline: Duration,
+    /// How long between tries.
+    pub retry_period: Duration,
+}
+
+/// What happens to the lease, for logs and for who waits to lead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LeaseEvent {
+    /// Somebody else leads.
+    Waiting {
+        /// Who.
+        holder: String,
+    },
+    /// We lead.
+    Leading,
+    /// A request failed; it is tried again.
+    Failed(String),
+    /// We led, and never will again.
+    Deposed(String),
+}
+
+/// One replica's part in the election.
+pub struct Elector {
+    api: Api<Lease>,
+    settings: Settings,
+    until: watch::Sender<Option<Instant>>,
+    /// The Lease as it was last seen, and when it was first seen so.
+    seen: Option<(Lease, Instant)>,
+}
+
+impl Elector {
+    /// A candidate, and the leadership that it may win.
+    pub fn new(client: Client, settings: Settings) -> (Elector, Leadership) {
+        let (until, receiver) = watch::channel(None);
+        let api = Api::namespaced(client, &settings.namespace);
+        (Elector { api, settings, until, seen: None }, Leadership::new(receiver))
+    }
+
+    /// Campaigns, leads, and returns when deposed. May be dropped at any moment; whoever drops it
+    /// calls [`Elector::release`].
+    pub async fn run(&mut self, mut events: impl FnMut(LeaseEvent)) {
+        self.campaign(&mut events).await;
+        events(LeaseEvent::Leading);
+        let why = self.keep(&mut events).await;
+        self.until.send_replace(None);
+        events(LeaseEvent::Deposed(why));
+    }
+
+    /// Tries until the Lease is ours.
+    async fn campaign(&mut self, events: &mut impl FnMut(LeaseEvent)) {
+        let mut told = None;
+        loop {
+            let started = Instant::now();
+            let period = self.settings.retry_period.max(Duration::from_millis(1));
+            // An answer that is late is a try that failed: the next one reads again.
+            match timeout(self.settings.renew_deadline, self.try_to_take()).await {
+                Ok(Ok(true)) => return,
+                Ok(Ok(false)) => {
+                    let holder = self.seen.as_ref().and_then(|(lease, _)| holder(lease));
+                    if let Some(holder) = holder.filter(|_| told != holder_text(&self.seen)) {
+                        events(LeaseEvent::Waiting { holder: holder.to_owned() });
+                        told = holder_text(&self.seen);
+                    }
+                }
+                Ok(Err(error)) => events(LeaseEvent::Failed(client::explain(&error))),
+                Err(_) => events(LeaseEvent::Failed("no answer in time".to_owned())),
+            }
+            let next = started + period;
+            let now = Instant::now();
+            sleep_until(self.free_at().filter(|at| now < *at && *at < next).unwrap_or(next)).await;
+        }
+    }
+
+    /// When the Lease as seen runs out. A holder that was told other times than we were is
+    /// given the longer one.
+    fn free_at(&self) -> Option<Instant> {
+        let (lease, since) = self.seen.as_ref()?;
+        let told = lease.spec.as_ref().and_then(|spec| spec.lease_duration_seconds).unwrap_or(0);
+        let told = Duration::from_secs(u64::try_from(told).unwrap_or(0));
+        Some(*since + self.settings.lease_duration.max(told))
+    }
+
+    /// One look at the Lease; if it is free, one try to take it.
+    async fn try_to_take(&mut self) -> kube::Result<bool> {
+        let Some(found) = self.api.get_opt_by_code(&self.settings.name).await? else {
+            self.seen = None;
+            let fresh = Lease {
+                metadata: ObjectMeta { name: Some(self.settings.name.clone()), ..<_>::default() },
+                spec: None,
+            };
+            return self.write(self.ours(&fresh), true).await;
+        };
+        let now = Instant::now();
+        let same = |(lease, _): &&(Lease, Instant)| {
+            lease.metadata.resource_version == found.metadata.resource_version
+        };
+        let since = self.seen.as_ref().filter(same).map_or(now, |(_, since)| *since);
+        // Our own name without our memory: it ran out with the process that had it, or a write of
+        // ours was not answered. Either way nobody else can lead before it is replaced.
+        let ours = holder(&found) == Some(&self.settings.identity);
+        let vacant = holder(&found).is_none();
+        let wanted = self.ours(&found);
+        self.seen = Some((found, since));
+        let free = ours || vacant || self.free_at().is_some_and(|at| at <= now);
+        if free { self.write(wanted, false).await } else { Ok(false) }
+    }
+
+    /// Writes the Lease as ours; `false`: somebody else was first.
+    async fn write(&mut self, lease: Lease, create: bool) -> kube::Result<bool> {
+        let sent = Instant::now();
+        let params = PostParams::default();
+        let written = if create {
+            self.api.create(&params, &lease).await
+        } else {
+            self.api.replace(&self.settings.name, &params, &lease).await
+        };
+        match written {
+            Ok(lease) => {
+                self.seen = Some((lease, Instant::now()));
+                self.until.send_replace(Some(sent + self.settings.renew_deadline));
+                Ok(true)
+            }
+            Err(error) if client::is_conflict(&error) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Renews until that fails for too long or somebody else holds the Lease; says why it ended.
+    async fn keep(&mut self, events: &mut impl FnMut(LeaseEvent)) -> String {
+        loop {
+            sleep(self.settings.retry_period).await;
+            let Some(end) = *self.until.borrow() else { return "released".to_owned() };
+            if Instant::now() >= end {
+                return format!("not renewed for {:?}", self.settings.renew_deadline);
+            }
+            // One that hangs leaves time for another try.
+            let patience = Instant::now() + self.settings.renew_deadline / 2;
+            match timeout_at(end.min(patience), self.renew()).await {
+                Ok(Ok(())) => {}
+                Ok(Err(Lost::Deposed(why))) => return why,
+                Ok(Err(Lost::Failed(why))) => events(LeaseEvent::Failed(why)),
+                Err(_) => events(LeaseEvent::Failed("no answer in time".to_owned())),
+            }
+        }
+    }
+
+    /// One renewal. A conflict may come from a write of our own whose answer was lost, or from
+    /// somebody who edits metadata: the Lease is read again, and its holder decides.
+    async fn renew(&mut self) -> Result<(), Lost> {
+        let known = self.seen.as_ref().map(|(lease, _)| self.ours(lease));
+        if let Some(lease) = known
+            && self.write(lease, false).await?
+        {
+            return Ok(());
+        }
+        let found = self.api.get_opt_by_code(&self.settings.name).await?;
+        let Some(found) = found else {
+            return Err(Lost::Deposed("the lease was deleted".to_owned()));
+        };
+        match holder(&found) {
+            Some(holder) if holder == self.settings.identity => {}
+            Some(holder) => return Err(Lost::Deposed(format!("{holder} holds the lease"))),
+            None => return Err(Lost::Deposed("the lease was taken away".to_owned())),
+        }
+        let renewed = self.ours(&found);
+        self.seen = Some((found, Instant::now()));
+        if self.write(renewed, false).await? {
+            return Ok(());
+        }
+        Err(Lost::Failed("the lease changes while it is renewed".to_owned()))
+    }
+
+    /// Stops leading, and lets the next candidate take over at once.
+    ///
+    /// A renewal that was on its way when [`Elector::run`] was dropped may come in between: the
+    /// Lease is then read once more.
+    pub async fn release(self) -> Result<(), String> {
+        self.until.send_replace(None);
+        match self.hand_back().await {
+            Err(error) if client::is_conflict(&error) => self.hand_back().await,
+            other => other,
+        }
+        .map_err(|error| client::explain(&error))
+    }
+
+    async fn hand_back(&self) -> kube::Result<()> {
+        let found = self.api.get_opt_by_code(&self.settings.name).await?;
+        let ours = |lease: &Lease| holder(lease) == Some(&self.settings.identity);
+        let Some(mut lease) = found.filter(ours) else { return Ok(()) };
+        let spec = lease.spec.get_or_insert_default();
+        spec.holder_identity = None;
+        spec.lease_duration_seconds = Some(1);
+        spec.renew_time = Some(MicroTime(Timestamp::now()));
+        self.api.replace(&self.settings.name, &PostParams::default(), &lease).await.map(drop)
+    }
+
+    /// The Lease as it is, held by us from now on.
+    fn ours(&self, lease: &Lease) -> Lease {
+        let old = lease.spec.clone().unwrap_or_default();
+        let mine = old.holder_identity.as_deref() == Some(&self.settings.identity);
+        let now = MicroTime(Timestamp::now());
+        let transitions = old.lease_transitions.unwrap_or(0);
+        let first = old.holder_identity.is_none() && old.renew_time.is_none();
+        let seconds = self.settings.lease_duration.as_millis().div_ceil(1_000).max(1);
+        let spec = LeaseSpec {
+            holder_identity: Some(self.settings.identity.clone()),
+            lease_duration_seconds: Some(i32::try_from(seconds).unwrap_or(i32::MAX)),
+            acquire_time: old.acquire_time.clone().filter(|_| mine).or_else(|| Some(now.clone())),
+            renew_time: Some(now),
+            lease_transitions: Some(if mine || first { transitions } else { transitions + 1 }),
+            ..old
+        };
+        Lease { metadata: lease.metadata.clone(), spec: Some(spec) }
+    }
+}
+
+/// Why a renewal was none.
+enum Lost {
+    /// Somebody else may lead.
+    Deposed(String),
+    /// It may succeed the next time.
+    Failed(String),
+}
+
+impl From<kube::Error> for Lost {
+    fn from(error: kube::Error) -> Lost {
+        Lost::Failed(client::explain(&error))
+    }
+}
+
+/// Who holds a Lease.
+fn holder(lease: &Lease) -> Option<&str> {
+    lease.spec.as_ref()?.holder_identity.as_deref().filter(|holder| !holder.is_empty())
+}
+
+fn holder_text(seen: &Option<(Lease, Instant)>) -> Option<String> {
+    seen.as_ref().and_then(|(lease, _)| holder(lease)).map(str::to_owned)
+}
+
+/// `Api::get_opt` trusts the reason of a status; a plain 404 has none.
+trait GetByCode {
+    async fn get_opt_by_code(&self, name: &str) -> kube::Result<Option<Lease>>;
+}
+
+impl GetByCode for Api<Lease> {
+    async fn get_opt_by_code(&self, name: &str) -> kube::Result<Option<Lease>> {
+        match self.get(name).await {
+            Ok(lease) => Ok(Some(lease)),
+            Err(error) if client::is_gone(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
