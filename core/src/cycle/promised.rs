@@ -43,6 +43,7 @@ impl Engine {
             } else {
                 // What it kept is free for others.
                 self.state.workloads[workload].state = State::Queued;
+                self.mark(workload);
                 self.refile(workload, now);
                 self.waiting.wake(|_| true, |_| true);
             }
