@@ -17,4 +17,5 @@ pub mod quantity;
 pub mod read;
 pub mod render;
 pub mod run;
+pub mod serve;
 pub mod world;
