@@ -28,6 +28,9 @@ const UNIT: i128 = 1_000_000_000;
 const DIGITS_MAX: usize = 38;
 
 impl Quantity {
+    /// The least above zero: a billionth of a unit.
+    pub const SMALLEST: Quantity = Quantity { nano: 1 };
+
     /// Reads the grammar of Kubernetes: a signed decimal and one suffix of `n u m k M G T P E`,
     /// `Ki Mi Gi Ti Pi Ei`, or an exponent. `None`: it is no quantity.
     pub fn parse(text: &str) -> Option<Quantity> {

@@ -1,18 +1,20 @@
 //! ClusterQueue and Cohort.
 //!
 //! Field names and values are those of Kueue's v1beta2, and so are the additions' style. What
-//! Kueue's webhooks check is checked in [`crate::convert::quota`].
+//! Kueue's webhooks check is checked by the API server with the rules of [`super::crds`], and
+//! again in [`crate::convert::quota`] for objects that no API server saw.
 
 #![allow(clippy::duplicated_attributes, reason = "printer columns repeat their keys")]
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::GoDuration;
+use super::usage::{FairSharingStatus, FlavorUsage};
 use crate::quantity::Quantity;
 
 /// Quota, and who may use it.
@@ -42,7 +44,21 @@ use crate::quantity::Quantity;
         type_ = "integer",
         json_path = ".status.admittedWorkloads",
         priority = 1
-    )
+    ),
+    printcolumn(name = "GPUs", type_ = "string", json_path = ".status.gpus"),
+    printcolumn(name = "$/h", type_ = "string", json_path = ".status.usdPerHour"),
+    printcolumn(
+        name = "Active",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Active\")].status"
+    ),
+    printcolumn(
+        name = "Reason",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Active\")].reason",
+        priority = 1
+    ),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterQueueSpec {
@@ -58,7 +74,6 @@ pub struct ClusterQueueSpec {
     pub queueing_strategy: QueueingStrategy,
     /// Namespaces whose workloads may use it; absent here: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("default" = {}))]
     pub namespace_selector: Option<LabelSelector>,
     /// When to look at the next flavor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -87,9 +102,28 @@ pub struct ClusterQueueSpec {
     version = "v1alpha1",
     kind = "Cohort",
     plural = "cohorts",
+    status = "CohortStatus",
     shortname = "co",
     category = "capstan",
-    printcolumn(name = "Parent", type_ = "string", json_path = ".spec.parentName")
+    printcolumn(name = "Parent", type_ = "string", json_path = ".spec.parentName"),
+    printcolumn(
+        name = "Share",
+        type_ = "integer",
+        json_path = ".status.fairSharing.weightedShare",
+        priority = 1
+    ),
+    printcolumn(
+        name = "Active",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Active\")].status"
+    ),
+    printcolumn(
+        name = "Reason",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Active\")].reason",
+        priority = 1
+    ),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
 pub struct CohortSpec {
@@ -361,35 +395,31 @@ pub struct ClusterQueueStatus {
     pub reserving_workloads: i32,
     /// Workloads that are admitted.
     pub admitted_workloads: i32,
+    /// GPUs in use and own quota of them, as `used/nominal`.
+    pub gpus: String,
+    /// Hourly price of all that runs in it, in US dollars; empty: not known.
+    pub usd_per_hour: String,
     /// Quota held, by flavor.
     pub flavors_reservation: Vec<FlavorUsage>,
     /// Quota in use, by flavor.
     pub flavors_usage: Vec<FlavorUsage>,
+    /// Its place in fair sharing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fair_sharing: Option<FairSharingStatus>,
     /// What was spent of the budget.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget: Option<BudgetStatus>,
 }
 
-/// Usage of one flavor.
+/// Status of a Cohort.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
-pub struct FlavorUsage {
-    /// Flavor.
-    pub name: String,
-    /// Its resources.
-    pub resources: Vec<ResourceUsage>,
-}
-
-/// Usage of one resource of a flavor.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
-pub struct ResourceUsage {
-    /// Resource.
-    pub name: String,
-    /// All that is used.
-    pub total: Quantity,
-    /// What of it is borrowed.
-    pub borrowed: Quantity,
+#[serde(rename_all = "camelCase", default)]
+pub struct CohortStatus {
+    /// Conditions; `Active` is the one that matters.
+    pub conditions: Vec<Condition>,
+    /// Its place in fair sharing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fair_sharing: Option<FairSharingStatus>,
 }
 
 /// What was spent of a budget, as far as it was written down.
@@ -397,11 +427,13 @@ pub struct ResourceUsage {
 #[serde(rename_all = "camelCase", default)]
 pub struct BudgetStatus {
     /// Begin of the period.
-    pub period_start: Option<k8s_openapi::apimachinery::pkg::apis::meta::v1::Time>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub period_start: Option<Time>,
     /// Spent by `asOf`, in millionths of a US dollar.
     pub spent_micro_usd: i64,
     /// Used by `asOf`, in GPU-seconds.
     pub spent_gpu_seconds: i64,
     /// When that was.
-    pub as_of: Option<k8s_openapi::apimachinery::pkg::apis::meta::v1::Time>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub as_of: Option<Time>,
 }

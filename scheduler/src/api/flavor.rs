@@ -1,5 +1,7 @@
 //! ResourceFlavor and Topology.
 
+#![allow(clippy::duplicated_attributes, reason = "printer columns repeat their keys")]
+
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Taint, Toleration};
@@ -18,6 +20,7 @@ use serde::{Deserialize, Serialize};
     shortname = "flavors",
     shortname = "rf",
     category = "capstan",
+    printcolumn(name = "Topology", type_ = "string", json_path = ".spec.topologyName"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]

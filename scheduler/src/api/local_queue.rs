@@ -2,11 +2,13 @@
 
 #![allow(clippy::duplicated_attributes, reason = "printer columns repeat their keys")]
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::cluster_queue::{FairSharing, FlavorUsage, StopPolicy};
+use super::cluster_queue::{FairSharing, StopPolicy};
+use super::usage::{FlavorUsage, LocalQueueFairSharingStatus};
 
 /// Where the workloads of one namespace queue.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -31,7 +33,21 @@ use super::cluster_queue::{FairSharing, FlavorUsage, StopPolicy};
         name = "Admitted Workloads",
         type_ = "integer",
         json_path = ".status.admittedWorkloads"
-    )
+    ),
+    printcolumn(name = "GPUs", type_ = "integer", json_path = ".status.gpus"),
+    printcolumn(name = "$/h", type_ = "string", json_path = ".status.usdPerHour"),
+    printcolumn(
+        name = "Active",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Active\")].status"
+    ),
+    printcolumn(
+        name = "Reason",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Active\")].reason",
+        priority = 1
+    ),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
 pub struct LocalQueueSpec {
@@ -51,15 +67,22 @@ pub struct LocalQueueSpec {
 #[serde(rename_all = "camelCase", default)]
 pub struct LocalQueueStatus {
     /// Conditions; `Active` is the one that matters.
-    pub conditions: Vec<k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition>,
+    pub conditions: Vec<Condition>,
     /// Workloads that wait.
     pub pending_workloads: i32,
     /// Workloads that hold quota.
     pub reserving_workloads: i32,
     /// Workloads that are admitted.
     pub admitted_workloads: i32,
+    /// GPUs in use.
+    pub gpus: i64,
+    /// Hourly price of all that runs from it, in US dollars; empty: not known.
+    pub usd_per_hour: String,
     /// Quota held, by flavor.
     pub flavors_reservation: Vec<FlavorUsage>,
     /// Quota in use, by flavor.
     pub flavors_usage: Vec<FlavorUsage>,
+    /// Its place in fair sharing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fair_sharing: Option<LocalQueueFairSharingStatus>,
 }

@@ -1,4 +1,7 @@
 //! Workload: what people look at. It reports; placements are rebuilt from pods.
+//!
+//! Its lists are bounded, so that an object stays small however large the gang is: whoever writes
+//! one keeps to the bounds below.
 
 #![allow(clippy::duplicated_attributes, reason = "printer columns repeat their keys")]
 
@@ -8,6 +11,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+/// Pod sets that a Workload lists, the first by name.
+pub const POD_SETS_MAX: usize = 64;
+
+/// Nodes, and victims, that its status lists, the first by name.
+pub const NAMES_MAX: usize = 256;
 
 /// One gang, as its owner sees it.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -26,7 +35,7 @@ use serde::{Deserialize, Serialize};
     printcolumn(name = "Pods", type_ = "string", json_path = ".status.pods"),
     printcolumn(name = "GPUs", type_ = "integer", json_path = ".status.gpus"),
     printcolumn(name = "$/h", type_ = "string", json_path = ".status.usdPerHour"),
-    printcolumn(name = "Wait", type_ = "string", json_path = ".status.wait"),
+    printcolumn(name = "Wait", type_ = "date", json_path = ".status.waitingSince"),
     printcolumn(name = "Reason", type_ = "string", json_path = ".status.reason"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
@@ -38,6 +47,9 @@ pub struct WorkloadSpec {
     /// Priority that decides its order.
     #[serde(default)]
     pub priority: i32,
+    /// Where that priority comes from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority_class_ref: Option<PriorityClassRef>,
     /// `false` holds it.
     #[serde(default = "active")]
     pub active: bool,
@@ -50,16 +62,27 @@ fn active() -> bool {
     true
 }
 
+/// The class that gives a workload its priority.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PriorityClassRef {
+    /// `capstan.sh`, `kueue.x-k8s.io` or `scheduling.k8s.io`.
+    pub group: String,
+    /// `WorkloadPriorityClass` or `PriorityClass`.
+    pub kind: String,
+    /// Name.
+    pub name: String,
+}
+
 /// A pod set.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(rename_all = "camelCase")]
 pub struct PodSet {
     /// Name.
     pub name: String,
     /// Pods.
     pub count: i32,
-    /// Pods that must run together.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Pods that must run together; absent: all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_count: Option<i32>,
 }
 
@@ -69,26 +92,33 @@ pub struct PodSet {
 pub struct WorkloadStatus {
     /// State.
     pub state: String,
-    /// Why it waits.
+    /// Why it waits, in one word; the conditions say it with numbers.
     pub reason: String,
     /// `running/all`.
     pub pods: String,
     /// GPUs asked by all members.
     pub gpus: i64,
-    /// Hourly price.
+    /// Hourly price of what it holds, in US dollars; empty: not known.
     pub usd_per_hour: String,
-    /// How long it waited.
-    pub wait: String,
+    /// Since when it waits; absent while it does not. The column Wait is its age.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waiting_since: Option<Time>,
+    /// How long it waited before it was last admitted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waited_seconds: Option<i64>,
+    /// ClusterQueue whose quota it waits for or holds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cluster_queue: Option<String>,
     /// What it cost so far, in millionths of a US dollar.
     pub accrued_micro_usd: i64,
     /// Flavors by pod set and resource.
     pub flavors: BTreeMap<String, BTreeMap<String, String>>,
-    /// Nodes of its members.
+    /// Nodes of its members, at most 256.
     pub nodes: Vec<String>,
-    /// Workload that took its room.
+    /// Workload that took its room, as `namespace/name`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preemptor: Option<String>,
-    /// Workloads whose room it takes.
+    /// Workloads whose room it takes, as `namespace/name`, at most 256.
     pub victims: Vec<String>,
     /// Place in its queue, from 1.
     #[serde(skip_serializing_if = "Option::is_none")]

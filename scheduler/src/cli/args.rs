@@ -37,6 +37,9 @@ pub enum Command {
     /// Show why a workload or pod runs or waits, node by node, and what would start it
     #[command(after_help = EXPLAIN_EXAMPLES)]
     Explain(Explain),
+    /// Print the CustomResourceDefinitions of capstan.sh
+    #[command(after_help = "Example:\n  capstan crds | kubectl apply --server-side -f -")]
+    Crds,
     /// Check a configuration file and list everything that is wrong with it
     CheckConfig(CheckConfig),
     /// Print completions for a shell

@@ -13,6 +13,7 @@ use clap::CommandFactory;
 use super::Exit;
 use super::args::{self, CheckConfig, Cli, Completions, Explain, Format, Simulate, Target};
 use super::output::Console;
+use crate::api;
 use crate::config::{self, Config};
 use crate::metrics::Metrics;
 use crate::prices;
@@ -106,6 +107,13 @@ pub fn check_config(args: &CheckConfig, console: &mut Console<'_>) -> Exit {
         }
         Err(errors) => refuse(console, &errors, "the configuration is not usable"),
     }
+}
+
+/// `crds`: one document for each kind.
+pub fn crds(console: &mut Console<'_>) -> Exit {
+    let documents: Vec<String> = api::crds::all().iter().map(api::crds::yaml).collect();
+    let written = console.answer(&documents.join("---\n"));
+    answered(console, written)
 }
 
 /// `completions`.

@@ -62,6 +62,7 @@ pub fn run_styled<A: Into<OsString>>(
     let exit = match &cli.command {
         Command::Simulate(args) => commands::simulate(args, &mut console),
         Command::Explain(args) => commands::explain(args, cli.namespace.as_deref(), &mut console),
+        Command::Crds => commands::crds(&mut console),
         Command::CheckConfig(args) => commands::check_config(args, &mut console),
         Command::Completions(args) => commands::completions(args, program, &mut console),
     };

@@ -48,6 +48,7 @@ const MAY_USE: [(&str, &[&str]); 5] = [
             "capstan-topology",
             "proc-macro2",
             "proptest",
+            "serde-saphyr",
             "serde_json",
             "syn",
             "tempfile",

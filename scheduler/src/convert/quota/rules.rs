@@ -5,12 +5,15 @@
 
 use std::collections::BTreeSet;
 
+use capstan_core::time::Span;
+
 use crate::api::cluster_queue::{
-    BorrowWithinCohortPolicy, ClusterQueueSpec, CohortSpec, FairSharing, FungibilityPolicy,
+    BorrowWithinCohortPolicy, Budget, ClusterQueueSpec, CohortSpec, FairSharing, FungibilityPolicy,
     ReclaimWithinCohort, ResourceGroup, ResourceQuota,
 };
 use crate::api::flavor::{ResourceFlavorSpec, TopologySpec};
 use crate::convert::selector;
+use crate::quantity::Quantity;
 
 /// Totals that Kueue allows in one object.
 const FLAVORS_MAX: usize = 256;
@@ -45,8 +48,16 @@ pub fn cluster_queue(spec: &ClusterQueueSpec) -> Vec<String> {
                     .to_owned(),
             );
         }
+        for (field, time) in [("minRuntime", preemption.min_runtime), ("delay", preemption.delay)] {
+            if time.is_some_and(|time| time.0 < Span::default()) {
+                broken.push(format!("spec.preemption.{field}: below zero; use 0 or more"));
+            }
+        }
     }
     weight(spec.fair_sharing.as_ref(), &mut broken);
+    if let Some(given) = &spec.budget {
+        budget(given, &mut broken);
+    }
     broken
 }
 
@@ -77,8 +88,22 @@ fn fungibility(spec: &ClusterQueueSpec, broken: &mut Vec<String>) {
 }
 
 fn weight(given: Option<&FairSharing>, broken: &mut Vec<String>) {
-    if given.and_then(|sharing| sharing.weight).is_some_and(|weight| weight.is_negative()) {
-        broken.push("spec.fairSharing.weight: below zero; use 0 or more".to_owned());
+    let Some(weight) = given.and_then(|sharing| sharing.weight) else { return };
+    if weight.is_negative() || (weight != Quantity::default() && weight <= Quantity::SMALLEST) {
+        broken.push(format!(
+            "spec.fairSharing.weight: {weight} is neither 0 nor above 1n; use 0 or more"
+        ));
+    }
+}
+
+fn budget(given: &Budget, broken: &mut Vec<String>) {
+    if given.usd.is_none() && given.gpu_hours.is_none() {
+        broken.push("spec.budget: no amount; set usd or gpuHours".to_owned());
+    }
+    for (field, amount) in [("usd", given.usd), ("gpuHours", given.gpu_hours)] {
+        if amount.is_some_and(Quantity::is_negative) {
+            broken.push(format!("spec.budget.{field}: below zero; use 0 or more"));
+        }
     }
 }
 

@@ -1,7 +1,12 @@
 //! The CustomResourceDefinitions of our group, made from the types.
 //!
-//! Decides what the derive cannot say: kinds without a required spec, and the one kind whose
-//! fields stand at the top level.
+//! Decides what the derive cannot say: kinds without a required spec, the one kind whose fields
+//! stand at the top level, and in three tables what schemas have in common ([`shape`]), how large
+//! a field may be ([`bounds`]) and what an API server checks ([`rules`]).
+
+mod bounds;
+mod rules;
+mod shape;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSONSchemaProps,
@@ -16,7 +21,7 @@ use super::workload::Workload;
 
 /// All seven, in the order they are best applied.
 pub fn all() -> Vec<CustomResourceDefinition> {
-    vec![
+    let derived = [
         optional_spec(ResourceFlavor::crd()),
         Topology::crd(),
         workload_priority_class(),
@@ -24,7 +29,27 @@ pub fn all() -> Vec<CustomResourceDefinition> {
         ClusterQueue::crd(),
         LocalQueue::crd(),
         Workload::crd(),
-    ]
+    ];
+    derived.into_iter().map(complete).collect()
+}
+
+/// One as a YAML document, a comment first.
+pub fn yaml(crd: &CustomResourceDefinition) -> String {
+    let text = serde_saphyr::to_string(crd).expect("a definition is plain data");
+    format!("# Written by `capstan crds`: change scheduler/src/api/, not this.\n{text}")
+}
+
+/// A derived definition with everything that the derive cannot say.
+fn complete(crd: CustomResourceDefinition) -> CustomResourceDefinition {
+    let kind = crd.spec.names.kind.clone();
+    let mut value = serde_json::to_value(crd).expect("a definition is plain data");
+    let schema = value
+        .pointer_mut("/spec/versions/0/schema/openAPIV3Schema")
+        .expect("every derived version has a schema");
+    shape::structural(schema);
+    bounds::apply(&kind, schema);
+    rules::apply(&kind, schema);
+    serde_json::from_value(value).expect("the tables keep a definition's shape")
 }
 
 /// A flavor or cohort without a spec is a whole object.
@@ -55,8 +80,10 @@ fn workload_priority_class() -> CustomResourceDefinition {
                 "name": "v1alpha1",
                 "served": true,
                 "storage": true,
-                "additionalPrinterColumns":
-                    [{ "name": "Value", "type": "integer", "jsonPath": ".value" }],
+                "additionalPrinterColumns": [
+                    { "name": "Value", "type": "integer", "jsonPath": ".value" },
+                    { "name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp" },
+                ],
                 "schema": { "openAPIV3Schema": {
                     "type": "object",
                     "title": "WorkloadPriorityClass",
@@ -101,14 +128,65 @@ mod tests {
     }
 
     #[test]
-    fn printer_columns_are_what_people_know_from_kueue() {
+    fn printer_columns_are_kueues_and_then_what_runs_costs_and_hinders() {
         let counters = ["Pending Workloads", "Admitted Workloads"];
-        assert_eq!(columns("ClusterQueue"), [&["Cohort", "Strategy"][..], &counters].concat());
-        assert_eq!(columns("LocalQueue"), [&["ClusterQueue"][..], &counters].concat());
-        assert_eq!(columns("WorkloadPriorityClass"), ["Value"]);
+        let ours = ["GPUs", "$/h", "Active", "Reason", "Age"];
+        let queue = [&["Cohort", "Strategy"][..], &counters, &ours].concat();
+        assert_eq!(columns("ClusterQueue"), queue);
+        assert_eq!(columns("LocalQueue"), [&["ClusterQueue"][..], &counters, &ours].concat());
+        assert_eq!(columns("Cohort"), ["Parent", "Share", "Active", "Reason", "Age"]);
+        assert_eq!(columns("WorkloadPriorityClass"), ["Value", "Age"]);
         let workload =
             ["Queue", "Priority", "State", "Pods", "GPUs", "$/h", "Wait", "Reason", "Age"];
         assert_eq!(columns("Workload"), workload);
+    }
+
+    #[test]
+    fn a_status_is_written_apart_from_its_object() {
+        for (kind, want) in [
+            ("ClusterQueue", true),
+            ("LocalQueue", true),
+            ("Cohort", true),
+            ("Workload", true),
+            ("ResourceFlavor", false),
+        ] {
+            let crd = of(kind);
+            let status = &crd["spec"]["versions"][0]["subresources"]["status"];
+            assert_eq!(status.is_object(), want, "{kind}");
+        }
+    }
+
+    /// Lists, and texts that a rule reads, without a greatest length below a part of a schema.
+    fn unbounded(part: &Value, at: &str, ruled: bool, found: &mut Vec<String>) {
+        let ruled = ruled || part["x-kubernetes-validations"].is_array();
+        if part["type"] == "array" && part["maxItems"].is_null() {
+            found.push(at.to_owned());
+        }
+        let bounded = !part["maxLength"].is_null() || !part["enum"].is_null();
+        if ruled && part["type"] == "string" && part["format"].is_null() && !bounded {
+            found.push(at.to_owned());
+        }
+        for (name, inner) in part["properties"].as_object().into_iter().flatten() {
+            unbounded(inner, &format!("{at}.{name}"), ruled, found);
+        }
+        for key in ["items", "additionalProperties"] {
+            if part[key].is_object() {
+                unbounded(&part[key], &format!("{at}[]"), ruled, found);
+            }
+        }
+    }
+
+    #[test]
+    fn every_list_is_bounded_and_every_text_that_a_rule_reads() {
+        for crd in all() {
+            let value = serde_json::to_value(&crd).expect("serializable");
+            let schema = &value["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"];
+            let mut found = Vec::new();
+            for part in ["spec", "status"] {
+                unbounded(&schema[part], &format!(".{part}"), false, &mut found);
+            }
+            assert_eq!(found, Vec::<String>::new(), "{}", crd.spec.names.kind);
+        }
     }
 
     #[test]
