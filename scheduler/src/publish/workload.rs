@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use capstan_core::explain::view::WorkloadDetails;
+use capstan_core::explain::view::{PodSetView, WorkloadDetails};
 use capstan_core::model::input::GangSource;
 use capstan_core::plan::State;
 use capstan_core::time::{Span, Time};
@@ -100,7 +100,9 @@ pub fn spec(shown: Option<&WorkloadSpec>, details: &WorkloadDetails) -> Workload
         name: name.to_string(),
     });
     let all: u32 = view.pod_sets.iter().map(|set| set.count).sum();
-    let sets = view.pod_sets.iter().take(POD_SETS_MAX).map(|set| PodSet {
+    let mut sets: Vec<&PodSetView> = view.pod_sets.iter().collect();
+    sets.sort_by(|a, b| a.name.cmp(&b.name));
+    let sets = sets.into_iter().take(POD_SETS_MAX).map(|set| PodSet {
         name: set.name.to_string(),
         count: number(set.count),
         // A minimum is the whole gang's: of several sets none has one of its own.
