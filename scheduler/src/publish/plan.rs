@@ -377,10 +377,10 @@ impl Plan {
                     return Some((key, write));
                 }
                 Next::Wait(until) => {
+                    // News may make it due earlier: the time of its own next write stays.
                     self.ready.remove(&(rank, at, key.clone()));
-                    entry.filed = None;
-                    entry.next_at = until;
-                    self.file(now, &key);
+                    entry.filed = Some(Filed::Later(until));
+                    self.later.insert((until, key));
                 }
                 Next::Nothing => {
                     self.ready.remove(&(rank, at, key.clone()));
