@@ -148,6 +148,12 @@ impl Publisher {
         self.with(|plan, now| plan.notes.scheduled(now, pod, node));
     }
 
+    /// Objects and events that are not written yet: zero once the API shows everything.
+    pub fn backlog(&self) -> usize {
+        let plan = self.plan.lock();
+        plan.backlog() + plan.notes.waiting()
+    }
+
     fn with(&self, change: impl FnOnce(&mut Plan, Time)) {
         change(&mut self.plan.lock(), self.clock.now());
         self.bell.notify_one();
