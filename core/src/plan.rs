@@ -3,8 +3,6 @@
 //! Nothing here acts. The shell (or the virtual cluster) carries effects out and answers each
 //! with an [`Input::Outcome`](crate::model::input::Input::Outcome).
 
-use std::collections::BTreeMap;
-
 use crate::explain::reason::Reason;
 use crate::model::input::{BindingNote, Text, Toleration};
 use crate::money::MicroUsd;
@@ -160,19 +158,18 @@ pub enum EffectResult {
     TimedOut,
 }
 
-/// A workload as others should see it.
+/// News of a workload, at most one in a step. What else people want to see of it is asked for by
+/// name ([`Engine::details`](crate::Engine::details)) when it is written, not before.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkloadStatus {
-    /// `namespace/name`.
-    pub workload: Text,
+    /// Namespace.
+    pub namespace: Text,
+    /// Name, unique in its namespace.
+    pub name: Text,
     /// State.
     pub state: State,
     /// Why it waits.
     pub reason: Option<Reason>,
-    /// Flavors by pod set and resource.
-    pub flavors: BTreeMap<Text, BTreeMap<Text, Text>>,
-    /// Hourly price, as far as it is known.
-    pub per_hour: Option<MicroUsd>,
 }
 
 /// States of a workload; design.md section 3 says what each is rebuilt from after a restart.
@@ -211,6 +208,8 @@ pub struct Report {
     pub outcomes: Vec<WorkloadOutcome>,
     /// Numbers for metrics.
     pub counts: Counts,
+    /// Namespaces and names of workloads that are gone, where no other bears the name now.
+    pub gone: Vec<(Text, Text)>,
 }
 
 /// One workload, one round, one outcome.

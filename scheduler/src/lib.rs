@@ -18,5 +18,6 @@ pub mod quantity;
 pub mod read;
 pub mod render;
 pub mod run;
+pub mod serve;
 pub mod watch;
 pub mod world;

@@ -39,6 +39,7 @@ pub struct Metrics {
     admitted_active: IntGaugeVec,
     quota: QuotaGauges,
     usd_per_hour: GaugeVec,
+    published: IntCounterVec,
     unnamed: Mutex<Unnamed>,
 }
 
@@ -109,6 +110,14 @@ impl Metrics {
                 ("cluster_queue_usd_per_hour", "Price of all that runs in the ClusterQueue."),
                 by_queue,
             ),
+            published: counters(
+                at,
+                (
+                    "published_total",
+                    "Requests for what people look at, and what was merged or dropped instead.",
+                ),
+                &["what"],
+            ),
             unnamed: Mutex::default(),
             registry,
         }
@@ -164,6 +173,13 @@ impl Metrics {
                 set(&quota.borrowed, line.borrowed);
                 set(&quota.lent, line.lent);
             }
+        }
+    }
+
+    /// Counts what was published, merged and dropped.
+    pub fn published(&self, counts: impl IntoIterator<Item = (&'static str, u64)>) {
+        for (what, count) in counts {
+            self.published.with_label_values(&[what]).inc_by(count);
         }
     }
 

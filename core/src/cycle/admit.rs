@@ -91,6 +91,7 @@ impl Engine {
         let unsent = |pod: &PodIdx| self.state.pods[*pod].binding == Binding::None;
         let placed: Vec<PodIdx> = self.state.placed(workload).filter(unsent).collect();
         self.state.workloads[workload].state = State::Binding;
+        self.mark(workload);
         let mut last: Option<Written> = None;
         for pod in placed {
             let written = self.written(workload, pod, last);
@@ -220,6 +221,7 @@ impl Engine {
         let entry = &mut self.state.workloads[victim];
         entry.state = State::Evicting;
         entry.evicting = Some(Box::new(preemption.clone()));
+        self.mark(victim);
         if leaving {
             return;
         }

@@ -18,7 +18,7 @@ use crate::model::ids::{PodIdx, ShapeIdx, WorkloadIdx};
 use crate::model::input::QueueingStrategy;
 use crate::model::state::ClusterState;
 use crate::model::txn::Txn;
-use crate::model::workload::Assignment;
+use crate::model::workload::{Assignment, QueueRef};
 use crate::place::gang::{self, Ask};
 use crate::plan::{Outcome, State};
 use crate::quota::flavors::{self, Demand, Mode, SetDemand};
@@ -44,6 +44,7 @@ impl Engine {
             } else {
                 // What it kept is free for others.
                 self.state.workloads[workload].state = State::Queued;
+                self.mark(workload);
                 self.refile(workload, now);
                 self.waiting.wake(|_| true, |_| true);
             }
@@ -56,7 +57,9 @@ impl Engine {
     /// Extra members of elastic gangs, after everybody else.
     pub(crate) fn place_extras(&mut self, now: Time, round: &mut Round) {
         for workload in self.growing(false) {
-            if !self.behind_strict_head(workload) {
+            // A queue that admits nothing takes no extras either.
+            let stopped = matches!(self.state.workloads[workload].queue, QueueRef::Broken(_));
+            if !stopped && !self.behind_strict_head(workload) {
                 self.grow(now, workload, round);
             }
         }

@@ -132,6 +132,7 @@ impl Engine {
             for claimant in self.state.claims.naming(workload) {
                 self.state.drop_claim(claimant);
                 self.state.workloads[claimant].state = State::Queued;
+                self.mark(claimant);
                 changes.dirty.insert(claimant);
             }
         }

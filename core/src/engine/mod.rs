@@ -19,11 +19,13 @@ use crate::model::state::ClusterState;
 use crate::model::workload::QueueRef;
 use crate::plan::{
     Action, Counts, Effect, EffectId, Outcome, OwnerRef, Precondition, Preemption, Report, State,
-    StepOutput, WorkloadOutcome, WorkloadStatus,
+    StepOutput, WorkloadOutcome,
 };
 use crate::time::Time;
 
+mod details;
 mod inflight;
+mod news;
 mod remedies;
 mod sweep;
 mod views;
@@ -57,6 +59,10 @@ pub struct Engine {
     rounds: u32,
     effects: Vec<Effect>,
     outcomes: Vec<WorkloadOutcome>,
+    /// Workloads to tell of when this step ends.
+    news: Vec<WorkloadIdx>,
+    /// Namespaces and names of workloads that this step found gone.
+    gone: Vec<(Text, Text)>,
 }
 
 impl Engine {
@@ -71,6 +77,8 @@ impl Engine {
     /// leader's to say, and is dropped.
     pub fn observe(&mut self, now: Time, inputs: Vec<Input>) {
         self.take_in(now, inputs);
+        self.tell_news();
+        self.nameless();
         let acts = |e: &Effect| !matches!(e.action, Action::Status(_) | Action::Event { .. });
         debug_assert!(!self.effects.iter().any(acts), "facts alone decide nothing");
         self.effects.clear();
@@ -90,6 +98,8 @@ impl Engine {
         }
         self.counts.nodes_scored = self.state.classes.evaluations() - evaluated;
         self.counts.considered = self.outcomes.len() as u64;
+        self.tell_news();
+        let gone = self.nameless();
         self.sweep_if_due();
         StepOutput {
             effects: std::mem::take(&mut self.effects),
@@ -98,6 +108,7 @@ impl Engine {
                 quiet,
                 outcomes: std::mem::take(&mut self.outcomes),
                 counts: self.counts,
+                gone,
             },
             next_wake: self.next_wake(),
         }
@@ -122,10 +133,11 @@ impl Engine {
 
     /// Files what changed and wakes what may now fit.
     fn absorb(&mut self, now: Time, changes: Changes) {
-        for &workload in &changes.gone {
-            self.forget(workload);
+        for gone in changes.gone {
+            self.forget(gone);
         }
         let mut tells = Vec::new();
+        self.mark_changed(&changes.dirty);
         for &workload in &changes.dirty {
             let Some(entry) = self.state.workloads.get(workload) else { continue };
             let broken = matches!(entry.queue, QueueRef::Broken(_));
@@ -188,7 +200,9 @@ impl Engine {
         self.effect(now, workload, None, action);
     }
 
-    pub(crate) fn forget(&mut self, workload: WorkloadIdx) {
+    /// Forgets a workload that is gone.
+    pub(crate) fn forget(&mut self, (workload, namespace, name): (WorkloadIdx, Text, Text)) {
+        self.gone.push((namespace, name));
         self.told.remove(&workload);
         self.waiting.remove(workload);
         self.growth.remove(&workload);
@@ -243,6 +257,7 @@ impl Engine {
         if !same {
             self.state.drop_claim(workload);
             self.claim_freed = true;
+            self.mark(workload);
             self.state.keep_state(workload);
             if self.state.workloads[workload].state == State::Reserved {
                 self.state.workloads[workload].state = State::Queued;
@@ -296,32 +311,18 @@ impl Engine {
         });
     }
 
-    /// Keeps why a workload waits, and tells once per change.
+    /// Keeps why a workload waits; a change is news.
     pub(crate) fn set_reason(&mut self, workload: WorkloadIdx, reason: Reason) {
         if self.state.workloads[workload].reason.as_ref() != Some(&reason) {
             self.state.workloads[workload].reason = Some(reason);
-            self.tell(workload);
+            self.mark(workload);
         }
     }
 
     /// It waits no more.
     pub(crate) fn clear_reason(&mut self, workload: WorkloadIdx) {
         self.state.workloads[workload].reason = None;
-        if self.state.workloads[workload].members.len() > 1 {
-            self.tell(workload);
-        }
-    }
-
-    fn tell(&mut self, workload: WorkloadIdx) {
-        let entry = &self.state.workloads[workload];
-        let status = WorkloadStatus {
-            workload: entry.full_name.clone(),
-            state: entry.state,
-            reason: entry.reason.clone(),
-            flavors: self.state.flavors_by_set(workload),
-            per_hour: self.state.hourly(workload),
-        };
-        self.effect(self.now, workload, None, Action::Status(Box::new(status)));
+        self.mark(workload);
     }
 
     /// The configuration in force.

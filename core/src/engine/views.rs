@@ -30,7 +30,7 @@ impl Engine {
         views
     }
 
-    fn workload_view(&self, index: WorkloadIdx) -> WorkloadView {
+    pub(super) fn workload_view(&self, index: WorkloadIdx) -> WorkloadView {
         let state = &self.state;
         let entry = &state.workloads[index];
         let queue = entry.cluster_queue;
@@ -111,7 +111,7 @@ impl Engine {
     }
 
     /// Why a workload waits: its own reason, or what the first of its equals met, or its place.
-    fn reason_of(&self, index: WorkloadIdx) -> Option<Reason> {
+    pub(super) fn reason_of(&self, index: WorkloadIdx) -> Option<Reason> {
         let entry = &self.state.workloads[index];
         let waits = matches!(entry.state, State::Gathering | State::Queued | State::Reserved);
         if !waits {
@@ -157,10 +157,21 @@ impl Engine {
     /// All ClusterQueues, by name.
     pub fn queues(&self) -> Vec<QueueView> {
         let lent = self.lent();
+        let mut pending: BTreeMap<QueueIdx, u32> = BTreeMap::new();
+        for (_, workload) in self.state.workloads.iter() {
+            if let Some(queue) = workload.cluster_queue.filter(|_| workload.pending()) {
+                *pending.entry(queue).or_default() += 1;
+            }
+        }
         let queues: Vec<QueueIdx> = self.state.quota.existing().map(|(index, _)| index).collect();
-        queues.into_iter().map(|queue| self.queue_view(queue, &lent)).collect()
+        let view = |queue: QueueIdx| QueueView {
+            pending: pending.get(&queue).copied().unwrap_or(0),
+            ..self.queue_view(queue, &lent)
+        };
+        queues.into_iter().map(view).collect()
     }
 
+    /// A ClusterQueue, what waits in it not counted.
     fn queue_view(&self, index: QueueIdx, lent: &BTreeMap<(QueueIdx, FrIdx), i64>) -> QueueView {
         let state = &self.state;
         let queue = state.quota.queue(index);
@@ -188,10 +199,6 @@ impl Engine {
             };
             pairs.filter_map(view).collect::<Vec<_>>()
         };
-        let waits = |(_, w): &(WorkloadIdx, &crate::model::workload::Workload)| {
-            w.cluster_queue == Some(index)
-                && matches!(w.state, State::Queued | State::Reserved | State::Gathering)
-        };
         let hourly = queue.holding.iter().filter_map(|workload| state.hourly(*workload));
         QueueView {
             name: queue.name.clone(),
@@ -201,7 +208,7 @@ impl Engine {
                 .clone()
                 .map(|why| Reason::Inactive { cluster_queue: queue.name.clone(), why }),
             quotas: queue.groups.iter().flat_map(quota).collect(),
-            pending: state.workloads.iter().filter(waits).count() as u32,
+            pending: 0,
             admitted: queue.holding.len() as u32,
             per_hour: hourly.reduce(MicroUsd::plus),
         }

@@ -5,9 +5,9 @@
 use std::collections::BTreeMap;
 
 use super::reason::{NodeRefusal, Reason};
-use crate::model::input::{Amounts, CapacityType, Price, Text};
+use crate::model::input::{Amounts, CapacityType, GangSource, Price, Text};
 use crate::money::MicroUsd;
-use crate::plan::{Preemption, State};
+use crate::plan::{OwnerRef, PodRef, Preemption, State};
 use crate::time::Time;
 
 /// A workload.
@@ -49,6 +49,39 @@ pub struct WorkloadView {
     pub admitted_at: Option<Time>,
     /// GPUs asked by all members.
     pub gpus: i64,
+}
+
+/// All of a workload that its object in the API shows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WorkloadDetails {
+    /// What tables show of it.
+    pub view: WorkloadView,
+    /// Where membership was found.
+    pub source: GangSource,
+    /// Owner that can be suspended and resumed.
+    pub owner: Option<OwnerRef>,
+    /// First member by creation.
+    pub first_pod: Option<PodRef>,
+    /// It is a pod of its own, without an owner that we know.
+    pub lone: bool,
+    /// WorkloadPriorityClass that its work names.
+    pub priority_class: Option<Text>,
+    /// Members that count: not ended.
+    pub members: u32,
+    /// Members that have a node.
+    pub placed: u32,
+    /// Enough members have started to run.
+    pub started: bool,
+    /// A member ended badly, as far as it is still shown.
+    pub failed: bool,
+    /// Members that wait for a node and that nothing of their own keeps from one, in order.
+    pub waiting: Vec<PodRef>,
+    /// Workloads whose room it waits for, `namespace/name`.
+    pub victims: Vec<Text>,
+    /// Failures in a row.
+    pub failures: u32,
+    /// When it is tried again after the last one.
+    pub retry_at: Option<Time>,
 }
 
 /// Members that run in a queue and hold none of its quota for something that they use.
@@ -145,6 +178,27 @@ pub struct QueueView {
     /// Workloads that hold quota in it.
     pub admitted: u32,
     /// Price of all that runs in it per hour, as far as known; `None`: nothing of it is.
+    pub per_hour: Option<MicroUsd>,
+}
+
+/// A LocalQueue.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LocalQueueView {
+    /// Namespace.
+    pub namespace: Text,
+    /// Name.
+    pub name: Text,
+    /// ClusterQueue that it points to.
+    pub cluster_queue: Text,
+    /// Why work in it waits whatever is free, if so.
+    pub inactive: Option<Reason>,
+    /// Workloads that wait in it.
+    pub pending: u32,
+    /// Workloads from it that hold quota.
+    pub admitted: u32,
+    /// Quota that they hold, by flavor and resource; every pair of its ClusterQueue is named.
+    pub used: BTreeMap<(Text, Text), i64>,
+    /// Price of all that runs from it per hour, as far as known; `None`: nothing of it is.
     pub per_hour: Option<MicroUsd>,
 }
 

@@ -31,8 +31,8 @@ pub struct Changes {
     pub queues: BTreeSet<QueueIdx>,
     /// Pods of resumed owners that took over a kept place: to be bound now.
     pub arrived: Vec<PodIdx>,
-    /// Workloads that are gone.
-    pub gone: Vec<WorkloadIdx>,
+    /// Workloads that are gone, with namespace and name.
+    pub gone: Vec<(WorkloadIdx, Text, Text)>,
     /// Queues must be built again.
     pub rebuild: bool,
 }

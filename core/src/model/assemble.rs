@@ -59,6 +59,9 @@ impl ClusterState {
             evicting: None,
             owner_effect: None,
             dirty: true,
+            started: false,
+            told: None,
+            news: false,
         });
         self.workload_by_id.insert(id, index);
         index
@@ -244,7 +247,7 @@ impl ClusterState {
         if self.workload_by_name.get(&name) == Some(&workload) {
             self.workload_by_name.remove(&name);
         }
-        changes.gone.push(workload);
+        changes.gone.push((workload, gone.id.namespace, gone.name));
         true
     }
 
@@ -338,6 +341,7 @@ impl ClusterState {
         let finished = self.owner_of(workload).is_some_and(|owner| owner.finished);
         let marked = self.eviction_of(workload);
         let gated = pods().filter(|pod| pod.counts() && pod.gated).count() as u32;
+        let started = pods().filter(|pod| pod.phase == PodPhase::Running).count() as u32;
         let was = entry.state;
         let need = entry.min_member;
         let state = match () {
@@ -363,6 +367,7 @@ impl ClusterState {
         if entry.state == State::Running {
             entry.requeue.failures = 0;
         }
+        entry.started = entry.state == State::Running && started >= need;
         match entry.state {
             State::Gathering if gated > 0 => entry.reason = Some(Reason::Gated { pods: gated }),
             State::Gathering => entry.reason = Some(Reason::Gathering { have: active, need }),

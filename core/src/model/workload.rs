@@ -70,6 +70,12 @@ pub struct Workload {
     pub owner_effect: Option<EffectId>,
     /// It must be derived again from its pods and owner.
     pub dirty: bool,
+    /// Enough members have started to run.
+    pub started: bool,
+    /// What was told of it last: its state, and whether it had started.
+    pub told: Option<(State, bool)>,
+    /// It has news to be told at the end of this step.
+    pub news: bool,
 }
 
 /// Members of one shape.
@@ -164,6 +170,16 @@ pub struct FlavorScan {
 }
 
 impl Workload {
+    /// Whether it waits: for members, quota, nodes or victims.
+    pub fn pending(&self) -> bool {
+        matches!(self.state, State::Gathering | State::Queued | State::Reserved)
+    }
+
+    /// Whether it is a pod of its own, without an owner that we know.
+    pub fn lone(&self) -> bool {
+        self.source == GangSource::Pod && self.owner.is_none() && self.members.len() <= 1
+    }
+
     /// Topology that it wants.
     pub fn topology(&self) -> &TopologyWish {
         &self.wishes.topology

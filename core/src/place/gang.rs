@@ -115,6 +115,15 @@ fn place_near(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk, peers: &[N
         return place(txn, asks, topology);
     }
     let order: Vec<&Ask> = asks.iter().filter(|ask| !ask.pods.is_empty()).collect();
+    let mut peers = peers.to_vec();
+    if let Some(level) = topology.required {
+        // Those that others put outside of the domain where most are draw nobody there.
+        let tree = &txn.state().room.tree;
+        let Some(domain) = home(tree, level, &peers) else { return place(txn, asks, topology) };
+        let inside = |position| tree.domain_of(level, position) == Some(domain);
+        peers.retain(|node| tree.position(*node).is_some_and(inside));
+    }
+    let peers = peers.as_slice();
     for level in levels_to_try(&txn.state().room.tree, topology).rev() {
         let home = home(&txn.state().room.tree, LevelIdx(level as u8), peers);
         if home.is_some_and(|domain| try_domain(txn, &order, domain, topology.anywhere)) {

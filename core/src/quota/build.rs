@@ -71,6 +71,12 @@ impl QuotaState {
         index
     }
 
+    /// The queue of this name, if its object exists.
+    pub fn find_queue(&self, name: &str) -> Option<QueueIdx> {
+        let known = QueueIdx(self.queue_by_name.find(name)?);
+        self.queue(known).facts.is_some().then_some(known)
+    }
+
     /// The index of a flavor name, new names included.
     pub fn intern_flavor(&mut self, name: &Text) -> FlavorIdx {
         if let Some(known) = self.flavor_by_name.find(name) {

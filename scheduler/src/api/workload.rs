@@ -27,6 +27,7 @@ pub const NAMES_MAX: usize = 256;
     plural = "workloads",
     namespaced,
     status = "WorkloadStatus",
+    derive = "PartialEq",
     shortname = "wl",
     category = "capstan",
     printcolumn(name = "Queue", type_ = "string", json_path = ".spec.queueName"),
@@ -92,7 +93,7 @@ pub struct PodSet {
 pub struct WorkloadStatus {
     /// State.
     pub state: String,
-    /// Why it waits, in one word; the conditions say it with numbers.
+    /// Why it waits, in one clause; the conditions say it in full.
     pub reason: String,
     /// `running/all`.
     pub pods: String,

@@ -10,3 +10,152 @@
 //! Cost: the write budget of the design: for a gang (or work with an owner) one Workload create
 //! and one status patch until it is bound; a waiting member one patch for each change of reason;
 //! later patches merged.
+//!
+//! ```text
+//! engine's thread: effects, views --> Publisher --> Plan (what differs, what is due)
+//!                                                    ^ |
+//!                      answers: what the API shows --+ +--> task: requests, only while we lead
+//! ```
+//!
+//! Start: Workloads are listed once before the first is written. What the API shows and the
+//! engine does not know (accrued cost, `spec.active`, conditions of others) is kept. What no gang
+//! stands for is deleted when the engine has seen everything ([`Publisher::standing`]).
+
+mod conditions;
+mod diff;
+mod events;
+mod plan;
+mod pods;
+mod queues;
+mod rates;
+mod requests;
+mod task;
+#[cfg(test)]
+mod tests;
+mod workload;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use capstan_core::Engine;
+use capstan_core::explain::view::{LocalQueueView, QueueView, WorkloadDetails};
+use capstan_core::model::input::Text;
+use capstan_core::plan::{Action, Effect, PodRef};
+use capstan_core::time::Time;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+pub use plan::Name;
+pub use rates::{Limits, What};
+pub use task::{Reporter, run};
+
+use events::Told;
+use plan::Plan;
+
+/// Takes what is to be shown; never waits, so that the engine's thread may call it. Clones share
+/// one plan; [`run`] carries it out.
+#[derive(Clone, Debug)]
+pub struct Publisher {
+    plan: Arc<Mutex<Plan>>,
+    bell: Arc<Notify>,
+    clock: Clock,
+}
+
+/// Time that goes on evenly, from the time of day when the process began.
+#[derive(Clone, Copy, Debug)]
+struct Clock {
+    base: Time,
+    begun: Instant,
+}
+
+impl Clock {
+    fn start() -> Clock {
+        let base = Time(jiff::Timestamp::now().as_millisecond());
+        Clock { base, begun: Instant::now() }
+    }
+
+    fn now(&self) -> Time {
+        let gone = i64::try_from(self.begun.elapsed().as_millis()).unwrap_or(i64::MAX);
+        self.base.plus(capstan_core::time::Span(gone))
+    }
+}
+
+impl Publisher {
+    /// Nothing to show yet.
+    pub fn new(limits: Limits) -> Publisher {
+        Publisher {
+            plan: Arc::new(Mutex::new(Plan::new(limits))),
+            bell: Arc::default(),
+            clock: Clock::start(),
+        }
+    }
+
+    /// Takes a `Status` or `Event` effect; what it is about is asked of the engine. Other effects
+    /// are not for here and are passed over.
+    pub fn publish(&self, effect: &Effect, engine: &Engine) {
+        match &effect.action {
+            Action::Status(status) => {
+                if let Some(details) = engine.details(&status.namespace, &status.name) {
+                    self.workloads([details]);
+                }
+            }
+            Action::Event { about, reason, message } => {
+                let Some((namespace, name)) = about.split_once('/') else { return };
+                let details = engine.details(&namespace.into(), &name.into());
+                let Some(regarding) = details.as_ref().and_then(events::about) else { return };
+                let told = Told {
+                    regarding,
+                    warning: true,
+                    reason: reason.to_string(),
+                    action: "Reading",
+                    note: message.to_string(),
+                };
+                self.with(|plan, now| plan.notes.tell(now, told));
+            }
+            _ => {}
+        }
+    }
+
+    /// Workloads as they are now: news, or a page of all of them.
+    pub fn workloads(&self, all: impl IntoIterator<Item = WorkloadDetails>) {
+        self.with(|plan, now| all.into_iter().for_each(|details| plan.workload(now, details)));
+    }
+
+    /// Workloads that are gone and whose name nobody bears.
+    pub fn gone(&self, names: &[Name]) {
+        self.with(|plan, now| names.iter().for_each(|name| plan.gone(now, name)));
+    }
+
+    /// All workloads that stand, once the engine has seen everything: what the API shows beyond
+    /// them is deleted.
+    pub fn standing(&self, names: impl IntoIterator<Item = Name>) {
+        let names: std::collections::BTreeSet<Name> = names.into_iter().collect();
+        self.with(|plan, now| plan.standing(now, names));
+    }
+
+    /// ClusterQueues of our own group as they are now.
+    pub fn queues(&self, views: Vec<QueueView>) {
+        self.with(|plan, now| plan.cluster_queues(now, views));
+    }
+
+    /// LocalQueues of our own group as they are now.
+    pub fn local_queues(&self, views: Vec<LocalQueueView>) {
+        self.with(|plan, now| plan.local_queues(now, views));
+    }
+
+    /// A pod was bound: an event says so.
+    pub fn scheduled(&self, pod: &PodRef, node: &Text) {
+        self.with(|plan, now| plan.notes.scheduled(now, pod, node));
+    }
+
+    /// Objects and events that are not written yet: zero once the API shows everything.
+    pub fn backlog(&self) -> usize {
+        let plan = self.plan.lock();
+        plan.backlog() + plan.notes.waiting()
+    }
+
+    fn with(&self, change: impl FnOnce(&mut Plan, Time)) {
+        change(&mut self.plan.lock(), self.clock.now());
+        self.bell.notify_one();
+    }
+}

@@ -73,7 +73,8 @@ impl World {
             }
             Action::Status(status) => {
                 self.carried.statuses += 1;
-                self.statuses.insert(status.workload.clone(), *status);
+                let name = format!("{}/{}", status.namespace, status.name);
+                self.statuses.insert(name.into(), *status);
                 EffectResult::Done
             }
             Action::Event { .. } => {

@@ -17,6 +17,7 @@ const MAY_USE: [(&str, &[&str]); 5] = [
             "capstan-topology",
             "anstream",
             "anstyle",
+            "axum",
             "clap",
             "clap_complete",
             "futures",

@@ -129,13 +129,8 @@ fn reports_are_counted_kept_and_answered_but_stir_nothing() {
     let mut world = still(vec![]);
     world.take_changes();
     for (id, state) in [(1, State::Queued), (2, State::Running)] {
-        let status = WorkloadStatus {
-            workload: "ns/a".into(),
-            state,
-            reason: None,
-            flavors: Default::default(),
-            per_hour: None,
-        };
+        let status =
+            WorkloadStatus { namespace: "ns".into(), name: "a".into(), state, reason: None };
         let effect = effect(id, "ns/a", "", Action::Status(Box::new(status)));
         world.carry_out(at(0), Effect { precondition: Precondition::None, ..effect });
     }

@@ -107,11 +107,10 @@ fn reports_alone_keep_nothing_going() {
     let run = played(vec![], Mode::UntilStable, &mut |_, _| {
         calls += 1;
         let status = WorkloadStatus {
-            workload: "ns/a".into(),
+            namespace: "ns".into(),
+            name: "a".into(),
             state: State::Queued,
             reason: None,
-            flavors: BTreeMap::new(),
-            per_hour: None,
         };
         let mut output = quiet();
         output.effects.push(effect(calls, "ns/a", "", Action::Status(Box::new(status))));

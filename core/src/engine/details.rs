@@ -1,0 +1,156 @@
+//! What the API shows of workloads and LocalQueues: everything of one by name, all of them in
+//! pages, and the quota that each LocalQueue's work holds.
+//!
+//! Cost: one workload costs its members; a page costs its workloads and those passed over; the
+//! LocalQueues together cost one look at every workload.
+
+use std::collections::BTreeMap;
+
+use super::news::uninteresting;
+use crate::engine::Engine;
+use crate::explain::reason::Reason;
+use crate::explain::view::{LocalQueueView, WorkloadDetails};
+use crate::model::ids::WorkloadIdx;
+use crate::model::input::{LocalQueueFacts, PodPhase, Text};
+use crate::model::workload::Workload;
+use crate::money::MicroUsd;
+
+/// Namespace and name of a LocalQueue.
+type QueueName = (Text, Text);
+
+impl Engine {
+    /// All that is shown of a workload; `None`: there is none of that name.
+    pub fn details(&self, namespace: &Text, name: &Text) -> Option<WorkloadDetails> {
+        let key = (namespace.clone(), name.clone());
+        let index = *self.state.workload_by_name.get(&key)?;
+        self.state.workloads.get(index)?;
+        Some(self.details_at(index))
+    }
+
+    /// Details of up to `most` workloads from a mark on (at first 0), and the mark to go on from;
+    /// pods of their own that run without ever having waited are left out.
+    pub fn details_from(&self, mark: usize, most: usize) -> (Vec<WorkloadDetails>, Option<usize>) {
+        let all = self.state.workloads.iter().skip_while(|(index, _)| index.slot() < mark);
+        let shown = |(_, entry): &(WorkloadIdx, &Workload)| {
+            entry.pending() && !entry.members.is_empty() || !uninteresting(entry)
+        };
+        let mut all = all.filter(shown).map(|(index, _)| index);
+        let page: Vec<WorkloadIdx> = all.by_ref().take(most).collect();
+        let next = all.next().map(|index| index.slot());
+        (page.into_iter().map(|index| self.details_at(index)).collect(), next)
+    }
+
+    /// Namespaces and names of all workloads, in order.
+    pub fn names(&self) -> Vec<(Text, Text)> {
+        let name = |entry: &Workload| (entry.id.namespace.clone(), entry.name.clone());
+        let mut names: Vec<_> = self.state.workloads.iter().map(|(_, w)| name(w)).collect();
+        names.sort_unstable();
+        names
+    }
+
+    fn details_at(&self, index: WorkloadIdx) -> WorkloadDetails {
+        let state = &self.state;
+        let entry = &state.workloads[index];
+        let members = || entry.members.iter().map(|pod| &state.pods[*pod]);
+        let waits = |pod: &&crate::model::pod::Pod| pod.needs_place() && pod.ours && !pod.kept();
+        let victims = state.claims.get(index).map_or(&[][..], |claim| &claim.victims);
+        let named = |victim: &WorkloadIdx| Some(state.workloads.get(*victim)?.full_name.clone());
+        WorkloadDetails {
+            view: self.workload_view(index),
+            source: entry.source,
+            owner: self.owner_ref(index),
+            first_pod: members().find(|pod| !pod.kept()).map(|pod| pod.reference()),
+            lone: entry.lone(),
+            priority_class: entry.wishes.priority_class.clone(),
+            members: members().filter(|pod| pod.counts()).count() as u32,
+            placed: state.placed(index).count() as u32,
+            started: entry.started,
+            failed: members().any(|pod| pod.phase == PodPhase::Failed),
+            waiting: members().filter(waits).map(|pod| pod.reference()).collect(),
+            victims: victims.iter().filter_map(named).collect(),
+            failures: entry.requeue.failures,
+            retry_at: entry.requeue.not_before,
+        }
+    }
+
+    /// All LocalQueues, by namespace and name.
+    pub fn local_queues(&self) -> Vec<LocalQueueView> {
+        let mut views: BTreeMap<QueueName, LocalQueueView> = BTreeMap::new();
+        for (name, facts) in &self.state.facts.local_queues {
+            views.insert(name.clone(), self.empty_local_queue(facts));
+        }
+        for (index, entry) in self.state.workloads.iter() {
+            let named = entry.wishes.queue.as_ref();
+            let facts = self.state.facts.local_queue(&entry.id.namespace, named);
+            let name = facts.map(|facts| (facts.namespace.clone(), facts.name.clone()));
+            let Some(view) = name.and_then(|name| views.get_mut(&name)) else { continue };
+            if entry.pending() {
+                view.pending += 1;
+            }
+            self.add_usage(index, view);
+        }
+        views.into_values().collect()
+    }
+
+    fn empty_local_queue(&self, facts: &LocalQueueFacts) -> LocalQueueView {
+        let quota = &self.state.quota;
+        let queue = quota.find_queue(&facts.cluster_queue);
+        let groups = queue.map_or(&[][..], |queue| &quota.queue(queue).groups);
+        let pairs = groups.iter().flat_map(|group| {
+            let covered = move |flavor| group.covered.iter().map(move |of| (flavor, *of));
+            group.flavors.iter().flat_map(move |flavor| covered(*flavor))
+        });
+        let named = |(flavor, resource)| {
+            let resource = self.state.room.resources.name(resource).clone();
+            ((quota.flavor_name(flavor).clone(), resource), 0)
+        };
+        let local_queue = || Text::from(format!("{}/{}", facts.namespace, facts.name));
+        let inactive = match (facts.broken.first().cloned(), queue) {
+            (Some(rule), _) => Some(Reason::LocalQueueBroken { local_queue: local_queue(), rule }),
+            _ if facts.stopped => Some(Reason::LocalQueueStopped { local_queue: local_queue() }),
+            (None, None) => Some(Reason::ClusterQueueMissing {
+                local_queue: local_queue(),
+                name: facts.cluster_queue.clone(),
+            }),
+            (None, Some(queue)) => quota
+                .queue(queue)
+                .inactive
+                .clone()
+                .map(|why| Reason::Inactive { cluster_queue: facts.cluster_queue.clone(), why }),
+        };
+        LocalQueueView {
+            namespace: facts.namespace.clone(),
+            name: facts.name.clone(),
+            cluster_queue: facts.cluster_queue.clone(),
+            inactive,
+            pending: 0,
+            admitted: 0,
+            used: pairs.map(named).collect(),
+            per_hour: None,
+        }
+    }
+
+    /// Adds what a workload holds, if it holds quota of the queue behind this one.
+    fn add_usage(&self, index: WorkloadIdx, view: &mut LocalQueueView) {
+        let state = &self.state;
+        let Some(assignment) = &state.workloads[index].assignment else { return };
+        let Some(queue) = assignment.queue else { return };
+        if state.quota.queue(queue).name != view.cluster_queue {
+            return;
+        }
+        view.admitted += 1;
+        for pod in state.placed(index) {
+            let Some(set) = assignment.set(state.pods[pod].shape) else { continue };
+            for &(fr, amount) in &set.charge {
+                let (flavor, resource) = state.quota.fr(fr);
+                let flavor = state.quota.flavor_name(flavor).clone();
+                let key = (flavor, state.room.resources.name(resource).clone());
+                let sum = view.used.entry(key).or_default();
+                *sum = sum.saturating_add(amount);
+            }
+        }
+        if let Some(price) = state.hourly(index) {
+            view.per_hour = Some(view.per_hour.unwrap_or(MicroUsd(0)).plus(price));
+        }
+    }
+}

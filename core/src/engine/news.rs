@@ -1,0 +1,83 @@
+//! What is told of workloads: at the end of a step, once for each whose state or reason changed.
+//!
+//! Wanted: whoever shows workloads learns of every change without looking at all of them, and
+//! what nobody looks at costs nothing. A pod of its own that is placed at once is never told;
+//! it is once it has waited or was stopped, and from then on. Work that stands behind an equal
+//! one that was refused has no news of its own: its reason is that one's
+//! ([`Engine::details_from`] goes over everything, a page at a time).
+
+use std::collections::BTreeSet;
+
+use crate::engine::Engine;
+use crate::model::ids::WorkloadIdx;
+use crate::model::input::Text;
+use crate::model::workload::Workload;
+use crate::plan::{Action, State, WorkloadStatus};
+
+impl Engine {
+    /// There are news of a workload; they are told when the step ends, as they are then.
+    pub(crate) fn mark(&mut self, workload: WorkloadIdx) {
+        let entry = &mut self.state.workloads[workload];
+        if !uninteresting(entry) && !std::mem::replace(&mut entry.news, true) {
+            self.news.push(workload);
+        }
+    }
+
+    /// Facts changed these: news if they stand otherwise than was told.
+    pub(super) fn mark_changed(&mut self, dirty: &BTreeSet<WorkloadIdx>) {
+        let changed = |workload: &&WorkloadIdx| {
+            let Some(entry) = self.state.workloads.get(**workload) else { return false };
+            match entry.told {
+                Some(told) => told != (entry.state, entry.started),
+                // What is queued now will be decided on in this step.
+                None => entry.state != State::Queued && !uninteresting(entry),
+            }
+        };
+        let mut changed: Vec<WorkloadIdx> = dirty.iter().filter(changed).copied().collect();
+        // What is told goes by identity, whatever the facts' order was.
+        changed.sort_by(|a, b| self.state.workloads[*a].id.cmp(&self.state.workloads[*b].id));
+        changed.into_iter().for_each(|workload| self.mark(workload));
+    }
+
+    /// One effect for each workload with news.
+    pub(super) fn tell_news(&mut self) {
+        for workload in std::mem::take(&mut self.news) {
+            // It may have gone since.
+            if self.state.workloads.get(workload).is_none() {
+                continue;
+            }
+            let entry = &mut self.state.workloads[workload];
+            entry.news = false;
+            if uninteresting(entry) {
+                continue;
+            }
+            entry.told = Some((entry.state, entry.started));
+            let status = WorkloadStatus {
+                namespace: entry.id.namespace.clone(),
+                name: entry.name.clone(),
+                state: entry.state,
+                reason: entry.reason.clone(),
+            };
+            self.effect(self.now, workload, None, Action::Status(Box::new(status)));
+        }
+    }
+
+    /// Names of workloads that are gone and that nobody bears now, in order.
+    pub(super) fn nameless(&mut self) -> Vec<(Text, Text)> {
+        let mut gone = std::mem::take(&mut self.gone);
+        gone.retain(|name| !self.state.workload_by_name.contains_key(name));
+        gone.sort_unstable();
+        gone.dedup();
+        gone
+    }
+}
+
+/// A pod of its own that never waited and was never stopped: there is nothing to tell.
+pub(super) fn uninteresting(entry: &Workload) -> bool {
+    let waits = match entry.state {
+        State::Queued => entry.reason.is_some(),
+        State::Reserved | State::Evicting => true,
+        _ => entry.evicting.is_some(),
+    };
+    entry.told.is_none() && entry.lone() && !waits
+}

@@ -1,0 +1,317 @@
+//! Events: what happened to a workload, said once, on its owner or its pod.
+//!
+//! They are the first to go: their queue is short, and what does not fit in it is dropped and
+//! counted. The same words about the same object are not repeated within [`AGAIN`].
+
+use std::collections::{BTreeMap, VecDeque};
+
+use capstan_core::explain::view::WorkloadDetails;
+use capstan_core::model::input::Text;
+use capstan_core::plan::{PodRef, State};
+use capstan_core::time::{Span, Time};
+use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::api::events::v1::Event;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use kube::api::ObjectMeta;
+
+use super::plan::Name;
+use super::rates::{Bucket, What};
+use super::{pods, workload};
+
+/// Events that wait to be sent.
+const QUEUE_MAX: usize = 1_000;
+/// Events that are remembered, so that they are not repeated.
+const REMEMBERED_MAX: usize = 4_096;
+/// The same event is sent again after this long.
+const AGAIN: Span = Span::minutes(5);
+/// New numbers of the same reason are an event after this long.
+const NUMBERS_AGAIN: Span = Span::minutes(1);
+/// Bytes that a note may have, and how it ends when cut.
+const NOTE_MAX: usize = 1_024;
+const CUT: &str = " ...";
+
+/// An object that an event is about.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Object {
+    /// API version.
+    pub api_version: &'static str,
+    /// Kind.
+    pub kind: Text,
+    /// Namespace.
+    pub namespace: Text,
+    /// Name.
+    pub name: Text,
+    /// Unique id.
+    pub uid: Text,
+}
+
+/// An event to send.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Told {
+    /// What it is about.
+    pub regarding: Object,
+    /// It is a warning.
+    pub warning: bool,
+    /// Machine-readable word.
+    pub reason: String,
+    /// What was being done.
+    pub action: &'static str,
+    /// For people.
+    pub note: String,
+}
+
+/// Events that wait, and what was said lately.
+#[derive(Debug)]
+pub struct Notes {
+    queue: VecDeque<Told>,
+    bucket: Bucket,
+    said: BTreeMap<Told, Time>,
+    /// By workload: state, reason and when that was said.
+    last: BTreeMap<Name, (State, &'static str, Time)>,
+    counts: BTreeMap<What, u64>,
+}
+
+impl Notes {
+    /// None yet.
+    pub fn new(per_second: u32) -> Notes {
+        Notes {
+            queue: VecDeque::new(),
+            bucket: Bucket::new(per_second),
+            said: BTreeMap::new(),
+            last: BTreeMap::new(),
+            counts: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn take_counts(&mut self) -> BTreeMap<What, u64> {
+        std::mem::take(&mut self.counts)
+    }
+
+    fn count(&mut self, what: What) {
+        *self.counts.entry(what).or_default() += 1;
+    }
+
+    /// Queues an event, unless it was said lately or too many wait.
+    pub fn tell(&mut self, now: Time, told: Told) {
+        if self.said.get(&told).is_some_and(|at| now < at.plus(AGAIN)) {
+            return self.count(What::EventRepeated);
+        }
+        if self.queue.len() >= QUEUE_MAX {
+            return self.count(What::EventDropped);
+        }
+        if self.said.len() >= REMEMBERED_MAX {
+            self.said.retain(|_, at| now < at.plus(AGAIN));
+            if self.said.len() >= REMEMBERED_MAX {
+                self.said.clear();
+            }
+        }
+        self.said.insert(told.clone(), now);
+        self.queue.push_back(told);
+    }
+
+    /// The next event, if the rate allows one and there is any.
+    pub(super) fn next(&mut self, now: Time) -> Option<Told> {
+        if self.queue.is_empty() || !self.bucket.take(now) {
+            return None;
+        }
+        self.count(What::Event);
+        self.queue.pop_front()
+    }
+
+    /// Events that wait.
+    pub fn waiting(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// A workload is gone.
+    pub(super) fn forget(&mut self, name: &Name) {
+        self.last.remove(name);
+    }
+
+    /// What happened to a workload since it was last looked at.
+    pub(super) fn of_workload(&mut self, now: Time, details: &WorkloadDetails) {
+        let view = &details.view;
+        let name = (view.namespace.clone(), view.name.clone());
+        let code = view.reason.as_ref().map_or("", |reason| reason.code());
+        let before = self.last.get(&name).copied();
+        let Some(about) = about(details) else { return };
+        let same = before.is_some_and(|(state, of, at)| {
+            let numbers = !code.is_empty() && now >= at.plus(NUMBERS_AGAIN);
+            (state, of) == (view.state, code) && !numbers
+        });
+        if same {
+            return;
+        }
+        self.last.insert(name, (view.state, code, now));
+        let was = before.map(|(state, ..)| state);
+        let told = |warning, reason: &str, action, note| Told {
+            regarding: about.clone(),
+            warning,
+            reason: reason.to_owned(),
+            action,
+            note,
+        };
+        match view.state {
+            State::Queued | State::Reserved => {
+                if let Some(why) = &view.reason {
+                    let said = pods::condition(why);
+                    let room = said.reason == "Unschedulable";
+                    let reason: &str = if room { "FailedScheduling" } else { &said.reason };
+                    let mut one = told(room, reason, "Scheduling", said.message);
+                    if let Some(pod) = details.waiting.first() {
+                        self.tell(now, Told { regarding: of_pod(pod), ..one.clone() });
+                    }
+                    one.warning = false;
+                    if &*about.kind != "Pod" {
+                        self.tell(now, one);
+                    }
+                }
+            }
+            State::Resuming | State::Preparing | State::Binding if !admitted(was) => {
+                if let Some(queue) = &view.cluster_queue {
+                    let note = format!("quota reserved in ClusterQueue {queue}");
+                    self.tell(now, told(false, "QuotaReserved", "Admitting", note));
+                }
+                let waited = now.since(view.created);
+                let note = format!("admitted after waiting {waited}");
+                self.tell(now, told(false, "Admitted", "Admitting", note));
+            }
+            State::Evicting if was != Some(State::Evicting) => {
+                if let Some(why) = &view.preempted {
+                    let (by, because) = (&why.preemptor, why.because());
+                    let note = format!("preempted by {by}: {because}; {} lost", why.loses());
+                    self.tell(now, told(false, "Preempted", "Preempting", note));
+                }
+            }
+            State::Finished if was.is_some() && was != Some(State::Finished) => {
+                let note = "all of its work has ended".to_owned();
+                self.tell(now, told(false, "Finished", "Finishing", note));
+            }
+            _ => {}
+        }
+    }
+
+    /// A pod was bound.
+    pub fn scheduled(&mut self, now: Time, pod: &PodRef, node: &Text) {
+        let note = format!("Successfully assigned {}/{} to {node}", pod.namespace, pod.name);
+        let (regarding, reason) = (of_pod(pod), "Scheduled".to_owned());
+        self.tell(now, Told { regarding, warning: false, reason, action: "Binding", note });
+    }
+}
+
+/// Whether it was known to hold quota already.
+fn admitted(state: Option<State>) -> bool {
+    matches!(state, Some(State::Resuming | State::Preparing | State::Binding | State::Running))
+}
+
+/// What people look at when they ask for a workload: its owner, else its first pod.
+pub fn about(details: &WorkloadDetails) -> Option<Object> {
+    match (&details.owner, &details.first_pod) {
+        (Some(owner), _) => Some(Object {
+            api_version: workload::api_version(&owner.kind)?,
+            kind: owner.kind.clone(),
+            namespace: owner.namespace.clone(),
+            name: owner.name.clone(),
+            uid: owner.uid.clone(),
+        }),
+        (None, pod) => pod.as_ref().map(of_pod),
+    }
+}
+
+fn of_pod(pod: &PodRef) -> Object {
+    Object {
+        api_version: "v1",
+        kind: "Pod".into(),
+        namespace: pod.namespace.clone(),
+        name: pod.name.clone(),
+        uid: pod.uid.clone(),
+    }
+}
+
+/// The event as the API takes it.
+pub fn object(told: &Told, now: Time, controller: &str, instance: &str) -> Event {
+    let about = &told.regarding;
+    let at = jiff::Timestamp::from_millisecond(now.0).unwrap_or_default();
+    Event {
+        metadata: ObjectMeta {
+            namespace: Some(about.namespace.to_string()),
+            generate_name: Some(format!("{}.", about.name)),
+            ..ObjectMeta::default()
+        },
+        event_time: Some(MicroTime(at)),
+        reporting_controller: Some(controller.to_owned()),
+        reporting_instance: Some(instance.to_owned()),
+        type_: Some(if told.warning { "Warning" } else { "Normal" }.to_owned()),
+        reason: Some(told.reason.clone()),
+        action: Some(told.action.to_owned()),
+        note: Some(cut(&told.note)),
+        regarding: Some(ObjectReference {
+            api_version: Some(about.api_version.to_owned()),
+            kind: Some(about.kind.to_string()),
+            namespace: Some(about.namespace.to_string()),
+            name: Some(about.name.to_string()),
+            uid: Some(about.uid.to_string()),
+            ..ObjectReference::default()
+        }),
+        ..Event::default()
+    }
+}
+
+/// A note that the API takes, cut as kube-scheduler cuts its own.
+fn cut(note: &str) -> String {
+    if note.len() <= NOTE_MAX {
+        return note.to_owned();
+    }
+    let mut end = NOTE_MAX - CUT.len();
+    while !note.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!("{}{CUT}", &note[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(reason: &str, name: &str) -> Told {
+        let pod = PodRef { namespace: "ns".into(), name: name.into(), uid: name.into() };
+        Told {
+            regarding: of_pod(&pod),
+            warning: true,
+            reason: reason.to_owned(),
+            action: "Scheduling",
+            note: "why".to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_burst_is_dropped_and_counted_and_nothing_is_repeated() {
+        let mut notes = Notes::new(10);
+        for at in 0..QUEUE_MAX + 7 {
+            notes.tell(Time(0), told("R", &format!("p{at}")));
+        }
+        notes.tell(Time(1), told("R", "p0"));
+        let sent = (0..).map_while(|_| notes.next(Time(1))).count();
+        assert_eq!(sent, 10, "one second's worth");
+        assert!(notes.next(Time(50)).is_none());
+        assert!(notes.next(Time(101)).is_some(), "a tenth of a second brings one");
+        let counts = notes.take_counts();
+        let count = |what| counts.get(&what).copied().unwrap_or(0);
+        assert_eq!(count(What::EventDropped), 7);
+        assert_eq!((count(What::EventRepeated), count(What::Event)), (1, 11));
+        notes.queue.clear();
+        notes.tell(Time(0).plus(AGAIN), told("R", "p0"));
+        assert_eq!(notes.waiting(), 1, "it is said again after a while");
+    }
+
+    #[test]
+    fn long_notes_are_cut_between_characters() {
+        assert_eq!(cut("short"), "short");
+        let long = "é".repeat(NOTE_MAX);
+        let said = cut(&long);
+        assert!(said.len() <= NOTE_MAX && said.ends_with("é ..."), "{}", said.len());
+        let event = object(&told("FailedScheduling", "p"), Time(1_500), "capstan", "here");
+        assert_eq!(event.type_.as_deref(), Some("Warning"));
+        assert_eq!(event.regarding.and_then(|about| about.uid).as_deref(), Some("p"));
+    }
+}

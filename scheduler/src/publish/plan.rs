@@ -1,0 +1,515 @@
+//! What to write next: pure, with the time as an argument.
+//!
+//! Every object has one entry: what is wanted of it, what the API shows of it, whether a request
+//! is on its way, and when the next one may go. Newest wins: what is wanted is compared with what
+//! is shown when its turn comes, so that what was overtaken is never written, and what is shown
+//! already costs nothing. An entry with nothing left to do keeps only what is shown.
+//!
+//! Rates: an object is written at once, then at most once a second (a first status right after
+//! its create); a waiting pod only after [`PATIENCE`], and for new numbers in the same words only
+//! every [`WORDS_EVERY`]. A bucket bounds requests in all. Events have a queue and a bucket of
+//! their own and are dropped first.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use capstan_core::explain::view::{LocalQueueView, QueueView, WorkloadDetails};
+use capstan_core::model::input::Text;
+use capstan_core::plan::{PodRef, State};
+use capstan_core::time::{Span, Time};
+use serde_json::{Value, json};
+
+use super::events::{Notes, Told};
+use super::pods::{self, PodCondition};
+use super::rates::{Bucket, Limits, What};
+use super::{diff, queues, workload};
+use crate::api::cluster_queue::ClusterQueueStatus;
+use crate::api::local_queue::LocalQueueStatus;
+use crate::api::workload::Workload;
+
+/// Time between two writes of one object.
+pub const EVERY: Span = Span::seconds(1);
+/// A pod that waits says so after this long: most are placed by then.
+pub const PATIENCE: Span = Span::seconds(1);
+/// Time between two writes of a pod's condition when only its message changed.
+pub const WORDS_EVERY: Span = Span::seconds(10);
+/// Longest pause after writes of an object that fail.
+pub const PAUSE_MAX: Span = Span::seconds(60);
+
+/// Namespace and name.
+pub type Name = (Text, Text);
+
+/// An object that is written.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Key {
+    /// A Workload.
+    Workload(Name),
+    /// A ClusterQueue's status.
+    ClusterQueue(Text),
+    /// A LocalQueue's status.
+    LocalQueue(Name),
+    /// A pod's PodScheduled condition.
+    Pod(PodRef),
+}
+
+/// What is wanted of an object.
+#[derive(Clone, Debug)]
+enum Wanted {
+    Workload(Box<WorkloadDetails>),
+    ClusterQueue(Box<QueueView>),
+    LocalQueue(Box<LocalQueueView>),
+    Pod(PodCondition),
+    /// It should not be there.
+    Gone,
+}
+
+/// What the API shows of an object, as last read or written.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Shown {
+    /// A Workload.
+    Workload(Box<Workload>),
+    /// A ClusterQueue's status.
+    ClusterQueue(Box<ClusterQueueStatus>),
+    /// A LocalQueue's status.
+    LocalQueue(Box<LocalQueueStatus>),
+    /// A pod's condition.
+    Pod(PodCondition),
+}
+
+/// One request.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Write {
+    /// Create the Workload.
+    Create(Box<Workload>),
+    /// Merge-patch the object itself.
+    Object(Value),
+    /// Merge-patch its status.
+    Status(Value),
+    /// Set the pod's condition.
+    Condition(PodCondition),
+    /// Delete the object with this uid.
+    Delete(Option<String>),
+    /// Read a status that was never seen.
+    Read,
+}
+
+/// What became of a request.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answer {
+    /// Done (or read); the API shows this now.
+    Shows(Shown),
+    /// There is no such object (any more).
+    Gone,
+    /// It failed; try again later.
+    Failed,
+}
+
+#[derive(Debug, Default)]
+struct Entry {
+    wanted: Option<Wanted>,
+    shown: Option<Shown>,
+    flying: bool,
+    /// The next request goes no earlier.
+    next_at: Time,
+    /// When it was last written.
+    written_at: Option<Time>,
+    failures: u32,
+    filed: Option<Filed>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Filed {
+    Later(Time),
+    Ready(u8, u64),
+}
+
+/// What to do about an entry now.
+enum Next {
+    Do(Write),
+    Wait(Time),
+    Nothing,
+}
+
+/// All objects, and which is written next.
+#[derive(Debug)]
+pub struct Plan {
+    entries: BTreeMap<Key, Entry>,
+    later: BTreeSet<(Time, Key)>,
+    ready: BTreeSet<(u8, u64, Key)>,
+    arrivals: u64,
+    bucket: Bucket,
+    /// Pods of a workload that say why they wait.
+    waiting: BTreeMap<Name, Vec<PodRef>>,
+    /// Workloads were listed: one that is not shown does not exist.
+    listed: bool,
+    /// Workloads that stood when the engine had seen everything, until the list is there.
+    standing: Option<BTreeSet<Name>>,
+    /// Events.
+    pub notes: Notes,
+    counts: BTreeMap<What, u64>,
+}
+
+impl Plan {
+    /// Nothing wanted yet.
+    pub fn new(limits: Limits) -> Plan {
+        Plan {
+            entries: BTreeMap::new(),
+            later: BTreeSet::new(),
+            ready: BTreeSet::new(),
+            arrivals: 0,
+            bucket: Bucket::new(limits.writes),
+            waiting: BTreeMap::new(),
+            listed: false,
+            standing: None,
+            notes: Notes::new(limits.events),
+            counts: BTreeMap::new(),
+        }
+    }
+
+    /// What was counted since the last call.
+    pub fn take_counts(&mut self) -> BTreeMap<What, u64> {
+        let mut counts = std::mem::take(&mut self.counts);
+        for (what, count) in self.notes.take_counts() {
+            *counts.entry(what).or_default() += count;
+        }
+        counts
+    }
+
+    /// Objects with a request to come or on its way.
+    pub fn backlog(&self) -> usize {
+        self.later.len() + self.ready.len() + self.entries.values().filter(|e| e.flying).count()
+    }
+
+    /// The API's Workloads, read once before anything is written.
+    pub fn listed(&mut self, now: Time, all: impl IntoIterator<Item = Workload>) {
+        self.listed = true;
+        let mut strays = Vec::new();
+        for object in all {
+            let meta = &object.metadata;
+            let (Some(namespace), Some(name)) = (&meta.namespace, &meta.name) else { continue };
+            let name: Name = (namespace.as_str().into(), name.as_str().into());
+            let key = Key::Workload(name.clone());
+            if self.standing.as_ref().is_some_and(|names| !names.contains(&name)) {
+                strays.push(key.clone());
+            }
+            let entry = self.entries.entry(key).or_default();
+            entry.shown = Some(Shown::Workload(Box::new(object)));
+        }
+        strays.into_iter().for_each(|key| self.stray(now, key));
+        let wanted: Vec<Key> = self
+            .entries
+            .iter()
+            .filter(|(_, e)| e.wanted.is_some())
+            .map(|(k, _)| k.clone())
+            .collect();
+        wanted.into_iter().for_each(|key| self.file(now, &key));
+    }
+
+    /// These workloads stand; whatever else the API shows, now or once it is listed, goes.
+    pub fn standing(&mut self, now: Time, names: BTreeSet<Name>) {
+        let stray = |key: &&Key| matches!(key, Key::Workload(name) if !names.contains(name));
+        let strays: Vec<Key> = self.entries.keys().filter(stray).cloned().collect();
+        strays.into_iter().for_each(|key| self.stray(now, key));
+        self.standing = (!self.listed).then_some(names);
+    }
+
+    /// An object that no workload stands for goes, unless one was told of since.
+    fn stray(&mut self, now: Time, key: Key) {
+        let wanted = self.entries.get(&key).and_then(|entry| entry.wanted.as_ref());
+        if !matches!(wanted, Some(Wanted::Workload(_))) {
+            self.want(now, key, Wanted::Gone);
+        }
+    }
+
+    /// A workload as it is now, and the conditions of its pods that wait.
+    pub fn workload(&mut self, now: Time, details: WorkloadDetails) {
+        let view = &details.view;
+        let name = (view.namespace.clone(), view.name.clone());
+        let waits = matches!(
+            view.state,
+            State::Gathering | State::Queued | State::Reserved | State::Binding
+        );
+        let condition = view.reason.as_ref().filter(|_| waits).map(pods::condition);
+        let waiting = match condition.is_some() {
+            true => details.waiting.clone(),
+            false => Vec::new(),
+        };
+        let before = self.waiting.remove(&name).unwrap_or_default();
+        let still: BTreeSet<&PodRef> = waiting.iter().collect();
+        for pod in before.iter().filter(|pod| !still.contains(pod)) {
+            self.forget(&Key::Pod(pod.clone()));
+        }
+        if let Some(condition) = condition {
+            for pod in &waiting {
+                self.want(now, Key::Pod(pod.clone()), Wanted::Pod(condition.clone()));
+            }
+        }
+        if !waiting.is_empty() {
+            self.waiting.insert(name.clone(), waiting);
+        }
+        let key = Key::Workload(name);
+        let known = self.entries.get(&key).is_some_and(|e| e.shown.is_some() || e.flying);
+        if !known && workload::due_from(&details).is_none() {
+            self.forget(&key);
+            return;
+        }
+        self.notes.of_workload(now, &details);
+        self.want(now, key, Wanted::Workload(Box::new(details)));
+    }
+
+    /// A workload is gone and nobody bears its name.
+    pub fn gone(&mut self, now: Time, name: &Name) {
+        for pod in self.waiting.remove(name).unwrap_or_default() {
+            self.forget(&Key::Pod(pod));
+        }
+        self.notes.forget(name);
+        let key = Key::Workload(name.clone());
+        match self.entries.get(&key) {
+            Some(entry) if entry.shown.is_some() || entry.flying => {
+                self.want(now, key, Wanted::Gone);
+            }
+            Some(_) if !self.listed => self.want(now, key, Wanted::Gone),
+            _ => self.forget(&key),
+        }
+    }
+
+    /// ClusterQueues as they are now.
+    pub fn cluster_queues(&mut self, now: Time, views: Vec<QueueView>) {
+        let names: BTreeSet<Text> = views.iter().map(|view| view.name.clone()).collect();
+        self.forget_all(|key| matches!(key, Key::ClusterQueue(name) if !names.contains(name)));
+        for view in views {
+            self.want(now, Key::ClusterQueue(view.name.clone()), Wanted::ClusterQueue(view.into()));
+        }
+    }
+
+    /// LocalQueues as they are now.
+    pub fn local_queues(&mut self, now: Time, views: Vec<LocalQueueView>) {
+        let name = |view: &LocalQueueView| (view.namespace.clone(), view.name.clone());
+        let names: BTreeSet<Name> = views.iter().map(name).collect();
+        self.forget_all(|key| matches!(key, Key::LocalQueue(name) if !names.contains(name)));
+        for view in views {
+            self.want(now, Key::LocalQueue(name(&view)), Wanted::LocalQueue(Box::new(view)));
+        }
+    }
+
+    fn forget_all(&mut self, which: impl Fn(&Key) -> bool) {
+        let keys: Vec<Key> = self.entries.keys().filter(|key| which(key)).cloned().collect();
+        keys.iter().for_each(|key| self.forget(key));
+    }
+
+    fn want(&mut self, now: Time, key: Key, wanted: Wanted) {
+        let entry = self.entries.entry(key.clone()).or_default();
+        if entry.wanted.replace(wanted).is_some() && !entry.flying {
+            *self.counts.entry(What::Merged).or_default() += 1;
+        }
+        if matches!(key, Key::Pod(_)) && entry.shown.is_none() && entry.filed.is_none() {
+            entry.next_at = entry.next_at.max(now.plus(PATIENCE));
+        }
+        if !entry.flying {
+            self.file(now, &key);
+        }
+    }
+
+    /// Nothing is wanted of it any more; what is on its way is let go.
+    fn forget(&mut self, key: &Key) {
+        self.unfile(key);
+        match self.entries.get_mut(key) {
+            Some(entry) if entry.flying => entry.wanted = None,
+            _ => drop(self.entries.remove(key)),
+        }
+    }
+
+    fn unfile(&mut self, key: &Key) {
+        let Some(entry) = self.entries.get_mut(key) else { return };
+        match entry.filed.take() {
+            Some(Filed::Later(at)) => drop(self.later.remove(&(at, key.clone()))),
+            Some(Filed::Ready(rank, at)) => drop(self.ready.remove(&(rank, at, key.clone()))),
+            None => {}
+        }
+    }
+
+    fn file(&mut self, now: Time, key: &Key) {
+        let filed = self.entries.get(key).and_then(|entry| entry.filed);
+        // What is ready already keeps its place in the line.
+        if matches!(filed, Some(Filed::Ready(..))) {
+            return;
+        }
+        self.unfile(key);
+        let Some(entry) = self.entries.get_mut(key) else { return };
+        if entry.next_at > now {
+            entry.filed = Some(Filed::Later(entry.next_at));
+            self.later.insert((entry.next_at, key.clone()));
+            return;
+        }
+        let rank = rank(key, entry);
+        self.arrivals += 1;
+        entry.filed = Some(Filed::Ready(rank, self.arrivals));
+        self.ready.insert((rank, self.arrivals, key.clone()));
+    }
+
+    /// When something may be due that is not now.
+    pub fn wake(&self) -> Option<Time> {
+        self.later.first().map(|(at, _)| *at)
+    }
+
+    /// The next request, if the rate allows one and there is any.
+    pub fn next(&mut self, now: Time) -> Option<(Key, Write)> {
+        while let Some((at, key)) = self.later.first().filter(|(at, _)| *at <= now).cloned() {
+            self.later.remove(&(at, key.clone()));
+            self.entries.get_mut(&key).expect("filed ones exist").filed = None;
+            self.file(now, &key);
+        }
+        while let Some((rank, at, key)) = self.ready.first().cloned() {
+            let entry = self.entries.get_mut(&key).expect("filed ones exist");
+            match next(now, &key, entry, self.listed) {
+                Next::Do(write) => {
+                    if !self.bucket.take(now) {
+                        return None;
+                    }
+                    self.ready.remove(&(rank, at, key.clone()));
+                    (entry.filed, entry.flying) = (None, true);
+                    entry.written_at = Some(now);
+                    // Its first status follows a create at once.
+                    if !matches!(write, Write::Create(_) | Write::Read) {
+                        entry.next_at = now.plus(EVERY);
+                    }
+                    let what = counted(&key, &write, entry);
+                    *self.counts.entry(what).or_default() += 1;
+                    return Some((key, write));
+                }
+                Next::Wait(until) => {
+                    // News may make it due earlier: the time of its own next write stays.
+                    self.ready.remove(&(rank, at, key.clone()));
+                    entry.filed = Some(Filed::Later(until));
+                    self.later.insert((until, key));
+                }
+                Next::Nothing => {
+                    self.ready.remove(&(rank, at, key.clone()));
+                    (entry.filed, entry.wanted) = (None, None);
+                    if entry.shown.is_none() {
+                        self.entries.remove(&key);
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    /// Takes in what became of a request.
+    pub fn answered(&mut self, now: Time, key: &Key, answer: Answer) {
+        let Some(entry) = self.entries.get_mut(key) else { return };
+        entry.flying = false;
+        match answer {
+            Answer::Shows(shown) => (entry.shown, entry.failures) = (Some(shown), 0),
+            Answer::Gone => {
+                (entry.shown, entry.failures) = (None, 0);
+                let made_by_us = matches!(entry.wanted, Some(Wanted::Workload(_)));
+                if !made_by_us {
+                    entry.wanted = None;
+                }
+                if matches!(key, Key::ClusterQueue(_) | Key::LocalQueue(_)) {
+                    // Of another API group, or deleted a moment ago: it is not asked for soon.
+                    entry.next_at = now.plus(PAUSE_MAX);
+                    return;
+                }
+            }
+            Answer::Failed => {
+                let pause = EVERY.0.saturating_mul(1 << entry.failures.min(10)).min(PAUSE_MAX.0);
+                entry.failures += 1;
+                entry.next_at = now.plus(Span(pause));
+                *self.counts.entry(What::Failed).or_default() += 1;
+            }
+        }
+        // What is wanted stays until it is compared again; nothing is wanted of what was let go.
+        match entry.wanted.is_some() {
+            true => self.file(now, key),
+            false => drop(self.entries.remove(key)),
+        }
+    }
+
+    /// The next event, if the rate allows one and there is any.
+    pub fn next_event(&mut self, now: Time) -> Option<Told> {
+        self.notes.next(now)
+    }
+}
+
+/// What is written first: what people wait for, then what merely follows.
+fn rank(key: &Key, entry: &Entry) -> u8 {
+    match (key, &entry.wanted) {
+        (_, Some(Wanted::Gone)) => 3,
+        (Key::Workload(_), _) if entry.written_at.is_none() => 0,
+        (Key::Pod(_), _) => 1,
+        _ => 2,
+    }
+}
+
+/// The request that brings what is shown to what is wanted.
+fn next(now: Time, key: &Key, entry: &Entry, listed: bool) -> Next {
+    let Some(wanted) = &entry.wanted else { return Next::Nothing };
+    let patch = |patch: Value, make: fn(Value) -> Write| match patch {
+        Value::Null => Next::Nothing,
+        patch => Next::Do(make(patch)),
+    };
+    let of_status = |shown: Value, wanted: Value| match diff::merge_patch(&shown, &wanted) {
+        Some(changes) => json!({ "status": changes }),
+        None => Value::Null,
+    };
+    match (wanted, &entry.shown) {
+        (Wanted::Workload(_), None) if !listed => Next::Wait(now.plus(EVERY)),
+        (Wanted::Workload(details), None) => match workload::due_from(details) {
+            Some(at) if at <= now => Next::Do(Write::Create(Box::new(workload::object(details)))),
+            Some(at) => Next::Wait(at),
+            None => Next::Nothing,
+        },
+        (Wanted::Workload(details), Some(Shown::Workload(shown))) => {
+            if let Some(changes) = workload::object_patch(shown, details) {
+                return Next::Do(Write::Object(changes));
+            }
+            let before = shown.status.clone().unwrap_or_default();
+            let after = workload::status(&before, details, now);
+            patch(of_status(diff::value(&before), diff::value(&after)), Write::Status)
+        }
+        (Wanted::ClusterQueue(_) | Wanted::LocalQueue(_), None) => Next::Do(Write::Read),
+        (Wanted::ClusterQueue(view), Some(Shown::ClusterQueue(shown))) => {
+            let after = queues::cluster_queue(shown, view, now);
+            patch(of_status(diff::value(shown), diff::value(&after)), Write::Status)
+        }
+        (Wanted::LocalQueue(view), Some(Shown::LocalQueue(shown))) => {
+            let after = queues::local_queue(shown, view, now);
+            patch(of_status(diff::value(shown), diff::value(&after)), Write::Status)
+        }
+        (Wanted::Pod(wanted), Some(Shown::Pod(shown))) if wanted == shown => Next::Nothing,
+        (Wanted::Pod(wanted), Some(Shown::Pod(shown))) if wanted.reason == shown.reason => {
+            let at = entry.written_at.map_or(now, |at| at.plus(WORDS_EVERY));
+            match at <= now {
+                true => Next::Do(Write::Condition(wanted.clone())),
+                false => Next::Wait(at),
+            }
+        }
+        (Wanted::Pod(wanted), _) => Next::Do(Write::Condition(wanted.clone())),
+        (Wanted::Gone, Some(Shown::Workload(shown))) => {
+            Next::Do(Write::Delete(shown.metadata.uid.clone()))
+        }
+        (Wanted::Gone, _) if !listed && matches!(key, Key::Workload(_)) => {
+            Next::Wait(now.plus(EVERY))
+        }
+        (Wanted::Gone, _) => Next::Nothing,
+        (wanted, Some(shown)) => unreachable!("{key:?} wants {wanted:?} and shows {shown:?}"),
+    }
+}
+
+fn counted(key: &Key, write: &Write, entry: &Entry) -> What {
+    match (write, key, &entry.wanted) {
+        (Write::Create(_), ..) => What::Created,
+        (Write::Object(_), ..) => What::Object,
+        (Write::Condition(_), ..) => What::PodCondition,
+        (Write::Delete(_), ..) => What::Deleted,
+        (Write::Read, ..) => What::Read,
+        (Write::Status(_), Key::Workload(_), Some(Wanted::Workload(details))) => {
+            match details.view.state {
+                State::Running | State::Evicting | State::Finished => What::StatusLater,
+                _ => What::StatusUntilBound,
+            }
+        }
+        (Write::Status(_), ..) => What::QueueStatus,
+    }
+}

@@ -1,0 +1,100 @@
+//! What a waiting pod's PodScheduled condition says.
+//!
+//! `Unschedulable` is what autoscalers build nodes for, so only work that waits for room carries
+//! it, with kube-scheduler's words; whoever waits for quota, a queue, members or victims carries
+//! the word of that.
+
+use capstan_core::explain::reason::{FlavorProblem, NodeShortage, Reason};
+use capstan_core::explain::wording::nodes::histogram;
+
+/// Reason and message of `PodScheduled: False`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodCondition {
+    /// One word.
+    pub reason: String,
+    /// For people; for room in kube-scheduler's form.
+    pub message: String,
+}
+
+/// What a member that waits for this reason says.
+pub fn condition(reason: &Reason) -> PodCondition {
+    match shortage(reason) {
+        Some(nodes) => {
+            PodCondition { reason: "Unschedulable".to_owned(), message: histogram(nodes) }
+        }
+        None => PodCondition { reason: reason.code().to_owned(), message: reason.to_string() },
+    }
+}
+
+/// The nodes that lack room, if that is what it waits for.
+fn shortage(reason: &Reason) -> Option<&NodeShortage> {
+    match reason {
+        Reason::Nodes(nodes) => Some(nodes),
+        Reason::Flavors { tried, .. } if reason.kind() == "nodes" => {
+            tried.iter().find_map(|refusal| match &refusal.why {
+                FlavorProblem::Nodes(nodes) => Some(&**nodes),
+                _ => None,
+            })
+        }
+        Reason::LostRace { then } | Reason::Incomplete { then: Some(then), .. } => shortage(then),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use capstan_core::explain::reason::{FlavorRefusal, NodeRefusal};
+
+    use super::*;
+
+    fn nodes() -> Box<NodeShortage> {
+        let insufficient = NodeRefusal::Insufficient {
+            resource: "nvidia.com/gpu".into(),
+            asked: 8,
+            free: 0,
+            beyond_node: false,
+        };
+        let refusals = vec![(insufficient, 2)];
+        Box::new(NodeShortage { nodes: 2, asked: 1, holds: 0, refusals, nearest: None })
+    }
+
+    fn short() -> FlavorProblem {
+        FlavorProblem::Short {
+            resource: "nvidia.com/gpu".into(),
+            asked: 8,
+            left: 4,
+            cohort: None,
+            own: 4,
+            debt: 0,
+            preemption_tried: false,
+        }
+    }
+
+    fn flavors(why: FlavorProblem) -> Reason {
+        let tried = vec![FlavorRefusal { flavor: "f".into(), why }];
+        Reason::Flavors { cluster_queue: "q".into(), pod_set: "main".into(), tried }
+    }
+
+    #[test]
+    fn only_room_is_unschedulable() {
+        let text = "0/2 nodes are available: 2 Insufficient nvidia.com/gpu.";
+        let incomplete =
+            Reason::Incomplete { have: 1, need: 2, then: Some(Box::new(Reason::Nodes(nodes()))) };
+        let rooms = [Reason::Nodes(nodes()), flavors(FlavorProblem::Nodes(nodes())), incomplete];
+        for room in rooms {
+            let said = condition(&room);
+            assert_eq!((said.reason.as_str(), said.message.as_str()), ("Unschedulable", text));
+        }
+        let others = [
+            (flavors(short()), "WaitingForQuota"),
+            (Reason::WaitingForVictims { victims: 1 }, "WaitingForPreemptedWorkloads"),
+            (Reason::Behind { ahead: 2, queue: "q".into() }, "PendingEvaluation"),
+            (Reason::LostRace { then: Box::new(flavors(short())) }, "WaitingForQuota"),
+        ];
+        for (reason, word) in others {
+            let said = condition(&reason);
+            assert_eq!(said.reason, word);
+            assert!(!said.message.contains("nodes are available"), "{}", said.message);
+        }
+    }
+}

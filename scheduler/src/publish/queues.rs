@@ -1,0 +1,137 @@
+//! Status of ClusterQueues and LocalQueues, from the engine's views.
+//!
+//! What is not known here (budget, fair sharing) is left as the API shows it.
+
+use std::collections::BTreeMap;
+
+use capstan_core::explain::quantity::is_gpu;
+use capstan_core::explain::reason::{Inactive, Reason};
+use capstan_core::explain::view::{LocalQueueView, QueueView};
+use capstan_core::model::input::Text;
+use capstan_core::time::Time;
+
+use super::conditions::{Says, set};
+use crate::api::cluster_queue::ClusterQueueStatus;
+use crate::api::local_queue::LocalQueueStatus;
+use crate::api::usage::{FlavorUsage, ResourceUsage};
+use crate::quantity::Quantity;
+
+/// What the rule begins with that a queue in both API groups breaks, and the word for it.
+const DUPLICATE: &str = "DuplicateQueue";
+
+/// The status that a ClusterQueue should show, given the one that it does.
+pub fn cluster_queue(
+    shown: &ClusterQueueStatus,
+    view: &QueueView,
+    now: Time,
+) -> ClusterQueueStatus {
+    let mut usage: BTreeMap<&Text, Vec<ResourceUsage>> = BTreeMap::new();
+    let (mut used, mut nominal) = (0_i64, 0_i64);
+    for line in &view.quotas {
+        usage.entry(&line.flavor).or_default().push(ResourceUsage {
+            name: line.resource.to_string(),
+            total: quantity(&line.resource, line.used),
+            borrowed: Some(quantity(&line.resource, line.borrowed)),
+        });
+        if is_gpu(&line.resource) {
+            used = used.saturating_add(line.used);
+            nominal = nominal.saturating_add(line.nominal);
+        }
+    }
+    let usage = by_flavor(usage);
+    let any_gpu = view.quotas.iter().any(|line| is_gpu(&line.resource));
+    let mut status = ClusterQueueStatus {
+        pending_workloads: number(view.pending),
+        reserving_workloads: number(view.admitted),
+        admitted_workloads: number(view.admitted),
+        gpus: if any_gpu { format!("{used}/{nominal}") } else { String::new() },
+        usd_per_hour: view.per_hour.map(|usd| usd.to_string()).unwrap_or_default(),
+        flavors_reservation: usage.clone(),
+        flavors_usage: usage,
+        ..shown.clone()
+    };
+    set(&mut status.conditions, active(view.inactive.as_ref(), "can admit new workloads"), now);
+    status
+}
+
+/// The status that a LocalQueue should show, given the one that it does.
+pub fn local_queue(shown: &LocalQueueStatus, view: &LocalQueueView, now: Time) -> LocalQueueStatus {
+    let mut usage: BTreeMap<&Text, Vec<ResourceUsage>> = BTreeMap::new();
+    let mut gpus = 0_i64;
+    for ((flavor, resource), used) in &view.used {
+        usage.entry(flavor).or_default().push(ResourceUsage {
+            name: resource.to_string(),
+            total: quantity(resource, *used),
+            borrowed: None,
+        });
+        if is_gpu(resource) {
+            gpus = gpus.saturating_add(*used);
+        }
+    }
+    let usage = by_flavor(usage);
+    let mut status = LocalQueueStatus {
+        pending_workloads: number(view.pending),
+        reserving_workloads: number(view.admitted),
+        admitted_workloads: number(view.admitted),
+        gpus,
+        usd_per_hour: view.per_hour.map(|usd| usd.to_string()).unwrap_or_default(),
+        flavors_reservation: usage.clone(),
+        flavors_usage: usage,
+        ..shown.clone()
+    };
+    let says = active(view.inactive.as_ref(), "can submit new workloads to its ClusterQueue");
+    set(&mut status.conditions, says, now);
+    status
+}
+
+fn active(inactive: Option<&Reason>, ready: &str) -> Says<'static> {
+    match inactive {
+        None => Says { of: "Active", status: true, reason: "Ready", message: ready.to_owned() },
+        Some(why) => Says {
+            of: "Active",
+            status: false,
+            reason: inactive_word(why),
+            message: why.to_string(),
+        },
+    }
+}
+
+/// Kueue's words for an inactive queue, where it has one.
+fn inactive_word(reason: &Reason) -> &'static str {
+    match reason {
+        Reason::Inactive { why, .. } => match why {
+            Inactive::Stopped => "Stopped",
+            Inactive::FlavorMissing(_) => "FlavorNotFound",
+            Inactive::FlavorBroken(..) => "FlavorInvalid",
+            Inactive::CohortCycle(_) => "CohortCycle",
+            Inactive::CohortBroken(..) => "CohortInvalid",
+            Inactive::Broken(rule) if rule.starts_with(DUPLICATE) => DUPLICATE,
+            Inactive::Broken(_) => "Invalid",
+        },
+        Reason::LocalQueueStopped { .. } => "Stopped",
+        Reason::ClusterQueueMissing { .. } => "ClusterQueueDoesNotExist",
+        Reason::LocalQueueBroken { rule, .. } if rule.starts_with(DUPLICATE) => DUPLICATE,
+        Reason::LocalQueueBroken { .. } => "Invalid",
+        other => other.code(),
+    }
+}
+
+fn by_flavor(usage: BTreeMap<&Text, Vec<ResourceUsage>>) -> Vec<FlavorUsage> {
+    let named = usage.into_iter().map(|(flavor, mut resources)| {
+        resources.sort_by(|a, b| a.name.cmp(&b.name));
+        FlavorUsage { name: flavor.to_string(), resources }
+    });
+    named.collect()
+}
+
+fn quantity(resource: &str, amount: i64) -> Quantity {
+    match resource {
+        "cpu" => Quantity::parse(&format!("{amount}m")),
+        _ => Quantity::parse(&amount.to_string()),
+    }
+    .unwrap_or_default()
+}
+
+fn number(count: u32) -> i32 {
+    i32::try_from(count).unwrap_or(i32::MAX)
+}

@@ -1,0 +1,100 @@
+//! How much may be written, and what is counted of it.
+
+use capstan_core::time::Time;
+
+/// What is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum What {
+    /// Workloads created.
+    Created,
+    /// Statuses of workloads that have not run yet: the budget up to the bind.
+    StatusUntilBound,
+    /// Later statuses of workloads.
+    StatusLater,
+    /// Workloads patched themselves.
+    Object,
+    /// Statuses of queues.
+    QueueStatus,
+    /// Conditions of pods.
+    PodCondition,
+    /// Workloads deleted.
+    Deleted,
+    /// Statuses read.
+    Read,
+    /// Wishes that a newer one overtook before they were written.
+    Merged,
+    /// Requests that failed.
+    Failed,
+    /// Events sent.
+    Event,
+    /// Events that were sent already.
+    EventRepeated,
+    /// Events dropped.
+    EventDropped,
+}
+
+impl What {
+    /// The label of a metric.
+    pub fn word(self) -> &'static str {
+        match self {
+            What::Created => "workload_create",
+            What::StatusUntilBound => "workload_status_until_bound",
+            What::StatusLater => "workload_status_later",
+            What::Object => "workload_object",
+            What::QueueStatus => "queue_status",
+            What::PodCondition => "pod_condition",
+            What::Deleted => "workload_delete",
+            What::Read => "status_read",
+            What::Merged => "merged",
+            What::Failed => "failed",
+            What::Event => "event",
+            What::EventRepeated => "event_repeated",
+            What::EventDropped => "event_dropped",
+        }
+    }
+}
+
+/// How much may be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Requests in a second.
+    pub writes: u32,
+    /// Events in a second.
+    pub events: u32,
+}
+
+impl Default for Limits {
+    /// A quarter of what a small API server takes in bindings, and few events.
+    fn default() -> Limits {
+        Limits { writes: 500, events: 50 }
+    }
+}
+
+/// A bucket of permits that fills with time; it holds those of one second.
+#[derive(Clone, Debug)]
+pub(super) struct Bucket {
+    per_second: u32,
+    thousandths: i64,
+    at: Time,
+}
+
+impl Bucket {
+    /// A full one.
+    pub(super) fn new(per_second: u32) -> Bucket {
+        let per_second = per_second.max(1);
+        Bucket { per_second, thousandths: i64::from(per_second) * 1_000, at: Time::MIN }
+    }
+
+    /// Takes a permit, if there is one.
+    pub(super) fn take(&mut self, now: Time) -> bool {
+        let rate = i64::from(self.per_second);
+        let gained = now.since(self.at).0.min(1_000) * rate;
+        self.thousandths = (self.thousandths + gained).min(rate * 1_000);
+        self.at = self.at.max(now);
+        let some = self.thousandths >= 1_000;
+        if some {
+            self.thousandths -= 1_000;
+        }
+        some
+    }
+}

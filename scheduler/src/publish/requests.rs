@@ -1,0 +1,173 @@
+//! The requests behind writes, and what their answers mean.
+//!
+//! Every answer ends in what the API shows now: a conflict is read back, a Workload that exists
+//! already is taken as it is. A patch names the uid that it means, so that a recreated object is
+//! never patched for another.
+
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::events::v1::Event;
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::{Client, Error};
+use serde_json::{Value, json};
+
+use super::plan::{Answer, Key, Shown, Write};
+use super::pods::PodCondition;
+use crate::api::cluster_queue::ClusterQueue;
+use crate::api::local_queue::LocalQueue;
+use crate::api::workload::Workload;
+
+/// Objects asked for at once.
+const PAGE: u32 = 500;
+
+/// All Workloads; `None`: the API does not serve them.
+pub(super) async fn list(client: &Client) -> Result<Option<Vec<Workload>>, Error> {
+    let api: Api<Workload> = Api::all(client.clone());
+    let mut params = ListParams::default().limit(PAGE);
+    let mut all = Vec::new();
+    loop {
+        let page = match api.list(&params).await {
+            Ok(page) => page,
+            Err(error) if code(&error) == Some(404) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let next = page.metadata.continue_.clone().filter(|next| !next.is_empty());
+        all.extend(page.items);
+        match next {
+            Some(next) => params.continue_token = Some(next),
+            None => return Ok(Some(all)),
+        }
+    }
+}
+
+/// Sends an event.
+pub(super) async fn send(client: &Client, event: &Event) -> Result<(), Error> {
+    let namespace = event.metadata.namespace.as_deref().unwrap_or("default");
+    let api: Api<Event> = Api::namespaced(client.clone(), namespace);
+    api.create(&PostParams::default(), event).await.map(drop)
+}
+
+/// Carries a write out.
+pub(super) async fn carry_out(client: &Client, key: &Key, write: Write) -> Answer {
+    let answer = match key {
+        Key::Workload((namespace, name)) => {
+            let api: Api<Workload> = Api::namespaced(client.clone(), namespace);
+            workload(&api, name, write).await
+        }
+        Key::ClusterQueue(name) => {
+            let api: Api<ClusterQueue> = Api::all(client.clone());
+            let shown = match write {
+                Write::Status(patch) => {
+                    api.patch_status(name, &PatchParams::default(), &Patch::Merge(patch)).await
+                }
+                _ => api.get(name).await,
+            };
+            shown.map(|object| {
+                Answer::Shows(Shown::ClusterQueue(Box::new(object.status.unwrap_or_default())))
+            })
+        }
+        Key::LocalQueue((namespace, name)) => {
+            let api: Api<LocalQueue> = Api::namespaced(client.clone(), namespace);
+            let shown = match write {
+                Write::Status(patch) => {
+                    api.patch_status(name, &PatchParams::default(), &Patch::Merge(patch)).await
+                }
+                _ => api.get(name).await,
+            };
+            shown.map(|object| {
+                Answer::Shows(Shown::LocalQueue(Box::new(object.status.unwrap_or_default())))
+            })
+        }
+        Key::Pod(pod) => {
+            let api: Api<Pod> = Api::namespaced(client.clone(), &pod.namespace);
+            match write {
+                Write::Condition(condition) => {
+                    condition_of(&api, &pod.name, &pod.uid, condition).await
+                }
+                other => unreachable!("{other:?} of a pod"),
+            }
+        }
+    };
+    answer.unwrap_or_else(|error| match code(&error) {
+        Some(404) => Answer::Gone,
+        _ => {
+            tracing::warn!(object = ?key, %error, "status not written");
+            Answer::Failed
+        }
+    })
+}
+
+async fn workload(api: &Api<Workload>, name: &str, write: Write) -> Result<Answer, Error> {
+    let merge = PatchParams::default();
+    let shown = match write {
+        Write::Create(object) => match api.create(&PostParams::default(), &object).await {
+            // Not served, or the namespace is going: no object to go on from.
+            Err(error) if code(&error) == Some(404) => return Ok(Answer::Failed),
+            Err(error) if code(&error) == Some(409) => api.get(name).await?,
+            other => other?,
+        },
+        Write::Object(patch) => api.patch(name, &merge, &Patch::Merge(patch)).await?,
+        Write::Status(patch) => api.patch_status(name, &merge, &Patch::Merge(patch)).await?,
+        Write::Delete(uid) => {
+            let preconditions =
+                uid.map(|uid| Preconditions { uid: Some(uid), resource_version: None });
+            let params = DeleteParams { preconditions, ..DeleteParams::default() };
+            return match api.delete(name, &params).await {
+                Err(error) if code(&error) != Some(409) => Err(error),
+                _ => Ok(Answer::Gone),
+            };
+        }
+        Write::Read | Write::Condition(_) => api.get(name).await?,
+    };
+    Ok(Answer::Shows(Shown::Workload(Box::new(shown))))
+}
+
+/// Sets PodScheduled of a pod that waits. A bind that was faster is not talked over: where the
+/// answer shows a node, the condition is put right at once.
+async fn condition_of(
+    api: &Api<Pod>,
+    name: &str,
+    uid: &str,
+    condition: PodCondition,
+) -> Result<Answer, Error> {
+    let now = jiff::Timestamp::now();
+    let body = condition_patch(uid, false, &condition.reason, &condition.message, now);
+    let params = PatchParams::default();
+    let pod = match api.patch_status(name, &params, &Patch::Strategic(body)).await {
+        // The uid is another's: ours is gone.
+        Err(error) if code(&error) == Some(409) => return Ok(Answer::Gone),
+        other => other?,
+    };
+    if pod.spec.is_some_and(|spec| spec.node_name.is_some()) {
+        let body = condition_patch(uid, true, "", "", now);
+        api.patch_status(name, &params, &Patch::Strategic(body)).await?;
+        return Ok(Answer::Gone);
+    }
+    Ok(Answer::Shows(Shown::Pod(condition)))
+}
+
+fn condition_patch(
+    uid: &str,
+    scheduled: bool,
+    reason: &str,
+    message: &str,
+    now: jiff::Timestamp,
+) -> Value {
+    let word = |text: &str| if text.is_empty() { Value::Null } else { json!(text) };
+    json!({
+        "metadata": { "uid": uid },
+        "status": { "conditions": [{
+            "type": "PodScheduled",
+            "status": if scheduled { "True" } else { "False" },
+            "reason": word(reason),
+            "message": word(message),
+            "lastTransitionTime": k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(now),
+        }] },
+    })
+}
+
+fn code(error: &Error) -> Option<u16> {
+    match error {
+        Error::Api(status) => Some(status.code),
+        _ => None,
+    }
+}

@@ -1,0 +1,502 @@
+//! The plan on a fake clock: what is written, when, and what never is.
+
+use std::collections::BTreeSet;
+
+use capstan_core::explain::reason::{NodeShortage, Reason};
+use capstan_core::explain::view::{QueueView, QuotaView, WorkloadDetails};
+use capstan_core::model::input::GangSource;
+use capstan_core::plan::{OwnerRef, PodRef, State};
+use capstan_core::time::{Span, Time};
+use serde_json::{Value, json};
+
+use super::conditions::{api_time, holds};
+use super::plan::{Answer, EVERY, Key, Name, PAUSE_MAX, Plan, Shown, WORDS_EVERY, Write};
+use super::rates::{Limits, What};
+use super::workload::LONE_PATIENCE;
+use crate::api::cluster_queue::ClusterQueueStatus;
+use crate::api::workload::{Workload, WorkloadStatus};
+use crate::render::fixture;
+
+/// When everything was created.
+const BORN: Time = Time(1_700_000_000_000);
+
+fn at(ms: i64) -> Time {
+    BORN.plus(Span(ms))
+}
+
+fn pod(name: &str) -> PodRef {
+    PodRef { namespace: "ns".into(), name: name.into(), uid: format!("uid-{name}").into() }
+}
+
+/// A Job of three pods in a queue.
+fn gang(state: State) -> WorkloadDetails {
+    let mut view = fixture::workload("ns", "g");
+    (view.state, view.created, view.reason) = (state, BORN, None);
+    view.preempted = None;
+    let owner = OwnerRef {
+        kind: "Job".into(),
+        namespace: "ns".into(),
+        name: "g".into(),
+        uid: "uid-g".into(),
+    };
+    WorkloadDetails {
+        view,
+        source: GangSource::Job,
+        owner: Some(owner),
+        first_pod: Some(pod("g-0")),
+        lone: false,
+        priority_class: None,
+        members: 3,
+        placed: 0,
+        started: false,
+        failed: false,
+        waiting: Vec::new(),
+        victims: Vec::new(),
+        failures: 0,
+        retry_at: None,
+    }
+}
+
+/// A pod of its own that waits.
+fn lone(state: State) -> WorkloadDetails {
+    let mut details = gang(state);
+    details.view.name = "p".into();
+    (details.owner, details.lone, details.source) = (None, true, GangSource::Pod);
+    (details.first_pod, details.members) = (Some(pod("p")), 1);
+    details
+}
+
+fn room(free: u32) -> Reason {
+    let refusals = Vec::new();
+    Reason::Nodes(Box::new(NodeShortage {
+        nodes: 4,
+        asked: 3,
+        holds: free,
+        refusals,
+        nearest: None,
+    }))
+}
+
+fn waits(mut details: WorkloadDetails, reason: Reason, pods: &[&str]) -> WorkloadDetails {
+    details.view.state = State::Queued;
+    details.view.reason = Some(reason);
+    details.waiting = pods.iter().map(|name| pod(name)).collect();
+    details
+}
+
+fn name(of: &str) -> Name {
+    ("ns".into(), of.into())
+}
+
+/// A cluster that does what is asked of it.
+#[derive(Default)]
+struct Api {
+    objects: std::collections::BTreeMap<Key, Value>,
+    writes: Vec<(Key, Write)>,
+}
+
+impl Api {
+    fn carry_out(&mut self, key: &Key, write: &Write) -> Answer {
+        self.writes.push((key.clone(), write.clone()));
+        match (key, write) {
+            (_, Write::Create(object)) => {
+                let mut object = super::diff::value(object);
+                object["metadata"]["uid"] = json!("made");
+                self.objects.insert(key.clone(), object);
+            }
+            (_, Write::Object(patch) | Write::Status(patch)) => {
+                merge(self.objects.get_mut(key).expect("only what exists is patched"), patch);
+            }
+            (_, Write::Condition(condition)) => {
+                return Answer::Shows(Shown::Pod(condition.clone()));
+            }
+            (_, Write::Delete(_)) => {
+                self.objects.remove(key);
+                return Answer::Gone;
+            }
+            (_, Write::Read) => {}
+        }
+        let Some(object) = self.objects.get(key).cloned() else { return Answer::Gone };
+        Answer::Shows(match key {
+            Key::Workload(_) => Shown::Workload(serde_json::from_value(object).expect("ours")),
+            _ => {
+                let status: ClusterQueueStatus =
+                    serde_json::from_value(object["status"].clone()).expect("ours");
+                Shown::ClusterQueue(Box::new(status))
+            }
+        })
+    }
+
+    /// Carries out all that may go now; how many requests that were.
+    fn work(&mut self, plan: &mut Plan, now: Time) -> usize {
+        let before = self.writes.len();
+        while let Some((key, write)) = plan.next(now) {
+            let answer = self.carry_out(&key, &write);
+            plan.answered(now, &key, answer);
+        }
+        self.writes.len() - before
+    }
+
+    fn workload(&self, of: &str) -> Workload {
+        let object = self.objects.get(&Key::Workload(name(of))).expect("it was made");
+        serde_json::from_value(object.clone()).expect("ours")
+    }
+
+    fn status(&self, of: &str) -> WorkloadStatus {
+        self.workload(of).status.expect("it was written")
+    }
+}
+
+fn merge(target: &mut Value, patch: &Value) {
+    let Value::Object(patch) = patch else { return *target = patch.clone() };
+    if !target.is_object() {
+        *target = json!({});
+    }
+    let target = target.as_object_mut().expect("made one");
+    for (key, value) in patch {
+        match value {
+            Value::Null => drop(target.remove(key)),
+            value => merge(target.entry(key.clone()).or_insert(Value::Null), value),
+        }
+    }
+}
+
+fn ready() -> (Plan, Api) {
+    let mut plan = Plan::new(Limits::default());
+    plan.listed(BORN, []);
+    (plan, Api::default())
+}
+
+fn count(plan: &mut Plan, what: What) -> u64 {
+    plan.take_counts().get(&what).copied().unwrap_or(0)
+}
+
+#[test]
+fn a_gang_costs_one_create_and_one_status_until_it_is_bound() {
+    let (mut plan, mut api) = ready();
+    plan.workload(at(100), gang(State::Gathering));
+    assert_eq!(api.work(&mut plan, at(100)), 0, "it is not whole yet");
+    plan.workload(at(200), gang(State::Binding));
+    assert_eq!(api.work(&mut plan, at(200)), 2);
+    let object = api.workload("g");
+    let owner = &object.metadata.owner_references.as_ref().expect("it has one")[0];
+    assert_eq!((owner.kind.as_str(), owner.api_version.as_str()), ("Job", "batch/v1"));
+    let status = api.status("g");
+    assert!(holds(&status.conditions, "QuotaReserved").is_some());
+    assert!(holds(&status.conditions, "Admitted").is_some());
+    assert_eq!(status.state, "Binding");
+    // It runs, and its pods start: both within a second are one write, counted apart.
+    let mut runs = gang(State::Running);
+    runs.placed = 3;
+    plan.workload(at(300), runs.clone());
+    assert_eq!(api.work(&mut plan, at(300)), 0, "once a second");
+    runs.started = true;
+    plan.workload(at(600), runs);
+    assert_eq!(api.work(&mut plan, at(1_200)), 1);
+    assert!(holds(&api.status("g").conditions, "PodsReady").is_some());
+    let counts = plan.take_counts();
+    let of = |what| counts.get(&what).copied().unwrap_or(0);
+    assert_eq!((of(What::Created), of(What::StatusUntilBound), of(What::StatusLater)), (1, 1, 1));
+    assert_eq!(api.work(&mut plan, at(9_000)), 0, "nothing differs");
+}
+
+#[test]
+fn what_is_shown_already_is_not_written() {
+    let (mut plan, mut api) = ready();
+    let waiting = waits(gang(State::Queued), room(1), &[]);
+    plan.workload(at(0), waiting.clone());
+    assert_eq!(api.work(&mut plan, at(0)), 2);
+    for second in 1..5 {
+        plan.workload(at(second * 1_000), waiting.clone());
+        assert_eq!(api.work(&mut plan, at(second * 1_000)), 0);
+    }
+    assert_eq!((plan.backlog(), plan.wake()), (0, None));
+    // A new engine over the same API writes nothing either.
+    let mut again = Plan::new(Limits::default());
+    again.workload(at(6_000), waiting);
+    assert_eq!(api.work(&mut again, at(6_000)), 0, "nothing before the list");
+    again.listed(at(6_000), [api.workload("g")]);
+    assert_eq!(api.work(&mut again, at(8_000)), 0);
+}
+
+#[test]
+fn the_newest_wins_and_an_object_is_written_once_a_second() {
+    let (mut plan, mut api) = ready();
+    for step in 0..50 {
+        plan.workload(at(step * 100), waits(gang(State::Queued), room(step as u32), &[]));
+        api.work(&mut plan, at(step * 100));
+    }
+    api.work(&mut plan, at(6_000));
+    let statuses = api.writes.iter().filter(|(_, write)| matches!(write, Write::Status(_))).count();
+    assert!((5..=7).contains(&statuses), "one a second for five seconds: {statuses}");
+    let said = &api.status("g").conditions[0];
+    assert!(said.message.contains("49 of 3"), "{}", said.message);
+    assert_eq!(said.last_transition_time, api_time(BORN), "it never changed its status");
+    assert!(count(&mut plan, What::Merged) > 40);
+}
+
+#[test]
+fn a_rate_bounds_all_and_the_first_of_a_workload_goes_first() {
+    let mut plan = Plan::new(Limits { writes: 10, events: 1 });
+    plan.listed(BORN, []);
+    let mut api = Api::default();
+    for n in 0..30 {
+        let mut details = waits(gang(State::Queued), room(1), &[]);
+        details.view.name = format!("g{n}").into();
+        plan.workload(at(0), details);
+    }
+    assert_eq!(api.work(&mut plan, at(0)), 10);
+    assert!(api.writes.iter().all(|(_, write)| matches!(write, Write::Create(_))));
+    assert_eq!(api.work(&mut plan, at(50)), 0);
+    assert_eq!(api.work(&mut plan, at(1_050)), 10);
+    for second in 2..6 {
+        api.work(&mut plan, at(second * 1_000 + 100));
+    }
+    assert_eq!(api.writes.len(), 60, "in the end everything is written");
+}
+
+#[test]
+fn a_pod_of_its_own_gets_an_object_when_it_waited_long_or_was_stopped() {
+    let (mut plan, mut api) = ready();
+    plan.workload(at(0), waits(lone(State::Queued), room(0), &["p"]));
+    let patient = LONE_PATIENCE.0;
+    assert_eq!(api.work(&mut plan, at(500)), 0, "most are placed within a second");
+    assert_eq!(api.work(&mut plan, at(1_000)), 1, "its condition only");
+    assert_eq!(api.work(&mut plan, at(patient - 1)), 0);
+    assert_eq!(api.work(&mut plan, at(patient)), 2);
+    let owner = &api.workload("p").metadata.owner_references.expect("its pod")[0];
+    assert_eq!((owner.kind.as_str(), owner.uid.as_str()), ("Pod", "uid-p"));
+    // Another is placed before that: nobody hears of it.
+    let mut quick = waits(lone(State::Queued), room(0), &["q"]);
+    quick.view.name = "q".into();
+    plan.workload(at(40_000), quick.clone());
+    (quick.view.state, quick.view.reason, quick.waiting) = (State::Binding, None, Vec::new());
+    quick.view.created = at(40_000);
+    plan.workload(at(40_100), quick.clone());
+    assert_eq!(api.work(&mut plan, at(99_000)), 0);
+    // Unless it is stopped.
+    quick.view.state = State::Evicting;
+    quick.view.preempted = Some(fixture::preemption());
+    plan.workload(at(99_000), quick);
+    assert_eq!(api.work(&mut plan, at(99_000)), 2);
+    let status = api.status("q");
+    assert!(holds(&status.conditions, "Evicted").is_some());
+    assert!(status.preemptor.is_some());
+}
+
+#[test]
+fn pods_that_wait_say_so_once_for_each_reason() {
+    let (mut plan, mut api) = ready();
+    let pods = ["g-0", "g-1", "g-2"];
+    let conditions = |api: &Api| {
+        let said = api.writes.iter().filter_map(|(key, write)| match (key, write) {
+            (Key::Pod(pod), Write::Condition(said)) => {
+                Some((pod.name.to_string(), said.reason.clone()))
+            }
+            _ => None,
+        });
+        said.collect::<Vec<_>>()
+    };
+    plan.workload(at(0), waits(gang(State::Queued), room(1), &pods));
+    api.work(&mut plan, at(1_000));
+    let all: Vec<_> = pods.map(|pod| (pod.to_owned(), "Unschedulable".to_owned())).into();
+    assert_eq!(conditions(&api), all, "all of a gang at once");
+    // New numbers in the same words wait; a new reason does not.
+    let wider = Reason::Nodes(Box::new(NodeShortage {
+        nodes: 5,
+        asked: 3,
+        holds: 1,
+        refusals: Vec::new(),
+        nearest: None,
+    }));
+    plan.workload(at(2_500), waits(gang(State::Queued), wider, &pods));
+    api.work(&mut plan, at(2_500));
+    assert_eq!(conditions(&api).len(), 3);
+    api.work(&mut plan, at(1_000 + WORDS_EVERY.0));
+    assert_eq!(conditions(&api).len(), 6);
+    let behind = Reason::Behind { ahead: 1, queue: "q".into() };
+    plan.workload(at(13_000), waits(gang(State::Queued), behind, &pods));
+    api.work(&mut plan, at(13_000));
+    assert_eq!(conditions(&api)[6], ("g-0".to_owned(), "PendingEvaluation".to_owned()));
+    // What is placed says nothing more, not even what was due.
+    plan.workload(at(13_100), waits(gang(State::Queued), room(1), &pods));
+    plan.workload(at(13_200), gang(State::Binding));
+    api.work(&mut plan, at(20_000));
+    assert_eq!(conditions(&api).len(), 9);
+}
+
+#[test]
+fn eviction_and_return_leave_their_marks() {
+    let (mut plan, mut api) = ready();
+    let mut runs = gang(State::Running);
+    (runs.placed, runs.started) = (3, true);
+    runs.view.admitted_at = Some(at(2_000));
+    plan.workload(at(5_000), runs.clone());
+    api.work(&mut plan, at(5_000));
+    assert_eq!(api.status("g").waited_seconds, Some(2));
+    // Cost and position are others' to write, and stay.
+    let object = api.objects.get_mut(&Key::Workload(name("g"))).expect("made");
+    merge(object, &json!({"status": {"accruedMicroUsd": 77, "queuePosition": 3}}));
+    plan.listed(at(5_500), [api.workload("g")]);
+    let mut stopped = runs.clone();
+    stopped.view.state = State::Evicting;
+    stopped.view.preempted = Some(fixture::preemption());
+    plan.workload(at(10_000), stopped.clone());
+    api.work(&mut plan, at(10_000));
+    let status = api.status("g");
+    let evicted = holds(&status.conditions, "Evicted").expect("it was stopped");
+    assert_eq!(
+        (evicted.reason.as_str(), &evicted.last_transition_time),
+        ("Preempted", &api_time(at(10_000)))
+    );
+    let word = fixture::preemption().reason.as_str();
+    assert_eq!(holds(&status.conditions, "Preempted").expect("that is why").reason, word);
+    assert_eq!((status.accrued_micro_usd, status.queue_position), (77, Some(3)));
+    let mut waiting = waits(stopped, room(1), &[]);
+    waiting.view.admitted_at = None;
+    plan.workload(at(12_000), waiting);
+    api.work(&mut plan, at(12_000));
+    let status = api.status("g");
+    assert_eq!(status.waiting_since, Some(api_time(at(10_000))), "it waits since it was stopped");
+    assert!(holds(&status.conditions, "Admitted").is_none());
+    runs.view.admitted_at = Some(at(15_000));
+    plan.workload(at(15_000), runs);
+    api.work(&mut plan, at(15_000));
+    let status = api.status("g");
+    assert!(holds(&status.conditions, "Evicted").is_none());
+    assert!(holds(&status.conditions, "Admitted").is_some());
+    assert_eq!((status.preemptor, status.waiting_since), (None, None));
+    assert_eq!(status.accrued_micro_usd, 77);
+}
+
+#[test]
+fn failures_pause_longer_each_time_and_an_object_that_vanished_is_made_again() {
+    let (mut plan, mut api) = ready();
+    plan.workload(at(0), waits(gang(State::Queued), room(1), &[]));
+    let mut now = at(0);
+    let mut pauses = Vec::new();
+    for _ in 0..9 {
+        let (key, write) = plan.next(now).expect("it is tried again");
+        assert!(matches!(write, Write::Create(_)));
+        plan.answered(now, &key, Answer::Failed);
+        let again = plan.wake().expect("later");
+        pauses.push(again.since(now));
+        now = again;
+    }
+    assert_eq!((pauses[0], pauses[1], pauses[8]), (EVERY, Span(2_000), PAUSE_MAX));
+    assert_eq!(count(&mut plan, What::Failed), 9);
+    api.work(&mut plan, now);
+    api.objects.clear();
+    plan.workload(now.plus(EVERY), waits(gang(State::Queued), room(2), &[]));
+    let (key, write) = plan.next(now.plus(EVERY)).expect("numbers changed");
+    assert!(matches!(write, Write::Status(_)));
+    plan.answered(now.plus(EVERY), &key, Answer::Gone);
+    assert_eq!(api.work(&mut plan, now.plus(Span(2_000))), 2, "created and shown again");
+    assert!(api.objects.contains_key(&key));
+}
+
+#[test]
+fn what_no_gang_stands_for_is_deleted() {
+    let (mut plan, mut api) = ready();
+    plan.workload(at(0), waits(gang(State::Queued), room(1), &["g-0"]));
+    api.work(&mut plan, at(1_000));
+    plan.gone(at(2_000), &name("g"));
+    assert_eq!(api.work(&mut plan, at(2_000)), 1);
+    assert_eq!(api.writes.last().expect("one").1, Write::Delete(Some("made".to_owned())));
+    assert_eq!(plan.backlog(), 0);
+    // At a start: what the list shows and the engine does not know.
+    for listed_first in [true, false] {
+        let mut plan = Plan::new(Limits::default());
+        let mut stray = super::workload::object(&gang(State::Queued));
+        stray.metadata.uid = Some("old".to_owned());
+        let mut kept = stray.clone();
+        kept.metadata.name = Some("kept".to_owned());
+        let all = [stray, kept];
+        let names = || BTreeSet::from([name("kept")]);
+        match listed_first {
+            true => {
+                plan.listed(at(0), all);
+                plan.standing(at(0), names());
+            }
+            false => {
+                plan.standing(at(0), names());
+                plan.listed(at(0), all);
+            }
+        }
+        let want = (Key::Workload(name("g")), Write::Delete(Some("old".to_owned())));
+        assert_eq!(plan.next(at(0)), Some(want));
+        assert_eq!(plan.next(at(0)), None);
+    }
+}
+
+#[test]
+fn a_status_of_a_queue_is_read_before_it_is_written_and_keeps_its_budget() {
+    let (mut plan, mut api) = ready();
+    let line = QuotaView {
+        flavor: "spot".into(),
+        resource: "nvidia.com/gpu".into(),
+        nominal: 16,
+        used: 24,
+        borrowed: 8,
+        lent: 0,
+        available: 0,
+    };
+    let view = QueueView {
+        name: "q".into(),
+        cohort: None,
+        inactive: None,
+        quotas: vec![line],
+        pending: 1,
+        admitted: 2,
+        per_hour: None,
+    };
+    let key = Key::ClusterQueue("q".into());
+    api.objects.insert(key.clone(), json!({"status": {"budget": {"spentMicroUsd": 5}}}));
+    plan.cluster_queues(at(0), vec![view.clone()]);
+    assert_eq!(api.work(&mut plan, at(0)), 2);
+    assert_eq!(api.writes[0].1, Write::Read);
+    let status = &api.objects[&key]["status"];
+    assert_eq!(status["budget"]["spentMicroUsd"], 5);
+    assert_eq!((&status["gpus"], &status["pendingWorkloads"]), (&json!("24/16"), &json!(1)));
+    let want = json!([{"name": "spot", "resources": [
+        {"name": "nvidia.com/gpu", "total": "24", "borrowed": "8"}]}]);
+    assert_eq!(status["flavorsUsage"], want);
+    assert_eq!(status["conditions"][0]["reason"], "Ready");
+    plan.cluster_queues(at(5_000), vec![view.clone()]);
+    assert_eq!(api.work(&mut plan, at(5_000)), 0, "nothing changed");
+    let why = capstan_core::explain::reason::Inactive::FlavorMissing("spot".into());
+    let inactive = Some(Reason::Inactive { cluster_queue: "q".into(), why });
+    plan.cluster_queues(at(6_000), vec![QueueView { inactive, ..view.clone() }]);
+    assert_eq!(api.work(&mut plan, at(6_000)), 1);
+    let active = &api.objects[&key]["status"]["conditions"][0];
+    assert_eq!((&active["status"], &active["reason"]), (&json!("False"), &json!("FlavorNotFound")));
+    // A queue that is gone is let alone, and one that was never there is not asked for again soon.
+    api.objects.clear();
+    for second in 9..20 {
+        let busy = QueueView { pending: second, ..view.clone() };
+        plan.cluster_queues(at(i64::from(second) * 1_000), vec![busy]);
+        let now = at(i64::from(second) * 1_000);
+        while let Some((key, _)) = plan.next(now) {
+            assert_eq!(second, 9);
+            plan.answered(now, &key, Answer::Gone);
+        }
+    }
+    plan.cluster_queues(at(30_000), Vec::new());
+    assert_eq!((api.work(&mut plan, at(99_000)), plan.backlog()), (0, 0));
+}
+
+#[test]
+fn what_people_set_of_the_spec_stays() {
+    let (mut plan, mut api) = ready();
+    plan.workload(at(0), waits(gang(State::Queued), room(1), &[]));
+    api.work(&mut plan, at(0));
+    let object = api.objects.get_mut(&Key::Workload(name("g"))).expect("made");
+    merge(object, &json!({"spec": {"active": false}}));
+    plan.listed(at(1_000), [api.workload("g")]);
+    let mut other = waits(gang(State::Queued), room(1), &[]);
+    other.view.priority += 5;
+    plan.workload(at(2_000), other.clone());
+    api.work(&mut plan, at(2_000));
+    let spec = api.workload("g").spec;
+    assert_eq!((spec.active, spec.priority), (false, other.view.priority));
+}

@@ -1,0 +1,321 @@
+//! A Workload object as it should be, from what the engine shows and what the API shows.
+//!
+//! What the engine does not know is left as the API has it: `spec.active`, which people set,
+//! conditions of others, accrued cost, queue position, forecast. What it knows replaces the rest.
+
+use std::collections::BTreeMap;
+
+use capstan_core::explain::view::{PodSetView, WorkloadDetails};
+use capstan_core::model::input::GangSource;
+use capstan_core::plan::State;
+use capstan_core::time::{Span, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::api::ObjectMeta;
+use serde_json::{Map, Value, json};
+
+use super::conditions::{Says, api_time, engine_time, holds, set};
+use super::diff;
+use crate::api::GROUP;
+use crate::api::keys;
+use crate::api::workload::{
+    NAMES_MAX, POD_SETS_MAX, PodSet, PriorityClassRef, RequeueState, Workload, WorkloadSpec,
+    WorkloadStatus,
+};
+
+/// A pod of its own gets an object once it has waited this long: most never do.
+pub const LONE_PATIENCE: Span = Span::seconds(30);
+/// A gang that is still gathering gets one after this long: most are whole by then.
+pub const GATHERING_PATIENCE: Span = Span::seconds(5);
+
+/// From when on a workload without an object gets one; `None`: it needs none.
+pub fn due_from(details: &WorkloadDetails) -> Option<Time> {
+    let view = &details.view;
+    let stopped = view.preempted.is_some() || view.state == State::Evicting;
+    match view.state {
+        _ if details.lone && stopped => Some(Time::MIN),
+        State::Gathering | State::Queued | State::Reserved | State::Provisioning
+            if details.lone =>
+        {
+            Some(view.created.plus(LONE_PATIENCE))
+        }
+        _ if details.lone => None,
+        State::Gathering => Some(view.created.plus(GATHERING_PATIENCE)),
+        _ => Some(Time::MIN),
+    }
+}
+
+/// The object as it is created: everything but its status.
+pub fn object(details: &WorkloadDetails) -> Workload {
+    let view = &details.view;
+    let spec = spec(None, details);
+    Workload {
+        metadata: ObjectMeta {
+            namespace: Some(view.namespace.to_string()),
+            name: Some(view.name.to_string()),
+            labels: Some(labels(&spec)).filter(|labels| !labels.is_empty()),
+            owner_references: owner(details).map(|owner| vec![owner]),
+            ..ObjectMeta::default()
+        },
+        spec,
+        status: None,
+    }
+}
+
+/// Labels that say its queue, to select by.
+fn labels(spec: &WorkloadSpec) -> BTreeMap<String, String> {
+    let queue = (!spec.queue_name.is_empty()).then(|| spec.queue_name.clone());
+    queue.map(|queue| (keys::QUEUE.to_owned(), queue)).into_iter().collect()
+}
+
+/// Who it goes with: its owner, else its first pod.
+fn owner(details: &WorkloadDetails) -> Option<OwnerReference> {
+    let (api_version, kind, name, uid) = match (&details.owner, &details.first_pod) {
+        (Some(owner), _) => (api_version(&owner.kind)?, &*owner.kind, &owner.name, &owner.uid),
+        (None, Some(pod)) => ("v1", "Pod", &pod.name, &pod.uid),
+        (None, None) => return None,
+    };
+    Some(OwnerReference {
+        api_version: api_version.to_owned(),
+        kind: kind.to_owned(),
+        name: name.to_string(),
+        uid: uid.to_string(),
+        ..OwnerReference::default()
+    })
+}
+
+/// The API version of owners that run as a gang.
+pub(super) fn api_version(kind: &str) -> Option<&'static str> {
+    match kind {
+        "Job" => Some("batch/v1"),
+        _ => None,
+    }
+}
+
+/// The spec; what people set of the one shown stays.
+pub fn spec(shown: Option<&WorkloadSpec>, details: &WorkloadDetails) -> WorkloadSpec {
+    let view = &details.view;
+    let class = details.priority_class.as_ref().map(|name| PriorityClassRef {
+        group: GROUP.to_owned(),
+        kind: "WorkloadPriorityClass".to_owned(),
+        name: name.to_string(),
+    });
+    let all: u32 = view.pod_sets.iter().map(|set| set.count).sum();
+    let mut sets: Vec<&PodSetView> = view.pod_sets.iter().collect();
+    sets.sort_by(|a, b| a.name.cmp(&b.name));
+    let sets = sets.into_iter().take(POD_SETS_MAX).map(|set| PodSet {
+        name: set.name.to_string(),
+        count: number(set.count),
+        // A minimum is the whole gang's: of several sets none has one of its own.
+        min_count: (view.pod_sets.len() == 1 && view.min_member < all)
+            .then(|| number(view.min_member)),
+    });
+    WorkloadSpec {
+        queue_name: view.local_queue.as_deref().unwrap_or_default().to_owned(),
+        priority: view.priority,
+        priority_class_ref: class.or_else(|| shown.and_then(|s| s.priority_class_ref.clone())),
+        active: shown.is_none_or(|shown| shown.active),
+        pod_sets: sets.collect(),
+    }
+}
+
+fn number(count: u32) -> i32 {
+    i32::try_from(count).unwrap_or(i32::MAX)
+}
+
+/// The status that should be shown, given the one that is.
+pub fn status(shown: &WorkloadStatus, details: &WorkloadDetails, now: Time) -> WorkloadStatus {
+    let view = &details.view;
+    let mut status = shown.clone();
+    conditions(&mut status.conditions, details, now);
+    let waits = matches!(
+        view.state,
+        State::Gathering | State::Queued | State::Reserved | State::Provisioning
+    );
+    let since = queued_since(&status, details);
+    status.state = word(view.state).to_owned();
+    status.reason = match (&view.reason, waits) {
+        (Some(reason), true) => reason.headline(),
+        _ => String::new(),
+    };
+    status.pods = format!("{}/{}", details.placed, details.members.max(details.placed));
+    status.gpus = view.gpus;
+    status.usd_per_hour = view.per_hour.map(|usd| usd.to_string()).unwrap_or_default();
+    status.waiting_since = waits.then(|| api_time(since));
+    let waited_from = shown.waiting_since.as_ref().map(engine_time);
+    if let Some(at) = view.admitted_at
+        && !waits
+        && (waited_from.is_some() || shown.waited_seconds.is_none())
+    {
+        status.waited_seconds = Some(at.since(waited_from.unwrap_or(view.created)).0 / 1_000);
+    }
+    status.cluster_queue = view.cluster_queue.as_ref().map(ToString::to_string);
+    status.flavors = flavors(details);
+    let mut nodes: Vec<String> =
+        view.pods.iter().filter_map(|pod| pod.node.as_ref()).map(ToString::to_string).collect();
+    nodes.sort_unstable();
+    nodes.dedup();
+    nodes.truncate(NAMES_MAX);
+    status.nodes = nodes;
+    if let Some(preempted) = &view.preempted {
+        status.preemptor = Some(preempted.preemptor.to_string());
+    } else if !waits && view.state != State::Evicting {
+        status.preemptor = None;
+    }
+    let mut victims: Vec<String> = details.victims.iter().map(ToString::to_string).collect();
+    victims.sort_unstable();
+    victims.truncate(NAMES_MAX);
+    status.victims = victims;
+    requeue(&mut status, details);
+    status
+}
+
+/// Failures as far as the engine knows of any; it forgets them when the work runs.
+fn requeue(status: &mut WorkloadStatus, details: &WorkloadDetails) {
+    match details.failures {
+        0 if details.view.state == State::Running => status.requeue_state = None,
+        0 => {}
+        failures => {
+            status.requeue_state = Some(RequeueState {
+                count: number(failures),
+                requeue_at: details.retry_at.map(api_time),
+            });
+        }
+    }
+}
+
+/// When it began to wait: its creation, or its last eviction.
+fn queued_since(status: &WorkloadStatus, details: &WorkloadDetails) -> Time {
+    let evicted = holds(&status.conditions, "Evicted");
+    let evicted = evicted.map(|condition| engine_time(&condition.last_transition_time));
+    details.view.created.max(evicted.unwrap_or(Time::MIN))
+}
+
+fn flavors(details: &WorkloadDetails) -> BTreeMap<String, BTreeMap<String, String>> {
+    let sets = details.view.pod_sets.iter().filter(|set| !set.flavors.is_empty());
+    let named = sets.take(POD_SETS_MAX).map(|set| {
+        let pairs = set.flavors.iter().map(|(of, flavor)| (of.to_string(), flavor.to_string()));
+        (set.name.to_string(), pairs.collect())
+    });
+    named.collect()
+}
+
+/// The word of a state.
+fn word(state: State) -> &'static str {
+    match state {
+        State::Gathering => "Gathering",
+        State::Queued => "Queued",
+        State::Provisioning => "Provisioning",
+        State::Reserved => "Reserved",
+        State::Resuming => "Resuming",
+        State::Preparing => "Preparing",
+        State::Binding => "Binding",
+        State::Running => "Running",
+        State::Evicting => "Evicting",
+        State::Finished => "Finished",
+    }
+}
+
+fn conditions(
+    conditions: &mut Vec<k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition>,
+    details: &WorkloadDetails,
+    now: Time,
+) {
+    let view = &details.view;
+    let mut say = |of, status, reason: &str, message: String| {
+        set(conditions, Says { of, status, reason, message }, now);
+    };
+    match view.state {
+        // Nothing was decided yet: no condition is written.
+        State::Gathering => return,
+        State::Queued | State::Reserved => {
+            let reason = view.reason.as_ref();
+            let code = reason.map_or("PendingEvaluation", |reason| reason.code());
+            let message = reason.map(ToString::to_string).unwrap_or_default();
+            say("QuotaReserved", false, code, message);
+            say("Admitted", false, "NoReservation", "the workload holds no quota".to_owned());
+            say("PodsReady", false, "WaitForStart", "its pods have no nodes".to_owned());
+        }
+        State::Provisioning => {
+            say("QuotaReserved", true, "QuotaReserved", reserved_in(details));
+            say("Admitted", false, "PendingDelayedTopologyRequests", "nodes are built".to_owned());
+        }
+        State::Resuming | State::Preparing | State::Binding => {
+            admitted(&mut say, details);
+            say("PodsReady", false, "WaitForStart", "its pods are being started".to_owned());
+        }
+        State::Running => {
+            admitted(&mut say, details);
+            if details.started {
+                say("PodsReady", true, "Started", "enough pods have started".to_owned());
+            }
+        }
+        State::Evicting => {}
+        State::Finished => {
+            let reason = match (&details.owner, details.source, details.failed) {
+                (Some(_), ..) | (None, GangSource::Job, _) => "JobFinished",
+                (None, _, true) => "Failed",
+                (None, _, false) => "Succeeded",
+            };
+            say("Finished", true, reason, "all of its work has ended".to_owned());
+        }
+    }
+    let stopped = matches!(view.state, State::Evicting | State::Queued | State::Reserved);
+    if let Some(preempted) = view.preempted.as_ref().filter(|_| stopped) {
+        let (by, because) = (&preempted.preemptor, preempted.because());
+        let message = format!("preempted by {by}: {because}; {} lost", preempted.loses());
+        say("Evicted", true, "Preempted", message.clone());
+        say("Preempted", true, preempted.reason.as_str(), message);
+        say("PodsReady", false, "WaitForStart", "its pods are stopped".to_owned());
+    } else if !matches!(view.state, State::Evicting | State::Queued | State::Reserved) {
+        for of in ["Evicted", "Preempted"] {
+            if holds(conditions, of).is_some() && view.state != State::Finished {
+                let message = "admitted again".to_owned();
+                set(conditions, Says { of, status: false, reason: "QuotaReserved", message }, now);
+            }
+        }
+    }
+}
+
+fn admitted(say: &mut impl FnMut(&'static str, bool, &str, String), details: &WorkloadDetails) {
+    say("QuotaReserved", true, "QuotaReserved", reserved_in(details));
+    let message = match &details.view.reason {
+        // Some of its members still wait.
+        Some(reason) => reason.to_string(),
+        None => "the workload is admitted".to_owned(),
+    };
+    say("Admitted", true, "Admitted", message);
+}
+
+fn reserved_in(details: &WorkloadDetails) -> String {
+    match &details.view.cluster_queue {
+        Some(queue) => format!("quota reserved in ClusterQueue {queue}"),
+        None => "needs no quota".to_owned(),
+    }
+}
+
+/// What differs of the object itself: spec, queue label, and an owner that is another by now.
+pub fn object_patch(shown: &Workload, details: &WorkloadDetails) -> Option<Value> {
+    let wanted = spec(Some(&shown.spec), details);
+    let mut patch = Map::new();
+    if let Some(changes) = diff::merge_patch(&diff::value(&shown.spec), &diff::value(&wanted)) {
+        patch.insert("spec".to_owned(), changes);
+    }
+    let mut meta = Map::new();
+    let queue = |labels: Option<&BTreeMap<String, String>>| {
+        labels.and_then(|labels| labels.get(keys::QUEUE)).cloned()
+    };
+    let label = queue(Some(&labels(&wanted)));
+    if queue(shown.metadata.labels.as_ref()) != label {
+        meta.insert("labels".to_owned(), json!({ keys::QUEUE: label }));
+    }
+    let owners = shown.metadata.owner_references.as_deref().unwrap_or_default();
+    if let Some(owner) = owner(details)
+        && !owners.iter().any(|known| known.uid == owner.uid)
+    {
+        meta.insert("ownerReferences".to_owned(), json!([owner]));
+    }
+    if !meta.is_empty() {
+        patch.insert("metadata".to_owned(), Value::Object(meta));
+    }
+    (!patch.is_empty()).then_some(Value::Object(patch))
+}

@@ -1,0 +1,195 @@
+//! HTTP for people and probes: metrics, health, explanations.
+//!
+//! | path | answers |
+//! |---|---|
+//! | `/metrics` | Prometheus text |
+//! | `/healthz` | 200 while the engine's thread is alive: it beats at least every [`BEAT_MAX`] |
+//! | `/readyz` | 200 once everything was listed; says whether this replica leads or stands by |
+//! | `/debug/explain/pod/NAMESPACE/NAME` | why a pod may or may not run, node by node |
+//! | `/debug/explain/workload/NAMESPACE/NAME` | why a workload waits or runs |
+//!
+//! Explanations are text, with `?output=json` what `capstan explain --output json` prints. They
+//! are asked of the engine's thread ([`Ask`]), which answers between two steps; nothing here
+//! touches the engine. The server writes nothing anywhere.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::extract::{Path, Query, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use capstan_core::explain::view::{PodExplanation, WorkloadExplanation};
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+
+use crate::lease::Leadership;
+use crate::metrics::Metrics;
+use crate::render::{Explained, json, text};
+
+/// The engine's thread is stuck when it has not beaten for this long: a step of the largest
+/// cluster takes well under a second.
+pub const BEAT_MAX: Duration = Duration::from_secs(30);
+
+/// How long an explanation may take: it tries every remedy on the engine.
+const ANSWER_MAX: Duration = Duration::from_secs(10);
+
+/// An answer of the engine's thread; `None`: nothing of that name.
+pub type Answer<T> = oneshot::Receiver<Option<Explained<T>>>;
+
+/// Asks the engine's thread; it never waits, and drops the sender when it cannot answer.
+pub trait Ask: Send + Sync {
+    /// Why a pod may or may not run.
+    fn explain_pod(&self, namespace: &str, name: &str) -> Answer<PodExplanation>;
+
+    /// Why a workload waits or runs.
+    fn explain_workload(&self, namespace: &str, name: &str) -> Answer<WorkloadExplanation>;
+}
+
+/// How the process is, as its threads say.
+#[derive(Debug)]
+pub struct Health {
+    begun: Instant,
+    /// Milliseconds from the begin to the last beat.
+    beat: AtomicU64,
+    synced: AtomicBool,
+}
+
+impl Default for Health {
+    fn default() -> Health {
+        Health { begun: Instant::now(), beat: AtomicU64::new(0), synced: AtomicBool::new(false) }
+    }
+}
+
+impl Health {
+    /// The engine's thread is alive; it says so in every turn of its loop, idle ones included.
+    pub fn beat(&self) {
+        let gone = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.beat.store(gone, Ordering::Relaxed);
+    }
+
+    /// Every kind was listed once.
+    pub fn synced(&self) {
+        self.synced.store(true, Ordering::Relaxed);
+    }
+
+    fn silence(&self) -> Duration {
+        let beat = Duration::from_millis(self.beat.load(Ordering::Relaxed));
+        self.begun.elapsed().saturating_sub(beat)
+    }
+}
+
+/// What the server shows.
+#[derive(Clone)]
+pub struct Served {
+    /// Metrics.
+    pub metrics: Arc<Metrics>,
+    /// Health.
+    pub health: Arc<Health>,
+    /// Whether this replica leads.
+    pub leadership: Leadership,
+    /// The engine's thread.
+    pub ask: Arc<dyn Ask>,
+}
+
+/// All paths.
+pub fn router(served: Served) -> Router {
+    Router::new()
+        .route("/metrics", get(metrics))
+        .route("/healthz", get(healthz))
+        .route("/readyz", get(readyz))
+        .route("/debug/explain/pod/{namespace}/{name}", get(explain_pod))
+        .route("/debug/explain/workload/{namespace}/{name}", get(explain_workload))
+        .with_state(served)
+}
+
+/// Serves until `end` is ready; requests that are being answered are finished.
+pub async fn serve(
+    listener: TcpListener,
+    served: Served,
+    end: impl Future<Output = ()> + Send + 'static,
+) -> std::io::Result<()> {
+    axum::serve(listener, router(served)).with_graceful_shutdown(end).await
+}
+
+async fn metrics(State(served): State<Served>) -> Response {
+    let kind = [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
+    (kind, served.metrics.encode()).into_response()
+}
+
+async fn healthz(State(served): State<Served>) -> (StatusCode, String) {
+    let silence = served.health.silence();
+    match silence <= BEAT_MAX {
+        true => (StatusCode::OK, "ok\n".to_owned()),
+        false => {
+            let says = format!("the engine has not answered for {}s\n", silence.as_secs());
+            (StatusCode::SERVICE_UNAVAILABLE, says)
+        }
+    }
+}
+
+async fn readyz(State(served): State<Served>) -> (StatusCode, &'static str) {
+    match (served.health.synced.load(Ordering::Relaxed), served.leadership.holds()) {
+        (false, _) => (StatusCode::SERVICE_UNAVAILABLE, "not ready: the cluster is being read\n"),
+        (true, true) => (StatusCode::OK, "ok: leading\n"),
+        (true, false) => (StatusCode::OK, "ok: standing by\n"),
+    }
+}
+
+type Target = Path<(String, String)>;
+type Options = Query<BTreeMap<String, String>>;
+
+async fn explain_pod(
+    State(served): State<Served>,
+    Path((namespace, name)): Target,
+    Query(options): Options,
+) -> Response {
+    let answer = served.ask.explain_pod(&namespace, &name);
+    explain(answer, &options, ("pod", &namespace, &name), [text::pod, json::pod]).await
+}
+
+async fn explain_workload(
+    State(served): State<Served>,
+    Path((namespace, name)): Target,
+    Query(options): Options,
+) -> Response {
+    let answer = served.ask.explain_workload(&namespace, &name);
+    let printers = [text::workload, json::workload];
+    explain(answer, &options, ("workload", &namespace, &name), printers).await
+}
+
+/// Waits for an explanation and prints it.
+async fn explain<T>(
+    answer: Answer<T>,
+    options: &BTreeMap<String, String>,
+    (kind, namespace, name): (&str, &str, &str),
+    [text, json]: [fn(&Explained<T>) -> String; 2],
+) -> Response {
+    let as_json = match options.get("output").map(String::as_str) {
+        None | Some("text") => false,
+        Some("json") => true,
+        Some(_) => return (StatusCode::BAD_REQUEST, "output is text or json\n").into_response(),
+    };
+    match tokio::time::timeout(ANSWER_MAX, answer).await {
+        Ok(Ok(Some(explained))) if as_json => {
+            let kind = [(header::CONTENT_TYPE, "application/json")];
+            (kind, json(&explained)).into_response()
+        }
+        Ok(Ok(Some(explained))) => {
+            anstream::adapter::strip_str(&text(&explained)).to_string().into_response()
+        }
+        Ok(Ok(None)) => {
+            let says = format!("no {kind} {name} in namespace {namespace}\n");
+            (StatusCode::NOT_FOUND, says).into_response()
+        }
+        Ok(Err(_)) => (StatusCode::SERVICE_UNAVAILABLE, "the engine has ended\n").into_response(),
+        Err(_) => (StatusCode::GATEWAY_TIMEOUT, "the engine is busy\n").into_response(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

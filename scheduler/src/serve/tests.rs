@@ -1,0 +1,153 @@
+//! The server over loopback, asked with plain HTTP/1.1.
+
+use capstan_core::model::input::{Input, NodeFacts};
+use capstan_core::{Engine, time::Time};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+
+use super::*;
+use crate::render::fixture;
+
+/// Explanations of one pod and one workload; of anything else nothing, or no answer at all.
+struct Known;
+
+fn answered<T>(answer: Option<T>) -> Answer<T> {
+    let (sender, receiver) = oneshot::channel();
+    let explained = |explanation| Explained {
+        explanation,
+        now: Time(0),
+        files: Vec::new(),
+        warnings: Vec::new(),
+    };
+    assert!(sender.send(answer.map(explained)).is_ok());
+    receiver
+}
+
+impl Ask for Known {
+    fn explain_pod(&self, namespace: &str, name: &str) -> Answer<PodExplanation> {
+        match name {
+            "mute" => oneshot::channel().1,
+            "p" => answered(Some(PodExplanation {
+                namespace: namespace.into(),
+                name: name.into(),
+                nodes: Vec::new(),
+            })),
+            _ => answered(None),
+        }
+    }
+
+    fn explain_workload(&self, namespace: &str, name: &str) -> Answer<WorkloadExplanation> {
+        answered((name == "w").then(|| WorkloadExplanation {
+            workload: fixture::workload(namespace, name),
+            ahead: Some(0),
+            in_the_way: Vec::new(),
+            remedies: Vec::new(),
+            nodes: Vec::new(),
+        }))
+    }
+}
+
+struct Server {
+    address: std::net::SocketAddr,
+    health: Arc<Health>,
+    leading: watch::Sender<Option<tokio::time::Instant>>,
+    metrics: Arc<Metrics>,
+}
+
+async fn start() -> Server {
+    let (leading, until) = watch::channel(None);
+    let (health, metrics) = (Arc::new(Health::default()), Arc::new(Metrics::new()));
+    let served = Served {
+        metrics: metrics.clone(),
+        health: health.clone(),
+        leadership: Leadership::new(until),
+        ask: Arc::new(Known),
+    };
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let address = listener.local_addr().expect("it is bound");
+    tokio::spawn(serve(listener, served, std::future::pending()));
+    Server { address, health, leading, metrics }
+}
+
+impl Server {
+    /// Status and the whole answer.
+    async fn get(&self, path: &str) -> (u16, String) {
+        let mut stream = TcpStream::connect(self.address).await.expect("it listens");
+        let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.expect("it reads");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.expect("it answers");
+        let status = answer.split(' ').nth(1).and_then(|code| code.parse().ok());
+        (status.expect("a status"), answer)
+    }
+}
+
+#[tokio::test]
+async fn probes_say_how_it_is() {
+    let server = start().await;
+    assert_eq!(server.get("/healthz").await.0, 200);
+    let (status, says) = server.get("/readyz").await;
+    assert_eq!(status, 503);
+    assert!(says.ends_with("not ready: the cluster is being read\n"), "{says}");
+    server.health.synced();
+    assert!(server.get("/readyz").await.1.ends_with("ok: standing by\n"));
+    server
+        .leading
+        .send(Some(tokio::time::Instant::now() + BEAT_MAX))
+        .expect("the server holds the other end");
+    let (status, says) = server.get("/readyz").await;
+    assert_eq!(status, 200);
+    assert!(says.ends_with("ok: leading\n"), "{says}");
+    assert_eq!(server.get("/nowhere").await.0, 404);
+}
+
+#[test]
+fn a_thread_that_is_stuck_is_noticed() {
+    let mut health = Health::default();
+    let past = BEAT_MAX + Duration::from_secs(2);
+    health.begun = health.begun.checked_sub(past).expect("the machine is up for longer");
+    assert!(health.silence() > BEAT_MAX);
+    health.beat();
+    assert!(health.silence() < BEAT_MAX);
+}
+
+#[tokio::test]
+async fn metrics_are_prometheus_text() {
+    let server = start().await;
+    let facts = NodeFacts {
+        name: "n".into(),
+        labels: Default::default(),
+        taints: Vec::new(),
+        unschedulable: false,
+        allocatable: Default::default(),
+        capacity_type: capstan_core::model::input::CapacityType::Unknown,
+        price: None,
+    };
+    let output = Engine::new().step(Time(0), vec![Input::Node(facts)]);
+    server.metrics.step(&output.report, Duration::from_millis(1));
+    server.metrics.published([("event_dropped", 3)]);
+    let (status, says) = server.get("/metrics").await;
+    assert_eq!(status, 200);
+    assert!(says.contains("capstan_rounds_total 1"), "{says}");
+    assert!(says.contains("capstan_published_total{what=\"event_dropped\"} 3"), "{says}");
+    assert!(says.contains("text/plain"), "{says}");
+}
+
+#[tokio::test]
+async fn explanations_are_text_or_json() {
+    let server = start().await;
+    let (status, says) = server.get("/debug/explain/workload/ns/w").await;
+    assert_eq!(status, 200);
+    assert!(says.contains("ns/w") && !says.contains('\u{1b}'), "{says}");
+    let (status, says) = server.get("/debug/explain/workload/ns/w?output=json").await;
+    assert!(status == 200 && says.contains("application/json"), "{says}");
+    assert!(says.contains("\"ns/w\""), "{says}");
+    let (status, says) = server.get("/debug/explain/pod/ns/p?output=json").await;
+    assert!(status == 200 && says.contains("\"pod\": \"ns/p\""), "{says}");
+    let (status, says) = server.get("/debug/explain/pod/ns/other").await;
+    assert_eq!(status, 404);
+    assert!(says.ends_with("no pod other in namespace ns\n"), "{says}");
+    assert_eq!(server.get("/debug/explain/pod/ns/p?output=yaml").await.0, 400);
+    assert_eq!(server.get("/debug/explain/pod/ns/mute").await.0, 503);
+}

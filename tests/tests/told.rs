@@ -1,0 +1,184 @@
+//! What the engine tells of workloads, and what it shows of one that is asked for by name.
+
+use capstan_core::Engine;
+use capstan_core::model::input::{Input, PodFacts, PodPhase, PreemptWithin};
+use capstan_core::plan::{Action, EffectResult, State, StepOutput, WorkloadStatus};
+use capstan_core::time::{Span, Time};
+use capstan_tests::facts::{
+    DEFAULT, GPU, TEAM, cluster_queue, flavor, gang, group, in_queue, job, local_queue, namespace,
+    node, nominal, pod, shape, text,
+};
+
+const NOW: Time = Time(1_000_000);
+
+fn gpu_node(name: &str, gpus: i64) -> Input {
+    Input::Node(node(name, &[("cpu", 64_000), (GPU, gpus)]))
+}
+
+fn one_queue(gpus: i64) -> Vec<Input> {
+    vec![
+        namespace(),
+        Input::Flavor(flavor(DEFAULT, &[])),
+        Input::ClusterQueue(cluster_queue(
+            "main",
+            None,
+            group(&[(DEFAULT, &[(GPU, nominal(gpus))])]),
+        )),
+        Input::LocalQueue(local_queue("main")),
+    ]
+}
+
+fn told(output: &StepOutput) -> Vec<&WorkloadStatus> {
+    let status = |action| match action {
+        &Action::Status(ref status) => Some(&**status),
+        _ => None,
+    };
+    output.effects.iter().filter_map(|effect| status(&effect.action)).collect()
+}
+
+fn states(output: &StepOutput) -> Vec<(String, State)> {
+    told(output).iter().map(|status| (status.name.to_string(), status.state)).collect()
+}
+
+/// The outcome of every effect, and every bound pod as the API then shows it.
+fn confirmed(output: &StepOutput, pods: &[PodFacts], phase: PodPhase) -> Vec<Input> {
+    let mut news = Vec::new();
+    for effect in &output.effects {
+        news.push(Input::Outcome { effect: effect.id, result: EffectResult::Done });
+        if let Action::Bind { pod, node, note } = &effect.action {
+            let mut facts = pods.iter().find(|known| known.uid == pod.uid).expect("known").clone();
+            (facts.node, facts.phase) = (Some(node.clone()), phase);
+            facts.binding = Some(note.clone());
+            news.push(Input::Pod(facts));
+        }
+    }
+    news
+}
+
+fn fed(ground: Vec<Input>, pods: &[PodFacts]) -> Vec<Input> {
+    ground.into_iter().chain(pods.iter().cloned().map(Input::Pod)).collect()
+}
+
+#[test]
+fn a_gang_is_told_once_a_step_when_it_is_admitted_and_when_it_runs() {
+    let mut engine = Engine::new();
+    let pods = gang("g", 3, Some(3), &shape(&[(GPU, 1)]), &in_queue(Some("main")));
+    let ground = one_queue(8).into_iter().chain([gpu_node("n", 8)]).collect();
+    let first = engine.step(NOW, fed(ground, &pods));
+    assert_eq!(states(&first), [("g".to_owned(), State::Binding)]);
+    let bound = engine.step(NOW, confirmed(&first, &pods, PodPhase::Pending));
+    assert_eq!(states(&bound), [("g".to_owned(), State::Running)]);
+    let details = engine.details(&text(TEAM), &text("g")).expect("it is there");
+    assert_eq!((details.started, details.placed, details.members), (false, 3, 3));
+    let started = engine.step(NOW, confirmed(&first, &pods, PodPhase::Running));
+    assert_eq!(states(&started), [("g".to_owned(), State::Running)], "its pods have started");
+    assert!(engine.details(&text(TEAM), &text("g")).expect("it is there").started);
+    let again = engine.step(NOW, confirmed(&first, &pods, PodPhase::Running));
+    assert_eq!(states(&again), [], "nothing changed");
+}
+
+#[test]
+fn a_pod_of_its_own_is_told_only_once_it_has_waited() {
+    let mut engine = Engine::new();
+    let gpu = shape(&[(GPU, 1)]);
+    let pods = [pod("quick", &gpu, &in_queue(None)), pod("slow", &gpu, &in_queue(None))];
+    let first = engine.step(NOW, fed(vec![gpu_node("n", 1)], &pods));
+    let waits = told(&first);
+    assert_eq!(waits.len(), 1, "{waits:?}");
+    assert_eq!((&*waits[0].name, waits[0].state), ("slow", State::Queued));
+    assert!(waits[0].reason.is_some());
+    let details = engine.details(&text(TEAM), &text("slow")).expect("it waits");
+    assert!(details.lone);
+    assert_eq!(details.waiting.len(), 1);
+    assert_eq!(details.first_pod, details.waiting.first().cloned());
+    let mut more = confirmed(&first, &pods, PodPhase::Running);
+    more.push(gpu_node("n2", 1));
+    let placed = engine.step(NOW, more);
+    assert_eq!(states(&placed), [("slow".to_owned(), State::Binding)], "it waits no more");
+}
+
+#[test]
+fn all_that_waits_is_found_page_by_page_whoever_was_looked_at() {
+    let mut engine = Engine::new();
+    let gpu = shape(&[(GPU, 1)]);
+    let pods: Vec<PodFacts> =
+        (0..10).map(|n| pod(&format!("p{n}"), &gpu, &in_queue(None))).collect();
+    let first = engine.step(NOW, fed(vec![gpu_node("n", 1)], &pods));
+    assert_eq!(told(&first).len(), 1, "equal work is looked at once");
+    let (mut mark, mut found, mut pages) = (Some(0), Vec::new(), 0);
+    while let Some(from) = mark {
+        let (page, next) = engine.details_from(from, 4);
+        assert!(page.len() <= 4);
+        assert!(page.iter().all(|one| one.view.reason.is_some()), "{page:?}");
+        found.extend(page.into_iter().map(|one| one.view.name.to_string()));
+        (mark, pages) = (next, pages + 1);
+    }
+    found.sort();
+    assert_eq!(found.len(), 9, "the tenth is being bound, and never waited: {found:?}");
+    assert_eq!(pages, 3);
+    assert_eq!(engine.names().len(), 10);
+}
+
+#[test]
+fn the_victim_and_its_preemptor_name_each_other() {
+    let mut engine = Engine::new();
+    let mut queue = cluster_queue("main", None, group(&[(DEFAULT, &[(GPU, nominal(2))])]));
+    queue.preemption.within_cluster_queue = PreemptWithin::LowerPriority;
+    let mut ground = one_queue(2);
+    ground[2] = Input::ClusterQueue(queue);
+    ground.push(gpu_node("n", 2));
+    let gpus = shape(&[(GPU, 2)]);
+    let low = [pod("low", &gpus, &in_queue(Some("main")))];
+    let first = engine.step(NOW, fed(ground, &low));
+    engine.step(NOW, confirmed(&first, &low, PodPhase::Running));
+    let mut high = pod("high", &gpus, &in_queue(Some("main")));
+    high.priority = 100;
+    let output = engine.step(NOW.plus(Span::seconds(1)), vec![Input::Pod(high)]);
+    let mut seen = states(&output);
+    seen.sort();
+    let want = [("high".to_owned(), State::Reserved), ("low".to_owned(), State::Evicting)];
+    assert_eq!(seen, want);
+    let high = engine.details(&text(TEAM), &text("high")).expect("it waits");
+    assert_eq!(high.victims, [text("team/low")]);
+    let low = engine.details(&text(TEAM), &text("low")).expect("it leaves").view.preempted;
+    assert_eq!(low.expect("it was preempted").preemptor, text("team/high"));
+}
+
+#[test]
+fn a_name_is_told_gone_only_when_nobody_bears_it() {
+    let mut engine = Engine::new();
+    let gpu = shape(&[(GPU, 1)]);
+    let lone = pod("lone", &gpu, &in_queue(None));
+    let mut owner = job("train", 2, &gpu, &in_queue(Some("main")));
+    owner.suspended = true;
+    let mut facts = one_queue(8);
+    facts.extend([Input::Pod(lone.clone()), Input::Owner(owner.clone())]);
+    assert_eq!(engine.step(NOW, facts).report.gone, []);
+    // Another run of the same owner bears its name.
+    owner.incarnation += 1;
+    assert_eq!(engine.step(NOW, vec![Input::Owner(owner.clone())]).report.gone, []);
+    assert!(engine.details(&text(TEAM), &text("train")).is_some());
+    let gone = engine.step(NOW, vec![Input::OwnerGone(owner.uid), Input::PodGone(lone.uid)]);
+    assert_eq!(gone.report.gone, [(text(TEAM), text("lone")), (text(TEAM), text("train"))]);
+    assert_eq!(engine.details(&text(TEAM), &text("train")), None);
+}
+
+#[test]
+fn a_local_queue_shows_what_waits_in_it_and_what_it_holds() {
+    let mut engine = Engine::new();
+    let gpus = shape(&[(GPU, 2)]);
+    let pods: Vec<PodFacts> =
+        (0..3).map(|n| pod(&format!("p{n}"), &gpus, &in_queue(Some("main")))).collect();
+    let ground = one_queue(4).into_iter().chain([gpu_node("n", 8)]).collect();
+    engine.step(NOW, fed(ground, &pods));
+    let queues = engine.local_queues();
+    assert_eq!(queues.len(), 1);
+    let queue = &queues[0];
+    assert_eq!((queue.pending, queue.admitted, &queue.inactive), (1, 2, &None));
+    assert_eq!(queue.used[&(text(DEFAULT), text(GPU))], 4);
+    assert_eq!(engine.queues()[0].pending, 1);
+    engine.step(NOW, vec![Input::ClusterQueueGone(text("main"))]);
+    let queue = &engine.local_queues()[0];
+    assert_eq!(queue.inactive.as_ref().map(|why| why.code()), Some("Misconfigured"));
+    assert_eq!((queue.pending, queue.admitted), (1, 0), "what runs charges a queue that is gone");
+}
