@@ -29,11 +29,13 @@ fn one_queue(gpus: i64) -> Vec<Input> {
 }
 
 fn told(output: &StepOutput) -> Vec<&WorkloadStatus> {
-    let status = |action| match action {
-        &Action::Status(ref status) => Some(&**status),
-        _ => None,
-    };
-    output.effects.iter().filter_map(|effect| status(&effect.action)).collect()
+    let mut told = Vec::new();
+    for effect in &output.effects {
+        if let Action::Status(status) = &effect.action {
+            told.push(&**status);
+        }
+    }
+    told
 }
 
 fn states(output: &StepOutput) -> Vec<(String, State)> {
