@@ -148,6 +148,8 @@ proptest! {
         warm.observe(old.now, seen);
         warm.recount();
         let mut new = old.taken_over_by(warm);
+        // What was refused before is parked by whoever refused it; the other one looks first.
+        new.settle(|_| {});
         for stage in [&mut old, &mut new] {
             stage.now = Time(stage.now.0 + 60_000);
             stage.add(cluster.work[half..].iter().flatten().cloned());
