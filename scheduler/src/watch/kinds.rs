@@ -38,7 +38,7 @@ impl<K> std::fmt::Debug for MetaOf<K> {
 
 impl<K> From<MetaOf<K>> for OnlyMeta {
     fn from(one: MetaOf<K>) -> OnlyMeta {
-        OnlyMeta { metadata: one.metadata, ..OnlyMeta::default() }
+        OnlyMeta { metadata: one.metadata }
     }
 }
 
