@@ -115,13 +115,7 @@ proptest! {
         let mut new = Stage::new(old.now);
         new.add(old.shown());
         new.settle(|_| {});
-        for stage in [&mut old, &mut new] {
-            stage.now = Time(stage.now.0 + 60_000);
-            stage.add(cluster.work[half..].iter().flatten().cloned());
-            stage.settle(|_| {});
-        }
-        prop_assert_eq!(&old.pods, &new.pods);
-        prop_assert_eq!(&old.owners, &new.owners);
+        goes_on_alike(&mut old, &mut new, &cluster.work[half..])?;
     }
 }
 
@@ -137,27 +131,35 @@ proptest! {
         warm.observe(NOW, facts.clone());
         let mut old = settled(facts.clone())?;
         let mut seen = old.shown();
-        for fact in &facts {
-            match fact {
-                Input::Pod(pod) if !old.pods.contains_key(&pod.uid) => {
-                    seen.push(Input::PodGone(pod.uid.clone()));
-                }
-                _ => {}
+        seen.extend(facts.iter().filter_map(|fact| match fact {
+            Input::Pod(pod) if !old.pods.contains_key(&pod.uid) => {
+                Some(Input::PodGone(pod.uid.clone()))
             }
-        }
+            _ => None,
+        }));
         warm.observe(old.now, seen);
         warm.recount();
         let mut new = old.taken_over_by(warm);
         // What was refused before is parked by whoever refused it; the other one looks first.
         new.settle(|_| {});
-        for stage in [&mut old, &mut new] {
-            stage.now = Time(stage.now.0 + 60_000);
-            stage.add(cluster.work[half..].iter().flatten().cloned());
-            stage.settle(|_| {});
-        }
-        prop_assert_eq!(&old.pods, &new.pods);
-        prop_assert_eq!(&old.owners, &new.owners);
+        goes_on_alike(&mut old, &mut new, &cluster.work[half..])?;
     }
+}
+
+/// Gives both stages the same further work; what became of all pods and owners must be the same.
+fn goes_on_alike(
+    old: &mut Stage,
+    new: &mut Stage,
+    work: &[Vec<Fact>],
+) -> Result<(), TestCaseError> {
+    for stage in [&mut *old, &mut *new] {
+        stage.now = Time(stage.now.0 + 60_000);
+        stage.add(work.iter().flatten().cloned());
+        stage.settle(|_| {});
+    }
+    prop_assert_eq!(&old.pods, &new.pods);
+    prop_assert_eq!(&old.owners, &new.owners);
+    Ok(())
 }
 
 /// Nodes of a second draw must not replace those of the first.
