@@ -7,6 +7,7 @@
 
 pub mod cluster;
 pub mod facts;
+pub mod hand;
 pub mod invariants;
 pub mod large;
 pub mod model;

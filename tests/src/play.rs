@@ -2,8 +2,8 @@
 //!
 //! The smallest loop that closes the circle: `step`, play the effects on the facts, feed what
 //! changed and the outcomes back, until nothing more comes. Victims are gone before the next
-//! step; bare pods do not come back, owners do. It is for properties of the engine itself; the
-//! virtual cluster with time and faults is another's.
+//! step, or linger for a few; bare pods do not come back, owners do. It is for properties of the
+//! engine itself; the virtual cluster with time and faults is another's.
 
 use std::collections::BTreeMap;
 
@@ -13,9 +13,12 @@ use capstan_core::plan::{Action, Effect, EffectResult, StepOutput};
 use capstan_core::time::Time;
 
 use crate::facts::pods_of;
+use crate::seed::Seed;
 
 /// Steps until a stage must have settled; more is a livelock.
 const STEPS_MAX: usize = 1_000;
+/// Steps that a victim lingers, at most.
+const LINGERS_MAX: u64 = 4;
 
 /// Facts and the engine that sees them.
 #[derive(Debug, Default)]
@@ -30,6 +33,10 @@ pub struct Stage {
     pub rest: Vec<Input>,
     /// Now.
     pub now: Time,
+    /// How long each victim lingers; `None`: not at all.
+    pub lingers: Option<Seed>,
+    /// Victims that linger, with the steps until they are gone.
+    leaving: BTreeMap<Text, u64>,
     news: Vec<Input>,
 }
 
@@ -48,6 +55,8 @@ impl Stage {
             owners: self.owners.clone(),
             rest: self.rest.clone(),
             now: self.now,
+            lingers: self.lingers.clone(),
+            leaving: BTreeMap::new(),
             news: Vec::new(),
         }
     }
@@ -77,6 +86,7 @@ impl Stage {
 
     /// One step, with its effects played.
     pub fn step(&mut self) -> StepOutput {
+        self.let_go();
         let news = std::mem::take(&mut self.news);
         let output = self.engine.step(self.now, news);
         for effect in &output.effects {
@@ -92,7 +102,7 @@ impl Stage {
         let mut outputs = Vec::new();
         for _ in 0..STEPS_MAX {
             let output = self.step();
-            let quiet = output.effects.is_empty() && self.news.is_empty() && output.report.quiet;
+            let quiet = output.effects.is_empty() && self.caught_up() && output.report.quiet;
             outputs.push(output);
             look(self);
             if quiet {
@@ -104,7 +114,15 @@ impl Stage {
 
     /// Whether the engine has been told everything that happened.
     pub fn caught_up(&self) -> bool {
-        self.news.is_empty()
+        self.news.is_empty() && self.leaving.is_empty()
+    }
+
+    /// Victims that lingered long enough are gone.
+    fn let_go(&mut self) {
+        self.leaving.values_mut().for_each(|steps| *steps -= 1);
+        let due: Vec<Text> =
+            self.leaving.extract_if(.., |_, steps| *steps == 0).map(|(uid, _)| uid).collect();
+        due.iter().for_each(|uid| self.remove(uid));
     }
 
     fn play(&mut self, effect: &Effect) {
@@ -149,7 +167,20 @@ impl Stage {
         }
     }
 
+    /// A victim is to go: now, or once it has lingered.
     fn forget(&mut self, uid: &Text) {
+        let steps = self.lingers.as_mut().map_or(0, |seed| seed.below(LINGERS_MAX + 1));
+        if steps == 0 {
+            return self.remove(uid);
+        }
+        if let Some(pod) = self.pods.get_mut(uid) {
+            pod.terminating = true;
+            self.news.push(Input::Pod(pod.clone()));
+            self.leaving.insert(uid.clone(), steps);
+        }
+    }
+
+    fn remove(&mut self, uid: &Text) {
         if self.pods.remove(uid).is_some() {
             self.news.push(Input::PodGone(uid.clone()));
         }

@@ -1,14 +1,13 @@
 //! What the engine does between a decision and its confirmation: answers to effects, pauses,
-//! claims, resumed owners, broken gangs. Each test feeds facts and outcomes by hand.
+//! resumed owners, broken gangs. Each test feeds facts and outcomes by hand.
 
 use std::sync::Arc;
 
 use capstan_core::Engine;
 use capstan_core::explain::reason::Reason;
-use capstan_core::explain::view::WorkloadView;
 use capstan_core::model::input::{
-    CapacityType, Input, PodFacts, PodPhase, PreemptReclaim, PreemptWithin, PreemptionPolicy,
-    Price, PriceSource, Quota, Taint, TaintEffect, Toleration, TolerationOperator, Wishes,
+    CapacityType, Input, Price, PriceSource, Taint, TaintEffect, Toleration, TolerationOperator,
+    Wishes,
 };
 use capstan_core::money::MicroUsd;
 use capstan_core::plan::{Action, Effect, EffectResult, State, StepOutput};
@@ -17,58 +16,12 @@ use capstan_tests::facts::{
     DEFAULT, GPU, cluster_queue, flavor, gang, group, in_queue, job, local_queue, namespace, node,
     nominal, pod, pods_of, shape, text,
 };
+use capstan_tests::hand::{answer, binds, bound, gpu_node, is_bind, one_queue, view};
 
 const NOW: Time = Time(1_000_000);
 
 fn after(seconds: i64) -> Time {
     NOW.plus(Span::seconds(seconds))
-}
-
-fn view(engine: &Engine, name: &str) -> WorkloadView {
-    let views = engine.workloads();
-    views.into_iter().find(|view| &*view.name == name).expect("a workload of this name")
-}
-
-fn is_bind(effect: &&Effect) -> bool {
-    matches!(effect.action, Action::Bind { .. })
-}
-
-fn binds(output: &StepOutput) -> Vec<(String, String)> {
-    let bound = |effect: &Effect| match &effect.action {
-        Action::Bind { pod, node, .. } => Some((pod.name.to_string(), node.to_string())),
-        _ => None,
-    };
-    let mut bound: Vec<_> = output.effects.iter().filter_map(bound).collect();
-    bound.sort();
-    bound
-}
-
-fn answer(effect: &Effect, result: EffectResult) -> Input {
-    Input::Outcome { effect: effect.id, result }
-}
-
-/// The pod as the API shows it after a bind.
-fn bound(pod: &PodFacts, node: &str) -> Input {
-    let mut pod = pod.clone();
-    (pod.node, pod.phase) = (Some(text(node)), PodPhase::Running);
-    Input::Pod(pod)
-}
-
-fn gpu_node(name: &str, gpus: i64) -> Input {
-    Input::Node(node(name, &[("cpu", 64_000), (GPU, gpus)]))
-}
-
-/// One queue of some GPUs that preempts lower priorities of its own.
-fn one_queue(gpus: i64) -> Vec<Input> {
-    let mut queue = cluster_queue("main", None, group(&[(DEFAULT, &[(GPU, nominal(gpus))])]));
-    queue.preemption =
-        PreemptionPolicy { within_cluster_queue: PreemptWithin::LowerPriority, ..queue.preemption };
-    vec![
-        namespace(),
-        Input::Flavor(flavor(DEFAULT, &[])),
-        Input::ClusterQueue(queue),
-        Input::LocalQueue(local_queue("main")),
-    ]
 }
 
 #[test]
@@ -103,55 +56,6 @@ fn a_bind_without_answer_frees_nothing() {
     assert!(binds(&third).is_empty());
     assert_eq!(view(&engine, "lone").state, State::Running);
 }
-
-#[test]
-fn freed_room_is_held_for_the_preemptor() {
-    let mut engine = Engine::new();
-    let (small, whole) = (shape(&[(GPU, 4)]), shape(&[(GPU, 8)]));
-    let queue = in_queue(Some("main"));
-    let low = [pod("low-a", &small, &queue), pod("low-b", &small, &queue)];
-    let mut facts = one_queue(8);
-    facts.push(gpu_node("n", 8));
-    facts.extend(low.iter().map(|pod| bound(pod, "n")));
-    engine.step(NOW, facts);
-    let mut high = pod("high", &whole, &queue);
-    high.priority = 100;
-    let asked = engine.step(NOW, vec![Input::Pod(high)]);
-    let evicted = asked.effects.iter().filter(|e| matches!(e.action, Action::Evict { .. }));
-    assert_eq!(evicted.count(), 2);
-    assert_eq!(view(&engine, "high").state, State::Reserved);
-    // One victim left; a newcomer of equal priority may not take its place.
-    let mut thief = pod("thief", &small, &queue);
-    thief.priority = 100;
-    let between = engine.step(NOW, vec![Input::PodGone(text("low-a")), Input::Pod(thief)]);
-    assert!(binds(&between).is_empty(), "{:?}", binds(&between));
-    let quota = &engine.queues()[0].quotas[0];
-    assert_eq!((quota.used, quota.available), (4, 0), "the claim counts, and is no usage");
-    let last = engine.step(NOW, vec![Input::PodGone(text("low-b"))]);
-    assert_eq!(binds(&last), [("high".to_owned(), "n".to_owned())]);
-    engine.recount();
-}
-
-#[test]
-fn a_preemptor_that_goes_away_gives_its_claim_up() {
-    let mut engine = Engine::new();
-    let whole = shape(&[(GPU, 8)]);
-    let queue = in_queue(Some("main"));
-    let low = pod("low", &whole, &queue);
-    let mut facts = one_queue(8);
-    facts.extend([gpu_node("n", 8), bound(&low, "n")]);
-    engine.step(NOW, facts);
-    let mut high = pod("high", &whole, &queue);
-    high.priority = 100;
-    let next = pod("next", &whole, &queue);
-    engine.step(NOW, vec![Input::Pod(high), Input::Pod(next)]);
-    assert_eq!(view(&engine, "high").state, State::Reserved);
-    let gone = vec![Input::PodGone(text("high")), Input::PodGone(text("low"))];
-    let freed = engine.step(NOW, gone);
-    assert_eq!(binds(&freed), [("next".to_owned(), "n".to_owned())]);
-    engine.recount();
-}
-
 #[test]
 fn a_suspended_job_is_resumed_and_its_pods_take_the_places_kept() {
     let mut engine = Engine::new();
@@ -358,31 +262,6 @@ fn what_a_pod_costs_is_written_on_it() {
     assert_eq!(notes[0].admitted_at, Some(NOW));
     assert_eq!(view(&engine, "lone").per_hour, Some(MicroUsd(2_000_000)));
 }
-
-#[test]
-fn a_queue_that_shrank_admits_no_preemptor_it_promised() {
-    let mut engine = Engine::new();
-    let queue = in_queue(Some("main"));
-    let low = pod("low", &shape(&[(GPU, 8)]), &queue);
-    let mut facts = one_queue(8);
-    facts.extend([gpu_node("n", 8), bound(&low, "n")]);
-    engine.step(NOW, facts);
-    let mut high = pod("high", &shape(&[(GPU, 8)]), &queue);
-    high.priority = 100;
-    engine.step(NOW, vec![Input::Pod(high)]);
-    assert_eq!(view(&engine, "high").state, State::Reserved);
-    // The quota goes while the victim does: there is room on the node, and no leave to use it.
-    let mut facts = one_queue(4);
-    facts.push(Input::PodGone(text("low")));
-    let shrunk = engine.step(NOW, facts);
-    assert!(binds(&shrunk).is_empty());
-    assert_eq!(view(&engine, "high").state, State::Queued);
-    assert_eq!(engine.queues()[0].quotas[0].used, 0);
-    engine.recount();
-    let grown = engine.step(NOW, one_queue(8));
-    assert_eq!(binds(&grown), [("high".to_owned(), "n".to_owned())]);
-}
-
 #[test]
 fn a_waiting_head_goes_before_the_extras_of_a_running_gang() {
     let mut engine = Engine::new();
@@ -394,41 +273,6 @@ fn a_waiting_head_goes_before_the_extras_of_a_running_gang() {
     let head = pod("head", &one, &queue);
     let next = engine.step(NOW, vec![Input::Pod(members[1].clone()), Input::Pod(head)]);
     assert_eq!(binds(&next), [("head".to_owned(), "n".to_owned())]);
-    engine.recount();
-}
-
-/// What a queue claims elsewhere counts against its own limits while the victim leaves.
-#[test]
-fn a_claim_counts_in_the_queue_that_will_use_it() {
-    let mut engine = Engine::new();
-    let limited = Quota { nominal: 4, borrowing: Some(0), lending: None };
-    let mut own = cluster_queue("own", Some("all"), group(&[(DEFAULT, &[(GPU, limited)])]));
-    own.preemption = PreemptionPolicy { reclaim: PreemptReclaim::Any, ..own.preemption };
-    let idle = cluster_queue("idle", Some("all"), group(&[(DEFAULT, &[(GPU, nominal(4))])]));
-    let guest = cluster_queue("guest", Some("all"), group(&[(DEFAULT, &[(GPU, nominal(0))])]));
-    let mut facts = vec![namespace(), Input::Flavor(flavor(DEFAULT, &[])), gpu_node("n", 64)];
-    for queue in [own, idle, guest] {
-        facts.push(Input::LocalQueue(local_queue(&queue.name)));
-        facts.push(Input::ClusterQueue(queue));
-    }
-    let mut other = pod("other", &shape(&[(GPU, 2)]), &in_queue(Some("guest")));
-    other.priority = 5;
-    let borrower = pod("borrower", &shape(&[(GPU, 4)]), &in_queue(Some("guest")));
-    facts.extend([bound(&borrower, "n"), bound(&other, "n")]);
-    engine.step(NOW, facts);
-    engine.step(NOW, vec![Input::Pod(pod("owner", &shape(&[(GPU, 4)]), &in_queue(Some("own"))))]);
-    assert_eq!(view(&engine, "owner").state, State::Reserved);
-    let late = pod("zlate", &shape(&[(GPU, 2)]), &in_queue(Some("own")));
-    let between = engine.step(NOW, vec![Input::Pod(late)]);
-    assert_eq!(binds(&between), [], "own has 4, all of them claimed");
-    let used = |name: &str| {
-        let queues = engine.queues();
-        queues.iter().find(|queue| &*queue.name == name).expect("a queue").quotas[0].used
-    };
-    assert_eq!((used("own"), used("guest")), (0, 6), "a claim is no usage");
-    engine.recount();
-    let last = engine.step(NOW, vec![Input::PodGone(text("borrower"))]);
-    assert_eq!(binds(&last), [("owner".to_owned(), "n".to_owned())]);
     engine.recount();
 }
 

@@ -4,8 +4,10 @@
 //! `capstan_tests::invariants`. A failure prints the smallest cluster that shows it; keep it
 //! as a scenario or as a named case here.
 
-use capstan_core::model::input::Input;
-use capstan_core::plan::Action;
+use std::collections::BTreeSet;
+
+use capstan_core::model::input::{Input, Text};
+use capstan_core::plan::{Action, Outcome, StepOutput};
 use capstan_core::time::Time;
 use capstan_core::{Engine, Input as Fact};
 use capstan_tests::facts::{GPU, gang, in_queue, node, shape};
@@ -54,6 +56,32 @@ proptest! {
             stage.add(work.iter().cloned());
             stage.settle(|stage| wrong.extend(broken(stage)));
         }
+        prop_assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    }
+
+    /// Who was promised what its victims leave gets it, however long they take and whoever else
+    /// comes meanwhile.
+    #[test]
+    fn promises_are_kept(cluster in cluster(), seed: u64) {
+        let mut stage = Stage::new(NOW);
+        stage.lingers = Some(Seed::new(seed));
+        stage.add(cluster.ground.clone());
+        let mut promised = BTreeSet::new();
+        let mut wrong = Vec::new();
+        for work in &cluster.work {
+            stage.now = Time(stage.now.0 + 60_000);
+            stage.add(work.iter().cloned());
+            // Not to the end: the next work comes while victims linger.
+            for _ in 0..2 {
+                let output = stage.step();
+                wrong.extend(broken(&stage));
+                wrong.extend(broken_promises(&mut promised, &output));
+            }
+        }
+        for output in stage.settle(|stage| wrong.extend(broken(stage))) {
+            wrong.extend(broken_promises(&mut promised, &output));
+        }
+        wrong.extend(promised.iter().map(|workload| format!("{workload} never got it")));
         prop_assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     }
 
@@ -144,6 +172,22 @@ proptest! {
         new.settle(|_| {});
         goes_on_alike(&mut old, &mut new, &cluster.work[half..])?;
     }
+}
+
+/// Notes who was promised room by preemption and who got it; who was told to wait instead.
+fn broken_promises(promised: &mut BTreeSet<Text>, output: &StepOutput) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for told in &output.report.outcomes {
+        match &told.outcome {
+            Outcome::Preempting(_) => _ = promised.insert(told.workload.clone()),
+            Outcome::Admitted => _ = promised.remove(&told.workload),
+            Outcome::Waiting(reason) if promised.contains(&told.workload) => {
+                wrong.push(format!("{} was promised room and waits: {reason:?}", told.workload));
+            }
+            Outcome::Waiting(_) => {}
+        }
+    }
+    wrong
 }
 
 /// Gives both stages the same further work; what became of all pods and owners must be the same.

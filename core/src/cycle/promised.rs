@@ -30,12 +30,9 @@ impl Engine {
         let mut ready: Vec<WorkloadIdx> = self.state.claims.workloads().collect();
         ready.retain(|workload| {
             let claim = self.state.claims.get(*workload).expect("just listed");
-            claim.victims.iter().all(|victim| {
-                self.state.workloads.get(*victim).is_none()
-                    || self.state.placed(*victim).next().is_none()
-            })
+            claim.victims.is_empty()
         });
-        ready.sort_by_cached_key(|workload| self.promise_order(*workload));
+        self.state.in_promise_order(&mut ready);
         for workload in ready {
             let claim = self.state.drop_claim(workload).expect("just listed");
             round.changed = true;
@@ -74,15 +71,6 @@ impl Engine {
         strict && self.waiting.head(Some(queue)).is_some()
     }
 
-    fn promise_order(
-        &self,
-        workload: WorkloadIdx,
-    ) -> (std::cmp::Reverse<i32>, Time, crate::model::input::Text) {
-        let workload = &self.state.workloads[workload];
-        let priority = std::cmp::Reverse(workload.priority);
-        (priority, workload.created, workload.uid.clone())
-    }
-
     /// Places a reserved workload; `false`: it fits nowhere any more.
     fn redeem(&mut self, workload: WorkloadIdx, claim: &Claim) -> bool {
         let queue = claim.assignment.queue;
@@ -115,7 +103,7 @@ impl Engine {
             (placed < entry.min_member) == below
         };
         let mut growing: Vec<WorkloadIdx> = self.growth.iter().copied().filter(needs).collect();
-        growing.sort_by_cached_key(|workload| self.promise_order(*workload));
+        self.state.in_promise_order(&mut growing);
         growing
     }
 

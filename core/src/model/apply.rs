@@ -262,7 +262,7 @@ impl ClusterState {
             self.quota.advance(queue);
             changes.queues.insert(queue);
         }
-        self.recount_claims_on(workload, false);
+        changes.dirty.insert(workload);
     }
 
     /// The workload of a gang key, a new one if it was never met.

@@ -106,7 +106,7 @@ impl ClusterState {
         }
         for &workload in &dirty {
             self.derive_state(workload);
-            self.recount_claims_on(workload, false);
+            self.recount_claims_on(workload);
         }
         self.room.refresh_tree();
     }
@@ -237,7 +237,7 @@ impl ClusterState {
         if done || !self.workloads[workload].members.is_empty() {
             return false;
         }
-        self.recount_claims_on(workload, true);
+        self.recount_claims_on(workload);
         changes.everything |= self.drop_claim(workload).is_some();
         self.set_assignment(workload, None);
         self.uncharged.remove(&workload);

@@ -1,11 +1,16 @@
 //! Claims: room and quota kept for work whose victims are still leaving.
 //!
 //! A reserved workload holds a claim, not usage. On nodes, what counts against others is what it
-//! wants less what its victims still hold of it, per node and resource, never below zero: a
-//! victim's end moves its room to the claim. Quota counts where it will be used: all that the
-//! claimant wants counts in its own queue, and as much of it as the victims still hold counts no
-//! more in theirs, so that limits of queues and cohorts on either side see what is to come. The
-//! amounts that count are kept in ledger and quota tree.
+//! wants less what its victims still hold of it, per node and resource: a victim's end moves its
+//! room to the claim. Quota counts where it will be used: all that the claimant wants counts in
+//! its own queue, and as much of it as the victims still hold counts no more in theirs, so that
+//! limits of queues and cohorts on either side see what is to come. The amounts that count are
+//! kept in ledger and quota tree.
+//!
+//! Several claims may name one victim. What it holds goes to each of them once, and to nobody
+//! twice: claims draw in the order in which they are redeemed, each from the victims that fewest
+//! others name first. Claims that share victims, directly or through others, therefore count
+//! together. Cost: what these claims want and their victims hold; most share with none.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -100,6 +105,14 @@ impl Claims {
     }
 }
 
+/// What a victim still holds that was not given to any claim.
+#[derive(Debug, Default)]
+struct Holding {
+    room: BTreeMap<(NodeIdx, ResourceIdx), i64>,
+    queue: Option<QueueIdx>,
+    quota: BTreeMap<FrIdx, i64>,
+}
+
 impl ClusterState {
     /// Takes a claim for a workload.
     pub fn add_claim(
@@ -109,44 +122,113 @@ impl ClusterState {
         places: Vec<(PodIdx, NodeIdx)>,
         victims: Vec<WorkloadIdx>,
     ) {
-        let mut claim = Claim { assignment, places, victims, quota: Vec::new(), room: Vec::new() };
-        self.count_claim(&mut claim);
+        let claim = Claim { assignment, places, victims, quota: Vec::new(), room: Vec::new() };
         self.claims.insert(workload, claim);
+        self.count_claims(&self.claims_beside(workload));
     }
 
-    /// Gives a claim up.
+    /// Gives a claim up; what its victims hold is for those that name them too.
     pub fn drop_claim(&mut self, workload: WorkloadIdx) -> Option<Claim> {
-        let mut claim = self.claims.remove(workload)?;
-        self.uncount_claim(&mut claim);
-        Some(claim)
+        self.claims.get(workload)?;
+        let mut beside = self.claims_beside(workload);
+        self.uncount_claim(workload);
+        let claim = self.claims.remove(workload);
+        beside.retain(|other| *other != workload);
+        self.count_claims(&beside);
+        claim
     }
 
-    /// A victim holds less, or left: claims that name it count anew.
-    pub fn recount_claims_on(&mut self, victim: WorkloadIdx, left: bool) {
-        for workload in self.claims.naming(victim) {
-            let mut claim = self.claims.remove(workload).expect("was just listed");
-            self.uncount_claim(&mut claim);
-            if left {
-                claim.victims.retain(|named| *named != victim);
+    /// What a workload holds or wants changed: claims that depend on it count anew. A victim
+    /// that holds no place any more has left.
+    pub fn recount_claims_on(&mut self, workload: WorkloadIdx) {
+        if self.claims.get(workload).is_some() {
+            self.count_claims(&self.claims_beside(workload));
+        }
+        let naming = self.claims.naming(workload);
+        if naming.is_empty() {
+            return;
+        }
+        let beside = self.claims_on([workload]);
+        if self.placed(workload).next().is_none() {
+            for claimant in naming {
+                let mut claim = self.claims.remove(claimant).expect("was just listed");
+                claim.victims.retain(|named| *named != workload);
+                self.claims.insert(claimant, claim);
             }
-            self.count_claim(&mut claim);
-            self.claims.insert(workload, claim);
+        }
+        self.count_claims(&beside);
+    }
+
+    /// Compares what every claim counts with what it should.
+    ///
+    /// # Panics
+    /// When they differ: that is our own error.
+    pub fn recount_claims(&self) {
+        let mut all: Vec<WorkloadIdx> = self.claims.workloads().collect();
+        self.in_promise_order(&mut all);
+        for (workload, (quota, room)) in all.iter().zip(self.claim_amounts(&all, |_| true)) {
+            let name = &self.workloads[*workload].full_name;
+            let claim = self.claims.get(*workload).expect("was just listed");
+            assert_eq!(claim.quota, quota, "quota that {name} claims");
+            assert_eq!(claim.room, room, "room that {name} claims");
         }
     }
 
-    fn count_claim(&mut self, claim: &mut Claim) {
-        let (quota, room) = self.claim_amounts(claim, |_| true);
-        for &(queue, fr, amount) in &quota {
-            self.quota.change(queue, fr, amount);
+    /// A claim and those that share victims with it, directly or through others, in the order
+    /// in which they are redeemed.
+    fn claims_beside(&self, workload: WorkloadIdx) -> Vec<WorkloadIdx> {
+        let claim = self.claims.get(workload);
+        let mut beside = self.claims_on(claim.iter().flat_map(|claim| claim.victims.clone()));
+        if claim.is_some() && !beside.contains(&workload) {
+            beside.push(workload);
         }
-        for &(node, resource, amount) in &room {
-            self.room.ledger.claim(node, resource, amount);
-            self.room.touch(node);
-        }
-        (claim.quota, claim.room) = (quota, room);
+        beside
     }
 
-    fn uncount_claim(&mut self, claim: &mut Claim) {
+    /// Claims that name one of these victims, or share others with such a claim, in the order in
+    /// which they are redeemed.
+    fn claims_on(&self, victims: impl IntoIterator<Item = WorkloadIdx>) -> Vec<WorkloadIdx> {
+        let mut open: Vec<WorkloadIdx> = victims.into_iter().collect();
+        let mut seen: BTreeSet<WorkloadIdx> = open.iter().copied().collect();
+        let mut found: BTreeSet<WorkloadIdx> = BTreeSet::new();
+        while let Some(victim) = open.pop() {
+            for claimant in self.claims.naming(victim) {
+                if found.insert(claimant) {
+                    let claim = self.claims.get(claimant).expect("was just listed");
+                    open.extend(claim.victims.iter().filter(|named| seen.insert(**named)));
+                }
+            }
+        }
+        let mut found: Vec<WorkloadIdx> = found.into_iter().collect();
+        self.in_promise_order(&mut found);
+        found
+    }
+
+    /// Orders claimants as they are redeemed.
+    pub fn in_promise_order(&self, claimants: &mut [WorkloadIdx]) {
+        claimants.sort_by(|a, b| self.promise_order(*a).cmp(&self.promise_order(*b)));
+    }
+
+    fn count_claims(&mut self, together: &[WorkloadIdx]) {
+        for &workload in together {
+            self.uncount_claim(workload);
+        }
+        let amounts = self.claim_amounts(together, |_| true);
+        for (&workload, (quota, room)) in together.iter().zip(amounts) {
+            for &(queue, fr, amount) in &quota {
+                self.quota.change(queue, fr, amount);
+            }
+            for &(node, resource, amount) in &room {
+                self.room.ledger.claim(node, resource, amount);
+                self.room.touch(node);
+            }
+            let claim = self.claims.by_workload.get_mut(&workload).expect("is one of the claims");
+            (claim.quota, claim.room) = (quota, room);
+        }
+    }
+
+    fn uncount_claim(&mut self, workload: WorkloadIdx) {
+        let claim = self.claims.by_workload.get_mut(&workload).expect("is one of the claims");
         for (queue, fr, amount) in claim.quota.drain(..) {
             self.quota.change(queue, fr, -amount);
         }
@@ -156,8 +238,57 @@ impl ClusterState {
         }
     }
 
-    /// What a claim counts; of room only what is on nodes that matter to the caller.
-    fn claim_amounts(&self, claim: &Claim, on: impl Fn(NodeIdx) -> bool) -> Amounts {
+    /// What claims count that share victims with none but each other; of room only what is on
+    /// nodes that matter to the caller.
+    fn claim_amounts(
+        &self,
+        together: &[WorkloadIdx],
+        on: impl Fn(NodeIdx) -> bool,
+    ) -> Vec<Amounts> {
+        let claim = |w: &WorkloadIdx| self.claims.get(*w).expect("is one of the claims");
+        let mut named: BTreeMap<WorkloadIdx, usize> = BTreeMap::new();
+        for victim in together.iter().flat_map(|workload| &claim(workload).victims) {
+            *named.entry(*victim).or_default() += 1;
+        }
+        let mut holdings: BTreeMap<WorkloadIdx, Holding> =
+            named.keys().map(|victim| (*victim, self.holding(*victim, &on))).collect();
+        let draw = |workload: &WorkloadIdx| {
+            let claim = claim(workload);
+            let mut victims = claim.victims.clone();
+            victims.sort_by_key(|victim| named[victim]);
+            self.draw(claim, &victims, &mut holdings, &on)
+        };
+        together.iter().map(draw).collect()
+    }
+
+    /// What a victim holds.
+    fn holding(&self, victim: WorkloadIdx, on: &impl Fn(NodeIdx) -> bool) -> Holding {
+        let assignment = self.workloads[victim].assignment.as_ref();
+        let queue = assignment.and_then(|assignment| assignment.queue);
+        let mut holding = Holding { queue, ..Holding::default() };
+        for pod in self.placed(victim) {
+            let pod = &self.pods[pod];
+            let node = pod.place.expect("only placed members are listed");
+            let request = self.room.ledger.request(pod.holds).entries();
+            for &(resource, amount) in request.iter().filter(|_| on(node)) {
+                *holding.room.entry((node, resource)).or_default() += amount;
+            }
+            let set = assignment.and_then(|assignment| assignment.set(pod.shape));
+            for &(fr, amount) in set.map_or(&[][..], |set| &set.charge) {
+                *holding.quota.entry(fr).or_default() += amount;
+            }
+        }
+        holding
+    }
+
+    /// Gives a claim what it wants of what its victims hold; what it counts.
+    fn draw(
+        &self,
+        claim: &Claim,
+        victims: &[WorkloadIdx],
+        holdings: &mut BTreeMap<WorkloadIdx, Holding>,
+        on: &impl Fn(NodeIdx) -> bool,
+    ) -> Amounts {
         let mut wanted: BTreeMap<FrIdx, i64> = BTreeMap::new();
         let mut room: BTreeMap<(NodeIdx, ResourceIdx), i64> = BTreeMap::new();
         for &(pod, node) in &claim.places {
@@ -174,23 +305,13 @@ impl ClusterState {
             |(fr, amount): (&FrIdx, &i64)| Some(((claim.assignment.queue?, *fr), *amount));
         let mut quota: BTreeMap<(QueueIdx, FrIdx), i64> =
             wanted.iter().filter_map(of_queue).collect();
-        for &victim in &claim.victims {
-            for pod in self.placed(victim) {
-                let pod = &self.pods[pod];
-                let node = pod.place.expect("only placed members are listed");
-                let request = self.room.ledger.request(pod.holds).entries();
-                for &(resource, amount) in request.iter().filter(|_| on(node)) {
-                    room.entry((node, resource)).and_modify(|want| *want -= amount);
-                }
-                let Some(held) = self.workloads[victim].assignment.as_ref() else { continue };
-                let Some(queue) = held.queue else { continue };
-                for &(fr, amount) in held.set(pod.shape).map_or(&[][..], |set| &set.charge) {
-                    let Some(want) = wanted.get_mut(&fr) else { continue };
-                    let given = amount.min(*want);
-                    *want -= given;
-                    *quota.entry((queue, fr)).or_default() -= given;
-                }
-            }
+        for victim in victims {
+            let holding = holdings.get_mut(victim).expect("every victim has one");
+            take(&mut room, &mut holding.room, |_, _| ());
+            let Some(queue) = holding.queue else { continue };
+            take(&mut wanted, &mut holding.quota, |fr, given| {
+                *quota.entry((queue, fr)).or_default() -= given;
+            });
         }
         let quota = quota.into_iter().filter(|(_, amount)| *amount != 0);
         let room = room.into_iter().filter(|(_, amount)| *amount > 0);
@@ -198,6 +319,21 @@ impl ClusterState {
             quota.map(|((queue, fr), amount)| (queue, fr, amount)).collect(),
             room.map(|((node, resource), amount)| (node, resource, amount)).collect(),
         )
+    }
+}
+
+/// Moves as much as there is from what is held to what is wanted, and tells of each.
+fn take<K: Ord + Copy>(
+    wanted: &mut BTreeMap<K, i64>,
+    held: &mut BTreeMap<K, i64>,
+    mut given: impl FnMut(K, i64),
+) {
+    for (key, held) in held {
+        let Some(want) = wanted.get_mut(key) else { continue };
+        let amount = (*held).min(*want).max(0);
+        *held -= amount;
+        *want -= amount;
+        given(*key, amount);
     }
 }
 
@@ -221,20 +357,20 @@ impl Txn<'_> {
         });
     }
 
-    /// Changes a victim's holdings and lets the claims that name it follow: what they count on
-    /// the nodes where it is, and of quota.
+    /// Changes a victim's holdings and lets the claims that depend on it follow: what they count
+    /// on the nodes where it is, and of quota.
     fn keeping_claims(
         &mut self,
         victim: WorkloadIdx,
         placed: &[(PodIdx, NodeIdx)],
         change: impl FnOnce(&mut Self),
     ) {
-        let claimants = self.state().claims.naming(victim);
+        let together = self.state().claims_on([victim]);
+        if together.is_empty() {
+            return change(self);
+        }
         let there = |node| placed.iter().any(|(_, at)| *at == node);
-        let amounts = |txn: &Self| -> Vec<Amounts> {
-            let claim = |w: &WorkloadIdx| txn.state().claims.get(*w).expect("was just listed");
-            claimants.iter().map(|w| txn.state().claim_amounts(claim(w), there)).collect()
-        };
+        let amounts = |txn: &Self| txn.state().claim_amounts(&together, there);
         let before = amounts(self);
         change(self);
         let after = amounts(self);

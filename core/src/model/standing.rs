@@ -1,5 +1,6 @@
 //! Where a workload stands: its queue, its priority, its name, and what its members charge.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -241,6 +242,12 @@ impl ClusterState {
             price: None,
             workload: Some(entry.name.clone()),
         }
+    }
+
+    /// Who among several that were promised something gets it first.
+    pub fn promise_order(&self, workload: WorkloadIdx) -> (Reverse<i32>, Time, &Text) {
+        let workload = &self.workloads[workload];
+        (Reverse(workload.priority), workload.created, &workload.uid)
     }
 
     /// When a workload took its place in its queue: its creation.

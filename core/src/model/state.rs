@@ -214,6 +214,7 @@ impl ClusterState {
     pub fn recount(&self) {
         let placed = || self.pods.iter().filter_map(|(index, p)| Some((index, p, p.place?)));
         self.room.ledger.recount(placed().map(|(_, pod, node)| (node, pod.holds)));
+        self.recount_claims();
         self.room.ledger.recount_claims(self.claims.room());
         let shape = |pod: &Pod| &*self.room.shape(pod.shape).facts;
         self.room.ports.recount(placed().map(|(_, pod, node)| (node, &*shape(pod).ports)));

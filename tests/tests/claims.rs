@@ -1,0 +1,233 @@
+//! Claims: what is promised to a preemptor between its decision and the end of its victims. Each
+//! test feeds facts and outcomes by hand.
+
+use capstan_core::Engine;
+use capstan_core::model::input::{Input, PreemptReclaim, PreemptionPolicy, Quota};
+use capstan_core::plan::{Action, State};
+use capstan_core::time::Time;
+use capstan_tests::facts::{
+    DEFAULT, GPU, cluster_queue, flavor, gang, group, in_queue, local_queue, namespace, nominal,
+    pod, shape, text,
+};
+use capstan_tests::hand::{binds, bound, gpu_node, one_queue, view};
+
+const NOW: Time = Time(1_000_000);
+
+#[test]
+fn freed_room_is_held_for_the_preemptor() {
+    let mut engine = Engine::new();
+    let (small, whole) = (shape(&[(GPU, 4)]), shape(&[(GPU, 8)]));
+    let queue = in_queue(Some("main"));
+    let low = [pod("low-a", &small, &queue), pod("low-b", &small, &queue)];
+    let mut facts = one_queue(8);
+    facts.push(gpu_node("n", 8));
+    facts.extend(low.iter().map(|pod| bound(pod, "n")));
+    engine.step(NOW, facts);
+    let mut high = pod("high", &whole, &queue);
+    high.priority = 100;
+    let asked = engine.step(NOW, vec![Input::Pod(high)]);
+    let evicted = asked.effects.iter().filter(|e| matches!(e.action, Action::Evict { .. }));
+    assert_eq!(evicted.count(), 2);
+    assert_eq!(view(&engine, "high").state, State::Reserved);
+    // One victim left; a newcomer of equal priority may not take its place.
+    let mut thief = pod("thief", &small, &queue);
+    thief.priority = 100;
+    let between = engine.step(NOW, vec![Input::PodGone(text("low-a")), Input::Pod(thief)]);
+    assert!(binds(&between).is_empty(), "{:?}", binds(&between));
+    let quota = &engine.queues()[0].quotas[0];
+    assert_eq!((quota.used, quota.available), (4, 0), "the claim counts, and is no usage");
+    let last = engine.step(NOW, vec![Input::PodGone(text("low-b"))]);
+    assert_eq!(binds(&last), [("high".to_owned(), "n".to_owned())]);
+    engine.recount();
+}
+
+#[test]
+fn a_preemptor_that_goes_away_gives_its_claim_up() {
+    let mut engine = Engine::new();
+    let whole = shape(&[(GPU, 8)]);
+    let queue = in_queue(Some("main"));
+    let low = pod("low", &whole, &queue);
+    let mut facts = one_queue(8);
+    facts.extend([gpu_node("n", 8), bound(&low, "n")]);
+    engine.step(NOW, facts);
+    let mut high = pod("high", &whole, &queue);
+    high.priority = 100;
+    let next = pod("next", &whole, &queue);
+    engine.step(NOW, vec![Input::Pod(high), Input::Pod(next)]);
+    assert_eq!(view(&engine, "high").state, State::Reserved);
+    let gone = vec![Input::PodGone(text("high")), Input::PodGone(text("low"))];
+    let freed = engine.step(NOW, gone);
+    assert_eq!(binds(&freed), [("next".to_owned(), "n".to_owned())]);
+    engine.recount();
+}
+
+#[test]
+fn a_queue_that_shrank_admits_no_preemptor_it_promised() {
+    let mut engine = Engine::new();
+    let queue = in_queue(Some("main"));
+    let low = pod("low", &shape(&[(GPU, 8)]), &queue);
+    let mut facts = one_queue(8);
+    facts.extend([gpu_node("n", 8), bound(&low, "n")]);
+    engine.step(NOW, facts);
+    let mut high = pod("high", &shape(&[(GPU, 8)]), &queue);
+    high.priority = 100;
+    engine.step(NOW, vec![Input::Pod(high)]);
+    assert_eq!(view(&engine, "high").state, State::Reserved);
+    // The quota goes while the victim does: there is room on the node, and no leave to use it.
+    let mut facts = one_queue(4);
+    facts.push(Input::PodGone(text("low")));
+    let shrunk = engine.step(NOW, facts);
+    assert!(binds(&shrunk).is_empty());
+    assert_eq!(view(&engine, "high").state, State::Queued);
+    assert_eq!(engine.queues()[0].quotas[0].used, 0);
+    engine.recount();
+    let grown = engine.step(NOW, one_queue(8));
+    assert_eq!(binds(&grown), [("high".to_owned(), "n".to_owned())]);
+}
+
+/// What a queue claims elsewhere counts against its own limits while the victim leaves.
+#[test]
+fn a_claim_counts_in_the_queue_that_will_use_it() {
+    let mut engine = Engine::new();
+    let limited = Quota { nominal: 4, borrowing: Some(0), lending: None };
+    let mut own = cluster_queue("own", Some("all"), group(&[(DEFAULT, &[(GPU, limited)])]));
+    own.preemption = PreemptionPolicy { reclaim: PreemptReclaim::Any, ..own.preemption };
+    let idle = cluster_queue("idle", Some("all"), group(&[(DEFAULT, &[(GPU, nominal(4))])]));
+    let guest = cluster_queue("guest", Some("all"), group(&[(DEFAULT, &[(GPU, nominal(0))])]));
+    let mut facts = vec![namespace(), Input::Flavor(flavor(DEFAULT, &[])), gpu_node("n", 64)];
+    for queue in [own, idle, guest] {
+        facts.push(Input::LocalQueue(local_queue(&queue.name)));
+        facts.push(Input::ClusterQueue(queue));
+    }
+    let mut other = pod("other", &shape(&[(GPU, 2)]), &in_queue(Some("guest")));
+    other.priority = 5;
+    let borrower = pod("borrower", &shape(&[(GPU, 4)]), &in_queue(Some("guest")));
+    facts.extend([bound(&borrower, "n"), bound(&other, "n")]);
+    engine.step(NOW, facts);
+    engine.step(NOW, vec![Input::Pod(pod("owner", &shape(&[(GPU, 4)]), &in_queue(Some("own"))))]);
+    assert_eq!(view(&engine, "owner").state, State::Reserved);
+    let late = pod("zlate", &shape(&[(GPU, 2)]), &in_queue(Some("own")));
+    let between = engine.step(NOW, vec![Input::Pod(late)]);
+    assert_eq!(binds(&between), [], "own has 4, all of them claimed");
+    let used = |name: &str| {
+        let queues = engine.queues();
+        queues.iter().find(|queue| &*queue.name == name).expect("a queue").quotas[0].used
+    };
+    assert_eq!((used("own"), used("guest")), (0, 6), "a claim is no usage");
+    engine.recount();
+    let last = engine.step(NOW, vec![Input::PodGone(text("borrower"))]);
+    assert_eq!(binds(&last), [("owner".to_owned(), "n".to_owned())]);
+    engine.recount();
+}
+
+/// An engine with one queue, a node of some GPUs and pods that run on it.
+fn running(gpus: i64, pods: &[(&str, i64)]) -> Engine {
+    let mut engine = Engine::new();
+    let mut facts = one_queue(100);
+    facts.push(gpu_node("n", gpus));
+    let run = |(name, gpus): &(&str, i64)| {
+        bound(&pod(name, &shape(&[(GPU, *gpus)]), &in_queue(Some("main"))), "n")
+    };
+    facts.extend(pods.iter().map(run));
+    engine.step(NOW, facts);
+    engine
+}
+
+/// Lone pods that wait: name, GPUs, priority.
+fn arrive(engine: &mut Engine, pods: &[(&str, i64, i32)]) -> Vec<(String, String)> {
+    let mut bound = Vec::new();
+    for (name, gpus, priority) in pods {
+        let mut pod = pod(name, &shape(&[(GPU, *gpus)]), &in_queue(Some("main")));
+        pod.priority = *priority;
+        bound.extend(binds(&engine.step(NOW, vec![Input::Pod(pod)])));
+        engine.recount();
+    }
+    bound
+}
+
+fn leave(engine: &mut Engine, pod: &str) -> Vec<(String, String)> {
+    let output = engine.step(NOW, vec![Input::PodGone(text(pod))]);
+    engine.recount();
+    binds(&output)
+}
+
+fn on_n(pods: &[&str]) -> Vec<(String, String)> {
+    pods.iter().map(|pod| ((*pod).to_owned(), "n".to_owned())).collect()
+}
+
+#[test]
+fn one_victim_of_two_claims_is_given_once() {
+    let mut engine = running(10, &[("victim", 8)]);
+    arrive(&mut engine, &[("first", 5, 3), ("second", 5, 2)]);
+    for name in ["first", "second"] {
+        assert_eq!(view(&engine, name).state, State::Reserved);
+    }
+    let slipped_in = arrive(&mut engine, &[("small", 1, 1)]);
+    assert_eq!(slipped_in, [], "8 that leave and 2 that are free are promised");
+    assert_eq!(leave(&mut engine, "victim"), on_n(&["first", "second"]));
+}
+
+#[test]
+fn what_a_claim_gives_up_is_for_the_other_that_names_the_victim() {
+    let mut engine = running(10, &[("victim", 8)]);
+    arrive(&mut engine, &[("first", 5, 3), ("second", 5, 2), ("small", 2, 1)]);
+    assert_eq!(view(&engine, "small").state, State::Queued);
+    // Without the first, all of the second comes from the victim: what is free is free.
+    assert_eq!(leave(&mut engine, "first"), on_n(&["small"]));
+    assert_eq!(leave(&mut engine, "victim"), on_n(&["second"]));
+}
+
+/// Whoever has a victim of its own draws on that one first.
+#[test]
+fn a_shared_victim_is_kept_for_those_that_have_no_other() {
+    let mut engine = running(11, &[("victim", 5), ("own", 5)]);
+    // `wide` needs both victims. `late` shares one with it and takes what is left of both.
+    arrive(&mut engine, &[("wide", 8, 3)]);
+    arrive(&mut engine, &[("late", 2, 2)]);
+    assert_eq!(view(&engine, "late").state, State::Reserved);
+    assert_eq!(arrive(&mut engine, &[("small", 1, 1)]), on_n(&["small"]), "11 - 10 is free");
+    assert_eq!(leave(&mut engine, "victim"), []);
+    assert_eq!(leave(&mut engine, "own"), on_n(&["late", "wide"]));
+}
+
+/// A gang whose pods are made again before the last old one left (a ReplicaSet's) is a workload
+/// all the time; what its old pods held is free nevertheless.
+#[test]
+fn a_victim_has_left_when_nothing_of_it_is_placed() {
+    let mut engine = Engine::new();
+    let members = gang("low", 2, None, &shape(&[(GPU, 4)]), &in_queue(Some("main")));
+    let mut facts = one_queue(8);
+    facts.push(gpu_node("n", 8));
+    facts.extend(members.iter().map(|pod| bound(pod, "n")));
+    engine.step(NOW, facts);
+    arrive(&mut engine, &[("high", 8, 9)]);
+    for (at, old) in members.iter().enumerate() {
+        let mut new = old.clone();
+        (new.uid, new.name) = (text(format!("new-{at}")), text(format!("new-{at}")));
+        engine.step(NOW, vec![Input::Pod(new)]);
+        assert_eq!(view(&engine, "high").state, State::Reserved);
+        let bound = leave(&mut engine, &old.uid);
+        assert_eq!(bound.is_empty(), at == 0, "{bound:?}");
+    }
+    assert_eq!(view(&engine, "low").state, State::Queued);
+}
+
+/// A victim that starts again elsewhere has left: nobody waits for it a second time.
+#[test]
+fn a_victim_that_starts_again_elsewhere_has_left() {
+    let mut engine = Engine::new();
+    let mut facts = one_queue(100);
+    facts.push(gpu_node("n", 8));
+    let one = gang("one", 1, None, &shape(&[(GPU, 4)]), &in_queue(Some("main")));
+    let two = pod("two", &shape(&[(GPU, 4)]), &in_queue(Some("main")));
+    facts.extend([bound(&one[0], "n"), bound(&two, "n")]);
+    engine.step(NOW, facts);
+    arrive(&mut engine, &[("high", 8, 9)]);
+    let mut again = one[0].clone();
+    (again.uid, again.name) = (text("again"), text("again"));
+    engine.step(NOW, vec![Input::Pod(again)]);
+    assert_eq!(leave(&mut engine, &one[0].uid), []);
+    let elsewhere = engine.step(NOW, vec![gpu_node("other", 4)]);
+    assert_eq!(binds(&elsewhere), [("again".to_owned(), "other".to_owned())]);
+    assert_eq!(leave(&mut engine, "two"), on_n(&["high"]));
+}
