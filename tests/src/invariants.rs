@@ -46,13 +46,13 @@ fn holds(pod: &PodFacts) -> bool {
     pod.node.is_some() && !pod.phase.terminal()
 }
 
-/// A gang has at least its minimum bound, or nothing.
+/// A gang has at least its minimum bound, or nothing; who is leaving does not count.
 fn partial_gangs(stage: &Stage) -> Vec<String> {
     let mut gangs: BTreeMap<&GangKey, (Vec<&PodFacts>, usize)> = BTreeMap::new();
     for pod in stage.pods.values() {
         let (members, bound) = gangs.entry(&pod.gang.key).or_default();
         members.push(pod);
-        *bound += usize::from(holds(pod));
+        *bound += usize::from(holds(pod) && !pod.terminating);
     }
     let mut wrong = Vec::new();
     for (members, bound) in gangs.values() {

@@ -2,6 +2,7 @@
 //! test feeds facts and outcomes by hand.
 
 use capstan_core::Engine;
+use capstan_core::explain::reason::Reason;
 use capstan_core::model::input::{Input, PreemptReclaim, PreemptionPolicy, Quota};
 use capstan_core::plan::{Action, State};
 use capstan_core::time::Time;
@@ -230,4 +231,41 @@ fn a_victim_that_starts_again_elsewhere_has_left() {
     let elsewhere = engine.step(NOW, vec![gpu_node("other", 4)]);
     assert_eq!(binds(&elsewhere), [("again".to_owned(), "other".to_owned())]);
     assert_eq!(leave(&mut engine, "two"), on_n(&["high"]));
+}
+
+/// What victims give back counts for their preemptor at once, and for others of their queue only
+/// when they have left: a queue never uses more than its limits, not even meanwhile.
+#[test]
+fn quota_that_victims_still_hold_is_nobodys() {
+    let mut engine = Engine::new();
+    let limited = Quota { nominal: 2, borrowing: Some(2), lending: None };
+    let guest = cluster_queue("guest", Some("all"), group(&[(DEFAULT, &[(GPU, limited)])]));
+    let mut own = cluster_queue("own", Some("all"), group(&[(DEFAULT, &[(GPU, nominal(4))])]));
+    own.preemption = PreemptionPolicy { reclaim: PreemptReclaim::Any, ..own.preemption };
+    let mut facts = vec![namespace(), Input::Flavor(flavor(DEFAULT, &[]))];
+    facts.extend([gpu_node("n", 4), gpu_node("other", 2)]);
+    for queue in [own, guest] {
+        facts.push(Input::LocalQueue(local_queue(&queue.name)));
+        facts.push(Input::ClusterQueue(queue));
+    }
+    let low = gang("low", 4, None, &shape(&[(GPU, 1)]), &in_queue(Some("guest")));
+    facts.extend(low.iter().map(|pod| bound(pod, "n")));
+    engine.step(NOW, facts);
+    let owner = pod("owner", &shape(&[(GPU, 3)]), &in_queue(Some("own")));
+    engine.step(NOW, vec![Input::Pod(owner)]);
+    assert_eq!(view(&engine, "owner").state, State::Reserved);
+    let next = pod("next", &shape(&[(GPU, 2)]), &in_queue(Some("guest")));
+    let early = engine.step(NOW, vec![Input::Pod(next)]);
+    assert_eq!(binds(&early), [], "guest holds 4 of at most 4");
+    let still_held = |engine: &Engine| match view(engine, "next").reason {
+        Some(Reason::StillHeld { asked, left, .. }) => (asked, left),
+        other => panic!("waits for another reason: {other:?}"),
+    };
+    assert_eq!(still_held(&engine), (2, 0));
+    assert_eq!(leave(&mut engine, &low[0].uid), []);
+    assert_eq!(still_held(&engine), (2, 1));
+    let there = [("next".to_owned(), "other".to_owned())];
+    assert_eq!(leave(&mut engine, &low[1].uid), there, "before the last victim left");
+    assert_eq!(leave(&mut engine, &low[2].uid), []);
+    assert_eq!(leave(&mut engine, &low[3].uid), on_n(&["owner"]));
 }

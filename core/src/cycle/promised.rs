@@ -14,7 +14,7 @@ use crate::engine::Engine;
 use crate::explain::reason::Reason;
 use crate::explain::verdict;
 use crate::model::claim::Claim;
-use crate::model::ids::{PodIdx, ShapeIdx, WorkloadIdx};
+use crate::model::ids::{FrIdx, PodIdx, QueueIdx, QuotaIdx, ShapeIdx, WorkloadIdx};
 use crate::model::input::QueueingStrategy;
 use crate::model::state::ClusterState;
 use crate::model::txn::Txn;
@@ -23,6 +23,16 @@ use crate::place::gang::{self, Ask};
 use crate::plan::{Outcome, State};
 use crate::quota::flavors::{self, Demand, Mode, SetDemand};
 use crate::time::Time;
+
+/// What became of a claim whose victims have left.
+enum Redeemed {
+    /// Its members have their places.
+    Placed,
+    /// It will fit once victims of others have left, which hold quota until then.
+    NotYet,
+    /// It fits nowhere any more.
+    NeverFits,
+}
 
 impl Engine {
     /// Claims and broken gangs.
@@ -35,16 +45,21 @@ impl Engine {
         self.state.in_promise_order(&mut ready);
         for workload in ready {
             let claim = self.state.drop_claim(workload).expect("just listed");
-            round.changed = true;
-            if self.redeem(workload, &claim) {
-                self.admit(now, workload);
-            } else {
-                // What it kept is free for others.
-                self.state.workloads[workload].state = State::Queued;
-                self.mark(workload);
-                self.refile(workload, now);
-                self.waiting.wake(|_| true, |_| true);
+            match self.redeem(workload, &claim) {
+                Redeemed::Placed => self.admit(now, workload),
+                Redeemed::NotYet => {
+                    self.state.add_claim(workload, claim.assignment, claim.places, Vec::new());
+                    continue;
+                }
+                Redeemed::NeverFits => {
+                    // What it kept is free for others.
+                    self.state.workloads[workload].state = State::Queued;
+                    self.mark(workload);
+                    self.refile(workload, now);
+                    self.waiting.wake(|_| true, |_| true);
+                }
             }
+            round.changed = true;
         }
         for workload in self.growing(true) {
             self.grow(now, workload, round);
@@ -71,16 +86,18 @@ impl Engine {
         strict && self.waiting.head(Some(queue)).is_some()
     }
 
-    /// Places a reserved workload; `false`: it fits nowhere any more.
-    fn redeem(&mut self, workload: WorkloadIdx, claim: &Claim) -> bool {
+    /// Places a reserved workload.
+    fn redeem(&mut self, workload: WorkloadIdx, claim: &Claim) -> Redeemed {
         let queue = claim.assignment.queue;
         let profile = self.profile(queue);
-        let Ok(topology) = self.topology_ask(queue, workload) else { return false };
+        let Ok(topology) = self.topology_ask(queue, workload) else {
+            return Redeemed::NeverFits;
+        };
         let mut txn = Txn::begin(&mut self.state);
         txn.assign(workload, Some(claim.assignment.clone()));
         let members = claim.places.iter().map(|(pod, _)| *pod);
         let Some(asks) = asks_with(&mut txn, &claim.assignment, members, profile) else {
-            return false;
+            return Redeemed::NeverFits;
         };
         let start = txn.checkpoint();
         let planned = place_as_planned(&mut txn, &asks, &claim.places);
@@ -88,11 +105,18 @@ impl Engine {
             txn.rollback_to(start);
         }
         let placed = planned || gang::place(&mut txn, &asks, topology);
-        if placed && within_quota(&txn, claim) {
-            txn.commit();
-            return true;
+        if !placed || !within_quota(&txn, claim) {
+            return Redeemed::NeverFits;
         }
-        false
+        let end = txn.checkpoint();
+        txn.count_no_claims();
+        let fits_now = within_quota(&txn, claim);
+        txn.rollback_to(end);
+        if !fits_now {
+            return Redeemed::NotYet;
+        }
+        txn.commit();
+        Redeemed::Placed
     }
 
     /// Workloads that hold quota and have members without a place: below their minimum, or above.
@@ -195,7 +219,7 @@ impl Engine {
         txn.assign(workload, Some(assignment.clone()));
         let members = members.iter().copied();
         let Some(asks) = asks_with(&mut txn, &assignment, members, profile) else { return false };
-        let room_before = quota_room(&txn, queue);
+        let room_before = quota_room(&mut txn, queue);
         let peers = peers(txn.state(), workload);
         if !gang::place_beside(&mut txn, &asks, topology, &peers) {
             return false;
@@ -344,18 +368,25 @@ fn asks_with(
     Some(asks)
 }
 
-/// For each flavor and resource of a queue: the usage that it may not exceed now.
-fn quota_room(
-    txn: &Txn<'_>,
-    queue: Option<crate::model::ids::QueueIdx>,
-) -> Vec<(crate::model::ids::QuotaIdx, crate::model::ids::FrIdx, i64)> {
+/// For each flavor and resource of a queue: the usage that it may not exceed, neither now nor
+/// once victims of others have left.
+fn quota_room(txn: &mut Txn<'_>, queue: Option<QueueIdx>) -> Vec<(QuotaIdx, FrIdx, i64)> {
     let quota = &txn.state().quota;
     let Some(node) = queue.and_then(|queue| quota.queue(queue).node) else { return Vec::new() };
-    let limit = |fr| {
-        let most = quota.tree.usage(node, fr).saturating_add(quota.tree.available(node, fr));
-        (node, fr, most)
+    let left = |txn: &Txn<'_>| -> Vec<i64> {
+        let tree = &txn.state().quota.tree;
+        tree.covered(node).map(|fr| tree.available(node, fr)).collect()
     };
-    quota.tree.covered(node).map(limit).collect()
+    let then = left(txn);
+    let start = txn.checkpoint();
+    txn.count_no_claims();
+    let now = left(txn);
+    txn.rollback_to(start);
+    let tree = &txn.state().quota.tree;
+    let most = |(fr, (then, now)): (FrIdx, (i64, i64))| {
+        (node, fr, tree.usage(node, fr).saturating_add(then.min(now)))
+    };
+    tree.covered(node).zip(then.into_iter().zip(now)).map(most).collect()
 }
 
 /// Every member to the node that was planned, if all of them still fit there.

@@ -34,9 +34,14 @@ impl Engine {
         }
     }
 
-    fn settle_fit(&mut self, now: Time, entry: Entry, round: &mut Round) {
+    fn settle_fit(&mut self, now: Time, mut entry: Entry, round: &mut Round) {
         if !self.quota_still_fits(&entry) {
             return self.lost_race(entry, None, round);
+        }
+        if let Some(reason) = self.still_held(&entry) {
+            entry.choice.reason = Some(reason);
+            entry.choice.next.clear();
+            return self.wait(entry, round);
         }
         let assignment = self.assignment_for(&entry, now);
         let workload = entry.workload;
@@ -55,6 +60,27 @@ impl Engine {
         let quota = &self.state.quota;
         let node = quota.queue(queue).node.expect("only existing queues have heads");
         entry.choice.usage.iter().all(|(fr, n)| *n <= quota.tree.available(node, *fr))
+    }
+
+    /// What fits once victims of others have left, and not before.
+    fn still_held(&mut self, entry: &Entry) -> Option<Reason> {
+        let queue = entry.queue.filter(|_| !self.state.claims.is_empty())?;
+        let mut txn = Txn::begin(&mut self.state);
+        txn.count_no_claims();
+        let quota = &txn.state().quota;
+        let slot = quota.queue(queue);
+        let node = slot.node.expect("only existing queues have heads");
+        let left = |(fr, asked): &(_, i64)| (*fr, *asked, quota.tree.available(node, *fr));
+        let mut usage = entry.choice.usage.iter().map(left);
+        let (fr, asked, left) = usage.find(|(_, asked, left)| asked > left)?;
+        let (flavor, resource) = quota.fr(fr);
+        Some(Reason::StillHeld {
+            cluster_queue: slot.name.clone(),
+            flavor: quota.flavor_name(flavor).clone(),
+            resource: txn.state().room.resources.name(resource).clone(),
+            asked,
+            left,
+        })
     }
 
     /// What the workload will hold quota with.

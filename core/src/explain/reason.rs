@@ -145,6 +145,19 @@ pub enum Reason {
         /// Victims not gone yet.
         victims: u32,
     },
+    /// What it asks is free once work that is being stopped for others has left, and not before.
+    StillHeld {
+        /// ClusterQueue.
+        cluster_queue: Text,
+        /// Flavor.
+        flavor: Text,
+        /// Resource.
+        resource: Text,
+        /// Amount asked.
+        asked: i64,
+        /// What is left until then.
+        left: i64,
+    },
     /// Another workload of the same round took what it needed.
     LostRace {
         /// ClusterQueue or node pool, in words of the quota reason that held afterwards.

@@ -40,7 +40,9 @@ impl Reason {
             Reason::Flavors { tried, .. } => most_telling(tried).map_or("NoMatchingFlavor", code),
             Reason::Nodes(_) => "WaitingForCapacity",
             Reason::Topology { .. } | Reason::NoRoomBeside { .. } => "TopologyPlacementFailed",
-            Reason::WaitingForVictims { .. } => "WaitingForPreemptedWorkloads",
+            Reason::WaitingForVictims { .. } | Reason::StillHeld { .. } => {
+                "WaitingForPreemptedWorkloads"
+            }
             Reason::LostRace { then } => then.code(),
             Reason::Backoff { .. } => "Backoff",
             Reason::Preempted { .. } => "Preempted",
@@ -97,7 +99,9 @@ impl Reason {
             Reason::UnknownLevel { .. } | Reason::Topology { .. } | Reason::NoRoomBeside { .. } => {
                 "topology"
             }
-            Reason::WaitingForVictims { .. } | Reason::Preempted { .. } => "victims",
+            Reason::WaitingForVictims { .. }
+            | Reason::StillHeld { .. }
+            | Reason::Preempted { .. } => "victims",
             Reason::Backoff { .. } => "time",
             Reason::LostRace { then } => then.kind(),
         }
@@ -106,9 +110,9 @@ impl Reason {
     /// The resource whose amounts this is about, if it is about amounts.
     pub fn resource(&self) -> Option<&Text> {
         match self {
-            Reason::NotCovered { resource, .. } | Reason::NoFlavorYet { resource, .. } => {
-                Some(resource)
-            }
+            Reason::NotCovered { resource, .. }
+            | Reason::NoFlavorYet { resource, .. }
+            | Reason::StillHeld { resource, .. } => Some(resource),
             Reason::Nodes(nodes) => nodes.nearest.as_ref().map(|nearest| &nearest.resource),
             Reason::Flavors { tried, .. } => match most_telling(tried).map(|first| &first.why)? {
                 FlavorProblem::ExceedsMax { resource, .. }
@@ -191,9 +195,7 @@ impl fmt::Display for Reason {
                 )
             }
             Reason::NoFlavorYet { cluster_queue, resource, pods, asked } => {
-                let asked = amount(resource, *asked);
-                let running = pods_that(*pods, "that runs", "that run");
-                write!(out, "no flavor of {cluster_queue} can take {asked}: none fits {running}")
+                write_no_flavor_yet(out, cluster_queue, &amount(resource, *asked), *pods)
             }
             Reason::Flavors { cluster_queue, pod_set, tried } => {
                 write_flavors(out, cluster_queue, pod_set, tried)
@@ -207,6 +209,9 @@ impl fmt::Display for Reason {
                 write_no_room_beside(out, &named_domain(level, domain.as_ref()), *asked, *holds)
             }
             Reason::WaitingForVictims { victims } => write_victims(out, *victims),
+            Reason::StillHeld { cluster_queue, flavor, resource, asked, left } => {
+                write_still_held(out, cluster_queue, flavor, (resource, *asked, *left))
+            }
             Reason::LostRace { then } => then.fmt(out),
             Reason::Backoff { until, failure } => {
                 write!(out, "waits until {} after a failure: {failure}", TimeOfDay(*until))
@@ -227,6 +232,29 @@ fn pods_that(pods: u32, one: &str, many: &str) -> String {
 fn write_victims(out: &mut fmt::Formatter<'_>, victims: u32) -> fmt::Result {
     let victims = counted(i64::from(victims), "preempted workload");
     write!(out, "waits for {victims} to leave; the room is held for it")
+}
+
+fn write_no_flavor_yet(
+    out: &mut fmt::Formatter<'_>,
+    queue: &str,
+    asked: &str,
+    pods: u32,
+) -> fmt::Result {
+    let running = pods_that(pods, "that runs", "that run");
+    write!(out, "no flavor of {queue} can take {asked}: none fits {running}")
+}
+
+fn write_still_held(
+    out: &mut fmt::Formatter<'_>,
+    queue: &str,
+    flavor: &str,
+    (resource, asked, left): (&str, i64, i64),
+) -> fmt::Result {
+    let (asked, left) = (quantity(resource, asked), amount(resource, left));
+    write!(
+        out,
+        "{left} left in {queue} until preempted work has stopped, {asked} asked (flavor {flavor})"
+    )
 }
 
 fn write_behind(out: &mut fmt::Formatter<'_>, ahead: u32, queue: &str) -> fmt::Result {

@@ -7,6 +7,9 @@
 //! limits of queues and cohorts on either side see what is to come. The amounts that count are
 //! kept in ledger and quota tree.
 //!
+//! That is what will be. What is, until the victims have left, is usage without claims, and no
+//! limit may be exceeded meanwhile either: whoever is to start must fit both.
+//!
 //! Several claims may name one victim. What it holds goes to each of them once, and to nobody
 //! twice: claims draw in the order in which they are redeemed, each from the victims that fewest
 //! others name first. Claims that share victims, directly or through others, therefore count
@@ -338,6 +341,14 @@ fn take<K: Ord + Copy>(
 }
 
 impl Txn<'_> {
+    /// Quota as it is while victims still hold theirs and nobody has what was promised. For a
+    /// look only: to be rolled back.
+    pub fn count_no_claims(&mut self) {
+        for (queue, fr, amount) in self.state().claims.quota().collect::<Vec<_>>() {
+            self.claim_quota(queue, fr, -amount);
+        }
+    }
+
     /// As if a victim were gone: its members leave, and claims that name it count its room.
     /// Returns where its members were.
     pub fn remove_workload(&mut self, victim: WorkloadIdx) -> Vec<(PodIdx, NodeIdx)> {

@@ -139,6 +139,17 @@ fn waiting_reasons_read_as_sentences() {
             "waits for 2 preempted workloads to leave; the room is held for it",
         ),
         (
+            Reason::StillHeld {
+                cluster_queue: "team-a".into(),
+                flavor: "h100".into(),
+                resource: gpus(),
+                asked: 8,
+                left: 3,
+            },
+            "WaitingForPreemptedWorkloads",
+            "3 GPUs left in team-a until preempted work has stopped, 8 asked (flavor h100)",
+        ),
+        (
             Reason::Backoff { until: Time(36_300_000), failure: "bind refused".into() },
             "Backoff",
             "waits until 10:05:00 UTC after a failure: bind refused",
