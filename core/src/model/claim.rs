@@ -13,16 +13,21 @@
 //! Several claims may name one victim. What it holds goes to each of them once, and to nobody
 //! twice: claims draw in the order in which they are redeemed, each from the victims that fewest
 //! others name first. Claims that share victims, directly or through others, therefore count
-//! together. Cost: what these claims want and their victims hold; most share with none.
+//! together ([`draw`]). Cost: what these claims want and their victims hold, at each change; for
+//! a victim that a transaction removes, what there is on its nodes.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use capstan_topology::{NodeIdx, ResourceIdx};
 
+use crate::model::claim::draw::Together;
 use crate::model::ids::{FrIdx, PodIdx, QueueIdx, WorkloadIdx};
 use crate::model::state::ClusterState;
 use crate::model::txn::Txn;
 use crate::model::workload::Assignment;
+
+mod draw;
 
 /// What a claim counts: in the quota tree, and in the ledger.
 type Amounts = (Vec<(QueueIdx, FrIdx, i64)>, Vec<(NodeIdx, ResourceIdx, i64)>);
@@ -39,7 +44,7 @@ pub struct Claims {
 #[derive(Clone, Debug)]
 pub struct Claim {
     /// What it will hold quota with.
-    pub assignment: std::sync::Arc<Assignment>,
+    pub assignment: Arc<Assignment>,
     /// Which member goes where.
     pub places: Vec<(PodIdx, NodeIdx)>,
     /// Victims that have not left.
@@ -48,6 +53,8 @@ pub struct Claim {
     quota: Vec<(QueueIdx, FrIdx, i64)>,
     /// What counts now, in the ledger.
     room: Vec<(NodeIdx, ResourceIdx, i64)>,
+    /// The claims that it was counted with.
+    together: Option<Arc<Together>>,
 }
 
 impl Claims {
@@ -72,6 +79,13 @@ impl Claims {
         from.take_while(|(named, _)| *named == victim).map(|(_, claimant)| *claimant).collect()
     }
 
+    /// Claims that depend on a victim.
+    fn drawing_on(&self, victim: WorkloadIdx) -> Option<Arc<Together>> {
+        let mut from = self.by_victim.range((victim, WorkloadIdx::FIRST)..);
+        let (_, claimant) = from.next().filter(|(named, _)| *named == victim)?;
+        self.by_workload[claimant].together.clone()
+    }
+
     fn insert(&mut self, workload: WorkloadIdx, claim: Claim) {
         self.by_victim.extend(claim.victims.iter().map(|victim| (*victim, workload)));
         let old = self.by_workload.insert(workload, claim);
@@ -91,11 +105,6 @@ impl Claims {
         self.by_workload.values().flat_map(|claim| claim.quota.iter().copied())
     }
 
-    /// Amounts that count in the ledger now.
-    pub fn room(&self) -> impl Iterator<Item = (NodeIdx, ResourceIdx, i64)> + '_ {
-        self.by_workload.values().flat_map(|claim| claim.room.iter().copied())
-    }
-
     /// What a queue's claims add to its usage of a flavor and resource.
     pub fn claimed(&self, queue: QueueIdx, fr: FrIdx) -> i64 {
         let of = |entry: &(QueueIdx, FrIdx, i64)| (entry.0, entry.1) == (queue, fr);
@@ -108,24 +117,17 @@ impl Claims {
     }
 }
 
-/// What a victim still holds that was not given to any claim.
-#[derive(Debug, Default)]
-struct Holding {
-    room: BTreeMap<(NodeIdx, ResourceIdx), i64>,
-    queue: Option<QueueIdx>,
-    quota: BTreeMap<FrIdx, i64>,
-}
-
 impl ClusterState {
     /// Takes a claim for a workload.
     pub fn add_claim(
         &mut self,
         workload: WorkloadIdx,
-        assignment: std::sync::Arc<Assignment>,
+        assignment: Arc<Assignment>,
         places: Vec<(PodIdx, NodeIdx)>,
         victims: Vec<WorkloadIdx>,
     ) {
-        let claim = Claim { assignment, places, victims, quota: Vec::new(), room: Vec::new() };
+        let (quota, room) = Amounts::default();
+        let claim = Claim { assignment, places, victims, quota, room, together: None };
         self.claims.insert(workload, claim);
         self.count_claims(&self.claims_beside(workload));
     }
@@ -167,14 +169,20 @@ impl ClusterState {
     /// # Panics
     /// When they differ: that is our own error.
     pub fn recount_claims(&self) {
-        let mut all: Vec<WorkloadIdx> = self.claims.workloads().collect();
-        self.in_promise_order(&mut all);
-        for (workload, (quota, room)) in all.iter().zip(self.claim_amounts(&all, |_| true)) {
-            let name = &self.workloads[*workload].full_name;
-            let claim = self.claims.get(*workload).expect("was just listed");
+        for (workload, (quota, room)) in self.claims_anew() {
+            let name = &self.workloads[workload].full_name;
+            let claim = self.claims.get(workload).expect("was just listed");
             assert_eq!(claim.quota, quota, "quota that {name} claims");
             assert_eq!(claim.room, room, "room that {name} claims");
         }
+    }
+
+    /// What every claim should count as things are.
+    pub(super) fn claims_anew(&self) -> Vec<(WorkloadIdx, Amounts)> {
+        let mut all: Vec<WorkloadIdx> = self.claims.workloads().collect();
+        self.in_promise_order(&mut all);
+        let amounts = Together::of(self, &all).amounts();
+        all.into_iter().zip(amounts).collect()
     }
 
     /// A claim and those that share victims with it, directly or through others, in the order
@@ -212,12 +220,13 @@ impl ClusterState {
         claimants.sort_by(|a, b| self.promise_order(*a).cmp(&self.promise_order(*b)));
     }
 
+    /// Counts claims that share victims with none but each other, given as they are redeemed.
     fn count_claims(&mut self, together: &[WorkloadIdx]) {
         for &workload in together {
             self.uncount_claim(workload);
         }
-        let amounts = self.claim_amounts(together, |_| true);
-        for (&workload, (quota, room)) in together.iter().zip(amounts) {
+        let drawing = Arc::new(Together::of(self, together));
+        for (&workload, (quota, room)) in together.iter().zip(drawing.amounts()) {
             for &(queue, fr, amount) in &quota {
                 self.quota.change(queue, fr, amount);
             }
@@ -227,6 +236,7 @@ impl ClusterState {
             }
             let claim = self.claims.by_workload.get_mut(&workload).expect("is one of the claims");
             (claim.quota, claim.room) = (quota, room);
+            claim.together = Some(drawing.clone());
         }
     }
 
@@ -239,104 +249,6 @@ impl ClusterState {
             self.room.ledger.claim(node, resource, -amount);
             self.room.touch(node);
         }
-    }
-
-    /// What claims count that share victims with none but each other; of room only what is on
-    /// nodes that matter to the caller.
-    fn claim_amounts(
-        &self,
-        together: &[WorkloadIdx],
-        on: impl Fn(NodeIdx) -> bool,
-    ) -> Vec<Amounts> {
-        let claim = |w: &WorkloadIdx| self.claims.get(*w).expect("is one of the claims");
-        let mut named: BTreeMap<WorkloadIdx, usize> = BTreeMap::new();
-        for victim in together.iter().flat_map(|workload| &claim(workload).victims) {
-            *named.entry(*victim).or_default() += 1;
-        }
-        let mut holdings: BTreeMap<WorkloadIdx, Holding> =
-            named.keys().map(|victim| (*victim, self.holding(*victim, &on))).collect();
-        let draw = |workload: &WorkloadIdx| {
-            let claim = claim(workload);
-            let mut victims = claim.victims.clone();
-            victims.sort_by_key(|victim| named[victim]);
-            self.draw(claim, &victims, &mut holdings, &on)
-        };
-        together.iter().map(draw).collect()
-    }
-
-    /// What a victim holds.
-    fn holding(&self, victim: WorkloadIdx, on: &impl Fn(NodeIdx) -> bool) -> Holding {
-        let assignment = self.workloads[victim].assignment.as_ref();
-        let queue = assignment.and_then(|assignment| assignment.queue);
-        let mut holding = Holding { queue, ..Holding::default() };
-        for pod in self.placed(victim) {
-            let pod = &self.pods[pod];
-            let node = pod.place.expect("only placed members are listed");
-            let request = self.room.ledger.request(pod.holds).entries();
-            for &(resource, amount) in request.iter().filter(|_| on(node)) {
-                *holding.room.entry((node, resource)).or_default() += amount;
-            }
-            let set = assignment.and_then(|assignment| assignment.set(pod.shape));
-            for &(fr, amount) in set.map_or(&[][..], |set| &set.charge) {
-                *holding.quota.entry(fr).or_default() += amount;
-            }
-        }
-        holding
-    }
-
-    /// Gives a claim what it wants of what its victims hold; what it counts.
-    fn draw(
-        &self,
-        claim: &Claim,
-        victims: &[WorkloadIdx],
-        holdings: &mut BTreeMap<WorkloadIdx, Holding>,
-        on: &impl Fn(NodeIdx) -> bool,
-    ) -> Amounts {
-        let mut wanted: BTreeMap<FrIdx, i64> = BTreeMap::new();
-        let mut room: BTreeMap<(NodeIdx, ResourceIdx), i64> = BTreeMap::new();
-        for &(pod, node) in &claim.places {
-            let Some(pod) = self.pods.get(pod) else { continue };
-            let request = self.room.ledger.request(pod.holds).entries();
-            for &(resource, amount) in request.iter().filter(|_| on(node)) {
-                *room.entry((node, resource)).or_default() += amount;
-            }
-            for &(fr, amount) in claim.assignment.set(pod.shape).map_or(&[][..], |s| &s.charge) {
-                *wanted.entry(fr).or_default() += amount;
-            }
-        }
-        let of_queue =
-            |(fr, amount): (&FrIdx, &i64)| Some(((claim.assignment.queue?, *fr), *amount));
-        let mut quota: BTreeMap<(QueueIdx, FrIdx), i64> =
-            wanted.iter().filter_map(of_queue).collect();
-        for victim in victims {
-            let holding = holdings.get_mut(victim).expect("every victim has one");
-            take(&mut room, &mut holding.room, |_, _| ());
-            let Some(queue) = holding.queue else { continue };
-            take(&mut wanted, &mut holding.quota, |fr, given| {
-                *quota.entry((queue, fr)).or_default() -= given;
-            });
-        }
-        let quota = quota.into_iter().filter(|(_, amount)| *amount != 0);
-        let room = room.into_iter().filter(|(_, amount)| *amount > 0);
-        (
-            quota.map(|((queue, fr), amount)| (queue, fr, amount)).collect(),
-            room.map(|((node, resource), amount)| (node, resource, amount)).collect(),
-        )
-    }
-}
-
-/// Moves as much as there is from what is held to what is wanted, and tells of each.
-fn take<K: Ord + Copy>(
-    wanted: &mut BTreeMap<K, i64>,
-    held: &mut BTreeMap<K, i64>,
-    mut given: impl FnMut(K, i64),
-) {
-    for (key, held) in held {
-        let Some(want) = wanted.get_mut(key) else { continue };
-        let amount = (*held).min(*want).max(0);
-        *held -= amount;
-        *want -= amount;
-        given(*key, amount);
     }
 }
 
@@ -355,7 +267,7 @@ impl Txn<'_> {
         let place = |pod: PodIdx| Some((pod, self.state().pods[pod].place?));
         let members = self.state().workloads[victim].members.iter();
         let placed: Vec<(PodIdx, NodeIdx)> = members.filter_map(|pod| place(*pod)).collect();
-        self.keeping_claims(victim, &placed, |txn| {
+        self.keeping_claims(victim, |txn| {
             placed.iter().for_each(|(pod, _)| txn.remove(*pod));
         });
         placed
@@ -363,37 +275,29 @@ impl Txn<'_> {
 
     /// Takes [`Txn::remove_workload`] back for one victim among several.
     pub fn return_workload(&mut self, victim: WorkloadIdx, placed: &[(PodIdx, NodeIdx)]) {
-        self.keeping_claims(victim, placed, |txn| {
+        self.keeping_claims(victim, |txn| {
             placed.iter().for_each(|(pod, node)| txn.place(*pod, *node));
         });
     }
 
     /// Changes a victim's holdings and lets the claims that depend on it follow: what they count
     /// on the nodes where it is, and of quota.
-    fn keeping_claims(
-        &mut self,
-        victim: WorkloadIdx,
-        placed: &[(PodIdx, NodeIdx)],
-        change: impl FnOnce(&mut Self),
-    ) {
-        let together = self.state().claims_on([victim]);
-        if together.is_empty() {
-            return change(self);
-        }
-        let there = |node| placed.iter().any(|(_, at)| *at == node);
-        let amounts = |txn: &Self| txn.state().claim_amounts(&together, there);
-        let before = amounts(self);
+    fn keeping_claims(&mut self, victim: WorkloadIdx, change: impl FnOnce(&mut Self)) {
+        let Some(together) = self.state().claims.drawing_on(victim) else { return change(self) };
+        let before = together.drawn_with(self.state(), victim);
         change(self);
-        let after = amounts(self);
-        for (sign, counted) in [(1, after), (-1, before)] {
-            for (quota, room) in counted {
-                for (queue, fr, amount) in quota {
-                    self.claim_quota(queue, fr, sign * amount);
-                }
-                for (node, resource, amount) in room {
-                    self.claim_room(node, resource, sign * amount);
-                }
+        let after = together.drawn_with(self.state(), victim);
+        // What claims draw counts for them no longer, and in the victims' queues for nobody.
+        for (sign, drawn) in [(1, before), (-1, after)] {
+            for ((node, resource), amount) in drawn.room {
+                self.claim_room(node, resource, sign * amount);
             }
+            for ((queue, fr), amount) in drawn.quota {
+                self.claim_quota(queue, fr, sign * amount);
+            }
+        }
+        if cfg!(debug_assertions) && self.state().small() {
+            self.state().recount_claimed();
         }
     }
 }

@@ -215,12 +215,9 @@ impl ClusterState {
         let placed = || self.pods.iter().filter_map(|(index, p)| Some((index, p, p.place?)));
         self.room.ledger.recount(placed().map(|(_, pod, node)| (node, pod.holds)));
         self.recount_claims();
-        self.room.ledger.recount_claims(self.claims.room());
+        self.recount_claimed();
         let shape = |pod: &Pod| &*self.room.shape(pod.shape).facts;
         self.room.ports.recount(placed().map(|(_, pod, node)| (node, &*shape(pod).ports)));
-        let charges = placed().flat_map(|(_, pod, _)| self.charges_of(pod));
-        let kept = self.claims.quota().chain(self.held.iter().copied());
-        self.quota.recount(charges.chain(kept));
         self.classes.recount(&self.room);
         self.recount_used();
         for (index, workload) in self.workloads.iter() {
@@ -241,6 +238,20 @@ impl ClusterState {
             let unqueued = self.unqueued_holding.contains(&index);
             assert_eq!(unqueued, queue == Some(None), "{} unqueued", workload.full_name);
         }
+    }
+
+    /// Compares what quota tree and ledger count for claims with what they should.
+    ///
+    /// # Panics
+    /// When they differ: that is our own error.
+    pub(super) fn recount_claimed(&self) {
+        let claims = self.claims_anew();
+        let room = claims.iter().flat_map(|(_, (_, room))| room.iter().copied());
+        self.room.ledger.recount_claims(room);
+        let placed = self.pods.iter().filter(|(_, pod)| pod.place.is_some());
+        let charges = placed.flat_map(|(_, pod)| self.charges_of(pod));
+        let claimed = claims.iter().flat_map(|(_, (quota, _))| quota.iter().copied());
+        self.quota.recount(charges.chain(claimed).chain(self.held.iter().copied()));
     }
 
     fn charges_of(&self, pod: &Pod) -> impl Iterator<Item = (QueueIdx, FrIdx, i64)> + '_ {

@@ -1,0 +1,219 @@
+//! Draws: how much of what victims still hold goes to which claim.
+//!
+//! Claims draw in the order in which they are redeemed, each from the victims that fewest name
+//! first, then by uid. What is drawn of one key (a resource of a node; a flavor and resource of
+//! quota) depends on no other key, so that a transaction that removes a victim looks only at what
+//! that victim holds.
+
+use std::collections::BTreeMap;
+
+use capstan_topology::{NodeIdx, ResourceIdx};
+
+use crate::model::claim::{Amounts, Claim};
+use crate::model::ids::{FrIdx, PodIdx, QueueIdx, WorkloadIdx};
+use crate::model::state::ClusterState;
+use crate::model::workload::Assignment;
+
+/// Claims that share victims with none but each other, and what each has a stake in.
+#[derive(Debug)]
+pub(super) struct Together {
+    /// In the order in which they are redeemed.
+    claims: Vec<Drawing>,
+    victims: Vec<(WorkloadIdx, Stake)>,
+}
+
+/// A claim.
+#[derive(Debug)]
+struct Drawing {
+    wants: Stake,
+    /// Positions of its victims, in the order in which it draws.
+    victims: Vec<usize>,
+}
+
+/// What somebody wants or holds; every key once, in order.
+#[derive(Debug, Default)]
+struct Stake {
+    queue: Option<QueueIdx>,
+    room: Vec<((NodeIdx, ResourceIdx), i64)>,
+    quota: Vec<(FrIdx, i64)>,
+}
+
+/// What all claims together draw.
+pub(super) struct Drawn {
+    pub room: Vec<((NodeIdx, ResourceIdx), i64)>,
+    pub quota: Vec<((QueueIdx, FrIdx), i64)>,
+}
+
+impl Together {
+    /// Looks at claims, given in the order in which they are redeemed.
+    pub fn of(state: &ClusterState, together: &[WorkloadIdx]) -> Together {
+        let claim = |w: &WorkloadIdx| state.claims.get(*w).expect("is one of the claims");
+        let mut named: BTreeMap<WorkloadIdx, usize> = BTreeMap::new();
+        for victim in together.iter().flat_map(|workload| &claim(workload).victims) {
+            *named.entry(*victim).or_default() += 1;
+        }
+        let mut victims: Vec<WorkloadIdx> = named.keys().copied().collect();
+        victims.sort_by_key(|victim| (named[victim], &state.workloads[*victim].uid));
+        let at: BTreeMap<WorkloadIdx, usize> = victims.iter().copied().zip(0..).collect();
+        let drawing = |workload: &WorkloadIdx| {
+            let claim = claim(workload);
+            let mut victims: Vec<usize> = claim.victims.iter().map(|victim| at[victim]).collect();
+            victims.sort_unstable();
+            Drawing { wants: state.wants(claim), victims }
+        };
+        Together {
+            claims: together.iter().map(drawing).collect(),
+            victims: victims.into_iter().map(|victim| (victim, state.holds(victim))).collect(),
+        }
+    }
+
+    /// What each claim counts.
+    pub fn amounts(&self) -> Vec<Amounts> {
+        let stakes = || self.victims.iter().map(|(_, stake)| stake);
+        let mut room: Vec<_> = stakes().map(|stake| stake.room.clone()).collect();
+        let mut quota: Vec<_> = stakes().map(|stake| stake.quota.clone()).collect();
+        let mut counted = Vec::with_capacity(self.claims.len());
+        for claim in &self.claims {
+            let mut places: BTreeMap<_, i64> = claim.wants.room.iter().copied().collect();
+            let mut wanted: BTreeMap<_, i64> = claim.wants.quota.iter().copied().collect();
+            let mut charges: BTreeMap<(QueueIdx, FrIdx), i64> = BTreeMap::new();
+            if let Some(queue) = claim.wants.queue {
+                charges.extend(wanted.iter().map(|(fr, amount)| ((queue, *fr), *amount)));
+            }
+            for &victim in &claim.victims {
+                take(&mut places, &mut room[victim], |_, _| ());
+                let Some(queue) = self.victims[victim].1.queue else { continue };
+                take(&mut wanted, &mut quota[victim], |fr, given| {
+                    *charges.entry((queue, fr)).or_default() -= given;
+                });
+            }
+            let charges = charges.into_iter().filter(|(_, amount)| *amount != 0);
+            let places = places.into_iter().filter(|(_, amount)| *amount > 0);
+            counted.push((
+                charges.map(|((queue, fr), amount)| (queue, fr, amount)).collect(),
+                places.map(|((node, resource), amount)| (node, resource, amount)).collect(),
+            ));
+        }
+        counted
+    }
+
+    /// What all claims draw, as things are in a transaction, of everything that one victim
+    /// holds or held: from it and from the others.
+    pub fn drawn_with(&self, state: &ClusterState, victim: WorkloadIdx) -> Drawn {
+        let mut of = self.victims.iter().filter(|(named, _)| *named == victim);
+        let (_, stake) = of.next().expect("is one of the victims");
+        let room = stake.room.iter().map(|(key, _)| {
+            let mut drawn = 0;
+            self.drawn(state, *key, |stake| &stake.room, |_, amount| drawn += amount);
+            (*key, drawn)
+        });
+        let mut quota: Vec<((QueueIdx, FrIdx), i64)> = Vec::new();
+        for &(fr, _) in &stake.quota {
+            self.drawn(
+                state,
+                fr,
+                |stake| if stake.queue.is_some() { &stake.quota } else { &[] },
+                |from, amount| {
+                    let Some(queue) = from else { return };
+                    match quota.iter_mut().find(|(key, _)| *key == (queue, fr)) {
+                        Some((_, drawn)) => *drawn += amount,
+                        None => quota.push(((queue, fr), amount)),
+                    }
+                },
+            );
+        }
+        Drawn { room: room.collect(), quota }
+    }
+
+    /// Tells what is drawn of one key, with the queue of the victim that it comes from.
+    fn drawn<K: Ord>(
+        &self,
+        state: &ClusterState,
+        key: K,
+        of: impl Fn(&Stake) -> &[(K, i64)],
+        mut tell: impl FnMut(Option<QueueIdx>, i64),
+    ) {
+        let amount_of = |stake: &Stake| -> i64 {
+            let entries = of(stake);
+            entries.binary_search_by(|(k, _)| k.cmp(&key)).map_or(0, |at| entries[at].1)
+        };
+        // By position of victims that gave something; few on one node.
+        let mut given: Vec<(usize, i64)> = Vec::new();
+        for claim in &self.claims {
+            let mut want = amount_of(&claim.wants);
+            for &victim in &claim.victims {
+                if want <= 0 {
+                    break;
+                }
+                let (workload, stake) = &self.victims[victim];
+                let held = amount_of(stake);
+                if held == 0 || state.placed(*workload).next().is_none() {
+                    continue;
+                }
+                let before = given.iter_mut().find(|(giver, _)| *giver == victim);
+                let amount = (held - before.as_ref().map_or(0, |(_, amount)| *amount)).min(want);
+                match before {
+                    Some((_, before)) => *before += amount,
+                    None => given.push((victim, amount)),
+                }
+                want -= amount;
+                tell(stake.queue, amount);
+            }
+        }
+    }
+}
+
+impl ClusterState {
+    /// What a claim is for.
+    fn wants(&self, claim: &Claim) -> Stake {
+        let there = claim.places.iter().filter(|(pod, _)| self.pods.get(*pod).is_some());
+        self.stake(Some(&claim.assignment), there.copied())
+    }
+
+    /// What a victim holds.
+    fn holds(&self, victim: WorkloadIdx) -> Stake {
+        let placed = self
+            .placed(victim)
+            .map(|pod| (pod, self.pods[pod].place.expect("only placed members are listed")));
+        self.stake(self.workloads[victim].assignment.as_deref(), placed)
+    }
+
+    fn stake(
+        &self,
+        assignment: Option<&Assignment>,
+        places: impl Iterator<Item = (PodIdx, NodeIdx)>,
+    ) -> Stake {
+        let mut room: BTreeMap<(NodeIdx, ResourceIdx), i64> = BTreeMap::new();
+        let mut quota: BTreeMap<FrIdx, i64> = BTreeMap::new();
+        for (pod, node) in places {
+            let pod = &self.pods[pod];
+            for &(resource, amount) in self.room.ledger.request(pod.holds).entries() {
+                *room.entry((node, resource)).or_default() += amount;
+            }
+            let set = assignment.and_then(|assignment| assignment.set(pod.shape));
+            for &(fr, amount) in set.map_or(&[][..], |set| &set.charge) {
+                *quota.entry(fr).or_default() += amount;
+            }
+        }
+        Stake {
+            queue: assignment.and_then(|assignment| assignment.queue),
+            room: room.into_iter().collect(),
+            quota: quota.into_iter().collect(),
+        }
+    }
+}
+
+/// Moves as much as there is from what is held to what is wanted, and tells of each.
+fn take<K: Ord + Copy>(
+    wanted: &mut BTreeMap<K, i64>,
+    held: &mut [(K, i64)],
+    mut given: impl FnMut(K, i64),
+) {
+    for (key, held) in held {
+        let Some(want) = wanted.get_mut(key) else { continue };
+        let amount = (*held).min(*want).max(0);
+        *held -= amount;
+        *want -= amount;
+        given(*key, amount);
+    }
+}
