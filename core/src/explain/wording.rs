@@ -25,6 +25,8 @@ impl Reason {
         match self {
             Reason::Gathering { .. } => "Gathering",
             Reason::Incomplete { .. } => "WaitingForCapacity",
+            Reason::Extras { then: Some(then), .. } => then.code(),
+            Reason::Extras { then: None, .. } => "WaitingForQuota",
             Reason::Gated { .. } => "SchedulingGated",
             Reason::ForeignMembers { .. }
             | Reason::LocalQueueMissing { .. }
@@ -36,7 +38,9 @@ impl Reason {
             | Reason::LocalQueueStopped { .. }
             | Reason::Unqueued => "Suspended",
             Reason::Inactive { .. } => "Misconfigured",
-            Reason::NotCovered { .. } | Reason::NoFlavorYet { .. } => "NoMatchingFlavor",
+            Reason::NotCovered { .. }
+            | Reason::NoFlavorYet { .. }
+            | Reason::FlavorNotListed { .. } => "NoMatchingFlavor",
             Reason::Flavors { tried, .. } => most_telling(tried).map_or("NoMatchingFlavor", code),
             Reason::Nodes(_) => "WaitingForCapacity",
             Reason::Topology { .. } | Reason::NoRoomBeside { .. } => "TopologyPlacementFailed",
@@ -44,7 +48,7 @@ impl Reason {
             Reason::LostRace { then } => then.code(),
             Reason::Backoff { .. } => "Backoff",
             Reason::Preempted { .. } => "Preempted",
-            Reason::Behind { .. } => "PendingEvaluation",
+            Reason::BehindHead { .. } | Reason::Behind { .. } => "PendingEvaluation",
         }
     }
 
@@ -65,6 +69,7 @@ impl Reason {
             Reason::Incomplete { have, need, then: Some(then) } => {
                 format!("{have} of {need} members run; for the others {}", then.headline())
             }
+            Reason::Extras { waiting, then: Some(then) } => extras(*waiting, &then.headline()),
             _ => self.to_string(),
         }
     }
@@ -84,9 +89,11 @@ impl Reason {
             | Reason::Inactive { .. }
             | Reason::NamespaceNotSelected { .. }
             | Reason::Unqueued
+            | Reason::BehindHead { .. }
             | Reason::Behind { .. } => "queue",
-            Reason::NotCovered { .. } => "quota",
-            Reason::NoFlavorYet { .. } => "flavor",
+            Reason::NotCovered { .. } | Reason::Extras { then: None, .. } => "quota",
+            Reason::Extras { then: Some(then), .. } => then.kind(),
+            Reason::NoFlavorYet { .. } | Reason::FlavorNotListed { .. } => "flavor",
             Reason::Flavors { tried, .. } => match most_telling(tried).map(|first| &first.why) {
                 Some(FlavorProblem::Nodes(_)) => "nodes",
                 Some(FlavorProblem::Topology { .. }) => "topology",
@@ -106,9 +113,9 @@ impl Reason {
     /// The resource whose amounts this is about, if it is about amounts.
     pub fn resource(&self) -> Option<&Text> {
         match self {
-            Reason::NotCovered { resource, .. } | Reason::NoFlavorYet { resource, .. } => {
-                Some(resource)
-            }
+            Reason::NotCovered { resource, .. }
+            | Reason::NoFlavorYet { resource, .. }
+            | Reason::FlavorNotListed { resource, .. } => Some(resource),
             Reason::Nodes(nodes) => nodes.nearest.as_ref().map(|nearest| &nearest.resource),
             Reason::Flavors { tried, .. } => match most_telling(tried).map(|first| &first.why)? {
                 FlavorProblem::ExceedsMax { resource, .. }
@@ -120,7 +127,7 @@ impl Reason {
                 | FlavorProblem::Affinity
                 | FlavorProblem::Topology { .. } => None,
             },
-            Reason::LostRace { then } => then.resource(),
+            Reason::LostRace { then } | Reason::Extras { then: Some(then), .. } => then.resource(),
             _ => None,
         }
     }
@@ -141,7 +148,7 @@ impl Reason {
             Reason::NoRoomBeside { level, domain, .. } => {
                 format!("pods in {}", named_domain(level, domain.as_ref()))
             }
-            Reason::LostRace { then } => then.place(),
+            Reason::LostRace { then } | Reason::Extras { then: Some(then), .. } => then.place(),
             _ => self.to_string(),
         }
     }
@@ -150,10 +157,10 @@ impl Reason {
 impl fmt::Display for Reason {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Reason::Incomplete { have, need, then } => match then {
-                None => write!(out, "{have} of {need} members run; quota for the others is short"),
-                Some(then) => write!(out, "{have} of {need} members run; for the others {then}"),
-            },
+            Reason::Incomplete { have, need, then } => {
+                write_incomplete(out, (*have, *need), then.as_deref())
+            }
+            Reason::Extras { waiting, then } => write_extras(out, *waiting, then.as_deref()),
             Reason::Gathering { have, need } => {
                 write!(out, "{have} of {} exist", counted(i64::from(*need), "pod"))
             }
@@ -184,16 +191,13 @@ impl fmt::Display for Reason {
                 out.write_str("has no queue, and unqueuedWorkloads: Hold keeps such work waiting")
             }
             Reason::NotCovered { cluster_queue, resource, asked } => {
-                let asked = quantity(resource, *asked);
-                write!(
-                    out,
-                    "ClusterQueue {cluster_queue} has no quota for {resource}, {asked} asked"
-                )
+                write_not_covered(out, cluster_queue, resource, *asked)
             }
             Reason::NoFlavorYet { cluster_queue, resource, pods, asked } => {
-                let asked = amount(resource, *asked);
-                let running = pods_that(*pods, "that runs", "that run");
-                write!(out, "no flavor of {cluster_queue} can take {asked}: none fits {running}")
+                write_no_flavor(out, cluster_queue, (resource, *asked), *pods)
+            }
+            Reason::FlavorNotListed { cluster_queue, flavor, resource } => {
+                write_not_listed(out, cluster_queue, flavor, resource)
             }
             Reason::Flavors { cluster_queue, pod_set, tried } => {
                 write_flavors(out, cluster_queue, pod_set, tried)
@@ -214,6 +218,9 @@ impl fmt::Display for Reason {
             Reason::Preempted { preemptor } => {
                 write!(out, "was preempted for {preemptor} and cannot come back by itself")
             }
+            Reason::BehindHead { head, queue } => {
+                write!(out, "{head} is before it in StrictFIFO queue {queue}")
+            }
             Reason::Behind { ahead, queue } => write_behind(out, *ahead, queue),
         }
     }
@@ -222,6 +229,62 @@ impl fmt::Display for Reason {
 /// `1 pod has`, `2 pods have`.
 fn pods_that(pods: u32, one: &str, many: &str) -> String {
     format!("{} {}", counted(i64::from(pods), "pod"), if pods == 1 { one } else { many })
+}
+
+fn write_incomplete(
+    out: &mut fmt::Formatter<'_>,
+    (have, need): (u32, u32),
+    then: Option<&Reason>,
+) -> fmt::Result {
+    match then {
+        None => write!(out, "{have} of {need} members run; quota for the others is short"),
+        Some(then) => write!(out, "{have} of {need} members run; for the others {then}"),
+    }
+}
+
+fn write_extras(out: &mut fmt::Formatter<'_>, waiting: u32, then: Option<&Reason>) -> fmt::Result {
+    let short = || "quota for them is short".to_owned();
+    out.write_str(&extras(waiting, &then.map_or_else(short, ToString::to_string)))
+}
+
+fn write_not_covered(
+    out: &mut fmt::Formatter<'_>,
+    queue: &str,
+    resource: &str,
+    asked: i64,
+) -> fmt::Result {
+    let asked = quantity(resource, asked);
+    write!(out, "ClusterQueue {queue} has no quota for {resource}, {asked} asked")
+}
+
+fn write_no_flavor(
+    out: &mut fmt::Formatter<'_>,
+    queue: &str,
+    (resource, asked): (&str, i64),
+    pods: u32,
+) -> fmt::Result {
+    let asked = amount(resource, asked);
+    let running = pods_that(pods, "that runs", "that run");
+    write!(out, "no flavor of {queue} can take {asked}: none fits {running}")
+}
+
+fn write_not_listed(
+    out: &mut fmt::Formatter<'_>,
+    queue: &str,
+    flavor: &str,
+    resource: &str,
+) -> fmt::Result {
+    write!(
+        out,
+        "ClusterQueue {queue} does not list flavor {flavor}, which those that run have for \
+         {resource}"
+    )
+}
+
+/// `1 extra member waits: ...`, `2 extra members wait: ...`.
+fn extras(waiting: u32, why: &str) -> String {
+    let verb = if waiting == 1 { "waits" } else { "wait" };
+    format!("{} {verb}: {why}", counted(i64::from(waiting), "extra member"))
 }
 
 fn write_victims(out: &mut fmt::Formatter<'_>, victims: u32) -> fmt::Result {
