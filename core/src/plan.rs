@@ -212,6 +212,14 @@ pub struct Report {
     pub gone: Vec<(Text, Text)>,
 }
 
+impl Report {
+    /// Whether the step ended at its bound of rounds while something still changed; the next one
+    /// goes on. (A simulation steps one round at a time, which is no bound.)
+    pub fn cut_short(&self) -> bool {
+        !self.quiet && self.rounds > 1
+    }
+}
+
 /// One workload, one round, one outcome.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkloadOutcome {

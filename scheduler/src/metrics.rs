@@ -1,6 +1,7 @@
 //! Prometheus metrics of decisions and quotas, named as Kueue names its own.
 //!
-//! Steps are counted as they happen ([`Metrics::step`]); what needs a name that a report does not
+//! Steps are counted as they happen ([`Metrics::step`]), what the engine keeps is set whenever
+//! somebody looks ([`Metrics::footprint`]); what needs a name that a report does not
 //! carry (the ClusterQueue of a workload) waits for the next look at the engine's views
 //! ([`Metrics::views`]). Labels are names of queues, flavors and resources, or words of an enum;
 //! never of pods or workloads. An empty `cluster_queue` is work without one.
@@ -8,13 +9,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use capstan_core::explain::view::{QueueView, WorkloadView};
+use capstan_core::explain::view::{Footprint, QueueView, WorkloadView};
 use capstan_core::model::input::Text;
 use capstan_core::plan::{Outcome, PreemptionReason, Report, State};
 use parking_lot::Mutex;
 use prometheus::{
-    Gauge, GaugeVec, Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGaugeVec, Opts,
-    Registry, TextEncoder,
+    Gauge, GaugeVec, Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec,
+    Opts, Registry, TextEncoder,
 };
 
 /// Upper bounds of the step duration histogram in seconds: a quiet step takes microseconds, the
@@ -30,6 +31,7 @@ const MICRO: f64 = 1e6;
 pub struct Metrics {
     registry: Registry,
     rounds: IntCounter,
+    cut_short: IntCounter,
     considered: IntCounter,
     bound: IntCounter,
     step_seconds: Histogram,
@@ -40,6 +42,8 @@ pub struct Metrics {
     quota: QuotaGauges,
     usd_per_hour: GaugeVec,
     published: IntCounterVec,
+    entries: IntGaugeVec,
+    sweeps: IntGauge,
     unnamed: Mutex<Unnamed>,
 }
 
@@ -76,6 +80,11 @@ impl Metrics {
         let by_queue = &["cluster_queue"][..];
         Metrics {
             rounds: counter(at, "rounds_total", "Scheduling rounds."),
+            cut_short: counter(
+                at,
+                "steps_cut_short_total",
+                "Steps that ended at their bound of rounds while something still changed.",
+            ),
             considered: counter(
                 at,
                 "workloads_considered_total",
@@ -118,6 +127,8 @@ impl Metrics {
                 ),
                 &["what"],
             ),
+            entries: entries(at),
+            sweeps: sweeps(at),
             unnamed: Mutex::default(),
             registry,
         }
@@ -126,6 +137,10 @@ impl Metrics {
     /// Counts one step of the engine that took this long.
     pub fn step(&self, report: &Report, took: Duration) {
         self.rounds.inc_by(u64::from(report.rounds));
+        if report.cut_short() {
+            self.cut_short.inc();
+            tracing::warn!(rounds = report.rounds, "a step was cut short, the next one goes on");
+        }
         self.considered.inc_by(report.counts.considered);
         self.bound.inc_by(report.counts.bound);
         self.step_seconds.observe(took.as_secs_f64());
@@ -174,6 +189,15 @@ impl Metrics {
                 set(&quota.lent, line.lent);
             }
         }
+    }
+
+    /// Sets how much the engine keeps of what.
+    pub fn footprint(&self, footprint: &Footprint) {
+        for (table, entries) in tables(footprint) {
+            let entries = i64::try_from(entries).unwrap_or(i64::MAX);
+            self.entries.with_label_values(&[table]).set(entries);
+        }
+        self.sweeps.set(i64::try_from(footprint.sweeps).unwrap_or(i64::MAX));
     }
 
     /// Counts what was published, merged and dropped.
@@ -247,6 +271,49 @@ impl Metrics {
     }
 }
 
+/// The tables of the engine, by the value of label `table`: the names of [`Footprint`]'s fields,
+/// which say what each is.
+fn tables(footprint: &Footprint) -> [(&'static str, usize); 16] {
+    // Whole, so that a new table is not forgotten.
+    let Footprint {
+        pods,
+        workloads,
+        owners,
+        nodes,
+        node_slots,
+        shapes,
+        requests,
+        resources,
+        classes,
+        indexes,
+        groups,
+        queues,
+        flavors,
+        flavor_resources,
+        preemptions,
+        effects_in_flight,
+        sweeps: _,
+    } = *footprint;
+    [
+        ("pods", pods),
+        ("workloads", workloads),
+        ("owners", owners),
+        ("nodes", nodes),
+        ("node_slots", node_slots),
+        ("shapes", shapes),
+        ("requests", requests),
+        ("resources", resources),
+        ("classes", classes),
+        ("indexes", indexes),
+        ("groups", groups),
+        ("queues", queues),
+        ("flavors", flavors),
+        ("flavor_resources", flavor_resources),
+        ("preemptions", preemptions),
+        ("effects_in_flight", effects_in_flight),
+    ]
+}
+
 /// Prometheus knows base units only: cores, not thousandths.
 fn in_units(resource: &str, amount: i64) -> f64 {
     match resource {
@@ -273,6 +340,16 @@ fn register<M: prometheus::core::Collector + Clone + 'static>(
     let metric = metric.expect("the names and labels of this file are valid");
     registry.register(Box::new(metric.clone())).expect("each name of this file is used once");
     metric
+}
+
+fn entries(registry: &Registry) -> IntGaugeVec {
+    let help = "Entries that the engine keeps in memory, by table.";
+    register(registry, IntGaugeVec::new(opts("engine_entries", help), &["table"]))
+}
+
+fn sweeps(registry: &Registry) -> IntGauge {
+    let help = "How often the engine forgot what nothing uses, since it began.";
+    register(registry, IntGauge::with_opts(opts("engine_sweeps", help)))
 }
 
 fn counter(registry: &Registry, name: &str, help: &str) -> IntCounter {
@@ -388,6 +465,40 @@ mod tests {
         has(&metrics, "capstan_step_duration_seconds_bucket{le=\"0.00001\"} 0");
         has(&metrics, "capstan_step_duration_seconds_bucket{le=\"0.00005\"} 1");
         has(&metrics, "capstan_step_duration_seconds_count 1");
+    }
+
+    #[test]
+    fn a_step_that_was_cut_short_is_counted() {
+        let metrics = Metrics::new();
+        let report = |rounds, quiet| Report { rounds, quiet, ..Report::default() };
+        // The second is one round of a simulation.
+        for report in [report(9, true), report(1, false), report(9, false)] {
+            metrics.step(&report, Duration::ZERO);
+        }
+        has(&metrics, "capstan_steps_cut_short_total 1");
+    }
+
+    #[test]
+    fn what_the_engine_keeps_is_shown_by_table() {
+        let metrics = Metrics::new();
+        metrics.footprint(&Footprint {
+            pods: 3,
+            effects_in_flight: 2,
+            sweeps: 7,
+            ..Footprint::default()
+        });
+        metrics.footprint(&Footprint {
+            pods: 1,
+            effects_in_flight: 2,
+            sweeps: 8,
+            ..Footprint::default()
+        });
+        has(&metrics, "capstan_engine_entries{table=\"pods\"} 1");
+        has(&metrics, "capstan_engine_entries{table=\"effects_in_flight\"} 2");
+        has(&metrics, "capstan_engine_sweeps 8");
+        let engine = capstan_core::Engine::new();
+        metrics.footprint(&engine.footprint());
+        has(&metrics, "capstan_engine_entries{table=\"effects_in_flight\"} 0");
     }
 
     #[test]

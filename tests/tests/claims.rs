@@ -181,14 +181,22 @@ fn what_a_claim_gives_up_is_for_the_other_that_names_the_victim() {
 /// Whoever has a victim of its own draws on that one first.
 #[test]
 fn a_shared_victim_is_kept_for_those_that_have_no_other() {
-    let mut engine = running(11, &[("victim", 5), ("own", 5)]);
-    // `wide` needs both victims. `late` shares one with it and takes what is left of both.
-    arrive(&mut engine, &[("wide", 8, 3)]);
-    arrive(&mut engine, &[("late", 2, 2)]);
+    let mut engine = running(12, &[("victim", 5), ("own", 5)]);
+    // `wide` needs both victims, and leaves 2 of one to `late`, which takes one more that is free.
+    arrive(&mut engine, &[("wide", 8, 3), ("late", 3, 2)]);
     assert_eq!(view(&engine, "late").state, State::Reserved);
-    assert_eq!(arrive(&mut engine, &[("small", 1, 1)]), on_n(&["small"]), "11 - 10 is free");
-    assert_eq!(leave(&mut engine, "victim"), []);
-    assert_eq!(leave(&mut engine, "own"), on_n(&["late", "wide"]));
+    assert_eq!(arrive(&mut engine, &[("small", 1, 1)]), on_n(&["small"]), "12 - 8 - 3 is free");
+    assert_eq!(leave(&mut engine, "victim"), on_n(&["late"]));
+    assert_eq!(leave(&mut engine, "own"), on_n(&["wide"]));
+}
+
+/// Who is leaving for others that were promised all of it has nothing to give.
+#[test]
+fn a_victim_that_is_spent_is_nobodys_any_more() {
+    let mut engine = running(10, &[("first", 5), ("second", 5)]);
+    arrive(&mut engine, &[("high", 5, 9), ("next", 5, 8)]);
+    assert_eq!(leave(&mut engine, "second"), on_n(&["next"]));
+    assert_eq!(leave(&mut engine, "first"), on_n(&["high"]));
 }
 
 /// A gang whose pods are made again before the last old one left (a ReplicaSet's) is a workload

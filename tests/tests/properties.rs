@@ -4,9 +4,9 @@
 //! `capstan_tests::invariants`. A failure prints the smallest cluster that shows it; keep it
 //! as a scenario or as a named case here.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use capstan_core::model::input::{Input, Text};
+use capstan_core::model::input::{GangKey, Input, PodFacts, PodPhase, Text};
 use capstan_core::plan::{Action, Outcome, StepOutput};
 use capstan_core::time::Time;
 use capstan_core::{Engine, Input as Fact};
@@ -188,6 +188,85 @@ fn broken_promises(promised: &mut BTreeSet<Text>, output: &StepOutput) -> Vec<St
         }
     }
     wrong
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    /// Whatever comes later wakes all that it helps: a new engine finds nothing left to do.
+    #[test]
+    fn nothing_sleeps_through_what_would_start_it(cluster in cluster(), more in nodes()) {
+        let mut stage = settled(with_one_flavor(&cluster, ..cluster.work.len()))?;
+        for node in more.into_iter().map(renamed) {
+            stage.add([node]);
+            stage.settle(|_| {});
+            let fresh = Engine::new().step(stage.now, stage.shown());
+            let acts = deeds(&[fresh]);
+            prop_assert!(acts.is_empty(), "a new engine would act: {:?}", acts);
+        }
+    }
+
+    /// Queues are edited and flavors go while gangs run and grow: what is bound from then on is
+    /// charged to what its queue lists.
+    #[test]
+    fn what_is_bound_is_charged_to_what_its_queue_lists(
+        cluster in cluster(),
+        other in cluster(),
+        gone in any::<bool>(),
+        extras in 1..3_u32,
+    ) {
+        let mut stage = settled(cluster.facts())?;
+        let queue = |fact: &&Input| matches!(fact, Input::ClusterQueue(_) | Input::Flavor(_));
+        let edits: Vec<Input> = other.ground.iter().filter(queue).cloned().collect();
+        let joining = joining(&stage, extras);
+        stage.add(edits.iter().cloned());
+        stage.add(gone.then(|| Input::FlavorGone("first".into())));
+        stage.add(joining);
+        let listed = listed(&edits);
+        for output in stage.settle(|stage| stage.engine.recount()) {
+            for (_, action) in deeds(&[output]) {
+                let Action::Bind { pod, note, .. } = action else { continue };
+                let Some(queue) = stage.pods.get(&pod.uid).and_then(|p| p.wishes.queue.clone())
+                else { continue };
+                for (resource, flavor) in note.flavors.iter() {
+                    let pair = (queue.clone(), flavor.clone());
+                    prop_assert!(listed.contains(&pair), "{} has {flavor} of {resource}", pod.name);
+                    prop_assert!(!gone || &**flavor != "first", "{} has what is gone", pod.name);
+                }
+            }
+        }
+    }
+}
+
+/// More members for every gang: the same, and a larger kind.
+fn joining(stage: &Stage, extras: u32) -> Vec<Input> {
+    let mut first: BTreeMap<_, &PodFacts> = BTreeMap::new();
+    for pod in stage.pods.values().filter(|pod| matches!(pod.gang.key, GangKey::Group(..))) {
+        first.entry(&pod.gang.key).or_insert(pod);
+    }
+    let more = |(pod, at): (&PodFacts, u32)| {
+        let mut pod = pod.clone();
+        let name: Text = format!("{}-more-{at}", pod.name).into();
+        (pod.uid, pod.name, pod.node) = (name.clone(), name, None);
+        (pod.phase, pod.bound_at, pod.binding) = (PodPhase::Pending, None, None);
+        if at % 2 == 1 {
+            pod.shape = shape(&[(GPU, 1), ("cpu", 1)]);
+        }
+        Input::Pod(pod)
+    };
+    first.into_values().flat_map(|pod| (0..extras).map(move |at| (pod, at))).map(more).collect()
+}
+
+/// Queue and flavor of everything that queues list.
+fn listed(facts: &[Input]) -> BTreeSet<(Text, Text)> {
+    let mut pairs = BTreeSet::new();
+    for fact in facts {
+        let Input::ClusterQueue(queue) = fact else { continue };
+        for flavor in queue.groups.iter().flat_map(|group| &group.flavors) {
+            pairs.insert((queue.name.clone(), flavor.flavor.clone()));
+        }
+    }
+    pairs
 }
 
 /// Gives both stages the same further work; what became of all pods and owners must be the same.

@@ -10,43 +10,93 @@
 //! Wanted: fewer members fit wherever more do; the order of the members decides between equals;
 //! no member is cut that a later look would have kept in the same order.
 //!
+//! Where nothing fits, the gang waits for its minimum (as its members stand), and says what that
+//! lacks: what all of its members lack need never come.
+//!
 //! Cost: for each order and shape the logarithm of its members in tries, at most [`TRIES_MAX`] in
 //! all; a try is a nomination of fewer members, rolled back. Nothing survives a restart, nothing
 //! needs to.
 
-use crate::cycle::Entry;
+use crate::cycle::{Entry, Verdict};
 use crate::engine::Engine;
-use crate::model::ids::{QueueIdx, ShapeIdx, WorkloadIdx};
+use crate::model::ids::ShapeIdx;
+use crate::place::gang::TopologyAsk;
 use crate::quota::flavors::SetDemand;
 
-/// Tries of one workload in one round: enough for three orders of ten shapes of a thousand
-/// members; a gang of more shapes takes what was found so far.
+/// Tries of one nomination, or of one look at members that a running gang lacks: enough for three
+/// orders of eight shapes of a thousand members; a gang of more shapes takes what was found so
+/// far.
 pub(super) const TRIES_MAX: u32 = 256;
 
+/// Of these, kept for the minimum alone, which may preempt: shapes are taken whole or cut once, so
+/// it needs few.
+const TRIES_KEPT: u32 = 64;
+
+/// One elastic gang that does not fit whole.
+struct Search<'a> {
+    whole: &'a Entry,
+    sets: &'a [SetDemand],
+    topology: TopologyAsk,
+    /// Tries left.
+    tries: u32,
+    /// With more room on nodes some try might have ended otherwise.
+    room: bool,
+}
+
 impl Engine {
-    /// The nomination with the most members, at least `least`, that `fits` accepts.
+    /// A gang that does not fit whole: the most members that fit as things are, else its minimum,
+    /// which may preempt; else why its minimum waits.
+    ///
+    /// What the scan of flavors remembers is of all members: with fewer it begins anew each time.
     pub(super) fn nominate_fewer(
         &mut self,
-        queue: Option<QueueIdx>,
-        workload: WorkloadIdx,
+        whole: Entry,
         sets: &[SetDemand],
+        (least, all): (u32, u32),
+        topology: TopologyAsk,
+    ) -> Entry {
+        let tries = TRIES_MAX - TRIES_KEPT;
+        let mut search = Search { whole: &whole, sets, topology, tries, room: whole.room };
+        let as_is = |entry: &Entry| entry.verdict == Verdict::Fit;
+        let somehow = |entry: &Entry| matches!(entry.verdict, Verdict::Fit | Verdict::Preempt(_));
+        if let Some(entry) = self.most_members(&mut search, (least, all - 1), as_is) {
+            return entry;
+        }
+        search.tries += TRIES_KEPT;
+        if let Some(entry) = self.most_members(&mut search, (least, least), somehow) {
+            return entry;
+        }
+        let room = search.room;
+        let minimum = self.least_demands(whole.workload);
+        let mut entry = self.try_sets(whole.queue, whole.workload, minimum, topology, &[]);
+        entry.room |= room;
+        entry.choice.next = whole.choice.next;
+        entry
+    }
+
+    /// The nomination with the most members, at least `least`, that `fits` accepts.
+    fn most_members(
+        &mut self,
+        search: &mut Search<'_>,
         (least, most): (u32, u32),
         fits: impl Fn(&Entry) -> bool,
     ) -> Option<Entry> {
-        let Ok(topology) = self.topology_ask(queue, workload) else { return None };
+        let (queue, workload) = (search.whole.queue, search.whole.workload);
+        let (sets, topology) = (search.sets, search.topology);
         let mut limits: Vec<u32> = sets.iter().map(|set| set.count).collect();
         if let [only] = limits.as_mut_slice() {
             *only = most.min(*only);
         }
         let mut best: Option<(u32, Entry)> = None;
-        let mut tries = TRIES_MAX;
         let shapes: Vec<ShapeIdx> = sets.iter().map(|set| set.shape).collect();
         for order in self.orders(&shapes) {
             let mut found = None;
-            let counts = fill(&limits, &order, (least, most), &mut tries, |counts| {
+            let (tries, room) = (&mut search.tries, &mut search.room);
+            let counts = fill(&limits, &order, (least, most), tries, |counts| {
                 let fewer = with_counts(sets, counts);
-                let mut entry = self.try_sets(queue, workload, fewer, topology);
+                let mut entry = self.try_sets(queue, workload, fewer, topology, &[]);
                 entry.choice.next.clear();
+                *room |= entry.room;
                 let accepted = fits(&entry);
                 found = accepted.then_some(entry).or(found.take());
                 accepted

@@ -25,6 +25,7 @@ use crate::time::Time;
 use crate::victims::Victim;
 
 mod admit;
+mod beside;
 mod elastic;
 mod nominate;
 mod promised;
@@ -43,6 +44,8 @@ pub(crate) struct Entry {
     pub choice: Choice,
     /// What to do with it.
     pub verdict: Verdict,
+    /// With more room on nodes something else might have been found.
+    pub room: bool,
 }
 
 /// What nomination found.

@@ -1,11 +1,15 @@
-//! Nomination: what could be done for one head, as things are. Nothing is changed.
+//! Nomination: what could be done for one head, as things are.
+//!
+//! Nothing is changed: what is tried is rolled back, and what the scan of flavors remembers is
+//! read here and written when the head is settled.
 
 use crate::cycle::{Entry, Verdict, elastic};
 use crate::engine::Engine;
-use crate::explain::reason::Reason;
+use crate::explain::reason::{FlavorProblem, Reason};
 use crate::explain::verdict;
 use crate::model::ids::{ClassIdx, FlavorIdx, FrIdx, PodIdx, QueueIdx, WorkloadIdx};
 use crate::model::txn::Txn;
+use crate::model::workload::FlavorScan;
 use crate::place::gang::{self, Ask, TopologyAsk};
 use crate::quota::flavors::{self, Choice, Demand, Mode, SetDemand};
 use crate::victims::{self, Need};
@@ -20,22 +24,15 @@ impl Engine {
         };
         let asked: u32 = sets.iter().map(|set| set.count).sum();
         let least = self.state.workloads[workload].min_member.min(asked);
+        let start = self.scan_start(queue, workload).to_vec();
         if least == asked {
-            return self.try_sets(queue, workload, sets, topology);
+            return self.try_sets(queue, workload, sets, topology, &start);
         }
-        let full = self.try_sets(queue, workload, sets.clone(), topology);
-        if !matches!(full.verdict, Verdict::NoFit | Verdict::Blocked) {
-            return full;
+        let whole = self.try_sets(queue, workload, sets.clone(), topology, &start);
+        if !matches!(whole.verdict, Verdict::NoFit | Verdict::Blocked) {
+            return whole;
         }
-        // Elastic: the most members that fit as things are, else the minimum may preempt. What the
-        // scan of flavors remembers is of the full sets: with fewer it begins anew, each time.
-        self.state.workloads[workload].requeue.scan = None;
-        let as_is = |entry: &Entry| entry.verdict == Verdict::Fit;
-        let somehow = |entry: &Entry| matches!(entry.verdict, Verdict::Fit | Verdict::Preempt(_));
-        let fewer = self.nominate_fewer(queue, workload, &sets, (least, asked - 1), as_is);
-        let fewer =
-            fewer.or_else(|| self.nominate_fewer(queue, workload, &sets, (least, least), somehow));
-        fewer.unwrap_or(full)
+        self.nominate_fewer(whole, &sets, (least, asked), topology)
     }
 
     /// Members of each shape that must find a place together for the workload to start.
@@ -117,43 +114,40 @@ impl Engine {
         workload: WorkloadIdx,
         sets: Vec<SetDemand>,
         topology: TopologyAsk,
+        start: &[((usize, usize), usize)],
     ) -> Entry {
         let profile = self.profile(queue);
-        let start = self.scan_start(queue, workload);
         let mut txn = Txn::begin(&mut self.state);
         let choice = match queue {
             Some(queue) => {
-                let start = &start;
                 let demand = Demand { workload, queue, sets: &sets, topology, profile, start };
                 flavors::assign(&mut txn, &demand)
             }
             None => unqueued_choice(&sets),
         };
-        let mut entry = Entry { workload, queue, sets, choice, verdict: Verdict::NoFit };
+        let verdict = Verdict::NoFit;
+        let mut entry = Entry { workload, queue, sets, choice, verdict, room: false };
         if entry.choice.mode > Mode::NoFit {
             let asks = asks(&mut txn, &entry, profile);
             judge(&mut txn, &mut entry, &asks, topology);
         }
+        entry.room = entry.choice.reason.as_ref().is_some_and(wants_room);
         entry
     }
 
     /// Where the flavor scan of a workload goes on, if its memory still holds.
-    fn scan_start(
-        &mut self,
+    pub(super) fn scan_start(
+        &self,
         queue: Option<QueueIdx>,
         workload: WorkloadIdx,
-    ) -> Vec<((usize, usize), usize)> {
-        let Some(queue) = queue else { return Vec::new() };
+    ) -> &[((usize, usize), usize)] {
+        let Some(queue) = queue else { return &[] };
         let generation = self.state.quota.generation(queue);
-        let round = self.round_number;
-        let memory = &mut self.state.workloads[workload].requeue.scan;
-        let holds = |scan: &crate::model::workload::FlavorScan| {
-            scan.generation == generation || scan.round + 1 == round
+        let holds = |scan: &&FlavorScan| {
+            scan.generation == generation || scan.round + 1 == self.round_number
         };
-        if !memory.as_deref().is_some_and(holds) {
-            *memory = None;
-        }
-        memory.as_ref().map_or_else(Vec::new, |scan| scan.next.clone())
+        let memory = self.state.workloads[workload].requeue.scan.as_deref();
+        memory.filter(holds).map_or(&[], |scan| &scan.next)
     }
 }
 
@@ -164,8 +158,26 @@ fn refused(
     reason: Reason,
 ) -> Entry {
     let mut choice = unqueued_choice(&sets);
+    let room = wants_room(&reason);
     (choice.mode, choice.reason) = (Mode::NoFit, Some(reason));
-    Entry { workload, queue, sets, choice, verdict: Verdict::NoFit }
+    Entry { workload, queue, sets, choice, verdict: Verdict::NoFit, room }
+}
+
+/// Whether room on nodes is part of why something waits. Where victims were looked for, it is:
+/// nobody is stopped for a preemptor that would find no nodes.
+fn wants_room(reason: &Reason) -> bool {
+    let of_flavor = |why: &FlavorProblem| match why {
+        FlavorProblem::Nodes(_) | FlavorProblem::Topology { .. } => true,
+        FlavorProblem::Short { preemption_tried, .. } => *preemption_tried,
+        FlavorProblem::Taint { .. }
+        | FlavorProblem::Affinity
+        | FlavorProblem::ExceedsMax { .. } => false,
+    };
+    match reason {
+        Reason::Nodes(_) | Reason::Topology { .. } | Reason::UnknownLevel { .. } => true,
+        Reason::Flavors { tried, .. } => tried.iter().any(|refusal| of_flavor(&refusal.why)),
+        _ => false,
+    }
 }
 
 /// Work without a queue needs no flavors.

@@ -5,23 +5,18 @@
 //! (or gained) are placed beside the others: those below its minimum first and together, those
 //! above it last and one by one.
 
-use std::sync::Arc;
-
 use capstan_topology::NodeIdx;
 
 use crate::cycle::{Round, elastic};
 use crate::engine::Engine;
 use crate::explain::reason::Reason;
-use crate::explain::verdict;
 use crate::model::claim::Claim;
 use crate::model::ids::{FrIdx, PodIdx, QueueIdx, QuotaIdx, ShapeIdx, WorkloadIdx};
-use crate::model::input::QueueingStrategy;
 use crate::model::state::ClusterState;
 use crate::model::txn::Txn;
-use crate::model::workload::{Assignment, QueueRef};
+use crate::model::workload::Assignment;
 use crate::place::gang::{self, Ask};
-use crate::plan::{Outcome, State};
-use crate::quota::flavors::{self, Demand, Mode, SetDemand};
+use crate::plan::State;
 use crate::time::Time;
 
 /// What became of a claim whose victims have left.
@@ -69,21 +64,14 @@ impl Engine {
     /// Extra members of elastic gangs, after everybody else.
     pub(crate) fn place_extras(&mut self, now: Time, round: &mut Round) {
         for workload in self.growing(false) {
-            // A queue that admits nothing takes no extras either.
-            let stopped = matches!(self.state.workloads[workload].queue, QueueRef::Broken(_));
-            if !stopped && !self.behind_strict_head(workload) {
-                self.grow(now, workload, round);
+            match self.holds_extras(workload) {
+                None => self.grow(now, workload, round),
+                why => {
+                    let waiting = self.needy(workload);
+                    self.extras_wait(workload, waiting.len() as u32, why);
+                }
             }
         }
-    }
-
-    /// Whether a strict queue has a head that waits: nothing of that queue passes it.
-    fn behind_strict_head(&self, workload: WorkloadIdx) -> bool {
-        let assignment = self.state.workloads[workload].assignment.as_ref();
-        let Some(queue) = assignment.and_then(|assignment| assignment.queue) else { return false };
-        let facts = self.state.quota.queue(queue).facts.as_ref();
-        let strict = facts.is_some_and(|f| f.strategy == QueueingStrategy::StrictFifo);
-        strict && self.waiting.head(Some(queue)).is_some()
     }
 
     /// Places a reserved workload.
@@ -146,24 +134,36 @@ impl Engine {
         }
         if grown {
             round.changed = true;
-            self.send(now, workload);
-        } else {
-            self.growth_parked.insert(workload);
-            let needy: Vec<PodIdx> = groups.into_iter().flatten().collect();
-            if missing > 0 && !needy.is_empty() {
-                self.incomplete(workload, &needy);
+            if matches!(self.state.workloads[workload].reason, Some(Reason::Extras { .. })) {
+                self.clear_reason(workload);
             }
+            self.send(now, workload);
+            return;
         }
+        self.growth_parked.insert(workload);
+        let waiting: Vec<PodIdx> = groups.into_iter().flatten().collect();
+        match missing {
+            _ if waiting.is_empty() => {}
+            0 => {
+                let then = self.no_place(workload, &waiting, 1);
+                self.extras_wait(workload, waiting.len() as u32, then);
+            }
+            _ => self.incomplete(workload, &waiting),
+        }
+    }
+
+    /// Members that wait for a place.
+    fn needy(&self, workload: WorkloadIdx) -> Vec<PodIdx> {
+        let pods = &self.state.pods;
+        let needy = |pod: &PodIdx| pods[*pod].needs_place() && !pods[*pod].kept();
+        self.state.unplaced(workload).filter(needy).collect()
     }
 
     /// Members without a place, those of one shape together, in order.
     fn needy_by_shape(&self, workload: WorkloadIdx) -> Vec<Vec<PodIdx>> {
         let pods = &self.state.pods;
         let mut groups: Vec<Vec<PodIdx>> = Vec::new();
-        for pod in self.state.unplaced(workload) {
-            if !pods[pod].needs_place() || pods[pod].kept() {
-                continue;
-            }
+        for pod in self.needy(workload) {
             match groups.iter_mut().find(|group| pods[group[0]].shape == pods[pod].shape) {
                 Some(group) => group.push(pod),
                 None => groups.push(vec![pod]),
@@ -211,7 +211,7 @@ impl Engine {
 
     /// Places some members with the flavors that the workload has; kept, or only tried.
     fn place_members(&mut self, workload: WorkloadIdx, members: &[PodIdx], keep: bool) -> bool {
-        let Some(assignment) = self.with_all_shapes(workload, members) else { return false };
+        let Ok(assignment) = self.with_all_shapes(workload, members) else { return false };
         let queue = assignment.queue;
         let profile = self.profile(queue);
         let Ok(topology) = self.topology_ask(queue, workload) else { return false };
@@ -235,116 +235,8 @@ impl Engine {
     }
 }
 
-impl Engine {
-    /// What a workload holds quota with, flavors for members of new shapes added; `None`: no
-    /// flavor takes them as things are.
-    fn with_all_shapes(
-        &mut self,
-        workload: WorkloadIdx,
-        members: &[PodIdx],
-    ) -> Option<Arc<Assignment>> {
-        let assignment = self.state.workloads[workload].assignment.clone()?;
-        if self.without_flavor(workload, &assignment, members).is_some() {
-            return None;
-        }
-        let mut missing: Vec<SetDemand> = Vec::new();
-        for pod in members {
-            let shape = self.state.pods[*pod].shape;
-            match missing.iter_mut().find(|set| set.shape == shape) {
-                Some(set) => set.count += 1,
-                None if assignment.set(shape).is_some() => {}
-                None => missing.push(SetDemand { shape, name: "main".into(), count: 1 }),
-            }
-        }
-        if missing.is_empty() {
-            return Some(assignment);
-        }
-        let topology = self.topology_ask(assignment.queue, workload).ok()?;
-        let profile = self.profile(assignment.queue);
-        let chosen = match assignment.queue {
-            None => vec![Vec::new(); missing.len()],
-            Some(queue) => {
-                let mut txn = Txn::begin(&mut self.state);
-                let sets = &missing;
-                let demand = Demand { workload, queue, sets, topology, profile, start: &[] };
-                let choice = flavors::assign(&mut txn, &demand);
-                if choice.mode != Mode::Fit {
-                    return None;
-                }
-                choice.sets
-            }
-        };
-        let mut extended = Assignment::clone(&assignment);
-        for (set, chosen) in missing.iter().zip(chosen) {
-            let added = self.state.set_assignment_of(set.shape, chosen);
-            let members = &self.state.workloads[workload].members;
-            extended.extend(added, |shape| {
-                members.iter().any(|pod| self.state.pods[*pod].shape == shape)
-            });
-        }
-        Some(Arc::new(extended))
-    }
-
-    /// Why members cannot be charged: those of their shape that run are on nodes of no flavor.
-    fn without_flavor(
-        &self,
-        workload: WorkloadIdx,
-        assignment: &Assignment,
-        members: &[PodIdx],
-    ) -> Option<Reason> {
-        let state = &self.state;
-        let mut members = members.iter().filter(|_| state.uncharged.contains(&workload));
-        members.find_map(|pod| {
-            let shape = state.pods[*pod].shape;
-            let set = assignment.set(shape)?;
-            let resource = *state.lacking(assignment.queue, set).first()?;
-            let running = state.placed(workload).filter(|pod| state.pods[*pod].shape == shape);
-            Some(Reason::NoFlavorYet {
-                cluster_queue: state.quota.queue(assignment.queue?).name.clone(),
-                resource: state.room.resources.name(resource).clone(),
-                pods: running.count() as u32,
-                asked: state.room.ledger.request(state.room.shape(shape).request).get(resource),
-            })
-        })
-    }
-
-    /// Why members that a gang cannot run without find no place.
-    fn incomplete(&mut self, workload: WorkloadIdx, missing: &[PodIdx]) {
-        let have = self.state.placed(workload).count() as u32;
-        let need = self.state.workloads[workload].min_member;
-        let then = missing.first().and_then(|pod| {
-            let assignment = self.state.workloads[workload].assignment.clone()?;
-            if let Some(why) = self.without_flavor(workload, &assignment, missing) {
-                return Some(why);
-            }
-            let shape = self.state.pods[*pod].shape;
-            let topology = self.topology_ask(assignment.queue, workload).ok()?;
-            let flavors = assignment.set(shape).map_or(&[][..], |set| &set.nodes_of);
-            let profile = self.profile(assignment.queue);
-            let mut txn = Txn::begin(&mut self.state);
-            let class = txn.class(shape, flavors, profile);
-            let count = (missing.len() as u32).min(need - have);
-            let peers: Vec<NodeIdx> = peers(txn.state(), workload)
-                .into_iter()
-                .filter(|(of, _)| !topology.per_set || *of == shape)
-                .map(|(_, node)| node)
-                .collect();
-            let tree = &txn.state().room.tree;
-            let home = topology.required.and_then(|l| Some((l, gang::home(tree, l, &peers)?)));
-            if let Some(home) = home {
-                return verdict::shortage_beside(&mut txn, class, count, home);
-            }
-            let fits = gang::holds(&mut txn, class, count, topology);
-            (!fits).then(|| verdict::unqueued_shortage(&mut txn, class, count, topology))
-        });
-        let reason = Reason::Incomplete { have, need, then: then.map(Box::new) };
-        self.report_outcome(workload, Outcome::Waiting(reason.clone()));
-        self.set_reason(workload, reason);
-    }
-}
-
 /// Where the members that have a place are.
-fn peers(state: &ClusterState, workload: WorkloadIdx) -> Vec<(ShapeIdx, NodeIdx)> {
+pub(super) fn peers(state: &ClusterState, workload: WorkloadIdx) -> Vec<(ShapeIdx, NodeIdx)> {
     let placed = state.placed(workload).map(|pod| &state.pods[pod]);
     placed.filter_map(|pod| Some((pod.shape, pod.place?))).collect()
 }

@@ -9,13 +9,14 @@ use crate::cycle::nominate::asks;
 use crate::cycle::{Entry, Round, Verdict};
 use crate::engine::Engine;
 use crate::engine::waiting::Wake;
-use crate::explain::reason::{FlavorProblem, Reason};
+use crate::explain::reason::Reason;
 use crate::model::ids::{PodIdx, WorkloadIdx};
 use crate::model::input::QueueingStrategy;
 use crate::model::txn::Txn;
 use crate::model::workload::{Assignment, FlavorScan};
 use crate::place::gang;
 use crate::plan::{Outcome, State};
+use crate::quota::flavors;
 use crate::time::Time;
 use crate::victims::{self, Victim};
 
@@ -222,24 +223,9 @@ impl Engine {
         let Some(queue) = entry.queue else {
             return Reason::Behind { ahead: 1, queue: "nodes".into() };
         };
+        let usage = entry.choice.usage.iter();
+        let short = usage.filter_map(|&(fr, n)| flavors::shortage(state, queue, fr, n));
         let slot = state.quota.queue(queue);
-        let node = slot.node.expect("only existing queues have heads");
-        let short = entry.choice.usage.iter().filter_map(|&(fr, asked)| {
-            let left = state.quota.tree.available(node, fr);
-            let (flavor, resource) = state.quota.fr(fr);
-            (left < asked).then(|| crate::explain::reason::FlavorRefusal {
-                flavor: state.quota.flavor_name(flavor).clone(),
-                why: FlavorProblem::Short {
-                    resource: state.room.resources.name(resource).clone(),
-                    asked,
-                    left,
-                    cohort: slot.facts.as_ref().and_then(|facts| facts.cohort.clone()),
-                    own: state.quota.tree.unused(node, fr).min(left),
-                    debt: state.quota.tree.debt(node, fr),
-                    preemption_tried: false,
-                },
-            })
-        });
         let tried: Vec<_> = short.collect();
         if tried.is_empty() {
             return Reason::Behind { ahead: 1, queue: slot.name.clone() };
@@ -257,10 +243,9 @@ impl Engine {
             round: self.round_number,
         };
         let scan = (!entry.choice.next.is_empty()).then(|| Box::new(scan()));
-        let memory = &mut self.state.workloads[entry.workload].requeue.scan;
-        let moved = scan.as_ref().map(|scan| &scan.next) != memory.as_ref().map(|s| &s.next);
+        let moved = self.scan_start(entry.queue, entry.workload) != entry.choice.next;
         round.changed |= moved && scan.is_some();
-        *memory = scan;
+        self.state.workloads[entry.workload].requeue.scan = scan;
     }
 
     /// It does not fit: a strict queue keeps its head, another one tries the next.
@@ -273,7 +258,7 @@ impl Engine {
         });
         let resumes = self.state.workloads[entry.workload].requeue.scan.is_some();
         if !strict && !resumes {
-            let wake = Wake { room: wants_room(&reason), quota: true };
+            let wake = Wake { room: entry.room, quota: true };
             self.waiting.park(entry.workload, wake);
             round.changed = true;
         }
@@ -297,19 +282,4 @@ fn place_all(
     let members = asks.iter().flat_map(|ask| &ask.pods);
     let place = |pod: &PodIdx| (*pod, txn.state().pods[*pod].place.expect("was placed"));
     Some(members.map(place).collect())
-}
-
-/// Whether room on nodes is part of why something waits.
-fn wants_room(reason: &Reason) -> bool {
-    match reason {
-        Reason::Nodes(_)
-        | Reason::Topology { .. }
-        | Reason::NoRoomBeside { .. }
-        | Reason::UnknownLevel { .. } => true,
-        Reason::Flavors { tried, .. } => tried.iter().any(|refusal| {
-            matches!(refusal.why, FlavorProblem::Nodes(_) | FlavorProblem::Topology { .. })
-        }),
-        Reason::LostRace { then } => wants_room(then),
-        _ => false,
-    }
 }

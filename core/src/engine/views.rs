@@ -115,8 +115,9 @@ impl Engine {
         let entry = &self.state.workloads[index];
         let waits = matches!(entry.state, State::Gathering | State::Queued | State::Reserved);
         if !waits {
-            let incomplete = |reason: &&Reason| matches!(reason, Reason::Incomplete { .. });
-            return entry.reason.as_ref().filter(incomplete).cloned();
+            let of_some =
+                |why: &&Reason| matches!(why, Reason::Incomplete { .. } | Reason::Extras { .. });
+            return entry.reason.as_ref().filter(of_some).cloned();
         }
         if entry.reason.is_some() || !self.waiting.contains(index) {
             return entry.reason.clone();
@@ -361,7 +362,7 @@ impl Engine {
         let Ok(topology) = self.topology_ask(Some(queue), index) else {
             return obstacles::of(view);
         };
-        let (sets, profile) = (self.demands(index), self.profile(Some(queue)));
+        let (sets, profile) = (self.least_demands(index), self.profile(Some(queue)));
         let asked = Asked { queue, sets: &sets, topology, profile };
         let mut txn = Txn::begin(&mut self.state);
         let all = tried.iter().flat_map(|refusal| obstacles::of_flavor(&mut txn, &asked, refusal));
@@ -375,10 +376,9 @@ impl Engine {
             return Vec::new();
         }
         let shape = self.state.pods[pod].shape;
-        let sets = self.demands(index);
-        let choice = self.nominate_afresh(index).choice;
-        let at = sets.iter().position(|set| set.shape == shape);
-        let chosen = at.and_then(|at| choice.sets.get(at)).map_or(&[][..], |set| set);
+        let tried = self.nominate_afresh(index);
+        let at = tried.sets.iter().position(|set| set.shape == shape);
+        let chosen = at.and_then(|at| tried.choice.sets.get(at)).map_or(&[][..], |set| set);
         let mut flavors: Vec<FlavorIdx> = chosen.iter().map(|(_, flavor)| *flavor).collect();
         flavors.sort_unstable();
         flavors.dedup();

@@ -10,7 +10,7 @@ use super::view::{Obstacle, WorkloadView};
 use crate::model::ids::QueueIdx;
 use crate::model::txn::Txn;
 use crate::place::gang::{self, TopologyAsk};
-use crate::quota::flavors::SetDemand;
+use crate::quota::flavors::{self, SetDemand};
 
 /// Every obstacle named by a workload's reason: one for each flavor that refused it.
 pub fn of(workload: &WorkloadView) -> Vec<Obstacle> {
@@ -87,24 +87,13 @@ fn shorts(txn: &Txn<'_>, asked: &Asked<'_>, refusal: &FlavorRefusal) -> Vec<Flav
         });
         let amount = amounts.fold(0, i64::saturating_add);
         let Some(fr) = state.quota.find_fr(flavor, resource) else { continue };
-        let (most, left) =
-            (state.quota.tree.potential(node, fr), state.quota.tree.available(node, fr));
-        if amount <= left {
-            continue;
-        }
+        let most = state.quota.tree.potential(node, fr);
+        let Some(short) = flavors::shortage(state, asked.queue, fr, amount) else { continue };
         let resource = state.room.resources.name(resource).clone();
         let host = !resource.contains('/');
         let why = match amount > most {
             true => FlavorProblem::ExceedsMax { resource, asked: amount, most },
-            false => FlavorProblem::Short {
-                resource,
-                asked: amount,
-                left,
-                cohort: queue.facts.as_ref().and_then(|facts| facts.cohort.clone()),
-                own: state.quota.tree.unused(node, fr).min(left),
-                debt: state.quota.tree.debt(node, fr),
-                preemption_tried: false,
-            },
+            false => short.why,
         };
         found.push((host, why));
     }

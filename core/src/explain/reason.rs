@@ -25,6 +25,13 @@ pub enum Reason {
         /// What stands in the way on nodes; `None`: quota.
         then: Option<Box<Reason>>,
     },
+    /// It runs; members above its minimum find no place.
+    Extras {
+        /// How many.
+        waiting: u32,
+        /// What stands in the way; `None`: quota, of several shapes together.
+        then: Option<Box<Reason>>,
+    },
     /// Members have scheduling gates.
     Gated {
         /// How many.
@@ -109,6 +116,16 @@ pub enum Reason {
         /// Amount of it that one more member asks.
         asked: i64,
     },
+    /// Running members have a flavor that the ClusterQueue does not list, so the others, which
+    /// share it, have none.
+    FlavorNotListed {
+        /// ClusterQueue.
+        cluster_queue: Text,
+        /// Flavor of those that run.
+        flavor: Text,
+        /// Resource that they have it for.
+        resource: Text,
+    },
     /// Quota would do, nodes do not.
     Nodes(Box<NodeShortage>),
     /// The topology level asked for is not a level of this cluster.
@@ -174,6 +191,13 @@ pub enum Reason {
     Preempted {
         /// Preemptor, `namespace/name`.
         preemptor: Text,
+    },
+    /// Nothing of a strict queue passes its head, which waits.
+    BehindHead {
+        /// The head, `namespace/name`.
+        head: Text,
+        /// The queue.
+        queue: Text,
     },
     /// Not looked at yet: others of its queue go first.
     Behind {

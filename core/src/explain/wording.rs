@@ -8,6 +8,7 @@
 
 pub mod changes;
 pub mod nodes;
+mod states;
 mod uncharged;
 
 use std::fmt;
@@ -15,8 +16,7 @@ use std::fmt;
 use self::nodes::{histogram_entries, shortage};
 use super::quantity::{amount, counted, is_gpu, noun, pair, quantity};
 use super::reason::{FlavorProblem, FlavorRefusal, Inactive, NodeShortage, Reason};
-use crate::model::input::{CapacityType, Text};
-use crate::plan::State;
+use crate::model::input::Text;
 use crate::time::Time;
 
 impl Reason {
@@ -25,6 +25,8 @@ impl Reason {
         match self {
             Reason::Gathering { .. } => "Gathering",
             Reason::Incomplete { .. } => "WaitingForCapacity",
+            Reason::Extras { then: Some(then), .. } => then.code(),
+            Reason::Extras { then: None, .. } => "WaitingForQuota",
             Reason::Gated { .. } => "SchedulingGated",
             Reason::ForeignMembers { .. }
             | Reason::LocalQueueMissing { .. }
@@ -36,7 +38,9 @@ impl Reason {
             | Reason::LocalQueueStopped { .. }
             | Reason::Unqueued => "Suspended",
             Reason::Inactive { .. } => "Misconfigured",
-            Reason::NotCovered { .. } | Reason::NoFlavorYet { .. } => "NoMatchingFlavor",
+            Reason::NotCovered { .. }
+            | Reason::NoFlavorYet { .. }
+            | Reason::FlavorNotListed { .. } => "NoMatchingFlavor",
             Reason::Flavors { tried, .. } => most_telling(tried).map_or("NoMatchingFlavor", code),
             Reason::Nodes(_) => "WaitingForCapacity",
             Reason::Topology { .. } | Reason::NoRoomBeside { .. } => "TopologyPlacementFailed",
@@ -46,7 +50,7 @@ impl Reason {
             Reason::LostRace { then } => then.code(),
             Reason::Backoff { .. } => "Backoff",
             Reason::Preempted { .. } => "Preempted",
-            Reason::Behind { .. } => "PendingEvaluation",
+            Reason::BehindHead { .. } | Reason::Behind { .. } => "PendingEvaluation",
         }
     }
 
@@ -67,6 +71,7 @@ impl Reason {
             Reason::Incomplete { have, need, then: Some(then) } => {
                 format!("{have} of {need} members run; for the others {}", then.headline())
             }
+            Reason::Extras { waiting, then: Some(then) } => extras(*waiting, &then.headline()),
             _ => self.to_string(),
         }
     }
@@ -86,9 +91,11 @@ impl Reason {
             | Reason::Inactive { .. }
             | Reason::NamespaceNotSelected { .. }
             | Reason::Unqueued
+            | Reason::BehindHead { .. }
             | Reason::Behind { .. } => "queue",
-            Reason::NotCovered { .. } => "quota",
-            Reason::NoFlavorYet { .. } => "flavor",
+            Reason::NotCovered { .. } | Reason::Extras { then: None, .. } => "quota",
+            Reason::Extras { then: Some(then), .. } => then.kind(),
+            Reason::NoFlavorYet { .. } | Reason::FlavorNotListed { .. } => "flavor",
             Reason::Flavors { tried, .. } => match most_telling(tried).map(|first| &first.why) {
                 Some(FlavorProblem::Nodes(_)) => "nodes",
                 Some(FlavorProblem::Topology { .. }) => "topology",
@@ -112,6 +119,7 @@ impl Reason {
         match self {
             Reason::NotCovered { resource, .. }
             | Reason::NoFlavorYet { resource, .. }
+            | Reason::FlavorNotListed { resource, .. }
             | Reason::StillHeld { resource, .. } => Some(resource),
             Reason::Nodes(nodes) => nodes.nearest.as_ref().map(|nearest| &nearest.resource),
             Reason::Flavors { tried, .. } => match most_telling(tried).map(|first| &first.why)? {
@@ -124,7 +132,7 @@ impl Reason {
                 | FlavorProblem::Affinity
                 | FlavorProblem::Topology { .. } => None,
             },
-            Reason::LostRace { then } => then.resource(),
+            Reason::LostRace { then } | Reason::Extras { then: Some(then), .. } => then.resource(),
             _ => None,
         }
     }
@@ -145,7 +153,7 @@ impl Reason {
             Reason::NoRoomBeside { level, domain, .. } => {
                 format!("pods in {}", named_domain(level, domain.as_ref()))
             }
-            Reason::LostRace { then } => then.place(),
+            Reason::LostRace { then } | Reason::Extras { then: Some(then), .. } => then.place(),
             _ => self.to_string(),
         }
     }
@@ -154,10 +162,10 @@ impl Reason {
 impl fmt::Display for Reason {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Reason::Incomplete { have, need, then } => match then {
-                None => write!(out, "{have} of {need} members run; quota for the others is short"),
-                Some(then) => write!(out, "{have} of {need} members run; for the others {then}"),
-            },
+            Reason::Incomplete { have, need, then } => {
+                write_incomplete(out, (*have, *need), then.as_deref())
+            }
+            Reason::Extras { waiting, then } => write_extras(out, *waiting, then.as_deref()),
             Reason::Gathering { have, need } => {
                 write!(out, "{have} of {} exist", counted(i64::from(*need), "pod"))
             }
@@ -188,14 +196,13 @@ impl fmt::Display for Reason {
                 out.write_str("has no queue, and unqueuedWorkloads: Hold keeps such work waiting")
             }
             Reason::NotCovered { cluster_queue, resource, asked } => {
-                let asked = quantity(resource, *asked);
-                write!(
-                    out,
-                    "ClusterQueue {cluster_queue} has no quota for {resource}, {asked} asked"
-                )
+                write_not_covered(out, cluster_queue, resource, *asked)
             }
             Reason::NoFlavorYet { cluster_queue, resource, pods, asked } => {
-                write_no_flavor_yet(out, cluster_queue, &amount(resource, *asked), *pods)
+                write_no_flavor(out, cluster_queue, (resource, *asked), *pods)
+            }
+            Reason::FlavorNotListed { cluster_queue, flavor, resource } => {
+                write_not_listed(out, cluster_queue, flavor, resource)
             }
             Reason::Flavors { cluster_queue, pod_set, tried } => {
                 write_flavors(out, cluster_queue, pod_set, tried)
@@ -213,11 +220,12 @@ impl fmt::Display for Reason {
                 write_still_held(out, cluster_queue, flavor, (resource, *asked, *left))
             }
             Reason::LostRace { then } => then.fmt(out),
-            Reason::Backoff { until, failure } => {
-                write!(out, "waits until {} after a failure: {failure}", TimeOfDay(*until))
-            }
+            Reason::Backoff { until, failure } => write_backoff(out, *until, failure),
             Reason::Preempted { preemptor } => {
                 write!(out, "was preempted for {preemptor} and cannot come back by itself")
+            }
+            Reason::BehindHead { head, queue } => {
+                write!(out, "{head} is before it in StrictFIFO queue {queue}")
             }
             Reason::Behind { ahead, queue } => write_behind(out, *ahead, queue),
         }
@@ -229,19 +237,65 @@ fn pods_that(pods: u32, one: &str, many: &str) -> String {
     format!("{} {}", counted(i64::from(pods), "pod"), if pods == 1 { one } else { many })
 }
 
+fn write_incomplete(
+    out: &mut fmt::Formatter<'_>,
+    (have, need): (u32, u32),
+    then: Option<&Reason>,
+) -> fmt::Result {
+    match then {
+        None => write!(out, "{have} of {need} members run; quota for the others is short"),
+        Some(then) => write!(out, "{have} of {need} members run; for the others {then}"),
+    }
+}
+
+fn write_extras(out: &mut fmt::Formatter<'_>, waiting: u32, then: Option<&Reason>) -> fmt::Result {
+    let short = || "quota for them is short".to_owned();
+    out.write_str(&extras(waiting, &then.map_or_else(short, ToString::to_string)))
+}
+
+fn write_not_covered(
+    out: &mut fmt::Formatter<'_>,
+    queue: &str,
+    resource: &str,
+    asked: i64,
+) -> fmt::Result {
+    let asked = quantity(resource, asked);
+    write!(out, "ClusterQueue {queue} has no quota for {resource}, {asked} asked")
+}
+
+fn write_no_flavor(
+    out: &mut fmt::Formatter<'_>,
+    queue: &str,
+    (resource, asked): (&str, i64),
+    pods: u32,
+) -> fmt::Result {
+    let asked = amount(resource, asked);
+    let running = pods_that(pods, "that runs", "that run");
+    write!(out, "no flavor of {queue} can take {asked}: none fits {running}")
+}
+
+fn write_not_listed(
+    out: &mut fmt::Formatter<'_>,
+    queue: &str,
+    flavor: &str,
+    resource: &str,
+) -> fmt::Result {
+    write!(
+        out,
+        "ClusterQueue {queue} does not list flavor {flavor}, which those that run have for \
+         {resource}"
+    )
+}
+
+/// `1 extra member waits: ...`, `2 extra members wait: ...`.
+fn extras(waiting: u32, why: &str) -> String {
+    let verb = if waiting == 1 { "waits" } else { "wait" };
+    format!("{} {verb}: {why}", counted(i64::from(waiting), "extra member"))
+}
+
 fn write_victims(out: &mut fmt::Formatter<'_>, victims: u32) -> fmt::Result {
     let victims = counted(i64::from(victims), "preempted workload");
     write!(out, "waits for {victims} to leave; the room is held for it")
-}
-
-fn write_no_flavor_yet(
-    out: &mut fmt::Formatter<'_>,
-    queue: &str,
-    asked: &str,
-    pods: u32,
-) -> fmt::Result {
-    let running = pods_that(pods, "that runs", "that run");
-    write!(out, "no flavor of {queue} can take {asked}: none fits {running}")
 }
 
 fn write_still_held(
@@ -255,6 +309,10 @@ fn write_still_held(
         out,
         "{left} left in {queue} until preempted work has stopped, {asked} asked (flavor {flavor})"
     )
+}
+
+fn write_backoff(out: &mut fmt::Formatter<'_>, until: Time, failure: &str) -> fmt::Result {
+    write!(out, "waits until {} after a failure: {failure}", TimeOfDay(until))
 }
 
 fn write_behind(out: &mut fmt::Formatter<'_>, ahead: u32, queue: &str) -> fmt::Result {
@@ -297,56 +355,12 @@ fn write_unselected(
     }
 }
 
-impl fmt::Display for Inactive {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Inactive::Stopped => out.write_str("stopped (stopPolicy)"),
-            Inactive::FlavorMissing(flavor) => write!(out, "flavor {flavor} does not exist"),
-            Inactive::FlavorBroken(flavor, rule) => write!(out, "flavor {flavor}: {rule}"),
-            Inactive::CohortCycle(cohort) => {
-                write!(out, "cohort {cohort} is its own ancestor")
-            }
-            Inactive::CohortBroken(cohort, rule) => write!(out, "cohort {cohort}: {rule}"),
-            Inactive::Broken(rule) => out.write_str(rule),
-        }
-    }
-}
-
 impl fmt::Display for FlavorProblem {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             FlavorProblem::Nodes(nodes) => write_nodes(out, nodes),
             other => out.write_str(&problem_words(other, "the queue", true)),
         }
-    }
-}
-
-impl fmt::Display for CapacityType {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(match self {
-            CapacityType::Reserved => "reserved",
-            CapacityType::Spot => "spot",
-            CapacityType::OnDemand => "on-demand",
-            CapacityType::Unknown => "unknown",
-        })
-    }
-}
-
-impl fmt::Display for State {
-    /// The word of the API.
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(match self {
-            State::Gathering => "Gathering",
-            State::Queued => "Queued",
-            State::Provisioning => "Provisioning",
-            State::Reserved => "Reserved",
-            State::Resuming => "Resuming",
-            State::Preparing => "Preparing",
-            State::Binding => "Binding",
-            State::Running => "Running",
-            State::Evicting => "Evicting",
-            State::Finished => "Finished",
-        })
     }
 }
 

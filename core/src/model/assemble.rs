@@ -342,6 +342,7 @@ impl ClusterState {
         let marked = self.eviction_of(workload);
         let gated = pods().filter(|pod| pod.counts() && pod.gated).count() as u32;
         let started = pods().filter(|pod| pod.phase == PodPhase::Running).count() as u32;
+        let waits = pods().any(|pod| pod.needs_place() && !pod.kept());
         let was = entry.state;
         let need = entry.min_member;
         let state = match () {
@@ -368,9 +369,12 @@ impl ClusterState {
             entry.requeue.failures = 0;
         }
         entry.started = entry.state == State::Running && started >= need;
+        let extras = matches!(entry.reason, Some(Reason::Extras { .. }));
         match entry.state {
+            State::Running | State::Binding if extras && waits && placed >= need => {}
             State::Gathering if gated > 0 => entry.reason = Some(Reason::Gated { pods: gated }),
             State::Gathering => entry.reason = Some(Reason::Gathering { have: active, need }),
+            _ if extras => entry.reason = None,
             State::Queued if matches!(entry.reason, Some(Reason::Gathering { .. })) => {
                 entry.reason = None;
             }

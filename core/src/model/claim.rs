@@ -38,6 +38,8 @@ pub struct Claims {
     by_workload: BTreeMap<WorkloadIdx, Claim>,
     /// Victims that claims name, each with who names it.
     by_victim: BTreeSet<(WorkloadIdx, WorkloadIdx)>,
+    /// Victims that leave nothing which was not promised: another claim gains nothing by them.
+    spent: BTreeSet<WorkloadIdx>,
 }
 
 /// One claim.
@@ -79,6 +81,11 @@ impl Claims {
         from.take_while(|(named, _)| *named == victim).map(|(_, claimant)| *claimant).collect()
     }
 
+    /// Whether everything that a workload leaves was promised.
+    pub fn spent(&self, victim: WorkloadIdx) -> bool {
+        self.spent.contains(&victim)
+    }
+
     /// Claims that depend on a victim.
     fn drawing_on(&self, victim: WorkloadIdx) -> Option<Arc<Together>> {
         let mut from = self.by_victim.range((victim, WorkloadIdx::FIRST)..);
@@ -96,6 +103,7 @@ impl Claims {
         let claim = self.by_workload.remove(&workload)?;
         for victim in &claim.victims {
             self.by_victim.remove(&(*victim, workload));
+            self.spent.remove(victim);
         }
         Some(claim)
     }
@@ -181,7 +189,7 @@ impl ClusterState {
     pub(super) fn claims_anew(&self) -> Vec<(WorkloadIdx, Amounts)> {
         let mut all: Vec<WorkloadIdx> = self.claims.workloads().collect();
         self.in_promise_order(&mut all);
-        let amounts = Together::of(self, &all).amounts();
+        let (amounts, _) = Together::of(self, &all).amounts();
         all.into_iter().zip(amounts).collect()
     }
 
@@ -226,7 +234,14 @@ impl ClusterState {
             self.uncount_claim(workload);
         }
         let drawing = Arc::new(Together::of(self, together));
-        for (&workload, (quota, room)) in together.iter().zip(drawing.amounts()) {
+        let (amounts, spent) = drawing.amounts();
+        for (victim, spent) in spent {
+            match spent {
+                true => self.claims.spent.insert(victim),
+                false => self.claims.spent.remove(&victim),
+            };
+        }
+        for (&workload, (quota, room)) in together.iter().zip(amounts) {
             for &(queue, fr, amount) in &quota {
                 self.quota.change(queue, fr, amount);
             }

@@ -16,6 +16,7 @@ use crate::explain::reason::{FlavorProblem, FlavorRefusal, Reason};
 use crate::explain::verdict;
 use crate::model::ids::{ClassIdx, FlavorIdx, FrIdx, QueueIdx, ShapeIdx, WorkloadIdx};
 use crate::model::input::FlavorFacts;
+use crate::model::state::ClusterState;
 use crate::model::txn::Txn;
 use crate::place::gang::{self, TopologyAsk};
 use crate::quota::eligible;
@@ -115,6 +116,31 @@ pub fn assign(txn: &mut Txn<'_>, demand: &Demand<'_>) -> Choice {
         }
     }
     choice
+}
+
+/// What a queue lacks of a flavor and resource for so much more; `None`: nothing.
+pub fn shortage(
+    state: &ClusterState,
+    queue: QueueIdx,
+    fr: FrIdx,
+    asked: i64,
+) -> Option<FlavorRefusal> {
+    let slot = state.quota.queue(queue);
+    let (node, tree) = (slot.node?, &state.quota.tree);
+    let (flavor, resource) = state.quota.fr(fr);
+    let left = tree.available(node, fr);
+    (left < asked).then(|| FlavorRefusal {
+        flavor: state.quota.flavor_name(flavor).clone(),
+        why: FlavorProblem::Short {
+            resource: state.room.resources.name(resource).clone(),
+            asked,
+            left,
+            cohort: slot.facts.as_ref().and_then(|facts| facts.cohort.clone()),
+            own: tree.unused(node, fr).min(left),
+            debt: tree.debt(node, fr),
+            preemption_tried: false,
+        },
+    })
 }
 
 /// Whether every resource asked is in some group. `pods` need not be.
@@ -320,26 +346,15 @@ fn quota_mode(
     let queue = state.quota.queue(demand.queue);
     let node = queue.node.expect("only existing queues have heads");
     let tree = &state.quota.tree;
-    let resource = || state.room.resources.name(state.quota.fr(fr).1).clone();
     let most = tree.potential(node, fr);
     if total > most {
-        let why = FlavorProblem::ExceedsMax { resource: resource(), asked: total, most };
+        let resource = state.room.resources.name(state.quota.fr(fr).1).clone();
+        let why = FlavorProblem::ExceedsMax { resource, asked: total, most };
         return (Mode::NoFit, 0, Some(why));
     }
     let (height, may_reclaim) = tree.borrow_height(node, fr, total);
-    let left = tree.available(node, fr);
-    if total <= left {
+    let Some(FlavorRefusal { mut why, .. }) = shortage(state, demand.queue, fr, total) else {
         return (Mode::Fit, height, None);
-    }
-    let cohort = queue.facts.as_ref().and_then(|facts| facts.cohort.clone());
-    let mut why = FlavorProblem::Short {
-        resource: resource(),
-        asked: total,
-        left,
-        cohort,
-        own: tree.unused(node, fr).min(left),
-        debt: tree.debt(node, fr),
-        preemption_tried: false,
     };
     let policy = queue.facts.as_ref().expect("only existing queues have heads").preemption;
     let allowed =

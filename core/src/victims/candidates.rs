@@ -3,7 +3,8 @@
 //! From the preemptor's queue up to the root, each cohort's subtree adds the workloads of its
 //! borrowing queues. Where the preemptor's own subtree has the quota (an *advantage*), they may
 //! be taken regardless of borrowing; else only if the preemptor ends within its nominal quota, or
-//! while borrowing where policy allows it for lower priorities.
+//! while borrowing where policy allows it for lower priorities. Who leaves already, for others
+//! that were promised all of it, has nothing to give.
 
 use crate::model::ids::{QueueIdx, QuotaIdx, WorkloadIdx};
 use crate::model::input::{PreemptReclaim, PreemptWithin, Text};
@@ -93,6 +94,7 @@ pub fn collect(
         own_queue(state, &who, queue, need, &mut found);
         cohorts(state, &who, queue, need, &mut found);
     }
+    found.retain(|candidate| !state.claims.spent(candidate.workload));
     found.sort_by_cached_key(|candidate| order(state, candidate));
     found
 }

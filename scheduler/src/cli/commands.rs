@@ -19,6 +19,7 @@ use crate::metrics::Metrics;
 use crate::prices;
 use crate::progress::with_progress;
 use crate::read::{self, Objects};
+use crate::render::names::thousands;
 use crate::render::result::{Happening, Moment};
 use crate::render::simulation::left_out;
 use crate::render::state::is_pending;
@@ -61,7 +62,7 @@ pub fn explain(args: &Explain, namespace: Option<&str>, console: &mut Console<'_
     };
     let namespace = namespace.unwrap_or("default").to_owned();
     let files = names(&args.files);
-    let warnings = warnings_of(&config, &objects);
+    let mut warnings = warnings_of(&config, &objects);
     for warning in &warnings {
         console.warning(warning);
     }
@@ -81,6 +82,10 @@ pub fn explain(args: &Explain, namespace: Option<&str>, console: &mut Console<'_
         }
         Target::Workload(name) => {
             let mut run = settle(&config, objects, world::Mode::UntilStable);
+            if let Some(warning) = unfinished(&run) {
+                console.warning(&warning);
+                warnings.push(warning);
+            }
             let found = run.engine.explain_workload(run.now, &namespace, name);
             let Some(explanation) = found else {
                 let errors = [missing("workload", &namespace, name)];
@@ -212,6 +217,7 @@ fn play(config: &Config, objects: Objects, mode: args::Mode) -> (SimulationResul
 }
 
 fn fill(result: &mut SimulationResult, run: &world::Run, mode: args::Mode) {
+    result.warnings.extend(unfinished(run));
     result.rounds = run.rounds;
     result.settled = run.settled;
     result.now = run.now;
@@ -222,6 +228,18 @@ fn fill(result: &mut SimulationResult, run: &world::Run, mode: args::Mode) {
     result.admitted = run.admitted.iter().map(ToString::to_string).collect();
     result.preempted = run.preempted.clone();
     result.timeline = run.timeline.iter().map(moment).collect();
+}
+
+/// A warning where the bound of rounds cut a run short: what is shown is no answer yet.
+fn unfinished(run: &world::Run) -> Option<String> {
+    (run.ending == world::Ending::RoundsSpent).then(|| {
+        let rounds = thousands(i64::from(run.rounds));
+        tracing::info!(rounds = run.rounds, "cut short");
+        format!(
+            "stopped after {rounds} rounds while things still changed: this plan is not final \
+             (work without a queue takes a round each; two workloads may also displace each other)"
+        )
+    })
 }
 
 fn moment(moment: &world::Moment) -> Moment {

@@ -226,7 +226,7 @@ impl Plan {
         let name = (view.namespace.clone(), view.name.clone());
         let waits = matches!(
             view.state,
-            State::Gathering | State::Queued | State::Reserved | State::Binding
+            State::Gathering | State::Queued | State::Reserved | State::Binding | State::Running
         );
         let condition = view.reason.as_ref().filter(|_| waits).map(pods::condition);
         let waiting = match condition.is_some() {

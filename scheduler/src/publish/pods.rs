@@ -36,7 +36,9 @@ fn shortage(reason: &Reason) -> Option<&NodeShortage> {
                 _ => None,
             })
         }
-        Reason::LostRace { then } | Reason::Incomplete { then: Some(then), .. } => shortage(then),
+        Reason::LostRace { then }
+        | Reason::Incomplete { then: Some(then), .. }
+        | Reason::Extras { then: Some(then), .. } => shortage(then),
         _ => None,
     }
 }
@@ -80,7 +82,9 @@ mod tests {
         let text = "0/2 nodes are available: 2 Insufficient nvidia.com/gpu.";
         let incomplete =
             Reason::Incomplete { have: 1, need: 2, then: Some(Box::new(Reason::Nodes(nodes()))) };
-        let rooms = [Reason::Nodes(nodes()), flavors(FlavorProblem::Nodes(nodes())), incomplete];
+        let extras = Reason::Extras { waiting: 3, then: Some(Box::new(Reason::Nodes(nodes()))) };
+        let of_flavor = flavors(FlavorProblem::Nodes(nodes()));
+        let rooms = [Reason::Nodes(nodes()), of_flavor, incomplete, extras];
         for room in rooms {
             let said = condition(&room);
             assert_eq!((said.reason.as_str(), said.message.as_str()), ("Unschedulable", text));

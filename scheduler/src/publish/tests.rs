@@ -500,3 +500,25 @@ fn what_people_set_of_the_spec_stays() {
     let spec = api.workload("g").spec;
     assert_eq!((spec.active, spec.priority), (false, other.view.priority));
 }
+
+#[test]
+fn extra_members_of_a_gang_that_runs_say_what_they_wait_for() {
+    let (mut plan, mut api) = ready();
+    let mut runs = waits(gang(State::Running), room(0), &["g-3"]);
+    runs.view.state = State::Running;
+    runs.view.reason = Some(Reason::Extras { waiting: 1, then: Some(Box::new(room(0))) });
+    plan.workload(at(0), runs.clone());
+    api.work(&mut plan, at(1_000));
+    let said = |api: &Api| {
+        api.writes.iter().filter(|(_, write)| matches!(write, Write::Condition(_))).count()
+    };
+    assert_eq!(said(&api), 1);
+    let status = api.status("g");
+    let admitted = holds(&status.conditions, "Admitted").expect("it runs");
+    assert!(admitted.message.starts_with("1 extra member waits: "), "{}", admitted.message);
+    // Those that run say nothing.
+    (runs.view.reason, runs.waiting) = (None, Vec::new());
+    plan.workload(at(9_000), runs);
+    api.work(&mut plan, at(20_000));
+    assert_eq!(said(&api), 1);
+}

@@ -132,7 +132,7 @@ pub fn status(shown: &WorkloadStatus, details: &WorkloadDetails, now: Time) -> W
         State::Gathering | State::Queued | State::Reserved | State::Provisioning
     );
     let since = queued_since(&status, details);
-    status.state = word(view.state).to_owned();
+    status.state = view.state.to_string();
     status.reason = match (&view.reason, waits) {
         (Some(reason), true) => reason.headline(),
         _ => String::new(),
@@ -197,22 +197,6 @@ fn flavors(details: &WorkloadDetails) -> BTreeMap<String, BTreeMap<String, Strin
         (set.name.to_string(), pairs.collect())
     });
     named.collect()
-}
-
-/// The word of a state.
-fn word(state: State) -> &'static str {
-    match state {
-        State::Gathering => "Gathering",
-        State::Queued => "Queued",
-        State::Provisioning => "Provisioning",
-        State::Reserved => "Reserved",
-        State::Resuming => "Resuming",
-        State::Preparing => "Preparing",
-        State::Binding => "Binding",
-        State::Running => "Running",
-        State::Evicting => "Evicting",
-        State::Finished => "Finished",
-    }
 }
 
 fn conditions(

@@ -116,6 +116,41 @@ fn queue_reasons_read_as_sentences() {
 }
 
 #[test]
+fn reasons_of_members_that_join_read_as_sentences() {
+    let rows = [
+        (
+            Reason::FlavorNotListed {
+                cluster_queue: "team-a".into(),
+                flavor: "a100".into(),
+                resource: gpus(),
+            },
+            "NoMatchingFlavor",
+            "ClusterQueue team-a does not list flavor a100, which those that run have for \
+             nvidia.com/gpu",
+        ),
+        (
+            Reason::BehindHead { head: "vision/big".into(), queue: "team-a".into() },
+            "PendingEvaluation",
+            "vision/big is before it in StrictFIFO queue team-a",
+        ),
+        (
+            Reason::Extras { waiting: 2, then: None },
+            "WaitingForQuota",
+            "2 extra members wait: quota for them is short",
+        ),
+        (
+            Reason::Extras { waiting: 1, then: Some(Box::new(Reason::Unqueued)) },
+            "Suspended",
+            "1 extra member waits: has no queue, and unqueuedWorkloads: Hold keeps such work \
+             waiting",
+        ),
+    ];
+    for (reason, code, text) in rows {
+        assert_eq!((reason.code(), reason.to_string().as_str()), (code, text));
+    }
+}
+
+#[test]
 fn waiting_reasons_read_as_sentences() {
     let rows = [
         (

@@ -67,8 +67,8 @@ impl Together {
         }
     }
 
-    /// What each claim counts.
-    pub fn amounts(&self) -> Vec<Amounts> {
+    /// What each claim counts, and of each victim whether nothing is left to draw.
+    pub fn amounts(&self) -> (Vec<Amounts>, Vec<(WorkloadIdx, bool)>) {
         let stakes = || self.victims.iter().map(|(_, stake)| stake);
         let mut room: Vec<_> = stakes().map(|stake| stake.room.clone()).collect();
         let mut quota: Vec<_> = stakes().map(|stake| stake.quota.clone()).collect();
@@ -94,7 +94,11 @@ impl Together {
                 places.map(|((node, resource), amount)| (node, resource, amount)).collect(),
             ));
         }
-        counted
+        let spent = self.victims.iter().zip(room.iter().zip(&quota)).map(|(victim, left)| {
+            let none = left.0.iter().all(|(_, n)| *n == 0) && left.1.iter().all(|(_, n)| *n == 0);
+            (victim.0, none)
+        });
+        (counted, spent.collect())
     }
 
     /// What all claims draw, as things are in a transaction, of everything that one victim

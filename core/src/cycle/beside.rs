@@ -1,0 +1,258 @@
+//! What members join a gang with that runs, and why they wait.
+//!
+//! Problem: members of a running gang that have no place yet (lost ones that came back, late
+//! ones, extras) share the flavor of those of their shape that run. Those may run where the queue
+//! would not have put them: somebody else bound them, or the queue was edited since. What runs is
+//! charged where it is; what is added follows only to flavors and resources that the queue lists
+//! now and that exist, else it would run beside all quota, or borrow what its queue may not.
+//!
+//! Wanted: whoever joins is charged to what its queue lists; whoever waits says why, with numbers.
+//! Members of a shape that nobody runs with get flavors as waiting work does.
+//!
+//! Cost: a check looks at the resources of each shape once; a reason counts nodes like any other
+//! refusal.
+
+use std::sync::Arc;
+
+use capstan_topology::NodeIdx;
+
+use crate::cycle::promised::peers;
+use crate::engine::Engine;
+use crate::explain::reason::{FlavorRefusal, Inactive, Reason};
+use crate::explain::verdict;
+use crate::model::ids::{PodIdx, QueueIdx, ShapeIdx, WorkloadIdx};
+use crate::model::input::QueueingStrategy;
+use crate::model::txn::Txn;
+use crate::model::workload::{Assignment, QueueRef, SetAssignment};
+use crate::place::gang;
+use crate::plan::Outcome;
+use crate::quota::flavors::{self, Demand, Mode, SetDemand};
+
+/// Why members cannot be charged; `None`: what they belong to holds no quota any more.
+type Refusal = Option<Reason>;
+
+impl Engine {
+    /// What a workload holds quota with, flavors for members of new shapes added.
+    pub(super) fn with_all_shapes(
+        &mut self,
+        workload: WorkloadIdx,
+        members: &[PodIdx],
+    ) -> Result<Arc<Assignment>, Refusal> {
+        let assignment = self.state.workloads[workload].assignment.clone().ok_or(None)?;
+        if let Some(why) = self.unlisted(workload, &assignment, members) {
+            return Err(Some(why));
+        }
+        let mut missing: Vec<SetDemand> = Vec::new();
+        for pod in members {
+            let shape = self.state.pods[*pod].shape;
+            match missing.iter_mut().find(|set| set.shape == shape) {
+                Some(set) => set.count += 1,
+                None if assignment.set(shape).is_some() => {}
+                None => missing.push(SetDemand { shape, name: "main".into(), count: 1 }),
+            }
+        }
+        if missing.is_empty() {
+            return Ok(assignment);
+        }
+        let topology = self.topology_ask(assignment.queue, workload)?;
+        let profile = self.profile(assignment.queue);
+        let chosen = match assignment.queue {
+            None => vec![Vec::new(); missing.len()],
+            Some(queue) => {
+                self.assigns(queue)?;
+                let mut txn = Txn::begin(&mut self.state);
+                let sets = &missing;
+                let demand = Demand { workload, queue, sets, topology, profile, start: &[] };
+                let choice = flavors::assign(&mut txn, &demand);
+                if choice.mode != Mode::Fit {
+                    return Err(choice.reason);
+                }
+                choice.sets
+            }
+        };
+        let mut extended = Assignment::clone(&assignment);
+        for (set, chosen) in missing.iter().zip(chosen) {
+            let added = self.state.set_assignment_of(set.shape, chosen);
+            let members = &self.state.workloads[workload].members;
+            extended.extend(added, |shape| {
+                members.iter().any(|pod| self.state.pods[*pod].shape == shape)
+            });
+        }
+        Ok(Arc::new(extended))
+    }
+
+    /// Whether flavors of a queue can be chosen at all. Its gangs may run while it admits nothing:
+    /// a flavor of it may be gone, or a quota for what it covers.
+    fn assigns(&self, queue: QueueIdx) -> Result<(), Refusal> {
+        let quota = &self.state.quota;
+        let slot = quota.queue(queue);
+        let whole = slot.groups.iter().all(|group| {
+            let exists = |flavor| quota.flavor(flavor).is_some();
+            let listed = |flavor| group.covered.iter().all(|r| quota.find_fr(flavor, *r).is_some());
+            let usable = |flavor: &_| exists(*flavor) && listed(*flavor);
+            !group.flavors.is_empty() && group.flavors.iter().all(usable)
+        });
+        let inactive = |why| Reason::Inactive { cluster_queue: slot.name.clone(), why };
+        if whole { Ok(()) } else { Err(slot.inactive.clone().map(inactive)) }
+    }
+
+    /// Why members cannot be charged as those of their shape are that run: the queue does not
+    /// cover what they ask, or the flavor is none of its own.
+    fn unlisted(
+        &self,
+        workload: WorkloadIdx,
+        assignment: &Assignment,
+        members: &[PodIdx],
+    ) -> Option<Reason> {
+        let queue = assignment.queue?;
+        let mut last: Option<ShapeIdx> = None;
+        members.iter().find_map(|pod| {
+            let shape = self.state.pods[*pod].shape;
+            if last.replace(shape) == Some(shape) {
+                return None;
+            }
+            self.unlisted_set(workload, queue, assignment.set(shape)?)
+        })
+    }
+
+    fn unlisted_set(
+        &self,
+        workload: WorkloadIdx,
+        queue: QueueIdx,
+        set: &SetAssignment,
+    ) -> Option<Reason> {
+        let state = &self.state;
+        let slot = state.quota.queue(queue);
+        let cluster_queue = || slot.name.clone();
+        let request = state.room.ledger.request(state.room.shape(set.shape).request);
+        request.entries().iter().find_map(|&(of, asked)| {
+            let resource = || state.room.resources.name(of).clone();
+            let Some(group) = slot.groups.iter().find(|group| group.covered.contains(&of)) else {
+                let needs_none = of == crate::resources::PODS;
+                let (cluster_queue, resource) = (cluster_queue(), resource());
+                return (!needs_none).then_some(Reason::NotCovered {
+                    cluster_queue,
+                    resource,
+                    asked,
+                });
+            };
+            let Some((_, flavor)) = set.flavors.iter().find(|(resource, _)| *resource == of) else {
+                let of_shape = |pod: &PodIdx| state.pods[*pod].shape == set.shape;
+                let pods = state.placed(workload).filter(of_shape).count() as u32;
+                let (cluster_queue, resource) = (cluster_queue(), resource());
+                return Some(Reason::NoFlavorYet { cluster_queue, resource, pods, asked });
+            };
+            let named = state.quota.flavor_name(*flavor).clone();
+            match (group.flavors.contains(flavor), state.quota.flavor(*flavor)) {
+                (false, _) => Some(Reason::FlavorNotListed {
+                    cluster_queue: cluster_queue(),
+                    flavor: named,
+                    resource: resource(),
+                }),
+                (true, None) => {
+                    let why = Inactive::FlavorMissing(named);
+                    Some(Reason::Inactive { cluster_queue: cluster_queue(), why })
+                }
+                (true, Some(_)) => None,
+            }
+        })
+    }
+
+    /// Why a running gang gets no extras, whatever they ask: its queue admits nothing, or is
+    /// strict and has a head that waits, which nothing of that queue passes.
+    pub(super) fn holds_extras(&self, workload: WorkloadIdx) -> Option<Reason> {
+        let entry = &self.state.workloads[workload];
+        if let QueueRef::Broken(why) = &entry.queue {
+            return Some(why.clone());
+        }
+        let queue = entry.assignment.as_ref().and_then(|assignment| assignment.queue)?;
+        let slot = self.state.quota.queue(queue);
+        let strict = slot.facts.as_ref()?.strategy == QueueingStrategy::StrictFifo;
+        let head = self.waiting.head(Some(queue)).filter(|_| strict)?;
+        let head = self.state.workloads[head].full_name.clone();
+        Some(Reason::BehindHead { head, queue: slot.name.clone() })
+    }
+
+    /// Members above the minimum wait.
+    pub(super) fn extras_wait(&mut self, workload: WorkloadIdx, waiting: u32, then: Refusal) {
+        if waiting > 0 {
+            self.set_reason(workload, Reason::Extras { waiting, then: then.map(Box::new) });
+        }
+    }
+
+    /// Members that a gang cannot run without find no place.
+    pub(super) fn incomplete(&mut self, workload: WorkloadIdx, missing: &[PodIdx]) {
+        let have = self.state.placed(workload).count() as u32;
+        let need = self.state.workloads[workload].min_member;
+        let then = self.no_place(workload, missing, need - have).map(Box::new);
+        let reason = Reason::Incomplete { have, need, then };
+        self.report_outcome(workload, Outcome::Waiting(reason.clone()));
+        self.set_reason(workload, reason);
+    }
+
+    /// Why up to so many of the members that wait find no place beside the others, told of those
+    /// of the first shape. `None`: by themselves they would.
+    pub(super) fn no_place(
+        &mut self,
+        workload: WorkloadIdx,
+        waiting: &[PodIdx],
+        most: u32,
+    ) -> Refusal {
+        let assignment = self.state.workloads[workload].assignment.clone()?;
+        if let Some(why) = self.unlisted(workload, &assignment, waiting) {
+            return Some(why);
+        }
+        let shape = self.state.pods[*waiting.first()?].shape;
+        let alike = waiting.iter().filter(|pod| self.state.pods[**pod].shape == shape);
+        let asked: Vec<PodIdx> = alike.take(most as usize).copied().collect();
+        let count = asked.len() as u32;
+        let assignment = match self.with_all_shapes(workload, &asked) {
+            Ok(assignment) => assignment,
+            Err(why) => return why,
+        };
+        let topology = match self.topology_ask(assignment.queue, workload) {
+            Ok(topology) => topology,
+            Err(why) => return Some(why),
+        };
+        let set = assignment.set(shape)?;
+        let profile = self.profile(assignment.queue);
+        let mut txn = Txn::begin(&mut self.state);
+        let class = txn.class(shape, &set.nodes_of, profile);
+        let peers: Vec<NodeIdx> = peers(txn.state(), workload)
+            .into_iter()
+            .filter(|(of, _)| !topology.per_set || *of == shape)
+            .map(|(_, node)| node)
+            .collect();
+        let tree = &txn.state().room.tree;
+        let home = topology.required.and_then(|l| Some((l, gang::home(tree, l, &peers)?)));
+        let room = match home {
+            Some(home) => verdict::shortage_beside(&mut txn, class, count, home),
+            None if gang::holds(&mut txn, class, count, topology) => None,
+            None => Some(verdict::unqueued_shortage(&mut txn, class, count, topology)),
+        };
+        drop(txn);
+        room.or_else(|| self.short_of(workload, assignment.queue?, set, count))
+    }
+
+    /// The quota that so many more members of a set lack.
+    fn short_of(
+        &self,
+        workload: WorkloadIdx,
+        queue: QueueIdx,
+        set: &SetAssignment,
+        count: u32,
+    ) -> Refusal {
+        let charge = set.charge.iter();
+        let short = charge.filter_map(|&(fr, each)| {
+            flavors::shortage(&self.state, queue, fr, each.saturating_mul(count.into()))
+        });
+        let tried: Vec<FlavorRefusal> = short.collect();
+        let sets = &self.state.workloads[workload].sets;
+        let pod_set = sets.iter().find(|of| of.shape == set.shape).map(|of| of.name.clone());
+        (!tried.is_empty()).then(|| Reason::Flavors {
+            cluster_queue: self.state.quota.queue(queue).name.clone(),
+            pod_set: pod_set.unwrap_or_else(|| "main".into()),
+            tried,
+        })
+    }
+}

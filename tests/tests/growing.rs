@@ -1,0 +1,301 @@
+//! Members that join a gang that runs, gangs that may start with fewer than all of their members,
+//! and what wakes work that was refused. Each test feeds facts by hand.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use capstan_core::Engine;
+use capstan_core::explain::reason::{FlavorProblem, Inactive, Reason};
+use capstan_core::model::input::{
+    BindingNote, ClusterQueueFacts, Input, PodFacts, PodPhase, PreemptWithin, QueueingStrategy,
+};
+use capstan_core::plan::{Action, StepOutput};
+use capstan_core::policy::Policy;
+use capstan_core::time::Time;
+use capstan_tests::facts::{
+    DEFAULT, GPU, cluster_queue, flavor, gang, group, in_queue, labels, local_queue, namespace,
+    node, nominal, pod, shape, text,
+};
+
+const NOW: Time = Time(1_000_000);
+
+fn binds(output: &StepOutput) -> Vec<String> {
+    let bound = |action: &Action| match action {
+        Action::Bind { pod, node, .. } => Some(format!("{} {node}", pod.name)),
+        _ => None,
+    };
+    let mut all: Vec<String> = output.effects.iter().filter_map(|e| bound(&e.action)).collect();
+    all.sort();
+    all
+}
+
+/// The pod as the API shows it after a bind, with the flavors that were written on it.
+fn bound(pod: &PodFacts, node: &str, flavors: &[(&str, &str)]) -> Input {
+    let mut pod = pod.clone();
+    (pod.node, pod.phase) = (Some(text(node)), PodPhase::Running);
+    if !flavors.is_empty() {
+        let flavors: BTreeMap<_, _> = flavors.iter().map(|(r, f)| (text(r), text(f))).collect();
+        let (admitted_at, price, workload) = (Some(Time(1)), None, Some(text("g")));
+        pod.binding =
+            Some(BindingNote { flavors: Arc::new(flavors), admitted_at, price, workload });
+    }
+    Input::Pod(pod)
+}
+
+fn reason(engine: &Engine, name: &str) -> Option<Reason> {
+    let views = engine.workloads();
+    views.into_iter().find(|view| &*view.name == name).expect("a workload of this name").reason
+}
+
+fn said(engine: &Engine, name: &str) -> String {
+    reason(engine, name).map(|reason| reason.to_string()).unwrap_or_default()
+}
+
+fn queue(nominal_gpus: i64) -> ClusterQueueFacts {
+    cluster_queue("main", None, group(&[(DEFAULT, &[(GPU, nominal(nominal_gpus))])]))
+}
+
+fn ground(queue: ClusterQueueFacts) -> Vec<Input> {
+    vec![
+        namespace(),
+        Input::Flavor(flavor(DEFAULT, &[])),
+        Input::Flavor(flavor("old", &[])),
+        Input::LocalQueue(local_queue("main")),
+        Input::ClusterQueue(queue),
+        Input::Node(node("n", &[("cpu", 64_000), (GPU, 8)])),
+    ]
+}
+
+/// `main` lists the default flavor only; `lender`, of the same cohort, owns what is of `old`.
+fn beside_a_lender() -> Vec<Input> {
+    let mut facts = ground(ClusterQueueFacts { cohort: Some(text("all")), ..queue(4) });
+    let lent = group(&[("old", &[(GPU, nominal(8))])]);
+    facts.push(Input::ClusterQueue(cluster_queue("lender", Some("all"), lent)));
+    facts
+}
+
+#[test]
+fn extras_do_not_follow_to_a_flavor_that_the_queue_does_not_list() {
+    for min in [1, 2] {
+        let members = gang("g", 2, Some(min), &shape(&[(GPU, 1)]), &in_queue(Some("main")));
+        let mut facts = beside_a_lender();
+        facts.push(bound(&members[0], "n", &[(GPU, "old")]));
+        facts.push(Input::Pod(members[1].clone()));
+        let mut engine = Engine::new();
+        let output = engine.step(NOW, facts);
+        assert_eq!(binds(&output), [""; 0], "minimum {min}");
+        let said = said(&engine, "g");
+        let want = "main does not list flavor old, which those that run have for nvidia.com/gpu";
+        assert!(said.contains(want), "minimum {min}: {said}");
+        // Listed again, it is theirs.
+        let mut edited = queue(4);
+        edited.groups = vec![group(&[("old", &[(GPU, nominal(4))])])];
+        let output = engine.step(NOW, vec![Input::ClusterQueue(edited)]);
+        assert_eq!(binds(&output), ["g-1 n"], "minimum {min}");
+        engine.recount();
+    }
+}
+
+#[test]
+fn extras_wait_for_a_resource_that_the_queue_covers_no_more() {
+    for min in [1, 2] {
+        let asks = shape(&[(GPU, 1), ("cpu", 1_000)]);
+        let members = gang("g", 2, Some(min), &asks, &in_queue(Some("main")));
+        let mut facts = ground(queue(4));
+        facts.push(bound(&members[0], "n", &[(GPU, DEFAULT)]));
+        facts.push(Input::Pod(members[1].clone()));
+        let mut engine = Engine::new();
+        let output = engine.step(NOW, facts);
+        assert_eq!(binds(&output), [""; 0], "minimum {min}");
+        let said = said(&engine, "g");
+        let want = "ClusterQueue main has no quota for cpu, 1 asked";
+        assert!(said.contains(want), "minimum {min}: {said}");
+    }
+}
+
+#[test]
+fn a_member_of_a_new_shape_says_what_its_flavors_lack() {
+    let members = gang("g", 2, Some(1), &shape(&[(GPU, 1)]), &in_queue(Some("main")));
+    let mut wide = members[1].clone();
+    wide.shape = shape(&[(GPU, 5)]);
+    let mut facts = ground(queue(4));
+    facts.push(bound(&members[0], "n", &[(GPU, DEFAULT)]));
+    facts.push(Input::Pod(wide));
+    let mut engine = Engine::new();
+    engine.step(NOW, facts);
+    let said = said(&engine, "g");
+    assert!(said.contains("main can never have more than 4 GPUs, 5 asked"), "{said}");
+}
+
+#[test]
+fn a_member_of_a_new_shape_waits_while_the_queue_lacks_its_flavor() {
+    for min in [1, 2] {
+        let members = gang("g", 2, Some(min), &shape(&[(GPU, 1)]), &in_queue(Some("main")));
+        let mut wide = members[1].clone();
+        wide.shape = shape(&[(GPU, 2)]);
+        for stopped in [false, true] {
+            let mut facts = ground(ClusterQueueFacts { stopped, ..queue(4) });
+            facts.push(Input::FlavorGone(text(DEFAULT)));
+            facts.push(bound(&members[0], "n", &[(GPU, DEFAULT)]));
+            facts.push(Input::Pod(wide.clone()));
+            let mut engine = Engine::new();
+            assert_eq!(binds(&engine.step(NOW, facts)), [""; 0]);
+            engine.step(NOW, vec![Input::Pod(members[1].clone())]);
+            let bound = binds(&engine.step(NOW, Vec::new()));
+            assert_eq!(bound, [""; 0], "nothing says which nodes are of it");
+        }
+    }
+}
+
+#[test]
+fn extras_that_find_no_room_say_so_until_they_do() {
+    let members = gang("g", 3, Some(1), &shape(&[(GPU, 4)]), &in_queue(None));
+    let mut engine = Engine::new();
+    let mut facts = vec![Input::Node(node("n", &[("cpu", 64_000), (GPU, 8)]))];
+    facts.push(bound(&members[0], "n", &[]));
+    facts.extend(members[1..].iter().cloned().map(Input::Pod));
+    let output = engine.step(NOW, facts);
+    assert_eq!(binds(&output), ["g-1 n"]);
+    engine.step(NOW, vec![bound(&members[1], "n", &[])]);
+    let said_now = said(&engine, "g");
+    assert!(said_now.starts_with("1 extra member waits: "), "{said_now}");
+    let more = Input::Node(node("m", &[("cpu", 64_000), (GPU, 8)]));
+    let output = engine.step(NOW, vec![more]);
+    assert_eq!(binds(&output), ["g-2 m"]);
+    assert_eq!(reason(&engine, "g"), None);
+    engine.step(NOW, vec![bound(&members[2], "m", &[])]);
+    assert_eq!(reason(&engine, "g"), None);
+}
+
+#[test]
+fn extras_that_are_gone_leave_no_reason() {
+    let members = gang("g", 2, Some(1), &shape(&[(GPU, 8)]), &in_queue(None));
+    let mut engine = Engine::new();
+    let facts = vec![
+        Input::Node(node("n", &[("cpu", 64_000), (GPU, 8)])),
+        bound(&members[0], "n", &[]),
+        Input::Pod(members[1].clone()),
+    ];
+    engine.step(NOW, facts);
+    assert!(matches!(reason(&engine, "g"), Some(Reason::Extras { waiting: 1, .. })));
+    engine.step(NOW, vec![Input::PodGone(text("g-1"))]);
+    assert_eq!(reason(&engine, "g"), None);
+}
+
+#[test]
+fn extras_behind_a_strict_head_name_it() {
+    let strict = ClusterQueueFacts { strategy: QueueingStrategy::StrictFifo, ..queue(4) };
+    let members = gang("g", 2, Some(1), &shape(&[(GPU, 1)]), &in_queue(Some("main")));
+    let head = pod("head", &shape(&[(GPU, 4)]), &in_queue(Some("main")));
+    let mut facts = ground(strict);
+    facts.push(bound(&members[0], "n", &[(GPU, DEFAULT)]));
+    facts.push(Input::Pod(members[1].clone()));
+    facts.push(Input::Pod(head));
+    let mut engine = Engine::new();
+    assert_eq!(binds(&engine.step(NOW, facts)), [""; 0]);
+    let want = "1 extra member waits: team/head is before it in StrictFIFO queue main";
+    assert_eq!(said(&engine, "g"), want);
+    let output = engine.step(NOW, vec![Input::PodGone(text("head"))]);
+    assert_eq!(binds(&output), ["g-1 n"]);
+    assert_eq!(reason(&engine, "g"), None);
+}
+
+#[test]
+fn extras_of_a_stopped_queue_name_the_stop() {
+    let members = gang("g", 2, Some(1), &shape(&[(GPU, 1)]), &in_queue(Some("main")));
+    let mut facts = ground(ClusterQueueFacts { stopped: true, ..queue(4) });
+    facts.push(bound(&members[0], "n", &[(GPU, DEFAULT)]));
+    facts.push(Input::Pod(members[1].clone()));
+    let mut engine = Engine::new();
+    engine.step(NOW, facts);
+    let Some(Reason::Extras { waiting: 1, then: Some(then) }) = reason(&engine, "g") else {
+        panic!("{:?}", reason(&engine, "g"));
+    };
+    assert!(matches!(*then, Reason::Inactive { why: Inactive::Stopped, .. }), "{then}");
+}
+
+#[test]
+fn an_elastic_gang_speaks_of_its_minimum() {
+    let members = gang("g", 8, Some(3), &shape(&[(GPU, 1)]), &in_queue(Some("main")));
+    let mut facts = ground(queue(4));
+    let runs = pod("runs", &shape(&[(GPU, 2)]), &in_queue(Some("main")));
+    facts.push(bound(&runs, "n", &[(GPU, DEFAULT)]));
+    facts.extend(members.iter().cloned().map(Input::Pod));
+    let mut engine = Engine::new();
+    engine.step(NOW, facts);
+    // Four are more than enough for the minimum: "can never have more than 4" would be wrong.
+    let said = said(&engine, "g");
+    assert!(said.contains("queue main has 2 GPUs left, 3 asked"), "{said}");
+}
+
+#[test]
+fn an_elastic_gang_whose_minimum_lacks_room_hears_of_room() {
+    let members = gang("g", 8, Some(2), &shape(&[(GPU, 1)]), &in_queue(Some("main")));
+    let mut facts = ground(queue(4));
+    let other = pod("other", &shape(&[(GPU, 7)]), &in_queue(None));
+    facts.push(bound(&other, "n", &[]));
+    facts.extend(members.iter().cloned().map(Input::Pod));
+    let mut engine = Engine::new();
+    assert_eq!(binds(&engine.step(NOW, facts)), [""; 0]);
+    let output = engine.step(NOW, vec![Input::Node(node("m", &[("cpu", 64_000), (GPU, 8)]))]);
+    assert_eq!(binds(&output).len(), 4, "{}", said(&engine, "g"));
+}
+
+/// Eight GPUs that a cohort would lend to `main` are asked with a minimum of other shapes, of
+/// which one lacks quota and the other room.
+#[test]
+fn room_for_any_shape_wakes_a_gang_whose_first_shape_lacks_quota() {
+    let wishes = in_queue(Some("main"));
+    let mut members = gang("g", 2, Some(1), &shape(&[(GPU, 6)]), &wishes);
+    members[1].shape = shape(&[(GPU, 2)]);
+    let mut facts = ground(queue(4));
+    let other = pod("other", &shape(&[(GPU, 7)]), &in_queue(None));
+    facts.push(bound(&other, "n", &[]));
+    facts.extend(members.iter().cloned().map(Input::Pod));
+    let mut engine = Engine::new();
+    assert_eq!(binds(&engine.step(NOW, facts)), [""; 0]);
+    let output = engine.step(NOW, vec![Input::Node(node("m", &[("cpu", 64_000), (GPU, 8)]))]);
+    assert_eq!(binds(&output), ["g-1 m"], "{}", said(&engine, "g"));
+}
+
+/// Victims would free the quota, but the preemptor had no node to go to: a node changes that.
+#[test]
+fn room_wakes_who_would_have_preempted_for_quota() {
+    let mut preempting = queue(4);
+    preempting.preemption.within_cluster_queue = PreemptWithin::LowerPriority;
+    let low = pod("low", &shape(&[(GPU, 4)]), &in_queue(Some("main")));
+    let mut wants = shape(&[(GPU, 4)]);
+    Arc::make_mut(&mut wants).node_selector = labels(&[("pool", "new")]);
+    let mut high = pod("high", &wants, &in_queue(Some("main")));
+    high.priority = 100;
+    let mut facts = ground(preempting);
+    facts.push(bound(&low, "n", &[(GPU, DEFAULT)]));
+    facts.push(Input::Pod(high));
+    let mut engine = Engine::new();
+    engine.step(NOW, facts);
+    let Some(Reason::Flavors { tried, .. }) = reason(&engine, "high") else {
+        panic!("{}", said(&engine, "high"));
+    };
+    assert!(matches!(tried[0].why, FlavorProblem::Short { preemption_tried: true, .. }));
+    let mut new = node("m", &[("cpu", 64_000), (GPU, 8)]);
+    new.labels.extend(labels(&[("pool", "new")]));
+    let output = engine.step(NOW, vec![Input::Node(new)]);
+    let evicted = output.effects.iter().any(|e| matches!(e.action, Action::Evict { .. }));
+    assert!(evicted, "{}", said(&engine, "high"));
+}
+
+#[test]
+fn a_step_that_was_cut_short_goes_on_at_once() {
+    let mut engine = Engine::new();
+    let pods: Vec<PodFacts> =
+        (0..5).map(|at| pod(&format!("p{at}"), &shape(&[(GPU, 1)]), &in_queue(None))).collect();
+    let mut facts = vec![Input::Policy(Arc::new(Policy { rounds_max: 3, ..Policy::default() }))];
+    facts.push(Input::Node(node("n", &[("cpu", 64_000), (GPU, 8)])));
+    facts.extend(pods.iter().cloned().map(Input::Pod));
+    let first = engine.step(NOW, facts);
+    assert_eq!((binds(&first).len(), first.report.quiet), (3, false));
+    assert_eq!(first.next_wake, Some(NOW), "two wait for nothing but the next step");
+    let second = engine.step(NOW, Vec::new());
+    assert_eq!((binds(&second).len(), second.report.quiet), (2, true));
+    assert_eq!(second.next_wake, None);
+}
