@@ -13,8 +13,8 @@ use capstan_core::model::input::Text;
 use capstan_core::plan::{Outcome, PreemptionReason, Report, State};
 use parking_lot::Mutex;
 use prometheus::{
-    Gauge, GaugeVec, Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGaugeVec, Opts,
-    Registry, TextEncoder,
+    Gauge, GaugeVec, Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec,
+    Opts, Registry, TextEncoder,
 };
 
 /// Upper bounds of the step duration histogram in seconds: a quiet step takes microseconds, the
@@ -40,6 +40,7 @@ pub struct Metrics {
     quota: QuotaGauges,
     usd_per_hour: GaugeVec,
     published: IntCounterVec,
+    leader: IntGauge,
     unnamed: Mutex<Unnamed>,
 }
 
@@ -118,6 +119,7 @@ impl Metrics {
                 ),
                 &["what"],
             ),
+            leader: int_gauge(at, "leader", "1 while this replica leads."),
             unnamed: Mutex::default(),
             registry,
         }
@@ -181,6 +183,11 @@ impl Metrics {
         for (what, count) in counts {
             self.published.with_label_values(&[what]).inc_by(count);
         }
+    }
+
+    /// Whether this replica leads.
+    pub fn leads(&self, leads: bool) {
+        self.leader.set(i64::from(leads));
     }
 
     /// The text that Prometheus reads.
@@ -281,6 +288,10 @@ fn counter(registry: &Registry, name: &str, help: &str) -> IntCounter {
 
 fn counters(registry: &Registry, (name, help): (&str, &str), labels: &[&str]) -> IntCounterVec {
     register(registry, IntCounterVec::new(opts(name, help), labels))
+}
+
+fn int_gauge(registry: &Registry, name: &str, help: &str) -> IntGauge {
+    register(registry, IntGauge::with_opts(opts(name, help)))
 }
 
 fn int_gauges(registry: &Registry, name: &str, help: &str) -> IntGaugeVec {

@@ -57,10 +57,8 @@ pub async fn run(
         let wake = start(&publisher, clients, &leadership, &reporter, (&mut flying, &mut telling));
         let counts = publisher.plan.lock().take_counts();
         metrics.published(counts.into_iter().map(|(what, count)| (what.word(), count)));
-        let nap = wake.map_or(NAP, |at| {
-            let span = u64::try_from(at.since(publisher.clock.now()).0).unwrap_or(0);
-            Duration::from_millis(span).clamp(Duration::from_millis(1), NAP)
-        });
+        let nap =
+            wake.map_or(NAP, |at| publisher.clock.until(at).clamp(Duration::from_millis(1), NAP));
         tokio::select! {
             () = publisher.bell.notified() => {}
             Some(done) = flying.join_next() => {
