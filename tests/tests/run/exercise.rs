@@ -87,6 +87,11 @@ fn a_preempted_job_is_suspended_and_everything_completes() {
 
     submit(&cluster, &[low(1), low(2), low(3), low(4)]);
     wait_for(&cluster, "pods", "four low jobs run", |pods| running(pods, is_low) == 4);
+    let uids = |all: &[Value]| -> Vec<Value> {
+        all.iter().filter(|it| it["status"]["state"] != Value::Null).map(uid).collect()
+    };
+    let all_told = |all: &[Value]| uids(all).len() == 4;
+    let told = uids(&wait_for(&cluster, "workloads.capstan.sh", "four Workloads", all_told));
     show(&cluster, "four low jobs run");
 
     submit(&cluster, &[high()]);
@@ -112,9 +117,13 @@ fn a_preempted_job_is_suspended_and_everything_completes() {
         names(jobs, |job| complete(job) || failed(job)).len() == 5
     });
     assert_eq!(names(&jobs, failed), [""; 0]);
+    let finished = |all: &[Value]| all.iter().all(|it| is_true(it, "Finished").is_some());
+    let left = wait_for(&cluster, "workloads.capstan.sh", "they say so", finished);
+    assert!(told.iter().all(|uid| left.iter().any(|it| it["metadata"]["uid"] == *uid)));
     show(&cluster, "all five are complete");
-    println!("{}", cluster.kubectl(&["get", "events", "-A"]).expect("events"));
-    println!("{}", cluster.kubectl(&["describe", "wl", "-A"]).expect("workloads"));
+    println!("{}", cluster.kubectl(&["describe", "wl", &victim, "-n", "team-alpha"]).expect("it"));
+    events(&cluster, &victim);
+    queues_say_all(&cluster);
     only_its_own(&cluster);
 }
 
@@ -130,6 +139,35 @@ fn explained(cluster: &ControlPlane, capstan: &capstan_tests::cluster::Capstan, 
     assert_eq!(code, 1, "it waits: {read}{err}");
     for text in [&asked, &read] {
         assert!(text.contains(victim) && text.contains("gpu-exercise-queue"), "{text}");
+    }
+}
+
+fn uid(object: &Value) -> Value {
+    object["metadata"]["uid"].clone()
+}
+
+/// What happened is told where people look for it.
+fn events(cluster: &ControlPlane, victim: &str) {
+    let said = |all: &[Value], reason: &str, name: &str| {
+        let ours = |it: &&Value| it["reportingComponent"] == "capstan" && it["reason"] == reason;
+        let mut about = all.iter().filter(ours).map(|it| &it["involvedObject"]["name"]);
+        about.any(|about| about.as_str().is_some_and(|about| about.starts_with(name)))
+    };
+    wait_for(cluster, "events", "our events", |all| {
+        said(all, "Scheduled", "high-priority-critical-") && said(all, "Preempted", victim)
+    });
+    println!("{}", cluster.kubectl(&["get", "events", "-A"]).expect("events"));
+}
+
+/// Every number of a queue is there, zeros too.
+fn queues_say_all(cluster: &ControlPlane) {
+    for (kind, numbers) in [
+        ("clusterqueues.capstan.sh", ["pendingWorkloads", "admittedWorkloads"]),
+        ("localqueues.capstan.sh", ["pendingWorkloads", "admittedWorkloads"]),
+    ] {
+        wait_for(cluster, kind, "numbers", |all| {
+            all.iter().all(|it| numbers.iter().all(|number| it["status"][number] == 0))
+        });
     }
 }
 
