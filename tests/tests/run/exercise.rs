@@ -63,12 +63,11 @@ fn others(cluster: &ControlPlane) {
     cluster.apply(&deployment.to_string()).expect("applied");
 }
 
-/// What people look at, on the test's output.
-fn show(cluster: &ControlPlane, when: &str) {
-    println!("== {when}");
-    for words in [&["get", "wl,cq,lq", "-A"][..], &["get", "jobs,pods", "-A", "-o", "wide"]] {
-        println!("{}", cluster.kubectl(words).unwrap_or_else(|e| e.to_string()));
-    }
+/// What people look at first, by the short names, says this of a workload.
+fn shows(cluster: &ControlPlane, workload: &str, says: &[&str]) {
+    let table = cluster.kubectl(&["get", "wl,cq,lq", "-A"]).expect("short names");
+    let row = table.lines().find(|line| line.contains(workload)).unwrap_or_default();
+    assert!(says.iter().all(|word| row.contains(word)), "{says:?} in\n{table}");
 }
 
 fn is_low(name: &str) -> bool {
@@ -92,7 +91,6 @@ fn a_preempted_job_is_suspended_and_everything_completes() {
     };
     let all_told = |all: &[Value]| uids(all).len() == 4;
     let told = uids(&wait_for(&cluster, "workloads.capstan.sh", "four Workloads", all_told));
-    show(&cluster, "four low jobs run");
 
     submit(&cluster, &[high()]);
     let is_high = |name: &str| name.starts_with("high-");
@@ -108,7 +106,7 @@ fn a_preempted_job_is_suspended_and_everything_completes() {
         victim.is_some_and(|it| it["status"]["state"] == "Queued")
     };
     wait_for(&cluster, "workloads.capstan.sh", "the victim is visible as pending", waits);
-    show(&cluster, "the high job runs");
+    shows(&cluster, &victim, &["team-alpha-queue", "Queued", "0/1", "1 asked"]);
     explained(&cluster, &capstan, &victim);
 
     let complete = |job: &Value| is_true(job, "Complete").is_some();
@@ -120,8 +118,7 @@ fn a_preempted_job_is_suspended_and_everything_completes() {
     let finished = |all: &[Value]| all.iter().all(|it| is_true(it, "Finished").is_some());
     let left = wait_for(&cluster, "workloads.capstan.sh", "they say so", finished);
     assert!(told.iter().all(|uid| left.iter().any(|it| it["metadata"]["uid"] == *uid)));
-    show(&cluster, "all five are complete");
-    println!("{}", cluster.kubectl(&["describe", "wl", &victim, "-n", "team-alpha"]).expect("it"));
+    shows(&cluster, &victim, &["Finished"]);
     events(&cluster, &victim);
     queues_say_all(&cluster);
     only_its_own(&cluster);
@@ -131,11 +128,9 @@ fn a_preempted_job_is_suspended_and_everything_completes() {
 fn explained(cluster: &ControlPlane, capstan: &capstan_tests::cluster::Capstan, victim: &str) {
     let path = format!("/debug/explain/workload/team-alpha/{victim}");
     let asked = capstan.get(cluster, &path).expect("explained");
-    println!("{asked}");
     let target = format!("workload/{victim}");
     let words = ["explain", &target, "-n", "team-alpha"];
     let (code, read, err) = cluster.capstan_says(&words).expect("it ran");
-    println!("{read}\n{err}");
     assert_eq!(code, 1, "it waits: {read}{err}");
     for text in [&asked, &read] {
         assert!(text.contains(victim) && text.contains("gpu-exercise-queue"), "{text}");
@@ -156,7 +151,6 @@ fn events(cluster: &ControlPlane, victim: &str) {
     wait_for(cluster, "events", "our events", |all| {
         said(all, "Scheduled", "high-priority-critical-") && said(all, "Preempted", victim)
     });
-    println!("{}", cluster.kubectl(&["get", "events", "-A"]).expect("events"));
 }
 
 /// Every number of a queue is there, zeros too.
