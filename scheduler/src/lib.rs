@@ -5,6 +5,7 @@ pub mod act;
 pub mod api;
 pub mod cli;
 pub mod client;
+pub mod clock;
 pub mod config;
 pub mod convert;
 pub mod gangs;

@@ -44,6 +44,7 @@ pub struct Metrics {
     published: IntCounterVec,
     entries: IntGaugeVec,
     sweeps: IntGauge,
+    leader: IntGauge,
     unnamed: Mutex<Unnamed>,
 }
 
@@ -129,6 +130,7 @@ impl Metrics {
             ),
             entries: entries(at),
             sweeps: sweeps(at),
+            leader: int_gauge(at, "leader", "1 while this replica leads."),
             unnamed: Mutex::default(),
             registry,
         }
@@ -205,6 +207,11 @@ impl Metrics {
         for (what, count) in counts {
             self.published.with_label_values(&[what]).inc_by(count);
         }
+    }
+
+    /// Whether this replica leads.
+    pub fn leads(&self, leads: bool) {
+        self.leader.set(i64::from(leads));
     }
 
     /// The text that Prometheus reads.
@@ -358,6 +365,10 @@ fn counter(registry: &Registry, name: &str, help: &str) -> IntCounter {
 
 fn counters(registry: &Registry, (name, help): (&str, &str), labels: &[&str]) -> IntCounterVec {
     register(registry, IntCounterVec::new(opts(name, help), labels))
+}
+
+fn int_gauge(registry: &Registry, name: &str, help: &str) -> IntGauge {
+    register(registry, IntGauge::with_opts(opts(name, help)))
 }
 
 fn int_gauges(registry: &Registry, name: &str, help: &str) -> IntGaugeVec {

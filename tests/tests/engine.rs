@@ -6,8 +6,8 @@ use std::sync::Arc;
 use capstan_core::Engine;
 use capstan_core::explain::reason::Reason;
 use capstan_core::model::input::{
-    CapacityType, Input, Price, PriceSource, Taint, TaintEffect, Toleration, TolerationOperator,
-    Wishes,
+    CapacityType, Input, PodPhase, Price, PriceSource, Taint, TaintEffect, Toleration,
+    TolerationOperator, Wishes,
 };
 use capstan_core::money::MicroUsd;
 use capstan_core::plan::{Action, Effect, EffectResult, State, StepOutput};
@@ -78,6 +78,92 @@ fn a_suspended_job_is_resumed_and_its_pods_take_the_places_kept() {
     assert_eq!(binds(&third).len(), 2);
     assert_eq!(view(&engine, "train").state, State::Binding);
     engine.recount();
+}
+
+/// A Job of two pods with 4 GPUs each on a node of 8, resumed; its owner as it then is.
+fn resumed(engine: &mut Engine) -> capstan_core::model::input::OwnerFacts {
+    let mut owner = job("train", 2, &shape(&[(GPU, 4)]), &in_queue(Some("main")));
+    let mut facts = one_queue(8);
+    facts.extend([gpu_node("n", 8), Input::Owner(owner.clone())]);
+    let first = engine.step(NOW, facts);
+    let resume = first.effects.iter().find(|e| matches!(e.action, Action::ResumeOwner { .. }));
+    engine.step(NOW, vec![answer(resume.expect("it fits"), EffectResult::Done)]);
+    owner.suspended = false;
+    owner
+}
+
+#[test]
+fn pods_that_admission_gave_tolerations_take_the_places_kept_too() {
+    let mut engine = Engine::new();
+    let owner = resumed(&mut engine);
+    let mut more = (*shape(&[(GPU, 4)])).clone();
+    more.tolerations = vec![Toleration {
+        key: text("node.kubernetes.io/not-ready"),
+        operator: TolerationOperator::Exists,
+        value: text(""),
+        effect: Some(TaintEffect::NoExecute),
+    }];
+    let pods = pods_of(&owner).into_iter().map(|mut pod| {
+        pod.shape = Arc::new(more.clone());
+        Input::Pod(pod)
+    });
+    let facts = std::iter::once(Input::Owner(owner.clone())).chain(pods).collect();
+    let bound = engine.step(NOW, facts);
+    assert_eq!(binds(&bound).len(), 2);
+    assert_eq!(view(&engine, "train").state, State::Binding);
+    assert_eq!(engine.queues()[0].quotas[0].used, 8);
+    engine.recount();
+}
+
+#[test]
+fn pods_that_admission_made_larger_are_placed_as_what_they_are() {
+    for (gpus, fits) in [(3, true), (5, false)] {
+        let mut engine = Engine::new();
+        let owner = resumed(&mut engine);
+        let pods = pods_of(&owner).into_iter().map(|mut pod| {
+            pod.shape = shape(&[(GPU, gpus)]);
+            Input::Pod(pod)
+        });
+        let facts = std::iter::once(Input::Owner(owner.clone())).chain(pods).collect();
+        let output = engine.step(NOW, facts);
+        assert_eq!(binds(&output).len(), if fits { 2 } else { 0 }, "{gpus}");
+        let state = if fits { State::Binding } else { State::Queued };
+        assert_eq!(view(&engine, "train").state, state, "{gpus}");
+        let used = if fits { 2 * gpus } else { 0 };
+        assert_eq!(engine.queues()[0].quotas[0].used, used, "{gpus}");
+        engine.recount();
+    }
+}
+
+#[test]
+fn a_victim_that_was_marked_and_never_deleted_is_evicted_again_once() {
+    let whole = shape(&[(GPU, 8)]);
+    let mut low = pod("low", &whole, &in_queue(Some("main")));
+    (low.node, low.phase) = (Some(text("n")), PodPhase::Running);
+    low.eviction = Some(capstan_core::model::input::EvictionNote {
+        preemptor: text("team/high"),
+        reason: capstan_core::plan::PreemptionReason::InClusterQueue,
+    });
+    let mut facts = one_queue(8);
+    facts.extend([gpu_node("n", 8), Input::Pod(low.clone())]);
+    let evicts = |output: &StepOutput| -> Vec<Effect> {
+        let evicts = |e: &&Effect| matches!(e.action, Action::Evict { .. });
+        output.effects.iter().filter(evicts).cloned().collect()
+    };
+    // A standby only looks; whoever leads deletes it.
+    let mut engine = Engine::new();
+    engine.observe(NOW, facts.clone());
+    let asked = evicts(&engine.step(NOW, vec![]));
+    assert_eq!(asked.len(), 1);
+    // It is refused, and the pod's mark is still seen: it is not asked for over and over.
+    let refused = answer(&asked[0], EffectResult::Refused(text("no")));
+    assert_eq!(evicts(&engine.step(NOW, vec![refused, Input::Pod(low.clone())])).len(), 0);
+    // What is being deleted needs nothing more.
+    let mut engine = Engine::new();
+    low.terminating = true;
+    facts.pop();
+    facts.push(Input::Pod(low));
+    assert_eq!(evicts(&engine.step(NOW, facts)).len(), 0);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use capstan_core::plan::{Action, EffectResult, State, StepOutput, WorkloadStatus
 use capstan_core::time::{Span, Time};
 use capstan_tests::facts::{
     DEFAULT, GPU, TEAM, cluster_queue, flavor, gang, group, in_queue, job, local_queue, namespace,
-    node, nominal, pod, shape, text,
+    node, nominal, pod, pods_of, shape, text,
 };
 
 const NOW: Time = Time(1_000_000);
@@ -163,6 +163,51 @@ fn a_name_is_told_gone_only_when_nobody_bears_it() {
     let gone = engine.step(NOW, vec![Input::OwnerGone(owner.uid), Input::PodGone(lone.uid)]);
     assert_eq!(gone.report.gone, [(text(TEAM), text("lone")), (text(TEAM), text("train"))]);
     assert_eq!(engine.details(&text(TEAM), &text("train")), None);
+}
+
+#[test]
+fn runs_of_one_owner_share_its_name_and_the_last_bears_it() {
+    let mut engine = Engine::new();
+    let mut owner = job("train", 1, &shape(&[(GPU, 2)]), &in_queue(Some("main")));
+    owner.suspended = false;
+    let mut old = pods_of(&owner).remove(0);
+    (old.node, old.phase) = (Some(text("n")), PodPhase::Running);
+    let mut facts = one_queue(2);
+    facts.extend([gpu_node("n", 2), Input::Owner(owner.clone()), Input::Pod(old.clone())]);
+    engine.step(NOW, facts);
+    // It is suspended; the pod of the run that ended is still leaving, which is news of it.
+    (owner.suspended, owner.incarnation) = (true, 1);
+    let mut outputs = vec![engine.step(NOW, vec![Input::Owner(owner)])];
+    old.terminating = true;
+    outputs.push(engine.step(NOW, vec![Input::Pod(old.clone())]));
+    let both = engine.names();
+    assert_eq!(both, [(text(TEAM), text("train")), (text(TEAM), text("train"))]);
+    let details = engine.details(&text(TEAM), &text("train")).expect("it is there");
+    assert_eq!(details.view.state, State::Queued, "the last run is what people look at");
+    outputs.push(engine.step(NOW, vec![Input::PodGone(old.uid)]));
+    let train = |output: &StepOutput| told(output).iter().all(|told| &*told.name == "train");
+    assert!(outputs.iter().all(train), "{outputs:?}");
+    assert!(outputs.iter().all(|output| output.report.gone.is_empty()), "{outputs:?}");
+    let details = engine.details(&text(TEAM), &text("train")).expect("it is there");
+    assert_eq!(details.view.state, State::Resuming);
+}
+
+#[test]
+fn a_name_that_was_given_up_is_told_gone() {
+    let mut engine = Engine::new();
+    let gpu = shape(&[(GPU, 1)]);
+    let first = pod("twin", &gpu, &in_queue(None));
+    let mut owner = job("twin", 2, &gpu, &in_queue(Some("main")));
+    owner.created = Time(5);
+    let mut facts = one_queue(8);
+    facts.extend([Input::Pod(first.clone()), Input::Owner(owner.clone())]);
+    let both = engine.step(NOW, facts);
+    assert!(states(&both).iter().any(|(name, _)| name == "twin-job"), "{:?}", states(&both));
+    engine.step(NOW, vec![Input::PodGone(first.uid)]);
+    owner.priority = 7;
+    let renamed = engine.step(NOW, vec![Input::Owner(owner)]);
+    assert!(engine.details(&text(TEAM), &text("twin")).is_some());
+    assert_eq!(renamed.report.gone, [(text(TEAM), text("twin-job"))]);
 }
 
 #[test]

@@ -221,6 +221,7 @@ impl Engine {
         let entry = &mut self.state.workloads[victim];
         entry.state = State::Evicting;
         entry.evicting = Some(Box::new(preemption.clone()));
+        entry.stop_asked = true;
         self.mark(victim);
         if leaving {
             return;
@@ -232,6 +233,16 @@ impl Engine {
             self.state.workloads[victim].owner_effect = Some(effect);
             return;
         }
+        self.evict_members(now, victim, &preemption);
+    }
+
+    /// Evicts every member that is neither ended nor on its way out.
+    pub(crate) fn evict_members(
+        &mut self,
+        now: Time,
+        victim: WorkloadIdx,
+        preemption: &Preemption,
+    ) {
         let active: Vec<PodIdx> = self.state.workloads[victim]
             .members
             .iter()

@@ -24,6 +24,7 @@ use crate::plan::{
 use crate::time::Time;
 
 mod details;
+mod evictions;
 mod inflight;
 mod news;
 mod remedies;
@@ -44,6 +45,8 @@ pub struct Engine {
     pub(crate) delayed: BTreeSet<(Time, WorkloadIdx)>,
     /// Resumed owners and when their pods must be there.
     pub(crate) deadlines: BTreeSet<(Time, WorkloadIdx)>,
+    /// Victims that bear marks of an engine before this one, and were perhaps never deleted.
+    pub(crate) half_evicted: BTreeSet<WorkloadIdx>,
     /// Why a workload was preempted last, by name, until it is admitted again. Shown only.
     pub(crate) preemptions: BTreeMap<Text, Preemption>,
     pub(crate) inflight: BTreeMap<EffectId, inflight::InFlight>,
@@ -87,6 +90,7 @@ impl Engine {
     /// Applies facts, runs rounds, and returns what to do.
     pub fn step(&mut self, now: Time, inputs: Vec<Input>) -> StepOutput {
         self.take_in(now, inputs);
+        self.finish_evictions(now);
         self.wake_in_time(now);
         self.counts = Counts::default();
         let evaluated = self.state.classes.evaluations();
@@ -140,6 +144,7 @@ impl Engine {
         let mut tells = Vec::new();
         self.mark_changed(&changes.dirty);
         for &workload in &changes.dirty {
+            self.file_eviction(workload);
             let Some(entry) = self.state.workloads.get(workload) else { continue };
             let broken = matches!(entry.queue, QueueRef::Broken(_));
             match broken || !entry.wishes.ignored.is_empty() {
@@ -208,6 +213,7 @@ impl Engine {
         self.waiting.remove(workload);
         self.growth.remove(&workload);
         self.growth_parked.remove(&workload);
+        self.half_evicted.remove(&workload);
         self.delayed.retain(|(_, delayed)| *delayed != workload);
         self.deadlines.retain(|(_, resuming)| *resuming != workload);
     }

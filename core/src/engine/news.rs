@@ -62,9 +62,10 @@ impl Engine {
         }
     }
 
-    /// Names of workloads that are gone and that nobody bears now, in order.
+    /// Names of workloads that are gone, or have another name, and that nobody bears now, in order.
     pub(super) fn nameless(&mut self) -> Vec<(Text, Text)> {
         let mut gone = std::mem::take(&mut self.gone);
+        gone.append(&mut self.state.vacated);
         gone.retain(|name| !self.state.workload_by_name.contains_key(name));
         gone.sort_unstable();
         gone.dedup();

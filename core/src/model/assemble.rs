@@ -18,7 +18,7 @@ use std::sync::{Arc, LazyLock};
 
 use crate::explain::reason::Reason;
 use crate::model::apply::Changes;
-use crate::model::ids::{PodIdx, WorkloadIdx};
+use crate::model::ids::{PodIdx, ShapeIdx, WorkloadIdx};
 use crate::model::input::{GangKey, GangRef, GangSource, OwnerFacts, PodPhase, Text};
 use crate::model::pod::{Binding, Pod};
 use crate::model::state::ClusterState;
@@ -57,6 +57,7 @@ impl ClusterState {
             reason: None,
             found_running: false,
             evicting: None,
+            stop_asked: false,
             owner_effect: None,
             dirty: true,
             started: false,
@@ -137,7 +138,7 @@ impl ClusterState {
             let (a, b) = (&self.pods[*a], &self.pods[*b]);
             (a.created, &a.name, &a.uid).cmp(&(b.created, &b.name, &b.uid))
         });
-        self.take_over(&mut kept, &real, changes);
+        self.take_over(workload, &mut kept, &real, changes);
         let owner = self.owner_of(workload).cloned();
         let resuming = self.workloads[workload].state == State::Resuming;
         let wanted = owner.filter(|owner| owner.suspended && owner.ours && !owner.finished);
@@ -150,23 +151,57 @@ impl ClusterState {
         self.workloads[workload].members = real;
     }
 
-    /// Pods of a resumed owner take over the places kept for them.
-    fn take_over(&mut self, kept: &mut Vec<PodIdx>, real: &[PodIdx], changes: &mut Changes) {
+    /// Pods of a resumed owner take over the places kept for them: those of their own shape, else
+    /// of shapes that ask the same (an API server adds tolerations, say, that no template has).
+    /// A pod that was made to ask something else gets no place for it; it queues as it is.
+    fn take_over(
+        &mut self,
+        workload: WorkloadIdx,
+        kept: &mut Vec<PodIdx>,
+        real: &[PodIdx],
+        changes: &mut Changes,
+    ) {
         for &pod in real {
             let (shape, waiting) = (self.pods[pod].shape, self.pods[pod].binding);
             if kept.is_empty() || waiting != Binding::None || !self.pods[pod].active() {
                 continue;
             }
-            let same =
-                |held: &PodIdx| self.pods[*held].shape == shape && self.pods[*held].place.is_some();
-            let Some(at) = kept.iter().position(same) else { continue };
+            let holds = self.pods[pod].holds;
+            let placed = |held: &Pod| held.place.is_some();
+            let same = |held: &PodIdx| {
+                let held = &self.pods[*held];
+                placed(held) && held.shape == shape
+            };
+            let alike = |held: &PodIdx| {
+                let held = &self.pods[*held];
+                placed(held) && held.holds == holds
+            };
+            let at = kept.iter().position(same).or_else(|| kept.iter().position(alike));
+            let Some(at) = at else {
+                if let Some(at) = kept.iter().position(|held| placed(&self.pods[*held])) {
+                    let held = kept.remove(at);
+                    self.drop_kept(held, changes);
+                }
+                continue;
+            };
             let held = kept.remove(at);
             let node = self.pods[held].place.expect("checked above");
+            self.charge_alike(workload, self.pods[held].shape, shape);
             self.unsettle(held);
             self.drop_kept(held, changes);
             changes.to_settle.insert(pod, node);
             changes.arrived.push(pod);
         }
+    }
+
+    /// Members of one shape hold quota with the flavors that another was admitted with.
+    fn charge_alike(&mut self, workload: WorkloadIdx, admitted: ShapeIdx, shape: ShapeIdx) {
+        let Some(known) = self.workloads[workload].assignment.clone() else { return };
+        let Some(set) = known.set(admitted).filter(|_| known.set(shape).is_none()) else { return };
+        let mut assignment = (*known).clone();
+        assignment.sets.push(self.set_assignment_of(shape, set.flavors.clone()));
+        assignment.sets.sort_by_key(|set| set.shape);
+        self.set_assignment(workload, Some(Arc::new(assignment)));
     }
 
     fn drop_kept(&mut self, pod: PodIdx, changes: &mut Changes) {

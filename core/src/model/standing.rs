@@ -143,14 +143,14 @@ impl ClusterState {
             let w = &self.workloads[w];
             (w.created, w.uid.clone(), w.id.key.clone())
         };
-        let same_owner = |h: WorkloadIdx| {
-            entry.owner.is_some() && same_owner(&self.workloads[h].id.key, &entry.id.key)
-        };
-        match holder {
-            Some(holder) if !same_owner(holder) && rank(holder) < rank(workload) => {
+        let run_after = |h: WorkloadIdx| run_after(&self.workloads[h].id.key, &entry.id.key);
+        match holder.map(|holder| (holder, run_after(holder))) {
+            // The last run is what people look at; pods of one before may still be leaving.
+            Some((_, Some(true))) => self.set_name(workload, base),
+            Some((holder, None)) if rank(holder) < rank(workload) => {
                 self.rename(workload, self.suffixed(&base, workload));
             }
-            Some(holder) if !same_owner(holder) => {
+            Some((holder, None)) => {
                 self.rename(holder, self.suffixed(&base, holder));
                 self.rename(workload, base);
             }
@@ -197,6 +197,7 @@ impl ClusterState {
         let old = (namespace, std::mem::replace(&mut entry.name, name));
         if !old.1.is_empty() && self.workload_by_name.get(&old) == Some(&workload) {
             self.workload_by_name.remove(&old);
+            self.vacated.push(old);
         }
     }
 
@@ -256,8 +257,12 @@ impl ClusterState {
     }
 }
 
-fn same_owner(a: &GangKey, b: &GangKey) -> bool {
-    matches!((a, b), (GangKey::Owner(a, _), GangKey::Owner(b, _)) if a == b)
+/// Whether one is a later run of the owner that the other is a run of; `None`: of no one owner.
+fn run_after(one: &GangKey, other: &GangKey) -> Option<bool> {
+    match (one, other) {
+        (GangKey::Owner(a, run), GangKey::Owner(b, before)) if a == b => Some(run > before),
+        _ => None,
+    }
 }
 
 fn suffixed(base: &str, source: GangSource) -> Text {

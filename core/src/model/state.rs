@@ -49,6 +49,8 @@ pub struct ClusterState {
     pub workload_by_id: Lookup<WorkloadId, WorkloadIdx>,
     /// Workloads by namespace and name.
     pub workload_by_name: Lookup<(Text, Text), WorkloadIdx>,
+    /// Names that workloads gave up for others since this was last looked at.
+    pub vacated: Vec<(Text, Text)>,
     /// Owners by uid.
     pub owners: BTreeMap<Text, Arc<OwnerFacts>>,
     /// Claims of reserved work.

@@ -66,6 +66,8 @@ pub struct Workload {
     pub found_running: bool,
     /// It is being stopped for another.
     pub evicting: Option<Box<Preemption>>,
+    /// This engine asked for its end, whatever became of that.
+    pub stop_asked: bool,
     /// The owner's suspend or resume in flight.
     pub owner_effect: Option<EffectId>,
     /// It must be derived again from its pods and owner.

@@ -4,7 +4,7 @@
 //! protocols what a try is.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use capstan_core::model::input::Text;
 use capstan_core::plan::{Action, Effect, EffectId, EffectResult, Precondition};
@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use super::line::Line;
 use super::queue::Shared;
 use super::{Answer, bind, evict, owner, tolerate};
+use crate::client::REQUEST_TIMEOUT;
 
 /// An effect that was taken on.
 pub(super) struct Flight {
@@ -79,7 +80,9 @@ impl Flight {
     pub(super) fn new(shared: &Arc<Shared>, effect: Effect) -> Flight {
         shared.owed.send_modify(|owed| *owed += 1);
         let owed = Owed { shared: shared.clone(), effect: effect.id, result: None };
-        let deadline = Instant::now() + left(effect.deadline.0);
+        // Longer than a year is as good as a year, and never overflows a clock.
+        let left = shared.clock.until(effect.deadline).min(Duration::from_secs(365 * 24 * 3_600));
+        let deadline = Instant::now() + left;
         Flight { effect, progress: Progress::default(), deadline, tries: 0, owed }
     }
 
@@ -91,12 +94,19 @@ impl Flight {
         self.owed.result = Some(result);
     }
 
-    /// Nothing more is tried: what is certain is said, the rest is unknown.
-    fn time_is_up(self, why: &str) {
-        if self.progress.doubt || self.progress.marked {
-            return self.answer(EffectResult::TimedOut);
-        }
+    /// Whether it is over at that time: what was certainly not done is not tried any more, what
+    /// may have been is pursued until that is known.
+    fn is_over(&self, at: Instant) -> bool {
+        at >= self.deadline && !self.progress.doubt && !self.progress.marked
+    }
+
+    fn too_late(self, why: &str) {
         self.answer(EffectResult::Refused(format!("not done in time: {why}").into()));
+    }
+
+    /// When what is tried now has to be answered.
+    fn answer_by(&self, now: Instant) -> Instant {
+        if now < self.deadline { self.deadline } else { now + REQUEST_TIMEOUT }
     }
 
     /// The pause before the next try. Half of it is spread by the effect's number, so that what
@@ -110,21 +120,13 @@ impl Flight {
     }
 }
 
-/// Time left until a time of the engine.
-fn left(deadline_ms: i64) -> Duration {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let deadline = Duration::from_millis(u64::try_from(deadline_ms).unwrap_or(0));
-    // Longer than a year is as good as a year, and never overflows a clock.
-    deadline.saturating_sub(now).min(Duration::from_secs(365 * 24 * 3_600))
-}
-
 /// One try, and what follows from it.
 pub(super) async fn fly(shared: Arc<Shared>, mut flight: Flight) {
     let now = Instant::now();
-    if now >= flight.deadline {
-        return flight.time_is_up("it waited for others");
+    if flight.is_over(now) {
+        return flight.too_late("it waited for others");
     }
-    let line = Line { shared: &shared, deadline: flight.deadline };
+    let line = Line { shared: &shared, deadline: flight.answer_by(now) };
     let tried = one_try(&line, &flight.effect, &mut flight.progress).await;
     match tried {
         Ok(result) | Err(Stop::Answer(result)) => flight.answer(result),
@@ -135,8 +137,8 @@ pub(super) async fn fly(shared: Arc<Shared>, mut flight: Flight) {
             flight.tries += 1;
             let (effect, tries) = (flight.effect.id.0, flight.tries);
             tracing::debug!(effect, workload = %flight.effect.workload, tries, why, "not done yet");
-            if Instant::now() + pause >= flight.deadline {
-                return flight.time_is_up(&why);
+            if flight.is_over(Instant::now() + pause) {
+                return flight.too_late(&why);
             }
             shared.pause(flight, pause);
         }
@@ -179,7 +181,7 @@ async fn one_try(line: &Line<'_>, effect: &Effect, progress: &mut Progress) -> T
         Action::SelectVolumes { pod, .. } => Ok(unable("choose volumes", &pod.name)),
         Action::AllocateClaims { pod, .. } => Ok(unable("allocate resource claims", &pod.name)),
         Action::ReleaseClaims { pod } => Ok(unable("release resource claims", &pod.name)),
-        // The executor hands these to the publisher before they get here.
+        // They report, and are the publisher's.
         Action::Status(_) | Action::Event { .. } => Ok(EffectResult::Done),
     }
 }

@@ -1,4 +1,4 @@
-//! Sends the requests of one effect: with leadership only, and never beyond its deadline.
+//! Sends the requests of one effect: with leadership only, and never beyond their deadline.
 //!
 //! Decides what an answer means for any request: done, refused, to be tried again, or in doubt.
 //! Leaves to the protocols what a conflict or a missing object means.

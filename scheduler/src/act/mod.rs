@@ -17,9 +17,11 @@
 //! - `bind`, `evict`, `owner`, `tolerate` are the protocols, one file each.
 //!
 //! At its deadline an effect that certainly was not carried out (always throttled, never
-//! connected, never sent) is `Refused`; one that may have been is `TimedOut`.
+//! connected, never sent) is `Refused`. One that may have been is pursued until that is known:
+//! its object is read back, and what is not there is written again, for as long as we lead. Only
+//! who leads no more answers `TimedOut`: the next leader reads what became of it.
 //!
-//! `Status` and `Event` effects are not for here: a [`Publish`] takes them.
+//! `Status` and `Event` effects are not for here ([`crate::publish`]); they are done at once.
 
 mod bind;
 mod evict;
@@ -34,13 +36,14 @@ mod tolerate;
 use std::sync::Arc;
 use std::time::Duration;
 
-use capstan_core::plan::{Action, Effect, EffectId, EffectResult};
+use capstan_core::plan::{Effect, EffectId, EffectResult};
 use kube::Client;
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
 use self::flight::Flight;
 use self::queue::Shared;
+use crate::clock::Clock;
 use crate::lease::Leadership;
 
 /// The answer to one effect.
@@ -55,12 +58,6 @@ pub struct Answer {
 /// Where answers go; it never blocks, and the receiver outlives all executors.
 pub type Answers = Arc<dyn Fn(Answer) + Send + Sync>;
 
-/// Takes what people look at; it never blocks.
-pub trait Publish: Send + Sync {
-    /// Takes a `Status` or an `Event`; nobody hears whether it was ever written.
-    fn publish(&self, effect: Effect);
-}
-
 /// What an executor works with.
 pub struct Means {
     /// The client for writes that matter; it sends nothing twice by itself.
@@ -69,8 +66,8 @@ pub struct Means {
     pub leadership: Leadership,
     /// Where answers go.
     pub answers: Answers,
-    /// Where statuses and events go.
-    pub publisher: Arc<dyn Publish>,
+    /// The clock that deadlines are set by.
+    pub clock: Clock,
 }
 
 /// Bounds of an executor.
@@ -107,19 +104,10 @@ impl Executor {
     }
 
     /// Takes effects on; never blocks, from any thread. Each is answered once, from another
-    /// thread or, if there is nothing to wait for, before this returns.
+    /// thread.
     pub fn dispatch(&self, effects: Vec<Effect>) {
-        let mut flights = Vec::with_capacity(effects.len());
-        for effect in effects {
-            if let Action::Status(_) | Action::Event { .. } = effect.action {
-                let id = effect.id;
-                self.shared.publisher.publish(effect);
-                (self.shared.answers)(Answer { effect: id, result: EffectResult::Done });
-                continue;
-            }
-            flights.push(Flight::new(&self.shared, effect));
-        }
-        self.shared.take_on(flights);
+        let flights = effects.into_iter().map(|effect| Flight::new(&self.shared, effect));
+        self.shared.take_on(flights.collect());
     }
 
     /// Waits until every effect has its answer. After `patience` the rest is given up, each

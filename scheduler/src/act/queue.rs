@@ -12,7 +12,8 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use super::flight::{self, Flight};
-use super::{Answers, Limits, Means, Publish};
+use super::{Answers, Limits, Means};
+use crate::clock::Clock;
 use crate::lease::Leadership;
 
 /// What all effects of one executor share.
@@ -20,7 +21,7 @@ pub(super) struct Shared {
     pub(super) writes: Client,
     pub(super) leadership: Leadership,
     pub(super) answers: Answers,
-    pub(super) publisher: Arc<dyn Publish>,
+    pub(super) clock: Clock,
     pub(super) limits: Limits,
     runtime: Handle,
     queue: Mutex<Queue>,
@@ -46,12 +47,12 @@ impl Queue {
 
 impl Shared {
     pub(super) fn new(means: Means, limits: Limits, runtime: Handle) -> Shared {
-        let Means { writes, leadership, answers, publisher } = means;
+        let Means { writes, leadership, answers, clock } = means;
         Shared {
             writes,
             leadership,
             answers,
-            publisher,
+            clock,
             limits,
             runtime,
             queue: Mutex::default(),

@@ -3,6 +3,7 @@
 //! Every bad value is refused here, with an example of a good one, so that the commands see only
 //! values that make sense.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -23,6 +24,12 @@ pub struct Cli {
     /// Namespace of the workload or pod that is asked about [default: default]
     #[arg(short, long, global = true, value_name = "NAME")]
     pub namespace: Option<String>,
+    /// Path of the kubeconfig file, for commands that talk to a cluster
+    #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub kubeconfig: Option<PathBuf>,
+    /// Context of the kubeconfig
+    #[arg(long, global = true, value_name = "NAME")]
+    pub context: Option<String>,
     /// More about what is being done, on stderr; twice for even more
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub verbose: u8,
@@ -31,6 +38,9 @@ pub struct Cli {
 /// The commands.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Command {
+    /// Schedule the pods of a cluster that name Capstan as their scheduler
+    #[command(after_help = RUN_HELP)]
+    Run(Run),
     /// Show what would be admitted, placed and preempted, at what cost
     #[command(after_help = SIMULATE_EXAMPLES)]
     Simulate(Simulate),
@@ -47,15 +57,51 @@ pub enum Command {
     Completions(Completions),
 }
 
+const RUN_HELP: &str = "Ends with SIGTERM or Ctrl-C; gives its lease back to the next replica.
+Exit codes: 0 asked to end, 1 deposed by another replica, 2 bad usage or configuration.
+
+Examples:
+  capstan run --config capstan.yaml
+  capstan run --kubeconfig ~/.kube/config --listen 127.0.0.1:8080";
+
 const SIMULATE_EXAMPLES: &str = "Examples:
   capstan simulate queues.yaml jobs.yaml
   kubectl get nodes,pods,jobs -A -o yaml | capstan simulate - queues.yaml
   capstan simulate cluster.yaml --until 2h
   capstan simulate cluster.yaml --output html > plan.html";
 
-const EXPLAIN_EXAMPLES: &str = "Examples:
+const EXPLAIN_EXAMPLES: &str = "Without -f the cluster is read and asked what it shows; with \
+--server a running
+scheduler is, which knows its pauses after failures too.
+
+Examples:
+  capstan explain workload/finetune -n language
+  capstan explain wl/finetune -n language --server http://localhost:8080
   capstan explain workload/finetune -n language -f cluster.yaml
   capstan explain pod/notebook-0 -f nodes.yaml pods.yaml --output json";
+
+/// `run`.
+#[derive(Clone, Debug, Args)]
+pub struct Run {
+    /// Configuration file; it is read again when it changes
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub config: Option<PathBuf>,
+    /// Where metrics, health and explanations are served
+    #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:8080")]
+    pub listen: SocketAddr,
+    /// How logs are written, on stderr
+    #[arg(long, value_enum, default_value_t = LogFormat::Text, value_name = "FORMAT")]
+    pub log_format: LogFormat,
+}
+
+/// How logs are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// A line for each event, for people.
+    Text,
+    /// A JSON object a line, for tools.
+    Json,
+}
 
 /// `simulate`.
 #[derive(Clone, Debug, Args)]
@@ -150,10 +196,13 @@ pub struct Explain {
     /// pod/NAME or workload/NAME (short: po/, wl/)
     #[arg(value_name = "KIND/NAME")]
     pub target: Target,
-    /// Manifests or cluster dumps; - is standard input
-    #[arg(short = 'f', long = "filename", required = true, num_args = 1.., value_name = "FILES")]
+    /// Manifests or cluster dumps instead of a cluster; - is standard input
+    #[arg(short = 'f', long = "filename", num_args = 1.., value_name = "FILES")]
     #[arg(value_hint = ValueHint::FilePath)]
     pub files: Vec<PathBuf>,
+    /// Ask a running scheduler at this address
+    #[arg(long, value_name = "URL", conflicts_with_all = ["files", "config"])]
+    pub server: Option<http::Uri>,
     /// Configuration file of the scheduler
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub config: Option<PathBuf>,
@@ -259,8 +308,10 @@ mod tests {
             "capstan simulate a.yaml --until soon",
             "capstan simulate a.yaml --until=-5s",
             "capstan simulate a.yaml --output yaml",
-            "capstan explain pod/p",
             "capstan explain p -f a.yaml",
+            "capstan explain pod/p -f a.yaml --server http://localhost",
+            "capstan run --listen here",
+            "capstan run --log-format html",
             "capstan explain node/n -f a.yaml",
             "capstan explain pod/ -f a.yaml",
             "capstan explain pod/ns/p -f a.yaml",

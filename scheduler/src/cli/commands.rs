@@ -71,7 +71,7 @@ pub fn explain(args: &Explain, namespace: Option<&str>, console: &mut Console<'_
             let now = objects.latest.unwrap_or_default();
             let mut engine = look(&config, objects);
             let Some(explanation) = engine.explain_pod(&namespace, name) else {
-                let errors = [missing("pod", &namespace, name)];
+                let errors = [missing("pod", &namespace, name, "these files")];
                 return refuse(console, &errors, "nothing explained");
             };
             let fits = explanation.nodes.iter().any(|verdict| verdict.refusals.is_empty());
@@ -88,7 +88,7 @@ pub fn explain(args: &Explain, namespace: Option<&str>, console: &mut Console<'_
             }
             let found = run.engine.explain_workload(run.now, &namespace, name);
             let Some(explanation) = found else {
-                let errors = [missing("workload", &namespace, name)];
+                let errors = [missing("workload", &namespace, name, "these files")];
                 return refuse(console, &errors, "nothing explained");
             };
             let waits = is_pending(&explanation.workload);
@@ -265,7 +265,7 @@ fn world_mode(mode: args::Mode) -> world::Mode {
 }
 
 /// Prints with the printer of the format: text, JSON, HTML.
-fn print<T>(
+pub fn print<T>(
     console: &mut Console<'_>,
     format: Format,
     answer: &T,
@@ -280,7 +280,8 @@ fn print<T>(
     answered(console, written)
 }
 
-fn answered(console: &mut Console<'_>, result: std::io::Result<()>) -> Exit {
+/// Exit code once an answer was written.
+pub fn answered(console: &mut Console<'_>, result: std::io::Result<()>) -> Exit {
     match result {
         Ok(()) => Exit::Answered,
         Err(error) => {
@@ -291,17 +292,19 @@ fn answered(console: &mut Console<'_>, result: std::io::Result<()>) -> Exit {
 }
 
 /// A negative answer, unless printing it failed.
-fn negative(printed: Exit) -> Exit {
+pub fn negative(printed: Exit) -> Exit {
     if printed == Exit::Answered { Exit::Negative } else { printed }
 }
 
-fn refuse<E: std::fmt::Display>(console: &mut Console<'_>, errors: &[E], undone: &str) -> Exit {
+/// Every error, and what was not done.
+pub fn refuse<E: std::fmt::Display>(console: &mut Console<'_>, errors: &[E], undone: &str) -> Exit {
     console.errors(errors, undone);
     Exit::BadInput
 }
 
-fn missing(kind: &str, namespace: &str, name: &str) -> String {
-    format!("no {kind} {name} in namespace {namespace} of these files (-n names another)")
+/// Nothing of that name.
+pub fn missing(kind: &str, namespace: &str, name: &str, place: &str) -> String {
+    format!("no {kind} {name} in namespace {namespace} of {place} (-n names another)")
 }
 
 fn names(files: &[PathBuf]) -> Vec<String> {

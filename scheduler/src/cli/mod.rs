@@ -1,11 +1,14 @@
 //! The command line: what the user typed, what it does, what the process answers with.
 //!
-//! [`args`] is the shape of the commands, [`commands`] carries them out, [`output`] writes answers
+//! [`args`] is the shape of the commands, [`commands`] carries them out (`live`
+//! those that need a cluster), [`output`] writes answers
 //! to one stream and complaints to the other. Exit codes: 0 an answer, 1 a negative answer, 2 bad
 //! usage or input.
 
 pub mod args;
 pub mod commands;
+mod live;
+mod log;
 pub mod output;
 
 use std::ffi::OsString;
@@ -13,7 +16,6 @@ use std::io::Write;
 use std::path::Path;
 
 use clap::{CommandFactory, FromArgMatches};
-use tracing_subscriber::EnvFilter;
 
 use args::{Cli, Command};
 use output::Console;
@@ -58,9 +60,11 @@ pub fn run_styled<A: Into<OsString>>(
         Ok(cli) => cli,
         Err(error) => return usage(&error, &mut console),
     };
-    log_to_stderr(cli.verbose);
+    log::to_stderr(&cli);
     let exit = match &cli.command {
+        Command::Run(args) => live::run(args, &cli, &mut console),
         Command::Simulate(args) => commands::simulate(args, &mut console),
+        Command::Explain(args) if args.files.is_empty() => live::explain(args, &cli, &mut console),
         Command::Explain(args) => commands::explain(args, cli.namespace.as_deref(), &mut console),
         Command::Crds => commands::crds(&mut console),
         Command::CheckConfig(args) => commands::check_config(args, &mut console),
@@ -86,20 +90,6 @@ fn program_name(first: Option<&OsString>) -> &'static str {
         Some("kubectl-capstan" | "kubectl_capstan") => "kubectl capstan",
         _ => "capstan",
     }
-}
-
-/// Logs go to stderr: warnings, more with `-v`; `RUST_LOG` overrides both.
-fn log_to_stderr(verbose: u8) {
-    let level = match verbose {
-        0 => "warn",
-        1 => "info",
-        2 => "debug",
-        _ => "trace",
-    };
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level));
-    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    // A library user (a test) may have set a logger already; that one stays.
-    drop(subscriber.with_ansi(false).try_init());
 }
 
 #[cfg(test)]

@@ -49,8 +49,10 @@ pub struct Clients {
     pub watches: Client,
     /// Binds and other writes that matter: HTTP/2.
     pub writes: Client,
-    /// Statuses and events: HTTP/2 on a connection of their own.
+    /// What people look at: HTTP/2 on a connection of its own.
     pub low: Client,
+    /// Events, for which nobody waits: the same.
+    pub events: Client,
     /// The lease, and nothing else.
     pub lease: Client,
     /// The namespace that the kubeconfig or the service account names.
@@ -77,6 +79,7 @@ impl Clients {
             watches: ClientBuilder::try_from(config.clone())?.build(),
             writes: http2::client(config, bucket, REQUEST_TIMEOUT)?,
             low: http2::client(config, bucket, REQUEST_TIMEOUT)?,
+            events: http2::client(config, bucket, REQUEST_TIMEOUT)?,
             lease,
             namespace: config.default_namespace.clone(),
         })

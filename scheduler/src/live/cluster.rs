@@ -187,6 +187,12 @@ impl Live {
         self.directory.owners.get(self.jobs.get(uid)?)?.job()
     }
 
+    /// Whether there is an object of a kind under this name; the namespace is empty where a kind
+    /// has none.
+    pub fn holds(&self, kind: Kind, namespace: &Text, name: &Text) -> bool {
+        self.roster.holds(kind, &(namespace.clone(), name.clone()))
+    }
+
     /// Objects of a kind that exist.
     pub fn count(&self, kind: Kind) -> usize {
         self.roster.count(kind)
@@ -224,6 +230,9 @@ impl Live {
             }
             Object::Queueing(queueing, origin, value) => {
                 self.put_queueing(kind, queueing, origin, *value);
+            }
+            Object::Broken(_, object, path, problem) => {
+                self.refuse(kind, &object.metadata, vec![Refusal { path, problem }]);
             }
         }
     }
@@ -430,7 +439,7 @@ impl Object {
             Object::Pod(_) => Kind::Pod,
             Object::Node(_) => Kind::Node,
             Object::Job(_) => Kind::Job,
-            Object::Meta(kind, _) => *kind,
+            Object::Meta(kind, _) | Object::Broken(kind, ..) => *kind,
             Object::PriorityClass(_) => Kind::PriorityClass,
             Object::Queueing(kind, origin, _) => Kind::Queueing(*kind, Group::of(*origin)),
         }
@@ -441,7 +450,7 @@ impl Object {
             Object::Pod(pod) => &pod.metadata,
             Object::Node(node) => &node.metadata,
             Object::Job(job) => &job.metadata,
-            Object::Meta(_, object) => &object.metadata,
+            Object::Meta(_, object) | Object::Broken(_, object, ..) => &object.metadata,
             Object::PriorityClass(class) => &class.metadata,
             Object::Queueing(_, _, value) => return value_identity(self.kind(), value),
         };

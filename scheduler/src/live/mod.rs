@@ -215,4 +215,6 @@ pub enum Object {
     PriorityClass(Box<PriorityClass>),
     /// A queue object, not decoded yet: its faults are ours to tell.
     Queueing(Queueing, Origin, Box<serde_json::Value>),
+    /// One that cannot be read: its kind and metadata, the field, what is wrong.
+    Broken(Kind, Box<OnlyMeta>, String, String),
 }

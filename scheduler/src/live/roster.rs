@@ -94,6 +94,11 @@ impl Roster {
         kinds.iter().filter(|kind| !known(kind)).copied().collect()
     }
 
+    /// Whether an object stands under this name.
+    pub fn holds(&self, kind: Kind, named: &Named) -> bool {
+        self.kinds.get(&kind).is_some_and(|names| names.names.contains_key(named))
+    }
+
     /// Objects of a kind.
     pub fn count(&self, kind: Kind) -> usize {
         self.kinds.get(&kind).map_or(0, |names| names.names.len())

@@ -426,6 +426,14 @@ fn a_pod_that_no_api_server_takes_is_named_and_its_last_good_version_stays() {
     assert!(drained.inputs.is_empty());
     let notice = "Pod ns/p: spec.containers: empty; it needs at least one container";
     assert_eq!(drained.notices[0].to_string(), notice);
+    // The same where not even that much of it can be read.
+    let left = serde_json::from_value(bad.clone()).expect("metadata");
+    let (path, problem) = ("spec.priority".to_owned(), "cannot be read: a map".to_owned());
+    live.take(Seen::Applied(Object::Broken(Kind::Pod, Box::new(left), path, problem)));
+    let drained = live.drain(NOW);
+    assert!(drained.inputs.is_empty());
+    let notice = "Pod ns/p: spec.priority: cannot be read: a map";
+    assert_eq!(drained.notices[0].to_string(), notice);
     // Another one under its name is not that pod, whatever is wrong with it.
     bad["metadata"]["uid"] = "p2".into();
     live.take(Seen::Applied(pod(bad)));

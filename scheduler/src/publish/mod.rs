@@ -35,7 +35,6 @@ mod tests;
 mod workload;
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use capstan_core::Engine;
 use capstan_core::explain::view::{LocalQueueView, QueueView, WorkloadDetails};
@@ -52,6 +51,8 @@ pub use task::{Reporter, run};
 use events::Told;
 use plan::Plan;
 
+use crate::clock::Clock;
+
 /// Takes what is to be shown; never waits, so that the engine's thread may call it. Clones share
 /// one plan; [`run`] carries it out.
 #[derive(Clone, Debug)]
@@ -61,33 +62,10 @@ pub struct Publisher {
     clock: Clock,
 }
 
-/// Time that goes on evenly, from the time of day when the process began.
-#[derive(Clone, Copy, Debug)]
-struct Clock {
-    base: Time,
-    begun: Instant,
-}
-
-impl Clock {
-    fn start() -> Clock {
-        let base = Time(jiff::Timestamp::now().as_millisecond());
-        Clock { base, begun: Instant::now() }
-    }
-
-    fn now(&self) -> Time {
-        let gone = i64::try_from(self.begun.elapsed().as_millis()).unwrap_or(i64::MAX);
-        self.base.plus(capstan_core::time::Span(gone))
-    }
-}
-
 impl Publisher {
     /// Nothing to show yet.
-    pub fn new(limits: Limits) -> Publisher {
-        Publisher {
-            plan: Arc::new(Mutex::new(Plan::new(limits))),
-            bell: Arc::default(),
-            clock: Clock::start(),
-        }
+    pub fn new(limits: Limits, clock: Clock) -> Publisher {
+        Publisher { plan: Arc::new(Mutex::new(Plan::new(limits))), bell: Arc::default(), clock }
     }
 
     /// Takes a `Status` or `Event` effect; what it is about is asked of the engine. Other effects

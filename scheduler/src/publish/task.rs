@@ -57,10 +57,8 @@ pub async fn run(
         let wake = start(&publisher, clients, &leadership, &reporter, (&mut flying, &mut telling));
         let counts = publisher.plan.lock().take_counts();
         metrics.published(counts.into_iter().map(|(what, count)| (what.word(), count)));
-        let nap = wake.map_or(NAP, |at| {
-            let span = u64::try_from(at.since(publisher.clock.now()).0).unwrap_or(0);
-            Duration::from_millis(span).clamp(Duration::from_millis(1), NAP)
-        });
+        let nap =
+            wake.map_or(NAP, |at| publisher.clock.until(at).clamp(Duration::from_millis(1), NAP));
         tokio::select! {
             () = publisher.bell.notified() => {}
             Some(done) = flying.join_next() => {
@@ -121,7 +119,7 @@ fn start(
         let client = notes.clone();
         telling.spawn(async move {
             if let Err(error) = requests::send(&client, &event).await {
-                tracing::debug!(%error, "event not sent");
+                tracing::warn!(error = crate::client::explain(&error), "event not sent");
             }
         });
     }

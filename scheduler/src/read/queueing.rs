@@ -14,7 +14,7 @@ use super::kueue;
 use super::schema::{self, Finding};
 use crate::api::GoDuration;
 use crate::api::classes::WorkloadPriorityClass;
-use crate::api::cluster_queue::{ClusterQueueSpec, CohortSpec};
+use crate::api::cluster_queue::{ClusterQueueSpec, CohortSpec, VictimOrder};
 use crate::api::flavor::{ResourceFlavorSpec, TopologySpec};
 use crate::api::local_queue::LocalQueueSpec;
 use crate::api::meta::Object;
@@ -142,9 +142,12 @@ fn without_effect(spec: &ClusterQueueSpec) -> Vec<(Option<String>, String)> {
         ("spec.budget", spec.budget.is_some()),
         ("spec.preemption.minRuntime", duration(preemption.map(|it| it.min_runtime))),
         ("spec.preemption.delay", duration(preemption.map(|it| it.delay))),
+        // The API server writes the default into every object, which is what happens anyway.
         (
             "spec.preemption.victimOrder",
-            preemption.is_some_and(|preemption| preemption.victim_order.is_some()),
+            preemption
+                .and_then(|preemption| preemption.victim_order)
+                .is_some_and(|order| order != VictimOrder::LowestPriority),
         ),
     ];
     let set = set.iter().filter(|(_, set)| *set);

@@ -34,3 +34,22 @@
 //!
 //! Cost: one message for a changed object, one step for a batch of them; the engine's thread never
 //! waits for I/O.
+//!
+//! | File | Decides |
+//! |---|---|
+//! | `process` | who starts when, and in which order everything ends |
+//! | `desk` | the engine's thread: what is a turn, where effects go |
+//! | `message` | what that thread is told, and how much of it may wait |
+//! | `looks` | when there is time for what people look at |
+//! | `follow` | which kinds are watched |
+//! | `reload` | when another configuration holds |
+
+mod desk;
+mod follow;
+mod looks;
+mod message;
+mod process;
+mod reload;
+
+pub use desk::explained;
+pub use process::{Failure, Options, run};

@@ -6,7 +6,8 @@
 //! Wanted: one task for a kind, none of which can stop another; nothing is lost: whatever cannot
 //! be resumed is listed anew, and a list replaces what was known ([`crate::live`]); a kind that is
 //! not served is said to be [`Seen::Absent`] and asked for again, so that it is picked up when it
-//! appears; an error is said once, not once a second.
+//! appears; an error is said once, not once a second; an object that cannot be read hides no
+//! other (`lenient`).
 //!
 //! Phases of one task: list (streamed where the server can) -> follow -> on an error say so, wait
 //! (longer each time), go on from where it stood or list again. `kube`'s watcher does the protocol
@@ -30,11 +31,14 @@ use crate::api::classes::{Namespace, PriorityClass};
 use crate::api::job::Job;
 use crate::api::node::Node;
 use crate::api::pod::Pod;
+use crate::client;
 use crate::live::{Kind, Object, Seen};
 
 mod kinds;
+mod lenient;
 
 use kinds::{MetaOf, Raw};
+use lenient::Lenient;
 
 /// First wait after an error, doubled with each further one.
 const WAIT_FIRST: Duration = Duration::from_millis(100);
@@ -97,8 +101,13 @@ async fn typed<K>(
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
 {
     let (follower, mut wait) = (Follower { kind, to }, WAIT_FIRST);
+    let object = |one| match one {
+        Lenient::Read(one) => object(one),
+        Lenient::Broken(meta, path, problem) => Object::Broken(kind, meta, path, problem),
+    };
     loop {
-        match follower.follow(Api::<K>::all(client.clone()), watch.clone(), &object).await {
+        let api = Api::<Lenient<K>>::all(client.clone());
+        match follower.follow(api, watch.clone(), &object).await {
             Ended::NobodyListens => return,
             Ended::NotServed { listed } => {
                 if follower.to.send(Seen::Absent(kind)).await.is_err() {
@@ -215,18 +224,19 @@ impl Follower {
         let text = match answer {
             Answer::NotServed => "not served; it is read once it is".to_owned(),
             Answer::Forbidden => {
-                format!("{error}; grant get, list and watch on it to the service account")
+                let says = explain(error);
+                format!("{says}; grant get, list and watch on it to the service account")
             }
-            _ => error.to_string(),
+            _ => explain(error),
         };
         if *told == text {
             return;
         }
         match answer {
             Answer::NotServed | Answer::Expired => {
-                tracing::info!(kind = ?self.kind, "watch: {text}");
+                tracing::info!(kind = self.kind.name(), "watch: {text}");
             }
-            _ => tracing::warn!(kind = ?self.kind, "watch: {text}"),
+            _ => tracing::warn!(kind = self.kind.name(), "watch: {text}"),
         }
         *told = text;
     }
@@ -264,6 +274,17 @@ impl Answer {
             Some(400 | 422) if initial => Answer::NoStreaming,
             _ => Answer::Trouble,
         }
+    }
+}
+
+/// What an error says to people, in the server's words where there are any.
+fn explain(error: &watcher::Error) -> String {
+    match error {
+        watcher::Error::InitialListFailed(error)
+        | watcher::Error::WatchStartFailed(error)
+        | watcher::Error::WatchFailed(error) => client::explain(error),
+        watcher::Error::WatchError(status) => format!("{} ({})", status.message, status.code),
+        watcher::Error::NoResourceVersion => error.to_string(),
     }
 }
 

@@ -11,6 +11,7 @@ pub mod parts;
 pub mod warden;
 
 mod access;
+mod capstan;
 mod flags;
 mod folder;
 mod nodes;
@@ -22,6 +23,7 @@ mod trouble;
 mod wait;
 
 pub use access::User;
+pub use capstan::{Capstan, capstan_config};
 pub use nodes::GpuNodes;
 pub use options::Options;
 pub use parts::Part;

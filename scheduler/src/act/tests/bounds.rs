@@ -59,21 +59,7 @@ async fn one_that_waited_too_long_was_certainly_not_done() {
     let answers = bench.answers().await;
     let of = |id: u64| &answers.iter().find(|answer| answer.effect.0 == id).expect("one").result;
     assert_eq!(words(of(1)), ("refused", "not done in time: it waited for others"));
-    assert_eq!(*of(0), EffectResult::TimedOut);
-}
-
-#[tokio::test(start_paused = true)]
-async fn statuses_and_events_go_to_the_publisher_and_are_answered_at_once() {
-    let server = Server::default();
-    let bench = Bench::alone(&server);
-    let event = Action::Event { about: "a/w".into(), reason: "R".into(), message: "m".into() };
-    let mut told = effect(7, bind("p"));
-    told.action = event;
-    bench.executor.dispatch(vec![told]);
-    let done = Answer { effect: EffectId(7), result: EffectResult::Done };
-    assert_eq!(*bench.answers.lock(), [done]);
-    assert_eq!(*bench.published.0.lock(), [EffectId(7)]);
-    assert_eq!(server.log(), [""; 0]);
+    assert_eq!(*of(0), EffectResult::Done, "it was pursued until it was known");
 }
 
 #[tokio::test(start_paused = true)]

@@ -94,9 +94,10 @@ async fn a_deletion_that_is_refused_takes_the_mark_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn marked_but_not_deleted_in_time_is_unknown() {
+async fn what_is_marked_is_deleted_however_late() {
     let mut faults = vec![Fault::None];
-    faults.extend([Fault::Instead(429, 0); 1_000]);
+    faults.extend([Fault::Instead(429, 0); 40]);
     let server = Server::with(&[pod("p")]).faults(&faults);
-    assert_eq!(carry(&server, evict("p")).await, EffectResult::TimedOut);
+    assert_eq!(carry(&server, evict("p")).await, EffectResult::Done);
+    assert!(server.log().len() > 40);
 }

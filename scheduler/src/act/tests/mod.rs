@@ -21,38 +21,28 @@ use capstan_core::time::{Span, Time};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use super::{Answer, Executor, Limits, Means, Publish};
+use super::{Answer, Executor, Limits, Means};
+use crate::clock::Clock;
 use crate::lease::Leadership;
 use server::{Fault, Server};
-
-/// What a publisher was given.
-#[derive(Clone, Default)]
-struct Published(Arc<Mutex<Vec<EffectId>>>);
-
-impl Publish for Published {
-    fn publish(&self, effect: Effect) {
-        self.0.lock().push(effect.id);
-    }
-}
 
 /// An executor and everything around it.
 struct Bench {
     executor: Executor,
     answers: Arc<Mutex<Vec<Answer>>>,
-    published: Published,
 }
 
 impl Bench {
     fn new(server: &Server, leadership: Leadership, limits: Limits) -> Bench {
         let answers: Arc<Mutex<Vec<Answer>>> = Arc::default();
-        let (kept, published) = (answers.clone(), Published::default());
+        let kept = answers.clone();
         let means = Means {
             writes: server.client(),
             leadership,
             answers: Arc::new(move |answer| kept.lock().push(answer)),
-            publisher: Arc::new(published.clone()),
+            clock: Clock::start(),
         };
-        Bench { executor: Executor::new(means, limits), answers, published }
+        Bench { executor: Executor::new(means, limits), answers }
     }
 
     fn alone(server: &Server) -> Bench {

@@ -1,0 +1,277 @@
+//! The engine's thread: it owns the cluster as seen and the engine, and waits for nothing else
+//! than messages.
+//!
+//! Decides when facts are observed, when they are stepped on, and where each effect goes. One
+//! turn: take all messages that are there -> drain the facts -> step once (or observe) -> hand
+//! out the effects -> say what people look at, as far as there is time.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use capstan_core::Engine;
+use capstan_core::model::input::{Input, Text};
+use capstan_core::plan::{Action, Effect, EffectId, EffectResult, PodRef, StepOutput};
+use capstan_core::time::Time;
+use tokio::sync::watch;
+
+use super::looks::Looks;
+use super::message::{Message, Question};
+use crate::act::{Answer, Executor};
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::live::Live;
+use crate::metrics::Metrics;
+use crate::publish::Publisher;
+use crate::render::Explained;
+use crate::serve::Health;
+
+/// Messages in one turn at most, so that a step is never put off for long.
+const MESSAGES_MAX: usize = 256;
+/// Longest sleep; the thread shows that it lives.
+const NAP: Duration = Duration::from_secs(1);
+
+/// What the thread works with.
+pub struct Tools {
+    /// The one clock.
+    pub clock: Clock,
+    /// Carries effects out.
+    pub executor: Arc<Executor>,
+    /// Shows what people look at.
+    pub publisher: Publisher,
+    /// Numbers.
+    pub metrics: Arc<Metrics>,
+    /// Signs of life.
+    pub health: Arc<Health>,
+    /// Becomes true once everything was listed.
+    pub synced: watch::Sender<bool>,
+}
+
+/// How far this replica got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// It observes.
+    Standby,
+    /// It decides.
+    Leading,
+    /// It decides nothing any more.
+    Stopped,
+}
+
+/// The cluster, the engine, and what is owed.
+pub struct Desk {
+    tools: Tools,
+    live: Live,
+    engine: Engine,
+    looks: Looks,
+    phase: Phase,
+    /// Facts that are no objects: the configuration, answers to effects.
+    told: Vec<Input>,
+    questions: Vec<Question>,
+    /// Binds under way, for the events that say that they are done.
+    binds: BTreeMap<EffectId, (PodRef, Text)>,
+    /// When to step even if nothing happens.
+    wake: Option<Time>,
+    cycle: u64,
+    ended: bool,
+}
+
+impl Desk {
+    /// Nothing seen, nothing decided.
+    pub fn new(config: &Config, tools: Tools) -> Desk {
+        Desk {
+            live: Live::new(config),
+            engine: Engine::new(),
+            looks: Looks::new(),
+            phase: Phase::Standby,
+            told: vec![Input::Policy(Arc::new(config.policy.clone()))],
+            questions: Vec::new(),
+            binds: BTreeMap::new(),
+            wake: None,
+            cycle: 0,
+            ended: false,
+            tools,
+        }
+    }
+
+    /// Works until it is told to end.
+    pub fn run(mut self, inbox: &Receiver<Message>) {
+        while !self.ended {
+            let first = match inbox.recv_timeout(self.patience()) {
+                Ok(message) => Some(message),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => return,
+            };
+            self.tools.health.beat();
+            let more = inbox.try_iter().take(MESSAGES_MAX);
+            first.into_iter().chain(more).for_each(|message| self.take(message));
+            self.turn();
+        }
+    }
+
+    /// How long there is nothing to do unless something happens.
+    fn patience(&self) -> Duration {
+        if self.phase != Phase::Leading || !self.live.synced() {
+            return NAP;
+        }
+        let wake = self.wake.map_or(NAP, |wake| self.tools.clock.until(wake));
+        wake.min(self.looks.patience()).min(NAP)
+    }
+
+    fn take(&mut self, message: Message) {
+        match message {
+            Message::Seen(batch) => batch.seen.into_iter().for_each(|seen| self.live.take(seen)),
+            Message::Answer(answer) => self.take_answer(answer),
+            Message::Ask(question) => self.questions.push(question),
+            Message::Lead => self.lead(),
+            Message::Config(config) => {
+                self.live.reconfigure(&config);
+                self.told.push(Input::Policy(Arc::new(config.policy)));
+            }
+            Message::Stop => self.phase = Phase::Stopped,
+            Message::End => self.ended = true,
+        }
+    }
+
+    fn lead(&mut self) {
+        if self.phase == Phase::Standby {
+            self.phase = Phase::Leading;
+            // What was observed is decided on now, whether or not anything changes.
+            self.wake = Some(self.tools.clock.now());
+            self.tools.metrics.leads(true);
+        }
+    }
+
+    fn take_answer(&mut self, answer: Answer) {
+        let Answer { effect, result } = answer;
+        let bind = self.binds.remove(&effect);
+        if let (Some((pod, node)), EffectResult::Done) = (&bind, &result) {
+            self.tools.publisher.scheduled(pod, node);
+        }
+        match &result {
+            EffectResult::Done => {}
+            EffectResult::Conflict(why) | EffectResult::Refused(why) => {
+                tracing::warn!(effect = effect.0, pod = pod_name(&bind), %why, "effect refused");
+            }
+            EffectResult::Gone | EffectResult::TimedOut => {
+                tracing::debug!(effect = effect.0, pod = pod_name(&bind), ?result, "effect ended");
+            }
+        }
+        self.told.push(Input::Outcome { effect, result });
+    }
+
+    fn turn(&mut self) {
+        let synced = self.live.synced();
+        if synced && !*self.tools.synced.borrow() {
+            tracing::info!("the cluster was read");
+            self.tools.health.synced();
+            self.tools.synced.send_replace(true);
+        }
+        let now = self.tools.clock.now();
+        match self.phase {
+            Phase::Standby => self.observe(now),
+            // While a kind is read for the first time (another configuration names it), half of
+            // it must not be taken for all.
+            Phase::Leading if synced => self.decide(now),
+            Phase::Leading | Phase::Stopped => {}
+        }
+        self.answer_questions(now);
+        if self.phase == Phase::Leading && synced {
+            self.looks.tell(&self.tools.publisher, &self.engine);
+            self.looks.look(&self.tools, &self.live, &self.engine);
+        }
+    }
+
+    /// What changed in the cluster, and what else is told.
+    fn facts(&mut self, now: Time) -> Vec<Input> {
+        let drained = self.live.drain(now);
+        for notice in &drained.notices {
+            tracing::warn!("{notice}");
+        }
+        let mut inputs = std::mem::take(&mut self.told);
+        inputs.extend(drained.inputs);
+        inputs
+    }
+
+    fn observe(&mut self, now: Time) {
+        let inputs = self.facts(now);
+        if !inputs.is_empty() {
+            self.engine.observe(now, inputs);
+        }
+    }
+
+    /// One cycle, if anything asks for one.
+    fn decide(&mut self, now: Time) {
+        let inputs = self.facts(now);
+        if inputs.is_empty() && self.wake.is_none_or(|wake| wake > now) {
+            return;
+        }
+        self.cycle += 1;
+        let span = tracing::info_span!("cycle", number = self.cycle, facts = inputs.len());
+        let _entered = span.enter();
+        let begun = Instant::now();
+        let output = self.engine.step(now, inputs);
+        let took = begun.elapsed();
+        self.tools.metrics.step(&output.report, took);
+        log(&output, took);
+        let again = (!output.report.quiet).then_some(now);
+        self.wake = again.or(output.next_wake);
+        self.hand_out(output.effects);
+        if !output.report.gone.is_empty() {
+            self.tools.publisher.gone(&output.report.gone);
+        }
+    }
+
+    /// What acts goes first; what is told waits for a free moment.
+    fn hand_out(&mut self, effects: Vec<Effect>) {
+        let says =
+            |effect: &Effect| matches!(effect.action, Action::Status(_) | Action::Event { .. });
+        let (says, acts): (Vec<Effect>, Vec<Effect>) = effects.into_iter().partition(says);
+        for effect in &acts {
+            if let Action::Bind { pod, node, .. } = &effect.action {
+                self.binds.insert(effect.id, (pod.clone(), node.clone()));
+            }
+        }
+        self.tools.executor.dispatch(acts);
+        self.looks.news(says);
+    }
+
+    fn answer_questions(&mut self, now: Time) {
+        for question in std::mem::take(&mut self.questions) {
+            // Who asked may have gone; nobody else wants the answer.
+            match question {
+                Question::Pod(namespace, name, to) => {
+                    let found = self.engine.explain_pod(&namespace, &name);
+                    drop(to.send(found.map(|explanation| explained(explanation, now))));
+                }
+                Question::Workload(namespace, name, to) => {
+                    let found = self.engine.explain_workload(now, &namespace, &name);
+                    drop(to.send(found.map(|explanation| explained(explanation, now))));
+                }
+            }
+        }
+    }
+}
+
+/// An explanation as of now, on a live cluster.
+pub fn explained<E>(explanation: E, now: Time) -> Explained<E> {
+    Explained { explanation, now, files: Vec::new(), warnings: Vec::new() }
+}
+
+fn pod_name(bind: &Option<(PodRef, Text)>) -> Option<String> {
+    bind.as_ref().map(|(pod, _)| format!("{}/{}", pod.namespace, pod.name))
+}
+
+/// A cycle that decided something is worth a line; others are for who looks closely.
+fn log(output: &StepOutput, took: Duration) {
+    let counts = output.report.counts;
+    let (rounds, effects) = (output.report.rounds, output.effects.len());
+    let took_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+    let (admitted, bound, preempted) = (counts.admitted, counts.bound, counts.preempted);
+    if admitted + bound + preempted > 0 {
+        tracing::info!(admitted, bound, preempted, rounds, effects, took_us, "decided");
+    } else {
+        tracing::debug!(considered = counts.considered, rounds, effects, took_us, "nothing new");
+    }
+}

@@ -1,0 +1,91 @@
+//! What the engine's thread is told: one queue, in the order in which it happened.
+
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+
+use capstan_core::explain::view::{PodExplanation, WorkloadExplanation};
+use tokio::sync::mpsc::Receiver;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+
+use crate::act::Answer;
+use crate::config::Config;
+use crate::live::Seen;
+use crate::render::Explained;
+use crate::serve;
+
+/// Events in one message at most.
+const BATCH_MAX: usize = 512;
+/// Messages with events that wait at most: watches are slowed when the engine is behind.
+const BATCHES_MAX: usize = 64;
+
+/// Something that the engine's thread has to know or to do.
+pub enum Message {
+    /// Watches saw something.
+    Seen(Batch),
+    /// An effect was answered.
+    Answer(Answer),
+    /// Somebody asks.
+    Ask(Question),
+    /// We lead.
+    Lead,
+    /// Another configuration holds.
+    Config(Box<Config>),
+    /// Nothing is decided any more.
+    Stop,
+    /// The thread ends.
+    End,
+}
+
+/// Events of watches; they count as waiting until this is dropped.
+pub struct Batch {
+    /// The events, in order.
+    pub seen: Vec<Seen>,
+    _room: OwnedSemaphorePermit,
+}
+
+/// A question of people, with where its answer goes.
+pub enum Question {
+    /// Why a pod may or may not run.
+    Pod(String, String, oneshot::Sender<Option<Explained<PodExplanation>>>),
+    /// Why a workload waits or runs.
+    Workload(String, String, oneshot::Sender<Option<Explained<WorkloadExplanation>>>),
+}
+
+/// Brings what watches see to the engine's thread, as much at a time as there is.
+pub async fn gather(mut from: Receiver<Seen>, to: Sender<Message>) {
+    let room = Arc::new(Semaphore::new(BATCHES_MAX));
+    loop {
+        let mut seen = Vec::new();
+        if from.recv_many(&mut seen, BATCH_MAX).await == 0 {
+            return;
+        }
+        let Ok(room) = room.clone().acquire_owned().await else { return };
+        if to.send(Message::Seen(Batch { seen, _room: room })).is_err() {
+            return;
+        }
+    }
+}
+
+/// Asks the engine's thread.
+pub struct Asker(pub Sender<Message>);
+
+impl serve::Ask for Asker {
+    fn explain_pod(&self, namespace: &str, name: &str) -> serve::Answer<PodExplanation> {
+        let (sender, answer) = oneshot::channel();
+        self.ask(Question::Pod(namespace.to_owned(), name.to_owned(), sender));
+        answer
+    }
+
+    fn explain_workload(&self, namespace: &str, name: &str) -> serve::Answer<WorkloadExplanation> {
+        let (sender, answer) = oneshot::channel();
+        self.ask(Question::Workload(namespace.to_owned(), name.to_owned(), sender));
+        answer
+    }
+}
+
+impl Asker {
+    /// A thread that is gone drops the question, which is an answer too.
+    fn ask(&self, question: Question) {
+        drop(self.0.send(Message::Ask(question)));
+    }
+}

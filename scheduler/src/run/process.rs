@@ -1,0 +1,362 @@
+//! One replica, from its first connection to its exit code.
+//!
+//! Decides who starts when, and in which order all of it ends. A deposed leader is gone at once:
+//! nothing is handed over, the API has everything. One that is asked to end stops deciding, lets
+//! what is under way finish, and gives the lease back last.
+
+use std::collections::hash_map::RandomState;
+use std::future::Future;
+use std::hash::{BuildHasher, Hasher};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Sender};
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{oneshot, watch};
+use tokio::time::{Instant, sleep};
+
+use super::desk::{Desk, Tools};
+use super::follow::Watches;
+use super::message::{Asker, Message, gather};
+use super::reload::ConfigFile;
+use crate::act::{Executor, Limits, Means};
+use crate::client::{Clients, Target};
+use crate::clock::Clock;
+use crate::config::{Config, file};
+use crate::lease::{Elector, Leadership, LeaseEvent, Settings};
+use crate::live::{Kind, Seen};
+use crate::metrics::Metrics;
+use crate::publish::{self, Publisher, Reporter};
+use crate::serve::{self, Health, Served};
+
+/// How long effects that are under way may take when we are asked to end. A pod has 30 s.
+const DRAIN_MAX: Duration = Duration::from_secs(20);
+/// How long what people look at may take then.
+const SHOW_MAX: Duration = Duration::from_secs(2);
+/// Events of watches on their way to the thread that gathers them.
+const SEEN_MAX: usize = 1_024;
+
+/// What the command line says.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The cluster.
+    pub target: Target,
+    /// The configuration file; absent: defaults.
+    pub config: Option<PathBuf>,
+    /// Where HTTP is served.
+    pub listen: SocketAddr,
+}
+
+/// Why a replica did not end in good order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// It could not start: each error.
+    Start(Vec<String>),
+    /// It led, and may not any more, or cannot go on.
+    Lost(String),
+}
+
+/// Everything that a replica consists of.
+struct Replica {
+    clients: Clients,
+    config: Config,
+    file: Option<ConfigFile>,
+    inbox: Sender<Message>,
+    publisher: Publisher,
+    executor: Arc<Executor>,
+    metrics: Arc<Metrics>,
+    health: Arc<Health>,
+    leadership: Leadership,
+    elector: Option<Elector>,
+    identity: String,
+    synced: watch::Receiver<bool>,
+    /// Ready when the engine's thread is gone.
+    broken: oneshot::Receiver<()>,
+}
+
+/// Runs until it is asked to end.
+pub fn run(options: &Options) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::Start(vec![error.to_string()]))?;
+    let ended = runtime.block_on(async {
+        let listener = listen(options.listen).await?;
+        let replica = Replica::new(options).await?;
+        replica.live(listener).await
+    });
+    // Whatever still hangs must not keep a deposed leader alive.
+    runtime.shutdown_background();
+    ended
+}
+
+async fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
+    let bound = TcpListener::bind(address).await;
+    bound.map_err(|error| Failure::Start(vec![format!("--listen {address}: {error}")]))
+}
+
+impl Replica {
+    async fn new(options: &Options) -> Result<Replica, Failure> {
+        let (file, config) = match options.config.clone().map(ConfigFile::open).transpose() {
+            Ok(Some((file, config))) => (Some(file), config),
+            Ok(None) => (None, Config::default()),
+            Err(errors) => return Err(Failure::Start(errors)),
+        };
+        warn(&config);
+        let connected = Clients::connect(&options.target, &config.file.client_connection).await;
+        let clients = connected.map_err(|error| Failure::Start(vec![error]))?;
+        let identity = identity();
+        let (elector, leadership) = match election(&config, &clients, &identity) {
+            Some(settings) => {
+                let (elector, leadership) = Elector::new(clients.lease.clone(), settings);
+                (Some(elector), leadership)
+            }
+            None => (None, Leadership::alone()),
+        };
+        let clock = Clock::start();
+        let (inbox, messages) = mpsc::channel();
+        let answers = inbox.clone();
+        let means = Means {
+            writes: clients.writes.clone(),
+            leadership: leadership.clone(),
+            // A thread that is gone needs no answers.
+            answers: Arc::new(move |answer| drop(answers.send(Message::Answer(answer)))),
+            clock,
+        };
+        let executor = Arc::new(Executor::new(means, Limits::default()));
+        let publisher = Publisher::new(publish::Limits::default(), clock);
+        let (metrics, health) = (Arc::new(Metrics::new()), Arc::new(Health::default()));
+        let (synced, when_synced) = watch::channel(false);
+        let tools = Tools {
+            clock,
+            executor: executor.clone(),
+            publisher: publisher.clone(),
+            metrics: metrics.clone(),
+            health: health.clone(),
+            synced,
+        };
+        let (gone, broken) = oneshot::channel();
+        let desk = Desk::new(&config, tools);
+        let thread = std::thread::Builder::new().name("engine".to_owned()).spawn(move || {
+            // Dropped however the thread ends.
+            let _gone: oneshot::Sender<()> = gone;
+            desk.run(&messages);
+        });
+        thread.map_err(|error| Failure::Start(vec![format!("the engine's thread: {error}")]))?;
+        Ok(Replica {
+            clients,
+            config,
+            file,
+            inbox,
+            publisher,
+            executor,
+            metrics,
+            health,
+            leadership,
+            elector,
+            identity,
+            synced: when_synced,
+            broken,
+        })
+    }
+
+    /// Starts everything, and ends it in order.
+    async fn live(mut self, listener: TcpListener) -> Result<(), Failure> {
+        let signals = Signals::listen()?;
+        let address = listener.local_addr().map(|it| it.to_string()).unwrap_or_default();
+        tracing::info!(identity = self.identity, address, "capstan runs");
+        let (stop_serving, served) = self.serve(listener);
+        self.watch();
+        tokio::spawn(publish::run(
+            self.publisher.clone(),
+            (self.clients.low.clone(), self.clients.events.clone()),
+            self.leadership.clone(),
+            self.metrics.clone(),
+            Reporter {
+                controller: self.config.scheduler_name.to_string(),
+                instance: self.identity.clone(),
+            },
+        ));
+        let mut elector = self.elector.take();
+        let campaign = campaign(elector.as_mut(), self.synced.clone(), self.inbox.clone());
+        let mut campaign: Pin<Box<dyn Future<Output = String> + Send + '_>> = Box::pin(campaign);
+        tokio::select! {
+            name = signals.first() => tracing::info!("{name}: ending"),
+            why = &mut campaign => return Err(Failure::Lost(why)),
+            _ = &mut self.broken => return Err(Failure::Lost("the engine ended".to_owned())),
+        }
+        drop(self.inbox.send(Message::Stop));
+        let left = tokio::select! {
+            left = self.executor.drain(DRAIN_MAX) => left,
+            why = &mut campaign => return Err(Failure::Lost(why)),
+        };
+        if left > 0 {
+            tracing::warn!(left, "effects were not answered in time");
+        }
+        self.show_the_rest().await;
+        drop(campaign);
+        if let Some(elector) = elector
+            && let Err(error) = elector.release().await
+        {
+            tracing::warn!(%error, "the lease was not given back; it runs out by itself");
+        }
+        drop(stop_serving);
+        drop(tokio::time::timeout(Duration::from_secs(1), served).await);
+        drop(self.inbox.send(Message::End));
+        tracing::info!("ended");
+        Ok(())
+    }
+
+    /// Watches all kinds, and those of another configuration when there is one.
+    fn watch(&mut self) {
+        let (seen, from) = tokio::sync::mpsc::channel::<Seen>(SEEN_MAX);
+        tokio::spawn(gather(from, self.inbox.clone()));
+        let mut watches = Watches::new(self.clients.watches.clone(), seen);
+        watches.follow(&Kind::all(&self.config));
+        let Some(file) = self.file.take() else {
+            // The watches live as long as somebody holds them.
+            tokio::spawn(async move {
+                let _watches = watches;
+                std::future::pending::<()>().await;
+            });
+            return;
+        };
+        let (inbox, mut before) = (self.inbox.clone(), self.config.file.clone());
+        tokio::spawn(file.follow(move |config| {
+            tracing::info!("another configuration holds from now on");
+            warn(&config);
+            warn_of_restart(&before, &config.file);
+            before = config.file.clone();
+            let kinds = Kind::all(&config);
+            // First what is to be read, then what is read.
+            drop(inbox.send(Message::Config(Box::new(config))));
+            watches.follow(&kinds);
+        }));
+    }
+
+    fn serve(&self, listener: TcpListener) -> (oneshot::Sender<()>, tokio::task::JoinHandle<()>) {
+        let served = Served {
+            metrics: self.metrics.clone(),
+            health: self.health.clone(),
+            leadership: self.leadership.clone(),
+            ask: Arc::new(Asker(self.inbox.clone())),
+        };
+        let (stop, stopped) = oneshot::channel::<()>();
+        let serving = serve::serve(listener, served, async move { drop(stopped.await) });
+        let task = tokio::spawn(async move {
+            if let Err(error) = serving.await {
+                tracing::error!(%error, "HTTP is not served any more");
+            }
+        });
+        (stop, task)
+    }
+
+    /// Waits a little for what people look at.
+    async fn show_the_rest(&self) {
+        let end = Instant::now() + SHOW_MAX;
+        while self.leadership.holds() && self.publisher.backlog() > 0 && Instant::now() < end {
+            sleep(Duration::from_millis(20)).await;
+        }
+    }
+}
+
+/// Campaigns once everything was read; returns why we lead no more.
+async fn campaign(
+    elector: Option<&mut Elector>,
+    mut synced: watch::Receiver<bool>,
+    inbox: Sender<Message>,
+) -> String {
+    if synced.wait_for(|synced| *synced).await.is_err() {
+        return std::future::pending().await;
+    }
+    let Some(elector) = elector else {
+        drop(inbox.send(Message::Lead));
+        return std::future::pending().await;
+    };
+    let mut ended = "the election ended".to_owned();
+    let told = |event| match event {
+        LeaseEvent::Waiting { holder } => tracing::info!(holder, "another replica leads"),
+        LeaseEvent::Leading => {
+            tracing::info!("this replica leads");
+            drop(inbox.send(Message::Lead));
+        }
+        LeaseEvent::Failed(error) => tracing::warn!(error, "the lease"),
+        LeaseEvent::Deposed(why) => ended = why,
+    };
+    elector.run(told).await;
+    format!("deposed: {ended}")
+}
+
+/// The election that the configuration describes, unless it is switched off.
+fn election(config: &Config, clients: &Clients, identity: &str) -> Option<Settings> {
+    let given = &config.file.leader_election;
+    if given.leader_elect == Some(false) {
+        return None;
+    }
+    let span = |given: Option<crate::api::GoDuration>, default: u64| {
+        let given = given.and_then(|it| u64::try_from(it.0.0).ok());
+        given.map_or(Duration::from_secs(default), Duration::from_millis)
+    };
+    let own = |given: &Option<String>, own: &str| given.clone().unwrap_or_else(|| own.to_owned());
+    Some(Settings {
+        namespace: own(&given.resource_namespace, &clients.namespace),
+        name: own(&given.resource_name, &config.scheduler_name),
+        identity: identity.to_owned(),
+        lease_duration: span(given.lease_duration, 15),
+        renew_deadline: span(given.renew_deadline, 10),
+        retry_period: span(given.retry_period, 2),
+    })
+}
+
+/// A name that no other process has: the machine's (a pod's is its own), and a random number.
+fn identity() -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
+    let host = std::env::var("HOSTNAME").ok().or(host).unwrap_or_default();
+    let host = if host.trim().is_empty() { "capstan" } else { host.trim() };
+    // Seeded by the system anew for every process.
+    let mut random = RandomState::new().build_hasher();
+    random.write_u32(std::process::id());
+    format!("{host}_{:016x}", random.finish())
+}
+
+fn warn(config: &Config) {
+    for warning in &config.warnings {
+        tracing::warn!("{warning}");
+    }
+}
+
+/// Parts of the file that are read at the start only.
+fn warn_of_restart(before: &file::CapstanConfiguration, after: &file::CapstanConfiguration) {
+    let parts = [
+        ("leaderElection", before.leader_election != after.leader_election),
+        ("clientConnection", before.client_connection != after.client_connection),
+    ];
+    for (part, _) in parts.iter().filter(|(_, differs)| *differs) {
+        tracing::warn!("{part} has changed: that holds after a restart");
+    }
+}
+
+/// The signals that end us in good order.
+struct Signals {
+    terminate: tokio::signal::unix::Signal,
+    interrupt: tokio::signal::unix::Signal,
+}
+
+impl Signals {
+    fn listen() -> Result<Signals, Failure> {
+        let listen = |kind| signal(kind).map_err(|e| Failure::Start(vec![e.to_string()]));
+        Ok(Signals {
+            terminate: listen(SignalKind::terminate())?,
+            interrupt: listen(SignalKind::interrupt())?,
+        })
+    }
+
+    async fn first(mut self) -> &'static str {
+        tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! The founding exercise: four jobs fill the quota, a more important one takes the place of one
+//! of them, and that one goes on where it was asked to stop. Nothing fails, whatever
+//! `backoffLimit` says, and kube-scheduler works beside all the time.
+
+use capstan_tests::cluster::{ControlPlane, GpuNodes, Options};
+use serde_json::{Value, json};
+
+use crate::scene::{Job, all, is_true, names, running, submit, wait_for, writers};
+
+const QUEUES: &str = include_str!("queues.yaml");
+
+/// Four spot nodes with a GPU each.
+fn spot_nodes() -> GpuNodes {
+    let mut nodes = GpuNodes::new("gpu-spot", 4);
+    nodes.instance_type = "g5.2xlarge".to_owned();
+    nodes.capacity_type = "spot".to_owned();
+    nodes.product = "NVIDIA-A10G".to_owned();
+    (nodes.gpus, nodes.cpus, nodes.memory_gib, nodes.tainted) = (1, 8, 32, true);
+    nodes
+}
+
+fn low(number: u32) -> Job {
+    Job {
+        queue: Some("team-alpha-queue"),
+        class: Some("low-priority-gpu"),
+        runs_for: Some("25s"),
+        ..Job::new("team-alpha", &format!("low-priority-job-{number}"))
+    }
+}
+
+fn high() -> Job {
+    Job {
+        queue: Some("team-beta-queue"),
+        class: Some("high-priority-gpu"),
+        runs_for: Some("12s"),
+        ..Job::new("team-beta", "high-priority-critical")
+    }
+}
+
+/// Pods that kube-scheduler places, beside.
+fn others(cluster: &ControlPlane) {
+    cluster.create_namespace("others").expect("a namespace");
+    let deployment = json!({
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web", "namespace": "others"},
+        "spec": {
+            "replicas": 3,
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": {
+                "metadata": {"labels": {"app": "web"}},
+                "spec": {
+                    "tolerations": [{"operator": "Exists"}],
+                    "containers": [{
+                        "name": "web",
+                        "image": "example/web",
+                        "resources": {"requests": {"cpu": "500m", "memory": "1Gi"}},
+                    }],
+                },
+            },
+        },
+    });
+    cluster.apply(&deployment.to_string()).expect("applied");
+}
+
+/// What people look at first, by the short names, says this of a workload.
+fn shows(cluster: &ControlPlane, workload: &str, says: &[&str]) {
+    let table = cluster.kubectl(&["get", "wl,cq,lq", "-A"]).expect("short names");
+    let row = table.lines().find(|line| line.contains(workload)).unwrap_or_default();
+    assert!(says.iter().all(|word| row.contains(word)), "{says:?} in\n{table}");
+}
+
+fn is_low(name: &str) -> bool {
+    name.starts_with("low-")
+}
+
+#[test]
+fn a_preempted_job_is_suspended_and_everything_completes() {
+    let cluster = ControlPlane::start(Options::full()).expect("a control plane");
+    cluster.create_nodes(&spot_nodes()).expect("nodes");
+    cluster.install_crds().expect("installed");
+    cluster.apply(QUEUES).expect("applied");
+    let mut capstan = cluster.capstan("capstan-0", "").expect("started");
+    capstan.wait_until(&cluster, "leading").expect("it leads");
+    others(&cluster);
+
+    submit(&cluster, &[low(1), low(2), low(3), low(4)]);
+    wait_for(&cluster, "pods", "four low jobs run", |pods| running(pods, is_low) == 4);
+    let uids = |all: &[Value]| -> Vec<Value> {
+        all.iter().filter(|it| it["status"]["state"] != Value::Null).map(uid).collect()
+    };
+    let all_told = |all: &[Value]| uids(all).len() == 4;
+    let told = uids(&wait_for(&cluster, "workloads.capstan.sh", "four Workloads", all_told));
+
+    submit(&cluster, &[high()]);
+    let is_high = |name: &str| name.starts_with("high-");
+    wait_for(&cluster, "pods", "the high job runs", |pods| running(pods, is_high) == 1);
+    let suspended = |job: &Value| is_true(job, "Suspended").is_some();
+    let jobs = wait_for(&cluster, "jobs", "one low job is suspended", |jobs| {
+        names(jobs, suspended).len() == 1
+    });
+    let victim = names(&jobs, suspended).remove(0);
+    assert!(is_low(&victim), "{victim}");
+    let waits = |all: &[Value]| {
+        let victim = all.iter().find(|it| it["metadata"]["name"] == *victim);
+        victim.is_some_and(|it| it["status"]["state"] == "Queued")
+    };
+    wait_for(&cluster, "workloads.capstan.sh", "the victim is visible as pending", waits);
+    shows(&cluster, &victim, &["team-alpha-queue", "Queued", "0/1", "1 asked"]);
+    explained(&cluster, &capstan, &victim);
+
+    let complete = |job: &Value| is_true(job, "Complete").is_some();
+    let failed = |job: &Value| is_true(job, "Failed").is_some();
+    let jobs = wait_for(&cluster, "jobs", "all five complete", |jobs| {
+        names(jobs, |job| complete(job) || failed(job)).len() == 5
+    });
+    assert_eq!(names(&jobs, failed), [""; 0]);
+    let finished = |all: &[Value]| all.iter().all(|it| is_true(it, "Finished").is_some());
+    let left = wait_for(&cluster, "workloads.capstan.sh", "they say so", finished);
+    assert!(told.iter().all(|uid| left.iter().any(|it| it["metadata"]["uid"] == *uid)));
+    shows(&cluster, &victim, &["Finished"]);
+    events(&cluster, &victim);
+    queues_say_all(&cluster);
+    only_its_own(&cluster);
+}
+
+/// The victim's wait is explained by the running scheduler, and by one that only reads.
+fn explained(cluster: &ControlPlane, capstan: &capstan_tests::cluster::Capstan, victim: &str) {
+    let path = format!("/debug/explain/workload/team-alpha/{victim}");
+    let asked = capstan.get(cluster, &path).expect("explained");
+    let target = format!("workload/{victim}");
+    let words = ["explain", &target, "-n", "team-alpha"];
+    let (code, read, err) = cluster.capstan_says(&words).expect("it ran");
+    assert_eq!(code, 1, "it waits: {read}{err}");
+    for text in [&asked, &read] {
+        assert!(text.contains(victim) && text.contains("gpu-exercise-queue"), "{text}");
+    }
+}
+
+fn uid(object: &Value) -> Value {
+    object["metadata"]["uid"].clone()
+}
+
+/// What happened is told where people look for it.
+fn events(cluster: &ControlPlane, victim: &str) {
+    let said = |all: &[Value], reason: &str, name: &str| {
+        let ours = |it: &&Value| it["reportingComponent"] == "capstan" && it["reason"] == reason;
+        let mut about = all.iter().filter(ours).map(|it| &it["involvedObject"]["name"]);
+        about.any(|about| about.as_str().is_some_and(|about| about.starts_with(name)))
+    };
+    wait_for(cluster, "events", "our events", |all| {
+        said(all, "Scheduled", "high-priority-critical-") && said(all, "Preempted", victim)
+    });
+}
+
+/// Every number of a queue is there, zeros too.
+fn queues_say_all(cluster: &ControlPlane) {
+    for (kind, numbers) in [
+        ("clusterqueues.capstan.sh", ["pendingWorkloads", "admittedWorkloads"]),
+        ("localqueues.capstan.sh", ["pendingWorkloads", "admittedWorkloads"]),
+    ] {
+        wait_for(cluster, kind, "numbers", |all| {
+            all.iter().all(|it| numbers.iter().all(|number| it["status"][number] == 0))
+        });
+    }
+}
+
+/// Pods of other schedulers were never written to, and ran.
+fn only_its_own(cluster: &ControlPlane) {
+    let pods = all(cluster, "pods").expect("pods");
+    let foreign = |it: &&Value| it["spec"]["schedulerName"] != "capstan";
+    let foreign: Vec<&Value> = pods.iter().filter(foreign).collect();
+    assert_eq!(foreign.len(), 3);
+    for pod in foreign {
+        assert_eq!(pod["status"]["phase"], "Running");
+        let writers = writers(pod);
+        assert!(!writers.iter().any(|who| who.contains("capstan")), "{writers:?}");
+    }
+}

@@ -1,0 +1,6 @@
+//! `capstan run` on a real control plane: what users see, from the API and not from our own
+//! state.
+
+mod exercise;
+mod life;
+mod scene;

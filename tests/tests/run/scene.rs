@@ -1,0 +1,132 @@
+//! What these tests put on a cluster, and what they look at.
+
+use std::time::Duration;
+
+use capstan_tests::cluster::{ControlPlane, RUNS_FOR, Trouble, eventually};
+use serde_json::{Value, json};
+
+/// Long enough for a busy machine, and no test waits for it that passes.
+pub const SOON: Duration = Duration::from_secs(60);
+
+/// A Job of one-GPU pods that name Capstan.
+pub struct Job {
+    pub namespace: &'static str,
+    pub name: String,
+    pub queue: Option<&'static str>,
+    pub class: Option<&'static str>,
+    pub pods: u32,
+    /// How long each pod runs; absent: until it is stopped.
+    pub runs_for: Option<&'static str>,
+}
+
+impl Job {
+    pub fn new(namespace: &'static str, name: &str) -> Job {
+        let name = name.to_owned();
+        Job { namespace, name, queue: None, class: None, pods: 1, runs_for: None }
+    }
+
+    /// The manifest; it fails for good when a pod of it is deleted.
+    pub fn manifest(&self) -> Value {
+        let mut annotations = json!({});
+        if let Some(time) = self.runs_for {
+            annotations[RUNS_FOR] = json!(time);
+        }
+        let mut labels = json!({});
+        if let Some(queue) = self.queue {
+            labels["capstan.sh/queue"] = json!(queue);
+        }
+        let resources = json!({"nvidia.com/gpu": 1, "cpu": "2", "memory": "8Gi"});
+        json!({
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": {"name": self.name, "namespace": self.namespace, "labels": labels},
+            "spec": {
+                "backoffLimit": 0,
+                "parallelism": self.pods,
+                "completions": self.pods,
+                "completionMode": "Indexed",
+                "template": {
+                    "metadata": {"annotations": annotations},
+                    "spec": {
+                        "schedulerName": "capstan",
+                        "priorityClassName": self.class,
+                        "restartPolicy": "Never",
+                        "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}],
+                        "containers": [{
+                            "name": "gpu-workload",
+                            "image": "nvcr.io/nvidia/cuda:12.5.0-base-ubuntu22.04",
+                            "command": ["sleep", "600"],
+                            "resources": {"requests": resources, "limits": resources},
+                        }],
+                    },
+                },
+            },
+        })
+    }
+}
+
+/// Applies Jobs at once.
+pub fn submit(cluster: &ControlPlane, jobs: &[Job]) {
+    let items: Vec<Value> = jobs.iter().map(Job::manifest).collect();
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
+    cluster.apply(&list.to_string()).expect("applied");
+}
+
+/// Objects of a kind in all namespaces.
+pub fn all(cluster: &ControlPlane, kind: &str) -> Result<Vec<Value>, String> {
+    let said = cluster.kubectl(&["get", kind, "--all-namespaces", "--output", "json"]);
+    let said = said.map_err(|e| e.to_string())?;
+    let mut list: Value = serde_json::from_str(&said).map_err(|e| e.to_string())?;
+    match list["items"].take() {
+        Value::Array(items) => Ok(items),
+        _ => Err(said),
+    }
+}
+
+/// A condition's reason, if the condition is true.
+pub fn is_true<'a>(object: &'a Value, kind: &str) -> Option<&'a str> {
+    let conditions = object["status"]["conditions"].as_array()?;
+    let found = conditions.iter().find(|it| it["type"] == kind && it["status"] == "True")?;
+    found["reason"].as_str()
+}
+
+/// Names of objects that pass.
+pub fn names(objects: &[Value], which: impl Fn(&Value) -> bool) -> Vec<String> {
+    let name = |it: &Value| it["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    let mut names: Vec<String> = objects.iter().filter(|it| which(it)).map(name).collect();
+    names.sort();
+    names
+}
+
+/// Waits until objects of a kind are as they should be; they come back.
+pub fn wait_for(
+    cluster: &ControlPlane,
+    kind: &str,
+    what: &str,
+    passes: impl Fn(&[Value]) -> bool,
+) -> Vec<Value> {
+    let brief = |it: &Value| format!("{}: {}", it["metadata"]["name"], it["status"]);
+    let found: Result<Vec<Value>, Trouble> = eventually(what, SOON, || {
+        let objects = all(cluster, kind)?;
+        match passes(&objects) {
+            true => Ok(objects),
+            false => Err(objects.iter().map(brief).collect::<Vec<_>>().join("\n")),
+        }
+    });
+    found.unwrap_or_else(|trouble| {
+        let seen = cluster.kubectl(&["get", "wl,cq,lq,jobs,pods", "-A"]).unwrap_or_default();
+        panic!("{trouble}\n{seen}")
+    })
+}
+
+/// How many pods that pass are running.
+pub fn running(pods: &[Value], which: impl Fn(&str) -> bool) -> usize {
+    let name = |it: &Value| which(it["metadata"]["name"].as_str().unwrap_or_default());
+    pods.iter().filter(|it| it["status"]["phase"] == "Running" && name(it)).count()
+}
+
+/// Everybody who ever wrote to an object.
+pub fn writers(object: &Value) -> Vec<String> {
+    let entries = object["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
+    entries.iter().filter_map(|it| it["manager"].as_str().map(str::to_owned)).collect()
+}
