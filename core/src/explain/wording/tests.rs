@@ -3,6 +3,7 @@
 use super::*;
 use crate::explain::reason::{Nearest, NodeRefusal};
 use crate::explain::view::Change;
+use crate::model::input::CapacityType;
 use crate::money::MicroUsd;
 use crate::plan::{Preemption, PreemptionReason};
 use crate::time::Span;
