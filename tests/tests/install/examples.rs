@@ -66,7 +66,7 @@ fn workload(cluster: &ControlPlane, namespace: &str, name: &str, state: &str) ->
     })
 }
 
-/// GPUs used and owned, as a ClusterQueue shows them.
+/// GPUs used and owned, A100 and T4, as a ClusterQueue shows them.
 fn gpus(cluster: &ControlPlane, queue: &str, shown: &str) {
     let waited = eventually(&format!("{queue}: {shown}"), SOON, || {
         let found = read(cluster, &["cq", queue]);
@@ -99,8 +99,8 @@ fn a_training_job_borrows_until_the_owner_wants_its_own() {
     assert_eq!(train["status"]["gpus"], 32, "{train}");
     assert_eq!(train["spec"]["queueName"], "default");
     // All four at once: 16 of its own and 16 borrowed.
-    gpus(&cluster, "team-vision", "32/16");
-    gpus(&cluster, "team-language", "0/16");
+    gpus(&cluster, "team-vision", "32/20");
+    gpus(&cluster, "team-language", "0/20");
 
     cluster.apply(CLAIM).expect("applied");
     let claim = workload(&cluster, "language", "claim", "Running");
@@ -109,8 +109,8 @@ fn a_training_job_borrows_until_the_owner_wants_its_own() {
     let train = workload(&cluster, "vision", "train", "Queued");
     println!("{}", cluster.kubectl(&["get", "wl,cq,lq", "-A"]).expect("shown"));
     assert!(train["status"]["reason"].is_string(), "{train}");
-    gpus(&cluster, "team-vision", "0/16");
-    gpus(&cluster, "team-language", "16/16");
+    gpus(&cluster, "team-vision", "0/20");
+    gpus(&cluster, "team-language", "16/20");
     let job = read(&cluster, &["job", "train", "--namespace", "vision"]);
     assert!(holds(&job, "Suspended") && !holds(&job, "Failed"), "{}", job["status"]);
 

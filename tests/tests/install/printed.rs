@@ -4,7 +4,7 @@
 use capstan_tests::cluster::{ControlPlane, Options};
 use serde_json::{Value, json};
 
-use crate::setup::root;
+use crate::setup::path;
 
 /// A kind, its short names, its columns, and those that `-o wide` adds (Age stays the last).
 struct Shown {
@@ -88,9 +88,7 @@ fn cells(line: &str) -> Vec<&str> {
 
 fn installed() -> ControlPlane {
     let cluster = ControlPlane::start(Options::bare()).expect("a control plane");
-    let folder = root().join("manifests/crds");
-    let words = ["apply", "--server-side", "-f", folder.to_str().expect("UTF-8")];
-    cluster.kubectl(&words).expect("applied");
+    cluster.kubectl(&["apply", "--server-side", "-f", &path("manifests/crds")]).expect("applied");
     let wait = ["wait", "--for=condition=Established", "crd", "--all", "--timeout=60s"];
     cluster.kubectl(&wait).expect("established");
     cluster.apply(OBJECTS).expect("applied");
