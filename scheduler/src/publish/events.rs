@@ -235,7 +235,8 @@ pub fn object(told: &Told, now: Time, controller: &str, instance: &str) -> Event
     Event {
         metadata: ObjectMeta {
             namespace: Some(about.namespace.to_string()),
-            generate_name: Some(format!("{}.", about.name)),
+            // The API server takes no prefix that ends with a dot.
+            generate_name: Some(format!("{}-", about.name)),
             ..ObjectMeta::default()
         },
         event_time: Some(MicroTime(at)),
@@ -311,6 +312,7 @@ mod tests {
         let said = cut(&long);
         assert!(said.len() <= NOTE_MAX && said.ends_with("é ..."), "{}", said.len());
         let event = object(&told("FailedScheduling", "p"), Time(1_500), "capstan", "here");
+        assert_eq!(event.metadata.generate_name.as_deref(), Some("p-"));
         assert_eq!(event.type_.as_deref(), Some("Warning"));
         assert_eq!(event.regarding.and_then(|about| about.uid).as_deref(), Some("p"));
     }

@@ -32,6 +32,8 @@ pub const EVERY: Span = Span::seconds(1);
 pub const PATIENCE: Span = Span::seconds(1);
 /// Time between two writes of a pod's condition when only its message changed.
 pub const WORDS_EVERY: Span = Span::seconds(10);
+/// A workload that is gone may come back within this: the pods of a Job end before the Job does.
+pub const COMES_BACK: Span = Span::seconds(5);
 /// Longest pause after writes of an object that fail.
 pub const PAUSE_MAX: Span = Span::seconds(60);
 
@@ -58,8 +60,8 @@ enum Wanted {
     ClusterQueue(Box<QueueView>),
     LocalQueue(Box<LocalQueueView>),
     Pod(PodCondition),
-    /// It should not be there.
-    Gone,
+    /// It should not be there, from then on.
+    Gone(Time),
 }
 
 /// What the API shows of an object, as last read or written.
@@ -216,7 +218,7 @@ impl Plan {
     fn stray(&mut self, now: Time, key: Key) {
         let wanted = self.entries.get(&key).and_then(|entry| entry.wanted.as_ref());
         if !matches!(wanted, Some(Wanted::Workload(_))) {
-            self.want(now, key, Wanted::Gone);
+            self.want(now, key, Wanted::Gone(now));
         }
     }
 
@@ -265,9 +267,9 @@ impl Plan {
         let key = Key::Workload(name.clone());
         match self.entries.get(&key) {
             Some(entry) if entry.shown.is_some() || entry.flying => {
-                self.want(now, key, Wanted::Gone);
+                self.want(now, key, Wanted::Gone(now.plus(COMES_BACK)));
             }
-            Some(_) if !self.listed => self.want(now, key, Wanted::Gone),
+            Some(_) if !self.listed => self.want(now, key, Wanted::Gone(now)),
             _ => self.forget(&key),
         }
     }
@@ -435,7 +437,7 @@ impl Plan {
 /// What is written first: what people wait for, then what merely follows.
 fn rank(key: &Key, entry: &Entry) -> u8 {
     match (key, &entry.wanted) {
-        (_, Some(Wanted::Gone)) => 3,
+        (_, Some(Wanted::Gone(_))) => 3,
         (Key::Workload(_), _) if entry.written_at.is_none() => 0,
         (Key::Pod(_), _) => 1,
         _ => 2,
@@ -470,12 +472,18 @@ fn next(now: Time, key: &Key, entry: &Entry, listed: bool) -> Next {
         }
         (Wanted::ClusterQueue(_) | Wanted::LocalQueue(_), None) => Next::Do(Write::Read),
         (Wanted::ClusterQueue(view), Some(Shown::ClusterQueue(shown))) => {
-            let after = queues::cluster_queue(shown, view, now);
-            patch(of_status(diff::value(shown), diff::value(&after)), Write::Status)
+            let (before, after) = (
+                before(shown, &shown.conditions),
+                diff::value(&queues::cluster_queue(shown, view, now)),
+            );
+            patch(of_status(before, after), Write::Status)
         }
         (Wanted::LocalQueue(view), Some(Shown::LocalQueue(shown))) => {
-            let after = queues::local_queue(shown, view, now);
-            patch(of_status(diff::value(shown), diff::value(&after)), Write::Status)
+            let (before, after) = (
+                before(shown, &shown.conditions),
+                diff::value(&queues::local_queue(shown, view, now)),
+            );
+            patch(of_status(before, after), Write::Status)
         }
         (Wanted::Pod(wanted), Some(Shown::Pod(shown))) if wanted == shown => Next::Nothing,
         (Wanted::Pod(wanted), Some(Shown::Pod(shown))) if wanted.reason == shown.reason => {
@@ -486,15 +494,21 @@ fn next(now: Time, key: &Key, entry: &Entry, listed: bool) -> Next {
             }
         }
         (Wanted::Pod(wanted), _) => Next::Do(Write::Condition(wanted.clone())),
-        (Wanted::Gone, Some(Shown::Workload(shown))) => {
+        (Wanted::Gone(at), _) if now < *at => Next::Wait(*at),
+        (Wanted::Gone(_), Some(Shown::Workload(shown))) => {
             Next::Do(Write::Delete(shown.metadata.uid.clone()))
         }
-        (Wanted::Gone, _) if !listed && matches!(key, Key::Workload(_)) => {
+        (Wanted::Gone(_), _) if !listed && matches!(key, Key::Workload(_)) => {
             Next::Wait(now.plus(EVERY))
         }
-        (Wanted::Gone, _) => Next::Nothing,
+        (Wanted::Gone(_), _) => Next::Nothing,
         (wanted, Some(shown)) => unreachable!("{key:?} wants {wanted:?} and shows {shown:?}"),
     }
+}
+
+/// What a queue's status is compared with. Before the first, even a zero is news.
+fn before<S: serde::Serialize, C>(shown: &S, conditions: &[C]) -> Value {
+    if conditions.is_empty() { json!({}) } else { diff::value(shown) }
 }
 
 fn counted(key: &Key, write: &Write, entry: &Entry) -> What {

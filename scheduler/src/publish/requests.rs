@@ -90,7 +90,8 @@ pub(super) async fn carry_out(client: &Client, key: &Key, write: Write) -> Answe
     answer.unwrap_or_else(|error| match code(&error) {
         Some(404) => Answer::Gone,
         _ => {
-            tracing::warn!(object = ?key, %error, "status not written");
+            let error = crate::client::explain(&error);
+            tracing::warn!(object = ?key, error, "status not written");
             Answer::Failed
         }
     })

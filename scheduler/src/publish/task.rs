@@ -119,7 +119,7 @@ fn start(
         let client = notes.clone();
         telling.spawn(async move {
             if let Err(error) = requests::send(&client, &event).await {
-                tracing::debug!(%error, "event not sent");
+                tracing::warn!(error = crate::client::explain(&error), "event not sent");
             }
         });
     }

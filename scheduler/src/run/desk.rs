@@ -112,7 +112,7 @@ impl Desk {
 
     /// How long there is nothing to do unless something happens.
     fn patience(&self) -> Duration {
-        if self.phase != Phase::Leading {
+        if self.phase != Phase::Leading || !self.live.synced() {
             return NAP;
         }
         let wake = self.wake.map_or(NAP, |wake| self.tools.clock.until(wake));
@@ -177,7 +177,7 @@ impl Desk {
             Phase::Leading | Phase::Stopped => {}
         }
         self.answer_questions(now);
-        if self.phase == Phase::Leading {
+        if self.phase == Phase::Leading && synced {
             self.looks.tell(&self.tools.publisher, &self.engine);
             self.looks.look(&self.tools, &self.live, &self.engine);
         }

@@ -104,7 +104,7 @@ mod tests {
         assert!(file.look().is_none());
         fs::write(&path, text("three") + "shedulerName: x\n").expect("written");
         assert!(file.look().is_none());
-        let errors = file.look().expect("something new").err().expect("broken");
+        let errors = file.look().expect("something new").expect_err("broken");
         assert!(errors[0].contains("shedulerName"), "{errors:?}");
         assert!(file.look().is_none(), "said once");
         fs::remove_file(&path).expect("removed");

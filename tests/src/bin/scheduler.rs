@@ -4,10 +4,10 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let code = capstan::cli::run_styled(
+    let code = capstan::cli::run(
         std::env::args_os(),
         &mut std::io::stdout().lock(),
         &mut std::io::stderr(),
     );
-    ExitCode::from(code)
+    ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))
 }

@@ -63,12 +63,11 @@ fn others(cluster: &ControlPlane) {
     cluster.apply(&deployment.to_string()).expect("applied");
 }
 
-/// What people look at, on the test's output.
-fn show(cluster: &ControlPlane, when: &str) {
-    println!("== {when}");
-    for words in [&["get", "wl,cq,lq", "-A"][..], &["get", "jobs,pods", "-A", "-o", "wide"]] {
-        println!("{}", cluster.kubectl(words).unwrap_or_else(|e| e.to_string()));
-    }
+/// What people look at first, by the short names, says this of a workload.
+fn shows(cluster: &ControlPlane, workload: &str, says: &[&str]) {
+    let table = cluster.kubectl(&["get", "wl,cq,lq", "-A"]).expect("short names");
+    let row = table.lines().find(|line| line.contains(workload)).unwrap_or_default();
+    assert!(says.iter().all(|word| row.contains(word)), "{says:?} in\n{table}");
 }
 
 fn is_low(name: &str) -> bool {
@@ -87,7 +86,11 @@ fn a_preempted_job_is_suspended_and_everything_completes() {
 
     submit(&cluster, &[low(1), low(2), low(3), low(4)]);
     wait_for(&cluster, "pods", "four low jobs run", |pods| running(pods, is_low) == 4);
-    show(&cluster, "four low jobs run");
+    let uids = |all: &[Value]| -> Vec<Value> {
+        all.iter().filter(|it| it["status"]["state"] != Value::Null).map(uid).collect()
+    };
+    let all_told = |all: &[Value]| uids(all).len() == 4;
+    let told = uids(&wait_for(&cluster, "workloads.capstan.sh", "four Workloads", all_told));
 
     submit(&cluster, &[high()]);
     let is_high = |name: &str| name.starts_with("high-");
@@ -103,7 +106,7 @@ fn a_preempted_job_is_suspended_and_everything_completes() {
         victim.is_some_and(|it| it["status"]["state"] == "Queued")
     };
     wait_for(&cluster, "workloads.capstan.sh", "the victim is visible as pending", waits);
-    show(&cluster, "the high job runs");
+    shows(&cluster, &victim, &["team-alpha-queue", "Queued", "0/1", "1 asked"]);
     explained(&cluster, &capstan, &victim);
 
     let complete = |job: &Value| is_true(job, "Complete").is_some();
@@ -112,9 +115,12 @@ fn a_preempted_job_is_suspended_and_everything_completes() {
         names(jobs, |job| complete(job) || failed(job)).len() == 5
     });
     assert_eq!(names(&jobs, failed), [""; 0]);
-    show(&cluster, "all five are complete");
-    println!("{}", cluster.kubectl(&["get", "events", "-A"]).expect("events"));
-    println!("{}", cluster.kubectl(&["describe", "wl", "-A"]).expect("workloads"));
+    let finished = |all: &[Value]| all.iter().all(|it| is_true(it, "Finished").is_some());
+    let left = wait_for(&cluster, "workloads.capstan.sh", "they say so", finished);
+    assert!(told.iter().all(|uid| left.iter().any(|it| it["metadata"]["uid"] == *uid)));
+    shows(&cluster, &victim, &["Finished"]);
+    events(&cluster, &victim);
+    queues_say_all(&cluster);
     only_its_own(&cluster);
 }
 
@@ -122,14 +128,40 @@ fn a_preempted_job_is_suspended_and_everything_completes() {
 fn explained(cluster: &ControlPlane, capstan: &capstan_tests::cluster::Capstan, victim: &str) {
     let path = format!("/debug/explain/workload/team-alpha/{victim}");
     let asked = capstan.get(cluster, &path).expect("explained");
-    println!("{asked}");
     let target = format!("workload/{victim}");
     let words = ["explain", &target, "-n", "team-alpha"];
     let (code, read, err) = cluster.capstan_says(&words).expect("it ran");
-    println!("{read}\n{err}");
     assert_eq!(code, 1, "it waits: {read}{err}");
     for text in [&asked, &read] {
         assert!(text.contains(victim) && text.contains("gpu-exercise-queue"), "{text}");
+    }
+}
+
+fn uid(object: &Value) -> Value {
+    object["metadata"]["uid"].clone()
+}
+
+/// What happened is told where people look for it.
+fn events(cluster: &ControlPlane, victim: &str) {
+    let said = |all: &[Value], reason: &str, name: &str| {
+        let ours = |it: &&Value| it["reportingComponent"] == "capstan" && it["reason"] == reason;
+        let mut about = all.iter().filter(ours).map(|it| &it["involvedObject"]["name"]);
+        about.any(|about| about.as_str().is_some_and(|about| about.starts_with(name)))
+    };
+    wait_for(cluster, "events", "our events", |all| {
+        said(all, "Scheduled", "high-priority-critical-") && said(all, "Preempted", victim)
+    });
+}
+
+/// Every number of a queue is there, zeros too.
+fn queues_say_all(cluster: &ControlPlane) {
+    for (kind, numbers) in [
+        ("clusterqueues.capstan.sh", ["pendingWorkloads", "admittedWorkloads"]),
+        ("localqueues.capstan.sh", ["pendingWorkloads", "admittedWorkloads"]),
+    ] {
+        wait_for(cluster, kind, "numbers", |all| {
+            all.iter().all(|it| numbers.iter().all(|number| it["status"][number] == 0))
+        });
     }
 }
 

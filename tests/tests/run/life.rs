@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use capstan_tests::cluster::{
     Capstan, ControlPlane, GpuNodes, Options, capstan_config, eventually,
 };
+use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
 use crate::scene::{Job, SOON, all, running, submit, wait_for};
@@ -42,6 +43,11 @@ fn holder(cluster: &ControlPlane) -> String {
     cluster.kubectl(&words).expect("a lease")
 }
 
+/// Milliseconds of a time as the API writes it.
+fn time(text: &str) -> i64 {
+    text.parse::<Timestamp>().unwrap_or_else(|e| panic!("{text}: {e}")).as_millisecond()
+}
+
 #[test]
 fn a_standby_takes_over_in_good_order_and_after_a_kill() {
     let cluster = cluster();
@@ -65,10 +71,14 @@ fn a_standby_takes_over_in_good_order_and_after_a_kill() {
     // Nobody leads; what comes now is for the next one.
     submit(&cluster, &[Job::new("default", "three")]);
     third.wait_until(&cluster, "leading").expect("it leads");
-    let leads = Instant::now();
     let pods = |pods: &[Value]| running(pods, |pod| pod.starts_with("three-")) == 1;
-    wait_for(&cluster, "pods", "three runs", pods);
-    println!("after the take-over: {:?}", leads.elapsed());
+    let pods = wait_for(&cluster, "pods", "three runs", pods);
+    let third = pods.iter().find(|it| it["metadata"]["labels"]["job-name"] == "three");
+    let admitted = &third.expect("its pod")["metadata"]["annotations"]["capstan.sh/admitted-at"];
+    let words = ["get", "lease", "capstan", "-o", "jsonpath={.spec.acquireTime}"];
+    let acquired = time(&cluster.kubectl(&words).expect("a lease"));
+    let took = time(admitted.as_str().expect("a time")) - acquired;
+    assert!((-10..1_000).contains(&took), "{took} ms from the lease to the decision");
     let pods = all(&cluster, "pods").expect("pods");
     assert_eq!(running(&pods, |_| true), 3, "those of before go on");
 }
