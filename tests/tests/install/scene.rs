@@ -146,6 +146,32 @@ pub fn jobs(cluster: &ControlPlane) {
     wait(cluster, "workloads", "", "none is left", <[Value]>::is_empty);
 }
 
+/// A gang of bare pods grows while it runs; a Workload of its name is there already.
+pub fn crew(cluster: &ControlPlane) {
+    let found = json!({
+        "apiVersion": "capstan.sh/v1alpha1",
+        "kind": "Workload",
+        "metadata": {"name": "crew", "namespace": "team"},
+        "spec": {"podSets": [{"name": "main", "count": 1}]},
+    });
+    cluster.apply(&found.to_string()).expect("applied");
+    let member = |name| {
+        let pod = Pods { name, queue: "open", class: "low", gpus: 1, runs_for: None };
+        let mut pod = pod.bare();
+        pod["metadata"]["labels"]["capstan.sh/gang"] = json!("crew");
+        cluster.apply(&pod.to_string()).expect("applied");
+    };
+    for (name, count) in [("crew-0", 1), ("crew-1", 2)] {
+        member(name);
+        run(cluster, "crew-", count);
+        wait(cluster, "workloads", "crew", "shown with its members", |all| {
+            all.len() == 1 && all[0]["spec"]["podSets"][0]["count"] == count
+        });
+    }
+    cluster.kubectl(&["delete", "pods", "--all", "--namespace", "team"]).expect("deleted");
+    wait(cluster, "workloads", "", "none is left", <[Value]>::is_empty);
+}
+
 /// A bare pod takes the room of another, a third waits, and one that needs its flavor's
 /// toleration gets it.
 pub fn bare_pods(cluster: &ControlPlane) {
