@@ -66,15 +66,13 @@ fn workload(cluster: &ControlPlane, namespace: &str, name: &str, state: &str) ->
     })
 }
 
-/// Waits until a namespace has this workload and no other.
-fn only(cluster: &ControlPlane, namespace: &str, name: &str) {
-    let waited = eventually(&format!("{name} alone"), SOON, || {
-        let all = read(cluster, &["wl", "--namespace", namespace]);
-        let names = all["items"].as_array().expect("a list").iter();
-        let names: Vec<&str> = names.filter_map(|it| it["metadata"]["name"].as_str()).collect();
-        if names == [name] { Ok(()) } else { Err(format!("{names:?}")) }
-    });
-    waited.expect("one workload, one name");
+/// Names of all Workloads that were ever made in a namespace: one for a Job, whatever becomes of
+/// it.
+fn made(cluster: &ControlPlane, namespace: &str) -> Vec<String> {
+    let mut all = cluster.audited().expect("the audit log");
+    all.retain(|one| one.verb == "create" && one.resource == "workloads");
+    all.retain(|one| one.namespace == namespace);
+    all.into_iter().map(|one| one.name).collect()
 }
 
 /// GPUs used and owned, A100 and T4, as a ClusterQueue shows them.
@@ -118,7 +116,6 @@ fn a_training_job_borrows_until_the_owner_wants_its_own() {
     assert_eq!(claim["status"]["gpus"], 16, "{claim}");
     // The gang leaves whole, and waits without having failed.
     let train = workload(&cluster, "vision", "train", "Queued");
-    only(&cluster, "vision", "train");
     println!("{}", cluster.kubectl(&["get", "wl,cq,lq", "-A"]).expect("shown"));
     assert!(train["status"]["reason"].is_string(), "{train}");
     gpus(&cluster, "team-vision", "0/20");
@@ -128,5 +125,6 @@ fn a_training_job_borrows_until_the_owner_wants_its_own() {
 
     cluster.kubectl(&["delete", "job", "claim", "--namespace", "language"]).expect("deleted");
     workload(&cluster, "vision", "train", "Running");
+    assert_eq!(made(&cluster, "vision"), ["train"]);
     assert_eq!(capstan.process.end(SOON).expect("it ends"), 0);
 }
