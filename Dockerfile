@@ -3,14 +3,14 @@
 #
 #   docker build -t REGISTRY/capstan:0.1.0 .
 FROM rust:1.95.0-bookworm AS build
-RUN apt-get update && apt-get install --yes --no-install-recommends musl-tools
 WORKDIR /src
 COPY . .
-# Outside a container: the same line, with musl-gcc installed; then `ldd` says "statically linked".
-RUN target="$(uname -m)-unknown-linux-musl" \
- && rustup target add "$target" \
- && cargo build --release --locked --package capstan --target "$target" \
- && cp "target/$target/release/capstan" /capstan
+ENV CARGO_TARGET_DIR=/target
+# Outside a container: the same line, with CARGO_TARGET_DIR set and another place to copy to.
+RUN target="$(uname -m)-unknown-linux-gnu" \
+ && RUSTFLAGS="-C target-feature=+crt-static" \
+    cargo build --release --locked --package capstan --target "$target" \
+ && cp "$CARGO_TARGET_DIR/$target/release/capstan" /capstan
 
 FROM scratch
 COPY --from=build /capstan /capstan

@@ -12,6 +12,8 @@ use super::trouble::{Result, Trouble};
 
 /// The group that may do everything.
 const ADMINISTRATORS: &str = "system:masters";
+/// How the user names of service accounts begin; namespace and name follow.
+pub(super) const SERVICE_ACCOUNT: &str = "system:serviceaccount:";
 /// The user of tests themselves.
 pub(super) const ADMIN: &str = "admin";
 
@@ -105,8 +107,11 @@ pub(super) fn signing_keys() -> Result<Keys> {
     Ok(Keys { private: pem("PRIVATE KEY", private.as_ref()), public: pem("PUBLIC KEY", &public) })
 }
 
-/// A kubeconfig: YAML, of which JSON is a part.
+/// A kubeconfig: YAML, of which JSON is a part. A service account's is at home in its namespace,
+/// as its pods are.
 pub(super) fn kubeconfig(server: &str, authority: &Path, user: &str, token: &str) -> String {
+    let account = user.strip_prefix(SERVICE_ACCOUNT).and_then(|rest| rest.split_once(':'));
+    let namespace = account.map_or("default", |(namespace, _)| namespace);
     let config = json!({
         "apiVersion": "v1",
         "kind": "Config",
@@ -115,7 +120,10 @@ pub(super) fn kubeconfig(server: &str, authority: &Path, user: &str, token: &str
             "cluster": {"server": server, "certificate-authority": authority},
         }],
         "users": [{"name": user, "user": {"token": token}}],
-        "contexts": [{"name": "test", "context": {"cluster": "test", "user": user}}],
+        "contexts": [{
+            "name": "test",
+            "context": {"cluster": "test", "user": user, "namespace": namespace},
+        }],
         "current-context": "test",
     });
     format!("{config:#}\n")
@@ -124,6 +132,17 @@ pub(super) fn kubeconfig(server: &str, authority: &Path, user: &str, token: &str
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_service_account_is_at_home_in_its_namespace() {
+        let home = |user: &str| {
+            let text = kubeconfig("https://127.0.0.1:1", Path::new("ca.crt"), user, "token");
+            let config: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+            config["contexts"][0]["context"]["namespace"].clone()
+        };
+        assert_eq!(home("system:serviceaccount:team:robot"), "team");
+        assert_eq!(home("ann"), "default");
+    }
 
     #[test]
     fn every_user_has_a_token_of_its_own() {

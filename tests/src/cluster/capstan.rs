@@ -85,12 +85,23 @@ impl ControlPlane {
     pub fn capstan_as(&self, name: &str, config: &str, kubeconfig: &Path) -> Result<Capstan> {
         let path = self.folder().join(format!("{name}.yaml"));
         std::fs::write(&path, capstan_config(config)).map_err(Trouble::at(&path))?;
-        let port = Port::reserve()?;
         let mut call = Command::new(program()?);
         call.arg("run").arg("--config").arg(&path).arg("--kubeconfig").arg(kubeconfig);
+        self.capstan_called(name, call, &path)
+    }
+
+    /// Starts a replica of Capstan by its command line, but for where it serves HTTP; `config`
+    /// is the file that the command line names.
+    pub fn capstan_called(&self, name: &str, mut call: Command, config: &Path) -> Result<Capstan> {
+        let port = Port::reserve()?;
         call.arg("--listen").arg(format!("127.0.0.1:{}", port.number()));
         call.env_remove("RUST_LOG").env("HOSTNAME", name);
-        Ok(Capstan { process: self.spawn(name, &call)?, port, config: path })
+        Ok(Capstan { process: self.spawn(name, &call)?, port, config: config.to_owned() })
+    }
+
+    /// The program, for command lines.
+    pub fn capstan_program(&self) -> Result<PathBuf> {
+        program()
     }
 
     /// Runs another command of Capstan as the administrator; its exit code, what it answered and

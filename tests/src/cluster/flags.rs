@@ -21,6 +21,14 @@ pub(super) const CHECKING_KEY: &str = "service-accounts-public.pem";
 const CERTIFICATES: &str = "certificates";
 /// The gate of Kubernetes' own gangs.
 const GANG_GATE: &str = "--feature-gates=GenericWorkload=true";
+/// Who sent what, and what was answered; no bodies.
+const AUDIT_POLICY: &str = "apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived, ResponseStarted]
+rules: [{level: Metadata}]
+";
+/// The file of audited requests.
+pub(super) const AUDIT_LOG: &str = "audit.jsonl";
 /// What kwok plays.
 const STAGES: &str = include_str!("../../controlplane/stages.yaml");
 
@@ -80,7 +88,7 @@ impl Site<'_> {
         command.env_remove("KUBECONFIG").current_dir(self.folder.path(""));
         match part {
             Part::Etcd => self.etcd(&mut command),
-            Part::ApiServer => self.api_server(&mut command),
+            Part::ApiServer => self.api_server(&mut command)?,
             Part::ControllerManager => self.controller_manager(&mut command),
             Part::Scheduler => self.scheduler(&mut command)?,
             Part::Kwok => self.kwok(&mut command)?,
@@ -107,7 +115,7 @@ impl Site<'_> {
         command.arg("--unsafe-no-fsync");
     }
 
-    fn api_server(&self, command: &mut Command) {
+    fn api_server(&self, command: &mut Command) -> Result<()> {
         let key = self.folder.path(SIGNING_KEY);
         flag(command, "etcd-servers", self.ports.etcd_url());
         flag(command, "cert-dir", self.folder.path(CERTIFICATES).display());
@@ -144,6 +152,12 @@ impl Site<'_> {
             flag(command, "max-mutating-requests-inflight", 0);
             flag(command, "enable-priority-and-fairness", false);
         }
+        if self.options.audit {
+            let policy = self.folder.write("audit-policy.yaml", AUDIT_POLICY)?;
+            flag(command, "audit-policy-file", policy.display());
+            flag(command, "audit-log-path", self.folder.logs().join(AUDIT_LOG).display());
+        }
+        Ok(())
     }
 
     fn controller_manager(&self, command: &mut Command) {

@@ -11,6 +11,7 @@ pub mod parts;
 pub mod warden;
 
 mod access;
+mod audit;
 mod capstan;
 mod flags;
 mod folder;
@@ -23,6 +24,7 @@ mod trouble;
 mod wait;
 
 pub use access::User;
+pub use audit::Audited;
 pub use capstan::{Capstan, capstan_config};
 pub use nodes::GpuNodes;
 pub use options::Options;

@@ -16,6 +16,8 @@ pub struct Options {
     pub upstream_gangs: bool,
     /// For benchmarks: no bounds on requests in flight, and new nodes are ready at once.
     pub unbounded: bool,
+    /// Every request is written down, with who sent it and what was answered.
+    pub audit: bool,
     /// Who else may talk to it.
     pub users: Vec<User>,
 }

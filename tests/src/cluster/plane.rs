@@ -18,7 +18,7 @@ use kube::{Api, Client, Config};
 use serde_json::{Value, json};
 use tokio::runtime::{Builder, Runtime};
 
-use super::access::{self, ADMIN, Tokens};
+use super::access::{self, ADMIN, SERVICE_ACCOUNT, Tokens};
 use super::flags::{self, Ports, Site};
 use super::folder::Folder;
 use super::options::Options;
@@ -188,6 +188,12 @@ impl ControlPlane {
 
     /// A kubeconfig with a token of a service account, as its pods would have; good for a day.
     pub fn kubeconfig_of_service_account(&self, namespace: &str, name: &str) -> Result<PathBuf> {
+        let token = self.token_of_service_account(namespace, name)?;
+        self.write_kubeconfig(&format!("{SERVICE_ACCOUNT}{namespace}:{name}"), &token)
+    }
+
+    /// A token of a service account, as its pods would have; good for a day.
+    pub fn token_of_service_account(&self, namespace: &str, name: &str) -> Result<String> {
         let accounts: Api<ServiceAccount> = Api::namespaced(self.client()?, namespace);
         let spec = TokenRequestSpec {
             expiration_seconds: Some(TOKEN_SECONDS),
@@ -199,8 +205,7 @@ impl ControlPlane {
             .block_on(accounts.create_token_request(name, &plain, &ask))?
             .status
             .and_then(|status| status.token);
-        let token = given.ok_or_else(|| Trouble::new("a token request without a token"))?;
-        self.write_kubeconfig(&format!("system:serviceaccount:{namespace}:{name}"), &token)
+        given.ok_or_else(|| Trouble::new("a token request without a token"))
     }
 
     /// A client with the rights of the administrator; it works for as long as this does.
@@ -338,6 +343,11 @@ impl ControlPlane {
             let client = Client::try_from(Config::new(url))?;
             client.request(request).await.map_err(|e| trouble(&Trouble::from(e)))
         })
+    }
+
+    /// What the certificate of the API server is checked with.
+    pub fn authority(&self) -> PathBuf {
+        flags::authority(&self.folder)
     }
 
     /// The URL of the API server.
