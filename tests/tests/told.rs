@@ -6,7 +6,7 @@ use capstan_core::plan::{Action, EffectResult, State, StepOutput, WorkloadStatus
 use capstan_core::time::{Span, Time};
 use capstan_tests::facts::{
     DEFAULT, GPU, TEAM, cluster_queue, flavor, gang, group, in_queue, job, local_queue, namespace,
-    node, nominal, pod, shape, text,
+    node, nominal, pod, pods_of, shape, text,
 };
 
 const NOW: Time = Time(1_000_000);
@@ -163,6 +163,30 @@ fn a_name_is_told_gone_only_when_nobody_bears_it() {
     let gone = engine.step(NOW, vec![Input::OwnerGone(owner.uid), Input::PodGone(lone.uid)]);
     assert_eq!(gone.report.gone, [(text(TEAM), text("lone")), (text(TEAM), text("train"))]);
     assert_eq!(engine.details(&text(TEAM), &text("train")), None);
+}
+
+#[test]
+fn a_suspended_job_keeps_its_name_while_pods_of_its_last_run_go() {
+    let mut engine = Engine::new();
+    let mut owner = job("train", 2, &shape(&[(GPU, 1)]), &in_queue(Some("main")));
+    owner.suspended = false;
+    let mut pods = pods_of(&owner);
+    pods.iter_mut().for_each(|pod| pod.created = Time(1));
+    let mut ground: Vec<Input> = one_queue(8).into_iter().chain([gpu_node("n", 8)]).collect();
+    ground.push(Input::Owner(owner.clone()));
+    let output = engine.step(NOW, fed(ground, &pods));
+    engine.step(NOW, confirmed(&output, &pods, PodPhase::Running));
+    (owner.suspended, owner.incarnation) = (true, 1);
+    engine.step(NOW, vec![Input::Owner(owner)]);
+    let train = (text(TEAM), text("train"));
+    for pod in pods {
+        assert_eq!(engine.names(), [train.clone(), train.clone()], "both runs");
+        let details = engine.details(&train.0, &train.1).expect("it is there");
+        assert_eq!(details.view.state, State::Resuming, "the run of today");
+        engine.step(NOW, vec![Input::PodGone(pod.uid)]);
+    }
+    assert_eq!(engine.names(), [train.clone()]);
+    assert!(engine.details(&train.0, &train.1).is_some());
 }
 
 #[test]

@@ -142,10 +142,12 @@ impl ClusterState {
             let w = &self.workloads[w];
             (w.created, w.uid.clone(), w.id.key.clone())
         };
-        let same_owner = |h: WorkloadIdx| {
-            entry.owner.is_some() && same_owner(&self.workloads[h].id.key, &entry.id.key)
-        };
+        let same_owner = |h: WorkloadIdx| same_owner(&self.workloads[h].id.key, &entry.id.key);
         match holder {
+            // Who asks for the name means the run of today.
+            Some(holder) if same_owner(holder) && entry.owner.is_none() => {
+                self.set_name(workload, base);
+            }
             Some(holder) if !same_owner(holder) && rank(holder) < rank(workload) => {
                 self.rename(workload, self.suffixed(&base, workload));
             }
