@@ -6,7 +6,7 @@ use std::sync::Arc;
 use capstan_core::Engine;
 use capstan_core::explain::reason::Reason;
 use capstan_core::model::input::{
-    CapacityType, Input, PodPhase, Price, PriceSource, Taint, TaintEffect, Toleration,
+    CapacityType, Input, PodPhase, PodShape, Price, PriceSource, Taint, TaintEffect, Toleration,
     TolerationOperator, Wishes,
 };
 use capstan_core::money::MicroUsd;
@@ -251,7 +251,7 @@ fn a_toleration_that_only_the_flavor_has_is_patched_before_any_bind() {
     let mut facts = one_queue(8);
     facts.extend([Input::Flavor(spot), Input::Node(tainted)]);
     let members = gang("g", 2, Some(2), &shape(&[(GPU, 4)]), &in_queue(Some("main")));
-    facts.extend(members.into_iter().map(Input::Pod));
+    facts.extend(members.iter().cloned().map(Input::Pod));
     let first = engine.step(NOW, facts);
     assert!(binds(&first).is_empty());
     let patches: Vec<&Effect> = first
@@ -266,7 +266,12 @@ fn a_toleration_that_only_the_flavor_has_is_patched_before_any_bind() {
     assert_eq!(view(&engine, "g").state, State::Preparing);
     let half = engine.step(NOW, vec![answer(patches[0], EffectResult::Done)]);
     assert!(binds(&half).is_empty(), "none before all are prepared");
-    let all = engine.step(NOW, vec![answer(patches[1], EffectResult::Done)]);
+    // The pod as it is now may be seen together with the answer.
+    let mut patched = members[1].clone();
+    let tolerations = vec![toleration];
+    patched.shape = Arc::new(PodShape { tolerations, ..PodShape::clone(&patched.shape) });
+    let news = vec![Input::Pod(patched), answer(patches[1], EffectResult::Done)];
+    let all = engine.step(NOW, news);
     assert_eq!(binds(&all).len(), 2);
 }
 

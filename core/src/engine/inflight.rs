@@ -43,19 +43,19 @@ impl Engine {
         self.inflight.insert(id, kind);
     }
 
-    /// Takes an answer in.
+    /// Takes an answer in; a pod of which something is settled now.
     pub(crate) fn take_outcome(
         &mut self,
         now: Time,
         effect: EffectId,
         result: EffectResult,
         changes: &mut Changes,
-    ) {
+    ) -> Option<PodIdx> {
         // Unknown is no answer: what happened will show in the API, or in a later outcome.
         if result == EffectResult::TimedOut {
-            return;
+            return None;
         }
-        let Some(kind) = self.inflight.remove(&effect) else { return };
+        let kind = self.inflight.remove(&effect)?;
         let pod = match &kind {
             InFlight::Bind(uid) | InFlight::Prepare(uid) => self.flying(uid, effect),
             InFlight::Resume(_) | InFlight::Stop(_) => None,
@@ -66,7 +66,10 @@ impl Engine {
                 self.state.pods[pod].binding = Binding::Bound;
                 changes.dirty.extend(self.state.pods[pod].workload);
             }
-            (InFlight::Prepare(_), Some(pod)) if done => self.prepared(now, pod, changes),
+            (InFlight::Prepare(_), Some(pod)) if done => {
+                changes.dirty.extend(self.state.pods[pod].workload);
+                return Some(pod);
+            }
             (InFlight::Bind(_) | InFlight::Prepare(_), Some(pod)) => {
                 self.unassume(now, pod, describe(&result), changes);
             }
@@ -79,6 +82,7 @@ impl Engine {
             }
             (InFlight::Stop(workload), _) => self.stop_answered(workload, &result, changes),
         }
+        None
     }
 
     fn flying(&self, uid: &Text, effect: EffectId) -> Option<PodIdx> {
@@ -86,16 +90,24 @@ impl Engine {
         (self.state.pods[pod].binding == Binding::InFlight(effect)).then_some(pod)
     }
 
-    /// One member is prepared; when none is left to prepare, the whole gang is bound.
-    fn prepared(&mut self, now: Time, pod: PodIdx, changes: &mut Changes) {
-        self.state.pods[pod].binding = Binding::None;
-        let Some(workload) = self.state.pods[pod].workload else { return };
-        let waits = |pod: PodIdx| matches!(self.state.pods[pod].binding, Binding::InFlight(_));
-        let preparing = self.state.placed(workload).any(waits);
-        if !preparing {
-            self.send_prepared(now, workload);
+    /// These members are prepared; where none is left to prepare, the whole gang is bound. Members
+    /// that were seen changed in the same step have their places again by now.
+    pub(crate) fn bind_prepared(&mut self, now: Time, prepared: &[PodIdx]) {
+        for &pod in prepared {
+            self.state.pods[pod].binding = Binding::None;
         }
-        changes.dirty.insert(workload);
+        for &pod in prepared {
+            let workload = self.state.pods[pod].workload;
+            let Some(workload) = workload.filter(|w| self.state.workloads.get(*w).is_some()) else {
+                continue;
+            };
+            let is = |pod: PodIdx| self.state.pods[pod].binding;
+            let waits = |pod| matches!(is(pod), Binding::InFlight(_));
+            let preparing = self.state.placed(workload).any(waits);
+            if !preparing && self.state.placed(workload).any(|pod| is(pod) == Binding::None) {
+                self.send_prepared(now, workload);
+            }
+        }
     }
 
     /// A placement that failed: the room is free again and the member waits a while.

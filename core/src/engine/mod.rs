@@ -129,10 +129,12 @@ impl Engine {
                 fact => self.state.apply(fact, &mut changes),
             }
         }
+        let mut prepared = Vec::new();
         for (effect, result) in outcomes {
-            self.take_outcome(now, effect, result, &mut changes);
+            prepared.extend(self.take_outcome(now, effect, result, &mut changes));
         }
         self.state.derive(&mut changes);
+        self.bind_prepared(now, &prepared);
         self.absorb(now, changes);
     }
 

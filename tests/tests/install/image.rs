@@ -21,6 +21,8 @@ use crate::setup::{NAMESPACE, SOON, arguments, below, cluster, deployed, mount, 
 
 /// What a pod finds of its service account.
 const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+/// A name of every API server that its certificate has.
+const NAME: &str = "kubernetes.default.svc";
 /// The only file of the image.
 const PROGRAM: &str = "/capstan";
 
@@ -118,7 +120,7 @@ fn unseal(folder: &Path) {
 }
 
 /// The file system of the container: the image, and what the kubelet mounts.
-fn container(cluster: &ControlPlane, deployment: &Value) -> PathBuf {
+fn container(cluster: &ControlPlane, deployment: &Value, program: &Path) -> PathBuf {
     let folder = cluster.folder().join("container");
     mount(cluster, deployment, &folder);
     let account = below(&folder, ACCOUNT);
@@ -128,14 +130,14 @@ fn container(cluster: &ControlPlane, deployment: &Value) -> PathBuf {
         fs::write(account.join(file), text).expect("written");
     }
     fs::copy(cluster.authority(), account.join("ca.crt")).expect("copied");
-    fs::write(below(&folder, "/etc/hosts"), "127.0.0.1 localhost\n").expect("written");
+    fs::write(below(&folder, "/etc/hosts"), format!("127.0.0.1 {NAME}\n")).expect("written");
     // By name, as a kubeconfig may have it: names are looked up by the program itself.
     let text = fs::read_to_string(cluster.kubeconfig()).expect("a kubeconfig");
     let authority = cluster.authority().display().to_string();
-    let text = text.replace("127.0.0.1", "localhost");
+    let text = text.replace("127.0.0.1", NAME);
     let text = text.replace(&authority, &format!("{ACCOUNT}/ca.crt"));
     fs::write(below(&folder, "/kubeconfig"), text).expect("written");
-    build(&below(&folder, PROGRAM));
+    fs::copy(program, below(&folder, PROGRAM)).expect("copied");
     seal(&folder);
     folder
 }
@@ -184,13 +186,20 @@ fn kernel_says(pid: u32, what: &str) -> Vec<String> {
 
 #[test]
 fn the_image_s_program_needs_nothing_and_runs_as_nobody() {
+    let elsewhere = tempfile::tempdir().expect("a folder");
+    let built = below(elsewhere.path(), PROGRAM);
+    build(&built);
+    let program = fs::read(&built).expect("built");
+    println!("{} MB", program.len() / 1_000_000);
+    assert_eq!(Elf(program).needs(), (false, 0), "a static program needs no loader, no library");
+    let other = fs::read(env::current_exe().expect("this program")).expect("read");
+    let (loader, libraries) = Elf(other).needs();
+    assert!(loader && libraries > 0, "this program is an ordinary one, and is told apart");
+
     let cluster = cluster(&scene::nodes());
     cluster.kubectl(&["apply", "--server-side", "-k", &path("manifests")]).expect("applied");
     let (deployment, _) = deployed(&cluster, NAMESPACE);
-    let folder = container(&cluster, &deployment);
-    let program = fs::read(below(&folder, PROGRAM)).expect("built");
-    println!("{} MB", program.len() / 1_000_000);
-    assert_eq!(Elf(program).needs(), (false, 0), "a static program needs no loader, no library");
+    let folder = container(&cluster, &deployment, &built);
     let before = everything(&folder);
 
     let mut capstan = start(&cluster, &deployment, &folder);

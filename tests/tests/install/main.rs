@@ -7,6 +7,7 @@
 
 mod crds;
 mod examples;
+#[cfg(target_os = "linux")]
 mod image;
 mod printed;
 mod rights;

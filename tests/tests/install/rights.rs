@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::process::Command;
 
-use capstan_tests::cluster::{Audited, ControlPlane, parts};
+use capstan_tests::cluster::{Audited, ControlPlane, eventually, parts};
 use serde_json::Value;
 
 use crate::scene;
@@ -67,6 +67,7 @@ fn what_kustomize_installs_may_do_all_its_work_and_no_more() {
     second.wait_until(&cluster, "standing by").expect("one leads");
 
     cluster.apply(scene::QUEUES).expect("applied");
+    beside(&cluster);
     scene::jobs(&cluster);
     scene::crew(&cluster);
     assert_eq!(first.process.end(SOON).expect("it ends"), 0);
@@ -97,6 +98,30 @@ fn what_kustomize_installs_may_do_all_its_work_and_no_more() {
     used.extend(listed.collect::<Vec<_>>());
     let unused: Vec<Right> = rights(&[role, election]).difference(&used).cloned().collect();
     assert_eq!(unused, [], "rights that nothing uses");
+}
+
+/// What else is installed works: the disruption budget spares a replica, and who may view a
+/// namespace sees its queues and workloads, no more.
+fn beside(cluster: &ControlPlane) {
+    eventually("a budget that lets one go", SOON, || {
+        let budget = read(cluster, &["poddisruptionbudget", "capstan", "-n", NAMESPACE]);
+        let allowed = budget["status"]["disruptionsAllowed"].clone();
+        if allowed == 1 { Ok(()) } else { Err(budget["status"].to_string()) }
+    })
+    .expect("one of two may go");
+    let bind = ["create", "rolebinding", "ann", "--clusterrole=view", "--user=ann", "-n", "team"];
+    cluster.kubectl(&bind).expect("bound");
+    let may = |verb: &str, kind: &str| {
+        let kind = format!("{kind}.capstan.sh");
+        cluster.kubectl(&["auth", "can-i", verb, &kind, "-n", "team", "--as=ann"])
+    };
+    eventually("the view role has Capstan's part", SOON, || may("list", "workloads"))
+        .expect("she may");
+    may("watch", "localqueues").expect("she may");
+    for (verb, kind) in [("delete", "workloads"), ("list", "clusterqueues")] {
+        let says = may(verb, kind).unwrap_err().to_string();
+        assert!(says.contains("no"), "{verb} {kind}: {says}");
+    }
 }
 
 /// Runs Helm as the administrator.
