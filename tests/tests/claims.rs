@@ -277,3 +277,21 @@ fn quota_that_victims_still_hold_is_nobodys() {
     assert_eq!(leave(&mut engine, &low[2].uid), []);
     assert_eq!(leave(&mut engine, &low[3].uid), on_n(&["owner"]));
 }
+
+/// A gang that is being stopped takes no further members, even where there is room for them.
+#[test]
+fn a_victim_does_not_grow() {
+    let mut engine = Engine::new();
+    let mut facts = one_queue(100);
+    facts.extend([gpu_node("n", 8), gpu_node("other", 4)]);
+    let low = gang("low", 2, Some(1), &shape(&[(GPU, 4)]), &in_queue(Some("main")));
+    facts.push(bound(&low[0], "n"));
+    engine.step(NOW, facts);
+    let mut high = pod("high", &shape(&[(GPU, 8)]), &in_queue(Some("main")));
+    high.priority = 9;
+    let output = engine.step(NOW, vec![Input::Pod(high), Input::Pod(low[1].clone())]);
+    engine.recount();
+    assert_eq!(view(&engine, "high").state, State::Reserved);
+    assert_eq!(binds(&output), [], "low is being stopped");
+    assert!(leave(&mut engine, &low[0].uid).contains(&on_n(&["high"])[0]));
+}

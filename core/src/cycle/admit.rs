@@ -216,6 +216,8 @@ impl Engine {
         self.counts.preempted += 1;
         let leaving = self.state.leaving(victim);
         self.waiting.remove(victim);
+        self.growth.remove(&victim);
+        self.growth_parked.remove(&victim);
         let name = self.state.workloads[victim].full_name.clone();
         self.preemptions.insert(name, preemption.clone());
         let entry = &mut self.state.workloads[victim];
