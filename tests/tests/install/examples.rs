@@ -104,7 +104,6 @@ fn a_training_job_borrows_until_the_owner_wants_its_own() {
         cluster.kubectl(&["apply", "-f", &file]).expect("applied");
     }
     let train = workload(&cluster, "vision", "train", "Running");
-    println!("{}", cluster.kubectl(&["get", "wl,cq,lq", "-A"]).expect("shown"));
     assert_eq!(train["status"]["gpus"], 32, "{train}");
     assert_eq!(train["spec"]["queueName"], "default");
     // All four at once: 16 of its own and 16 borrowed.
@@ -116,7 +115,6 @@ fn a_training_job_borrows_until_the_owner_wants_its_own() {
     assert_eq!(claim["status"]["gpus"], 16, "{claim}");
     // The gang leaves whole, and waits without having failed.
     let train = workload(&cluster, "vision", "train", "Queued");
-    println!("{}", cluster.kubectl(&["get", "wl,cq,lq", "-A"]).expect("shown"));
     assert!(train["status"]["reason"].is_string(), "{train}");
     gpus(&cluster, "team-vision", "0/20");
     gpus(&cluster, "team-language", "16/20");

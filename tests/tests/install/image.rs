@@ -190,7 +190,6 @@ fn the_image_s_program_needs_nothing_and_runs_as_nobody() {
     let built = below(elsewhere.path(), PROGRAM);
     build(&built);
     let program = fs::read(&built).expect("built");
-    println!("{} MB", program.len() / 1_000_000);
     assert_eq!(Elf(program).needs(), (false, 0), "a static program needs no loader, no library");
     let other = fs::read(env::current_exe().expect("this program")).expect("read");
     let (loader, libraries) = Elf(other).needs();

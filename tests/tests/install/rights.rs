@@ -86,7 +86,6 @@ fn what_kustomize_installs_may_do_all_its_work_and_no_more() {
     assert_eq!(third.process.end(SOON).expect("it ends"), 0);
 
     let asked = asked(&cluster, NAMESPACE);
-    println!("{} requests", asked.len());
     let role = read(&cluster, &["clusterrole", "capstan"]);
     let election = read(&cluster, &["role", "capstan-leader-election", "-n", NAMESPACE]);
     let mut used: BTreeSet<Right> =
