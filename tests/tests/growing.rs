@@ -7,9 +7,10 @@ use std::sync::Arc;
 use capstan_core::Engine;
 use capstan_core::explain::reason::{FlavorProblem, Inactive, Reason};
 use capstan_core::model::input::{
-    BindingNote, ClusterQueueFacts, Input, PodFacts, PodPhase, PreemptWithin, QueueingStrategy,
+    BindingNote, ClusterQueueFacts, Input, PodFacts, PodPhase, PreemptReclaim, PreemptWithin,
+    QueueingStrategy,
 };
-use capstan_core::plan::{Action, StepOutput};
+use capstan_core::plan::{Action, Effect, StepOutput};
 use capstan_core::policy::Policy;
 use capstan_core::time::Time;
 use capstan_tests::facts::{
@@ -298,4 +299,36 @@ fn a_step_that_was_cut_short_goes_on_at_once() {
     let second = engine.step(NOW, Vec::new());
     assert_eq!((binds(&second).len(), second.report.quiet), (2, true));
     assert_eq!(second.next_wake, None);
+}
+
+/// An extra member takes its queue over its own quota: from then on all of its gang may be
+/// reclaimed, and who waited for that is looked at again.
+#[test]
+fn who_begins_to_borrow_wakes_those_who_may_reclaim() {
+    let queue = |name: &str, gpus: i64| {
+        cluster_queue(name, Some("all"), group(&[(DEFAULT, &[(GPU, nominal(gpus))])]))
+    };
+    let mut owner = queue("owner", 4);
+    owner.preemption.reclaim = PreemptReclaim::Any;
+    let grows = gang("grows", 2, Some(1), &shape(&[(GPU, 2)]), &in_queue(Some("main")));
+    let waits = gang("waits", 4, None, &shape(&[(GPU, 1)]), &in_queue(Some("owner")));
+    let mut facts = vec![namespace(), Input::Flavor(flavor(DEFAULT, &[]))];
+    for queue in [queue("main", 3), owner] {
+        facts.push(Input::LocalQueue(local_queue(&queue.name)));
+        facts.push(Input::ClusterQueue(queue));
+    }
+    facts.push(Input::Node(node("a", &[("cpu", 64_000), (GPU, 2)])));
+    facts.push(bound(&grows[0], "a", &[(GPU, DEFAULT)]));
+    facts.push(Input::Pod(grows[1].clone()));
+    facts.extend(waits.iter().cloned().map(Input::Pod));
+    let mut engine = Engine::new();
+    let output = engine.step(NOW, facts);
+    assert_eq!(binds(&output), [""; 0]);
+    let output = engine.step(NOW, vec![Input::Node(node("b", &[("cpu", 64_000), (GPU, 2)]))]);
+    let evicts = |effect: &&Effect| matches!(effect.action, Action::Evict { .. });
+    assert_eq!(binds(&output), ["grows-1 b"]);
+    assert_eq!(output.effects.iter().filter(evicts).count(), 2, "both members make room");
+    let said = said(&engine, "waits");
+    assert!(said.starts_with("waits for 1 preempted workload to leave"), "{said}");
+    engine.recount();
 }

@@ -1,7 +1,7 @@
 //! What the engine tells of workloads, and what it shows of one that is asked for by name.
 
 use capstan_core::Engine;
-use capstan_core::model::input::{Input, PodFacts, PodPhase, PreemptWithin};
+use capstan_core::model::input::{Input, PodFacts, PodPhase, PreemptWithin, QueueingStrategy};
 use capstan_core::plan::{Action, EffectResult, State, StepOutput, WorkloadStatus};
 use capstan_core::time::{Span, Time};
 use capstan_tests::facts::{
@@ -228,4 +228,28 @@ fn a_local_queue_shows_what_waits_in_it_and_what_it_holds() {
     let queue = &engine.local_queues()[0];
     assert_eq!(queue.inactive.as_ref().map(|why| why.code()), Some("Misconfigured"));
     assert_eq!((queue.pending, queue.admitted), (1, 0), "what runs charges a queue that is gone");
+}
+
+/// What waits at the head of a strict queue is looked at in every step; as long as nothing comes
+/// free, it goes through its flavors once, and its reason is not told again and again.
+#[test]
+fn a_strict_head_comes_to_rest() {
+    let flavors = group(&[("first", &[(GPU, nominal(4))]), ("second", &[(GPU, nominal(2))])]);
+    let mut queue = cluster_queue("main", None, flavors);
+    queue.strategy = QueueingStrategy::StrictFifo;
+    let mut members = gang("g", 2, None, &shape(&[(GPU, 1)]), &in_queue(Some("main")));
+    // No group covers cpu: the first pod set goes from flavor to flavor in vain.
+    members[1].shape = shape(&[(GPU, 1), ("cpu", 1_000)]);
+    let mut facts = vec![namespace(), gpu_node("n", 8), Input::ClusterQueue(queue)];
+    facts.extend(["first", "second"].map(|name| Input::Flavor(flavor(name, &[]))));
+    facts.push(Input::LocalQueue(local_queue("main")));
+    let mut engine = Engine::new();
+    let mut news = fed(facts, &members);
+    let mut steps = 0;
+    while !news.is_empty() {
+        let output = engine.step(NOW, news);
+        assert!(output.report.quiet && steps < 4, "in step {steps}: {:?}", output.effects);
+        news = confirmed(&output, &members, PodPhase::Running);
+        steps += 1;
+    }
 }

@@ -17,6 +17,7 @@
 //! all; a try is a nomination of fewer members, rolled back. Nothing survives a restart, nothing
 //! needs to.
 
+use crate::cycle::nominate::COMBINATIONS_FEWER;
 use crate::cycle::{Entry, Verdict};
 use crate::engine::Engine;
 use crate::model::ids::ShapeIdx;
@@ -68,7 +69,8 @@ impl Engine {
         }
         let room = search.room;
         let minimum = self.least_demands(whole.workload);
-        let mut entry = self.try_sets(whole.queue, whole.workload, minimum, topology, &[]);
+        let (queue, workload) = (whole.queue, whole.workload);
+        let mut entry = self.try_sets(queue, workload, minimum, topology, &[], COMBINATIONS_FEWER);
         entry.room |= room;
         entry.choice.next = whole.choice.next;
         entry
@@ -94,7 +96,8 @@ impl Engine {
             let (tries, room) = (&mut search.tries, &mut search.room);
             let counts = fill(&limits, &order, (least, most), tries, |counts| {
                 let fewer = with_counts(sets, counts);
-                let mut entry = self.try_sets(queue, workload, fewer, topology, &[]);
+                let mut entry =
+                    self.try_sets(queue, workload, fewer, topology, &[], COMBINATIONS_FEWER);
                 entry.choice.next.clear();
                 *room |= entry.room;
                 let accepted = fits(&entry);

@@ -66,12 +66,17 @@ pub(crate) enum Verdict {
 pub(crate) struct Round {
     /// Victims claimed in this round.
     pub claimed: BTreeSet<WorkloadIdx>,
-    /// Something was decided that a further round could build on.
-    pub changed: bool,
+    /// Queues that hold, or were promised, more than before it.
+    pub gained: BTreeSet<QueueIdx>,
+    /// Somebody was admitted, placed, or promised room.
+    pub decided: bool,
+    /// Nothing of that kind, and a further round looks at something new all the same: the next in
+    /// a queue, or a head's next flavor.
+    pub more: bool,
 }
 
 impl Engine {
-    /// Runs one round; `false`: nothing changed.
+    /// Runs one round; `false`: a further one would find nothing new.
     pub(crate) fn round(&mut self, now: Time) -> bool {
         self.round_number += 1;
         let mut round = Round::default();
@@ -95,7 +100,11 @@ impl Engine {
             }
             self.place_extras(now, &mut round);
         }
-        round.changed
+        self.note_gains(&round.gained);
+        if round.decided {
+            self.decided_round = self.round_number;
+        }
+        round.decided || round.more
     }
 
     /// The first workload of every queue that has one to look at.

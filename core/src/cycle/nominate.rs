@@ -3,16 +3,26 @@
 //! Nothing is changed: what is tried is rolled back, and what the scan of flavors remembers is
 //! read here and written when the head is settled.
 
+use capstan_topology::ResourceIdx;
+
 use crate::cycle::{Entry, Verdict, elastic};
 use crate::engine::Engine;
 use crate::explain::reason::{FlavorProblem, Reason};
-use crate::explain::verdict;
+use crate::explain::together;
 use crate::model::ids::{ClassIdx, FlavorIdx, FrIdx, PodIdx, QueueIdx, WorkloadIdx};
+use crate::model::input::Text;
 use crate::model::txn::Txn;
 use crate::model::workload::FlavorScan;
 use crate::place::gang::{self, Ask, TopologyAsk};
-use crate::quota::flavors::{self, Choice, Demand, Mode, SetDemand};
+use crate::quota::flavors::{self, Choice, Demand, Mode, SetDemand, others};
 use crate::victims::{self, Need};
+
+/// Combinations of flavors tried for a gang of several sets, whose sets find nodes one by one and
+/// not all together.
+const COMBINATIONS_MAX: u32 = 64;
+
+/// The same for one of the many tries of an elastic gang with fewer members.
+pub(super) const COMBINATIONS_FEWER: u32 = 4;
 
 impl Engine {
     /// What could be done for a head.
@@ -26,9 +36,10 @@ impl Engine {
         let least = self.state.workloads[workload].min_member.min(asked);
         let start = self.scan_start(queue, workload).to_vec();
         if least == asked {
-            return self.try_sets(queue, workload, sets, topology, &start);
+            return self.try_sets(queue, workload, sets, topology, &start, COMBINATIONS_MAX);
         }
-        let whole = self.try_sets(queue, workload, sets.clone(), topology, &start);
+        let whole =
+            self.try_sets(queue, workload, sets.clone(), topology, &start, COMBINATIONS_MAX);
         if !matches!(whole.verdict, Verdict::NoFit | Verdict::Blocked) {
             return whole;
         }
@@ -75,7 +86,7 @@ impl Engine {
     ) -> Result<TopologyAsk, Reason> {
         let wish = self.state.workloads[workload].topology();
         let room = &self.state.room;
-        let level = |name: &crate::model::input::Text| gang::level_named(room, name);
+        let level = |name: &Text| gang::level_named(room, name);
         let required = match &wish.required {
             None => None,
             Some(name) => Some(level(name).ok_or_else(|| Reason::UnknownLevel {
@@ -91,7 +102,7 @@ impl Engine {
         })
     }
 
-    fn known_levels(&self) -> Vec<crate::model::input::Text> {
+    fn known_levels(&self) -> Vec<Text> {
         let room = &self.state.room;
         let levels = room.levels.iter().enumerate();
         let used = |at: usize| {
@@ -107,7 +118,8 @@ impl Engine {
         self.state.policy.profile(facts.and_then(|facts| facts.profile.as_ref()))
     }
 
-    /// What could be done for these members of a workload.
+    /// What could be done for these members of a workload. Where each set fits and all together
+    /// do not, so many other combinations of flavors are tried.
     pub(super) fn try_sets(
         &mut self,
         queue: Option<QueueIdx>,
@@ -115,6 +127,7 @@ impl Engine {
         sets: Vec<SetDemand>,
         topology: TopologyAsk,
         start: &[((usize, usize), usize)],
+        combinations: u32,
     ) -> Entry {
         let profile = self.profile(queue);
         let mut txn = Txn::begin(&mut self.state);
@@ -123,11 +136,15 @@ impl Engine {
                 let demand = Demand { workload, queue, sets: &sets, topology, profile, start };
                 flavors::assign(&mut txn, &demand)
             }
-            None => unqueued_choice(&sets),
+            None => Choice::without_queue(sets.len()),
         };
         let verdict = Verdict::NoFit;
         let mut entry = Entry { workload, queue, sets, choice, verdict, room: false };
-        if entry.choice.mode > Mode::NoFit {
+        if entry.choice.mode == Mode::Fit
+            && fits_together(&mut txn, &mut entry, topology, profile, combinations)
+        {
+            entry.verdict = Verdict::Fit;
+        } else if entry.choice.mode > Mode::NoFit {
             let asks = asks(&mut txn, &entry, profile);
             judge(&mut txn, &mut entry, &asks, topology);
         }
@@ -157,7 +174,7 @@ fn refused(
     sets: Vec<SetDemand>,
     reason: Reason,
 ) -> Entry {
-    let mut choice = unqueued_choice(&sets);
+    let mut choice = Choice::without_queue(sets.len());
     let room = wants_room(&reason);
     (choice.mode, choice.reason) = (Mode::NoFit, Some(reason));
     Entry { workload, queue, sets, choice, verdict: Verdict::NoFit, room }
@@ -174,34 +191,34 @@ fn wants_room(reason: &Reason) -> bool {
         | FlavorProblem::ExceedsMax { .. } => false,
     };
     match reason {
-        Reason::Nodes(_) | Reason::Topology { .. } | Reason::UnknownLevel { .. } => true,
+        Reason::Nodes(_)
+        | Reason::Topology { .. }
+        | Reason::Together { .. }
+        | Reason::UnknownLevel { .. } => true,
         Reason::Flavors { tried, .. } => tried.iter().any(|refusal| of_flavor(&refusal.why)),
         _ => false,
     }
 }
 
-/// Work without a queue needs no flavors.
-fn unqueued_choice(sets: &[SetDemand]) -> Choice {
-    Choice {
-        mode: Mode::Fit,
-        borrowing: 0,
-        sets: vec![Vec::new(); sets.len()],
-        usage: Vec::new(),
-        contested: Vec::new(),
-        next: Vec::new(),
-        reason: None,
-    }
-}
-
 /// Members and classes to be placed for an entry.
 pub(super) fn asks(txn: &mut Txn<'_>, entry: &Entry, profile: u32) -> Vec<Ask> {
+    asks_with(txn, entry.workload, &entry.sets, &entry.choice.sets, profile)
+}
+
+fn asks_with(
+    txn: &mut Txn<'_>,
+    workload: WorkloadIdx,
+    sets: &[SetDemand],
+    chosen: &[Vec<(ResourceIdx, FlavorIdx)>],
+    profile: u32,
+) -> Vec<Ask> {
     let mut asks = Vec::new();
-    for (set, chosen) in entry.sets.iter().zip(&entry.choice.sets) {
+    for (set, chosen) in sets.iter().zip(chosen) {
         let mut flavors: Vec<FlavorIdx> = chosen.iter().map(|(_, flavor)| *flavor).collect();
         flavors.sort_unstable();
         flavors.dedup();
         let class: ClassIdx = txn.class(set.shape, &flavors, profile);
-        asks.push(Ask { class, pods: needy(txn, entry.workload, set) });
+        asks.push(Ask { class, pods: needy(txn, workload, set) });
     }
     asks
 }
@@ -214,13 +231,37 @@ fn needy(txn: &Txn<'_>, workload: WorkloadIdx, set: &SetDemand) -> Vec<PodIdx> {
     members.filter(needy).take(set.count as usize).collect()
 }
 
-/// Turns a choice of flavors into a verdict: room for all members together, or victims.
-fn judge(txn: &mut Txn<'_>, entry: &mut Entry, asks: &[Ask], topology: TopologyAsk) {
-    let fits = entry.choice.mode == Mode::Fit && holds_all(txn, asks, topology);
-    if fits {
-        entry.verdict = Verdict::Fit;
-        return;
+/// Whether all members find nodes together with the flavors found, or with others that do.
+fn fits_together(
+    txn: &mut Txn<'_>,
+    entry: &mut Entry,
+    topology: TopologyAsk,
+    profile: u32,
+    combinations: u32,
+) -> bool {
+    let first = asks(txn, entry, profile);
+    if holds_all(txn, &first, topology) {
+        return true;
     }
+    let (Some(queue), workload, sets) = (entry.queue, entry.workload, &entry.sets) else {
+        return false;
+    };
+    if sets.len() < 2 {
+        return false;
+    }
+    let demand = Demand { workload, queue, sets, topology, profile, start: &[] };
+    let found = others::find(txn, &demand, combinations, |txn, choice| {
+        let asks = asks_with(txn, workload, sets, &choice.sets, profile);
+        holds_all(txn, &asks, topology)
+    });
+    let Some(found) = found else { return false };
+    let next = std::mem::take(&mut entry.choice.next);
+    entry.choice = Choice { next, ..found };
+    true
+}
+
+/// What does not fit as things are: victims, or why there are none.
+fn judge(txn: &mut Txn<'_>, entry: &mut Entry, asks: &[Ask], topology: TopologyAsk) {
     let quota_short = entry.choice.mode < Mode::Fit;
     let contested: Vec<FrIdx> = match quota_short {
         true => entry.choice.contested.clone(),
@@ -233,11 +274,8 @@ fn judge(txn: &mut Txn<'_>, entry: &mut Entry, asks: &[Ask], topology: TopologyA
         topology,
     };
     if !quota_short {
-        let short =
-            asks.iter().find(|ask| !gang::holds(txn, ask.class, ask.pods.len() as u32, topology));
-        let ask = short.unwrap_or(&asks[0]);
-        let (class, count) = (ask.class, ask.pods.len() as u32);
-        entry.choice.reason = Some(verdict::unqueued_shortage(txn, class, count, topology));
+        let names: Vec<&Text> = entry.sets.iter().map(|set| &set.name).collect();
+        entry.choice.reason = Some(together::shortage(txn, asks, &names, topology));
         entry.choice.contested = need.contested.clone();
     }
     let found = victims::search_exact(txn, entry.workload, &need, asks);

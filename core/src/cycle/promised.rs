@@ -54,7 +54,7 @@ impl Engine {
                     self.waiting.wake(|_| true, |_| true);
                 }
             }
-            round.changed = true;
+            round.decided = true;
         }
         for workload in self.growing(true) {
             self.grow(now, workload, round);
@@ -133,7 +133,9 @@ impl Engine {
             self.growth.remove(&workload);
         }
         if grown {
-            round.changed = true;
+            round.decided = true;
+            let assignment = self.state.workloads[workload].assignment.as_ref();
+            round.gained.extend(assignment.and_then(|assignment| assignment.queue));
             if matches!(self.state.workloads[workload].reason, Some(Reason::Extras { .. })) {
                 self.clear_reason(workload);
             }

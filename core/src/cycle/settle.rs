@@ -10,7 +10,7 @@ use crate::cycle::{Entry, Round, Verdict};
 use crate::engine::Engine;
 use crate::engine::waiting::Wake;
 use crate::explain::reason::Reason;
-use crate::model::ids::{PodIdx, WorkloadIdx};
+use crate::model::ids::{PodIdx, QueueIdx, WorkloadIdx};
 use crate::model::input::QueueingStrategy;
 use crate::model::txn::Txn;
 use crate::model::workload::{Assignment, FlavorScan};
@@ -48,7 +48,8 @@ impl Engine {
         let workload = entry.workload;
         match self.try_place(&entry, assignment, true) {
             Some(_) => {
-                round.changed = true;
+                round.decided = true;
+                round.gained.extend(entry.queue);
                 self.state.workloads[workload].requeue.scan = None;
                 self.admit(now, workload);
             }
@@ -146,10 +147,11 @@ impl Engine {
         self.state.add_claim(workload, assignment, places, names);
         self.waiting.remove(workload);
         let left = found.len() as u32;
+        round.gained.extend(entry.queue);
         let entry = &mut self.state.workloads[workload];
         entry.state = State::Reserved;
         entry.requeue.scan = None;
-        round.changed = true;
+        round.decided = true;
         self.set_reason(workload, Reason::WaitingForVictims { victims: left });
         self.report_outcome(workload, Outcome::Preempting(preemptions));
     }
@@ -207,7 +209,7 @@ impl Engine {
     /// Somebody before it in this round took what it needed: it stays at the head.
     fn lost_race(&mut self, entry: Entry, then: Option<Reason>, round: &mut Round) {
         let shown = then.or_else(|| entry.choice.reason.clone());
-        self.remember_scan(&entry, round);
+        self.remember_scan(&entry, true, round);
         let reason = match shown {
             Some(reason) => Reason::LostRace { then: Box::new(reason) },
             None => Reason::LostRace { then: Box::new(self.quota_reason(&entry)) },
@@ -234,33 +236,53 @@ impl Engine {
         Reason::Flavors { cluster_queue: slot.name.clone(), pod_set, tried }
     }
 
-    /// Where the next scan of a head goes on: after the flavor that it tried last.
-    fn remember_scan(&mut self, entry: &Entry, round: &mut Round) {
-        let Some(queue) = entry.queue else { return };
-        let scan = || FlavorScan {
-            next: entry.choice.next.clone(),
-            generation: self.state.quota.generation(queue),
-            round: self.round_number,
+    /// Where the next scan of a head goes on: after the flavor that it tried last. Whether it goes
+    /// on at once. A head that stays looks at its flavors once after each decision, not again and
+    /// again while others look at theirs.
+    fn remember_scan(&mut self, entry: &Entry, stays: bool, round: &mut Round) -> bool {
+        let Some(queue) = entry.queue else { return false };
+        let fresh = self.scan_start(entry.queue, entry.workload).is_empty();
+        let known = self.state.workloads[entry.workload].requeue.scan.take();
+        let began = match &known {
+            Some(scan) if !fresh => scan.began,
+            _ => self.round_number,
         };
-        let scan = (!entry.choice.next.is_empty()).then(|| Box::new(scan()));
-        let moved = self.scan_start(entry.queue, entry.workload) != entry.choice.next;
-        round.changed |= moved && scan.is_some();
-        self.state.workloads[entry.workload].requeue.scan = scan;
+        let repeats = known.as_ref().is_some_and(|scan| fresh && scan.began > self.decided_round);
+        let ends = self.round_number - began >= self.flavors_to_try(entry, queue);
+        let mut next = entry.choice.next.clone();
+        if ends || (stays && repeats && !round.decided) {
+            next.clear();
+        }
+        let goes_on = !next.is_empty();
+        if known.is_none() && !goes_on {
+            return false;
+        }
+        round.more |= goes_on;
+        let generation = self.state.quota.generation(queue);
+        let scan = FlavorScan { next, generation, round: self.round_number, began };
+        self.state.workloads[entry.workload].requeue.scan = Some(Box::new(scan));
+        goes_on
+    }
+
+    /// Rounds in which a scan meets something new at most.
+    fn flavors_to_try(&self, entry: &Entry, queue: QueueIdx) -> u64 {
+        let groups = &self.state.quota.queue(queue).groups;
+        let flavors: usize = groups.iter().map(|group| group.flavors.len()).sum();
+        (flavors * entry.sets.len()) as u64
     }
 
     /// It does not fit: a strict queue keeps its head, another one tries the next.
     fn wait(&mut self, entry: Entry, round: &mut Round) {
         let reason = entry.choice.reason.clone().expect("what does not fit has a reason");
-        self.remember_scan(&entry, round);
         let strict = entry.queue.is_some_and(|queue| {
             let facts = self.state.quota.queue(queue).facts.as_ref();
             facts.is_some_and(|facts| facts.strategy == QueueingStrategy::StrictFifo)
         });
-        let resumes = self.state.workloads[entry.workload].requeue.scan.is_some();
-        if !strict && !resumes {
+        let goes_on = self.remember_scan(&entry, strict, round);
+        if !strict && !goes_on {
             let wake = Wake { room: entry.room, quota: true };
             self.waiting.park(entry.workload, wake);
-            round.changed = true;
+            round.more = true;
         }
         self.report_outcome(entry.workload, Outcome::Waiting(reason.clone()));
         self.set_reason(entry.workload, reason);

@@ -23,6 +23,7 @@ use crate::plan::{
 };
 use crate::time::Time;
 
+mod crossings;
 mod details;
 mod evictions;
 mod inflight;
@@ -52,11 +53,14 @@ pub struct Engine {
     pub(crate) inflight: BTreeMap<EffectId, inflight::InFlight>,
     /// A claim was given up outside of a round: what it kept is free for others.
     claim_freed: bool,
+    crossings: crossings::Crossings,
     sweeps: sweep::Sweeps,
     /// Workloads whose unreadable wishes were told.
     told: BTreeSet<WorkloadIdx>,
     now: Time,
     pub(crate) round_number: u64,
+    /// The last round that decided something, or the last before facts woke what waits.
+    pub(crate) decided_round: u64,
     pub(crate) counts: Counts,
     next_effect: u64,
     rounds: u32,
@@ -96,6 +100,9 @@ impl Engine {
         let evaluated = self.state.classes.evaluations();
         let mut quiet = false;
         self.rounds = 0;
+        if self.waiting.take_woken() {
+            self.decided_round = self.round_number;
+        }
         while !quiet && self.rounds < self.state.policy.rounds_max {
             self.rounds += 1;
             quiet = !self.round(now);
@@ -160,6 +167,9 @@ impl Engine {
             self.refile(workload, now);
             self.tell_ignored(now, workload);
         }
+        if changes.everything {
+            self.forget_crossings();
+        }
         if changes.everything || std::mem::take(&mut self.claim_freed) {
             self.waiting.wake(|_| true, |_| true);
         }
@@ -186,6 +196,7 @@ impl Engine {
         if freed.is_empty() {
             return;
         }
+        self.note_frees(freed);
         let roots: BTreeSet<_> = freed.iter().filter_map(|q| self.state.quota.root(*q)).collect();
         let quota = &self.state.quota;
         let in_tree = |queue: Option<QueueIdx>| {

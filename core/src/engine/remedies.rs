@@ -53,6 +53,9 @@ impl Start {
     }
 }
 
+/// Groups of equal work whose reasons are renewed: each costs a nomination.
+const RENEWED_MAX: usize = 1_000;
+
 impl Engine {
     /// Ways to start a waiting workload, soonest and cheapest first; none for one that runs, that
     /// only waits for its turn, or that waits for something else than room or quota.
@@ -87,6 +90,22 @@ impl Engine {
             QueueRef::Unqueued => true,
         };
         entry.state == State::Queued && self.waiting.contains(index) && open
+    }
+
+    /// Says anew, with the numbers of now, why work waits that was refused: what took room since
+    /// could not help it, so it was not looked at again. Of many different groups of equal work the
+    /// first [`RENEWED_MAX`] are renewed, in order of their queues.
+    pub fn renew_reasons(&mut self) {
+        for group in self.waiting.refused(RENEWED_MAX) {
+            let (first, others) = group.split_first().expect("groups that wait have members");
+            let entry = self.nominate_afresh(*first);
+            if matches!(entry.verdict, Verdict::NoFit | Verdict::Blocked)
+                && let Some(reason) = entry.choice.reason
+            {
+                self.set_reason(*first, reason);
+                others.iter().for_each(|other| self.state.workloads[*other].reason = None);
+            }
+        }
     }
 
     /// What a nomination finds, all flavors tried anew.

@@ -12,7 +12,7 @@ use crate::explain::view::{
     Uncharged, WorkloadExplanation, WorkloadView,
 };
 use crate::model::ids::{FlavorIdx, FrIdx, PodIdx, QueueIdx, QuotaIdx, WorkloadIdx};
-use crate::model::input::{Amounts, Text};
+use crate::model::input::{Amounts, QueueingStrategy, Text};
 use crate::model::txn::Txn;
 use crate::model::workload::QueueRef;
 use crate::money::MicroUsd;
@@ -119,6 +119,9 @@ impl Engine {
                 |why: &&Reason| matches!(why, Reason::Incomplete { .. } | Reason::Extras { .. });
             return entry.reason.as_ref().filter(of_some).cloned();
         }
+        if let Some(behind) = self.behind_head(index) {
+            return Some(behind);
+        }
         if entry.reason.is_some() || !self.waiting.contains(index) {
             return entry.reason.clone();
         }
@@ -131,6 +134,18 @@ impl Engine {
                 _ => "work without a queue".into(),
             };
             Some(Reason::Behind { ahead, queue })
+        })
+    }
+
+    /// Who is before it in a strict queue, which nothing passes.
+    fn behind_head(&self, index: WorkloadIdx) -> Option<Reason> {
+        let QueueRef::Queue(queue) = self.state.workloads[index].queue else { return None };
+        let head = self.waiting.head(Some(queue)).filter(|head| *head != index)?;
+        let slot = self.state.quota.queue(queue);
+        let strict = slot.facts.as_ref()?.strategy == QueueingStrategy::StrictFifo;
+        (strict && self.waiting.contains(index)).then(|| Reason::BehindHead {
+            head: self.state.workloads[head].full_name.clone(),
+            queue: slot.name.clone(),
         })
     }
 

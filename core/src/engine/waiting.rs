@@ -76,6 +76,8 @@ pub struct Waiting {
     /// Queues with something to look at.
     active: BTreeSet<Option<QueueIdx>>,
     filed: Filed,
+    /// Something came free, or changed, since this was last asked.
+    woken: bool,
     /// Groups of all lines, those without members included.
     groups: usize,
 }
@@ -179,6 +181,7 @@ impl Waiting {
         queues: impl Fn(Option<QueueIdx>) -> bool,
         groups: impl Fn(Wake) -> bool,
     ) {
+        self.woken = true;
         let lines: Vec<Option<QueueIdx>> = self.lines.keys().copied().collect();
         for queue in lines.into_iter().filter(|queue| queues(*queue)) {
             let line = self.lines.get_mut(&queue).expect("just listed");
@@ -190,6 +193,12 @@ impl Waiting {
             }
             self.note_active(queue);
         }
+    }
+
+    /// Whether anything woke since this was last asked; heads of strict queues are never parked,
+    /// and look at their flavors anew then.
+    pub fn take_woken(&mut self) -> bool {
+        std::mem::take(&mut self.woken)
     }
 
     /// Whether a workload is filed.
@@ -211,6 +220,13 @@ impl Waiting {
         let group = &self.lines.get(queue)?.groups[*group];
         group.parked?;
         group.first
+    }
+
+    /// Members of up to `most` parked groups, each in order, by queue.
+    pub fn refused(&self, most: usize) -> Vec<Vec<WorkloadIdx>> {
+        let groups = self.lines.values().flat_map(|line| &line.groups);
+        let parked = groups.filter(|group| group.parked.is_some());
+        parked.take(most).map(|group| group.members.values().copied().collect()).collect()
     }
 
     /// Forgets groups without members, and queues without groups.

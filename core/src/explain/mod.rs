@@ -6,6 +6,7 @@
 pub mod obstacles;
 pub mod quantity;
 pub mod reason;
+pub mod together;
 pub mod verdict;
 pub mod view;
 pub mod wording;

@@ -125,6 +125,10 @@ pub fn obstacle(reason: Reason) -> Obstacle {
             pods(*asked, *holds)
         }
         Reason::Gathering { have, need } => pods(*need, *have),
+        Reason::Together { then, .. } => {
+            let Obstacle { asked, left, .. } = obstacle(Reason::clone(then));
+            (asked, left)
+        }
         _ => (None, None),
     };
     Obstacle { reason, asked, left }

@@ -146,6 +146,15 @@ pub enum Reason {
         /// How many it holds.
         holds: u32,
     },
+    /// Each pod set finds nodes by itself; this one does not beside others of the gang.
+    Together {
+        /// The pod set.
+        pod_set: Text,
+        /// Members of other sets that go first.
+        beside: u32,
+        /// What it lacks beside them.
+        then: Box<Reason>,
+    },
     /// The other members run in a domain that they may not leave, and there is no room there.
     NoRoomBeside {
         /// Level.

@@ -47,7 +47,7 @@ impl Reason {
             Reason::WaitingForVictims { .. } | Reason::StillHeld { .. } => {
                 "WaitingForPreemptedWorkloads"
             }
-            Reason::LostRace { then } => then.code(),
+            Reason::LostRace { then } | Reason::Together { then, .. } => then.code(),
             Reason::Backoff { .. } => "Backoff",
             Reason::Preempted { .. } => "Preempted",
             Reason::BehindHead { .. } | Reason::Behind { .. } => "PendingEvaluation",
@@ -68,6 +68,9 @@ impl Reason {
                 format!("{}{problem} {others}", of_pod_set(pod_set))
             }
             Reason::LostRace { then } => then.headline(),
+            Reason::Together { pod_set, beside, then } => {
+                together(pod_set, *beside, &then.headline())
+            }
             Reason::Incomplete { have, need, then: Some(then) } => {
                 format!("{have} of {need} members run; for the others {}", then.headline())
             }
@@ -110,7 +113,7 @@ impl Reason {
             | Reason::StillHeld { .. }
             | Reason::Preempted { .. } => "victims",
             Reason::Backoff { .. } => "time",
-            Reason::LostRace { then } => then.kind(),
+            Reason::LostRace { then } | Reason::Together { then, .. } => then.kind(),
         }
     }
 
@@ -132,7 +135,9 @@ impl Reason {
                 | FlavorProblem::Affinity
                 | FlavorProblem::Topology { .. } => None,
             },
-            Reason::LostRace { then } | Reason::Extras { then: Some(then), .. } => then.resource(),
+            Reason::LostRace { then }
+            | Reason::Together { then, .. }
+            | Reason::Extras { then: Some(then), .. } => then.resource(),
             _ => None,
         }
     }
@@ -153,7 +158,9 @@ impl Reason {
             Reason::NoRoomBeside { level, domain, .. } => {
                 format!("pods in {}", named_domain(level, domain.as_ref()))
             }
-            Reason::LostRace { then } | Reason::Extras { then: Some(then), .. } => then.place(),
+            Reason::LostRace { then }
+            | Reason::Together { then, .. }
+            | Reason::Extras { then: Some(then), .. } => then.place(),
             _ => self.to_string(),
         }
     }
@@ -220,13 +227,12 @@ impl fmt::Display for Reason {
                 write_still_held(out, cluster_queue, flavor, (resource, *asked, *left))
             }
             Reason::LostRace { then } => then.fmt(out),
+            Reason::Together { pod_set, beside, then } => {
+                out.write_str(&together(pod_set, *beside, &then.to_string()))
+            }
             Reason::Backoff { until, failure } => write_backoff(out, *until, failure),
-            Reason::Preempted { preemptor } => {
-                write!(out, "was preempted for {preemptor} and cannot come back by itself")
-            }
-            Reason::BehindHead { head, queue } => {
-                write!(out, "{head} is before it in StrictFIFO queue {queue}")
-            }
+            Reason::Preempted { preemptor } => write_preempted(out, preemptor),
+            Reason::BehindHead { head, queue } => write_behind_head(out, head, queue),
             Reason::Behind { ahead, queue } => write_behind(out, *ahead, queue),
         }
     }
@@ -313,6 +319,14 @@ fn write_still_held(
 
 fn write_backoff(out: &mut fmt::Formatter<'_>, until: Time, failure: &str) -> fmt::Result {
     write!(out, "waits until {} after a failure: {failure}", TimeOfDay(until))
+}
+
+fn write_preempted(out: &mut fmt::Formatter<'_>, preemptor: &str) -> fmt::Result {
+    write!(out, "was preempted for {preemptor} and cannot come back by itself")
+}
+
+fn write_behind_head(out: &mut fmt::Formatter<'_>, head: &str, queue: &str) -> fmt::Result {
+    write!(out, "{head} is before it in StrictFIFO queue {queue}")
 }
 
 fn write_behind(out: &mut fmt::Formatter<'_>, ahead: u32, queue: &str) -> fmt::Result {
@@ -443,6 +457,11 @@ fn write_nodes(out: &mut fmt::Formatter<'_>, nodes: &NodeShortage) -> fmt::Resul
 /// The only pod set of most workloads is called `main`, which says nothing.
 fn of_pod_set(pod_set: &str) -> String {
     if pod_set == "main" { String::new() } else { format!("pod set {pod_set}: ") }
+}
+
+fn together(pod_set: &str, beside: u32, then: &str) -> String {
+    let pods = if beside == 1 { "1 pod".to_owned() } else { format!("{beside} pods") };
+    format!("pod set {pod_set}, beside {pods} of its gang: {then}")
 }
 
 fn other(count: usize) -> String {

@@ -161,14 +161,20 @@ pub struct Requeue {
 }
 
 /// Memory of the flavor scan: for each pod set and resource group the flavor tried last.
+///
+/// A scan that goes on round after round is one *run*. It ends where every set's flavors are
+/// tried, and after as many rounds as there are flavors to try: sets that end at different times
+/// begin anew beside each other, and would otherwise take turns for ever.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlavorScan {
-    /// (set, group) to the index to start at.
+    /// (set, group) to the index to start at; empty: the run has ended.
     pub next: Vec<((usize, usize), usize)>,
     /// Generation of the queue's tree when it was recorded.
     pub generation: u64,
     /// Round in which it was recorded.
     pub round: u64,
+    /// Round in which the run began.
+    pub began: u64,
 }
 
 impl Workload {

@@ -395,6 +395,48 @@ fn fill_in_order(
     None
 }
 
+/// Places asks of a gang that is not placed together as the search for it begins, largest members
+/// first (each by itself where levels hold for each shape), and answers with the position of the
+/// first that finds no room and the number of members placed before it.
+///
+/// # Panics
+/// When all find room: then the gang could be placed.
+pub fn first_short(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk) -> (usize, u32) {
+    let root = txn.state().room.tree.root();
+    let mut order: Vec<usize> = (0..asks.len()).collect();
+    if !topology.per_set {
+        order.sort_by_key(|at| Reverse(size(txn, &asks[*at])));
+    }
+    let mut placed = 0;
+    for at in order {
+        let ask = &asks[at];
+        let done = match topology.per_set {
+            true => place_one(txn, ask, topology),
+            false => fill_in_order(txn, &[ask], root, topology.anywhere).is_none(),
+        };
+        if !done {
+            return (at, placed);
+        }
+        placed += ask.pods.len() as u32;
+    }
+    panic!("a gang that finds room in this order is placed");
+}
+
+/// Places as many members as a domain takes, largest first; their number.
+pub fn take_in(txn: &mut Txn<'_>, asks: &[Ask], domain: DomainIdx) -> u32 {
+    let mut order: Vec<&Ask> = asks.iter().collect();
+    order.sort_by_key(|ask| Reverse(size(txn, ask)));
+    let mut taken = 0;
+    for ask in order {
+        txn.fresh(ask.class);
+        let slots = txn.state().classes.fit(ask.class).slots(domain);
+        let count = slots.min(ask.pods.len() as u64) as usize;
+        fill(txn, ask.class, &ask.pods[..count], domain, false);
+        taken += count as u32;
+    }
+    taken
+}
+
 /// How large one member of an ask is, then how many there are.
 fn size(txn: &Txn<'_>, ask: &Ask) -> ((i64, i64, i64), usize) {
     let shape = txn.state().classes.class(ask.class).key.shape;

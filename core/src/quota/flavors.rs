@@ -22,6 +22,8 @@ use crate::place::gang::{self, TopologyAsk};
 use crate::quota::eligible;
 use crate::victims::{self, Need};
 
+pub mod others;
+
 /// How well something fits, worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mode {
@@ -83,6 +85,26 @@ pub struct Choice {
     pub reason: Option<Reason>,
 }
 
+impl Choice {
+    /// Nothing chosen yet.
+    fn none() -> Self {
+        Choice {
+            mode: Mode::Fit,
+            borrowing: 0,
+            sets: Vec::new(),
+            usage: Vec::new(),
+            contested: Vec::new(),
+            next: Vec::new(),
+            reason: None,
+        }
+    }
+
+    /// Work without a queue needs no flavors.
+    pub fn without_queue(sets: usize) -> Self {
+        Choice { sets: vec![Vec::new(); sets], ..Choice::none() }
+    }
+}
+
 /// One flavor's result for one set and group.
 #[derive(Clone)]
 struct Candidate {
@@ -94,15 +116,7 @@ struct Candidate {
 
 /// Chooses flavors for every set of a workload.
 pub fn assign(txn: &mut Txn<'_>, demand: &Demand<'_>) -> Choice {
-    let mut choice = Choice {
-        mode: Mode::Fit,
-        borrowing: 0,
-        sets: Vec::new(),
-        usage: Vec::new(),
-        contested: Vec::new(),
-        next: Vec::new(),
-        reason: None,
-    };
+    let mut choice = Choice::none();
     for (at, set) in demand.sets.iter().enumerate() {
         choice.sets.push(Vec::new());
         if let Err(reason) = covered(txn, demand, set) {
@@ -161,32 +175,42 @@ fn covered(txn: &Txn<'_>, demand: &Demand<'_>, set: &SetDemand) -> Result<(), Re
     Ok(())
 }
 
-fn assign_group(
-    txn: &mut Txn<'_>,
+/// What a set asks of a group of its queue, all members together; devices first.
+fn asked_of(
+    txn: &Txn<'_>,
     demand: &Demand<'_>,
     (at, group): (usize, usize),
-    choice: &mut Choice,
-) {
+) -> Vec<(ResourceIdx, i64)> {
     let set = &demand.sets[at];
     let state = txn.state();
-    let queue = state.quota.queue(demand.queue);
     let request = state.room.ledger.request(state.room.shape(set.shape).request);
-    let covered = &queue.groups[group].covered;
+    let covered = &state.quota.queue(demand.queue).groups[group].covered;
     let mut asked: Vec<(ResourceIdx, i64)> = request
         .entries()
         .iter()
         .filter(|(resource, _)| covered.contains(resource))
         .map(|(resource, amount)| (*resource, amount.saturating_mul(set.count.into())))
         .collect();
-    if asked.is_empty() {
-        return;
-    }
     // Of several shortages the one of devices tells most, so they are looked at first.
     let named = |resource: &ResourceIdx| {
         let name = state.room.resources.name(*resource);
         (!name.contains('/'), name)
     };
     asked.sort_by(|(one, _), (other, _)| named(one).cmp(&named(other)));
+    asked
+}
+
+fn assign_group(
+    txn: &mut Txn<'_>,
+    demand: &Demand<'_>,
+    (at, group): (usize, usize),
+    choice: &mut Choice,
+) {
+    let asked = asked_of(txn, demand, (at, group));
+    if asked.is_empty() {
+        return;
+    }
+    let queue = txn.state().quota.queue(demand.queue);
     let flavors = queue.groups[group].flavors.clone();
     let start = demand.start.iter().find(|(of, _)| *of == (at, group)).map_or(0, |(_, n)| *n);
     let mut refused: Vec<FlavorRefusal> = Vec::new();
@@ -300,11 +324,7 @@ fn try_flavor(
         txn.state().quota.flavor(flavor).expect("active queues name existing flavors").clone();
     let shape = txn.state().room.shape(set.shape).facts.clone();
     eligible::check(&shape, &facts, txn.state().room.args.toleration_comparison)?;
-    let mut flavors: Vec<FlavorIdx> = chosen.iter().map(|(_, flavor)| *flavor).collect();
-    flavors.push(flavor);
-    flavors.sort_unstable();
-    flavors.dedup();
-    let class = txn.class(set.shape, &flavors, demand.profile);
+    let class = class_with(txn, demand, set.shape, chosen, flavor);
     let mut candidate = Candidate { flavor, mode: Mode::Fit, borrowing: 0, contested: Vec::new() };
     let mut problem = None;
     for &(resource, amount) in asked {
@@ -332,6 +352,21 @@ fn try_flavor(
         problem = Some(verdict::flavor_shortage(txn, class, set.count, demand.topology));
     }
     Ok((candidate, problem))
+}
+
+/// The class of members of a shape that may go where these flavors and one more lead.
+fn class_with(
+    txn: &mut Txn<'_>,
+    demand: &Demand<'_>,
+    shape: ShapeIdx,
+    chosen: &[(ResourceIdx, FlavorIdx)],
+    flavor: FlavorIdx,
+) -> ClassIdx {
+    let mut flavors: Vec<FlavorIdx> = chosen.iter().map(|(_, flavor)| *flavor).collect();
+    flavors.push(flavor);
+    flavors.sort_unstable();
+    flavors.dedup();
+    txn.class(shape, &flavors, demand.profile)
 }
 
 /// Mode of one flavor and resource by quota, with the borrowing level.

@@ -208,7 +208,10 @@ fn play(config: &Config, objects: Objects, mode: args::Mode) -> (SimulationResul
     let (run, metrics) = with_progress(move |progress| {
         let metrics = Metrics::new();
         let mut watch = |report: &_, took| metrics.step(report, took);
-        let run = world::run_watched(scenario, progress, &mut watch);
+        let mut run = world::run_watched(scenario, progress, &mut watch);
+        if run.settled {
+            run.engine.renew_reasons();
+        }
         metrics.views(&run.engine.workloads(), &run.engine.queues());
         (run, metrics.encode())
     });

@@ -70,6 +70,8 @@ pub struct World {
     members: BTreeMap<Text, BTreeSet<Text>>,
     /// The index that the next pod made for an owner gets.
     next_index: BTreeMap<Text, u32>,
+    /// Minimums of owners before members of their present run ended.
+    minimums: BTreeMap<Text, u32>,
     /// Pods of the input that have not arrived, by the uid of their owner.
     announced: BTreeMap<Text, u32>,
     /// Uids of pods that have not arrived, so that no pod that is made takes one.
@@ -253,6 +255,7 @@ impl World {
             owners: BTreeMap::new(),
             members: BTreeMap::new(),
             next_index: BTreeMap::new(),
+            minimums: BTreeMap::new(),
             announced: BTreeMap::new(),
             reserved: BTreeSet::new(),
             gangs: Gangs::default(),
@@ -373,6 +376,9 @@ impl World {
         let workload = self.gangs.workload(&ended);
         self.put_pod(ended);
         if rest > 0 {
+            if let GangKey::Owner(owner, _) = &key {
+                self.near_the_end(owner, rest);
+            }
             return;
         }
         if let GangKey::Owner(owner, _) = &key

@@ -78,6 +78,18 @@ impl World {
         self.next_index.insert(uid.clone(), index);
     }
 
+    /// Members of an owner's run have done their work and so many are left: a minimum beyond those
+    /// can be met by nobody (the Job controller makes no more pods than completions are missing).
+    pub(super) fn near_the_end(&mut self, uid: &Text, left: u32) {
+        let left = left.saturating_add(self.announced.get(uid).copied().unwrap_or(0));
+        let Some(owner) = self.owners.get(uid).filter(|owner| owner.min_member > left) else {
+            return;
+        };
+        let owner = OwnerFacts { min_member: left, ..owner.clone() };
+        self.minimums.entry(uid.clone()).or_insert(self.owners[uid].min_member);
+        self.put_owner(owner);
+    }
+
     /// An owner's last running pod has done its work.
     pub(super) fn finish_owner(&mut self, at: Time, uid: &Text, workload: Text) {
         let coming = self.announced.get(uid).is_some_and(|count| *count > 0);
@@ -101,8 +113,10 @@ impl World {
         }
         self.announced.remove(uid);
         self.next_index.remove(uid);
+        let min_member = self.minimums.remove(uid).unwrap_or(owner.min_member);
         self.put_owner(OwnerFacts {
             suspended: true,
+            min_member,
             incarnation: owner.incarnation.saturating_add(1),
             admitted: None,
             eviction: None,
@@ -121,6 +135,7 @@ impl World {
     /// An owner was deleted: its pods go with it.
     pub(super) fn drop_owner(&mut self, uid: &Text) {
         let Some(owner) = self.owners.remove(uid) else { return };
+        self.minimums.remove(uid);
         self.waiting_owners -= u32::from(waits(&owner));
         for pod in self.members.remove(uid).unwrap_or_default() {
             self.drop_pod(&pod);

@@ -42,6 +42,7 @@ pub fn detail(refusal: &NodeRefusal) -> String {
         NodeRefusal::Affinity => "node selector or affinity does not match".to_owned(),
         NodeRefusal::EnforcedAffinity => "the configured addedAffinity does not match".to_owned(),
         NodeRefusal::Port { port, protocol } => format!("host port {port}/{protocol} is taken"),
+        NodeRefusal::TooManyPods { limit: 0 } => "no pod slot is free".to_owned(),
         NodeRefusal::TooManyPods { limit } => {
             format!("all {} are taken", counted(*limit, "pod slot"))
         }

@@ -220,6 +220,16 @@ fn waiting_reasons_read_as_sentences() {
 }
 
 #[test]
+fn a_set_without_room_beside_others_is_named() {
+    let then =
+        Reason::Topology { level: "rack".into(), asked: 4, best: Some("r1".into()), holds: 3 };
+    let reason = Reason::Together { pod_set: "driver".into(), beside: 2, then: Box::new(then) };
+    let said =
+        "pod set driver, beside 2 pods of its gang: no one rack holds 4 pods; r1 holds most, 3";
+    assert_eq!((reason.code(), reason.to_string().as_str()), ("TopologyPlacementFailed", said));
+}
+
+#[test]
 fn quota_reasons_name_queue_flavor_and_numbers() {
     let taint = FlavorProblem::Taint { key: "gpu".into(), value: "h100".into() };
     let most = FlavorProblem::ExceedsMax { resource: gpus(), asked: 64, most: 40 };
@@ -373,6 +383,7 @@ fn a_node_speaks_in_detail_and_in_kube_words() {
             "node(s) didn't have free ports for the requested pod ports",
         ),
         (NodeRefusal::TooManyPods { limit: 110 }, "all 110 pod slots are taken", "Too many pods"),
+        (NodeRefusal::TooManyPods { limit: 0 }, "no pod slot is free", "Too many pods"),
         (
             insufficient(8, 5, false),
             "8 nvidia.com/gpu asked, 5 free",

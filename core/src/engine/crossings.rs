@@ -1,0 +1,69 @@
+//! Queues that begin to borrow.
+//!
+//! Problem: who holds more than its own may be reclaimed from, all its work included, not only what
+//! came last. Work that was refused because nobody was there to preempt (it lacks quota, or room on
+//! nodes) must be looked at again when a queue, or a cohort around it, crosses its own quota.
+//!
+//! Kept: for each node of the quota tree the flavors and resources that it is known to borrow.
+//! Growth adds to it and wakes, frees take away from it, and a tree that is built anew begins with
+//! none; to know too few wakes once too often, which costs a look and harms nothing. Nothing
+//! survives a restart: then all work is looked at.
+
+use std::collections::BTreeSet;
+
+use crate::engine::Engine;
+use crate::model::ids::{FrIdx, QueueIdx, QuotaIdx};
+
+/// Nodes of the quota tree that borrow, with what.
+#[derive(Debug, Default)]
+pub(super) struct Crossings {
+    known: BTreeSet<(QuotaIdx, FrIdx)>,
+}
+
+impl Engine {
+    /// These queues hold more than before: wakes who may reclaim from those that borrow now.
+    pub(crate) fn note_gains(&mut self, gained: &BTreeSet<QueueIdx>) {
+        let mut crossed = BTreeSet::new();
+        for &queue in gained {
+            for (node, fr) in self.cells_around(queue) {
+                if self.state.quota.tree.borrows(node, fr, 0)
+                    && self.crossings.known.insert((node, fr))
+                {
+                    crossed.insert(self.state.quota.tree.root(node));
+                }
+            }
+        }
+        if crossed.is_empty() {
+            return;
+        }
+        let quota = &self.state.quota;
+        let in_tree = |queue: Option<QueueIdx>| {
+            queue.and_then(|queue| quota.root(queue)).is_some_and(|root| crossed.contains(&root))
+        };
+        self.waiting.wake(in_tree, |wake| wake.room);
+    }
+
+    /// These queues hold less than before.
+    pub(super) fn note_frees(&mut self, freed: &BTreeSet<QueueIdx>) {
+        for &queue in freed {
+            for (node, fr) in self.cells_around(queue) {
+                if !self.state.quota.tree.borrows(node, fr, 0) {
+                    self.crossings.known.remove(&(node, fr));
+                }
+            }
+        }
+    }
+
+    /// The quota tree was built anew.
+    pub(super) fn forget_crossings(&mut self) {
+        self.crossings.known.clear();
+    }
+
+    /// Everything that a queue and the cohorts around it have numbers for.
+    fn cells_around(&self, queue: QueueIdx) -> Vec<(QuotaIdx, FrIdx)> {
+        let tree = &self.state.quota.tree;
+        let own = self.state.quota.queue(queue).node;
+        let path = std::iter::successors(own, |node| tree.parent(*node));
+        path.flat_map(|node| tree.covered(node).map(move |fr| (node, fr))).collect()
+    }
+}

@@ -1,0 +1,116 @@
+//! Other flavors for a gang of several pod sets, when those found first fit each set by itself and
+//! not all together.
+//!
+//! Problem: flavors are chosen set by set, and each set fits on the nodes of its own; only then all
+//! members are placed together, in one domain if they ask for that. Where that fails, another
+//! combination may hold them: both sets on the dearer flavor, in one rack.
+//!
+//! Every combination in which each set fits by quota and on nodes is tried in the queue's order of
+//! flavors, the first set's flavor changing last, at most [`STEPS_MAX`] flavors looked at and as
+//! many combinations as the caller allows. Only what fits as things are is looked for: who would
+//! have to leave is asked for the flavors found first.
+
+use capstan_topology::ResourceIdx;
+
+use super::{Candidate, Choice, Demand, Mode, asked_of, class_with, shortage, take};
+use crate::model::ids::FlavorIdx;
+use crate::model::txn::Txn;
+use crate::place::gang;
+use crate::quota::eligible;
+
+/// Flavors looked at for one gang: all combinations of four sets and four flavors.
+const STEPS_MAX: u32 = 512;
+
+/// One set's part of one group of its queue.
+struct Part {
+    set: usize,
+    asked: Vec<(ResourceIdx, i64)>,
+    flavors: Vec<FlavorIdx>,
+}
+
+struct Search<'a, 'd, F> {
+    demand: &'a Demand<'d>,
+    parts: Vec<Part>,
+    /// Flavors that may still be looked at.
+    steps: u32,
+    /// Combinations that may still be tried.
+    tries: u32,
+    holds: F,
+}
+
+/// The first combination of flavors, among at most `tries`, that fits by quota, set by set on
+/// nodes, and together as `holds` says.
+pub fn find(
+    txn: &mut Txn<'_>,
+    demand: &Demand<'_>,
+    tries: u32,
+    holds: impl FnMut(&mut Txn<'_>, &Choice) -> bool,
+) -> Option<Choice> {
+    let groups = txn.state().quota.queue(demand.queue).groups.len();
+    let every = (0..demand.sets.len()).flat_map(|set| (0..groups).map(move |group| (set, group)));
+    let part = |(set, group)| Part {
+        set,
+        asked: asked_of(txn, demand, (set, group)),
+        flavors: txn.state().quota.queue(demand.queue).groups[group].flavors.clone(),
+    };
+    let parts: Vec<Part> = every.map(part).filter(|part| !part.asked.is_empty()).collect();
+    let mut search = Search { demand, parts, steps: STEPS_MAX, tries, holds };
+    search.from(txn, 0, &Choice::without_queue(demand.sets.len()))
+}
+
+impl<F: FnMut(&mut Txn<'_>, &Choice) -> bool> Search<'_, '_, F> {
+    /// Goes on with the parts from `at`, beside what was chosen for those before.
+    fn from(&mut self, txn: &mut Txn<'_>, at: usize, choice: &Choice) -> Option<Choice> {
+        let Some(part) = self.parts.get(at) else {
+            self.tries -= 1;
+            return (self.holds)(txn, choice).then(|| choice.clone());
+        };
+        let set = part.set;
+        for flavor in 0..part.flavors.len() {
+            if self.steps == 0 || self.tries == 0 {
+                return None;
+            }
+            self.steps -= 1;
+            let part = &self.parts[at];
+            let Some(candidate) = fitting(txn, self.demand, part, part.flavors[flavor], choice)
+            else {
+                continue;
+            };
+            let mut next = choice.clone();
+            take(txn, self.demand, set, &part.asked, Some(candidate), Vec::new(), &mut next);
+            if let Some(found) = self.from(txn, at + 1, &next) {
+                return Some(found);
+            }
+        }
+        None
+    }
+}
+
+/// A flavor for one part, if that fits as things are.
+fn fitting(
+    txn: &mut Txn<'_>,
+    demand: &Demand<'_>,
+    part: &Part,
+    flavor: FlavorIdx,
+    choice: &Choice,
+) -> Option<Candidate> {
+    let set = &demand.sets[part.set];
+    let state = txn.state();
+    let facts = state.quota.flavor(flavor).expect("active queues name existing flavors");
+    let shape = &state.room.shape(set.shape).facts;
+    eligible::check(shape, facts, state.room.args.toleration_comparison).ok()?;
+    let node = state.quota.queue(demand.queue).node.expect("only existing queues have heads");
+    let mut borrowing = 0;
+    for &(resource, amount) in &part.asked {
+        let fr = state.quota.listed_fr(flavor, resource);
+        let earlier = choice.usage.iter().find(|(known, _)| *known == fr).map_or(0, |(_, n)| *n);
+        let total = earlier.saturating_add(amount);
+        if shortage(state, demand.queue, fr, total).is_some() {
+            return None;
+        }
+        borrowing = borrowing.max(state.quota.tree.borrow_height(node, fr, total).0);
+    }
+    let class = class_with(txn, demand, set.shape, &choice.sets[part.set], flavor);
+    let holds = gang::holds(txn, class, set.count, demand.topology);
+    holds.then(|| Candidate { flavor, mode: Mode::Fit, borrowing, contested: Vec::new() })
+}
