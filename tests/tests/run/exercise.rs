@@ -2,12 +2,11 @@
 //! of them, and that one goes on where it was asked to stop. Nothing fails, whatever
 //! `backoffLimit` says, and kube-scheduler works beside all the time.
 
-use capstan_tests::cluster::{ControlPlane, GpuNodes, Options};
+use capstan_tests::cluster::{ControlPlane, GpuNodes, Options, is_true};
+use capstan_tests::exercise::QUEUES;
 use serde_json::{Value, json};
 
-use crate::scene::{Job, all, is_true, names, running, submit, wait_for, writers};
-
-const QUEUES: &str = include_str!("queues.yaml");
+use crate::scene::{Job, names, running, submit, wait_for, writers};
 
 /// Four spot nodes with a GPU each.
 fn spot_nodes() -> GpuNodes {
@@ -167,7 +166,7 @@ fn queues_say_all(cluster: &ControlPlane) {
 
 /// Pods of other schedulers were never written to, and ran.
 fn only_its_own(cluster: &ControlPlane) {
-    let pods = all(cluster, "pods").expect("pods");
+    let pods = cluster.list("pods").expect("pods");
     let foreign = |it: &&Value| it["spec"]["schedulerName"] != "capstan";
     let foreign: Vec<&Value> = pods.iter().filter(foreign).collect();
     assert_eq!(foreign.len(), 3);

@@ -2,5 +2,8 @@
 //! state.
 
 mod exercise;
+mod gangs;
+mod judge;
 mod life;
+mod reclaim;
 mod scene;
