@@ -2,7 +2,7 @@
 //!
 //! Equal work (same priority, shapes, sizes and wishes) forms one group: when its first member
 //! does not fit, the whole group is parked without looking at the others, and what wakes it
-//! wakes it whole. So a round costs the number of different shapes that wait, not the number of
+//! wakes it whole; so does another first member. So a round costs the number of different shapes that wait, not the number of
 //! workloads. Order: higher priority, then earlier, then uid. A group outlives its members, so that
 //! work which comes and goes makes nothing anew; [`Waiting::sweep`] forgets those without any.
 
@@ -110,7 +110,7 @@ impl Filed {
 }
 
 impl Waiting {
-    /// Files a workload under its queue. A group that is parked stays parked.
+    /// Files a workload under its queue. A group that is parked stays so behind its first member.
     pub fn insert(&mut self, queue: Option<QueueIdx>, index: WorkloadIdx, workload: &Workload) {
         self.remove(index);
         let key = HeadKey {
@@ -281,8 +281,9 @@ impl Line {
     fn refresh(&mut self, group: usize) {
         let entry = &mut self.groups[group];
         let first = entry.members.first_key_value();
-        entry.first = first.map(|(_, workload)| *workload);
-        if first.is_none() {
+        let before = std::mem::replace(&mut entry.first, first.map(|(_, workload)| *workload));
+        if entry.first != before {
+            // Another goes first: it is looked at, and finds out for all what they wait for.
             entry.parked = None;
         }
         match first {
