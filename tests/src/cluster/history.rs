@@ -89,6 +89,16 @@ enum Change {
     Listed(Pods),
 }
 
+impl Change {
+    fn apply(&self, pods: &mut Pods) {
+        match self {
+            Change::Is(uid, seen) => drop(pods.insert(uid.clone(), seen.clone())),
+            Change::Gone(uid) => drop(pods.remove(uid)),
+            Change::Listed(all) => pods.clone_from(all),
+        }
+    }
+}
+
 type Changes = Arc<Mutex<Vec<(Instant, Change)>>>;
 
 /// The watch, and all that it showed; it ends when this is dropped.
@@ -104,20 +114,17 @@ impl History {
     pub fn replay(&self, mut look: impl FnMut(Duration, &Pods)) {
         let mut pods = Pods::new();
         for (at, change) in self.changes.lock().expect("nobody panics with it").iter() {
-            match change {
-                Change::Is(uid, seen) => drop(pods.insert(uid.clone(), seen.clone())),
-                Change::Gone(uid) => drop(pods.remove(uid)),
-                Change::Listed(all) => pods.clone_from(all),
-            }
+            change.apply(&mut pods);
             look(at.duration_since(self.begun), &pods);
         }
     }
 
     /// The newest state.
     pub fn now(&self) -> Pods {
-        let mut last = Pods::new();
-        self.replay(|_, pods| last.clone_from(pods));
-        last
+        let mut pods = Pods::new();
+        let changes = self.changes.lock().expect("nobody panics with it");
+        changes.iter().for_each(|(_, change)| change.apply(&mut pods));
+        pods
     }
 
     /// How many changes were seen.

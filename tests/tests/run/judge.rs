@@ -73,3 +73,23 @@ pub fn become_whole(gangs: &BTreeMap<String, Begun>, within: Duration) {
         assert!(took < within, "{gang} was in part for {took:?}");
     }
 }
+
+/// No pod of Capstan's is put where what has stood there for a while leaves no room for it.
+pub fn what_stands_is_respected(history: &History, gpus_per_node: i64, a_while: Duration) {
+    let mut since: BTreeMap<String, Duration> = BTreeMap::new();
+    history.replay(|at, pods| {
+        since.retain(|uid, _| pods.get(uid).is_some_and(Seen::holds));
+        let held = pods.iter().filter(|(_, pod)| pod.holds());
+        let new: Vec<_> = held.filter(|(uid, _)| !since.contains_key(*uid)).collect();
+        for (uid, pod) in new {
+            let stands = |(other, it): &(&String, &Seen)| {
+                let known = since.get(*other).is_some_and(|since| at - *since > a_while);
+                known && it.holds() && it.node == pod.node
+            };
+            let held: i64 = pods.iter().filter(stands).map(|(_, it)| it.gpus).sum();
+            let fits = held + pod.gpus <= gpus_per_node;
+            assert!(fits || pod.scheduler != "capstan", "{} on a full node: {held}", pod.name);
+            since.insert(uid.clone(), at);
+        }
+    });
+}

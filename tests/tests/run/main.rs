@@ -4,6 +4,10 @@
 mod exercise;
 mod gangs;
 mod judge;
+mod kills;
 mod life;
+mod oddities;
+mod own;
 mod reclaim;
 mod scene;
+mod trouble;

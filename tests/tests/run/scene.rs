@@ -11,12 +11,15 @@ use serde_json::{Value, json};
 pub const SOON: Duration = Duration::from_secs(60);
 
 /// A Job of one-GPU pods that name Capstan.
+#[derive(Clone)]
 pub struct Job {
     pub namespace: &'static str,
     pub name: String,
     pub queue: Option<&'static str>,
     pub class: Option<&'static str>,
     pub pods: u32,
+    /// How many of its pods may fail.
+    pub retries: u32,
     /// How long each pod runs; absent: until it is stopped.
     pub runs_for: Option<&'static str>,
 }
@@ -24,7 +27,7 @@ pub struct Job {
 impl Job {
     pub fn new(namespace: &'static str, name: &str) -> Job {
         let name = name.to_owned();
-        Job { namespace, name, queue: None, class: None, pods: 1, runs_for: None }
+        Job { namespace, name, queue: None, class: None, pods: 1, retries: 0, runs_for: None }
     }
 
     /// One of so many pods.
@@ -32,7 +35,7 @@ impl Job {
         Job { pods, ..Job::new(namespace, name) }
     }
 
-    /// The manifest; it fails for good when a pod of it is deleted.
+    /// The manifest; without retries it fails for good when a pod of it is deleted.
     pub fn manifest(&self) -> Value {
         let mut annotations = json!({});
         if let Some(time) = self.runs_for {
@@ -48,7 +51,7 @@ impl Job {
             "kind": "Job",
             "metadata": {"name": self.name, "namespace": self.namespace, "labels": labels},
             "spec": {
-                "backoffLimit": 0,
+                "backoffLimit": self.retries,
                 "parallelism": self.pods,
                 "completions": self.pods,
                 "completionMode": "Indexed",
