@@ -18,8 +18,8 @@ pub struct Job {
     pub queue: Option<&'static str>,
     pub class: Option<&'static str>,
     pub pods: u32,
-    /// How many of its pods may fail.
-    pub retries: u32,
+    /// Pods that a disruption took away do not count as failed.
+    pub undisrupted: bool,
     /// How long each pod runs; absent: until it is stopped.
     pub runs_for: Option<&'static str>,
 }
@@ -27,7 +27,15 @@ pub struct Job {
 impl Job {
     pub fn new(namespace: &'static str, name: &str) -> Job {
         let name = name.to_owned();
-        Job { namespace, name, queue: None, class: None, pods: 1, retries: 0, runs_for: None }
+        Job {
+            namespace,
+            name,
+            queue: None,
+            class: None,
+            pods: 1,
+            undisrupted: false,
+            runs_for: None,
+        }
     }
 
     /// One of so many pods.
@@ -35,7 +43,7 @@ impl Job {
         Job { pods, ..Job::new(namespace, name) }
     }
 
-    /// The manifest; without retries it fails for good when a pod of it is deleted.
+    /// The manifest; it fails for good when a pod of it is deleted.
     pub fn manifest(&self) -> Value {
         let mut annotations = json!({});
         if let Some(time) = self.runs_for {
@@ -46,12 +54,12 @@ impl Job {
             labels["capstan.sh/queue"] = json!(queue);
         }
         let resources = json!({"nvidia.com/gpu": 1, "cpu": "2", "memory": "8Gi"});
-        json!({
+        let mut job = json!({
             "apiVersion": "batch/v1",
             "kind": "Job",
             "metadata": {"name": self.name, "namespace": self.namespace, "labels": labels},
             "spec": {
-                "backoffLimit": self.retries,
+                "backoffLimit": 0,
                 "parallelism": self.pods,
                 "completions": self.pods,
                 "completionMode": "Indexed",
@@ -71,7 +79,13 @@ impl Job {
                     },
                 },
             },
-        })
+        });
+        if self.undisrupted {
+            let disrupted = json!([{"type": "DisruptionTarget"}]);
+            let rule = json!({"action": "Ignore", "onPodConditions": disrupted});
+            job["spec"]["podFailurePolicy"] = json!({"rules": [rule]});
+        }
+        job
     }
 }
 

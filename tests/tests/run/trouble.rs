@@ -110,7 +110,8 @@ fn gangs_whose_nodes_are_deleted_are_made_whole_elsewhere() {
     let cluster = cluster(&GpuNodes::new("h100", 6));
     let mut capstan = cluster.capstan("capstan-0", "").expect("started");
     capstan.wait_until(&cluster, "leading").expect("it leads");
-    let jobs: Vec<Job> = gangs("gang", 4).into_iter().map(|it| Job { retries: 20, ..it }).collect();
+    let jobs: Vec<Job> =
+        gangs("gang", 4).into_iter().map(|it| Job { undisrupted: true, ..it }).collect();
     submit(&cluster, &jobs);
     run(&cluster, "gang", 4 * SIZE);
     let pods = cluster.list("pods").expect("pods");
