@@ -2,9 +2,10 @@
 //!
 //! Equal work (same priority, shapes, sizes and wishes) forms one group: when its first member
 //! does not fit, the whole group is parked without looking at the others, and what wakes it
-//! wakes it whole; so does another first member. So a round costs the number of different shapes that wait, not the number of
-//! workloads. Order: higher priority, then earlier, then uid. A group outlives its members, so that
-//! work which comes and goes makes nothing anew; [`Waiting::sweep`] forgets those without any.
+//! wakes it whole; so does another first member. So a round costs the number of different shapes
+//! that wait, not the number of workloads. Order: higher priority, then earlier, then uid. A group
+//! outlives its members, so that work which comes and goes makes nothing anew; [`Waiting::sweep`]
+//! forgets those without any.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};

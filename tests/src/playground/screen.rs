@@ -89,9 +89,9 @@ fn table(printed: &str) -> Table {
         });
         parts.map(cell).collect()
     };
-    let mut table = Table::default();
-    table.columns = cells(heading).into_iter().map(|it| column(it.text)).collect();
-    table.rows = printed.lines().skip(1).map(cells).collect();
+    let columns = cells(heading).into_iter().map(|it| column(it.text)).collect();
+    let rows = printed.lines().skip(1).map(cells).collect();
+    let mut table = Table { columns, rows, notes: Vec::new() };
     for row in &mut table.rows {
         for (at, column) in table.columns.iter().enumerate() {
             if LEFT_OUT.contains(&column.heading.as_str()) {

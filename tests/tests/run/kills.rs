@@ -105,7 +105,7 @@ fn bound_once(cluster: &ControlPlane) {
 fn killed_at_any_moment_it_goes_on_where_it_was() {
     const JOBS: usize = 200;
     let mut seed = seed();
-    let (cluster, history) = cluster(JOBS, "3s");
+    let (cluster, history) = cluster(JOBS, "15s");
     let mut kills = Vec::new();
     for kill in 0..20 {
         let mut capstan = cluster.capstan(&format!("capstan-{kill}"), ALONE).expect("started");
