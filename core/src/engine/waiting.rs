@@ -2,10 +2,9 @@
 //!
 //! Equal work (same priority, shapes, sizes and wishes) forms one group: when its first member
 //! does not fit, the whole group is parked without looking at the others, and what wakes it
-//! wakes it whole; so does another first member. So a round costs the number of different shapes
-//! that wait, not the number of workloads. Order: higher priority, then earlier, then uid. A group
-//! outlives its members, so that work which comes and goes makes nothing anew; [`Waiting::sweep`]
-//! forgets those without any.
+//! wakes it whole. So a round costs the number of different shapes that wait, not the number of
+//! workloads. Order: higher priority, then earlier, then uid. A group outlives its members, so that
+//! work which comes and goes makes nothing anew; [`Waiting::sweep`] forgets those without any.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -111,7 +110,7 @@ impl Filed {
 }
 
 impl Waiting {
-    /// Files a workload under its queue. A group that is parked stays so behind its first member.
+    /// Files a workload under its queue. A group that is parked stays parked.
     pub fn insert(&mut self, queue: Option<QueueIdx>, index: WorkloadIdx, workload: &Workload) {
         self.remove(index);
         let key = HeadKey {
@@ -206,12 +205,13 @@ impl Waiting {
         Some(line.groups.iter().map(before).sum())
     }
 
-    /// A workload equal to this one (itself included) that goes first.
-    pub fn first_of_group(&self, index: WorkloadIdx) -> Option<WorkloadIdx> {
-        let (queue, group, _) = self.filed.get(index)?;
-        let group = &self.lines.get(queue)?.groups[*group];
-        group.parked?;
-        group.first
+    /// Workloads equal to this one (itself included) that are parked with it, in order. Who was
+    /// looked at for all need not be the first: others may have come before it since.
+    pub fn parked_with(&self, index: WorkloadIdx) -> impl Iterator<Item = WorkloadIdx> + '_ {
+        let place = self.filed.get(index);
+        let group = place.and_then(|(queue, at, _)| Some(&self.lines.get(queue)?.groups[*at]));
+        let parked = group.filter(|group| group.parked.is_some());
+        parked.into_iter().flat_map(|group| group.members.values().copied())
     }
 
     /// Forgets groups without members, and queues without groups.
@@ -282,9 +282,8 @@ impl Line {
     fn refresh(&mut self, group: usize) {
         let entry = &mut self.groups[group];
         let first = entry.members.first_key_value();
-        let before = std::mem::replace(&mut entry.first, first.map(|(_, workload)| *workload));
-        if entry.first != before {
-            // Another goes first: it is looked at, and finds out for all what they wait for.
+        entry.first = first.map(|(_, workload)| *workload);
+        if first.is_none() {
             entry.parked = None;
         }
         match first {

@@ -52,8 +52,9 @@ fn set(stage: &mut Stage) -> Result<(), End> {
     stage.screen.heading("1  Four GPUs, two teams, one queue")?;
     stage.screen.says(
         "Four spot nodes have a GPU each. Teams alpha and beta share them through one \
-         ClusterQueue; each has a LocalQueue in its namespace. kube-scheduler runs beside Capstan: three pods of \
-         a web server, which name no scheduler, are its own and stay so all the time.",
+         ClusterQueue; each has a LocalQueue in its namespace. kube-scheduler runs beside \
+         Capstan: three pods of a web server, which name no scheduler, are its own and stay so \
+         all the time.",
     )?;
     stage.kubectl("get cq")?;
     stage.kubectl("get lq -A")?;
