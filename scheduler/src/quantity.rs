@@ -190,8 +190,16 @@ impl Serialize for Quantity {
 }
 
 impl fmt::Display for Quantity {
-    /// The largest of units, milli-units and nano-units that shows it exactly.
+    /// The largest of units, milli-units and nano-units that shows it exactly; whole mebibytes as
+    /// such, or larger: nothing but memory is counted in millions.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let binary = ["Ei", "Pi", "Ti", "Gi", "Mi"].into_iter().find_map(|unit| {
+            let size = UNIT << suffix(unit)?.1;
+            (self.nano != 0 && self.nano % size == 0).then(|| format!("{}{unit}", self.nano / size))
+        });
+        if let Some(binary) = binary {
+            return out.write_str(&binary);
+        }
         match self.nano {
             n if n % UNIT == 0 => write!(out, "{}", n / UNIT),
             n if n % (UNIT / 1_000) == 0 => write!(out, "{}m", n / (UNIT / 1_000)),
@@ -296,6 +304,20 @@ mod tests {
         let shown: Vec<String> = all.iter().map(Quantity::to_string).collect();
         assert_eq!(shown, ["8", "8", "500m", "1000", "-1"]);
         assert!(serde_json::from_str::<Quantity>("true").is_err());
+    }
+
+    #[test]
+    fn memory_is_shown_in_its_own_units() {
+        for (text, shown) in [
+            ("17179869184", "16Gi"),
+            ("1536Mi", "1536Mi"),
+            ("-1Gi", "-1Gi"),
+            ("1048577", "1048577"),
+            ("2048", "2048"),
+            ("0", "0"),
+        ] {
+            assert_eq!(Quantity::parse(text).expect(text).to_string(), shown);
+        }
     }
 
     #[test]

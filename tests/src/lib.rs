@@ -6,12 +6,14 @@
 //! views), so that a change inside the engine never has to change a test.
 
 pub mod cluster;
+pub mod exercise;
 pub mod facts;
 pub mod hand;
 pub mod invariants;
 pub mod large;
 pub mod model;
 pub mod play;
+pub mod playground;
 pub mod scenario;
 pub mod seed;
 pub mod strategy;

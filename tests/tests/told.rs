@@ -100,6 +100,27 @@ fn a_pod_of_its_own_is_told_only_once_it_has_waited() {
 }
 
 #[test]
+fn who_comes_before_an_equal_that_was_refused_says_what_that_one_met() {
+    let mut engine = Engine::new();
+    let three = |name: &str| gang(name, 3, Some(3), &shape(&[(GPU, 1)]), &in_queue(Some("main")));
+    let pods = [three("m"), three("z")].concat();
+    let ground = one_queue(2).into_iter().chain([gpu_node("n", 8)]).collect();
+    engine.step(NOW, fed(ground, &pods));
+    let why = |engine: &Engine, name: &str| {
+        let details = engine.details(&text(TEAM), &text(name)).expect("it waits");
+        details.view.reason.expect("it says why").to_string()
+    };
+    let refused = why(&engine, "m");
+    assert!(refused.contains("3 asked"), "{refused}");
+    assert_eq!(why(&engine, "z"), refused);
+    // Created in the same second, and before the others by its uid.
+    engine.step(NOW, fed(Vec::new(), &three("a")));
+    for name in ["a", "m", "z"] {
+        assert_eq!(why(&engine, name), refused, "{name}");
+    }
+}
+
+#[test]
 fn all_that_waits_is_found_page_by_page_whoever_was_looked_at() {
     let mut engine = Engine::new();
     let gpu = shape(&[(GPU, 1)]);

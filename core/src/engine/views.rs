@@ -21,6 +21,10 @@ use crate::rules::{self, Question};
 use crate::score;
 use crate::time::Time;
 
+/// How many equals that wait are looked through for the one that was looked at for all: as many
+/// as may have come before it in the same second.
+const EQUALS_MAX: usize = 64;
+
 impl Engine {
     /// All workloads, by namespace and name.
     pub fn workloads(&self) -> Vec<WorkloadView> {
@@ -125,8 +129,8 @@ impl Engine {
         if entry.reason.is_some() || !self.waiting.contains(index) {
             return entry.reason.clone();
         }
-        let first = self.waiting.first_of_group(index);
-        let shared = first.and_then(|first| self.state.workloads[first].reason.clone());
+        let mut equals = self.waiting.parked_with(index).take(EQUALS_MAX);
+        let shared = equals.find_map(|it| self.state.workloads[it].reason.clone());
         shared.or_else(|| {
             let ahead = self.waiting.ahead(index)? as u32;
             let queue = match &entry.queue {

@@ -214,12 +214,13 @@ impl Waiting {
         Some(line.groups.iter().map(before).sum())
     }
 
-    /// A workload equal to this one (itself included) that goes first.
-    pub fn first_of_group(&self, index: WorkloadIdx) -> Option<WorkloadIdx> {
-        let (queue, group, _) = self.filed.get(index)?;
-        let group = &self.lines.get(queue)?.groups[*group];
-        group.parked?;
-        group.first
+    /// Workloads equal to this one (itself included) that are parked with it, in order. Who was
+    /// looked at for all need not be the first: others may have come before it since.
+    pub fn parked_with(&self, index: WorkloadIdx) -> impl Iterator<Item = WorkloadIdx> + '_ {
+        let place = self.filed.get(index);
+        let group = place.and_then(|(queue, at, _)| Some(&self.lines.get(queue)?.groups[*at]));
+        let parked = group.filter(|group| group.parked.is_some());
+        parked.into_iter().flat_map(|group| group.members.values().copied())
     }
 
     /// Members of up to `most` parked groups, each in order, by queue.

@@ -392,7 +392,8 @@ pub struct Autoscaler {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LeaderElection {
-    /// Default true.
+    /// Default true. `false` is for a single replica; at its start it lets writes of the one before
+    /// it arrive for two seconds, since it has no lease to wait for.
     pub leader_elect: Option<bool>,
     /// How long a lease holds. Default 15s.
     pub lease_duration: Option<GoDuration>,

@@ -17,9 +17,10 @@
 //!                      answers: what the API shows --+ +--> task: requests, only while we lead
 //! ```
 //!
-//! Start: Workloads are listed once before the first is written. What the API shows and the
-//! engine does not know (accrued cost, `spec.active`, conditions of others) is kept. What no gang
-//! stands for is deleted when the engine has seen everything ([`Publisher::standing`]).
+//! Start: Workloads are listed before the first is written, and again when our kinds come back.
+//! What the API shows and the engine does not know (accrued cost, `spec.active`, conditions of
+//! others) is kept. What no gang stands for is deleted when the engine has seen everything
+//! ([`Publisher::standing`]).
 
 mod conditions;
 mod diff;
@@ -97,6 +98,11 @@ impl Publisher {
     /// Workloads as they are now: news, or a page of all of them.
     pub fn workloads(&self, all: impl IntoIterator<Item = WorkloadDetails>) {
         self.with(|plan, now| all.into_iter().for_each(|details| plan.workload(now, details)));
+    }
+
+    /// Our kinds were listed: they may have been away, and every Workload with them.
+    pub fn doubt(&self) {
+        self.with(|plan, _| plan.doubt());
     }
 
     /// Workloads that are gone and whose name nobody bears.

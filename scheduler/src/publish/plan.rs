@@ -143,6 +143,8 @@ pub struct Plan {
     waiting: BTreeMap<Name, Vec<PodRef>>,
     /// Workloads were listed: one that is not shown does not exist.
     listed: bool,
+    /// Their kind may have been away: they are to be listed again.
+    doubtful: bool,
     /// Workloads that stood when the engine had seen everything, until the list is there.
     standing: Option<BTreeSet<Name>>,
     /// Events.
@@ -161,6 +163,7 @@ impl Plan {
             bucket: Bucket::new(limits.writes),
             waiting: BTreeMap::new(),
             listed: false,
+            doubtful: false,
             standing: None,
             notes: Notes::new(limits.events),
             counts: BTreeMap::new(),
@@ -181,9 +184,25 @@ impl Plan {
         self.later.len() + self.ready.len() + self.entries.values().filter(|e| e.flying).count()
     }
 
-    /// The API's Workloads, read once before anything is written.
+    /// Our kinds were away and are there again: what is shown may be gone.
+    pub fn doubt(&mut self) {
+        self.doubtful = true;
+    }
+
+    /// Whether Workloads are to be listed again; asked once.
+    pub fn take_doubt(&mut self) -> bool {
+        std::mem::take(&mut self.doubtful)
+    }
+
+    /// The API's Workloads, read before anything is written, and when in doubt. What is not among
+    /// them is made again when it is next told of.
     pub fn listed(&mut self, now: Time, all: impl IntoIterator<Item = Workload>) {
         self.listed = true;
+        for (key, entry) in &mut self.entries {
+            if matches!(key, Key::Workload(_)) {
+                entry.shown = None;
+            }
+        }
         let mut strays = Vec::new();
         for object in all {
             let meta = &object.metadata;
@@ -197,10 +216,11 @@ impl Plan {
             entry.shown = Some(Shown::Workload(Box::new(object)));
         }
         strays.into_iter().for_each(|key| self.stray(now, key));
+        self.entries.retain(|_, e| e.wanted.is_some() || e.shown.is_some() || e.flying);
         let wanted: Vec<Key> = self
             .entries
             .iter()
-            .filter(|(_, e)| e.wanted.is_some())
+            .filter(|(_, e)| e.wanted.is_some() && !e.flying)
             .map(|(k, _)| k.clone())
             .collect();
         wanted.into_iter().for_each(|key| self.file(now, &key));

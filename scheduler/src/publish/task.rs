@@ -50,7 +50,7 @@ pub async fn run(
         let due = listed.is_none_or(|until: Option<tokio::time::Instant>| {
             until.is_some_and(|until| until <= tokio::time::Instant::now())
         });
-        if due {
+        if publisher.plan.lock().take_doubt() || due {
             listed = Some(list(&publisher, &writes).await);
         }
         let clients = (&writes, &events);
@@ -73,7 +73,7 @@ pub async fn run(
     }
 }
 
-/// Lists Workloads once. `Some`: it is to be tried again then.
+/// Lists Workloads. `Some`: it is to be tried again then.
 async fn list(publisher: &Publisher, client: &Client) -> Option<tokio::time::Instant> {
     let again = || Some(tokio::time::Instant::now() + LIST_PAUSE);
     match requests::list(client).await {

@@ -487,6 +487,41 @@ fn a_status_of_a_queue_is_read_before_it_is_written_and_keeps_its_budget() {
 }
 
 #[test]
+fn what_has_finished_still_says_how_large_it_was() {
+    let (mut plan, mut api) = ready();
+    let mut runs = gang(State::Running);
+    (runs.placed, runs.view.gpus) = (3, 24);
+    plan.workload(at(0), runs);
+    api.work(&mut plan, at(0));
+    let mut done = gang(State::Finished);
+    (done.members, done.view.gpus) = (0, 0);
+    plan.workload(at(5_000), done);
+    api.work(&mut plan, at(5_000));
+    let status = api.status("g");
+    assert_eq!((status.state.as_str(), status.pods.as_str(), status.gpus), ("Finished", "0/3", 24));
+}
+
+#[test]
+fn what_a_later_list_does_not_show_is_made_again() {
+    let (mut plan, mut api) = ready();
+    let mut runs = gang(State::Running);
+    (runs.placed, runs.started) = (3, true);
+    plan.workload(at(0), runs.clone());
+    api.work(&mut plan, at(0));
+    // Its kind is deleted and made again, and nothing changes of the work.
+    api.objects.clear();
+    plan.workload(at(5_000), runs.clone());
+    assert_eq!(api.work(&mut plan, at(5_000)), 0, "nobody noticed");
+    assert!(!plan.take_doubt());
+    plan.doubt();
+    assert!(plan.take_doubt() && !plan.take_doubt(), "listed once");
+    plan.listed(at(6_000), []);
+    plan.workload(at(7_000), runs);
+    assert_eq!(api.work(&mut plan, at(7_000)), 2);
+    assert_eq!(api.status("g").state, "Running");
+}
+
+#[test]
 fn what_people_set_of_the_spec_stays() {
     let (mut plan, mut api) = ready();
     plan.workload(at(0), waits(gang(State::Queued), room(1), &[]));

@@ -137,8 +137,7 @@ pub fn status(shown: &WorkloadStatus, details: &WorkloadDetails, now: Time) -> W
         (Some(reason), true) => reason.headline(),
         _ => String::new(),
     };
-    status.pods = format!("{}/{}", details.placed, details.members.max(details.placed));
-    status.gpus = view.gpus;
+    (status.pods, status.gpus) = pods_and_gpus(shown, details);
     status.usd_per_hour = view.per_hour.map(|usd| usd.to_string()).unwrap_or_default();
     status.waiting_since = waits.then(|| api_time(since));
     let waited_from = shown.waiting_since.as_ref().map(engine_time);
@@ -167,6 +166,16 @@ pub fn status(shown: &WorkloadStatus, details: &WorkloadDetails, now: Time) -> W
     status.victims = victims;
     requeue(&mut status, details);
     status
+}
+
+/// `running/all` and the GPUs asked. The engine lets go of members that have ended: what the work
+/// was like is what was shown of it last.
+fn pods_and_gpus(shown: &WorkloadStatus, details: &WorkloadDetails) -> (String, i64) {
+    if details.view.state == State::Finished && details.members == 0 {
+        let all = shown.pods.split_once('/').map_or("0", |(_, all)| all);
+        return (format!("0/{all}"), shown.gpus);
+    }
+    (format!("{}/{}", details.placed, details.members.max(details.placed)), details.view.gpus)
 }
 
 /// Failures as far as the engine knows of any; it forgets them when the work runs.

@@ -21,7 +21,7 @@ use super::message::{Message, Question};
 use crate::act::{Answer, Executor};
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::live::Live;
+use crate::live::{Group, Kind, Live, Seen};
 use crate::metrics::Metrics;
 use crate::publish::Publisher;
 use crate::render::Explained;
@@ -121,7 +121,7 @@ impl Desk {
 
     fn take(&mut self, message: Message) {
         match message {
-            Message::Seen(batch) => batch.seen.into_iter().for_each(|seen| self.live.take(seen)),
+            Message::Seen(batch) => batch.seen.into_iter().for_each(|seen| self.see(seen)),
             Message::Answer(answer) => self.take_answer(answer),
             Message::Ask(question) => self.questions.push(question),
             Message::Lead => self.lead(),
@@ -132,6 +132,13 @@ impl Desk {
             Message::Stop => self.phase = Phase::Stopped,
             Message::End => self.ended = true,
         }
+    }
+
+    fn see(&mut self, seen: Seen) {
+        if matches!(seen, Seen::Complete(Kind::Queueing(_, Group::Capstan))) {
+            self.tools.publisher.doubt();
+        }
+        self.live.take(seen);
     }
 
     fn lead(&mut self) {

@@ -37,6 +37,9 @@ use crate::serve::{self, Health, Served};
 const DRAIN_MAX: Duration = Duration::from_secs(20);
 /// How long what people look at may take then.
 const SHOW_MAX: Duration = Duration::from_secs(2);
+/// Without an election nobody waits for a lease to run out, and writes of a replica that was killed
+/// may still arrive for a while (0.4 s were seen): they are waited for before anything is decided.
+const SETTLE: Duration = Duration::from_secs(2);
 /// Events of watches on their way to the thread that gathers them.
 const SEEN_MAX: usize = 1_024;
 
@@ -272,6 +275,7 @@ async fn campaign(
         return std::future::pending().await;
     }
     let Some(elector) = elector else {
+        sleep(SETTLE).await;
         drop(inbox.send(Message::Lead));
         return std::future::pending().await;
     };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::io::{self, Write};
 use std::net::TcpStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -214,7 +214,7 @@ impl ControlPlane {
     }
 
     /// A client with the rights of a kubeconfig of this cluster.
-    pub fn client_of(&self, kubeconfig: &std::path::Path) -> Result<Client> {
+    pub fn client_of(&self, kubeconfig: &Path) -> Result<Client> {
         let trouble = |e: &dyn std::fmt::Display| Trouble::new(format!("kubeconfig: {e}"));
         let read = Kubeconfig::read_from(kubeconfig).map_err(|e| trouble(&e))?;
         self.block_on(async {
@@ -275,6 +275,11 @@ impl ControlPlane {
     /// others.
     pub fn spawn(&self, name: &str, call: &Command) -> Result<Process> {
         Process::start(name, call, &self.folder.logs().join(format!("{name}.log")))
+    }
+
+    /// The program of a part that this cluster has.
+    pub fn program(&self, part: Part) -> &Path {
+        self.parts.path(part)
     }
 
     /// A running part, to pause it, to look at its pid or its log.
@@ -373,6 +378,14 @@ impl ControlPlane {
 
     pub(super) fn options(&self) -> &Options {
         &self.options
+    }
+
+    /// Runs something on the cluster's own runtime, beside everything else.
+    pub(super) fn spawn_task(
+        &self,
+        task: impl Future<Output = ()> + Send + 'static,
+    ) -> tokio::task::JoinHandle<()> {
+        self.runtime.as_ref().expect("there until dropped").spawn(task)
     }
 
     /// Waits for a future on the cluster's own runtime, on a thread of its own: blocking is not

@@ -21,7 +21,7 @@ impl Trouble {
     }
 
     /// For `map_err` on something done with a file.
-    pub(super) fn at(path: &Path) -> impl FnOnce(io::Error) -> Trouble {
+    pub(crate) fn at(path: &Path) -> impl FnOnce(io::Error) -> Trouble {
         let path = path.display().to_string();
         move |error| Trouble(format!("{path}: {error}"))
     }

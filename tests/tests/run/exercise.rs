@@ -2,65 +2,21 @@
 //! of them, and that one goes on where it was asked to stop. Nothing fails, whatever
 //! `backoffLimit` says, and kube-scheduler works beside all the time.
 
-use capstan_tests::cluster::{ControlPlane, GpuNodes, Options};
-use serde_json::{Value, json};
+use capstan_tests::cluster::{Capstan, ControlPlane, Options, is_true, name_of};
+use capstan_tests::exercise::{
+    KINDS_OF_KUEUE, NEIGHBOURS, NODES, QUEUES, QUEUES_OF_KUEUE, high_job, low_jobs,
+};
+use serde_json::Value;
 
-use crate::scene::{Job, all, is_true, names, running, submit, wait_for, writers};
+use crate::scene::{names, running, wait_for, writers};
 
-const QUEUES: &str = include_str!("queues.yaml");
-
-/// Four spot nodes with a GPU each.
-fn spot_nodes() -> GpuNodes {
-    let mut nodes = GpuNodes::new("gpu-spot", 4);
-    nodes.instance_type = "g5.2xlarge".to_owned();
-    nodes.capacity_type = "spot".to_owned();
-    nodes.product = "NVIDIA-A10G".to_owned();
-    (nodes.gpus, nodes.cpus, nodes.memory_gib, nodes.tainted) = (1, 8, 32, true);
-    nodes
-}
-
-fn low(number: u32) -> Job {
-    Job {
-        queue: Some("team-alpha-queue"),
-        class: Some("low-priority-gpu"),
-        runs_for: Some("25s"),
-        ..Job::new("team-alpha", &format!("low-priority-job-{number}"))
-    }
-}
-
-fn high() -> Job {
-    Job {
-        queue: Some("team-beta-queue"),
-        class: Some("high-priority-gpu"),
-        runs_for: Some("12s"),
-        ..Job::new("team-beta", "high-priority-critical")
-    }
-}
-
-/// Pods that kube-scheduler places, beside.
-fn others(cluster: &ControlPlane) {
-    cluster.create_namespace("others").expect("a namespace");
-    let deployment = json!({
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": "web", "namespace": "others"},
-        "spec": {
-            "replicas": 3,
-            "selector": {"matchLabels": {"app": "web"}},
-            "template": {
-                "metadata": {"labels": {"app": "web"}},
-                "spec": {
-                    "tolerations": [{"operator": "Exists"}],
-                    "containers": [{
-                        "name": "web",
-                        "image": "example/web",
-                        "resources": {"requests": {"cpu": "500m", "memory": "1Gi"}},
-                    }],
-                },
-            },
-        },
-    });
-    cluster.apply(&deployment.to_string()).expect("applied");
+/// A cluster with the exercise's nodes, kube-scheduler beside, and Capstan's kinds.
+fn cluster() -> ControlPlane {
+    let cluster = ControlPlane::start(Options::full()).expect("a control plane");
+    cluster.install_crds().expect("installed");
+    cluster.apply(NODES).expect("applied");
+    cluster.apply(NEIGHBOURS).expect("applied");
+    cluster
 }
 
 /// What people look at first, by the short names, says this of a workload.
@@ -76,60 +32,83 @@ fn is_low(name: &str) -> bool {
 
 #[test]
 fn a_preempted_job_is_suspended_and_everything_completes() {
-    let cluster = ControlPlane::start(Options::full()).expect("a control plane");
-    cluster.create_nodes(&spot_nodes()).expect("nodes");
-    cluster.install_crds().expect("installed");
+    let cluster = cluster();
     cluster.apply(QUEUES).expect("applied");
     let mut capstan = cluster.capstan("capstan-0", "").expect("started");
     capstan.wait_until(&cluster, "leading").expect("it leads");
-    others(&cluster);
-
-    submit(&cluster, &[low(1), low(2), low(3), low(4)]);
-    wait_for(&cluster, "pods", "four low jobs run", |pods| running(pods, is_low) == 4);
-    let uids = |all: &[Value]| -> Vec<Value> {
-        all.iter().filter(|it| it["status"]["state"] != Value::Null).map(uid).collect()
-    };
-    let all_told = |all: &[Value]| uids(all).len() == 4;
-    let told = uids(&wait_for(&cluster, "workloads.capstan.sh", "four Workloads", all_told));
-
-    submit(&cluster, &[high()]);
-    let is_high = |name: &str| name.starts_with("high-");
-    wait_for(&cluster, "pods", "the high job runs", |pods| running(pods, is_high) == 1);
-    let suspended = |job: &Value| is_true(job, "Suspended").is_some();
-    let jobs = wait_for(&cluster, "jobs", "one low job is suspended", |jobs| {
-        names(jobs, suspended).len() == 1
-    });
-    let victim = names(&jobs, suspended).remove(0);
-    assert!(is_low(&victim), "{victim}");
-    let waits = |all: &[Value]| {
-        let victim = all.iter().find(|it| it["metadata"]["name"] == *victim);
-        victim.is_some_and(|it| it["status"]["state"] == "Queued")
-    };
-    wait_for(&cluster, "workloads.capstan.sh", "the victim is visible as pending", waits);
-    shows(&cluster, &victim, &["team-alpha-queue", "Queued", "0/1", "1 asked"]);
-    explained(&cluster, &capstan, &victim);
-
-    let complete = |job: &Value| is_true(job, "Complete").is_some();
-    let failed = |job: &Value| is_true(job, "Failed").is_some();
-    let jobs = wait_for(&cluster, "jobs", "all five complete", |jobs| {
-        names(jobs, |job| complete(job) || failed(job)).len() == 5
-    });
-    assert_eq!(names(&jobs, failed), [""; 0]);
-    let finished = |all: &[Value]| all.iter().all(|it| is_true(it, "Finished").is_some());
-    let left = wait_for(&cluster, "workloads.capstan.sh", "they say so", finished);
-    assert!(told.iter().all(|uid| left.iter().any(|it| it["metadata"]["uid"] == *uid)));
-    shows(&cluster, &victim, &["Finished"]);
+    let victim = plays(&cluster, &capstan);
     events(&cluster, &victim);
     queues_say_all(&cluster);
     only_its_own(&cluster);
 }
 
+#[test]
+fn the_queues_of_kueue_do_the_same_as_they_are() {
+    let cluster = cluster();
+    cluster.apply(KINDS_OF_KUEUE).expect("applied");
+    let words = ["wait", "--for=condition=Established", "crd", "--all", "--timeout=60s"];
+    cluster.kubectl(&words).expect("served");
+    cluster.apply(QUEUES_OF_KUEUE).expect("applied");
+    let config = "quotaApis: [kueue.x-k8s.io]\n";
+    let mut capstan = cluster.capstan("capstan-0", config).expect("started");
+    capstan.wait_until(&cluster, "leading").expect("it leads");
+    plays(&cluster, &capstan);
+    only_its_own(&cluster);
+    for kind in ["clusterqueues", "localqueues", "resourceflavors"] {
+        for object in cluster.list(&format!("{kind}.kueue.x-k8s.io")).expect("listed") {
+            let writers = writers(&object);
+            assert!(!writers.iter().any(|who| who.contains("capstan")), "{kind}: {writers:?}");
+        }
+    }
+}
+
+/// Plays the exercise; the name of the job that was stopped.
+fn plays(cluster: &ControlPlane, capstan: &Capstan) -> String {
+    cluster.apply(&low_jobs("25s")).expect("applied");
+    wait_for(cluster, "pods", "four low jobs run", |pods| running(pods, is_low) == 4);
+    let uids = |all: &[Value]| -> Vec<Value> {
+        all.iter().filter(|it| it["status"]["state"] != Value::Null).map(uid).collect()
+    };
+    let all_told = |all: &[Value]| uids(all).len() == 4;
+    let told = uids(&wait_for(cluster, "workloads.capstan.sh", "four Workloads", all_told));
+
+    cluster.apply(&high_job("12s")).expect("applied");
+    let is_high = |name: &str| name.starts_with("high-");
+    wait_for(cluster, "pods", "the high job runs", |pods| running(pods, is_high) == 1);
+    let suspended = |job: &Value| is_true(job, "Suspended").is_some();
+    let jobs = wait_for(cluster, "jobs", "one low job is suspended", |jobs| {
+        names(jobs, suspended).len() == 1
+    });
+    let victim = names(&jobs, suspended).remove(0);
+    assert!(is_low(&victim), "{victim}");
+    let waits = |all: &[Value]| {
+        let victim = all.iter().find(|it| name_of(it) == victim);
+        victim.is_some_and(|it| it["status"]["state"] == "Queued")
+    };
+    wait_for(cluster, "workloads.capstan.sh", "the victim is visible as pending", waits);
+    shows(cluster, &victim, &["team-alpha-queue", "Queued", "0/1", "1 asked"]);
+    explained(cluster, capstan, &victim);
+
+    let complete = |job: &Value| is_true(job, "Complete").is_some();
+    let failed = |job: &Value| is_true(job, "Failed").is_some();
+    let jobs = wait_for(cluster, "jobs", "all five complete", |jobs| {
+        names(jobs, |job| complete(job) || failed(job)).len() == 5
+    });
+    assert_eq!(names(&jobs, failed), [""; 0]);
+    let finished = |all: &[Value]| all.iter().all(|it| is_true(it, "Finished").is_some());
+    let left = wait_for(cluster, "workloads.capstan.sh", "they say so", finished);
+    assert!(told.iter().all(|uid| left.iter().any(|it| it["metadata"]["uid"] == *uid)));
+    shows(cluster, &victim, &["Finished", "0/1"]);
+    victim
+}
+
 /// The victim's wait is explained by the running scheduler, and by one that only reads.
-fn explained(cluster: &ControlPlane, capstan: &capstan_tests::cluster::Capstan, victim: &str) {
+fn explained(cluster: &ControlPlane, capstan: &Capstan, victim: &str) {
     let path = format!("/debug/explain/workload/team-alpha/{victim}");
     let asked = capstan.get(cluster, &path).expect("explained");
     let target = format!("workload/{victim}");
-    let words = ["explain", &target, "-n", "team-alpha"];
+    let config = capstan.config().display().to_string();
+    let words = ["explain", &target, "-n", "team-alpha", "--config", &config];
     let (code, read, err) = cluster.capstan_says(&words).expect("it ran");
     assert_eq!(code, 1, "it waits: {read}{err}");
     for text in [&asked, &read] {
@@ -167,7 +146,7 @@ fn queues_say_all(cluster: &ControlPlane) {
 
 /// Pods of other schedulers were never written to, and ran.
 fn only_its_own(cluster: &ControlPlane) {
-    let pods = all(cluster, "pods").expect("pods");
+    let pods = cluster.list("pods").expect("pods");
     let foreign = |it: &&Value| it["spec"]["schedulerName"] != "capstan";
     let foreign: Vec<&Value> = pods.iter().filter(foreign).collect();
     assert_eq!(foreign.len(), 3);

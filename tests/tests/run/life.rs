@@ -3,26 +3,20 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use capstan_tests::cluster::{
-    Capstan, ControlPlane, GpuNodes, Options, capstan_config, eventually,
-};
+use capstan_tests::cluster::{Capstan, ControlPlane, GpuNodes, capstan_config, eventually};
+use capstan_tests::exercise::QUEUES;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
-use crate::scene::{Job, SOON, all, running, submit, wait_for};
+use crate::scene::{self, Job, SOON, running, submit, wait_for};
 
-const QUEUES: &str = include_str!("queues.yaml");
 /// A lease that runs out while a test can wait for it.
 const SHORT_LEASE: &str =
     "leaderElection: {leaseDuration: 4s, renewDeadline: 3s, retryPeriod: 500ms}\n";
 
 /// A control plane with eight GPUs, without kube-scheduler.
 fn cluster() -> ControlPlane {
-    let options = Options { controller_manager: true, kwok: true, ..Options::bare() };
-    let cluster = ControlPlane::start(options).expect("a control plane");
-    cluster.create_nodes(&GpuNodes::new("h100", 1)).expect("nodes");
-    cluster.install_crds().expect("installed");
-    cluster
+    scene::cluster(&GpuNodes::new("h100", 1))
 }
 
 fn replica(cluster: &ControlPlane, name: &str) -> Capstan {
@@ -79,7 +73,7 @@ fn a_standby_takes_over_in_good_order_and_after_a_kill() {
     let acquired = time(&cluster.kubectl(&words).expect("a lease"));
     let took = time(admitted.as_str().expect("a time")) - acquired;
     assert!((-10..1_000).contains(&took), "{took} ms from the lease to the decision");
-    let pods = all(&cluster, "pods").expect("pods");
+    let pods = cluster.list("pods").expect("pods");
     assert_eq!(running(&pods, |_| true), 3, "those of before go on");
 }
 
@@ -124,7 +118,7 @@ fn another_configuration_holds_without_a_restart_and_a_broken_one_does_not() {
         if said { Ok(()) } else { Err(log) }
     })
     .expect("said");
-    assert_eq!(running(&all(&cluster, "pods").expect("pods"), |_| true), 0);
+    assert_eq!(running(&cluster.list("pods").expect("pods"), |_| true), 0);
 
     let allow = format!("{SHORT_LEASE}unqueuedWorkloads: Allow\n");
     fs::write(&path, capstan_config(&allow)).expect("written");

@@ -2,5 +2,12 @@
 //! state.
 
 mod exercise;
+mod gangs;
+mod judge;
+mod kills;
 mod life;
+mod oddities;
+mod own;
+mod reclaim;
 mod scene;
+mod trouble;

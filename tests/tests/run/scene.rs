@@ -2,19 +2,24 @@
 
 use std::time::Duration;
 
-use capstan_tests::cluster::{ControlPlane, RUNS_FOR, Trouble, eventually};
+use capstan_tests::cluster::{
+    ControlPlane, GpuNodes, Options, RUNS_FOR, Trouble, eventually, name_of,
+};
 use serde_json::{Value, json};
 
 /// Long enough for a busy machine, and no test waits for it that passes.
 pub const SOON: Duration = Duration::from_secs(60);
 
 /// A Job of one-GPU pods that name Capstan.
+#[derive(Clone)]
 pub struct Job {
     pub namespace: &'static str,
     pub name: String,
     pub queue: Option<&'static str>,
     pub class: Option<&'static str>,
     pub pods: u32,
+    /// Pods that a disruption took away do not count as failed.
+    pub undisrupted: bool,
     /// How long each pod runs; absent: until it is stopped.
     pub runs_for: Option<&'static str>,
 }
@@ -22,7 +27,20 @@ pub struct Job {
 impl Job {
     pub fn new(namespace: &'static str, name: &str) -> Job {
         let name = name.to_owned();
-        Job { namespace, name, queue: None, class: None, pods: 1, runs_for: None }
+        Job {
+            namespace,
+            name,
+            queue: None,
+            class: None,
+            pods: 1,
+            undisrupted: false,
+            runs_for: None,
+        }
+    }
+
+    /// One of so many pods.
+    pub fn of(namespace: &'static str, name: &str, pods: u32) -> Job {
+        Job { pods, ..Job::new(namespace, name) }
     }
 
     /// The manifest; it fails for good when a pod of it is deleted.
@@ -36,7 +54,7 @@ impl Job {
             labels["capstan.sh/queue"] = json!(queue);
         }
         let resources = json!({"nvidia.com/gpu": 1, "cpu": "2", "memory": "8Gi"});
-        json!({
+        let mut job = json!({
             "apiVersion": "batch/v1",
             "kind": "Job",
             "metadata": {"name": self.name, "namespace": self.namespace, "labels": labels},
@@ -61,39 +79,59 @@ impl Job {
                     },
                 },
             },
-        })
+        });
+        if self.undisrupted {
+            let disrupted = json!([{"type": "DisruptionTarget"}]);
+            let rule = json!({"action": "Ignore", "onPodConditions": disrupted});
+            job["spec"]["podFailurePolicy"] = json!({"rules": [rule]});
+        }
+        job
     }
 }
 
-/// Applies Jobs at once.
+/// The pods of a gang without an owner.
+pub fn bare_gang(name: &str, size: usize) -> Vec<Value> {
+    let template = Job::new("default", name).manifest()["spec"]["template"].take();
+    let member = |at: usize| {
+        json!({
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                "name": format!("{name}-{at}"),
+                "namespace": "default",
+                "labels": {"capstan.sh/gang": name},
+                "annotations": {"capstan.sh/min-member": size.to_string()},
+            },
+            "spec": template["spec"],
+        })
+    };
+    (0..size).map(member).collect()
+}
+
+/// Creates Jobs at once.
 pub fn submit(cluster: &ControlPlane, jobs: &[Job]) {
     let items: Vec<Value> = jobs.iter().map(Job::manifest).collect();
     let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
-    cluster.apply(&list.to_string()).expect("applied");
+    cluster.kubectl_with(&["create", "-f", "-"], &list.to_string()).expect("created");
 }
 
-/// Objects of a kind in all namespaces.
-pub fn all(cluster: &ControlPlane, kind: &str) -> Result<Vec<Value>, String> {
-    let said = cluster.kubectl(&["get", kind, "--all-namespaces", "--output", "json"]);
-    let said = said.map_err(|e| e.to_string())?;
-    let mut list: Value = serde_json::from_str(&said).map_err(|e| e.to_string())?;
-    match list["items"].take() {
-        Value::Array(items) => Ok(items),
-        _ => Err(said),
-    }
+/// A control plane with these nodes and Capstan's kinds; nothing but Capstan binds there.
+pub fn cluster(nodes: &GpuNodes) -> ControlPlane {
+    cluster_with(Options { controller_manager: true, kwok: true, ..Options::bare() }, nodes)
 }
 
-/// A condition's reason, if the condition is true.
-pub fn is_true<'a>(object: &'a Value, kind: &str) -> Option<&'a str> {
-    let conditions = object["status"]["conditions"].as_array()?;
-    let found = conditions.iter().find(|it| it["type"] == kind && it["status"] == "True")?;
-    found["reason"].as_str()
+/// A control plane with these nodes and Capstan's kinds.
+pub fn cluster_with(options: Options, nodes: &GpuNodes) -> ControlPlane {
+    let cluster = ControlPlane::start(options).expect("a control plane");
+    cluster.create_nodes(nodes).expect("nodes");
+    cluster.install_crds().expect("installed");
+    cluster
 }
 
 /// Names of objects that pass.
 pub fn names(objects: &[Value], which: impl Fn(&Value) -> bool) -> Vec<String> {
-    let name = |it: &Value| it["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-    let mut names: Vec<String> = objects.iter().filter(|it| which(it)).map(name).collect();
+    let named = objects.iter().filter(|it| which(it)).map(name_of);
+    let mut names: Vec<String> = named.map(str::to_owned).collect();
     names.sort();
     names
 }
@@ -107,7 +145,7 @@ pub fn wait_for(
 ) -> Vec<Value> {
     let brief = |it: &Value| format!("{}: {}", it["metadata"]["name"], it["status"]);
     let found: Result<Vec<Value>, Trouble> = eventually(what, SOON, || {
-        let objects = all(cluster, kind)?;
+        let objects = cluster.list(kind).map_err(|e| e.to_string())?;
         match passes(&objects) {
             true => Ok(objects),
             false => Err(objects.iter().map(brief).collect::<Vec<_>>().join("\n")),
@@ -121,8 +159,7 @@ pub fn wait_for(
 
 /// How many pods that pass are running.
 pub fn running(pods: &[Value], which: impl Fn(&str) -> bool) -> usize {
-    let name = |it: &Value| which(it["metadata"]["name"].as_str().unwrap_or_default());
-    pods.iter().filter(|it| it["status"]["phase"] == "Running" && name(it)).count()
+    pods.iter().filter(|it| it["status"]["phase"] == "Running" && which(name_of(it))).count()
 }
 
 /// Everybody who ever wrote to an object.

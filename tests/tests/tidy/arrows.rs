@@ -51,6 +51,7 @@ const MAY_USE: [(&str, &[&str]); 5] = [
             "capstan",
             "capstan-core",
             "capstan-topology",
+            "futures",
             "k8s-openapi",
             "kube",
             "pem",

@@ -1,0 +1,126 @@
+//! What nobody should do to a cluster, and somebody does: kinds that go and come back, annotations
+//! and objects that mean nothing. Capstan keeps working, and says what it met.
+
+use std::fs;
+
+use capstan_tests::cluster::{Capstan, ControlPlane, GpuNodes, eventually};
+use capstan_tests::exercise::KINDS_OF_KUEUE;
+use serde_json::{Value, json};
+
+use crate::scene::{Job, SOON, bare_gang, cluster, running, submit, wait_for};
+
+/// A queue for all.
+const QUEUE: &str = include_str!("one-queue.yaml");
+/// Objects without sense, and one queue with.
+const NONSENSE: &str = include_str!("nonsense.yaml");
+
+fn queued(name: &str, pods: u32) -> Job {
+    Job { queue: Some("gpus"), ..Job::of("default", name, pods) }
+}
+
+fn run(cluster: &ControlPlane, prefix: &str, members: usize) {
+    wait_for(cluster, "pods", &format!("{members} of {prefix} run"), |pods| {
+        running(pods, |name| name.starts_with(prefix)) == members
+    });
+}
+
+/// Capstan's log says all of this.
+fn says(capstan: &Capstan, words: &[&str]) {
+    let said = eventually("its log says so", SOON, || {
+        let log = fs::read_to_string(capstan.process.log()).unwrap_or_default();
+        let silent: Vec<&&str> = words.iter().filter(|word| !log.contains(**word)).collect();
+        if silent.is_empty() { Ok(()) } else { Err(format!("nothing of {silent:?} in\n{log}")) }
+    });
+    said.expect("said");
+}
+
+#[test]
+fn kinds_that_are_deleted_and_made_again_are_picked_up() {
+    let cluster = cluster(&GpuNodes::new("h100", 6));
+    cluster.apply(QUEUE).expect("applied");
+    let mut capstan = cluster.capstan("capstan-0", "").expect("started");
+    capstan.wait_until(&cluster, "leading").expect("it leads");
+    submit(&cluster, &[queued("before", 8)]);
+    run(&cluster, "before-", 8);
+    for again in 0..2 {
+        let crds = cluster.kubectl(&["get", "crd", "-o", "name"]).expect("listed");
+        let words: Vec<&str> = ["delete"].into_iter().chain(crds.lines()).collect();
+        cluster.kubectl(&words).expect("deleted");
+        // Without any queue it is a plain gang scheduler, whatever label says which.
+        let name = format!("between-{again}");
+        submit(&cluster, &[Job::of("default", &name, 4)]);
+        run(&cluster, &name, 4);
+        run(&cluster, "before-", 8);
+        cluster.install_crds().expect("installed");
+        cluster.apply(QUEUE).expect("applied");
+        let name = format!("after-{again}");
+        submit(&cluster, &[queued(&name, 8)]);
+        run(&cluster, &name, 8);
+        let held = format!("{}/320", 8 + 8 * (again + 1));
+        wait_for(&cluster, "clusterqueues.capstan.sh", "what ran before is counted", |queues| {
+            queues.iter().any(|queue| queue["status"]["gpus"] == held)
+        });
+        wait_for(&cluster, "workloads.capstan.sh", "Workloads are there again", |all| {
+            let runs = |it: &&Value| it["status"]["state"] == "Running";
+            all.iter().filter(runs).count() == 1 + 2 * (again + 1)
+        });
+    }
+    assert!(capstan.process.runs(), "{}", capstan.process.trouble("ended"));
+}
+
+/// Gangs with annotations that mean nothing.
+fn malformed() -> Vec<Value> {
+    let table = [
+        ("capstan.sh/min-member", "many"),
+        ("capstan.sh/min-member", "-3"),
+        ("capstan.sh/required-topology", "{{}}"),
+        ("capstan.sh/expected-runtime", "soon"),
+        ("capstan.sh/capacity-types", "gold,,"),
+        ("capstan.sh/price", "cheap"),
+        ("capstan.sh/admitted-at", "yesterday"),
+        ("capstan.sh/flavors", "[1"),
+    ];
+    let mut all = Vec::new();
+    for (at, (key, value)) in table.into_iter().enumerate() {
+        for mut pod in bare_gang(&format!("odd-{at}"), 2) {
+            pod["metadata"]["annotations"][key] = json!(value);
+            all.push(pod);
+        }
+    }
+    all
+}
+
+#[test]
+fn annotations_and_objects_without_sense_stop_nothing_and_are_named() {
+    let cluster = cluster(&GpuNodes::new("h100", 6));
+    cluster.apply(KINDS_OF_KUEUE).expect("applied");
+    let words = ["wait", "--for=condition=Established", "crd", "--all", "--timeout=60s"];
+    cluster.kubectl(&words).expect("served");
+    cluster.apply(QUEUE).expect("applied");
+    cluster.apply(NONSENSE).expect("applied");
+    let config = "quotaApis: [capstan.sh, kueue.x-k8s.io]\n";
+    let mut capstan = cluster.capstan("capstan-0", config).expect("started");
+    capstan.wait_until(&cluster, "leading").expect("it leads");
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": malformed()});
+    cluster.kubectl_with(&["create", "-f", "-"], &list.to_string()).expect("created");
+    submit(&cluster, &[queued("good", 8)]);
+    run(&cluster, "good-", 8);
+    // Ignored, not obeyed: all but what asks for a topology that cannot be run.
+    for gang in [0, 1, 3, 5, 6, 7] {
+        run(&cluster, &format!("odd-{gang}-"), 2);
+    }
+    says(&capstan, &["numbers", "words", "lists", "empty", "nominalQuota"]);
+    wait_for(&cluster, "events", "each ignored annotation is named once", |events| {
+        let named = |key: &str| {
+            let about = |it: &&Value| it["message"].as_str().is_some_and(|says| says.contains(key));
+            events.iter().any(|it| about(&it))
+        };
+        ["many", "-3", "soon", "cheap", "yesterday"].iter().all(|value| named(value))
+    });
+    assert!(capstan.process.runs(), "{}", capstan.process.trouble("ended"));
+    // Mended while it runs, they count.
+    let mended = NONSENSE.replace("\"16 GPUs\"", "16");
+    cluster.apply(&mended).expect("applied");
+    submit(&cluster, &[Job { queue: Some("words"), ..Job::of("default", "mended", 4) }]);
+    run(&cluster, "mended-", 4);
+}

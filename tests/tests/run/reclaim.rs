@@ -1,0 +1,68 @@
+//! Two teams of one cohort: idle quota is lent, taken back for its owner by stopping no more
+//! than needed, and lent again. In no state of the API is any quota exceeded.
+
+use std::time::Duration;
+
+use capstan_tests::cluster::{GpuNodes, is_true};
+use serde_json::Value;
+
+use crate::judge;
+use crate::scene::{Job, cluster, names, running, submit, wait_for};
+
+/// Eight GPUs for each team; team a may borrow four.
+const QUEUES: &str = include_str!("teams.yaml");
+/// How often the quota is taken back.
+const WAVES: usize = 3;
+
+fn job(team: &'static str, name: &str, runs_for: Option<&'static str>) -> Job {
+    Job { queue: Some("gpus"), runs_for, ..Job::of(team, name, 4) }
+}
+
+fn runs(pods: &[Value], prefix: &str) -> usize {
+    running(pods, |name| name.starts_with(prefix))
+}
+
+#[test]
+fn lent_quota_is_taken_back_and_no_quota_is_ever_exceeded() {
+    let mut nodes = GpuNodes::new("h100", 4);
+    nodes.tainted = true;
+    let cluster = cluster(&nodes);
+    cluster.apply(QUEUES).expect("applied");
+    let history = cluster.watch_pods().expect("a watch");
+    let mut capstan = cluster.capstan("capstan-0", "").expect("started");
+    capstan.wait_until(&cluster, "leading").expect("it leads");
+
+    let borrowers: Vec<Job> = (0..5).map(|at| job("team-a", &format!("a-{at}"), None)).collect();
+    submit(&cluster, &borrowers);
+    wait_for(&cluster, "pods", "team a borrows four", |pods| runs(pods, "a-") == 12);
+    let suspended = |jobs: &[Value]| names(jobs, |job| is_true(job, "Suspended").is_some());
+    for wave in 0..WAVES {
+        let own = [0, 1].map(|at| job("team-b", &format!("b-{wave}-{at}"), Some("6s")));
+        submit(&cluster, &own);
+        let prefix = format!("b-{wave}-");
+        wait_for(&cluster, "pods", "team b has its quota, team a the rest", |pods| {
+            runs(pods, &prefix) == 8 && runs(pods, "a-") == 8
+        });
+        let jobs = cluster.list("jobs").expect("jobs");
+        assert_eq!(suspended(&jobs).len(), 1, "no more than needed: {:?}", suspended(&jobs));
+        wait_for(&cluster, "jobs", "team b is done", |jobs| {
+            let done = |job: &Value| is_true(job, "Complete").is_some();
+            names(jobs, done).iter().filter(|name| name.starts_with(&prefix)).count() == 2
+        });
+        wait_for(&cluster, "pods", "team a borrows again", |pods| runs(pods, "a-") == 12);
+    }
+
+    judge::never_over(&history, "the cohort", 16, |_| true);
+    judge::never_over(&history, "team a with what it may borrow", 12, |pod| {
+        pod.namespace == "team-a"
+    });
+    judge::binds_are_sound(&history, 8);
+    judge::become_whole(&judge::gangs(&history, 4), Duration::from_secs(30));
+    let jobs = cluster.list("jobs").expect("jobs");
+    assert_eq!(names(&jobs, |job| is_true(job, "Failed").is_some()), [""; 0]);
+    wait_for(&cluster, "clusterqueues.capstan.sh", "the queues say so", |queues| {
+        let says: Vec<&str> =
+            queues.iter().filter_map(|it| it["status"]["gpus"].as_str()).collect();
+        says == ["12/8", "0/8"]
+    });
+}
