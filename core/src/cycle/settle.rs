@@ -281,7 +281,7 @@ impl Engine {
         let goes_on = self.remember_scan(&entry, strict, round);
         if !strict && !goes_on {
             let wake = Wake { room: entry.room, quota: true };
-            self.waiting.park(entry.workload, wake);
+            self.waiting.park(entry.workload, wake, reason.clone());
             round.more = true;
         }
         self.report_outcome(entry.workload, Outcome::Waiting(reason.clone()));

@@ -102,6 +102,7 @@ impl Engine {
             if matches!(entry.verdict, Verdict::NoFit | Verdict::Blocked)
                 && let Some(reason) = entry.choice.reason
             {
+                self.waiting.say(*first, reason.clone());
                 self.set_reason(*first, reason);
                 others.iter().for_each(|other| self.state.workloads[*other].reason = None);
             }

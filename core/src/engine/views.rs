@@ -21,10 +21,6 @@ use crate::rules::{self, Question};
 use crate::score;
 use crate::time::Time;
 
-/// How many equals that wait are looked through for the one that was looked at for all: as many
-/// as may have come before it in the same second.
-const EQUALS_MAX: usize = 64;
-
 impl Engine {
     /// All workloads, by namespace and name.
     pub fn workloads(&self) -> Vec<WorkloadView> {
@@ -123,22 +119,19 @@ impl Engine {
                 |why: &&Reason| matches!(why, Reason::Incomplete { .. } | Reason::Extras { .. });
             return entry.reason.as_ref().filter(of_some).cloned();
         }
-        if let Some(behind) = self.behind_head(index) {
-            return Some(behind);
+        let shared = || self.waiting.why(index).cloned();
+        if let Some(reason) = self.behind_head(index).or_else(shared) {
+            return Some(reason);
         }
         if entry.reason.is_some() || !self.waiting.contains(index) {
             return entry.reason.clone();
         }
-        let mut equals = self.waiting.parked_with(index).take(EQUALS_MAX);
-        let shared = equals.find_map(|it| self.state.workloads[it].reason.clone());
-        shared.or_else(|| {
-            let ahead = self.waiting.ahead(index)? as u32;
-            let queue = match &entry.queue {
-                QueueRef::Queue(queue) => self.state.quota.queue(*queue).name.clone(),
-                _ => "work without a queue".into(),
-            };
-            Some(Reason::Behind { ahead, queue })
-        })
+        let ahead = self.waiting.ahead(index)? as u32;
+        let queue = match &entry.queue {
+            QueueRef::Queue(queue) => self.state.quota.queue(*queue).name.clone(),
+            _ => "work without a queue".into(),
+        };
+        Some(Reason::Behind { ahead, queue })
     }
 
     /// Who is before it in a strict queue, which nothing passes.

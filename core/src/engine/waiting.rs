@@ -13,6 +13,7 @@ use std::hash::{BuildHasherDefault, DefaultHasher};
 use capstan_topology::Interner;
 use priority_queue::PriorityQueue;
 
+use crate::explain::reason::Reason;
 use crate::model::ids::{QueueIdx, ShapeIdx, WorkloadIdx};
 use crate::model::input::{Text, TopologyWish};
 use crate::model::workload::Workload;
@@ -58,7 +59,15 @@ struct Group {
     members: BTreeMap<Reverse<HeadKey>, WorkloadIdx>,
     /// The first of the members.
     first: Option<WorkloadIdx>,
-    parked: Option<Wake>,
+    parked: Option<Parked>,
+}
+
+/// A group that is not looked at for now.
+#[derive(Debug)]
+struct Parked {
+    wake: Wake,
+    /// What the member that was looked at met. It stands for all, whoever comes or goes.
+    why: Reason,
 }
 
 /// Waiting work of one queue.
@@ -165,12 +174,12 @@ impl Waiting {
         line.groups[*group].first
     }
 
-    /// Parks a workload together with all that are equal to it.
-    pub fn park(&mut self, index: WorkloadIdx, wake: Wake) {
+    /// Parks a workload together with all that are equal to it, for which its reason stands.
+    pub fn park(&mut self, index: WorkloadIdx, wake: Wake, why: Reason) {
         let Some((queue, group, _)) = self.filed.get(index) else { return };
         let (queue, group) = (*queue, *group);
         let line = self.lines.get_mut(&queue).expect("filed under a line");
-        line.groups[group].parked = Some(wake);
+        line.groups[group].parked = Some(Parked { wake, why });
         line.refresh(group);
         self.note_active(queue);
     }
@@ -186,7 +195,7 @@ impl Waiting {
         for queue in lines.into_iter().filter(|queue| queues(*queue)) {
             let line = self.lines.get_mut(&queue).expect("just listed");
             for group in 0..line.groups.len() {
-                if line.groups[group].parked.is_some_and(&groups) {
+                if line.groups[group].parked.as_ref().is_some_and(|parked| groups(parked.wake)) {
                     line.groups[group].parked = None;
                     line.refresh(group);
                 }
@@ -214,13 +223,21 @@ impl Waiting {
         Some(line.groups.iter().map(before).sum())
     }
 
-    /// Workloads equal to this one (itself included) that are parked with it, in order. Who was
-    /// looked at for all need not be the first: others may have come before it since.
-    pub fn parked_with(&self, index: WorkloadIdx) -> impl Iterator<Item = WorkloadIdx> + '_ {
-        let place = self.filed.get(index);
-        let group = place.and_then(|(queue, at, _)| Some(&self.lines.get(queue)?.groups[*at]));
-        let parked = group.filter(|group| group.parked.is_some());
-        parked.into_iter().flat_map(|group| group.members.values().copied())
+    /// Why the equals of a workload are parked, itself included: what the one that was looked at
+    /// for all of them met.
+    pub fn why(&self, index: WorkloadIdx) -> Option<&Reason> {
+        let (queue, group, _) = self.filed.get(index)?;
+        let group = &self.lines.get(queue)?.groups[*group];
+        group.parked.as_ref().map(|parked| &parked.why)
+    }
+
+    /// Says anew why the equals of a workload are parked.
+    pub fn say(&mut self, index: WorkloadIdx, why: Reason) {
+        let Some((queue, group, _)) = self.filed.get(index) else { return };
+        let line = self.lines.get_mut(queue).expect("filed under a line");
+        if let Some(parked) = &mut line.groups[*group].parked {
+            parked.why = why;
+        }
     }
 
     /// Members of up to `most` parked groups, each in order, by queue.
