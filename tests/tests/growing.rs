@@ -332,3 +332,29 @@ fn who_begins_to_borrow_wakes_those_who_may_reclaim() {
     assert!(said.starts_with("waits for 1 preempted workload to leave"), "{said}");
     engine.recount();
 }
+
+/// What a claim kept for a member that is gone is for extras, too.
+#[test]
+fn a_claim_that_is_given_up_wakes_extras() {
+    let unqueued = in_queue(None);
+    let mut victim = pod("victim", &shape(&[(GPU, 4)]), &unqueued);
+    victim.priority = 0;
+    let mut urgent = gang("urgent", 2, Some(1), &shape(&[(GPU, 4)]), &unqueued);
+    urgent.iter_mut().for_each(|pod| pod.priority = 100);
+    urgent[1].shape = shape(&[(GPU, 2)]);
+    urgent.iter_mut().for_each(|pod| pod.gang.min_member = Some(2));
+    let grows = gang("grows", 2, Some(1), &shape(&[(GPU, 2)]), &unqueued);
+    let mut facts = vec![namespace()];
+    for (name, gpus) in [("a", 4), ("b", 2), ("c", 2)] {
+        facts.push(Input::Node(node(name, &[("cpu", 64_000), (GPU, gpus)])));
+    }
+    facts.extend([bound(&victim, "a", &[]), bound(&grows[0], "c", &[])]);
+    facts.extend(urgent.iter().cloned().map(Input::Pod));
+    let mut engine = Engine::new();
+    engine.step(NOW, facts);
+    let output = engine.step(NOW, vec![Input::Pod(grows[1].clone())]);
+    assert_eq!(binds(&output), [""; 0], "b is promised");
+    let output = engine.step(NOW, vec![Input::PodGone(urgent[1].uid.clone())]);
+    assert_eq!(binds(&output), ["grows-1 b"]);
+    engine.recount();
+}

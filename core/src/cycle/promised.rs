@@ -52,6 +52,7 @@ impl Engine {
                     self.mark(workload);
                     self.refile(workload, now);
                     self.waiting.wake(|_| true, |_| true);
+                    self.growth.append(&mut self.growth_parked);
                 }
             }
             round.decided = true;

@@ -143,6 +143,7 @@ impl Engine {
             self.state.workloads[workload].evicting = None;
             for claimant in self.state.claims.naming(workload) {
                 self.state.drop_claim(claimant);
+                self.claim_freed = true;
                 self.state.workloads[claimant].state = State::Queued;
                 self.mark(claimant);
                 changes.dirty.insert(claimant);

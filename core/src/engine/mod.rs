@@ -170,14 +170,15 @@ impl Engine {
         if changes.everything {
             self.forget_crossings();
         }
-        if changes.everything || std::mem::take(&mut self.claim_freed) {
+        let everything = std::mem::take(&mut self.claim_freed) || changes.everything;
+        if everything {
             self.waiting.wake(|_| true, |_| true);
         }
         if changes.room {
             self.waiting.wake(|_| true, |wake| wake.room);
         }
         self.wake_queues(&changes.queues);
-        if changes.everything || changes.room || !changes.queues.is_empty() {
+        if everything || changes.room || !changes.queues.is_empty() {
             self.growth.append(&mut self.growth_parked);
         }
         let mut arrived: Vec<WorkloadIdx> =
