@@ -8,9 +8,10 @@
 //! | `/debug/explain/pod/NAMESPACE/NAME` | why a pod may or may not run, node by node |
 //! | `/debug/explain/workload/NAMESPACE/NAME` | why a workload waits or runs |
 //!
-//! Explanations are text, with `?output=json` what `capstan explain --output json` prints. They
-//! are asked of the engine's thread ([`Ask`]), which answers between two steps; nothing here
-//! touches the engine. The server writes nothing anywhere.
+//! Explanations are text, with `?output=json` what `capstan explain --output json` prints; the
+//! header `capstan-answer` is `no` where that would exit with 1, else `yes`. They are asked of the
+//! engine's thread ([`Ask`]), which answers between two steps; nothing here touches the engine. The
+//! server writes nothing anywhere.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -20,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::extract::{Path, Query, State};
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use capstan_core::explain::view::{PodExplanation, WorkloadExplanation};
@@ -29,6 +30,7 @@ use tokio::sync::oneshot;
 
 use crate::lease::Leadership;
 use crate::metrics::Metrics;
+use crate::render::state::Negative;
 use crate::render::{Explained, json, text};
 
 /// The engine's thread is stuck when it has not beaten for this long: a step of the largest
@@ -37,6 +39,16 @@ pub const BEAT_MAX: Duration = Duration::from_secs(30);
 
 /// How long an explanation may take: it tries every remedy on the engine.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
+
+/// Header of an explanation: `yes`, or [`NO`].
+const ANSWER: HeaderName = HeaderName::from_static("capstan-answer");
+/// A workload waits, or a pod fits on no node.
+const NO: &str = "no";
+
+/// Whether a server's explanation is a no.
+pub fn is_no(headers: &HeaderMap) -> bool {
+    headers.get(ANSWER).is_some_and(|answer| answer == NO)
+}
 
 /// An answer of the engine's thread; `None`: nothing of that name.
 pub type Answer<T> = oneshot::Receiver<Option<Explained<T>>>;
@@ -163,7 +175,7 @@ async fn explain_workload(
 }
 
 /// Waits for an explanation and prints it.
-async fn explain<T>(
+async fn explain<T: Negative>(
     answer: Answer<T>,
     options: &BTreeMap<String, String>,
     (kind, namespace, name): (&str, &str, &str),
@@ -175,12 +187,14 @@ async fn explain<T>(
         Some(_) => return (StatusCode::BAD_REQUEST, "output is text or json\n").into_response(),
     };
     match tokio::time::timeout(ANSWER_MAX, answer).await {
-        Ok(Ok(Some(explained))) if as_json => {
-            let kind = [(header::CONTENT_TYPE, "application/json")];
-            (kind, json(&explained)).into_response()
-        }
         Ok(Ok(Some(explained))) => {
-            anstream::adapter::strip_str(&text(&explained)).to_string().into_response()
+            let no = [(ANSWER, if explained.explanation.negative() { NO } else { "yes" })];
+            if as_json {
+                let kind = [(header::CONTENT_TYPE, "application/json")];
+                return (no, kind, json(&explained)).into_response();
+            }
+            let plain = anstream::adapter::strip_str(&text(&explained)).to_string();
+            (no, plain).into_response()
         }
         Ok(Ok(None)) => {
             let says = format!("no {kind} {name} in namespace {namespace}\n");

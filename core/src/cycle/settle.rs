@@ -12,6 +12,7 @@ use crate::engine::waiting::Wake;
 use crate::explain::reason::Reason;
 use crate::model::ids::{PodIdx, QueueIdx, WorkloadIdx};
 use crate::model::input::QueueingStrategy;
+use crate::model::state::ClusterState;
 use crate::model::txn::Txn;
 use crate::model::workload::{Assignment, FlavorScan};
 use crate::place::gang;
@@ -28,7 +29,7 @@ impl Engine {
             Verdict::Fit => self.settle_fit(now, entry, round),
             Verdict::Preempt(victims) => self.settle_preempt(now, entry, victims, round),
             Verdict::Blocked => {
-                self.hold_back(&entry);
+                self.hold_back(&entry, round);
                 self.wait(entry, round);
             }
             Verdict::NoFit => self.wait(entry, round),
@@ -37,7 +38,8 @@ impl Engine {
 
     fn settle_fit(&mut self, now: Time, mut entry: Entry, round: &mut Round) {
         if !self.quota_still_fits(&entry) {
-            return self.lost_race(entry, None, round);
+            let why = self.held_back(&entry, round);
+            return self.lost_race(entry, why, round);
         }
         if let Some(reason) = self.still_held(&entry) {
             entry.choice.reason = Some(reason);
@@ -183,7 +185,7 @@ impl Engine {
 
     /// A blocked head keeps what it could use from others of this round, unless it may reclaim
     /// it from anyone later.
-    fn hold_back(&mut self, entry: &Entry) {
+    fn hold_back(&mut self, entry: &Entry, round: &mut Round) {
         let Some(queue) = entry.queue else { return };
         let slot = self.state.quota.queue(queue);
         let facts = slot.facts.as_ref().expect("only existing queues have heads");
@@ -203,19 +205,66 @@ impl Engine {
             };
             self.state.quota.change(queue, fr, held);
             self.state.held.push((queue, fr, held));
+            round.held.push((queue, entry.workload, fr, held));
         }
     }
 
-    /// Somebody before it in this round took what it needed: it stays at the head.
+    /// Somebody before it in this round took what it needed: it stays at the head. Where nobody
+    /// took anything, heads only keep it back, the next round would find the same: others of its
+    /// queue are looked at, unless the queue is strict.
     fn lost_race(&mut self, entry: Entry, then: Option<Reason>, round: &mut Round) {
+        let kept = matches!(then, Some(Reason::HeldBack { .. })) && !round.decided;
         let shown = then.or_else(|| entry.choice.reason.clone());
-        self.remember_scan(&entry, true, round);
+        let stays = !kept || self.strict(entry.queue);
+        let goes_on = self.remember_scan(&entry, stays, round);
         let reason = match shown {
             Some(reason) => Reason::LostRace { then: Box::new(reason) },
             None => Reason::LostRace { then: Box::new(self.quota_reason(&entry)) },
         };
+        if !stays && !goes_on {
+            let wake = Wake { room: entry.room, quota: true, held: true };
+            self.waiting.park(entry.workload, wake, reason.clone());
+            round.more = true;
+        }
         self.report_outcome(entry.workload, Outcome::Waiting(reason.clone()));
         self.set_reason(entry.workload, reason);
+    }
+
+    fn strict(&self, queue: Option<QueueIdx>) -> bool {
+        queue.is_some_and(|queue| {
+            let facts = self.state.quota.queue(queue).facts.as_ref();
+            facts.is_some_and(|facts| facts.strategy == QueueingStrategy::StrictFifo)
+        })
+    }
+
+    /// Who keeps back what an entry would fit into; `None`: without that it would not fit either.
+    fn held_back(&mut self, entry: &Entry, round: &Round) -> Option<Reason> {
+        if round.held.is_empty() {
+            return None;
+        }
+        let queue = entry.queue?;
+        let node = self.state.quota.queue(queue).node.expect("only existing queues have heads");
+        let left = |state: &ClusterState, fr| state.quota.tree.available(node, fr);
+        let usage = &entry.choice.usage;
+        let short = usage.iter().find(|(fr, asked)| left(&self.state, *fr) < *asked);
+        let &(fr, asked) = short?;
+        let beside = left(&self.state, fr);
+        let mine = round.held.iter().filter(|(.., of, kept)| *of == fr && *kept > 0);
+        let mine: Vec<_> = mine.copied().collect();
+        mine.iter().for_each(|(of, _, fr, kept)| self.state.quota.change(*of, *fr, -kept));
+        let without = left(&self.state, fr);
+        mine.iter().for_each(|(of, _, fr, kept)| self.state.quota.change(*of, *fr, *kept));
+        let &(holder, head, _, kept) = mine.iter().max_by_key(|(.., kept)| *kept)?;
+        let (flavor, resource) = self.state.quota.fr(fr);
+        (without >= asked).then(|| Reason::HeldBack {
+            head: self.state.workloads[head].full_name.clone(),
+            queue: self.state.quota.queue(holder).name.clone(),
+            flavor: self.state.quota.flavor_name(flavor).clone(),
+            resource: self.state.room.resources.name(resource).clone(),
+            kept,
+            asked,
+            left: beside,
+        })
     }
 
     /// What is short for an entry that fitted when the round began.
@@ -243,23 +292,24 @@ impl Engine {
         let Some(queue) = entry.queue else { return false };
         let fresh = self.scan_start(entry.queue, entry.workload).is_empty();
         let known = self.state.workloads[entry.workload].requeue.scan.take();
-        let began = match &known {
-            Some(scan) if !fresh => scan.began,
-            _ => self.round_number,
+        let (began, last) = match &known {
+            Some(scan) if !fresh || scan.once_more => (scan.began, scan.once_more),
+            _ => (self.round_number, false),
         };
-        let repeats = known.as_ref().is_some_and(|scan| fresh && scan.began > self.decided_round);
+        let repeats = known.as_ref().is_some_and(|scan| scan.began > self.decided_round);
         let ends = self.round_number - began >= self.flavors_to_try(entry, queue);
         let mut next = entry.choice.next.clone();
-        if ends || (stays && repeats && !round.decided) {
+        if ends || last || (stays && fresh && repeats && !round.decided) {
             next.clear();
         }
-        let goes_on = !next.is_empty();
+        let once_more = next.is_empty() && !fresh;
+        let goes_on = !next.is_empty() || once_more;
         if known.is_none() && !goes_on {
             return false;
         }
         round.more |= goes_on;
         let generation = self.state.quota.generation(queue);
-        let scan = FlavorScan { next, generation, round: self.round_number, began };
+        let scan = FlavorScan { next, generation, round: self.round_number, began, once_more };
         self.state.workloads[entry.workload].requeue.scan = Some(Box::new(scan));
         goes_on
     }
@@ -274,13 +324,10 @@ impl Engine {
     /// It does not fit: a strict queue keeps its head, another one tries the next.
     fn wait(&mut self, entry: Entry, round: &mut Round) {
         let reason = entry.choice.reason.clone().expect("what does not fit has a reason");
-        let strict = entry.queue.is_some_and(|queue| {
-            let facts = self.state.quota.queue(queue).facts.as_ref();
-            facts.is_some_and(|facts| facts.strategy == QueueingStrategy::StrictFifo)
-        });
+        let strict = self.strict(entry.queue);
         let goes_on = self.remember_scan(&entry, strict, round);
         if !strict && !goes_on {
-            let wake = Wake { room: entry.room, quota: true };
+            let wake = Wake { room: entry.room, quota: true, held: false };
             self.waiting.park(entry.workload, wake, reason.clone());
             round.more = true;
         }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use crate::engine::waiting::Waiting;
 use crate::explain::reason::Reason;
 use crate::model::apply::Changes;
-use crate::model::ids::{QueueIdx, WorkloadIdx};
+use crate::model::ids::{FrIdx, QueueIdx, WorkloadIdx};
 use crate::model::input::{Input, Text};
 use crate::model::pod::Binding;
 use crate::model::state::ClusterState;
@@ -54,6 +54,9 @@ pub struct Engine {
     /// A claim was given up outside of a round: what it kept is free for others.
     claim_freed: bool,
     crossings: crossings::Crossings,
+    /// What heads kept back in the last round: where that changes, who it was kept from is looked
+    /// at again.
+    pub(crate) kept_back: Vec<(QueueIdx, WorkloadIdx, FrIdx, i64)>,
     sweeps: sweep::Sweeps,
     /// Workloads whose unreadable wishes were told.
     told: BTreeSet<WorkloadIdx>,

@@ -96,7 +96,8 @@ impl Engine {
     /// could not help it, so it was not looked at again. Of many different groups of equal work the
     /// first [`RENEWED_MAX`] are renewed, in order of their queues.
     pub fn renew_reasons(&mut self) {
-        for group in self.waiting.refused(RENEWED_MAX) {
+        let heads = self.waiting.heads().into_iter().map(|head| vec![head]);
+        for group in self.waiting.refused(RENEWED_MAX).into_iter().chain(heads) {
             let (first, others) = group.split_first().expect("groups that wait have members");
             let entry = self.nominate_afresh(*first);
             if matches!(entry.verdict, Verdict::NoFit | Verdict::Blocked)

@@ -52,6 +52,8 @@ pub struct Wake {
     pub room: bool,
     /// Quota came free in its queue's tree.
     pub quota: bool,
+    /// Heads keep other amounts back than before.
+    pub held: bool,
 }
 
 #[derive(Debug, Default)]
@@ -208,6 +210,11 @@ impl Waiting {
     /// and look at their flavors anew then.
     pub fn take_woken(&mut self) -> bool {
         std::mem::take(&mut self.woken)
+    }
+
+    /// The head of each queue that has one to look at.
+    pub fn heads(&self) -> Vec<WorkloadIdx> {
+        self.active.iter().filter_map(|queue| self.head(*queue)).collect()
     }
 
     /// Whether a workload is filed.

@@ -125,6 +125,7 @@ pub fn obstacle(reason: Reason) -> Obstacle {
             pods(*asked, *holds)
         }
         Reason::Gathering { have, need } => pods(*need, *have),
+        Reason::HeldBack { asked, left, .. } => (Some(*asked), Some(*left)),
         Reason::Together { then, .. } => {
             let Obstacle { asked, left, .. } = obstacle(Reason::clone(then));
             (asked, left)

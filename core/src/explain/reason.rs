@@ -146,6 +146,23 @@ pub enum Reason {
         /// How many it holds.
         holds: u32,
     },
+    /// Its quota would do, if a head that waits did not keep some of it back.
+    HeldBack {
+        /// Namespace and name of that head.
+        head: Text,
+        /// Its ClusterQueue.
+        queue: Text,
+        /// Flavor.
+        flavor: Text,
+        /// Resource.
+        resource: Text,
+        /// What it keeps.
+        kept: i64,
+        /// What is asked.
+        asked: i64,
+        /// What is left beside what it keeps.
+        left: i64,
+    },
     /// Each pod set finds nodes by itself; this one does not beside others of the gang.
     Together {
         /// The pod set.

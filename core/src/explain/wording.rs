@@ -10,6 +10,7 @@ pub mod changes;
 pub mod nodes;
 mod states;
 mod uncharged;
+mod waits;
 
 use std::fmt;
 
@@ -48,6 +49,7 @@ impl Reason {
                 "WaitingForPreemptedWorkloads"
             }
             Reason::LostRace { then } | Reason::Together { then, .. } => then.code(),
+            Reason::HeldBack { .. } => "WaitingForQuota",
             Reason::Backoff { .. } => "Backoff",
             Reason::Preempted { .. } => "Preempted",
             Reason::BehindHead { .. } | Reason::Behind { .. } => "PendingEvaluation",
@@ -96,7 +98,9 @@ impl Reason {
             | Reason::Unqueued
             | Reason::BehindHead { .. }
             | Reason::Behind { .. } => "queue",
-            Reason::NotCovered { .. } | Reason::Extras { then: None, .. } => "quota",
+            Reason::NotCovered { .. }
+            | Reason::HeldBack { .. }
+            | Reason::Extras { then: None, .. } => "quota",
             Reason::Extras { then: Some(then), .. } => then.kind(),
             Reason::NoFlavorYet { .. } | Reason::FlavorNotListed { .. } => "flavor",
             Reason::Flavors { tried, .. } => match most_telling(tried).map(|first| &first.why) {
@@ -123,6 +127,7 @@ impl Reason {
             Reason::NotCovered { resource, .. }
             | Reason::NoFlavorYet { resource, .. }
             | Reason::FlavorNotListed { resource, .. }
+            | Reason::HeldBack { resource, .. }
             | Reason::StillHeld { resource, .. } => Some(resource),
             Reason::Nodes(nodes) => nodes.nearest.as_ref().map(|nearest| &nearest.resource),
             Reason::Flavors { tried, .. } => match most_telling(tried).map(|first| &first.why)? {
@@ -223,9 +228,8 @@ impl fmt::Display for Reason {
                 write_no_room_beside(out, &named_domain(level, domain.as_ref()), *asked, *holds)
             }
             Reason::WaitingForVictims { victims } => write_victims(out, *victims),
-            Reason::StillHeld { cluster_queue, flavor, resource, asked, left } => {
-                write_still_held(out, cluster_queue, flavor, (resource, *asked, *left))
-            }
+            Reason::StillHeld { .. } => waits::write_still_held(out, self),
+            Reason::HeldBack { .. } => waits::write_held_back(out, self),
             Reason::LostRace { then } => then.fmt(out),
             Reason::Together { pod_set, beside, then } => {
                 out.write_str(&together(pod_set, *beside, &then.to_string()))
@@ -302,19 +306,6 @@ fn extras(waiting: u32, why: &str) -> String {
 fn write_victims(out: &mut fmt::Formatter<'_>, victims: u32) -> fmt::Result {
     let victims = counted(i64::from(victims), "preempted workload");
     write!(out, "waits for {victims} to leave; the room is held for it")
-}
-
-fn write_still_held(
-    out: &mut fmt::Formatter<'_>,
-    queue: &str,
-    flavor: &str,
-    (resource, asked, left): (&str, i64, i64),
-) -> fmt::Result {
-    let (asked, left) = (quantity(resource, asked), amount(resource, left));
-    write!(
-        out,
-        "{left} left in {queue} until preempted work has stopped, {asked} asked (flavor {flavor})"
-    )
 }
 
 fn write_backoff(out: &mut fmt::Formatter<'_>, until: Time, failure: &str) -> fmt::Result {

@@ -164,7 +164,9 @@ pub struct Requeue {
 ///
 /// A scan that goes on round after round is one *run*. It ends where every set's flavors are
 /// tried, and after as many rounds as there are flavors to try: sets that end at different times
-/// begin anew beside each other, and would otherwise take turns for ever.
+/// begin anew beside each other, and would otherwise take turns for ever. What was looked at first
+/// may have come free in the meantime, so a run of several rounds ends with one look from the
+/// start.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlavorScan {
     /// (set, group) to the index to start at; empty: the run has ended.
@@ -175,6 +177,9 @@ pub struct FlavorScan {
     pub round: u64,
     /// Round in which the run began.
     pub began: u64,
+    /// The run went through all flavors, the first ones long ago: they are looked at once more
+    /// before the workload is refused, and its reason is of that look.
+    pub once_more: bool,
 }
 
 impl Workload {

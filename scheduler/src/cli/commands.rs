@@ -22,7 +22,7 @@ use crate::read::{self, Objects};
 use crate::render::names::thousands;
 use crate::render::result::{Happening, Moment};
 use crate::render::simulation::left_out;
-use crate::render::state::is_pending;
+use crate::render::state::Negative as _;
 use crate::render::{Explained, SimulationResult, html, json, text};
 use crate::world;
 
@@ -74,11 +74,11 @@ pub fn explain(args: &Explain, namespace: Option<&str>, console: &mut Console<'_
                 let errors = [missing("pod", &namespace, name, "these files")];
                 return refuse(console, &errors, "nothing explained");
             };
-            let fits = explanation.nodes.iter().any(|verdict| verdict.refusals.is_empty());
+            let no = explanation.negative();
             let explained = Explained { explanation, now, files, warnings };
             let printers = [text::pod, json::pod, html::pod];
             let printed = print(console, args.output, &explained, printers);
-            if fits { printed } else { negative(printed) }
+            if no { negative(printed) } else { printed }
         }
         Target::Workload(name) => {
             let mut run = settle(&config, objects, world::Mode::UntilStable);
@@ -91,11 +91,11 @@ pub fn explain(args: &Explain, namespace: Option<&str>, console: &mut Console<'_
                 let errors = [missing("workload", &namespace, name, "these files")];
                 return refuse(console, &errors, "nothing explained");
             };
-            let waits = is_pending(&explanation.workload);
+            let no = explanation.negative();
             let explained = Explained { explanation, now: run.now, files, warnings };
             let printers = [text::workload, json::workload, html::workload];
             let printed = print(console, args.output, &explained, printers);
-            if waits { negative(printed) } else { printed }
+            if no { negative(printed) } else { printed }
         }
     }
 }

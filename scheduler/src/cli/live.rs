@@ -8,6 +8,7 @@ use std::time::Duration;
 use capstan_core::Engine;
 use capstan_core::model::input::Input;
 use kube::Client;
+use kube::client::Body;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
@@ -19,9 +20,9 @@ use crate::client::{self, Clients};
 use crate::clock::Clock;
 use crate::config::{self, Config};
 use crate::live::{Kind, Live};
-use crate::render::state::is_pending;
+use crate::render::state::Negative as _;
 use crate::render::{html, json, text};
-use crate::{run, watch};
+use crate::{run, serve, watch};
 
 /// How long a cluster may take to be read.
 const READ_MAX: Duration = Duration::from_secs(60);
@@ -56,9 +57,10 @@ pub fn explain(args: &Explain, cli: &Cli, console: &mut Console<'_>) -> Exit {
     if let Some(server) = &args.server {
         let namespace = cli.namespace.as_deref().unwrap_or("default");
         return match runtime.block_on(ask(server, args, namespace)) {
-            Ok(said) => {
+            Ok((said, no)) => {
                 let written = console.answer(&said);
-                answered(console, written)
+                let printed = answered(console, written);
+                if no { negative(printed) } else { printed }
             }
             Err(error) => refuse(console, &[error], UNDONE),
         };
@@ -76,8 +78,12 @@ pub fn explain(args: &Explain, cli: &Cli, console: &mut Console<'_>) -> Exit {
     }
 }
 
-/// Asks a running scheduler.
-async fn ask(server: &http::Uri, args: &Explain, namespace: &str) -> Result<String, String> {
+/// Asks a running scheduler: what it says, and whether that is a no.
+async fn ask(
+    server: &http::Uri,
+    args: &Explain,
+    namespace: &str,
+) -> Result<(String, bool), String> {
     let (kind, name) = match &args.target {
         Target::Pod(name) => ("pod", name),
         Target::Workload(name) => ("workload", name),
@@ -89,10 +95,16 @@ async fn ask(server: &http::Uri, args: &Explain, namespace: &str) -> Result<Stri
     };
     let path = format!("/debug/explain/{kind}/{namespace}/{name}?output={output}");
     let shown = |error: &dyn std::fmt::Display| format!("{server}: {error}");
-    let request = http::Request::get(path).body(Vec::new()).map_err(|e| shown(&e))?;
+    let request = http::Request::get(path).body(Body::empty()).map_err(|e| shown(&e))?;
     let client = Client::try_from(kube::Config::new(server.clone())).map_err(|e| shown(&e))?;
-    let said = client.request_text(request).await;
-    said.map_err(|error| shown(&client::explain(&error)))
+    let reply = client.send(request).await.map_err(|error| shown(&client::explain(&error)))?;
+    let (status, no) = (reply.status(), serve::is_no(reply.headers()));
+    let said = reply.into_body().collect_bytes().await.map_err(|e| shown(&e))?;
+    let said = String::from_utf8_lossy(&said).into_owned();
+    match status.is_success() {
+        true => Ok((said, no)),
+        false => Err(shown(&said.trim_end())),
+    }
 }
 
 /// Reads a cluster once, and which namespace its kubeconfig names.
@@ -136,11 +148,11 @@ fn explain_read(
             let Some(explanation) = engine.explain_pod(namespace, name) else {
                 return refuse(console, &[missing("pod", namespace, name, PLACE)], UNDONE);
             };
-            let fits = explanation.nodes.iter().any(|verdict| verdict.refusals.is_empty());
+            let no = explanation.negative();
             let explained = run::explained(explanation, now);
             let printers = [text::pod, json::pod, html::pod];
             let printed = print(console, args.output, &explained, printers);
-            if fits { printed } else { negative(printed) }
+            if no { negative(printed) } else { printed }
         }
         Target::Workload(name) => {
             // What is decided here is carried out by nobody.
@@ -148,11 +160,11 @@ fn explain_read(
             let Some(explanation) = engine.explain_workload(now, namespace, name) else {
                 return refuse(console, &[missing("workload", namespace, name, PLACE)], UNDONE);
             };
-            let waits = is_pending(&explanation.workload);
+            let no = explanation.negative();
             let explained = run::explained(explanation, now);
             let printers = [text::workload, json::workload, html::workload];
             let printed = print(console, args.output, &explained, printers);
-            if waits { negative(printed) } else { printed }
+            if no { negative(printed) } else { printed }
         }
     }
 }

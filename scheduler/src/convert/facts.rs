@@ -57,6 +57,11 @@ impl Missing {
     }
 }
 
+/// Most pods that one Job may run at once: as many as Kubernetes is made for in a whole cluster
+/// (https://kubernetes.io/docs/setup/best-practices/cluster-large/). A number that was meant
+/// otherwise must not cost the memory of its pods.
+pub const MEMBERS_MAX: u32 = 150_000;
+
 impl Facts<'_> {
     /// The facts of a Job; `start` stands for a creation time that nobody gave.
     pub fn of_job(&mut self, job: &JobDraft, start: Time) -> OwnerFacts {
@@ -85,7 +90,9 @@ impl Facts<'_> {
             namespace: job.namespace.clone(),
             name: job.name.clone(),
             created: job.created.unwrap_or(start),
-            ours: job.ours(&self.directory.scheduler) && (!job.suspended || queued),
+            ours: job.ours(&self.directory.scheduler)
+                && (!job.suspended || queued)
+                && job.count <= MEMBERS_MAX,
             suspended: job.suspended,
             incarnation: job.incarnation,
             finished: job.finished,
@@ -94,7 +101,7 @@ impl Facts<'_> {
             wishes: self.shared.wishes.of(wishes),
             pod_sets: vec![OwnerPodSet {
                 name: self.shared.texts.text("main"),
-                count: job.count,
+                count: if job.count <= MEMBERS_MAX { job.count } else { 0 },
                 shape,
             }],
             min_member,

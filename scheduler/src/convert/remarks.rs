@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use capstan_core::model::input::{GangKey, OwnerFacts, PodFacts, Text};
 
+use super::facts::MEMBERS_MAX;
 use super::gathered::Identity;
 use super::job::JobDraft;
 use super::marks::Marks;
@@ -96,7 +97,14 @@ impl Remarks {
         let own = Known { kind: "Job", name: &job.name, marks };
         let chain: Vec<Known<'_>> = std::iter::once(own).chain(above.map(Known::again)).collect();
         self.ignored(&facts.wishes.ignored, &job.namespace, &chain);
-        if ours && job.suspended && !job.finished && !facts.ours {
+        if ours && job.count > MEMBERS_MAX {
+            let problem = format!(
+                "runs {} pods at once, more than the {MEMBERS_MAX} that a cluster is made for: \
+                 left alone (spec.parallelism)",
+                job.count
+            );
+            self.say("Job", &job.namespace, &problem, &job.name);
+        } else if ours && job.suspended && !job.finished && !facts.ours {
             let problem =
                 format!("is suspended and has no queue: left alone (label {})", keys::QUEUE);
             self.say("Job", &job.namespace, &problem, &job.name);

@@ -5,7 +5,7 @@
 
 use capstan_core::explain::quantity::is_gpu;
 use capstan_core::explain::reason::Reason;
-use capstan_core::explain::view::{PodSetView, WorkloadView};
+use capstan_core::explain::view::{PodExplanation, PodSetView, WorkloadExplanation, WorkloadView};
 use capstan_core::model::input::{Amounts, Text};
 use capstan_core::plan::State;
 
@@ -73,6 +73,24 @@ impl PublicState {
             PublicState::Preempted => Tone::Lost,
             PublicState::Finished => Tone::Plain,
         }
+    }
+}
+
+/// Whether an explanation is a "no": what `explain` exits with 1 for.
+pub trait Negative {
+    /// A workload waits; a pod fits on no node.
+    fn negative(&self) -> bool;
+}
+
+impl Negative for WorkloadExplanation {
+    fn negative(&self) -> bool {
+        is_pending(&self.workload)
+    }
+}
+
+impl Negative for PodExplanation {
+    fn negative(&self) -> bool {
+        !self.nodes.iter().any(|verdict| verdict.refusals.is_empty())
     }
 }
 

@@ -38,8 +38,12 @@ impl Ask for Known {
     }
 
     fn explain_workload(&self, namespace: &str, name: &str) -> Answer<WorkloadExplanation> {
-        answered((name == "w").then(|| WorkloadExplanation {
-            workload: fixture::workload(namespace, name),
+        let mut workload = fixture::workload(namespace, name);
+        if name == "runs" {
+            workload.state = capstan_core::plan::State::Running;
+        }
+        answered(["w", "runs"].contains(&name).then(|| WorkloadExplanation {
+            workload,
             ahead: Some(0),
             in_the_way: Vec::new(),
             remedies: Vec::new(),
@@ -140,11 +144,15 @@ async fn explanations_are_text_or_json() {
     let (status, says) = server.get("/debug/explain/workload/ns/w").await;
     assert_eq!(status, 200);
     assert!(says.contains("ns/w") && !says.contains('\u{1b}'), "{says}");
+    assert!(says.contains("capstan-answer: no\r\n"), "it waits: {says}");
+    let (_, says) = server.get("/debug/explain/workload/ns/runs").await;
+    assert!(says.contains("capstan-answer: yes\r\n"), "{says}");
     let (status, says) = server.get("/debug/explain/workload/ns/w?output=json").await;
     assert!(status == 200 && says.contains("application/json"), "{says}");
     assert!(says.contains("\"ns/w\""), "{says}");
     let (status, says) = server.get("/debug/explain/pod/ns/p?output=json").await;
     assert!(status == 200 && says.contains("\"pod\": \"ns/p\""), "{says}");
+    assert!(says.contains("capstan-answer: no\r\n"), "it fits on no node: {says}");
     let (status, says) = server.get("/debug/explain/pod/ns/other").await;
     assert_eq!(status, 404);
     assert!(says.ends_with("no pod other in namespace ns\n"), "{says}");

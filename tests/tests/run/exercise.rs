@@ -111,7 +111,14 @@ fn explained(cluster: &ControlPlane, capstan: &Capstan, victim: &str) {
     let words = ["explain", &target, "-n", "team-alpha", "--config", &config];
     let (code, read, err) = cluster.capstan_says(&words).expect("it ran");
     assert_eq!(code, 1, "it waits: {read}{err}");
-    for text in [&asked, &read] {
+    let server = capstan.url();
+    let words = ["explain", &target, "-n", "team-alpha", "--server", &server];
+    let (code, served, err) = cluster.capstan_says(&words).expect("it ran");
+    assert_eq!(code, 1, "it waits, says the server: {served}{err}");
+    let words = ["explain", "workload/nobody", "-n", "team-alpha", "--server", &server];
+    let (code, _, err) = cluster.capstan_says(&words).expect("it ran");
+    assert!(code == 2 && err.contains("no workload nobody in namespace team-alpha"), "{err}");
+    for text in [&asked, &read, &served] {
         assert!(text.contains(victim) && text.contains("gpu-exercise-queue"), "{text}");
     }
 }

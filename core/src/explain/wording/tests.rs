@@ -220,6 +220,22 @@ fn waiting_reasons_read_as_sentences() {
 }
 
 #[test]
+fn who_keeps_quota_back_is_named() {
+    let reason = Reason::HeldBack {
+        head: "team/big".into(),
+        queue: "main".into(),
+        flavor: "spot".into(),
+        resource: gpus(),
+        kept: 8,
+        asked: 4,
+        left: 0,
+    };
+    let said = "team/big, first in main, keeps 8 GPUs back until it starts; 0 left beside that, 4 \
+                asked (flavor spot)";
+    assert_eq!((reason.code(), reason.to_string().as_str()), ("WaitingForQuota", said));
+}
+
+#[test]
 fn a_set_without_room_beside_others_is_named() {
     let then =
         Reason::Topology { level: "rack".into(), asked: 4, best: Some("r1".into()), holds: 3 };
