@@ -4,7 +4,8 @@
 //! `measure.rs` for what the clock covers. What fails (exit 1) are slopes and ratios within one
 //! run and numbers that do not depend on the machine (`bounds.rs`); absolute figures are printed
 //! beside their targets. Run it on an idle machine:
-//! `cargo run --release -p capstan-bench [-- --only TEXT] [--repeats N]`.
+//! `cargo run --release -p capstan-bench [-- --only TEXT] [--repeats N]`. With `--real` it measures
+//! Capstan, a raw binder and kube-scheduler on a real control plane instead (`real`).
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -18,6 +19,7 @@ mod flows;
 mod line;
 mod measure;
 mod memory;
+mod real;
 
 /// The allocator of the shipped binary.
 #[global_allocator]
@@ -29,12 +31,18 @@ struct Arguments {
     only: String,
     /// Runs of each case.
     repeats: usize,
+    /// On a real control plane.
+    real: bool,
 }
 
 /// Repeats of a case: the fastest of five is steady even beside noisy neighbours.
 const REPEATS: usize = 5;
 
 fn main() -> ExitCode {
+    capstan_tests::cluster::warden::serve_if_called();
+    if let Some(code) = real::serve_if_called() {
+        return code;
+    }
     let arguments = match arguments(std::env::args().skip(1)) {
         Ok(arguments) => arguments,
         Err(wrong) => {
@@ -43,6 +51,16 @@ fn main() -> ExitCode {
         }
     };
     let mut out = std::io::stdout().lock();
+    if arguments.real {
+        return match real::run(&arguments.only, arguments.repeats, &mut out) {
+            Ok(true) => ExitCode::SUCCESS,
+            Ok(false) => ExitCode::from(1),
+            Err(trouble) => {
+                let _ = writeln!(std::io::stderr(), "error: {trouble}");
+                ExitCode::from(1)
+            }
+        };
+    }
     match run(&arguments, &mut out) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(1),
@@ -52,8 +70,12 @@ fn main() -> ExitCode {
 }
 
 fn arguments(mut given: impl Iterator<Item = String>) -> Result<Arguments, String> {
-    let mut arguments = Arguments { only: String::new(), repeats: REPEATS };
+    let mut arguments = Arguments { only: String::new(), repeats: REPEATS, real: false };
     while let Some(flag) = given.next() {
+        if flag == "--real" {
+            arguments.real = true;
+            continue;
+        }
         let value = given.next().ok_or_else(|| format!("{flag} needs a value"));
         match flag.as_str() {
             "--only" => arguments.only = value?,
@@ -61,7 +83,7 @@ fn arguments(mut given: impl Iterator<Item = String>) -> Result<Arguments, Strin
                 let number = value?.parse().ok().filter(|n| *n > 0);
                 arguments.repeats = number.ok_or("--repeats needs a number above zero")?;
             }
-            _ => return Err(format!("unknown flag {flag}; there are --only and --repeats")),
+            _ => return Err(format!("unknown flag {flag}; there are --real, --only, --repeats")),
         }
     }
     Ok(arguments)

@@ -55,7 +55,7 @@ pub fn line() -> Value {
 }
 
 /// Resident memory of this process in bytes.
-fn resident() -> Option<u64> {
+pub fn resident() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/self/statm").ok()?;
     let pages: u64 = text.split_whitespace().nth(1)?.parse().ok()?;
     Some(pages * PAGE)

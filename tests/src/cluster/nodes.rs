@@ -70,7 +70,7 @@ impl GpuNodes {
     }
 
     /// The manifest of one.
-    fn manifest(&self, at: usize, ready: bool) -> Value {
+    pub fn manifest(&self, at: usize, ready: bool) -> Value {
         let name = format!("{}-{at}", self.prefix);
         let mut labels = json!({
             "kubernetes.io/hostname": name,

@@ -74,9 +74,13 @@ const MAY_USE: [(&str, &[&str]); 5] = [
             "capstan-core",
             "capstan-tests",
             "capstan-topology",
+            "futures",
+            "http",
+            "kube",
             "mimalloc",
             "rustix",
             "serde_json",
+            "tokio",
         ],
     ),
 ];

@@ -1,0 +1,154 @@
+//! Who is compared: each a process of its own, started when it is its turn, with all processor
+//! time that it used.
+
+use std::env;
+use std::fs;
+use std::process::Command;
+use std::time::Duration;
+
+use capstan_tests::cluster::{Capstan, Part, Process, Result, Trouble, capstan_config};
+
+use super::raw;
+use super::scene::Scene;
+
+/// First argument that makes this program the raw binder; the next is a kubeconfig.
+pub const AS_RAW: &str = "as-raw-binder";
+/// First argument that makes this program Capstan; the next are Capstan's own.
+pub const AS_CAPSTAN: &str = "as-capstan";
+/// Ticks of a second in what the kernel tells of processor time, on every Linux.
+const TICKS: f64 = 100.0;
+/// How long a process may take to end in good order.
+const END_WITHIN: Duration = Duration::from_secs(60);
+
+/// A contender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Who {
+    /// Capstan's client, which decides nothing.
+    Raw,
+    /// Capstan.
+    Capstan,
+    /// kube-scheduler.
+    Kube,
+}
+
+impl Who {
+    /// What it is called in the lines.
+    pub fn name(self) -> &'static str {
+        match self {
+            Who::Raw => "raw",
+            Who::Capstan => "capstan",
+            Who::Kube => "kube-scheduler",
+        }
+    }
+
+    /// What pods name it by.
+    pub fn scheduler_name(self) -> &'static str {
+        match self {
+            Who::Raw => raw::NAME,
+            Who::Capstan => "capstan",
+            Who::Kube => "default-scheduler",
+        }
+    }
+
+    /// Starts it.
+    pub fn start(self, scene: &mut Scene) -> Result<Running> {
+        let this = env::current_exe().map_err(|e| Trouble::new(format!("this program: {e}")))?;
+        let mut call = Command::new(this);
+        match self {
+            Who::Raw => {
+                call.arg(AS_RAW).arg(scene.kubeconfig());
+                Ok(Running::Raw(scene.plane.spawn("raw-binder", &call)?))
+            }
+            Who::Capstan => {
+                let config = scene.plane.folder().join("capstan.yaml");
+                let says = |e| Trouble::new(format!("{}: {e}", config.display()));
+                fs::write(&config, capstan_config("")).map_err(says)?;
+                call.args([AS_CAPSTAN, "run", "--config"]).arg(&config);
+                call.arg("--kubeconfig").arg(scene.kubeconfig());
+                let capstan = scene.plane.capstan_called("capstan", call, &config)?;
+                Ok(Running::Capstan(capstan))
+            }
+            Who::Kube => {
+                scene.plane.start_again(Part::Scheduler)?;
+                Ok(Running::Kube)
+            }
+        }
+    }
+}
+
+/// A contender that runs.
+pub enum Running {
+    /// The raw binder.
+    Raw(Process),
+    /// Capstan.
+    Capstan(Capstan),
+    /// kube-scheduler, which the cluster keeps.
+    Kube,
+}
+
+impl Running {
+    fn process<'a>(&'a mut self, scene: &'a mut Scene) -> Result<&'a mut Process> {
+        match self {
+            Running::Raw(process) => Ok(process),
+            Running::Capstan(capstan) => Ok(&mut capstan.process),
+            Running::Kube => scene.plane.process(Part::Scheduler),
+        }
+    }
+
+    /// Fails with the end of its log if it does not run any more.
+    pub fn check(&mut self, scene: &mut Scene) -> Result<()> {
+        let process = self.process(scene)?;
+        if process.runs() { Ok(()) } else { Err(process.trouble("ended")) }
+    }
+
+    /// Waits until it would take work at once.
+    pub fn wait_until_ready(&mut self, scene: &Scene) -> Result<()> {
+        match self {
+            Running::Capstan(capstan) => capstan.wait_until(&scene.plane, "leading"),
+            // It says nothing of itself; reading a few hundred nodes takes it less.
+            Running::Raw(_) | Running::Kube => {
+                std::thread::sleep(Duration::from_secs(3));
+                Ok(())
+            }
+        }
+    }
+
+    /// All processor time that it used, in seconds.
+    pub fn processor_seconds(&mut self, scene: &mut Scene) -> Result<f64> {
+        let path = format!("/proc/{}/stat", self.process(scene)?.pid());
+        let text = fs::read_to_string(&path).map_err(|e| Trouble::new(format!("{path}: {e}")))?;
+        ticks(&text).map(|ticks| ticks / TICKS).ok_or_else(|| Trouble::new(format!("{path}?")))
+    }
+
+    /// Ends it.
+    pub fn stop(self, scene: &mut Scene) -> Result<()> {
+        match self {
+            Running::Raw(mut process) => process.kill(),
+            Running::Capstan(mut capstan) => drop(capstan.process.end(END_WITHIN)?),
+            Running::Kube => scene.plane.kill(Part::Scheduler)?,
+        }
+        Ok(())
+    }
+}
+
+/// User and system time of `/proc/PID/stat`: the 14th and 15th field, counted behind the name,
+/// which may have anything in it.
+fn ticks(stat: &str) -> Option<f64> {
+    let rest = stat.rsplit_once(") ")?.1;
+    let mut fields = rest.split(' ').skip(11);
+    let user: f64 = fields.next()?.parse().ok()?;
+    let system: f64 = fields.next()?.parse().ok()?;
+    Some(user + system)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processor_time_is_read_behind_any_name() {
+        let stat = "7 (a) b) S 1 7 7 0 -1 4194304 100 0 0 0 30 12 0 0 20 0 9 0 55 1 2 3\n";
+        assert_eq!(ticks(stat), Some(42.0));
+        assert_eq!(ticks("7 nothing"), None);
+    }
+}

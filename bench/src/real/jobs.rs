@@ -1,0 +1,188 @@
+//! Jobs, a queue, the Job controller and pods that run: what people submit.
+//!
+//! Contenders run and are ready, then Jobs are submitted as fast as the API server takes them; the
+//! clock runs from the first pod that the Job controller made to the last bound one, and, apart,
+//! from the first submission (`submitted_to_bound_s`). Capstan's Jobs name an open queue;
+//! kube-scheduler's are plain. kwok runs the pods. Every run has a cluster of its own: the Job
+//! controller has no past to clean up.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use capstan_tests::cluster::{Options, Result, Trouble};
+use serde_json::{Value, json};
+
+use super::contender::{Running, Who};
+use super::scene::{Ask, Scene};
+use super::writes::Writes;
+
+/// Two queues of one cohort: all quota is `team-b`'s, `team-a` borrows.
+const QUEUES: &str = include_str!("queues.yaml");
+/// What only borrows.
+const BORROWER: &str = "team-a";
+/// What owns the quota.
+const OWNER: &str = "team-b";
+/// How long a contender has for what it does after the last bind.
+const SETTLE: Duration = Duration::from_secs(2);
+/// How long binding all of it may take.
+const WITHIN: Duration = Duration::from_secs(300);
+/// How often it is looked.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+/// A case: Jobs into an open queue.
+pub struct Submitted {
+    /// Its name.
+    pub name: &'static str,
+    /// Nodes of eight GPUs.
+    pub nodes: usize,
+    /// How many Jobs.
+    pub jobs: usize,
+    /// Pods of each.
+    pub pods: usize,
+}
+
+/// One run of one contender.
+pub struct Through {
+    /// Pods bound in a second, from the first that was made to the last that was bound.
+    pub per_second: f64,
+    /// From the first submission to the last bound pod.
+    pub took: Duration,
+    /// Processor seconds of the contender.
+    pub processor: f64,
+    /// All writes of everybody, the Job controller and kwok included.
+    pub writes: Writes,
+}
+
+/// One run of taking quota back.
+pub struct Reclaimed {
+    /// From the first submission to the last bound pod.
+    pub took: Duration,
+    /// Bound pods of the borrower that were stopped.
+    pub victims: usize,
+    /// Processor seconds of Capstan.
+    pub processor: f64,
+}
+
+/// GPUs of a node.
+const GPUS: usize = 8;
+/// GPUs that are lent.
+pub const LENT: usize = 800;
+/// GPUs that are taken back, in gangs of eight.
+pub const TAKEN_BACK: usize = 400;
+
+fn scene(nodes: usize) -> Result<Scene> {
+    let options = Options { controller_manager: true, kwok: true, ..Options::bare() };
+    let scene = Scene::set(options, nodes)?;
+    for team in [BORROWER, OWNER] {
+        scene.plane.create_namespace(team)?;
+    }
+    // As much quota as there is room: what one team borrows is missing for the other.
+    scene.plane.apply(&QUEUES.replace("GPUS", &(nodes * GPUS).to_string()))?;
+    Ok(scene)
+}
+
+impl Submitted {
+    /// Runs both as often as asked, in turns.
+    pub fn run(&self, repeats: usize) -> Result<Vec<(Who, Vec<Through>)>> {
+        let mut all: Vec<(Who, Vec<Through>)> =
+            [Who::Capstan, Who::Kube].map(|who| (who, Vec::new())).into();
+        for repeat in 0..repeats {
+            for turn in 0..all.len() {
+                let at = (turn + repeat) % all.len();
+                let through = self.turn(all[at].0)?;
+                all[at].1.push(through);
+            }
+        }
+        Ok(all)
+    }
+
+    fn turn(&self, who: Who) -> Result<Through> {
+        let mut scene = scene(self.nodes)?;
+        let mut running = who.start(&mut scene)?;
+        running.wait_until_ready(&scene)?;
+        let before = scene.writes()?;
+        let begun = Instant::now();
+        scene.ask(jobs(OWNER, who, "job", self.jobs, self.pods))?;
+        all_bound(&mut scene, &mut running, OWNER, self.jobs * self.pods)?;
+        let writes = scene.writes()?.since(&before);
+        thread::sleep(SETTLE);
+        let processor = running.processor_seconds(&mut scene)?;
+        let (made, last) = scene.eye().look(|pods| {
+            let made = pods.values().map(|pod| pod.made).min();
+            let last = pods.values().filter_map(|pod| Some(pod.bound.as_ref()?.1)).max();
+            made.zip(last).ok_or_else(|| Trouble::new("no pod was bound"))
+        })?;
+        running.stop(&mut scene)?;
+        let per_second = (self.jobs * self.pods) as f64 / (last - made).as_secs_f64();
+        Ok(Through { per_second, took: last - begun, processor, writes })
+    }
+}
+
+/// One team borrows everything; the other takes half of it back.
+pub fn reclaim() -> Result<Reclaimed> {
+    let mut scene = scene(LENT / GPUS)?;
+    let mut running = Who::Capstan.start(&mut scene)?;
+    running.wait_until_ready(&scene)?;
+    scene.ask(jobs(BORROWER, Who::Capstan, "a", LENT, 1))?;
+    all_bound(&mut scene, &mut running, BORROWER, LENT)?;
+    thread::sleep(SETTLE);
+    let before = running.processor_seconds(&mut scene)?;
+    let begun = Instant::now();
+    scene.ask(jobs(OWNER, Who::Capstan, "b", TAKEN_BACK / 8, 8))?;
+    all_bound(&mut scene, &mut running, OWNER, TAKEN_BACK)?;
+    let took = begun.elapsed();
+    thread::sleep(SETTLE);
+    let processor = running.processor_seconds(&mut scene)? - before;
+    let victims = scene.eye().stopped(BORROWER);
+    running.stop(&mut scene)?;
+    Ok(Reclaimed { took, victims, processor })
+}
+
+fn all_bound(scene: &mut Scene, running: &mut Running, team: &str, pods: usize) -> Result<()> {
+    let begun = Instant::now();
+    let mut looked = begun;
+    while scene.eye().bound(team) < pods {
+        thread::sleep(LOOK_AGAIN);
+        if looked.elapsed() > Duration::from_secs(2) {
+            running.check(scene)?;
+            looked = Instant::now();
+        }
+        if begun.elapsed() > WITHIN {
+            let bound = scene.eye().bound(team);
+            let says = format!("{bound} of {pods} pods of {team} are bound after 300 s");
+            return Err(Trouble::new(says));
+        }
+    }
+    Ok(())
+}
+
+fn jobs(team: &str, who: Who, prefix: &str, count: usize, pods: usize) -> Vec<Ask> {
+    let path = format!("/apis/batch/v1/namespaces/{team}/jobs");
+    let job = |at| Ask::Make(path.clone(), job(team, who, &format!("{prefix}-{at}"), pods));
+    (0..count).map(job).collect()
+}
+
+fn job(team: &str, who: Who, name: &str, pods: usize) -> Value {
+    let amounts = json!({"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": 1});
+    let labels = if who == Who::Capstan { json!({"capstan.sh/queue": "gpus"}) } else { json!({}) };
+    json!({
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name, "namespace": team, "labels": labels},
+        "spec": {
+            "backoffLimit": 0,
+            "parallelism": pods,
+            "completions": pods,
+            "completionMode": "Indexed",
+            "template": {"spec": {
+                "schedulerName": who.scheduler_name(),
+                "restartPolicy": "Never",
+                "containers": [{
+                    "name": "main",
+                    "image": "training",
+                    "resources": {"requests": amounts, "limits": amounts},
+                }],
+            }},
+        },
+    })
+}
