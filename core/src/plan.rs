@@ -34,6 +34,8 @@ pub struct Effect {
     pub deadline: Time,
     /// What must still hold when it is carried out.
     pub precondition: Precondition,
+    /// It completes a gang that was begun before, below its minimum: nobody else begins first.
+    pub completes: bool,
     /// What to do.
     pub action: Action,
 }

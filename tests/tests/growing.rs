@@ -98,6 +98,23 @@ fn extras_do_not_follow_to_a_flavor_that_the_queue_does_not_list() {
 }
 
 #[test]
+fn a_gang_that_was_begun_before_is_to_be_whole_before_others_begin() {
+    let of =
+        |name: &str, min| gang(name, 3, Some(min), &shape(&[(GPU, 1)]), &in_queue(Some("main")));
+    let (begun, elastic, new) = (of("begun", 2), of("elastic", 1), of("new", 3));
+    let mut facts = ground(queue(8));
+    facts.push(bound(&begun[0], "n", &[(GPU, DEFAULT)]));
+    facts.push(bound(&elastic[0], "n", &[(GPU, DEFAULT)]));
+    let others = [&new[..], &begun[1..2], &elastic[1..2]].concat();
+    facts.extend(others.into_iter().map(Input::Pod));
+    let output = Engine::new().step(NOW, facts);
+    assert_eq!(binds(&output), ["begun-1 n", "elastic-1 n", "new-0 n", "new-1 n", "new-2 n"]);
+    let completes: Vec<&str> =
+        output.effects.iter().filter(|e| e.completes).map(|e| &*e.workload).collect();
+    assert_eq!(completes, ["team/begun"]);
+}
+
+#[test]
 fn extras_wait_for_a_resource_that_the_queue_covers_no_more() {
     for min in [1, 2] {
         let asks = shape(&[(GPU, 1), ("cpu", 1_000)]);

@@ -58,6 +58,7 @@ pub async fn bind_all(kubeconfig: PathBuf) -> Result<(), String> {
         workload: pod.name_any().into(),
         deadline: clock.now().plus(WITHIN),
         precondition: Precondition::Uid(pod.uid().unwrap_or_default().into()),
+        completes: false,
         action: Action::Bind {
             pod: PodRef {
                 namespace: pod.namespace().unwrap_or_default().into(),

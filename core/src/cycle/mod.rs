@@ -18,7 +18,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use crate::engine::Engine;
-use crate::model::ids::{FrIdx, QueueIdx, WorkloadIdx};
+use crate::model::ids::{QueueIdx, WorkloadIdx};
 use crate::model::input::Text;
 use crate::quota::flavors::{Choice, SetDemand};
 use crate::time::Time;
@@ -68,8 +68,6 @@ pub(crate) struct Round {
     pub claimed: BTreeSet<WorkloadIdx>,
     /// Queues that hold, or were promised, more than before it.
     pub gained: BTreeSet<QueueIdx>,
-    /// What heads that wait keep back until it ends: queue, head, how much of what.
-    pub held: Vec<(QueueIdx, WorkloadIdx, FrIdx, i64)>,
     /// Somebody was admitted, placed, or promised room.
     pub decided: bool,
     /// Nothing of that kind, and a further round looks at something new all the same: the next in
@@ -92,10 +90,6 @@ impl Engine {
             self.settle(now, entry, &mut round);
         }
         self.release_held();
-        if self.kept_back != round.held {
-            self.kept_back.clone_from(&round.held);
-            self.waiting.wake(|_| true, |wake| wake.held);
-        }
 
         // What has no claim to anything comes last: not while a queue has a head that was not
         // looked at yet, or it would be bound now and preempted in the next round.
@@ -135,8 +129,13 @@ impl Engine {
     }
 
     fn release_held(&mut self) {
-        for (queue, fr, amount) in std::mem::take(&mut self.state.held) {
-            self.state.quota.change(queue, fr, -amount);
+        let held = std::mem::take(&mut self.state.held);
+        for (queue, fr, amount, _) in &held {
+            self.state.quota.change(*queue, *fr, -amount);
+        }
+        if self.kept_back != held {
+            self.kept_back = held;
+            self.waiting.wake(|_| true, |wake| wake.held);
         }
     }
 }

@@ -140,7 +140,10 @@ impl Engine {
             if matches!(self.state.workloads[workload].reason, Some(Reason::Extras { .. })) {
                 self.clear_reason(workload);
             }
-            self.send(now, workload);
+            match missing {
+                0 => self.send(now, workload),
+                _ => self.complete(now, workload),
+            }
             return;
         }
         self.growth_parked.insert(workload);

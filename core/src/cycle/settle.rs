@@ -29,7 +29,7 @@ impl Engine {
             Verdict::Fit => self.settle_fit(now, entry, round),
             Verdict::Preempt(victims) => self.settle_preempt(now, entry, victims, round),
             Verdict::Blocked => {
-                self.hold_back(&entry, round);
+                self.hold_back(&entry);
                 self.wait(entry, round);
             }
             Verdict::NoFit => self.wait(entry, round),
@@ -38,7 +38,7 @@ impl Engine {
 
     fn settle_fit(&mut self, now: Time, mut entry: Entry, round: &mut Round) {
         if !self.quota_still_fits(&entry) {
-            let why = self.held_back(&entry, round);
+            let why = self.held_back(&entry);
             return self.lost_race(entry, why, round);
         }
         if let Some(reason) = self.still_held(&entry) {
@@ -185,7 +185,7 @@ impl Engine {
 
     /// A blocked head keeps what it could use from others of this round, unless it may reclaim
     /// it from anyone later.
-    fn hold_back(&mut self, entry: &Entry, round: &mut Round) {
+    fn hold_back(&mut self, entry: &Entry) {
         let Some(queue) = entry.queue else { return };
         let slot = self.state.quota.queue(queue);
         let facts = slot.facts.as_ref().expect("only existing queues have heads");
@@ -204,8 +204,7 @@ impl Engine {
                 }
             };
             self.state.quota.change(queue, fr, held);
-            self.state.held.push((queue, fr, held));
-            round.held.push((queue, entry.workload, fr, held));
+            self.state.held.push((queue, fr, held, entry.workload));
         }
     }
 
@@ -238,8 +237,8 @@ impl Engine {
     }
 
     /// Who keeps back what an entry would fit into; `None`: without that it would not fit either.
-    fn held_back(&mut self, entry: &Entry, round: &Round) -> Option<Reason> {
-        if round.held.is_empty() {
+    fn held_back(&mut self, entry: &Entry) -> Option<Reason> {
+        if self.state.held.is_empty() {
             return None;
         }
         let queue = entry.queue?;
@@ -249,12 +248,12 @@ impl Engine {
         let short = usage.iter().find(|(fr, asked)| left(&self.state, *fr) < *asked);
         let &(fr, asked) = short?;
         let beside = left(&self.state, fr);
-        let mine = round.held.iter().filter(|(.., of, kept)| *of == fr && *kept > 0);
+        let mine = self.state.held.iter().filter(|(_, of, kept, _)| *of == fr && *kept > 0);
         let mine: Vec<_> = mine.copied().collect();
-        mine.iter().for_each(|(of, _, fr, kept)| self.state.quota.change(*of, *fr, -kept));
+        mine.iter().for_each(|(of, fr, kept, _)| self.state.quota.change(*of, *fr, -kept));
         let without = left(&self.state, fr);
-        mine.iter().for_each(|(of, _, fr, kept)| self.state.quota.change(*of, *fr, *kept));
-        let &(holder, head, _, kept) = mine.iter().max_by_key(|(.., kept)| *kept)?;
+        mine.iter().for_each(|(of, fr, kept, _)| self.state.quota.change(*of, *fr, *kept));
+        let &(holder, _, kept, head) = mine.iter().max_by_key(|(_, _, kept, _)| *kept)?;
         let (flavor, resource) = self.state.quota.fr(fr);
         (without >= asked).then(|| Reason::HeldBack {
             head: self.state.workloads[head].full_name.clone(),

@@ -12,10 +12,10 @@ use std::sync::Arc;
 use crate::engine::waiting::Waiting;
 use crate::explain::reason::Reason;
 use crate::model::apply::Changes;
-use crate::model::ids::{FrIdx, QueueIdx, WorkloadIdx};
+use crate::model::ids::{QueueIdx, WorkloadIdx};
 use crate::model::input::{Input, Text};
 use crate::model::pod::Binding;
-use crate::model::state::ClusterState;
+use crate::model::state::{ClusterState, Held};
 use crate::model::workload::QueueRef;
 use crate::plan::{
     Action, Counts, Effect, EffectId, Outcome, OwnerRef, Precondition, Preemption, Report, State,
@@ -56,7 +56,7 @@ pub struct Engine {
     crossings: crossings::Crossings,
     /// What heads kept back in the last round: where that changes, who it was kept from is looked
     /// at again.
-    pub(crate) kept_back: Vec<(QueueIdx, WorkloadIdx, FrIdx, i64)>,
+    pub(crate) kept_back: Vec<Held>,
     sweeps: sweep::Sweeps,
     /// Workloads whose unreadable wishes were told.
     told: BTreeSet<WorkloadIdx>,
@@ -311,9 +311,17 @@ impl Engine {
             workload: self.state.workloads[workload].full_name.clone(),
             deadline: now.plus(self.state.policy.effect_timeout),
             precondition: uid.map_or(Precondition::None, Precondition::Uid),
+            completes: false,
             action,
         });
         id
+    }
+
+    /// Places members that a gang with bound ones lacks: before others begin.
+    pub(crate) fn complete(&mut self, now: Time, workload: WorkloadIdx) {
+        let before = self.effects.len();
+        self.send(now, workload);
+        self.effects[before..].iter_mut().for_each(|effect| effect.completes = true);
     }
 
     /// Names the owner of a workload that can be suspended and resumed.

@@ -28,6 +28,9 @@ use crate::quota::build::QuotaState;
 use crate::rules::Question;
 use crate::score;
 
+/// What a head that waits keeps back: its queue, how much of what, and the head.
+pub type Held = (QueueIdx, FrIdx, i64, WorkloadIdx);
+
 /// Everything that the engine knows.
 #[derive(Debug, Default)]
 pub struct ClusterState {
@@ -56,7 +59,7 @@ pub struct ClusterState {
     /// Claims of reserved work.
     pub claims: Claims,
     /// Quota held back for blocked heads, within one round.
-    pub held: Vec<(QueueIdx, FrIdx, i64)>,
+    pub held: Vec<Held>,
     /// Unqueued work that holds nodes: victims for room.
     pub unqueued_holding: BTreeSet<WorkloadIdx>,
     /// Workloads whose members use something of their queue's that no flavor was found for.
@@ -253,7 +256,8 @@ impl ClusterState {
         let placed = self.pods.iter().filter(|(_, pod)| pod.place.is_some());
         let charges = placed.flat_map(|(_, pod)| self.charges_of(pod));
         let claimed = claims.iter().flat_map(|(_, (quota, _))| quota.iter().copied());
-        self.quota.recount(charges.chain(claimed).chain(self.held.iter().copied()));
+        let held = self.held.iter().map(|&(queue, fr, amount, _)| (queue, fr, amount));
+        self.quota.recount(charges.chain(claimed).chain(held));
     }
 
     fn charges_of(&self, pod: &Pod) -> impl Iterator<Item = (QueueIdx, FrIdx, i64)> + '_ {

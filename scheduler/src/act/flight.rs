@@ -100,10 +100,6 @@ impl Flight {
         at >= self.deadline && !self.progress.doubt && !self.progress.marked
     }
 
-    fn too_late(self, why: &str) {
-        self.answer(EffectResult::Refused(format!("not done in time: {why}").into()));
-    }
-
     /// When what is tried now has to be answered.
     fn answer_by(&self, now: Instant) -> Instant {
         if now < self.deadline { self.deadline } else { now + REQUEST_TIMEOUT }
@@ -120,14 +116,22 @@ impl Flight {
     }
 }
 
+fn too_late(why: &str) -> EffectResult {
+    EffectResult::Refused(format!("not done in time: {why}").into())
+}
+
 /// One try, and what follows from it.
 pub(super) async fn fly(shared: Arc<Shared>, mut flight: Flight) {
     let now = Instant::now();
-    if flight.is_over(now) {
-        return flight.too_late("it waited for others");
-    }
+    let over = flight.is_over(now);
     let line = Line { shared: &shared, deadline: flight.answer_by(now) };
-    let tried = one_try(&line, &flight.effect, &mut flight.progress).await;
+    let tried = match over {
+        true => Err(Stop::Answer(too_late("it waited for others"))),
+        false => one_try(&line, &flight.effect, &mut flight.progress).await,
+    };
+    if flight.effect.completes {
+        shared.hold_no_more(&[flight.effect.id]);
+    }
     match tried {
         Ok(result) | Err(Stop::Answer(result)) => flight.answer(result),
         // Whatever was sent before may have been carried out; the next leader will see.
@@ -138,7 +142,7 @@ pub(super) async fn fly(shared: Arc<Shared>, mut flight: Flight) {
             let (effect, tries) = (flight.effect.id.0, flight.tries);
             tracing::debug!(effect, workload = %flight.effect.workload, tries, why, "not done yet");
             if flight.is_over(Instant::now() + pause) {
-                return flight.too_late(&why);
+                return flight.answer(too_late(&why));
             }
             shared.pause(flight, pause);
         }

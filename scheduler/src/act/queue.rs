@@ -2,10 +2,16 @@
 //!
 //! Binds go first, in the order in which they were decided; everything else after them. An effect
 //! that pauses holds no slot, and goes before the others of its kind when its pause is over.
+//!
+//! Many are under way together, and end in any order. So that a gang which was begun by a leader
+//! that is no more is whole before others begin, the binds that complete it go alone: others wait
+//! for the first answer to each of them, and not longer than [`HOLD_MAX`].
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
+use capstan_core::plan::EffectId;
 use kube::Client;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
@@ -15,6 +21,9 @@ use super::flight::{self, Flight};
 use super::{Answers, Limits, Means};
 use crate::clock::Clock;
 use crate::lease::Leadership;
+
+/// How long binds that complete gangs hold up others, if their first answers do not come.
+const HOLD_MAX: Duration = Duration::from_secs(5);
 
 /// What all effects of one executor share.
 pub(super) struct Shared {
@@ -33,6 +42,10 @@ pub(super) struct Shared {
 
 #[derive(Default)]
 struct Queue {
+    /// Binds that complete a gang which was begun before.
+    completing: VecDeque<Flight>,
+    /// Those of them that hold up other binds.
+    holding: BTreeSet<EffectId>,
     binds: VecDeque<Flight>,
     others: VecDeque<Flight>,
     under_way: usize,
@@ -41,7 +54,25 @@ struct Queue {
 
 impl Queue {
     fn of(&mut self, flight: &Flight) -> &mut VecDeque<Flight> {
-        if flight.is_bind() { &mut self.binds } else { &mut self.others }
+        match flight.is_bind() {
+            true if flight.effect.completes => &mut self.completing,
+            true => &mut self.binds,
+            false => &mut self.others,
+        }
+    }
+
+    /// How many may begin.
+    fn ready(&self) -> usize {
+        let binds = if self.holding.is_empty() { self.binds.len() } else { 0 };
+        self.completing.len() + binds + self.others.len()
+    }
+
+    fn next(&mut self) -> Option<Flight> {
+        let mut next = self.completing.pop_front();
+        if next.is_none() && self.holding.is_empty() {
+            next = self.binds.pop_front();
+        }
+        next.or_else(|| self.others.pop_front())
     }
 }
 
@@ -72,11 +103,39 @@ impl Shared {
             drop(queue);
             return drop(flights);
         }
+        let mut holding = Vec::new();
         for flight in flights {
+            if flight.is_bind() && flight.effect.completes {
+                holding.push(flight.effect.id);
+            }
             queue.of(&flight).push_back(flight);
         }
+        queue.holding.extend(&holding);
         drop(queue);
+        if !holding.is_empty() {
+            let shared = self.clone();
+            self.runtime.spawn(async move {
+                tokio::select! {
+                    () = tokio::time::sleep(HOLD_MAX) => shared.hold_no_more(&holding),
+                    () = shared.given_up() => {}
+                }
+            });
+        }
         self.start();
+    }
+
+    /// These do not hold up others any more.
+    pub(super) fn hold_no_more(self: &Arc<Shared>, completing: &[EffectId]) {
+        let mut queue = self.queue.lock();
+        let held = !queue.holding.is_empty();
+        for id in completing {
+            queue.holding.remove(id);
+        }
+        let freed = held && queue.holding.is_empty();
+        drop(queue);
+        if freed {
+            self.start();
+        }
     }
 
     /// Takes an effect on again after its pause.
@@ -96,7 +155,7 @@ impl Shared {
     fn start(self: &Arc<Shared>) {
         let mut queue = self.queue.lock();
         let free = self.limits.in_flight.max(1).saturating_sub(queue.under_way);
-        let more = free.min(queue.binds.len() + queue.others.len());
+        let more = free.min(queue.ready());
         queue.under_way += more;
         drop(queue);
         for _ in 0..more {
@@ -119,7 +178,11 @@ impl Shared {
     pub(super) fn close(&self) {
         let mut queue = self.queue.lock();
         queue.closed = true;
-        let left = (std::mem::take(&mut queue.binds), std::mem::take(&mut queue.others));
+        let left = [
+            std::mem::take(&mut queue.completing),
+            std::mem::take(&mut queue.binds),
+            std::mem::take(&mut queue.others),
+        ];
         drop(queue);
         drop(left);
         self.closed.send_replace(true);
@@ -147,7 +210,7 @@ impl Slot {
     fn next(&mut self) -> Option<(Arc<Shared>, Flight)> {
         let shared = self.0.clone()?;
         let mut queue = shared.queue.lock();
-        if let Some(flight) = queue.binds.pop_front().or_else(|| queue.others.pop_front()) {
+        if let Some(flight) = queue.next() {
             drop(queue);
             return Some((shared, flight));
         }

@@ -7,7 +7,7 @@ use capstan_tests::cluster::{GpuNodes, name_of};
 use serde_json::{Value, json};
 
 use crate::judge;
-use crate::scene::{Job, bare_gang, cluster, running, submit, wait_for};
+use crate::scene::{Job, SOON, bare_gang, cluster, running, submit, wait_for};
 
 /// Members of a gang, one GPU each: a node's worth.
 const SIZE: usize = 8;
@@ -46,7 +46,7 @@ fn of_twenty_gangs_exactly_as_many_as_fit_run_and_no_other_begins() {
     let gangs = judge::gangs(&history, SIZE);
     assert_eq!(gangs.len(), 12, "gangs that ever had a bound member: {gangs:?}");
     assert!(gangs.keys().all(|gang| !names.contains(&gang.as_str())), "{gangs:?} and {names:?}");
-    judge::become_whole(&gangs, Duration::from_secs(30));
+    judge::become_whole(&gangs, SOON);
     judge::binds_are_sound(&history, 8);
     let pods = history.now();
     let silent = pods.values().filter(|pod| pod.node.is_none() && pod.waits.is_none());

@@ -1,13 +1,11 @@
 //! Two teams of one cohort: idle quota is lent, taken back for its owner by stopping no more
 //! than needed, and lent again. In no state of the API is any quota exceeded.
 
-use std::time::Duration;
-
 use capstan_tests::cluster::{GpuNodes, is_true};
 use serde_json::Value;
 
 use crate::judge;
-use crate::scene::{Job, cluster, names, running, submit, wait_for};
+use crate::scene::{Job, SOON, cluster, names, running, submit, wait_for};
 
 /// Eight GPUs for each team; team a may borrow four.
 const QUEUES: &str = include_str!("teams.yaml");
@@ -57,7 +55,7 @@ fn lent_quota_is_taken_back_and_no_quota_is_ever_exceeded() {
         pod.namespace == "team-a"
     });
     judge::binds_are_sound(&history, 8);
-    judge::become_whole(&judge::gangs(&history, 4), Duration::from_secs(30));
+    judge::become_whole(&judge::gangs(&history, 4), SOON);
     let jobs = cluster.list("jobs").expect("jobs");
     assert_eq!(names(&jobs, |job| is_true(job, "Failed").is_some()), [""; 0]);
     wait_for(&cluster, "clusterqueues.capstan.sh", "the queues say so", |queues| {

@@ -13,7 +13,7 @@ use crate::scene::{Job, SOON, bare_gang, cluster, names, running, submit, wait_f
 /// Members of a gang.
 const SIZE: usize = 8;
 /// No gang may be in part for longer than this.
-const IN_PART: Duration = Duration::from_secs(30);
+const IN_PART: Duration = Duration::from_secs(60);
 /// An orphaned pod is let be for 40 s, and then it takes the Job a while to make another.
 const NODES_GONE: Duration = Duration::from_secs(180);
 

@@ -33,6 +33,41 @@ async fn binds_go_before_everything_else() {
     assert_eq!(order, [2, 3, 0, 1]);
 }
 
+fn completing(id: u64, name: &str) -> Effect {
+    Effect { completes: true, ..effect(id, bind(name)) }
+}
+
+#[tokio::test(start_paused = true)]
+async fn gangs_that_were_begun_are_whole_before_others_begin() {
+    let server = Server::with(&["p", "q", "r", "s"].map(pod)).delay(Duration::from_millis(5));
+    let bench = Bench::alone(&server);
+    let first = vec![effect(0, bind("p")), completing(1, "q"), effect(2, evict("s"))];
+    bench.executor.dispatch(first);
+    bench.executor.dispatch(vec![completing(3, "r")]);
+    let order: Vec<u64> = bench.answers().await.iter().map(|answer| answer.effect.0).collect();
+    assert_eq!(order.len(), 4);
+    let at = |id: u64| order.iter().position(|it| *it == id);
+    assert!(at(0) > at(1) && at(0) > at(3), "{order:?}");
+    assert_eq!(server.most(), 3, "evictions wait for nobody");
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_completes_a_gang_and_hangs_does_not_hold_others_up_for_long() {
+    for fault in [Fault::Hangs, Fault::Instead(429, 20)] {
+        let server = Server::with(&[pod("p"), pod("q")]).faults(&[fault]);
+        let bench = Bench::alone(&server);
+        let start = Instant::now();
+        bench.executor.dispatch(vec![effect(0, bind("p")), completing(1, "q")]);
+        while bench.answers.lock().is_empty() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        assert_eq!(bench.answers.lock()[0].effect, EffectId(0));
+        let held = if matches!(fault, Fault::Hangs) { 5 } else { 0 };
+        assert_eq!(start.elapsed().as_secs(), held);
+        assert_eq!(bench.answers().await.len(), 2);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn one_that_pauses_holds_nobody_up() {
     let server = Server::with(&[pod("p"), pod("q")]).faults(&[Fault::Instead(429, 20)]);

@@ -78,6 +78,7 @@ fn effect(id: u64, action: Action) -> Effect {
         workload: "a/w".into(),
         deadline: Time(now + 30_000),
         precondition: Precondition::Uid(uid(&action)),
+        completes: false,
         action,
     }
 }

@@ -87,7 +87,9 @@ proptest! {
             let limits = Limits { in_flight, ..Limits::default() };
             let bench = Bench::new(&server, Leadership::alone(), limits);
             let actions = kinds.iter().enumerate().map(|(i, kind)| action(*kind, &name(i)));
-            bench.executor.dispatch((0..).zip(actions).map(|(i, a)| effect(i, a)).collect());
+            bench.executor.dispatch((0..).zip(actions).map(|(i, a)| {
+                Effect { completes: i % 3 == 1, ..effect(i, a) }
+            }).collect());
             bench.answers().await
         });
         let mut ids: Vec<u64> = answers.iter().map(|answer| answer.effect.0).collect();

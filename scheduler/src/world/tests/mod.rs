@@ -137,6 +137,7 @@ fn effect(id: u64, workload: &str, uid: &str, action: Action) -> Effect {
         workload: workload.into(),
         deadline: Time(i64::MAX),
         precondition: Precondition::Uid(uid.into()),
+        completes: false,
         action,
     }
 }
