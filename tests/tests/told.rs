@@ -205,6 +205,9 @@ fn runs_of_one_owner_share_its_name_and_the_last_bears_it() {
     assert_eq!(both, [(text(TEAM), text("train")), (text(TEAM), text("train"))]);
     let details = engine.details(&text(TEAM), &text("train")).expect("it is there");
     assert_eq!(details.view.state, State::Queued, "the last run is what people look at");
+    let (page, _) = engine.details_from(0, 9);
+    let page: Vec<State> = page.iter().map(|one| one.view.state).collect();
+    assert_eq!(page, [State::Queued], "nobody is shown what the run before it does");
     outputs.push(engine.step(NOW, vec![Input::PodGone(old.uid)]));
     let train = |output: &StepOutput| told(output).iter().all(|told| &*told.name == "train");
     assert!(outputs.iter().all(train), "{outputs:?}");

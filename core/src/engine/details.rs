@@ -28,11 +28,17 @@ impl Engine {
     }
 
     /// Details of up to `most` workloads from a mark on (at first 0), and the mark to go on from;
-    /// pods of their own that run without ever having waited are left out.
+    /// left out are pods of their own that run without ever having waited, and earlier runs of an
+    /// owner, whose pods are still leaving while the last run bears its name.
     pub fn details_from(&self, mark: usize, most: usize) -> (Vec<WorkloadDetails>, Option<usize>) {
         let all = self.state.workloads.iter().skip_while(|(index, _)| index.slot() < mark);
-        let shown = |(_, entry): &(WorkloadIdx, &Workload)| {
-            entry.pending() && !entry.members.is_empty() || !uninteresting(entry)
+        let bears_its_name = |index: WorkloadIdx, entry: &Workload| {
+            let name = (entry.id.namespace.clone(), entry.name.clone());
+            self.state.workload_by_name.get(&name) == Some(&index)
+        };
+        let shown = |(index, entry): &(WorkloadIdx, &Workload)| {
+            let interesting = entry.pending() && !entry.members.is_empty() || !uninteresting(entry);
+            interesting && bears_its_name(*index, entry)
         };
         let mut all = all.filter(shown).map(|(index, _)| index);
         let page: Vec<WorkloadIdx> = all.by_ref().take(most).collect();

@@ -11,10 +11,11 @@ use super::{Publisher, events, requests};
 use crate::lease::Leadership;
 use crate::metrics::Metrics;
 
-/// Requests on their way at once: enough for the rate, few enough to leave the server to binds.
-const FLYING_MAX: usize = 32;
-/// Events on their way at once.
-const EVENTS_MAX: usize = 4;
+/// Requests on their way at once: enough for the rate while the server answers within 16 ms, and
+/// ever fewer in a second the longer it takes, so that a busy server is left to what matters.
+const FLYING_MAX: usize = 8;
+/// Events on their way at once; in the same way.
+const EVENTS_MAX: usize = 1;
 /// How often leadership is looked at while we do not lead.
 const LOOK: Duration = Duration::from_millis(200);
 /// Pause after a list that failed, or that nobody serves.
