@@ -20,7 +20,7 @@
 use crate::cycle::nominate::COMBINATIONS_FEWER;
 use crate::cycle::{Entry, Verdict};
 use crate::engine::Engine;
-use crate::model::ids::ShapeIdx;
+use crate::model::ids::{QueueIdx, ShapeIdx, WorkloadIdx};
 use crate::place::gang::TopologyAsk;
 use crate::quota::flavors::SetDemand;
 
@@ -32,6 +32,10 @@ pub(super) const TRIES_MAX: u32 = 256;
 /// Of these, kept for the minimum alone, which may preempt: shapes are taken whole or cut once, so
 /// it needs few.
 const TRIES_KEPT: u32 = 64;
+
+/// Looks of the scan of flavors in one try: a set may have to leave its first flavor to another
+/// that has no choice.
+const LOOKS_FEWER: u32 = 4;
 
 /// One elastic gang that does not fit whole.
 struct Search<'a> {
@@ -48,7 +52,8 @@ impl Engine {
     /// A gang that does not fit whole: the most members that fit as things are, else its minimum,
     /// which may preempt; else why its minimum waits.
     ///
-    /// What the scan of flavors remembers is of all members: with fewer it begins anew each time.
+    /// What the scan of flavors remembers is of all members: with fewer it begins anew each time,
+    /// and goes on within the try.
     pub(super) fn nominate_fewer(
         &mut self,
         whole: Entry,
@@ -96,8 +101,7 @@ impl Engine {
             let (tries, room) = (&mut search.tries, &mut search.room);
             let counts = fill(&limits, &order, (least, most), tries, |counts| {
                 let fewer = with_counts(sets, counts);
-                let mut entry =
-                    self.try_sets(queue, workload, fewer, topology, &[], COMBINATIONS_FEWER);
+                let mut entry = self.scan_fewer(queue, workload, &fewer, topology, &fits);
                 entry.choice.next.clear();
                 *room |= entry.room;
                 let accepted = fits(&entry);
@@ -113,6 +117,38 @@ impl Engine {
             }
         }
         best.map(|(_, entry)| entry)
+    }
+
+    /// The first nomination of a scan of flavors that `fits` accepts, else the first of all.
+    fn scan_fewer(
+        &mut self,
+        queue: Option<QueueIdx>,
+        workload: WorkloadIdx,
+        sets: &[SetDemand],
+        topology: TopologyAsk,
+        fits: &impl Fn(&Entry) -> bool,
+    ) -> Entry {
+        let mut try_from = |start: &[_]| {
+            let sets = sets.to_vec();
+            self.try_sets(queue, workload, sets, topology, start, COMBINATIONS_FEWER)
+        };
+        let first = try_from(&[]);
+        let (mut start, mut looks) = (first.choice.next.clone(), 1);
+        let mut room = first.room;
+        if fits(&first) {
+            return first;
+        }
+        while !start.is_empty() && looks < LOOKS_FEWER {
+            let mut entry = try_from(&start);
+            room |= entry.room;
+            if fits(&entry) {
+                entry.room |= room;
+                return entry;
+            }
+            start = std::mem::take(&mut entry.choice.next);
+            looks += 1;
+        }
+        Entry { room, ..first }
     }
 
     /// Orders in which shapes are filled.

@@ -89,7 +89,7 @@ impl Engine {
         for entry in entries {
             self.settle(now, entry, &mut round);
         }
-        self.release_held();
+        round.more |= self.release_held();
 
         // What has no claim to anything comes last: not while a queue has a head that was not
         // looked at yet, or it would be bound now and preempted in the next round.
@@ -128,14 +128,17 @@ impl Engine {
         (entry.choice.borrowing, priority, workload.created, &workload.uid)
     }
 
-    fn release_held(&mut self) {
+    /// What heads kept back is free again; whether somebody is to be looked at anew because they
+    /// kept back something else than in the round before.
+    fn release_held(&mut self) -> bool {
         let held = std::mem::take(&mut self.state.held);
         for (queue, fr, amount, _) in &held {
             self.state.quota.change(*queue, *fr, -amount);
         }
-        if self.kept_back != held {
-            self.kept_back = held;
-            self.waiting.wake(|_| true, |wake| wake.held);
+        if self.kept_back == held {
+            return false;
         }
+        self.kept_back = held;
+        self.waiting.wake_held()
     }
 }

@@ -10,9 +10,8 @@ use crate::cycle::{Entry, Round, Verdict};
 use crate::engine::Engine;
 use crate::engine::waiting::Wake;
 use crate::explain::reason::Reason;
-use crate::model::ids::{PodIdx, QueueIdx, WorkloadIdx};
+use crate::model::ids::{FrIdx, PodIdx, QueueIdx, WorkloadIdx};
 use crate::model::input::QueueingStrategy;
-use crate::model::state::ClusterState;
 use crate::model::txn::Txn;
 use crate::model::workload::{Assignment, FlavorScan};
 use crate::place::gang;
@@ -38,7 +37,7 @@ impl Engine {
 
     fn settle_fit(&mut self, now: Time, mut entry: Entry, round: &mut Round) {
         if !self.quota_still_fits(&entry) {
-            let why = self.held_back(&entry);
+            let why = self.held_back(&entry, &[]);
             return self.lost_race(entry, why, round);
         }
         if let Some(reason) = self.still_held(&entry) {
@@ -134,7 +133,8 @@ impl Engine {
         }
         let assignment = self.assignment_for(&entry, now);
         let Some(places) = self.plan_after(&entry, assignment.clone(), &found) else {
-            return self.lost_race(entry, None, round);
+            let why = self.held_back(&entry, &found);
+            return self.lost_race(entry, why, round);
         };
         let workload = entry.workload;
         let preemptions: Vec<_> = found
@@ -236,22 +236,21 @@ impl Engine {
         })
     }
 
-    /// Who keeps back what an entry would fit into; `None`: without that it would not fit either.
-    fn held_back(&mut self, entry: &Entry) -> Option<Reason> {
+    /// Who keeps back what an entry would fit into once these have left; `None`: without that it
+    /// would not fit either.
+    fn held_back(&mut self, entry: &Entry, victims: &[Victim]) -> Option<Reason> {
         if self.state.held.is_empty() {
             return None;
         }
         let queue = entry.queue?;
-        let node = self.state.quota.queue(queue).node.expect("only existing queues have heads");
-        let left = |state: &ClusterState, fr| state.quota.tree.available(node, fr);
         let usage = &entry.choice.usage;
-        let short = usage.iter().find(|(fr, asked)| left(&self.state, *fr) < *asked);
-        let &(fr, asked) = short?;
-        let beside = left(&self.state, fr);
+        let left = self.left_after(queue, usage, victims);
+        let mut short = usage.iter().zip(left).filter(|((_, asked), left)| left < asked);
+        let (&(fr, asked), beside) = short.next()?;
         let mine = self.state.held.iter().filter(|(_, of, kept, _)| *of == fr && *kept > 0);
         let mine: Vec<_> = mine.copied().collect();
         mine.iter().for_each(|(of, fr, kept, _)| self.state.quota.change(*of, *fr, -kept));
-        let without = left(&self.state, fr);
+        let without = self.left_after(queue, &[(fr, asked)], victims)[0];
         mine.iter().for_each(|(of, fr, kept, _)| self.state.quota.change(*of, *fr, *kept));
         let &(holder, _, kept, head) = mine.iter().max_by_key(|(_, _, kept, _)| *kept)?;
         let (flavor, resource) = self.state.quota.fr(fr);
@@ -264,6 +263,22 @@ impl Engine {
             asked,
             left: beside,
         })
+    }
+
+    /// What the quota rules leave a queue of each of these once these victims have left.
+    fn left_after(
+        &mut self,
+        queue: QueueIdx,
+        usage: &[(FrIdx, i64)],
+        victims: &[Victim],
+    ) -> Vec<i64> {
+        let mut txn = Txn::begin(&mut self.state);
+        for victim in victims {
+            txn.remove_workload(victim.workload);
+        }
+        let quota = &txn.state().quota;
+        let node = quota.queue(queue).node.expect("only existing queues have heads");
+        usage.iter().map(|(fr, _)| quota.tree.available(node, *fr)).collect()
     }
 
     /// What is short for an entry that fitted when the round began.
@@ -287,12 +302,16 @@ impl Engine {
     /// Where the next scan of a head goes on: after the flavor that it tried last. Whether it goes
     /// on at once. A head that stays looks at its flavors once after each decision, not again and
     /// again while others look at theirs.
+    ///
+    /// A scan of several rounds ends with a look from the first flavor. It is a scan of its own
+    /// if somebody was decided on since the one before began; else it finds what that one found.
     fn remember_scan(&mut self, entry: &Entry, stays: bool, round: &mut Round) -> bool {
         let Some(queue) = entry.queue else { return false };
         let fresh = self.scan_start(entry.queue, entry.workload).is_empty();
         let known = self.state.workloads[entry.workload].requeue.scan.take();
         let (began, last) = match &known {
-            Some(scan) if !fresh || scan.once_more => (scan.began, scan.once_more),
+            Some(scan) if !fresh => (scan.began, false),
+            Some(scan) if scan.once_more && scan.began > self.decided_round => (scan.began, true),
             _ => (self.round_number, false),
         };
         let repeats = known.as_ref().is_some_and(|scan| scan.began > self.decided_round);

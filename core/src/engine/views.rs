@@ -368,14 +368,16 @@ impl Engine {
     fn obstacles(&mut self, index: WorkloadIdx, view: &WorkloadView) -> Vec<Obstacle> {
         let entry = &self.state.workloads[index];
         let QueueRef::Queue(queue) = entry.queue else { return obstacles::of(view) };
-        let Some(Reason::Flavors { tried, .. }) = view.reason.as_ref().map(obstacles::told) else {
+        let Some(Reason::Flavors { tried, pod_set, .. }) =
+            view.reason.as_ref().map(obstacles::told)
+        else {
             return obstacles::of(view);
         };
         let Ok(topology) = self.topology_ask(Some(queue), index) else {
             return obstacles::of(view);
         };
         let (sets, profile) = (self.least_demands(index), self.profile(Some(queue)));
-        let asked = Asked { queue, sets: &sets, topology, profile };
+        let asked = Asked { queue, pod_set, sets: &sets, topology, profile };
         let mut txn = Txn::begin(&mut self.state);
         let all = tried.iter().flat_map(|refusal| obstacles::of_flavor(&mut txn, &asked, refusal));
         all.map(obstacles::obstacle).collect()

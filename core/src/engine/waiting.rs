@@ -193,17 +193,34 @@ impl Waiting {
         groups: impl Fn(Wake) -> bool,
     ) {
         self.woken = true;
+        self.unpark(queues, groups);
+    }
+
+    /// Files groups that wait for what heads keep back among those to look at; whether there are
+    /// any.
+    pub fn wake_held(&mut self) -> bool {
+        self.unpark(|_| true, |wake| wake.held)
+    }
+
+    fn unpark(
+        &mut self,
+        queues: impl Fn(Option<QueueIdx>) -> bool,
+        groups: impl Fn(Wake) -> bool,
+    ) -> bool {
         let lines: Vec<Option<QueueIdx>> = self.lines.keys().copied().collect();
+        let mut any = false;
         for queue in lines.into_iter().filter(|queue| queues(*queue)) {
             let line = self.lines.get_mut(&queue).expect("just listed");
             for group in 0..line.groups.len() {
                 if line.groups[group].parked.as_ref().is_some_and(|parked| groups(parked.wake)) {
                     line.groups[group].parked = None;
                     line.refresh(group);
+                    any = true;
                 }
             }
             self.note_active(queue);
         }
+        any
     }
 
     /// Whether anything woke since this was last asked; heads of strict queues are never parked,

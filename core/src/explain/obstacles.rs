@@ -8,6 +8,7 @@ use super::reason::{FlavorProblem, FlavorRefusal, NodeShortage, Reason};
 use super::verdict;
 use super::view::{Obstacle, WorkloadView};
 use crate::model::ids::QueueIdx;
+use crate::model::input::Text;
 use crate::model::txn::Txn;
 use crate::place::gang::{self, TopologyAsk};
 use crate::quota::flavors::{self, SetDemand};
@@ -40,6 +41,8 @@ pub fn told(reason: &Reason) -> &Reason {
 pub struct Asked<'a> {
     /// Its queue.
     pub queue: QueueIdx,
+    /// The pod set that the flavors refused.
+    pub pod_set: &'a Text,
     /// Members that need a place.
     pub sets: &'a [SetDemand],
     /// Topology asked.
@@ -65,7 +68,7 @@ pub fn of_flavor(txn: &mut Txn<'_>, asked: &Asked<'_>, refusal: &FlavorRefusal) 
     let cluster_queue = &txn.state().quota.queue(asked.queue).name;
     let reason = |why: FlavorProblem| Reason::Flavors {
         cluster_queue: cluster_queue.clone(),
-        pod_set: asked.sets.first().map_or("main".into(), |set| set.name.clone()),
+        pod_set: asked.pod_set.clone(),
         tried: vec![FlavorRefusal { flavor: refusal.flavor.clone(), why }],
     };
     problems.into_iter().map(reason).collect()

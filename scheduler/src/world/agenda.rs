@@ -56,6 +56,11 @@ impl Agenda {
         None
     }
 
+    /// When the first event is due, whatever becomes of it.
+    pub(super) fn first(&self) -> Option<Time> {
+        self.events.first_key_value().map(|((at, _), _)| *at)
+    }
+
     /// Takes the next event that is due by `now`.
     pub(super) fn due(&mut self, now: Time) -> Option<(Time, Event)> {
         let entry = self.events.first_entry()?;

@@ -3,7 +3,7 @@
 //! A member's end is planned once its gang runs: at least the minimum is bound or has already
 //! done its work. Until then nobody works, so nobody ends. Nothing here scans pods.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use capstan_core::model::input::{GangKey, PodFacts, PodPhase, Text};
 use capstan_core::time::Time;
@@ -16,6 +16,8 @@ use super::named;
 pub(super) struct Gangs {
     by_key: BTreeMap<(Text, GangKey), Gang>,
     pending: u32,
+    /// Gangs that may run now and did not before.
+    changed: BTreeSet<(Text, GangKey)>,
 }
 
 #[derive(Debug)]
@@ -129,14 +131,19 @@ impl Gangs {
         }
     }
 
-    /// Plans the ends of bound members once the gang of this pod runs.
-    pub(super) fn start_if_whole(&mut self, pod: &PodFacts, agenda: &mut Agenda) {
-        let Some(gang) = self.by_key.get_mut(&key(pod)) else { return };
-        if gang.unplanned.is_empty() || !gang.runs() {
-            return;
-        }
-        for (uid, due) in gang.unplanned.drain(..) {
-            agenda.plan(due, Event::End(uid));
+    /// The gang of this pod may run now.
+    pub(super) fn changes(&mut self, pod: &PodFacts) {
+        self.changed.insert(key(pod));
+    }
+
+    /// Plans the ends of bound members of gangs that run now. Asked once all that happens at one
+    /// time has happened: how many members a gang without a minimum has is not known before.
+    pub(super) fn start_whole(&mut self, agenda: &mut Agenda) {
+        for key in std::mem::take(&mut self.changed) {
+            let Some(gang) = self.by_key.get_mut(&key).filter(|gang| gang.runs()) else { continue };
+            for (uid, due) in gang.unplanned.drain(..) {
+                agenda.plan(due, Event::End(uid));
+            }
         }
     }
 }

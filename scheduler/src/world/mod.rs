@@ -233,6 +233,15 @@ impl World {
                 }
                 Event::End(uid) => self.end_pod(at, &uid),
             }
+            if self.agenda.as_ref().is_some_and(|agenda| agenda.first() != Some(at)) {
+                self.start_whole();
+            }
+        }
+    }
+
+    fn start_whole(&mut self) {
+        if let Some(agenda) = self.agenda.as_mut() {
+            self.gangs.start_whole(agenda);
         }
     }
 
@@ -244,6 +253,7 @@ impl World {
         for uid in std::mem::take(&mut self.disturbed) {
             self.stop_or_make(&uid, now);
         }
+        self.start_whole();
     }
 
     fn empty(policy: Policy, agenda: Option<Agenda>) -> World {
@@ -362,7 +372,7 @@ impl World {
             let due = begun.unwrap_or(agenda.start()).plus(span);
             self.gangs.will_end(pod, due);
         }
-        self.gangs.start_if_whole(pod, agenda);
+        self.gangs.changes(pod);
     }
 
     fn end_pod(&mut self, at: Time, uid: &Text) {
@@ -409,8 +419,8 @@ impl World {
     fn drop_pod(&mut self, uid: &Text) {
         let Some(pod) = self.pods.remove(uid) else { return };
         self.gangs.remove(&pod);
-        if let Some(agenda) = self.agenda.as_mut() {
-            self.gangs.start_if_whole(&pod, agenda);
+        if self.agenda.is_some() {
+            self.gangs.changes(&pod);
         }
         if let Some(owner) = owner_of(&pod) {
             if let Some(members) = self.members.get_mut(owner) {

@@ -304,7 +304,7 @@ impl Turns<'_> {
             self.world.carry_out(self.now, effect);
         }
         self.world.settle(self.now);
-        self.ledger.timeline.append(&mut self.world.moments);
+        self.ledger.happened(&mut self.world.moments);
         self.progress.update(Snapshot {
             rounds: self.rounds,
             admitted: u32::try_from(self.ledger.admitted.len()).unwrap_or(u32::MAX),
@@ -368,11 +368,21 @@ impl Turns<'_> {
 
     fn arrive(&mut self) {
         self.world.advance(self.now);
-        self.ledger.timeline.append(&mut self.world.moments);
+        self.ledger.happened(&mut self.world.moments);
     }
 }
 
 impl Ledger {
+    /// Enters what the world tells. Who has finished may begin anew, with members that come later.
+    fn happened(&mut self, moments: &mut Vec<Moment>) {
+        for moment in moments.drain(..) {
+            if moment.what == What::Finished {
+                self.holding.remove(&moment.workload);
+            }
+            self.timeline.push(moment);
+        }
+    }
+
     /// Enters what a step decided.
     fn enter(&mut self, at: Time, report: &Report) {
         let (sum, step) = (&mut self.counts, &report.counts);
