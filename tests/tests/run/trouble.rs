@@ -140,3 +140,46 @@ fn gangs_whose_nodes_are_deleted_are_made_whole_elsewhere() {
     assert_eq!(names(&jobs, |job| is_true(job, "Failed").is_some()), [""; 0]);
     assert!(capstan.process.runs(), "{}", capstan.process.trouble("ended"));
 }
+
+#[test]
+fn members_that_a_kubelet_refuses_free_their_room_and_are_made_again() {
+    // Full to the last GPU: who comes again finds room only where the refused one held it.
+    let cluster = cluster(&GpuNodes::new("h100", 1));
+    let history = cluster.watch_pods().expect("a watch");
+    let mut capstan = cluster.capstan("capstan-0", "").expect("started");
+    capstan.wait_until(&cluster, "leading").expect("it leads");
+    let reasons = ["OutOfcpu", "UnexpectedAdmissionError"];
+    let jobs = reasons.map(|reason| {
+        let mut job = Job::of("default", &reason.to_lowercase(), 4).manifest();
+        job["spec"]["backoffLimit"] = json!(3);
+        job
+    });
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": jobs});
+    cluster.kubectl_with(&["create", "-f", "-"], &list.to_string()).expect("created");
+    let all_run = |what: &str| {
+        wait_for(&cluster, "pods", what, |pods| running(pods, |_| true) == SIZE);
+        wait_for(&cluster, "workloads.capstan.sh", "both gangs run", |all| {
+            all.iter().filter(|it| it["status"]["state"] == "Running").count() == 2
+        })
+    };
+    all_run("they run");
+    let mut refused = Vec::new();
+    for reason in reasons {
+        let first = cluster.list("pods").expect("pods").into_iter();
+        let mut first = first.map(|pod| pod["metadata"]["name"].as_str().unwrap_or("").to_owned());
+        let pod = first.find(|name| name.starts_with(&reason.to_lowercase())).expect("a member");
+        let status = json!({"phase": "Failed", "reason": reason, "message": "Node has too little"});
+        let patch = json!({ "status": status }).to_string();
+        let words = ["patch", "pod", &pod, "--subresource=status", "--type=merge", "-p", &patch];
+        cluster.kubectl(&words).expect("refused");
+        refused.push(pod);
+    }
+    all_run("others took their places");
+    let pods = cluster.list("pods").expect("pods");
+    let failed = names(&pods, |pod| pod["status"]["phase"] == "Failed");
+    refused.sort();
+    assert_eq!(failed, refused, "nobody else was stopped");
+    judge::binds_are_sound(&history, 8);
+    let jobs = cluster.list("jobs").expect("jobs");
+    assert_eq!(names(&jobs, |job| is_true(job, "Failed").is_some()), [""; 0]);
+}
