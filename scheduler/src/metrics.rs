@@ -18,6 +18,9 @@ use prometheus::{
     Opts, Registry, TextEncoder,
 };
 
+#[cfg(test)]
+mod tests;
+
 /// Upper bounds of the step duration histogram in seconds: a quiet step takes microseconds, the
 /// largest gang that is promised takes 150 ms.
 const STEP_SECONDS: [f64; 12] =
@@ -42,6 +45,8 @@ pub struct Metrics {
     quota: QuotaGauges,
     usd_per_hour: GaugeVec,
     published: IntCounterVec,
+    answered: IntCounterVec,
+    reloads: IntCounterVec,
     entries: IntGaugeVec,
     sweeps: IntGauge,
     leader: IntGauge,
@@ -128,6 +133,16 @@ impl Metrics {
                 ),
                 &["what"],
             ),
+            answered: counters(
+                at,
+                ("effects_total", "What was done on the API server, and what became of it."),
+                &["action", "result"],
+            ),
+            reloads: counters(
+                at,
+                ("config_reloads_total", "Changes of the configuration file, taken or refused."),
+                &["result"],
+            ),
             entries: entries(at),
             sweeps: sweeps(at),
             leader: int_gauge(at, "leader", "1 while this replica leads."),
@@ -207,6 +222,17 @@ impl Metrics {
         for (what, count) in counts {
             self.published.with_label_values(&[what]).inc_by(count);
         }
+    }
+
+    /// Counts what became of an effect.
+    pub fn answered(&self, action: &str, result: &str) {
+        self.answered.with_label_values(&[action, result]).inc();
+    }
+
+    /// Counts a change of the configuration file.
+    pub fn reloaded(&self, taken: bool) {
+        let result = if taken { "taken" } else { "refused" };
+        self.reloads.with_label_values(&[result]).inc();
     }
 
     /// Whether this replica leads.
@@ -387,191 +413,4 @@ fn quota(registry: &Registry, name: &str, help: &str) -> GaugeVec {
 fn histogram(registry: &Registry, name: &str, help: &str) -> Histogram {
     let options = HistogramOpts::from(opts(name, help)).buckets(STEP_SECONDS.to_vec());
     register(registry, Histogram::with_opts(options))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use capstan_core::explain::view::QuotaView;
-    use capstan_core::money::MicroUsd;
-    use capstan_core::plan::{Counts, Preemption, WorkloadOutcome};
-    use capstan_core::time::{Span, Time};
-
-    fn workload(name: &str, queue: Option<&str>, state: State) -> WorkloadView {
-        WorkloadView {
-            namespace: "ns".into(),
-            name: name.into(),
-            local_queue: None,
-            cluster_queue: queue.map(Text::from),
-            priority: 0,
-            state,
-            found_running: false,
-            preempted: None,
-            pod_sets: Vec::new(),
-            pods: Vec::new(),
-            min_member: 1,
-            borrowed: false,
-            per_hour: None,
-            reason: None,
-            uncharged: None,
-            created: Time(0),
-            admitted_at: None,
-            gpus: 0,
-        }
-    }
-
-    fn queue() -> QueueView {
-        let line = |resource: &str, scale: i64| QuotaView {
-            flavor: "a100".into(),
-            resource: resource.into(),
-            nominal: 8 * scale,
-            used: 12 * scale,
-            borrowed: 4 * scale,
-            lent: 0,
-            available: 0,
-        };
-        QueueView {
-            name: "team".into(),
-            cohort: None,
-            inactive: None,
-            quotas: vec![line("cpu", 1_000), line("nvidia.com/gpu", 1)],
-            pending: 3,
-            admitted: 2,
-            per_hour: Some(MicroUsd(36_750_000)),
-        }
-    }
-
-    fn decided(workload: &str, outcome: Outcome) -> WorkloadOutcome {
-        WorkloadOutcome { round: 1, workload: workload.into(), outcome }
-    }
-
-    fn stop(victim: &str) -> Outcome {
-        Outcome::Preempting(vec![Preemption {
-            victim: victim.into(),
-            preemptor: "ns/high".into(),
-            reason: PreemptionReason::InClusterQueue,
-            victim_priority: 0,
-            preemptor_priority: 1,
-            frees: Vec::new(),
-            lost: Span(0),
-            lost_cost: None,
-            cohort: None,
-        }])
-    }
-
-    fn has(metrics: &Metrics, line: &str) {
-        let text = metrics.encode();
-        assert!(text.lines().any(|found| found == line), "no line {line:?} in\n{text}");
-    }
-
-    #[test]
-    fn steps_are_counted_and_timed() {
-        let metrics = Metrics::new();
-        let counts = Counts { considered: 5, bound: 3, ..Counts::default() };
-        let report = Report { rounds: 2, counts, ..Report::default() };
-        metrics.step(&report, Duration::from_micros(40));
-        has(&metrics, "capstan_rounds_total 2");
-        has(&metrics, "capstan_workloads_considered_total 5");
-        has(&metrics, "capstan_pods_bound_total 3");
-        has(&metrics, "capstan_step_duration_seconds_bucket{le=\"0.00001\"} 0");
-        has(&metrics, "capstan_step_duration_seconds_bucket{le=\"0.00005\"} 1");
-        has(&metrics, "capstan_step_duration_seconds_count 1");
-    }
-
-    #[test]
-    fn a_step_that_was_cut_short_is_counted() {
-        let metrics = Metrics::new();
-        let report = |rounds, quiet| Report { rounds, quiet, ..Report::default() };
-        // The second is one round of a simulation.
-        for report in [report(9, true), report(1, false), report(9, false)] {
-            metrics.step(&report, Duration::ZERO);
-        }
-        has(&metrics, "capstan_steps_cut_short_total 1");
-    }
-
-    #[test]
-    fn what_the_engine_keeps_is_shown_by_table() {
-        let metrics = Metrics::new();
-        metrics.footprint(&Footprint {
-            pods: 3,
-            effects_in_flight: 2,
-            sweeps: 7,
-            ..Footprint::default()
-        });
-        metrics.footprint(&Footprint {
-            pods: 1,
-            effects_in_flight: 2,
-            sweeps: 8,
-            ..Footprint::default()
-        });
-        has(&metrics, "capstan_engine_entries{table=\"pods\"} 1");
-        has(&metrics, "capstan_engine_entries{table=\"effects_in_flight\"} 2");
-        has(&metrics, "capstan_engine_sweeps 8");
-        let engine = capstan_core::Engine::new();
-        metrics.footprint(&engine.footprint());
-        has(&metrics, "capstan_engine_entries{table=\"effects_in_flight\"} 0");
-    }
-
-    #[test]
-    fn admissions_and_preemptions_carry_the_queue_that_the_views_name() {
-        let metrics = Metrics::new();
-        let outcomes = vec![
-            decided("ns/low", Outcome::Admitted),
-            decided("ns/loose", Outcome::Admitted),
-            decided("ns/high", stop("ns/low")),
-            // It waits for its victim and says so again.
-            decided("ns/high", stop("ns/low")),
-        ];
-        metrics.step(&Report { outcomes, ..Report::default() }, Duration::ZERO);
-        let views = [
-            workload("high", Some("team"), State::Reserved),
-            workload("loose", None, State::Running),
-            workload("low", Some("team"), State::Evicting),
-        ];
-        metrics.views(&views, &[queue()]);
-        has(&metrics, "capstan_admitted_workloads_total{cluster_queue=\"team\"} 1");
-        has(&metrics, "capstan_admitted_workloads_total{cluster_queue=\"\"} 1");
-        let labels = "preempting_cluster_queue=\"team\",reason=\"InClusterQueue\"";
-        has(&metrics, &format!("capstan_preempted_workloads_total{{{labels}}} 1"));
-        metrics.views(&views, &[queue()]);
-        has(&metrics, "capstan_admitted_workloads_total{cluster_queue=\"team\"} 1");
-    }
-
-    #[test]
-    fn a_victim_that_came_back_counts_again() {
-        let metrics = Metrics::new();
-        let outcomes = vec![
-            decided("ns/high", stop("ns/low")),
-            decided("ns/low", Outcome::Admitted),
-            decided("ns/high", stop("ns/low")),
-        ];
-        metrics.step(&Report { outcomes, ..Report::default() }, Duration::ZERO);
-        metrics.views(&[], &[]);
-        let labels = "preempting_cluster_queue=\"\",reason=\"InClusterQueue\"";
-        has(&metrics, &format!("capstan_preempted_workloads_total{{{labels}}} 2"));
-    }
-
-    #[test]
-    fn queues_show_quota_in_base_units_and_dollars() {
-        let metrics = Metrics::new();
-        let views = [workload("loose", None, State::Queued)];
-        metrics.views(&views, &[queue()]);
-        let gpu = "{cluster_queue=\"team\",flavor=\"a100\",resource=\"nvidia.com/gpu\"}";
-        let cpu = "{cluster_queue=\"team\",flavor=\"a100\",resource=\"cpu\"}";
-        has(&metrics, &format!("capstan_cluster_queue_nominal_quota{gpu} 8"));
-        has(&metrics, &format!("capstan_cluster_queue_resource_usage{cpu} 12"));
-        has(&metrics, &format!("capstan_cluster_queue_borrowed{gpu} 4"));
-        has(&metrics, "capstan_cluster_queue_usd_per_hour{cluster_queue=\"team\"} 36.75");
-        has(&metrics, "capstan_pending_workloads{cluster_queue=\"team\"} 3");
-        has(&metrics, "capstan_pending_workloads{cluster_queue=\"\"} 1");
-        has(&metrics, "capstan_admitted_active_workloads{cluster_queue=\"team\"} 2");
-    }
-
-    #[test]
-    fn a_queue_that_is_gone_leaves_no_gauge() {
-        let metrics = Metrics::new();
-        metrics.views(&[], &[queue()]);
-        metrics.views(&[], &[]);
-        assert!(!metrics.encode().contains("team"));
-    }
 }

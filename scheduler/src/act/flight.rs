@@ -65,13 +65,14 @@ impl Stop {
 struct Owed {
     shared: Arc<Shared>,
     effect: EffectId,
+    action: &'static str,
     result: Option<EffectResult>,
 }
 
 impl Drop for Owed {
     fn drop(&mut self) {
         let result = self.result.take().unwrap_or(EffectResult::TimedOut);
-        (self.shared.answers)(Answer { effect: self.effect, result });
+        (self.shared.answers)(Answer { effect: self.effect, action: self.action, result });
         self.shared.owed.send_modify(|owed| *owed -= 1);
     }
 }
@@ -79,7 +80,8 @@ impl Drop for Owed {
 impl Flight {
     pub(super) fn new(shared: &Arc<Shared>, effect: Effect) -> Flight {
         shared.owed.send_modify(|owed| *owed += 1);
-        let owed = Owed { shared: shared.clone(), effect: effect.id, result: None };
+        let action = super::word(&effect.action);
+        let owed = Owed { shared: shared.clone(), effect: effect.id, action, result: None };
         // Longer than a year is as good as a year, and never overflows a clock.
         let left = shared.clock.until(effect.deadline).min(Duration::from_secs(365 * 24 * 3_600));
         let deadline = Instant::now() + left;

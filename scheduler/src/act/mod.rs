@@ -36,7 +36,7 @@ mod tolerate;
 use std::sync::Arc;
 use std::time::Duration;
 
-use capstan_core::plan::{Effect, EffectId, EffectResult};
+use capstan_core::plan::{Action, Effect, EffectId, EffectResult};
 use kube::Client;
 use tokio::runtime::Handle;
 use tokio::time::timeout;
@@ -51,8 +51,38 @@ use crate::lease::Leadership;
 pub struct Answer {
     /// The effect.
     pub effect: EffectId,
+    /// What kind of action it was, as metrics name it.
+    pub action: &'static str,
     /// What became of it.
     pub result: EffectResult,
+}
+
+impl Answer {
+    /// Its result as metrics name it.
+    pub fn word(&self) -> &'static str {
+        match self.result {
+            EffectResult::Done => "done",
+            EffectResult::Conflict(_) => "conflict",
+            EffectResult::Gone => "gone",
+            EffectResult::Refused(_) => "refused",
+            EffectResult::TimedOut => "unknown",
+        }
+    }
+}
+
+fn word(action: &Action) -> &'static str {
+    match action {
+        Action::Bind { .. } => "bind",
+        Action::Evict { .. } => "evict",
+        Action::SuspendOwner { .. } => "suspend_owner",
+        Action::ResumeOwner { .. } => "resume_owner",
+        Action::AddTolerations { .. } => "add_tolerations",
+        Action::SelectVolumes { .. } => "select_volumes",
+        Action::AllocateClaims { .. } => "allocate_claims",
+        Action::ReleaseClaims { .. } => "release_claims",
+        Action::Status(_) => "status",
+        Action::Event { .. } => "event",
+    }
 }
 
 /// Where answers go; it never blocks, and the receiver outlives all executors.

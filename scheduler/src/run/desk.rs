@@ -151,7 +151,7 @@ impl Desk {
     }
 
     fn take_answer(&mut self, answer: Answer) {
-        let Answer { effect, result } = answer;
+        let Answer { effect, result, .. } = answer;
         let bind = self.binds.remove(&effect);
         if let (Some((pod, node)), EffectResult::Done) = (&bind, &result) {
             self.tools.publisher.scheduled(pod, node);

@@ -120,17 +120,20 @@ impl Replica {
         };
         let clock = Clock::start();
         let (inbox, messages) = mpsc::channel();
-        let answers = inbox.clone();
+        let (metrics, health) = (Arc::new(Metrics::new()), Arc::new(Health::default()));
+        let (answers, counted) = (inbox.clone(), metrics.clone());
         let means = Means {
             writes: clients.writes.clone(),
             leadership: leadership.clone(),
-            // A thread that is gone needs no answers.
-            answers: Arc::new(move |answer| drop(answers.send(Message::Answer(answer)))),
+            answers: Arc::new(move |answer| {
+                counted.answered(answer.action, answer.word());
+                // A thread that is gone needs no answers.
+                drop(answers.send(Message::Answer(answer)));
+            }),
             clock,
         };
         let executor = Arc::new(Executor::new(means, Limits::default()));
         let publisher = Publisher::new(publish::Limits::default(), clock);
-        let (metrics, health) = (Arc::new(Metrics::new()), Arc::new(Health::default()));
         let (synced, when_synced) = watch::channel(false);
         let tools = Tools {
             clock,
@@ -227,7 +230,10 @@ impl Replica {
             return;
         };
         let (inbox, mut before) = (self.inbox.clone(), self.config.file.clone());
+        let metrics = self.metrics.clone();
         tokio::spawn(file.follow(move |config| {
+            metrics.reloaded(config.is_some());
+            let Some(config) = config else { return };
             tracing::info!("another configuration holds from now on");
             warn(&config);
             warn_of_restart(&before, &config.file);

@@ -52,18 +52,19 @@ impl ConfigFile {
         Some(self.parse(&self.read))
     }
 
-    /// Looks from now on, and says what changes.
-    pub async fn follow(mut self, mut changed: impl FnMut(Config)) {
+    /// Looks from now on, and tells what changes; `None`: to something that is not usable.
+    pub async fn follow(mut self, mut changed: impl FnMut(Option<Config>)) {
         loop {
             tokio::time::sleep(LOOK).await;
             match self.look() {
                 None => {}
-                Some(Ok(config)) => changed(config),
+                Some(Ok(config)) => changed(Some(config)),
                 Some(Err(errors)) => {
                     for error in errors {
                         tracing::error!("{error}");
                     }
                     tracing::error!("the configuration is not usable; the one before still holds");
+                    changed(None);
                 }
             }
         }

@@ -126,5 +126,13 @@ fn another_configuration_holds_without_a_restart_and_a_broken_one_does_not() {
     assert!(capstan.get(&cluster, "/readyz").expect("ready").contains("leading"));
     let metrics = capstan.get(&cluster, "/metrics").expect("metrics");
     assert!(metrics.contains("capstan_leader 1"), "{metrics}");
-    assert!(metrics.contains("capstan_pods_bound_total 1"), "{metrics}");
+    let counted = [
+        "capstan_pods_bound_total 1",
+        "capstan_effects_total{action=\"bind\",result=\"done\"} 1",
+        "capstan_config_reloads_total{result=\"refused\"} 1",
+        "capstan_config_reloads_total{result=\"taken\"} 1",
+    ];
+    for line in counted {
+        assert!(metrics.contains(line), "no {line} in\n{metrics}");
+    }
 }

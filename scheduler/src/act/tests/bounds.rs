@@ -123,5 +123,6 @@ fn dispatching_works_from_a_thread_without_a_runtime() {
     let bench = runtime.block_on(async { Bench::alone(&server) });
     bench.executor.dispatch(vec![effect(0, bind("p"))]);
     let answers = runtime.block_on(bench.answers());
-    assert_eq!(answers, [Answer { effect: EffectId(0), result: EffectResult::Done }]);
+    let done = Answer { effect: EffectId(0), action: "bind", result: EffectResult::Done };
+    assert_eq!(answers, [done]);
 }
