@@ -184,7 +184,12 @@ impl Engine {
     pub(super) fn incomplete(&mut self, workload: WorkloadIdx, missing: &[PodIdx]) {
         let have = self.state.placed(workload).count() as u32;
         let need = self.state.workloads[workload].min_member;
-        let then = self.no_place(workload, missing, need - have).map(Box::new);
+        let exist = have + missing.len() as u32;
+        let then = match exist < need {
+            true => Some(Reason::Gathering { have: exist, need }),
+            false => self.no_place(workload, missing, need - have),
+        };
+        let then = then.map(Box::new);
         let reason = Reason::Incomplete { have, need, then };
         self.report_outcome(workload, Outcome::Waiting(reason.clone()));
         self.set_reason(workload, reason);

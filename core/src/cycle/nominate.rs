@@ -270,6 +270,7 @@ fn judge(txn: &mut Txn<'_>, entry: &mut Entry, asks: &[Ask], topology: TopologyA
     let need = Need {
         usage: entry.choice.usage.clone(),
         contested,
+        room: entry.choice.usage.iter().map(|(fr, _)| *fr).collect(),
         asks: asks.iter().map(|ask| (ask.class, ask.pods.len() as u32)).collect(),
         topology,
     };

@@ -215,7 +215,7 @@ impl Engine {
         let kept = matches!(then, Some(Reason::HeldBack { .. })) && !round.decided;
         let shown = then.or_else(|| entry.choice.reason.clone());
         let stays = !kept || self.strict(entry.queue);
-        let goes_on = self.remember_scan(&entry, stays, round);
+        let goes_on = self.remember_scan(&entry, round);
         let reason = match shown {
             Some(reason) => Reason::LostRace { then: Box::new(reason) },
             None => Reason::LostRace { then: Box::new(self.quota_reason(&entry)) },
@@ -300,12 +300,12 @@ impl Engine {
     }
 
     /// Where the next scan of a head goes on: after the flavor that it tried last. Whether it goes
-    /// on at once. A head that stays looks at its flavors once after each decision, not again and
-    /// again while others look at theirs.
+    /// on at once. A head looks at its flavors once after each decision, not again and again while
+    /// others look at theirs, or because it keeps back at one flavor what it did not at another.
     ///
     /// A scan of several rounds ends with a look from the first flavor. It is a scan of its own
     /// if somebody was decided on since the one before began; else it finds what that one found.
-    fn remember_scan(&mut self, entry: &Entry, stays: bool, round: &mut Round) -> bool {
+    fn remember_scan(&mut self, entry: &Entry, round: &mut Round) -> bool {
         let Some(queue) = entry.queue else { return false };
         let fresh = self.scan_start(entry.queue, entry.workload).is_empty();
         let known = self.state.workloads[entry.workload].requeue.scan.take();
@@ -317,7 +317,7 @@ impl Engine {
         let repeats = known.as_ref().is_some_and(|scan| scan.began > self.decided_round);
         let ends = self.round_number - began >= self.flavors_to_try(entry, queue);
         let mut next = entry.choice.next.clone();
-        if ends || last || (stays && fresh && repeats && !round.decided) {
+        if ends || last || (fresh && repeats && !round.decided) {
             next.clear();
         }
         let once_more = next.is_empty() && !fresh;
@@ -343,7 +343,7 @@ impl Engine {
     fn wait(&mut self, entry: Entry, round: &mut Round) {
         let reason = entry.choice.reason.clone().expect("what does not fit has a reason");
         let strict = self.strict(entry.queue);
-        let goes_on = self.remember_scan(&entry, strict, round);
+        let goes_on = self.remember_scan(&entry, round);
         if !strict && !goes_on {
             let wake = Wake { room: entry.room, quota: true, held: false };
             self.waiting.park(entry.workload, wake, reason.clone());

@@ -9,6 +9,8 @@
 
 use crate::cycle::Verdict;
 use crate::engine::Engine;
+use crate::explain::obstacles;
+use crate::explain::reason::Reason;
 use crate::explain::view::{Change, Remedy};
 use crate::model::ids::{QueueIdx, WorkloadIdx};
 use crate::model::input::{QueueingStrategy, Text};
@@ -108,6 +110,27 @@ impl Engine {
                 others.iter().for_each(|other| self.state.workloads[*other].reason = None);
             }
         }
+    }
+
+    /// With the numbers of now, why work waits that was refused for want of quota or room.
+    pub(super) fn reason_now(&mut self, index: WorkloadIdx) -> Option<Reason> {
+        let entry = &self.state.workloads[index];
+        let known = entry.reason.as_ref().map(obstacles::told);
+        let refused = matches!(
+            known,
+            Some(
+                Reason::Flavors { .. }
+                    | Reason::Nodes(_)
+                    | Reason::Topology { .. }
+                    | Reason::Together { .. }
+            )
+        );
+        if !refused || entry.state != State::Queued || !self.waiting.contains(index) {
+            return None;
+        }
+        let found = self.nominate_afresh(index);
+        let waits = matches!(found.verdict, Verdict::NoFit | Verdict::Blocked);
+        found.choice.reason.filter(|_| waits)
     }
 
     /// What a nomination finds, all flavors tried anew.

@@ -351,7 +351,10 @@ impl Engine {
     ) -> Option<WorkloadExplanation> {
         let key: (Text, Text) = (namespace.into(), name.into());
         let index = *self.state.workload_by_name.get(&key)?;
-        let view = self.workload_view(index);
+        let mut view = self.workload_view(index);
+        if let Some(reason) = self.reason_now(index) {
+            view.reason = Some(reason);
+        }
         let waiting = self.state.unplaced(index).next();
         let tried = waiting.map_or_else(Vec::new, |pod| self.flavors_tried(index, pod));
         let nodes = waiting.map_or_else(Vec::new, |pod| self.verdicts(pod, &tried));

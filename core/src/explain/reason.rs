@@ -22,7 +22,7 @@ pub enum Reason {
         have: u32,
         /// Members needed.
         need: u32,
-        /// What stands in the way on nodes; `None`: quota.
+        /// What stands in the way on nodes, or that some do not exist; `None`: quota.
         then: Option<Box<Reason>>,
     },
     /// It runs; members above its minimum find no place.

@@ -25,6 +25,11 @@ impl Reason {
     pub fn code(&self) -> &'static str {
         match self {
             Reason::Gathering { .. } => "Gathering",
+            Reason::Incomplete { then: Some(then), .. }
+                if matches!(**then, Reason::Gathering { .. }) =>
+            {
+                then.code()
+            }
             Reason::Incomplete { .. } => "WaitingForCapacity",
             Reason::Extras { then: Some(then), .. } => then.code(),
             Reason::Extras { then: None, .. } => "WaitingForQuota",
@@ -73,7 +78,9 @@ impl Reason {
             Reason::Together { pod_set, beside, then } => {
                 together(pod_set, *beside, &then.headline())
             }
-            Reason::Incomplete { have, need, then: Some(then) } => {
+            Reason::Incomplete { have, need, then: Some(then) }
+                if !matches!(**then, Reason::Gathering { .. }) =>
+            {
                 format!("{have} of {need} members run; for the others {}", then.headline())
             }
             Reason::Extras { waiting, then: Some(then) } => extras(*waiting, &then.headline()),
@@ -254,6 +261,9 @@ fn write_incomplete(
 ) -> fmt::Result {
     match then {
         None => write!(out, "{have} of {need} members run; quota for the others is short"),
+        Some(Reason::Gathering { have: exist, .. }) => {
+            write!(out, "{have} of {need} members run; {exist} of {need} exist")
+        }
         Some(then) => write!(out, "{have} of {need} members run; for the others {then}"),
     }
 }

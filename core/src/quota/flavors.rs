@@ -331,7 +331,8 @@ fn try_flavor(
         let fr = txn.state().quota.listed_fr(flavor, resource);
         let earlier = usage.iter().find(|(known, _)| *known == fr).map_or(0, |(_, n)| *n);
         let total = earlier.saturating_add(amount);
-        let (mode, borrowing, why) = quota_mode(txn, demand, fr, total, (class, set.count));
+        let place = Place { at, flavor, asked, chosen, ask: (class, set.count) };
+        let (mode, borrowing, why) = quota_mode(txn, demand, fr, total, &place);
         if mode < Mode::Fit {
             candidate.contested.push(fr);
         }
@@ -347,11 +348,41 @@ fn try_flavor(
             .iter()
             .map(|(resource, n)| (txn.state().quota.listed_fr(flavor, *resource), *n))
             .collect();
-        candidate.mode = room_mode(txn, demand, &frs, (class, set.count));
+        let place = Place { at, flavor, asked, chosen, ask: (class, set.count) };
+        candidate.mode = room_mode(txn, demand, &frs, &place);
         candidate.contested = frs.iter().map(|(fr, _)| *fr).collect();
         problem = Some(verdict::flavor_shortage(txn, class, set.count, demand.topology));
     }
     Ok((candidate, problem))
+}
+
+/// Where members of one set would go with one flavor.
+struct Place<'a> {
+    at: usize,
+    flavor: FlavorIdx,
+    asked: &'a [(ResourceIdx, i64)],
+    chosen: &'a [(ResourceIdx, FlavorIdx)],
+    ask: (ClassIdx, u32),
+}
+
+impl Place<'_> {
+    /// All that one who leaves room there may hold: what the set asks, of the flavors that it has
+    /// so far, and of any where it has none yet.
+    fn room(&self, txn: &Txn<'_>, demand: &Demand<'_>) -> Vec<FrIdx> {
+        let quota = &txn.state().quota;
+        let mut frs = Vec::new();
+        for group in 0..quota.queue(demand.queue).groups.len() {
+            let flavors = &quota.queue(demand.queue).groups[group].flavors;
+            for (resource, _) in asked_of(txn, demand, (self.at, group)) {
+                let chosen = self.chosen.iter().find(|(of, _)| *of == resource);
+                let this = self.asked.iter().any(|(of, _)| *of == resource).then_some(&self.flavor);
+                let one = chosen.map(|(_, flavor)| flavor).or(this);
+                let possible = one.map_or(&flavors[..], std::slice::from_ref);
+                frs.extend(possible.iter().map(|flavor| quota.listed_fr(*flavor, resource)));
+            }
+        }
+        frs
+    }
 }
 
 /// The class of members of a shape that may go where these flavors and one more lead.
@@ -375,7 +406,7 @@ fn quota_mode(
     demand: &Demand<'_>,
     fr: FrIdx,
     total: i64,
-    ask: (ClassIdx, u32),
+    place: &Place<'_>,
 ) -> (Mode, u32, Option<FlavorProblem>) {
     let state = txn.state();
     let queue = state.quota.queue(demand.queue);
@@ -400,7 +431,8 @@ fn quota_mode(
     let need = Need {
         usage: vec![(fr, total)],
         contested: vec![fr],
-        asks: vec![ask],
+        room: place.room(txn, demand),
+        asks: vec![place.ask],
         topology: demand.topology,
     };
     if let FlavorProblem::Short { preemption_tried, .. } = &mut why {
@@ -442,12 +474,13 @@ fn room_mode(
     txn: &mut Txn<'_>,
     demand: &Demand<'_>,
     frs: &[(FrIdx, i64)],
-    ask: (ClassIdx, u32),
+    place: &Place<'_>,
 ) -> Mode {
     let need = Need {
         usage: frs.to_vec(),
         contested: frs.iter().map(|(fr, _)| *fr).collect(),
-        asks: vec![ask],
+        room: place.room(txn, demand),
+        asks: vec![place.ask],
         topology: demand.topology,
     };
     let start = txn.checkpoint();

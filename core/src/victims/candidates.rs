@@ -61,6 +61,8 @@ pub struct Candidate {
     pub workload: WorkloadIdx,
     /// How it may be taken.
     pub kind: Kind,
+    /// It holds nothing that is short of quota: for room only.
+    pub room_only: bool,
     /// Lowest cohort that it shares with the preemptor, when it is in another queue.
     pub common: Option<QuotaIdx>,
 }
@@ -87,7 +89,7 @@ pub fn collect(
     let mut found = Vec::new();
     for &workload in &state.unqueued_holding {
         if workload != preemptor && state.workloads[workload].priority < who.priority {
-            found.push(Candidate { workload, kind: Kind::Unqueued, common: None });
+            found.push(Candidate { workload, kind: Kind::Unqueued, room_only: true, common: None });
         }
     }
     if let Some(queue) = queue {
@@ -117,11 +119,17 @@ fn order(
     )
 }
 
-fn holds_contested(state: &ClusterState, workload: WorkloadIdx, need: &Need) -> bool {
+/// Whether a workload holds what victims for quota, or for room, must hold.
+fn holds(state: &ClusterState, workload: WorkloadIdx, need: &Need, room: bool) -> bool {
     let assignment = state.workloads[workload].assignment.as_ref();
     let sets = assignment.map_or(&[][..], |assignment| &assignment.sets);
-    let charges = sets.iter().flat_map(|set| &set.charge);
-    charges.into_iter().any(|(fr, _)| need.contested.contains(fr))
+    let mut charges = sets.iter().flat_map(|set| &set.charge);
+    charges.any(|(fr, _)| need.held(room).any(|wanted| wanted == *fr))
+}
+
+/// Whether a queue or cohort borrows any of that.
+fn borrows(state: &ClusterState, node: QuotaIdx, need: &Need, room: bool) -> bool {
+    need.held(room).any(|fr| state.quota.tree.borrows(node, fr, 0))
 }
 
 fn own_queue(
@@ -142,8 +150,9 @@ fn own_queue(
             PreemptWithin::LowerPriority => lower,
             PreemptWithin::LowerOrNewerEqual => lower || newer,
         };
-        if allowed && workload != who.workload && holds_contested(state, workload, need) {
-            found.push(Candidate { workload, kind: Kind::WithinQueue, common: None });
+        if allowed && workload != who.workload && holds(state, workload, need, true) {
+            let room_only = !holds(state, workload, need, false);
+            found.push(Candidate { workload, kind: Kind::WithinQueue, room_only, common: None });
         }
     }
 }
@@ -182,13 +191,14 @@ fn cohorts(
         };
         let below = tree.children(cohort).iter().copied().filter(|child| *child != from);
         for child in below {
-            subtree(state, child, need, &mut |workload| {
+            subtree(state, (child, true), need, &mut |workload, room_only| {
                 let priority = state.workloads[workload].priority;
                 let allowed =
                     facts.preemption.reclaim == PreemptReclaim::Any || priority < who.priority;
                 if allowed {
                     let common = Some(cohort);
-                    found.push(Candidate { workload, kind: kind(priority), common });
+                    let kind = kind(priority);
+                    found.push(Candidate { workload, kind, room_only, common });
                 }
             });
         }
@@ -203,22 +213,28 @@ fn cohorts(
     }
 }
 
-/// Calls back with every holder in the borrowing queues of a subtree.
-fn subtree(state: &ClusterState, node: QuotaIdx, need: &Need, each: &mut dyn FnMut(WorkloadIdx)) {
-    let tree = &state.quota.tree;
-    if !need.contested.iter().any(|fr| tree.borrows(node, *fr, 0)) {
+/// Calls back with every holder in the borrowing queues of a subtree, and whether it may leave
+/// for room only: it, or a cohort above it, borrows nothing that is short of quota.
+fn subtree(
+    state: &ClusterState,
+    (node, for_quota): (QuotaIdx, bool),
+    need: &Need,
+    each: &mut dyn FnMut(WorkloadIdx, bool),
+) {
+    let for_quota = for_quota && borrows(state, node, need, false);
+    if !for_quota && !borrows(state, node, need, true) {
         return;
     }
-    for &child in tree.children(node) {
-        subtree(state, child, need, each);
+    for &child in state.quota.tree.children(node) {
+        subtree(state, (child, for_quota), need, each);
     }
     let Some(queue) = state.quota.queue_at(node) else { return };
     if state.quota.queue(queue).inactive.is_some() {
         return;
     }
     for &workload in &state.quota.queue(queue).holding {
-        if holds_contested(state, workload, need) {
-            each(workload);
+        if holds(state, workload, need, true) {
+            each(workload, !(for_quota && holds(state, workload, need, false)));
         }
     }
 }

@@ -33,10 +33,21 @@ pub struct Need {
     pub usage: Vec<(FrIdx, i64)>,
     /// Flavors and resources that are short: victims must hold one of them.
     pub contested: Vec<FrIdx>,
+    /// Those of everything that the preemptor asks, whichever of them is short: who holds one of
+    /// these may leave for room on nodes. What is contested need not be repeated here.
+    pub room: Vec<FrIdx>,
     /// Members per class that must find nodes.
     pub asks: Vec<(ClassIdx, u32)>,
     /// Topology asked.
     pub topology: TopologyAsk,
+}
+
+impl Need {
+    /// What a victim must hold one of: for quota, or for room.
+    fn held(&self, room: bool) -> impl Iterator<Item = FrIdx> + '_ {
+        let room = if room { &self.room[..] } else { &[] };
+        self.contested.iter().chain(room).copied()
+    }
 }
 
 /// A victim and why it was chosen.
@@ -103,7 +114,7 @@ impl Search<'_> {
         let facts = txn.state().quota.queue(queue).facts.as_ref();
         let policy = facts.expect("only existing queues have heads").preemption;
         let borrow = policy.while_borrowing.is_some();
-        let others = list.iter().any(|c| c.kind.elsewhere());
+        let others = list.iter().any(|c| c.kind.elsewhere() && !c.room_only);
         let hierarchical = list.iter().any(|c| c.kind == Kind::Hierarchical);
         let under = self.need.contested.iter().all(|fr| {
             let node = txn.state().quota.queue(queue).node.expect("the queue exists");
@@ -111,7 +122,9 @@ impl Search<'_> {
             tree.usage(node, *fr) < tree.nominal(node, *fr)
         });
         if !others || (!borrow && !under) {
-            vec![true]
+            // Who leaves for room alone may be reclaimed by one that borrows nothing itself.
+            let room = list.iter().any(|c| c.kind.elsewhere() && c.room_only);
+            if room { vec![true, false] } else { vec![true] }
         } else if !borrow && !hierarchical && !self.quota_fits(txn, true) {
             vec![false, true]
         } else {
@@ -128,7 +141,7 @@ impl Search<'_> {
     ) -> Option<Vec<Victim>> {
         let mut taken: Vec<Taken<'_>> = Vec::new();
         let mut seen: BTreeSet<WorkloadIdx> = BTreeSet::new();
-        let queued = list.iter().filter(|c| c.kind != Kind::Unqueued);
+        let queued = list.iter().filter(|c| c.kind != Kind::Unqueued && !c.room_only);
         for candidate in queued {
             if self.quota_fits(txn, borrowing) {
                 break;
@@ -211,7 +224,7 @@ impl Search<'_> {
     }
 
     /// Whether a candidate may be taken now: borrowers only while they, and every cohort between
-    /// them and the common one, still borrow something contested.
+    /// them and the common one, still borrow something contested (for room: something asked).
     fn usable(&self, txn: &Txn<'_>, candidate: &Candidate, borrowing: bool) -> bool {
         if borrowing && candidate.kind == Kind::WithoutBorrowing {
             return false;
@@ -223,7 +236,7 @@ impl Search<'_> {
         let queue = assignment.and_then(|assignment| assignment.queue);
         let mut at = queue.and_then(|queue| state.quota.queue(queue).node);
         while let Some(node) = at.filter(|node| *node != common) {
-            if !self.need.contested.iter().any(|fr| tree.borrows(node, *fr, 0)) {
+            if !self.need.held(candidate.room_only).any(|fr| tree.borrows(node, fr, 0)) {
                 return false;
             }
             at = tree.parent(node);

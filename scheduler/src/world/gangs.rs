@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use capstan_core::model::input::{GangKey, PodFacts, PodPhase, Text};
-use capstan_core::time::Time;
+use capstan_core::time::{Span, Time};
 
 use super::agenda::{Agenda, Event};
 use super::named;
@@ -33,14 +33,28 @@ struct Gang {
     bound: u32,
     /// Members that did their work.
     succeeded: u32,
-    /// Bound members whose end is not planned yet, with the time it would have.
-    unplanned: Vec<(Text, Time)>,
+    /// Its members work, or did: how long each takes counts from its own bind.
+    started: bool,
+    /// Bound members whose end is not planned yet: since when, and how long each works.
+    unplanned: Vec<(Text, Time, Span)>,
 }
 
 impl Gang {
+    fn needs(&self) -> u32 {
+        self.minimum.unwrap_or(self.alive + self.succeeded)
+    }
+
     fn runs(&self) -> bool {
-        let need = self.minimum.unwrap_or(self.alive + self.succeeded);
-        self.bound + self.succeeded >= need
+        self.bound + self.succeeded >= self.needs()
+    }
+
+    /// When it began to run: with the bind that made up its minimum.
+    fn begins(&self) -> Time {
+        let missing = self.needs().saturating_sub(self.succeeded) as usize;
+        let mut begun: Vec<Time> = self.unplanned.iter().map(|(_, begun, _)| *begun).collect();
+        begun.sort_unstable();
+        let last = missing.min(begun.len()).checked_sub(1);
+        last.map_or(Time::MIN, |last| begun[last])
     }
 
     fn pending(&self) -> bool {
@@ -100,6 +114,7 @@ impl Gangs {
             alive: 0,
             bound: 0,
             succeeded: 0,
+            started: false,
             unplanned: Vec::new(),
         });
         let was = gang.pending();
@@ -124,10 +139,10 @@ impl Gangs {
         }
     }
 
-    /// A bound member that ends at `due`, provided that its gang runs.
-    pub(super) fn will_end(&mut self, pod: &PodFacts, due: Time) {
+    /// A member that was bound then, and works so long once its gang runs.
+    pub(super) fn will_end(&mut self, pod: &PodFacts, begun: Time, works: Span) {
         if let Some(gang) = self.by_key.get_mut(&key(pod)) {
-            gang.unplanned.push((pod.uid.clone(), due));
+            gang.unplanned.push((pod.uid.clone(), begun, works));
         }
     }
 
@@ -138,10 +153,14 @@ impl Gangs {
 
     /// Plans the ends of bound members of gangs that run now. Asked once all that happens at one
     /// time has happened: how many members a gang without a minimum has is not known before.
-    pub(super) fn start_whole(&mut self, agenda: &mut Agenda) {
+    pub(super) fn start_whole(&mut self, now: Time, agenda: &mut Agenda) {
         for key in std::mem::take(&mut self.changed) {
             let Some(gang) = self.by_key.get_mut(&key).filter(|gang| gang.runs()) else { continue };
-            for (uid, due) in gang.unplanned.drain(..) {
+            let begins = if gang.started { Time::MIN } else { gang.begins() };
+            gang.started = true;
+            for (uid, begun, works) in gang.unplanned.drain(..) {
+                // What should have ended before its gang ran ends now.
+                let due = begun.max(begins).plus(works).max(now);
                 agenda.plan(due, Event::End(uid));
             }
         }

@@ -234,14 +234,14 @@ impl World {
                 Event::End(uid) => self.end_pod(at, &uid),
             }
             if self.agenda.as_ref().is_some_and(|agenda| agenda.first() != Some(at)) {
-                self.start_whole();
+                self.start_whole(at);
             }
         }
     }
 
-    fn start_whole(&mut self) {
+    fn start_whole(&mut self, now: Time) {
         if let Some(agenda) = self.agenda.as_mut() {
-            self.gangs.start_whole(agenda);
+            self.gangs.start_whole(now, agenda);
         }
     }
 
@@ -253,7 +253,7 @@ impl World {
         for uid in std::mem::take(&mut self.disturbed) {
             self.stop_or_make(&uid, now);
         }
-        self.start_whole();
+        self.start_whole(now);
     }
 
     fn empty(policy: Policy, agenda: Option<Agenda>) -> World {
@@ -369,8 +369,7 @@ impl World {
             && !pod.phase.terminal()
         {
             let begun = pod.bound_at.and_then(known).or(known(pod.created));
-            let due = begun.unwrap_or(agenda.start()).plus(span);
-            self.gangs.will_end(pod, due);
+            self.gangs.will_end(pod, begun.unwrap_or(agenda.start()), span);
         }
         self.gangs.changes(pod);
     }
