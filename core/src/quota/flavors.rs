@@ -369,17 +369,19 @@ impl Place<'_> {
     /// All that one who leaves room there may hold: what the set asks, of the flavors that it has
     /// so far, and of any where it has none yet.
     fn room(&self, txn: &Txn<'_>, demand: &Demand<'_>) -> Vec<FrIdx> {
-        let quota = &txn.state().quota;
+        let state = txn.state();
+        let (quota, shape) = (&state.quota, demand.sets[self.at].shape);
+        let groups = &quota.queue(demand.queue).groups;
         let mut frs = Vec::new();
-        for group in 0..quota.queue(demand.queue).groups.len() {
-            let flavors = &quota.queue(demand.queue).groups[group].flavors;
-            for (resource, _) in asked_of(txn, demand, (self.at, group)) {
-                let chosen = self.chosen.iter().find(|(of, _)| *of == resource);
-                let this = self.asked.iter().any(|(of, _)| *of == resource).then_some(&self.flavor);
-                let one = chosen.map(|(_, flavor)| flavor).or(this);
-                let possible = one.map_or(&flavors[..], std::slice::from_ref);
-                frs.extend(possible.iter().map(|flavor| quota.listed_fr(*flavor, resource)));
-            }
+        for &(resource, _) in state.room.ledger.request(state.room.shape(shape).request).entries() {
+            let Some(group) = groups.iter().find(|group| group.covered.contains(&resource)) else {
+                continue;
+            };
+            let chosen = self.chosen.iter().find(|(of, _)| *of == resource);
+            let this = self.asked.iter().any(|(of, _)| *of == resource).then_some(&self.flavor);
+            let one = chosen.map(|(_, flavor)| flavor).or(this);
+            let possible = one.map_or(&group.flavors[..], std::slice::from_ref);
+            frs.extend(possible.iter().map(|flavor| quota.listed_fr(*flavor, resource)));
         }
         frs
     }
