@@ -8,6 +8,8 @@ use capstan_tests::cluster::{History, Pods, Seen};
 /// How far a gang got.
 #[derive(Clone, Copy, Debug)]
 pub struct Begun {
+    /// When all of its members had been created; a list shows them at once.
+    pub complete: Option<Duration>,
     /// When its first member was bound.
     pub first: Duration,
     /// When all of them were.
@@ -48,21 +50,40 @@ pub fn binds_are_sound(history: &History, gpus_per_node: i64) {
 /// Every gang of Capstan's that ever had a bound member, in gangs of this size.
 pub fn gangs(history: &History, size: usize) -> BTreeMap<String, Begun> {
     let mut found: BTreeMap<String, Begun> = BTreeMap::new();
+    let mut complete: BTreeMap<String, Duration> = BTreeMap::new();
     history.replay(|at, pods| {
-        let mut bound: BTreeMap<&str, usize> = BTreeMap::new();
-        let ours = pods.values().filter(|pod| pod.scheduler == "capstan" && pod.node.is_some());
-        for pod in ours {
-            *bound.entry(&pod.gang).or_default() += 1;
+        let mut seen: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+        for pod in pods.values().filter(|pod| pod.scheduler == "capstan") {
+            let (members, bound) = seen.entry(&pod.gang).or_default();
+            *members += 1;
+            *bound += usize::from(pod.node.is_some());
         }
-        for (gang, members) in bound {
-            let entry = found.entry(gang.to_owned());
-            let begun = entry.or_insert(Begun { first: at, whole: None });
-            if members >= size {
+        for (gang, (members, bound)) in seen {
+            if members >= size && !complete.contains_key(gang) {
+                complete.insert(gang.to_owned(), at);
+            }
+            if bound == 0 {
+                continue;
+            }
+            let new = Begun { complete: complete.get(gang).copied(), first: at, whole: None };
+            let begun = found.entry(gang.to_owned()).or_insert(new);
+            if bound >= size {
                 begun.whole.get_or_insert(at);
             }
         }
     });
     found
+}
+
+/// Every gang that was begun was whole soon after the last of its members was made: what of the
+/// wait is Capstan's, and not that of whoever makes the pods.
+pub fn are_bound(gangs: &BTreeMap<String, Begun>, within: Duration) {
+    for (gang, begun) in gangs {
+        let complete = begun.complete.unwrap_or_else(|| panic!("{gang} lacks members: {begun:?}"));
+        let whole = begun.whole.unwrap_or_else(|| panic!("{gang} stays in part: {begun:?}"));
+        let took = whole - complete;
+        assert!(took < within, "{gang} was bound {took:?} after it could be");
+    }
 }
 
 /// Every gang that was begun became whole, and soon.

@@ -143,8 +143,18 @@ pub fn wait_for(
     what: &str,
     passes: impl Fn(&[Value]) -> bool,
 ) -> Vec<Value> {
-    let brief = |it: &Value| format!("{}: {}", it["metadata"]["name"], it["status"]);
-    let found: Result<Vec<Value>, Trouble> = eventually(what, SOON, || {
+    wait_within(SOON, cluster, kind, what, passes)
+}
+
+/// The same for what takes others longer.
+pub fn wait_within(
+    time: Duration,
+    cluster: &ControlPlane,
+    kind: &str,
+    what: &str,
+    passes: impl Fn(&[Value]) -> bool,
+) -> Vec<Value> {
+    let found: Result<Vec<Value>, Trouble> = eventually(what, time, || {
         let objects = cluster.list(kind).map_err(|e| e.to_string())?;
         match passes(&objects) {
             true => Ok(objects),
@@ -153,8 +163,21 @@ pub fn wait_for(
     });
     found.unwrap_or_else(|trouble| {
         let seen = cluster.kubectl(&["get", "wl,cq,lq,jobs,pods", "-A"]).unwrap_or_default();
-        panic!("{trouble}\n{seen}")
+        panic!("{seen}\n{trouble}")
     })
+}
+
+/// A line on an object: how far it is, and its conditions.
+fn brief(it: &Value) -> String {
+    let status = &it["status"];
+    let far = ["phase", "state"].iter().find_map(|key| status[key].as_str());
+    let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
+    let conditions = conditions.iter().map(|one| {
+        let part = |key: &str| one[key].as_str().unwrap_or_default().to_owned();
+        format!("{}={} {}", part("type"), part("status"), part("reason"))
+    });
+    let all: Vec<String> = conditions.collect();
+    format!("{} {}: {}", name_of(it), far.unwrap_or("-"), all.join(", "))
 }
 
 /// How many pods that pass are running.
