@@ -101,10 +101,7 @@ impl Engine {
         let heads = self.waiting.heads().into_iter().map(|head| vec![head]);
         for group in self.waiting.refused(RENEWED_MAX).into_iter().chain(heads) {
             let (first, others) = group.split_first().expect("groups that wait have members");
-            let entry = self.nominate_afresh(*first);
-            if matches!(entry.verdict, Verdict::NoFit | Verdict::Blocked)
-                && let Some(reason) = entry.choice.reason
-            {
+            if let Some(reason) = self.refused_afresh(*first) {
                 self.waiting.say(*first, reason.clone());
                 self.set_reason(*first, reason);
                 others.iter().for_each(|other| self.state.workloads[*other].reason = None);
@@ -128,6 +125,11 @@ impl Engine {
         if !refused || entry.state != State::Queued || !self.waiting.contains(index) {
             return None;
         }
+        self.refused_afresh(index)
+    }
+
+    /// Why a nomination of now refuses a workload, if it does.
+    fn refused_afresh(&mut self, index: WorkloadIdx) -> Option<Reason> {
         let found = self.nominate_afresh(index);
         let waits = matches!(found.verdict, Verdict::NoFit | Verdict::Blocked);
         found.choice.reason.filter(|_| waits)
