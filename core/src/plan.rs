@@ -257,14 +257,25 @@ pub struct Preemption {
     pub victim_priority: i32,
     /// Priority of the preemptor.
     pub preemptor_priority: i32,
-    /// What it held of the contested resources: name and amount.
-    pub frees: Vec<(Text, i64)>,
+    /// What it held of the resources that the preemptor asks.
+    pub frees: Vec<Freed>,
     /// Run time lost, in milliseconds, since it was bound.
     pub lost: crate::time::Span,
     /// What that run time cost, where its price is known.
     pub lost_cost: Option<MicroUsd>,
     /// The cohort reclaimed from, when that is the reason.
     pub cohort: Option<Text>,
+}
+
+/// What a victim held of a resource.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Freed {
+    /// Resource.
+    pub resource: Text,
+    /// All of it; `cpu` in thousandths.
+    pub amount: i64,
+    /// What of it its queue borrowed, once those that leave before it are gone.
+    pub borrowed: i64,
 }
 
 /// Why a victim was chosen.

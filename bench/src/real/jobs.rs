@@ -47,7 +47,9 @@ pub struct Through {
     pub per_second: f64,
     /// From the first submission to the last bound pod.
     pub took: Duration,
-    /// Processor seconds of the contender.
+    /// From the last bound pod until every Workload says so; who has none has nothing to say.
+    pub said: Option<Duration>,
+    /// Processor seconds of the contender, what it says included.
     pub processor: f64,
     /// All writes of everybody, the Job controller and kwok included.
     pub writes: Writes,
@@ -104,7 +106,11 @@ impl Submitted {
         let begun = Instant::now();
         scene.ask(jobs(OWNER, who, "job", self.jobs, self.pods))?;
         all_bound(&mut scene, &mut running, OWNER, self.jobs * self.pods)?;
-        let writes = scene.writes()?.since(&before);
+        let (bound, writes) = (Instant::now(), scene.writes()?.since(&before));
+        let said = match who {
+            Who::Capstan => Some(said(&scene, self.jobs)?.saturating_duration_since(bound)),
+            _ => None,
+        };
         thread::sleep(SETTLE);
         let processor = running.processor_seconds(&mut scene)?;
         let (made, last) = scene.eye().look(|pods| {
@@ -114,7 +120,18 @@ impl Submitted {
         })?;
         running.stop(&mut scene)?;
         let per_second = (self.jobs * self.pods) as f64 / (last - made).as_secs_f64();
-        Ok(Through { per_second, took: last - begun, processor, writes })
+        Ok(Through { per_second, took: last - begun, said, processor, writes })
+    }
+}
+
+/// When so many Workloads were seen to say that they run.
+fn said(scene: &Scene, workloads: usize) -> Result<Instant> {
+    loop {
+        let all = scene.plane.list("workloads.capstan.sh")?;
+        if all.iter().filter(|it| it["status"]["state"] == "Running").count() >= workloads {
+            return Ok(Instant::now());
+        }
+        thread::sleep(Duration::from_millis(500));
     }
 }
 

@@ -130,7 +130,7 @@ pub fn burst_checks(case: &Burst, all: &[(Who, Vec<Ran>)]) -> Vec<Check> {
 /// The line of one contender with Jobs.
 pub fn jobs_line(case: &Submitted, who: Who, runs: &[Through]) -> Value {
     let (jobs, pods) = (case.jobs as f64, (case.jobs * case.pods) as f64);
-    json!({
+    let mut line = json!({
         "case": case.name,
         "who": who.name(),
         "jobs": case.jobs,
@@ -142,7 +142,12 @@ pub fn jobs_line(case: &Submitted, who: Who, runs: &[Through]) -> Value {
         "all_api_writes_per_job": spread(runs, 10.0, |run| run.writes.objects() as f64 / jobs),
         "writes": runs.last().expect("a run").writes.line(),
         "load": load(),
-    })
+    });
+    if runs.iter().all(|run| run.said.is_some()) {
+        let said = |run: &Through| run.said.unwrap_or_default().as_secs_f64();
+        line["bound_to_said_s"] = spread(runs, 1e3, said);
+    }
+    line
 }
 
 /// The bound of a case with Jobs.

@@ -8,13 +8,12 @@ use std::sync::Arc;
 use capstan_topology::NodeIdx;
 
 use crate::engine::Engine;
-use crate::model::ids::{FrIdx, PodIdx, ShapeIdx, WorkloadIdx};
-use crate::model::input::{BindingNote, TaintEffect, Text, Toleration};
+use crate::model::ids::{PodIdx, ShapeIdx, WorkloadIdx};
+use crate::model::input::{BindingNote, TaintEffect, Toleration};
 use crate::model::pod::Binding;
 use crate::plan::{Action, Outcome, Preemption, State};
 use crate::rules::taints::tolerates;
 use crate::time::Time;
-use crate::victims::Victim;
 
 /// What was written on a member, which depends on its shape and its node.
 struct Written {
@@ -161,51 +160,6 @@ impl Engine {
             }
         }
         missing
-    }
-
-    /// What a preemption is, with its cost, for effects and reports.
-    pub(crate) fn preemption(
-        &self,
-        now: Time,
-        preemptor: WorkloadIdx,
-        victim: &Victim,
-        usage: &[(FrIdx, i64)],
-    ) -> Preemption {
-        let state = &self.state;
-        let (gone, gains) = (&state.workloads[victim.workload], &state.workloads[preemptor]);
-        if let Some(marked) = &gone.evicting {
-            return Preemption { preemptor: gains.full_name.clone(), ..(**marked).clone() };
-        }
-        let wanted: Vec<_> = usage.iter().map(|(fr, _)| state.quota.fr(*fr).1).collect();
-        let mut frees: std::collections::BTreeMap<Text, i64> = Default::default();
-        let mut since: Option<Time> = None;
-        for pod in state.placed(victim.workload) {
-            let pod = &state.pods[pod];
-            since = since.into_iter().chain(pod.bound_at).min();
-            for &(resource, amount) in state.room.ledger.request(pod.holds).entries() {
-                let named = resource != crate::resources::PODS
-                    && (wanted.contains(&resource) || wanted.is_empty());
-                if named {
-                    let name = state.room.resources.name(resource).clone();
-                    *frees.entry(name).or_default() += amount;
-                }
-            }
-        }
-        let lost = since.map_or_else(Default::default, |since| now.since(since));
-        let hour = 3_600_000;
-        let queue = gone.assignment.as_ref().and_then(|assignment| assignment.queue);
-        let facts = queue.and_then(|queue| state.quota.queue(queue).facts.as_ref());
-        Preemption {
-            victim: gone.full_name.clone(),
-            preemptor: gains.full_name.clone(),
-            reason: victim.reason,
-            victim_priority: gone.priority,
-            preemptor_priority: gains.priority,
-            frees: frees.into_iter().collect(),
-            lost,
-            lost_cost: state.hourly(victim.workload).map(|price| price.times(lost.0, hour)),
-            cohort: facts.and_then(|facts| facts.cohort.clone()),
-        }
     }
 
     /// Stops a victim: its owner is suspended, or its pods are evicted. Done once.

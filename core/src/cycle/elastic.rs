@@ -17,7 +17,7 @@
 //! all; a try is a nomination of fewer members, rolled back. Nothing survives a restart, nothing
 //! needs to.
 
-use crate::cycle::nominate::COMBINATIONS_FEWER;
+use crate::cycle::nominate::{COMBINATIONS_FEWER, Look};
 use crate::cycle::{Entry, Verdict};
 use crate::engine::Engine;
 use crate::model::ids::{QueueIdx, ShapeIdx, WorkloadIdx};
@@ -75,7 +75,8 @@ impl Engine {
         let room = search.room;
         let minimum = self.least_demands(whole.workload);
         let (queue, workload) = (whole.queue, whole.workload);
-        let mut entry = self.try_sets(queue, workload, minimum, topology, &[], COMBINATIONS_FEWER);
+        let look = Look { start: &[], combinations: COMBINATIONS_FEWER, last: true };
+        let mut entry = self.try_sets(queue, workload, minimum, topology, look);
         entry.room |= room;
         entry.choice.next = whole.choice.next;
         entry
@@ -128,18 +129,18 @@ impl Engine {
         topology: TopologyAsk,
         fits: &impl Fn(&Entry) -> bool,
     ) -> Entry {
-        let mut try_from = |start: &[_]| {
-            let sets = sets.to_vec();
-            self.try_sets(queue, workload, sets, topology, start, COMBINATIONS_FEWER)
+        let mut try_from = |start: &[_], last: bool| {
+            let look = Look { start, combinations: COMBINATIONS_FEWER, last };
+            self.try_sets(queue, workload, sets.to_vec(), topology, look)
         };
-        let first = try_from(&[]);
+        let first = try_from(&[], false);
         let (mut start, mut looks) = (first.choice.next.clone(), 1);
         let mut room = first.room;
         if fits(&first) {
             return first;
         }
         while !start.is_empty() && looks < LOOKS_FEWER {
-            let mut entry = try_from(&start);
+            let mut entry = try_from(&start, looks + 1 == LOOKS_FEWER);
             room |= entry.room;
             if fits(&entry) {
                 entry.room |= room;

@@ -28,6 +28,7 @@ mod admit;
 mod beside;
 mod elastic;
 mod nominate;
+mod preemptions;
 mod promised;
 mod settle;
 

@@ -9,7 +9,7 @@ use crate::cycle::{Entry, Verdict, elastic};
 use crate::engine::Engine;
 use crate::explain::reason::{FlavorProblem, Reason};
 use crate::explain::together;
-use crate::model::ids::{ClassIdx, FlavorIdx, FrIdx, PodIdx, QueueIdx, WorkloadIdx};
+use crate::model::ids::{ClassIdx, FlavorIdx, PodIdx, QueueIdx, WorkloadIdx};
 use crate::model::input::Text;
 use crate::model::txn::Txn;
 use crate::model::workload::FlavorScan;
@@ -24,9 +24,30 @@ const COMBINATIONS_MAX: u32 = 64;
 /// The same for one of the many tries of an elastic gang with fewer members.
 pub(super) const COMBINATIONS_FEWER: u32 = 4;
 
+/// Where a look at flavors begins, and whether more looks follow it.
+#[derive(Clone, Copy)]
+pub(super) struct Look<'a> {
+    /// Per (set, group), the flavor to begin with; the first where none is named.
+    pub start: &'a [((usize, usize), usize)],
+    /// Combinations of flavors that may be tried.
+    pub combinations: u32,
+    /// The last one, however many flavors it leaves: what it does not find waits.
+    pub last: bool,
+}
+
 impl Engine {
     /// What could be done for a head.
     pub(crate) fn nominate(&mut self, queue: Option<QueueIdx>, workload: WorkloadIdx) -> Entry {
+        self.nominate_as(queue, workload, false)
+    }
+
+    /// What could be done; `last`: in all the looks that a scan of flavors takes.
+    pub(crate) fn nominate_as(
+        &mut self,
+        queue: Option<QueueIdx>,
+        workload: WorkloadIdx,
+        last: bool,
+    ) -> Entry {
         let sets = self.demands(workload);
         let topology = match self.topology_ask(queue, workload) {
             Ok(topology) => topology,
@@ -35,11 +56,11 @@ impl Engine {
         let asked: u32 = sets.iter().map(|set| set.count).sum();
         let least = self.state.workloads[workload].min_member.min(asked);
         let start = self.scan_start(queue, workload).to_vec();
+        let look = Look { start: &start, combinations: COMBINATIONS_MAX, last };
         if least == asked {
-            return self.try_sets(queue, workload, sets, topology, &start, COMBINATIONS_MAX);
+            return self.try_sets(queue, workload, sets, topology, look);
         }
-        let whole =
-            self.try_sets(queue, workload, sets.clone(), topology, &start, COMBINATIONS_MAX);
+        let whole = self.try_sets(queue, workload, sets.clone(), topology, look);
         if !matches!(whole.verdict, Verdict::NoFit | Verdict::Blocked) {
             return whole;
         }
@@ -119,20 +140,21 @@ impl Engine {
     }
 
     /// What could be done for these members of a workload. Where each set fits and all together
-    /// do not, so many other combinations of flavors are tried.
+    /// do not, other combinations of flavors are tried; so they are when the last look finds one
+    /// set without any, which may be so because of what sets before it took.
     pub(super) fn try_sets(
         &mut self,
         queue: Option<QueueIdx>,
         workload: WorkloadIdx,
         sets: Vec<SetDemand>,
         topology: TopologyAsk,
-        start: &[((usize, usize), usize)],
-        combinations: u32,
+        look: Look<'_>,
     ) -> Entry {
         let profile = self.profile(queue);
         let mut txn = Txn::begin(&mut self.state);
         let choice = match queue {
             Some(queue) => {
+                let start = look.start;
                 let demand = Demand { workload, queue, sets: &sets, topology, profile, start };
                 flavors::assign(&mut txn, &demand)
             }
@@ -140,13 +162,22 @@ impl Engine {
         };
         let verdict = Verdict::NoFit;
         let mut entry = Entry { workload, queue, sets, choice, verdict, room: false };
-        if entry.choice.mode == Mode::Fit
-            && fits_together(&mut txn, &mut entry, topology, profile, combinations)
+        let found = entry.choice.mode;
+        if found == Mode::Fit
+            && fits_together(&mut txn, &mut entry, topology, profile, look.combinations)
         {
             entry.verdict = Verdict::Fit;
-        } else if entry.choice.mode > Mode::NoFit {
+        } else if found > Mode::NoFit {
             let asks = asks(&mut txn, &entry, profile);
             judge(&mut txn, &mut entry, &asks, topology);
+        }
+        let waits = matches!(entry.verdict, Verdict::NoFit | Verdict::Blocked);
+        if waits
+            && found < Mode::Fit
+            && (look.last || entry.choice.next.is_empty())
+            && others_fit(&mut txn, &mut entry, topology, profile, look.combinations)
+        {
+            entry.verdict = Verdict::Fit;
         }
         entry.room = entry.choice.reason.as_ref().is_some_and(wants_room);
         entry
@@ -240,9 +271,17 @@ fn fits_together(
     combinations: u32,
 ) -> bool {
     let first = asks(txn, entry, profile);
-    if holds_all(txn, &first, topology) {
-        return true;
-    }
+    holds_all(txn, &first, topology) || others_fit(txn, entry, topology, profile, combinations)
+}
+
+/// Whether other flavors than those found hold all members; then the entry has them.
+fn others_fit(
+    txn: &mut Txn<'_>,
+    entry: &mut Entry,
+    topology: TopologyAsk,
+    profile: u32,
+    combinations: u32,
+) -> bool {
     let (Some(queue), workload, sets) = (entry.queue, entry.workload, &entry.sets) else {
         return false;
     };
@@ -263,21 +302,15 @@ fn fits_together(
 /// What does not fit as things are: victims, or why there are none.
 fn judge(txn: &mut Txn<'_>, entry: &mut Entry, asks: &[Ask], topology: TopologyAsk) {
     let quota_short = entry.choice.mode < Mode::Fit;
-    let contested: Vec<FrIdx> = match quota_short {
-        true => entry.choice.contested.clone(),
-        false => entry.choice.usage.iter().map(|(fr, _)| *fr).collect(),
-    };
     let need = Need {
         usage: entry.choice.usage.clone(),
-        contested,
-        room: entry.choice.usage.iter().map(|(fr, _)| *fr).collect(),
+        contested: entry.choice.contested.clone(),
         asks: asks.iter().map(|ask| (ask.class, ask.pods.len() as u32)).collect(),
         topology,
     };
     if !quota_short {
         let names: Vec<&Text> = entry.sets.iter().map(|set| &set.name).collect();
         entry.choice.reason = Some(together::shortage(txn, asks, &names, topology));
-        entry.choice.contested = need.contested.clone();
     }
     let found = victims::search_exact(txn, entry.workload, &need, asks);
     entry.verdict = match found {

@@ -137,10 +137,7 @@ impl Engine {
             return self.lost_race(entry, why, round);
         };
         let workload = entry.workload;
-        let preemptions: Vec<_> = found
-            .iter()
-            .map(|victim| self.preemption(now, workload, victim, &entry.choice.usage))
-            .collect();
+        let preemptions = self.preemptions(now, workload, &found, &entry.choice.usage);
         for (victim, preemption) in found.iter().zip(&preemptions) {
             round.claimed.insert(victim.workload);
             self.evict(now, victim.workload, preemption.clone());

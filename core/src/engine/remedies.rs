@@ -142,7 +142,7 @@ impl Engine {
             _ => None,
         };
         let scan = self.state.workloads[index].requeue.scan.take();
-        let entry = self.nominate(queue, index);
+        let entry = self.nominate_as(queue, index, true);
         self.state.workloads[index].requeue.scan = scan;
         entry
     }
@@ -166,9 +166,8 @@ impl Engine {
             .iter()
             .map(hourly)
             .try_fold(MicroUsd(0), |sum, price| price.map(|price| sum.plus(price)));
-        let usage = &entry.choice.usage;
-        let victims = found.iter().map(|victim| self.preemption(now, index, victim, usage));
-        Some(Start { members: places.len() as u32, per_hour, victims: victims.collect() })
+        let victims = self.preemptions(now, index, &found, &entry.choice.usage);
+        Some(Start { members: places.len() as u32, per_hour, victims })
     }
 
     /// A start without anybody being stopped for it.

@@ -260,7 +260,8 @@ impl ClusterState {
         self.quota.recount(charges.chain(claimed).chain(held));
     }
 
-    fn charges_of(&self, pod: &Pod) -> impl Iterator<Item = (QueueIdx, FrIdx, i64)> + '_ {
+    /// What a placed pod charges its queue.
+    pub fn charges_of(&self, pod: &Pod) -> impl Iterator<Item = (QueueIdx, FrIdx, i64)> + '_ {
         let assignment = pod.workload.and_then(|w| self.workloads[w].assignment.as_ref());
         let set = assignment.and_then(|a| Some((a.queue?, a.set(pod.shape)?)));
         let charges = set.map(|(queue, set)| set.charge.iter().map(move |c| (queue, c.0, c.1)));

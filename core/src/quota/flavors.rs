@@ -325,14 +325,14 @@ fn try_flavor(
     let shape = txn.state().room.shape(set.shape).facts.clone();
     eligible::check(&shape, &facts, txn.state().room.args.toleration_comparison)?;
     let class = class_with(txn, demand, set.shape, chosen, flavor);
+    let ask = (class, set.count);
     let mut candidate = Candidate { flavor, mode: Mode::Fit, borrowing: 0, contested: Vec::new() };
     let mut problem = None;
     for &(resource, amount) in asked {
         let fr = txn.state().quota.listed_fr(flavor, resource);
         let earlier = usage.iter().find(|(known, _)| *known == fr).map_or(0, |(_, n)| *n);
         let total = earlier.saturating_add(amount);
-        let place = Place { at, flavor, asked, chosen, ask: (class, set.count) };
-        let (mode, borrowing, why) = quota_mode(txn, demand, fr, total, &place);
+        let (mode, borrowing, why) = quota_mode(txn, demand, fr, total, amount, ask);
         if mode < Mode::Fit {
             candidate.contested.push(fr);
         }
@@ -348,43 +348,10 @@ fn try_flavor(
             .iter()
             .map(|(resource, n)| (txn.state().quota.listed_fr(flavor, *resource), *n))
             .collect();
-        let place = Place { at, flavor, asked, chosen, ask: (class, set.count) };
-        candidate.mode = room_mode(txn, demand, &frs, &place);
-        candidate.contested = frs.iter().map(|(fr, _)| *fr).collect();
+        candidate.mode = room_mode(txn, demand, frs, ask);
         problem = Some(verdict::flavor_shortage(txn, class, set.count, demand.topology));
     }
     Ok((candidate, problem))
-}
-
-/// Where members of one set would go with one flavor.
-struct Place<'a> {
-    at: usize,
-    flavor: FlavorIdx,
-    asked: &'a [(ResourceIdx, i64)],
-    chosen: &'a [(ResourceIdx, FlavorIdx)],
-    ask: (ClassIdx, u32),
-}
-
-impl Place<'_> {
-    /// All that one who leaves room there may hold: what the set asks, of the flavors that it has
-    /// so far, and of any where it has none yet.
-    fn room(&self, txn: &Txn<'_>, demand: &Demand<'_>) -> Vec<FrIdx> {
-        let state = txn.state();
-        let (quota, shape) = (&state.quota, demand.sets[self.at].shape);
-        let groups = &quota.queue(demand.queue).groups;
-        let mut frs = Vec::new();
-        for &(resource, _) in state.room.ledger.request(state.room.shape(shape).request).entries() {
-            let Some(group) = groups.iter().find(|group| group.covered.contains(&resource)) else {
-                continue;
-            };
-            let chosen = self.chosen.iter().find(|(of, _)| *of == resource);
-            let this = self.asked.iter().any(|(of, _)| *of == resource).then_some(&self.flavor);
-            let one = chosen.map(|(_, flavor)| flavor).or(this);
-            let possible = one.map_or(&group.flavors[..], std::slice::from_ref);
-            frs.extend(possible.iter().map(|flavor| quota.listed_fr(*flavor, resource)));
-        }
-        frs
-    }
 }
 
 /// The class of members of a shape that may go where these flavors and one more lead.
@@ -402,13 +369,15 @@ fn class_with(
     txn.class(shape, &flavors, demand.profile)
 }
 
-/// Mode of one flavor and resource by quota, with the borrowing level.
+/// Mode of one flavor and resource by quota, with the borrowing level; of the total, `own` is the
+/// set's, the rest that of sets before it.
 fn quota_mode(
     txn: &mut Txn<'_>,
     demand: &Demand<'_>,
     fr: FrIdx,
     total: i64,
-    place: &Place<'_>,
+    own: i64,
+    ask: (ClassIdx, u32),
 ) -> (Mode, u32, Option<FlavorProblem>) {
     let state = txn.state();
     let queue = state.quota.queue(demand.queue);
@@ -417,7 +386,12 @@ fn quota_mode(
     let most = tree.potential(node, fr);
     if total > most {
         let resource = state.room.resources.name(state.quota.fr(fr).1).clone();
-        let why = FlavorProblem::ExceedsMax { resource, asked: total, most };
+        // Sets before it might have other flavors: only what it asks itself can be too much for
+        // ever.
+        let why = match shortage(state, demand.queue, fr, total) {
+            Some(short) if own <= most => short.why,
+            _ => FlavorProblem::ExceedsMax { resource, asked: total, most },
+        };
         return (Mode::NoFit, 0, Some(why));
     }
     let (height, may_reclaim) = tree.borrow_height(node, fr, total);
@@ -433,8 +407,7 @@ fn quota_mode(
     let need = Need {
         usage: vec![(fr, total)],
         contested: vec![fr],
-        room: place.room(txn, demand),
-        asks: vec![place.ask],
+        asks: vec![ask],
         topology: demand.topology,
     };
     if let FlavorProblem::Short { preemption_tried, .. } = &mut why {
@@ -475,16 +448,10 @@ fn mode_of(txn: &Txn<'_>, queue: QueueIdx, victims: &[victims::Victim]) -> Mode 
 fn room_mode(
     txn: &mut Txn<'_>,
     demand: &Demand<'_>,
-    frs: &[(FrIdx, i64)],
-    place: &Place<'_>,
+    usage: Vec<(FrIdx, i64)>,
+    ask: (ClassIdx, u32),
 ) -> Mode {
-    let need = Need {
-        usage: frs.to_vec(),
-        contested: frs.iter().map(|(fr, _)| *fr).collect(),
-        room: place.room(txn, demand),
-        asks: vec![place.ask],
-        topology: demand.topology,
-    };
+    let need = Need { usage, contested: Vec::new(), asks: vec![ask], topology: demand.topology };
     let start = txn.checkpoint();
     let found = victims::search_in(txn, demand.workload, &need);
     txn.rollback_to(start);

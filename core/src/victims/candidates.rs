@@ -5,8 +5,17 @@
 //! be taken regardless of borrowing; else only if the preemptor ends within its nominal quota, or
 //! while borrowing where policy allows it for lower priorities. Who leaves already, for others
 //! that were promised all of it, has nothing to give.
+//!
+//! For quota that is Kueue's rule: who holds something that is short, in a queue that borrows
+//! something that is short. For room on nodes it is narrower in one way and wider in another. In
+//! other queues only what is borrowed goes: who holds a flavor and resource of which the queue
+//! borrows, whichever flavor that is, because a node asks for none. So whoever ends within its own
+//! quota holds nothing that could be taken back for room, and no two queues take turns. In the own
+//! queue the policy alone decides.
 
-use crate::model::ids::{QueueIdx, QuotaIdx, WorkloadIdx};
+use capstan_topology::ResourceIdx;
+
+use crate::model::ids::{FrIdx, QueueIdx, QuotaIdx, WorkloadIdx};
 use crate::model::input::{PreemptReclaim, PreemptWithin, Text};
 use crate::model::state::ClusterState;
 use crate::money::MicroUsd;
@@ -61,8 +70,10 @@ pub struct Candidate {
     pub workload: WorkloadIdx,
     /// How it may be taken.
     pub kind: Kind,
-    /// It holds nothing that is short of quota: for room only.
-    pub room_only: bool,
+    /// It holds, and its queue borrows, what is short of quota.
+    pub quota: bool,
+    /// Its leaving is allowed for room on nodes.
+    pub room: bool,
     /// Lowest cohort that it shares with the preemptor, when it is in another queue.
     pub common: Option<QuotaIdx>,
 }
@@ -72,6 +83,8 @@ struct Preemptor {
     workload: WorkloadIdx,
     priority: i32,
     queued_at: Time,
+    /// Resources that its members ask of nodes.
+    asked: Vec<ResourceIdx>,
 }
 
 /// Everyone who may be taken, in the order in which they are taken.
@@ -85,11 +98,13 @@ pub fn collect(
         workload: preemptor,
         priority: state.workloads[preemptor].priority,
         queued_at: state.queued_at(preemptor),
+        asked: need.asked(state),
     };
     let mut found = Vec::new();
     for &workload in &state.unqueued_holding {
         if workload != preemptor && state.workloads[workload].priority < who.priority {
-            found.push(Candidate { workload, kind: Kind::Unqueued, room_only: true, common: None });
+            let (kind, common) = (Kind::Unqueued, None);
+            found.push(Candidate { workload, kind, quota: false, room: true, common });
         }
     }
     if let Some(queue) = queue {
@@ -119,17 +134,46 @@ fn order(
     )
 }
 
-/// Whether a workload holds what victims for quota, or for room, must hold.
-fn holds(state: &ClusterState, workload: WorkloadIdx, need: &Need, room: bool) -> bool {
+/// What a workload charges.
+fn charges(state: &ClusterState, workload: WorkloadIdx) -> impl Iterator<Item = FrIdx> + '_ {
     let assignment = state.workloads[workload].assignment.as_ref();
     let sets = assignment.map_or(&[][..], |assignment| &assignment.sets);
-    let mut charges = sets.iter().flat_map(|set| &set.charge);
-    charges.any(|(fr, _)| need.held(room).any(|wanted| wanted == *fr))
+    sets.iter().flat_map(|set| &set.charge).map(|(fr, _)| *fr)
 }
 
-/// Whether a queue or cohort borrows any of that.
-fn borrows(state: &ClusterState, node: QuotaIdx, need: &Need, room: bool) -> bool {
-    need.held(room).any(|fr| state.quota.tree.borrows(node, fr, 0))
+/// Whether a workload holds what is short of quota.
+fn holds_contested(state: &ClusterState, workload: WorkloadIdx, need: &Need) -> bool {
+    charges(state, workload).any(|fr| need.contested.contains(&fr))
+}
+
+/// Whether a queue or cohort borrows anything that is short of quota.
+pub(super) fn borrows_contested(state: &ClusterState, node: QuotaIdx, need: &Need) -> bool {
+    need.contested.iter().any(|fr| state.quota.tree.borrows(node, *fr, 0))
+}
+
+/// Whether a queue or cohort borrows of a resource that is asked, in any flavor.
+fn borrows_asked(state: &ClusterState, node: QuotaIdx, asked: &[ResourceIdx]) -> bool {
+    let tree = &state.quota.tree;
+    let mut covered = tree.covered(node).filter(|fr| asked.contains(&state.quota.fr(*fr).1));
+    covered.any(|fr| tree.borrows(node, fr, 0))
+}
+
+/// Whether a workload of a queue holds something of a resource that is asked, of which the queue,
+/// and every cohort between it and the common one, borrows.
+pub(super) fn is_borrowed(
+    state: &ClusterState,
+    workload: WorkloadIdx,
+    queue: QuotaIdx,
+    common: QuotaIdx,
+    asked: &[ResourceIdx],
+) -> bool {
+    let tree = &state.quota.tree;
+    let all_borrow = |fr: FrIdx| {
+        let up = std::iter::successors(Some(queue), |node| tree.parent(*node));
+        up.take_while(|node| *node != common).all(|node| tree.borrows(node, fr, 0))
+    };
+    let wanted = |fr: &FrIdx| asked.contains(&state.quota.fr(*fr).1);
+    charges(state, workload).filter(wanted).any(all_borrow)
 }
 
 fn own_queue(
@@ -150,9 +194,14 @@ fn own_queue(
             PreemptWithin::LowerPriority => lower,
             PreemptWithin::LowerOrNewerEqual => lower || newer,
         };
-        if allowed && workload != who.workload && holds(state, workload, need, true) {
-            let room_only = !holds(state, workload, need, false);
-            found.push(Candidate { workload, kind: Kind::WithinQueue, room_only, common: None });
+        if !allowed || workload == who.workload {
+            continue;
+        }
+        let quota = holds_contested(state, workload, need);
+        let room = charges(state, workload).any(|fr| who.asked.contains(&state.quota.fr(fr).1));
+        if quota || room {
+            let (kind, common) = (Kind::WithinQueue, None);
+            found.push(Candidate { workload, kind, quota, room, common });
         }
     }
 }
@@ -191,14 +240,15 @@ fn cohorts(
         };
         let below = tree.children(cohort).iter().copied().filter(|child| *child != from);
         for child in below {
-            subtree(state, (child, true), need, &mut |workload, room_only| {
+            let within = Within { common: cohort, asked: &who.asked, need };
+            within.holders(state, (child, true), &mut |workload, (quota, room)| {
                 let priority = state.workloads[workload].priority;
                 let allowed =
                     facts.preemption.reclaim == PreemptReclaim::Any || priority < who.priority;
                 if allowed {
                     let common = Some(cohort);
                     let kind = kind(priority);
-                    found.push(Candidate { workload, kind, room_only, common });
+                    found.push(Candidate { workload, kind, quota, room, common });
                 }
             });
         }
@@ -213,28 +263,39 @@ fn cohorts(
     }
 }
 
-/// Calls back with every holder in the borrowing queues of a subtree, and whether it may leave
-/// for room only: it, or a cohort above it, borrows nothing that is short of quota.
-fn subtree(
-    state: &ClusterState,
-    (node, for_quota): (QuotaIdx, bool),
-    need: &Need,
-    each: &mut dyn FnMut(WorkloadIdx, bool),
-) {
-    let for_quota = for_quota && borrows(state, node, need, false);
-    if !for_quota && !borrows(state, node, need, true) {
-        return;
-    }
-    for &child in state.quota.tree.children(node) {
-        subtree(state, (child, for_quota), need, each);
-    }
-    let Some(queue) = state.quota.queue_at(node) else { return };
-    if state.quota.queue(queue).inactive.is_some() {
-        return;
-    }
-    for &workload in &state.quota.queue(queue).holding {
-        if holds(state, workload, need, true) {
-            each(workload, !(for_quota && holds(state, workload, need, false)));
+/// What is looked for below a common cohort.
+struct Within<'a> {
+    common: QuotaIdx,
+    asked: &'a [ResourceIdx],
+    need: &'a Need,
+}
+
+impl Within<'_> {
+    /// Calls back with every holder in the borrowing queues of a subtree, and whether it may leave
+    /// for quota (it, and every cohort above it, borrows what is short) and for room.
+    fn holders(
+        &self,
+        state: &ClusterState,
+        (node, for_quota): (QuotaIdx, bool),
+        each: &mut dyn FnMut(WorkloadIdx, (bool, bool)),
+    ) {
+        let for_quota = for_quota && borrows_contested(state, node, self.need);
+        if !for_quota && !borrows_asked(state, node, self.asked) {
+            return;
+        }
+        for &child in state.quota.tree.children(node) {
+            self.holders(state, (child, for_quota), each);
+        }
+        let Some(queue) = state.quota.queue_at(node) else { return };
+        if state.quota.queue(queue).inactive.is_some() {
+            return;
+        }
+        for &workload in &state.quota.queue(queue).holding {
+            let quota = for_quota && holds_contested(state, workload, self.need);
+            let room = is_borrowed(state, workload, node, self.common, self.asked);
+            if quota || room {
+                each(workload, (quota, room));
+            }
         }
     }
 }

@@ -14,10 +14,11 @@
 
 use std::collections::BTreeSet;
 
-use capstan_topology::NodeIdx;
+use capstan_topology::{NodeIdx, ResourceIdx};
 
 use crate::model::ids::{ClassIdx, FrIdx, PodIdx, QueueIdx, WorkloadIdx};
 use crate::model::input::PreemptReclaim;
+use crate::model::state::ClusterState;
 use crate::model::txn::{Checkpoint, Txn};
 use crate::model::workload::QueueRef;
 use crate::place::gang::{self, Ask, TopologyAsk};
@@ -31,11 +32,9 @@ pub mod candidates;
 pub struct Need {
     /// What the preemptor will charge.
     pub usage: Vec<(FrIdx, i64)>,
-    /// Flavors and resources that are short: victims must hold one of them.
+    /// Flavors and resources that are short: victims for quota must hold one of them. None: all
+    /// of it fits by quota.
     pub contested: Vec<FrIdx>,
-    /// Those of everything that the preemptor asks, whichever of them is short: who holds one of
-    /// these may leave for room on nodes. What is contested need not be repeated here.
-    pub room: Vec<FrIdx>,
     /// Members per class that must find nodes.
     pub asks: Vec<(ClassIdx, u32)>,
     /// Topology asked.
@@ -43,10 +42,14 @@ pub struct Need {
 }
 
 impl Need {
-    /// What a victim must hold one of: for quota, or for room.
-    fn held(&self, room: bool) -> impl Iterator<Item = FrIdx> + '_ {
-        let room = if room { &self.room[..] } else { &[] };
-        self.contested.iter().chain(room).copied()
+    /// Resources that members ask of nodes, `pods` apart.
+    fn asked(&self, state: &ClusterState) -> Vec<ResourceIdx> {
+        let shapes = self.asks.iter().map(|(class, _)| state.classes.class(*class).key.shape);
+        let mut asked: Vec<ResourceIdx> = shapes.flat_map(|shape| state.asked(shape)).collect();
+        asked.retain(|resource| *resource != crate::resources::PODS);
+        asked.sort_unstable();
+        asked.dedup();
+        asked
     }
 }
 
@@ -85,7 +88,7 @@ pub fn search_exact(
     };
     let mut list = candidates::collect(txn.state(), preemptor, queue, need);
     list.truncate(CANDIDATES_MAX);
-    let search = Search { queue, need, members };
+    let search = Search { queue, need, members, asked: need.asked(txn.state()) };
     for borrowing in search.attempts(txn, &list) {
         let start = txn.checkpoint();
         if let Some(victims) = search.attempt(txn, &list, borrowing, start) {
@@ -99,6 +102,15 @@ struct Search<'a> {
     queue: Option<QueueIdx>,
     need: &'a Need,
     members: &'a [Ask],
+    /// Resources that members ask of nodes.
+    asked: Vec<ResourceIdx>,
+}
+
+/// What a candidate is taken for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum For {
+    Quota,
+    Room,
 }
 
 /// A candidate that was removed, and where its members were.
@@ -114,7 +126,7 @@ impl Search<'_> {
         let facts = txn.state().quota.queue(queue).facts.as_ref();
         let policy = facts.expect("only existing queues have heads").preemption;
         let borrow = policy.while_borrowing.is_some();
-        let others = list.iter().any(|c| c.kind.elsewhere() && !c.room_only);
+        let others = list.iter().any(|c| c.kind.elsewhere() && c.quota);
         let hierarchical = list.iter().any(|c| c.kind == Kind::Hierarchical);
         let under = self.need.contested.iter().all(|fr| {
             let node = txn.state().quota.queue(queue).node.expect("the queue exists");
@@ -123,7 +135,7 @@ impl Search<'_> {
         });
         if !others || (!borrow && !under) {
             // Who leaves for room alone may be reclaimed by one that borrows nothing itself.
-            let room = list.iter().any(|c| c.kind.elsewhere() && c.room_only);
+            let room = list.iter().any(|c| c.kind.elsewhere() && c.room);
             if room { vec![true, false] } else { vec![true] }
         } else if !borrow && !hierarchical && !self.quota_fits(txn, true) {
             vec![false, true]
@@ -141,12 +153,11 @@ impl Search<'_> {
     ) -> Option<Vec<Victim>> {
         let mut taken: Vec<Taken<'_>> = Vec::new();
         let mut seen: BTreeSet<WorkloadIdx> = BTreeSet::new();
-        let queued = list.iter().filter(|c| c.kind != Kind::Unqueued && !c.room_only);
-        for candidate in queued {
+        for candidate in list.iter().filter(|c| c.quota) {
             if self.quota_fits(txn, borrowing) {
                 break;
             }
-            if self.usable(txn, candidate, borrowing) {
+            if self.usable(txn, candidate, borrowing, For::Quota) {
                 seen.insert(candidate.workload);
                 taken.push(remove(txn, candidate));
             }
@@ -177,16 +188,16 @@ impl Search<'_> {
         taken: &mut Vec<Taken<'c>>,
     ) -> bool {
         // Who is leaving anyway, then work without a queue, then the others in order.
-        let mut order: Vec<&'c Candidate> = list.iter().collect();
+        let mut order: Vec<&'c Candidate> = list.iter().filter(|c| c.room).collect();
         order.sort_by_key(|candidate| {
             let leaving = txn.state().leaving(candidate.workload);
             (!leaving, candidate.kind != Kind::Unqueued)
         });
         for candidate in order {
-            if seen.contains(&candidate.workload) || !self.usable(txn, candidate, borrowing) {
-                continue;
-            }
-            if !self.could_help(txn, candidate.workload) {
+            if seen.contains(&candidate.workload)
+                || !self.usable(txn, candidate, borrowing, For::Room)
+                || !self.could_help(txn, candidate.workload)
+            {
                 continue;
             }
             seen.insert(candidate.workload);
@@ -224,24 +235,24 @@ impl Search<'_> {
     }
 
     /// Whether a candidate may be taken now: borrowers only while they, and every cohort between
-    /// them and the common one, still borrow something contested (for room: something asked).
-    fn usable(&self, txn: &Txn<'_>, candidate: &Candidate, borrowing: bool) -> bool {
+    /// them and the common one, still borrow something contested; for room, what it holds.
+    fn usable(&self, txn: &Txn<'_>, candidate: &Candidate, borrowing: bool, what: For) -> bool {
         if borrowing && candidate.kind == Kind::WithoutBorrowing {
             return false;
         }
         let Some(common) = candidate.common else { return true };
         let state = txn.state();
-        let tree = &state.quota.tree;
         let assignment = state.workloads[candidate.workload].assignment.as_ref();
         let queue = assignment.and_then(|assignment| assignment.queue);
-        let mut at = queue.and_then(|queue| state.quota.queue(queue).node);
-        while let Some(node) = at.filter(|node| *node != common) {
-            if !self.need.held(candidate.room_only).any(|fr| tree.borrows(node, fr, 0)) {
-                return false;
-            }
-            at = tree.parent(node);
+        let Some(node) = queue.and_then(|queue| state.quota.queue(queue).node) else {
+            return true;
+        };
+        if what == For::Room {
+            return candidates::is_borrowed(state, candidate.workload, node, common, &self.asked);
         }
-        true
+        let up = std::iter::successors(Some(node), |node| state.quota.tree.parent(*node));
+        let mut below = up.take_while(|node| *node != common);
+        below.all(|node| candidates::borrows_contested(state, node, self.need))
     }
 
     fn quota_fits(&self, txn: &Txn<'_>, borrowing: bool) -> bool {

@@ -110,8 +110,8 @@ impl Notes {
     }
 
     /// The next event, if the rate allows one and there is any.
-    pub(super) fn next(&mut self, now: Time) -> Option<Told> {
-        if self.queue.is_empty() || !self.bucket.take(now) {
+    pub(super) fn next(&mut self, now: Time, beside: bool) -> Option<Told> {
+        if self.queue.is_empty() || !self.bucket.take(now, beside) {
             return None;
         }
         self.count(What::Event);
@@ -292,10 +292,10 @@ mod tests {
             notes.tell(Time(0), told("R", &format!("p{at}")));
         }
         notes.tell(Time(1), told("R", "p0"));
-        let sent = (0..).map_while(|_| notes.next(Time(1))).count();
+        let sent = (0..).map_while(|_| notes.next(Time(1), false)).count();
         assert_eq!(sent, 10, "one second's worth");
-        assert!(notes.next(Time(50)).is_none());
-        assert!(notes.next(Time(101)).is_some(), "a tenth of a second brings one");
+        assert!(notes.next(Time(50), false).is_none());
+        assert!(notes.next(Time(101), false).is_some(), "a tenth of a second brings one");
         let counts = notes.take_counts();
         let count = |what| counts.get(&what).copied().unwrap_or(0);
         assert_eq!(count(What::EventDropped), 7);

@@ -4,8 +4,8 @@
 //!
 //! Wanted: for one object only the newest text is ever written, and only if it differs from what
 //! the API shows; at most one write a second for an object (the first at once), and a bounded
-//! rate in all, behind binds; a burst drops events first, and counts what it drops; nothing here
-//! is needed for a decision or a restart.
+//! rate in all, a tenth of it beside binds and other effects; a burst drops events first, and
+//! counts what it drops; nothing here is needed for a decision or a restart.
 //!
 //! Cost: the write budget of the design: for a gang (or work with an owner) one Workload create
 //! and one status patch until it is bound; a waiting member one patch for each change of reason;
@@ -67,6 +67,11 @@ impl Publisher {
     /// Nothing to show yet.
     pub fn new(limits: Limits, clock: Clock) -> Publisher {
         Publisher { plan: Arc::new(Mutex::new(Plan::new(limits))), bell: Arc::default(), clock }
+    }
+
+    /// Effects begin or end: for a moment less is written beside them.
+    pub fn acts(&self) {
+        self.plan.lock().acts(self.clock.now());
     }
 
     /// Takes a `Status` or `Event` effect; what it is about is asked of the engine. Other effects

@@ -7,8 +7,8 @@
 //!
 //! Rates: an object is written at once, then at most once a second (a first status right after
 //! its create); a waiting pod only after [`PATIENCE`], and for new numbers in the same words only
-//! every [`WORDS_EVERY`]. A bucket bounds requests in all. Events have a queue and a bucket of
-//! their own and are dropped first.
+//! every [`WORDS_EVERY`]. A bucket bounds requests in all, to few beside effects. Events have a
+//! queue and a bucket of their own and are dropped first.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 
 use super::events::{Notes, Told};
 use super::pods::{self, PodCondition};
-use super::rates::{Bucket, Limits, What};
+use super::rates::{Bucket, CALM, Limits, What};
 use super::{diff, queues, workload};
 use crate::api::cluster_queue::ClusterQueueStatus;
 use crate::api::local_queue::LocalQueueStatus;
@@ -139,6 +139,8 @@ pub struct Plan {
     ready: BTreeSet<(u8, u64, Key)>,
     arrivals: u64,
     bucket: Bucket,
+    /// Until when effects are taken to be carried out.
+    beside_until: Time,
     /// Pods of a workload that say why they wait.
     waiting: BTreeMap<Name, Vec<PodRef>>,
     /// Workloads were listed: one that is not shown does not exist.
@@ -161,6 +163,7 @@ impl Plan {
             ready: BTreeSet::new(),
             arrivals: 0,
             bucket: Bucket::new(limits.writes),
+            beside_until: Time::MIN,
             waiting: BTreeMap::new(),
             listed: false,
             doubtful: false,
@@ -177,6 +180,11 @@ impl Plan {
             *counts.entry(what).or_default() += count;
         }
         counts
+    }
+
+    /// An effect began or ended: what is written now is beside others.
+    pub fn acts(&mut self, now: Time) {
+        self.beside_until = now.plus(CALM);
     }
 
     /// Objects with a request to come or on its way.
@@ -384,7 +392,7 @@ impl Plan {
             let entry = self.entries.get_mut(&key).expect("filed ones exist");
             match next(now, &key, entry, self.listed) {
                 Next::Do(write) => {
-                    if !self.bucket.take(now) {
+                    if !self.bucket.take(now, now < self.beside_until) {
                         return None;
                     }
                     self.ready.remove(&(rank, at, key.clone()));
@@ -450,16 +458,18 @@ impl Plan {
 
     /// The next event, if the rate allows one and there is any.
     pub fn next_event(&mut self, now: Time) -> Option<Told> {
-        self.notes.next(now)
+        self.notes.next(now, now < self.beside_until)
     }
 }
 
-/// What is written first: what people wait for, then what merely follows.
+/// What is written first: what people wait for, then what merely follows. An object that shows
+/// nothing yet is made whole before another is made.
 fn rank(key: &Key, entry: &Entry) -> u8 {
-    match (key, &entry.wanted) {
-        (_, Some(Wanted::Gone(_))) => 3,
-        (Key::Workload(_), _) if entry.written_at.is_none() => 0,
-        (Key::Pod(_), _) => 1,
+    match (key, &entry.wanted, &entry.shown) {
+        (_, Some(Wanted::Gone(_)), _) => 3,
+        (Key::Workload(_), _, Some(Shown::Workload(shown))) if shown.status.is_none() => 0,
+        (Key::Workload(_), _, None) => 1,
+        (Key::Pod(_), ..) => 1,
         _ => 2,
     }
 }

@@ -1,6 +1,15 @@
 //! How much may be written, and what is counted of it.
+//!
+//! While effects are carried out (binds, suspensions, evictions) it is a [`BESIDE`]th of the
+//! rates: the API server, and who else acts on what it shows, are left to what matters. What is
+//! late is not lost: newest wins, so a gang that starts and runs meanwhile is written once.
 
-use capstan_core::time::Time;
+use capstan_core::time::{Span, Time};
+
+/// How long after an effect began or ended others are taken to follow.
+pub const CALM: Span = Span(250);
+/// Which part of the rates is left beside effects.
+pub const BESIDE: u32 = 10;
 
 /// What is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,7 +63,7 @@ impl What {
     }
 }
 
-/// How much may be written.
+/// How much may be written while nothing else is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Requests in a second.
@@ -85,9 +94,10 @@ impl Bucket {
         Bucket { per_second, thousandths: i64::from(per_second) * 1_000, at: Time::MIN }
     }
 
-    /// Takes a permit, if there is one.
-    pub(super) fn take(&mut self, now: Time) -> bool {
-        let rate = i64::from(self.per_second);
+    /// Takes a permit, if there is one; `beside` effects that are carried out there are few.
+    pub(super) fn take(&mut self, now: Time, beside: bool) -> bool {
+        let share = if beside { BESIDE } else { 1 };
+        let rate = i64::from((self.per_second / share).max(1));
         let gained = now.since(self.at).0.min(1_000) * rate;
         self.thousandths = (self.thousandths + gained).min(rate * 1_000);
         self.at = self.at.max(now);

@@ -11,7 +11,7 @@ use capstan_core::explain::view::{
 };
 use capstan_core::model::input::{CapacityType, Price, PriceSource, Text};
 use capstan_core::money::MicroUsd;
-use capstan_core::plan::{Preemption, PreemptionReason, State};
+use capstan_core::plan::{Freed, Preemption, PreemptionReason, State};
 use capstan_core::time::{Span, Time};
 
 use super::result::SimulationResult;
@@ -84,7 +84,7 @@ pub fn preemption() -> Preemption {
         reason: PreemptionReason::InCohortReclamation,
         victim_priority: 100,
         preemptor_priority: 1000,
-        frees: vec![(gpu(), 8)],
+        frees: vec![Freed { resource: gpu(), amount: 8, borrowed: 8 }],
         lost: Span::minutes(12),
         lost_cost: Some(MicroUsd(2_400_000)),
         cohort: Some("research".into()),

@@ -4,7 +4,7 @@
 use capstan_core::explain::reason::{Inactive, NodeRefusal, Reason};
 use capstan_core::explain::view::{NodeVerdict, PodExplanation, WorkloadExplanation};
 use capstan_core::model::input::Text;
-use capstan_core::plan::State;
+use capstan_core::plan::{Freed, State};
 use capstan_core::time::Time;
 use expect_test::expect_file;
 use proptest::prelude::*;
@@ -228,7 +228,8 @@ proptest! {
         }
         (result.preempted[0].victim, result.preempted[0].preemptor) =
             (names[0].clone(), names[1].clone());
-        result.preempted[0].frees = vec![(names[2].clone(), numbers[0])];
+        let (resource, amount) = (names[2].clone(), numbers[0]);
+        result.preempted[0].frees = vec![Freed { resource, amount, borrowed: amount }];
         result.files = names.iter().map(ToString::to_string).collect();
         let mut nodes = fixture::verdicts();
         for (verdict, name) in nodes.iter_mut().zip(&names) {

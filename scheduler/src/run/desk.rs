@@ -152,6 +152,7 @@ impl Desk {
 
     fn take_answer(&mut self, answer: Answer) {
         let Answer { effect, result, .. } = answer;
+        self.tools.publisher.acts();
         let bind = self.binds.remove(&effect);
         if let (Some((pod, node)), EffectResult::Done) = (&bind, &result) {
             self.tools.publisher.scheduled(pod, node);
@@ -239,6 +240,9 @@ impl Desk {
             if let Action::Bind { pod, node, .. } = &effect.action {
                 self.binds.insert(effect.id, (pod.clone(), node.clone()));
             }
+        }
+        if !acts.is_empty() {
+            self.tools.publisher.acts();
         }
         self.tools.executor.dispatch(acts);
         self.looks.news(says);

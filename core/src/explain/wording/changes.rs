@@ -4,8 +4,7 @@ use std::fmt;
 
 use crate::explain::quantity::{amount, noun, quantity};
 use crate::explain::view::Change;
-use crate::model::input::Text;
-use crate::plan::{Preemption, PreemptionReason};
+use crate::plan::{Freed, Preemption, PreemptionReason};
 
 /// Workloads that one remedy names; beyond, it counts them.
 const NAMED_MAX: usize = 3;
@@ -23,19 +22,19 @@ impl Preemption {
         let priorities = self.priorities();
         match self.reason {
             PreemptionReason::InClusterQueue => {
-                format!("takes {} in the same queue; {priorities}", self.held(""))
+                format!("takes {} in the same queue; {priorities}", self.held(false))
             }
             PreemptionReason::InCohortReclamation => {
-                format!("reclaims {}; {priorities}", self.held("borrowed "))
+                format!("reclaims {}; {priorities}", self.held(true))
             }
             PreemptionReason::InCohortReclaimWhileBorrowing => {
-                format!("takes {} while borrowing itself; {priorities}", self.held("borrowed "))
+                format!("takes {} while borrowing itself; {priorities}", self.held(true))
             }
             PreemptionReason::InCohortFairSharing => {
-                format!("takes {} from the larger share; {priorities}", self.held(""))
+                format!("takes {} from the larger share; {priorities}", self.held(false))
             }
             PreemptionReason::Priority => {
-                format!("needs its room, {}; {priorities}", self.held(""))
+                format!("needs its room, {}; {priorities}", self.held(false))
             }
         }
     }
@@ -48,14 +47,27 @@ impl Preemption {
         }
     }
 
-    /// `8 GPUs, 32 cpu`, each noun behind `adjective`; where devices are among it, only those.
-    fn held(&self, adjective: &str) -> String {
-        let devices = |held: &&(Text, i64)| held.0.contains('/');
-        let any = self.frees.iter().any(|held| devices(&held));
-        let shown = self.frees.iter().filter(|held| !any || devices(held));
-        let part = |(resource, held): &(Text, i64)| match noun(resource, *held) {
-            "" => quantity(resource, *held),
-            noun => format!("{} {adjective}{noun}", quantity(resource, *held)),
+    /// `8 GPUs`; with what is borrowed of it `8 borrowed GPUs`, `16 GPUs (4 borrowed)`. Where
+    /// devices are among it, only those, and what else is borrowed if they are not.
+    fn held(&self, borrowed: bool) -> String {
+        let device = |freed: &Freed| freed.resource.contains('/');
+        let any = self.frees.iter().any(device);
+        let theirs = self.frees.iter().any(|freed| device(freed) && freed.borrowed > 0);
+        let shown = self
+            .frees
+            .iter()
+            .filter(|freed| !any || device(freed) || (borrowed && !theirs && freed.borrowed > 0));
+        let part = |freed: &Freed| {
+            let (number, noun) =
+                (quantity(&freed.resource, freed.amount), noun(&freed.resource, freed.amount));
+            match freed.borrowed.min(freed.amount) {
+                some if !borrowed || some <= 0 => amount(&freed.resource, freed.amount),
+                all if all == freed.amount => format!("{number} borrowed {noun}"),
+                some => {
+                    let some = quantity(&freed.resource, some);
+                    format!("{} ({some} borrowed)", amount(&freed.resource, freed.amount))
+                }
+            }
         };
         match shown.map(part).collect::<Vec<_>>() {
             none if none.is_empty() => "its place".to_owned(),

@@ -5,7 +5,7 @@ use crate::explain::reason::{Nearest, NodeRefusal};
 use crate::explain::view::Change;
 use crate::model::input::CapacityType;
 use crate::money::MicroUsd;
-use crate::plan::{Preemption, PreemptionReason};
+use crate::plan::{Freed, Preemption, PreemptionReason};
 use crate::time::Span;
 
 fn gpus() -> Text {
@@ -436,7 +436,7 @@ fn preemptions_say_why_and_what_is_lost() {
         reason,
         victim_priority: 100,
         preemptor_priority: 1000,
-        frees: vec![(gpus(), 8)],
+        frees: vec![Freed { resource: gpus(), amount: 8, borrowed: 8 }],
         lost: Span::minutes(12),
         lost_cost: Some(MicroUsd(2_400_000)),
         cohort: cohort.map(Text::from),
@@ -458,6 +458,25 @@ fn preemptions_say_why_and_what_is_lost() {
         assert_eq!(preemption(reason, Some("ai")).because(), text);
     }
     assert_eq!(preemption(PreemptionReason::Priority, None).loses(), "12m of work, $2.40");
+    // What is borrowed of it, if not all.
+    let freed =
+        |resource: &str, amount, borrowed| Freed { resource: resource.into(), amount, borrowed };
+    let rows = [
+        (vec![freed("nvidia.com/gpu", 16, 4)], "reclaims 16 GPUs (4 borrowed)"),
+        (vec![freed("cpu", 9_000, 9_000)], "reclaims 9 borrowed cpu"),
+        (
+            vec![freed("cpu", 9_000, 9_000), freed("nvidia.com/gpu", 8, 2)],
+            "reclaims 8 GPUs (2 borrowed)",
+        ),
+        (
+            vec![freed("cpu", 9_000, 1_500), freed("nvidia.com/gpu", 8, 0)],
+            "reclaims 9 cpu (1.5 borrowed), 8 GPUs",
+        ),
+    ];
+    for (frees, text) in rows {
+        let one = Preemption { frees, ..preemption(PreemptionReason::InCohortReclamation, None) };
+        assert_eq!(one.because(), format!("{text}; priority 100 < 1000"));
+    }
 }
 
 #[test]

@@ -1,25 +1,26 @@
-//! Other flavors for a gang of several pod sets, when those found first fit each set by itself and
-//! not all together.
+//! Other flavors for a gang of several pod sets, when those found first do not do for all.
 //!
-//! Problem: flavors are chosen set by set, and each set fits on the nodes of its own; only then all
-//! members are placed together, in one domain if they ask for that. Where that fails, another
-//! combination may hold them: both sets on the dearer flavor, in one rack.
+//! Problem: flavors are chosen set by set. What an earlier set took may be the only flavor that a
+//! later one can have; and where each set fits on the nodes of its own, all members may still not
+//! find places together, in one domain if they ask for that. Another combination may hold them:
+//! both sets on the dearer flavor, in one rack; the set that may go anywhere on the last flavor.
 //!
 //! Every combination in which each set fits by quota and on nodes is tried in the queue's order of
-//! flavors, the first set's flavor changing last, at most [`STEPS_MAX`] flavors looked at and as
-//! many combinations as the caller allows. Only what fits as things are is looked for: who would
+//! flavors, the first set's flavor changing last: as many combinations as the caller allows, and
+//! [`STEPS`] flavors looked at for each. Only what fits as things are is looked for: who would
 //! have to leave is asked for the flavors found first.
 
 use capstan_topology::ResourceIdx;
 
-use super::{Candidate, Choice, Demand, Mode, asked_of, class_with, shortage, take};
+use super::{Candidate, Choice, Demand, Mode, asked_of, class_with, covered, shortage, take};
 use crate::model::ids::FlavorIdx;
 use crate::model::txn::Txn;
 use crate::place::gang;
 use crate::quota::eligible;
 
-/// Flavors looked at for one gang: all combinations of four sets and four flavors.
-const STEPS_MAX: u32 = 512;
+/// Flavors looked at for a combination that is tried: with 64 of them, all combinations of four
+/// sets and four flavors.
+const STEPS: u32 = 8;
 
 /// One set's part of one group of its queue.
 struct Part {
@@ -46,6 +47,9 @@ pub fn find(
     tries: u32,
     holds: impl FnMut(&mut Txn<'_>, &Choice) -> bool,
 ) -> Option<Choice> {
+    if demand.sets.iter().any(|set| covered(txn, demand, set).is_err()) {
+        return None;
+    }
     let groups = txn.state().quota.queue(demand.queue).groups.len();
     let every = (0..demand.sets.len()).flat_map(|set| (0..groups).map(move |group| (set, group)));
     let part = |(set, group)| Part {
@@ -54,7 +58,7 @@ pub fn find(
         flavors: txn.state().quota.queue(demand.queue).groups[group].flavors.clone(),
     };
     let parts: Vec<Part> = every.map(part).filter(|part| !part.asked.is_empty()).collect();
-    let mut search = Search { demand, parts, steps: STEPS_MAX, tries, holds };
+    let mut search = Search { demand, parts, steps: STEPS * tries, tries, holds };
     search.from(txn, 0, &Choice::without_queue(demand.sets.len()))
 }
 

@@ -1,0 +1,124 @@
+//! What is told of preemptions: what each victim held, what of it was borrowed, what is lost.
+
+use std::collections::BTreeMap;
+
+use capstan_topology::ResourceIdx;
+
+use crate::engine::Engine;
+use crate::model::ids::{FrIdx, QueueIdx, WorkloadIdx};
+use crate::plan::{Freed, Preemption, PreemptionReason};
+use crate::time::Time;
+use crate::victims::Victim;
+
+/// What queues borrow beyond what was told of victims so far.
+type Borrowed = BTreeMap<(QueueIdx, FrIdx), i64>;
+
+impl Engine {
+    /// What stopping these for a preemptor is, with its cost, for effects and reports. They are
+    /// told of in order: what one gives back is not borrowed by the next.
+    pub(crate) fn preemptions(
+        &self,
+        now: Time,
+        preemptor: WorkloadIdx,
+        victims: &[Victim],
+        usage: &[(FrIdx, i64)],
+    ) -> Vec<Preemption> {
+        let wanted: Vec<_> = usage.iter().map(|(fr, _)| self.state.quota.fr(*fr).1).collect();
+        let mut borrowed = Borrowed::new();
+        let told = victims.iter().map(|victim| {
+            let reclaimed = !matches!(
+                victim.reason,
+                PreemptionReason::InClusterQueue | PreemptionReason::Priority
+            );
+            let given_back = match reclaimed {
+                true => self.given_back(victim.workload, &mut borrowed),
+                false => BTreeMap::new(),
+            };
+            self.preemption(now, preemptor, victim, &wanted, &given_back)
+        });
+        told.collect()
+    }
+
+    fn preemption(
+        &self,
+        now: Time,
+        preemptor: WorkloadIdx,
+        victim: &Victim,
+        wanted: &[ResourceIdx],
+        given_back: &BTreeMap<ResourceIdx, i64>,
+    ) -> Preemption {
+        let state = &self.state;
+        let (gone, gains) = (&state.workloads[victim.workload], &state.workloads[preemptor]);
+        if let Some(marked) = &gone.evicting {
+            return Preemption { preemptor: gains.full_name.clone(), ..(**marked).clone() };
+        }
+        let mut held: BTreeMap<ResourceIdx, i64> = BTreeMap::new();
+        let mut since: Option<Time> = None;
+        for pod in state.placed(victim.workload) {
+            let pod = &state.pods[pod];
+            since = since.into_iter().chain(pod.bound_at).min();
+            for &(resource, amount) in state.room.ledger.request(pod.holds).entries() {
+                let named = resource != crate::resources::PODS
+                    && (wanted.contains(&resource)
+                        || wanted.is_empty()
+                        || given_back.contains_key(&resource));
+                if named {
+                    *held.entry(resource).or_default() += amount;
+                }
+            }
+        }
+        let mut frees: Vec<Freed> = Vec::new();
+        for (resource, amount) in held {
+            let borrowed = given_back.get(&resource).map_or(0, |borrowed| amount.min(*borrowed));
+            frees.push(Freed {
+                resource: state.room.resources.name(resource).clone(),
+                amount,
+                borrowed,
+            });
+        }
+        frees.sort_by(|one, other| one.resource.cmp(&other.resource));
+        let lost = since.map_or_else(Default::default, |since| now.since(since));
+        let hour = 3_600_000;
+        let queue = gone.assignment.as_ref().and_then(|assignment| assignment.queue);
+        let facts = queue.and_then(|queue| state.quota.queue(queue).facts.as_ref());
+        Preemption {
+            victim: gone.full_name.clone(),
+            preemptor: gains.full_name.clone(),
+            reason: victim.reason,
+            victim_priority: gone.priority,
+            preemptor_priority: gains.priority,
+            frees,
+            lost,
+            lost_cost: state.hourly(victim.workload).map(|price| price.times(lost.0, hour)),
+            cohort: facts.and_then(|facts| facts.cohort.clone()),
+        }
+    }
+
+    /// What a victim's queue borrows of what it charges, beyond what those before it gave back.
+    fn given_back(
+        &self,
+        victim: WorkloadIdx,
+        borrowed: &mut Borrowed,
+    ) -> BTreeMap<ResourceIdx, i64> {
+        let (state, mut given) = (&self.state, BTreeMap::new());
+        let mut charged: Borrowed = BTreeMap::new();
+        for pod in state.placed(victim) {
+            for (queue, fr, amount) in state.charges_of(&state.pods[pod]) {
+                *charged.entry((queue, fr)).or_default() += amount;
+            }
+        }
+        for ((queue, fr), amount) in charged {
+            let tree = &state.quota.tree;
+            let left = borrowed.entry((queue, fr)).or_insert_with(|| {
+                let node = state.quota.queue(queue).node;
+                node.map_or(0, |node| tree.usage(node, fr).saturating_sub(tree.nominal(node, fr)))
+            });
+            let back = amount.min(*left).max(0);
+            *left -= amount;
+            if back > 0 {
+                *given.entry(state.quota.fr(fr).1).or_default() += back;
+            }
+        }
+        given
+    }
+}
