@@ -115,9 +115,7 @@ impl Running {
 
     /// All processor time that it used, in seconds.
     pub fn processor_seconds(&mut self, scene: &mut Scene) -> Result<f64> {
-        let path = format!("/proc/{}/stat", self.process(scene)?.pid());
-        let text = fs::read_to_string(&path).map_err(|e| Trouble::new(format!("{path}: {e}")))?;
-        ticks(&text).map(|ticks| ticks / TICKS).ok_or_else(|| Trouble::new(format!("{path}?")))
+        seconds_of(self.process(scene)?.pid())
     }
 
     /// Ends it.
@@ -129,6 +127,26 @@ impl Running {
         }
         Ok(())
     }
+}
+
+/// Processor time of the servers and of this program, in seconds, by name.
+pub fn seconds_of_servers(scene: &mut Scene) -> Result<Vec<(&'static str, f64)>> {
+    let mut all = vec![("bench", seconds_of(std::process::id())?)];
+    for (name, part) in [
+        ("etcd", Part::Etcd),
+        ("api_server", Part::ApiServer),
+        ("controllers", Part::ControllerManager),
+        ("kwok", Part::Kwok),
+    ] {
+        all.push((name, seconds_of(scene.plane.process(part)?.pid())?));
+    }
+    Ok(all)
+}
+
+fn seconds_of(pid: u32) -> Result<f64> {
+    let path = format!("/proc/{pid}/stat");
+    let text = fs::read_to_string(&path).map_err(|e| Trouble::new(format!("{path}: {e}")))?;
+    ticks(&text).map(|ticks| ticks / TICKS).ok_or_else(|| Trouble::new(format!("{path}?")))
 }
 
 /// User and system time of `/proc/PID/stat`: the 14th and 15th field, counted behind the name,

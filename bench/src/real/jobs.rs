@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use capstan_tests::cluster::{Options, Result, Trouble};
 use serde_json::{Value, json};
 
-use super::contender::{Running, Who};
+use super::contender::{Running, Who, seconds_of_servers};
 use super::scene::{Ask, Scene};
 use super::writes::Writes;
 
@@ -51,6 +51,8 @@ pub struct Through {
     pub said: Option<Duration>,
     /// Processor seconds of the contender, what it says included.
     pub processor: f64,
+    /// Processor seconds of everybody else until the last pod was bound, by name.
+    pub servers: Vec<(&'static str, f64)>,
     /// All writes of everybody, the Job controller and kwok included.
     pub writes: Writes,
 }
@@ -102,11 +104,13 @@ impl Submitted {
         let mut scene = scene(self.nodes)?;
         let mut running = who.start(&mut scene)?;
         running.wait_until_ready(&scene)?;
-        let before = scene.writes()?;
+        let (before, idle) = (scene.writes()?, seconds_of_servers(&mut scene)?);
         let begun = Instant::now();
         scene.ask(jobs(OWNER, who, "job", self.jobs, self.pods))?;
         all_bound(&mut scene, &mut running, OWNER, self.jobs * self.pods)?;
         let (bound, writes) = (Instant::now(), scene.writes()?.since(&before));
+        let mut servers = seconds_of_servers(&mut scene)?;
+        servers.iter_mut().zip(idle).for_each(|((_, now), (_, before))| *now -= before);
         let said = match who {
             Who::Capstan => Some(said(&scene, self.jobs)?.saturating_duration_since(bound)),
             _ => None,
@@ -120,7 +124,7 @@ impl Submitted {
         })?;
         running.stop(&mut scene)?;
         let per_second = (self.jobs * self.pods) as f64 / (last - made).as_secs_f64();
-        Ok(Through { per_second, took: last - begun, said, processor, writes })
+        Ok(Through { per_second, took: last - begun, said, processor, servers, writes })
     }
 }
 
@@ -131,7 +135,7 @@ fn said(scene: &Scene, workloads: usize) -> Result<Instant> {
         if all.iter().filter(|it| it["status"]["state"] == "Running").count() >= workloads {
             return Ok(Instant::now());
         }
-        thread::sleep(Duration::from_millis(500));
+        thread::sleep(Duration::from_secs(2));
     }
 }
 

@@ -143,6 +143,10 @@ pub fn jobs_line(case: &Submitted, who: Who, runs: &[Through]) -> Value {
         "writes": runs.last().expect("a run").writes.line(),
         "load": load(),
     });
+    for at in 0..runs.first().map_or(0, |run| run.servers.len()) {
+        let of = spread(runs, 1e3, |run| run.servers[at].1 * 1e3 / pods);
+        line["servers_cpu_ms_per_pod"][runs[0].servers[at].0] = of["median"].clone();
+    }
     if runs.iter().all(|run| run.said.is_some()) {
         let said = |run: &Through| run.said.unwrap_or_default().as_secs_f64();
         line["bound_to_said_s"] = spread(runs, 1e3, said);

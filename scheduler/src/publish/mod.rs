@@ -4,7 +4,7 @@
 //!
 //! Wanted: for one object only the newest text is ever written, and only if it differs from what
 //! the API shows; at most one write a second for an object (the first at once), and a bounded
-//! rate in all, a tenth of it beside binds and other effects; a burst drops events first, and
+//! rate in all, a small part of it beside binds and other effects; a burst drops events first, and
 //! counts what it drops; nothing here is needed for a decision or a restart.
 //!
 //! Cost: the write budget of the design: for a gang (or work with an owner) one Workload create

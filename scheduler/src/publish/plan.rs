@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 
 use super::events::{Notes, Told};
 use super::pods::{self, PodCondition};
-use super::rates::{Bucket, CALM, Limits, What};
+use super::rates::{Bucket, CALM, LATE, Limits, What};
 use super::{diff, queues, workload};
 use crate::api::cluster_queue::ClusterQueueStatus;
 use crate::api::local_queue::LocalQueueStatus;
@@ -112,6 +112,8 @@ struct Entry {
     flying: bool,
     /// The next request goes no earlier.
     next_at: Time,
+    /// Since when a request is due.
+    due_at: Time,
     /// When it was last written.
     written_at: Option<Time>,
     failures: u32,
@@ -141,6 +143,8 @@ pub struct Plan {
     bucket: Bucket,
     /// Until when effects are taken to be carried out.
     beside_until: Time,
+    /// Until when the whole rate is used all the same: something is late.
+    whole_until: Time,
     /// Pods of a workload that say why they wait.
     waiting: BTreeMap<Name, Vec<PodRef>>,
     /// Workloads were listed: one that is not shown does not exist.
@@ -164,6 +168,7 @@ impl Plan {
             arrivals: 0,
             bucket: Bucket::new(limits.writes),
             beside_until: Time::MIN,
+            whole_until: Time::MIN,
             waiting: BTreeMap::new(),
             listed: false,
             doubtful: false,
@@ -371,6 +376,7 @@ impl Plan {
             return;
         }
         let rank = rank(key, entry);
+        entry.due_at = now;
         self.arrivals += 1;
         entry.filed = Some(Filed::Ready(rank, self.arrivals));
         self.ready.insert((rank, self.arrivals, key.clone()));
@@ -392,7 +398,11 @@ impl Plan {
             let entry = self.entries.get_mut(&key).expect("filed ones exist");
             match next(now, &key, entry, self.listed) {
                 Next::Do(write) => {
-                    if !self.bucket.take(now, now < self.beside_until) {
+                    if now.since(entry.due_at) >= LATE {
+                        self.whole_until = now.plus(EVERY);
+                    }
+                    let beside = (self.whole_until..self.beside_until).contains(&now);
+                    if !self.bucket.take(now, beside) {
                         return None;
                     }
                     self.ready.remove(&(rank, at, key.clone()));

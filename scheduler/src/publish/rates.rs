@@ -1,15 +1,19 @@
 //! How much may be written, and what is counted of it.
 //!
 //! While effects are carried out (binds, suspensions, evictions) it is a [`BESIDE`]th of the
-//! rates: the API server, and who else acts on what it shows, are left to what matters. What is
-//! late is not lost: newest wins, so a gang that starts and runs meanwhile is written once.
+//! rates: the API server, and who else acts on what it shows, are left to what matters (a Workload
+//! costs it several times what a bind does). What is late is not lost: newest wins, so a gang that
+//! starts and runs meanwhile is written once. Nothing waits for longer than [`LATE`] on that
+//! account: under a load without end the rates are whole again.
 
 use capstan_core::time::{Span, Time};
 
 /// How long after an effect began or ended others are taken to follow.
 pub const CALM: Span = Span(250);
 /// Which part of the rates is left beside effects.
-pub const BESIDE: u32 = 10;
+pub const BESIDE: u32 = 25;
+/// What has been due for this long is written at the whole rate.
+pub const LATE: Span = Span::minutes(1);
 
 /// What is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
