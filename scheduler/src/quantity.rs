@@ -72,6 +72,13 @@ impl Quantity {
         MicroUsd(i64::try_from(micro).unwrap_or(if micro < 0 { i64::MIN } else { i64::MAX }))
     }
 
+    /// What is said of a part of an extended resource, which is asked in whole units.
+    pub fn part_of_a_device(self, resource: &str) -> Option<String> {
+        let extended = resource.contains('/') && !resource.starts_with("kubernetes.io/");
+        let part = extended && self.nano % UNIT != 0;
+        part.then(|| format!("{self} is no whole number; {resource} is asked in whole units"))
+    }
+
     /// Whether it is below zero.
     pub fn is_negative(self) -> bool {
         self.nano < 0

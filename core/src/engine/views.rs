@@ -329,7 +329,8 @@ impl Engine {
         let shape = state.room.shape(pod.shape);
         let named = &pod.named_node;
         let verdict = |(node, facts): (NodeIdx, &crate::model::input::NodeFacts)| {
-            let question = Question { room: &state.room, shape, flavors: &flavors, node };
+            let question =
+                Question { room: &state.room, shape, flavors: &flavors, node, beside: 0 };
             let elsewhere = named.clone().filter(|named| *named != facts.name);
             let refusals: Vec<NodeRefusal> = match elsewhere {
                 Some(wanted) => vec![NodeRefusal::NodeName { wanted }],

@@ -291,7 +291,7 @@ pub enum FlavorProblem {
         left: i64,
         /// Cohort whose room was counted, if any.
         cohort: Option<Text>,
-        /// Of that, own quota that is not used.
+        /// Own quota that is not used, what others borrow of it included.
         own: i64,
         /// By how much the whole tree is over-committed; above zero nothing is left.
         debt: i64,

@@ -484,8 +484,16 @@ fn problem_words(why: &FlavorProblem, queue: &str, whole: bool) -> String {
             let noun = spaced_noun(resource, most == "1");
             format!("{queue} can never have more than {most}{noun}, {asked} asked")
         }
-        FlavorProblem::Short { resource, asked, left, cohort, own, debt, preemption_tried } => {
-            let (asked, amount) = pair(resource, *asked, (*left).max(0));
+        FlavorProblem::Short {
+            resource,
+            asked: short,
+            left,
+            cohort,
+            own,
+            debt,
+            preemption_tried,
+        } => {
+            let (asked, amount) = pair(resource, *short, (*left).max(0));
             let noun = spaced_noun(resource, amount == "1");
             let tried =
                 if whole && *preemption_tried { "; no allowed victims free enough" } else { "" };
@@ -495,10 +503,19 @@ fn problem_words(why: &FlavorProblem, queue: &str, whole: bool) -> String {
                     let of = spaced_noun(resource, over == "1");
                     format!("cohort {cohort} is over-committed by {over}{of}, {asked} asked{tried}")
                 }
-                Some(cohort) if *own > 0 => {
-                    let borrowed = quantity(resource, left - own);
+                Some(cohort) if short <= own => {
+                    let (unused, lent) = (quantity(resource, *own), quantity(resource, own - left));
+                    let noun = spaced_noun(resource, unused == "1");
                     format!(
-                        "{amount}{noun} left, {borrowed} of it from cohort {cohort}, \
+                        "{queue} has {unused}{noun} unused, {lent} lent to cohort {cohort}, \
+                         {asked} asked{tried}"
+                    )
+                }
+                Some(cohort) if own.min(left) > &0 => {
+                    let borrowed = quantity(resource, left - own);
+                    let them = if is_gpu(resource) { "them" } else { "it" };
+                    format!(
+                        "{amount}{noun} left, {borrowed} of {them} from cohort {cohort}, \
                          {asked} asked{tried}"
                     )
                 }
@@ -557,9 +574,12 @@ fn named_domain(level: &str, domain: Option<&Text>) -> String {
 fn place_of_flavor(queue: &str, refusal: &FlavorRefusal) -> String {
     let flavor = &refusal.flavor;
     match &refusal.why {
-        FlavorProblem::Short { resource, cohort, .. } => {
+        FlavorProblem::Short { resource, cohort, asked, own, .. } => {
             let what = if is_gpu(resource) { noun(resource, 2) } else { resource };
             match cohort {
+                Some(cohort) if asked <= own => {
+                    format!("{what}: {queue}, {flavor}, lent to {cohort}")
+                }
                 Some(cohort) => format!("{what}: {queue}, {flavor}, borrowing from {cohort}"),
                 None => format!("{what}: {queue}, {flavor}"),
             }

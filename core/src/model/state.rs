@@ -173,7 +173,7 @@ impl ClusterState {
         let node = pod.place?;
         self.room.facts(node)?;
         let shape = self.room.shape(pod.shape);
-        score::hourly(&Question { room: &self.room, shape, flavors: &[], node })
+        score::hourly(&Question { room: &self.room, shape, flavors: &[], node, beside: 0 })
     }
 
     /// Members of a workload that are placed.

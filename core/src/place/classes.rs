@@ -251,7 +251,13 @@ impl Class {
     /// The question whether a pod of this class may run on a node.
     #[inline]
     pub fn question<'a>(&'a self, room: &'a Room, node: NodeIdx) -> Question<'a> {
-        Question { room, shape: room.shape(self.key.shape), flavors: &self.flavors, node }
+        Question {
+            room,
+            shape: room.shape(self.key.shape),
+            flavors: &self.flavors,
+            node,
+            beside: 0,
+        }
     }
 
     /// Whether it is known that the facts of a node admit this class.

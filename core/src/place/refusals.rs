@@ -1,5 +1,8 @@
 //! Why nodes refuse a class of pods: the verdicts of all nodes, counted by kind.
 //!
+//! A node that still holds some is counted by what refuses the next beside them: who asks has more
+//! members than all such nodes hold together.
+//!
 //! One pass over the nodes. [`Classes`](super::classes::Classes) keeps the count until any node
 //! changes, so that a round in which a hundred queues wait with the same kind of work makes it
 //! once.
@@ -10,7 +13,7 @@ use std::collections::BTreeMap;
 use crate::explain::reason::{Nearest, NodeRefusal};
 use crate::model::room::Room;
 use crate::place::classes::Class;
-use crate::rules;
+use crate::rules::{self, Question};
 
 /// What all nodes say to one class.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,8 +27,8 @@ pub struct Refusals {
 }
 
 /// How close a node comes: devices before anything else, then the largest share of what is
-/// asked, in millionths, then the first by name.
-type Closeness = (bool, i128, Reverse<u32>);
+/// asked, in millionths, then whether it could hold it at all, then the first by name.
+type Closeness = (bool, i128, bool, Reverse<u32>);
 
 /// Counts refusals over all nodes and finds the one that comes closest.
 pub fn count(room: &Room, class: &Class) -> Refusals {
@@ -35,11 +38,17 @@ pub fn count(room: &Room, class: &Class) -> Refusals {
     let mut refusals = Vec::new();
     for &node in room.tree.order() {
         nodes += 1;
-        rules::refusals(&class.question(room, node), class.knows(room, node), &mut refusals);
+        let question = class.question(room, node);
+        rules::refusals(&question, class.knows(room, node), &mut refusals);
+        if refusals.is_empty() {
+            let beside = rules::slots(&question);
+            rules::refusals(&Question { beside, ..question }, true, &mut refusals);
+        }
         for refusal in refusals.drain(..) {
-            if let NodeRefusal::Insufficient { resource, asked, free, .. } = &refusal {
+            if let NodeRefusal::Insufficient { resource, asked, free, beyond_node } = &refusal {
                 let rank = Reverse(room.node(node).rank);
-                let closeness = (resource.contains('/'), share(*free, *asked), rank);
+                let share = share(*free, *asked);
+                let closeness = (resource.contains('/'), share, !*beyond_node, rank);
                 if closest.as_ref().is_none_or(|(known, _)| closeness > *known) {
                     let node = room.node(node).name.clone();
                     let (resource, asked, free) = (resource.clone(), *asked, *free);

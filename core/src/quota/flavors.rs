@@ -15,7 +15,7 @@ use capstan_topology::ResourceIdx;
 use crate::explain::reason::{FlavorProblem, FlavorRefusal, Reason};
 use crate::explain::verdict;
 use crate::model::ids::{ClassIdx, FlavorIdx, FrIdx, QueueIdx, ShapeIdx, WorkloadIdx};
-use crate::model::input::FlavorFacts;
+use crate::model::input::{FlavorFacts, PreemptReclaim, PreemptWithin};
 use crate::model::state::ClusterState;
 use crate::model::txn::Txn;
 use crate::place::gang::{self, TopologyAsk};
@@ -150,7 +150,7 @@ pub fn shortage(
             asked,
             left,
             cohort: slot.facts.as_ref().and_then(|facts| facts.cohort.clone()),
-            own: tree.unused(node, fr).min(left),
+            own: tree.unused(node, fr),
             debt: tree.debt(node, fr),
             preemption_tried: false,
         },
@@ -411,7 +411,9 @@ fn quota_mode(
         topology: demand.topology,
     };
     if let FlavorProblem::Short { preemption_tried, .. } = &mut why {
-        *preemption_tried = true;
+        let any = policy.within_cluster_queue != PreemptWithin::Never
+            || policy.reclaim != PreemptReclaim::Never;
+        *preemption_tried = any && !state.workloads[demand.workload].never_preempts;
     }
     let (mode, borrowing) = simulate(txn, demand, &need, fr, total);
     (mode, borrowing, Some(why))

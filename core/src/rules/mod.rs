@@ -34,6 +34,8 @@ pub struct Question<'a> {
     pub flavors: &'a [(FlavorIdx, std::sync::Arc<FlavorFacts>)],
     /// The node; always an offered one.
     pub node: NodeIdx,
+    /// Pods of the same kind that are taken to be there already, beyond those that are.
+    pub beside: u32,
 }
 
 impl<'a> Question<'a> {

@@ -75,7 +75,8 @@ impl Ports {
 /// Refuses a node where a wanted port is taken; names the first.
 pub fn check(question: &Question<'_>, refusals: &mut Vec<NodeRefusal>) {
     let used = question.room.ports.used(question.node);
-    let taken = |wanted: &&HostPort| used.iter().any(|used| conflict(wanted, used));
+    let taken =
+        |wanted: &&HostPort| question.beside > 0 || used.iter().any(|used| conflict(wanted, used));
     if let Some(port) = question.shape.facts.ports.iter().find(taken) {
         refusals.push(NodeRefusal::Port { port: port.port, protocol: port.protocol.clone() });
     }

@@ -13,7 +13,8 @@ use crate::resources::PODS;
 pub fn check(question: &Question<'_>, refusals: &mut Vec<NodeRefusal>) {
     let ledger = &question.room.ledger;
     for &(resource, asked) in ledger.request(question.shape.request).entries() {
-        let free = ledger.free(question.node, resource);
+        let beside = asked.saturating_mul(question.beside.into());
+        let free = ledger.free(question.node, resource).saturating_sub(beside);
         if free >= asked || ignored(question, resource) {
             continue;
         }

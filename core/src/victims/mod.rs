@@ -8,7 +8,8 @@
 //! the search takes them one by one inside a transaction until quota fits, then until nodes fit,
 //! and finally gives back, last first, everyone who turns out not to be needed. Candidates that
 //! are already leaving come first: taking them costs nothing more. Work without a queue is taken
-//! only for room on nodes, before anyone in a queue.
+//! only for room on nodes, before anyone in a queue. Where those taken in order leave no room,
+//! `focus` chooses them by where they stand.
 //!
 //! Cost: one removal and one check per candidate; a check reads the quota path and one index.
 
@@ -26,6 +27,7 @@ use crate::plan::PreemptionReason;
 use crate::victims::candidates::{Candidate, Kind};
 
 pub mod candidates;
+mod focus;
 
 /// What must fit once the victims are gone.
 #[derive(Clone, Debug, Default)]
@@ -153,22 +155,13 @@ impl Search<'_> {
     ) -> Option<Vec<Victim>> {
         let mut taken: Vec<Taken<'_>> = Vec::new();
         let mut seen: BTreeSet<WorkloadIdx> = BTreeSet::new();
-        for candidate in list.iter().filter(|c| c.quota) {
-            if self.quota_fits(txn, borrowing) {
-                break;
-            }
-            if self.usable(txn, candidate, borrowing, For::Quota) {
-                seen.insert(candidate.workload);
-                taken.push(remove(txn, candidate));
-            }
-        }
-        if !self.quota_fits(txn, borrowing) {
+        if !self.take_for_quota(txn, list, borrowing, &mut seen, &mut taken) {
             txn.rollback_to(start);
             return None;
         }
         if !self.room_fits(txn) && !self.make_room(txn, list, borrowing, &mut seen, &mut taken) {
             txn.rollback_to(start);
-            return None;
+            taken = self.attempt_by_place(txn, list, borrowing, start)?;
         }
         self.give_back(txn, &mut taken, borrowing);
         let victim = |taken: &Taken<'_>| Victim {
@@ -176,6 +169,29 @@ impl Search<'_> {
             reason: taken.candidate.kind.reason(),
         };
         Some(taken.iter().map(victim).collect())
+    }
+
+    /// Takes one after the other until quota fits.
+    fn take_for_quota<'c>(
+        &self,
+        txn: &mut Txn<'_>,
+        list: &'c [Candidate],
+        borrowing: bool,
+        seen: &mut BTreeSet<WorkloadIdx>,
+        taken: &mut Vec<Taken<'c>>,
+    ) -> bool {
+        for candidate in list.iter().filter(|c| c.quota) {
+            if self.quota_fits(txn, borrowing) {
+                return true;
+            }
+            if !seen.contains(&candidate.workload)
+                && self.usable(txn, candidate, borrowing, For::Quota)
+            {
+                seen.insert(candidate.workload);
+                taken.push(remove(txn, candidate));
+            }
+        }
+        self.quota_fits(txn, borrowing)
     }
 
     /// Takes more until nodes fit: work without a queue first, then the others in order.

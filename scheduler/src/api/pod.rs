@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{NodeSelector, Toleration};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
 
 use super::meta::{SlimMeta, slim};
 use super::resource_like;
@@ -118,11 +119,20 @@ pub struct Container {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 pub struct Resources {
     /// Requests.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "asked")]
     pub requests: BTreeMap<String, Quantity>,
     /// Limits.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "asked")]
     pub limits: BTreeMap<String, Quantity>,
+}
+
+/// Amounts that a container asks: extended resources whole, as the API server has it.
+fn asked<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, Quantity>, D::Error> {
+    let all = BTreeMap::<String, Quantity>::deserialize(from)?;
+    match all.iter().find_map(|(resource, quantity)| quantity.part_of_a_device(resource)) {
+        Some(complaint) => Err(D::Error::custom(complaint)),
+        None => Ok(all),
+    }
 }
 
 /// A port of a container.

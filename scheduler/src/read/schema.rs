@@ -147,7 +147,12 @@ impl Walk {
             let at = field(path, key);
             match properties.and_then(|known| known.get(key)) {
                 Some(known) => self.value(known, inner, &at),
-                None if rest.is_object() => self.value(rest, inner, &at),
+                None if rest.is_object() => {
+                    self.value(rest, inner, &at);
+                    if path.ends_with(".requests") || path.ends_with(".limits") {
+                        self.device(key, inner, &at);
+                    }
+                }
                 None => {
                     let Some(known) = properties.filter(|known| !known.is_empty()) else {
                         continue;
@@ -204,6 +209,15 @@ impl Walk {
         }
         if let Some(most) = most.filter(|most| number > *most) {
             self.complain(path, format!("{number} is above {most}"));
+        }
+    }
+
+    /// Extended resources are asked whole, as the API server has it.
+    fn device(&mut self, resource: &str, value: &Value, path: &str) {
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let read = Quantity::parse(&text);
+        if let Some(complaint) = read.and_then(|quantity| quantity.part_of_a_device(resource)) {
+            self.complain(path, complaint);
         }
     }
 

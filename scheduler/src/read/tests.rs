@@ -165,6 +165,29 @@ spec: {containers: [{resources: {requests: {nvidia.com/gpu: many}}}]}
 }
 
 #[test]
+fn a_part_of_a_device_is_refused() {
+    let text = "apiVersion: v1
+kind: Pod
+metadata: {name: p}
+spec:
+  containers:
+  - name: c
+    resources:
+      requests: {nvidia.com/gpu: '0.5', cpu: '0.5', amd.com/gpu: 2000m}
+      limits: {nvidia.com/gpu: 1500m}
+";
+    let path = "a.yaml, document 1, Pod p: spec.containers[0].resources";
+    let whole = "is no whole number; nvidia.com/gpu is asked in whole units";
+    let mut found = complaints("a.yaml", text);
+    found.sort();
+    let want = [
+        format!("{path}.limits[\"nvidia.com/gpu\"]: 1500m {whole}"),
+        format!("{path}.requests[\"nvidia.com/gpu\"]: 500m {whole}"),
+    ];
+    assert_eq!(found, want);
+}
+
+#[test]
 fn the_same_object_twice_names_both_places() {
     let queue = |version: &str| {
         format!(

@@ -153,7 +153,11 @@ pub(super) fn shortage(nodes: &NodeShortage) -> String {
             let (asked, free) = pair(&nearest.resource, nearest.asked, nearest.free);
             let (node, resource) = (&nearest.node, &nearest.resource);
             let who = whose_needs(nodes);
-            format!("{who}needs {asked} {resource}, the fullest match {node} has {free} free")
+            let free = match nodes.holds {
+                0 => format!("{free} free"),
+                _ => format!("{free} left beside them"),
+            };
+            format!("{who}needs {asked} {resource}, the fullest match {node} has {free}")
         }
         None => match common_refusal(nodes) {
             Some((words, count)) if count == nodes.nodes => {

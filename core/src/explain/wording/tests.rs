@@ -39,8 +39,18 @@ fn refusal(flavor: &str, why: FlavorProblem) -> FlavorRefusal {
 }
 
 fn short(cohort: Option<&str>, left: i64, asked: i64, preemption_tried: bool) -> FlavorProblem {
+    short_of_own(0, cohort, left, asked, preemption_tried)
+}
+
+fn short_of_own(
+    own: i64,
+    cohort: Option<&str>,
+    left: i64,
+    asked: i64,
+    preemption_tried: bool,
+) -> FlavorProblem {
     let cohort = cohort.map(Text::from);
-    let (own, debt) = (0, 0);
+    let debt = 0;
     FlavorProblem::Short { resource: gpus(), asked, left, cohort, own, debt, preemption_tried }
 }
 
@@ -254,6 +264,16 @@ fn quota_reasons_name_queue_flavor_and_numbers() {
             vec![refusal("a100", short(Some("ai"), 12, 16, false))],
             "WaitingForQuota",
             "cohort ai has 12 GPUs left to borrow, 16 asked (flavor a100)",
+        ),
+        (
+            vec![refusal("a100", short_of_own(8, Some("ai"), 2, 8, false))],
+            "WaitingForQuota",
+            "team-a has 8 GPUs unused, 6 lent to cohort ai, 8 asked (flavor a100)",
+        ),
+        (
+            vec![refusal("a100", short_of_own(8, Some("ai"), 12, 16, false))],
+            "WaitingForQuota",
+            "12 GPUs left, 4 of them from cohort ai, 16 asked (flavor a100)",
         ),
         (
             vec![refusal("a100", short(None, 1, 16, true))],
