@@ -8,6 +8,7 @@
 
 pub mod changes;
 pub mod nodes;
+mod short;
 mod states;
 mod uncharged;
 mod waits;
@@ -15,7 +16,8 @@ mod waits;
 use std::fmt;
 
 use self::nodes::{histogram_entries, shortage};
-use super::quantity::{amount, counted, is_gpu, noun, pair, quantity};
+use self::short::Of;
+use super::quantity::{amount, counted, noun, pair, quantity};
 use super::reason::{FlavorProblem, FlavorRefusal, Inactive, NodeShortage, Reason};
 use crate::model::input::Text;
 use crate::time::Time;
@@ -481,62 +483,20 @@ fn problem_words(why: &FlavorProblem, queue: &str, whole: bool) -> String {
         }
         FlavorProblem::ExceedsMax { resource, asked, most } => {
             let (asked, most) = pair(resource, *asked, *most);
-            let noun = spaced_noun(resource, most == "1");
+            let noun = short::spaced_noun(resource, most == "1");
             format!("{queue} can never have more than {most}{noun}, {asked} asked")
         }
-        FlavorProblem::Short {
-            resource,
-            asked: short,
-            left,
-            cohort,
-            own,
-            debt,
-            preemption_tried,
-        } => {
-            let (asked, amount) = pair(resource, *short, (*left).max(0));
-            let noun = spaced_noun(resource, amount == "1");
+        FlavorProblem::Short { resource, asked, left, cohort, own, debt, preemption_tried } => {
+            let of = Of { queue, cohort: cohort.as_deref(), resource };
             let tried =
                 if whole && *preemption_tried { "; no allowed victims free enough" } else { "" };
-            match cohort {
-                Some(cohort) if *debt > 0 => {
-                    let over = quantity(resource, *debt);
-                    let of = spaced_noun(resource, over == "1");
-                    format!("cohort {cohort} is over-committed by {over}{of}, {asked} asked{tried}")
-                }
-                Some(cohort) if short <= own => {
-                    let (unused, lent) = (quantity(resource, *own), quantity(resource, own - left));
-                    let noun = spaced_noun(resource, unused == "1");
-                    format!(
-                        "{queue} has {unused}{noun} unused, {lent} lent to cohort {cohort}, \
-                         {asked} asked{tried}"
-                    )
-                }
-                Some(cohort) if own.min(left) > &0 => {
-                    let borrowed = quantity(resource, left - own);
-                    let them = if is_gpu(resource) { "them" } else { "it" };
-                    format!(
-                        "{amount}{noun} left, {borrowed} of {them} from cohort {cohort}, \
-                         {asked} asked{tried}"
-                    )
-                }
-                Some(cohort) => format!(
-                    "cohort {cohort} has {amount}{noun} left to borrow, {asked} asked{tried}"
-                ),
-                None => format!("queue {queue} has {amount}{noun} left, {asked} asked{tried}"),
-            }
+            format!("{}{tried}", of.short(*asked, *left, *own, *debt))
         }
         FlavorProblem::Nodes(nodes) if whole => shortage(nodes),
         FlavorProblem::Nodes(nodes) => nodes::headline(nodes),
         FlavorProblem::Topology { level, asked, best, holds } => {
             topology(level, *asked, best.as_ref(), *holds)
         }
-    }
-}
-
-fn spaced_noun(resource: &str, one: bool) -> String {
-    match noun(resource, if one { 1 } else { 2 }) {
-        "" => String::new(),
-        noun => format!(" {noun}"),
     }
 }
 
@@ -575,14 +535,7 @@ fn place_of_flavor(queue: &str, refusal: &FlavorRefusal) -> String {
     let flavor = &refusal.flavor;
     match &refusal.why {
         FlavorProblem::Short { resource, cohort, asked, own, .. } => {
-            let what = if is_gpu(resource) { noun(resource, 2) } else { resource };
-            match cohort {
-                Some(cohort) if asked <= own => {
-                    format!("{what}: {queue}, {flavor}, lent to {cohort}")
-                }
-                Some(cohort) => format!("{what}: {queue}, {flavor}, borrowing from {cohort}"),
-                None => format!("{what}: {queue}, {flavor}"),
-            }
+            Of { queue, cohort: cohort.as_deref(), resource }.place(flavor, asked <= own)
         }
         FlavorProblem::ExceedsMax { resource, .. } => {
             format!("{}: the most that {queue} can have, {flavor}", noun(resource, 2))

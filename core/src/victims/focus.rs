@@ -9,9 +9,9 @@
 //! priority that leaves it, then how many leave it, for the first member more that it holds.
 //!
 //! Phases, inside one required domain after the other (the roomiest first), else anywhere: what
-//! each node would cost, then nodes in that order, each as far as it comes to hold more members;
-//! who makes no difference there stays. Then victims for quota as usual, and at the end everyone
-//! goes back who turns out not to be needed.
+//! each node would cost, then nodes in that order, each as far as it comes to hold more members:
+//! in the usual order, else some set that does; who makes no difference there stays. Then victims
+//! for quota as usual, and at the end everyone goes back who turns out not to be needed.
 //!
 //! Cost: at most [`REMOVALS_MAX`] removals in one search, each with the nodes of the one removed
 //! looked at again; only for a preemptor that would wait otherwise. Nothing survives a restart.
@@ -22,20 +22,26 @@ use std::ops::Range;
 use capstan_topology::NodeIdx;
 
 use super::{For, Search, Taken, remove};
-use crate::model::ids::WorkloadIdx;
+use crate::model::ids::{FrIdx, WorkloadIdx};
 use crate::model::txn::{Checkpoint, Txn};
 use crate::victims::candidates::{Candidate, Kind};
 
-/// Removals in one search, at most: a thousand nodes of four victims.
-const REMOVALS_MAX: u32 = 4_096;
+/// Removals in one search, at most: a thousand nodes of eight victims.
+const REMOVALS_MAX: u32 = 8_192;
+
+/// Removals in one look for a set on one node, at most: every set of six.
+const SETS_MAX: u32 = 64;
 
 /// Domains of a required level that are looked at, at most.
 const DOMAINS_MAX: usize = 16;
 
-/// Candidates on a node, in the order in which they are taken.
+/// Candidates on a node.
 struct Stand<'c> {
     position: usize,
-    candidates: Vec<&'c Candidate>,
+    /// In the order in which they are taken.
+    in_order: Vec<&'c Candidate>,
+    /// Those that hold least first.
+    by_size: Vec<&'c Candidate>,
 }
 
 /// A search under way.
@@ -104,9 +110,26 @@ impl Search<'_> {
             let position = state.room.tree.position(node)?;
             let mut classes = self.need.asks.iter().map(|(class, _)| *class);
             let useful = classes.any(|class| state.classes.accepts(&state.room, class, node));
-            useful.then_some(Stand { position, candidates })
+            let mut by_size = candidates.clone();
+            by_size.sort_by_cached_key(|candidate| self.share_held(txn, candidate.workload));
+            useful.then_some(Stand { position, in_order: candidates, by_size })
         };
         by_node.into_iter().filter_map(stand).collect()
+    }
+
+    /// How much a workload holds of what is asked, in millionths of that.
+    fn share_held(&self, txn: &Txn<'_>, workload: WorkloadIdx) -> i128 {
+        let state = txn.state();
+        let asked = |fr: FrIdx| {
+            let resource = state.quota.fr(fr).1;
+            let mut usage = self.need.usage.iter();
+            usage.find(|(of, _)| state.quota.fr(*of).1 == resource).map(|(_, amount)| *amount)
+        };
+        let charges = state.placed(workload).flat_map(|pod| state.charges_of(&state.pods[pod]));
+        let share = |(_, fr, held): (_, FrIdx, i64)| {
+            asked(fr).map_or(0, |asked| i128::from(held) * 1_000_000 / i128::from(asked.max(1)))
+        };
+        charges.map(share).sum()
     }
 
     /// Where all members must come together: ranges of positions, the roomiest first.
@@ -116,7 +139,7 @@ impl Search<'_> {
         let tree = &state.room.tree;
         let Some(level) = self.need.topology.required.filter(|_| !self.need.topology.per_set)
         else {
-            return vec![0..tree.order().len()];
+            return std::iter::once(0..tree.order().len()).collect();
         };
         let mut domains = tree.domains_at(level).to_vec();
         domains.sort_by_key(|domain| {
@@ -175,23 +198,61 @@ impl<'c> Focus<'_, '_, 'c> {
         let position = self.stands[at].position;
         let (point, before) = (txn.checkpoint(), self.taken.len());
         let slots = self.search.slots(txn, position);
-        for which in 0..self.stands[at].candidates.len() {
-            let candidate = self.stands[at].candidates[which];
-            let usable = !self.seen.contains(&candidate.workload)
-                && self.search.usable(txn, candidate, self.borrowing, For::Room);
-            if !usable || self.removals == 0 {
-                continue;
-            }
-            self.removals -= 1;
-            self.seen.insert(candidate.workload);
-            self.taken.push(remove(txn, candidate));
-            if self.search.slots(txn, position) > slots {
+        for which in 0..self.stands[at].in_order.len() {
+            let candidate = self.stands[at].in_order[which];
+            if self.take(txn, candidate) && self.search.slots(txn, position) > slots {
                 self.give_back(txn, before, position, slots);
                 return true;
             }
         }
         self.undo(txn, point, before);
+        let least = self.removals.saturating_sub(SETS_MAX);
+        if !self.some_set(txn, (at, 0), slots, least) {
+            return false;
+        }
+        self.give_back(txn, before, position, slots);
+        true
+    }
+
+    /// Takes the first set of a node's candidates, from one on, that lets it hold more. Sets are
+    /// tried by size: the last one taken may hold more than what is still borrowed.
+    fn some_set(
+        &mut self,
+        txn: &mut Txn<'_>,
+        (at, from): (usize, usize),
+        slots: u64,
+        least: u32,
+    ) -> bool {
+        for which in from..self.stands[at].by_size.len() {
+            if self.removals <= least {
+                return false;
+            }
+            let (point, before) = (txn.checkpoint(), self.taken.len());
+            let candidate = self.stands[at].by_size[which];
+            if !self.take(txn, candidate) {
+                continue;
+            }
+            if self.search.slots(txn, self.stands[at].position) > slots
+                || self.some_set(txn, (at, which + 1), slots, least)
+            {
+                return true;
+            }
+            self.undo(txn, point, before);
+        }
         false
+    }
+
+    /// Takes one, if that is allowed now.
+    fn take(&mut self, txn: &mut Txn<'_>, candidate: &'c Candidate) -> bool {
+        let usable = self.removals > 0
+            && !self.seen.contains(&candidate.workload)
+            && self.search.usable(txn, candidate, self.borrowing, For::Room);
+        if usable {
+            self.removals -= 1;
+            self.seen.insert(candidate.workload);
+            self.taken.push(remove(txn, candidate));
+        }
+        usable
     }
 
     /// Of those taken since `from`, all but the last go back if the node holds more all the same.

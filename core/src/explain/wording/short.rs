@@ -1,0 +1,82 @@
+//! The words for quota that is short: whose it is, and who has it.
+
+use crate::explain::quantity::{is_gpu, noun, pair, quantity};
+
+/// What is short, and of whom.
+pub(super) struct Of<'a> {
+    pub queue: &'a str,
+    pub cohort: Option<&'a str>,
+    pub resource: &'a str,
+}
+
+impl Of<'_> {
+    /// What is left of it for one who asks more; `own` is the queue's own that it does not use,
+    /// what others borrow of it included, `debt` what the whole tree uses beyond its quota.
+    pub(super) fn short(&self, asked: i64, left: i64, own: i64, debt: i64) -> String {
+        let (left, resource) = (left.max(0), self.resource);
+        let (asks, amount) = pair(resource, asked, left);
+        let noun = spaced_noun(resource, amount == "1");
+        let Some(cohort) = self.cohort else {
+            return format!("queue {} has {amount}{noun} left, {asks} asked", self.queue);
+        };
+        if debt > 0 {
+            let over = quantity(resource, debt);
+            let of = spaced_noun(resource, over == "1");
+            return format!("cohort {cohort} is over-committed by {over}{of}, {asks} asked");
+        }
+        if asked <= own {
+            let (unused, lent) = (quantity(resource, own), quantity(resource, own - left));
+            let (queue, noun) = (self.queue, spaced_noun(resource, unused == "1"));
+            return format!(
+                "{queue} has {unused}{noun} unused, {lent} lent to cohort {cohort}, {asks} asked"
+            );
+        }
+        let borrowed = left - own.min(left);
+        if borrowed == left {
+            return format!("cohort {cohort} has {amount}{noun} left to borrow, {asks} asked");
+        }
+        let borrowed = quantity(resource, borrowed);
+        let them = if is_gpu(resource) { "them" } else { "it" };
+        format!("{amount}{noun} left, {borrowed} of {them} from cohort {cohort}, {asks} asked")
+    }
+
+    /// Where it is missing; `lent`: the queue's own would do, were it not lent.
+    pub(super) fn place(&self, flavor: &str, lent: bool) -> String {
+        let (queue, resource) = (self.queue, self.resource);
+        let what = if is_gpu(resource) { noun(resource, 2) } else { resource };
+        match self.cohort {
+            Some(cohort) if lent => format!("{what}: {queue}, {flavor}, lent to {cohort}"),
+            Some(cohort) => format!("{what}: {queue}, {flavor}, borrowing from {cohort}"),
+            None => format!("{what}: {queue}, {flavor}"),
+        }
+    }
+}
+
+/// What a resource is called behind an amount; nothing where the amount says it.
+pub(super) fn spaced_noun(resource: &str, one: bool) -> String {
+    match noun(resource, if one { 1 } else { 2 }) {
+        "" => String::new(),
+        noun => format!(" {noun}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_lent_is_not_counted_as_borrowed() {
+        let of = Of { queue: "q", cohort: Some("co"), resource: "nvidia.com/gpu" };
+        let rows = [
+            ((10, 2, 8, 0), "2 GPUs left, 0 of them from cohort co, 10 asked"),
+            ((10, 9, 8, 0), "9 GPUs left, 1 of them from cohort co, 10 asked"),
+            ((8, 2, 8, 0), "q has 8 GPUs unused, 6 lent to cohort co, 8 asked"),
+            ((1, 0, 1, 0), "q has 1 GPU unused, 1 lent to cohort co, 1 asked"),
+            ((1, 0, 0, 0), "cohort co has 0 GPUs left to borrow, 1 asked"),
+            ((8, -3, 8, 3), "cohort co is over-committed by 3 GPUs, 8 asked"),
+        ];
+        for ((asked, left, own, debt), words) in rows {
+            assert_eq!(of.short(asked, left, own, debt), words);
+        }
+    }
+}
