@@ -54,6 +54,13 @@ pub struct RuleArgs {
     pub toleration_comparison: bool,
 }
 
+impl RuleArgs {
+    /// Whether any resource is left out of the check.
+    pub fn ignores_any(&self) -> bool {
+        !self.ignored_resources.is_empty() || !self.ignored_resource_groups.is_empty()
+    }
+}
+
 /// Rounds of one step at most: enough to drain any burst that one watch batch brings, small
 /// enough that inputs are never left waiting for long.
 pub const ROUNDS_MAX: u32 = 10_000;

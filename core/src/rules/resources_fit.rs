@@ -36,7 +36,7 @@ pub fn check(question: &Question<'_>, refusals: &mut Vec<NodeRefusal>) {
 #[inline]
 pub fn slots(question: &Question<'_>) -> u32 {
     let args = &question.room.args;
-    if args.ignored_resources.is_empty() && args.ignored_resource_groups.is_empty() {
+    if !args.ignores_any() {
         return question.room.ledger.slots(question.node, question.shape.request);
     }
     let ledger = &question.room.ledger;
@@ -52,7 +52,7 @@ pub fn slots(question: &Question<'_>) -> u32 {
 /// Whether the configuration leaves an extended resource out of the check.
 fn ignored(question: &Question<'_>, resource: ResourceIdx) -> bool {
     let args = &question.room.args;
-    if args.ignored_resources.is_empty() && args.ignored_resource_groups.is_empty() {
+    if !args.ignores_any() {
         return false;
     }
     let name = question.room.resources.name(resource);

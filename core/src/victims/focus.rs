@@ -11,33 +11,45 @@
 //! Phases, inside one required domain after the other (the roomiest first), else anywhere: what
 //! each node would cost, then nodes in that order, each as far as it comes to hold more members:
 //! in the usual order, else some set that does; who makes no difference there stays. Then victims
-//! for quota as usual, and at the end everyone goes back who turns out not to be needed.
+//! for quota as usual, and at the end everyone goes back who turns out not to be needed. Only
+//! kinds of members that lack room count. One node may give what the cheapest few do not: the
+//! budget is spent again from each of the first [`STARTS_MAX`] nodes on.
 //!
-//! Cost: at most [`REMOVALS_MAX`] removals in one search, each with the nodes of the one removed
-//! looked at again; only for a preemptor that would wait otherwise. Nothing survives a restart.
+//! Cost: one look at each node that candidates stand on, without any change; then removals, at
+//! most [`REMOVALS_MAX`] in one search, on the nodes that lack least first. Where [`FAILURES_MAX`]
+//! of those come to nothing, what may be taken is too little, and others lack more. Only for a
+//! preemptor that would wait otherwise. Nothing survives a restart.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
 
-use capstan_topology::NodeIdx;
+use capstan_topology::{DomainIdx, NodeIdx};
 
 use super::{For, Search, Taken, remove};
-use crate::model::ids::{FrIdx, WorkloadIdx};
+use crate::model::ids::{ClassIdx, FrIdx, PodIdx, WorkloadIdx};
+use crate::model::state::ClusterState;
 use crate::model::txn::{Checkpoint, Txn};
 use crate::victims::candidates::{Candidate, Kind};
 
-/// Removals in one search, at most: a thousand nodes of eight victims.
-const REMOVALS_MAX: u32 = 8_192;
+/// Removals in one search, at most: the nodes of a gang of 256 with eight victims each.
+const REMOVALS_MAX: u32 = 2_048;
 
-/// Removals in one look for a set on one node, at most: every set of six.
-const SETS_MAX: u32 = 64;
+/// Nodes of a scope that come to nothing before the others are left alone.
+const FAILURES_MAX: u32 = 16;
+
+/// Removals in one look for a set on one node, at most: every set of five.
+const SETS_MAX: u32 = 32;
+
+/// Nodes that are cleared first, one after the other, until it does.
+const STARTS_MAX: usize = 8;
 
 /// Domains of a required level that are looked at, at most.
 const DOMAINS_MAX: usize = 16;
 
-/// Candidates on a node.
+/// Candidates on a node that would hold a member more if all of them left.
 struct Stand<'c> {
     position: usize,
+    /// What the node lacks for it now: the largest share of what is asked, in millionths.
+    lacks: i128,
     /// In the order in which they are taken.
     in_order: Vec<&'c Candidate>,
     /// Those that hold least first.
@@ -51,6 +63,10 @@ struct Focus<'s, 'a, 'c> {
     stands: Vec<Stand<'c>>,
     taken: Vec<Taken<'c>>,
     seen: BTreeSet<WorkloadIdx>,
+    /// Where all members must come together.
+    scope: DomainIdx,
+    /// Kinds of members that lack room there.
+    short: Vec<ClassIdx>,
     /// Removals left.
     removals: u32,
 }
@@ -69,21 +85,25 @@ impl Search<'_> {
         if !list.iter().any(|candidate| candidate.room && candidate.kind.elsewhere()) {
             return None;
         }
+        let scopes = self.scopes(txn);
+        let scope = *scopes.first()?;
+        let short = self.short(txn, scope);
         let mut focus = Focus {
             search: self,
             borrowing,
-            stands: self.stands(txn, list),
+            stands: self.stands(txn, list, &short),
             taken: Vec::new(),
             seen: BTreeSet::new(),
+            scope,
+            short,
             removals: REMOVALS_MAX,
         };
-        for scope in self.scopes(txn) {
-            if focus.clear(txn, &scope) && focus.free_quota(txn, list) {
+        for scope in scopes {
+            focus.scope = scope;
+            if focus.clear(txn, list) {
                 return Some(focus.taken);
             }
-            txn.rollback_to(start);
-            focus.taken.clear();
-            focus.seen.clear();
+            focus.undo(txn, start, 0);
             if focus.removals == 0 {
                 break;
             }
@@ -91,30 +111,40 @@ impl Search<'_> {
         None
     }
 
-    /// Nodes that some wanted class may use, with those who may leave them.
-    fn stands<'c>(&self, txn: &Txn<'_>, list: &'c [Candidate]) -> Vec<Stand<'c>> {
+    /// Nodes that some wanted class could use, with those who may leave them; those that lack
+    /// least come first.
+    fn stands<'c>(
+        &self,
+        txn: &Txn<'_>,
+        list: &'c [Candidate],
+        short: &[ClassIdx],
+    ) -> Vec<Stand<'c>> {
         let state = txn.state();
         let mut order: Vec<&Candidate> = list.iter().filter(|candidate| candidate.room).collect();
         order.sort_by_key(|candidate| candidate.kind != Kind::Unqueued);
-        let mut by_node: BTreeMap<NodeIdx, Vec<&Candidate>> = BTreeMap::new();
+        let mut by_node: BTreeMap<NodeIdx, (Vec<&Candidate>, Vec<PodIdx>)> = BTreeMap::new();
         for candidate in order {
             for pod in state.placed(candidate.workload) {
                 let Some(node) = state.pods[pod].place else { continue };
-                let all = by_node.entry(node).or_default();
+                let (all, pods) = by_node.entry(node).or_default();
                 if all.last().is_none_or(|last| last.workload != candidate.workload) {
                     all.push(candidate);
                 }
+                pods.push(pod);
             }
         }
-        let stand = |(node, candidates): (NodeIdx, Vec<&'c Candidate>)| {
+        let stand = |(node, (in_order, pods)): (NodeIdx, (Vec<&'c Candidate>, Vec<PodIdx>))| {
             let position = state.room.tree.position(node)?;
-            let mut classes = self.need.asks.iter().map(|(class, _)| *class);
-            let useful = classes.any(|class| state.classes.accepts(&state.room, class, node));
-            let mut by_size = candidates.clone();
+            let useful = short.iter().copied();
+            let useful = useful.filter(|class| state.classes.accepts(&state.room, *class, node));
+            let lacks = useful.filter_map(|class| lacks(state, class, node, &pods)).min()?;
+            let mut by_size = in_order.clone();
             by_size.sort_by_cached_key(|candidate| self.share_held(txn, candidate.workload));
-            useful.then_some(Stand { position, in_order: candidates, by_size })
+            Some(Stand { position, lacks, in_order, by_size })
         };
-        by_node.into_iter().filter_map(stand).collect()
+        let mut stands: Vec<Stand<'_>> = by_node.into_iter().filter_map(stand).collect();
+        stands.sort_by_key(|stand| (stand.lacks, stand.position));
+        stands
     }
 
     /// How much a workload holds of what is asked, in millionths of that.
@@ -132,14 +162,14 @@ impl Search<'_> {
         charges.map(share).sum()
     }
 
-    /// Where all members must come together: ranges of positions, the roomiest first.
-    fn scopes(&self, txn: &mut Txn<'_>) -> Vec<Range<usize>> {
+    /// Where all members must come together, the roomiest first.
+    fn scopes(&self, txn: &mut Txn<'_>) -> Vec<DomainIdx> {
         self.need.asks.iter().for_each(|(class, _)| txn.fresh(*class));
         let state = txn.state();
         let tree = &state.room.tree;
         let Some(level) = self.need.topology.required.filter(|_| !self.need.topology.per_set)
         else {
-            return std::iter::once(0..tree.order().len()).collect();
+            return vec![tree.root()];
         };
         let mut domains = tree.domains_at(level).to_vec();
         domains.sort_by_key(|domain| {
@@ -147,29 +177,88 @@ impl Search<'_> {
             let slots: u64 = classes.map(|index| index.slots(*domain)).sum();
             (std::cmp::Reverse(slots), tree.domain(*domain).start)
         });
-        let range = |domain| tree.domain(domain).start..tree.domain(domain).end;
-        domains.into_iter().take(DOMAINS_MAX).map(range).collect()
+        domains.truncate(DOMAINS_MAX);
+        domains
     }
 
-    /// How many members of any wanted class a node holds.
-    fn slots(&self, txn: &mut Txn<'_>, position: usize) -> u64 {
-        let mut slots = 0;
-        for (class, _) in &self.need.asks {
+    /// Kinds of members that find too little room in a domain; where each finds enough by itself,
+    /// all of them.
+    fn short(&self, txn: &mut Txn<'_>, scope: DomainIdx) -> Vec<ClassIdx> {
+        let mut short = Vec::new();
+        for (class, count) in &self.need.asks {
             txn.fresh(*class);
-            slots += u64::from(txn.state().classes.fit(*class).spot(position).slots);
+            if txn.state().classes.fit(*class).slots(scope) < u64::from(*count) {
+                short.push(*class);
+            }
         }
-        slots
+        if short.is_empty() {
+            short.extend(self.need.asks.iter().map(|(class, _)| *class));
+        }
+        short
     }
 }
 
+/// What a node lacks for a member more of a class, as the largest share of what that asks, in
+/// millionths; `None`: it would not hold one even if all of these pods left.
+fn lacks(state: &ClusterState, class: ClassIdx, node: NodeIdx, pods: &[PodIdx]) -> Option<i128> {
+    let shape = state.classes.class(class).key.shape;
+    let ledger = &state.room.ledger;
+    let mut most = 0;
+    for &(resource, asked) in ledger.request(state.room.shape(shape).request).entries() {
+        let free = ledger.free(node, resource);
+        let held = |pod: &PodIdx| ledger.request(state.pods[*pod].holds).get(resource);
+        let leave: i64 = pods.iter().map(held).sum();
+        if free.saturating_add(leave) < asked && !state.room.args.ignores_any() {
+            return None;
+        }
+        let lacking = i128::from(asked.saturating_sub(free).max(0));
+        most = most.max(lacking * 1_000_000 / i128::from(asked.max(1)));
+    }
+    Some(most)
+}
+
 impl<'c> Focus<'_, '_, 'c> {
-    /// Clears nodes of a scope, those of least cost first, until everyone has room.
-    fn clear(&mut self, txn: &mut Txn<'_>, scope: &Range<usize>) -> bool {
+    /// Clears nodes of the scope, those of least cost first, until everyone has room and quota.
+    fn clear(&mut self, txn: &mut Txn<'_>, list: &'c [Candidate]) -> bool {
+        self.short = self.search.short(txn, self.scope);
+        let costs = self.costs(txn);
+        for start in 0..costs.len().min(STARTS_MAX) {
+            let (point, before) = (txn.checkpoint(), self.taken.len());
+            let others = (0..costs.len()).filter(|at| *at != start);
+            let mut order = std::iter::once(start).chain(others).map(|at| costs[at]);
+            if order.any(|at| self.clear_node(txn, at)) && self.free_quota(txn, list) {
+                return true;
+            }
+            self.undo(txn, point, before);
+            self.short = self.search.short(txn, self.scope);
+        }
+        false
+    }
+
+    /// Clears a node as far as that brings more room; whether everyone has room then.
+    fn clear_node(&mut self, txn: &mut Txn<'_>, at: usize) -> bool {
+        while self.more_room(txn, at) {
+            if self.search.room_fits(txn) {
+                return true;
+            }
+            self.short = self.search.short(txn, self.scope);
+        }
+        false
+    }
+
+    /// Nodes of the scope that would come to hold more, those of least cost first.
+    fn costs(&mut self, txn: &mut Txn<'_>) -> Vec<usize> {
+        let domain = txn.state().room.tree.domain(self.scope);
+        let scope = domain.start..domain.end;
         let mut costs = Vec::new();
+        let mut failures = 0;
         for at in 0..self.stands.len() {
             let position = self.stands[at].position;
             if !scope.contains(&position) {
                 continue;
+            }
+            if failures == FAILURES_MAX {
+                break;
             }
             let (point, before) = (txn.checkpoint(), self.taken.len());
             if self.more_room(txn, at) {
@@ -178,18 +267,23 @@ impl<'c> Focus<'_, '_, 'c> {
                     |taken: &Taken<'_>| txn.state().workloads[taken.candidate.workload].priority;
                 let highest = taken.iter().map(priority).max();
                 costs.push((highest, taken.len(), position, at));
+            } else {
+                failures += 1;
             }
             self.undo(txn, point, before);
         }
         costs.sort_unstable();
-        for (.., at) in costs {
-            while self.more_room(txn, at) {
-                if self.search.room_fits(txn) {
-                    return true;
-                }
-            }
+        costs.into_iter().map(|(.., at)| at).collect()
+    }
+
+    /// How many members of the kinds that lack room a node holds.
+    fn slots(&self, txn: &mut Txn<'_>, position: usize) -> u64 {
+        let mut slots = 0;
+        for class in &self.short {
+            txn.fresh(*class);
+            slots += u64::from(txn.state().classes.fit(*class).spot(position).slots);
         }
-        false
+        slots
     }
 
     /// Takes candidates of a node until it holds more members; who makes no difference to that
@@ -197,10 +291,10 @@ impl<'c> Focus<'_, '_, 'c> {
     fn more_room(&mut self, txn: &mut Txn<'_>, at: usize) -> bool {
         let position = self.stands[at].position;
         let (point, before) = (txn.checkpoint(), self.taken.len());
-        let slots = self.search.slots(txn, position);
+        let slots = self.slots(txn, position);
         for which in 0..self.stands[at].in_order.len() {
             let candidate = self.stands[at].in_order[which];
-            if self.take(txn, candidate) && self.search.slots(txn, position) > slots {
+            if self.take(txn, candidate) && self.slots(txn, position) > slots {
                 self.give_back(txn, before, position, slots);
                 return true;
             }
@@ -232,7 +326,7 @@ impl<'c> Focus<'_, '_, 'c> {
             if !self.take(txn, candidate) {
                 continue;
             }
-            if self.search.slots(txn, self.stands[at].position) > slots
+            if self.slots(txn, self.stands[at].position) > slots
                 || self.some_set(txn, (at, which + 1), slots, least)
             {
                 return true;
@@ -261,7 +355,7 @@ impl<'c> Focus<'_, '_, 'c> {
             let point = txn.checkpoint();
             let taken = &self.taken[at];
             txn.return_workload(taken.candidate.workload, &taken.placed);
-            if self.search.slots(txn, position) > slots {
+            if self.slots(txn, position) > slots {
                 let back = self.taken.remove(at);
                 self.seen.remove(&back.candidate.workload);
             } else {

@@ -25,10 +25,11 @@ impl Of<'_> {
             return format!("cohort {cohort} is over-committed by {over}{of}, {asks} asked");
         }
         if asked <= own {
-            let (unused, lent) = (quantity(resource, own), quantity(resource, own - left));
+            let unused = quantity(resource, own);
             let (queue, noun) = (self.queue, spaced_noun(resource, unused == "1"));
             return format!(
-                "{queue} has {unused}{noun} unused, {lent} lent to cohort {cohort}, {asks} asked"
+                "{queue} has {unused}{noun} unused, lent to cohort {cohort}: {amount} left, \
+                 {asks} asked"
             );
         }
         let borrowed = left - own.min(left);
@@ -70,8 +71,8 @@ mod tests {
         let rows = [
             ((10, 2, 8, 0), "2 GPUs left, 0 of them from cohort co, 10 asked"),
             ((10, 9, 8, 0), "9 GPUs left, 1 of them from cohort co, 10 asked"),
-            ((8, 2, 8, 0), "q has 8 GPUs unused, 6 lent to cohort co, 8 asked"),
-            ((1, 0, 1, 0), "q has 1 GPU unused, 1 lent to cohort co, 1 asked"),
+            ((8, 2, 8, 0), "q has 8 GPUs unused, lent to cohort co: 2 left, 8 asked"),
+            ((1, 0, 1, 0), "q has 1 GPU unused, lent to cohort co: 0 left, 1 asked"),
             ((1, 0, 0, 0), "cohort co has 0 GPUs left to borrow, 1 asked"),
             ((8, -3, 8, 3), "cohort co is over-committed by 3 GPUs, 8 asked"),
         ];

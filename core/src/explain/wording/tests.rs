@@ -268,7 +268,7 @@ fn quota_reasons_name_queue_flavor_and_numbers() {
         (
             vec![refusal("a100", short_of_own(8, Some("ai"), 2, 8, false))],
             "WaitingForQuota",
-            "team-a has 8 GPUs unused, 6 lent to cohort ai, 8 asked (flavor a100)",
+            "team-a has 8 GPUs unused, lent to cohort ai: 2 left, 8 asked (flavor a100)",
         ),
         (
             vec![refusal("a100", short_of_own(8, Some("ai"), 12, 16, false))],
