@@ -19,12 +19,12 @@ use capstan_topology::NodeIdx;
 use crate::cycle::promised::peers;
 use crate::engine::Engine;
 use crate::explain::reason::{FlavorRefusal, Inactive, Reason};
-use crate::explain::verdict;
+use crate::explain::{together, verdict};
 use crate::model::ids::{PodIdx, QueueIdx, ShapeIdx, WorkloadIdx};
-use crate::model::input::QueueingStrategy;
+use crate::model::input::{QueueingStrategy, Text};
 use crate::model::txn::Txn;
 use crate::model::workload::{Assignment, QueueRef, SetAssignment};
-use crate::place::gang;
+use crate::place::gang::{self, Ask, TopologyAsk};
 use crate::plan::Outcome;
 use crate::quota::flavors::{self, Demand, Mode, SetDemand};
 
@@ -237,6 +237,46 @@ impl Engine {
         };
         drop(txn);
         room.or_else(|| self.short_of(workload, assignment.queue?, set, count))
+            .or_else(|| self.no_place_together(workload, waiting, most, topology))
+    }
+
+    /// Why members of several shapes find no places together, though those of each shape may.
+    fn no_place_together(
+        &mut self,
+        workload: WorkloadIdx,
+        waiting: &[PodIdx],
+        most: u32,
+        topology: TopologyAsk,
+    ) -> Refusal {
+        let asked = &waiting[..waiting.len().min(most as usize)];
+        let assignment = self.with_all_shapes(workload, asked).ok()?;
+        let profile = self.profile(assignment.queue);
+        let mut by_shape: Vec<(ShapeIdx, Vec<PodIdx>)> = Vec::new();
+        for &pod in asked {
+            let shape = self.state.pods[pod].shape;
+            match by_shape.iter_mut().find(|(of, _)| *of == shape) {
+                Some((_, pods)) => pods.push(pod),
+                None => by_shape.push((shape, vec![pod])),
+            }
+        }
+        if by_shape.len() < 2 {
+            return None;
+        }
+        let sets = self.state.workloads[workload].sets.clone();
+        let named = |(shape, _): &(ShapeIdx, _)| {
+            sets.iter().find(|set| set.shape == *shape).map(|set| &set.name)
+        };
+        let names: Vec<&Text> = by_shape.iter().map(named).collect::<Option<_>>()?;
+        let mut txn = Txn::begin(&mut self.state);
+        let mut asks = Vec::new();
+        for (shape, pods) in &by_shape {
+            let class = txn.class(*shape, &assignment.set(*shape)?.nodes_of, profile);
+            asks.push(Ask { class, pods: pods.clone() });
+        }
+        let start = txn.checkpoint();
+        let placed = gang::place(&mut txn, &asks, topology);
+        txn.rollback_to(start);
+        (!placed).then(|| together::shortage(&mut txn, &asks, &names, topology))
     }
 
     /// The quota that so many more members of a set lack.
