@@ -74,7 +74,7 @@ impl Quantity {
 
     /// What is said of a part of an extended resource, which is asked in whole units.
     pub fn part_of_a_device(self, resource: &str) -> Option<String> {
-        let extended = resource.contains('/') && !resource.starts_with("kubernetes.io/");
+        let extended = resource.contains('/') && !resource.contains("kubernetes.io/");
         let part = extended && self.nano % UNIT != 0;
         part.then(|| format!("{self} is no whole number; {resource} is asked in whole units"))
     }

@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use capstan_topology::NodeIdx;
 
+use crate::cycle::nominate::COMBINATIONS_MAX;
 use crate::cycle::promised::peers;
 use crate::engine::Engine;
 use crate::explain::reason::{FlavorRefusal, Inactive, Reason};
@@ -62,7 +63,9 @@ impl Engine {
                 self.assigns(queue)?;
                 let mut txn = Txn::begin(&mut self.state);
                 let sets = &missing;
-                let demand = Demand { workload, queue, sets, topology, profile, start: &[] };
+                let (start, combinations) = (&[][..], COMBINATIONS_MAX);
+                let demand =
+                    Demand { workload, queue, sets, topology, profile, start, combinations };
                 let choice = flavors::assign(&mut txn, &demand);
                 if choice.mode != Mode::Fit {
                     return Err(choice.reason);

@@ -49,6 +49,9 @@ pub(crate) struct Entry {
     pub room: bool,
 }
 
+/// The first of a queue, or of work without one.
+pub(crate) type Head = (Option<QueueIdx>, WorkloadIdx);
+
 /// What nomination found.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
@@ -81,11 +84,12 @@ impl Engine {
     pub(crate) fn round(&mut self, now: Time) -> bool {
         self.round_number += 1;
         let mut round = Round::default();
-        self.finish_promises(now, &mut round);
+        self.redeem_claims(now, &mut round);
+        self.complete_gangs(now, &[], &mut round);
 
-        let heads = self.heads();
+        let mut heads: Vec<Head> = self.heads().collect();
         let mut entries: Vec<Entry> =
-            heads.iter().copied().map(|(queue, head)| self.nominate(Some(queue), head)).collect();
+            heads.iter().map(|(queue, head)| self.nominate(*queue, *head)).collect();
         entries.sort_by(|a, b| self.settling_order(a).cmp(&self.settling_order(b)));
         for entry in entries {
             self.settle(now, entry, &mut round);
@@ -94,11 +98,14 @@ impl Engine {
 
         // What has no claim to anything comes last: not while a queue has a head that was not
         // looked at yet, or it would be bound now and preempted in the next round.
-        if self.all_looked_at(&heads) {
+        self.complete_gangs(now, &heads, &mut round);
+        if self.still_ahead(&heads).all(|(queue, _)| queue.is_none()) {
             if let Some(head) = self.waiting.head(None) {
                 let entry = self.nominate(None, head);
                 self.settle(now, entry, &mut round);
+                heads.insert(0, (None, head));
             }
+            self.complete_gangs(now, &heads, &mut round);
             self.place_extras(now, &mut round);
         }
         self.note_gains(&round.gained);
@@ -109,17 +116,16 @@ impl Engine {
     }
 
     /// The first workload of every queue that has one to look at.
-    fn heads(&self) -> Vec<(QueueIdx, WorkloadIdx)> {
-        let active = self.waiting.active();
-        active.filter_map(|queue| Some((queue, self.waiting.head(Some(queue))?))).collect()
+    fn heads(&self) -> impl Iterator<Item = Head> + '_ {
+        let queues = self.waiting.active().map(Some);
+        queues.filter_map(|queue| Some((queue, self.waiting.head(queue)?)))
     }
 
-    /// Whether every queue's head now is among these, which stand in order of queues.
-    fn all_looked_at(&self, heads: &[(QueueIdx, WorkloadIdx)]) -> bool {
-        self.waiting.active().all(|queue| {
-            let at = heads.binary_search_by_key(&queue, |(of, _)| *of);
-            at.is_ok_and(|at| self.waiting.head(Some(queue)) == Some(heads[at].1))
-        })
+    /// The heads now, that of work without a queue among them, which were not looked at.
+    /// `looked_at` stands in order of queues.
+    fn still_ahead(&self, looked_at: &[Head]) -> impl Iterator<Item = Head> {
+        let stray = self.waiting.head(None).map(|head| (None, head));
+        self.heads().chain(stray).filter(|head| looked_at.binary_search(head).is_err())
     }
 
     /// Who is settled first: less borrowing, higher priority, earlier, uid.

@@ -17,9 +17,9 @@ use crate::place::gang::{self, Ask, TopologyAsk};
 use crate::quota::flavors::{self, Choice, Demand, Mode, SetDemand, others};
 use crate::victims::{self, Need};
 
-/// Combinations of flavors tried for a gang of several sets, whose sets find nodes one by one and
-/// not all together.
-const COMBINATIONS_MAX: u32 = 64;
+/// Combinations of flavors tried where those found first do not do: of several sets, or of several
+/// groups of resources.
+pub(super) const COMBINATIONS_MAX: u32 = 64;
 
 /// The same for one of the many tries of an elastic gang with fewer members.
 pub(super) const COMBINATIONS_FEWER: u32 = 4;
@@ -139,9 +139,7 @@ impl Engine {
         self.state.policy.profile(facts.and_then(|facts| facts.profile.as_ref()))
     }
 
-    /// What could be done for these members of a workload. Where each set fits and all together
-    /// do not, other combinations of flavors are tried; so they are when the last look finds one
-    /// set without any, which may be so because of what sets before it took.
+    /// What could be done for these members of a workload.
     pub(super) fn try_sets(
         &mut self,
         queue: Option<QueueIdx>,
@@ -152,35 +150,10 @@ impl Engine {
     ) -> Entry {
         let profile = self.profile(queue);
         let mut txn = Txn::begin(&mut self.state);
-        let choice = match queue {
-            Some(queue) => {
-                let start = look.start;
-                let demand = Demand { workload, queue, sets: &sets, topology, profile, start };
-                flavors::assign(&mut txn, &demand)
-            }
-            None => Choice::without_queue(sets.len()),
-        };
-        let verdict = Verdict::NoFit;
-        let mut entry = Entry { workload, queue, sets, choice, verdict, room: false };
-        let found = entry.choice.mode;
-        if found == Mode::Fit
-            && fits_together(&mut txn, &mut entry, topology, profile, look.combinations)
-        {
-            entry.verdict = Verdict::Fit;
-        } else if found > Mode::NoFit {
-            let asks = asks(&mut txn, &entry, profile);
-            judge(&mut txn, &mut entry, &asks, topology);
-        }
-        let waits = matches!(entry.verdict, Verdict::NoFit | Verdict::Blocked);
-        if waits
-            && found < Mode::Fit
-            && (look.last || entry.choice.next.is_empty())
-            && others_fit(&mut txn, &mut entry, topology, profile, look.combinations)
-        {
-            entry.verdict = Verdict::Fit;
-        }
-        entry.room = entry.choice.reason.as_ref().is_some_and(wants_room);
-        entry
+        let attempt = Attempt { workload, queue, sets: &sets, topology, profile, look };
+        let (choice, verdict) = attempt.outcome(&mut txn);
+        let room = choice.reason.as_ref().is_some_and(wants_room);
+        Entry { workload, queue, sets, choice, verdict, room }
     }
 
     /// Where the flavor scan of a workload goes on, if its memory still holds.
@@ -262,62 +235,112 @@ fn needy(txn: &Txn<'_>, workload: WorkloadIdx, set: &SetDemand) -> Vec<PodIdx> {
     members.filter(needy).take(set.count as usize).collect()
 }
 
-/// Whether all members find nodes together with the flavors found, or with others that do.
-fn fits_together(
-    txn: &mut Txn<'_>,
-    entry: &mut Entry,
+/// Members of a workload for which flavors, nodes and victims are looked for.
+struct Attempt<'a> {
+    workload: WorkloadIdx,
+    queue: Option<QueueIdx>,
+    sets: &'a [SetDemand],
     topology: TopologyAsk,
     profile: u32,
-    combinations: u32,
-) -> bool {
-    let first = asks(txn, entry, profile);
-    holds_all(txn, &first, topology) || others_fit(txn, entry, topology, profile, combinations)
+    look: Look<'a>,
 }
 
-/// Whether other flavors than those found hold all members; then the entry has them.
-fn others_fit(
-    txn: &mut Txn<'_>,
-    entry: &mut Entry,
-    topology: TopologyAsk,
-    profile: u32,
-    combinations: u32,
-) -> bool {
-    let (Some(queue), workload, sets) = (entry.queue, entry.workload, &entry.sets) else {
-        return false;
-    };
-    if sets.len() < 2 {
-        return false;
+impl Attempt<'_> {
+    /// The flavors found and what can be done with them.
+    ///
+    /// Other combinations of flavors are tried where each set fits and all together do not; where
+    /// somebody would have to leave for room on nodes alone, unless the queue prefers to preempt;
+    /// and when the last look finds one set without any flavor, which may be so because of what
+    /// sets before it took.
+    fn outcome(&self, txn: &mut Txn<'_>) -> (Choice, Verdict) {
+        let mut choice = match self.queue {
+            Some(queue) => flavors::assign(txn, &self.demand(queue, self.look.start)),
+            None => Choice::without_queue(self.sets.len()),
+        };
+        let found = choice.mode;
+        let mut verdict = Verdict::NoFit;
+        if found == Mode::Fit {
+            let first = self.asks(txn, &choice);
+            if holds_all(txn, &first, self.topology) {
+                return (choice, Verdict::Fit);
+            }
+        }
+        let mut most = u32::MAX;
+        if found > Mode::NoFit {
+            most = self.queue.map_or(0, |queue| others::most_borrowing(txn, queue, &choice));
+            let together = found == Mode::Fit;
+            let for_room = choice.contested.is_empty() && self.rather_goes_on(txn);
+            if (together || for_room) && self.others_fit(txn, &mut choice, most) {
+                return (choice, Verdict::Fit);
+            }
+            verdict = self.judge(txn, &mut choice);
+        }
+        let waits = matches!(verdict, Verdict::NoFit | Verdict::Blocked);
+        let ends = self.look.last || choice.next.is_empty();
+        let untried = found < Mode::Fit || most < u32::MAX;
+        if waits && untried && ends && self.others_fit(txn, &mut choice, u32::MAX) {
+            verdict = Verdict::Fit;
+        }
+        (choice, verdict)
     }
-    let demand = Demand { workload, queue, sets, topology, profile, start: &[] };
-    let found = others::find(txn, &demand, combinations, |txn, choice| {
-        let asks = asks_with(txn, workload, sets, &choice.sets, profile);
-        holds_all(txn, &asks, topology)
-    });
-    let Some(found) = found else { return false };
-    let next = std::mem::take(&mut entry.choice.next);
-    entry.choice = Choice { next, ..found };
-    true
-}
 
-/// What does not fit as things are: victims, or why there are none.
-fn judge(txn: &mut Txn<'_>, entry: &mut Entry, asks: &[Ask], topology: TopologyAsk) {
-    let quota_short = entry.choice.mode < Mode::Fit;
-    let need = Need {
-        usage: entry.choice.usage.clone(),
-        contested: entry.choice.contested.clone(),
-        asks: asks.iter().map(|ask| (ask.class, ask.pods.len() as u32)).collect(),
-        topology,
-    };
-    if !quota_short {
-        let names: Vec<&Text> = entry.sets.iter().map(|set| &set.name).collect();
-        entry.choice.reason = Some(together::shortage(txn, asks, &names, topology));
+    /// What is asked of the assigner.
+    fn demand<'d>(&'d self, queue: QueueIdx, start: &'d [((usize, usize), usize)]) -> Demand<'d> {
+        Demand {
+            workload: self.workload,
+            queue,
+            sets: self.sets,
+            topology: self.topology,
+            profile: self.profile,
+            start,
+            combinations: self.look.combinations,
+        }
     }
-    let found = victims::search_exact(txn, entry.workload, &need, asks);
-    entry.verdict = match found {
-        Some(victims) if !victims.is_empty() => Verdict::Preempt(victims),
-        _ if quota_short => Verdict::Blocked,
-        _ => Verdict::NoFit,
-    };
+
+    fn asks(&self, txn: &mut Txn<'_>, choice: &Choice) -> Vec<Ask> {
+        asks_with(txn, self.workload, self.sets, &choice.sets, self.profile)
+    }
+
+    /// Whether the queue looks at further flavors before it preempts.
+    fn rather_goes_on(&self, txn: &Txn<'_>) -> bool {
+        self.queue.is_some_and(|queue| flavors::fungibility(txn, queue).next_when_preempting)
+    }
+
+    /// Whether other flavors than those found hold all members, and borrow no further than `most`;
+    /// then they are chosen.
+    fn others_fit(&self, txn: &mut Txn<'_>, choice: &mut Choice, most: u32) -> bool {
+        let Some(queue) = self.queue.filter(|_| self.sets.len() > 1) else { return false };
+        let demand = self.demand(queue, &[]);
+        let found = others::find(txn, &demand, |txn, other| {
+            let asks = self.asks(txn, other);
+            other.borrowing <= most && holds_all(txn, &asks, self.topology)
+        });
+        let Some(found) = found else { return false };
+        let next = std::mem::take(&mut choice.next);
+        *choice = Choice { next, ..found };
+        true
+    }
+
+    /// What does not fit as things are: victims, or why there are none.
+    fn judge(&self, txn: &mut Txn<'_>, choice: &mut Choice) -> Verdict {
+        let asks = self.asks(txn, choice);
+        let quota_short = choice.mode < Mode::Fit;
+        let need = Need {
+            usage: choice.usage.clone(),
+            contested: choice.contested.clone(),
+            asks: asks.iter().map(|ask| (ask.class, ask.pods.len() as u32)).collect(),
+            topology: self.topology,
+        };
+        if !quota_short {
+            let names: Vec<&Text> = self.sets.iter().map(|set| &set.name).collect();
+            choice.reason = Some(together::shortage(txn, &asks, &names, self.topology));
+        }
+        match victims::search_exact(txn, self.workload, &need, &asks) {
+            Some(victims) if !victims.is_empty() => Verdict::Preempt(victims),
+            _ if quota_short => Verdict::Blocked,
+            _ => Verdict::NoFit,
+        }
+    }
 }
 
 /// Whether all members find nodes together, as things are.

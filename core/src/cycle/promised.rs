@@ -3,11 +3,12 @@
 //! A reserved workload goes where it was planned if that still holds, else wherever it fits now;
 //! if it fits nowhere it gives its claim up and queues again. Members that a running gang lost
 //! (or gained) are placed beside the others: those below its minimum first and together, those
-//! above it last and one by one.
+//! above it last and one by one. Heads that could stop the gang for the room that those take go
+//! before them: they would stop all of it, and the room would be lost twice.
 
 use capstan_topology::NodeIdx;
 
-use crate::cycle::{Round, elastic};
+use crate::cycle::{Head, Round, elastic};
 use crate::engine::Engine;
 use crate::explain::reason::Reason;
 use crate::model::claim::Claim;
@@ -18,6 +19,7 @@ use crate::model::workload::Assignment;
 use crate::place::gang::{self, Ask};
 use crate::plan::State;
 use crate::time::Time;
+use crate::victims::candidates;
 
 /// What became of a claim whose victims have left.
 enum Redeemed {
@@ -30,8 +32,8 @@ enum Redeemed {
 }
 
 impl Engine {
-    /// Claims and broken gangs.
-    pub(crate) fn finish_promises(&mut self, now: Time, round: &mut Round) {
+    /// Claims whose victims left.
+    pub(crate) fn redeem_claims(&mut self, now: Time, round: &mut Round) {
         let mut ready: Vec<WorkloadIdx> = self.state.claims.workloads().collect();
         ready.retain(|workload| {
             let claim = self.state.claims.get(*workload).expect("just listed");
@@ -57,8 +59,17 @@ impl Engine {
             }
             round.decided = true;
         }
+    }
+
+    /// Places what gangs lack that run below their minimum, but for those that a head still to be
+    /// looked at could stop.
+    pub(crate) fn complete_gangs(&mut self, now: Time, looked_at: &[Head], round: &mut Round) {
         for workload in self.growing(true) {
-            self.grow(now, workload, round);
+            let state = &self.state;
+            let stops = |(queue, head)| candidates::could_take(state, head, queue, workload);
+            if !self.still_ahead(looked_at).any(stops) {
+                self.grow(now, workload, round);
+            }
         }
     }
 

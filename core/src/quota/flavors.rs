@@ -15,7 +15,7 @@ use capstan_topology::ResourceIdx;
 use crate::explain::reason::{FlavorProblem, FlavorRefusal, Reason};
 use crate::explain::verdict;
 use crate::model::ids::{ClassIdx, FlavorIdx, FrIdx, QueueIdx, ShapeIdx, WorkloadIdx};
-use crate::model::input::{FlavorFacts, PreemptReclaim, PreemptWithin};
+use crate::model::input::{FlavorFacts, Fungibility, PreemptReclaim, PreemptWithin};
 use crate::model::state::ClusterState;
 use crate::model::txn::Txn;
 use crate::place::gang::{self, TopologyAsk};
@@ -64,6 +64,8 @@ pub struct Demand<'a> {
     pub profile: u32,
     /// Where to start, per (set, group).
     pub start: &'a [((usize, usize), usize)],
+    /// Combinations of flavors that may be tried where those found first do not do.
+    pub combinations: u32,
 }
 
 /// The flavors found.
@@ -122,14 +124,42 @@ pub fn assign(txn: &mut Txn<'_>, demand: &Demand<'_>) -> Choice {
         if let Err(reason) = covered(txn, demand, set) {
             return Choice { mode: Mode::NoFit, reason: Some(reason), ..choice };
         }
-        for group in 0..txn.state().quota.queue(demand.queue).groups.len() {
-            assign_group(txn, demand, (at, group), &mut choice);
-            if choice.mode == Mode::NoFit {
-                return choice;
-            }
+        assign_set(txn, demand, at, &mut choice);
+        if choice.mode == Mode::NoFit {
+            return choice;
         }
     }
     choice
+}
+
+/// Chooses flavors for one set: group by group, and where that would stop somebody or does not
+/// fit, of all groups together. A flavor of the first group may fit, and lead to no free node with
+/// any of the next.
+fn assign_set(txn: &mut Txn<'_>, demand: &Demand<'_>, at: usize, choice: &mut Choice) {
+    let groups = txn.state().quota.queue(demand.queue).groups.len();
+    let before = (groups > 1).then(|| choice.clone());
+    let mode = std::mem::replace(&mut choice.mode, Mode::Fit);
+    for group in 0..groups {
+        assign_group(txn, demand, (at, group), choice);
+        if choice.mode == Mode::NoFit {
+            break;
+        }
+    }
+    let may_preempt = choice.mode > Mode::NoCandidates;
+    let settled = choice.mode == Mode::Fit
+        || (may_preempt && !fungibility(txn, demand.queue).next_when_preempting);
+    choice.mode = choice.mode.min(mode);
+    let Some(before) = before.filter(|_| !settled) else { return };
+    if let Some(found) = others::for_set(txn, demand, at, &before, choice) {
+        let next = std::mem::take(&mut choice.next);
+        *choice = Choice { next, ..found };
+    }
+}
+
+/// When a queue's scan of flavors stops.
+pub fn fungibility(txn: &Txn<'_>, queue: QueueIdx) -> Fungibility {
+    let facts = txn.state().quota.queue(queue).facts.as_ref();
+    facts.expect("only existing queues have heads").fungibility
 }
 
 /// What a queue lacks of a flavor and resource for so much more; `None`: nothing.
@@ -284,8 +314,7 @@ fn take(
 
 /// Whether the scan stops at this candidate, whatever comes after.
 fn stops(txn: &Txn<'_>, queue: QueueIdx, candidate: &Candidate) -> bool {
-    let facts = txn.state().quota.queue(queue).facts.as_ref();
-    let fungibility = facts.expect("only existing queues have heads").fungibility;
+    let fungibility = fungibility(txn, queue);
     let preempts = matches!(candidate.mode, Mode::Preempt | Mode::Reclaim);
     candidate.mode > Mode::NoCandidates
         && !(preempts && fungibility.next_when_preempting)
@@ -298,11 +327,9 @@ fn better(txn: &Txn<'_>, queue: QueueIdx, candidate: &Candidate, best: &Candidat
     if !viable(candidate) || !viable(best) {
         return candidate.mode > best.mode;
     }
-    let facts = txn.state().quota.queue(queue).facts.as_ref();
-    let fungibility = facts.expect("only existing queues have heads").fungibility;
     let less_borrowing = best.borrowing.cmp(&candidate.borrowing);
     let mode = candidate.mode.cmp(&best.mode);
-    match fungibility.prefer_preemption_over_borrowing {
+    match fungibility(txn, queue).prefer_preemption_over_borrowing {
         true => less_borrowing.then(mode).is_gt(),
         false => mode.then(less_borrowing).is_gt(),
     }

@@ -87,6 +87,60 @@ struct Preemptor {
     asked: Vec<ResourceIdx>,
 }
 
+impl Preemptor {
+    /// Whether the policy of their common queue lets it stop another workload.
+    fn goes_before(&self, state: &ClusterState, other: WorkloadIdx, policy: PreemptWithin) -> bool {
+        let priority = state.workloads[other].priority;
+        let lower = priority < self.priority;
+        let newer = priority == self.priority && self.queued_at < state.queued_at(other);
+        match policy {
+            PreemptWithin::Never => false,
+            PreemptWithin::LowerPriority => lower,
+            PreemptWithin::LowerOrNewerEqual => lower || newer,
+        }
+    }
+}
+
+/// Whether a head, if it found no room, might stop this workload: their queues' policies allow
+/// it, and the workload's queue borrows something, or has nothing left that it does not borrow.
+/// Where the head stands in no queue, priority decides about work without one.
+pub fn could_take(
+    state: &ClusterState,
+    head: WorkloadIdx,
+    queue: Option<QueueIdx>,
+    workload: WorkloadIdx,
+) -> bool {
+    let preemptor = &state.workloads[head];
+    if preemptor.never_preempts {
+        return false;
+    }
+    let (priority, queued_at) = (preemptor.priority, state.queued_at(head));
+    let who = Preemptor { workload: head, priority, queued_at, asked: Vec::new() };
+    let other = &state.workloads[workload];
+    let lower = other.priority < priority;
+    let assignment = other.assignment.as_ref();
+    let Some(its) = assignment.and_then(|assignment| assignment.queue) else { return lower };
+    let Some(queue) = queue else { return false };
+    let slot = state.quota.queue(queue);
+    let policy = slot.facts.as_ref().expect("only existing queues have heads").preemption;
+    if its == queue {
+        return who.goes_before(state, workload, policy.within_cluster_queue);
+    }
+    let allowed = match policy.reclaim {
+        PreemptReclaim::Never => false,
+        PreemptReclaim::LowerPriority => lower,
+        PreemptReclaim::Any => true,
+    };
+    let (Some(mine), Some(theirs)) = (slot.node, state.quota.queue(its).node) else {
+        return false;
+    };
+    let tree = &state.quota.tree;
+    let root = |node| std::iter::successors(Some(node), |node| tree.parent(*node)).last();
+    allowed
+        && root(mine) == root(theirs)
+        && charges(state, workload).any(|fr| tree.borrows(theirs, fr, 1))
+}
+
 /// Everyone who may be taken, in the order in which they are taken.
 pub fn collect(
     state: &ClusterState,
@@ -186,15 +240,7 @@ fn own_queue(
     let facts = state.quota.queue(queue).facts.as_ref();
     let policy = facts.expect("only existing queues have heads").preemption.within_cluster_queue;
     for &workload in &state.quota.queue(queue).holding {
-        let other = &state.workloads[workload];
-        let lower = other.priority < who.priority;
-        let newer = other.priority == who.priority && who.queued_at < state.queued_at(workload);
-        let allowed = match policy {
-            PreemptWithin::Never => false,
-            PreemptWithin::LowerPriority => lower,
-            PreemptWithin::LowerOrNewerEqual => lower || newer,
-        };
-        if !allowed || workload == who.workload {
+        if workload == who.workload || !who.goes_before(state, workload, policy) {
             continue;
         }
         let quota = holds_contested(state, workload, need);

@@ -20,11 +20,11 @@
 //! of those come to nothing, what may be taken is too little, and others lack more. Only for a
 //! preemptor that would wait otherwise. Nothing survives a restart.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use capstan_topology::{DomainIdx, NodeIdx};
 
-use super::{For, Search, Taken, remove};
+use super::{For, Removed, Search, Taken};
 use crate::model::ids::{ClassIdx, FrIdx, PodIdx, WorkloadIdx};
 use crate::model::state::ClusterState;
 use crate::model::txn::{Checkpoint, Txn};
@@ -61,8 +61,7 @@ struct Focus<'s, 'a, 'c> {
     search: &'s Search<'a>,
     borrowing: bool,
     stands: Vec<Stand<'c>>,
-    taken: Vec<Taken<'c>>,
-    seen: BTreeSet<WorkloadIdx>,
+    removed: Removed<'c>,
     /// Where all members must come together.
     scope: DomainIdx,
     /// Kinds of members that lack room there.
@@ -80,7 +79,7 @@ impl Search<'_> {
         list: &'c [Candidate],
         borrowing: bool,
         start: Checkpoint,
-    ) -> Option<Vec<Taken<'c>>> {
+    ) -> Option<Removed<'c>> {
         // Where nothing is a budget, all that are allowed were gone before it failed.
         if !list.iter().any(|candidate| candidate.room && candidate.kind.elsewhere()) {
             return None;
@@ -92,8 +91,7 @@ impl Search<'_> {
             search: self,
             borrowing,
             stands: self.stands(txn, list, &short),
-            taken: Vec::new(),
-            seen: BTreeSet::new(),
+            removed: Removed::default(),
             scope,
             short,
             removals: REMOVALS_MAX,
@@ -101,7 +99,7 @@ impl Search<'_> {
         for scope in scopes {
             focus.scope = scope;
             if focus.clear(txn, list) {
-                return Some(focus.taken);
+                return Some(focus.removed);
             }
             focus.undo(txn, start, 0);
             if focus.removals == 0 {
@@ -223,7 +221,7 @@ impl<'c> Focus<'_, '_, 'c> {
         self.short = self.search.short(txn, self.scope);
         let costs = self.costs(txn);
         for start in 0..costs.len().min(STARTS_MAX) {
-            let (point, before) = (txn.checkpoint(), self.taken.len());
+            let (point, before) = (txn.checkpoint(), self.removed.taken.len());
             let others = (0..costs.len()).filter(|at| *at != start);
             let mut order = std::iter::once(start).chain(others).map(|at| costs[at]);
             if order.any(|at| self.clear_node(txn, at)) && self.free_quota(txn, list) {
@@ -260,9 +258,9 @@ impl<'c> Focus<'_, '_, 'c> {
             if failures == FAILURES_MAX {
                 break;
             }
-            let (point, before) = (txn.checkpoint(), self.taken.len());
+            let (point, before) = (txn.checkpoint(), self.removed.taken.len());
             if self.more_room(txn, at) {
-                let taken = &self.taken[before..];
+                let taken = &self.removed.taken[before..];
                 let priority =
                     |taken: &Taken<'_>| txn.state().workloads[taken.candidate.workload].priority;
                 let highest = taken.iter().map(priority).max();
@@ -278,19 +276,14 @@ impl<'c> Focus<'_, '_, 'c> {
 
     /// How many members of the kinds that lack room a node holds.
     fn slots(&self, txn: &mut Txn<'_>, position: usize) -> u64 {
-        let mut slots = 0;
-        for class in &self.short {
-            txn.fresh(*class);
-            slots += u64::from(txn.state().classes.fit(*class).spot(position).slots);
-        }
-        slots
+        slots_of(txn, &self.short, position)
     }
 
     /// Takes candidates of a node until it holds more members; who makes no difference to that
     /// goes back. `false`: it comes to hold no more, and nobody was taken.
     fn more_room(&mut self, txn: &mut Txn<'_>, at: usize) -> bool {
         let position = self.stands[at].position;
-        let (point, before) = (txn.checkpoint(), self.taken.len());
+        let (point, before) = (txn.checkpoint(), self.removed.taken.len());
         let slots = self.slots(txn, position);
         for which in 0..self.stands[at].in_order.len() {
             let candidate = self.stands[at].in_order[which];
@@ -321,7 +314,7 @@ impl<'c> Focus<'_, '_, 'c> {
             if self.removals <= least {
                 return false;
             }
-            let (point, before) = (txn.checkpoint(), self.taken.len());
+            let (point, before) = (txn.checkpoint(), self.removed.taken.len());
             let candidate = self.stands[at].by_size[which];
             if !self.take(txn, candidate) {
                 continue;
@@ -339,41 +332,40 @@ impl<'c> Focus<'_, '_, 'c> {
     /// Takes one, if that is allowed now.
     fn take(&mut self, txn: &mut Txn<'_>, candidate: &'c Candidate) -> bool {
         let usable = self.removals > 0
-            && !self.seen.contains(&candidate.workload)
+            && !self.removed.contains(candidate)
             && self.search.usable(txn, candidate, self.borrowing, For::Room);
         if usable {
             self.removals -= 1;
-            self.seen.insert(candidate.workload);
-            self.taken.push(remove(txn, candidate));
+            self.removed.take(txn, candidate);
         }
         usable
     }
 
     /// Of those taken since `from`, all but the last go back if the node holds more all the same.
     fn give_back(&mut self, txn: &mut Txn<'_>, from: usize, position: usize, slots: u64) {
-        for at in (from..self.taken.len() - 1).rev() {
-            let point = txn.checkpoint();
-            let taken = &self.taken[at];
-            txn.return_workload(taken.candidate.workload, &taken.placed);
-            if self.slots(txn, position) > slots {
-                let back = self.taken.remove(at);
-                self.seen.remove(&back.candidate.workload);
-            } else {
-                txn.rollback_to(point);
-            }
+        for at in (from..self.removed.taken.len() - 1).rev() {
+            let short = &self.short;
+            self.removed.give_back(txn, at, |txn| slots_of(txn, short, position) > slots);
         }
     }
 
     fn undo(&mut self, txn: &mut Txn<'_>, point: Checkpoint, before: usize) {
-        for back in self.taken.drain(before..) {
-            self.seen.remove(&back.candidate.workload);
-        }
+        self.removed.truncate(before);
         txn.rollback_to(point);
     }
 
     /// Takes others for quota, as usual.
     fn free_quota(&mut self, txn: &mut Txn<'_>, list: &'c [Candidate]) -> bool {
-        let (search, borrowing) = (self.search, self.borrowing);
-        search.take_for_quota(txn, list, borrowing, &mut self.seen, &mut self.taken)
+        self.search.take_for_quota(txn, list, self.borrowing, &mut self.removed)
     }
+}
+
+/// How many members of these kinds a node holds.
+fn slots_of(txn: &mut Txn<'_>, kinds: &[ClassIdx], position: usize) -> u64 {
+    let mut slots = 0;
+    for class in kinds {
+        txn.fresh(*class);
+        slots += u64::from(txn.state().classes.fit(*class).spot(position).slots);
+    }
+    slots
 }

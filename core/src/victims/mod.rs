@@ -116,9 +116,48 @@ enum For {
 }
 
 /// A candidate that was removed, and where its members were.
-struct Taken<'a> {
-    candidate: &'a Candidate,
+struct Taken<'c> {
+    candidate: &'c Candidate,
     placed: Vec<(PodIdx, NodeIdx)>,
+}
+
+/// The candidates removed so far, in order.
+#[derive(Default)]
+struct Removed<'c> {
+    taken: Vec<Taken<'c>>,
+    names: BTreeSet<WorkloadIdx>,
+}
+
+impl<'c> Removed<'c> {
+    fn contains(&self, candidate: &Candidate) -> bool {
+        self.names.contains(&candidate.workload)
+    }
+
+    fn take(&mut self, txn: &mut Txn<'_>, candidate: &'c Candidate) {
+        let placed = txn.remove_workload(candidate.workload);
+        self.names.insert(candidate.workload);
+        self.taken.push(Taken { candidate, placed });
+    }
+
+    /// Returns one if `fits` accepts the state after that.
+    fn give_back(&mut self, txn: &mut Txn<'_>, at: usize, fits: impl FnOnce(&mut Txn<'_>) -> bool) {
+        let point = txn.checkpoint();
+        let Taken { candidate, placed } = &self.taken[at];
+        txn.return_workload(candidate.workload, placed);
+        if fits(txn) {
+            let back = self.taken.remove(at);
+            self.names.remove(&back.candidate.workload);
+        } else {
+            txn.rollback_to(point);
+        }
+    }
+
+    /// Forgets all but the first `count`, whose removal was rolled back.
+    fn truncate(&mut self, count: usize) {
+        for back in self.taken.drain(count..) {
+            self.names.remove(&back.candidate.workload);
+        }
+    }
 }
 
 impl Search<'_> {
@@ -153,22 +192,25 @@ impl Search<'_> {
         borrowing: bool,
         start: Checkpoint,
     ) -> Option<Vec<Victim>> {
-        let mut taken: Vec<Taken<'_>> = Vec::new();
-        let mut seen: BTreeSet<WorkloadIdx> = BTreeSet::new();
-        if !self.take_for_quota(txn, list, borrowing, &mut seen, &mut taken) {
+        let mut removed = Removed::default();
+        if !self.take_for_quota(txn, list, borrowing, &mut removed) {
             txn.rollback_to(start);
             return None;
         }
-        if !self.room_fits(txn) && !self.make_room(txn, list, borrowing, &mut seen, &mut taken) {
+        if !self.room_fits(txn) && !self.make_room(txn, list, borrowing, &mut removed) {
             txn.rollback_to(start);
-            taken = self.attempt_by_place(txn, list, borrowing, start)?;
+            removed = self.attempt_by_place(txn, list, borrowing, start)?;
         }
-        self.give_back(txn, &mut taken, borrowing);
+        // Everyone but the last taken goes back, last first, if the need fits all the same.
+        for at in (0..removed.taken.len().saturating_sub(1)).rev() {
+            let fits = |txn: &mut Txn<'_>| self.quota_fits(txn, borrowing) && self.room_fits(txn);
+            removed.give_back(txn, at, fits);
+        }
         let victim = |taken: &Taken<'_>| Victim {
             workload: taken.candidate.workload,
             reason: taken.candidate.kind.reason(),
         };
-        Some(taken.iter().map(victim).collect())
+        Some(removed.taken.iter().map(victim).collect())
     }
 
     /// Takes one after the other until quota fits.
@@ -177,18 +219,19 @@ impl Search<'_> {
         txn: &mut Txn<'_>,
         list: &'c [Candidate],
         borrowing: bool,
-        seen: &mut BTreeSet<WorkloadIdx>,
-        taken: &mut Vec<Taken<'c>>,
+        removed: &mut Removed<'c>,
     ) -> bool {
-        for candidate in list.iter().filter(|c| c.quota) {
+        // Where only room is short, and borrowers leave only for one that borrows nothing, the
+        // own queue may have to make place within its own quota.
+        let own = |c: &Candidate| {
+            !borrowing && self.need.contested.is_empty() && c.kind == Kind::WithinQueue
+        };
+        for candidate in list.iter().filter(|c| c.quota || own(c)) {
             if self.quota_fits(txn, borrowing) {
                 return true;
             }
-            if !seen.contains(&candidate.workload)
-                && self.usable(txn, candidate, borrowing, For::Quota)
-            {
-                seen.insert(candidate.workload);
-                taken.push(remove(txn, candidate));
+            if !removed.contains(candidate) && self.usable(txn, candidate, borrowing, For::Quota) {
+                removed.take(txn, candidate);
             }
         }
         self.quota_fits(txn, borrowing)
@@ -200,8 +243,7 @@ impl Search<'_> {
         txn: &mut Txn<'_>,
         list: &'c [Candidate],
         borrowing: bool,
-        seen: &mut BTreeSet<WorkloadIdx>,
-        taken: &mut Vec<Taken<'c>>,
+        removed: &mut Removed<'c>,
     ) -> bool {
         // Who is leaving anyway, then work without a queue, then the others in order.
         let mut order: Vec<&'c Candidate> = list.iter().filter(|c| c.room).collect();
@@ -210,14 +252,13 @@ impl Search<'_> {
             (!leaving, candidate.kind != Kind::Unqueued)
         });
         for candidate in order {
-            if seen.contains(&candidate.workload)
+            if removed.contains(candidate)
                 || !self.usable(txn, candidate, borrowing, For::Room)
                 || !self.could_help(txn, candidate.workload)
             {
                 continue;
             }
-            seen.insert(candidate.workload);
-            taken.push(remove(txn, candidate));
+            removed.take(txn, candidate);
             if self.room_fits(txn) {
                 return true;
             }
@@ -233,21 +274,6 @@ impl Search<'_> {
             let accepts = |class: ClassIdx| state.classes.accepts(&state.room, class, node);
             self.need.asks.iter().any(|(class, _)| accepts(*class))
         })
-    }
-
-    /// Everyone but the last taken goes back, last first, if the need fits all the same.
-    fn give_back(&self, txn: &mut Txn<'_>, taken: &mut Vec<Taken<'_>>, borrowing: bool) {
-        let mut at = taken.len().saturating_sub(1);
-        while at > 0 {
-            at -= 1;
-            let point = txn.checkpoint();
-            txn.return_workload(taken[at].candidate.workload, &taken[at].placed);
-            if self.quota_fits(txn, borrowing) && self.room_fits(txn) {
-                taken.remove(at);
-            } else {
-                txn.rollback_to(point);
-            }
-        }
     }
 
     /// Whether a candidate may be taken now: borrowers only while they, and every cohort between
@@ -296,10 +322,6 @@ impl Search<'_> {
         txn.rollback_to(start);
         fits
     }
-}
-
-fn remove<'c>(txn: &mut Txn<'_>, candidate: &'c Candidate) -> Taken<'c> {
-    Taken { candidate, placed: txn.remove_workload(candidate.workload) }
 }
 
 /// Whether a queue's blocked head keeps what it could use, so that others of its round do not

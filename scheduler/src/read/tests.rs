@@ -173,7 +173,7 @@ spec:
   containers:
   - name: c
     resources:
-      requests: {nvidia.com/gpu: '0.5', cpu: '0.5', amd.com/gpu: 2000m}
+      requests: {nvidia.com/gpu: '0.5', cpu: '0.5', amd.com/gpu: 2000m, x.kubernetes.io/y: '0.5'}
       limits: {nvidia.com/gpu: 1500m}
 ";
     let path = "a.yaml, document 1, Pod p: spec.containers[0].resources";
