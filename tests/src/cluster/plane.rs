@@ -240,8 +240,13 @@ impl ControlPlane {
         Err(Trouble::new(format!("kubectl {line}: {}{}", text(&said.stdout), text(&said.stderr))))
     }
 
+    /// kubectl as the administrator, for command lines.
+    pub fn kubectl_program(&self) -> Result<Command> {
+        self.site().call(Part::Kubectl)
+    }
+
     fn kubectl_output(&self, words: &[&str], input: &str) -> Result<Output> {
-        let mut call = self.site().call(Part::Kubectl)?;
+        let mut call = self.kubectl_program()?;
         call.args(words).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let trouble = |e: io::Error| Trouble::new(format!("kubectl: {e}"));
         let mut child = call.spawn().map_err(trouble)?;

@@ -1,6 +1,7 @@
 //! `capstan run` on a real control plane: what users see, from the API and not from our own
 //! state.
 
+mod asked;
 mod exercise;
 mod gangs;
 mod judge;

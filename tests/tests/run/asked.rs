@@ -1,0 +1,79 @@
+//! What people and machines read of a running Capstan: explanations asked for through kubectl and
+//! of the leader itself, and logs as JSON.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::process::Command;
+
+use capstan_tests::cluster::{ControlPlane, GpuNodes, capstan_config};
+use serde_json::Value;
+
+use crate::scene::{Job, cluster, running, submit, wait_for};
+
+/// A queue for all.
+const QUEUE: &str = include_str!("one-queue.yaml");
+
+/// Calls kubectl where `kubectl-capstan` is installed; its exit code and what it said.
+fn kubectl_capstan(cluster: &ControlPlane, words: &[&str]) -> (i32, String) {
+    let folder = cluster.folder().join("plugins");
+    fs::create_dir_all(&folder).expect("a folder for plugins");
+    let plugin = folder.join("kubectl-capstan");
+    if !plugin.exists() {
+        symlink(cluster.capstan_program().expect("it is built"), &plugin).expect("installed");
+    }
+    let mut call = cluster.kubectl_program().expect("kubectl");
+    call.env("PATH", &folder).args(words);
+    let said = call.output().expect("kubectl runs");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (said.status.code().unwrap_or(-1), text(&said.stdout) + &text(&said.stderr))
+}
+
+/// An explanation but for the line that says how long it waits.
+fn timeless(said: &str) -> Vec<&str> {
+    said.lines().filter(|line| !line.contains(", waiting ")).collect()
+}
+
+#[test]
+fn a_running_capstan_is_asked_through_kubectl_and_logs_as_json() {
+    let cluster = cluster(&GpuNodes::new("h100", 1));
+    cluster.apply(QUEUE).expect("applied");
+    let file = cluster.folder().join("asked.yaml");
+    fs::write(&file, capstan_config("")).expect("written");
+    let mut call = Command::new(cluster.capstan_program().expect("it is built"));
+    call.args(["run", "--log-format", "json", "--config"]).arg(&file);
+    call.arg("--kubeconfig").arg(cluster.kubeconfig());
+    let mut capstan = cluster.capstan_called("asked", call, &file).expect("started");
+    capstan.wait_until(&cluster, "leading").expect("it leads");
+
+    let job = |name, pods| Job { queue: Some("gpus"), ..Job::of("default", name, pods) };
+    submit(&cluster, &[job("fits", 8)]);
+    wait_for(&cluster, "pods", "the first job runs", |pods| {
+        running(pods, |name| name.starts_with("fits-")) == 8
+    });
+    submit(&cluster, &[job("waits", 4)]);
+    wait_for(&cluster, "workloads.capstan.sh", "the second one is seen to wait", |all| {
+        let waits = |it: &&Value| it["metadata"]["name"] == "waits";
+        all.iter().find(waits).is_some_and(|it| it["status"]["state"] == "Queued")
+    });
+
+    // 1 is a no, as of `capstan explain` itself; the words are the same wherever they are asked.
+    let (code, said) = kubectl_capstan(&cluster, &["capstan", "explain", "workload/waits"]);
+    assert_eq!(code, 1, "{said}");
+    assert!(said.contains("default/waits") && said.contains("h100-0 has 0 free"), "{said}");
+    let server = capstan.url();
+    let words = ["capstan", "explain", "workload/waits", "--server", &server];
+    let (code, of_leader) = kubectl_capstan(&cluster, &words);
+    assert_eq!((code, timeless(&of_leader)), (1, timeless(&said)));
+    let (code, said) = kubectl_capstan(&cluster, &["capstan", "explain", "workload/fits"]);
+    assert_eq!(code, 0, "{said}");
+    let (code, said) = kubectl_capstan(&cluster, &["capstan", "explain", "workload/nobody"]);
+    assert_eq!(code, 2, "{said}");
+    assert!(said.contains("nobody"), "{said}");
+
+    let log = fs::read_to_string(capstan.process.log()).expect("a log");
+    let parsed = log.lines().map(serde_json::from_str::<Value>);
+    let lines: Vec<Value> = parsed.collect::<Result<_, _>>().expect("every line is JSON");
+    let in_cycle = |line: &&Value| line["span"]["name"] == "cycle";
+    let cycle = lines.iter().find(in_cycle).unwrap_or_else(|| panic!("no cycle in\n{log}"));
+    assert!(cycle["timestamp"].is_string() && cycle["level"].is_string(), "{cycle}");
+}
