@@ -68,6 +68,8 @@ pub enum Outcome {
     Some,
     /// This many pods are evicted.
     Evicted(u64),
+    /// No pod is bound and none evicted.
+    Waits,
     /// No pod is bound, and the reason says how many members were asked for and how many fit.
     Short {
         /// Members asked for.
@@ -128,6 +130,9 @@ pub fn all() -> Vec<Case> {
     cases.push(strict_heads());
     for nodes in [1_000, 2_000, 4_000] {
         cases.push(preemption(nodes));
+    }
+    for nodes in [1_000, 2_000, 4_000] {
+        cases.push(owner_in_vain(nodes));
     }
     for (family, flow) in [("restart", Flow::Restart), ("echo", Flow::Echo), ("churn", Flow::Churn)]
     {
@@ -323,4 +328,23 @@ fn preemption(nodes: u32) -> Case {
     };
     let build = Box::new(build);
     Case { family: "preempt-64", nodes, pending: None, flow: Flow::Burst, build, target: None }
+}
+
+/// An owner of whole nodes on a cluster full of lone pods of a queue that borrows less than one
+/// node: wherever they stand, those that may leave make no room.
+fn owner_in_vain(nodes: u32) -> Case {
+    let build = move || {
+        let mut ground = floor(nodes);
+        ground.extend(large::queues(3, i64::from(nodes) * GPUS - GPUS / 2));
+        let guest = in_queue(Some(&large::queue_name(1)));
+        let low = singles(0, nodes * GPUS as u32, &gpu_shape(1), &guest).into_iter();
+        ground.extend(low.enumerate().map(|(at, mut pod)| {
+            pod.node = Some(large::floor_name(at as u32 / GPUS as u32));
+            Input::Pod(pod)
+        }));
+        let work = gangs(0, 1, 1, &gpu_shape(GPUS), Some(&large::queue_name(0)));
+        Scene { ground, work, gangs: 1, outcome: Outcome::Waits }
+    };
+    let build = Box::new(build);
+    Case { family: "owner-in-vain", nodes, pending: None, flow: Flow::Burst, build, target: None }
 }

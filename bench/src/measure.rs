@@ -176,6 +176,12 @@ fn expect(name: &str, scene: &Scene, bound: u64, outputs: &[StepOutput]) -> u64 
             assert_eq!((bound, evicted as u64), (0, pods), "{name} evicted another number");
             pods
         }
+        Outcome::Waits => {
+            let effects = outputs.iter().flat_map(|output| &output.effects);
+            let evicted = effects.filter(|e| matches!(e.action, Action::Evict { .. })).count();
+            assert_eq!((bound, evicted), (0, 0), "{name} decided for somebody");
+            1
+        }
         Outcome::Short { asked, holds } => {
             assert_eq!(bound, 0, "{name} bound some of a gang that does not fit");
             let outcomes = outputs.iter().flat_map(|output| &output.report.outcomes);

@@ -190,6 +190,11 @@ pub fn complaint(text: &str) -> String {
     format!("{shown:?} is no quantity (try 16, 500m, 64Gi)")
 }
 
+/// What is said of an amount below zero.
+pub fn below_zero(amount: Quantity) -> String {
+    format!("{amount} is below zero; an amount is 0 or more")
+}
+
 impl Serialize for Quantity {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)

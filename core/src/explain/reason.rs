@@ -313,6 +313,21 @@ pub enum FlavorProblem {
     },
 }
 
+impl FlavorProblem {
+    /// How far it is from a fit, nearest first: quota that is short now says more than nodes that
+    /// never matched.
+    pub fn remoteness(&self) -> u8 {
+        match self {
+            FlavorProblem::Short { .. } => 0,
+            FlavorProblem::Nodes(shortage) if shortage.nearest.is_some() => 1,
+            FlavorProblem::Topology { .. } => 2,
+            FlavorProblem::Nodes(_) => 3,
+            FlavorProblem::ExceedsMax { .. } => 4,
+            FlavorProblem::Taint { .. } | FlavorProblem::Affinity => 5,
+        }
+    }
+}
+
 /// Why nodes do not hold a gang.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeShortage {

@@ -392,16 +392,9 @@ impl fmt::Display for TimeOfDay {
     }
 }
 
-/// The flavor that came closest: quota that is short now says more than a flavor that never
-/// matched; among equals the first tried.
+/// The flavor that came closest; among equals the first tried.
 fn most_telling(tried: &[FlavorRefusal]) -> Option<&FlavorRefusal> {
-    tried.iter().min_by_key(|refusal| match refusal.why {
-        FlavorProblem::Short { .. } => 0,
-        FlavorProblem::Nodes(_) => 1,
-        FlavorProblem::Topology { .. } => 2,
-        FlavorProblem::ExceedsMax { .. } => 3,
-        FlavorProblem::Taint { .. } | FlavorProblem::Affinity => 4,
-    })
+    tried.iter().min_by_key(|refusal| refusal.why.remoteness())
 }
 
 fn code(refusal: &FlavorRefusal) -> &'static str {

@@ -22,6 +22,7 @@ use crate::place::gang::{self, TopologyAsk};
 use crate::quota::eligible;
 use crate::victims::{self, Need};
 
+mod joint;
 pub mod others;
 
 /// How well something fits, worst first.
@@ -132,9 +133,8 @@ pub fn assign(txn: &mut Txn<'_>, demand: &Demand<'_>) -> Choice {
     choice
 }
 
-/// Chooses flavors for one set: group by group, and where that would stop somebody or does not
-/// fit, of all groups together. A flavor of the first group may fit, and lead to no free node with
-/// any of the next.
+/// Chooses flavors for one set: group by group, and where somebody would leave or nothing was
+/// found, of all groups together.
 fn assign_set(txn: &mut Txn<'_>, demand: &Demand<'_>, at: usize, choice: &mut Choice) {
     let groups = txn.state().quota.queue(demand.queue).groups.len();
     let before = (groups > 1).then(|| choice.clone());
@@ -145,14 +145,12 @@ fn assign_set(txn: &mut Txn<'_>, demand: &Demand<'_>, at: usize, choice: &mut Ch
             break;
         }
     }
-    let may_preempt = choice.mode > Mode::NoCandidates;
-    let settled = choice.mode == Mode::Fit
-        || (may_preempt && !fungibility(txn, demand.queue).next_when_preempting);
-    choice.mode = choice.mode.min(mode);
-    let Some(before) = before.filter(|_| !settled) else { return };
-    if let Some(found) = others::for_set(txn, demand, at, &before, choice) {
-        let next = std::mem::take(&mut choice.next);
-        *choice = Choice { next, ..found };
+    let own = choice.mode;
+    choice.mode = mode.min(own);
+    let stays = viable(own) && !fungibility(txn, demand.queue).next_when_preempting;
+    if let Some(before) = before.filter(|_| own < Mode::Fit && !stays) {
+        let apart = std::mem::replace(choice, Choice::none());
+        *choice = joint::improve(txn, demand, at, before, (apart, own));
     }
 }
 
@@ -259,8 +257,11 @@ fn assign_group(
                 continue;
             }
         };
-        let stop = stops(txn, demand.queue, &candidate);
-        if stop || best.as_ref().is_none_or(|best| better(txn, demand.queue, &candidate, best)) {
+        let stands = (candidate.mode, candidate.borrowing);
+        let stop = stops(txn, demand.queue, stands);
+        let beats =
+            |best: &Candidate| better(txn, demand.queue, stands, (best.mode, best.borrowing));
+        if stop || best.as_ref().is_none_or(beats) {
             best = Some(candidate);
         }
         if stop {
@@ -312,23 +313,27 @@ fn take(
     }
 }
 
-/// Whether the scan stops at this candidate, whatever comes after.
-fn stops(txn: &Txn<'_>, queue: QueueIdx, candidate: &Candidate) -> bool {
-    let fungibility = fungibility(txn, queue);
-    let preempts = matches!(candidate.mode, Mode::Preempt | Mode::Reclaim);
-    candidate.mode > Mode::NoCandidates
-        && !(preempts && fungibility.next_when_preempting)
-        && !(candidate.borrowing > 0 && fungibility.next_when_borrowing)
+/// Whether something can be done.
+fn viable(mode: Mode) -> bool {
+    mode > Mode::NoCandidates
 }
 
-/// Whether a candidate beats the best so far; equal ones do not.
-fn better(txn: &Txn<'_>, queue: QueueIdx, candidate: &Candidate, best: &Candidate) -> bool {
-    let viable = |candidate: &Candidate| candidate.mode > Mode::NoCandidates;
-    if !viable(candidate) || !viable(best) {
-        return candidate.mode > best.mode;
+/// Whether the scan stops at a flavor that stands so (mode, borrowing), whatever comes after.
+fn stops(txn: &Txn<'_>, queue: QueueIdx, (mode, borrowing): (Mode, u32)) -> bool {
+    let fungibility = fungibility(txn, queue);
+    let preempts = matches!(mode, Mode::Preempt | Mode::Reclaim);
+    viable(mode)
+        && !(preempts && fungibility.next_when_preempting)
+        && !(borrowing > 0 && fungibility.next_when_borrowing)
+}
+
+/// Whether one that stands so (mode, borrowing) beats the best so far; equal ones do not.
+fn better(txn: &Txn<'_>, queue: QueueIdx, one: (Mode, u32), best: (Mode, u32)) -> bool {
+    if !viable(one.0) || !viable(best.0) {
+        return one.0 > best.0;
     }
-    let less_borrowing = best.borrowing.cmp(&candidate.borrowing);
-    let mode = candidate.mode.cmp(&best.mode);
+    let less_borrowing = best.1.cmp(&one.1);
+    let mode = one.0.cmp(&best.0);
     match fungibility(txn, queue).prefer_preemption_over_borrowing {
         true => less_borrowing.then(mode).is_gt(),
         false => mode.then(less_borrowing).is_gt(),
@@ -396,17 +401,18 @@ fn class_with(
     txn.class(shape, &flavors, demand.profile)
 }
 
-/// Mode of one flavor and resource by quota, with the borrowing level; of the total, `own` is the
-/// set's, the rest that of sets before it.
-fn quota_mode(
-    txn: &mut Txn<'_>,
-    demand: &Demand<'_>,
-    fr: FrIdx,
-    total: i64,
-    own: i64,
-    ask: (ClassIdx, u32),
-) -> (Mode, u32, Option<FlavorProblem>) {
-    let state = txn.state();
+/// How quota stands for one flavor and resource, with the borrowing level.
+enum Quota {
+    /// It fits.
+    Fits(u32),
+    /// It would after preemption, as far as that is known without looking for victims.
+    Short(u32, FlavorProblem),
+    /// It does not, whoever left.
+    Never(u32, FlavorProblem),
+}
+
+/// How quota stands; of the total, `own` is the set's, the rest that of sets before it.
+fn quota_of(state: &ClusterState, demand: &Demand<'_>, fr: FrIdx, total: i64, own: i64) -> Quota {
     let queue = state.quota.queue(demand.queue);
     let node = queue.node.expect("only existing queues have heads");
     let tree = &state.quota.tree;
@@ -419,18 +425,42 @@ fn quota_mode(
             Some(short) if own <= most => short.why,
             _ => FlavorProblem::ExceedsMax { resource, asked: total, most },
         };
-        return (Mode::NoFit, 0, Some(why));
+        return Quota::Never(0, why);
     }
     let (height, may_reclaim) = tree.borrow_height(node, fr, total);
-    let Some(FlavorRefusal { mut why, .. }) = shortage(state, demand.queue, fr, total) else {
-        return (Mode::Fit, height, None);
+    let Some(FlavorRefusal { why, .. }) = shortage(state, demand.queue, fr, total) else {
+        return Quota::Fits(height);
     };
     let policy = queue.facts.as_ref().expect("only existing queues have heads").preemption;
-    let allowed =
-        total <= tree.nominal(node, fr) || may_reclaim || policy.while_borrowing.is_some();
-    if !allowed {
-        return (Mode::NoFit, height, Some(why));
+    match total <= tree.nominal(node, fr) || may_reclaim || policy.while_borrowing.is_some() {
+        true => Quota::Short(height, why),
+        false => Quota::Never(height, why),
     }
+}
+
+/// Whether anybody might be stopped for the workload.
+fn may_preempt(state: &ClusterState, demand: &Demand<'_>) -> bool {
+    let facts = state.quota.queue(demand.queue).facts.as_ref();
+    let policy = facts.expect("only existing queues have heads").preemption;
+    let any = policy.within_cluster_queue != PreemptWithin::Never
+        || policy.reclaim != PreemptReclaim::Never;
+    any && !state.workloads[demand.workload].never_preempts
+}
+
+/// Mode of one flavor and resource by quota, with the borrowing level.
+fn quota_mode(
+    txn: &mut Txn<'_>,
+    demand: &Demand<'_>,
+    fr: FrIdx,
+    total: i64,
+    own: i64,
+    ask: (ClassIdx, u32),
+) -> (Mode, u32, Option<FlavorProblem>) {
+    let mut why = match quota_of(txn.state(), demand, fr, total, own) {
+        Quota::Fits(height) => return (Mode::Fit, height, None),
+        Quota::Never(height, why) => return (Mode::NoFit, height, Some(why)),
+        Quota::Short(_, why) => why,
+    };
     let need = Need {
         usage: vec![(fr, total)],
         contested: vec![fr],
@@ -438,9 +468,7 @@ fn quota_mode(
         topology: demand.topology,
     };
     if let FlavorProblem::Short { preemption_tried, .. } = &mut why {
-        let any = policy.within_cluster_queue != PreemptWithin::Never
-            || policy.reclaim != PreemptReclaim::Never;
-        *preemption_tried = any && !state.workloads[demand.workload].never_preempts;
+        *preemption_tried = may_preempt(txn.state(), demand);
     }
     let (mode, borrowing) = simulate(txn, demand, &need, fr, total);
     (mode, borrowing, Some(why))

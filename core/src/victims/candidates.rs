@@ -101,9 +101,9 @@ impl Preemptor {
     }
 }
 
-/// Whether a head, if it found no room, might stop this workload: their queues' policies allow
-/// it, and the workload's queue borrows something, or has nothing left that it does not borrow.
-/// Where the head stands in no queue, priority decides about work without one.
+/// Whether a head, if it found no room, might stop this gang once it has the members that it lacks:
+/// their queues' policies allow it, and the gang's queue borrows something then. Where the head
+/// stands in no queue, priority decides about work without one.
 pub fn could_take(
     state: &ClusterState,
     head: WorkloadIdx,
@@ -138,7 +138,17 @@ pub fn could_take(
     let root = |node| std::iter::successors(Some(node), |node| tree.parent(*node)).last();
     allowed
         && root(mine) == root(theirs)
-        && charges(state, workload).any(|fr| tree.borrows(theirs, fr, 1))
+        && charges(state, workload).any(|fr| tree.borrows(theirs, fr, lacking(state, workload, fr)))
+}
+
+/// What members that a gang lacks for its minimum would charge.
+fn lacking(state: &ClusterState, workload: WorkloadIdx, of: FrIdx) -> i64 {
+    let placed = state.placed(workload).count();
+    let lacking = (state.workloads[workload].min_member as usize).saturating_sub(placed);
+    let waiting = state.unplaced(workload).map(|pod| &state.pods[pod]);
+    let joining = waiting.filter(|pod| pod.needs_place()).take(lacking);
+    let charges = joining.flat_map(|pod| state.charges_of(pod));
+    charges.filter(|(_, fr, _)| *fr == of).map(|(.., amount)| amount).sum()
 }
 
 /// Everyone who may be taken, in the order in which they are taken.

@@ -29,8 +29,10 @@ resource_like!(Job, k8s_openapi::api::batch::v1::Job);
 #[serde(rename_all = "camelCase")]
 pub struct JobSpec {
     /// Pods at a time; absent: 1.
+    #[schemars(range(min = 0))]
     pub parallelism: Option<i32>,
     /// Successes wanted; absent: any one.
+    #[schemars(range(min = 0))]
     pub completions: Option<i32>,
     /// `Indexed` or `NonIndexed`.
     pub completion_mode: Option<String>,

@@ -31,7 +31,7 @@ use std::collections::BTreeMap;
 
 use capstan_core::time::Time;
 
-use crate::quantity::Quantity;
+use crate::quantity::{self, Quantity};
 use crate::read::schema;
 
 /// Something in an object that its API server would have refused.
@@ -53,9 +53,8 @@ impl Refusal {
         list: &'a BTreeMap<String, Quantity>,
         path: &'a str,
     ) -> impl Iterator<Item = Refusal> + 'a {
-        list.iter().filter(|(_, quantity)| quantity.is_negative()).map(move |(name, quantity)| {
-            let problem = format!("{quantity} is below zero; an amount is 0 or more");
-            Refusal::new(schema::field(path, name), problem)
+        list.iter().filter(|(_, amount)| amount.is_negative()).map(move |(name, amount)| {
+            Refusal::new(schema::field(path, name), quantity::below_zero(*amount))
         })
     }
 }

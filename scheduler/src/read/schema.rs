@@ -149,8 +149,8 @@ impl Walk {
                 Some(known) => self.value(known, inner, &at),
                 None if rest.is_object() => {
                     self.value(rest, inner, &at);
-                    if path.ends_with(".requests") || path.ends_with(".limits") {
-                        self.device(key, inner, &at);
+                    if let Some((_, list)) = path.rsplit_once('.') {
+                        self.amount(list, key, inner, &at);
                     }
                 }
                 None => {
@@ -205,18 +205,30 @@ impl Walk {
         let least = schema["minimum"].as_i64().or(int32.then_some(i64::from(i32::MIN)));
         let most = schema["maximum"].as_i64().or(int32.then_some(i64::from(i32::MAX)));
         if let Some(least) = least.filter(|least| number < *least) {
-            self.complain(path, format!("{number} is below {least}"));
+            let complaint = match least {
+                0 => format!("{number} is below zero; write 0 or more"),
+                least => format!("{number} is below {least}"),
+            };
+            self.complain(path, complaint);
         }
         if let Some(most) = most.filter(|most| number > *most) {
             self.complain(path, format!("{number} is above {most}"));
         }
     }
 
-    /// Extended resources are asked whole, as the API server has it.
-    fn device(&mut self, resource: &str, value: &Value, path: &str) {
+    /// An amount in a list of resources: none is below zero, and extended resources are asked
+    /// whole, as the API server has it.
+    fn amount(&mut self, list: &str, resource: &str, value: &Value, path: &str) {
+        let asked = matches!(list, "requests" | "limits");
+        if !asked && !matches!(list, "overhead" | "allocatable" | "capacity") {
+            return;
+        }
         let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        let read = Quantity::parse(&text);
-        if let Some(complaint) = read.and_then(|quantity| quantity.part_of_a_device(resource)) {
+        let Some(quantity) = Quantity::parse(&text) else { return };
+        if quantity.is_negative() {
+            self.complain(path, quantity::below_zero(quantity));
+        }
+        if let Some(complaint) = quantity.part_of_a_device(resource).filter(|_| asked) {
             self.complain(path, complaint);
         }
     }

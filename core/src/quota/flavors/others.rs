@@ -1,23 +1,23 @@
-//! Other flavors, when those found first do not do for all.
+//! Other flavors for a gang of several pod sets, when those found first do not do for all.
 //!
-//! Problem: flavors are chosen set by set, and for each set group by group. What an earlier set
-//! took may be the only flavor that a later one can have; and where each set fits on the nodes of
-//! its own, all members may still not find places together, in one domain if they ask for that.
-//! The first group's flavor may fit and lead to nodes that are full whatever the second group has:
-//! cpu on demand, and the free GPUs are on spot nodes. Another combination may hold them: both
-//! sets on the dearer flavor, in one rack; the set that may go anywhere on the last flavor.
+//! Problem: flavors are chosen set by set. What an earlier set took may be the only flavor that a
+//! later one can have; and where each set fits on the nodes of its own, all members may still not
+//! find places together, in one domain if they ask for that. Another combination may hold them:
+//! both sets on the dearer flavor, in one rack; the set that may go anywhere on the last flavor.
 //!
 //! Every combination in which each set fits by quota and on nodes is tried in the queue's order of
 //! flavors, the first set's flavor changing last: as many combinations as the caller allows, and
-//! [`STEPS`] flavors looked at for each. Only what fits as things are is looked for: who would
-//! have to leave is asked for the flavors found first.
+//! [`STEPS`] flavors looked at for each. The first that holds all is taken; a queue that tries
+//! further flavors before it borrows takes the one that borrows least. Only what fits as things
+//! are is looked for: who would have to leave is asked for the flavors found first.
 
 use std::ops::Range;
 
 use capstan_topology::ResourceIdx;
 
 use super::{
-    Candidate, Choice, Demand, Mode, asked_of, class_with, covered, fungibility, shortage, take,
+    Candidate, Choice, Demand, Mode, asked_of, better, class_with, covered, fungibility, shortage,
+    stops, take,
 };
 use crate::model::ids::{FlavorIdx, QueueIdx};
 use crate::model::txn::Txn;
@@ -26,13 +26,13 @@ use crate::quota::eligible;
 
 /// Flavors looked at for a combination that is tried: with 64 of them, all combinations of four
 /// sets and four flavors.
-const STEPS: u32 = 8;
+pub(super) const STEPS: u32 = 8;
 
 /// One set's part of one group of its queue.
-struct Part {
-    set: usize,
-    asked: Vec<(ResourceIdx, i64)>,
-    flavors: Vec<FlavorIdx>,
+pub(super) struct Part {
+    pub set: usize,
+    pub asked: Vec<(ResourceIdx, i64)>,
+    pub flavors: Vec<FlavorIdx>,
 }
 
 struct Search<'a, 'd, F> {
@@ -43,9 +43,13 @@ struct Search<'a, 'd, F> {
     /// Combinations that may still be tried.
     tries: u32,
     holds: F,
+    /// The best so far.
+    best: Option<Choice>,
+    /// No other combination is looked at.
+    stopped: bool,
 }
 
-/// The first combination of flavors for all sets that fits by quota, set by set on nodes, and
+/// The best combination of flavors for all sets that fits by quota, set by set on nodes, and
 /// together as `holds` says.
 pub fn find(
     txn: &mut Txn<'_>,
@@ -57,27 +61,10 @@ pub fn find(
     }
     let parts = parts(txn, demand, 0..demand.sets.len());
     let tries = demand.combinations;
-    let mut search = Search { demand, parts, steps: STEPS * tries, tries, holds };
-    search.from(txn, 0, &Choice::without_queue(demand.sets.len()))
-}
-
-/// The same for one set, whose groups of resources found flavors one by one, beside what was
-/// chosen for the sets before it.
-pub(super) fn for_set(
-    txn: &mut Txn<'_>,
-    demand: &Demand<'_>,
-    set: usize,
-    before: &Choice,
-    instead_of: &Choice,
-) -> Option<Choice> {
-    let parts = parts(txn, demand, set..set + 1);
-    if parts.len() < 2 {
-        return None;
-    }
-    let (tries, most) = (demand.combinations, most_borrowing(txn, demand.queue, instead_of));
-    let holds = |_: &mut Txn<'_>, found: &Choice| found.borrowing <= most;
-    let mut search = Search { demand, parts, steps: STEPS * tries, tries, holds };
-    search.from(txn, 0, before)
+    let (steps, best, stopped) = (STEPS * tries, None, false);
+    let mut search = Search { demand, parts, steps, tries, holds, best, stopped };
+    search.from(txn, 0, &Choice::without_queue(demand.sets.len()));
+    search.best
 }
 
 /// How far another choice may borrow where this one would preempt: a queue may prefer that.
@@ -90,7 +77,7 @@ pub fn most_borrowing(txn: &Txn<'_>, queue: QueueIdx, instead_of: &Choice) -> u3
 }
 
 /// What some sets ask of each group of their queue.
-fn parts(txn: &Txn<'_>, demand: &Demand<'_>, sets: Range<usize>) -> Vec<Part> {
+pub(super) fn parts(txn: &Txn<'_>, demand: &Demand<'_>, sets: Range<usize>) -> Vec<Part> {
     let groups = &txn.state().quota.queue(demand.queue).groups;
     let every = sets.flat_map(|set| (0..groups.len()).map(move |group| (set, group)));
     let part = |(set, group)| Part {
@@ -103,15 +90,13 @@ fn parts(txn: &Txn<'_>, demand: &Demand<'_>, sets: Range<usize>) -> Vec<Part> {
 
 impl<F: FnMut(&mut Txn<'_>, &Choice) -> bool> Search<'_, '_, F> {
     /// Goes on with the parts from `at`, beside what was chosen for those before.
-    fn from(&mut self, txn: &mut Txn<'_>, at: usize, choice: &Choice) -> Option<Choice> {
-        let Some(part) = self.parts.get(at) else {
-            self.tries -= 1;
-            return (self.holds)(txn, choice).then(|| choice.clone());
-        };
-        let set = part.set;
-        for flavor in 0..part.flavors.len() {
-            if self.steps == 0 || self.tries == 0 {
-                return None;
+    fn from(&mut self, txn: &mut Txn<'_>, at: usize, choice: &Choice) {
+        if at == self.parts.len() {
+            return self.judge(txn, choice);
+        }
+        for flavor in 0..self.parts[at].flavors.len() {
+            if self.steps == 0 || self.tries == 0 || self.stopped {
+                return;
             }
             self.steps -= 1;
             let part = &self.parts[at];
@@ -120,12 +105,19 @@ impl<F: FnMut(&mut Txn<'_>, &Choice) -> bool> Search<'_, '_, F> {
                 continue;
             };
             let mut next = choice.clone();
-            take(txn, self.demand, set, &part.asked, Some(candidate), Vec::new(), &mut next);
-            if let Some(found) = self.from(txn, at + 1, &next) {
-                return Some(found);
-            }
+            take(txn, self.demand, part.set, &part.asked, Some(candidate), Vec::new(), &mut next);
+            self.from(txn, at + 1, &next);
         }
-        None
+    }
+
+    fn judge(&mut self, txn: &mut Txn<'_>, choice: &Choice) {
+        self.tries -= 1;
+        let (queue, stands) = (self.demand.queue, (Mode::Fit, choice.borrowing));
+        let beats = |best: &Choice| better(txn, queue, stands, (Mode::Fit, best.borrowing));
+        if self.best.as_ref().is_none_or(beats) && (self.holds)(txn, choice) {
+            self.stopped = stops(txn, queue, stands);
+            self.best = Some(choice.clone());
+        }
     }
 }
 

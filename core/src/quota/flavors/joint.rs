@@ -1,0 +1,273 @@
+//! Flavors of all resource groups of one pod set, looked at together.
+//!
+//! Problem: each group finds its flavor by itself (cpu by capacity type, GPUs by model), and only
+//! nodes tell which flavors exist together. Group by group, cpu stops at the first type that
+//! fits, though its nodes have no GPUs that are free; or passes over the type whose GPUs lower
+//! work holds for one whose nodes have none at all.
+//!
+//! Wanted: nobody leaves, and nobody waits, where some combination of flavors fits; and where
+//! none does, victims are found wherever some combination has them. Quota alone changes nothing:
+//! groups share none, so what is best for each is best for all.
+//!
+//! Phases, where group by group somebody would leave or nothing was found: every combination in
+//! the queue's order of flavors, the first group's changing last, is judged as a whole for one
+//! that fits as things are; then, for who would wait, for one that fits once others have left.
+//! The rules of when to stop and what is better are those of one group. Who waits all the same is
+//! told, flavor by flavor, what came closest.
+//!
+//! Cost: [`Demand::combinations`] combinations, `STEPS` flavors for each, and [`LOOKS_MAX`]
+//! searches for victims. Nothing survives a restart.
+
+use super::others::{Part, STEPS, most_borrowing, parts};
+use super::{
+    Candidate, Choice, Demand, Mode, Quota, better, class_with, may_preempt, mode_of, quota_of,
+    refusal, stops, take, viable,
+};
+use crate::explain::reason::{FlavorProblem, FlavorRefusal, Reason};
+use crate::explain::verdict;
+use crate::model::ids::{ClassIdx, FlavorIdx, FrIdx};
+use crate::model::txn::Txn;
+use crate::place::gang;
+use crate::quota::eligible;
+use crate::victims::{self, Need};
+
+/// Combinations for which victims are looked for.
+const LOOKS_MAX: u32 = 16;
+
+/// Combinations of one set under way.
+struct Joint<'a, 'd> {
+    demand: &'a Demand<'d>,
+    set: usize,
+    parts: &'a [Part],
+    /// How far what is found may borrow.
+    most: u32,
+    /// Flavors that may still be looked at.
+    steps: u32,
+    /// Combinations that may still be judged.
+    tries: u32,
+    /// Searches for victims that may still be made; none in a look for what fits as things are.
+    looks: Option<u32>,
+    /// The best so far: how it stands, and the flavors.
+    best: Option<(Mode, Choice)>,
+    /// No other combination is looked at.
+    stopped: bool,
+    /// What stood in the way, the most telling problem of each flavor, in the order tried.
+    tried: Vec<FlavorRefusal>,
+    /// The combination that came closest, and how close: whether no node is of all its flavors,
+    /// and its problem.
+    closest: Option<((bool, u8), Choice)>,
+}
+
+/// The flavors of the first groups.
+#[derive(Clone)]
+struct Chosen {
+    choice: Choice,
+    /// What is short of quota.
+    short: Vec<FrIdx>,
+    /// Why the first of it is.
+    why: Option<FlavorProblem>,
+}
+
+/// Better flavors for one set than those found group by group, beside what was chosen for the
+/// sets before it; or those, with the most telling reason. `own`: how well the set stands with
+/// them.
+pub(super) fn improve(
+    txn: &mut Txn<'_>,
+    demand: &Demand<'_>,
+    set: usize,
+    before: Choice,
+    (apart, own): (Choice, Mode),
+) -> Choice {
+    let parts = parts(txn, demand, set..set + 1);
+    if parts.len() < 2 {
+        return apart;
+    }
+    let most = if viable(own) { most_borrowing(txn, demand.queue, &apart) } else { u32::MAX };
+    let start = Chosen { choice: before, short: Vec::new(), why: None };
+    let mut joint = Joint::new(demand, set, &parts, most, None);
+    joint.from(txn, 0, &start);
+    if joint.best.is_none() && !viable(own) {
+        let looks = LOOKS_MAX.min(demand.combinations);
+        joint = Joint::new(demand, set, &parts, most, Some(looks));
+        joint.from(txn, 0, &start);
+    }
+    let cluster_queue = txn.state().quota.queue(demand.queue).name.clone();
+    let pod_set = demand.sets[set].name.clone();
+    let tried = std::mem::take(&mut joint.tried);
+    let reason = Some(Reason::Flavors { cluster_queue, pod_set, tried });
+    match joint.best {
+        Some((Mode::Fit, found)) => Choice { next: apart.next, ..found },
+        Some((_, found)) => Choice { next: apart.next, reason, ..found },
+        None if joint.looks.is_none() => apart,
+        None => match joint.closest.filter(|_| own == Mode::NoFit) {
+            Some((_, closest)) => Choice { mode: own, next: apart.next, reason, ..closest },
+            None => Choice { reason, ..apart },
+        },
+    }
+}
+
+impl<'a, 'd> Joint<'a, 'd> {
+    fn new(
+        demand: &'a Demand<'d>,
+        set: usize,
+        parts: &'a [Part],
+        most: u32,
+        looks: Option<u32>,
+    ) -> Self {
+        let tries = demand.combinations;
+        let steps = STEPS * tries;
+        let (best, stopped, tried, closest) = (None, false, Vec::new(), None);
+        Joint { demand, set, parts, most, steps, tries, looks, best, stopped, tried, closest }
+    }
+
+    /// Goes on with the parts from `at`, beside the flavors of those before.
+    fn from(&mut self, txn: &mut Txn<'_>, at: usize, chosen: &Chosen) {
+        let part = &self.parts[at];
+        for &flavor in &part.flavors {
+            if self.steps == 0 || self.tries == 0 || self.stopped {
+                return;
+            }
+            self.steps -= 1;
+            let next = match self.with(txn, part, flavor, chosen) {
+                Ok(next) => next,
+                Err(why) => {
+                    self.refused(txn, flavor, why);
+                    continue;
+                }
+            };
+            if at + 1 < self.parts.len() {
+                self.from(txn, at + 1, &next);
+            } else {
+                self.tries -= 1;
+                self.judge(txn, flavor, next);
+            }
+        }
+    }
+
+    /// One flavor more, as far as quota is concerned.
+    fn with(
+        &self,
+        txn: &mut Txn<'_>,
+        part: &Part,
+        flavor: FlavorIdx,
+        chosen: &Chosen,
+    ) -> Result<Chosen, FlavorProblem> {
+        let state = txn.state();
+        let facts = state.quota.flavor(flavor).expect("active queues name existing flavors");
+        let shape = &state.room.shape(self.demand.sets[self.set].shape).facts;
+        eligible::check(shape, facts, state.room.args.toleration_comparison)?;
+        let mut next = chosen.clone();
+        let mut candidate =
+            Candidate { flavor, mode: Mode::Fit, borrowing: 0, contested: Vec::new() };
+        for &(resource, amount) in &part.asked {
+            let fr = state.quota.listed_fr(flavor, resource);
+            let earlier = next.choice.usage.iter().find(|(known, _)| *known == fr);
+            let total = earlier.map_or(0, |(_, n)| *n).saturating_add(amount);
+            let borrowing = match quota_of(state, self.demand, fr, total, amount) {
+                Quota::Never(_, why) => return Err(why),
+                Quota::Fits(height) => height,
+                Quota::Short(height, why) => {
+                    candidate.contested.push(fr);
+                    next.why.get_or_insert(why);
+                    height
+                }
+            };
+            candidate.borrowing = candidate.borrowing.max(borrowing);
+        }
+        next.short.extend(&candidate.contested);
+        take(
+            txn,
+            self.demand,
+            self.set,
+            &part.asked,
+            Some(candidate),
+            Vec::new(),
+            &mut next.choice,
+        );
+        Ok(next)
+    }
+
+    /// How a whole combination stands, whose last flavor is this.
+    fn judge(&mut self, txn: &mut Txn<'_>, flavor: FlavorIdx, chosen: Chosen) {
+        let Chosen { mut choice, short, mut why } = chosen;
+        let (demand, set) = (self.demand, &self.demand.sets[self.set]);
+        let class = class_with(txn, demand, set.shape, &choice.sets[self.set], flavor);
+        let holds = gang::holds(txn, class, set.count, demand.topology);
+        let mut mode = Mode::Fit;
+        if !holds || !short.is_empty() {
+            let Some(looks) = self.looks else { return };
+            if !holds && short.is_empty() {
+                why = Some(verdict::flavor_shortage(txn, class, set.count, demand.topology));
+            }
+            let nowhere = !some_node_accepts(txn, class);
+            mode = Mode::NoFit;
+            if looks > 0 && !nowhere {
+                self.looks = Some(looks - 1);
+                mode = self.after_preemption(txn, &choice, short, class);
+                let asked = may_preempt(txn.state(), demand);
+                if let Some(FlavorProblem::Short { preemption_tried, .. }) = &mut why {
+                    *preemption_tried = asked;
+                }
+            }
+            let why = why.expect("it lacks quota or room");
+            let far = (nowhere, why.remoteness());
+            if self.closest.as_ref().is_none_or(|(known, _)| far < *known) {
+                self.closest = Some((far, choice.clone()));
+            }
+            self.refused(txn, flavor, why);
+        }
+        if !viable(mode) || choice.borrowing > self.most {
+            return;
+        }
+        let stands = (mode, choice.borrowing);
+        let beaten = self
+            .best
+            .as_ref()
+            .is_some_and(|(best, of)| !better(txn, demand.queue, stands, (*best, of.borrowing)));
+        self.stopped = stops(txn, demand.queue, stands);
+        if self.stopped || !beaten {
+            choice.mode = choice.mode.min(mode);
+            self.best = Some((mode, choice));
+        }
+    }
+
+    /// How it stands once those have left who may be stopped for it.
+    fn after_preemption(
+        &self,
+        txn: &mut Txn<'_>,
+        choice: &Choice,
+        short: Vec<FrIdx>,
+        class: ClassIdx,
+    ) -> Mode {
+        let need = Need {
+            usage: choice.usage.clone(),
+            contested: short,
+            asks: vec![(class, self.demand.sets[self.set].count)],
+            topology: self.demand.topology,
+        };
+        let start = txn.checkpoint();
+        let found = victims::search_in(txn, self.demand.workload, &need);
+        txn.rollback_to(start);
+        found.map_or(Mode::NoFit, |victims| mode_of(txn, self.demand.queue, &victims))
+    }
+
+    /// Keeps what tells most of each flavor.
+    fn refused(&mut self, txn: &Txn<'_>, flavor: FlavorIdx, why: FlavorProblem) {
+        if self.looks.is_none() {
+            return;
+        }
+        let one = refusal(txn, flavor, why);
+        match self.tried.iter_mut().find(|known| known.flavor == one.flavor) {
+            Some(known) if one.why.remoteness() < known.why.remoteness() => *known = one,
+            Some(_) => {}
+            None => self.tried.push(one),
+        }
+    }
+}
+
+/// Whether the facts of any node admit a class: else nobody who leaves makes room for it.
+fn some_node_accepts(txn: &Txn<'_>, class: ClassIdx) -> bool {
+    let state = txn.state();
+    let mut nodes = state.room.tree.order().iter();
+    nodes.any(|node| state.classes.accepts(&state.room, class, *node))
+}

@@ -1,0 +1,159 @@
+//! Property: a queue with cpu by capacity type and GPUs by model starts its head exactly when some
+//! node of both a type and a model that it lists can be had.
+//!
+//! Every node and every set of lower work that could leave it is tried by hand. Where nobody has
+//! to leave, nobody does, unless the queue would rather preempt than try its next flavor.
+
+use std::collections::BTreeSet;
+
+use capstan_core::Engine;
+use capstan_core::model::input::{Input, PreemptWithin, PreemptionPolicy};
+use capstan_core::plan::{Action, State};
+use capstan_core::time::Time;
+use capstan_tests::facts::{
+    GPU, cluster_queue, flavor, group, in_queue, labels, local_queue, namespace, node, nominal,
+    pod, shape,
+};
+use capstan_tests::hand::{bound, view};
+use proptest::prelude::*;
+
+const NOW: Time = Time(1_000_000);
+const TYPES: [&str; 2] = ["spot", "od"];
+/// The last one is of no flavor.
+const MODELS: [&str; 3] = ["a100", "h100", "t4"];
+const LISTED: usize = 2;
+
+#[derive(Clone, Debug)]
+struct Node {
+    kind: usize,
+    model: usize,
+    gpus: i64,
+}
+
+/// What runs: node, cpus and GPUs.
+type Low = (usize, i64, i64);
+
+#[derive(Clone, Debug)]
+struct World {
+    nodes: Vec<Node>,
+    low: Vec<Low>,
+    /// Quota by type.
+    cpus: [i64; 2],
+    /// Quota by listed model.
+    gpus: [i64; LISTED],
+    /// Cpus and GPUs of the head.
+    asked: (i64, i64),
+    /// It tries its next flavor before it preempts.
+    goes_on: bool,
+}
+
+fn worlds() -> impl Strategy<Value = World> {
+    let node = (0..TYPES.len(), 0..MODELS.len(), prop_oneof![Just(0), Just(4), Just(8)]);
+    let node = node.prop_map(|(kind, model, gpus)| Node { kind, model, gpus });
+    let low = (0..4_usize, prop_oneof![Just(2), Just(4)], prop_oneof![Just(2), Just(4), Just(8)]);
+    let cpus = prop_oneof![Just(8), Just(64)];
+    let gpus = prop_oneof![Just(4), Just(8), Just(16)];
+    (
+        proptest::collection::vec(node, 1..5),
+        proptest::collection::vec(low, 0..6),
+        [cpus.clone(), cpus],
+        [gpus.clone(), gpus],
+        (prop_oneof![Just(2), Just(8)], prop_oneof![Just(2), Just(4), Just(8)]),
+        any::<bool>(),
+    )
+        .prop_map(|(nodes, low, cpus, gpus, asked, goes_on)| {
+            let mut world = World { nodes, low: Vec::new(), cpus, gpus, asked, goes_on };
+            for one in low {
+                let of_flavors = world.nodes.get(one.0).is_some_and(|node| node.model < LISTED);
+                if of_flavors && world.holds(&world.low, one) {
+                    world.low.push(one);
+                }
+            }
+            world
+        })
+}
+
+impl World {
+    /// Whether a node and the quota of its flavors hold one more beside these.
+    fn holds(&self, beside: &[Low], (on, cpus, gpus): Low) -> bool {
+        let Node { kind, model, gpus: all } = self.nodes[on];
+        let sum = |on: &dyn Fn(usize) -> bool, of: fn(&Low) -> i64| {
+            beside.iter().filter(|low| on(low.0)).map(of).sum::<i64>()
+        };
+        let same_kind = |at: usize| self.nodes[at].kind == kind;
+        let same_model = |at: usize| self.nodes[at].model == model;
+        model < LISTED
+            && sum(&|at| at == on, |low| low.2) + gpus <= all
+            && sum(&same_kind, |low| low.1) + cpus <= self.cpus[kind]
+            && sum(&same_model, |low| low.2) + gpus <= self.gpus[model]
+    }
+
+    /// Whether some node holds the head once these have left.
+    fn does(&self, gone: u32) -> bool {
+        let stays: Vec<Low> =
+            (0..self.low.len()).filter(|at| gone >> at & 1 == 0).map(|at| self.low[at]).collect();
+        (0..self.nodes.len()).any(|on| self.holds(&stays, (on, self.asked.0, self.asked.1)))
+    }
+
+    fn engine(&self) -> Engine {
+        let flavors = |names: &[&str], resource: &str, amounts: &[i64]| {
+            let quotas: Vec<_> = amounts.iter().map(|n| [(resource, nominal(*n))]).collect();
+            let listed: Vec<_> =
+                names.iter().zip(&quotas).map(|(name, q)| (*name, &q[..])).collect();
+            group(&listed)
+        };
+        let cpus = self.cpus.map(|cpus| cpus * 1_000);
+        let mut queue = cluster_queue("team", None, flavors(&TYPES, "cpu", &cpus));
+        queue.groups.push(flavors(&MODELS[..LISTED], GPU, &self.gpus));
+        queue.preemption = PreemptionPolicy {
+            within_cluster_queue: PreemptWithin::LowerPriority,
+            ..queue.preemption
+        };
+        queue.fungibility.next_when_preempting = self.goes_on;
+        let mut facts = vec![namespace(), Input::LocalQueue(local_queue("team"))];
+        facts.extend(TYPES.map(|name| Input::Flavor(flavor(name, &[("type", name)]))));
+        facts.extend(MODELS[..LISTED].iter().map(|m| Input::Flavor(flavor(m, &[("model", m)]))));
+        facts.push(Input::ClusterQueue(queue));
+        for (at, of) in self.nodes.iter().enumerate() {
+            let mut facts_of = node(&format!("n{at}"), &[("cpu", 64_000), (GPU, of.gpus)]);
+            facts_of.labels = labels(&[("type", TYPES[of.kind]), ("model", MODELS[of.model])]);
+            facts.push(Input::Node(facts_of));
+        }
+        for (at, (on, cpus, gpus)) in self.low.iter().enumerate() {
+            let low = pod(&format!("low{at}"), &asks(*cpus, *gpus), &in_queue(Some("team")));
+            facts.push(bound(&low, &format!("n{on}")));
+        }
+        let mut engine = Engine::new();
+        engine.step(NOW, facts);
+        engine
+    }
+}
+
+fn asks(cpus: i64, gpus: i64) -> std::sync::Arc<capstan_core::model::input::PodShape> {
+    shape(&[("cpu", cpus * 1_000), (GPU, gpus)])
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_head_starts_where_flavors_of_both_groups_meet(world in worlds()) {
+        let mut engine = world.engine();
+        let mut head = pod("head", &asks(world.asked.0, world.asked.1), &in_queue(Some("team")));
+        head.priority = 10;
+        let output = engine.step(NOW, vec![Input::Pod(head)]);
+        engine.recount();
+        let evicted = |action: &Action| match action {
+            Action::Evict { pod, .. } => Some(pod.name.to_string()),
+            _ => None,
+        };
+        let gone: BTreeSet<String> =
+            output.effects.iter().filter_map(|effect| evicted(&effect.action)).collect();
+        let started = view(&engine, "head").state != State::Queued;
+        let possible = (0..1_u32 << world.low.len()).any(|gone| world.does(gone));
+        prop_assert_eq!(started, possible, "{:?} leave", gone);
+        prop_assert!(gone.is_empty() || started, "{:?} leave for nobody", gone);
+        let needless = world.does(0) && world.goes_on;
+        prop_assert!(gone.is_empty() || !needless, "{:?} leave for nothing", gone);
+    }
+}
