@@ -8,7 +8,8 @@
 //! Phases: finish what was promised (claims whose victims left, gangs with missing members) ->
 //! nominate a head per queue (flavors, room, victims; all inside a transaction that is rolled
 //! back) -> order -> settle each (admit, preempt and claim, hold back, or wait) -> the head of
-//! work without a queue -> extra members of elastic gangs.
+//! work without a queue -> extra members of elastic gangs. A gang with missing members that some
+//! head could stop comes after that head.
 //!
 //! Restart: a round reads facts and claims only; scan memory, parking and backoff speed it up and
 //! are lost without harm. Cost: what changed, per head; a head that cannot fit is parked with all
