@@ -2,11 +2,13 @@
 //! node of both a type and a model that it lists can be had.
 //!
 //! Every node and every set of lower work that could leave it is tried by hand. Where nobody has
-//! to leave, nobody does, unless the queue would rather preempt than try its next flavor.
+//! to leave, nobody does, unless the queue would rather preempt than try its next flavor. Quota
+//! that is short is told of a flavor that has it.
 
 use std::collections::BTreeSet;
 
 use capstan_core::Engine;
+use capstan_core::explain::reason::{FlavorProblem, Reason};
 use capstan_core::model::input::{Input, PreemptWithin, PreemptionPolicy};
 use capstan_core::plan::{Action, State};
 use capstan_core::time::Time;
@@ -153,6 +155,13 @@ proptest! {
         let possible = (0..1_u32 << world.low.len()).any(|gone| world.does(gone));
         prop_assert_eq!(started, possible, "{:?} leave", gone);
         prop_assert!(gone.is_empty() || started, "{:?} leave for nobody", gone);
+        if let Some(Reason::Flavors { tried, .. }) = view(&engine, "head").reason {
+            for refusal in tried {
+                let FlavorProblem::Short { resource, .. } = refusal.why else { continue };
+                let of_cpu = TYPES.contains(&&*refusal.flavor);
+                prop_assert_eq!(&*resource == "cpu", of_cpu, "{} of {}", resource, refusal.flavor);
+            }
+        }
         let needless = world.does(0) && world.goes_on;
         prop_assert!(gone.is_empty() || !needless, "{:?} leave for nothing", gone);
     }

@@ -7,7 +7,7 @@ use capstan_topology::ResourceIdx;
 
 use crate::cycle::{Entry, Verdict, elastic};
 use crate::engine::Engine;
-use crate::explain::reason::{FlavorProblem, Reason};
+use crate::explain::reason::Reason;
 use crate::explain::together;
 use crate::model::ids::{ClassIdx, FlavorIdx, PodIdx, QueueIdx, WorkloadIdx};
 use crate::model::input::Text;
@@ -152,7 +152,7 @@ impl Engine {
         let mut txn = Txn::begin(&mut self.state);
         let attempt = Attempt { workload, queue, sets: &sets, topology, profile, look };
         let (choice, verdict) = attempt.outcome(&mut txn);
-        let room = choice.reason.as_ref().is_some_and(wants_room);
+        let room = choice.room || choice.reason.as_ref().is_some_and(wants_room);
         Entry { workload, queue, sets, choice, verdict, room }
     }
 
@@ -184,22 +184,14 @@ fn refused(
     Entry { workload, queue, sets, choice, verdict: Verdict::NoFit, room }
 }
 
-/// Whether room on nodes is part of why something waits. Where victims were looked for, it is:
-/// nobody is stopped for a preemptor that would find no nodes.
+/// Whether room on nodes is part of why something waits.
 fn wants_room(reason: &Reason) -> bool {
-    let of_flavor = |why: &FlavorProblem| match why {
-        FlavorProblem::Nodes(_) | FlavorProblem::Topology { .. } => true,
-        FlavorProblem::Short { preemption_tried, .. } => *preemption_tried,
-        FlavorProblem::Taint { .. }
-        | FlavorProblem::Affinity
-        | FlavorProblem::ExceedsMax { .. } => false,
-    };
     match reason {
         Reason::Nodes(_)
         | Reason::Topology { .. }
         | Reason::Together { .. }
         | Reason::UnknownLevel { .. } => true,
-        Reason::Flavors { tried, .. } => tried.iter().any(|refusal| of_flavor(&refusal.why)),
+        Reason::Flavors { tried, .. } => tried.iter().any(|refusal| refusal.why.wants_room()),
         _ => false,
     }
 }
@@ -311,10 +303,11 @@ impl Attempt<'_> {
     fn others_fit(&self, txn: &mut Txn<'_>, choice: &mut Choice, most: u32) -> bool {
         let Some(queue) = self.queue.filter(|_| self.sets.len() > 1) else { return false };
         let demand = self.demand(queue, &[]);
-        let found = others::find(txn, &demand, |txn, other| {
+        let (found, room) = others::find(txn, &demand, most, |txn, other| {
             let asks = self.asks(txn, other);
-            other.borrowing <= most && holds_all(txn, &asks, self.topology)
+            holds_all(txn, &asks, self.topology)
         });
+        choice.room |= room;
         let Some(found) = found else { return false };
         let next = std::mem::take(&mut choice.next);
         *choice = Choice { next, ..found };

@@ -208,11 +208,11 @@ impl Engine {
     /// Somebody before it in this round took what it needed: it stays at the head. Where nobody
     /// took anything, heads only keep it back, the next round would find the same: others of its
     /// queue are looked at, unless the queue is strict.
-    fn lost_race(&mut self, entry: Entry, then: Option<Reason>, round: &mut Round) {
+    fn lost_race(&mut self, mut entry: Entry, then: Option<Reason>, round: &mut Round) {
         let kept = matches!(then, Some(Reason::HeldBack { .. })) && !round.decided;
         let shown = then.or_else(|| entry.choice.reason.clone());
         let stays = !kept || self.strict(entry.queue);
-        let goes_on = self.remember_scan(&entry, round);
+        let goes_on = self.remember_scan(&mut entry, round);
         let reason = match shown {
             Some(reason) => Reason::LostRace { then: Box::new(reason) },
             None => Reason::LostRace { then: Box::new(self.quota_reason(&entry)) },
@@ -302,7 +302,10 @@ impl Engine {
     ///
     /// A scan of several rounds ends with a look from the first flavor. It is a scan of its own
     /// if somebody was decided on since the one before began; else it finds what that one found.
-    fn remember_scan(&mut self, entry: &Entry, round: &mut Round) -> bool {
+    ///
+    /// What more room on nodes might have led to in any look of the scan, it might lead to when
+    /// the scan has ended.
+    fn remember_scan(&mut self, entry: &mut Entry, round: &mut Round) -> bool {
         let Some(queue) = entry.queue else { return false };
         let fresh = self.scan_start(entry.queue, entry.workload).is_empty();
         let known = self.state.workloads[entry.workload].requeue.scan.take();
@@ -311,6 +314,8 @@ impl Engine {
             Some(scan) if scan.once_more && scan.began > self.decided_round => (scan.began, true),
             _ => (self.round_number, false),
         };
+        let goes_on_with = known.as_ref().filter(|_| began < self.round_number);
+        entry.room |= goes_on_with.is_some_and(|scan| scan.room);
         let repeats = known.as_ref().is_some_and(|scan| scan.began > self.decided_round);
         let ends = self.round_number - began >= self.flavors_to_try(entry, queue);
         let mut next = entry.choice.next.clone();
@@ -324,7 +329,8 @@ impl Engine {
         }
         round.more |= goes_on;
         let generation = self.state.quota.generation(queue);
-        let scan = FlavorScan { next, generation, round: self.round_number, began, once_more };
+        let (round, room) = (self.round_number, entry.room);
+        let scan = FlavorScan { next, generation, round, began, once_more, room };
         self.state.workloads[entry.workload].requeue.scan = Some(Box::new(scan));
         goes_on
     }
@@ -337,10 +343,10 @@ impl Engine {
     }
 
     /// It does not fit: a strict queue keeps its head, another one tries the next.
-    fn wait(&mut self, entry: Entry, round: &mut Round) {
+    fn wait(&mut self, mut entry: Entry, round: &mut Round) {
         let reason = entry.choice.reason.clone().expect("what does not fit has a reason");
         let strict = self.strict(entry.queue);
-        let goes_on = self.remember_scan(&entry, round);
+        let goes_on = self.remember_scan(&mut entry, round);
         if !strict && !goes_on {
             let wake = Wake { room: entry.room, quota: true, held: false };
             self.waiting.park(entry.workload, wake, reason.clone());

@@ -314,6 +314,18 @@ pub enum FlavorProblem {
 }
 
 impl FlavorProblem {
+    /// Whether more room on nodes might help. Where victims were looked for, it might: nobody is
+    /// stopped for a preemptor that would find no nodes.
+    pub fn wants_room(&self) -> bool {
+        match self {
+            FlavorProblem::Nodes(_) | FlavorProblem::Topology { .. } => true,
+            FlavorProblem::Short { preemption_tried, .. } => *preemption_tried,
+            FlavorProblem::Taint { .. }
+            | FlavorProblem::Affinity
+            | FlavorProblem::ExceedsMax { .. } => false,
+        }
+    }
+
     /// How far it is from a fit, nearest first: quota that is short now says more than nodes that
     /// never matched.
     pub fn remoteness(&self) -> u8 {

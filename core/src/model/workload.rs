@@ -180,6 +180,8 @@ pub struct FlavorScan {
     /// The run went through all flavors, the first ones long ago: they are looked at once more
     /// before the workload is refused, and its reason is of that look.
     pub once_more: bool,
+    /// Some look of the run found that more room on nodes might have led elsewhere.
+    pub room: bool,
 }
 
 impl Workload {

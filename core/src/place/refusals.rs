@@ -26,9 +26,9 @@ pub struct Refusals {
     pub nearest: Option<Nearest>,
 }
 
-/// How close a node comes: devices before anything else, then the largest share of what is
-/// asked, in millionths, then whether it could hold it at all, then the first by name.
-type Closeness = (bool, i128, bool, Reverse<u32>);
+/// How close a node comes: whether it lacks amounts only, whether it could hold one at all, the
+/// share that it has of what it lacks most, in millionths, then the first by name.
+type Closeness = (bool, bool, i128, Reverse<u32>);
 
 /// Counts refusals over all nodes and finds the one that comes closest.
 pub fn count(room: &Room, class: &Class) -> Refusals {
@@ -44,17 +44,18 @@ pub fn count(room: &Room, class: &Class) -> Refusals {
             let beside = rules::slots(&question);
             rules::refusals(&Question { beside, ..question }, true, &mut refusals);
         }
-        for refusal in refusals.drain(..) {
-            if let NodeRefusal::Insufficient { resource, asked, free, beyond_node } = &refusal {
-                let rank = Reverse(room.node(node).rank);
-                let share = share(*free, *asked);
-                let closeness = (resource.contains('/'), share, !*beyond_node, rank);
-                if closest.as_ref().is_none_or(|(known, _)| closeness > *known) {
-                    let node = room.node(node).name.clone();
-                    let (resource, asked, free) = (resource.clone(), *asked, *free);
-                    closest = Some((closeness, Nearest { node, resource, asked, free }));
-                }
+        if let Some((at, could, share)) = most_lacking(&refusals) {
+            let amounts = refusals.iter().all(is_amount);
+            let closeness = (amounts, could, share, Reverse(room.node(node).rank));
+            if closest.as_ref().is_none_or(|(known, _)| closeness > *known)
+                && let NodeRefusal::Insufficient { resource, asked, free, .. } = &refusals[at]
+            {
+                let (name, resource) = (room.node(node).name.clone(), resource.clone());
+                let nearest = Nearest { node: name, resource, asked: *asked, free: *free };
+                closest = Some((closeness, nearest));
             }
+        }
+        for refusal in refusals.drain(..) {
             let kind = kind_of(refusal);
             match kinds.get_mut(&kind) {
                 Some(count) => *count += 1,
@@ -64,6 +65,24 @@ pub fn count(room: &Room, class: &Class) -> Refusals {
     }
     let nearest = closest.map(|(_, nearest)| nearest);
     Refusals { nodes, kinds: kinds.into_iter().collect(), nearest }
+}
+
+fn is_amount(refusal: &NodeRefusal) -> bool {
+    matches!(refusal, NodeRefusal::Insufficient { .. })
+}
+
+/// Which amount a node lacks most, devices first among equals; whether an empty node would hold
+/// all of them; and the share that it has of that one. `None`: it lacks none.
+fn most_lacking(refusals: &[NodeRefusal]) -> Option<(usize, bool, i128)> {
+    let lacking = refusals.iter().enumerate().filter_map(|(at, refusal)| match refusal {
+        NodeRefusal::Insufficient { resource, asked, free, beyond_node } => {
+            Some((share(*free, *asked), !resource.contains('/'), *beyond_node, at))
+        }
+        _ => None,
+    });
+    let (share, _, _, at) =
+        lacking.clone().min_by_key(|(share, host, _, at)| (*share, *host, *at))?;
+    Some((at, lacking.into_iter().all(|(_, _, beyond, _)| !beyond), share))
 }
 
 /// Millionths of what is asked; 64 bits divide several times faster where they do.

@@ -84,6 +84,8 @@ pub struct Choice {
     pub contested: Vec<FrIdx>,
     /// Where the next scan would start; empty when every scan reached the end.
     pub next: Vec<((usize, usize), usize)>,
+    /// With more room on nodes something else might have been found.
+    pub room: bool,
     /// Why it is not a fit.
     pub reason: Option<Reason>,
 }
@@ -98,6 +100,7 @@ impl Choice {
             usage: Vec::new(),
             contested: Vec::new(),
             next: Vec::new(),
+            room: false,
             reason: None,
         }
     }
@@ -289,6 +292,7 @@ fn take(
     tried: Vec<FlavorRefusal>,
     choice: &mut Choice,
 ) {
+    choice.room |= tried.iter().any(|refusal| refusal.why.wants_room());
     let mode = best.as_ref().map_or(Mode::NoFit, |best| best.mode);
     choice.mode = choice.mode.min(mode);
     if mode < Mode::Fit {

@@ -53,6 +53,8 @@ struct Joint<'a, 'd> {
     stopped: bool,
     /// What stood in the way, the most telling problem of each flavor, in the order tried.
     tried: Vec<FlavorRefusal>,
+    /// Some combination lacked nothing but room on nodes, or was not looked at.
+    room: bool,
     /// The combination that came closest, and how close: whether no node is of all its flavors,
     /// and its problem.
     closest: Option<((bool, u8), Choice)>,
@@ -64,8 +66,8 @@ struct Chosen {
     choice: Choice,
     /// What is short of quota.
     short: Vec<FrIdx>,
-    /// Why the first of it is.
-    why: Option<FlavorProblem>,
+    /// Which flavor lacks it, and how much, devices first.
+    why: Vec<(FlavorIdx, FlavorProblem)>,
 }
 
 /// Better flavors for one set than those found group by group, beside what was chosen for the
@@ -83,7 +85,7 @@ pub(super) fn improve(
         return apart;
     }
     let most = if viable(own) { most_borrowing(txn, demand.queue, &apart) } else { u32::MAX };
-    let start = Chosen { choice: before, short: Vec::new(), why: None };
+    let start = Chosen { choice: before, short: Vec::new(), why: Vec::new() };
     let mut joint = Joint::new(demand, set, &parts, most, None);
     joint.from(txn, 0, &start);
     if joint.best.is_none() && !viable(own) {
@@ -95,7 +97,8 @@ pub(super) fn improve(
     let pod_set = demand.sets[set].name.clone();
     let tried = std::mem::take(&mut joint.tried);
     let reason = Some(Reason::Flavors { cluster_queue, pod_set, tried });
-    match joint.best {
+    let room = apart.room || joint.room;
+    let found = match joint.best {
         Some((Mode::Fit, found)) => Choice { next: apart.next, ..found },
         Some((_, found)) => Choice { next: apart.next, reason, ..found },
         None if joint.looks.is_none() => apart,
@@ -103,7 +106,8 @@ pub(super) fn improve(
             Some((_, closest)) => Choice { mode: own, next: apart.next, reason, ..closest },
             None => Choice { reason, ..apart },
         },
-    }
+    };
+    Choice { room, ..found }
 }
 
 impl<'a, 'd> Joint<'a, 'd> {
@@ -114,10 +118,20 @@ impl<'a, 'd> Joint<'a, 'd> {
         most: u32,
         looks: Option<u32>,
     ) -> Self {
-        let tries = demand.combinations;
-        let steps = STEPS * tries;
-        let (best, stopped, tried, closest) = (None, false, Vec::new(), None);
-        Joint { demand, set, parts, most, steps, tries, looks, best, stopped, tried, closest }
+        Joint {
+            demand,
+            set,
+            parts,
+            most,
+            steps: STEPS * demand.combinations,
+            tries: demand.combinations,
+            looks,
+            best: None,
+            stopped: false,
+            tried: Vec::new(),
+            room: false,
+            closest: None,
+        }
     }
 
     /// Goes on with the parts from `at`, beside the flavors of those before.
@@ -125,6 +139,7 @@ impl<'a, 'd> Joint<'a, 'd> {
         let part = &self.parts[at];
         for &flavor in &part.flavors {
             if self.steps == 0 || self.tries == 0 || self.stopped {
+                self.room |= !self.stopped;
                 return;
             }
             self.steps -= 1;
@@ -168,7 +183,9 @@ impl<'a, 'd> Joint<'a, 'd> {
                 Quota::Fits(height) => height,
                 Quota::Short(height, why) => {
                     candidate.contested.push(fr);
-                    next.why.get_or_insert(why);
+                    if next.why.last().is_none_or(|(of, _)| *of != flavor) {
+                        next.why.push((flavor, why));
+                    }
                     height
                 }
             };
@@ -195,9 +212,11 @@ impl<'a, 'd> Joint<'a, 'd> {
         let holds = gang::holds(txn, class, set.count, demand.topology);
         let mut mode = Mode::Fit;
         if !holds || !short.is_empty() {
+            self.room |= short.is_empty();
             let Some(looks) = self.looks else { return };
-            if !holds && short.is_empty() {
-                why = Some(verdict::flavor_shortage(txn, class, set.count, demand.topology));
+            if short.is_empty() {
+                let nodes = verdict::flavor_shortage(txn, class, set.count, demand.topology);
+                why.push((flavor, nodes));
             }
             let nowhere = !some_node_accepts(txn, class);
             mode = Mode::NoFit;
@@ -205,16 +224,19 @@ impl<'a, 'd> Joint<'a, 'd> {
                 self.looks = Some(looks - 1);
                 mode = self.after_preemption(txn, &choice, short, class);
                 let asked = may_preempt(txn.state(), demand);
-                if let Some(FlavorProblem::Short { preemption_tried, .. }) = &mut why {
-                    *preemption_tried = asked;
+                for (_, why) in &mut why {
+                    if let FlavorProblem::Short { preemption_tried, .. } = why {
+                        *preemption_tried = asked;
+                    }
                 }
             }
-            let why = why.expect("it lacks quota or room");
-            let far = (nowhere, why.remoteness());
+            let nearest = why.iter().map(|(_, why)| why.remoteness()).min();
+            let far = (nowhere, nearest.expect("it lacks quota or room"));
             if self.closest.as_ref().is_none_or(|(known, _)| far < *known) {
                 self.closest = Some((far, choice.clone()));
             }
-            self.refused(txn, flavor, why);
+            why.sort_by_key(|(_, why)| is_of_host(why));
+            why.into_iter().for_each(|(flavor, why)| self.refused(txn, flavor, why));
         }
         if !viable(mode) || choice.borrowing > self.most {
             return;
@@ -263,6 +285,11 @@ impl<'a, 'd> Joint<'a, 'd> {
             None => self.tried.push(one),
         }
     }
+}
+
+/// Whether it is about cpu, memory and the like; of several shortages that of devices tells most.
+fn is_of_host(why: &FlavorProblem) -> bool {
+    matches!(why, FlavorProblem::Short { resource, .. } if !resource.contains('/'))
 }
 
 /// Whether the facts of any node admit a class: else nobody who leaves makes room for it.

@@ -38,6 +38,8 @@ pub(super) struct Part {
 struct Search<'a, 'd, F> {
     demand: &'a Demand<'d>,
     parts: Vec<Part>,
+    /// How far what is found may borrow.
+    most: u32,
     /// Flavors that may still be looked at.
     steps: u32,
     /// Combinations that may still be tried.
@@ -47,24 +49,28 @@ struct Search<'a, 'd, F> {
     best: Option<Choice>,
     /// No other combination is looked at.
     stopped: bool,
+    /// Something lacked nothing but room on nodes, or was not looked at.
+    room: bool,
 }
 
-/// The best combination of flavors for all sets that fits by quota, set by set on nodes, and
-/// together as `holds` says.
+/// The best combination of flavors for all sets that fits by quota, borrows no further than
+/// `most`, and fits set by set on nodes, and together as `holds` says; and whether some combination
+/// lacked nothing but room on nodes, or was not looked at.
 pub fn find(
     txn: &mut Txn<'_>,
     demand: &Demand<'_>,
+    most: u32,
     holds: impl FnMut(&mut Txn<'_>, &Choice) -> bool,
-) -> Option<Choice> {
+) -> (Option<Choice>, bool) {
     if demand.sets.iter().any(|set| covered(txn, demand, set).is_err()) {
-        return None;
+        return (None, false);
     }
     let parts = parts(txn, demand, 0..demand.sets.len());
     let tries = demand.combinations;
-    let (steps, best, stopped) = (STEPS * tries, None, false);
-    let mut search = Search { demand, parts, steps, tries, holds, best, stopped };
+    let (steps, best, stopped, room) = (STEPS * tries, None, false, false);
+    let mut search = Search { demand, parts, most, steps, tries, holds, best, stopped, room };
     search.from(txn, 0, &Choice::without_queue(demand.sets.len()));
-    search.best
+    (search.best, search.room)
 }
 
 /// How far another choice may borrow where this one would preempt: a queue may prefer that.
@@ -96,14 +102,20 @@ impl<F: FnMut(&mut Txn<'_>, &Choice) -> bool> Search<'_, '_, F> {
         }
         for flavor in 0..self.parts[at].flavors.len() {
             if self.steps == 0 || self.tries == 0 || self.stopped {
+                self.room |= !self.stopped;
                 return;
             }
             self.steps -= 1;
             let part = &self.parts[at];
-            let Some(candidate) = fitting(txn, self.demand, part, part.flavors[flavor], choice)
+            let Some(candidate) =
+                within_quota(txn, self.demand, part, part.flavors[flavor], choice)
             else {
                 continue;
             };
+            if !holds(txn, self.demand, part, part.flavors[flavor], choice) {
+                self.room = true;
+                continue;
+            }
             let mut next = choice.clone();
             take(txn, self.demand, part.set, &part.asked, Some(candidate), Vec::new(), &mut next);
             self.from(txn, at + 1, &next);
@@ -114,15 +126,33 @@ impl<F: FnMut(&mut Txn<'_>, &Choice) -> bool> Search<'_, '_, F> {
         self.tries -= 1;
         let (queue, stands) = (self.demand.queue, (Mode::Fit, choice.borrowing));
         let beats = |best: &Choice| better(txn, queue, stands, (Mode::Fit, best.borrowing));
-        if self.best.as_ref().is_none_or(beats) && (self.holds)(txn, choice) {
-            self.stopped = stops(txn, queue, stands);
-            self.best = Some(choice.clone());
+        if choice.borrowing > self.most || !self.best.as_ref().is_none_or(beats) {
+            return;
         }
+        if !(self.holds)(txn, choice) {
+            self.room = true;
+            return;
+        }
+        self.stopped = stops(txn, queue, stands);
+        self.best = Some(choice.clone());
     }
 }
 
-/// A flavor for one part, if that fits as things are.
-fn fitting(
+/// Whether nodes of a flavor hold all members of one part.
+fn holds(
+    txn: &mut Txn<'_>,
+    demand: &Demand<'_>,
+    part: &Part,
+    flavor: FlavorIdx,
+    choice: &Choice,
+) -> bool {
+    let set = &demand.sets[part.set];
+    let class = class_with(txn, demand, set.shape, &choice.sets[part.set], flavor);
+    gang::holds(txn, class, set.count, demand.topology)
+}
+
+/// A flavor for one part, if its quota does as things are.
+fn within_quota(
     txn: &mut Txn<'_>,
     demand: &Demand<'_>,
     part: &Part,
@@ -145,7 +175,5 @@ fn fitting(
         }
         borrowing = borrowing.max(state.quota.tree.borrow_height(node, fr, total).0);
     }
-    let class = class_with(txn, demand, set.shape, &choice.sets[part.set], flavor);
-    let holds = gang::holds(txn, class, set.count, demand.topology);
-    holds.then(|| Candidate { flavor, mode: Mode::Fit, borrowing, contested: Vec::new() })
+    Some(Candidate { flavor, mode: Mode::Fit, borrowing, contested: Vec::new() })
 }
