@@ -409,8 +409,9 @@ fn class_with(
 enum Quota {
     /// It fits.
     Fits(u32),
-    /// It would after preemption, as far as that is known without looking for victims.
-    Short(u32, FlavorProblem),
+    /// It would after preemption, as far as that is known without looking for victims; how far it
+    /// borrows is known when they have left.
+    Short(FlavorProblem),
     /// It does not, whoever left.
     Never(u32, FlavorProblem),
 }
@@ -437,7 +438,7 @@ fn quota_of(state: &ClusterState, demand: &Demand<'_>, fr: FrIdx, total: i64, ow
     };
     let policy = queue.facts.as_ref().expect("only existing queues have heads").preemption;
     match total <= tree.nominal(node, fr) || may_reclaim || policy.while_borrowing.is_some() {
-        true => Quota::Short(height, why),
+        true => Quota::Short(why),
         false => Quota::Never(height, why),
     }
 }
@@ -463,7 +464,7 @@ fn quota_mode(
     let mut why = match quota_of(txn.state(), demand, fr, total, own) {
         Quota::Fits(height) => return (Mode::Fit, height, None),
         Quota::Never(height, why) => return (Mode::NoFit, height, Some(why)),
-        Quota::Short(_, why) => why,
+        Quota::Short(why) => why,
     };
     let need = Need {
         usage: vec![(fr, total)],

@@ -20,7 +20,7 @@ use capstan_topology::{NodeIdx, ResourceIdx};
 use crate::model::ids::{ClassIdx, FrIdx, PodIdx, QueueIdx, WorkloadIdx};
 use crate::model::input::PreemptReclaim;
 use crate::model::state::ClusterState;
-use crate::model::txn::{Checkpoint, Txn};
+use crate::model::txn::Txn;
 use crate::model::workload::QueueRef;
 use crate::place::gang::{self, Ask, TopologyAsk};
 use crate::plan::PreemptionReason;
@@ -90,14 +90,20 @@ pub fn search_exact(
     };
     let mut list = candidates::collect(txn.state(), preemptor, queue, need);
     list.truncate(CANDIDATES_MAX);
-    let search = Search { queue, need, members, asked: need.asked(txn.state()) };
+    let asked = need.asked(txn.state());
+    let mut search = Search { queue, need, members, asked, own_too: false };
+    let mut lacks_room = false;
     for borrowing in search.attempts(txn, &list) {
-        let start = txn.checkpoint();
-        if let Some(victims) = search.attempt(txn, &list, borrowing, start) {
-            return Some(victims);
+        match search.attempt(txn, &list, borrowing) {
+            Ok(victims) => return Some(victims),
+            Err(lack) => lacks_room |= lack == For::Room,
         }
     }
-    None
+    // Borrowers leave only for one that borrows nothing. Where nodes are what is short, the own
+    // queue may have to make place within its quota for that.
+    let has = |wanted: fn(Kind) -> bool| list.iter().any(|c| c.room && wanted(c.kind));
+    search.own_too = lacks_room && has(Kind::elsewhere) && has(|kind| kind == Kind::WithinQueue);
+    if search.own_too { search.attempt(txn, &list, false).ok() } else { None }
 }
 
 struct Search<'a> {
@@ -106,9 +112,11 @@ struct Search<'a> {
     members: &'a [Ask],
     /// Resources that members ask of nodes.
     asked: Vec<ResourceIdx>,
+    /// Own work may leave for quota whatever of it is short.
+    own_too: bool,
 }
 
-/// What a candidate is taken for.
+/// What a candidate is taken for, or what is still short.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum For {
     Quota,
@@ -190,16 +198,16 @@ impl Search<'_> {
         txn: &mut Txn<'_>,
         list: &[Candidate],
         borrowing: bool,
-        start: Checkpoint,
-    ) -> Option<Vec<Victim>> {
+    ) -> Result<Vec<Victim>, For> {
+        let start = txn.checkpoint();
         let mut removed = Removed::default();
         if !self.take_for_quota(txn, list, borrowing, &mut removed) {
             txn.rollback_to(start);
-            return None;
+            return Err(For::Quota);
         }
         if !self.room_fits(txn) && !self.make_room(txn, list, borrowing, &mut removed) {
             txn.rollback_to(start);
-            removed = self.attempt_by_place(txn, list, borrowing, start)?;
+            removed = self.attempt_by_place(txn, list, borrowing, start).ok_or(For::Room)?;
         }
         // Everyone but the last taken goes back, last first, if the need fits all the same.
         for at in (0..removed.taken.len().saturating_sub(1)).rev() {
@@ -210,7 +218,7 @@ impl Search<'_> {
             workload: taken.candidate.workload,
             reason: taken.candidate.kind.reason(),
         };
-        Some(removed.taken.iter().map(victim).collect())
+        Ok(removed.taken.iter().map(victim).collect())
     }
 
     /// Takes one after the other until quota fits.
@@ -221,11 +229,7 @@ impl Search<'_> {
         borrowing: bool,
         removed: &mut Removed<'c>,
     ) -> bool {
-        // Where only room is short, and borrowers leave only for one that borrows nothing, the
-        // own queue may have to make place within its own quota.
-        let own = |c: &Candidate| {
-            !borrowing && self.need.contested.is_empty() && c.kind == Kind::WithinQueue
-        };
+        let own = |c: &Candidate| self.own_too && c.kind == Kind::WithinQueue;
         for candidate in list.iter().filter(|c| c.quota || own(c)) {
             if self.quota_fits(txn, borrowing) {
                 return true;

@@ -100,9 +100,11 @@ pub(super) fn improve(
     let room = apart.room || joint.room;
     let found = match joint.best {
         Some((Mode::Fit, found)) => Choice { next: apart.next, ..found },
-        Some((_, found)) => Choice { next: apart.next, reason, ..found },
-        None if joint.looks.is_none() => apart,
-        None => match joint.closest.filter(|_| own == Mode::NoFit) {
+        Some((mode, found)) if viable(mode) || mode > own => {
+            Choice { next: apart.next, reason, ..found }
+        }
+        _ if joint.looks.is_none() => apart,
+        _ => match joint.closest.filter(|_| own == Mode::NoFit) {
             Some((_, closest)) => Choice { mode: own, next: apart.next, reason, ..closest },
             None => Choice { reason, ..apart },
         },
@@ -181,12 +183,13 @@ impl<'a, 'd> Joint<'a, 'd> {
             let borrowing = match quota_of(state, self.demand, fr, total, amount) {
                 Quota::Never(_, why) => return Err(why),
                 Quota::Fits(height) => height,
-                Quota::Short(height, why) => {
+                // How far it borrows is known when victims have left.
+                Quota::Short(why) => {
                     candidate.contested.push(fr);
                     if next.why.last().is_none_or(|(of, _)| *of != flavor) {
                         next.why.push((flavor, why));
                     }
-                    height
+                    0
                 }
             };
             candidate.borrowing = candidate.borrowing.max(borrowing);
@@ -222,7 +225,9 @@ impl<'a, 'd> Joint<'a, 'd> {
             mode = Mode::NoFit;
             if looks > 0 && !nowhere {
                 self.looks = Some(looks - 1);
-                mode = self.after_preemption(txn, &choice, short, class);
+                let height;
+                (mode, height) = self.after_preemption(txn, &choice, &short, class);
+                choice.borrowing = choice.borrowing.max(height);
                 let asked = may_preempt(txn.state(), demand);
                 for (_, why) in &mut why {
                     if let FlavorProblem::Short { preemption_tried, .. } = why {
@@ -238,7 +243,7 @@ impl<'a, 'd> Joint<'a, 'd> {
             why.sort_by_key(|(_, why)| is_of_host(why));
             why.into_iter().for_each(|(flavor, why)| self.refused(txn, flavor, why));
         }
-        if !viable(mode) || choice.borrowing > self.most {
+        if mode == Mode::NoFit || choice.borrowing > self.most {
             return;
         }
         let stands = (mode, choice.borrowing);
@@ -253,24 +258,34 @@ impl<'a, 'd> Joint<'a, 'd> {
         }
     }
 
-    /// How it stands once those have left who may be stopped for it.
+    /// How it stands once those have left who may be stopped for it, and how far what is `short`
+    /// borrows then.
     fn after_preemption(
         &self,
         txn: &mut Txn<'_>,
         choice: &Choice,
-        short: Vec<FrIdx>,
+        short: &[FrIdx],
         class: ClassIdx,
-    ) -> Mode {
+    ) -> (Mode, u32) {
         let need = Need {
             usage: choice.usage.clone(),
-            contested: short,
+            contested: choice.contested.clone(),
             asks: vec![(class, self.demand.sets[self.set].count)],
             topology: self.demand.topology,
         };
         let start = txn.checkpoint();
         let found = victims::search_in(txn, self.demand.workload, &need);
+        let quota = &txn.state().quota;
+        let node = quota.queue(self.demand.queue).node.expect("only existing queues have heads");
+        let charged = choice.usage.iter().filter(|(fr, _)| short.contains(fr));
+        let height = charged.map(|(fr, n)| quota.tree.borrow_height(node, *fr, *n).0).max();
         txn.rollback_to(start);
-        found.map_or(Mode::NoFit, |victims| mode_of(txn, self.demand.queue, &victims))
+        let mode = match found {
+            Some(victims) => mode_of(txn, self.demand.queue, &victims),
+            None if short.is_empty() => Mode::NoFit,
+            None => Mode::NoCandidates,
+        };
+        (mode, height.unwrap_or(0))
     }
 
     /// Keeps what tells most of each flavor.
