@@ -99,6 +99,15 @@ impl Preemptor {
             PreemptWithin::LowerOrNewerEqual => lower || newer,
         }
     }
+
+    /// Whether its queue's policy lets it take back from work of this priority elsewhere.
+    fn may_reclaim(&self, priority: i32, policy: PreemptReclaim) -> bool {
+        match policy {
+            PreemptReclaim::Never => false,
+            PreemptReclaim::LowerPriority => priority < self.priority,
+            PreemptReclaim::Any => true,
+        }
+    }
 }
 
 /// Whether a head, if it found no room, might stop this gang once it has the members that it lacks:
@@ -126,17 +135,12 @@ pub fn could_take(
     if its == queue {
         return who.goes_before(state, workload, policy.within_cluster_queue);
     }
-    let allowed = match policy.reclaim {
-        PreemptReclaim::Never => false,
-        PreemptReclaim::LowerPriority => lower,
-        PreemptReclaim::Any => true,
-    };
     let (Some(mine), Some(theirs)) = (slot.node, state.quota.queue(its).node) else {
         return false;
     };
     let tree = &state.quota.tree;
     let root = |node| std::iter::successors(Some(node), |node| tree.parent(*node)).last();
-    allowed
+    who.may_reclaim(other.priority, policy.reclaim)
         && root(mine) == root(theirs)
         && charges(state, workload).any(|fr| tree.borrows(theirs, fr, lacking(state, workload, fr)))
 }
@@ -299,9 +303,7 @@ fn cohorts(
             let within = Within { common: cohort, asked: &who.asked, need };
             within.holders(state, (child, true), &mut |workload, (quota, room)| {
                 let priority = state.workloads[workload].priority;
-                let allowed =
-                    facts.preemption.reclaim == PreemptReclaim::Any || priority < who.priority;
-                if allowed {
+                if who.may_reclaim(priority, facts.preemption.reclaim) {
                     let common = Some(cohort);
                     let kind = kind(priority);
                     found.push(Candidate { workload, kind, quota, room, common });

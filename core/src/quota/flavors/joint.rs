@@ -66,7 +66,7 @@ struct Chosen {
     choice: Choice,
     /// What is short of quota.
     short: Vec<FrIdx>,
-    /// Which flavor lacks it, and how much, devices first.
+    /// Which flavors lack it, and how much of what tells most.
     why: Vec<(FlavorIdx, FlavorProblem)>,
 }
 

@@ -17,7 +17,7 @@ use capstan_topology::ResourceIdx;
 
 use super::{
     Candidate, Choice, Demand, Mode, asked_of, better, class_with, covered, fungibility, shortage,
-    stops, take,
+    stops, take, viable,
 };
 use crate::model::ids::{FlavorIdx, QueueIdx};
 use crate::model::txn::Txn;
@@ -76,7 +76,7 @@ pub fn find(
 /// How far another choice may borrow where this one would preempt: a queue may prefer that.
 pub fn most_borrowing(txn: &Txn<'_>, queue: QueueIdx, instead_of: &Choice) -> u32 {
     let prefers = fungibility(txn, queue).prefer_preemption_over_borrowing;
-    match prefers && instead_of.mode > Mode::NoCandidates {
+    match prefers && viable(instead_of.mode) {
         true => instead_of.borrowing,
         false => u32::MAX,
     }
@@ -112,7 +112,10 @@ impl<F: FnMut(&mut Txn<'_>, &Choice) -> bool> Search<'_, '_, F> {
             else {
                 continue;
             };
-            if !holds(txn, self.demand, part, part.flavors[flavor], choice) {
+            let set = &self.demand.sets[part.set];
+            let chosen = &choice.sets[part.set];
+            let class = class_with(txn, self.demand, set.shape, chosen, part.flavors[flavor]);
+            if !gang::holds(txn, class, set.count, self.demand.topology) {
                 self.room = true;
                 continue;
             }
@@ -136,19 +139,6 @@ impl<F: FnMut(&mut Txn<'_>, &Choice) -> bool> Search<'_, '_, F> {
         self.stopped = stops(txn, queue, stands);
         self.best = Some(choice.clone());
     }
-}
-
-/// Whether nodes of a flavor hold all members of one part.
-fn holds(
-    txn: &mut Txn<'_>,
-    demand: &Demand<'_>,
-    part: &Part,
-    flavor: FlavorIdx,
-    choice: &Choice,
-) -> bool {
-    let set = &demand.sets[part.set];
-    let class = class_with(txn, demand, set.shape, &choice.sets[part.set], flavor);
-    gang::holds(txn, class, set.count, demand.topology)
 }
 
 /// A flavor for one part, if its quota does as things are.
