@@ -329,7 +329,7 @@ impl Attempt<'_> {
             choice.reason = Some(together::shortage(txn, &asks, &names, self.topology));
         }
         match victims::search_exact(txn, self.workload, &need, &asks) {
-            Some(victims) if !victims.is_empty() => Verdict::Preempt(victims),
+            Ok(victims) if !victims.is_empty() => Verdict::Preempt(victims),
             _ if quota_short => Verdict::Blocked,
             _ => Verdict::NoFit,
         }

@@ -20,7 +20,7 @@ use crate::model::state::ClusterState;
 use crate::model::txn::Txn;
 use crate::place::gang::{self, TopologyAsk};
 use crate::quota::eligible;
-use crate::victims::{self, Need};
+use crate::victims::{self, For, Need};
 
 mod joint;
 pub mod others;
@@ -374,7 +374,7 @@ fn try_flavor(
         }
         candidate.mode = candidate.mode.min(mode);
         candidate.borrowing = candidate.borrowing.max(borrowing);
-        problem = problem.or(why);
+        problem = problem.into_iter().chain(why).min_by_key(FlavorProblem::remoteness);
         if mode == Mode::NoFit {
             return Ok((candidate, problem));
         }
@@ -475,26 +475,29 @@ fn quota_mode(
     if let FlavorProblem::Short { preemption_tried, .. } = &mut why {
         *preemption_tried = may_preempt(txn.state(), demand);
     }
-    let (mode, borrowing) = simulate(txn, demand, &need, fr, total);
-    (mode, borrowing, Some(why))
-}
-
-/// Which victims a need would take, and how much would be borrowed then.
-fn simulate(
-    txn: &mut Txn<'_>,
-    demand: &Demand<'_>,
-    need: &Need,
-    fr: FrIdx,
-    total: i64,
-) -> (Mode, u32) {
-    let node = txn.state().quota.queue(demand.queue).node.expect("the queue exists");
+    let node = txn.state().quota.queue(demand.queue).node.expect("only existing queues have heads");
     let start = txn.checkpoint();
-    let found = victims::search_in(txn, demand.workload, need);
+    let found = victims::search_in(txn, demand.workload, &need);
     let (height, _) = txn.state().quota.tree.borrow_height(node, fr, total);
     txn.rollback_to(start);
     match found {
-        None => (Mode::NoCandidates, height),
-        Some(victims) => (mode_of(txn, demand.queue, &victims), height),
+        Ok(victims) => (mode_of(txn, demand.queue, &victims), height, Some(why)),
+        Err(lack) => (Mode::NoCandidates, height, Some(lacking(txn, demand, lack, why, ask))),
+    }
+}
+
+/// What stands in the way of who is short of quota and finds no victims: where those allowed would
+/// free the quota, it is nodes.
+fn lacking(
+    txn: &mut Txn<'_>,
+    demand: &Demand<'_>,
+    lack: For,
+    short: FlavorProblem,
+    (class, count): (ClassIdx, u32),
+) -> FlavorProblem {
+    match lack {
+        For::Quota => short,
+        For::Room => verdict::flavor_shortage(txn, class, count, demand.topology),
     }
 }
 

@@ -68,9 +68,13 @@ pub struct Victim {
 /// a cluster full of tiny lower-priority work.
 pub const CANDIDATES_MAX: usize = 20_000;
 
-/// Removes victims inside the transaction so that the need fits, and names them; `None`: nothing
-/// allowed would do, and nothing was removed. The caller rolls back or keeps.
-pub fn search_in(txn: &mut Txn<'_>, preemptor: WorkloadIdx, need: &Need) -> Option<Vec<Victim>> {
+/// Removes victims inside the transaction so that the need fits, and names them; `Err`: nothing
+/// allowed would do, for lack of this, and nothing was removed. The caller rolls back or keeps.
+pub fn search_in(
+    txn: &mut Txn<'_>,
+    preemptor: WorkloadIdx,
+    need: &Need,
+) -> Result<Vec<Victim>, For> {
     search_exact(txn, preemptor, need, &[])
 }
 
@@ -80,9 +84,9 @@ pub fn search_exact(
     preemptor: WorkloadIdx,
     need: &Need,
     members: &[Ask],
-) -> Option<Vec<Victim>> {
+) -> Result<Vec<Victim>, For> {
     if txn.state().workloads[preemptor].never_preempts {
-        return None;
+        return Err(For::Quota);
     }
     let queue = match txn.state().workloads[preemptor].queue {
         QueueRef::Queue(queue) => Some(queue),
@@ -92,18 +96,20 @@ pub fn search_exact(
     list.truncate(CANDIDATES_MAX);
     let asked = need.asked(txn.state());
     let mut search = Search { queue, need, members, asked, own_too: false };
-    let mut lacks_room = false;
+    let mut lack = For::Quota;
     for borrowing in search.attempts(txn, &list) {
         match search.attempt(txn, &list, borrowing) {
-            Ok(victims) => return Some(victims),
-            Err(lack) => lacks_room |= lack == For::Room,
+            Ok(victims) => return Ok(victims),
+            Err(For::Quota) => {}
+            Err(For::Room) => lack = For::Room,
         }
     }
     // Borrowers leave only for one that borrows nothing. Where nodes are what is short, the own
     // queue may have to make place within its quota for that.
     let has = |wanted: fn(Kind) -> bool| list.iter().any(|c| c.room && wanted(c.kind));
-    search.own_too = lacks_room && has(Kind::elsewhere) && has(|kind| kind == Kind::WithinQueue);
-    if search.own_too { search.attempt(txn, &list, false).ok() } else { None }
+    let mixed = has(Kind::elsewhere) && has(|kind| kind == Kind::WithinQueue);
+    search.own_too = lack == For::Room && mixed;
+    if search.own_too { search.attempt(txn, &list, false).map_err(|_| lack) } else { Err(lack) }
 }
 
 struct Search<'a> {
@@ -117,9 +123,11 @@ struct Search<'a> {
 }
 
 /// What a candidate is taken for, or what is still short.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum For {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum For {
+    /// Quota.
     Quota,
+    /// Room on nodes, in one domain if that is asked.
     Room,
 }
 

@@ -29,7 +29,7 @@ use crate::model::ids::{ClassIdx, FlavorIdx, FrIdx};
 use crate::model::txn::Txn;
 use crate::place::gang;
 use crate::quota::eligible;
-use crate::victims::{self, Need};
+use crate::victims::{self, For, Need};
 
 /// Combinations for which victims are looked for.
 const LOOKS_MAX: u32 = 16;
@@ -225,15 +225,27 @@ impl<'a, 'd> Joint<'a, 'd> {
             mode = Mode::NoFit;
             if looks > 0 && !nowhere {
                 self.looks = Some(looks - 1);
-                let height;
-                (mode, height) = self.after_preemption(txn, &choice, &short, class);
+                let (found, height) = self.after_preemption(txn, &choice, &short, class);
                 choice.borrowing = choice.borrowing.max(height);
+                mode = match found {
+                    Ok(mode) => mode,
+                    Err(_) if short.is_empty() => Mode::NoFit,
+                    Err(_) => Mode::NoCandidates,
+                };
+                if found == Err(For::Room) && !short.is_empty() {
+                    let nodes = verdict::flavor_shortage(txn, class, set.count, demand.topology);
+                    why = vec![(flavor, nodes)];
+                }
                 let asked = may_preempt(txn.state(), demand);
                 for (_, why) in &mut why {
                     if let FlavorProblem::Short { preemption_tried, .. } = why {
                         *preemption_tried = asked;
                     }
                 }
+            }
+            if nowhere && !short.is_empty() {
+                let nodes = verdict::flavor_shortage(txn, class, set.count, demand.topology);
+                why = vec![(flavor, nodes)];
             }
             let nearest = why.iter().map(|(_, why)| why.remoteness()).min();
             let far = (nowhere, nearest.expect("it lacks quota or room"));
@@ -266,7 +278,7 @@ impl<'a, 'd> Joint<'a, 'd> {
         choice: &Choice,
         short: &[FrIdx],
         class: ClassIdx,
-    ) -> (Mode, u32) {
+    ) -> (Result<Mode, For>, u32) {
         let need = Need {
             usage: choice.usage.clone(),
             contested: choice.contested.clone(),
@@ -280,11 +292,7 @@ impl<'a, 'd> Joint<'a, 'd> {
         let charged = choice.usage.iter().filter(|(fr, _)| short.contains(fr));
         let height = charged.map(|(fr, n)| quota.tree.borrow_height(node, *fr, *n).0).max();
         txn.rollback_to(start);
-        let mode = match found {
-            Some(victims) => mode_of(txn, self.demand.queue, &victims),
-            None if short.is_empty() => Mode::NoFit,
-            None => Mode::NoCandidates,
-        };
+        let mode = found.map(|victims| mode_of(txn, self.demand.queue, &victims));
         (mode, height.unwrap_or(0))
     }
 
