@@ -208,53 +208,19 @@ impl<'a, 'd> Joint<'a, 'd> {
     }
 
     /// How a whole combination stands, whose last flavor is this.
-    fn judge(&mut self, txn: &mut Txn<'_>, flavor: FlavorIdx, chosen: Chosen) {
-        let Chosen { mut choice, short, mut why } = chosen;
+    fn judge(&mut self, txn: &mut Txn<'_>, flavor: FlavorIdx, mut chosen: Chosen) {
         let (demand, set) = (self.demand, &self.demand.sets[self.set]);
-        let class = class_with(txn, demand, set.shape, &choice.sets[self.set], flavor);
+        let class = class_with(txn, demand, set.shape, &chosen.choice.sets[self.set], flavor);
         let holds = gang::holds(txn, class, set.count, demand.topology);
         let mut mode = Mode::Fit;
-        if !holds || !short.is_empty() {
-            self.room |= short.is_empty();
-            let Some(looks) = self.looks else { return };
-            if short.is_empty() {
-                let nodes = verdict::flavor_shortage(txn, class, set.count, demand.topology);
-                why.push((flavor, nodes));
+        if !holds || !chosen.short.is_empty() {
+            self.room |= chosen.short.is_empty();
+            if self.looks.is_none() {
+                return;
             }
-            let nowhere = !some_node_accepts(txn, class);
-            mode = Mode::NoFit;
-            if looks > 0 && !nowhere {
-                self.looks = Some(looks - 1);
-                let (found, height) = self.after_preemption(txn, &choice, &short, class);
-                choice.borrowing = choice.borrowing.max(height);
-                mode = match found {
-                    Ok(mode) => mode,
-                    Err(_) if short.is_empty() => Mode::NoFit,
-                    Err(_) => Mode::NoCandidates,
-                };
-                if found == Err(For::Room) && !short.is_empty() {
-                    let nodes = verdict::flavor_shortage(txn, class, set.count, demand.topology);
-                    why = vec![(flavor, nodes)];
-                }
-                let asked = may_preempt(txn.state(), demand);
-                for (_, why) in &mut why {
-                    if let FlavorProblem::Short { preemption_tried, .. } = why {
-                        *preemption_tried = asked;
-                    }
-                }
-            }
-            if nowhere && !short.is_empty() {
-                let nodes = verdict::flavor_shortage(txn, class, set.count, demand.topology);
-                why = vec![(flavor, nodes)];
-            }
-            let nearest = why.iter().map(|(_, why)| why.remoteness()).min();
-            let far = (nowhere, nearest.expect("it lacks quota or room"));
-            if self.closest.as_ref().is_none_or(|(known, _)| far < *known) {
-                self.closest = Some((far, choice.clone()));
-            }
-            why.sort_by_key(|(_, why)| is_of_host(why));
-            why.into_iter().for_each(|(flavor, why)| self.refused(txn, flavor, why));
+            mode = self.judge_short(txn, flavor, class, &mut chosen);
         }
+        let mut choice = chosen.choice;
         if mode == Mode::NoFit || choice.borrowing > self.most {
             return;
         }
@@ -268,6 +234,47 @@ impl<'a, 'd> Joint<'a, 'd> {
             choice.mode = choice.mode.min(mode);
             self.best = Some((mode, choice));
         }
+    }
+
+    /// How one stands that lacks quota or room, and what that is: where those who may be stopped
+    /// would free the quota, it is nodes.
+    fn judge_short(
+        &mut self,
+        txn: &mut Txn<'_>,
+        flavor: FlavorIdx,
+        class: ClassIdx,
+        chosen: &mut Chosen,
+    ) -> Mode {
+        let Chosen { choice, short, why } = chosen;
+        let nowhere = !some_node_accepts(txn, class);
+        let (mut mode, mut of_nodes) = (Mode::NoFit, short.is_empty() || nowhere);
+        if self.looks > Some(0) && !nowhere {
+            self.looks = self.looks.map(|looks| looks - 1);
+            let (found, height) = self.after_preemption(txn, choice, short, class);
+            choice.borrowing = choice.borrowing.max(height);
+            of_nodes |= found == Err(For::Room);
+            let quota_short = !short.is_empty();
+            mode = found.unwrap_or(if quota_short { Mode::NoCandidates } else { Mode::NoFit });
+            let asked = may_preempt(txn.state(), self.demand);
+            for (_, why) in &mut *why {
+                if let FlavorProblem::Short { preemption_tried, .. } = why {
+                    *preemption_tried = asked;
+                }
+            }
+        }
+        if of_nodes && !viable(mode) || why.is_empty() {
+            let count = self.demand.sets[self.set].count;
+            let nodes = verdict::flavor_shortage(txn, class, count, self.demand.topology);
+            *why = vec![(flavor, nodes)];
+        }
+        let nearest = why.iter().map(|(_, why)| why.remoteness()).min();
+        let far = (nowhere, nearest.expect("it lacks quota or room"));
+        if self.closest.as_ref().is_none_or(|(known, _)| far < *known) {
+            self.closest = Some((far, choice.clone()));
+        }
+        why.sort_by_key(|(_, why)| is_of_host(why));
+        std::mem::take(why).into_iter().for_each(|(of, why)| self.refused(txn, of, why));
+        mode
     }
 
     /// How it stands once those have left who may be stopped for it, and how far what is `short`
