@@ -294,7 +294,7 @@ fn room_wakes_who_would_have_preempted_for_quota() {
     let Some(Reason::Flavors { tried, .. }) = reason(&engine, "high") else {
         panic!("{}", said(&engine, "high"));
     };
-    assert!(matches!(tried[0].why, FlavorProblem::Short { preemption_tried: true, .. }));
+    assert!(matches!(tried[0].why, FlavorProblem::Nodes(_)));
     let mut new = node("m", &[("cpu", 64_000), (GPU, 8)]);
     new.labels.extend(labels(&[("pool", "new")]));
     let output = engine.step(NOW, vec![Input::Node(new)]);

@@ -21,11 +21,9 @@ pub fn flavor_shortage(
 ) -> FlavorProblem {
     txn.fresh(class);
     if let Some(level) = topology.required
-        && let Some((best, holds)) = fullest(txn.state(), class, level)
         && room_for(txn.state(), class) >= u64::from(asked)
     {
-        let level = txn.state().room.levels[level.at()].clone();
-        return FlavorProblem::Topology { level, asked, best, holds };
+        return domain_shortage(txn.state(), class, asked, level);
     }
     let holds = u32::try_from(room_for(txn.state(), class)).unwrap_or(u32::MAX);
     let found = txn.refusals(class);
@@ -36,6 +34,34 @@ pub fn flavor_shortage(
         refusals: found.kinds.clone(),
         nearest: found.nearest.clone(),
     }))
+}
+
+/// Why a class of members does not fit even where all who may be stopped for it had left.
+pub fn shortage_after_preemption(
+    txn: &mut Txn<'_>,
+    class: ClassIdx,
+    asked: u32,
+    topology: TopologyAsk,
+) -> FlavorProblem {
+    // What is free in all says nothing then, as those would have left.
+    match topology.required {
+        Some(level) => {
+            txn.fresh(class);
+            domain_shortage(txn.state(), class, asked, level)
+        }
+        None => flavor_shortage(txn, class, asked, topology),
+    }
+}
+
+/// That no domain of a level holds so many.
+fn domain_shortage(
+    state: &ClusterState,
+    class: ClassIdx,
+    asked: u32,
+    level: LevelIdx,
+) -> FlavorProblem {
+    let (best, holds) = fullest(state, class, level);
+    FlavorProblem::Topology { level: state.room.levels[level.at()].clone(), asked, best, holds }
 }
 
 /// Why a class of members does not fit, for work without a queue.
@@ -84,12 +110,11 @@ fn room_for(state: &ClusterState, class: ClassIdx) -> u64 {
 }
 
 /// The domain of a level with the most slots, by name.
-fn fullest(state: &ClusterState, class: ClassIdx, level: LevelIdx) -> Option<(Option<Text>, u32)> {
+fn fullest(state: &ClusterState, class: ClassIdx, level: LevelIdx) -> (Option<Text>, u32) {
     let tree = &state.room.tree;
     let domains = tree.domains_at(level);
     let Some((domain, slots)) = state.classes.fit(class).most_room(domains) else {
-        return Some((None, 0));
+        return (None, 0);
     };
-    let name = name_of(state, level, domain);
-    Some((name, u32::try_from(slots).unwrap_or(u32::MAX)))
+    (name_of(state, level, domain), u32::try_from(slots).unwrap_or(u32::MAX))
 }

@@ -497,7 +497,7 @@ fn lacking(
 ) -> FlavorProblem {
     match lack {
         For::Quota => short,
-        For::Room => verdict::flavor_shortage(txn, class, count, demand.topology),
+        For::Room => verdict::shortage_after_preemption(txn, class, count, demand.topology),
     }
 }
 

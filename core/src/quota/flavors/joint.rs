@@ -247,13 +247,13 @@ impl<'a, 'd> Joint<'a, 'd> {
     ) -> Mode {
         let Chosen { choice, short, why } = chosen;
         let nowhere = !some_node_accepts(txn, class);
-        let (mut mode, mut of_nodes) = (Mode::NoFit, short.is_empty() || nowhere);
+        let (mut mode, mut even_then) = (Mode::NoFit, false);
         if self.looks > Some(0) && !nowhere {
             self.looks = self.looks.map(|looks| looks - 1);
             let (found, height) = self.after_preemption(txn, choice, short, class);
             choice.borrowing = choice.borrowing.max(height);
-            of_nodes |= found == Err(For::Room);
             let quota_short = !short.is_empty();
+            even_then = quota_short && found == Err(For::Room);
             mode = found.unwrap_or(if quota_short { Mode::NoCandidates } else { Mode::NoFit });
             let asked = may_preempt(txn.state(), self.demand);
             for (_, why) in &mut *why {
@@ -262,10 +262,14 @@ impl<'a, 'd> Joint<'a, 'd> {
                 }
             }
         }
-        if of_nodes && !viable(mode) || why.is_empty() {
+        if even_then || nowhere || short.is_empty() && !viable(mode) || why.is_empty() {
+            let shortage = if even_then {
+                verdict::shortage_after_preemption
+            } else {
+                verdict::flavor_shortage
+            };
             let count = self.demand.sets[self.set].count;
-            let nodes = verdict::flavor_shortage(txn, class, count, self.demand.topology);
-            *why = vec![(flavor, nodes)];
+            *why = vec![(flavor, shortage(txn, class, count, self.demand.topology))];
         }
         let nearest = why.iter().map(|(_, why)| why.remoteness()).min();
         let far = (nowhere, nearest.expect("it lacks quota or room"));
