@@ -145,6 +145,33 @@ pub enum Action {
     },
 }
 
+/// A wish of a workload that comes to nothing although the workload goes on; the reason of its
+/// event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Unmet {
+    /// A value that could not be read was ignored.
+    InvalidAnnotation,
+    /// Its WorkloadPriorityClass does not exist.
+    PriorityClassNotFound,
+    /// No node has the topology level that it prefers.
+    UnknownTopologyLevel,
+}
+
+impl Unmet {
+    /// All of them.
+    pub const ALL: [Unmet; 3] =
+        [Unmet::InvalidAnnotation, Unmet::PriorityClassNotFound, Unmet::UnknownTopologyLevel];
+
+    /// The word that events carry.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Unmet::InvalidAnnotation => "InvalidAnnotation",
+            Unmet::PriorityClassNotFound => "PriorityClassNotFound",
+            Unmet::UnknownTopologyLevel => "UnknownTopologyLevel",
+        }
+    }
+}
+
 /// What became of an effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EffectResult {

@@ -311,6 +311,34 @@ fn wishes_that_cannot_be_read_are_told_once() {
 }
 
 #[test]
+fn wishes_that_cannot_be_met_are_told_once_each() {
+    let mut engine = Engine::new();
+    let mut wishes = Wishes::clone(&in_queue(Some("main")));
+    wishes.priority_class = Some(text("high"));
+    wishes.topology.preferred = Some(text("rack"));
+    let lone = pod("lone", &shape(&[(GPU, 4)]), &Arc::new(wishes));
+    let told = |output: StepOutput| -> Vec<String> {
+        let events = output.effects.into_iter().filter_map(|effect| match effect.action {
+            Action::Event { reason, message, .. } => Some(format!("{reason}: {message}")),
+            _ => None,
+        });
+        events.collect()
+    };
+    let class = || Input::WorkloadPriorityClass { name: text("high"), value: 7 };
+    let mut facts = one_queue(8);
+    facts.extend([class(), gpu_node("n", 8), Input::Pod(lone.clone())]);
+    let level = "UnknownTopologyLevel: preferred topology level rack is unknown; known: \
+                 kubernetes.io/hostname (a Topology object adds levels)";
+    assert_eq!(told(engine.step(NOW, facts)), [level]);
+    let gone = Input::WorkloadPriorityClassGone(text("high"));
+    let class_gone = "PriorityClassNotFound: WorkloadPriorityClass high does not exist; \
+                      priority 0 was taken";
+    assert_eq!(told(engine.step(NOW, vec![gone.clone()])), [class_gone]);
+    assert_eq!(told(engine.step(NOW, vec![class()])), [""; 0]);
+    assert_eq!(told(engine.step(NOW, vec![gone])), [""; 0], "once");
+}
+
+#[test]
 fn what_is_told_does_not_depend_on_the_order_of_facts() {
     let mut wishes = Wishes::clone(&in_queue(Some("missing")));
     wishes.ignored = vec![text("min-member: \"x\" is not a number")];

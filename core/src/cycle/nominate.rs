@@ -123,7 +123,8 @@ impl Engine {
         })
     }
 
-    fn known_levels(&self) -> Vec<Text> {
+    /// Topology levels that nodes have.
+    pub(crate) fn known_levels(&self) -> Vec<Text> {
         let room = &self.state.room;
         let levels = room.levels.iter().enumerate();
         let used = |at: usize| {

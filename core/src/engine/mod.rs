@@ -19,7 +19,7 @@ use crate::model::state::{ClusterState, Held};
 use crate::model::workload::QueueRef;
 use crate::plan::{
     Action, Counts, Effect, EffectId, Outcome, OwnerRef, Precondition, Preemption, Report, State,
-    StepOutput, WorkloadOutcome,
+    StepOutput, Unmet, WorkloadOutcome,
 };
 use crate::time::Time;
 
@@ -30,6 +30,7 @@ mod inflight;
 mod news;
 mod remedies;
 mod sweep;
+mod unmet;
 mod views;
 pub(crate) mod waiting;
 
@@ -58,8 +59,8 @@ pub struct Engine {
     /// at again.
     pub(crate) kept_back: Vec<Held>,
     sweeps: sweep::Sweeps,
-    /// Workloads whose unreadable wishes were told.
-    told: BTreeSet<WorkloadIdx>,
+    /// What was told of wishes that come to nothing.
+    told: BTreeSet<(WorkloadIdx, Unmet)>,
     now: Time,
     pub(crate) round_number: u64,
     /// The last round that decided something, or the last before facts woke what waits.
@@ -159,7 +160,7 @@ impl Engine {
             self.file_eviction(workload);
             let Some(entry) = self.state.workloads.get(workload) else { continue };
             let broken = matches!(entry.queue, QueueRef::Broken(_));
-            match broken || !entry.wishes.ignored.is_empty() {
+            match broken || self.asks_in_vain(workload) {
                 true => tells.push(workload),
                 false => self.refile(workload, now),
             }
@@ -168,7 +169,7 @@ impl Engine {
         tells.sort_by(|a, b| self.state.workloads[*a].id.cmp(&self.state.workloads[*b].id));
         for workload in tells {
             self.refile(workload, now);
-            self.tell_ignored(now, workload);
+            self.tell_unmet(now, workload);
         }
         if changes.everything {
             self.forget_crossings();
@@ -209,24 +210,10 @@ impl Engine {
         self.waiting.wake(in_tree, |wake| wake.quota);
     }
 
-    /// Wishes that could not be read were ignored: an event says so, once.
-    fn tell_ignored(&mut self, now: Time, workload: WorkloadIdx) {
-        let wishes = self.state.workloads[workload].wishes.clone();
-        if wishes.ignored.is_empty() || !self.told.insert(workload) {
-            return;
-        }
-        let action = Action::Event {
-            about: self.state.workloads[workload].full_name.clone(),
-            reason: "InvalidAnnotation".into(),
-            message: wishes.ignored.join("; ").into(),
-        };
-        self.effect(now, workload, None, action);
-    }
-
     /// Forgets a workload that is gone.
     pub(crate) fn forget(&mut self, (workload, namespace, name): (WorkloadIdx, Text, Text)) {
         self.gone.push((namespace, name));
-        self.told.remove(&workload);
+        self.forget_told(workload);
         self.waiting.remove(workload);
         self.growth.remove(&workload);
         self.growth_parked.remove(&workload);

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use capstan_core::Input;
+use capstan_core::plan::{Action, Unmet};
+use capstan_core::{Engine, Input};
 use clap::CommandFactory;
 
 use super::Exit;
@@ -69,7 +70,11 @@ pub fn explain(args: &Explain, namespace: Option<&str>, console: &mut Console<'_
     match &args.target {
         Target::Pod(name) => {
             let now = objects.latest.unwrap_or_default();
-            let mut engine = look(&config, objects);
+            let (mut engine, events) = look(&config, objects);
+            for warning in unmet(&events) {
+                console.warning(&warning);
+                warnings.push(warning);
+            }
             let Some(explanation) = engine.explain_pod(&namespace, name) else {
                 let errors = [missing("pod", &namespace, name, "these files")];
                 return refuse(console, &errors, "nothing explained");
@@ -82,7 +87,7 @@ pub fn explain(args: &Explain, namespace: Option<&str>, console: &mut Console<'_
         }
         Target::Workload(name) => {
             let mut run = settle(&config, objects, world::Mode::UntilStable);
-            if let Some(warning) = unfinished(&run) {
+            for warning in unmet(run.world.events()).chain(unfinished(&run)) {
                 console.warning(&warning);
                 warnings.push(warning);
             }
@@ -158,16 +163,20 @@ fn warnings_of(config: &Config, objects: &Objects) -> Vec<String> {
 }
 
 /// An engine that has been told everything, the pods that Jobs would make included, and has
-/// decided nothing.
-fn look(config: &Config, objects: Objects) -> capstan_core::Engine {
+/// decided nothing; with its events.
+fn look(config: &Config, objects: Objects) -> (Engine, world::Events) {
     let now = objects.latest.unwrap_or_default();
     let world = world::World::still(objects.inputs, config.policy.clone());
     let policy = capstan_core::policy::Policy { rounds_max: 0, ..config.policy.clone() };
     let mut inputs = world.facts();
     inputs.push(Input::Policy(Arc::new(policy)));
-    let mut engine = capstan_core::Engine::new();
-    engine.step(now, inputs);
-    engine
+    let (mut engine, mut events) = (Engine::new(), world::Events::default());
+    for effect in engine.step(now, inputs).effects {
+        if let Action::Event { about, reason, message } = effect.action {
+            events.add(about, reason, message);
+        }
+    }
+    (engine, events)
 }
 
 /// Plays the objects on a virtual cluster.
@@ -220,7 +229,7 @@ fn play(config: &Config, objects: Objects, mode: args::Mode) -> (SimulationResul
 }
 
 fn fill(result: &mut SimulationResult, run: &world::Run, mode: args::Mode) {
-    result.warnings.extend(unfinished(run));
+    result.warnings.extend(unmet(run.world.events()).chain(unfinished(run)));
     result.rounds = run.rounds;
     result.settled = run.settled;
     result.now = run.now;
@@ -231,6 +240,21 @@ fn fill(result: &mut SimulationResult, run: &world::Run, mode: args::Mode) {
     result.admitted = run.admitted.iter().map(ToString::to_string).collect();
     result.preempted = run.preempted.clone();
     result.timeline = run.timeline.iter().map(moment).collect();
+}
+
+/// Wishes that came to nothing although the workloads went on. What could not be read was said of
+/// the object that carries it.
+fn unmet(events: &world::Events) -> impl Iterator<Item = String> + '_ {
+    let read = Unmet::InvalidAnnotation.as_str();
+    events.0.iter().filter(move |((reason, _), _)| **reason != *read).map(
+        |((_, message), about)| {
+            let first = about.first().expect("an event is about something");
+            match about.len() - 1 {
+                0 => format!("workload {first}: {message}"),
+                more => format!("workload {first}: {message} (so says {more} more)"),
+            }
+        },
+    )
 }
 
 /// A warning where the bound of rounds cut a run short: what is shown is no answer yet.

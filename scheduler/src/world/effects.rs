@@ -77,8 +77,9 @@ impl World {
                 self.statuses.insert(name.into(), *status);
                 EffectResult::Done
             }
-            Action::Event { .. } => {
+            Action::Event { about, reason, message } => {
                 self.carried.events += 1;
+                self.events.add(about, reason, message);
                 EffectResult::Done
             }
         };

@@ -90,9 +90,22 @@ pub struct World {
     stirred: bool,
     moments: Vec<Moment>,
     statuses: BTreeMap<Text, WorkloadStatus>,
+    /// Events that were emitted, with the workloads that each is about.
+    events: Events,
     carried: Carried,
     /// The shape made last by adding tolerations: members of a gang keep sharing one.
     tolerated: Option<Tolerated>,
+}
+
+/// Events by reason and message, with the workloads that each is about.
+#[derive(Debug, Default)]
+pub struct Events(pub BTreeMap<(Text, Text), BTreeSet<Text>>);
+
+impl Events {
+    /// Keeps an event that is about a workload.
+    pub fn add(&mut self, about: Text, reason: Text, message: Text) {
+        self.0.entry((reason, message)).or_default().insert(about);
+    }
 }
 
 /// One shape, what was added to it, and the shape that this made.
@@ -202,6 +215,11 @@ impl World {
         self.statuses.get(workload)
     }
 
+    /// Events that were emitted.
+    pub fn events(&self) -> &Events {
+        &self.events
+    }
+
     /// How many effects of each kind were carried out.
     pub fn carried(&self) -> &Carried {
         &self.carried
@@ -277,6 +295,7 @@ impl World {
             stirred: true,
             moments: Vec::new(),
             statuses: BTreeMap::new(),
+            events: Events::default(),
             carried: Carried::default(),
             tolerated: None,
         }

@@ -1,5 +1,7 @@
 //! Each kind of effect, and how it answers when its precondition no longer holds.
 
+use std::collections::BTreeSet;
+
 use capstan_core::model::input::{
     BindingNote, Input, PodPhase, TaintEffect, Toleration, TolerationOperator,
 };
@@ -139,6 +141,8 @@ fn reports_are_counted_kept_and_answered_but_stir_nothing() {
     world.carry_out(at(0), Effect { precondition: Precondition::None, ..event });
     assert_eq!(world.status("ns/a").map(|status| status.state), Some(State::Running));
     assert_eq!((world.carried().statuses, world.carried().events), (2, 1));
+    let told = BTreeMap::from([(("R".into(), "m".into()), BTreeSet::from(["ns/a".into()]))]);
+    assert_eq!(world.events().0, told);
     assert!(!world.stirred());
     assert_eq!(world.take_changes().len(), 3);
 }
