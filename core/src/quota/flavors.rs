@@ -22,6 +22,7 @@ use crate::place::gang::{self, TopologyAsk};
 use crate::quota::eligible;
 use crate::victims::{self, For, Need};
 
+mod combinations;
 mod joint;
 pub mod others;
 

@@ -15,20 +15,19 @@
 //! The rules of when to stop and what is better are those of one group. Who waits all the same is
 //! told, flavor by flavor, what came closest.
 //!
-//! Cost: [`Demand::combinations`] combinations, `STEPS` flavors for each, and [`LOOKS_MAX`]
-//! searches for victims. Nothing survives a restart.
+//! Cost: [`Demand::combinations`] combinations, and [`LOOKS_MAX`] searches for victims. Nothing
+//! survives a restart.
 
-use super::others::{Part, STEPS, most_borrowing, parts};
+use super::combinations::{Part, Seeker, Walk, parts, quota_for};
+use super::others::most_borrowing;
 use super::{
-    Candidate, Choice, Demand, Mode, Quota, better, class_with, may_preempt, mode_of, quota_of,
-    refusal, stops, take, viable,
+    Choice, Demand, Mode, better, class_with, may_preempt, mode_of, refusal, stops, take, viable,
 };
 use crate::explain::reason::{FlavorProblem, FlavorRefusal, Reason};
 use crate::explain::verdict;
 use crate::model::ids::{ClassIdx, FlavorIdx, FrIdx};
 use crate::model::txn::Txn;
 use crate::place::gang;
-use crate::quota::eligible;
 use crate::victims::{self, For, Need};
 
 /// Combinations for which victims are looked for.
@@ -38,19 +37,12 @@ const LOOKS_MAX: u32 = 16;
 struct Joint<'a, 'd> {
     demand: &'a Demand<'d>,
     set: usize,
-    parts: &'a [Part],
     /// How far what is found may borrow.
     most: u32,
-    /// Flavors that may still be looked at.
-    steps: u32,
-    /// Combinations that may still be judged.
-    tries: u32,
     /// Searches for victims that may still be made; none in a look for what fits as things are.
     looks: Option<u32>,
     /// The best so far: how it stands, and the flavors.
     best: Option<(Mode, Choice)>,
-    /// No other combination is looked at.
-    stopped: bool,
     /// What stood in the way, the most telling problem of each flavor, in the order tried.
     tried: Vec<FlavorRefusal>,
     /// Some combination lacked nothing but room on nodes, or was not looked at.
@@ -86,12 +78,16 @@ pub(super) fn improve(
     }
     let most = if viable(own) { most_borrowing(txn, demand.queue, &apart) } else { u32::MAX };
     let start = Chosen { choice: before, short: Vec::new(), why: Vec::new() };
-    let mut joint = Joint::new(demand, set, &parts, most, None);
-    joint.from(txn, 0, &start);
+    let walk = |txn: &mut Txn<'_>, looks| {
+        let mut joint = Joint::new(demand, set, most, looks);
+        let cut = Walk::new(&parts, demand.combinations).run(txn, &mut joint, &start);
+        joint.room |= cut;
+        joint
+    };
+    let mut joint = walk(txn, None);
     if joint.best.is_none() && !viable(own) {
         let looks = LOOKS_MAX.min(demand.combinations);
-        joint = Joint::new(demand, set, &parts, most, Some(looks));
-        joint.from(txn, 0, &start);
+        joint = walk(txn, Some(looks));
     }
     let cluster_queue = txn.state().quota.queue(demand.queue).name.clone();
     let pod_set = demand.sets[set].name.clone();
@@ -112,103 +108,32 @@ pub(super) fn improve(
     Choice { room, ..found }
 }
 
-impl<'a, 'd> Joint<'a, 'd> {
-    fn new(
-        demand: &'a Demand<'d>,
-        set: usize,
-        parts: &'a [Part],
-        most: u32,
-        looks: Option<u32>,
-    ) -> Self {
-        Joint {
-            demand,
-            set,
-            parts,
-            most,
-            steps: STEPS * demand.combinations,
-            tries: demand.combinations,
-            looks,
-            best: None,
-            stopped: false,
-            tried: Vec::new(),
-            room: false,
-            closest: None,
-        }
-    }
+impl Seeker for Joint<'_, '_> {
+    type Chosen = Chosen;
 
-    /// Goes on with the parts from `at`, beside the flavors of those before.
-    fn from(&mut self, txn: &mut Txn<'_>, at: usize, chosen: &Chosen) {
-        let part = &self.parts[at];
-        for &flavor in &part.flavors {
-            if self.steps == 0 || self.tries == 0 || self.stopped {
-                self.room |= !self.stopped;
-                return;
-            }
-            self.steps -= 1;
-            let next = match self.with(txn, part, flavor, chosen) {
-                Ok(next) => next,
-                Err(why) => {
-                    self.refused(txn, flavor, why);
-                    continue;
-                }
-            };
-            if at + 1 < self.parts.len() {
-                self.from(txn, at + 1, &next);
-            } else {
-                self.tries -= 1;
-                self.judge(txn, flavor, next);
-            }
-        }
-    }
-
-    /// One flavor more, as far as quota is concerned.
     fn with(
-        &self,
+        &mut self,
         txn: &mut Txn<'_>,
         part: &Part,
         flavor: FlavorIdx,
         chosen: &Chosen,
-    ) -> Result<Chosen, FlavorProblem> {
-        let state = txn.state();
-        let facts = state.quota.flavor(flavor).expect("active queues name existing flavors");
-        let shape = &state.room.shape(self.demand.sets[self.set].shape).facts;
-        eligible::check(shape, facts, state.room.args.toleration_comparison)?;
+    ) -> Option<Chosen> {
+        let (candidate, short) = match quota_for(txn, self.demand, part, flavor, &chosen.choice) {
+            Ok(found) => found,
+            Err(why) => {
+                self.refused(txn, flavor, why);
+                return None;
+            }
+        };
         let mut next = chosen.clone();
-        let mut candidate =
-            Candidate { flavor, mode: Mode::Fit, borrowing: 0, contested: Vec::new() };
-        for &(resource, amount) in &part.asked {
-            let fr = state.quota.listed_fr(flavor, resource);
-            let earlier = next.choice.usage.iter().find(|(known, _)| *known == fr);
-            let total = earlier.map_or(0, |(_, n)| *n).saturating_add(amount);
-            let borrowing = match quota_of(state, self.demand, fr, total, amount) {
-                Quota::Never(_, why) => return Err(why),
-                Quota::Fits(height) => height,
-                // How far it borrows is known when victims have left.
-                Quota::Short(why) => {
-                    candidate.contested.push(fr);
-                    if next.why.last().is_none_or(|(of, _)| *of != flavor) {
-                        next.why.push((flavor, why));
-                    }
-                    0
-                }
-            };
-            candidate.borrowing = candidate.borrowing.max(borrowing);
-        }
         next.short.extend(&candidate.contested);
-        take(
-            txn,
-            self.demand,
-            self.set,
-            &part.asked,
-            Some(candidate),
-            Vec::new(),
-            &mut next.choice,
-        );
-        Ok(next)
+        next.why.extend(short.map(|why| (flavor, why)));
+        let Chosen { choice, .. } = &mut next;
+        take(txn, self.demand, self.set, &part.asked, Some(candidate), Vec::new(), choice);
+        Some(next)
     }
 
-    /// How a whole combination stands, whose last flavor is this.
-    fn judge(&mut self, txn: &mut Txn<'_>, flavor: FlavorIdx, mut chosen: Chosen) {
+    fn judge(&mut self, txn: &mut Txn<'_>, flavor: FlavorIdx, mut chosen: Chosen) -> bool {
         let (demand, set) = (self.demand, &self.demand.sets[self.set]);
         let class = class_with(txn, demand, set.shape, &chosen.choice.sets[self.set], flavor);
         let holds = gang::holds(txn, class, set.count, demand.topology);
@@ -216,24 +141,30 @@ impl<'a, 'd> Joint<'a, 'd> {
         if !holds || !chosen.short.is_empty() {
             self.room |= chosen.short.is_empty();
             if self.looks.is_none() {
-                return;
+                return false;
             }
             mode = self.judge_short(txn, flavor, class, &mut chosen);
         }
         let mut choice = chosen.choice;
         if mode == Mode::NoFit || choice.borrowing > self.most {
-            return;
+            return false;
         }
         let stands = (mode, choice.borrowing);
-        let beaten = self
-            .best
-            .as_ref()
-            .is_some_and(|(best, of)| !better(txn, demand.queue, stands, (*best, of.borrowing)));
-        self.stopped = stops(txn, demand.queue, stands);
-        if self.stopped || !beaten {
+        let beats =
+            |(best, of): &(Mode, Choice)| better(txn, demand.queue, stands, (*best, of.borrowing));
+        let stop = stops(txn, demand.queue, stands);
+        if stop || self.best.as_ref().is_none_or(beats) {
             choice.mode = choice.mode.min(mode);
             self.best = Some((mode, choice));
         }
+        stop
+    }
+}
+
+impl<'a, 'd> Joint<'a, 'd> {
+    fn new(demand: &'a Demand<'d>, set: usize, most: u32, looks: Option<u32>) -> Self {
+        let (tried, room) = (Vec::new(), false);
+        Joint { demand, set, most, looks, best: None, tried, room, closest: None }
     }
 
     /// How one stands that lacks quota or room, and what that is: where those who may be stopped

@@ -6,49 +6,23 @@
 //! both sets on the dearer flavor, in one rack; the set that may go anywhere on the last flavor.
 //!
 //! Every combination in which each set fits by quota and on nodes is tried in the queue's order of
-//! flavors, the first set's flavor changing last: as many combinations as the caller allows, and
-//! [`STEPS`] flavors looked at for each. The first that holds all is taken; a queue that tries
+//! flavors, as many as the caller allows. The first that holds all is taken; a queue that tries
 //! further flavors before it borrows takes the one that borrows least. Only what fits as things
 //! are is looked for: who would have to leave is asked for the flavors found first.
 
-use std::ops::Range;
-
-use capstan_topology::ResourceIdx;
-
-use super::{
-    Candidate, Choice, Demand, Mode, asked_of, better, class_with, covered, fungibility, shortage,
-    stops, take, viable,
-};
+use super::combinations::{Part, Seeker, Walk, parts, quota_for};
+use super::{Choice, Demand, Mode, better, class_with, covered, fungibility, stops, take, viable};
 use crate::model::ids::{FlavorIdx, QueueIdx};
 use crate::model::txn::Txn;
 use crate::place::gang;
-use crate::quota::eligible;
-
-/// Flavors looked at for a combination that is tried: with 64 of them, all combinations of four
-/// sets and four flavors.
-pub(super) const STEPS: u32 = 8;
-
-/// One set's part of one group of its queue.
-pub(super) struct Part {
-    pub set: usize,
-    pub asked: Vec<(ResourceIdx, i64)>,
-    pub flavors: Vec<FlavorIdx>,
-}
 
 struct Search<'a, 'd, F> {
     demand: &'a Demand<'d>,
-    parts: Vec<Part>,
     /// How far what is found may borrow.
     most: u32,
-    /// Flavors that may still be looked at.
-    steps: u32,
-    /// Combinations that may still be tried.
-    tries: u32,
     holds: F,
     /// The best so far.
     best: Option<Choice>,
-    /// No other combination is looked at.
-    stopped: bool,
     /// Something lacked nothing but room on nodes, or was not looked at.
     room: bool,
 }
@@ -66,11 +40,10 @@ pub fn find(
         return (None, false);
     }
     let parts = parts(txn, demand, 0..demand.sets.len());
-    let tries = demand.combinations;
-    let (steps, best, stopped, room) = (STEPS * tries, None, false, false);
-    let mut search = Search { demand, parts, most, steps, tries, holds, best, stopped, room };
-    search.from(txn, 0, &Choice::without_queue(demand.sets.len()));
-    (search.best, search.room)
+    let mut search = Search { demand, most, holds, best: None, room: false };
+    let before = Choice::without_queue(demand.sets.len());
+    let cut = Walk::new(&parts, demand.combinations).run(txn, &mut search, &before);
+    (search.best, search.room || cut)
 }
 
 /// How far another choice may borrow where this one would preempt: a queue may prefer that.
@@ -82,88 +55,42 @@ pub fn most_borrowing(txn: &Txn<'_>, queue: QueueIdx, instead_of: &Choice) -> u3
     }
 }
 
-/// What some sets ask of each group of their queue.
-pub(super) fn parts(txn: &Txn<'_>, demand: &Demand<'_>, sets: Range<usize>) -> Vec<Part> {
-    let groups = &txn.state().quota.queue(demand.queue).groups;
-    let every = sets.flat_map(|set| (0..groups.len()).map(move |group| (set, group)));
-    let part = |(set, group)| Part {
-        set,
-        asked: asked_of(txn, demand, (set, group)),
-        flavors: groups[group].flavors.clone(),
-    };
-    every.map(part).filter(|part| !part.asked.is_empty()).collect()
-}
+impl<F: FnMut(&mut Txn<'_>, &Choice) -> bool> Seeker for Search<'_, '_, F> {
+    type Chosen = Choice;
 
-impl<F: FnMut(&mut Txn<'_>, &Choice) -> bool> Search<'_, '_, F> {
-    /// Goes on with the parts from `at`, beside what was chosen for those before.
-    fn from(&mut self, txn: &mut Txn<'_>, at: usize, choice: &Choice) {
-        if at == self.parts.len() {
-            return self.judge(txn, choice);
+    fn with(
+        &mut self,
+        txn: &mut Txn<'_>,
+        part: &Part,
+        flavor: FlavorIdx,
+        choice: &Choice,
+    ) -> Option<Choice> {
+        let (candidate, short) = quota_for(txn, self.demand, part, flavor, choice).ok()?;
+        if short.is_some() {
+            return None;
         }
-        for flavor in 0..self.parts[at].flavors.len() {
-            if self.steps == 0 || self.tries == 0 || self.stopped {
-                self.room |= !self.stopped;
-                return;
-            }
-            self.steps -= 1;
-            let part = &self.parts[at];
-            let Some(candidate) =
-                within_quota(txn, self.demand, part, part.flavors[flavor], choice)
-            else {
-                continue;
-            };
-            let set = &self.demand.sets[part.set];
-            let chosen = &choice.sets[part.set];
-            let class = class_with(txn, self.demand, set.shape, chosen, part.flavors[flavor]);
-            if !gang::holds(txn, class, set.count, self.demand.topology) {
-                self.room = true;
-                continue;
-            }
-            let mut next = choice.clone();
-            take(txn, self.demand, part.set, &part.asked, Some(candidate), Vec::new(), &mut next);
-            self.from(txn, at + 1, &next);
+        let set = &self.demand.sets[part.set];
+        let class = class_with(txn, self.demand, set.shape, &choice.sets[part.set], flavor);
+        if !gang::holds(txn, class, set.count, self.demand.topology) {
+            self.room = true;
+            return None;
         }
+        let mut next = choice.clone();
+        take(txn, self.demand, part.set, &part.asked, Some(candidate), Vec::new(), &mut next);
+        Some(next)
     }
 
-    fn judge(&mut self, txn: &mut Txn<'_>, choice: &Choice) {
-        self.tries -= 1;
+    fn judge(&mut self, txn: &mut Txn<'_>, _: FlavorIdx, choice: Choice) -> bool {
         let (queue, stands) = (self.demand.queue, (Mode::Fit, choice.borrowing));
         let beats = |best: &Choice| better(txn, queue, stands, (Mode::Fit, best.borrowing));
         if choice.borrowing > self.most || !self.best.as_ref().is_none_or(beats) {
-            return;
+            return false;
         }
-        if !(self.holds)(txn, choice) {
+        if !(self.holds)(txn, &choice) {
             self.room = true;
-            return;
+            return false;
         }
-        self.stopped = stops(txn, queue, stands);
-        self.best = Some(choice.clone());
+        self.best = Some(choice);
+        stops(txn, queue, stands)
     }
-}
-
-/// A flavor for one part, if its quota does as things are.
-fn within_quota(
-    txn: &mut Txn<'_>,
-    demand: &Demand<'_>,
-    part: &Part,
-    flavor: FlavorIdx,
-    choice: &Choice,
-) -> Option<Candidate> {
-    let set = &demand.sets[part.set];
-    let state = txn.state();
-    let facts = state.quota.flavor(flavor).expect("active queues name existing flavors");
-    let shape = &state.room.shape(set.shape).facts;
-    eligible::check(shape, facts, state.room.args.toleration_comparison).ok()?;
-    let node = state.quota.queue(demand.queue).node.expect("only existing queues have heads");
-    let mut borrowing = 0;
-    for &(resource, amount) in &part.asked {
-        let fr = state.quota.listed_fr(flavor, resource);
-        let earlier = choice.usage.iter().find(|(known, _)| *known == fr).map_or(0, |(_, n)| *n);
-        let total = earlier.saturating_add(amount);
-        if shortage(state, demand.queue, fr, total).is_some() {
-            return None;
-        }
-        borrowing = borrowing.max(state.quota.tree.borrow_height(node, fr, total).0);
-    }
-    Some(Candidate { flavor, mode: Mode::Fit, borrowing, contested: Vec::new() })
 }
