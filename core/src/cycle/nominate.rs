@@ -14,7 +14,7 @@ use crate::model::input::Text;
 use crate::model::txn::Txn;
 use crate::model::workload::FlavorScan;
 use crate::place::gang::{self, Ask, TopologyAsk};
-use crate::quota::flavors::{self, Choice, Demand, Mode, SetDemand, others};
+use crate::quota::flavors::{self, Choice, Demand, Mode, SetDemand, lacking, others};
 use crate::victims::{self, Need};
 
 /// Combinations of flavors tried where those found first do not do: of several sets, or of several
@@ -110,10 +110,7 @@ impl Engine {
         let level = |name: &Text| gang::level_named(room, name);
         let required = match &wish.required {
             None => None,
-            Some(name) => Some(level(name).ok_or_else(|| Reason::UnknownLevel {
-                level: name.clone(),
-                known: self.known_levels(),
-            })?),
+            Some(name) => Some(level(name).ok_or_else(|| self.unknown_level(name))?),
         };
         Ok(TopologyAsk {
             required,
@@ -123,8 +120,14 @@ impl Engine {
         })
     }
 
+    /// That no node has a topology level.
+    pub(crate) fn unknown_level(&self, name: &Text) -> Reason {
+        let is_level = self.state.room.levels.contains(name);
+        Reason::UnknownLevel { level: name.clone(), is_level, known: self.known_levels() }
+    }
+
     /// Topology levels that nodes have.
-    pub(crate) fn known_levels(&self) -> Vec<Text> {
+    fn known_levels(&self) -> Vec<Text> {
         let room = &self.state.room;
         let levels = room.levels.iter().enumerate();
         let used = |at: usize| {
@@ -331,7 +334,16 @@ impl Attempt<'_> {
         }
         match victims::search_exact(txn, self.workload, &need, &asks) {
             Ok(victims) if !victims.is_empty() => Verdict::Preempt(victims),
-            _ if quota_short => Verdict::Blocked,
+            found if quota_short => {
+                // Part by part it could be had.
+                if let (Err(lack), Some(queue)) = (found, self.queue)
+                    && choice.mode > Mode::NoCandidates
+                {
+                    let demand = self.demand(queue, &[]);
+                    lacking::of_gang(txn, &demand, (lack, &need), &asks, choice);
+                }
+                Verdict::Blocked
+            }
             _ => Verdict::NoFit,
         }
     }

@@ -6,7 +6,6 @@
 //! is its reason to wait instead.
 
 use crate::engine::Engine;
-use crate::explain::reason::Reason;
 use crate::model::ids::WorkloadIdx;
 use crate::model::workload::QueueRef;
 use crate::place::gang;
@@ -14,9 +13,11 @@ use crate::plan::{Action, Unmet};
 use crate::time::Time;
 
 impl Engine {
-    /// Whether anything of that kind is to be said of a workload.
+    /// Whether anything of that kind is to be said of a workload, and was not.
     pub(super) fn asks_in_vain(&self, workload: WorkloadIdx) -> bool {
-        Unmet::ALL.iter().any(|kind| self.asked_in_vain(workload, *kind).is_some())
+        let told = |kind: &Unmet| self.told.contains(&(workload, *kind));
+        let mut untold = Unmet::ALL.into_iter().filter(|kind| !told(kind));
+        untold.any(|kind| self.asked_in_vain(workload, kind).is_some())
     }
 
     /// Says what a workload asks for in vain: each kind once.
@@ -57,12 +58,9 @@ impl Engine {
                 })
             }
             Unmet::UnknownTopologyLevel => {
-                let level = entry.topology().preferred.clone()?;
-                let vain = gang::level_named(&self.state.room, &level).is_none();
-                vain.then(|| {
-                    let reason = Reason::UnknownLevel { level, known: self.known_levels() };
-                    format!("preferred {reason}")
-                })
+                let level = entry.topology().preferred.as_ref()?;
+                let vain = gang::level_named(&self.state.room, level).is_none();
+                vain.then(|| format!("preferred {}", self.unknown_level(level)))
             }
         }
     }

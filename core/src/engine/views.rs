@@ -356,16 +356,40 @@ impl Engine {
         if let Some(reason) = self.reason_now(index) {
             view.reason = Some(reason);
         }
-        let waiting = self.state.unplaced(index).next();
+        let waiting = self.shown(index, view.reason.as_ref());
+        let nodes_of = waiting.and_then(|pod| self.pod_set_of(index, pod));
         let tried = waiting.map_or_else(Vec::new, |pod| self.flavors_tried(index, pod));
         let nodes = waiting.map_or_else(Vec::new, |pod| self.verdicts(pod, &tried));
         Some(WorkloadExplanation {
             ahead: self.waiting.ahead(index).map(|ahead| ahead as u32),
             in_the_way: self.obstacles(index, &view),
             remedies: self.remedies(now, index),
+            nodes_of,
             nodes,
             workload: view,
         })
+    }
+
+    /// The member whose nodes are shown: of the pod set that the reason names, else the first
+    /// without a node.
+    fn shown(&self, index: WorkloadIdx, reason: Option<&Reason>) -> Option<PodIdx> {
+        let named = match reason.map(obstacles::told) {
+            Some(Reason::Flavors { pod_set, .. } | Reason::Together { pod_set, .. }) => pod_set,
+            _ => return self.state.unplaced(index).next(),
+        };
+        let sets = &self.state.workloads[index].sets;
+        let shape = sets.iter().find(|set| set.name == *named).map(|set| set.shape);
+        let of_set = |pod: &PodIdx| Some(self.state.pods[*pod].shape) == shape;
+        let mut unplaced = self.state.unplaced(index);
+        unplaced.find(of_set).or_else(|| self.state.unplaced(index).next())
+    }
+
+    /// The pod set of a member, where there are several.
+    fn pod_set_of(&self, index: WorkloadIdx, pod: PodIdx) -> Option<Text> {
+        let sets = &self.state.workloads[index].sets;
+        let shape = self.state.pods[pod].shape;
+        let set = sets.iter().filter(|_| sets.len() > 1).find(|set| set.shape == shape)?;
+        Some(set.name.clone())
     }
 
     /// All that is in a workload's way: for a queued one everything that its flavors lack.

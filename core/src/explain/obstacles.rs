@@ -167,7 +167,14 @@ mod tests {
 
     fn shortage(nearest: Option<Nearest>) -> Reason {
         let refusals = Vec::new();
-        Reason::Nodes(Box::new(NodeShortage { nodes: 6, asked: 4, holds: 3, refusals, nearest }))
+        Reason::Nodes(Box::new(NodeShortage {
+            nodes: 6,
+            asked: 4,
+            holds: 3,
+            refusals,
+            nearest,
+            gone: 0,
+        }))
     }
 
     #[test]

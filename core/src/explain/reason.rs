@@ -128,10 +128,12 @@ pub enum Reason {
     },
     /// Quota would do, nodes do not.
     Nodes(Box<NodeShortage>),
-    /// The topology level asked for is not a level of this cluster.
+    /// The topology level asked for is not a level of this cluster, or no node has its label.
     UnknownLevel {
         /// Level asked for.
         level: Text,
+        /// It is a level; nodes lack the label.
+        is_level: bool,
         /// Levels known, outermost first.
         known: Vec<Text>,
     },
@@ -145,6 +147,8 @@ pub enum Reason {
         best: Option<Text>,
         /// How many it holds.
         holds: u32,
+        /// As if this many workloads had left that may be preempted for it; 0: as things are.
+        gone: u32,
     },
     /// Its quota would do, if a head that waits did not keep some of it back.
     HeldBack {
@@ -295,8 +299,8 @@ pub enum FlavorProblem {
         own: i64,
         /// By how much the whole tree is over-committed; above zero nothing is left.
         debt: i64,
-        /// Preemption was possible by policy, but no allowed victims free enough.
-        preemption_tried: bool,
+        /// Why nobody leaves for it.
+        victims: NoVictims,
     },
     /// Quota would do; its nodes do not.
     Nodes(Box<NodeShortage>),
@@ -310,6 +314,8 @@ pub enum FlavorProblem {
         best: Option<Text>,
         /// How many it holds.
         holds: u32,
+        /// As if this many workloads had left that may be preempted for it; 0: as things are.
+        gone: u32,
     },
 }
 
@@ -319,7 +325,7 @@ impl FlavorProblem {
     pub fn wants_room(&self) -> bool {
         match self {
             FlavorProblem::Nodes(_) | FlavorProblem::Topology { .. } => true,
-            FlavorProblem::Short { preemption_tried, .. } => *preemption_tried,
+            FlavorProblem::Short { victims, .. } => *victims != NoVictims::NotAsked,
             FlavorProblem::Taint { .. }
             | FlavorProblem::Affinity
             | FlavorProblem::ExceedsMax { .. } => false,
@@ -340,6 +346,50 @@ impl FlavorProblem {
     }
 }
 
+/// Why nobody leaves for who lacks quota.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoVictims {
+    /// It may preempt nobody, or was not tried with victims.
+    NotAsked,
+    /// No allowed victims free enough.
+    TooFew,
+    /// Those that could be reclaimed from stay: it would borrow itself.
+    WouldBorrow {
+        /// What it would borrow.
+        resource: Text,
+        /// How much of it.
+        amount: i64,
+    },
+}
+
+impl Reason {
+    /// The same as if so many workloads had left that may be preempted.
+    pub fn with_gone(mut self, count: u32) -> Reason {
+        match &mut self {
+            Reason::Nodes(shortage) => shortage.gone = count,
+            Reason::Topology { gone, .. } => *gone = count,
+            Reason::Together { then, .. } => {
+                let inner = std::mem::replace(&mut **then, Reason::Unqueued);
+                **then = inner.with_gone(count);
+            }
+            _ => {}
+        }
+        self
+    }
+}
+
+impl FlavorProblem {
+    /// The same as if so many workloads had left that may be preempted.
+    pub fn with_gone(mut self, count: u32) -> FlavorProblem {
+        match &mut self {
+            FlavorProblem::Nodes(shortage) => shortage.gone = count,
+            FlavorProblem::Topology { gone, .. } => *gone = count,
+            _ => {}
+        }
+        self
+    }
+}
+
 /// Why nodes do not hold a gang.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeShortage {
@@ -353,6 +403,8 @@ pub struct NodeShortage {
     pub refusals: Vec<(NodeRefusal, u32)>,
     /// The node that comes closest and the resource it lacks.
     pub nearest: Option<Nearest>,
+    /// As if this many workloads had left that may be preempted for it; 0: as things are.
+    pub gone: u32,
 }
 
 /// The node that comes closest.

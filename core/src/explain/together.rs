@@ -59,7 +59,7 @@ fn no_domain(txn: &mut Txn<'_>, asks: &[Ask], level: LevelIdx) -> Reason {
         None => (0, None),
     };
     let level = txn.state().room.levels[level.at()].clone();
-    Reason::Topology { level, asked, best: name, holds }
+    Reason::Topology { level, asked, best: name, holds, gone: 0 }
 }
 
 /// Each finds room by itself: which does not beside those that go first.

@@ -23,7 +23,9 @@ pub fn flavor_shortage(
     if let Some(level) = topology.required
         && room_for(txn.state(), class) >= u64::from(asked)
     {
-        return domain_shortage(txn.state(), class, asked, level);
+        let (best, holds) = fullest(txn.state(), class, level);
+        let level = txn.state().room.levels[level.at()].clone();
+        return FlavorProblem::Topology { level, asked, best, holds, gone: 0 };
     }
     let holds = u32::try_from(room_for(txn.state(), class)).unwrap_or(u32::MAX);
     let found = txn.refusals(class);
@@ -33,35 +35,8 @@ pub fn flavor_shortage(
         holds,
         refusals: found.kinds.clone(),
         nearest: found.nearest.clone(),
+        gone: 0,
     }))
-}
-
-/// Why a class of members does not fit even where all who may be stopped for it had left.
-pub fn shortage_after_preemption(
-    txn: &mut Txn<'_>,
-    class: ClassIdx,
-    asked: u32,
-    topology: TopologyAsk,
-) -> FlavorProblem {
-    // What is free in all says nothing then, as those would have left.
-    match topology.required {
-        Some(level) => {
-            txn.fresh(class);
-            domain_shortage(txn.state(), class, asked, level)
-        }
-        None => flavor_shortage(txn, class, asked, topology),
-    }
-}
-
-/// That no domain of a level holds so many.
-fn domain_shortage(
-    state: &ClusterState,
-    class: ClassIdx,
-    asked: u32,
-    level: LevelIdx,
-) -> FlavorProblem {
-    let (best, holds) = fullest(state, class, level);
-    FlavorProblem::Topology { level: state.room.levels[level.at()].clone(), asked, best, holds }
 }
 
 /// Why a class of members does not fit, for work without a queue.
@@ -72,8 +47,8 @@ pub fn unqueued_shortage(
     topology: TopologyAsk,
 ) -> Reason {
     match flavor_shortage(txn, class, asked, topology) {
-        FlavorProblem::Topology { level, asked, best, holds } => {
-            Reason::Topology { level, asked, best, holds }
+        FlavorProblem::Topology { level, asked, best, holds, gone } => {
+            Reason::Topology { level, asked, best, holds, gone }
         }
         FlavorProblem::Nodes(shortage) => Reason::Nodes(shortage),
         _ => unreachable!("a shortage is one of the two"),

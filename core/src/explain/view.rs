@@ -293,7 +293,10 @@ pub struct WorkloadExplanation {
     pub in_the_way: Vec<Obstacle>,
     /// What would start it, each tried on the engine itself.
     pub remedies: Vec<Remedy>,
-    /// Node verdicts for its first pod set (a member that has no node yet).
+    /// The pod set that the node verdicts are of: the one that its reason names, else the first
+    /// with a member that has no node; `None`: it has only one.
+    pub nodes_of: Option<Text>,
+    /// Node verdicts for a member that has no node yet.
     pub nodes: Vec<NodeVerdict>,
 }
 

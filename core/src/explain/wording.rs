@@ -17,8 +17,8 @@ use std::fmt;
 
 use self::nodes::{histogram_entries, shortage};
 use self::short::Of;
-use super::quantity::{amount, counted, noun, pair, quantity};
-use super::reason::{FlavorProblem, FlavorRefusal, Inactive, NodeShortage, Reason};
+use super::quantity::{amount as amount_of, counted, noun, pair, quantity};
+use super::reason::{FlavorProblem, FlavorRefusal, Inactive, NoVictims, NodeShortage, Reason};
 use crate::model::input::Text;
 use crate::time::Time;
 
@@ -229,9 +229,11 @@ impl fmt::Display for Reason {
                 write_flavors(out, cluster_queue, pod_set, tried)
             }
             Reason::Nodes(nodes) => write_nodes(out, nodes),
-            Reason::UnknownLevel { level, known } => write_unknown_level(out, level, known),
-            Reason::Topology { level, asked, best, holds } => {
-                out.write_str(&topology(level, *asked, best.as_ref(), *holds))
+            Reason::UnknownLevel { level, is_level, known } => {
+                write_unknown_level(out, level, *is_level, known)
+            }
+            Reason::Topology { level, asked, best, holds, gone } => {
+                out.write_str(&topology(level, *asked, (best.as_ref(), *holds), *gone))
             }
             Reason::NoRoomBeside { level, domain, asked, holds } => {
                 write_no_room_beside(out, &named_domain(level, domain.as_ref()), *asked, *holds)
@@ -291,7 +293,7 @@ fn write_no_flavor(
     (resource, asked): (&str, i64),
     pods: u32,
 ) -> fmt::Result {
-    let asked = amount(resource, asked);
+    let asked = amount_of(resource, asked);
     let running = pods_that(pods, "that runs", "that run");
     write!(out, "no flavor of {queue} can take {asked}: none fits {running}")
 }
@@ -340,8 +342,19 @@ fn write_behind(out: &mut fmt::Formatter<'_>, ahead: u32, queue: &str) -> fmt::R
     }
 }
 
-fn write_unknown_level(out: &mut fmt::Formatter<'_>, level: &str, known: &[Text]) -> fmt::Result {
+fn write_unknown_level(
+    out: &mut fmt::Formatter<'_>,
+    level: &str,
+    is_level: bool,
+    known: &[Text],
+) -> fmt::Result {
     let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+    if is_level {
+        return write!(
+            out,
+            "topology level {level}: no node has that label; levels in use: {known}"
+        );
+    }
     write!(out, "topology level {level} is unknown; known: {known} (a Topology object adds levels)")
 }
 
@@ -479,25 +492,39 @@ fn problem_words(why: &FlavorProblem, queue: &str, whole: bool) -> String {
             let noun = short::spaced_noun(resource, most == "1");
             format!("{queue} can never have more than {most}{noun}, {asked} asked")
         }
-        FlavorProblem::Short { resource, asked, left, cohort, own, debt, preemption_tried } => {
+        FlavorProblem::Short { resource, asked, left, cohort, own, debt, victims } => {
             let of = Of { queue, cohort: cohort.as_deref(), resource };
-            let tried =
-                if whole && *preemption_tried { "; no allowed victims free enough" } else { "" };
-            format!("{}{tried}", of.short(*asked, *left, *own, *debt))
+            let short = of.short(*asked, *left, *own, *debt);
+            match victims {
+                NoVictims::TooFew if !whole => short,
+                victims => format!("{short}{}", no_victims(victims)),
+            }
         }
         FlavorProblem::Nodes(nodes) if whole => shortage(nodes),
         FlavorProblem::Nodes(nodes) => nodes::headline(nodes),
-        FlavorProblem::Topology { level, asked, best, holds } => {
-            topology(level, *asked, best.as_ref(), *holds)
+        FlavorProblem::Topology { level, asked, best, holds, gone } => {
+            topology(level, *asked, (best.as_ref(), *holds), *gone)
         }
     }
 }
 
-fn topology(level: &str, asked: u32, best: Option<&Text>, holds: u32) -> String {
+fn no_victims(victims: &NoVictims) -> String {
+    match victims {
+        NoVictims::NotAsked => String::new(),
+        NoVictims::TooFew => "; no allowed victims free enough".to_owned(),
+        NoVictims::WouldBorrow { resource, amount } => {
+            let borrowed = amount_of(resource, *amount);
+            format!("; it would borrow {borrowed}, and who borrows may not reclaim")
+        }
+    }
+}
+
+fn topology(level: &str, asked: u32, (best, holds): (Option<&Text>, u32), gone: u32) -> String {
     let pods = counted(i64::from(asked), "pod");
+    let even = nodes::even_then(gone);
     match best {
-        Some(best) => format!("no one {level} holds {pods}; {best} holds most, {holds}"),
-        None => format!("no one {level} holds {pods}; none holds any"),
+        Some(best) => format!("{even}no one {level} holds {pods}; {best} holds most, {holds}"),
+        None => format!("{even}no one {level} holds {pods}; none holds any"),
     }
 }
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use capstan_topology::ResourceIdx;
 
-use crate::explain::reason::{FlavorProblem, FlavorRefusal, Reason};
+use crate::explain::reason::{FlavorProblem, FlavorRefusal, NoVictims, Reason};
 use crate::explain::verdict;
 use crate::model::ids::{ClassIdx, FlavorIdx, FrIdx, QueueIdx, ShapeIdx, WorkloadIdx};
 use crate::model::input::{FlavorFacts, Fungibility, PreemptReclaim, PreemptWithin};
@@ -20,10 +20,11 @@ use crate::model::state::ClusterState;
 use crate::model::txn::Txn;
 use crate::place::gang::{self, TopologyAsk};
 use crate::quota::eligible;
-use crate::victims::{self, For, Need};
+use crate::victims::{self, Lack, Need};
 
 mod combinations;
 mod joint;
+pub mod lacking;
 pub mod others;
 
 /// How well something fits, worst first.
@@ -141,6 +142,7 @@ pub fn assign(txn: &mut Txn<'_>, demand: &Demand<'_>) -> Choice {
 /// found, of all groups together.
 fn assign_set(txn: &mut Txn<'_>, demand: &Demand<'_>, at: usize, choice: &mut Choice) {
     let groups = txn.state().quota.queue(demand.queue).groups.len();
+    let told = choice.reason.take();
     let before = (groups > 1).then(|| choice.clone());
     let mode = std::mem::replace(&mut choice.mode, Mode::Fit);
     for group in 0..groups {
@@ -156,6 +158,8 @@ fn assign_set(txn: &mut Txn<'_>, demand: &Demand<'_>, at: usize, choice: &mut Ch
         let apart = std::mem::replace(choice, Choice::none());
         *choice = joint::improve(txn, demand, at, before, (apart, own));
     }
+    // Of several sets the first of those is told that are farthest from a fit.
+    choice.reason = told.filter(|_| mode <= own).or(choice.reason.take());
 }
 
 /// When a queue's scan of flavors stops.
@@ -184,7 +188,7 @@ pub fn shortage(
             cohort: slot.facts.as_ref().and_then(|facts| facts.cohort.clone()),
             own: tree.unused(node, fr),
             debt: tree.debt(node, fr),
-            preemption_tried: false,
+            victims: NoVictims::NotAsked,
         },
     })
 }
@@ -295,8 +299,10 @@ fn take(
 ) {
     choice.room |= tried.iter().any(|refusal| refusal.why.wants_room());
     let mode = best.as_ref().map_or(Mode::NoFit, |best| best.mode);
+    // Groups are all needed: the one that is farthest from a fit is told.
+    let tells = mode < Mode::Fit && (choice.reason.is_none() || mode < choice.mode);
     choice.mode = choice.mode.min(mode);
-    if mode < Mode::Fit {
+    if tells {
         let quota = &txn.state().quota;
         choice.reason = Some(Reason::Flavors {
             cluster_queue: quota.queue(demand.queue).name.clone(),
@@ -364,22 +370,37 @@ fn try_flavor(
     let class = class_with(txn, demand, set.shape, chosen, flavor);
     let ask = (class, set.count);
     let mut candidate = Candidate { flavor, mode: Mode::Fit, borrowing: 0, contested: Vec::new() };
-    let mut problem = None;
-    for &(resource, amount) in asked {
+    let total = |txn: &Txn<'_>, resource: ResourceIdx, amount: i64| {
         let fr = txn.state().quota.listed_fr(flavor, resource);
         let earlier = usage.iter().find(|(known, _)| *known == fr).map_or(0, |(_, n)| *n);
-        let total = earlier.saturating_add(amount);
+        (fr, earlier.saturating_add(amount))
+    };
+    // All are needed: what can never be had decides, whatever else is short now.
+    for &(resource, amount) in asked {
+        let (fr, total) = total(txn, resource, amount);
+        if let Some(why) = beyond(txn.state(), demand.queue, fr, (total, amount)) {
+            return Ok((Candidate { mode: Mode::NoFit, ..candidate }, Some(why)));
+        }
+    }
+    let mut problem: Option<(Mode, FlavorProblem)> = None;
+    for &(resource, amount) in asked {
+        let (fr, total) = total(txn, resource, amount);
         let (mode, borrowing, why) = quota_mode(txn, demand, fr, total, amount, ask);
         if mode < Mode::Fit {
             candidate.contested.push(fr);
         }
         candidate.mode = candidate.mode.min(mode);
         candidate.borrowing = candidate.borrowing.max(borrowing);
-        problem = problem.into_iter().chain(why).min_by_key(FlavorProblem::remoteness);
+        if let Some(why) = why
+            && problem.as_ref().is_none_or(|(worst, _)| mode < *worst)
+        {
+            problem = Some((mode, why));
+        }
         if mode == Mode::NoFit {
-            return Ok((candidate, problem));
+            break;
         }
     }
+    let mut problem = problem.map(|(_, why)| why);
     if candidate.mode == Mode::Fit && !gang::holds(txn, class, set.count, demand.topology) {
         let frs: Vec<(FrIdx, i64)> = asked
             .iter()
@@ -422,26 +443,38 @@ fn quota_of(state: &ClusterState, demand: &Demand<'_>, fr: FrIdx, total: i64, ow
     let queue = state.quota.queue(demand.queue);
     let node = queue.node.expect("only existing queues have heads");
     let tree = &state.quota.tree;
-    let most = tree.potential(node, fr);
-    if total > most {
-        let resource = state.room.resources.name(state.quota.fr(fr).1).clone();
-        // Sets before it might have other flavors: only what it asks itself can be too much for
-        // ever.
-        let why = match shortage(state, demand.queue, fr, total) {
-            Some(short) if own <= most => short.why,
-            _ => FlavorProblem::ExceedsMax { resource, asked: total, most },
-        };
+    if let Some(why) = beyond(state, demand.queue, fr, (total, own)) {
         return Quota::Never(0, why);
     }
     let (height, may_reclaim) = tree.borrow_height(node, fr, total);
     let Some(FlavorRefusal { why, .. }) = shortage(state, demand.queue, fr, total) else {
         return Quota::Fits(height);
     };
+    if total > tree.potential(node, fr) {
+        return Quota::Never(0, why);
+    }
     let policy = queue.facts.as_ref().expect("only existing queues have heads").preemption;
     match total <= tree.nominal(node, fr) || may_reclaim || policy.while_borrowing.is_some() {
         true => Quota::Short(why),
         false => Quota::Never(height, why),
     }
+}
+
+/// That more is asked than queue and cohort could ever give; of the total, `own` is the set's.
+/// Sets before it might have other flavors: only what it asks itself can be too much for ever.
+fn beyond(
+    state: &ClusterState,
+    queue: QueueIdx,
+    fr: FrIdx,
+    (total, own): (i64, i64),
+) -> Option<FlavorProblem> {
+    let node = state.quota.queue(queue).node.expect("only existing queues have heads");
+    let most = state.quota.tree.potential(node, fr);
+    let for_ever = own > most || total > most && shortage(state, queue, fr, total).is_none();
+    for_ever.then(|| {
+        let resource = state.room.resources.name(state.quota.fr(fr).1).clone();
+        FlavorProblem::ExceedsMax { resource, asked: total, most }
+    })
 }
 
 /// Whether anybody might be stopped for the workload.
@@ -462,7 +495,7 @@ fn quota_mode(
     own: i64,
     ask: (ClassIdx, u32),
 ) -> (Mode, u32, Option<FlavorProblem>) {
-    let mut why = match quota_of(txn.state(), demand, fr, total, own) {
+    let why = match quota_of(txn.state(), demand, fr, total, own) {
         Quota::Fits(height) => return (Mode::Fit, height, None),
         Quota::Never(height, why) => return (Mode::NoFit, height, Some(why)),
         Quota::Short(why) => why,
@@ -473,33 +506,15 @@ fn quota_mode(
         asks: vec![ask],
         topology: demand.topology,
     };
-    if let FlavorProblem::Short { preemption_tried, .. } = &mut why {
-        *preemption_tried = may_preempt(txn.state(), demand);
-    }
     let node = txn.state().quota.queue(demand.queue).node.expect("only existing queues have heads");
     let start = txn.checkpoint();
     let found = victims::search_in(txn, demand.workload, &need);
     let (height, _) = txn.state().quota.tree.borrow_height(node, fr, total);
     txn.rollback_to(start);
-    match found {
-        Ok(victims) => (mode_of(txn, demand.queue, &victims), height, Some(why)),
-        Err(lack) => (Mode::NoCandidates, height, Some(lacking(txn, demand, lack, why, ask))),
-    }
-}
-
-/// What stands in the way of who is short of quota and finds no victims: where those allowed would
-/// free the quota, it is nodes.
-fn lacking(
-    txn: &mut Txn<'_>,
-    demand: &Demand<'_>,
-    lack: For,
-    short: FlavorProblem,
-    (class, count): (ClassIdx, u32),
-) -> FlavorProblem {
-    match lack {
-        For::Quota => short,
-        For::Room => verdict::shortage_after_preemption(txn, class, count, demand.topology),
-    }
+    let mode = found.as_ref().map_or(Mode::NoCandidates, |found| mode_of(txn, demand.queue, found));
+    // Who would be enough for this may not be enough for all that is asked.
+    let lack = found.err().unwrap_or(Lack::Quota);
+    (mode, height, Some(lacking::of_flavor(txn, demand, (lack, &need), ask, why)))
 }
 
 fn mode_of(txn: &Txn<'_>, queue: QueueIdx, victims: &[victims::Victim]) -> Mode {

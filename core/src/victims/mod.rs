@@ -74,7 +74,7 @@ pub fn search_in(
     txn: &mut Txn<'_>,
     preemptor: WorkloadIdx,
     need: &Need,
-) -> Result<Vec<Victim>, For> {
+) -> Result<Vec<Victim>, Lack> {
     search_exact(txn, preemptor, need, &[])
 }
 
@@ -84,32 +84,59 @@ pub fn search_exact(
     preemptor: WorkloadIdx,
     need: &Need,
     members: &[Ask],
-) -> Result<Vec<Victim>, For> {
+) -> Result<Vec<Victim>, Lack> {
     if txn.state().workloads[preemptor].never_preempts {
-        return Err(For::Quota);
+        return Err(Lack::Quota);
     }
-    let queue = match txn.state().workloads[preemptor].queue {
-        QueueRef::Queue(queue) => Some(queue),
-        _ => None,
-    };
-    let mut list = candidates::collect(txn.state(), preemptor, queue, need);
-    list.truncate(CANDIDATES_MAX);
-    let asked = need.asked(txn.state());
-    let mut search = Search { queue, need, members, asked, own_too: false };
-    let mut lack = For::Quota;
+    let mut search = Search::new(txn, preemptor, need, members);
+    let list = search.candidates(txn, preemptor);
+    let mut room = false;
     for borrowing in search.attempts(txn, &list) {
         match search.attempt(txn, &list, borrowing) {
             Ok(victims) => return Ok(victims),
-            Err(For::Quota) => {}
-            Err(For::Room) => lack = For::Room,
+            Err(lack) => room |= lack == For::Room,
         }
+    }
+    if !room {
+        let reclaimed = list.iter().any(|c| c.kind.elsewhere() && c.quota);
+        let borrowed = search.borrowed(txn).filter(|_| reclaimed && !search.may_borrow(txn));
+        return Err(borrowed.map_or(Lack::Quota, Lack::WouldBorrow));
     }
     // Borrowers leave only for one that borrows nothing. Where nodes are what is short, the own
     // queue may have to make place within its quota for that.
     let has = |wanted: fn(Kind) -> bool| list.iter().any(|c| c.room && wanted(c.kind));
-    let mixed = has(Kind::elsewhere) && has(|kind| kind == Kind::WithinQueue);
-    search.own_too = lack == For::Room && mixed;
-    if search.own_too { search.attempt(txn, &list, false).map_err(|_| lack) } else { Err(lack) }
+    search.own_too = has(Kind::elsewhere) && has(|kind| kind == Kind::WithinQueue);
+    if !search.own_too {
+        return Err(Lack::Room);
+    }
+    search.attempt(txn, &list, false).map_err(|_| Lack::Room)
+}
+
+/// What `tell` says once all have left, in number, who may be stopped for a need that quota would
+/// do for then ([`Lack::Room`]), as far as quota allows; nothing stays removed.
+pub fn with_all_gone<R>(
+    txn: &mut Txn<'_>,
+    preemptor: WorkloadIdx,
+    need: &Need,
+    members: &[Ask],
+    mut tell: impl FnMut(&mut Txn<'_>, u32) -> R,
+) -> Option<R> {
+    let search = Search::new(txn, preemptor, need, members);
+    let list = search.candidates(txn, preemptor);
+    let start = txn.checkpoint();
+    let mut told = None;
+    for borrowing in search.attempts(txn, &list) {
+        let mut removed = Removed::default();
+        if search.take_for_quota(txn, &list, borrowing, &mut removed) {
+            search.make_room(txn, &list, borrowing, &mut removed);
+            told = Some(tell(txn, removed.taken.len() as u32));
+        }
+        txn.rollback_to(start);
+        if told.is_some() {
+            break;
+        }
+    }
+    told
 }
 
 struct Search<'a> {
@@ -122,9 +149,21 @@ struct Search<'a> {
     own_too: bool,
 }
 
-/// What a candidate is taken for, or what is still short.
+/// What is short although all who may be stopped would leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum For {
+pub enum Lack {
+    /// Quota.
+    Quota,
+    /// Quota; others hold some of it who may be stopped only for one that borrows nothing, and it
+    /// would borrow this.
+    WouldBorrow(FrIdx),
+    /// Room on nodes, in one domain if that is asked.
+    Room,
+}
+
+/// What a candidate is taken for, or what is still short.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum For {
     /// Quota.
     Quota,
     /// Room on nodes, in one domain if that is asked.
@@ -176,13 +215,48 @@ impl<'c> Removed<'c> {
     }
 }
 
-impl Search<'_> {
+impl<'a> Search<'a> {
+    fn new(
+        txn: &Txn<'_>,
+        preemptor: WorkloadIdx,
+        need: &'a Need,
+        members: &'a [Ask],
+    ) -> Search<'a> {
+        let queue = match txn.state().workloads[preemptor].queue {
+            QueueRef::Queue(queue) => Some(queue),
+            _ => None,
+        };
+        Search { queue, need, members, asked: need.asked(txn.state()), own_too: false }
+    }
+
+    /// Who may be stopped, in the order in which they are taken.
+    fn candidates(&self, txn: &Txn<'_>, preemptor: WorkloadIdx) -> Vec<Candidate> {
+        let mut list = candidates::collect(txn.state(), preemptor, self.queue, self.need);
+        list.truncate(CANDIDATES_MAX);
+        list
+    }
+
+    /// Whether it may stop others elsewhere while it borrows itself.
+    fn may_borrow(&self, txn: &Txn<'_>) -> bool {
+        self.queue.is_none_or(|queue| {
+            let facts = txn.state().quota.queue(queue).facts.as_ref();
+            let policy = facts.expect("only existing queues have heads").preemption;
+            policy.while_borrowing.is_some()
+        })
+    }
+
+    /// What it would borrow.
+    fn borrowed(&self, txn: &Txn<'_>) -> Option<FrIdx> {
+        let quota = &txn.state().quota;
+        let node = quota.queue(self.queue?).node.expect("the queue exists");
+        let borrows = |(fr, amount): &&(FrIdx, i64)| quota.tree.borrows(node, *fr, *amount);
+        self.need.usage.iter().find(borrows).map(|(fr, _)| *fr)
+    }
+
     /// Whether to try with borrowing, without, or both, and in which order.
     fn attempts(&self, txn: &Txn<'_>, list: &[Candidate]) -> Vec<bool> {
         let Some(queue) = self.queue else { return vec![true] };
-        let facts = txn.state().quota.queue(queue).facts.as_ref();
-        let policy = facts.expect("only existing queues have heads").preemption;
-        let borrow = policy.while_borrowing.is_some();
+        let borrow = self.may_borrow(txn);
         let others = list.iter().any(|c| c.kind.elsewhere() && c.quota);
         let hierarchical = list.iter().any(|c| c.kind == Kind::Hierarchical);
         let under = self.need.contested.iter().all(|fr| {

@@ -251,7 +251,8 @@ fn unmet(events: &world::Events) -> impl Iterator<Item = String> + '_ {
             let first = about.first().expect("an event is about something");
             match about.len() - 1 {
                 0 => format!("workload {first}: {message}"),
-                more => format!("workload {first}: {message} (so says {more} more)"),
+                1 => format!("workload {first}: {message} (and 1 more workload)"),
+                more => format!("workload {first}: {message} (and {more} more workloads)"),
             }
         },
     )

@@ -45,7 +45,7 @@ fn shortage(reason: &Reason) -> Option<&NodeShortage> {
 
 #[cfg(test)]
 mod tests {
-    use capstan_core::explain::reason::{FlavorRefusal, NodeRefusal};
+    use capstan_core::explain::reason::{FlavorRefusal, NoVictims, NodeRefusal};
 
     use super::*;
 
@@ -57,7 +57,7 @@ mod tests {
             beyond_node: false,
         };
         let refusals = vec![(insufficient, 2)];
-        Box::new(NodeShortage { nodes: 2, asked: 1, holds: 0, refusals, nearest: None })
+        Box::new(NodeShortage { nodes: 2, asked: 1, holds: 0, refusals, nearest: None, gone: 0 })
     }
 
     fn short() -> FlavorProblem {
@@ -68,7 +68,7 @@ mod tests {
             cohort: None,
             own: 4,
             debt: 0,
-            preemption_tried: false,
+            victims: NoVictims::NotAsked,
         }
     }
 

@@ -86,11 +86,18 @@ pub fn sentence(result: &SimulationResult) -> String {
 fn ending(result: &SimulationResult) -> String {
     let rounds = counted(i64::from(result.rounds), "round");
     let took = duration(result.elapsed);
+    let clock = |until: Time| match result.timeless {
+        true => Span(until.0).to_string(),
+        false => moment(until),
+    };
     match (result.until, result.settled) {
-        (Some(until), _) if result.timeless => {
-            format!("Played for {} in {rounds}, {took}.", Span(until.0))
+        (Some(until), true) => {
+            format!("Played in {rounds}, {took}; nothing happens after {}.", clock(until))
         }
-        (Some(until), _) => format!("Played until {} in {rounds}, {took}.", moment(until)),
+        (Some(until), false) => {
+            let word = if result.timeless { "for" } else { "until" };
+            format!("Played {word} {} in {rounds}, {took}.", clock(until))
+        }
         (None, true) => format!("Settled after {rounds} in {took}."),
         (None, false) => format!("Stopped after {rounds} in {took}, not settled."),
     }
@@ -236,8 +243,11 @@ mod tests {
         assert_eq!(
             sentence(&result),
             "1 node, 8 cpu, 31Gi memory. In use: 500m cpu, 0 memory. \
-             Played until 2026-08-01 10:00:00 UTC in 1 round, 0.0 ms."
+             Played in 1 round, 0.0 ms; nothing happens after 2026-08-01 10:00:00 UTC."
         );
+        (result.settled, result.nodes) = (false, Vec::new());
+        let cut = "0 nodes. Played until 2026-08-01 10:00:00 UTC in 1 round, 0.0 ms.";
+        assert_eq!(sentence(&result), cut);
     }
 
     #[test]

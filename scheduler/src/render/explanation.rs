@@ -228,6 +228,14 @@ fn ordered(nodes: &[NodeVerdict]) -> Vec<&NodeVerdict> {
     ordered
 }
 
+/// Node by node, for a member of the workload, and for which.
+pub fn workload_verdicts(explanation: &WorkloadExplanation, cut: bool) -> Option<Table> {
+    let mut table = verdicts(&explanation.nodes, cut)?;
+    let of = explanation.nodes_of.as_ref();
+    table.notes.extend(of.map(|set| format!("Nodes as a pod of pod set {set} finds them.")));
+    Some(table)
+}
+
 /// Node by node: the verdict, and the score term by term.
 pub fn verdicts(nodes: &[NodeVerdict], cut: bool) -> Option<Table> {
     let terms: Vec<&TermView> = nodes

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use capstan_core::explain::reason::{
-    FlavorProblem, FlavorRefusal, Nearest, NodeRefusal, NodeShortage, Reason,
+    FlavorProblem, FlavorRefusal, Nearest, NoVictims, NodeRefusal, NodeShortage, Reason,
 };
 use capstan_core::explain::view::{
     Change, NodeVerdict, NodeView, Obstacle, PodPlace, PodSetView, QueueView, QuotaView, Remedy,
@@ -134,7 +134,7 @@ pub fn short(asked: i64, left: i64) -> Reason {
                 cohort: Some("research".into()),
                 own: 0,
                 debt: 0,
-                preemption_tried: true,
+                victims: NoVictims::TooFew,
             },
         }],
     }
@@ -158,6 +158,7 @@ pub fn no_room() -> Reason {
             ),
         ],
         nearest: Some(Nearest { node: "a4".into(), resource: gpu(), asked: 8, free: 5 }),
+        gone: 0,
     }))
 }
 
@@ -306,6 +307,7 @@ pub fn explanation() -> WorkloadExplanation {
                 loses: Some(MicroUsd(2_400_000)),
             },
         ],
+        nodes_of: None,
         nodes: verdicts(),
     }
 }

@@ -67,7 +67,7 @@ pub fn workload(explained: &Explained<WorkloadExplanation>) -> String {
     let tables = [
         ("In the way", explanation::in_the_way(view)),
         ("What would start it", explanation::remedies(view, explained.now)),
-        ("Nodes", explanation::verdicts(&view.nodes, false)),
+        ("Nodes", explanation::workload_verdicts(view, false)),
     ];
     let body = html! {
         p.strong { (explanation::workload_answer(explained)) }

@@ -55,6 +55,7 @@ pub fn workload(explained: &Explained<WorkloadExplanation>) -> String {
         "inTheWay": explanation.in_the_way.iter().map(obstacle_object).collect::<Vec<_>>(),
         "remedies": explanation.remedies.iter().map(remedy_object).collect::<Vec<_>>(),
         "feasible": feasible(&explanation.nodes),
+        "nodesOf": explanation.nodes_of,
         "nodes": explanation.nodes.iter().map(verdict_object).collect::<Vec<_>>(),
         "warnings": explained.warnings,
     });

@@ -47,7 +47,7 @@ pub fn workload(explained: &Explained<WorkloadExplanation>) -> String {
     let tables = [
         explanation::in_the_way(view),
         explanation::remedies(view, explained.now),
-        explanation::verdicts(&view.nodes, true),
+        explanation::workload_verdicts(view, true),
     ];
     write_tables(&mut out, tables.into_iter().flatten());
     out

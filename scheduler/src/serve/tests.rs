@@ -47,6 +47,7 @@ impl Ask for Known {
             ahead: Some(0),
             in_the_way: Vec::new(),
             remedies: Vec::new(),
+            nodes_of: None,
             nodes: Vec::new(),
         }))
     }

@@ -11,12 +11,13 @@ use crate::engine::Engine;
 use crate::engine::remedies::Start;
 use crate::explain::reason::{FlavorProblem, Reason};
 use crate::explain::view::{Change, Remedy};
-use crate::model::ids::{FlavorIdx, FrIdx, QueueIdx, ShapeIdx, WorkloadIdx};
+use crate::model::ids::{FlavorIdx, FrIdx, QueueIdx, QuotaIdx, ShapeIdx, WorkloadIdx};
 use crate::model::input::{
     BorrowThreshold, CapacityType, GangSource, PodShape, PreemptReclaim, PreemptWithin,
     PreemptionPolicy, Text,
 };
 use crate::model::workload::QueueRef;
+use crate::quota::tree::QuotaTree;
 use crate::time::Time;
 
 /// Flavors whose quota is tried to be raised: queues rarely list more for one kind of node.
@@ -121,7 +122,8 @@ impl Engine {
         }
     }
 
-    /// More quota of a flavor that is short, exactly as much as is missing.
+    /// More quota of a flavor that is short, exactly as much as is missing: only what could never
+    /// be had where others may be preempted for the rest, else all.
     pub(super) fn more_quota(&mut self, now: Time, index: WorkloadIdx) -> Vec<Remedy> {
         let QueueRef::Queue(queue) = self.state.workloads[index].queue else { return Vec::new() };
         let Some(Reason::Flavors { tried, .. }) = self.nominate_afresh(index).choice.reason else {
@@ -136,15 +138,22 @@ impl Engine {
             .collect();
         flavors
             .into_iter()
-            .filter_map(|flavor| self.raise_quota(now, index, (queue, flavor)))
+            .filter_map(|flavor| {
+                let left: [fn(&QuotaTree, QuotaIdx, FrIdx) -> i64; 2] =
+                    [QuotaTree::potential, QuotaTree::available];
+                left.into_iter()
+                    .find_map(|left| self.raise_quota(now, index, (queue, flavor), left))
+            })
             .collect()
     }
 
+    /// Raises until as much is `left` as is asked.
     fn raise_quota(
         &mut self,
         now: Time,
         index: WorkloadIdx,
         (queue, flavor): (QueueIdx, FlavorIdx),
+        left: fn(&QuotaTree, QuotaIdx, FrIdx) -> i64,
     ) -> Option<Remedy> {
         let asked = self.asked_of(index, queue, flavor);
         let node = self.state.quota.queue(queue).node?;
@@ -152,13 +161,13 @@ impl Engine {
         let mut raised: Vec<i64> = vec![0; asked.len()];
         for _ in 0..TOP_UPS_MAX {
             for ((fr, amount), by) in asked.iter().zip(&mut raised) {
-                let left = self.state.quota.tree.available(node, *fr);
+                let left = left(&self.state.quota.tree, node, *fr);
                 let short = amount.saturating_sub(left).max(0);
                 *by = by.saturating_add(short);
                 self.state.quota.tree = self.state.quota.tree.raised(node, *fr, short);
             }
         }
-        let start = self.start(now, index);
+        let start = raised.iter().any(|by| *by > 0).then(|| self.start(now, index)).flatten();
         self.state.quota.tree = tree;
         let start = start?;
         let named = |(fr, _): &(FrIdx, i64)| {
@@ -167,9 +176,6 @@ impl Engine {
         let mut by: Vec<(Text, i64)> =
             asked.iter().map(named).zip(raised).filter(|(_, by)| *by > 0).collect();
         devices_first(&mut by);
-        if by.is_empty() {
-            return None;
-        }
         let (resource, first) = by.remove(0);
         Some(start.by(Change::RaiseQuota {
             cluster_queue: self.state.quota.queue(queue).name.clone(),

@@ -68,7 +68,15 @@ pub fn histogram(nodes: &NodeShortage) -> String {
     if nodes.nodes == 0 {
         return "no nodes available to schedule pods".to_owned();
     }
-    format!("{}.", histogram_entries(nodes))
+    format!("{}{}.", even_then(nodes.gone), histogram_entries(nodes))
+}
+
+/// That what follows would hold with so many workloads preempted, too.
+pub(super) fn even_then(gone: u32) -> String {
+    match gone {
+        0 => String::new(),
+        _ => format!("even with {} preempted, ", counted(i64::from(gone), "workload")),
+    }
 }
 
 /// The same without the full stop, for use inside a sentence.
@@ -143,6 +151,10 @@ pub(super) fn shortage(nodes: &NodeShortage) -> String {
     if nodes.nodes == 0 {
         return "no nodes available to schedule pods".to_owned();
     }
+    format!("{}{}", even_then(nodes.gone), shortage_then(nodes))
+}
+
+fn shortage_then(nodes: &NodeShortage) -> String {
     let gang = nodes.asked > 1;
     let so_far = match gang {
         true => format!("{} of {} pods fit; ", nodes.holds, nodes.asked),

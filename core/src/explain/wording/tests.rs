@@ -23,6 +23,7 @@ fn shortage_of(asked: u32, holds: u32) -> NodeShortage {
             (insufficient(8, 5, false), 8),
         ],
         nearest: Some(Nearest { node: "gpu-node-3".into(), resource: gpus(), asked: 8, free: 5 }),
+        gone: 0,
     }
 }
 
@@ -38,8 +39,8 @@ fn refusal(flavor: &str, why: FlavorProblem) -> FlavorRefusal {
     FlavorRefusal { flavor: flavor.into(), why }
 }
 
-fn short(cohort: Option<&str>, left: i64, asked: i64, preemption_tried: bool) -> FlavorProblem {
-    short_of_own(0, cohort, left, asked, preemption_tried)
+fn short(cohort: Option<&str>, left: i64, asked: i64, tried: bool) -> FlavorProblem {
+    short_of_own(0, cohort, left, asked, tried)
 }
 
 fn short_of_own(
@@ -47,11 +48,12 @@ fn short_of_own(
     cohort: Option<&str>,
     left: i64,
     asked: i64,
-    preemption_tried: bool,
+    tried: bool,
 ) -> FlavorProblem {
     let cohort = cohort.map(Text::from);
+    let victims = if tried { NoVictims::TooFew } else { NoVictims::NotAsked };
     let debt = 0;
-    FlavorProblem::Short { resource: gpus(), asked, left, cohort, own, debt, preemption_tried }
+    FlavorProblem::Short { resource: gpus(), asked, left, cohort, own, debt, victims }
 }
 
 #[test]
@@ -206,22 +208,50 @@ fn waiting_reasons_read_as_sentences() {
             "was preempted for language/eval and cannot come back by itself",
         ),
         (
+            Reason::LostRace { then: Box::new(Reason::Gated { pods: 2 }) },
+            "SchedulingGated",
+            "2 pods have scheduling gates",
+        ),
+    ];
+    for (reason, code, text) in rows {
+        assert_eq!((reason.code(), reason.to_string().as_str()), (code, text));
+    }
+}
+
+#[test]
+fn levels_and_rooms_read_as_sentences() {
+    let rows: Vec<(Reason, &str, &str)> = vec![
+        (
             Reason::UnknownLevel {
                 level: "rack".into(),
+                is_level: false,
                 known: vec!["zone".into(), "host".into()],
             },
             "Misconfigured",
             "topology level rack is unknown; known: zone, host (a Topology object adds levels)",
         ),
         (
-            Reason::Topology { level: "rack".into(), asked: 4, best: Some("r1".into()), holds: 3 },
+            Reason::UnknownLevel { level: "rack".into(), is_level: true, known: vec![] },
+            "Misconfigured",
+            "topology level rack: no node has that label; levels in use: none",
+        ),
+        (
+            Reason::Topology {
+                level: "rack".into(),
+                asked: 4,
+                best: Some("r1".into()),
+                holds: 3,
+                gone: 0,
+            },
             "TopologyPlacementFailed",
             "no one rack holds 4 pods; r1 holds most, 3",
         ),
         (
-            Reason::LostRace { then: Box::new(Reason::Gated { pods: 2 }) },
-            "SchedulingGated",
-            "2 pods have scheduling gates",
+            Reason::Nodes(Box::new(shortage_of(4, 3))).with_gone(2),
+            "WaitingForCapacity",
+            "even with 2 workloads preempted, 3 of 4 pods fit; the next needs 8 nvidia.com/gpu, \
+             the fullest match gpu-node-3 has 5 left beside them; 0/12 nodes are available: \
+             4 node(s) had untolerated taint(s), 8 Insufficient nvidia.com/gpu",
         ),
     ];
     for (reason, code, text) in rows {
@@ -247,8 +277,13 @@ fn who_keeps_quota_back_is_named() {
 
 #[test]
 fn a_set_without_room_beside_others_is_named() {
-    let then =
-        Reason::Topology { level: "rack".into(), asked: 4, best: Some("r1".into()), holds: 3 };
+    let then = Reason::Topology {
+        level: "rack".into(),
+        asked: 4,
+        best: Some("r1".into()),
+        holds: 3,
+        gone: 0,
+    };
     let reason = Reason::Together { pod_set: "driver".into(), beside: 2, then: Box::new(then) };
     let said =
         "pod set driver, beside 2 pods of its gang: no one rack holds 4 pods; r1 holds most, 3";
@@ -344,7 +379,8 @@ fn node_reasons_give_the_nearest_node_and_the_histogram() {
          by taints"
     );
     assert_eq!(gang.place(), "4th pod: 8 nvidia.com/gpu free on one node; nearest is gpu-node-3");
-    let none = NodeShortage { nodes: 0, asked: 1, holds: 0, refusals: vec![], nearest: None };
+    let none =
+        NodeShortage { nodes: 0, asked: 1, holds: 0, refusals: vec![], nearest: None, gone: 0 };
     assert_eq!(Reason::Nodes(Box::new(none)).to_string(), "no nodes available to schedule pods");
     let bare = NodeShortage { nearest: None, ..shortage_of(1, 0) };
     assert_eq!(

@@ -21,14 +21,14 @@
 use super::combinations::{Part, Seeker, Walk, parts, quota_for};
 use super::others::most_borrowing;
 use super::{
-    Choice, Demand, Mode, better, class_with, may_preempt, mode_of, refusal, stops, take, viable,
+    Choice, Demand, Mode, better, class_with, lacking, mode_of, refusal, stops, take, viable,
 };
 use crate::explain::reason::{FlavorProblem, FlavorRefusal, Reason};
 use crate::explain::verdict;
 use crate::model::ids::{ClassIdx, FlavorIdx, FrIdx};
 use crate::model::txn::Txn;
 use crate::place::gang;
-use crate::victims::{self, For, Need};
+use crate::victims::{self, Lack, Need};
 
 /// Combinations for which victims are looked for.
 const LOOKS_MAX: u32 = 16;
@@ -178,29 +178,36 @@ impl<'a, 'd> Joint<'a, 'd> {
     ) -> Mode {
         let Chosen { choice, short, why } = chosen;
         let nowhere = !some_node_accepts(txn, class);
-        let (mut mode, mut even_then) = (Mode::NoFit, false);
+        let ask = (class, self.demand.sets[self.set].count);
+        let (mut mode, mut even_then) = (Mode::NoFit, None);
         if self.looks > Some(0) && !nowhere {
             self.looks = self.looks.map(|looks| looks - 1);
-            let (found, height) = self.after_preemption(txn, choice, short, class);
+            let need = Need {
+                usage: choice.usage.clone(),
+                contested: choice.contested.clone(),
+                asks: vec![ask],
+                topology: self.demand.topology,
+            };
+            let (found, height) = self.after_preemption(txn, &need, short);
             choice.borrowing = choice.borrowing.max(height);
             let quota_short = !short.is_empty();
-            even_then = quota_short && found == Err(For::Room);
             mode = found.unwrap_or(if quota_short { Mode::NoCandidates } else { Mode::NoFit });
-            let asked = may_preempt(txn.state(), self.demand);
-            for (_, why) in &mut *why {
-                if let FlavorProblem::Short { preemption_tried, .. } = why {
-                    *preemption_tried = asked;
-                }
+            let lack = found.err().unwrap_or(Lack::Quota);
+            if lack == Lack::Room
+                && let Some((_, why)) = why.first()
+            {
+                even_then =
+                    Some(lacking::of_flavor(txn, self.demand, (lack, &need), ask, why.clone()));
             }
+            let victims = lacking::no_victims(txn, self.demand, lack, &need);
+            why.iter_mut().for_each(|(_, why)| lacking::put(why, &victims));
         }
-        if even_then || nowhere || short.is_empty() && !viable(mode) || why.is_empty() {
-            let shortage = if even_then {
-                verdict::shortage_after_preemption
-            } else {
-                verdict::flavor_shortage
-            };
-            let count = self.demand.sets[self.set].count;
-            *why = vec![(flavor, shortage(txn, class, count, self.demand.topology))];
+        let nodes = nowhere || short.is_empty() && !viable(mode) || why.is_empty();
+        if let Some(nodes) = even_then {
+            *why = vec![(flavor, nodes)];
+        } else if nodes {
+            let nodes = verdict::flavor_shortage(txn, class, ask.1, self.demand.topology);
+            *why = vec![(flavor, nodes)];
         }
         let nearest = why.iter().map(|(_, why)| why.remoteness()).min();
         let far = (nowhere, nearest.expect("it lacks quota or room"));
@@ -217,21 +224,14 @@ impl<'a, 'd> Joint<'a, 'd> {
     fn after_preemption(
         &self,
         txn: &mut Txn<'_>,
-        choice: &Choice,
+        need: &Need,
         short: &[FrIdx],
-        class: ClassIdx,
-    ) -> (Result<Mode, For>, u32) {
-        let need = Need {
-            usage: choice.usage.clone(),
-            contested: choice.contested.clone(),
-            asks: vec![(class, self.demand.sets[self.set].count)],
-            topology: self.demand.topology,
-        };
+    ) -> (Result<Mode, Lack>, u32) {
         let start = txn.checkpoint();
-        let found = victims::search_in(txn, self.demand.workload, &need);
+        let found = victims::search_in(txn, self.demand.workload, need);
         let quota = &txn.state().quota;
         let node = quota.queue(self.demand.queue).node.expect("only existing queues have heads");
-        let charged = choice.usage.iter().filter(|(fr, _)| short.contains(fr));
+        let charged = need.usage.iter().filter(|(fr, _)| short.contains(fr));
         let height = charged.map(|(fr, n)| quota.tree.borrow_height(node, *fr, *n).0).max();
         txn.rollback_to(start);
         let mode = found.map(|victims| mode_of(txn, self.demand.queue, &victims));
