@@ -79,6 +79,7 @@ fn malformed() -> Vec<Value> {
         ("capstan.sh/price", "cheap"),
         ("capstan.sh/admitted-at", "yesterday"),
         ("capstan.sh/flavors", "[1"),
+        ("capstan.sh/preferred-topology", "rak"),
     ];
     let mut all = Vec::new();
     for (at, (key, value)) in table.into_iter().enumerate() {
@@ -86,6 +87,11 @@ fn malformed() -> Vec<Value> {
             pod["metadata"]["annotations"][key] = json!(value);
             all.push(pod);
         }
+    }
+    for mut pod in bare_gang("typo", 2) {
+        pod["metadata"]["labels"]["capstan.sh/queue"] = json!("gpus");
+        pod["metadata"]["labels"]["capstan.sh/priority-class"] = json!("hihg");
+        all.push(pod);
     }
     all
 }
@@ -106,16 +112,19 @@ fn annotations_and_objects_without_sense_stop_nothing_and_are_named() {
     submit(&cluster, &[queued("good", 8)]);
     run(&cluster, "good-", 8);
     // Ignored, not obeyed: all but what asks for a topology that cannot be run.
-    for gang in [0, 1, 3, 5, 6, 7] {
+    for gang in [0, 1, 3, 5, 6, 7, 8] {
         run(&cluster, &format!("odd-{gang}-"), 2);
     }
+    run(&cluster, "typo-", 2);
     says(&capstan, &["numbers", "words", "lists", "empty", "nominalQuota"]);
-    wait_for(&cluster, "events", "each ignored annotation is named once", |events| {
+    wait_for(&cluster, "events", "each ignored annotation is named", |events| {
         let named = |key: &str| {
             let about = |it: &&Value| it["message"].as_str().is_some_and(|says| says.contains(key));
             events.iter().any(|it| about(&it))
         };
-        ["many", "-3", "soon", "cheap", "yesterday"].iter().all(|value| named(value))
+        let class = "WorkloadPriorityClass hihg does not exist";
+        let level = "preferred topology level rak is unknown";
+        ["many", "-3", "soon", "cheap", "yesterday", class, level].iter().all(|value| named(value))
     });
     assert!(capstan.process.runs(), "{}", capstan.process.trouble("ended"));
     // Mended while it runs, they count.
