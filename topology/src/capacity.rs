@@ -7,50 +7,58 @@ pub const UNLIMITED: i64 = i64::MAX;
 
 /// Amounts by resource, dense; what is not stored is zero.
 #[derive(Clone, Debug, Default)]
-pub struct ResourceVector {
-    amounts: Vec<i64>,
+pub struct Vector<N> {
+    amounts: Vec<N>,
 }
 
-impl ResourceVector {
+/// What somebody has or asks.
+pub type ResourceVector = Vector<i64>;
+
+/// What many ask together: no sum of amounts that fit an [`i64`] overflows it, so what was added
+/// can be taken away again.
+pub type ResourceSum = Vector<i128>;
+
+impl<N: Copy + Default + PartialEq> Vector<N> {
     /// The amount of one resource.
     #[inline]
-    pub fn get(&self, resource: ResourceIdx) -> i64 {
-        self.amounts.get(resource.at()).copied().unwrap_or(0)
+    pub fn get(&self, resource: ResourceIdx) -> N {
+        self.amounts.get(resource.at()).copied().unwrap_or_default()
     }
 
     /// Sets the amount of one resource.
-    pub fn set(&mut self, resource: ResourceIdx, amount: i64) {
+    pub fn set(&mut self, resource: ResourceIdx, amount: N) {
         *self.slot(resource) = amount;
     }
 
-    /// Adds (or with a negative amount takes away), saturating.
-    pub fn add(&mut self, resource: ResourceIdx, amount: i64) {
-        let slot = self.slot(resource);
-        *slot = slot.saturating_add(amount);
-    }
-
     /// Resources with an amount other than zero, in index order.
-    pub fn entries(&self) -> impl Iterator<Item = (ResourceIdx, i64)> + '_ {
+    pub fn entries(&self) -> impl Iterator<Item = (ResourceIdx, N)> + '_ {
         let indexed = self.amounts.iter().enumerate();
-        indexed.filter(|(_, a)| **a != 0).map(|(i, a)| (ResourceIdx(i as u16), *a))
+        indexed.filter(|(_, a)| **a != N::default()).map(|(i, a)| (ResourceIdx(i as u16), *a))
     }
 
-    fn slot(&mut self, resource: ResourceIdx) -> &mut i64 {
+    fn slot(&mut self, resource: ResourceIdx) -> &mut N {
         if self.amounts.len() <= resource.at() {
-            self.amounts.resize(resource.at() + 1, 0);
+            self.amounts.resize(resource.at() + 1, N::default());
         }
         &mut self.amounts[resource.at()]
     }
 }
 
-impl PartialEq for ResourceVector {
+impl ResourceSum {
+    /// Adds (or with a negative amount takes away).
+    pub fn add(&mut self, resource: ResourceIdx, amount: i64) {
+        *self.slot(resource) += i128::from(amount);
+    }
+}
+
+impl<N: Copy + Default + PartialEq> PartialEq for Vector<N> {
     /// Equal amounts; trailing zeros do not count.
-    fn eq(&self, other: &ResourceVector) -> bool {
+    fn eq(&self, other: &Vector<N>) -> bool {
         self.entries().eq(other.entries())
     }
 }
 
-impl Eq for ResourceVector {}
+impl<N: Copy + Default + PartialEq> Eq for Vector<N> {}
 
 /// What one pod asks: sorted by resource, every amount above zero.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -103,8 +111,8 @@ mod tests {
 
     #[test]
     fn vectors_compare_by_amount_not_by_length() {
-        let mut a = ResourceVector::default();
-        let mut b = ResourceVector::default();
+        let mut a = ResourceSum::default();
+        let mut b = ResourceSum::default();
         a.add(ResourceIdx(0), 7);
         b.add(ResourceIdx(0), 7);
         b.add(ResourceIdx(5), 1);

@@ -6,7 +6,7 @@
 //! their undo and keep no history; [`Ledger::recount`] recomputes `held` from scratch. Requests and
 //! node slots that nothing uses any more are forgotten when the owner says so.
 
-use crate::capacity::{Request, ResourceVector, UNLIMITED};
+use crate::capacity::{Request, ResourceSum, ResourceVector, UNLIMITED};
 use crate::ids::{NodeIdx, RequestIdx, ResourceIdx};
 use crate::intern::Interner;
 
@@ -22,8 +22,8 @@ pub struct Ledger {
 #[derive(Clone, Debug, Default)]
 struct NodeLedger {
     allocatable: ResourceVector,
-    held: ResourceVector,
-    claimed: ResourceVector,
+    held: ResourceSum,
+    claimed: ResourceSum,
     pods: u32,
 }
 
@@ -74,7 +74,7 @@ impl Ledger {
     /// Forgets what a node has. Nothing may be held or claimed there.
     pub fn forget_node(&mut self, node: NodeIdx) {
         let entry = std::mem::take(&mut self.nodes[node.at()]);
-        let empty = ResourceVector::default();
+        let empty = ResourceSum::default();
         assert!(entry.pods == 0 && entry.held == empty && entry.claimed == empty, "in use");
     }
 
@@ -109,7 +109,7 @@ impl Ledger {
     }
 
     /// All that is held on a node.
-    pub fn held(&self, node: NodeIdx) -> &ResourceVector {
+    pub fn held(&self, node: NodeIdx) -> &ResourceSum {
         &self.nodes[node.at()].held
     }
 
@@ -124,9 +124,7 @@ impl Ledger {
         let node = &self.nodes[node.at()];
         match node.allocatable.get(resource) {
             UNLIMITED => UNLIMITED,
-            has => has
-                .saturating_sub(node.held.get(resource))
-                .saturating_sub(node.claimed.get(resource)),
+            has => clamped(i128::from(has) - node.held.get(resource) - node.claimed.get(resource)),
         }
     }
 
@@ -192,8 +190,8 @@ impl Ledger {
     /// When they differ: the ledger and its users disagree, which is our own error.
     pub fn recount(&self, holdings: impl Iterator<Item = (NodeIdx, RequestIdx)>) {
         self.known.recount();
-        let mut counted: Vec<(ResourceVector, u32)> =
-            vec![(ResourceVector::default(), 0); self.nodes.len()];
+        let mut counted: Vec<(ResourceSum, u32)> =
+            vec![(ResourceSum::default(), 0); self.nodes.len()];
         for (node, request) in holdings {
             let (held, pods) = &mut counted[node.at()];
             for &(resource, amount) in self.requests[request.at()].entries() {
@@ -212,7 +210,7 @@ impl Ledger {
     /// # Panics
     /// When they differ.
     pub fn recount_claims(&self, claims: impl Iterator<Item = (NodeIdx, ResourceIdx, i64)>) {
-        let mut counted = vec![ResourceVector::default(); self.nodes.len()];
+        let mut counted = vec![ResourceSum::default(); self.nodes.len()];
         for (node, resource, amount) in claims {
             counted[node.at()].add(resource, amount);
         }
@@ -220,6 +218,12 @@ impl Ledger {
             assert_eq!(&self.nodes[at].claimed, claimed, "claimed on node slot {at}");
         }
     }
+}
+
+/// The nearest that an [`i64`] holds.
+#[inline]
+pub fn clamped(sum: i128) -> i64 {
+    i64::try_from(sum).unwrap_or(if sum < 0 { i64::MIN } else { i64::MAX })
 }
 
 #[cfg(test)]
@@ -259,6 +263,19 @@ mod tests {
         assert_eq!(ledger.free(NODE, GPU), before);
         ledger.recount(std::iter::empty());
         ledger.recount_claims(std::iter::empty());
+    }
+
+    #[test]
+    fn sums_beyond_any_amount_are_taken_back_whole() {
+        let (mut ledger, _) = one_node(i64::MAX - 1);
+        let huge = ledger.intern(Request::new([(GPU, i64::MAX / 3 * 2)]));
+        let undos = [ledger.take(NODE, huge), ledger.take(NODE, huge), ledger.claim(NODE, GPU, 5)];
+        assert_eq!((ledger.slots(NODE, huge), ledger.free(NODE, GPU) < 0), (0, true));
+        ledger.recount([(NODE, huge), (NODE, huge)].into_iter());
+        for undo in undos.into_iter().rev() {
+            ledger.undo(undo);
+        }
+        assert_eq!((ledger.slots(NODE, huge), ledger.free(NODE, GPU)), (1, i64::MAX - 1));
     }
 
     #[test]

@@ -11,9 +11,9 @@ pub mod intern;
 pub mod ledger;
 pub mod tree;
 
-pub use capacity::{Request, ResourceVector, UNLIMITED};
+pub use capacity::{Request, ResourceSum, ResourceVector, UNLIMITED};
 pub use fit::{FitIndex, Spot};
 pub use ids::{DomainIdx, LevelIdx, NodeIdx, RequestIdx, ResourceIdx};
 pub use intern::Interner;
-pub use ledger::{Ledger, LedgerUndo};
+pub use ledger::{Ledger, LedgerUndo, clamped};
 pub use tree::{Place, Tree};

@@ -273,14 +273,13 @@ impl Engine {
     pub fn nodes(&self) -> Vec<NodeView> {
         let room = &self.state.room;
         let nodes = room.nodes_by_name().map(|(index, facts)| {
-            let amounts = |vector: &capstan_topology::ResourceVector| -> Amounts {
-                let named = vector.entries().map(|(r, n)| (room.resources.name(r).clone(), n));
-                named.collect()
-            };
+            let name = |resource| room.resources.name(resource).clone();
+            let has = room.ledger.capacity(index).entries().map(|(r, n)| (name(r), n));
+            let held = room.ledger.held(index).entries();
             NodeView {
                 name: facts.name.clone(),
-                allocatable: amounts(room.ledger.capacity(index)),
-                used: amounts(room.ledger.held(index)),
+                allocatable: has.collect(),
+                used: held.map(|(r, n)| (name(r), capstan_topology::clamped(n))).collect(),
                 pods: room.ledger.pods(index),
                 capacity_type: facts.capacity_type,
                 price: facts.price.clone(),
@@ -414,7 +413,8 @@ impl Engine {
     /// The flavors that a waiting member would get, as far as its queue has one for it.
     fn flavors_tried(&mut self, index: WorkloadIdx, pod: PodIdx) -> Vec<FlavorIdx> {
         let entry = &self.state.workloads[index];
-        if entry.state != State::Queued || !matches!(entry.queue, QueueRef::Queue(_)) {
+        let QueueRef::Queue(queue) = entry.queue else { return Vec::new() };
+        if entry.state != State::Queued {
             return Vec::new();
         }
         let shape = self.state.pods[pod].shape;
@@ -422,6 +422,17 @@ impl Engine {
         let at = tried.sets.iter().position(|set| set.shape == shape);
         let chosen = at.and_then(|at| tried.choice.sets.get(at)).map_or(&[][..], |set| set);
         let mut flavors: Vec<FlavorIdx> = chosen.iter().map(|(_, flavor)| *flavor).collect();
+        // The reason may be about another flavor of the group than the one that would be taken.
+        let quota = &self.state.quota;
+        let told = tried.choice.reason.as_ref().and_then(|reason| reason.flavor());
+        if let Some(told) = told.and_then(|name| quota.find_flavor(name)) {
+            let groups = &quota.queue(queue).groups;
+            let beside = |flavor: &FlavorIdx| {
+                groups.iter().all(|g| !g.flavors.contains(flavor) || !g.flavors.contains(&told))
+            };
+            flavors.retain(beside);
+            flavors.push(told);
+        }
         flavors.sort_unstable();
         flavors.dedup();
         flavors

@@ -67,9 +67,11 @@ fn allocatable(status: &NodeStatus, shared: &mut Shared) -> Amounts {
     if stated.is_empty() {
         return UNSTATED.iter().map(|name| (shared.texts.text(name), UNLIMITED)).collect();
     }
+    // What is stated has an end, however large.
+    let amount = |quantity: &Quantity, name: &str| quantity.amount_of(name).min(UNLIMITED - 1);
     stated
         .iter()
-        .map(|(name, quantity)| (shared.texts.text(name), quantity.amount_of(name)))
+        .map(|(name, quantity)| (shared.texts.text(name), amount(quantity, name)))
         .filter(|(_, amount)| *amount > 0)
         .collect()
 }
@@ -86,6 +88,13 @@ mod tests {
 
     fn amount(facts: &NodeFacts, resource: &str) -> i64 {
         facts.allocatable.get(resource).copied().unwrap_or(0)
+    }
+
+    #[test]
+    fn what_is_stated_is_not_unlimited() {
+        let stated = json!({"allocatable": {"cpu": "1e300"}});
+        let facts = read(json!({"metadata": {"name": "n"}, "status": stated}));
+        assert_eq!(amount(&facts, "cpu"), UNLIMITED - 1);
     }
 
     #[test]
