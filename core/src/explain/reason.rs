@@ -167,11 +167,11 @@ pub enum Reason {
         /// What is left beside what it keeps.
         left: i64,
     },
-    /// Each pod set finds nodes by itself; this one does not beside others of the gang.
+    /// The pod set of a gang that finds no nodes: by itself, or not beside others of the gang.
     Together {
         /// The pod set.
         pod_set: Text,
-        /// Members of other sets that go first.
+        /// Members of other sets that go first; 0: it finds none by itself.
         beside: u32,
         /// What it lacks beside them.
         then: Box<Reason>,

@@ -14,9 +14,14 @@ use crate::place::gang::{self, Ask, TopologyAsk};
 /// domain that takes most members; else the set that finds none beside those placed before it.
 pub fn shortage(txn: &mut Txn<'_>, asks: &[Ask], names: &[&Text], topology: TopologyAsk) -> Reason {
     let count = |ask: &Ask| ask.pods.len() as u32;
-    let alone = asks.iter().find(|ask| !gang::holds(txn, ask.class, count(ask), topology));
-    if let Some(ask) = alone.or(asks.first().filter(|_| asks.len() == 1)) {
+    let alone = asks.iter().position(|ask| !gang::holds(txn, ask.class, count(ask), topology));
+    if let [ask] = asks {
         return verdict::unqueued_shortage(txn, ask.class, count(ask), topology);
+    }
+    if let Some(at) = alone {
+        let ask = &asks[at];
+        let why = verdict::unqueued_shortage(txn, ask.class, count(ask), topology);
+        return Reason::Together { pod_set: names[at].clone(), beside: 0, then: Box::new(why) };
     }
     let start = txn.checkpoint();
     let reason = match topology.required.filter(|_| !topology.per_set) {

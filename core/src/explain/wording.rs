@@ -156,6 +156,15 @@ impl Reason {
         }
     }
 
+    /// The flavor that the answer is about.
+    pub fn flavor(&self) -> Option<&Text> {
+        match self {
+            Reason::Flavors { tried, .. } => most_telling(tried).map(|first| &first.flavor),
+            Reason::LostRace { then } => then.flavor(),
+            _ => None,
+        }
+    }
+
     /// Where the obstacle is, without its numbers: a row of the table "in the way" has columns
     /// for those.
     pub fn place(&self) -> String {
@@ -168,7 +177,9 @@ impl Reason {
                 None => cluster_queue.to_string(),
             },
             Reason::Nodes(nodes) => nodes::place(nodes),
-            Reason::Topology { level, best, .. } => place_of_topology(level, best.as_ref()),
+            Reason::Topology { level, best, gone, .. } => {
+                place_of_topology(level, best.as_ref(), *gone)
+            }
             Reason::NoRoomBeside { level, domain, .. } => {
                 format!("pods in {}", named_domain(level, domain.as_ref()))
             }
@@ -469,7 +480,10 @@ fn of_pod_set(pod_set: &str) -> String {
 }
 
 fn together(pod_set: &str, beside: u32, then: &str) -> String {
-    let pods = if beside == 1 { "1 pod".to_owned() } else { format!("{beside} pods") };
+    if beside == 0 {
+        return format!("pod set {pod_set}: {then}");
+    }
+    let pods = counted(i64::from(beside), "pod");
     format!("pod set {pod_set}, beside {pods} of its gang: {then}")
 }
 
@@ -528,10 +542,11 @@ fn topology(level: &str, asked: u32, (best, holds): (Option<&Text>, u32), gone: 
     }
 }
 
-fn place_of_topology(level: &str, best: Option<&Text>) -> String {
+fn place_of_topology(level: &str, best: Option<&Text>, gone: u32) -> String {
+    let then = nodes::then(gone);
     match best {
-        Some(best) => format!("pods within one {level}; most in {best}"),
-        None => format!("pods within one {level}"),
+        Some(best) => format!("pods within one {level}; most in {best}{then}"),
+        None => format!("pods within one {level}{then}"),
     }
 }
 
@@ -561,7 +576,9 @@ fn place_of_flavor(queue: &str, refusal: &FlavorRefusal) -> String {
             format!("{}: the most that {queue} can have, {flavor}", noun(resource, 2))
         }
         FlavorProblem::Nodes(nodes) => format!("{} ({flavor})", nodes::place(nodes)),
-        FlavorProblem::Topology { level, best, .. } => place_of_topology(level, best.as_ref()),
+        FlavorProblem::Topology { level, best, gone, .. } => {
+            place_of_topology(level, best.as_ref(), *gone)
+        }
         why @ (FlavorProblem::Taint { .. } | FlavorProblem::Affinity) => {
             format!("{} ({flavor})", problem_words(why, queue, false))
         }

@@ -139,12 +139,12 @@ pub fn assign(txn: &mut Txn<'_>, demand: &Demand<'_>) -> Choice {
 }
 
 /// Chooses flavors for one set: group by group, and where somebody would leave or nothing was
-/// found, of all groups together.
+/// found, of all groups together. Of several sets the first of those is told that are farthest
+/// from a fit.
 fn assign_set(txn: &mut Txn<'_>, demand: &Demand<'_>, at: usize, choice: &mut Choice) {
     let groups = txn.state().quota.queue(demand.queue).groups.len();
-    let told = choice.reason.take();
+    let (mode, told) = (std::mem::replace(&mut choice.mode, Mode::Fit), choice.reason.take());
     let before = (groups > 1).then(|| choice.clone());
-    let mode = std::mem::replace(&mut choice.mode, Mode::Fit);
     for group in 0..groups {
         assign_group(txn, demand, (at, group), choice);
         if choice.mode == Mode::NoFit {
@@ -152,14 +152,16 @@ fn assign_set(txn: &mut Txn<'_>, demand: &Demand<'_>, at: usize, choice: &mut Ch
         }
     }
     let own = choice.mode;
-    choice.mode = mode.min(own);
     let stays = viable(own) && !fungibility(txn, demand.queue).next_when_preempting;
     if let Some(before) = before.filter(|_| own < Mode::Fit && !stays) {
         let apart = std::mem::replace(choice, Choice::none());
         *choice = joint::improve(txn, demand, at, before, (apart, own));
     }
-    // Of several sets the first of those is told that are farthest from a fit.
-    choice.reason = told.filter(|_| mode <= own).or(choice.reason.take());
+    if told.is_some() && mode <= choice.mode {
+        choice.reason = told;
+    }
+    choice.mode = choice.mode.min(mode);
+    assert!(choice.mode == Mode::Fit || choice.reason.is_some(), "what does not fit has a reason");
 }
 
 /// When a queue's scan of flavors stops.
@@ -382,7 +384,7 @@ fn try_flavor(
             return Ok((Candidate { mode: Mode::NoFit, ..candidate }, Some(why)));
         }
     }
-    let mut problem: Option<(Mode, FlavorProblem)> = None;
+    let mut problem: Option<((Mode, u8), FlavorProblem)> = None;
     for &(resource, amount) in asked {
         let (fr, total) = total(txn, resource, amount);
         let (mode, borrowing, why) = quota_mode(txn, demand, fr, total, amount, ask);
@@ -391,10 +393,11 @@ fn try_flavor(
         }
         candidate.mode = candidate.mode.min(mode);
         candidate.borrowing = candidate.borrowing.max(borrowing);
-        if let Some(why) = why
-            && problem.as_ref().is_none_or(|(worst, _)| mode < *worst)
-        {
-            problem = Some((mode, why));
+        if let Some(why) = why {
+            let stands = (mode, why.remoteness());
+            if problem.as_ref().is_none_or(|(worst, _)| stands < *worst) {
+                problem = Some((stands, why));
+            }
         }
         if mode == Mode::NoFit {
             break;
@@ -497,6 +500,10 @@ fn quota_mode(
 ) -> (Mode, u32, Option<FlavorProblem>) {
     let why = match quota_of(txn.state(), demand, fr, total, own) {
         Quota::Fits(height) => return (Mode::Fit, height, None),
+        _ if lacking::no_node_of_it_will_do(txn, ask.0) => {
+            let nodes = verdict::flavor_shortage(txn, ask.0, ask.1, demand.topology);
+            return (Mode::NoFit, 0, Some(nodes));
+        }
         Quota::Never(height, why) => return (Mode::NoFit, height, Some(why)),
         Quota::Short(why) => why,
     };

@@ -37,6 +37,7 @@ fn shortage(reason: &Reason) -> Option<&NodeShortage> {
             })
         }
         Reason::LostRace { then }
+        | Reason::Together { then, .. }
         | Reason::Incomplete { then: Some(then), .. }
         | Reason::Extras { then: Some(then), .. } => shortage(then),
         _ => None,

@@ -191,14 +191,19 @@ fn shortage_then(nodes: &NodeShortage) -> String {
 pub(super) fn place(nodes: &NodeShortage) -> String {
     let Some(nearest) = &nodes.nearest else { return shortage(nodes) };
     let needs = named(&nearest.resource, nearest.asked);
-    let node = &nearest.node;
+    let (node, then) = (&nearest.node, then(nodes.gone));
     match (nodes.asked, nodes.holds) {
-        (0 | 1, _) => format!("{needs} free on one node; nearest is {node}"),
+        (0 | 1, _) => format!("{needs} free on one node; nearest is {node}{then}"),
         (_, holds) => format!(
-            "{} pod: {needs} free on one node; nearest is {node}",
+            "{} pod: {needs} free on one node; nearest is {node}{then}",
             ordinal(holds.saturating_add(1))
         ),
     }
+}
+
+/// That a row of a table speaks of the cluster without those who may be preempted.
+pub(super) fn then(gone: u32) -> &'static str {
+    if gone == 0 { "" } else { " (after preemption)" }
 }
 
 fn pod(gang: bool) -> &'static str {

@@ -177,7 +177,7 @@ impl<'a, 'd> Joint<'a, 'd> {
         chosen: &mut Chosen,
     ) -> Mode {
         let Chosen { choice, short, why } = chosen;
-        let nowhere = !some_node_accepts(txn, class);
+        let nowhere = !lacking::some_node_accepts(txn, class);
         let ask = (class, self.demand.sets[self.set].count);
         let (mut mode, mut even_then) = (Mode::NoFit, None);
         if self.looks > Some(0) && !nowhere {
@@ -255,11 +255,4 @@ impl<'a, 'd> Joint<'a, 'd> {
 /// Whether it is about cpu, memory and the like; of several shortages that of devices tells most.
 fn is_of_host(why: &FlavorProblem) -> bool {
     matches!(why, FlavorProblem::Short { resource, .. } if !resource.contains('/'))
-}
-
-/// Whether the facts of any node admit a class: else nobody who leaves makes room for it.
-fn some_node_accepts(txn: &Txn<'_>, class: ClassIdx) -> bool {
-    let state = txn.state();
-    let mut nodes = state.room.tree.order().iter();
-    nodes.any(|node| state.classes.accepts(&state.room, class, *node))
 }

@@ -5,13 +5,16 @@
 //! had, what nodes lack even then. What is free now says nothing there: the shortage is that of
 //! the cluster without those who may be stopped.
 
+use capstan_topology::ResourceIdx;
+
 use super::{Choice, Demand, may_preempt};
-use crate::explain::reason::{FlavorProblem, FlavorRefusal, NoVictims, Reason};
+use crate::explain::reason::{FlavorProblem, FlavorRefusal, NoVictims, NodeRefusal, Reason};
 use crate::explain::{together, verdict};
-use crate::model::ids::ClassIdx;
+use crate::model::ids::{ClassIdx, FlavorIdx, FrIdx};
 use crate::model::input::Text;
 use crate::model::txn::Txn;
 use crate::place::gang::Ask;
+use crate::quota::flavors;
 use crate::victims::{self, Lack, Need};
 
 /// What one flavor lacks for members of one class, whose quota is short like this.
@@ -45,33 +48,86 @@ pub fn of_gang(
     asks: &[Ask],
     choice: &mut Choice,
 ) {
-    let sets = &choice.sets;
-    let chosen: Vec<Text> = sets
-        .iter()
-        .flatten()
-        .map(|(_, flavor)| *flavor)
-        .map(|flavor| txn.state().quota.flavor_name(flavor).clone())
-        .collect();
-    let Some(Reason::Flavors { tried, .. }) = &mut choice.reason else { return };
-    let is_short = |refusal: &&mut FlavorRefusal| {
-        chosen.contains(&refusal.flavor) && matches!(refusal.why, FlavorProblem::Short { .. })
+    let reason = match (lack, asks) {
+        (Lack::Room, [ask]) => {
+            let Some(FlavorRefusal { flavor, why }) = first_short(txn, demand, need) else {
+                return;
+            };
+            let ask = (ask.class, ask.pods.len() as u32);
+            let why = of_flavor(txn, demand, (lack, need), ask, why);
+            Some(of_set(txn, demand, choice, FlavorRefusal { flavor, why }))
+        }
+        (Lack::Room, _) => {
+            let names: Vec<&Text> = demand.sets.iter().map(|set| &set.name).collect();
+            victims::with_all_gone(txn, demand.workload, need, asks, |txn, gone| {
+                together::shortage(txn, asks, &names, demand.topology).with_gone(gone)
+            })
+        }
+        _ => first_short(txn, demand, need).map(|mut short| {
+            put(&mut short.why, &no_victims(txn, demand, lack, need));
+            of_set(txn, demand, choice, short)
+        }),
     };
-    if let ([ask], Some(refusal)) = (asks, tried.iter_mut().find(is_short)) {
-        let ask = (ask.class, ask.pods.len() as u32);
-        let short = refusal.why.clone();
-        refusal.why = of_flavor(txn, demand, (lack, need), ask, short);
-        return;
+    choice.reason = reason.or(choice.reason.take());
+}
+
+/// What is short first for all together, devices before others.
+fn first_short(txn: &Txn<'_>, demand: &Demand<'_>, need: &Need) -> Option<FlavorRefusal> {
+    let state = txn.state();
+    let short = |&(fr, amount): &(FrIdx, i64)| {
+        let short = flavors::shortage(state, demand.queue, fr, amount)?;
+        Some((!state.room.resources.name(state.quota.fr(fr).1).contains('/'), short))
+    };
+    let all = need.usage.iter().filter_map(short);
+    all.min_by_key(|(host, _)| *host).map(|(_, short)| short)
+}
+
+/// A refusal in the words of the first set that is of that flavor; other flavors of a set that
+/// were refused stay beside it.
+fn of_set(txn: &Txn<'_>, demand: &Demand<'_>, choice: &Choice, refusal: FlavorRefusal) -> Reason {
+    let quota = &txn.state().quota;
+    let is_of = |set: &Vec<(ResourceIdx, FlavorIdx)>| {
+        set.iter().any(|(_, flavor)| *quota.flavor_name(*flavor) == refusal.flavor)
+    };
+    let at = choice.sets.iter().position(is_of).unwrap_or(0);
+    let pod_set = demand.sets[at].name.clone();
+    let cluster_queue = quota.queue(demand.queue).name.clone();
+    let mut tried = match &choice.reason {
+        Some(Reason::Flavors { tried, pod_set: of, .. }) if *of == pod_set => tried.clone(),
+        _ => Vec::new(),
+    };
+    match tried.iter_mut().find(|known| known.flavor == refusal.flavor) {
+        Some(known) => *known = refusal,
+        None => tried = vec![refusal],
     }
-    if lack != Lack::Room {
-        let victims = no_victims(txn, demand, lack, need);
-        tried.iter_mut().for_each(|refusal| put(&mut refusal.why, &victims));
-        return;
+    Reason::Flavors { cluster_queue, pod_set, tried }
+}
+
+/// Whether a class can run on no node of its flavors whatever becomes free, and there are some: its
+/// own selector, capacity types or node name exclude them. Quota of such a flavor is of no use.
+pub(super) fn no_node_of_it_will_do(txn: &mut Txn<'_>, class: ClassIdx) -> bool {
+    if some_node_accepts(txn, class) {
+        return false;
     }
-    let names: Vec<&Text> = demand.sets.iter().map(|set| &set.name).collect();
-    let then = victims::with_all_gone(txn, demand.workload, need, asks, |txn, gone| {
-        together::shortage(txn, asks, &names, demand.topology).with_gone(gone)
-    });
-    choice.reason = then.or(choice.reason.take());
+    let excludes = |refusal: &NodeRefusal| {
+        matches!(
+            refusal,
+            NodeRefusal::Affinity | NodeRefusal::CapacityType { .. } | NodeRefusal::NodeName { .. }
+        )
+    };
+    let found = txn.refusals(class);
+    let of = |wanted: &dyn Fn(&NodeRefusal) -> bool| -> u32 {
+        found.kinds.iter().filter(|(kind, _)| wanted(kind)).map(|(_, count)| *count).sum()
+    };
+    let of_others = of(&|kind| matches!(kind, NodeRefusal::Flavor { .. }));
+    found.nodes > of_others && of(&excludes) >= found.nodes - of_others
+}
+
+/// Whether the facts of any node admit a class: else nobody who leaves makes room for it.
+pub(super) fn some_node_accepts(txn: &Txn<'_>, class: ClassIdx) -> bool {
+    let state = txn.state();
+    let mut nodes = state.room.tree.order().iter();
+    nodes.any(|node| state.classes.accepts(&state.room, class, *node))
 }
 
 /// Why nobody leaves.
