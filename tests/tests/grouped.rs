@@ -3,18 +3,19 @@
 //!
 //! Every node and every set of lower work that could leave it is tried by hand. Where nobody has
 //! to leave, nobody does, unless the queue would rather preempt than try its next flavor. Quota
-//! that is short is told of a flavor that has it.
+//! that is short is told of a flavor that has it. A gang of two sets starts whole or has a reason.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use capstan_core::Engine;
 use capstan_core::explain::reason::{FlavorProblem, Reason};
-use capstan_core::model::input::{Input, PreemptWithin, PreemptionPolicy};
+use capstan_core::model::input::{Input, PodShape, PreemptWithin, PreemptionPolicy};
 use capstan_core::plan::{Action, State};
 use capstan_core::time::Time;
 use capstan_tests::facts::{
-    GPU, cluster_queue, flavor, group, in_queue, labels, local_queue, namespace, node, nominal,
-    pod, shape,
+    GPU, cluster_queue, flavor, gang, group, in_queue, labels, local_queue, namespace, node,
+    nominal, pod, shape,
 };
 use capstan_tests::hand::{bound, view};
 use proptest::prelude::*;
@@ -131,7 +132,7 @@ impl World {
     }
 }
 
-fn asks(cpus: i64, gpus: i64) -> std::sync::Arc<capstan_core::model::input::PodShape> {
+fn asks(cpus: i64, gpus: i64) -> Arc<PodShape> {
     shape(&[("cpu", cpus * 1_000), (GPU, gpus)])
 }
 
@@ -164,5 +165,41 @@ proptest! {
         }
         let needless = world.does(0) && world.goes_on;
         prop_assert!(gone.is_empty() || !needless, "{:?} leave for nothing", gone);
+    }
+
+    /// A launcher that asks cpus, perhaps of one type alone, beside workers with GPUs: started
+    /// whole, or waiting with a reason, with or without those who may leave for it.
+    #[test]
+    fn a_gang_of_two_sets_starts_whole_or_has_a_reason(
+        world in worlds(),
+        launcher in prop_oneof![Just(2), Just(8), Just(64)],
+        pinned in prop::option::of(0..TYPES.len()),
+        workers in 1..3_usize,
+        rounds in 1..4,
+        first in any::<bool>(),
+    ) {
+        let mut engine = world.engine();
+        let mut members = gang("g", 1 + workers as u32, None, &asks(world.asked.0, world.asked.1), &in_queue(Some("team")));
+        let mut cpus = PodShape::clone(&asks(launcher, 0));
+        if let Some(kind) = pinned {
+            cpus.node_selector = labels(&[("type", TYPES[kind])]);
+        }
+        let at = if first { 0 } else { workers };
+        members[at].shape = Arc::new(cpus);
+        for member in &mut members {
+            member.priority = 10;
+        }
+        let mut output = engine.step(NOW, members.into_iter().map(Input::Pod).collect());
+        let mut gone = false;
+        for _ in 0..rounds {
+            gone |= output.effects.iter().any(|e| matches!(e.action, Action::Evict { .. }));
+            engine.recount();
+            output = engine.step(NOW, Vec::new());
+        }
+        let found = view(&engine, "g");
+        prop_assert!(found.state != State::Queued || !gone, "some leave for nobody");
+        prop_assert!(found.state != State::Queued || found.reason.is_some(), "no reason");
+        let bound = found.pods.iter().filter(|pod| pod.node.is_some()).count();
+        prop_assert!([0, 1 + workers].contains(&bound), "{bound} of {}", 1 + workers);
     }
 }
