@@ -179,7 +179,8 @@ proptest! {
         first in any::<bool>(),
     ) {
         let mut engine = world.engine();
-        let mut members = gang("g", 1 + workers as u32, None, &asks(world.asked.0, world.asked.1), &in_queue(Some("team")));
+        let (shape, queued) = (asks(world.asked.0, world.asked.1), in_queue(Some("team")));
+        let mut members = gang("g", 1 + workers as u32, None, &shape, &queued);
         let mut cpus = PodShape::clone(&asks(launcher, 0));
         if let Some(kind) = pinned {
             cpus.node_selector = labels(&[("type", TYPES[kind])]);

@@ -8,16 +8,13 @@ use crate::tree::File;
 /// Names that say nothing about what is inside.
 const DRAWERS: [&str; 7] = ["utils", "util", "helpers", "helper", "common", "misc", "shared"];
 
-/// Folders below `src`, the top-level folders, and module names.
+/// Every folder with files in it, hidden ones apart, and module names.
 pub fn check(files: &[File], architecture: &str) -> Vec<Finding> {
     let mut folders = BTreeSet::new();
     let mut findings = Vec::new();
     for file in files {
         let Some((folder, name)) = file.path.rsplit_once('/') else { continue };
         if file.path.ends_with(".rs") {
-            if folder.split('/').nth(1) == Some("src") {
-                folders.insert(folder.to_owned());
-            }
             let module = name.trim_end_matches(".rs");
             let last = folder.rsplit('/').next().unwrap_or_default();
             if let Some(drawer) = DRAWERS.iter().find(|d| **d == module || **d == last) {
@@ -25,9 +22,9 @@ pub fn check(files: &[File], architecture: &str) -> Vec<Finding> {
                 findings.push(Finding::new(&file.path, 0, says));
             }
         }
-        let top = file.folder();
-        if !top.starts_with('.') {
-            folders.insert(top.to_owned());
+        if !folder.starts_with('.') {
+            folders.insert(folder.to_owned());
+            folders.insert(file.folder().to_owned());
         }
     }
     for folder in folders {
@@ -45,11 +42,18 @@ mod tests {
 
     #[test]
     fn a_folder_that_the_map_does_not_name_is_found() {
-        let files = [File::new("core/src/quota/tree.rs", ""), File::new("core/src/lib.rs", "")];
-        assert!(check(&files, "`core/`, `core/src/`, `core/src/quota/`").is_empty());
+        let files = [
+            File::new("core/src/quota/tree.rs", ""),
+            File::new("core/src/lib.rs", ""),
+            File::new("core/data/prices.json", ""),
+            File::new(".ci/run", ""),
+        ];
+        let all = "`core/`, `core/src/`, `core/src/quota/`, `core/data/`";
+        assert!(check(&files, all).is_empty());
         let says = check(&files, "`core/` and `core/src/` and quota");
-        assert_eq!(says.len(), 1);
-        assert!(says[0].says.contains("does not name `core/src/quota/`"));
+        let wanted = ["does not name `core/data/`", "does not name `core/src/quota/`"];
+        assert_eq!(says.len(), wanted.len());
+        assert!(says.iter().zip(wanted).all(|(says, wanted)| says.says.contains(wanted)));
     }
 
     #[test]

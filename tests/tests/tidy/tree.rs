@@ -25,7 +25,7 @@ impl File {
 }
 
 /// What is built, not written.
-const SKIPPED: [&str; 3] = ["target", ".git", "Cargo.lock"];
+const SKIPPED: [&str; 4] = ["target", ".git", "Cargo.lock", "proptest-regressions"];
 
 /// Every text file of the repository, sorted by path.
 pub fn files() -> Vec<File> {
@@ -42,7 +42,8 @@ fn walk(root: &Path, folder: &Path, found: &mut Vec<File>) {
     let paths: Vec<PathBuf> = listed.filter_map(|entry| entry.ok()).map(|e| e.path()).collect();
     for path in paths {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        if SKIPPED.contains(&name) {
+        // Only at the root a target is what a build makes.
+        if SKIPPED.contains(&name) && (name != "target" || folder == root) {
             continue;
         }
         if path.is_dir() {

@@ -22,11 +22,11 @@ enum Never {
     Macro(&'static str),
     /// An attribute.
     Attribute(&'static str),
-    /// A literal with a fraction.
-    Fraction,
+    /// A number with a fraction or a power of ten.
+    Float,
 }
 
-use Never::{Attribute, Fraction, Ident, Macro, Path, Word};
+use Never::{Attribute, Float, Ident, Macro, Path, Word};
 
 /// Rules for all crates.
 const EVERYWHERE: [(Never, &str); 4] = [
@@ -36,61 +36,58 @@ const EVERYWHERE: [(Never, &str); 4] = [
     (Attribute("ignore"), "a test that never runs proves nothing: fix or remove it"),
 ];
 
-/// Hardware only: no Kubernetes, labels, queues, time, I/O or serialisation.
-const TOPOLOGY: [(Never, &str); 15] = [
-    (Ident("HashMap"), "its order would decide: use BTreeMap or an arena"),
-    (Ident("HashSet"), "its order would decide: use BTreeSet or a bitset"),
-    (Word("kubernetes"), "topology knows no Kubernetes: pass plain values in"),
-    (Path("kube"), "topology knows no Kubernetes: pass plain values in"),
-    (Path("k8s_openapi"), "topology knows no Kubernetes: pass plain values in"),
-    (Word("label"), "topology knows no labels: core turns them into levels and domains"),
-    (Word("labels"), "topology knows no labels: core turns them into levels and domains"),
-    (Word("queue"), "topology knows no queues: quota is core's"),
-    (Word("queues"), "topology knows no queues: quota is core's"),
-    (Path("std::time"), "topology knows no time"),
-    (Ident("Time"), "topology knows no time"),
-    (Path("std::fs"), "topology does no I/O"),
-    (Path("std::io"), "topology does no I/O"),
-    (Path("std::net"), "topology does no I/O"),
-    (Path("serde"), "topology is never serialised: the shell has its own types for that"),
-];
-
-/// The pure engine.
-const CORE: [(Never, &str); 33] = [
-    (Path("tokio"), "core is sans-I/O: effects leave as data"),
-    (Path("kube"), "core knows no Kubernetes type: the shell turns objects into `Input`s"),
-    (Path("k8s_openapi"), "core knows no Kubernetes type: the shell turns objects into `Input`s"),
-    (Path("serde"), "core is never serialised: the shell has its own types for that"),
-    (Path("serde_json"), "core is never serialised: the shell has its own types for that"),
-    (Ident("SystemTime"), "core has no clock: time is an argument of `step`"),
-    (Ident("Instant"), "core has no clock: time is an argument of `step`"),
-    (Path("std::time"), "core has no clock: use `crate::time`"),
-    (Path("std::fs"), "core does no I/O"),
-    (Path("std::io"), "core does no I/O"),
-    (Path("std::net"), "core does no I/O"),
-    (Path("std::env"), "core reads no environment: knobs are in `Policy`"),
-    (Path("std::process"), "core does no I/O"),
+/// What decides is the same wherever and whenever it runs: `topology` and `core` have no clock, no
+/// randomness, no I/O, no floats, no order of a hash, and say nothing but by their results.
+const DECIDING: [(Never, &str); 34] = [
+    (Path("serde"), "what decides is never serialised: the shell has its own types for that"),
+    (Path("serde_json"), "what decides is never serialised: the shell has its own types for that"),
+    (Path("kube"), "no Kubernetes type: the shell turns objects into plain values"),
+    (Path("k8s_openapi"), "no Kubernetes type: the shell turns objects into plain values"),
+    (Path("tokio"), "sans-I/O: effects leave as data"),
+    (Ident("SystemTime"), "no clock: time is an argument"),
+    (Ident("Instant"), "no clock: time is an argument"),
+    (Path("std::time"), "no clock: time is an argument"),
+    (Path("core::time"), "no clock: time is an argument"),
+    (Path("std::fs"), "no I/O"),
+    (Path("std::io"), "no I/O"),
+    (Path("std::net"), "no I/O"),
+    (Path("core::net"), "no I/O"),
+    (Path("std::process"), "no I/O"),
+    (Path("std::env"), "no environment: knobs are arguments"),
     (Path("std::thread"), "one thread owns the engine"),
-    (Path("rand"), "core has no randomness: break ties by an id"),
-    (Path("log"), "core logs nothing: put it in the report"),
-    (Path("tracing::info"), "core logs nothing: put it in the report"),
-    (Path("tracing::warn"), "core logs nothing: put it in the report"),
-    (Path("tracing::error"), "core logs nothing: put it in the report"),
-    (Path("tracing::debug"), "core logs nothing: put it in the report"),
-    (Path("tracing::trace"), "core logs nothing: put it in the report"),
-    (Path("tracing::event"), "core logs nothing: put it in the report"),
-    (Macro("println"), "core prints nothing: put it in the report"),
-    (Macro("eprintln"), "core prints nothing: put it in the report"),
-    (Macro("print"), "core prints nothing: put it in the report"),
-    (Macro("eprint"), "core prints nothing: put it in the report"),
-    (Path("prometheus"), "core has no metrics: put the number in `Counts`"),
+    (Path("rand"), "no randomness: break ties by an id"),
+    (Path("log"), "nothing is logged: put it in the report"),
+    (Path("tracing::info"), "nothing is logged: put it in the report"),
+    (Path("tracing::warn"), "nothing is logged: put it in the report"),
+    (Path("tracing::error"), "nothing is logged: put it in the report"),
+    (Path("tracing::debug"), "nothing is logged: put it in the report"),
+    (Path("tracing::trace"), "nothing is logged: put it in the report"),
+    (Path("tracing::event"), "nothing is logged: put it in the report"),
+    (Macro("println"), "nothing is printed: put it in the report"),
+    (Macro("eprintln"), "nothing is printed: put it in the report"),
+    (Macro("print"), "nothing is printed: put it in the report"),
+    (Macro("eprint"), "nothing is printed: put it in the report"),
     (Ident("HashMap"), "its order would decide: use BTreeMap or an arena"),
     (Ident("HashSet"), "its order would decide: use BTreeSet or a bitset"),
     (Ident("RandomState"), "its order would decide: use a fixed-seed hasher"),
     (Ident("f32"), "no floats in decisions: use integers or exact fractions"),
     (Ident("f64"), "no floats in decisions: use integers or exact fractions"),
-    (Fraction, "no floats in decisions: use integers or exact fractions"),
+    (Float, "no floats in decisions: use integers or exact fractions"),
 ];
+
+/// Hardware only: no Kubernetes, labels, queues or time.
+const TOPOLOGY: [(Never, &str); 6] = [
+    (Word("kubernetes"), "topology knows no Kubernetes: pass plain values in"),
+    (Word("label"), "topology knows no labels: core turns them into levels and domains"),
+    (Word("labels"), "topology knows no labels: core turns them into levels and domains"),
+    (Word("queue"), "topology knows no queues: quota is core's"),
+    (Word("queues"), "topology knows no queues: quota is core's"),
+    (Ident("Time"), "topology knows no time"),
+];
+
+/// The pure engine.
+const CORE: [(Never, &str); 1] =
+    [(Path("prometheus"), "core has no metrics: put the number in `Counts`")];
 
 /// What the shell may name of `capstan_core`: the contract. All else in core decides (quota,
 /// placement, fairness, victims), and the shell decides nothing.
@@ -110,13 +107,13 @@ pub fn check(file: &File) -> Vec<Finding> {
     let Ok(tokens) = file.text.parse::<TokenStream>() else {
         return vec![Finding::new(&file.path, 0, "does not parse")];
     };
-    let rules: &[(Never, &str)] = match file.folder() {
-        "topology" => &TOPOLOGY,
-        "core" => &CORE,
-        _ => &[],
+    let rules: Vec<(Never, &str)> = match file.folder() {
+        "topology" => [&DECIDING[..], &TOPOLOGY[..]].concat(),
+        "core" => [&DECIDING[..], &CORE[..]].concat(),
+        _ => Vec::new(),
     };
     let shell = file.folder() == "scheduler";
-    let mut search = Search { path: &file.path, rules, shell, findings: Vec::new() };
+    let mut search = Search { path: &file.path, rules: &rules, shell, findings: Vec::new() };
     search.stream(tokens, &[]);
     search.findings.dedup();
     search.findings
@@ -242,19 +239,32 @@ impl Search<'_> {
     }
 
     fn attribute(&mut self, stream: TokenStream) {
-        if let Some(TokenTree::Ident(name)) = stream.into_iter().next() {
-            let text = name.to_string();
-            self.apply(name.span(), &format!("#[{text}]"), |never| match never {
-                Attribute(refused) => refused == text,
+        let tokens: Vec<TokenTree> = stream.into_iter().collect();
+        let Some(TokenTree::Ident(name)) = tokens.first() else { return };
+        let text = name.to_string();
+        self.apply(name.span(), &format!("#[{text}]"), |never| match never {
+            Attribute(refused) => refused == text,
+            _ => false,
+        });
+        // Attributes that hold where a condition does follow it after a comma.
+        if let (true, Some(TokenTree::Group(group))) = (text == "cfg_attr", tokens.get(1)) {
+            let inner: Vec<TokenTree> = group.stream().into_iter().collect();
+            let comma = |token: &TokenTree| match token {
+                TokenTree::Punct(found) => found.as_char() == ',',
                 _ => false,
-            });
+            };
+            for attribute in inner.split(comma).skip(1) {
+                self.attribute(attribute.iter().cloned().collect());
+            }
         }
     }
 
     fn literal(&mut self, literal: &str, span: Span) {
         let number = literal.starts_with(|c: char| c.is_ascii_digit());
-        let fraction = number && literal.contains('.');
-        self.apply(span, literal, |never| matches!(never, Fraction) && fraction);
+        let based = ["0x", "0o", "0b"].iter().any(|base| literal.starts_with(base));
+        let float =
+            number && !based && literal.contains(['.', 'e', 'E']) && !literal.ends_with("size");
+        self.apply(span, literal, |never| matches!(never, Float) && float);
     }
 }
 
@@ -294,6 +304,9 @@ mod tests {
             "fn f() { let x = std::fs::read(p); }",
             "fn f(x: f64) {}",
             "const HALF: i64 = 0.5;",
+            "const MANY: i64 = 1e3 as i64;",
+            "fn f(after: core::time::Duration) {}",
+            "use core::net::IpAddr;",
             "fn f() { tracing::info!(\"x\"); }",
             "use tracing::{debug, Span};",
             "fn f() { println!(\"x\"); }",
@@ -325,12 +338,17 @@ mod tests {
             "use serde::Serialize;",
             "const KUBERNETES_ZONE: u8 = 0;",
             "fn f(now: Time) {}",
+            "fn f() { println!(\"x\"); }",
+            "fn f(share: f64) {}",
+            "use std::thread;",
+            "fn f() { std::process::exit(1) }",
         ] {
             let says = said("topology/src/a.rs", bad);
             assert!(!says.is_empty(), "{bad}");
             assert!(says[0].starts_with("topology/src/a.rs:1: "), "{says:?}");
         }
-        assert!(said("topology/src/a.rs", "fn timeline(unlabelled: u8) {}").is_empty());
+        let good = "fn timeline(unlabelled: u8) -> usize { 7usize + 0x1e3 }";
+        assert!(said("topology/src/a.rs", good).is_empty());
     }
 
     #[test]
@@ -356,6 +374,7 @@ mod tests {
         }
         assert_eq!(said("bench/src/a.rs", "#[test]\n#[ignore]\nfn f() {}").len(), 1);
         assert_eq!(said("bench/src/a.rs", "#[ignore = \"slow\"]\nfn f() {}").len(), 1);
+        assert_eq!(said("bench/src/a.rs", "#[cfg_attr(all(), ignore)]\nfn f() {}").len(), 1);
     }
 
     #[test]
