@@ -239,10 +239,18 @@ impl ClusterState {
                 sets.any(|set| !self.lacking(assignment.queue, set).is_empty())
             });
             let known = self.uncharged.contains(&index);
-            assert!(known || !lacks, "{} holds too little quota unseen", workload.full_name);
+            assert_eq!(known, lacks, "{} holds too little quota unseen", workload.full_name);
             let unqueued = self.unqueued_holding.contains(&index);
             assert_eq!(unqueued, queue == Some(None), "{} unqueued", workload.full_name);
         }
+        let in_queue = |(_, workload): &(WorkloadIdx, &Workload)| {
+            workload.assignment.as_ref().is_some_and(|assignment| assignment.queue.is_some())
+        };
+        let holders = self.workloads.iter().filter(in_queue).count();
+        assert_eq!(self.quota.holders(), holders, "some queue knows holders that are none");
+        let live = |workload: &WorkloadIdx| self.workloads.get(*workload).is_some();
+        let known = self.unqueued_holding.iter().chain(&self.uncharged);
+        assert!({ known }.all(live), "holders are known that are gone");
     }
 
     /// Compares what quota tree and ledger count for claims with what they should.

@@ -150,6 +150,11 @@ impl QuotaState {
         &mut self.queues[queue.at()]
     }
 
+    /// How many workloads hold quota in some queue.
+    pub fn holders(&self) -> usize {
+        self.queues.iter().map(|queue| queue.holding.len()).sum()
+    }
+
     /// All queues whose object exists, by name.
     pub fn existing(&self) -> impl Iterator<Item = (QueueIdx, &Queue)> {
         let indices = self.queue_by_name.iter().map(|(_, index)| QueueIdx(index));
