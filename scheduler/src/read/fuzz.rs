@@ -1,12 +1,17 @@
-//! Whatever is in a file, reading it ends with a result or complaints.
+//! Whatever is in a file, reading it ends with a result or complaints, and what was read can be
+//! played.
 //!
-//! Real manifests are cut, doubled, mixed and sprinkled with odd bytes. What was found is kept
-//! below by name.
+//! Real manifests are cut, doubled, mixed and sprinkled with odd bytes and amounts. What was found
+//! is a scenario: `tests/scenarios/input/amounts-whose-sum-is-beyond-any.yaml`.
 
 use proptest::prelude::*;
 
+use capstan_core::policy::Policy;
+
 use super::*;
 use crate::config::read_config_text;
+use crate::progress::Progress;
+use crate::world::{self, Mode, StartTimes};
 
 /// One manifest with everything that is read.
 const SEED: &str = r#"
@@ -49,6 +54,24 @@ items:
 apiVersion: v1
 kind: Pod
 metadata:
+  name: low
+spec:
+  nodeName: n
+  schedulerName: capstan
+  containers: [{name: c, resources: {requests: {cpu: 4}}}]
+---
+apiVersion: v1
+kind: Pod
+metadata:
+  name: high
+spec:
+  priority: 10
+  schedulerName: capstan
+  containers: [{name: c, resources: {requests: {cpu: 6}}}]
+---
+apiVersion: v1
+kind: Pod
+metadata:
   name: p
   managedFields: [{manager: kubectl}]
   annotations:
@@ -74,7 +97,7 @@ const JSON_SEED: &str = r#"{"apiVersion":"v1","items":[
 ],"kind":"List","metadata":{"resourceVersion":""}}"#;
 
 /// Bytes that parsers trip over.
-const ODD: [&str; 24] = [
+const ODD: [&str; 26] = [
     "\0",
     "\t",
     "\r",
@@ -99,6 +122,8 @@ const ODD: [&str; 24] = [
     "\u{feff}",
     "null",
     "9e999",
+    "6000000000000000000",
+    "00000000000000",
 ];
 
 /// One change to a text.
@@ -158,8 +183,14 @@ fn apply(text: &mut Vec<u8>, change: &Change) {
 fn survives(bytes: &[u8]) {
     let config = Config::default();
     for name in ["a.yaml", "a.json", "-"] {
-        if let Err(errors) = read_bytes(name, bytes, &config) {
-            assert!(errors.iter().all(|error| !error.to_string().is_empty()));
+        match read_bytes(name, bytes, &config) {
+            Ok(read) => {
+                // The engine counts itself again after each of these rounds.
+                let (policy, start) = (Policy::default(), StartTimes::default());
+                let progress = Progress::default();
+                world::run(read.inputs, policy, start, Mode::Cycles(4), &progress);
+            }
+            Err(errors) => assert!(errors.iter().all(|error| !error.to_string().is_empty())),
         }
     }
     let _ = read_config_text("c.yaml", &String::from_utf8_lossy(bytes));
