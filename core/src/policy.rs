@@ -18,6 +18,8 @@ pub struct Policy {
     pub unqueued: UnqueuedWorkloads,
     /// Level keys, outermost first; `None`: Topology objects, else the well-known labels.
     pub levels: Option<Vec<Text>>,
+    /// Which resources count against quota.
+    pub quota: QuotaArgs,
     /// Arguments of placement rules.
     pub rules: RuleArgs,
     /// Rounds of one step at most; a simulation uses 1 so that victims leave in between.
@@ -39,6 +41,22 @@ pub enum UnqueuedWorkloads {
     Allow,
     /// It waits until somebody gives it a queue.
     Hold,
+}
+
+/// Which resources count against quota, as Kueue's configuration says it (`resources`).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct QuotaArgs {
+    /// Resources whose names begin so are left out of quota.
+    pub excluded_prefixes: Vec<Text>,
+    /// A resource that no group of a queue covers is left out, instead of keeping the work out.
+    pub ignore_undeclared: bool,
+}
+
+impl QuotaArgs {
+    /// Whether a resource counts at all.
+    pub fn counts(&self, resource: &str) -> bool {
+        !self.excluded_prefixes.iter().any(|prefix| resource.starts_with(&**prefix))
+    }
 }
 
 /// Arguments of placement rules, as kube-scheduler's plugins take them.
@@ -77,8 +95,8 @@ impl Policy {
     /// Whether another configuration decides the same: only bounds and times differ, so that
     /// nothing that was derived under this one has to be derived again.
     pub(crate) fn decides_as(&self, other: &Policy) -> bool {
-        let Policy { profiles, unqueued, levels, rules, .. } = other;
-        (&self.profiles, &self.unqueued) == (profiles, unqueued)
+        let Policy { profiles, unqueued, levels, quota, rules, .. } = other;
+        (&self.profiles, &self.unqueued, &self.quota) == (profiles, unqueued, quota)
             && (&self.levels, &self.rules) == (levels, rules)
     }
 
@@ -94,6 +112,7 @@ impl Default for Policy {
             profiles: BTreeMap::from([("default".into(), Weights::default())]),
             unqueued: UnqueuedWorkloads::Allow,
             levels: None,
+            quota: QuotaArgs::default(),
             rules: RuleArgs::default(),
             rounds_max: ROUNDS_MAX,
             backoff_first: Span::seconds(1),

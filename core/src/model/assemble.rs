@@ -115,7 +115,7 @@ impl ClusterState {
     /// Builds queues and tree from their objects, and charges usage again.
     fn rebuild_quota(&mut self) {
         self.classes.clear();
-        self.quota.rebuild(&self.facts, &mut self.room.resources);
+        self.quota.rebuild(&self.facts, &self.policy.quota, &mut self.room.resources);
         let placed = self.pods.iter().filter(|(_, pod)| pod.place.is_some());
         let placed: Vec<PodIdx> = placed.map(|(index, _)| index).collect();
         for pod in placed {

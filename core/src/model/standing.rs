@@ -215,8 +215,10 @@ impl ClusterState {
     ) -> SetAssignment {
         flavors.sort_unstable();
         let request = self.room.ledger.request(self.room.shape(shape).request).clone();
+        let (names, args) = (&self.room.resources, &self.policy.quota);
         let charge = flavors
             .iter()
+            .filter(|(resource, _)| args.counts(names.name(*resource)))
             .map(|&(resource, flavor)| {
                 (self.quota.intern_fr(flavor, resource), request.get(resource))
             })

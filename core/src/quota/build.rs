@@ -14,6 +14,7 @@ use crate::model::facts::QueueFacts;
 use crate::model::ids::{FlavorIdx, FrIdx, QueueIdx, QuotaIdx, WorkloadIdx};
 use crate::model::input::{ClusterQueueFacts, FlavorFacts, Quota, ResourceGroup, Text};
 use crate::model::sweep::Used;
+use crate::policy::QuotaArgs;
 use crate::quota::tree::QuotaTree;
 use crate::resources::Resources;
 
@@ -249,7 +250,7 @@ impl QuotaState {
     }
 
     /// Builds everything from the objects, without usage: the caller charges it again.
-    pub fn rebuild(&mut self, facts: &QueueFacts, resources: &mut Resources) {
+    pub fn rebuild(&mut self, facts: &QueueFacts, args: &QuotaArgs, resources: &mut Resources) {
         for flavor in &mut self.flavors {
             flavor.1 = None;
         }
@@ -269,7 +270,7 @@ impl QuotaState {
             let placed = queue.cohort.as_ref().map(|cohort| cohorts[cohort].clone());
             let parent = placed.clone().and_then(|placed| placed.ok());
             let node = self.tree.add(parent, &quotas);
-            let groups = self.groups(queue, resources);
+            let groups = self.groups(queue, args, resources);
             let inactive = self.inactive(queue, placed.and_then(|placed| placed.err()), facts);
             let slot = self.queue_mut(index);
             slot.facts = Some(queue.clone());
@@ -359,11 +360,17 @@ impl QuotaState {
         quotas
     }
 
-    fn groups(&mut self, queue: &ClusterQueueFacts, resources: &mut Resources) -> Vec<Group> {
+    /// What each group covers of what counts.
+    fn groups(
+        &mut self,
+        queue: &ClusterQueueFacts,
+        args: &QuotaArgs,
+        resources: &mut Resources,
+    ) -> Vec<Group> {
         let mut groups = Vec::new();
         for group in &queue.groups {
-            let mut covered: Vec<ResourceIdx> =
-                group.covered.iter().map(|name| resources.intern(name)).collect();
+            let named = group.covered.iter().filter(|name| args.counts(name));
+            let mut covered: Vec<ResourceIdx> = named.map(|name| resources.intern(name)).collect();
             covered.sort_unstable();
             let flavors = group.flavors.iter().map(|f| self.intern_flavor(&f.flavor)).collect();
             groups.push(Group { covered, flavors });

@@ -195,14 +195,19 @@ pub fn shortage(
     })
 }
 
-/// Whether every resource asked is in some group. `pods` need not be.
+/// Whether every resource asked that counts is in some group. `pods` need not be.
 fn covered(txn: &Txn<'_>, demand: &Demand<'_>, set: &SetDemand) -> Result<(), Reason> {
     let state = txn.state();
     let queue = state.quota.queue(demand.queue);
     let request = state.room.ledger.request(state.room.shape(set.shape).request);
+    let args = &state.policy.quota;
+    if args.ignore_undeclared {
+        return Ok(());
+    }
     for &(resource, amount) in request.entries() {
         let known = queue.groups.iter().any(|group| group.covered.contains(&resource));
-        if !known && resource != crate::resources::PODS {
+        let counts = || args.counts(state.room.resources.name(resource));
+        if !known && resource != crate::resources::PODS && counts() {
             return Err(Reason::NotCovered {
                 cluster_queue: queue.name.clone(),
                 resource: state.room.resources.name(resource).clone(),

@@ -160,3 +160,18 @@ fn fair_sharing_is_kept_with_kueues_defaults() {
     let one = good("fairSharing: {preemptionStrategies: [LessThanInitialShare]}\n");
     assert_eq!(one.fair_sharing.expect("on").preemption_strategies.len(), 1);
 }
+
+#[test]
+fn what_counts_against_quota_reaches_the_policy_and_the_rest_is_said_to_do_nothing() {
+    let config = good(
+        "resources:\n  excludeResourcePrefixes: [example.com/]\n  \
+         quotaCheckStrategy: IgnoreUndeclared\n  \
+         transformations: [{input: example.com/a, outputs: {cpu: 1}}]\n",
+    );
+    let quota = &config.policy.quota;
+    assert!(quota.ignore_undeclared);
+    assert_eq!((quota.counts("example.com/gpu"), quota.counts("cpu")), (false, true));
+    let said: Vec<String> = config.warnings.iter().map(ToString::to_string).collect();
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert!(said[0].contains("resources.transformations: has no effect"), "{said:?}");
+}

@@ -13,7 +13,7 @@ use capstan_core::time::Span;
 
 use super::file::{
     CapacityTypeName, CapstanConfiguration, FairSharing, PreemptionStrategy, Profile, QuotaApiName,
-    Rules, UnqueuedWorkloads,
+    QuotaCheckStrategy, Resources, Rules, UnqueuedWorkloads,
 };
 use super::prices::{CapacityLabel, PriceConfig, PriceEntry};
 use super::{Config, QuotaApi, gates};
@@ -42,6 +42,7 @@ pub fn validate(file: CapstanConfiguration) -> Result<(Config, Vec<Finding>), Ve
             Some(UnqueuedWorkloads::Allow) | None => policy::UnqueuedWorkloads::Allow,
         },
         levels: levels(file.topology.levels.as_deref(), &mut errors),
+        quota: quota_args(&file.resources),
         rules: rules(&file.rules),
         backoff_first,
         backoff_max,
@@ -224,6 +225,17 @@ fn capacity_type(name: CapacityTypeName) -> CapacityType {
     }
 }
 
+fn quota_args(resources: &Resources) -> policy::QuotaArgs {
+    let prefixes = resources.exclude_resource_prefixes.iter();
+    policy::QuotaArgs {
+        excluded_prefixes: prefixes.map(|prefix| prefix.as_str().into()).collect(),
+        ignore_undeclared: matches!(
+            resources.quota_check_strategy,
+            Some(QuotaCheckStrategy::IgnoreUndeclared)
+        ),
+    }
+}
+
 fn strategies(mut sharing: FairSharing) -> FairSharing {
     if sharing.preemption_strategies.is_empty() {
         sharing.preemption_strategies = vec![
@@ -239,7 +251,8 @@ fn unused(file: &CapstanConfiguration) -> Vec<Finding> {
     let set = [
         ("fairSharing", file.fair_sharing.is_some()),
         ("admissionFairSharing", file.admission_fair_sharing.is_some()),
-        ("resources", file.resources != super::file::Resources::default()),
+        ("resources.transformations", !file.resources.transformations.is_empty()),
+        ("resources.deviceClassMappings", !file.resources.device_class_mappings.is_empty()),
         ("waitForPodsReady", file.wait_for_pods_ready.is_some()),
         ("autoscaler", file.autoscaler.is_some()),
     ];
