@@ -27,14 +27,14 @@ fn a_dump_of_300_megabytes_is_read_in_a_part_of_that_memory() {
         written(&path, write);
         let size = path.metadata().expect("written").len();
         assert!(size > 300_000_000, "{size} bytes");
-        reset_peak();
+        let reset = reset_peak();
         let before = peak();
         let read = read_files(std::slice::from_ref(&path), &Config::default());
         let pods = read.expect("read").inputs.into_iter().filter(|it| matches!(it, Input::Pod(_)));
         assert_eq!(pods.count(), PODS);
         let used = peak() - before;
         assert!(used < size / PART, "{name}: {used} bytes for {size}");
-        assert!(used > 1_000_000, "{name}: {used} bytes: nothing was measured");
+        assert!(used > 1_000_000 || !reset, "{name}: {used} bytes: nothing was measured");
         std::fs::remove_file(&path).expect("removed");
     }
 }
@@ -80,10 +80,10 @@ fn yaml(out: &mut dyn Write) {
     }
 }
 
-/// Forgets the peak so far.
-fn reset_peak() {
-    // Where the kernel refuses, the peak is that of the file before, and the bound is stricter.
-    let _ = std::fs::write("/proc/self/clear_refs", "5");
+/// Forgets the peak so far; `false`: the kernel refuses, and a file that costs less than the one
+/// before it shows nothing.
+fn reset_peak() -> bool {
+    std::fs::write("/proc/self/clear_refs", "5").is_ok()
 }
 
 /// The most memory that this process had resident, in bytes.
