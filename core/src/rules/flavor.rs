@@ -13,6 +13,12 @@ pub fn check(question: &Question<'_>, refusals: &mut Vec<NodeRefusal>) {
     }
 }
 
+/// Whether the node is one of every chosen flavor.
+pub fn is_of_all(question: &Question<'_>) -> bool {
+    let labels = &question.facts().labels;
+    question.flavors.iter().all(|(_, flavor)| is_of(labels, flavor))
+}
+
 /// Whether a node with these labels is one of the flavor's.
 pub fn is_of(labels: &Labels, flavor: &FlavorFacts) -> bool {
     flavor.node_labels.iter().all(|(key, value)| labels.get(key) == Some(value))

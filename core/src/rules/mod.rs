@@ -48,6 +48,9 @@ impl<'a> Question<'a> {
 /// What a rule reads, which says how long its answer holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reads {
+    /// Facts of the node, against what the pod's author wants: nothing that becomes of the node
+    /// makes it another one.
+    Wishes,
     /// Facts of node, pod and flavors only.
     Facts,
     /// Also what pods hold.
@@ -66,6 +69,10 @@ pub struct Rule {
     pub slots: Option<fn(&Question<'_>) -> u32>,
 }
 
+const fn wishes(name: &'static str, check: fn(&Question<'_>, &mut Vec<NodeRefusal>)) -> Rule {
+    Rule { name, reads: Reads::Wishes, check, slots: None }
+}
+
 const fn facts(name: &'static str, check: fn(&Question<'_>, &mut Vec<NodeRefusal>)) -> Rule {
     Rule { name, reads: Reads::Facts, check, slots: None }
 }
@@ -73,11 +80,11 @@ const fn facts(name: &'static str, check: fn(&Question<'_>, &mut Vec<NodeRefusal
 /// All rules in order.
 pub const TABLE: [Rule; 8] = [
     facts("NodeUnschedulable", unschedulable::check),
-    facts("NodeName", node_name::check),
+    wishes("NodeName", node_name::check),
     facts("TaintToleration", taints::check),
-    facts("NodeAffinity", node_affinity::check),
+    wishes("NodeAffinity", node_affinity::check),
     facts("Flavor", flavor::check),
-    facts("CapacityType", capacity_type::check),
+    wishes("CapacityType", capacity_type::check),
     Rule {
         name: "NodePorts",
         reads: Reads::Holdings,
@@ -95,13 +102,22 @@ pub const TABLE: [Rule; 8] = [
 /// Whether the rules that read only facts accept.
 pub fn facts_accept(question: &Question<'_>, scratch: &mut Vec<NodeRefusal>) -> bool {
     scratch.clear();
-    for rule in TABLE.iter().filter(|rule| rule.reads == Reads::Facts) {
+    for rule in TABLE.iter().filter(|rule| rule.reads != Reads::Holdings) {
         (rule.check)(question, scratch);
         if !scratch.is_empty() {
             return false;
         }
     }
     true
+}
+
+/// Whether the pod's author excluded a node, whatever else refuses it.
+pub fn is_unwanted(question: &Question<'_>, scratch: &mut Vec<NodeRefusal>) -> bool {
+    scratch.clear();
+    for rule in TABLE.iter().filter(|rule| rule.reads == Reads::Wishes) {
+        (rule.check)(question, scratch);
+    }
+    !scratch.is_empty()
 }
 
 /// How many more pods of this kind fit, as far as holdings go.

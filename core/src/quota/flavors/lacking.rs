@@ -8,13 +8,14 @@
 use capstan_topology::ResourceIdx;
 
 use super::{Choice, Demand, may_preempt};
-use crate::explain::reason::{FlavorProblem, FlavorRefusal, NoVictims, NodeRefusal, Reason};
+use crate::explain::reason::{FlavorProblem, FlavorRefusal, NoVictims, Reason};
 use crate::explain::{together, verdict};
 use crate::model::ids::{ClassIdx, FlavorIdx, FrIdx};
 use crate::model::input::Text;
 use crate::model::txn::Txn;
 use crate::place::gang::Ask;
 use crate::quota::flavors;
+use crate::rules;
 use crate::victims::{self, Lack, Need};
 
 /// What one flavor lacks for members of one class, whose quota is short like this.
@@ -105,22 +106,22 @@ fn of_set(txn: &Txn<'_>, demand: &Demand<'_>, choice: &Choice, refusal: FlavorRe
 
 /// Whether a class can run on no node of its flavors whatever becomes free, and there are some: its
 /// own selector, capacity types or node name exclude them. Quota of such a flavor is of no use.
-pub(super) fn no_node_of_it_will_do(txn: &mut Txn<'_>, class: ClassIdx) -> bool {
-    if some_node_accepts(txn, class) {
-        return false;
+/// Ends at the first node that will do, be it cordoned today.
+pub(super) fn no_node_of_it_will_do(txn: &Txn<'_>, class: ClassIdx) -> bool {
+    let state = txn.state();
+    let class = state.classes.class(class);
+    let (mut unwanted, mut scratch) = (false, Vec::new());
+    for &node in state.room.tree.order() {
+        let question = class.question(&state.room, node);
+        if !rules::flavor::is_of_all(&question) {
+            continue;
+        }
+        if class.knows(&state.room, node) || !rules::is_unwanted(&question, &mut scratch) {
+            return false;
+        }
+        unwanted = true;
     }
-    let excludes = |refusal: &NodeRefusal| {
-        matches!(
-            refusal,
-            NodeRefusal::Affinity | NodeRefusal::CapacityType { .. } | NodeRefusal::NodeName { .. }
-        )
-    };
-    let found = txn.refusals(class);
-    let of = |wanted: &dyn Fn(&NodeRefusal) -> bool| -> u32 {
-        found.kinds.iter().filter(|(kind, _)| wanted(kind)).map(|(_, count)| *count).sum()
-    };
-    let of_others = of(&|kind| matches!(kind, NodeRefusal::Flavor { .. }));
-    found.nodes > of_others && of(&excludes) >= found.nodes - of_others
+    unwanted
 }
 
 /// Whether the facts of any node admit a class: else nobody who leaves makes room for it.
