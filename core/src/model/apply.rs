@@ -35,6 +35,8 @@ pub struct Changes {
     pub gone: Vec<(WorkloadIdx, Text, Text)>,
     /// Queues must be built again.
     pub rebuild: bool,
+    /// Other resources count against quota than did.
+    pub recharge: bool,
 }
 
 impl ClusterState {
@@ -96,6 +98,7 @@ impl ClusterState {
             self.policy = policy;
             return;
         }
+        changes.recharge |= self.policy.quota != policy.quota;
         self.room.args = policy.rules.clone();
         self.policy = policy;
         changes.rebuild = true;

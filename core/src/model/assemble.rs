@@ -22,7 +22,7 @@ use crate::model::ids::{PodIdx, ShapeIdx, WorkloadIdx};
 use crate::model::input::{GangKey, GangRef, GangSource, OwnerFacts, PodPhase, Text};
 use crate::model::pod::{Binding, Pod};
 use crate::model::state::ClusterState;
-use crate::model::workload::{PodSet, QueueRef, Requeue, Workload, WorkloadId};
+use crate::model::workload::{Assignment, PodSet, QueueRef, Requeue, Workload, WorkloadId};
 use crate::plan::State;
 use crate::time::Time;
 
@@ -82,7 +82,7 @@ impl ClusterState {
             self.room.set_levels(self.facts.levels(self.policy.levels.as_deref()));
         }
         if std::mem::take(&mut changes.rebuild) {
-            self.rebuild_quota();
+            self.rebuild_quota(std::mem::take(&mut changes.recharge));
             changes.dirty.extend(self.workloads.iter().map(|(index, _)| index));
         }
         let mut dirty: Vec<WorkloadIdx> = changes.dirty.iter().copied().collect();
@@ -112,10 +112,14 @@ impl ClusterState {
         self.room.refresh_tree();
     }
 
-    /// Builds queues and tree from their objects, and charges usage again.
-    fn rebuild_quota(&mut self) {
+    /// Builds queues and tree from their objects, and charges usage again; `recharge`: what
+    /// counts is taken anew too.
+    fn rebuild_quota(&mut self, recharge: bool) {
         self.classes.clear();
         self.quota.rebuild(&self.facts, &self.policy.quota, &mut self.room.resources);
+        if recharge {
+            self.recharge();
+        }
         let placed = self.pods.iter().filter(|(_, pod)| pod.place.is_some());
         let placed: Vec<PodIdx> = placed.map(|(index, _)| index).collect();
         for pod in placed {
@@ -124,6 +128,29 @@ impl ClusterState {
         for (queue, fr, amount) in self.claims.quota().collect::<Vec<_>>() {
             self.quota.change(queue, fr, amount);
         }
+    }
+
+    /// Assignments charge what counts now. Claims count what theirs charge when they are next
+    /// counted, which is before anything is decided.
+    fn recharge(&mut self) {
+        let workloads: Vec<WorkloadIdx> = self.workloads.iter().map(|(index, _)| index).collect();
+        for workload in workloads {
+            if let Some(held) = self.workloads[workload].assignment.clone() {
+                self.workloads[workload].assignment = Some(self.charged_anew(&held));
+            }
+            if let Some(claim) = self.claims.get(workload) {
+                let promised = claim.assignment.clone();
+                let promised = self.charged_anew(&promised);
+                self.claims.promise(workload, promised);
+            }
+        }
+    }
+
+    /// The same flavors with what counts now.
+    fn charged_anew(&mut self, assignment: &Assignment) -> Arc<Assignment> {
+        let sets = assignment.sets.iter();
+        let sets = sets.map(|set| self.set_assignment_of(set.shape, set.flavors.clone())).collect();
+        Arc::new(Assignment { queue: assignment.queue, sets, at: assignment.at })
     }
 
     /// Members in order; places kept for an owner's pods are made, taken over, or dropped.

@@ -108,6 +108,13 @@ impl Claims {
         Some(claim)
     }
 
+    /// What a claimant will hold quota with changed; what it counts follows when it is counted.
+    pub(super) fn promise(&mut self, workload: WorkloadIdx, assignment: Arc<Assignment>) {
+        if let Some(claim) = self.by_workload.get_mut(&workload) {
+            claim.assignment = assignment;
+        }
+    }
+
     /// Amounts that count in the quota tree now.
     pub fn quota(&self) -> impl Iterator<Item = (QueueIdx, FrIdx, i64)> + '_ {
         self.by_workload.values().flat_map(|claim| claim.quota.iter().copied())

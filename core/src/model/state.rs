@@ -68,8 +68,8 @@ pub struct ClusterState {
     pub policy: Arc<Policy>,
     /// Log memory for the next transaction.
     pub undo_buffer: UndoBuffer,
-    /// Commits so far.
-    pub commits: u64,
+    /// Changes committed since everything was last counted again.
+    pub unchecked: usize,
 }
 
 impl ClusterState {

@@ -3,7 +3,8 @@
 //! A `Txn` changes the state in place and logs one typed [`Undo`] per change. Dropping it takes
 //! everything back; [`Txn::rollback_to`] goes back to a checkpoint; [`Txn::commit`] keeps it. No
 //! copy of the state is ever made. In debug builds a commit asserts that every incremental number
-//! equals a recount: always in small states, every [`SAMPLE`]th time in large ones.
+//! equals a recount: always in small states; in larger ones as soon as as many changes were
+//! committed as the recount looks at pods and nodes, so that checking costs a constant per change.
 
 use std::sync::Arc;
 
@@ -40,8 +41,6 @@ pub struct SetAside(Vec<Undo>);
 
 /// States up to this many pods are recounted at every commit.
 const SMALL: usize = 64;
-/// Larger ones every this many commits.
-const SAMPLE: u64 = 1_024;
 
 /// A transaction on the state; dropping it without [`Txn::commit`] takes everything back.
 #[derive(Debug)]
@@ -92,12 +91,14 @@ impl<'a> Txn<'a> {
 
     /// Keeps everything.
     pub fn commit(mut self) {
-        self.log.clear();
-        self.state.commits += 1;
-        let due = self.state.small() || self.state.commits.is_multiple_of(SAMPLE);
-        if cfg!(debug_assertions) && due {
-            self.state.recount();
+        if cfg!(debug_assertions) {
+            self.state.unchecked += self.log.len();
+            if self.state.small() || self.state.unchecked >= self.state.checked_at_once() {
+                self.state.unchecked = 0;
+                self.state.recount();
+            }
         }
+        self.log.clear();
     }
 
     /// Leaves the changes in place and hands the way back out, so that a whole decision can be
@@ -175,6 +176,11 @@ impl ClusterState {
     /// Whether a recount at every step costs next to nothing.
     pub fn small(&self) -> bool {
         self.pods.len() <= SMALL
+    }
+
+    /// Pods and nodes that a recount looks at.
+    fn checked_at_once(&self) -> usize {
+        self.pods.len() + self.room.tree.order().len()
     }
 
     fn undo(&mut self, undo: Undo) {
