@@ -49,7 +49,7 @@ impl Engine {
         last: bool,
     ) -> Entry {
         let sets = self.demands(workload);
-        let topology = match self.topology_ask(queue, workload) {
+        let topology = match self.admissible(queue, workload, &sets) {
             Ok(topology) => topology,
             Err(reason) => return refused(queue, workload, sets, reason),
         };
@@ -65,6 +65,22 @@ impl Engine {
             return whole;
         }
         self.nominate_fewer(whole, &sets, (least, asked), topology)
+    }
+
+    /// The topology asked, unless the workload asks what nothing can meet.
+    fn admissible(
+        &self,
+        queue: Option<QueueIdx>,
+        workload: WorkloadIdx,
+        sets: &[SetDemand],
+    ) -> Result<TopologyAsk, Reason> {
+        for set in sets {
+            if let Some(excess) = &self.state.room.shape(set.shape).facts.above_limit {
+                let (pod_set, excess) = (set.name.clone(), excess.clone());
+                return Err(Reason::AboveLimit { pod_set, excess });
+            }
+        }
+        self.topology_ask(queue, workload)
     }
 
     /// Members of each shape that must find a place together for the workload to start.

@@ -3,7 +3,7 @@
 //! A check returns `Ok` or one of these, never a bare `false`. Wording is in
 //! [`super::wording`] only.
 
-use crate::model::input::{CapacityType, Text};
+use crate::model::input::{AboveLimit, CapacityType, Text};
 use crate::time::Time;
 
 /// Why a workload waits.
@@ -136,6 +136,13 @@ pub enum Reason {
         is_level: bool,
         /// Levels known, outermost first.
         known: Vec<Text>,
+    },
+    /// A container requests more than its own limit, which no API server takes in a pod.
+    AboveLimit {
+        /// Pod set.
+        pod_set: Text,
+        /// Which container, and by how much.
+        excess: AboveLimit,
     },
     /// No single domain of the required level holds the gang.
     Topology {

@@ -6,6 +6,7 @@
 //! machine-readable words are [`Reason::code`], which are Kueue's wherever Kueue has one.
 //! Amounts are written by [`super::quantity`]; widths and colours are left to who prints.
 
+mod asked;
 pub mod changes;
 pub mod nodes;
 mod short;
@@ -17,7 +18,7 @@ use std::fmt;
 
 use self::nodes::{histogram_entries, shortage};
 use self::short::Of;
-use super::quantity::{amount as amount_of, counted, noun, pair, quantity};
+use super::quantity::{amount as amount_of, counted, noun, pair};
 use super::reason::{FlavorProblem, FlavorRefusal, Inactive, NoVictims, NodeShortage, Reason};
 use crate::model::input::Text;
 use crate::time::Time;
@@ -41,7 +42,8 @@ impl Reason {
             | Reason::ClusterQueueMissing { .. }
             | Reason::LocalQueueBroken { .. }
             | Reason::NamespaceNotSelected { .. }
-            | Reason::UnknownLevel { .. } => "Misconfigured",
+            | Reason::UnknownLevel { .. }
+            | Reason::AboveLimit { .. } => "Misconfigured",
             Reason::Inactive { why: Inactive::Stopped, .. }
             | Reason::LocalQueueStopped { .. }
             | Reason::Unqueued => "Suspended",
@@ -97,7 +99,8 @@ impl Reason {
             Reason::Gathering { .. }
             | Reason::Incomplete { .. }
             | Reason::Gated { .. }
-            | Reason::ForeignMembers { .. } => "pods",
+            | Reason::ForeignMembers { .. }
+            | Reason::AboveLimit { .. } => "pods",
             Reason::LocalQueueMissing { .. }
             | Reason::ClusterQueueMissing { .. }
             | Reason::LocalQueueStopped { .. }
@@ -228,21 +231,20 @@ impl fmt::Display for Reason {
                 out.write_str("has no queue, and unqueuedWorkloads: Hold keeps such work waiting")
             }
             Reason::NotCovered { cluster_queue, resource, asked } => {
-                write_not_covered(out, cluster_queue, resource, *asked)
+                asked::write_not_covered(out, cluster_queue, resource, *asked)
             }
             Reason::NoFlavorYet { cluster_queue, resource, pods, asked } => {
-                write_no_flavor(out, cluster_queue, (resource, *asked), *pods)
+                asked::write_no_flavor(out, cluster_queue, (resource, *asked), *pods)
             }
             Reason::FlavorNotListed { cluster_queue, flavor, resource } => {
-                write_not_listed(out, cluster_queue, flavor, resource)
+                asked::write_not_listed(out, cluster_queue, flavor, resource)
             }
             Reason::Flavors { cluster_queue, pod_set, tried } => {
                 write_flavors(out, cluster_queue, pod_set, tried)
             }
             Reason::Nodes(nodes) => write_nodes(out, nodes),
-            Reason::UnknownLevel { level, is_level, known } => {
-                write_unknown_level(out, level, *is_level, known)
-            }
+            Reason::AboveLimit { .. } => asked::write_above_limit(out, self),
+            Reason::UnknownLevel { .. } => asked::write_unknown_level(out, self),
             Reason::Topology { level, asked, best, holds, gone } => {
                 out.write_str(&topology(level, *asked, (best.as_ref(), *holds), *gone))
             }
@@ -288,40 +290,6 @@ fn write_extras(out: &mut fmt::Formatter<'_>, waiting: u32, then: Option<&Reason
     out.write_str(&extras(waiting, &then.map_or_else(short, ToString::to_string)))
 }
 
-fn write_not_covered(
-    out: &mut fmt::Formatter<'_>,
-    queue: &str,
-    resource: &str,
-    asked: i64,
-) -> fmt::Result {
-    let asked = quantity(resource, asked);
-    write!(out, "ClusterQueue {queue} has no quota for {resource}, {asked} asked")
-}
-
-fn write_no_flavor(
-    out: &mut fmt::Formatter<'_>,
-    queue: &str,
-    (resource, asked): (&str, i64),
-    pods: u32,
-) -> fmt::Result {
-    let asked = amount_of(resource, asked);
-    let running = pods_that(pods, "that runs", "that run");
-    write!(out, "no flavor of {queue} can take {asked}: none fits {running}")
-}
-
-fn write_not_listed(
-    out: &mut fmt::Formatter<'_>,
-    queue: &str,
-    flavor: &str,
-    resource: &str,
-) -> fmt::Result {
-    write!(
-        out,
-        "ClusterQueue {queue} does not list flavor {flavor}, which those that run have for \
-         {resource}"
-    )
-}
-
 /// `1 extra member waits: ...`, `2 extra members wait: ...`.
 fn extras(waiting: u32, why: &str) -> String {
     let verb = if waiting == 1 { "waits" } else { "wait" };
@@ -351,22 +319,6 @@ fn write_behind(out: &mut fmt::Formatter<'_>, ahead: u32, queue: &str) -> fmt::R
         1 => write!(out, "1 workload is before it in {queue}"),
         _ => write!(out, "{ahead} workloads are before it in {queue}"),
     }
-}
-
-fn write_unknown_level(
-    out: &mut fmt::Formatter<'_>,
-    level: &str,
-    is_level: bool,
-    known: &[Text],
-) -> fmt::Result {
-    let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-    if is_level {
-        return write!(
-            out,
-            "topology level {level}: no node has that label; levels in use: {known}"
-        );
-    }
-    write!(out, "topology level {level} is unknown; known: {known} (a Topology object adds levels)")
 }
 
 fn write_inactive(out: &mut fmt::Formatter<'_>, queue: &str, why: &Inactive) -> fmt::Result {

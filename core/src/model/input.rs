@@ -286,6 +286,21 @@ pub struct PodShape {
     pub ports: Vec<HostPort>,
     /// Ordered allow-list of capacity types; empty allows all.
     pub capacity_types: Vec<CapacityType>,
+    /// A request above its own limit: no API server takes such a pod, so it waits.
+    pub above_limit: Option<AboveLimit>,
+}
+
+/// A request above its own limit; the first of a pod.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct AboveLimit {
+    /// Container; empty: the pod as a whole.
+    pub container: Text,
+    /// Resource.
+    pub resource: Text,
+    /// Requested, in the resource's unit.
+    pub request: i64,
+    /// Its limit.
+    pub limit: i64,
 }
 
 /// A pod.

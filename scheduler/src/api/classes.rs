@@ -1,11 +1,15 @@
-//! Slim views of PriorityClass and Namespace, and our WorkloadPriorityClass.
+//! Slim views of PriorityClass, RuntimeClass and Namespace, and our WorkloadPriorityClass.
 
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Toleration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::meta::{OnlyMeta, SlimMeta, slim};
 use super::resource_like;
+use crate::quantity::Quantity;
 
 /// A PriorityClass.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
@@ -25,6 +29,44 @@ pub struct PriorityClass {
 }
 
 resource_like!(PriorityClass, k8s_openapi::api::scheduling::v1::PriorityClass);
+
+/// A RuntimeClass.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+pub struct RuntimeClass {
+    /// Metadata.
+    #[serde(default, deserialize_with = "slim")]
+    #[schemars(with = "SlimMeta")]
+    pub metadata: ObjectMeta,
+    /// What its pods take beside their containers.
+    #[serde(default)]
+    pub overhead: Overhead,
+    /// On which nodes its pods run.
+    #[serde(default)]
+    pub scheduling: RuntimeScheduling,
+}
+
+/// What pods of a RuntimeClass take beside their containers.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Overhead {
+    /// The same for each.
+    #[serde(default)]
+    pub pod_fixed: BTreeMap<String, Quantity>,
+}
+
+/// What a RuntimeClass adds to its pods' wishes.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RuntimeScheduling {
+    /// Labels that a node must have.
+    #[serde(default)]
+    pub node_selector: BTreeMap<String, String>,
+    /// Tolerations.
+    #[serde(default)]
+    pub tolerations: Vec<Toleration>,
+}
+
+resource_like!(RuntimeClass, k8s_openapi::api::node::v1::RuntimeClass);
 
 /// A Namespace.
 pub type Namespace = OnlyMeta;

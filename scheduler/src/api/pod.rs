@@ -70,6 +70,8 @@ pub struct PodSpec {
     pub init_containers: Vec<Container>,
     /// Pod-level resources.
     pub resources: Option<Resources>,
+    /// Name of its RuntimeClass.
+    pub runtime_class_name: Option<String>,
     /// Overhead of its runtime class.
     #[serde(default)]
     pub overhead: BTreeMap<String, Quantity>,

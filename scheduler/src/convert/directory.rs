@@ -12,6 +12,7 @@ use super::gathered::{OwnerDraft, PriorityClassDraft};
 use super::job::JobDraft;
 use super::marks::{Marks, OwnerName};
 use super::remarks::Known;
+use super::runtime::RuntimeClassDraft;
 
 /// Owners looked at above a pod: ReplicaSet and Deployment, with room to spare.
 pub const OWNERS_MAX: usize = 4;
@@ -28,6 +29,8 @@ pub struct Directory {
     pub default_queues: BTreeSet<Text>,
     /// PriorityClasses by name.
     pub classes: BTreeMap<Text, PriorityClassDraft>,
+    /// RuntimeClasses by name.
+    pub runtimes: BTreeMap<Text, RuntimeClassDraft>,
     /// Owners.
     pub owners: BTreeMap<OwnerKey, Owner>,
 }

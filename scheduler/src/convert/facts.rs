@@ -18,6 +18,7 @@ use super::job::JobDraft;
 use super::marks::Marks;
 use super::pod::{PodDraft, Ranked};
 use super::remarks::Remarks;
+use super::runtime::Runtime;
 use super::sharing::Shared;
 use crate::gangs::wishes;
 use crate::gangs::{self, Member};
@@ -33,26 +34,37 @@ pub struct Facts<'a> {
     pub directory: &'a Directory,
     /// What equal parts share.
     pub shared: &'a mut Shared,
-    /// Classes that were named in vain.
+    /// PriorityClasses and RuntimeClasses that were named in vain.
     pub missing: &'a mut Missing,
 }
 
-/// PriorityClasses that were named in vain, and by how many objects.
+/// Classes that pods name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ClassKind {
+    /// PriorityClass.
+    Priority,
+    /// RuntimeClass.
+    Runtime,
+}
+
+/// Classes that were named in vain, and by how many objects.
 #[derive(Debug, Default)]
-pub struct Missing(pub BTreeMap<Text, u32>);
+pub struct Missing(pub BTreeMap<(ClassKind, Text), u32>);
 
 impl Missing {
     /// One for each class; `place` says where it was looked for.
     pub fn notices(self, place: &str) -> impl Iterator<Item = Notice> {
-        self.0.into_iter().map(move |(name, count)| {
+        self.0.into_iter().map(move |((kind, name), count)| {
+            let (kind, then) = match kind {
+                ClassKind::Priority => ("PriorityClass", "priority 0 was taken"),
+                ClassKind::Runtime => ("RuntimeClass", "no overhead was added"),
+            };
             let who = if count == 1 {
                 "one object names".into()
             } else {
                 format!("{count} objects name")
             };
-            Notice::overall(format!(
-                "PriorityClass {name} is not in the {place} ({who} it); priority 0 was taken"
-            ))
+            Notice::overall(format!("{kind} {name} is not in the {place} ({who} it); {then}"))
         })
     }
 }
@@ -68,7 +80,8 @@ impl Facts<'_> {
         let chain = job.chain(self.directory);
         let mut ignored = job.ignored.clone();
         let asked = wishes::read(&chain, &mut ignored);
-        let shape = with_capacity_types(&job.shape, &asked.capacity_types, self.shared);
+        let shape = self.with_runtime(&job.shape, job.runtime.as_deref());
+        let shape = with_capacity_types(&shape, &asked.capacity_types, self.shared);
         let (priority, never_preempts) = self.rank(&job.ranked);
         let in_queue = self.in_queue(&asked.wishes, &job.namespace);
         let min_member = gangs::job::min_member(job, &chain, in_queue, &mut ignored);
@@ -118,7 +131,8 @@ impl Facts<'_> {
         chain.extend(above.iter().map(|owner| owner.marks()));
         let mut ignored = pod.ignored.clone();
         let asked = wishes::read(&chain, &mut ignored);
-        let shape = with_capacity_types(&pod.shape, &asked.capacity_types, self.shared);
+        let shape = self.with_runtime(&pod.shape, pod.runtime.as_deref());
+        let shape = with_capacity_types(&shape, &asked.capacity_types, self.shared);
         let (priority, never_preempts) = self.rank(&pod.ranked);
         let job = above.first().and_then(|owner| match owner {
             Owner::Job(job) => Some(gangs::job::Run {
@@ -214,9 +228,20 @@ impl Facts<'_> {
             });
         }
         if !settled {
-            *self.missing.0.entry(name.clone()).or_default() += 1;
+            *self.missing.0.entry((ClassKind::Priority, name.clone())).or_default() += 1;
         }
         None
+    }
+
+    /// A shape with what its RuntimeClass adds.
+    fn with_runtime(&mut self, shape: &Arc<PodShape>, runtime: Option<&Runtime>) -> Arc<PodShape> {
+        let Some(runtime) = runtime else { return shape.clone() };
+        let Some(class) = self.directory.runtimes.get(&runtime.class) else {
+            let named = (ClassKind::Runtime, runtime.class.clone());
+            *self.missing.0.entry(named).or_default() += 1;
+            return shape.clone();
+        };
+        self.shared.shapes.of(class.on(shape, runtime))
     }
 
     /// Whether a workload queues: it names a queue, or its namespace has a default one.

@@ -10,6 +10,7 @@ use super::job::JobDraft;
 use super::marks::{self, Marks, OwnerName};
 use super::pod::PodDraft;
 use super::quota;
+use super::runtime::RuntimeClassDraft;
 use super::sharing::Shared;
 use crate::api::classes::PriorityClass;
 use crate::read::error::Place;
@@ -38,6 +39,8 @@ pub struct Gathered {
     pub owners: Vec<OwnerDraft>,
     /// PriorityClasses by name.
     pub priority_classes: BTreeMap<Text, PriorityClassDraft>,
+    /// RuntimeClasses by name.
+    pub runtime_classes: BTreeMap<Text, RuntimeClassDraft>,
     /// Queue objects.
     pub queueing: quota::Objects,
 }

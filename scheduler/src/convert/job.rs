@@ -9,6 +9,7 @@ use capstan_core::time::Time;
 
 use super::marks::{self, Marks, OwnerName};
 use super::pod::{self, Ranked};
+use super::runtime::Runtime;
 use super::sharing::Shared;
 use super::{Refusal, note, requests, time};
 use crate::api::job::Job;
@@ -50,6 +51,8 @@ pub struct JobDraft {
     pub parallel_by_index: bool,
     /// Shape of its pods, without the capacity types that an owner may add.
     pub shape: Arc<PodShape>,
+    /// The RuntimeClass of its pods, which has a say in their shape.
+    pub runtime: Option<Box<Runtime>>,
     /// How its pods are ranked.
     pub ranked: Ranked,
     /// What it was resumed with.
@@ -99,6 +102,7 @@ pub fn draft(job: &Job, shared: &mut Shared) -> Result<JobDraft, Vec<Refusal>> {
             && spec.completions.is_some()
             && spec.completions == Some(spec.parallelism.unwrap_or(1)),
         shape: shared.shapes.of(shape),
+        runtime: Runtime::of(&template.spec, shared),
         ranked: Ranked::of(&template.spec, shared),
         admitted: note::admitted(&marks.annotations, shared, &mut ignored),
         eviction: if leaving { note::eviction(&marks, &mut ignored) } else { None },

@@ -18,6 +18,7 @@ pub mod quota;
 pub mod remarks;
 pub mod requests;
 pub mod resolve;
+pub mod runtime;
 pub mod selector;
 pub mod sharing;
 

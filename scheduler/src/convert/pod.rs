@@ -13,6 +13,7 @@ use capstan_core::time::Time;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::marks::{self, Marks, OwnerName};
+use super::runtime::Runtime;
 use super::sharing::Shared;
 use super::{Refusal, note, requests, selector, time};
 use crate::api::keys;
@@ -33,6 +34,8 @@ pub struct PodDraft {
     pub owner: Option<OwnerName>,
     /// Shape, without the capacity types that an owner may add.
     pub shape: Arc<PodShape>,
+    /// Its RuntimeClass, while that has a say in its shape: no API server has seen it yet.
+    pub runtime: Option<Box<Runtime>>,
     /// What it holds, when that differs.
     pub holds: Option<Arc<Amounts>>,
     /// Who schedules it.
@@ -110,6 +113,7 @@ pub fn draft(pod: &Pod, shared: &mut Shared) -> Result<PodDraft, Vec<Refusal>> {
         name: marks::name(meta).into(),
         owner: marks::owner(meta, shared),
         shape: shared.shapes.of(shape),
+        runtime: Runtime::of(&pod.spec, shared).filter(|_| meta.uid.is_none()),
         holds: held.map(|held| shared.amounts.of(held)),
         scheduler: pod.spec.scheduler_name.as_deref().map(|name| shared.texts.text(name)),
         phase: phase(&pod.status),
@@ -191,6 +195,7 @@ pub fn shape(spec: &PodSpec) -> PodShape {
         node_affinity: required.map(selector::node_selector),
         tolerations: selector::tolerations(&spec.tolerations),
         ports: ports(spec),
+        above_limit: requests::above_limit(spec),
         ..PodShape::default()
     }
 }

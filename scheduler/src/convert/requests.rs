@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use capstan_core::model::input::Amounts;
+use capstan_core::model::input::{AboveLimit, Amounts};
 use capstan_core::requests::{
     ContainerRequest, InitContainer, PodResources, ResizeStatus, counts_at_pod_level,
 };
@@ -58,6 +58,22 @@ pub fn of_pod(spec: &PodSpec, status: &PodStatus) -> PodResources {
     pod
 }
 
+/// The first request above its own limit: containers, init containers, then the pod itself.
+pub fn above_limit(spec: &PodSpec) -> Option<AboveLimit> {
+    let containers = spec.containers.iter().chain(&spec.init_containers);
+    let of_containers = containers.map(|container| (&*container.name, &container.resources));
+    let of_pod = spec.resources.iter().map(|resources| ("", resources));
+    of_containers.chain(of_pod).find_map(|(container, resources)| {
+        let excess = |(resource, request): (&String, &Quantity)| {
+            let limit = resources.limits.get(resource)?.amount_of(resource);
+            let request = request.amount_of(resource);
+            let (container, resource) = (container.into(), resource.as_str().into());
+            (request > limit).then_some(AboveLimit { container, resource, request, limit })
+        };
+        resources.requests.iter().find_map(excess)
+    })
+}
+
 /// Pod-level requests: a limit becomes one only where no container asks for the resource.
 fn pod_level(resources: &Resources, pod: &PodResources, status: &PodStatus) -> ContainerRequest {
     let mut spec = amounts(&resources.requests);
@@ -104,6 +120,30 @@ mod tests {
         });
         let want = [("cpu", 2_000), ("memory", 1_024), ("nvidia.com/gpu", 8)];
         assert_eq!(asks(spec), want.map(|(name, amount)| (name.to_owned(), amount)));
+    }
+
+    #[test]
+    fn the_first_request_above_its_limit_is_found() {
+        let first = |spec: serde_json::Value| {
+            let spec: PodSpec = serde_json::from_value(spec).expect("spec");
+            above_limit(&spec).map(|one| {
+                (one.container.to_string(), one.resource.to_string(), one.request, one.limit)
+            })
+        };
+        let fine = json!({ "name": "a", "resources": {
+            "requests": { "cpu": "500m", "memory": "1Gi" }, "limits": { "cpu": "0.5" } } });
+        let much = json!({ "name": "b", "resources": {
+            "requests": { "cpu": "501m" }, "limits": { "cpu": "0.5" } } });
+        let of = |name: &str, resource: &str, request, limit| {
+            Some((name.to_owned(), resource.to_owned(), request, limit))
+        };
+        assert_eq!(first(json!({ "containers": [fine] })), None);
+        assert_eq!(first(json!({ "containers": [fine, much] })), of("b", "cpu", 501, 500));
+        let init = json!({ "containers": [fine], "initContainers": [much] });
+        assert_eq!(first(init), of("b", "cpu", 501, 500));
+        let whole = json!({ "containers": [fine],
+            "resources": { "requests": { "memory": "2" }, "limits": { "memory": "1" } } });
+        assert_eq!(first(whole), of("", "memory", 2, 1));
     }
 
     #[test]

@@ -45,6 +45,7 @@ pub fn resolve(gathered: Gathered, start: Time) -> Resolved {
         scheduler: gathered.scheduler,
         default_queues: queueing.default_queues(),
         classes: gathered.priority_classes,
+        runtimes: gathered.runtime_classes,
         ..Directory::default()
     };
     quota::inputs(queueing, &mut resolved);

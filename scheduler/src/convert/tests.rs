@@ -2,7 +2,7 @@
 
 use capstan_core::Input;
 use capstan_core::model::input::{
-    ClusterQueueFacts, GangKey, GangSource, OwnerFacts, PodFacts, PodPhase,
+    Amounts, ClusterQueueFacts, GangKey, GangSource, OwnerFacts, PodFacts, PodPhase,
 };
 use capstan_core::time::Time;
 
@@ -42,6 +42,14 @@ fn owner(objects: &Objects) -> &OwnerFacts {
         _ => None,
     });
     owner.expect("an owner")
+}
+
+fn job_named<'a>(objects: &'a Objects, name: &str) -> &'a OwnerFacts {
+    let job = objects.inputs.iter().find_map(|input| match input {
+        Input::Owner(owner) if *owner.name == *name => Some(owner),
+        _ => None,
+    });
+    job.expect(name)
 }
 
 fn queue(objects: &Objects) -> &ClusterQueueFacts {
@@ -90,6 +98,40 @@ fn priorities_come_from_classes_wherever_they_stand() {
     assert_eq!(
         said(&objects.warnings),
         ["PriorityClass none is not in the input (one object names it); priority 0 was taken"]
+    );
+}
+
+#[test]
+fn templates_take_what_their_runtime_class_adds() {
+    let template = |name: &str, class: &str| {
+        format!(
+            "{{apiVersion: batch/v1, kind: Job, metadata: {{name: {name}}}, spec: \
+             {{template: {{spec: {{schedulerName: capstan, runtimeClassName: {class}, \
+             containers: [{{}}]}}}}}}}}\
+             \n---\n"
+        )
+    };
+    let written = |name: &str, uid: &str| {
+        format!(
+            "{{apiVersion: v1, kind: Pod, metadata: {{name: {name}, {uid}}}, \
+             spec: {{runtimeClassName: kata, containers: [{{}}]}}}}\n---\n"
+        )
+    };
+    let text = template("j", "kata")
+        + &template("lost", "gvisor")
+        + &written("by-hand", "")
+        + &written("admitted", "uid: u1")
+        + "{apiVersion: node.k8s.io/v1, kind: RuntimeClass, metadata: {name: kata}, \
+           handler: kata, overhead: {podFixed: {cpu: 250m}}}\n";
+    let objects = yaml(&text);
+    let cpu = |requests: &Amounts| requests.get("cpu").copied();
+    assert_eq!(cpu(&job_named(&objects, "j").pod_sets[0].shape.requests), Some(250));
+    assert_eq!(cpu(&job_named(&objects, "lost").pod_sets[0].shape.requests), None);
+    assert_eq!(cpu(&pod(&objects, "by-hand").shape.requests), Some(250));
+    assert_eq!(cpu(&pod(&objects, "admitted").shape.requests), None, "its API server saw to it");
+    assert_eq!(
+        said(&objects.warnings),
+        ["RuntimeClass gvisor is not in the input (one object names it); no overhead was added"]
     );
 }
 

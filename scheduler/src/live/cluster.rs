@@ -19,10 +19,12 @@ use crate::api::node::Node;
 use crate::api::pod::Pod;
 use crate::config::{Config, PriceConfig};
 use crate::convert::directory::{Directory, Owner, OwnerKey};
+use crate::convert::facts::ClassKind;
 use crate::convert::gathered::{OwnerDraft, PriorityClassDraft};
 use crate::convert::job::JobDraft;
 use crate::convert::pod::PodDraft;
 use crate::convert::resolve::DEFAULT_NAMESPACE;
+use crate::convert::runtime::RuntimeClassDraft;
 use crate::convert::sharing::Shared;
 use crate::convert::{Refusal, job, marks, node, pod};
 use crate::prices::PRICE_ANNOTATION;
@@ -224,10 +226,14 @@ impl Live {
                 let named = self.enter(kind, &class.metadata);
                 let draft = PriorityClassDraft::of(&class);
                 if self.directory.classes.insert(named.1.clone(), draft) != Some(draft) {
-                    self.notes.found(&named.1);
+                    self.notes.found(ClassKind::Priority, &named.1);
                     self.rank_again();
                 }
             }
+            Object::RuntimeClass(class) => match RuntimeClassDraft::of(&class) {
+                Ok(draft) => self.put_runtime_class(&class.metadata, draft),
+                Err(refusals) => self.refuse(kind, &class.metadata, refusals),
+            },
             Object::Queueing(queueing, origin, value) => {
                 self.put_queueing(kind, queueing, origin, *value);
             }
@@ -361,6 +367,26 @@ impl Live {
         self.dirty.owners.extend(jobs.map(|(key, _)| key.clone()));
     }
 
+    fn put_runtime_class(&mut self, meta: &ObjectMeta, draft: RuntimeClassDraft) {
+        let named = self.enter(Kind::RuntimeClass, meta);
+        self.notes.faults(Kind::RuntimeClass, &named, []);
+        if self.directory.runtimes.get(&named.1) != Some(&draft) {
+            self.notes.found(ClassKind::Runtime, &named.1);
+            self.shape_again(&named.1);
+            self.directory.runtimes.insert(named.1, draft);
+        }
+    }
+
+    /// A RuntimeClass changed: pods are as the API server made them, templates are not.
+    fn shape_again(&mut self, class: &Text) {
+        let of_class = |owner: &Owner| {
+            let runtime = owner.job().and_then(|job| job.runtime.as_deref());
+            runtime.is_some_and(|runtime| runtime.class == *class)
+        };
+        let jobs = self.directory.owners.iter().filter(|(_, owner)| of_class(owner));
+        self.dirty.owners.extend(jobs.map(|(key, _)| key.clone()));
+    }
+
     fn put_queueing(&mut self, kind: Kind, queue: Queueing, origin: Origin, mut value: Value) {
         queueing::without_nulls(&mut value);
         queueing::upgrade(&mut value, origin);
@@ -396,6 +422,11 @@ impl Live {
             Kind::PriorityClass => {
                 if self.directory.classes.remove(&named.1).is_some() {
                     self.rank_again();
+                }
+            }
+            Kind::RuntimeClass => {
+                if self.directory.runtimes.remove(&named.1).is_some() {
+                    self.shape_again(&named.1);
                 }
             }
             Kind::Job | Kind::ReplicaSet | Kind::StatefulSet | Kind::Deployment => {
@@ -441,6 +472,7 @@ impl Object {
             Object::Job(_) => Kind::Job,
             Object::Meta(kind, _) | Object::Broken(kind, ..) => *kind,
             Object::PriorityClass(_) => Kind::PriorityClass,
+            Object::RuntimeClass(_) => Kind::RuntimeClass,
             Object::Queueing(kind, origin, _) => Kind::Queueing(*kind, Group::of(*origin)),
         }
     }
@@ -452,6 +484,7 @@ impl Object {
             Object::Job(job) => &job.metadata,
             Object::Meta(_, object) | Object::Broken(_, object, ..) => &object.metadata,
             Object::PriorityClass(class) => &class.metadata,
+            Object::RuntimeClass(class) => &class.metadata,
             Object::Queueing(_, _, value) => return value_identity(self.kind(), value),
         };
         identity(self.kind(), meta)

@@ -68,8 +68,7 @@ impl Live {
         if synced {
             news.remarks.retain_new(&mut self.notes.said);
             notices.extend(news.remarks.notices(&BTreeMap::new()));
-            let missing = self.notes.missing(news.missing.0);
-            notices.extend(Missing(missing).notices("cluster"));
+            notices.extend(self.notes.missing(news.missing).notices("cluster"));
         } else {
             self.told.unremarked = true;
         }

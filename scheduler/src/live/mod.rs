@@ -41,7 +41,7 @@ use std::collections::BTreeSet;
 use capstan_core::Input;
 use capstan_core::model::input::Text;
 
-use crate::api::classes::PriorityClass;
+use crate::api::classes::{PriorityClass, RuntimeClass};
 use crate::api::job::Job;
 use crate::api::meta::OnlyMeta;
 use crate::api::node::Node;
@@ -80,6 +80,8 @@ pub enum Kind {
     Namespace,
     /// `scheduling.k8s.io/v1` PriorityClasses.
     PriorityClass,
+    /// `node.k8s.io/v1` RuntimeClasses.
+    RuntimeClass,
     /// `batch/v1` Jobs.
     Job,
     /// `apps/v1` ReplicaSets.
@@ -102,9 +104,10 @@ pub enum Group {
 }
 
 /// Kinds that are watched whatever the configuration says.
-const ALWAYS: [Kind; 8] = [
+const ALWAYS: [Kind; 9] = [
     Kind::Namespace,
     Kind::PriorityClass,
+    Kind::RuntimeClass,
     Kind::Node,
     Kind::Deployment,
     Kind::ReplicaSet,
@@ -141,6 +144,7 @@ impl Kind {
             Kind::Node => "Node",
             Kind::Namespace => "Namespace",
             Kind::PriorityClass => "PriorityClass",
+            Kind::RuntimeClass => "RuntimeClass",
             Kind::Job => "Job",
             Kind::ReplicaSet => "ReplicaSet",
             Kind::StatefulSet => "StatefulSet",
@@ -160,7 +164,7 @@ impl Kind {
     /// Whether objects of this kind live in namespaces.
     pub fn namespaced(self) -> bool {
         match self {
-            Kind::Node | Kind::Namespace | Kind::PriorityClass => false,
+            Kind::Node | Kind::Namespace | Kind::PriorityClass | Kind::RuntimeClass => false,
             Kind::Pod | Kind::Job | Kind::ReplicaSet | Kind::StatefulSet | Kind::Deployment => true,
             Kind::Queueing(kind, _) => {
                 matches!(kind, Queueing::LocalQueue | Queueing::Workload)
@@ -213,6 +217,8 @@ pub enum Object {
     Meta(Kind, Box<OnlyMeta>),
     /// A PriorityClass.
     PriorityClass(Box<PriorityClass>),
+    /// A RuntimeClass.
+    RuntimeClass(Box<RuntimeClass>),
     /// A queue object, not decoded yet: its faults are ours to tell.
     Queueing(Queueing, Origin, Box<serde_json::Value>),
     /// One that cannot be read: its kind and metadata, the field, what is wrong.

@@ -9,6 +9,7 @@ use capstan_core::model::input::Text;
 
 use super::Kind;
 use super::roster::Named;
+use crate::convert::facts::{ClassKind, Missing};
 use crate::convert::remarks::{About, object};
 use crate::read::error::Notice;
 
@@ -22,8 +23,8 @@ pub struct Notes {
     faults: BTreeMap<(Kind, Named), BTreeSet<Fault>>,
     /// Remarks that needed more than one object.
     pub said: BTreeSet<About>,
-    /// PriorityClasses that are missing.
-    missing: BTreeSet<Text>,
+    /// Classes that are missing.
+    missing: BTreeSet<(ClassKind, Text)>,
     pending: Vec<Notice>,
 }
 
@@ -68,15 +69,15 @@ impl Notes {
         }
     }
 
-    /// Those of the missing PriorityClasses that were not named before.
-    pub fn missing(&mut self, mut named: BTreeMap<Text, u32>) -> BTreeMap<Text, u32> {
-        named.retain(|name, _| self.missing.insert(name.clone()));
+    /// Those of the missing classes that were not named before.
+    pub fn missing(&mut self, mut named: Missing) -> Missing {
+        named.0.retain(|class, _| self.missing.insert(class.clone()));
         named
     }
 
-    /// A PriorityClass came; should it go again, that is worth saying.
-    pub fn found(&mut self, class: &Text) {
-        self.missing.remove(class);
+    /// A class came; should it go again, that is worth saying.
+    pub fn found(&mut self, kind: ClassKind, class: &Text) {
+        self.missing.remove(&(kind, class.clone()));
     }
 
     /// Gangs are no objects and so never gone: what was said of them is forgotten now and then.

@@ -26,6 +26,7 @@ fn slots() -> Vec<(Kind, &'static str, &'static str)> {
         (Kind::Namespace, "", "default"),
         (Kind::PriorityClass, "", "high"),
         (Kind::PriorityClass, "", "usual"),
+        (Kind::RuntimeClass, "", "kata"),
         (Kind::Node, "", "n"),
         (Kind::Deployment, "a", "d"),
         (Kind::ReplicaSet, "a", "r"),
@@ -264,6 +265,7 @@ fn seen(kind: Kind, value: &Value) -> Object {
         Kind::Node => Object::Node(serde_json::from_value(value).expect("node")),
         Kind::Job => Object::Job(serde_json::from_value(value).expect("job")),
         Kind::PriorityClass => Object::PriorityClass(serde_json::from_value(value).expect("class")),
+        Kind::RuntimeClass => Object::RuntimeClass(serde_json::from_value(value).expect("class")),
         Kind::Queueing(kind, _) => {
             let origin = match value["apiVersion"].as_str() {
                 Some("kueue.x-k8s.io/v1beta1") => Origin::KueueV1Beta1,
@@ -332,6 +334,7 @@ fn manifest(kind: Kind, namespace: &str, name: &str, age: u32, looks: u32) -> Va
             "globalDefault": looks.flag(),
             "preemptionPolicy": looks.one_of(&[Value::Null, json!("Never")]),
         }),
+        Kind::RuntimeClass => runtime_class(&mut looks),
         Kind::Node => node(&mut looks),
         Kind::Job => job(&mut looks),
         Kind::Pod => pod(&mut looks),
@@ -378,6 +381,7 @@ fn manifest(kind: Kind, namespace: &str, name: &str, age: u32, looks: u32) -> Va
     object["apiVersion"] = match kind {
         Kind::Pod | Kind::Node | Kind::Namespace => "v1",
         Kind::PriorityClass => "scheduling.k8s.io/v1",
+        Kind::RuntimeClass => "node.k8s.io/v1",
         Kind::Job => "batch/v1",
         Kind::ReplicaSet | Kind::StatefulSet | Kind::Deployment => "apps/v1",
         Kind::Queueing(_, Group::Capstan) => "capstan.sh/v1alpha1",
@@ -409,8 +413,16 @@ fn spec(looks: &mut Looks) -> Value {
         "schedulerName": looks.one_of(&[json!("capstan"), json!("other")]),
         "priority": looks.one_of(&[Value::Null, json!(5)]),
         "priorityClassName": looks.one_of(&[Value::Null, json!("high")]),
+        "runtimeClassName": looks.one_of(&[Value::Null, json!("kata")]),
         "preemptionPolicy": looks.one_of(&[Value::Null, json!("Never")]),
         "containers": [{ "resources": { "requests": { "cpu": looks.of(2) } } }],
+    })
+}
+
+fn runtime_class(looks: &mut Looks) -> Value {
+    json!({
+        "overhead": { "podFixed": { "cpu": looks.of(3) } },
+        "scheduling": { "nodeSelector": looks.one_of(&[json!({}), json!({ "pool": "x" })]) },
     })
 }
 

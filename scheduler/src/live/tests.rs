@@ -354,6 +354,34 @@ fn a_priority_class_concerns_the_pods_that_have_no_priority_yet() {
 }
 
 #[test]
+fn a_runtime_class_concerns_the_templates_that_name_it() {
+    let mut live = synced(&Config::default());
+    let mut sandboxed = job_value("j", "j1");
+    sandboxed["metadata"]["labels"] = json!({ "capstan.sh/queue": "q" });
+    sandboxed["spec"]["template"]["spec"]["runtimeClassName"] = "kata".into();
+    live.take(Seen::Applied(job(sandboxed)));
+    live.take(Seen::Applied(job(job_value("other", "j2"))));
+    let missing =
+        "RuntimeClass kata is not in the cluster (one object names it); no overhead was added";
+    assert_eq!(said(&mut live), [missing]);
+    let class = |cpu: u32| {
+        let overhead = json!({ "podFixed": { "cpu": cpu } });
+        let class = json!({ "metadata": meta("kata", "k1"), "overhead": overhead });
+        Object::RuntimeClass(serde_json::from_value(class).expect("class"))
+    };
+    let cpu = |inputs: &[Input]| match inputs {
+        [Input::Owner(owner)] => owner.pod_sets[0].shape.requests.get("cpu").copied(),
+        other => panic!("one Job, not {other:?}"),
+    };
+    live.take(Seen::Applied(class(2)));
+    assert_eq!(cpu(&told(&mut live)), Some(2_000));
+    live.take(Seen::Applied(class(2)));
+    assert!(told(&mut live).is_empty());
+    live.take(Seen::Deleted(class(2)));
+    assert_eq!(said(&mut live), [missing]);
+}
+
+#[test]
 fn twins_in_both_groups_are_inactive_until_one_goes() {
     let config =
         Config { quota_apis: vec![QuotaApi::Capstan, QuotaApi::Kueue], ..Config::default() };

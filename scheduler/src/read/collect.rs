@@ -18,13 +18,14 @@ use super::names;
 use super::queueing;
 use super::schema::{self, Finding};
 use crate::api::GROUP;
-use crate::api::classes::PriorityClass;
+use crate::api::classes::{PriorityClass, RuntimeClass};
 use crate::api::job::Job;
 use crate::api::meta::OnlyMeta;
 use crate::api::node::Node;
 use crate::api::pod::Pod;
 use crate::config::Config;
 use crate::convert::gathered::{OwnerDraft, PriorityClassDraft};
+use crate::convert::runtime::RuntimeClassDraft;
 use crate::convert::{self, Gathered, Refusal, job, marks, node, pod};
 
 /// Complaints kept; more would help nobody.
@@ -217,6 +218,7 @@ impl<'a> Collector<'a> {
             Known::Job => self.job(named),
             Known::Namespace => self.namespace(named),
             Known::PriorityClass => self.priority_class(named),
+            Known::RuntimeClass => self.runtime_class(named),
             Known::Owner => self.owner(named),
             Known::Queueing(kind, origin) => self.queueing(named, kind, origin),
         };
@@ -270,6 +272,13 @@ impl<'a> Collector<'a> {
         let object: PriorityClass = decode::lenient(&named.value)?;
         let draft = PriorityClassDraft::of(&object);
         self.gathered.priority_classes.insert(named.name.as_str().into(), draft);
+        Ok(())
+    }
+
+    fn runtime_class(&mut self, named: &Named) -> Result<(), Vec<Finding>> {
+        let object: RuntimeClass = decode::lenient(&named.value)?;
+        let draft = RuntimeClassDraft::of(&object).map_err(refused)?;
+        self.gathered.runtime_classes.insert(named.name.as_str().into(), draft);
         Ok(())
     }
 

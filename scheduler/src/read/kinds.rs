@@ -38,6 +38,8 @@ pub enum Known {
     Namespace,
     /// A PriorityClass.
     PriorityClass,
+    /// A RuntimeClass.
+    RuntimeClass,
     /// An owner whose labels count for its pods.
     Owner,
     /// A queue object.
@@ -93,6 +95,7 @@ pub fn known(api_version: &str, kind: &str) -> Option<Known> {
         "scheduling.k8s.io/v1" | "scheduling.k8s.io/v1beta1" => {
             return (kind == "PriorityClass").then_some(Known::PriorityClass);
         }
+        "node.k8s.io/v1" => return (kind == "RuntimeClass").then_some(Known::RuntimeClass),
         "capstan.sh/v1alpha1" => Origin::Capstan,
         "kueue.x-k8s.io/v1beta1" => Origin::KueueV1Beta1,
         "kueue.x-k8s.io/v1beta2" => Origin::KueueV1Beta2,
@@ -126,7 +129,7 @@ impl Known {
     pub fn namespaced(self) -> bool {
         match self {
             Known::Pod | Known::Job | Known::Owner => true,
-            Known::Node | Known::Namespace | Known::PriorityClass => false,
+            Known::Node | Known::Namespace | Known::PriorityClass | Known::RuntimeClass => false,
             Known::Queueing(kind, _) => {
                 matches!(kind, Queueing::LocalQueue | Queueing::Workload)
             }

@@ -27,7 +27,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::mpsc::Sender;
 use tokio::task::JoinSet;
 
-use crate::api::classes::{Namespace, PriorityClass};
+use crate::api::classes::{Namespace, PriorityClass, RuntimeClass};
 use crate::api::job::Job;
 use crate::api::node::Node;
 use crate::api::pod::Pod;
@@ -72,6 +72,10 @@ pub fn start(client: &Client, kinds: &[Kind], to: &Sender<Seen>) -> JoinSet<()> 
             }
             Kind::PriorityClass => {
                 let object = |class: PriorityClass| Object::PriorityClass(Box::new(class));
+                tasks.spawn(typed(client, kind, plain(), object, to));
+            }
+            Kind::RuntimeClass => {
+                let object = |class: RuntimeClass| Object::RuntimeClass(Box::new(class));
                 tasks.spawn(typed(client, kind, plain(), object, to));
             }
             Kind::Namespace => {

@@ -133,3 +133,34 @@ fn annotations_and_objects_without_sense_stop_nothing_and_are_named() {
     submit(&cluster, &[Job { queue: Some("words"), ..Job::of("default", "mended", 4) }]);
     run(&cluster, "mended-", 4);
 }
+
+/// A queue of 5 cpu, and pods that take some beside their containers.
+const SANDBOXED: &str = include_str!("sandboxed.yaml");
+
+#[test]
+fn overhead_of_a_runtime_class_is_counted_before_there_are_pods() {
+    let cluster = cluster(&GpuNodes::new("h100", 6));
+    cluster.apply(SANDBOXED).expect("applied");
+    let mut capstan = cluster.capstan("capstan-0", "").expect("started");
+    capstan.wait_until(&cluster, "leading").expect("it leads");
+    let mut job = Job { queue: Some("sandboxed"), ..Job::of("default", "kata", 2) }.manifest();
+    job["spec"]["suspend"] = json!(true);
+    job["spec"]["template"]["spec"]["runtimeClassName"] = json!("kata");
+    cluster.kubectl_with(&["create", "-f", "-"], &job.to_string()).expect("created");
+    // Twice 2 cpu would fit; twice 3 are never to be had.
+    wait_for(&cluster, "workloads.capstan.sh", "overhead is counted", |all| {
+        let says = all.iter().map(|it| it["status"]["conditions"].to_string());
+        all.len() == 1 && says.into_iter().all(|says| says.contains("more than 5 cpu, 6 asked"))
+    });
+    cluster.apply(&SANDBOXED.replace("cpu: 1}", "cpu: 500m}")).expect("applied");
+    run(&cluster, "kata-", 2);
+    wait_for(
+        &cluster,
+        "clusterqueues.capstan.sh",
+        "its pods hold what it was admitted with",
+        |all| {
+            let usage = all[0]["status"]["flavorsUsage"].to_string();
+            usage.contains(r#""total":"5""#) && !usage.contains("borrowed\":\"1")
+        },
+    );
+}

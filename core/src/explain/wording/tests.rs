@@ -3,7 +3,7 @@
 use super::*;
 use crate::explain::reason::{Nearest, NodeRefusal};
 use crate::explain::view::Change;
-use crate::model::input::CapacityType;
+use crate::model::input::{AboveLimit, CapacityType};
 use crate::money::MicroUsd;
 use crate::plan::{Freed, Preemption, PreemptionReason};
 use crate::time::Span;
@@ -574,5 +574,20 @@ fn remedies_say_what_to_write() {
     ];
     for (change, text) in rows {
         assert_eq!(change.to_string(), text);
+    }
+}
+
+#[test]
+fn a_request_above_its_limit_names_set_and_container() {
+    let rows = [
+        ("main", "trainer", "container trainer requests 4 cpu above its limit of 2"),
+        ("workers", "", "pod set workers: the pod requests 4 cpu above its limit of 2"),
+    ];
+    for (pod_set, container, text) in rows {
+        let (container, resource) = (container.into(), "cpu".into());
+        let excess = AboveLimit { container, resource, request: 4_000, limit: 2_000 };
+        let reason = Reason::AboveLimit { pod_set: pod_set.into(), excess };
+        assert_eq!((reason.code(), reason.kind()), ("Misconfigured", "pods"));
+        assert_eq!(reason.to_string(), text);
     }
 }

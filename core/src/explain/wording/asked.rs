@@ -1,0 +1,66 @@
+//! What was asked in a way that nothing can meet, in words.
+
+use std::fmt;
+
+use super::super::quantity::{amount, quantity};
+use super::Reason;
+
+/// A container that requests more than its own limit.
+pub fn write_above_limit(out: &mut fmt::Formatter<'_>, reason: &Reason) -> fmt::Result {
+    let Reason::AboveLimit { pod_set, excess } = reason else { return Ok(()) };
+    let resource = &*excess.resource;
+    let (request, limit) = (amount(resource, excess.request), quantity(resource, excess.limit));
+    let who = super::of_pod_set(pod_set);
+    match &*excess.container {
+        "" => write!(out, "{who}the pod")?,
+        container => write!(out, "{who}container {container}")?,
+    }
+    write!(out, " requests {request} above its limit of {limit}")
+}
+
+pub fn write_not_covered(
+    out: &mut fmt::Formatter<'_>,
+    queue: &str,
+    resource: &str,
+    asked: i64,
+) -> fmt::Result {
+    let asked = quantity(resource, asked);
+    write!(out, "ClusterQueue {queue} has no quota for {resource}, {asked} asked")
+}
+
+pub fn write_no_flavor(
+    out: &mut fmt::Formatter<'_>,
+    queue: &str,
+    (resource, asked): (&str, i64),
+    pods: u32,
+) -> fmt::Result {
+    let asked = amount(resource, asked);
+    let running = super::pods_that(pods, "that runs", "that run");
+    write!(out, "no flavor of {queue} can take {asked}: none fits {running}")
+}
+
+pub fn write_not_listed(
+    out: &mut fmt::Formatter<'_>,
+    queue: &str,
+    flavor: &str,
+    resource: &str,
+) -> fmt::Result {
+    write!(
+        out,
+        "ClusterQueue {queue} does not list flavor {flavor}, which those that run have for \
+         {resource}"
+    )
+}
+
+/// A topology level that no node has.
+pub fn write_unknown_level(out: &mut fmt::Formatter<'_>, reason: &Reason) -> fmt::Result {
+    let Reason::UnknownLevel { level, is_level, known } = reason else { return Ok(()) };
+    let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+    if *is_level {
+        return write!(
+            out,
+            "topology level {level}: no node has that label; levels in use: {known}"
+        );
+    }
+    write!(out, "topology level {level} is unknown; known: {known} (a Topology object adds levels)")
+}
