@@ -11,6 +11,7 @@ use crate::explain::reason::Reason;
 use crate::explain::together;
 use crate::model::ids::{ClassIdx, FlavorIdx, PodIdx, QueueIdx, WorkloadIdx};
 use crate::model::input::Text;
+use crate::model::state::ClusterState;
 use crate::model::txn::Txn;
 use crate::model::workload::FlavorScan;
 use crate::place::gang::{self, Ask, TopologyAsk};
@@ -171,7 +172,8 @@ impl Engine {
         let profile = self.profile(queue);
         let mut txn = Txn::begin(&mut self.state);
         let attempt = Attempt { workload, queue, sets: &sets, topology, profile, look };
-        let (choice, verdict) = attempt.outcome(&mut txn);
+        let (mut choice, verdict) = attempt.outcome(&mut txn);
+        attempt.split_amounts(txn.state(), &mut choice);
         let room = choice.room || choice.reason.as_ref().is_some_and(wants_room);
         Entry { workload, queue, sets, choice, verdict, room }
     }
@@ -258,6 +260,20 @@ struct Attempt<'a> {
 }
 
 impl Attempt<'_> {
+    /// Amounts that all sets ask together are told with the name of one: which part is its own.
+    fn split_amounts(&self, state: &ClusterState, choice: &mut Choice) {
+        let Some(Reason::Flavors { pod_set, tried, .. }) = &mut choice.reason else { return };
+        let named = self.sets.iter().find(|set| set.name == *pod_set);
+        let Some(set) = named.filter(|_| self.sets.len() > 1) else { return };
+        let request = state.room.ledger.request(state.room.shape(set.shape).request);
+        for refusal in tried {
+            refusal.why.split(|resource| {
+                let asked = state.room.resources.find(resource).map_or(0, |at| request.get(at));
+                asked.saturating_mul(set.count.into())
+            });
+        }
+    }
+
     /// The flavors found and what can be done with them.
     ///
     /// Other combinations of flavors are tried where each set fits and all together do not; where

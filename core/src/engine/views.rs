@@ -307,7 +307,9 @@ impl Engine {
             self.state.settle(pod, node);
         }
         let pod = &self.state.pods[pod];
-        Some(PodExplanation { namespace: pod.namespace.clone(), name: pod.name.clone(), nodes })
+        let (namespace, name) = (pod.namespace.clone(), pod.name.clone());
+        let of = pod.workload.map(|workload| self.state.workloads[workload].full_name.clone());
+        Some(PodExplanation { namespace, name, workload: of, nodes })
     }
 
     /// Verdicts of all nodes on a pod that is not placed, with the flavors that its workload was

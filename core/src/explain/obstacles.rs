@@ -95,7 +95,7 @@ fn shorts(txn: &Txn<'_>, asked: &Asked<'_>, refusal: &FlavorRefusal) -> Vec<Flav
         let resource = state.room.resources.name(resource).clone();
         let host = !resource.contains('/');
         let why = match amount > most {
-            true => FlavorProblem::ExceedsMax { resource, asked: amount, most },
+            true => FlavorProblem::ExceedsMax { resource, asked: amount, others: 0, most },
             false => short.why,
         };
         found.push((host, why));

@@ -287,8 +287,10 @@ pub enum FlavorProblem {
     ExceedsMax {
         /// Resource.
         resource: Text,
-        /// Amount asked by the whole workload.
+        /// Amount asked, by other pod sets of the workload too.
         asked: i64,
+        /// What those ask of it.
+        others: i64,
         /// The most that queue and cohort could give.
         most: i64,
     },
@@ -296,8 +298,10 @@ pub enum FlavorProblem {
     Short {
         /// Resource.
         resource: Text,
-        /// Amount asked.
+        /// Amount asked, by other pod sets of the workload too.
         asked: i64,
+        /// What those ask of it.
+        others: i64,
         /// Amount left.
         left: i64,
         /// Cohort whose room was counted, if any.
@@ -327,6 +331,16 @@ pub enum FlavorProblem {
 }
 
 impl FlavorProblem {
+    /// Says of amounts which part the pod set that is told asks itself, if it asks any.
+    pub fn split(&mut self, of_set: impl Fn(&Text) -> i64) {
+        if let FlavorProblem::ExceedsMax { resource, asked, others, .. }
+        | FlavorProblem::Short { resource, asked, others, .. } = self
+        {
+            let own = of_set(resource);
+            *others = if own > 0 { (*asked - own).max(0) } else { 0 };
+        }
+    }
+
     /// Whether more room on nodes might help. Where victims were looked for, it might: nobody is
     /// stopped for a preemptor that would find no nodes.
     pub fn wants_room(&self) -> bool {

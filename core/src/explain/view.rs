@@ -245,6 +245,8 @@ pub struct PodExplanation {
     pub namespace: Text,
     /// Name.
     pub name: Text,
+    /// Namespace and name of its workload; `None`: another scheduler's pod.
+    pub workload: Option<Text>,
     /// One per node, by name.
     pub nodes: Vec<NodeVerdict>,
 }

@@ -18,7 +18,7 @@ use std::fmt;
 
 use self::nodes::{histogram_entries, shortage};
 use self::short::Of;
-use super::quantity::{amount as amount_of, counted, noun, pair};
+use super::quantity::{amount as amount_of, counted, noun, pair, quantity};
 use super::reason::{FlavorProblem, FlavorRefusal, Inactive, NoVictims, NodeShortage, Reason};
 use crate::model::input::Text;
 use crate::time::Time;
@@ -453,14 +453,16 @@ fn problem_words(why: &FlavorProblem, queue: &str, whole: bool) -> String {
         FlavorProblem::Affinity => {
             "node selector or affinity excludes the flavor's nodes".to_owned()
         }
-        FlavorProblem::ExceedsMax { resource, asked, most } => {
+        FlavorProblem::ExceedsMax { resource, asked, others, most } => {
             let (asked, most) = pair(resource, *asked, *most);
             let noun = short::spaced_noun(resource, most == "1");
-            format!("{queue} can never have more than {most}{noun}, {asked} asked")
+            let asked = format!("{asked} asked{}", by_others(resource, *others));
+            format!("{queue} can never have more than {most}{noun}, {asked}")
         }
-        FlavorProblem::Short { resource, asked, left, cohort, own, debt, victims } => {
+        FlavorProblem::Short { resource, asked, others, left, cohort, own, debt, victims } => {
             let of = Of { queue, cohort: cohort.as_deref(), resource };
-            let short = of.short(*asked, *left, *own, *debt);
+            let others = by_others(resource, *others);
+            let short = format!("{}{others}", of.short(*asked, *left, *own, *debt));
             match victims {
                 NoVictims::TooFew if !whole => short,
                 victims => format!("{short}{}", no_victims(victims)),
@@ -471,6 +473,14 @@ fn problem_words(why: &FlavorProblem, queue: &str, whole: bool) -> String {
         FlavorProblem::Topology { level, asked, best, holds, gone } => {
             topology(level, *asked, (best.as_ref(), *holds), *gone)
         }
+    }
+}
+
+/// Which part of an amount the pod set that is named does not ask itself.
+fn by_others(resource: &str, others: i64) -> String {
+    match others {
+        0 => String::new(),
+        others => format!(" ({} by other pod sets)", quantity(resource, others)),
     }
 }
 

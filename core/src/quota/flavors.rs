@@ -186,6 +186,7 @@ pub fn shortage(
         why: FlavorProblem::Short {
             resource: state.room.resources.name(resource).clone(),
             asked,
+            others: 0,
             left,
             cohort: slot.facts.as_ref().and_then(|facts| facts.cohort.clone()),
             own: tree.unused(node, fr),
@@ -481,7 +482,7 @@ fn beyond(
     let for_ever = own > most || total > most && shortage(state, queue, fr, total).is_none();
     for_ever.then(|| {
         let resource = state.room.resources.name(state.quota.fr(fr).1).clone();
-        FlavorProblem::ExceedsMax { resource, asked: total, most }
+        FlavorProblem::ExceedsMax { resource, asked: total, others: 0, most }
     })
 }
 

@@ -71,14 +71,15 @@ pub fn explain(args: &Explain, namespace: Option<&str>, console: &mut Console<'_
         Target::Pod(name) => {
             let now = objects.latest.unwrap_or_default();
             let (mut engine, events) = look(&config, objects);
-            for warning in unmet(&events) {
-                console.warning(&warning);
-                warnings.push(warning);
-            }
             let Some(explanation) = engine.explain_pod(&namespace, name) else {
                 let errors = [missing("pod", &namespace, name, "these files")];
                 return refuse(console, &errors, "nothing explained");
             };
+            let events = explanation.workload.as_ref().map(|workload| events.about(workload));
+            for warning in events.iter().flat_map(unmet) {
+                console.warning(&warning);
+                warnings.push(warning);
+            }
             let no = explanation.negative();
             let explained = Explained { explanation, now, files, warnings };
             let printers = [text::pod, json::pod, html::pod];
@@ -87,7 +88,8 @@ pub fn explain(args: &Explain, namespace: Option<&str>, console: &mut Console<'_
         }
         Target::Workload(name) => {
             let mut run = settle(&config, objects, world::Mode::UntilStable);
-            for warning in unmet(run.world.events()).chain(unfinished(&run)) {
+            let events = run.world.events().about(&format!("{namespace}/{name}"));
+            for warning in unmet(&events).chain(unfinished(&run)) {
                 console.warning(&warning);
                 warnings.push(warning);
             }

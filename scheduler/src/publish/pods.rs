@@ -65,6 +65,7 @@ mod tests {
         FlavorProblem::Short {
             resource: "nvidia.com/gpu".into(),
             asked: 8,
+            others: 0,
             left: 4,
             cohort: None,
             own: 4,

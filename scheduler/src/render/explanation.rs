@@ -19,7 +19,7 @@ use capstan_core::time::Time;
 use super::cluster::clock_time;
 use super::names::{node_list, node_span, thousands};
 use super::result::Explained;
-use super::state::{PublicState, flavors_of, full_name, is_pending, nodes_of, shape_of};
+use super::state::{PublicState, flavors_of, full_name, is_pending, nodes_of, shape_in_words};
 use super::table::{Cell, Column, Fit, Table, Tone};
 
 /// Rows of the node table: enough to see a pattern.
@@ -69,15 +69,14 @@ pub fn workload_answer(explained: &Explained<WorkloadExplanation>) -> String {
 pub fn workload_facts(explained: &Explained<WorkloadExplanation>) -> String {
     let workload = &explained.explanation.workload;
     let pods: u32 = workload.pod_sets.iter().fold(0, |sum, set| sum.saturating_add(set.count));
-    let unit = if workload.gpus > 0 { " GPUs" } else { "" };
     let mut facts = vec![match pods {
-        0 | 1 => format!("Pod of {}{unit}", shape_of(workload)),
+        0 | 1 => format!("Pod of {}", shape_in_words(workload)),
         pods if workload.min_member < pods => format!(
-            "Gang of {}{unit} (at least {} together)",
-            shape_of(workload),
+            "Gang of {} (at least {} together)",
+            shape_in_words(workload),
             counted(i64::from(workload.min_member), "pod")
         ),
-        _ => format!("Gang of {}{unit}", shape_of(workload)),
+        _ => format!("Gang of {}", shape_in_words(workload)),
     }];
     if let Some(queue) = workload.cluster_queue.as_ref().or(workload.local_queue.as_ref()) {
         facts.push(format!("queue {queue}"));

@@ -128,6 +128,7 @@ pub fn short(asked: i64, left: i64) -> Reason {
         tried: vec![FlavorRefusal {
             flavor: "a100-spot".into(),
             why: FlavorProblem::Short {
+                others: 0,
                 resource: gpu(),
                 asked,
                 left,

@@ -3,7 +3,7 @@
 //! One mapping for text, JSON and HTML: `Pending`, `Admitted`, `Running`, `Preempted`,
 //! `Finished`. Also the small answers about one workload that several printers need.
 
-use capstan_core::explain::quantity::is_gpu;
+use capstan_core::explain::quantity::{is_gpu, named, quantity};
 use capstan_core::explain::reason::Reason;
 use capstan_core::explain::view::{PodExplanation, PodSetView, WorkloadExplanation, WorkloadView};
 use capstan_core::model::input::{Amounts, Text};
@@ -153,15 +153,42 @@ pub fn shape_of(workload: &WorkloadView) -> String {
     sets.join(" + ")
 }
 
-fn shape_of_set(set: &PodSetView) -> String {
-    use capstan_core::explain::quantity::{named, quantity};
+/// The same for a sentence, with its units: `1×2 + 2×4 GPUs`, `2×8 GPUs + 2×8 cpu`.
+pub fn shape_in_words(workload: &WorkloadView) -> String {
+    let sets = &workload.pod_sets;
+    let of_gpus = |set: &PodSetView| asked_most(set).is_some_and(|name| is_whole_gpu(name));
+    if !sets.is_empty() && sets.iter().all(of_gpus) {
+        return format!("{} GPUs", shape_of(workload));
+    }
+    let one = |set: &PodSetView| {
+        let unit = if of_gpus(set) { " GPUs" } else { "" };
+        format!("{}{unit}", shape_of_set(set))
+    };
+    if sets.is_empty() {
+        shape_of(workload)
+    } else {
+        sets.iter().map(one).collect::<Vec<String>>().join(" + ")
+    }
+}
+
+/// Whether amounts of it are said without its name, or as GPUs.
+fn is_whole_gpu(resource: &str) -> bool {
+    matches!(resource, "nvidia.com/gpu" | "amd.com/gpu")
+}
+
+/// The resource that tells most of what a set asks.
+fn asked_most(set: &PodSetView) -> Option<&Text> {
     let asked = set.requests.iter().filter(|(_, amount)| **amount > 0).map(|(name, _)| name);
-    match main_resource(asked.filter(|name| name.as_ref() != "pods")) {
+    main_resource(asked.filter(|name| name.as_ref() != "pods"))
+}
+
+fn shape_of_set(set: &PodSetView) -> String {
+    match asked_most(set) {
         Some(resource) => {
             let amount = set.requests.get(resource).copied().unwrap_or(0);
-            let each = match resource.as_ref() {
-                "nvidia.com/gpu" | "amd.com/gpu" => quantity(resource, amount),
-                other => named(other, amount),
+            let each = match is_whole_gpu(resource) {
+                true => quantity(resource, amount),
+                false => named(resource, amount),
             };
             format!("{}×{each}", set.count)
         }
@@ -218,12 +245,14 @@ mod tests {
     fn shapes_name_what_matters_most() {
         let mut view = workload("ns", "w");
         assert_eq!(shape_of(&view), "3×8");
+        assert_eq!(shape_in_words(&view), "3×8 GPUs");
         view.pod_sets[0].requests = [("cpu".into(), 3_500), ("memory".into(), 1 << 30)].into();
         assert_eq!(shape_of(&view), "3×3.5 cpu");
         let mut second = view.pod_sets[0].clone();
         second.requests = Amounts::new();
         view.pod_sets.push(second);
         assert_eq!(shape_of(&view), "3×3.5 cpu + 3");
+        assert_eq!(shape_in_words(&view), "3×3.5 cpu + 3");
         view.pod_sets.clear();
         assert_eq!(shape_of(&view), "-");
     }

@@ -23,7 +23,8 @@ fn explained() -> Explained<WorkloadExplanation> {
 }
 
 fn explained_pod(nodes: Vec<NodeVerdict>) -> Explained<PodExplanation> {
-    let explanation = PodExplanation { namespace: "ns".into(), name: "p".into(), nodes };
+    let explanation =
+        PodExplanation { namespace: "ns".into(), name: "p".into(), workload: None, nodes };
     Explained { explanation, now: fixture::NOW, files: vec![], warnings: vec![] }
 }
 

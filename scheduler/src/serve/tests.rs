@@ -31,6 +31,7 @@ impl Ask for Known {
             "p" => answered(Some(PodExplanation {
                 namespace: namespace.into(),
                 name: name.into(),
+                workload: None,
                 nodes: Vec::new(),
             })),
             _ => answered(None),

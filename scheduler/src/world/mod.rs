@@ -102,6 +102,15 @@ pub struct World {
 pub struct Events(pub BTreeMap<(Text, Text), BTreeSet<Text>>);
 
 impl Events {
+    /// Those about one workload, as if it were the only one.
+    pub fn about(&self, workload: &str) -> Events {
+        let of = |(said, about): (&(Text, Text), &BTreeSet<Text>)| {
+            let workload = about.get(workload)?.clone();
+            Some((said.clone(), [workload].into()))
+        };
+        Events(self.0.iter().filter_map(of).collect())
+    }
+
     /// Keeps an event that is about a workload.
     pub fn add(&mut self, about: Text, reason: Text, message: Text) {
         self.0.entry((reason, message)).or_default().insert(about);

@@ -53,7 +53,8 @@ fn short_of_own(
     let cohort = cohort.map(Text::from);
     let victims = if tried { NoVictims::TooFew } else { NoVictims::NotAsked };
     let debt = 0;
-    FlavorProblem::Short { resource: gpus(), asked, left, cohort, own, debt, victims }
+    let others = 0;
+    FlavorProblem::Short { resource: gpus(), asked, others, left, cohort, own, debt, victims }
 }
 
 #[test]
@@ -293,7 +294,7 @@ fn a_set_without_room_beside_others_is_named() {
 #[test]
 fn quota_reasons_name_queue_flavor_and_numbers() {
     let taint = FlavorProblem::Taint { key: "gpu".into(), value: "h100".into() };
-    let most = FlavorProblem::ExceedsMax { resource: gpus(), asked: 64, most: 40 };
+    let most = FlavorProblem::ExceedsMax { resource: gpus(), asked: 64, others: 0, most: 40 };
     let rows = [
         (
             vec![refusal("a100", short(Some("ai"), 12, 16, false))],
