@@ -115,6 +115,17 @@ impl Resources {
     }
 }
 
+/// Adds amounts up; what is beyond 64 bits is the most that they hold. (API servers take amounts
+/// of which two have no sum; quota trees and ledgers count in 128 bits, words and wants need not.)
+pub fn total(amounts: impl Iterator<Item = i64>) -> i64 {
+    amounts.fold(0, i64::saturating_add)
+}
+
+/// Adds to an amount as [`total`] does.
+pub fn add(to: &mut i64, amount: i64) {
+    *to = to.saturating_add(amount);
+}
+
 /// Whether a resource name counts whole GPUs (not partitions, memory or shared replicas).
 pub fn is_gpu(name: &str) -> bool {
     matches!(name, "nvidia.com/gpu" | "amd.com/gpu" | "gpu.intel.com/i915" | "gpu.intel.com/xe")

@@ -7,6 +7,7 @@ use capstan_topology::ResourceIdx;
 use crate::engine::Engine;
 use crate::model::ids::{FrIdx, QueueIdx, WorkloadIdx};
 use crate::plan::{Freed, Preemption, PreemptionReason};
+use crate::resources;
 use crate::time::Time;
 use crate::victims::Victim;
 
@@ -58,12 +59,12 @@ impl Engine {
             let pod = &state.pods[pod];
             since = since.into_iter().chain(pod.bound_at).min();
             for &(resource, amount) in state.room.ledger.request(pod.holds).entries() {
-                let named = resource != crate::resources::PODS
+                let named = resource != resources::PODS
                     && (wanted.contains(&resource)
                         || wanted.is_empty()
                         || given_back.contains_key(&resource));
                 if named {
-                    *held.entry(resource).or_default() += amount;
+                    resources::add(held.entry(resource).or_default(), amount);
                 }
             }
         }
@@ -104,7 +105,7 @@ impl Engine {
         let mut charged: Borrowed = BTreeMap::new();
         for pod in state.placed(victim) {
             for (queue, fr, amount) in state.charges_of(&state.pods[pod]) {
-                *charged.entry((queue, fr)).or_default() += amount;
+                resources::add(charged.entry((queue, fr)).or_default(), amount);
             }
         }
         for ((queue, fr), amount) in charged {
@@ -114,9 +115,9 @@ impl Engine {
                 node.map_or(0, |node| tree.usage(node, fr).saturating_sub(tree.nominal(node, fr)))
             });
             let back = amount.min(*left).max(0);
-            *left -= amount;
+            *left = left.saturating_sub(amount);
             if back > 0 {
-                *given.entry(state.quota.fr(fr).1).or_default() += back;
+                resources::add(given.entry(state.quota.fr(fr).1).or_default(), back);
             }
         }
         given

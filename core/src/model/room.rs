@@ -16,7 +16,7 @@ use crate::model::ids::ShapeIdx;
 use crate::model::input::{Amounts, NodeFacts, PodShape, Text};
 use crate::model::sweep::Used;
 use crate::policy::RuleArgs;
-use crate::resources::{BEYOND, CPU, EPHEMERAL, MEMORY, PODS, Resources};
+use crate::resources::{self, BEYOND, CPU, EPHEMERAL, MEMORY, PODS, Resources};
 use crate::rules::node_ports::Ports;
 
 /// All state that placement rules read.
@@ -102,7 +102,7 @@ impl Room {
     /// How large a pod of a shape is, for ordering: GPUs, then milli-CPU, then bytes of memory.
     pub fn size(&self, shape: ShapeIdx) -> (i64, i64, i64) {
         let request = self.ledger.request(self.shape(shape).request);
-        let gpus = self.resources.gpus().iter().map(|gpu| request.get(*gpu)).sum();
+        let gpus = resources::total(self.resources.gpus().iter().map(|gpu| request.get(*gpu)));
         (gpus, request.get(CPU), request.get(MEMORY))
     }
 
@@ -343,13 +343,13 @@ impl Room {
     /// Idle whole GPUs of a node (zero when overcommitted).
     pub fn idle_gpus(&self, node: NodeIdx) -> i64 {
         let gpus = self.resources.gpus().iter();
-        gpus.map(|gpu| self.ledger.free(node, *gpu).max(0)).sum()
+        resources::total(gpus.map(|gpu| self.ledger.free(node, *gpu).max(0)))
     }
 
     /// Whole GPUs of a node.
     pub fn total_gpus(&self, node: NodeIdx) -> i64 {
         let gpus = self.resources.gpus().iter();
-        gpus.map(|gpu| self.ledger.allocatable(node, *gpu)).sum()
+        resources::total(gpus.map(|gpu| self.ledger.allocatable(node, *gpu)))
     }
 
     /// The largest share of a node that a request takes, as a fraction; GPUs and other devices

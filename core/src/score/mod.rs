@@ -22,6 +22,7 @@ use capstan_topology::UNLIMITED;
 use crate::explain::view::{ScoreView, TermView};
 use crate::model::input::{CapacityType, TaintEffect};
 use crate::money::MicroUsd;
+use crate::resources;
 use crate::rules::{Question, taints};
 
 /// Weights of the score terms; 0 switches a term off.
@@ -170,7 +171,7 @@ fn gpu_fit(question: &Question<'_>) -> u32 {
         return FULL;
     }
     let request = room.ledger.request(question.shape.request);
-    let asked: i64 = room.resources.gpus().iter().map(|gpu| request.get(*gpu)).sum();
+    let asked = resources::total(room.resources.gpus().iter().map(|gpu| request.get(*gpu)));
     let idle = (room.idle_gpus(question.node) - asked).clamp(0, total);
     share(total - idle, total)
 }

@@ -20,6 +20,7 @@ use crate::model::input::{PreemptReclaim, PreemptWithin, Text};
 use crate::model::state::ClusterState;
 use crate::money::MicroUsd;
 use crate::plan::PreemptionReason;
+use crate::resources;
 use crate::time::Time;
 use crate::victims::Need;
 
@@ -152,7 +153,7 @@ fn lacking(state: &ClusterState, workload: WorkloadIdx, of: FrIdx) -> i64 {
     let waiting = state.unplaced(workload).map(|pod| &state.pods[pod]);
     let joining = waiting.filter(|pod| pod.needs_place()).take(lacking);
     let charges = joining.flat_map(|pod| state.charges_of(pod));
-    charges.filter(|(_, fr, _)| *fr == of).map(|(.., amount)| amount).sum()
+    resources::total(charges.filter(|(_, fr, _)| *fr == of).map(|(.., amount)| amount))
 }
 
 /// Everyone who may be taken, in the order in which they are taken.

@@ -28,6 +28,7 @@ use super::{For, Removed, Search, Taken};
 use crate::model::ids::{ClassIdx, FrIdx, PodIdx, WorkloadIdx};
 use crate::model::state::ClusterState;
 use crate::model::txn::{Checkpoint, Txn};
+use crate::resources;
 use crate::victims::candidates::{Candidate, Kind};
 
 /// Removals in one search, at most: the nodes of a gang of 256 with eight victims each.
@@ -205,7 +206,7 @@ fn lacks(state: &ClusterState, class: ClassIdx, node: NodeIdx, pods: &[PodIdx]) 
     for &(resource, asked) in ledger.request(state.room.shape(shape).request).entries() {
         let free = ledger.free(node, resource);
         let held = |pod: &PodIdx| ledger.request(state.pods[*pod].holds).get(resource);
-        let leave: i64 = pods.iter().map(held).sum();
+        let leave = resources::total(pods.iter().map(held));
         if free.saturating_add(leave) < asked && !state.room.args.ignores_any() {
             return None;
         }

@@ -13,6 +13,7 @@ use crate::model::claim::{Amounts, Claim};
 use crate::model::ids::{FrIdx, PodIdx, QueueIdx, WorkloadIdx};
 use crate::model::state::ClusterState;
 use crate::model::workload::Assignment;
+use crate::resources;
 
 /// Claims that share victims with none but each other, and what each has a stake in.
 #[derive(Debug)]
@@ -84,7 +85,7 @@ impl Together {
                 take(&mut places, &mut room[victim], |_, _| ());
                 let Some(queue) = self.victims[victim].1.queue else { continue };
                 take(&mut wanted, &mut quota[victim], |fr, given| {
-                    *charges.entry((queue, fr)).or_default() -= given;
+                    resources::add(charges.entry((queue, fr)).or_default(), -given);
                 });
             }
             let charges = charges.into_iter().filter(|(_, amount)| *amount != 0);
@@ -108,7 +109,12 @@ impl Together {
         let (_, stake) = of.next().expect("is one of the victims");
         let room = stake.room.iter().map(|(key, _)| {
             let mut drawn = 0;
-            self.drawn(state, *key, |stake| &stake.room, |_, amount| drawn += amount);
+            self.drawn(
+                state,
+                *key,
+                |stake| &stake.room,
+                |_, amount| resources::add(&mut drawn, amount),
+            );
             (*key, drawn)
         });
         let mut quota: Vec<((QueueIdx, FrIdx), i64)> = Vec::new();
@@ -120,7 +126,7 @@ impl Together {
                 |from, amount| {
                     let Some(queue) = from else { return };
                     match quota.iter_mut().find(|(key, _)| *key == (queue, fr)) {
-                        Some((_, drawn)) => *drawn += amount,
+                        Some((_, drawn)) => resources::add(drawn, amount),
                         None => quota.push(((queue, fr), amount)),
                     }
                 },
@@ -192,11 +198,11 @@ impl ClusterState {
         for (pod, node) in places {
             let pod = &self.pods[pod];
             for &(resource, amount) in self.room.ledger.request(pod.holds).entries() {
-                *room.entry((node, resource)).or_default() += amount;
+                resources::add(room.entry((node, resource)).or_default(), amount);
             }
             let set = assignment.and_then(|assignment| assignment.set(pod.shape));
             for &(fr, amount) in set.map_or(&[][..], |set| &set.charge) {
-                *quota.entry(fr).or_default() += amount;
+                resources::add(quota.entry(fr).or_default(), amount);
             }
         }
         Stake {
