@@ -61,6 +61,21 @@ impl Stage {
         }
     }
 
+    /// The same stage led by a new engine that is told what the API shows, whatever is on its way:
+    /// victims that linger go when they would have gone.
+    pub fn restarted(&self) -> Stage {
+        Stage {
+            engine: Engine::new(),
+            pods: self.pods.clone(),
+            owners: self.owners.clone(),
+            rest: self.rest.clone(),
+            now: self.now,
+            lingers: self.lingers.clone(),
+            leaving: self.leaving.clone(),
+            news: self.shown(),
+        }
+    }
+
     /// Adds facts, to be fed at the next step.
     pub fn add(&mut self, inputs: impl IntoIterator<Item = Input>) {
         for input in inputs {

@@ -2,8 +2,11 @@
 //!
 //! Sizes are kept so small that a failure can be read: at most 5 nodes, 4 queues, 8 workloads.
 
+use std::sync::Arc;
+
 use capstan_core::model::input::{
-    BorrowThreshold, Input, PodFacts, PreemptReclaim, PreemptWithin, QueueingStrategy, Quota,
+    BorrowThreshold, HostPort, Input, PodFacts, PodShape, PreemptReclaim, PreemptWithin,
+    QueueingStrategy, Quota,
 };
 use capstan_core::time::Time;
 use proptest::collection::vec;
@@ -12,7 +15,7 @@ use proptest::prelude::*;
 
 use crate::facts::{
     DEFAULT, GPU, cluster_queue, cohort, flavor, gang, group, in_queue, job, labels, local_queue,
-    namespace, node, shape, text,
+    namespace, node, nominal, shape, text,
 };
 
 /// Queues that exist in a generated cluster.
@@ -62,6 +65,19 @@ pub fn lone_gang() -> impl Strategy<Value = Cluster> {
         .prop_map(|(ground, seed)| Cluster { ground, work: vec![seed.facts(0, false)] })
 }
 
+/// Nodes, one queue without a cohort, and one gang in it.
+pub fn lone_queued_gang() -> impl Strategy<Value = Cluster> {
+    (nodes(), workload(), quota()).prop_map(|(mut ground, mut seed, quota)| {
+        (seed.queue, seed.port) = (0, false);
+        let quota = Quota { borrowing: None, lending: None, ..quota };
+        let quotas = [(GPU, quota), ("cpu", quota)];
+        ground.extend([namespace(), Input::Flavor(flavor(DEFAULT, &[]))]);
+        let queue = cluster_queue(QUEUES[0], None, group(&[(DEFAULT, &quotas)]));
+        ground.extend([Input::ClusterQueue(queue), Input::LocalQueue(local_queue(QUEUES[0]))]);
+        Cluster { ground, work: vec![seed.facts(0, true)] }
+    })
+}
+
 /// One to five nodes of up to 4 GPUs in two racks; half of them are of flavor `first`.
 pub fn nodes() -> impl Strategy<Value = Vec<Input>> {
     let one = (0..=4_i64, 0..2_usize, any::<bool>());
@@ -90,6 +106,7 @@ fn flavors(two: bool) -> Vec<Input> {
 struct QueueSeed {
     cohort: usize,
     quotas: [Quota; 2],
+    cpu: i64,
     strict: bool,
     within: usize,
     reclaim: usize,
@@ -104,7 +121,8 @@ impl QueueSeed {
             Some(_) => self.quotas[at],
             None => Quota { borrowing: None, lending: None, ..self.quotas[at] },
         };
-        let (first, second) = ([(GPU, limited(0))], [(GPU, limited(1))]);
+        let cpu = ("cpu", nominal(self.cpu));
+        let (first, second) = ([(GPU, limited(0)), cpu], [(GPU, limited(1)), cpu]);
         let groups = match two {
             true => group(&[("first", &first), ("second", &second)]),
             false => group(&[(DEFAULT, &first)]),
@@ -130,17 +148,11 @@ impl QueueSeed {
 }
 
 fn queue() -> impl Strategy<Value = QueueSeed> {
-    let shape = (0..COHORTS.len(), [quota(), quota()], any::<bool>());
+    let shape = (0..COHORTS.len(), [quota(), quota()], 2..20_i64, any::<bool>());
     let policy = (0..3_usize, 0..3_usize, option::of(option::of(0..3_i32)));
     (shape, policy, any::<[bool; 2]>()).prop_map(
-        |((cohort, quotas, strict), (within, reclaim, while_borrowing), next_when)| QueueSeed {
-            cohort,
-            quotas,
-            strict,
-            within,
-            reclaim,
-            while_borrowing,
-            next_when,
+        |((cohort, quotas, cpu, strict), (within, reclaim, while_borrowing), next_when)| {
+            QueueSeed { cohort, quotas, cpu, strict, within, reclaim, while_borrowing, next_when }
         },
     )
 }
@@ -160,22 +172,30 @@ struct WorkSeed {
     kind: usize,
     pods: u32,
     gpus: i64,
+    cpu: i64,
+    /// Every other pod asks one CPU more.
+    mixed: bool,
+    /// All pods ask for the same port of their node.
+    port: bool,
     min: Option<u32>,
     priority: i32,
     created: i64,
     queue: usize,
-    rack: bool,
+    /// Topology: none, preferred or required.
+    rack: usize,
 }
 
 impl WorkSeed {
     fn facts(&self, at: usize, queues: bool) -> Vec<Input> {
         let name = format!("w{at}");
-        let shape = shape(&[(GPU, self.gpus)]);
+        let shape = self.shape(0);
         let queue = QUEUES.get(self.queue).copied().filter(|_| queues);
         let mut wishes = in_queue(queue);
-        if self.rack {
-            let wishes = std::sync::Arc::make_mut(&mut wishes);
-            wishes.topology.preferred = Some(text("rack"));
+        let topology = &mut Arc::make_mut(&mut wishes).topology;
+        match self.rack {
+            0 => {}
+            1 => topology.preferred = Some(text("rack")),
+            _ => topology.required = Some(text("rack")),
         }
         let dress = |mut pod: PodFacts| {
             pod.priority = self.priority;
@@ -191,22 +211,33 @@ impl WorkSeed {
         }
         let pods = if self.kind == 1 { 1 } else { self.pods };
         let min = self.min.map(|min| min.min(pods));
-        gang(&name, pods, min, &shape, &wishes).into_iter().map(dress).collect()
+        let mut members = gang(&name, pods, min, &shape, &wishes);
+        if self.mixed {
+            members.iter_mut().step_by(2).for_each(|pod| pod.shape = self.shape(1));
+        }
+        members.into_iter().map(dress).collect()
+    }
+
+    fn shape(&self, more: i64) -> Arc<PodShape> {
+        let mut shape = shape(&[(GPU, self.gpus), ("cpu", self.cpu + more)]);
+        if self.port {
+            let port = HostPort { port: 80, protocol: text("TCP"), ip: text("0.0.0.0") };
+            Arc::make_mut(&mut shape).ports.push(port);
+        }
+        shape
     }
 }
 
 fn workload() -> impl Strategy<Value = WorkSeed> {
     let size = (0..4_usize, 1..=5_u32, 0..=3_i64, option::of(1..=5_u32));
     // One queue index more than there are: work without a queue.
-    let rank = (0..4_i32, 0..3_i64, 0..=QUEUES.len(), any::<bool>());
-    (size, rank).prop_map(|((kind, pods, gpus, min), (priority, created, queue, rack))| WorkSeed {
-        kind,
-        pods,
-        gpus,
-        min,
-        priority,
-        created: created * 1_000,
-        queue,
-        rack,
-    })
+    let rank = (0..4_i32, 0..3_i64, 0..=QUEUES.len(), 0..3_usize);
+    let kind = (0..3_i64, any::<bool>(), 0..8_usize);
+    (size, rank, kind).prop_map(
+        |((kind, pods, gpus, min), (priority, created, queue, rack), (cpu, mixed, port))| {
+            let created = created * 1_000;
+            let port = port == 0;
+            WorkSeed { kind, pods, gpus, cpu, mixed, port, min, priority, created, queue, rack }
+        },
+    )
 }

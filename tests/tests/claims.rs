@@ -1,9 +1,11 @@
 //! Claims: what is promised to a preemptor between its decision and the end of its victims. Each
 //! test feeds facts and outcomes by hand.
 
+use std::sync::Arc;
+
 use capstan_core::Engine;
 use capstan_core::explain::reason::Reason;
-use capstan_core::model::input::{Input, PreemptReclaim, PreemptionPolicy, Quota};
+use capstan_core::model::input::{HostPort, Input, PreemptReclaim, PreemptionPolicy, Quota};
 use capstan_core::plan::{Action, State};
 use capstan_core::time::Time;
 use capstan_tests::facts::{
@@ -39,6 +41,34 @@ fn freed_room_is_held_for_the_preemptor() {
     assert_eq!((quota.used, quota.available), (4, 0), "the claim counts, and is no usage");
     let last = engine.step(NOW, vec![Input::PodGone(text("low-b"))]);
     assert_eq!(binds(&last), [("high".to_owned(), "n".to_owned())]);
+    engine.recount();
+}
+
+#[test]
+fn a_host_port_is_held_for_the_preemptor_too() {
+    let mut engine = Engine::new();
+    let queue = in_queue(Some("main"));
+    let low = pod("low", &shape(&[(GPU, 8)]), &queue);
+    let mut facts = one_queue(8);
+    facts.extend([gpu_node("n", 8), bound(&low, "n")]);
+    engine.step(NOW, facts);
+    let port = HostPort { port: 80, protocol: text("TCP"), ip: text("0.0.0.0") };
+    let with_port = |gpus| {
+        let mut shape = shape(&[(GPU, gpus)]);
+        Arc::make_mut(&mut shape).ports.push(port.clone());
+        shape
+    };
+    let mut high = pod("high", &with_port(8), &queue);
+    high.priority = 100;
+    engine.step(NOW, vec![Input::Pod(high)]);
+    assert_eq!(view(&engine, "high").state, State::Reserved);
+    // Room for it there is, and quota it needs none.
+    let thief = pod("thief", &with_port(0), &in_queue(None));
+    let between = engine.step(NOW, vec![Input::Pod(thief)]);
+    assert!(binds(&between).is_empty(), "{:?}", binds(&between));
+    engine.recount();
+    let freed = engine.step(NOW, vec![Input::PodGone(text("low"))]);
+    assert_eq!(binds(&freed), [("high".to_owned(), "n".to_owned())]);
     engine.recount();
 }
 

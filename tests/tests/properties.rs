@@ -14,7 +14,7 @@ use capstan_tests::facts::{GPU, gang, in_queue, node, shape};
 use capstan_tests::invariants::{bound, broken};
 use capstan_tests::play::{Stage, deeds};
 use capstan_tests::seed::Seed;
-use capstan_tests::strategy::{Cluster, cluster, lone_gang, nodes};
+use capstan_tests::strategy::{Cluster, cluster, lone_gang, lone_queued_gang, nodes};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, FileFailurePersistence};
 
@@ -134,6 +134,45 @@ proptest! {
         larger.ground.extend(more.into_iter().map(renamed));
         let after = bound(&settled(larger.facts())?);
         prop_assert!(after >= before, "{before} members before, {after} with more nodes");
+    }
+
+    #[test]
+    fn more_quota_never_admits_less_of_a_lone_gang(
+        cluster in lone_queued_gang(),
+        more in 1..9_i64,
+    ) {
+        let before = bound(&settled(cluster.facts())?);
+        let mut larger = cluster.clone();
+        for fact in &mut larger.ground {
+            let Input::ClusterQueue(queue) = fact else { continue };
+            let flavors = queue.groups.iter_mut().flat_map(|group| &mut group.flavors);
+            for (_, quota) in flavors.flat_map(|flavor| &mut flavor.resources) {
+                quota.nominal += more;
+            }
+        }
+        let after = bound(&settled(larger.facts())?);
+        prop_assert!(after >= before, "{before} members before, {after} with more quota");
+    }
+
+    /// Also while victims are leaving and Jobs are resumed: a new engine takes over in the middle,
+    /// keeps all limits, and whoever was promised room gets it in the end.
+    #[test]
+    fn a_new_engine_goes_on_in_the_middle(cluster in cluster(), seed: u64, steps in 1..6_usize) {
+        let mut stage = Stage::new(NOW);
+        stage.lingers = Some(Seed::new(seed));
+        stage.add(with_one_flavor(&cluster, ..cluster.work.len()));
+        let (mut promised, mut wrong) = (BTreeSet::new(), Vec::new());
+        for _ in 0..steps {
+            let output = stage.step();
+            wrong.extend(broken_promises(&mut promised, &output));
+        }
+        let mut stage = stage.restarted();
+        for output in stage.settle(|stage| wrong.extend(broken(stage))) {
+            // Who was promised room by a victim that had not begun is looked at anew.
+            broken_promises(&mut promised, &output);
+        }
+        wrong.extend(promised.iter().map(|workload| format!("{workload} never got it")));
+        prop_assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     }
 
     #[test]

@@ -8,7 +8,7 @@
 use std::fmt::Write;
 
 use capstan_core::model::apply::Changes;
-use capstan_core::model::ids::{PodIdx, QuotaIdx, WorkloadIdx};
+use capstan_core::model::ids::{FrIdx, PodIdx, QueueIdx, QuotaIdx, WorkloadIdx};
 use capstan_core::model::state::ClusterState;
 use capstan_core::model::txn::{Checkpoint, Txn};
 use capstan_core::plan::State;
@@ -83,6 +83,8 @@ struct Player {
     gone: Vec<(WorkloadIdx, Vec<(PodIdx, NodeIdx)>)>,
     placed: Vec<PodIdx>,
     marks: Vec<(Checkpoint, String)>,
+    /// What running work charges.
+    charges: Vec<(QueueIdx, FrIdx)>,
 }
 
 impl Player {
@@ -97,7 +99,30 @@ impl Player {
             gone: Vec::new(),
             placed: Vec::new(),
             marks: Vec::new(),
+            charges: state
+                .pods
+                .iter()
+                .filter(|(_, pod)| pod.place.is_some())
+                .flat_map(|(_, pod)| state.charges_of(pod).map(|(queue, fr, _)| (queue, fr)))
+                .collect(),
         }
+    }
+
+    /// The workload of a pod that waits gets what another holds, or nothing any more.
+    fn assign(&mut self, txn: &mut Txn<'_>, pod: PodIdx) {
+        let state = txn.state();
+        let Some(workload) = state.pods[pod].workload else { return };
+        if state.placed(workload).next().is_some() {
+            return;
+        }
+        let held = match state.workloads[workload].assignment {
+            Some(_) => None,
+            None => {
+                let holders = state.workloads.iter().filter_map(|(_, w)| w.assignment.clone());
+                holders.last()
+            }
+        };
+        txn.assign(workload, held);
     }
 
     fn pick<T>(&mut self, from: &mut Vec<T>) -> Option<T> {
@@ -106,7 +131,7 @@ impl Player {
     }
 
     fn change(&mut self, txn: &mut Txn<'_>) {
-        match self.seed.below(5) {
+        match self.seed.below(7) {
             0 => {
                 let mut holders = std::mem::take(&mut self.holders);
                 if let Some(victim) = self.pick(&mut holders) {
@@ -133,6 +158,20 @@ impl Player {
                 if let Some(pod) = self.placed.pop() {
                     txn.remove(pod);
                     self.waiting.push(pod);
+                }
+            }
+            4 => {
+                let mut waiting = std::mem::take(&mut self.waiting);
+                if let Some(pod) = self.pick(&mut waiting) {
+                    self.assign(txn, pod);
+                    waiting.push(pod);
+                }
+                self.waiting = waiting;
+            }
+            5 => {
+                let charge = self.charges.get(self.seed.below(8) as usize).copied();
+                if let Some((queue, fr)) = charge {
+                    txn.claim_quota(queue, fr, 3);
                 }
             }
             _ => {

@@ -23,9 +23,11 @@ use capstan_topology::{NodeIdx, ResourceIdx};
 
 use crate::model::claim::draw::Together;
 use crate::model::ids::{FrIdx, PodIdx, QueueIdx, WorkloadIdx};
+use crate::model::input::{HostPort, PodShape};
 use crate::model::state::ClusterState;
 use crate::model::txn::Txn;
 use crate::model::workload::Assignment;
+use crate::resources;
 
 mod draw;
 
@@ -55,6 +57,9 @@ pub struct Claim {
     quota: Vec<(QueueIdx, FrIdx, i64)>,
     /// What counts now, in the ledger.
     room: Vec<(NodeIdx, ResourceIdx, i64)>,
+    /// Shapes whose host ports count now. What victims use is counted beside them: a port is
+    /// free for others when neither a pod nor a claim has it.
+    ports: Vec<(NodeIdx, Arc<PodShape>)>,
     /// The claims that it was counted with.
     together: Option<Arc<Together>>,
 }
@@ -120,10 +125,16 @@ impl Claims {
         self.by_workload.values().flat_map(|claim| claim.quota.iter().copied())
     }
 
+    /// Host ports that count, each with its node.
+    pub fn ports(&self) -> impl Iterator<Item = (NodeIdx, &[HostPort])> {
+        let all = self.by_workload.values().flat_map(|claim| &claim.ports);
+        all.map(|(node, shape)| (*node, &*shape.ports))
+    }
+
     /// What a queue's claims add to its usage of a flavor and resource.
     pub fn claimed(&self, queue: QueueIdx, fr: FrIdx) -> i64 {
         let of = |entry: &(QueueIdx, FrIdx, i64)| (entry.0, entry.1) == (queue, fr);
-        self.quota().filter(of).map(|entry| entry.2).sum()
+        resources::total(self.quota().filter(of).map(|entry| entry.2))
     }
 
     /// Whether there is none.
@@ -142,7 +153,8 @@ impl ClusterState {
         victims: Vec<WorkloadIdx>,
     ) {
         let (quota, room) = Amounts::default();
-        let claim = Claim { assignment, places, victims, quota, room, together: None };
+        let (ports, together) = (Vec::new(), None);
+        let claim = Claim { assignment, places, victims, quota, room, ports, together };
         self.claims.insert(workload, claim);
         self.count_claims(&self.claims_beside(workload));
     }
@@ -189,6 +201,7 @@ impl ClusterState {
             let claim = self.claims.get(workload).expect("was just listed");
             assert_eq!(claim.quota, quota, "quota that {name} claims");
             assert_eq!(claim.room, room, "room that {name} claims");
+            assert_eq!(claim.ports, self.ports_of(claim), "host ports that {name} claims");
         }
     }
 
@@ -256,10 +269,25 @@ impl ClusterState {
                 self.room.ledger.claim(node, resource, amount);
                 self.room.touch(node);
             }
+            let claim = self.claims.by_workload.get(&workload).expect("is one of the claims");
+            let ports = self.ports_of(claim);
+            for (node, shape) in &ports {
+                self.room.ports.place(*node, &shape.ports);
+                self.room.touch(*node);
+            }
             let claim = self.claims.by_workload.get_mut(&workload).expect("is one of the claims");
-            (claim.quota, claim.room) = (quota, room);
+            (claim.quota, claim.room, claim.ports) = (quota, room, ports);
             claim.together = Some(drawing.clone());
         }
+    }
+
+    /// Members that a claim is for and that use host ports, with where they will.
+    fn ports_of(&self, claim: &Claim) -> Vec<(NodeIdx, Arc<PodShape>)> {
+        let using = |&(pod, node): &(PodIdx, NodeIdx)| {
+            let shape = &self.room.shape(self.pods.get(pod)?.shape).facts;
+            (!shape.ports.is_empty()).then(|| (node, shape.clone()))
+        };
+        claim.places.iter().filter_map(using).collect()
     }
 
     fn uncount_claim(&mut self, workload: WorkloadIdx) {
@@ -269,6 +297,10 @@ impl ClusterState {
         }
         for (node, resource, amount) in claim.room.drain(..) {
             self.room.ledger.claim(node, resource, -amount);
+            self.room.touch(node);
+        }
+        for (node, shape) in claim.ports.drain(..) {
+            self.room.ports.remove(node, &shape.ports);
             self.room.touch(node);
         }
     }

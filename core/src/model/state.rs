@@ -222,7 +222,8 @@ impl ClusterState {
         self.recount_claims();
         self.recount_claimed();
         let shape = |pod: &Pod| &*self.room.shape(pod.shape).facts;
-        self.room.ports.recount(placed().map(|(_, pod, node)| (node, &*shape(pod).ports)));
+        let ports = placed().map(|(_, pod, node)| (node, &*shape(pod).ports));
+        self.room.ports.recount(ports.chain(self.claims.ports()));
         self.classes.recount(&self.room);
         self.recount_used();
         for (index, workload) in self.workloads.iter() {

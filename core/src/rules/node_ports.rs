@@ -1,6 +1,7 @@
 //! NodePorts: two pods on a node cannot use one host port of one protocol on one address.
 //!
-//! State: the host ports in use on every node, as a sorted list. `0.0.0.0` is every address;
+//! State: the host ports in use on every node, or kept for who waits for victims to leave, as a
+//! sorted list. `0.0.0.0` is every address;
 //! `::` is an ordinary one (as kube-scheduler has it).
 
 use capstan_topology::NodeIdx;
@@ -56,7 +57,7 @@ impl Ports {
         self.used.get(node.at()).map_or(&[], Vec::as_slice)
     }
 
-    /// Compares with the ports of all placed pods.
+    /// Compares with the ports of all placed pods and of all claims.
     ///
     /// # Panics
     /// When they differ.
