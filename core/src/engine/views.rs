@@ -17,6 +17,7 @@ use crate::model::txn::Txn;
 use crate::model::workload::QueueRef;
 use crate::money::MicroUsd;
 use crate::plan::State;
+use crate::resources;
 use crate::rules::{self, Question};
 use crate::score;
 use crate::time::Time;
@@ -51,7 +52,7 @@ impl Engine {
         WorkloadView {
             namespace: entry.id.namespace.clone(),
             name: entry.name.clone(),
-            local_queue: entry.wishes.queue.clone(),
+            local_queue: self.local_queue_of(index),
             cluster_queue: queue.map(|queue| state.quota.queue(queue).name.clone()),
             priority: entry.priority,
             state: entry.state,
@@ -68,6 +69,13 @@ impl Engine {
             admitted_at: entry.assignment.as_ref().map(|assignment| assignment.at),
             gpus: self.gpus(index),
         }
+    }
+
+    /// The LocalQueue that a workload names, or falls to where its namespace has a default one.
+    fn local_queue_of(&self, index: WorkloadIdx) -> Option<Text> {
+        let entry = &self.state.workloads[index];
+        let fallen = || self.state.facts.local_queue(&entry.id.namespace, None);
+        entry.wishes.queue.clone().or_else(|| fallen().map(|queue| queue.name.clone()))
     }
 
     /// What members use beside the quota of their queue.
@@ -161,7 +169,7 @@ impl Engine {
         let room = &self.state.room;
         let of_set = |set: &crate::model::workload::PodSet| {
             let request = room.ledger.request(room.shape(set.shape).request);
-            let gpus: i64 = room.resources.gpus().iter().map(|gpu| request.get(*gpu)).sum();
+            let gpus = resources::total(room.resources.gpus().iter().map(|gpu| request.get(*gpu)));
             gpus.saturating_mul(set.count.into())
         };
         self.state.workloads[index].sets.iter().map(of_set).fold(0, i64::saturating_add)
@@ -300,16 +308,22 @@ impl Engine {
         }
         found.sort_by_cached_key(|pod| self.state.pods[*pod].uid.clone());
         let pod = *found.first()?;
+        let nodes = self.verdicts_without(pod);
+        let pod = &self.state.pods[pod];
+        let (namespace, name) = (pod.namespace.clone(), pod.name.clone());
+        let of = pod.workload.map(|workload| self.state.workloads[workload].full_name.clone());
+        Some(PodExplanation { namespace, name, workload: of, nodes })
+    }
+
+    /// Verdicts of all nodes on a pod as if it were not placed.
+    fn verdicts_without(&mut self, pod: PodIdx) -> Vec<NodeVerdict> {
         let place = self.state.pods[pod].place;
         self.state.unsettle(pod);
         let nodes = self.verdicts(pod, &[]);
         if let Some(node) = place {
             self.state.settle(pod, node);
         }
-        let pod = &self.state.pods[pod];
-        let (namespace, name) = (pod.namespace.clone(), pod.name.clone());
-        let of = pod.workload.map(|workload| self.state.workloads[workload].full_name.clone());
-        Some(PodExplanation { namespace, name, workload: of, nodes })
+        nodes
     }
 
     /// Verdicts of all nodes on a pod that is not placed, with the flavors that its workload was
@@ -358,15 +372,24 @@ impl Engine {
             view.reason = Some(reason);
         }
         let waiting = self.shown(index, view.reason.as_ref());
-        let nodes_of = waiting.and_then(|pod| self.pod_set_of(index, pod));
-        let tried = waiting.map_or_else(Vec::new, |pod| self.flavors_tried(index, pod));
-        let nodes = waiting.map_or_else(Vec::new, |pod| self.verdicts(pod, &tried));
+        let placed = self.state.placed(index).next().filter(|_| waiting.is_none());
+        let nodes_of = waiting.or(placed).and_then(|pod| self.pod_set_of(index, pod));
+        let nodes = match (waiting, placed) {
+            (Some(pod), _) => {
+                let tried = self.flavors_tried(index, pod);
+                self.verdicts(pod, &tried)
+            }
+            (None, Some(pod)) => self.verdicts_without(pod),
+            (None, None) => Vec::new(),
+        };
+        let nodes_as = placed.map(|pod| self.state.pods[pod].name.clone());
         Some(WorkloadExplanation {
             ahead: self.waiting.ahead(index).map(|ahead| ahead as u32),
             in_the_way: self.obstacles(index, &view),
             remedies: self.remedies(now, index),
             nodes_of,
             nodes,
+            nodes_as,
             workload: view,
         })
     }

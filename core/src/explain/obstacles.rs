@@ -173,6 +173,7 @@ mod tests {
             holds: 3,
             refusals,
             nearest,
+            unwanted: None,
             gone: 0,
         }))
     }

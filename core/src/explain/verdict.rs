@@ -35,6 +35,7 @@ pub fn flavor_shortage(
         holds,
         refusals: found.kinds.clone(),
         nearest: found.nearest.clone(),
+        unwanted: found.unwanted.clone(),
         gone: 0,
     }))
 }

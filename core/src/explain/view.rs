@@ -298,8 +298,10 @@ pub struct WorkloadExplanation {
     /// The pod set that the node verdicts are of: the one that its reason names, else the first
     /// with a member that has no node; `None`: it has only one.
     pub nodes_of: Option<Text>,
-    /// Node verdicts for a member that has no node yet.
+    /// Node verdicts for a member that has no node yet; for one of those placed where all are.
     pub nodes: Vec<NodeVerdict>,
+    /// The placed member that the verdicts are of: with it taken out, others where they are.
+    pub nodes_as: Option<Text>,
 }
 
 /// One thing in the way.

@@ -24,6 +24,9 @@ pub struct Refusals {
     pub kinds: Vec<(NodeRefusal, u32)>,
     /// The node that comes closest and what it lacks.
     pub nearest: Option<Nearest>,
+    /// Where the pod's author excludes every node of its flavors: by what most of them, and how
+    /// many, whatever else refuses those.
+    pub unwanted: Option<(NodeRefusal, u32)>,
 }
 
 /// How close a node comes: whether it lacks amounts only, whether it could hold one at all, the
@@ -35,11 +38,15 @@ pub fn count(room: &Room, class: &Class) -> Refusals {
     let mut nodes = 0;
     let mut kinds: BTreeMap<NodeRefusal, u32> = BTreeMap::new();
     let mut closest: Option<(Closeness, Nearest)> = None;
-    let mut refusals = Vec::new();
+    let (mut refusals, mut wishes) = (Vec::new(), Some(Wishes::default()));
     for &node in room.tree.order() {
         nodes += 1;
         let question = class.question(room, node);
-        rules::refusals(&question, class.knows(room, node), &mut refusals);
+        let known = class.knows(room, node);
+        if wishes.as_mut().is_some_and(|wishes| known || !wishes.exclude(&question)) {
+            wishes = None;
+        }
+        rules::refusals(&question, known, &mut refusals);
         if refusals.is_empty() {
             let beside = rules::slots(&question);
             rules::refusals(&Question { beside, ..question }, true, &mut refusals);
@@ -64,7 +71,34 @@ pub fn count(room: &Room, class: &Class) -> Refusals {
         }
     }
     let nearest = closest.map(|(_, nearest)| nearest);
-    Refusals { nodes, kinds: kinds.into_iter().collect(), nearest }
+    let unwanted = wishes.and_then(Wishes::most);
+    Refusals { nodes, kinds: kinds.into_iter().collect(), nearest, unwanted }
+}
+
+/// What the pod's author excludes nodes by, as long as that is every node of its flavors.
+#[derive(Default)]
+struct Wishes {
+    kinds: BTreeMap<NodeRefusal, u32>,
+    scratch: Vec<NodeRefusal>,
+}
+
+impl Wishes {
+    /// Whether a node is excluded, or of another flavor, which says nothing.
+    fn exclude(&mut self, question: &Question<'_>) -> bool {
+        if !rules::flavor::is_of_all(question) {
+            return true;
+        }
+        if !rules::is_unwanted(question, &mut self.scratch) {
+            return false;
+        }
+        *self.kinds.entry(self.scratch.swap_remove(0)).or_default() += 1;
+        true
+    }
+
+    /// By what most are; the first among equals.
+    fn most(self) -> Option<(NodeRefusal, u32)> {
+        self.kinds.into_iter().min_by_key(|(_, count)| Reverse(*count))
+    }
 }
 
 fn is_amount(refusal: &NodeRefusal) -> bool {

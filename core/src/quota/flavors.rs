@@ -387,6 +387,10 @@ fn try_flavor(
     for &(resource, amount) in asked {
         let (fr, total) = total(txn, resource, amount);
         if let Some(why) = beyond(txn.state(), demand.queue, fr, (total, amount)) {
+            let why = match lacking::no_node_of_it_will_do(txn, class) {
+                true => verdict::flavor_shortage(txn, class, set.count, demand.topology),
+                false => why,
+            };
             return Ok((Candidate { mode: Mode::NoFit, ..candidate }, Some(why)));
         }
     }

@@ -57,7 +57,7 @@ impl Missing {
         self.0.into_iter().map(move |((kind, name), count)| {
             let (kind, then) = match kind {
                 ClassKind::Priority => ("PriorityClass", "priority 0 was taken"),
-                ClassKind::Runtime => ("RuntimeClass", "no overhead was added"),
+                ClassKind::Runtime => ("RuntimeClass", "nothing was added for it"),
             };
             let who = if count == 1 {
                 "one object names".into()

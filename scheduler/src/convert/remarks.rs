@@ -105,8 +105,11 @@ impl Remarks {
             );
             self.say("Job", &job.namespace, &problem, &job.name);
         } else if ours && job.suspended && !job.finished && !facts.ours {
-            let problem =
-                format!("is suspended and has no queue: left alone (label {})", keys::QUEUE);
+            let problem = format!(
+                "is suspended and names no queue: left alone (label {}; a default LocalQueue does \
+                 not take suspended Jobs)",
+                keys::QUEUE
+            );
             self.say("Job", &job.namespace, &problem, &job.name);
         }
     }

@@ -131,7 +131,7 @@ fn templates_take_what_their_runtime_class_adds() {
     assert_eq!(cpu(&pod(&objects, "admitted").shape.requests), None, "its API server saw to it");
     assert_eq!(
         said(&objects.warnings),
-        ["RuntimeClass gvisor is not in the input (one object names it); no overhead was added"]
+        ["RuntimeClass gvisor is not in the input (one object names it); nothing was added for it"]
     );
 }
 

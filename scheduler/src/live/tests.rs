@@ -362,7 +362,7 @@ fn a_runtime_class_concerns_the_templates_that_name_it() {
     live.take(Seen::Applied(job(sandboxed)));
     live.take(Seen::Applied(job(job_value("other", "j2"))));
     let missing =
-        "RuntimeClass kata is not in the cluster (one object names it); no overhead was added";
+        "RuntimeClass kata is not in the cluster (one object names it); nothing was added for it";
     assert_eq!(said(&mut live), [missing]);
     let class = |cpu: u32| {
         let overhead = json!({ "podFixed": { "cpu": cpu } });
@@ -486,7 +486,8 @@ fn remarks_wait_until_everything_was_seen_and_are_made_once() {
     }
     let count =
         r#"Job ns/j: capstan.sh/min-member: "some" is not a count above zero; it is ignored"#;
-    let alone = "Job ns/j: is suspended and has no queue: left alone (label capstan.sh/queue)";
+    let alone = "Job ns/j: is suspended and names no queue: left alone (label capstan.sh/queue; \
+                 a default LocalQueue does not take suspended Jobs)";
     assert_eq!(said(&mut live), [count, alone]);
     value["metadata"]["annotations"]["capstan.sh/suspended"] = "0".into();
     live.take(Seen::Applied(job(value.clone())));

@@ -58,7 +58,15 @@ mod tests {
             beyond_node: false,
         };
         let refusals = vec![(insufficient, 2)];
-        Box::new(NodeShortage { nodes: 2, asked: 1, holds: 0, refusals, nearest: None, gone: 0 })
+        Box::new(NodeShortage {
+            nodes: 2,
+            asked: 1,
+            holds: 0,
+            refusals,
+            nearest: None,
+            unwanted: None,
+            gone: 0,
+        })
     }
 
     fn short() -> FlavorProblem {

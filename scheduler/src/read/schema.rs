@@ -289,10 +289,12 @@ pub fn mistyped(wanted: &str, value: &Value) -> String {
             ("true or false", "; write one of these")
         }
         ("string", Value::Number(_) | Value::Bool(_)) => ("a text", "; write it in quotes"),
-        ("integer" | "number" | "boolean", Value::String(_)) => (
-            if wanted == "boolean" { "true or false" } else { "a number" },
-            "; leave the quotes out",
-        ),
+        ("boolean", Value::String(word)) if matches!(&**word, "true" | "false") => {
+            ("true or false", "; leave the quotes out")
+        }
+        ("integer" | "number", Value::String(word)) if word.parse::<f64>().is_ok() => {
+            ("a number", "; leave the quotes out")
+        }
         ("string", _) => ("a text", ""),
         ("integer", Value::Number(_)) => ("a whole number", ""),
         ("integer" | "number", _) => ("a number", ""),

@@ -191,7 +191,17 @@ pub fn pod_answer(explanation: &PodExplanation) -> String {
             format!("{name} fits {} of {of} nodes; best is {}{score}.", fits.len(), best.node)
         }
         None if nodes.is_empty() => format!("{name} fits nowhere: there are no nodes."),
-        None => format!("{name} fits nowhere: {}.", histogram(nodes.iter(), nodes.len())),
+        None => {
+            let nowhere = format!("{name} fits nowhere: {}.", histogram(nodes.iter(), nodes.len()));
+            let of = explanation.workload.as_ref().and_then(|workload| workload.split_once('/'));
+            let hint = of.map_or_else(String::new, |(_, workload)| {
+                format!(
+                    " This view preempts nobody; explain workload/{workload} tells what Capstan \
+                     would do."
+                )
+            });
+            nowhere + &hint
+        }
     }
 }
 
@@ -230,8 +240,11 @@ fn ordered(nodes: &[NodeVerdict]) -> Vec<&NodeVerdict> {
 /// Node by node, for a member of the workload, and for which.
 pub fn workload_verdicts(explanation: &WorkloadExplanation, cut: bool) -> Option<Table> {
     let mut table = verdicts(&explanation.nodes, cut)?;
-    let of = explanation.nodes_of.as_ref();
-    table.notes.extend(of.map(|set| format!("Nodes as a pod of pod set {set} finds them.")));
+    table.notes.extend(match (&explanation.nodes_as, &explanation.nodes_of) {
+        (Some(pod), _) => Some(format!("Nodes as pod {pod} finds them, taken out where it is.")),
+        (None, Some(set)) => Some(format!("Nodes as a pod of pod set {set} finds them.")),
+        (None, None) => None,
+    });
     Some(table)
 }
 

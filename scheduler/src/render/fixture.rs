@@ -159,6 +159,7 @@ pub fn no_room() -> Reason {
             ),
         ],
         nearest: Some(Nearest { node: "a4".into(), resource: gpu(), asked: 8, free: 5 }),
+        unwanted: None,
         gone: 0,
     }))
 }
@@ -309,6 +310,7 @@ pub fn explanation() -> WorkloadExplanation {
             },
         ],
         nodes_of: None,
+        nodes_as: None,
         nodes: verdicts(),
     }
 }

@@ -56,6 +56,7 @@ pub fn workload(explained: &Explained<WorkloadExplanation>) -> String {
         "remedies": explanation.remedies.iter().map(remedy_object).collect::<Vec<_>>(),
         "feasible": feasible(&explanation.nodes),
         "nodesOf": explanation.nodes_of,
+        "nodesAs": explanation.nodes_as,
         "nodes": explanation.nodes.iter().map(verdict_object).collect::<Vec<_>>(),
         "warnings": explained.warnings,
     });

@@ -49,6 +49,7 @@ impl Ask for Known {
             in_the_way: Vec::new(),
             remedies: Vec::new(),
             nodes_of: None,
+            nodes_as: None,
             nodes: Vec::new(),
         }))
     }

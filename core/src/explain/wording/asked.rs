@@ -18,6 +18,7 @@ pub fn write_above_limit(out: &mut fmt::Formatter<'_>, reason: &Reason) -> fmt::
     write!(out, " requests {request} above its limit of {limit}")
 }
 
+/// A resource without quota.
 pub fn write_not_covered(
     out: &mut fmt::Formatter<'_>,
     queue: &str,
@@ -28,6 +29,7 @@ pub fn write_not_covered(
     write!(out, "ClusterQueue {queue} has no quota for {resource}, {asked} asked")
 }
 
+/// Members whose running siblings stand on nodes of no flavor.
 pub fn write_no_flavor(
     out: &mut fmt::Formatter<'_>,
     queue: &str,
@@ -39,6 +41,7 @@ pub fn write_no_flavor(
     write!(out, "no flavor of {queue} can take {asked}: none fits {running}")
 }
 
+/// Members whose running siblings have a flavor that their queue does not list.
 pub fn write_not_listed(
     out: &mut fmt::Formatter<'_>,
     queue: &str,
@@ -63,4 +66,25 @@ pub fn write_unknown_level(out: &mut fmt::Formatter<'_>, reason: &Reason) -> fmt
         );
     }
     write!(out, "topology level {level} is unknown; known: {known} (a Topology object adds levels)")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::input::AboveLimit;
+
+    #[test]
+    fn a_request_above_its_limit_names_set_and_container() {
+        let rows = [
+            ("main", "trainer", "container trainer requests 4 cpu above its limit of 2"),
+            ("workers", "", "pod set workers: the pod requests 4 cpu above its limit of 2"),
+        ];
+        for (pod_set, container, text) in rows {
+            let (container, resource) = (container.into(), "cpu".into());
+            let excess = AboveLimit { container, resource, request: 4_000, limit: 2_000 };
+            let reason = Reason::AboveLimit { pod_set: pod_set.into(), excess };
+            assert_eq!((reason.code(), reason.kind()), ("Misconfigured", "pods"));
+            assert_eq!(reason.to_string(), text);
+        }
+    }
 }

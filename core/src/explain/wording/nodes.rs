@@ -110,8 +110,11 @@ pub(super) fn headline(nodes: &NodeShortage) -> String {
     }
     let (asked, free) = pair(&nearest.resource, nearest.asked, nearest.free);
     let (node, resource) = (&nearest.node, &nearest.resource);
-    let who = whose_needs(nodes);
-    format!("{who}needs {asked} {resource}, {node} has {free} free; {others} excluded by {by}")
+    let (then, who) = (even_then(nodes.gone), whose_needs(nodes));
+    let free = if nodes.holds == 0 { format!("{free} free") } else { format!("{free} left") };
+    let short = format!("{then}{who}needs {asked} {resource}, {node} has {free}");
+    let said = format!("{short}; {others} excluded by {by}");
+    if said.chars().count() <= HEADLINE_COLUMNS { said } else { short }
 }
 
 /// The rule that excludes most nodes whatever their room, with their number; the first of equals.
@@ -173,16 +176,16 @@ fn shortage_then(nodes: &NodeShortage) -> String {
         }
         None => match common_refusal(nodes) {
             Some((words, count)) if count == nodes.nodes => {
-                format!("{so_far}no node takes {}: {words} on all {count}", pod(gang))
+                format!("{so_far}no node takes {}: {words} on all {count}", pod(nodes))
             }
             Some((words, count)) => {
                 format!(
                     "{so_far}no node takes {}: {words} on {count} of {}",
-                    pod(gang),
+                    pod(nodes),
                     nodes.nodes
                 )
             }
-            None => format!("{so_far}no node takes {}", pod(gang)),
+            None => format!("{so_far}no node takes {}", pod(nodes)),
         },
     }
 }
@@ -206,12 +209,21 @@ pub(super) fn then(gone: u32) -> &'static str {
     if gone == 0 { "" } else { " (after preemption)" }
 }
 
-fn pod(gang: bool) -> &'static str {
-    if gang { "the next" } else { "it" }
+/// Whom no node takes.
+fn pod(nodes: &NodeShortage) -> &'static str {
+    match (nodes.asked, nodes.holds) {
+        (0 | 1, _) => "it",
+        (_, 0) => "any",
+        _ => "the next",
+    }
 }
 
-/// The refusal that most nodes share; the first one among equals.
+/// The refusal that most nodes share; the first one among equals. What the pod's author excludes
+/// for good comes before what passes (a cordoned node would not do afterwards either).
 fn common_refusal(nodes: &NodeShortage) -> Option<(String, u32)> {
+    if let Some((refusal, count)) = &nodes.unwanted {
+        return Some((common_words(refusal), *count));
+    }
     let most = nodes.refusals.iter().map(|(_, count)| *count).max()?;
     let found = nodes.refusals.iter().find(|(_, count)| *count == most);
     found.map(|(refusal, count)| (common_words(refusal), *count))

@@ -3,7 +3,7 @@
 use super::*;
 use crate::explain::reason::{Nearest, NodeRefusal};
 use crate::explain::view::Change;
-use crate::model::input::{AboveLimit, CapacityType};
+use crate::model::input::CapacityType;
 use crate::money::MicroUsd;
 use crate::plan::{Freed, Preemption, PreemptionReason};
 use crate::time::Span;
@@ -23,6 +23,7 @@ fn shortage_of(asked: u32, holds: u32) -> NodeShortage {
             (insufficient(8, 5, false), 8),
         ],
         nearest: Some(Nearest { node: "gpu-node-3".into(), resource: gpus(), asked: 8, free: 5 }),
+        unwanted: None,
         gone: 0,
     }
 }
@@ -376,12 +377,19 @@ fn node_reasons_give_the_nearest_node_and_the_histogram() {
     let gang = Reason::Nodes(Box::new(shortage_of(4, 3)));
     assert_eq!(
         gang.headline(),
-        "3 of 4 pods fit; the next needs 8 nvidia.com/gpu, gpu-node-3 has 5 free; 4 nodes excluded \
+        "3 of 4 pods fit; the next needs 8 nvidia.com/gpu, gpu-node-3 has 5 left; 4 nodes excluded \
          by taints"
     );
     assert_eq!(gang.place(), "4th pod: 8 nvidia.com/gpu free on one node; nearest is gpu-node-3");
-    let none =
-        NodeShortage { nodes: 0, asked: 1, holds: 0, refusals: vec![], nearest: None, gone: 0 };
+    let none = NodeShortage {
+        nodes: 0,
+        asked: 1,
+        holds: 0,
+        refusals: vec![],
+        nearest: None,
+        unwanted: None,
+        gone: 0,
+    };
     assert_eq!(Reason::Nodes(Box::new(none)).to_string(), "no nodes available to schedule pods");
     let bare = NodeShortage { nearest: None, ..shortage_of(1, 0) };
     assert_eq!(
@@ -575,20 +583,5 @@ fn remedies_say_what_to_write() {
     ];
     for (change, text) in rows {
         assert_eq!(change.to_string(), text);
-    }
-}
-
-#[test]
-fn a_request_above_its_limit_names_set_and_container() {
-    let rows = [
-        ("main", "trainer", "container trainer requests 4 cpu above its limit of 2"),
-        ("workers", "", "pod set workers: the pod requests 4 cpu above its limit of 2"),
-    ];
-    for (pod_set, container, text) in rows {
-        let (container, resource) = (container.into(), "cpu".into());
-        let excess = AboveLimit { container, resource, request: 4_000, limit: 2_000 };
-        let reason = Reason::AboveLimit { pod_set: pod_set.into(), excess };
-        assert_eq!((reason.code(), reason.kind()), ("Misconfigured", "pods"));
-        assert_eq!(reason.to_string(), text);
     }
 }

@@ -76,6 +76,7 @@ fn room(free: u32) -> Reason {
         holds: free,
         refusals,
         nearest: None,
+        unwanted: None,
         gone: 0,
     }))
 }
@@ -313,6 +314,7 @@ fn pods_that_wait_say_so_once_for_each_reason() {
         holds: 1,
         refusals: Vec::new(),
         nearest: None,
+        unwanted: None,
         gone: 0,
     }));
     plan.workload(at(2_500), waits(gang(State::Queued), wider, &pods));
