@@ -36,12 +36,15 @@ const fn bound(figure: Figure, most: f64, why: &'static str) -> Bound {
 use Figure::{Evaluated, Ratio, SlopeOverNodes, SlopeOverPending};
 
 /// All bounds.
-const BOUNDS: [Bound; 15] = [
+const BOUNDS: [Bound; 18] = [
     bound(SlopeOverNodes("fill-1-gpu"), 0.35, "a pod costs the depth of an index, not nodes"),
     bound(SlopeOverNodes("gang-8"), 0.35, "a gang costs its size and one pass over racks"),
     bound(SlopeOverNodes("gang-64"), 0.35, "a gang costs its size and one pass over racks"),
     bound(SlopeOverNodes("gang-512"), 0.35, "a gang costs its size and one pass over blocks"),
     bound(SlopeOverNodes("gang-5000"), 0.35, "a gang costs its size and one pass over zones"),
+    bound(SlopeOverNodes("one-gang-5000"), 0.35, "one decision, and the first look at all nodes"),
+    bound(SlopeOverNodes("one-gpu-short-80x1"), 1.1, "its proof looks at every node, once"),
+    bound(SlopeOverNodes("one-gpu-short-10x8"), 1.1, "its proof looks at every node, once"),
     bound(SlopeOverNodes("restart"), 0.35, "a pod that runs costs its name, not all others"),
     bound(SlopeOverNodes("echo"), 0.35, "an answer costs its pod and its gang"),
     bound(SlopeOverNodes("churn"), 0.35, "a change costs itself, not the size of the cluster"),
