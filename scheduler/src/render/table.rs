@@ -240,9 +240,8 @@ fn wrap(text: &str, width: usize, lines_max: usize) -> Vec<String> {
             lines.push(String::new());
             length = 0;
         }
-        // A word wider than the column is cut into pieces.
         while word.len() > width {
-            let rest = word.split_off(width.max(1));
+            let rest = word.split_off(cut(&word, width));
             lines.last_mut().expect("starts with one line").extend(word);
             lines.push(String::new());
             word = rest;
@@ -262,6 +261,14 @@ fn wrap(text: &str, width: usize, lines_max: usize) -> Vec<String> {
         *last = format!("{}…", kept.trim_end());
     }
     lines
+}
+
+/// Where a word that is wider than its column is cut: behind the last of the marks between which
+/// names and paths have their parts, unless that leaves half of the line empty.
+fn cut(word: &[char], width: usize) -> usize {
+    let fits = &word[..width.max(1)];
+    let behind = fits.iter().rposition(|c| matches!(c, '/' | '.' | '-' | '_' | ':' | ',' | ']'));
+    behind.map(|at| at + 1).filter(|at| 2 * at > width).unwrap_or(fits.len())
 }
 
 /// The text without control characters.
@@ -327,6 +334,9 @@ mod tests {
     fn words_wider_than_the_column_are_cut_into_pieces() {
         assert_eq!(wrap("abcdefgh ij", 3, 9), ["abc", "def", "gh", "ij"]);
         assert_eq!(wrap("", 3, 9), [""]);
+        let name = "team-alpha/low-priority-job";
+        assert_eq!(wrap(name, 20, 9), ["team-alpha/low-", "priority-job"], "between its parts");
+        assert_eq!(wrap("a/bcdefghijklmn", 8, 9), ["a/bcdefg", "hijklmn"], "no short lines");
         assert_eq!(wrap("one two three", 7, 1), ["one tw…"]);
     }
 }
