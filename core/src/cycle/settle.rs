@@ -282,15 +282,13 @@ impl Engine {
     fn quota_reason(&self, entry: &Entry) -> Reason {
         let state = &self.state;
         let workload = &state.workloads[entry.workload];
-        let Some(queue) = entry.queue else {
-            return Reason::Behind { ahead: 1, queue: "nodes".into() };
-        };
+        let Some(queue) = entry.queue else { return Reason::RoomTaken };
         let usage = entry.choice.usage.iter();
         let short = usage.filter_map(|&(fr, n)| flavors::shortage(state, queue, fr, n));
         let slot = state.quota.queue(queue);
         let tried: Vec<_> = short.collect();
         if tried.is_empty() {
-            return Reason::Behind { ahead: 1, queue: slot.name.clone() };
+            return Reason::RoomTaken;
         }
         let pod_set = workload.sets.first().map_or("main".into(), |set| set.name.clone());
         Reason::Flavors { cluster_queue: slot.name.clone(), pod_set, tried }

@@ -420,6 +420,10 @@ impl Engine {
     fn obstacles(&mut self, index: WorkloadIdx, view: &WorkloadView) -> Vec<Obstacle> {
         let entry = &self.state.workloads[index];
         let QueueRef::Queue(queue) = entry.queue else { return obstacles::of(view) };
+        // Members that join others have their flavors: nothing but what is told is in their way.
+        if entry.state != State::Queued {
+            return obstacles::of(view);
+        }
         let Some(Reason::Flavors { tried, pod_set, .. }) =
             view.reason.as_ref().map(obstacles::told)
         else {

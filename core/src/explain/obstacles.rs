@@ -29,10 +29,13 @@ pub fn of(workload: &WorkloadView) -> Vec<Obstacle> {
     }
 }
 
-/// The reason itself: a lost race is told as what was short afterwards.
+/// The reason itself: a lost race is told as what was short afterwards, members that wait beside
+/// others as what they wait for.
 pub fn told(reason: &Reason) -> &Reason {
     match reason {
-        Reason::LostRace { then } => told(then),
+        Reason::LostRace { then }
+        | Reason::Incomplete { then: Some(then), .. }
+        | Reason::Extras { then: Some(then), .. } => told(then),
         reason => reason,
     }
 }

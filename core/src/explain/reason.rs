@@ -144,6 +144,9 @@ pub enum Reason {
         /// Which container, and by how much.
         excess: AboveLimit,
     },
+    /// It fitted when the round began, and others of the round took the room. What it lacks is
+    /// known in the next round, which follows at once.
+    RoomTaken,
     /// No single domain of the required level holds the gang.
     Topology {
         /// Level.

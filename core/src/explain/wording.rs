@@ -61,7 +61,9 @@ impl Reason {
             Reason::HeldBack { .. } => "WaitingForQuota",
             Reason::Backoff { .. } => "Backoff",
             Reason::Preempted { .. } => "Preempted",
-            Reason::BehindHead { .. } | Reason::Behind { .. } => "PendingEvaluation",
+            Reason::BehindHead { .. } | Reason::Behind { .. } | Reason::RoomTaken => {
+                "PendingEvaluation"
+            }
         }
     }
 
@@ -121,7 +123,7 @@ impl Reason {
                 Some(FlavorProblem::Taint { .. } | FlavorProblem::Affinity) => "flavor",
                 _ => "quota",
             },
-            Reason::Nodes(_) => "nodes",
+            Reason::Nodes(_) | Reason::RoomTaken => "nodes",
             Reason::UnknownLevel { .. } | Reason::Topology { .. } | Reason::NoRoomBeside { .. } => {
                 "topology"
             }
@@ -243,6 +245,7 @@ impl fmt::Display for Reason {
                 write_flavors(out, cluster_queue, pod_set, tried)
             }
             Reason::Nodes(nodes) => write_nodes(out, nodes),
+            Reason::RoomTaken => out.write_str("its room went to others of this round"),
             Reason::AboveLimit { .. } => asked::write_above_limit(out, self),
             Reason::UnknownLevel { .. } => asked::write_unknown_level(out, self),
             Reason::Topology { level, asked, best, holds, gone } => {

@@ -405,8 +405,10 @@ impl ClusterState {
         let gated = pods().filter(|pod| pod.counts() && pod.gated).count() as u32;
         let started = pods().filter(|pod| pod.phase == PodPhase::Running).count() as u32;
         let waits = pods().any(|pod| pod.needs_place() && !pod.kept());
+        let ended = pods().filter(|pod| pod.phase == PodPhase::Succeeded).count() as u32;
         let was = entry.state;
         let need = entry.min_member;
+        let lacks = !flying && !waits && placed + ended < need;
         let state = match () {
             () if finished || active == 0 => State::Finished,
             () if marked && placed > 0 => State::Evicting,
@@ -442,6 +444,10 @@ impl ClusterState {
             }
             State::Running | State::Finished => entry.reason = None,
             State::Binding if placed >= need => entry.reason = None,
+            State::Binding if lacks => {
+                let then = Some(Box::new(Reason::Gathering { have: active, need }));
+                entry.reason = Some(Reason::Incomplete { have: placed, need, then });
+            }
             _ => {}
         }
     }

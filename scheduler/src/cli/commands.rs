@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
+use capstan_core::explain::view::WorkloadExplanation;
 use capstan_core::plan::{Action, Unmet};
 use capstan_core::{Engine, Input};
 use clap::CommandFactory;
@@ -21,7 +22,7 @@ use crate::prices;
 use crate::progress::with_progress;
 use crate::read::{self, Objects};
 use crate::render::names::thousands;
-use crate::render::result::{Happening, Moment};
+use crate::render::result::{Happening, Moment, lost_view};
 use crate::render::simulation::left_out;
 use crate::render::state::Negative as _;
 use crate::render::{Explained, SimulationResult, html, json, text};
@@ -94,7 +95,7 @@ pub fn explain(args: &Explain, namespace: Option<&str>, console: &mut Console<'_
                 warnings.push(warning);
             }
             let found = run.engine.explain_workload(run.now, &namespace, name);
-            let Some(explanation) = found else {
+            let Some(explanation) = found.or_else(|| lost(&run, &namespace, name)) else {
                 let errors = [missing("workload", &namespace, name, "these files")];
                 return refuse(console, &errors, "nothing explained");
             };
@@ -242,6 +243,21 @@ fn fill(result: &mut SimulationResult, run: &world::Run, mode: args::Mode) {
     result.admitted = run.admitted.iter().map(ToString::to_string).collect();
     result.preempted = run.preempted.clone();
     result.timeline = run.timeline.iter().map(moment).collect();
+}
+
+/// What is known of a workload that was preempted for good: the last time, if it was more often.
+fn lost(run: &world::Run, namespace: &str, name: &str) -> Option<WorkloadExplanation> {
+    let victim = format!("{namespace}/{name}");
+    let last = run.preempted.iter().rfind(|preemption| *preemption.victim == *victim)?;
+    Some(WorkloadExplanation {
+        workload: lost_view(last),
+        ahead: None,
+        in_the_way: Vec::new(),
+        remedies: Vec::new(),
+        nodes_of: None,
+        nodes: Vec::new(),
+        nodes_as: None,
+    })
 }
 
 /// Wishes that came to nothing although the workloads went on. What could not be read was said of

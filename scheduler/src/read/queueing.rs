@@ -128,10 +128,24 @@ where
     Ok((object, unknown.into_iter().filter(counted).collect()))
 }
 
-/// Whether an unknown field is anybody's business: the API server owns metadata and status.
+/// Fields of metadata that say nothing here.
+const OTHER_META: [&str; 6] = [
+    "generateName",
+    "generation",
+    "managedFields",
+    "finalizers",
+    "selfLink",
+    "deletionGracePeriodSeconds",
+];
+
+/// Whether an unknown field is anybody's business: the API server owns status, and what metadata
+/// it knows.
 fn counted(finding: &Finding) -> bool {
-    let top = finding.path.split(['.', '[']).next().unwrap_or_default();
-    !matches!(top, "metadata" | "status" | "apiVersion" | "kind")
+    let mut parts = finding.path.split(['.', '[']);
+    match (parts.next().unwrap_or_default(), parts.next(), parts.next()) {
+        ("metadata", Some(key), None) => !OTHER_META.contains(&key),
+        (top, ..) => !matches!(top, "metadata" | "status" | "apiVersion" | "kind"),
+    }
 }
 
 /// Fields that are understood but change nothing yet must not be trusted in silence.

@@ -59,7 +59,9 @@ pub fn workload_answer(explained: &Explained<WorkloadExplanation>) -> String {
                 Some(usd) => format!(" for ${usd}/h"),
                 None => " at an unknown price".to_owned(),
             };
-            format!("{name} {verb}{place}{price}.")
+            let others =
+                workload.reason.as_ref().map_or_else(String::new, |why| format!("; {why}"));
+            format!("{name} {verb}{place}{price}{others}.")
         }
     }
 }
@@ -188,7 +190,12 @@ pub fn pod_answer(explanation: &PodExplanation) -> String {
                 None => String::new(),
             };
             let of = thousands(i64::try_from(nodes.len()).unwrap_or(i64::MAX));
-            format!("{name} fits {} of {of} nodes; best is {}{score}.", fits.len(), best.node)
+            let beside = match explanation.workload {
+                Some(_) => " Other work that waits is not counted.",
+                None => "",
+            };
+            let (fits, best) = (fits.len(), &best.node);
+            format!("{name} fits {fits} of {of} nodes; best is {best}{score}.{beside}")
         }
         None if nodes.is_empty() => format!("{name} fits nowhere: there are no nodes."),
         None => {

@@ -72,7 +72,7 @@ impl SimulationResult {
 }
 
 /// What is still known of a workload whose pods are gone.
-fn lost_view(preemption: &Preemption) -> WorkloadView {
+pub fn lost_view(preemption: &Preemption) -> WorkloadView {
     let (namespace, name) = preemption.victim.split_once('/').unwrap_or(("", &preemption.victim));
     WorkloadView {
         namespace: namespace.into(),

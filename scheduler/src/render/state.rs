@@ -47,8 +47,8 @@ impl PublicState {
                     PublicState::Pending
                 }
             }
+            State::Running | State::Binding if workload.found_running => PublicState::Running,
             State::Resuming | State::Preparing | State::Binding => PublicState::Admitted,
-            State::Running if workload.found_running => PublicState::Running,
             State::Running => PublicState::Admitted,
             State::Finished => PublicState::Finished,
         }
