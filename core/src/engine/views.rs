@@ -16,7 +16,7 @@ use crate::model::input::{Amounts, QueueingStrategy, Text};
 use crate::model::txn::Txn;
 use crate::model::workload::QueueRef;
 use crate::money::MicroUsd;
-use crate::plan::State;
+use crate::plan::{Preemption, State};
 use crate::resources;
 use crate::rules::{self, Question};
 use crate::score;
@@ -57,7 +57,7 @@ impl Engine {
             priority: entry.priority,
             state: entry.state,
             found_running: entry.found_running,
-            preempted: self.preemptions.get(&entry.full_name).cloned(),
+            preempted: self.preempted(index),
             pod_sets: pod_sets.collect(),
             pods,
             min_member: entry.min_member,
@@ -69,6 +69,13 @@ impl Engine {
             admitted_at: entry.assignment.as_ref().map(|assignment| assignment.at),
             gpus: self.gpus(index),
         }
+    }
+
+    /// For whom it was stopped and not admitted again since; nobody where its owner is done.
+    fn preempted(&self, index: WorkloadIdx) -> Option<Preemption> {
+        let done = self.state.owner_of(index).is_some_and(|owner| owner.finished);
+        let known = self.preemptions.get(&self.state.workloads[index].full_name);
+        known.filter(|_| !done).cloned()
     }
 
     /// The LocalQueue that a workload names, or falls to where its namespace has a default one.

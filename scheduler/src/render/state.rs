@@ -50,6 +50,8 @@ impl PublicState {
             State::Running | State::Binding if workload.found_running => PublicState::Running,
             State::Resuming | State::Preparing | State::Binding => PublicState::Admitted,
             State::Running => PublicState::Admitted,
+            // What was left of it when it was preempted ended before; the rest never will.
+            State::Finished if workload.preempted.is_some() => PublicState::Preempted,
             State::Finished => PublicState::Finished,
         }
     }
@@ -228,6 +230,8 @@ mod tests {
             (State::Running, true, false, PublicState::Running, false),
             (State::Evicting, true, true, PublicState::Preempted, false),
             (State::Finished, true, false, PublicState::Finished, false),
+            (State::Finished, true, true, PublicState::Preempted, false),
+            (State::Binding, true, false, PublicState::Running, false),
         ];
         for (state, found_running, preempted, expected, pending) in rows {
             let mut view = workload("ns", "w");
