@@ -32,20 +32,20 @@ pub fn node_list(names: &[&str], width: usize) -> String {
     cut_list(&groups, names.len(), width)
 }
 
-/// Neighbouring names as one: `b1-b2`, `gpu-[1-12]`; `first..last` when they are not numbered.
+/// Columns that the nodes of one row may take.
+const SPAN: usize = 36;
+
+/// The nodes of one row: `b1`, `gpu-[1-12]`, `gpu-1 gpu-[3-4]`, else as many as fit and
+/// `+9 more`. No node is in it that is not among the names.
 pub fn node_span(names: &[&str]) -> String {
-    match names {
-        [] => String::new(),
-        [only] => (*only).to_owned(),
-        [first, .., last] => {
-            let parts: Vec<_> = names.iter().map(|name| split(name)).collect();
-            match ranges(&parts).as_slice() {
-                [(_, 2)] => format!("{first}-{last}"),
-                [(one, _)] => one.clone(),
-                _ => format!("{first}..{last}"),
-            }
-        }
+    let mut sorted: Vec<(&str, Option<u64>, &str)> = names.iter().map(|name| split(name)).collect();
+    sorted.sort();
+    let groups = ranges(&sorted);
+    let all = groups.iter().map(|group| group.0.as_str()).collect::<Vec<_>>().join(" ");
+    if names.len() < 2 || all.chars().count() <= SPAN {
+        return all;
     }
+    cut_list(&groups, names.len(), SPAN)
 }
 
 /// A count with thousands apart: `15,000`.
@@ -169,9 +169,12 @@ mod tests {
     #[test]
     fn neighbours_become_a_span() {
         assert_eq!(node_span(&["b1"]), "b1");
-        assert_eq!(node_span(&["b1", "b2"]), "b1-b2");
+        assert_eq!(node_span(&["b1", "b2"]), "b[1-2]");
         assert_eq!(node_span(&["b1", "b2", "b3"]), "b[1-3]");
-        assert_eq!(node_span(&["alpha", "beta", "gamma"]), "alpha..gamma");
+        assert_eq!(node_span(&["b4", "b1", "b3"]), "b1 b[3-4]");
+        assert_eq!(node_span(&["alpha", "beta", "gamma"]), "alpha beta gamma");
+        let long = ["a-node-with-a-long-name", "b-node-with-a-long-name", "c"];
+        assert_eq!(node_span(&long), "a-node-with-a-long-name +2 more");
     }
 
     #[test]
