@@ -72,6 +72,7 @@ pub fn workload_facts(explained: &Explained<WorkloadExplanation>) -> String {
     let workload = &explained.explanation.workload;
     let pods: u32 = workload.pod_sets.iter().fold(0, |sum, set| sum.saturating_add(set.count));
     let mut facts = vec![match pods {
+        _ if workload.pod_sets.is_empty() => "Its pods are gone".to_owned(),
         0 | 1 => format!("Pod of {}", shape_in_words(workload)),
         pods if workload.min_member < pods => format!(
             "Gang of {} (at least {} together)",
