@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use capstan_core::Engine;
-use capstan_core::explain::reason::Reason;
+use capstan_core::explain::reason::{NodeRefusal, Reason};
 use capstan_core::model::input::{HostPort, Input, PreemptReclaim, PreemptionPolicy, Quota};
 use capstan_core::plan::{Action, State};
 use capstan_core::time::Time;
@@ -15,6 +15,16 @@ use capstan_tests::facts::{
 use capstan_tests::hand::{binds, bound, gpu_node, one_queue, view};
 
 const NOW: Time = Time(1_000_000);
+
+/// The only node and all quota are taken by `low`, which may be preempted.
+fn taken() -> Engine {
+    let mut engine = Engine::new();
+    let low = pod("low", &shape(&[(GPU, 8)]), &in_queue(Some("main")));
+    let mut facts = one_queue(8);
+    facts.extend([gpu_node("n", 8), bound(&low, "n")]);
+    engine.step(NOW, facts);
+    engine
+}
 
 #[test]
 fn freed_room_is_held_for_the_preemptor() {
@@ -46,12 +56,8 @@ fn freed_room_is_held_for_the_preemptor() {
 
 #[test]
 fn a_host_port_is_held_for_the_preemptor_too() {
-    let mut engine = Engine::new();
     let queue = in_queue(Some("main"));
-    let low = pod("low", &shape(&[(GPU, 8)]), &queue);
-    let mut facts = one_queue(8);
-    facts.extend([gpu_node("n", 8), bound(&low, "n")]);
-    engine.step(NOW, facts);
+    let mut engine = taken();
     let port = HostPort { port: 80, protocol: text("TCP"), ip: text("0.0.0.0") };
     let with_port = |gpus| {
         let mut shape = shape(&[(GPU, gpus)]);
@@ -66,6 +72,10 @@ fn a_host_port_is_held_for_the_preemptor_too() {
     let thief = pod("thief", &with_port(0), &in_queue(None));
     let between = engine.step(NOW, vec![Input::Pod(thief)]);
     assert!(binds(&between).is_empty(), "{:?}", binds(&between));
+    let Some(Reason::Nodes(short)) = view(&engine, "thief").reason else {
+        panic!("it waits for the port, not for {:?}", view(&engine, "thief").reason);
+    };
+    assert!(matches!(short.refusals[..], [(NodeRefusal::Port { port: 80, .. }, 1)]));
     engine.recount();
     let freed = engine.step(NOW, vec![Input::PodGone(text("low"))]);
     assert_eq!(binds(&freed), [("high".to_owned(), "n".to_owned())]);
@@ -94,12 +104,8 @@ fn a_preemptor_that_goes_away_gives_its_claim_up() {
 
 #[test]
 fn a_queue_that_shrank_admits_no_preemptor_it_promised() {
-    let mut engine = Engine::new();
     let queue = in_queue(Some("main"));
-    let low = pod("low", &shape(&[(GPU, 8)]), &queue);
-    let mut facts = one_queue(8);
-    facts.extend([gpu_node("n", 8), bound(&low, "n")]);
-    engine.step(NOW, facts);
+    let mut engine = taken();
     let mut high = pod("high", &shape(&[(GPU, 8)]), &queue);
     high.priority = 100;
     engine.step(NOW, vec![Input::Pod(high)]);
