@@ -143,6 +143,16 @@ pub fn seconds_of_servers(scene: &mut Scene) -> Result<Vec<(&'static str, f64)>>
     Ok(all)
 }
 
+/// What that became since.
+pub fn seconds_since(
+    scene: &mut Scene,
+    before: &[(&'static str, f64)],
+) -> Result<Vec<(&'static str, f64)>> {
+    let mut all = seconds_of_servers(scene)?;
+    all.iter_mut().zip(before).for_each(|((_, now), (_, before))| *now -= before);
+    Ok(all)
+}
+
 fn seconds_of(pid: u32) -> Result<f64> {
     let path = format!("/proc/{pid}/stat");
     let text = fs::read_to_string(&path).map_err(|e| Trouble::new(format!("{path}: {e}")))?;

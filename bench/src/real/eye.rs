@@ -24,8 +24,8 @@ pub struct Noted {
     pub bound: Option<(String, Instant)>,
     /// When it was seen to be ending, or gone.
     pub ending: Option<Instant>,
-    /// Whether it is gone.
-    pub gone: bool,
+    /// When it was seen to be gone.
+    pub gone: Option<Instant>,
 }
 
 /// All pods since the last [`Eye::forget`], by uid.
@@ -52,7 +52,7 @@ impl Eye {
 
     /// How many pods of a namespace are there.
     pub fn there(&self, namespace: &str) -> usize {
-        self.count(|pod| pod.namespace == namespace && !pod.gone)
+        self.count(|pod| pod.namespace == namespace && pod.gone.is_none())
     }
 
     /// How many pods of a namespace are there and bound.
@@ -73,7 +73,7 @@ impl Eye {
 
     /// Forgets pods that are gone.
     pub fn forget(&self) {
-        self.pods.lock().expect("nobody panics with it").retain(|_, pod| !pod.gone);
+        self.pods.lock().expect("nobody panics with it").retain(|_, pod| pod.gone.is_none());
     }
 }
 
@@ -105,7 +105,7 @@ fn note(pods: &mut Pods, pod: Pod, gone: bool) {
         made: now,
         bound: None,
         ending: None,
-        gone: false,
+        gone: None,
     });
     let node = pod.spec.node_name.filter(|node| !node.is_empty());
     if let (None, Some(node)) = (&noted.bound, node) {
@@ -114,7 +114,9 @@ fn note(pods: &mut Pods, pod: Pod, gone: bool) {
     if gone || pod.metadata.deletion_timestamp.is_some() {
         noted.ending.get_or_insert(now);
     }
-    noted.gone |= gone;
+    if gone {
+        noted.gone.get_or_insert(now);
+    }
 }
 
 #[cfg(test)]
@@ -140,6 +142,6 @@ mod tests {
         assert_eq!(pods["u"].bound, first);
         assert!(pods["u"].ending.is_none());
         note(&mut pods, pod("a"), true);
-        assert!(pods["u"].gone && pods["u"].ending.is_some());
+        assert!(pods["u"].gone.is_some() && pods["u"].ending.is_some());
     }
 }

@@ -12,18 +12,18 @@ use std::time::{Duration, Instant};
 use capstan_tests::cluster::{Options, Result, Trouble};
 use serde_json::{Value, json};
 
-use super::contender::{Running, Who, seconds_of_servers};
+use super::contender::{Running, Who, seconds_of_servers, seconds_since};
 use super::scene::{Ask, Scene};
 use super::writes::Writes;
 
 /// Two queues of one cohort: all quota is `team-b`'s, `team-a` borrows.
 const QUEUES: &str = include_str!("queues.yaml");
 /// What only borrows.
-const BORROWER: &str = "team-a";
+pub const BORROWER: &str = "team-a";
 /// What owns the quota.
-const OWNER: &str = "team-b";
+pub const OWNER: &str = "team-b";
 /// How long a contender has for what it does after the last bind.
-const SETTLE: Duration = Duration::from_secs(2);
+pub const SETTLE: Duration = Duration::from_secs(2);
 /// How long binding all of it may take.
 const WITHIN: Duration = Duration::from_secs(300);
 /// How often it is looked.
@@ -57,24 +57,10 @@ pub struct Through {
     pub writes: Writes,
 }
 
-/// One run of taking quota back.
-pub struct Reclaimed {
-    /// From the first submission to the last bound pod.
-    pub took: Duration,
-    /// Bound pods of the borrower that were stopped.
-    pub victims: usize,
-    /// Processor seconds of Capstan.
-    pub processor: f64,
-}
-
 /// GPUs of a node.
-const GPUS: usize = 8;
-/// GPUs that are lent.
-pub const LENT: usize = 800;
-/// GPUs that are taken back, in gangs of eight.
-pub const TAKEN_BACK: usize = 400;
-
-fn scene(nodes: usize) -> Result<Scene> {
+pub const GPUS: usize = 8;
+/// A cluster in which all quota is the owner's, and as much of it as there is room.
+pub fn scene(nodes: usize) -> Result<Scene> {
     let options = Options { controller_manager: true, kwok: true, ..Options::bare() };
     let scene = Scene::set(options, nodes)?;
     for team in [BORROWER, OWNER] {
@@ -109,8 +95,7 @@ impl Submitted {
         scene.ask(jobs(OWNER, who, "job", self.jobs, self.pods))?;
         all_bound(&mut scene, &mut running, OWNER, self.jobs * self.pods)?;
         let (bound, writes) = (Instant::now(), scene.writes()?.since(&before));
-        let mut servers = seconds_of_servers(&mut scene)?;
-        servers.iter_mut().zip(idle).for_each(|((_, now), (_, before))| *now -= before);
+        let servers = seconds_since(&mut scene, &idle)?;
         let said = match who {
             Who::Capstan => Some(said(&scene, self.jobs)?.saturating_duration_since(bound)),
             _ => None,
@@ -139,27 +124,8 @@ fn said(scene: &Scene, workloads: usize) -> Result<Instant> {
     }
 }
 
-/// One team borrows everything; the other takes half of it back.
-pub fn reclaim() -> Result<Reclaimed> {
-    let mut scene = scene(LENT / GPUS)?;
-    let mut running = Who::Capstan.start(&mut scene)?;
-    running.wait_until_ready(&scene)?;
-    scene.ask(jobs(BORROWER, Who::Capstan, "a", LENT, 1))?;
-    all_bound(&mut scene, &mut running, BORROWER, LENT)?;
-    thread::sleep(SETTLE);
-    let before = running.processor_seconds(&mut scene)?;
-    let begun = Instant::now();
-    scene.ask(jobs(OWNER, Who::Capstan, "b", TAKEN_BACK / 8, 8))?;
-    all_bound(&mut scene, &mut running, OWNER, TAKEN_BACK)?;
-    let took = begun.elapsed();
-    thread::sleep(SETTLE);
-    let processor = running.processor_seconds(&mut scene)? - before;
-    let victims = scene.eye().stopped(BORROWER);
-    running.stop(&mut scene)?;
-    Ok(Reclaimed { took, victims, processor })
-}
-
-fn all_bound(scene: &mut Scene, running: &mut Running, team: &str, pods: usize) -> Result<()> {
+/// Waits until so many pods of a team are bound.
+pub fn all_bound(scene: &mut Scene, running: &mut Running, team: &str, pods: usize) -> Result<()> {
     let begun = Instant::now();
     let mut looked = begun;
     while scene.eye().bound(team) < pods {
@@ -177,7 +143,8 @@ fn all_bound(scene: &mut Scene, running: &mut Running, team: &str, pods: usize) 
     Ok(())
 }
 
-fn jobs(team: &str, who: Who, prefix: &str, count: usize, pods: usize) -> Vec<Ask> {
+/// Jobs of one team, to be made.
+pub fn jobs(team: &str, who: Who, prefix: &str, count: usize, pods: usize) -> Vec<Ask> {
     let path = format!("/apis/batch/v1/namespaces/{team}/jobs");
     let job = |at| Ask::Make(path.clone(), job(team, who, &format!("{prefix}-{at}"), pods));
     (0..count).map(job).collect()

@@ -6,7 +6,7 @@
 //! figures never do.
 //!
 //! - `burst`: pods that wait, bound as fast as can be; `jobs`: Jobs, quota and the Job controller
-//!   in the loop, and quota taken back; `footprint`: memory of a large cluster.
+//!   in the loop; `reclaim`: quota taken back; `footprint`: memory of a large cluster.
 //! - `scene` is a cluster with our watcher (`eye`) and our writes; `contender` who takes turns on
 //!   it, `raw` the one that decides nothing; `writes` counts what the API server was asked.
 //! - `verdict` has medians and bounds.
@@ -17,6 +17,7 @@ mod eye;
 mod footprint;
 mod jobs;
 mod raw;
+mod reclaim;
 mod scene;
 mod verdict;
 mod writes;
@@ -29,7 +30,8 @@ use serde_json::{Value, json};
 
 use self::burst::Burst;
 use self::contender::{AS_CAPSTAN, AS_RAW};
-use self::jobs::{LENT, Submitted, TAKEN_BACK};
+use self::jobs::Submitted;
+use self::reclaim::{LENT, Reclaimed, STAGES, TAKEN_BACK};
 use self::verdict::{Bound, Check};
 
 /// Seconds within which lent quota has to be back with its owner.
@@ -105,7 +107,7 @@ pub fn run(only: &str, repeats: usize, out: &mut dyn Write) -> Result<bool> {
         told.checks(verdict::jobs_checks(&case, &all))?;
     }
     if wanted("reclaim") {
-        reclaim(&mut told, repeats)?;
+        take_back(&mut told, repeats)?;
     }
     let failed: Vec<&str> =
         told.checks.iter().filter(|it| !it.holds()).map(|it| it.name.as_str()).collect();
@@ -148,12 +150,12 @@ fn footprint(told: &mut Told<'_>) -> Result<()> {
     }])
 }
 
-fn reclaim(told: &mut Told<'_>, repeats: usize) -> Result<()> {
-    let runs: Result<Vec<jobs::Reclaimed>> = (0..repeats).map(|_| jobs::reclaim()).collect();
+fn take_back(told: &mut Told<'_>, repeats: usize) -> Result<()> {
+    let runs: Result<Vec<Reclaimed>> = (0..repeats).map(|_| reclaim::run()).collect();
     let runs = runs?;
     let took = verdict::spread(&runs, 1e3, |run| run.took.as_secs_f64());
     let victims: Vec<usize> = runs.iter().map(|run| run.victims).collect();
-    told.line(&json!({
+    let mut line = json!({
         "case": "reclaim",
         "who": "capstan",
         "lent_gpus": LENT,
@@ -164,8 +166,18 @@ fn reclaim(told: &mut Told<'_>, repeats: usize) -> Result<()> {
         "cpu_s": verdict::spread(&runs, 1e2, |run| run.processor),
         "target_s": TAKEN_BACK_WITHIN,
         "met": took["median"].as_f64().is_some_and(|it| it <= TAKEN_BACK_WITHIN),
+        "writes": runs.last().expect("a run").writes.line(),
         "load": verdict::load(),
-    }))?;
+    });
+    for (at, stage) in STAGES.iter().enumerate() {
+        line["until_s"][stage] =
+            verdict::spread(&runs, 1e3, |run| run.stages[at])["median"].clone();
+    }
+    for at in 0..runs.first().map_or(0, |run| run.servers.len()) {
+        let of = verdict::spread(&runs, 1e2, |run| run.servers[at].1);
+        line["servers_cpu_s"][runs[0].servers[at].0] = of["median"].clone();
+    }
+    told.line(&line)?;
     let most = victims.iter().copied().max().unwrap_or(0);
     told.checks(vec![Check {
         name: "reclaim: victims for what was taken back".to_owned(),
