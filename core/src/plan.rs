@@ -286,9 +286,9 @@ pub struct Preemption {
     pub preemptor_priority: i32,
     /// What it held of the resources that the preemptor asks.
     pub frees: Vec<Freed>,
-    /// Run time lost, in milliseconds, since it was bound.
+    /// Run time lost, in milliseconds, since the first of its members was bound.
     pub lost: crate::time::Span,
-    /// What that run time cost, where its price is known.
+    /// What the run time of all members cost, each since it was bound, where the prices are known.
     pub lost_cost: Option<MicroUsd>,
     /// The cohort reclaimed from, when that is the reason.
     pub cohort: Option<Text>,

@@ -8,8 +8,10 @@
 use std::collections::BTreeMap;
 
 use capstan_core::Engine;
-use capstan_core::model::input::{Input, OwnerFacts, PodFacts, PodPhase, Text};
-use capstan_core::plan::{Action, Effect, EffectResult, StepOutput};
+use capstan_core::model::input::{
+    EvictionNote, GangKey, Input, OwnerFacts, PodFacts, PodPhase, Text,
+};
+use capstan_core::plan::{Action, Effect, EffectResult, Preemption, StepOutput};
 use capstan_core::time::Time;
 
 use crate::facts::pods_of;
@@ -127,6 +129,15 @@ impl Stage {
         panic!("not settled after {STEPS_MAX} steps: the engine goes in circles");
     }
 
+    /// Whether pods of some resumed owner have no nodes yet.
+    pub fn resumes(&self) -> bool {
+        let resumed = |pod: &PodFacts| match &pod.gang.key {
+            GangKey::Owner(uid, _) => self.owners.contains_key(uid) && pod.node.is_none(),
+            _ => false,
+        };
+        self.pods.values().any(resumed)
+    }
+
     /// Whether the engine has been told everything that happened.
     pub fn caught_up(&self) -> bool {
         self.news.is_empty() && self.leaving.is_empty()
@@ -138,6 +149,19 @@ impl Stage {
         let due: Vec<Text> =
             self.leaving.extract_if(.., |_, steps| *steps == 0).map(|(uid, _)| uid).collect();
         due.iter().for_each(|uid| self.remove(uid));
+        let marked = self.owners.values().filter(|owner| owner.eviction.is_some());
+        let marked: Vec<Text> = marked.map(|owner| owner.uid.clone()).collect();
+        marked.iter().for_each(|uid| self.tell_of_owner(uid));
+    }
+
+    /// An owner bears its mark for as long as pods of it linger.
+    fn tell_of_owner(&mut self, uid: &Text) {
+        let Some(owner) = self.owners.get_mut(uid) else { return };
+        let lingers = |pod: &PodFacts| matches!(&pod.gang.key, GangKey::Owner(of, _) if of == uid);
+        if !self.pods.values().any(lingers) {
+            owner.eviction = None;
+        }
+        self.news.push(Input::Owner(owner.clone()));
     }
 
     fn play(&mut self, effect: &Effect) {
@@ -152,7 +176,12 @@ impl Stage {
                     self.news.push(Input::Pod(facts.clone()));
                 }
             }
-            Action::Evict { pod, .. } => self.forget(&pod.uid),
+            Action::Evict { pod, preemption } => {
+                if let Some(facts) = self.pods.get_mut(&pod.uid) {
+                    facts.eviction = Some(mark(preemption));
+                }
+                self.forget(&pod.uid);
+            }
             Action::ResumeOwner { owner, note } => {
                 let facts = self.owners.get_mut(&owner.uid).expect("a known owner is resumed");
                 assert!(facts.suspended, "{} is resumed twice", owner.name);
@@ -163,15 +192,15 @@ impl Stage {
                 self.news.push(Input::Owner(facts));
                 self.add(pods.into_iter().map(Input::Pod));
             }
-            Action::SuspendOwner { owner, .. } => {
+            Action::SuspendOwner { owner, preemption } => {
                 let facts = self.owners.get_mut(&owner.uid).expect("a known owner is suspended");
                 let gone: Vec<Text> = pods_of(facts).into_iter().map(|pod| pod.uid).collect();
                 facts.suspended = true;
                 facts.incarnation += 1;
                 facts.admitted = None;
-                facts.eviction = None;
-                self.news.push(Input::Owner(facts.clone()));
+                facts.eviction = Some(mark(preemption));
                 gone.iter().for_each(|uid| self.forget(uid));
+                self.tell_of_owner(&owner.uid);
             }
             Action::AddTolerations { .. }
             | Action::SelectVolumes { .. }
@@ -200,6 +229,11 @@ impl Stage {
             self.news.push(Input::PodGone(uid.clone()));
         }
     }
+}
+
+/// What is written on who is stopped.
+fn mark(preemption: &Preemption) -> EvictionNote {
+    EvictionNote { preemptor: preemption.preemptor.clone(), reason: preemption.reason }
 }
 
 /// What a plan does to the cluster, without identities of effects and without mere reports.

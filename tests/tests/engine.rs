@@ -36,10 +36,14 @@ fn a_refused_bind_gives_the_room_back_and_waits_longer_each_time() {
     assert_eq!(second.next_wake, Some(after(1)));
     assert!(matches!(view(&engine, "lone").reason, Some(Reason::Backoff { .. })));
     assert_eq!(engine.nodes()[0].used.get(GPU), None, "the room is free again");
-    let third = engine.step(after(1), vec![]);
-    let bind = third.effects.iter().find(is_bind).expect("tried again").clone();
-    let fourth = engine.step(after(1), vec![answer(&bind, refused)]);
-    assert_eq!(fourth.next_wake, Some(after(3)), "twice as long");
+    let mut now = after(1);
+    for pause in [2, 4, 8, 10, 10] {
+        let again = engine.step(now, vec![]);
+        let bind = again.effects.iter().find(is_bind).expect("tried again").clone();
+        let waits = engine.step(now, vec![answer(&bind, refused.clone())]);
+        now = now.plus(Span::seconds(pause));
+        assert_eq!(waits.next_wake, Some(now), "twice as long, ten seconds at most");
+    }
 }
 
 #[test]

@@ -14,7 +14,7 @@
 
 use std::sync::Arc;
 
-use capstan_topology::NodeIdx;
+use capstan_topology::{DomainIdx, LevelIdx, NodeIdx};
 
 use crate::cycle::nominate::COMBINATIONS_MAX;
 use crate::cycle::promised::peers;
@@ -184,18 +184,72 @@ impl Engine {
     }
 
     /// Members that a gang cannot run without find no place.
-    pub(super) fn incomplete(&mut self, workload: WorkloadIdx, missing: &[PodIdx]) {
+    fn why_incomplete(&mut self, workload: WorkloadIdx, missing: &[PodIdx]) -> Reason {
         let have = self.state.placed(workload).count() as u32;
         let need = self.state.workloads[workload].min_member;
-        let exist = have + missing.len() as u32;
-        let then = match exist < need {
-            true => Some(Reason::Gathering { have: exist, need }),
+        let then = match have + (missing.len() as u32) < need {
+            true => Some(self.state.gathering(workload)),
             false => self.no_place(workload, missing, need - have),
         };
         let then = then.map(Box::new);
-        let reason = Reason::Incomplete { have, need, then };
+        Reason::Incomplete { have, need, then }
+    }
+
+    /// Members that a gang cannot run without find no place.
+    pub(super) fn incomplete(&mut self, workload: WorkloadIdx, missing: &[PodIdx]) {
+        let reason = self.why_incomplete(workload, missing);
         self.report_outcome(workload, Outcome::Waiting(reason.clone()));
         self.set_reason(workload, reason);
+    }
+
+    /// With the numbers of now, why members that were looked at in vain join no gang that runs.
+    pub(crate) fn joins_not(&mut self, workload: WorkloadIdx) -> Option<Reason> {
+        let waiting = self.needy(workload);
+        if waiting.is_empty() || !self.growth_parked.contains(&workload) {
+            return None;
+        }
+        let placed = self.state.placed(workload).count() as u32;
+        if placed < self.state.workloads[workload].min_member {
+            return Some(self.why_incomplete(workload, &waiting));
+        }
+        let then = self.holds_extras(workload).or_else(|| self.no_place(workload, &waiting, 1));
+        Some(Reason::Extras { waiting: waiting.len() as u32, then: then.map(Box::new) })
+    }
+
+    /// Where other members of a gang are, as one of this shape looks at them, and the domain that
+    /// a required level keeps it in.
+    pub(crate) fn company(
+        &self,
+        workload: WorkloadIdx,
+        shape: ShapeIdx,
+        topology: TopologyAsk,
+    ) -> (Vec<NodeIdx>, Option<(LevelIdx, DomainIdx)>) {
+        let company: Vec<NodeIdx> = peers(&self.state, workload)
+            .into_iter()
+            .filter(|(of, _)| !topology.per_set || *of == shape)
+            .map(|(_, node)| node)
+            .collect();
+        let tree = &self.state.room.tree;
+        let home = topology.required.and_then(|l| Some((l, gang::home(tree, l, &company)?)));
+        (company, home)
+    }
+
+    /// The flavors that one member of a shape would be tried with, if nobody of its shape runs;
+    /// `None`: the queue cannot choose any.
+    pub(crate) fn choice_for_one(
+        &mut self,
+        workload: WorkloadIdx,
+        queue: QueueIdx,
+        shape: ShapeIdx,
+    ) -> Option<flavors::Choice> {
+        self.assigns(queue).ok()?;
+        let topology = self.topology_ask(Some(queue), workload).ok()?;
+        let profile = self.profile(Some(queue));
+        let sets = &[SetDemand { shape, name: "main".into(), count: 1 }];
+        let (start, combinations) = (&[][..], COMBINATIONS_MAX);
+        let mut txn = Txn::begin(&mut self.state);
+        let demand = Demand { workload, queue, sets, topology, profile, start, combinations };
+        Some(flavors::assign(&mut txn, &demand))
     }
 
     /// Why up to so many of the members that wait find no place beside the others, told of those
@@ -224,15 +278,9 @@ impl Engine {
         };
         let set = assignment.set(shape)?;
         let profile = self.profile(assignment.queue);
+        let (_, home) = self.company(workload, shape, topology);
         let mut txn = Txn::begin(&mut self.state);
         let class = txn.class(shape, &set.nodes_of, profile);
-        let peers: Vec<NodeIdx> = peers(txn.state(), workload)
-            .into_iter()
-            .filter(|(of, _)| !topology.per_set || *of == shape)
-            .map(|(_, node)| node)
-            .collect();
-        let tree = &txn.state().room.tree;
-        let home = topology.required.and_then(|l| Some((l, gang::home(tree, l, &peers)?)));
         let room = match home {
             Some(home) => verdict::shortage_beside(&mut txn, class, count, home),
             None if gang::holds(&mut txn, class, count, topology) => None,

@@ -6,10 +6,14 @@ use capstan_topology::ResourceIdx;
 
 use crate::engine::Engine;
 use crate::model::ids::{FrIdx, QueueIdx, WorkloadIdx};
+use crate::money::MicroUsd;
 use crate::plan::{Freed, Preemption, PreemptionReason};
 use crate::resources;
 use crate::time::Time;
 use crate::victims::Victim;
+
+/// Milliseconds that a price is for.
+const HOUR: i64 = 3_600_000;
 
 /// What queues borrow beyond what was told of victims so far.
 type Borrowed = BTreeMap<(QueueIdx, FrIdx), i64>;
@@ -55,9 +59,13 @@ impl Engine {
         }
         let mut held: BTreeMap<ResourceIdx, i64> = BTreeMap::new();
         let mut since: Option<Time> = None;
+        let mut cost = Some(MicroUsd(0));
         for pod in state.placed(victim.workload) {
             let pod = &state.pods[pod];
             since = since.into_iter().chain(pod.bound_at).min();
+            let worked = pod.bound_at.map_or_else(Default::default, |at| now.since(at));
+            let price = state.pod_hourly(pod).map(|price| price.times(worked.0, HOUR));
+            cost = cost.zip(price).map(|(sum, price)| sum.plus(price));
             for &(resource, amount) in state.room.ledger.request(pod.holds).entries() {
                 let named = resource != resources::PODS
                     && (wanted.contains(&resource)
@@ -79,7 +87,6 @@ impl Engine {
         }
         frees.sort_by(|one, other| one.resource.cmp(&other.resource));
         let lost = since.map_or_else(Default::default, |since| now.since(since));
-        let hour = 3_600_000;
         let queue = gone.assignment.as_ref().and_then(|assignment| assignment.queue);
         let facts = queue.and_then(|queue| state.quota.queue(queue).facts.as_ref());
         Preemption {
@@ -90,7 +97,7 @@ impl Engine {
             preemptor_priority: gains.priority,
             frees,
             lost,
-            lost_cost: state.hourly(victim.workload).map(|price| price.times(lost.0, hour)),
+            lost_cost: cost.filter(|_| state.placed(victim.workload).next().is_some()),
             cohort: facts.and_then(|facts| facts.cohort.clone()),
         }
     }

@@ -170,7 +170,7 @@ impl Engine {
     }
 
     /// Members that wait for a place.
-    fn needy(&self, workload: WorkloadIdx) -> Vec<PodIdx> {
+    pub(super) fn needy(&self, workload: WorkloadIdx) -> Vec<PodIdx> {
         let pods = &self.state.pods;
         let needy = |pod: &PodIdx| pods[*pod].needs_place() && !pods[*pod].kept();
         self.state.unplaced(workload).filter(needy).collect()

@@ -31,6 +31,7 @@ mod news;
 mod remedies;
 mod sweep;
 mod unmet;
+mod verdicts;
 mod views;
 pub(crate) mod waiting;
 

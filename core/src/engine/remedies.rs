@@ -96,7 +96,8 @@ impl Engine {
 
     /// Says anew, with the numbers of now, why work waits that was refused: what took room since
     /// could not help it, so it was not looked at again. Of many different groups of equal work the
-    /// first [`RENEWED_MAX`] are renewed, in order of their queues.
+    /// first [`RENEWED_MAX`] are renewed, in order of their queues, and as many gangs that run and
+    /// have members that find no place.
     pub fn renew_reasons(&mut self) {
         let heads = self.waiting.heads().into_iter().map(|head| vec![head]);
         for group in self.waiting.refused(RENEWED_MAX).into_iter().chain(heads) {
@@ -107,11 +108,22 @@ impl Engine {
                 others.iter().for_each(|other| self.state.workloads[*other].reason = None);
             }
         }
+        let mut running: Vec<WorkloadIdx> = self.growth_parked.iter().copied().collect();
+        self.state.in_promise_order(&mut running);
+        for workload in running.into_iter().take(RENEWED_MAX) {
+            if let Some(reason) = self.joins_not(workload) {
+                self.set_reason(workload, reason);
+            }
+        }
     }
 
-    /// With the numbers of now, why work waits that was refused for want of quota or room.
+    /// With the numbers of now, why work waits that was refused for want of quota or room, and
+    /// why members join no gang that runs.
     pub(super) fn reason_now(&mut self, index: WorkloadIdx) -> Option<Reason> {
         let entry = &self.state.workloads[index];
+        if entry.state != State::Queued {
+            return self.joins_not(index);
+        }
         let known = entry.reason.as_ref().map(obstacles::told);
         let refused = matches!(
             known,
@@ -122,7 +134,7 @@ impl Engine {
                     | Reason::Together { .. }
             )
         );
-        if !refused || entry.state != State::Queued || !self.waiting.contains(index) {
+        if !refused || !self.waiting.contains(index) {
             return None;
         }
         self.refused_afresh(index)

@@ -6,20 +6,18 @@ use capstan_topology::NodeIdx;
 
 use crate::engine::Engine;
 use crate::explain::obstacles::{self, Asked};
-use crate::explain::reason::{NodeRefusal, Reason};
+use crate::explain::reason::Reason;
 use crate::explain::view::{
-    NodeVerdict, NodeView, Obstacle, PodExplanation, PodPlace, PodSetView, QueueView, QuotaView,
-    Uncharged, WorkloadExplanation, WorkloadView,
+    NodeView, Obstacle, PodPlace, PodSetView, QueueView, QuotaView, Uncharged, WorkloadExplanation,
+    WorkloadView,
 };
-use crate::model::ids::{FlavorIdx, FrIdx, PodIdx, QueueIdx, QuotaIdx, WorkloadIdx};
+use crate::model::ids::{FrIdx, PodIdx, QueueIdx, QuotaIdx, WorkloadIdx};
 use crate::model::input::{Amounts, QueueingStrategy, Text};
 use crate::model::txn::Txn;
 use crate::model::workload::QueueRef;
 use crate::money::MicroUsd;
 use crate::plan::{Preemption, State};
 use crate::resources;
-use crate::rules::{self, Question};
-use crate::score;
 use crate::time::Time;
 
 impl Engine {
@@ -227,7 +225,9 @@ impl Engine {
             };
             pairs.filter_map(view).collect::<Vec<_>>()
         };
-        let hourly = queue.holding.iter().filter_map(|workload| state.hourly(*workload));
+        // One unknown price makes the sum unknown.
+        let hourly: Option<Vec<MicroUsd>> =
+            queue.holding.iter().map(|workload| state.hourly(*workload)).collect();
         QueueView {
             name: queue.name.clone(),
             cohort: facts.cohort.clone(),
@@ -238,7 +238,7 @@ impl Engine {
             quotas: queue.groups.iter().flat_map(quota).collect(),
             pending: 0,
             admitted: queue.holding.len() as u32,
-            per_hour: hourly.reduce(MicroUsd::plus),
+            per_hour: hourly.and_then(|all| all.into_iter().reduce(MicroUsd::plus)),
         }
     }
 
@@ -287,6 +287,13 @@ impl Engine {
     /// All nodes, by name.
     pub fn nodes(&self) -> Vec<NodeView> {
         let room = &self.state.room;
+        let mut spent: BTreeMap<NodeIdx, MicroUsd> = BTreeMap::new();
+        for (_, pod) in self.state.pods.iter() {
+            if let (Some(node), Some(price)) = (pod.place, self.state.pod_hourly(pod)) {
+                let sum = spent.entry(node).or_default();
+                *sum = sum.plus(price);
+            }
+        }
         let nodes = room.nodes_by_name().map(|(index, facts)| {
             let name = |resource| room.resources.name(resource).clone();
             let has = room.ledger.capacity(index).entries().map(|(r, n)| (name(r), n));
@@ -298,71 +305,10 @@ impl Engine {
                 pods: room.ledger.pods(index),
                 capacity_type: facts.capacity_type,
                 price: facts.price.clone(),
+                used_per_hour: spent.get(&index).copied().unwrap_or_default(),
             }
         });
         nodes.collect()
-    }
-
-    /// Why a pod may or may not run, node by node, as if it were not placed; `None`: no such pod.
-    pub fn explain_pod(&mut self, namespace: &str, name: &str) -> Option<PodExplanation> {
-        let named =
-            |pod: &&crate::model::pod::Pod| &*pod.namespace == namespace && &*pod.name == name;
-        let mut found: Vec<PodIdx> = Vec::new();
-        for (index, pod) in self.state.pods.iter() {
-            if named(&pod) {
-                found.push(index);
-            }
-        }
-        found.sort_by_cached_key(|pod| self.state.pods[*pod].uid.clone());
-        let pod = *found.first()?;
-        let nodes = self.verdicts_without(pod);
-        let pod = &self.state.pods[pod];
-        let (namespace, name) = (pod.namespace.clone(), pod.name.clone());
-        let of = pod.workload.map(|workload| self.state.workloads[workload].full_name.clone());
-        Some(PodExplanation { namespace, name, workload: of, nodes })
-    }
-
-    /// Verdicts of all nodes on a pod as if it were not placed.
-    fn verdicts_without(&mut self, pod: PodIdx) -> Vec<NodeVerdict> {
-        let place = self.state.pods[pod].place;
-        self.state.unsettle(pod);
-        let nodes = self.verdicts(pod, &[]);
-        if let Some(node) = place {
-            self.state.settle(pod, node);
-        }
-        nodes
-    }
-
-    /// Verdicts of all nodes on a pod that is not placed, with the flavors that its workload was
-    /// given, else with those it would get.
-    fn verdicts(&self, pod: PodIdx, tried: &[FlavorIdx]) -> Vec<NodeVerdict> {
-        let state = &self.state;
-        let pod = &state.pods[pod];
-        let workload = pod.workload.map(|workload| &state.workloads[workload]);
-        let queue = workload.and_then(|w| match &w.queue {
-            QueueRef::Queue(queue) => Some(*queue),
-            _ => None,
-        });
-        let assignment = workload.and_then(|workload| workload.assignment.as_ref());
-        let set = assignment.and_then(|assignment| assignment.set(pod.shape));
-        let chosen = set.map_or(tried, |set| &set.nodes_of);
-        let flavors = state.quota.facts_by_name(chosen);
-        let weights = state.policy.weights(self.profile(queue));
-        let shape = state.room.shape(pod.shape);
-        let named = &pod.named_node;
-        let verdict = |(node, facts): (NodeIdx, &crate::model::input::NodeFacts)| {
-            let question =
-                Question { room: &state.room, shape, flavors: &flavors, node, beside: 0 };
-            let elsewhere = named.clone().filter(|named| *named != facts.name);
-            let refusals: Vec<NodeRefusal> = match elsewhere {
-                Some(wanted) => vec![NodeRefusal::NodeName { wanted }],
-                None => rules::verdict(&question),
-            };
-            let score =
-                refusals.is_empty().then(|| score::explain(&question, &weights, score::FULL));
-            NodeVerdict { node: facts.name.clone(), refusals, score }
-        };
-        state.room.nodes_by_name().map(verdict).collect()
     }
 
     /// Why a workload waits or runs; `None`: no such workload.
@@ -381,14 +327,7 @@ impl Engine {
         let waiting = self.shown(index, view.reason.as_ref());
         let placed = self.state.placed(index).next().filter(|_| waiting.is_none());
         let nodes_of = waiting.or(placed).and_then(|pod| self.pod_set_of(index, pod));
-        let nodes = match (waiting, placed) {
-            (Some(pod), _) => {
-                let tried = self.flavors_tried(index, pod);
-                self.verdicts(pod, &tried)
-            }
-            (None, Some(pod)) => self.verdicts_without(pod),
-            (None, None) => Vec::new(),
-        };
+        let nodes = waiting.or(placed).map_or_else(Vec::new, |pod| self.verdicts(pod));
         let nodes_as = placed.map(|pod| self.state.pods[pod].name.clone());
         Some(WorkloadExplanation {
             ahead: self.waiting.ahead(index).map(|ahead| ahead as u32),
@@ -415,14 +354,6 @@ impl Engine {
         unplaced.find(of_set).or_else(|| self.state.unplaced(index).next())
     }
 
-    /// The pod set of a member, where there are several.
-    fn pod_set_of(&self, index: WorkloadIdx, pod: PodIdx) -> Option<Text> {
-        let sets = &self.state.workloads[index].sets;
-        let shape = self.state.pods[pod].shape;
-        let set = sets.iter().filter(|_| sets.len() > 1).find(|set| set.shape == shape)?;
-        Some(set.name.clone())
-    }
-
     /// All that is in a workload's way: for a queued one everything that its flavors lack.
     fn obstacles(&mut self, index: WorkloadIdx, view: &WorkloadView) -> Vec<Obstacle> {
         let entry = &self.state.workloads[index];
@@ -444,33 +375,5 @@ impl Engine {
         let mut txn = Txn::begin(&mut self.state);
         let all = tried.iter().flat_map(|refusal| obstacles::of_flavor(&mut txn, &asked, refusal));
         all.map(obstacles::obstacle).collect()
-    }
-
-    /// The flavors that a waiting member would get, as far as its queue has one for it.
-    fn flavors_tried(&mut self, index: WorkloadIdx, pod: PodIdx) -> Vec<FlavorIdx> {
-        let entry = &self.state.workloads[index];
-        let QueueRef::Queue(queue) = entry.queue else { return Vec::new() };
-        if entry.state != State::Queued {
-            return Vec::new();
-        }
-        let shape = self.state.pods[pod].shape;
-        let tried = self.nominate_afresh(index);
-        let at = tried.sets.iter().position(|set| set.shape == shape);
-        let chosen = at.and_then(|at| tried.choice.sets.get(at)).map_or(&[][..], |set| set);
-        let mut flavors: Vec<FlavorIdx> = chosen.iter().map(|(_, flavor)| *flavor).collect();
-        // The reason may be about another flavor of the group than the one that would be taken.
-        let quota = &self.state.quota;
-        let told = tried.choice.reason.as_ref().and_then(|reason| reason.flavor());
-        if let Some(told) = told.and_then(|name| quota.find_flavor(name)) {
-            let groups = &quota.queue(queue).groups;
-            let beside = |flavor: &FlavorIdx| {
-                groups.iter().all(|g| !g.flavors.contains(flavor) || !g.flavors.contains(&told))
-            };
-            flavors.retain(beside);
-            flavors.push(told);
-        }
-        flavors.sort_unstable();
-        flavors.dedup();
-        flavors
     }
 }

@@ -132,6 +132,8 @@ pub fn obstacle(reason: Reason) -> Obstacle {
         }
         Reason::Gathering { have, need } => pods(*need, *have),
         Reason::HeldBack { asked, left, .. } => (Some(*asked), Some(*left)),
+        // None of it is the queue's to give.
+        Reason::NotCovered { asked, .. } => (Some(*asked), Some(0)),
         Reason::Together { then, .. } => {
             let Obstacle { asked, left, .. } = obstacle(Reason::clone(then));
             (asked, left)

@@ -501,6 +501,13 @@ pub enum NodeRefusal {
         /// Flavor.
         flavor: Text,
     },
+    /// Outside of the domain where the members of its gang run, which must be together.
+    AwayFromGang {
+        /// Level.
+        level: Text,
+        /// Name of the domain, where it has one.
+        domain: Option<Text>,
+    },
 }
 
 impl NodeRefusal {
@@ -516,7 +523,8 @@ impl NodeRefusal {
             | NodeRefusal::Affinity
             | NodeRefusal::EnforcedAffinity
             | NodeRefusal::CapacityType { .. }
-            | NodeRefusal::Flavor { .. } => false,
+            | NodeRefusal::Flavor { .. }
+            | NodeRefusal::AwayFromGang { .. } => false,
         }
     }
 }

@@ -75,7 +75,7 @@ pub fn shortage_beside(
 }
 
 /// The label value of a domain.
-pub(super) fn name_of(state: &ClusterState, level: LevelIdx, domain: DomainIdx) -> Option<Text> {
+pub(crate) fn name_of(state: &ClusterState, level: LevelIdx, domain: DomainIdx) -> Option<Text> {
     let tree = &state.room.tree;
     let node = tree.order()[tree.domain(domain).start];
     state.room.facts(node)?.labels.get(&state.room.levels[level.at()]).cloned()

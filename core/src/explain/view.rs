@@ -236,6 +236,9 @@ pub struct NodeView {
     pub capacity_type: CapacityType,
     /// Its price.
     pub price: Option<Price>,
+    /// What the shares of all its pods cost an hour, as far as known, those of other schedulers
+    /// too.
+    pub used_per_hour: MicroUsd,
 }
 
 /// Why a pod may or may not run, node by node.

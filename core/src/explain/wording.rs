@@ -84,10 +84,8 @@ impl Reason {
             Reason::Together { pod_set, beside, then } => {
                 together(pod_set, *beside, &then.headline())
             }
-            Reason::Incomplete { have, need, then: Some(then) }
-                if !matches!(**then, Reason::Gathering { .. }) =>
-            {
-                format!("{have} of {need} members run; for the others {}", then.headline())
+            Reason::Incomplete { have, need, then } => {
+                incomplete((*have, *need), then.as_deref(), Reason::headline)
             }
             Reason::Extras { waiting, then: Some(then) } => extras(*waiting, &then.headline()),
             _ => self.to_string(),
@@ -200,7 +198,7 @@ impl fmt::Display for Reason {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Reason::Incomplete { have, need, then } => {
-                write_incomplete(out, (*have, *need), then.as_deref())
+                out.write_str(&incomplete((*have, *need), then.as_deref(), Reason::to_string))
             }
             Reason::Extras { waiting, then } => write_extras(out, *waiting, then.as_deref()),
             Reason::Gathering { have, need } => {
@@ -274,17 +272,19 @@ fn pods_that(pods: u32, one: &str, many: &str) -> String {
     format!("{} {}", counted(i64::from(pods), "pod"), if pods == 1 { one } else { many })
 }
 
-fn write_incomplete(
-    out: &mut fmt::Formatter<'_>,
+/// Below its minimum, and why, in words of either length.
+fn incomplete(
     (have, need): (u32, u32),
     then: Option<&Reason>,
-) -> fmt::Result {
+    why: fn(&Reason) -> String,
+) -> String {
     match then {
-        None => write!(out, "{have} of {need} members run; quota for the others is short"),
+        None => format!("{have} of {need} members run; quota for the others is short"),
         Some(Reason::Gathering { have: exist, .. }) => {
-            write!(out, "{have} of {need} members run; {exist} of {need} exist")
+            format!("{have} of {need} members run; {exist} of {need} exist")
         }
-        Some(then) => write!(out, "{have} of {need} members run; for the others {then}"),
+        Some(gated @ Reason::Gated { .. }) => format!("{have} of {need} members run; {gated}"),
+        Some(then) => format!("{have} of {need} members run; for the others {}", why(then)),
     }
 }
 
@@ -524,7 +524,7 @@ fn write_no_room_beside(
     write!(out, "{domain}, where its members run, has room for {holds} of {asked}")
 }
 
-fn named_domain(level: &str, domain: Option<&Text>) -> String {
+pub(super) fn named_domain(level: &str, domain: Option<&Text>) -> String {
     match domain {
         Some(domain) => format!("{level} {domain}"),
         None => format!("the {level}"),

@@ -405,10 +405,12 @@ impl ClusterState {
         let gated = pods().filter(|pod| pod.counts() && pod.gated).count() as u32;
         let started = pods().filter(|pod| pod.phase == PodPhase::Running).count() as u32;
         let waits = pods().any(|pod| pod.needs_place() && !pod.kept());
-        let ended = pods().filter(|pod| pod.phase == PodPhase::Succeeded).count() as u32;
         let was = entry.state;
         let need = entry.min_member;
-        let lacks = !flying && !waits && placed + ended < need;
+        // Of a gang without an owner those that ended well are not asked for any more.
+        let ended = || if entry.owner.is_some() { self.done(workload) } else { 0 };
+        let below = placed > 0 && placed < need;
+        let lacks = below && !flying && !waits && placed + ended() < need;
         let state = match () {
             () if finished || active == 0 => State::Finished,
             () if marked && placed > 0 => State::Evicting,
@@ -436,8 +438,7 @@ impl ClusterState {
         let extras = matches!(entry.reason, Some(Reason::Extras { .. }));
         match entry.state {
             State::Running | State::Binding if extras && waits && placed >= need => {}
-            State::Gathering if gated > 0 => entry.reason = Some(Reason::Gated { pods: gated }),
-            State::Gathering => entry.reason = Some(Reason::Gathering { have: active, need }),
+            State::Gathering => entry.reason = Some(missing(active, gated, need)),
             _ if extras => entry.reason = None,
             State::Queued if matches!(entry.reason, Some(Reason::Gathering { .. })) => {
                 entry.reason = None;
@@ -445,11 +446,19 @@ impl ClusterState {
             State::Running | State::Finished => entry.reason = None,
             State::Binding if placed >= need => entry.reason = None,
             State::Binding if lacks => {
-                let then = Some(Box::new(Reason::Gathering { have: active, need }));
+                let then = Some(Box::new(missing(active, gated, need)));
                 entry.reason = Some(Reason::Incomplete { have: placed, need, then });
             }
             _ => {}
         }
+    }
+
+    /// Why fewer members than the minimum could run: some have gates, or do not exist.
+    pub(crate) fn gathering(&self, workload: WorkloadIdx) -> Reason {
+        let entry = &self.workloads[workload];
+        let pods = || entry.members.iter().map(|pod| &self.pods[*pod]).filter(|pod| pod.counts());
+        let gated = pods().filter(|pod| pod.gated).count() as u32;
+        missing(pods().count() as u32, gated, entry.min_member)
     }
 
     /// Whether the API shows that a workload is being stopped by us.
@@ -458,5 +467,13 @@ impl ClusterState {
         entry.evicting.is_some()
             || entry.members.iter().any(|pod| self.pods[*pod].eviction.is_some())
             || self.owner_of(workload).is_some_and(|owner| owner.eviction.is_some())
+    }
+}
+
+/// Why fewer than the minimum could run, of so many members that exist, some of them with gates.
+fn missing(exist: u32, gated: u32, need: u32) -> Reason {
+    match gated {
+        0 => Reason::Gathering { have: exist, need },
+        pods => Reason::Gated { pods },
     }
 }

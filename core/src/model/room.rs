@@ -369,9 +369,4 @@ impl Room {
         }
         dominant
     }
-
-    /// Names of the native resources that a node without any statement has without limit.
-    pub fn native() -> [ResourceIdx; 4] {
-        [CPU, MEMORY, EPHEMERAL, PODS]
-    }
 }

@@ -97,6 +97,7 @@ pub fn draft(pod: &Pod, shared: &mut Shared) -> Result<PodDraft, Vec<Refusal>> {
     let marks = shared.marks_of(meta);
     let mut ignored = Vec::new();
     let binding = note::binding(&marks, shared, &mut ignored);
+    let admitted_at = binding.as_ref().and_then(|binding| binding.admitted_at);
     let node = pod.spec.node_name.as_deref().filter(|name| !name.is_empty());
     let node = node.map(|name| shared.texts.text(name));
     let resources = requests::of_pod(&pod.spec, &pod.status);
@@ -120,7 +121,7 @@ pub fn draft(pod: &Pod, shared: &mut Shared) -> Result<PodDraft, Vec<Refusal>> {
         terminating,
         gated: !pod.spec.scheduling_gates.is_empty(),
         created: meta.creation_timestamp.as_ref().map(time),
-        bound_at: node.as_ref().and_then(|_| bound_at(meta, &pod.status)),
+        bound_at: node.as_ref().and_then(|_| bound_at(meta, &pod.status, admitted_at)),
         node,
         ranked: Ranked::of(&pod.spec, shared),
         eviction: if marked { note::eviction(&marks, &mut ignored) } else { None },
@@ -243,12 +244,13 @@ fn disrupted(status: &PodStatus) -> bool {
         .is_some_and(|condition| condition.reason == keys::PREEMPTION_BY_SCHEDULER)
 }
 
-fn bound_at(meta: &ObjectMeta, status: &PodStatus) -> Option<Time> {
-    is_true(&status.conditions, "PodScheduled")
+/// When it was bound, by the best that is known.
+fn bound_at(meta: &ObjectMeta, status: &PodStatus, admitted_at: Option<Time>) -> Option<Time> {
+    let shown = is_true(&status.conditions, "PodScheduled")
         .and_then(|condition| condition.last_transition_time.as_ref())
         .or(status.start_time.as_ref())
-        .or(meta.creation_timestamp.as_ref())
-        .map(time)
+        .map(time);
+    shown.or(admitted_at).or(meta.creation_timestamp.as_ref().map(time))
 }
 
 #[cfg(test)]
@@ -313,6 +315,9 @@ mod tests {
         assert_eq!(good(pod.clone()).bound_at, Some(Time(2_000)));
         pod["status"] = json!({});
         assert_eq!(good(pod.clone()).bound_at, Some(Time(1_000)));
+        pod["metadata"]["annotations"] =
+            json!({ "capstan.sh/admitted-at": "1970-01-01T00:00:04Z" });
+        assert_eq!(good(pod.clone()).bound_at, Some(Time(4_000)));
         pod["spec"]["nodeName"] = json!("");
         assert_eq!(good(pod).bound_at, None);
     }

@@ -17,12 +17,12 @@ use super::kinds::{self, Known, OUR_KINDS, Origin, Queueing};
 use super::names;
 use super::queueing;
 use super::schema::{self, Finding};
-use crate::api::GROUP;
 use crate::api::classes::{PriorityClass, RuntimeClass};
 use crate::api::job::Job;
 use crate::api::meta::OnlyMeta;
 use crate::api::node::Node;
 use crate::api::pod::Pod;
+use crate::api::{GROUP, KUEUE_GROUP};
 use crate::config::Config;
 use crate::convert::gathered::{OwnerDraft, PriorityClassDraft};
 use crate::convert::runtime::RuntimeClassDraft;
@@ -193,10 +193,15 @@ impl<'a> Collector<'a> {
     }
 
     fn ignore(&mut self, place: Place, api_version: &str, kind: &str) {
-        let ours = api_version.strip_prefix(GROUP).is_some_and(|rest| rest.starts_with('/'));
+        let of = |group| api_version.strip_prefix(group).is_some_and(|rest| rest.starts_with('/'));
         let known = OUR_KINDS.contains(&kind);
-        if ours {
+        // Kueue's Workloads are its own bookkeeping, whatever their version.
+        let theirs = of(KUEUE_GROUP) && known && kind != "Workload";
+        if of(GROUP) || theirs {
             let mut problem = match kind {
+                _ if theirs => {
+                    format!("{api_version} is not read; {KUEUE_GROUP}/v1beta2 and v1beta1 are")
+                }
                 crate::config::KIND => "is no object; pass it with --config".to_owned(),
                 _ if known => format!("{api_version} is not read; write {GROUP}/v1alpha1"),
                 _ => format!("no kind of {GROUP}; it was ignored"),
@@ -205,7 +210,7 @@ impl<'a> Collector<'a> {
                 problem.push_str(&format!(" (did you mean {near}?)"));
             }
             let object = Some(kind.into());
-            self.warnings.push(Notice { place: Some(place), object, path: None, problem });
+            return self.warnings.push(Notice { place: Some(place), object, path: None, problem });
         }
         let counted = if known { format!("{kind} ({api_version})") } else { kind.to_owned() };
         *self.ignored.entry(counted).or_default() += 1;

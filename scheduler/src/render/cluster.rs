@@ -25,7 +25,7 @@ pub struct Totals {
     pub nodes_per_hour: MicroUsd,
     /// Nodes without a known price.
     pub nodes_unpriced: usize,
-    /// Price of what workloads hold, as far as known.
+    /// Price of what pods hold, as far as known.
     pub used_per_hour: MicroUsd,
 }
 
@@ -40,10 +40,7 @@ impl Totals {
                 Some(price) => totals.nodes_per_hour = totals.nodes_per_hour.plus(price.per_hour),
                 None => totals.nodes_unpriced += 1,
             }
-        }
-        for workload in &result.workloads {
-            let per_hour = workload.per_hour.unwrap_or_default();
-            totals.used_per_hour = totals.used_per_hour.plus(per_hour);
+            totals.used_per_hour = totals.used_per_hour.plus(node.used_per_hour);
         }
         totals
     }
@@ -191,14 +188,17 @@ pub fn moment(time: Time) -> String {
 
 /// A point in time seen from another: `14:20` on the same day, `Aug 3 14:20` on others.
 pub fn clock_time(time: Time, now: Time) -> String {
-    let day = |time: Time| time.0.div_euclid(86_400_000);
-    strftime(time, if day(time) == day(now) { "%H:%M UTC" } else { "%b %-d %H:%M UTC" })
+    strftime(time, if same_day(time, now) { "%H:%M UTC" } else { "%b %-d %H:%M UTC" })
 }
 
-/// The same to the second: `14:20:05`, `Aug 3 14:20:05`.
-pub fn time_of(time: Time, now: Time) -> String {
-    let day = |time: Time| time.0.div_euclid(86_400_000);
-    strftime(time, if day(time) == day(now) { "%H:%M:%S" } else { "%b %-d %H:%M:%S" })
+/// The same to the second: `14:20:05`, with its day `Aug 3 14:20:05`.
+pub fn time_of(time: Time, with_day: bool) -> String {
+    strftime(time, if with_day { "%b %-d %H:%M:%S" } else { "%H:%M:%S" })
+}
+
+/// Whether two times are of one day (UTC).
+pub fn same_day(one: Time, other: Time) -> bool {
+    one.0.div_euclid(86_400_000) == other.0.div_euclid(86_400_000)
 }
 
 fn strftime(time: Time, format: &str) -> String {

@@ -146,7 +146,7 @@ pub fn remedies(explanation: &WorkloadExplanation, now: Time) -> Option<Table> {
     ];
     let mut table = Table { columns, ..Table::default() };
     for remedy in &explanation.remedies {
-        let change = Cell::toned(remedy.change.to_string(), Tone::Runs);
+        let change = Cell::toned(remedy.to_string(), Tone::Runs);
         table.rows.push(vec![change, when(remedy, now).into(), costs(remedy).into()]);
     }
     if let Some(ahead @ 1..) = explanation.ahead {

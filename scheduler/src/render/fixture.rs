@@ -101,6 +101,7 @@ pub fn node(name: &str, gpus: i64, bought: CapacityType, price: Option<i64>) -> 
         pods: 1,
         capacity_type: bought,
         price,
+        used_per_hour: MicroUsd(0),
     }
 }
 
@@ -200,7 +201,7 @@ pub fn result() -> SimulationResult {
     serving.admitted = 1;
 
     let spot = Some(12_500_000);
-    let nodes = vec![
+    let mut nodes = vec![
         node("a1", 8, CapacityType::Spot, spot),
         node("a2", 8, CapacityType::Spot, spot),
         node("a3", 8, CapacityType::OnDemand, Some(32_770_000)),
@@ -208,6 +209,7 @@ pub fn result() -> SimulationResult {
         node("b1", 4, CapacityType::Spot, Some(1_580_000)),
         node("b2", 4, CapacityType::Spot, Some(1_580_000)),
     ];
+    nodes[0].used_per_hour = MicroUsd(49_250_000);
     let models = nodes.iter().map(|node| {
         let model = if node.name.starts_with('a') { "A100" } else { "T4" };
         (node.name.clone(), model.to_owned())

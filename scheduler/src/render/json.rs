@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use capstan_core::explain::reason::NodeRefusal;
 use capstan_core::explain::view::{
     Change, NodeVerdict, Obstacle, PodExplanation, QueueView, Remedy, WorkloadExplanation,
     WorkloadView,
@@ -155,6 +156,8 @@ fn preemption_object(preemption: &Preemption) -> Value {
 }
 
 fn queue_object(queue: &QueueView) -> Value {
+    // What nothing runs in costs nothing; what runs at an unknown price is unknown.
+    let idle = (queue.admitted == 0).then_some(MicroUsd(0));
     let quotas = queue.quotas.iter().map(|quota| {
         json!({
             "flavor": &*quota.flavor,
@@ -173,7 +176,7 @@ fn queue_object(queue: &QueueView) -> Value {
         "quotas": quotas.collect::<Vec<_>>(),
         "pending": queue.pending,
         "admitted": queue.admitted,
-        "usdPerHour": queue.per_hour.map_or(0.0, dollars),
+        "usdPerHour": queue.per_hour.or(idle).map(dollars),
     })
 }
 
@@ -207,9 +210,16 @@ fn remedy_object(remedy: &Remedy) -> Value {
         Change::RaiseQuota { .. } => ("RaiseQuota", None),
         Change::AllowPreemption { .. } => ("AllowPreemption", None),
     };
+    let waits: Vec<&str> = match &remedy.change {
+        Change::WaitFor { workload, with, .. } => {
+            with.iter().chain([workload]).map(|name| &**name).collect()
+        }
+        _ => Vec::new(),
+    };
     json!({
         "kind": kind,
         "change": remedy.change.to_string(),
+        "waitFor": waits,
         "at": at,
         "usdPerHour": remedy.per_hour.map(dollars),
         "preempts": remedy.preempts.iter().map(|name| &**name).collect::<Vec<_>>(),
@@ -222,6 +232,8 @@ fn verdict_object(verdict: &NodeVerdict) -> Value {
     let mut object = json!({
         "name": &*verdict.node,
         "feasible": verdict.refusals.is_empty(),
+        // Whether somebody who leaves could make it so.
+        "removable": !reasons.is_empty() && verdict.refusals.iter().all(NodeRefusal::removable),
         "reasons": reasons,
     });
     if let Some(score) = &verdict.score {

@@ -10,7 +10,7 @@ use capstan_core::explain::view::{QueueView, QuotaView, WorkloadView};
 use capstan_core::model::input::Text;
 use capstan_core::time::Span;
 
-use super::cluster::time_of;
+use super::cluster::{same_day, time_of};
 use super::names::{node_list, thousands};
 use super::result::{Happening, SimulationResult};
 use super::state::{
@@ -73,7 +73,7 @@ pub fn queues(result: &SimulationResult, room: Room) -> Option<Table> {
 }
 
 /// The quota lines of the queue's main resource, one for each flavor, then those of resources
-/// that work is waiting for in it.
+/// that work waits for in it, or that are borrowed or lent.
 fn shown_quotas<'a>(queue: &'a QueueView, result: &'a SimulationResult) -> Vec<&'a QuotaView> {
     let main = main_resource(queue.quotas.iter().map(|quota| &quota.resource));
     let named: BTreeSet<&Text> = result
@@ -85,10 +85,10 @@ fn shown_quotas<'a>(queue: &'a QueueView, result: &'a SimulationResult) -> Vec<&
         .filter_map(|reason| reason.resource())
         .collect();
     let of_main = queue.quotas.iter().filter(|quota| Some(&quota.resource) == main);
-    let others = queue
-        .quotas
-        .iter()
-        .filter(|quota| Some(&quota.resource) != main && named.contains(&quota.resource));
+    let told = |quota: &&QuotaView| {
+        named.contains(&quota.resource) || quota.borrowed > 0 || quota.lent > 0
+    };
+    let others = queue.quotas.iter().filter(|quota| Some(&quota.resource) != main).filter(told);
     of_main.chain(others).collect()
 }
 
@@ -348,6 +348,7 @@ pub fn timeline(result: &SimulationResult, room: Room) -> Option<Table> {
     let limit = if room.cut { ROWS_OF_TABLE } else { usize::MAX };
     // Times of day are enough where all of it happens on one day.
     let last = result.timeline.last()?.at;
+    let days = result.timeline.iter().any(|moment| !same_day(moment.at, last));
     for moment in result.timeline.iter().take(limit) {
         let (words, tone) = match &moment.what {
             Happening::Arrived => ("arrived".to_owned(), Tone::Waits),
@@ -359,7 +360,7 @@ pub fn timeline(result: &SimulationResult, room: Room) -> Option<Table> {
         table.rows.push(vec![
             match result.timeless {
                 true => Span(moment.at.0).to_string().into(),
-                false => time_of(moment.at, last).into(),
+                false => time_of(moment.at, days).into(),
             },
             moment.workload.as_str().into(),
             Cell::toned(words, tone),

@@ -45,13 +45,19 @@ impl Engine {
         Some(start.by(Change::FewerPods { pods: start.members }))
     }
 
-    /// The allow-list of capacity types with one type more, or with all of them.
+    /// The allow-list of capacity types with one type more, or with all of them. Where sets have
+    /// lists of their own, each gets what all of them allow: that is one annotation to write.
     pub(super) fn more_capacity(&mut self, now: Time, index: WorkloadIdx) -> Vec<Remedy> {
-        let lists = self.state.workloads[index].sets.iter().map(|set| set.shape);
-        let lists = lists.map(|shape| &self.state.room.shape(shape).facts.capacity_types);
-        let Some(list) = lists.into_iter().find(|list| !list.is_empty()).cloned() else {
+        let sets = self.state.workloads[index].sets.iter();
+        let mut list: Vec<CapacityType> = Vec::new();
+        for kind in sets.flat_map(|s| &self.state.room.shape(s.shape).facts.capacity_types) {
+            if !list.contains(kind) {
+                list.push(*kind);
+            }
+        }
+        if list.is_empty() {
             return Vec::new();
-        };
+        }
         let missing: Vec<CapacityType> =
             TYPES.into_iter().filter(|kind| !list.contains(kind)).collect();
         let mut tries: Vec<Vec<CapacityType>> = missing.iter().map(|kind| vec![*kind]).collect();
@@ -64,8 +70,8 @@ impl Engine {
             if more.len() > 1 && !found.is_empty() {
                 break;
             }
-            if let Some(start) = self.start_allowing(now, index, &more) {
-                let types = list.iter().chain(&more).copied().collect();
+            let types: Vec<CapacityType> = list.iter().chain(&more).copied().collect();
+            if let Some(start) = self.start_allowing(now, index, &types) {
                 found.push(start.by(Change::AllowCapacity { types }));
             }
         }
@@ -76,12 +82,12 @@ impl Engine {
         &mut self,
         now: Time,
         index: WorkloadIdx,
-        more: &[CapacityType],
+        types: &[CapacityType],
     ) -> Option<Start> {
         let old: Vec<ShapeIdx> =
             self.state.workloads[index].sets.iter().map(|set| set.shape).collect();
         let new: Vec<ShapeIdx> =
-            old.iter().map(|shape| self.shape_allowing(*shape, more)).collect();
+            old.iter().map(|shape| self.shape_allowing(*shape, types)).collect();
         // Sets that differ in nothing else would become one; that is another workload.
         let distinct: BTreeSet<ShapeIdx> = new.iter().copied().collect();
         if distinct.len() < new.len() {
@@ -93,14 +99,12 @@ impl Engine {
         start
     }
 
-    fn shape_allowing(&mut self, shape: ShapeIdx, more: &[CapacityType]) -> ShapeIdx {
+    fn shape_allowing(&mut self, shape: ShapeIdx, types: &[CapacityType]) -> ShapeIdx {
         let facts = self.state.room.shape(shape).facts.clone();
         if facts.capacity_types.is_empty() {
             return shape;
         }
-        let missing = more.iter().filter(|kind| !facts.capacity_types.contains(kind));
-        let capacity_types = facts.capacity_types.iter().chain(missing).copied().collect();
-        let wider = PodShape { capacity_types, ..(*facts).clone() };
+        let wider = PodShape { capacity_types: types.to_vec(), ..(*facts).clone() };
         self.state.room.intern_shape(&Arc::new(wider))
     }
 

@@ -59,8 +59,12 @@ impl Engine {
         let runs = |(other, entry): (WorkloadIdx, &crate::model::workload::Workload)| {
             let settled = matches!(entry.state, State::Running | State::Binding);
             let holds = other != index && settled && state.placed(other).next().is_some();
-            let since = entry.assignment.as_ref().map(|assignment| assignment.at);
-            let at = since.and_then(|since| Some(since.plus(entry.wishes.expected_runtime?)));
+            // The last of its members ends it; one that waits for the rest has not begun.
+            let (placed, last) = state.placed(other).fold((0, None), |(count, last), pod| {
+                (count + 1, last.max(state.pods[pod].bound_at))
+            });
+            let last = last.filter(|_| placed >= entry.min_member);
+            let at = last.zip(entry.wishes.expected_runtime).map(|(last, runs)| last.plus(runs));
             holds.then_some(Ending { workload: other, at })
         };
         let mut running: Vec<Ending> = state.workloads.iter().filter_map(runs).collect();

@@ -3,7 +3,8 @@
 use std::fmt;
 
 use crate::explain::quantity::{amount, noun, quantity};
-use crate::explain::view::Change;
+use crate::explain::view::{Change, Remedy};
+use crate::model::input::Text;
 use crate::plan::{Freed, Preemption, PreemptionReason};
 
 /// Workloads that one remedy names; beyond, it counts them.
@@ -92,9 +93,14 @@ impl fmt::Display for Change {
                 let names = with.iter().chain([workload]).map(ToString::to_string);
                 write!(out, "wait for {} to end", listed(names.collect()))
             }
-            Change::WaitFor { workload, with, .. } => {
+            Change::WaitFor { workload, with, at: Some(_) } => {
                 let count = with.len() + 1;
                 write!(out, "wait for {count} workloads to end, {workload} last")
+            }
+            // Nobody knows in which order.
+            Change::WaitFor { workload, with, at: None } => {
+                let names: Vec<Text> = with.iter().chain([workload]).cloned().collect();
+                write!(out, "wait for {} to end", first_of(&names))
             }
             Change::FewerPods { pods: 1 } => {
                 out.write_str("start with 1 pod (capstan.sh/min-member: \"1\")")
@@ -118,16 +124,32 @@ impl fmt::Display for Change {
                 )
             }
             Change::AllowPreemption { field, value, victims, .. } => {
-                let mut names: Vec<String> = victims.iter().map(ToString::to_string).collect();
-                if names.len() > NAMED_MAX {
-                    let others = names.len() + 1 - NAMED_MAX;
-                    names.truncate(NAMED_MAX - 1);
-                    names.push(format!("{others} others"));
-                }
-                write!(out, "preempt {} (needs {field}: {value})", listed(names))
+                write!(out, "preempt {} (needs {field}: {value})", first_of(victims))
             }
         }
     }
+}
+
+impl fmt::Display for Remedy {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.change.fmt(out)?;
+        match self.change {
+            Change::AllowPreemption { .. } => Ok(()),
+            _ if self.preempts.is_empty() => Ok(()),
+            _ => write!(out, " and preempt {}", first_of(&self.preempts)),
+        }
+    }
+}
+
+/// The first of these names, and how many others.
+fn first_of(names: &[Text]) -> String {
+    let mut words: Vec<String> = names.iter().map(ToString::to_string).collect();
+    if words.len() > NAMED_MAX {
+        let others = words.len() + 1 - NAMED_MAX;
+        words.truncate(NAMED_MAX - 1);
+        words.push(format!("{others} others"));
+    }
+    listed(words)
 }
 
 /// `a`, `a and b`, `a, b and c`.

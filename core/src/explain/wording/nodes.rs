@@ -11,6 +11,7 @@ use std::fmt;
 
 use crate::explain::quantity::{counted, named, pair, quantity};
 use crate::explain::reason::{NodeRefusal, NodeShortage};
+use crate::explain::wording::named_domain;
 
 /// The words of kube-scheduler's histogram, without the count.
 pub fn kube_reason(refusal: &NodeRefusal) -> Cow<'static, str> {
@@ -27,6 +28,7 @@ pub fn kube_reason(refusal: &NodeRefusal) -> Cow<'static, str> {
         }
         NodeRefusal::CapacityType { .. } => "node(s) had a capacity type that is not allowed",
         NodeRefusal::Flavor { .. } => "node(s) were not of the chosen flavor",
+        NodeRefusal::AwayFromGang { .. } => "node(s) were not where the gang runs",
     })
 }
 
@@ -53,6 +55,9 @@ pub fn detail(refusal: &NodeRefusal) -> String {
         }
         NodeRefusal::CapacityType { node } => format!("capacity type {node} is not allowed"),
         NodeRefusal::Flavor { flavor } => format!("not a node of flavor {flavor}"),
+        NodeRefusal::AwayFromGang { level, domain } => {
+            format!("not in {}, where its gang runs", named_domain(level, domain.as_ref()))
+        }
     }
 }
 
@@ -131,7 +136,8 @@ fn most_excluded(nodes: &NodeShortage) -> Option<(u32, &'static str)> {
             NodeRefusal::Port { .. }
             | NodeRefusal::TooManyPods { .. }
             | NodeRefusal::Insufficient { .. }
-            | NodeRefusal::Flavor { .. } => continue,
+            | NodeRefusal::Flavor { .. }
+            | NodeRefusal::AwayFromGang { .. } => continue,
         };
         let sum = counts.entry(rule).or_default();
         *sum = sum.saturating_add(*count);

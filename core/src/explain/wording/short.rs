@@ -27,8 +27,15 @@ impl Of<'_> {
         if asked <= own {
             let unused = quantity(resource, own);
             let (queue, noun) = (self.queue, spaced_noun(resource, unused == "1"));
+            let some = match own - left {
+                lent if left == 0 || lent <= 0 => String::new(),
+                lent => {
+                    let them = if is_gpu(resource) { "them" } else { "it" };
+                    format!("{} of {them} ", quantity(resource, lent))
+                }
+            };
             return format!(
-                "{queue} has {unused}{noun} unused, lent to cohort {cohort}: {amount} left, \
+                "{queue} has {unused}{noun} unused, {some}lent to cohort {cohort}: {amount} left, \
                  {asks} asked"
             );
         }
@@ -71,7 +78,7 @@ mod tests {
         let rows = [
             ((10, 2, 8, 0), "2 GPUs left, 0 of them from cohort co, 10 asked"),
             ((10, 9, 8, 0), "9 GPUs left, 1 of them from cohort co, 10 asked"),
-            ((8, 2, 8, 0), "q has 8 GPUs unused, lent to cohort co: 2 left, 8 asked"),
+            ((8, 2, 8, 0), "q has 8 GPUs unused, 6 of them lent to cohort co: 2 left, 8 asked"),
             ((1, 0, 1, 0), "q has 1 GPU unused, lent to cohort co: 0 left, 1 asked"),
             ((1, 0, 0, 0), "cohort co has 0 GPUs left to borrow, 1 asked"),
             ((8, -3, 8, 3), "cohort co is over-committed by 3 GPUs, 8 asked"),

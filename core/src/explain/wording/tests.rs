@@ -305,7 +305,7 @@ fn quota_reasons_name_queue_flavor_and_numbers() {
         (
             vec![refusal("a100", short_of_own(8, Some("ai"), 2, 8, false))],
             "WaitingForQuota",
-            "team-a has 8 GPUs unused, lent to cohort ai: 2 left, 8 asked (flavor a100)",
+            "team-a has 8 GPUs unused, 6 of them lent to cohort ai: 2 left, 8 asked (flavor a100)",
         ),
         (
             vec![refusal("a100", short_of_own(8, Some("ai"), 12, 16, false))],
@@ -559,6 +559,10 @@ fn remedies_say_what_to_write() {
         with: with.iter().map(|name| (*name).into()).collect(),
         at: None,
     };
+    let mut dated = wait(&["a/b", "a/c", "a/d"]);
+    if let Change::WaitFor { at, .. } = &mut dated {
+        *at = Some(crate::time::Time(0));
+    }
     let preempt = |victims: &[&str]| Change::AllowPreemption {
         cluster_queue: "team-a".into(),
         field: "reclaimWithinCohort",
@@ -568,7 +572,8 @@ fn remedies_say_what_to_write() {
     let rows = [
         (wait(&[]), "wait for vision/train to end"),
         (wait(&["a/b"]), "wait for a/b and vision/train to end"),
-        (wait(&["a/b", "a/c", "a/d"]), "wait for 4 workloads to end, vision/train last"),
+        (wait(&["a/b", "a/c", "a/d"]), "wait for a/b, a/c and 2 others to end"),
+        (dated, "wait for 4 workloads to end, vision/train last"),
         (preempt(&["a/b"]), "preempt a/b (needs reclaimWithinCohort: Any)"),
         (
             preempt(&["a/b", "a/c", "a/d", "a/e"]),
