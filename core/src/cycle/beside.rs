@@ -187,12 +187,26 @@ impl Engine {
     fn why_incomplete(&mut self, workload: WorkloadIdx, missing: &[PodIdx]) -> Reason {
         let have = self.state.placed(workload).count() as u32;
         let need = self.state.workloads[workload].min_member;
+        if let Some(why) = self.queueless(workload) {
+            return Reason::Incomplete { have, need, then: Some(Box::new(why)) };
+        }
         let then = match have + (missing.len() as u32) < need {
             true => Some(self.state.gathering(workload)),
             false => self.no_place(workload, missing, need - have),
         };
         let then = then.map(Box::new);
         Reason::Incomplete { have, need, then }
+    }
+
+    /// Why nothing of a gang can be charged: the queue that it names does not exist, and it holds
+    /// no quota of another.
+    pub(super) fn queueless(&self, workload: WorkloadIdx) -> Option<Reason> {
+        let entry = &self.state.workloads[workload];
+        let charged = entry.assignment.as_ref().is_some_and(|held| held.queue.is_some());
+        match &entry.queue {
+            QueueRef::Broken(why) if !charged => Some(why.clone()),
+            _ => None,
+        }
     }
 
     /// Members that a gang cannot run without find no place.

@@ -129,11 +129,13 @@ impl Engine {
         self.heads().chain(stray).filter(|head| looked_at.binary_search(head).is_err())
     }
 
-    /// Who is settled first: less borrowing, higher priority, earlier, uid.
-    fn settling_order(&self, entry: &Entry) -> (u32, Reverse<i32>, Time, &Text) {
+    /// Who is settled first: for whom victims of an engine before this one are leaving; less
+    /// borrowing, higher priority, earlier, uid.
+    fn settling_order(&self, entry: &Entry) -> (bool, u32, Reverse<i32>, Time, &Text) {
         let workload = &self.state.workloads[entry.workload];
         let priority = Reverse(workload.priority);
-        (entry.choice.borrowing, priority, workload.created, &workload.uid)
+        let promised = self.was_promised(entry.workload);
+        (!promised, entry.choice.borrowing, priority, workload.created, &workload.uid)
     }
 
     /// What heads kept back is free again; whether somebody is to be looked at anew because they

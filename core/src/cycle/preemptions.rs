@@ -6,14 +6,10 @@ use capstan_topology::ResourceIdx;
 
 use crate::engine::Engine;
 use crate::model::ids::{FrIdx, QueueIdx, WorkloadIdx};
-use crate::money::MicroUsd;
 use crate::plan::{Freed, Preemption, PreemptionReason};
 use crate::resources;
 use crate::time::Time;
 use crate::victims::Victim;
-
-/// Milliseconds that a price is for.
-const HOUR: i64 = 3_600_000;
 
 /// What queues borrow beyond what was told of victims so far.
 type Borrowed = BTreeMap<(QueueIdx, FrIdx), i64>;
@@ -59,13 +55,9 @@ impl Engine {
         }
         let mut held: BTreeMap<ResourceIdx, i64> = BTreeMap::new();
         let mut since: Option<Time> = None;
-        let mut cost = Some(MicroUsd(0));
         for pod in state.placed(victim.workload) {
             let pod = &state.pods[pod];
             since = since.into_iter().chain(pod.bound_at).min();
-            let worked = pod.bound_at.map_or_else(Default::default, |at| now.since(at));
-            let price = state.pod_hourly(pod).map(|price| price.times(worked.0, HOUR));
-            cost = cost.zip(price).map(|(sum, price)| sum.plus(price));
             for &(resource, amount) in state.room.ledger.request(pod.holds).entries() {
                 let named = resource != resources::PODS
                     && (wanted.contains(&resource)
@@ -97,7 +89,7 @@ impl Engine {
             preemptor_priority: gains.priority,
             frees,
             lost,
-            lost_cost: cost.filter(|_| state.placed(victim.workload).next().is_some()),
+            lost_cost: state.spent(victim.workload, now),
             cohort: facts.and_then(|facts| facts.cohort.clone()),
         }
     }

@@ -138,6 +138,7 @@ impl Engine {
         let groups = self.needy_by_shape(workload);
         let grown = match missing {
             0 => self.place_some(workload, &groups),
+            _ if self.queueless(workload).is_some() => false,
             missing => self.place_missing(workload, &groups, missing),
         };
         // What is above the minimum is looked at again, after everybody else.

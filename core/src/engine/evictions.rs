@@ -4,15 +4,23 @@
 //! pods that bear the mark and stay: the next engine takes them for leaving, and would wait for
 //! ever. Whether the second request was sent shows in the API; where it does not, it is asked for
 //! again, once. Owners are marked and suspended in one request, so nothing is left of theirs.
+//!
+//! The mark names the preemptor, and is all that shows a promise. Claims are made anew from it: as
+//! long as a victim is leaving, who it leaves for is settled before anybody else.
 
 use crate::engine::Engine;
 use crate::model::ids::{PodIdx, WorkloadIdx};
+use crate::model::input::Text;
 use crate::plan::{Preemption, State};
 use crate::time::{Span, Time};
 
 impl Engine {
     /// Looks whether a workload bears marks that nobody here made.
     pub(crate) fn file_eviction(&mut self, workload: WorkloadIdx) {
+        match self.left_for(workload) {
+            Some(preemptor) => self.inherited.insert(workload, preemptor),
+            None => self.inherited.remove(&workload),
+        };
         let half = self.state.workloads.get(workload).is_some_and(|entry| {
             let stays = |pod: &PodIdx| {
                 let pod = &self.state.pods[*pod];
@@ -27,6 +35,25 @@ impl Engine {
             true => self.half_evicted.insert(workload),
             false => self.half_evicted.remove(&workload),
         };
+    }
+
+    /// Whom a workload leaves for, if an engine before this one began that.
+    fn left_for(&self, workload: WorkloadIdx) -> Option<Text> {
+        let entry = self.state.workloads.get(workload)?;
+        let ours = entry.evicting.is_some() && !self.inherited.contains_key(&workload);
+        if entry.state != State::Evicting || ours {
+            return None;
+        }
+        let of_owner = self.state.owner_of(workload).and_then(|owner| owner.eviction.as_ref());
+        let mut of_pods = entry.members.iter().map(|pod| &self.state.pods[*pod].eviction);
+        let of_pods = || of_pods.find_map(|mark| mark.as_deref());
+        Some(of_owner.or_else(of_pods)?.preemptor.clone())
+    }
+
+    /// Whether victims are leaving for a workload on behalf of an engine before this one.
+    pub(crate) fn was_promised(&self, workload: WorkloadIdx) -> bool {
+        let name = &self.state.workloads[workload].full_name;
+        self.inherited.values().any(|preemptor| preemptor == name)
     }
 
     /// Evicts again what is marked and stays.

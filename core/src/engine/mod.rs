@@ -50,6 +50,8 @@ pub struct Engine {
     pub(crate) deadlines: BTreeSet<(Time, WorkloadIdx)>,
     /// Victims that bear marks of an engine before this one, and were perhaps never deleted.
     pub(crate) half_evicted: BTreeSet<WorkloadIdx>,
+    /// Victims of an engine before this one that are leaving, and for whom.
+    inherited: BTreeMap<WorkloadIdx, Text>,
     /// Why a workload was preempted last, by name, until it is admitted again. Shown only.
     pub(crate) preemptions: BTreeMap<Text, Preemption>,
     pub(crate) inflight: BTreeMap<EffectId, inflight::InFlight>,
@@ -132,7 +134,7 @@ impl Engine {
     }
 
     fn take_in(&mut self, now: Time, inputs: Vec<Input>) {
-        self.now = now;
+        (self.now, self.state.now) = (now, now);
         let mut changes = Changes::default();
         let mut outcomes = Vec::new();
         for input in inputs {
@@ -219,6 +221,7 @@ impl Engine {
         self.growth.remove(&workload);
         self.growth_parked.remove(&workload);
         self.half_evicted.remove(&workload);
+        self.inherited.remove(&workload);
         self.delayed.retain(|(_, delayed)| *delayed != workload);
         self.deadlines.retain(|(_, resuming)| *resuming != workload);
     }

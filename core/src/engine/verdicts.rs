@@ -29,6 +29,8 @@ struct Gang {
     company: Vec<NodeIdx>,
     /// The domain that a required level keeps it in.
     home: Option<(LevelIdx, DomainIdx)>,
+    /// A required level, as known, and its name.
+    required: Option<(Option<LevelIdx>, Text)>,
 }
 
 impl Engine {
@@ -45,10 +47,12 @@ impl Engine {
         found.sort_by_cached_key(|pod| self.state.pods[*pod].uid.clone());
         let pod = *found.first()?;
         let nodes = self.verdicts(pod);
+        let peers = |workload| self.state.placed(workload).any(|other| other != pod);
+        let beside = self.state.pods[pod].workload.is_some_and(peers);
         let pod = &self.state.pods[pod];
         let (namespace, name) = (pod.namespace.clone(), pod.name.clone());
         let of = pod.workload.map(|workload| self.state.workloads[workload].full_name.clone());
-        Some(PodExplanation { namespace, name, workload: of, nodes })
+        Some(PodExplanation { namespace, name, workload: of, beside, nodes })
     }
 
     /// Verdicts of all nodes on a pod as if it were not placed.
@@ -91,6 +95,11 @@ impl Engine {
             };
             let inside = gang.home.is_none_or(|home| self.lies_in(node, home));
             refusals.extend(away.clone().filter(|_| !inside));
+            if let Some((level, name)) = gang.required.as_ref().filter(|_| gang.home.is_none())
+                && level.is_none_or(|level| self.domain_of(node, level).is_none())
+            {
+                refusals.push(NodeRefusal::NoDomain { level: name.clone() });
+            }
             let mut locality = || {
                 together.push(node);
                 let value = gang::locality(&state.room, &together);
@@ -105,22 +114,31 @@ impl Engine {
     }
 
     fn lies_in(&self, node: NodeIdx, (level, domain): (LevelIdx, DomainIdx)) -> bool {
+        self.domain_of(node, level) == Some(domain)
+    }
+
+    fn domain_of(&self, node: NodeIdx, level: LevelIdx) -> Option<DomainIdx> {
         let tree = &self.state.room.tree;
-        let position = tree.position(node);
-        position.and_then(|position| tree.domain_of(level, position)) == Some(domain)
+        tree.position(node).and_then(|position| tree.domain_of(level, position))
     }
 
     /// What the other members of a pod's gang mean for it.
     fn gang_of(&self, pod: PodIdx) -> Gang {
         let pod = &self.state.pods[pod];
         let Some(workload) = pod.workload else { return Gang::default() };
-        let queue = self.state.workloads[workload].cluster_queue;
-        // A level that no node has is told as the reason.
-        let Ok(topology) = self.topology_ask(queue, workload) else { return Gang::default() };
+        let entry = &self.state.workloads[workload];
+        let wanted = entry.topology().required.clone();
+        let Ok(topology) = self.topology_ask(entry.cluster_queue, workload) else {
+            return Gang { required: wanted.map(|name| (None, name)), ..Gang::default() };
+        };
         let (mut company, home) = self.company(workload, pod.shape, topology);
+        // Those that others put outside of the domain draw nobody there.
+        company.retain(|node| home.is_none_or(|home| self.lies_in(*node, home)));
         company.sort_unstable();
         company.dedup();
-        Gang { company, home }
+        let levels = &self.state.room.levels;
+        let named = topology.required.map(|level| (Some(level), levels[level.at()].clone()));
+        Gang { company, home, required: named }
     }
 
     /// The flavors that a member was given, else those that it is tried with.
@@ -129,7 +147,8 @@ impl Engine {
         let Some(workload) = workload else { return Vec::new() };
         let entry = &self.state.workloads[workload];
         let given = entry.assignment.as_ref().and_then(|assignment| assignment.set(shape));
-        if let Some(given) = given {
+        // One that was found without a flavor could be on any node; what joins it could not.
+        if let Some(given) = given.filter(|given| !given.nodes_of.is_empty()) {
             return given.nodes_of.clone();
         }
         let Some(queue) = entry.cluster_queue else { return Vec::new() };

@@ -320,6 +320,7 @@ impl Engine {
     ) -> Option<WorkloadExplanation> {
         let key: (Text, Text) = (namespace.into(), name.into());
         let index = *self.state.workload_by_name.get(&key)?;
+        self.state.now = now;
         let mut view = self.workload_view(index);
         if let Some(reason) = self.reason_now(index) {
             view.reason = Some(reason);

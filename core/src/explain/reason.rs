@@ -501,6 +501,11 @@ pub enum NodeRefusal {
         /// Flavor.
         flavor: Text,
     },
+    /// In no domain of a level whose one domain is to hold the gang.
+    NoDomain {
+        /// Level, as known or as asked.
+        level: Text,
+    },
     /// Outside of the domain where the members of its gang run, which must be together.
     AwayFromGang {
         /// Level.
@@ -524,6 +529,7 @@ impl NodeRefusal {
             | NodeRefusal::EnforcedAffinity
             | NodeRefusal::CapacityType { .. }
             | NodeRefusal::Flavor { .. }
+            | NodeRefusal::NoDomain { .. }
             | NodeRefusal::AwayFromGang { .. } => false,
         }
     }

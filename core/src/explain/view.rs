@@ -250,6 +250,9 @@ pub struct PodExplanation {
     pub name: Text,
     /// Namespace and name of its workload; `None`: another scheduler's pod.
     pub workload: Option<Text>,
+    /// Others of its gang have places: it goes as near to them as there is room, whatever the
+    /// score.
+    pub beside: bool,
     /// One per node, by name.
     pub nodes: Vec<NodeVerdict>,
 }

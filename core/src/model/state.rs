@@ -27,6 +27,10 @@ use crate::policy::Policy;
 use crate::quota::build::QuotaState;
 use crate::rules::Question;
 use crate::score;
+use crate::time::Time;
+
+/// What prices are for, in milliseconds.
+const MILLIS_OF_AN_HOUR: i64 = 3_600_000;
 
 /// What a head that waits keeps back: its queue, how much of what, and the head.
 pub type Held = (QueueIdx, FrIdx, i64, WorkloadIdx);
@@ -68,6 +72,8 @@ pub struct ClusterState {
     pub policy: Arc<Policy>,
     /// Log memory for the next transaction.
     pub undo_buffer: UndoBuffer,
+    /// When this is, as the last step or question said: what has run costs more as it goes on.
+    pub now: Time,
     /// Changes committed since everything was last counted again.
     pub unchecked: usize,
 }
@@ -156,6 +162,19 @@ impl ClusterState {
         let facts = || quota.facts_by_name(flavors);
         let weights = self.policy.weights(profile);
         self.classes.intern(key, facts, weights)
+    }
+
+    /// What the run time of a workload's members cost until then, each since it was bound; `None`:
+    /// nobody has a place, or some price is unknown.
+    pub fn spent(&self, workload: WorkloadIdx, now: Time) -> Option<MicroUsd> {
+        let mut total = None;
+        for pod in self.placed(workload) {
+            let pod = &self.pods[pod];
+            let worked = pod.bound_at.map_or_else(Default::default, |at| now.since(at));
+            let cost = self.pod_hourly(pod)?.times(worked.0, MILLIS_OF_AN_HOUR);
+            total = Some(total.unwrap_or(MicroUsd(0)).plus(cost));
+        }
+        total
     }
 
     /// Price per hour of all that a workload holds; `None`: nothing, or some of it unknown.

@@ -198,7 +198,7 @@ fn order(
         candidate.kind.rank(),
         workload.priority,
         std::cmp::Reverse(at),
-        state.hourly(candidate.workload),
+        state.spent(candidate.workload, state.now),
         workload.uid.clone(),
     )
 }

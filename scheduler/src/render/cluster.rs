@@ -188,12 +188,21 @@ pub fn moment(time: Time) -> String {
 
 /// A point in time seen from another: `14:20` on the same day, `Aug 3 14:20` on others.
 pub fn clock_time(time: Time, now: Time) -> String {
-    strftime(time, if same_day(time, now) { "%H:%M UTC" } else { "%b %-d %H:%M UTC" })
+    let format = match (same_day(time, now), same_year(time, now)) {
+        (true, _) => "%H:%M UTC",
+        (false, true) => "%b %-d %H:%M UTC",
+        (false, false) => "%b %-d %Y %H:%M UTC",
+    };
+    strftime(time, format)
 }
 
 /// The same to the second: `14:20:05`, with its day `Aug 3 14:20:05`.
 pub fn time_of(time: Time, with_day: bool) -> String {
     strftime(time, if with_day { "%b %-d %H:%M:%S" } else { "%H:%M:%S" })
+}
+
+fn same_year(one: Time, other: Time) -> bool {
+    strftime(one, "%Y") == strftime(other, "%Y")
 }
 
 /// Whether two times are of one day (UTC).
@@ -264,6 +273,7 @@ mod tests {
         let now = Time(1_785_578_400_000);
         assert_eq!(clock_time(Time(now.0 + 3_600_000), now), "11:00 UTC");
         assert_eq!(clock_time(Time(now.0 + 2 * 86_400_000), now), "Aug 3 10:00 UTC");
+        assert_eq!(clock_time(Time(now.0 + 365 * 86_400_000), now), "Aug 1 2027 10:00 UTC");
         assert_eq!(moment(Time(i64::MAX)), "-");
     }
 }

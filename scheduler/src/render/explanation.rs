@@ -192,11 +192,15 @@ pub fn pod_answer(explanation: &PodExplanation) -> String {
             };
             let of = thousands(i64::try_from(nodes.len()).unwrap_or(i64::MAX));
             let beside = match explanation.workload {
+                Some(_) if explanation.beside => {
+                    " Capstan puts it as near to its gang as there is room, whatever the score."
+                }
                 Some(_) => " Other work that waits is not counted.",
                 None => "",
             };
+            let word = if explanation.beside { "by score the best is" } else { "best is" };
             let (fits, best) = (fits.len(), &best.node);
-            format!("{name} fits {fits} of {of} nodes; best is {best}{score}.{beside}")
+            format!("{name} fits {fits} of {of} nodes; {word} {best}{score}.{beside}")
         }
         None if nodes.is_empty() => format!("{name} fits nowhere: there are no nodes."),
         None => {

@@ -265,10 +265,12 @@ fn why(
             }
         }
         let placed = workload.pods.iter().filter(|place| place.node.is_some()).count();
+        // Those that ended want no place any more.
+        let wanted = workload.pod_sets.iter().map(|set| set.count as usize).sum();
         if let Some(reason) = &workload.reason {
             clauses.push(reason.headline());
-        } else if placed > 0 && placed < workload.pods.len() {
-            clauses.push(format!("{placed} of {} pods placed", workload.pods.len()));
+        } else if placed > 0 && placed < wanted {
+            clauses.push(format!("{placed} of {wanted} pods placed"));
         }
         if placed > 0 && workload.per_hour.is_none() {
             clauses.push("a node's price is unknown".to_owned());

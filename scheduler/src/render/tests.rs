@@ -23,8 +23,13 @@ fn explained() -> Explained<WorkloadExplanation> {
 }
 
 fn explained_pod(nodes: Vec<NodeVerdict>) -> Explained<PodExplanation> {
-    let explanation =
-        PodExplanation { namespace: "ns".into(), name: "p".into(), workload: None, nodes };
+    let explanation = PodExplanation {
+        namespace: "ns".into(),
+        name: "p".into(),
+        workload: None,
+        beside: false,
+        nodes,
+    };
     Explained { explanation, now: fixture::NOW, files: vec![], warnings: vec![] }
 }
 

@@ -60,18 +60,24 @@ impl Engine {
         }
         let missing: Vec<CapacityType> =
             TYPES.into_iter().filter(|kind| !list.contains(kind)).collect();
-        let mut tries: Vec<Vec<CapacityType>> = missing.iter().map(|kind| vec![*kind]).collect();
+        // What some sets allow may be enough for all.
+        let mut sets = self.state.workloads[index].sets.iter();
+        let of = |shape| self.state.room.shape(shape).facts.capacity_types.len();
+        let uneven = sets.any(|set| (1..list.len()).contains(&of(set.shape)));
+        let mut tries: Vec<Vec<CapacityType>> = vec![Vec::new(); usize::from(uneven)];
+        tries.extend(missing.iter().map(|kind| vec![*kind]));
         if missing.len() > 1 {
             tries.push(missing);
         }
-        let mut found = Vec::new();
+        let (mut found, mut uneven_is_enough) = (Vec::new(), false);
         for more in tries {
-            // All of them only where no single one is enough.
-            if more.len() > 1 && !found.is_empty() {
+            // All of them only where no single one is enough, one only where none is needed.
+            if !found.is_empty() && (uneven_is_enough || more.len() > 1) {
                 break;
             }
             let types: Vec<CapacityType> = list.iter().chain(&more).copied().collect();
             if let Some(start) = self.start_allowing(now, index, &types) {
+                uneven_is_enough |= more.is_empty();
                 found.push(start.by(Change::AllowCapacity { types }));
             }
         }

@@ -8,7 +8,7 @@
 use crate::engine::Engine;
 use crate::engine::remedies::Start;
 use crate::explain::view::{Change, Remedy};
-use crate::model::ids::WorkloadIdx;
+use crate::model::ids::{PodIdx, WorkloadIdx};
 use crate::model::txn::Txn;
 use crate::plan::State;
 use crate::time::Time;
@@ -60,11 +60,14 @@ impl Engine {
             let settled = matches!(entry.state, State::Running | State::Binding);
             let holds = other != index && settled && state.placed(other).next().is_some();
             // The last of its members ends it; one that waits for the rest has not begun.
-            let (placed, last) = state.placed(other).fold((0, None), |(count, last), pod| {
-                (count + 1, last.max(state.pods[pod].bound_at))
-            });
-            let last = last.filter(|_| placed >= entry.min_member);
-            let at = last.zip(entry.wishes.expected_runtime).map(|(last, runs)| last.plus(runs));
+            let end = |pod: PodIdx| {
+                let pod = &state.pods[pod];
+                let runs = pod.wishes.expected_runtime.or(entry.wishes.expected_runtime);
+                Some(pod.bound_at?.plus(runs?))
+            };
+            let ends: Option<Vec<Time>> = state.placed(other).map(end).collect();
+            let whole = |ends: &Vec<Time>| ends.len() >= entry.min_member as usize;
+            let at = ends.filter(whole).and_then(|ends| ends.into_iter().max());
             holds.then_some(Ending { workload: other, at })
         };
         let mut running: Vec<Ending> = state.workloads.iter().filter_map(runs).collect();

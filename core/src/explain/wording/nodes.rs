@@ -28,6 +28,7 @@ pub fn kube_reason(refusal: &NodeRefusal) -> Cow<'static, str> {
         }
         NodeRefusal::CapacityType { .. } => "node(s) had a capacity type that is not allowed",
         NodeRefusal::Flavor { .. } => "node(s) were not of the chosen flavor",
+        NodeRefusal::NoDomain { .. } => "node(s) had no domain of the required topology level",
         NodeRefusal::AwayFromGang { .. } => "node(s) were not where the gang runs",
     })
 }
@@ -55,6 +56,7 @@ pub fn detail(refusal: &NodeRefusal) -> String {
         }
         NodeRefusal::CapacityType { node } => format!("capacity type {node} is not allowed"),
         NodeRefusal::Flavor { flavor } => format!("not a node of flavor {flavor}"),
+        NodeRefusal::NoDomain { level } => format!("in no {level}"),
         NodeRefusal::AwayFromGang { level, domain } => {
             format!("not in {}, where its gang runs", named_domain(level, domain.as_ref()))
         }
@@ -137,6 +139,7 @@ fn most_excluded(nodes: &NodeShortage) -> Option<(u32, &'static str)> {
             | NodeRefusal::TooManyPods { .. }
             | NodeRefusal::Insufficient { .. }
             | NodeRefusal::Flavor { .. }
+            | NodeRefusal::NoDomain { .. }
             | NodeRefusal::AwayFromGang { .. } => continue,
         };
         let sum = counts.entry(rule).or_default();
