@@ -5,7 +5,7 @@
 //! step, or linger for a few; bare pods do not come back, owners do. It is for properties of the
 //! engine itself; the virtual cluster with time and faults is another's.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use capstan_core::Engine;
 use capstan_core::model::input::{
@@ -127,22 +127,6 @@ impl Stage {
             }
         }
         panic!("not settled after {STEPS_MAX} steps: the engine goes in circles");
-    }
-
-    /// For whom victims leave that are still there, as their marks say.
-    pub fn preemptors(&self) -> BTreeSet<Text> {
-        let of_pods = self.pods.values().filter_map(|pod| pod.eviction.as_ref());
-        let of_owners = self.owners.values().filter_map(|owner| owner.eviction.as_ref());
-        of_pods.chain(of_owners).map(|mark| mark.preemptor.clone()).collect()
-    }
-
-    /// Whether pods of some resumed owner have no nodes yet.
-    pub fn resumes(&self) -> bool {
-        let resumed = |pod: &PodFacts| match &pod.gang.key {
-            GangKey::Owner(uid, _) => self.owners.contains_key(uid) && pod.node.is_none(),
-            _ => false,
-        };
-        self.pods.values().any(resumed)
     }
 
     /// Whether the engine has been told everything that happened.

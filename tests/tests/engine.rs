@@ -171,6 +171,35 @@ fn a_victim_that_was_marked_and_never_deleted_is_evicted_again_once() {
 }
 
 #[test]
+fn for_whom_a_victim_leaves_is_settled_before_others_after_a_restart() {
+    let whole = shape(&[(GPU, 8)]);
+    let mut low = pod("low", &whole, &in_queue(None));
+    (low.node, low.phase, low.terminating) = (Some(text("n")), PodPhase::Running, true);
+    let note = capstan_core::model::input::EvictionNote {
+        preemptor: text("team/second"),
+        reason: capstan_core::plan::PreemptionReason::InClusterQueue,
+    };
+    let waiting = |name: &str, queue: &str| {
+        let mut pod = pod(name, &whole, &in_queue(Some(queue)));
+        pod.priority = 1;
+        Input::Pod(pod)
+    };
+    let quota = group(&[("default", &[(GPU, nominal(8))])]);
+    let mut facts = vec![namespace(), Input::Flavor(flavor("default", &[])), gpu_node("n", 8)];
+    for (name, queue) in [("first", "a"), ("second", "b")] {
+        facts.push(Input::ClusterQueue(cluster_queue(queue, None, quota.clone())));
+        facts.extend([Input::LocalQueue(local_queue(queue)), waiting(name, queue)]);
+    }
+    for (eviction, gets) in [(None, "first"), (Some(note), "second")] {
+        low.eviction = eviction;
+        let mut engine = Engine::new();
+        engine.step(NOW, [facts.clone(), vec![Input::Pod(low.clone())]].concat());
+        let gone = engine.step(NOW, vec![Input::PodGone(low.uid.clone())]);
+        assert_eq!(binds(&gone), [(gets.to_owned(), "n".to_owned())]);
+    }
+}
+
+#[test]
 fn a_resumed_job_without_pods_is_suspended_again() {
     let mut engine = Engine::new();
     let owner = job("train", 2, &shape(&[(GPU, 4)]), &in_queue(Some("main")));
