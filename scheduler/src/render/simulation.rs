@@ -73,7 +73,7 @@ pub fn queues(result: &SimulationResult, room: Room) -> Option<Table> {
 }
 
 /// The quota lines of the queue's main resource, one for each flavor, then those of resources
-/// that work waits for in it, or that are borrowed or lent.
+/// that work waits for in it, or that are borrowed or lent where the main one is not.
 fn shown_quotas<'a>(queue: &'a QueueView, result: &'a SimulationResult) -> Vec<&'a QuotaView> {
     let main = main_resource(queue.quotas.iter().map(|quota| &quota.resource));
     let named: BTreeSet<&Text> = result
@@ -86,7 +86,11 @@ fn shown_quotas<'a>(queue: &'a QueueView, result: &'a SimulationResult) -> Vec<&
         .collect();
     let of_main = queue.quotas.iter().filter(|quota| Some(&quota.resource) == main);
     let told = |quota: &&QuotaView| {
-        named.contains(&quota.resource) || quota.borrowed > 0 || quota.lent > 0
+        let alike = |of: &&QuotaView| Some(&of.resource) == main && of.flavor == quota.flavor;
+        let of_main = queue.quotas.iter().find(alike);
+        let borrows = quota.borrowed > 0 && of_main.is_none_or(|main| main.borrowed == 0);
+        let lends = quota.lent > 0 && of_main.is_none_or(|main| main.lent == 0);
+        named.contains(&quota.resource) || borrows || lends
     };
     let others = queue.quotas.iter().filter(|quota| Some(&quota.resource) != main).filter(told);
     of_main.chain(others).collect()
