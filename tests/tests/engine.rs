@@ -179,21 +179,29 @@ fn for_whom_a_victim_leaves_is_settled_before_others_after_a_restart() {
         preemptor: text("team/second"),
         reason: capstan_core::plan::PreemptionReason::InClusterQueue,
     };
-    let waiting = |name: &str, queue: &str| {
-        let mut pod = pod(name, &whole, &in_queue(Some(queue)));
+    let waiting = |name: &str, queue: Option<&str>| {
+        let mut pod = pod(name, &whole, &in_queue(queue));
         pod.priority = 1;
         Input::Pod(pod)
     };
     let quota = group(&[("default", &[(GPU, nominal(8))])]);
     let mut facts = vec![namespace(), Input::Flavor(flavor("default", &[])), gpu_node("n", 8)];
-    for (name, queue) in [("first", "a"), ("second", "b")] {
+    for queue in ["a", "b"] {
         facts.push(Input::ClusterQueue(cluster_queue(queue, None, quota.clone())));
-        facts.extend([Input::LocalQueue(local_queue(queue)), waiting(name, queue)]);
+        facts.push(Input::LocalQueue(local_queue(queue)));
     }
-    for (eviction, gets) in [(None, "first"), (Some(note), "second")] {
+    facts.push(waiting("first", Some("a")));
+    let promised = Some(note);
+    for (eviction, queue, gets) in [
+        (None, Some("b"), "first"),
+        (promised.clone(), Some("b"), "second"),
+        (None, None, "first"),
+        (promised, None, "second"),
+    ] {
         low.eviction = eviction;
         let mut engine = Engine::new();
-        engine.step(NOW, [facts.clone(), vec![Input::Pod(low.clone())]].concat());
+        let pods = vec![waiting("second", queue), Input::Pod(low.clone())];
+        engine.step(NOW, [facts.clone(), pods].concat());
         let gone = engine.step(NOW, vec![Input::PodGone(low.uid.clone())]);
         assert_eq!(binds(&gone), [(gets.to_owned(), "n".to_owned())]);
     }

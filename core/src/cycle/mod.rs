@@ -88,6 +88,12 @@ impl Engine {
         self.redeem_claims(now, &mut round);
         self.complete_gangs(now, &[], &mut round);
 
+        // For whom victims of an engine before this one leave goes first, without a queue too.
+        let promised = self.waiting.head(None).filter(|head| self.was_promised(*head));
+        if let Some(head) = promised {
+            let entry = self.nominate(None, head);
+            self.settle(now, entry, &mut round);
+        }
         let mut heads: Vec<Head> = self.heads().collect();
         let mut entries: Vec<Entry> =
             heads.iter().map(|(queue, head)| self.nominate(*queue, *head)).collect();
@@ -101,7 +107,8 @@ impl Engine {
         // looked at yet, or it would be bound now and preempted in the next round.
         self.complete_gangs(now, &heads, &mut round);
         if self.still_ahead(&heads).all(|(queue, _)| queue.is_none()) {
-            if let Some(head) = self.waiting.head(None) {
+            let stray = self.waiting.head(None).filter(|head| promised != Some(*head));
+            if let Some(head) = stray {
                 let entry = self.nominate(None, head);
                 self.settle(now, entry, &mut round);
                 heads.insert(0, (None, head));

@@ -46,9 +46,7 @@ impl Engine {
         }
         found.sort_by_cached_key(|pod| self.state.pods[*pod].uid.clone());
         let pod = *found.first()?;
-        let nodes = self.verdicts(pod);
-        let peers = |workload| self.state.placed(workload).any(|other| other != pod);
-        let beside = self.state.pods[pod].workload.is_some_and(peers);
+        let (nodes, beside) = self.looked_at(pod);
         let pod = &self.state.pods[pod];
         let (namespace, name) = (pod.namespace.clone(), pod.name.clone());
         let of = pod.workload.map(|workload| self.state.workloads[workload].full_name.clone());
@@ -57,6 +55,11 @@ impl Engine {
 
     /// Verdicts of all nodes on a pod as if it were not placed.
     pub(super) fn verdicts(&mut self, pod: PodIdx) -> Vec<NodeVerdict> {
+        self.looked_at(pod).0
+    }
+
+    /// The same, and whether there are others of its gang to be near to.
+    fn looked_at(&mut self, pod: PodIdx) -> (Vec<NodeVerdict>, bool) {
         let place = self.state.pods[pod].place;
         self.state.unsettle(pod);
         let flavors = self.flavors_of(pod);
@@ -65,7 +68,7 @@ impl Engine {
         if let Some(node) = place {
             self.state.settle(pod, node);
         }
-        nodes
+        (nodes, !gang.company.is_empty())
     }
 
     fn on_all_nodes(&self, pod: PodIdx, flavors: &[FlavorIdx], gang: &Gang) -> Vec<NodeVerdict> {

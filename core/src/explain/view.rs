@@ -250,8 +250,7 @@ pub struct PodExplanation {
     pub name: Text,
     /// Namespace and name of its workload; `None`: another scheduler's pod.
     pub workload: Option<Text>,
-    /// Others of its gang have places: it goes as near to them as there is room, whatever the
-    /// score.
+    /// Others of its gang have places: to be near them may count for more than the score.
     pub beside: bool,
     /// One per node, by name.
     pub nodes: Vec<NodeVerdict>,

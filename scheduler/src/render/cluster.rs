@@ -196,9 +196,16 @@ pub fn clock_time(time: Time, now: Time) -> String {
     strftime(time, format)
 }
 
-/// The same to the second: `14:20:05`, with its day `Aug 3 14:20:05`.
-pub fn time_of(time: Time, with_day: bool) -> String {
-    strftime(time, if with_day { "%b %-d %H:%M:%S" } else { "%H:%M:%S" })
+/// Times to the second, each with its day and year where those are not all the same: `14:20:05`,
+/// `Aug 3 14:20:05`, `Aug 3 2026 14:20:05`.
+pub fn times_of(times: &[Time]) -> Vec<String> {
+    let all = |same: fn(Time, Time) -> bool| times.iter().all(|time| same(*time, times[0]));
+    let format = match (all(same_day), all(same_year)) {
+        (true, _) => "%H:%M:%S",
+        (false, true) => "%b %-d %H:%M:%S",
+        (false, false) => "%b %-d %Y %H:%M:%S",
+    };
+    times.iter().map(|time| strftime(*time, format)).collect()
 }
 
 fn same_year(one: Time, other: Time) -> bool {
@@ -206,7 +213,7 @@ fn same_year(one: Time, other: Time) -> bool {
 }
 
 /// Whether two times are of one day (UTC).
-pub fn same_day(one: Time, other: Time) -> bool {
+fn same_day(one: Time, other: Time) -> bool {
     one.0.div_euclid(86_400_000) == other.0.div_euclid(86_400_000)
 }
 

@@ -192,9 +192,7 @@ pub fn pod_answer(explanation: &PodExplanation) -> String {
             };
             let of = thousands(i64::try_from(nodes.len()).unwrap_or(i64::MAX));
             let beside = match explanation.workload {
-                Some(_) if explanation.beside => {
-                    " Capstan puts it as near to its gang as there is room, whatever the score."
-                }
+                Some(_) if explanation.beside => " To be near its gang may count for more.",
                 Some(_) => " Other work that waits is not counted.",
                 None => "",
             };

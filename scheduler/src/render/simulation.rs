@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use capstan_core::explain::quantity::{amount, noun, quantity};
 use capstan_core::explain::view::{QueueView, QuotaView, WorkloadView};
 use capstan_core::model::input::Text;
-use capstan_core::time::Span;
+use capstan_core::time::{Span, Time};
 
-use super::cluster::{same_day, time_of};
+use super::cluster::times_of;
 use super::names::{node_list, thousands};
 use super::result::{Happening, SimulationResult};
 use super::state::{
@@ -352,10 +352,9 @@ pub fn timeline(result: &SimulationResult, room: Room) -> Option<Table> {
     ];
     let mut table = Table { columns, ..Table::default() };
     let limit = if room.cut { ROWS_OF_TABLE } else { usize::MAX };
-    // Times of day are enough where all of it happens on one day.
-    let last = result.timeline.last()?.at;
-    let days = result.timeline.iter().any(|moment| !same_day(moment.at, last));
-    for moment in result.timeline.iter().take(limit) {
+    let times: Vec<Time> = result.timeline.iter().map(|moment| moment.at).collect();
+    let times = times_of(&times);
+    for (moment, time) in result.timeline.iter().zip(&times).take(limit) {
         let (words, tone) = match &moment.what {
             Happening::Arrived => ("arrived".to_owned(), Tone::Waits),
             Happening::Admitted => ("admitted".to_owned(), Tone::Runs),
@@ -366,14 +365,14 @@ pub fn timeline(result: &SimulationResult, room: Room) -> Option<Table> {
         table.rows.push(vec![
             match result.timeless {
                 true => Span(moment.at.0).to_string().into(),
-                false => time_of(moment.at, days).into(),
+                false => time.as_str().into(),
             },
             moment.workload.as_str().into(),
             Cell::toned(words, tone),
         ]);
     }
     note_rest(&mut table, result.timeline.len(), limit, "event");
-    Some(table)
+    (!times.is_empty()).then_some(table)
 }
 
 fn note_rest(table: &mut Table, total: usize, limit: usize, noun: &str) {
@@ -462,7 +461,6 @@ pub fn nothing(result: &SimulationResult) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use capstan_core::time::Time;
 
     fn command(namespace: &str, name: &str, files: &[&str]) -> Vec<String> {
         let files: Vec<String> = files.iter().map(ToString::to_string).collect();
