@@ -183,7 +183,7 @@ impl Engine {
         }
     }
 
-    /// Members that a gang cannot run without find no place.
+    /// Why members that a gang cannot run without find no place, with the numbers of now.
     fn why_incomplete(&mut self, workload: WorkloadIdx, missing: &[PodIdx]) -> Reason {
         let have = self.state.placed(workload).count() as u32;
         let need = self.state.workloads[workload].min_member;
