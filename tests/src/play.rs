@@ -5,7 +5,7 @@
 //! step, or linger for a few; bare pods do not come back, owners do. It is for properties of the
 //! engine itself; the virtual cluster with time and faults is another's.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use capstan_core::Engine;
 use capstan_core::model::input::{
@@ -132,6 +132,19 @@ impl Stage {
     /// Whether the engine has been told everything that happened.
     pub fn caught_up(&self) -> bool {
         self.news.is_empty() && self.leaving.is_empty()
+    }
+
+    /// For whom anybody is leaving, as marks show it.
+    pub fn preemptors(&self) -> BTreeSet<Text> {
+        let of_pods = self.pods.values().filter_map(|pod| pod.eviction.as_ref());
+        let of_owners = self.owners.values().filter_map(|owner| owner.eviction.as_ref());
+        of_pods.chain(of_owners).map(|mark| mark.preemptor.clone()).collect()
+    }
+
+    /// Whether a Job was resumed of which a pod has no node yet.
+    pub fn resumes(&self) -> bool {
+        let owned = |pod: &&PodFacts| matches!(pod.gang.key, GangKey::Owner(..));
+        self.pods.values().filter(owned).any(|pod| pod.node.is_none())
     }
 
     /// Victims that lingered long enough are gone.

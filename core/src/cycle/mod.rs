@@ -5,11 +5,11 @@
 //! cycle: at most one head per ClusterQueue, all nominated against the same state, then settled
 //! one by one, each checked again against what the ones before it took.
 //!
-//! Phases: finish what was promised (claims whose victims left, gangs with missing members) ->
-//! nominate a head per queue (flavors, room, victims; all inside a transaction that is rolled
-//! back) -> order -> settle each (admit, preempt and claim, hold back, or wait) -> the head of
-//! work without a queue -> extra members of elastic gangs. A gang with missing members that some
-//! head could stop comes after that head.
+//! Phases: finish what was promised (claims whose victims left, gangs with missing members, work
+//! for which victims of an engine before this one leave) -> nominate a head per queue (flavors,
+//! room, victims; all inside a transaction that is rolled back) -> order -> settle each (admit,
+//! preempt and claim, hold back, or wait) -> the head of work without a queue -> extra members of
+//! elastic gangs. A gang with missing members that some head could stop comes after that head.
 //!
 //! Restart: a round reads facts and claims only; scan memory, parking and backoff speed it up and
 //! are lost without harm. Cost: what changed, per head; a head that cannot fit is parked with all
@@ -88,30 +88,22 @@ impl Engine {
         self.redeem_claims(now, &mut round);
         self.complete_gangs(now, &[], &mut round);
 
-        // For whom victims of an engine before this one leave goes first, without a queue too.
-        let promised = self.waiting.head(None).filter(|head| self.was_promised(*head));
-        if let Some(head) = promised {
-            let entry = self.nominate(None, head);
-            self.settle(now, entry, &mut round);
-        }
+        let promised = self.promised_before();
+        self.settle_all(now, promised.clone(), &mut round);
         let mut heads: Vec<Head> = self.heads().collect();
-        let mut entries: Vec<Entry> =
-            heads.iter().map(|(queue, head)| self.nominate(*queue, *head)).collect();
-        entries.sort_by(|a, b| self.settling_order(a).cmp(&self.settling_order(b)));
-        for entry in entries {
-            self.settle(now, entry, &mut round);
-        }
+        let fresh = heads.iter().copied().filter(|head| !promised.contains(head)).collect();
+        self.settle_all(now, fresh, &mut round);
         round.more |= self.release_held();
 
         // What has no claim to anything comes last: not while a queue has a head that was not
         // looked at yet, or it would be bound now and preempted in the next round.
         self.complete_gangs(now, &heads, &mut round);
         if self.still_ahead(&heads).all(|(queue, _)| queue.is_none()) {
-            let stray = self.waiting.head(None).filter(|head| promised != Some(*head));
+            let stray = self.waiting.head(None).map(|head| (None, head));
             if let Some(head) = stray {
-                let entry = self.nominate(None, head);
-                self.settle(now, entry, &mut round);
-                heads.insert(0, (None, head));
+                let fresh = stray.into_iter().filter(|head| !promised.contains(head)).collect();
+                self.settle_all(now, fresh, &mut round);
+                heads.insert(0, head);
             }
             self.complete_gangs(now, &heads, &mut round);
             self.place_extras(now, &mut round);
@@ -121,6 +113,16 @@ impl Engine {
             self.decided_round = self.round_number;
         }
         round.decided || round.more
+    }
+
+    /// Nominates all against the same state, then settles one by one.
+    fn settle_all(&mut self, now: Time, heads: Vec<Head>, round: &mut Round) {
+        let mut entries: Vec<Entry> =
+            heads.into_iter().map(|(queue, head)| self.nominate(queue, head)).collect();
+        entries.sort_by(|a, b| self.settling_order(a).cmp(&self.settling_order(b)));
+        for entry in entries {
+            self.settle(now, entry, round);
+        }
     }
 
     /// The first workload of every queue that has one to look at.
@@ -136,13 +138,11 @@ impl Engine {
         self.heads().chain(stray).filter(|head| looked_at.binary_search(head).is_err())
     }
 
-    /// Who is settled first: for whom victims of an engine before this one are leaving; less
-    /// borrowing, higher priority, earlier, uid.
-    fn settling_order(&self, entry: &Entry) -> (bool, u32, Reverse<i32>, Time, &Text) {
+    /// Who is settled first: less borrowing, higher priority, earlier, uid.
+    fn settling_order(&self, entry: &Entry) -> (u32, Reverse<i32>, Time, &Text) {
         let workload = &self.state.workloads[entry.workload];
         let priority = Reverse(workload.priority);
-        let promised = self.was_promised(entry.workload);
-        (!promised, entry.choice.borrowing, priority, workload.created, &workload.uid)
+        (entry.choice.borrowing, priority, workload.created, &workload.uid)
     }
 
     /// What heads kept back is free again; whether somebody is to be looked at anew because they

@@ -6,11 +6,16 @@
 //! again, once. Owners are marked and suspended in one request, so nothing is left of theirs.
 //!
 //! The mark names the preemptor, and is all that shows a promise. Claims are made anew from it: as
-//! long as a victim is leaving, who it leaves for is settled before anybody else.
+//! long as a victim is leaving, who it leaves for is settled before anybody else, and may count on
+//! it whatever its policy says now (half of what a queue borrowed may be gone already, and the
+//! rest is no longer borrowed).
 
+use std::collections::BTreeSet;
+
+use crate::cycle::Head;
 use crate::engine::Engine;
 use crate::model::ids::{PodIdx, WorkloadIdx};
-use crate::model::input::Text;
+use crate::model::input::EvictionNote;
 use crate::plan::{Preemption, State};
 use crate::time::{Span, Time};
 
@@ -18,8 +23,8 @@ impl Engine {
     /// Looks whether a workload bears marks that nobody here made.
     pub(crate) fn file_eviction(&mut self, workload: WorkloadIdx) {
         match self.left_for(workload) {
-            Some(preemptor) => self.inherited.insert(workload, preemptor),
-            None => self.inherited.remove(&workload),
+            Some(note) => self.state.inherited.insert(workload, note),
+            None => self.state.inherited.remove(&workload),
         };
         let half = self.state.workloads.get(workload).is_some_and(|entry| {
             let stays = |pod: &PodIdx| {
@@ -37,23 +42,33 @@ impl Engine {
         };
     }
 
-    /// Whom a workload leaves for, if an engine before this one began that.
-    fn left_for(&self, workload: WorkloadIdx) -> Option<Text> {
+    /// For whom a workload leaves and why, if an engine before this one began that.
+    fn left_for(&self, workload: WorkloadIdx) -> Option<EvictionNote> {
         let entry = self.state.workloads.get(workload)?;
-        let ours = entry.evicting.is_some() && !self.inherited.contains_key(&workload);
+        let ours = entry.evicting.is_some() && !self.state.inherited.contains_key(&workload);
         if entry.state != State::Evicting || ours {
             return None;
         }
         let of_owner = self.state.owner_of(workload).and_then(|owner| owner.eviction.as_ref());
         let mut of_pods = entry.members.iter().map(|pod| &self.state.pods[*pod].eviction);
         let of_pods = || of_pods.find_map(|mark| mark.as_deref());
-        Some(of_owner.or_else(of_pods)?.preemptor.clone())
+        of_owner.or_else(of_pods).cloned()
     }
 
-    /// Whether victims are leaving for a workload on behalf of an engine before this one.
-    pub(crate) fn was_promised(&self, workload: WorkloadIdx) -> bool {
-        let name = &self.state.workloads[workload].full_name;
-        self.inherited.values().any(|preemptor| preemptor == name)
+    /// Work to look at for which victims are leaving on behalf of an engine before this one, the
+    /// first of its queue or not, with its queue.
+    pub(crate) fn promised_before(&self) -> Vec<Head> {
+        let named = |note: &EvictionNote| self.workload_named(&note.preemptor);
+        let preemptors: BTreeSet<WorkloadIdx> =
+            self.state.inherited.values().filter_map(named).collect();
+        let waiting = |workload| Some((self.waiting.to_look_at(workload)?, workload));
+        preemptors.into_iter().filter_map(waiting).collect()
+    }
+
+    /// The workload of a namespace and name.
+    fn workload_named(&self, full_name: &str) -> Option<WorkloadIdx> {
+        let (namespace, name) = full_name.split_once('/')?;
+        self.state.workload_by_name.get(&(namespace.into(), name.into())).copied()
     }
 
     /// Evicts again what is marked and stays.
@@ -72,10 +87,7 @@ impl Engine {
         let state = &self.state;
         let entry = state.workloads.get(workload)?;
         let note = entry.members.iter().find_map(|pod| state.pods[*pod].eviction.clone())?;
-        let preemptor = note.preemptor.split_once('/').and_then(|(namespace, name)| {
-            let index = *state.workload_by_name.get(&(namespace.into(), name.into()))?;
-            state.workloads.get(index)
-        });
+        let preemptor = self.workload_named(&note.preemptor).map(|index| &state.workloads[index]);
         Some(Preemption {
             victim: entry.full_name.clone(),
             preemptor: note.preemptor.clone(),

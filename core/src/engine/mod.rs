@@ -50,8 +50,6 @@ pub struct Engine {
     pub(crate) deadlines: BTreeSet<(Time, WorkloadIdx)>,
     /// Victims that bear marks of an engine before this one, and were perhaps never deleted.
     pub(crate) half_evicted: BTreeSet<WorkloadIdx>,
-    /// Victims of an engine before this one that are leaving, and for whom.
-    inherited: BTreeMap<WorkloadIdx, Text>,
     /// Why a workload was preempted last, by name, until it is admitted again. Shown only.
     pub(crate) preemptions: BTreeMap<Text, Preemption>,
     pub(crate) inflight: BTreeMap<EffectId, inflight::InFlight>,
@@ -221,7 +219,7 @@ impl Engine {
         self.growth.remove(&workload);
         self.growth_parked.remove(&workload);
         self.half_evicted.remove(&workload);
-        self.inherited.remove(&workload);
+        self.state.inherited.remove(&workload);
         self.delayed.retain(|(_, delayed)| *delayed != workload);
         self.deadlines.retain(|(_, resuming)| *resuming != workload);
     }

@@ -176,6 +176,13 @@ impl Waiting {
         line.groups[*group].first
     }
 
+    /// The queue of a workload that waits there and is not parked, whoever goes before it.
+    pub fn to_look_at(&self, index: WorkloadIdx) -> Option<Option<QueueIdx>> {
+        let (queue, group, _) = self.filed.get(index)?;
+        let parked = &self.lines.get(queue)?.groups[*group].parked;
+        parked.is_none().then_some(*queue)
+    }
+
     /// Parks a workload together with all that are equal to it, for which its reason stands.
     pub fn park(&mut self, index: WorkloadIdx, wake: Wake, why: Reason) {
         let Some((queue, group, _)) = self.filed.get(index) else { return };

@@ -14,7 +14,7 @@ use crate::model::facts::QueueFacts;
 use crate::model::ids::{
     Arena, ClassIdx, FlavorIdx, FrIdx, PodIdx, QueueIdx, ShapeIdx, WorkloadIdx,
 };
-use crate::model::input::{OwnerFacts, Text};
+use crate::model::input::{EvictionNote, OwnerFacts, Text};
 use crate::model::lookup::Lookup;
 use crate::model::pod::Pod;
 use crate::model::room::Room;
@@ -68,6 +68,9 @@ pub struct ClusterState {
     pub unqueued_holding: BTreeSet<WorkloadIdx>,
     /// Workloads whose members use something of their queue's that no flavor was found for.
     pub uncharged: BTreeSet<WorkloadIdx>,
+    /// Victims of an engine before this one that are leaving, with what their marks tell: for
+    /// whom they leave, and why.
+    pub inherited: BTreeMap<WorkloadIdx, EvictionNote>,
     /// Configuration.
     pub policy: Arc<Policy>,
     /// Log memory for the next transaction.

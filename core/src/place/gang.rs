@@ -125,9 +125,10 @@ fn place_near(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk, peers: &[N
     }
     let peers = peers.as_slice();
     for level in levels_to_try(&txn.state().room.tree, topology).rev() {
-        let home = home(&txn.state().room.tree, LevelIdx(level as u8), peers);
-        if home.is_some_and(|domain| try_domain(txn, &order, domain, topology.anywhere)) {
-            return true;
+        for domain in domains_of(txn, &order, LevelIdx(level as u8), peers) {
+            if try_domain(txn, &order, domain, topology.anywhere) {
+                return true;
+            }
         }
     }
     match topology.required {
@@ -139,13 +140,39 @@ fn place_near(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk, peers: &[N
 
 /// The domain of a level where most of these nodes are, the first of equals.
 pub fn home(tree: &Tree, level: LevelIdx, peers: &[NodeIdx]) -> Option<DomainIdx> {
-    let mut counts: BTreeMap<DomainIdx, usize> = BTreeMap::new();
+    let counts = counts(tree, level, peers).into_iter();
+    counts.max_by_key(|(domain, count)| (*count, Reverse(*domain))).map(|(domain, _)| domain)
+}
+
+/// The domains of a level where any of these nodes is, and how many.
+fn counts(tree: &Tree, level: LevelIdx, peers: &[NodeIdx]) -> BTreeMap<DomainIdx, usize> {
+    let mut counts = BTreeMap::new();
     for position in peers.iter().filter_map(|node| tree.position(*node)) {
         if let Some(domain) = tree.domain_of(level, position) {
             *counts.entry(domain).or_default() += 1;
         }
     }
-    counts.into_iter().max_by_key(|(domain, count)| (*count, Reverse(*domain))).map(|(d, _)| d)
+    counts
+}
+
+/// The domains of a level where peers are that have slots enough for each ask by itself, those
+/// with most peers first; at most [`TRIES_MAX`].
+fn domains_of(
+    txn: &mut Txn<'_>,
+    asks: &[&Ask],
+    level: LevelIdx,
+    peers: &[NodeIdx],
+) -> Vec<DomainIdx> {
+    for ask in asks {
+        txn.fresh(ask.class);
+    }
+    let state = txn.state();
+    let slots = |ask: &Ask, domain| state.classes.fit(ask.class).slots(domain);
+    let holds = |domain| asks.iter().all(|ask| slots(ask, domain) >= ask.pods.len() as u64);
+    let counts = counts(&state.room.tree, level, peers).into_iter();
+    let mut found: Vec<(DomainIdx, usize)> = counts.filter(|(domain, _)| holds(*domain)).collect();
+    found.sort_by_key(|(domain, count)| (Reverse(*count), *domain));
+    found.into_iter().map(|(domain, _)| domain).take(TRIES_MAX).collect()
 }
 
 /// Whether members of one class fit as things are, without placing them. Exact for one ask.

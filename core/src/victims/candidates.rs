@@ -4,7 +4,8 @@
 //! borrowing queues. Where the preemptor's own subtree has the quota (an *advantage*), they may
 //! be taken regardless of borrowing; else only if the preemptor ends within its nominal quota, or
 //! while borrowing where policy allows it for lower priorities. Who leaves already, for others
-//! that were promised all of it, has nothing to give.
+//! that were promised all of it, has nothing to give. Who leaves for the preemptor since before a
+//! restart is taken whatever the policy.
 //!
 //! For quota that is Kueue's rule: who holds something that is short, in a queue that borrows
 //! something that is short. For room on nodes it is narrower in one way and wider in another. In
@@ -37,6 +38,8 @@ pub enum Kind {
     WhileBorrowing,
     /// Only if the preemptor ends within its nominal quota.
     WithoutBorrowing,
+    /// It leaves for the preemptor already: an engine before this one saw to that, for this.
+    Promised(PreemptionReason),
 }
 
 impl Kind {
@@ -52,12 +55,13 @@ impl Kind {
             Kind::WithinQueue => PreemptionReason::InClusterQueue,
             Kind::Hierarchical | Kind::WithoutBorrowing => PreemptionReason::InCohortReclamation,
             Kind::WhileBorrowing => PreemptionReason::InCohortReclaimWhileBorrowing,
+            Kind::Promised(reason) => reason,
         }
     }
 
     fn rank(self) -> u8 {
         match self {
-            Kind::Unqueued | Kind::Hierarchical => 0,
+            Kind::Unqueued | Kind::Hierarchical | Kind::Promised(_) => 0,
             Kind::WhileBorrowing | Kind::WithoutBorrowing => 1,
             Kind::WithinQueue => 2,
         }
@@ -180,9 +184,23 @@ pub fn collect(
         own_queue(state, &who, queue, need, &mut found);
         cohorts(state, &who, queue, need, &mut found);
     }
+    promised(state, preemptor, need, &mut found);
     found.retain(|candidate| !state.claims.spent(candidate.workload));
     found.sort_by_cached_key(|candidate| order(state, candidate));
     found
+}
+
+/// Who leaves for the preemptor already needs no policy's leave.
+fn promised(state: &ClusterState, preemptor: WorkloadIdx, need: &Need, found: &mut Vec<Candidate>) {
+    let name = &state.workloads[preemptor].full_name;
+    for (&workload, note) in &state.inherited {
+        if note.preemptor == *name && workload != preemptor {
+            found.retain(|candidate| candidate.workload != workload);
+            let (kind, quota) =
+                (Kind::Promised(note.reason), holds_contested(state, workload, need));
+            found.push(Candidate { workload, kind, quota, room: true, common: None });
+        }
+    }
 }
 
 /// Leaving first; then hierarchical, other cohort, own queue; lower priority; later admission;
