@@ -173,6 +173,7 @@ impl Stage {
             Action::Bind { pod, node, note } => {
                 if let Some(facts) = self.pods.get_mut(&pod.uid) {
                     assert!(facts.node.is_none(), "{} is bound twice", pod.name);
+                    assert!(!facts.terminating, "{} is bound while it leaves", pod.name);
                     facts.node = Some(node.clone());
                     facts.bound_at = Some(self.now);
                     facts.phase = PodPhase::Running;
@@ -191,6 +192,7 @@ impl Stage {
                 assert!(facts.suspended, "{} is resumed twice", owner.name);
                 facts.suspended = false;
                 facts.admitted = Some(note.clone());
+                facts.eviction = None;
                 let facts = facts.clone();
                 let pods = pods_of(&facts);
                 self.news.push(Input::Owner(facts));

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use capstan_core::Engine;
 use capstan_core::explain::reason::Reason;
 use capstan_core::model::input::{
-    CapacityType, Input, PodPhase, PodShape, Price, PriceSource, Taint, TaintEffect, Toleration,
-    TolerationOperator, Wishes,
+    CapacityType, EvictionNote, Input, PodPhase, PodShape, PreemptReclaim, Price, PriceSource,
+    Taint, TaintEffect, Toleration, TolerationOperator, Wishes,
 };
 use capstan_core::money::MicroUsd;
-use capstan_core::plan::{Action, Effect, EffectResult, State, StepOutput};
+use capstan_core::plan::{Action, Effect, EffectResult, PreemptionReason, State, StepOutput};
 use capstan_core::time::{Span, Time};
 use capstan_tests::facts::{
     DEFAULT, GPU, cluster_queue, flavor, gang, group, in_queue, job, local_queue, namespace, node,
@@ -175,10 +175,8 @@ fn for_whom_a_victim_leaves_is_settled_before_others_after_a_restart() {
     let whole = shape(&[(GPU, 8)]);
     let mut low = pod("low", &whole, &in_queue(None));
     (low.node, low.phase, low.terminating) = (Some(text("n")), PodPhase::Running, true);
-    let note = capstan_core::model::input::EvictionNote {
-        preemptor: text("team/second"),
-        reason: capstan_core::plan::PreemptionReason::InClusterQueue,
-    };
+    let note =
+        EvictionNote { preemptor: text("team/second"), reason: PreemptionReason::InClusterQueue };
     let waiting = |name: &str, queue: Option<&str>| {
         let mut pod = pod(name, &whole, &in_queue(queue));
         pod.priority = 1;
@@ -204,6 +202,74 @@ fn for_whom_a_victim_leaves_is_settled_before_others_after_a_restart() {
         engine.step(NOW, [facts.clone(), pods].concat());
         let gone = engine.step(NOW, vec![Input::PodGone(low.uid.clone())]);
         assert_eq!(binds(&gone), [(gets.to_owned(), "n".to_owned())]);
+    }
+}
+
+/// Half of a gang that borrowed is gone; what is left of it is within its queue's own quota, and no
+/// policy would let anybody stop it now.
+#[test]
+fn what_is_left_of_a_victim_is_still_its_preemptors_after_a_restart() {
+    let queue = |name, gpus| {
+        let mut queue =
+            cluster_queue(name, Some("all"), group(&[("default", &[(GPU, nominal(gpus))])]));
+        queue.preemption.reclaim = PreemptReclaim::Any;
+        queue
+    };
+    let mut facts = vec![namespace(), Input::Flavor(flavor("default", &[])), gpu_node("n", 6)];
+    for (name, gpus) in [("owner", 6), ("borrower", 2), ("other", 4)] {
+        facts.push(Input::ClusterQueue(queue(name, gpus)));
+        facts.push(Input::LocalQueue(local_queue(name)));
+    }
+    let members = gang("low", 2, None, &shape(&[(GPU, 2)]), &in_queue(Some("borrower")));
+    let mut left = members[0].clone();
+    (left.node, left.phase, left.terminating) = (Some(text("n")), PodPhase::Running, true);
+    facts.push(Input::Pod(pod("high", &shape(&[(GPU, 6)]), &in_queue(Some("owner")))));
+    facts.push(Input::Pod(pod("other", &shape(&[(GPU, 4)]), &in_queue(Some("other")))));
+    let note = EvictionNote {
+        preemptor: text("team/high"),
+        reason: PreemptionReason::InCohortReclamation,
+    };
+    let on_n = |name: &str| vec![(name.to_owned(), "n".to_owned())];
+    for (eviction, at_once, then) in
+        [(None, on_n("other"), vec![]), (Some(note), vec![], on_n("high"))]
+    {
+        left.eviction = eviction;
+        let mut engine = Engine::new();
+        let first = engine.step(NOW, [facts.clone(), vec![Input::Pod(left.clone())]].concat());
+        assert_eq!(binds(&first), at_once);
+        let evicts = |e: &&Effect| matches!(e.action, Action::Evict { .. });
+        assert_eq!(first.effects.iter().filter(evicts).count(), 0, "it is leaving");
+        let gone = engine.step(NOW, vec![Input::PodGone(left.uid.clone())]);
+        assert_eq!(binds(&gone), then);
+        engine.recount();
+    }
+}
+
+/// A Job is stopped between its resumption and its pods: they get nodes only if the API refuses
+/// to stop it.
+#[test]
+fn pods_of_a_job_that_is_being_stopped_get_no_node() {
+    for refused in [false, true] {
+        let mut engine = Engine::new();
+        let owner = resumed(&mut engine);
+        let mut high = pod("high", &shape(&[(GPU, 8)]), &in_queue(Some("main")));
+        high.priority = 1;
+        let stopped = engine.step(NOW, vec![Input::Pod(high)]);
+        let suspend = |e: &&Effect| matches!(e.action, Action::SuspendOwner { .. });
+        let suspend = stopped.effects.iter().find(suspend).expect("it is stopped").clone();
+        let pods = pods_of(&owner).into_iter().map(Input::Pod);
+        let facts = std::iter::once(Input::Owner(owner.clone())).chain(pods).collect();
+        let arrived = engine.step(NOW, facts);
+        assert_eq!(binds(&arrived), [], "they are about to be deleted");
+        assert_eq!(view(&engine, "train").state, State::Evicting);
+        let result = match refused {
+            true => EffectResult::Refused("a webhook says no".into()),
+            false => EffectResult::Done,
+        };
+        let after = engine.step(NOW, vec![answer(&suspend, result)]);
+        let bound = |after| binds(after).iter().filter(|(name, _)| name != "high").count();
+        assert_eq!(bound(&after), if refused { 2 } else { 0 });
+        engine.recount();
     }
 }
 

@@ -60,13 +60,8 @@ impl Engine {
     /// Binds every placed member that is not bound yet, after tolerations that only its flavor
     /// has were patched onto it.
     pub(crate) fn send(&mut self, now: Time, workload: WorkloadIdx) {
-        let placed: Vec<PodIdx> = self
-            .state
-            .placed(workload)
-            .filter(|pod| self.state.pods[*pod].binding == Binding::None)
-            .collect();
         let mut preparing = false;
-        for &pod in &placed {
+        for pod in self.unsent(workload) {
             let missing = self.missing_tolerations(pod);
             if missing.is_empty() {
                 continue;
@@ -87,16 +82,23 @@ impl Engine {
 
     /// Binds every placed member whose bind was not sent yet.
     pub(crate) fn send_prepared(&mut self, now: Time, workload: WorkloadIdx) {
-        let unsent = |pod: &PodIdx| self.state.pods[*pod].binding == Binding::None;
-        let placed: Vec<PodIdx> = self.state.placed(workload).filter(unsent).collect();
         self.state.workloads[workload].state = State::Binding;
         self.mark(workload);
         let mut last: Option<Written> = None;
-        for pod in placed {
+        for pod in self.unsent(workload) {
             let written = self.written(workload, pod, last);
             self.bind(now, workload, pod, written.note.clone());
             last = Some(written);
         }
+    }
+
+    /// Members that have a place and that the API was not told of; not those that are leaving.
+    pub(crate) fn unsent(&self, workload: WorkloadIdx) -> Vec<PodIdx> {
+        let unsent = |pod: &PodIdx| {
+            let pod = &self.state.pods[*pod];
+            pod.binding == Binding::None && !pod.terminating
+        };
+        self.state.placed(workload).filter(unsent).collect()
     }
 
     /// What is written on a member: what was written on the last one, as far as it is the same.

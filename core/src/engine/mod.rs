@@ -191,6 +191,8 @@ impl Engine {
         arrived.sort_unstable();
         arrived.dedup();
         arrived.sort_by_cached_key(|workload| self.state.workloads[*workload].id.clone());
+        // Who is being stopped gets no node, unless that comes to nothing.
+        arrived.retain(|workload| !self.state.leaving(*workload));
         for workload in arrived {
             self.send(now, workload);
             self.state.keep_state(workload);
