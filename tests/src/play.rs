@@ -134,11 +134,15 @@ impl Stage {
         self.news.is_empty() && self.leaving.is_empty()
     }
 
-    /// For whom anybody is leaving, as marks show it.
+    /// For whom anybody is leaving, as marks will show it at the next step.
     pub fn preemptors(&self) -> BTreeSet<Text> {
-        let of_pods = self.pods.values().filter_map(|pod| pod.eviction.as_ref());
-        let of_owners = self.owners.values().filter_map(|owner| owner.eviction.as_ref());
-        of_pods.chain(of_owners).map(|mark| mark.preemptor.clone()).collect()
+        let lingers = |pod: &&PodFacts| self.leaving.get(&pod.uid).is_some_and(|steps| *steps > 1);
+        let mark = |pod: &PodFacts| match &pod.gang.key {
+            GangKey::Owner(uid, _) => self.owners.get(uid)?.eviction.clone(),
+            _ => pod.eviction.clone(),
+        };
+        let marks = self.pods.values().filter(lingers).filter_map(mark);
+        marks.map(|mark| mark.preemptor).collect()
     }
 
     /// Whether a Job was resumed of which a pod has no node yet.

@@ -62,7 +62,6 @@ pub struct Engine {
     sweeps: sweep::Sweeps,
     /// What was told of wishes that come to nothing.
     told: BTreeSet<(WorkloadIdx, Unmet)>,
-    now: Time,
     pub(crate) round_number: u64,
     /// The last round that decided something, or the last before facts woke what waits.
     pub(crate) decided_round: u64,
@@ -132,7 +131,7 @@ impl Engine {
     }
 
     fn take_in(&mut self, now: Time, inputs: Vec<Input>) {
-        (self.now, self.state.now) = (now, now);
+        self.state.now = now;
         let mut changes = Changes::default();
         let mut outcomes = Vec::new();
         for input in inputs {

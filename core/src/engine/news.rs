@@ -58,7 +58,7 @@ impl Engine {
                 state: entry.state,
                 reason: entry.reason.clone(),
             };
-            self.effect(self.now, workload, None, Action::Status(Box::new(status)));
+            self.effect(self.state.now, workload, None, Action::Status(Box::new(status)));
         }
     }
 

@@ -25,9 +25,10 @@ use crate::place::classes::{ClassKey, Classes};
 use crate::plan::State;
 use crate::policy::Policy;
 use crate::quota::build::QuotaState;
+use crate::resources;
 use crate::rules::Question;
 use crate::score;
-use crate::time::Time;
+use crate::time::{Span, Time};
 
 /// What prices are for, in milliseconds.
 const MILLIS_OF_AN_HOUR: i64 = 3_600_000;
@@ -178,6 +179,12 @@ impl ClusterState {
             total = Some(total.unwrap_or(MicroUsd(0)).plus(cost));
         }
         total
+    }
+
+    /// How long a workload's members have run until then, all together.
+    pub fn worked(&self, workload: WorkloadIdx, now: Time) -> Span {
+        let bound = self.placed(workload).filter_map(|pod| self.pods[pod].bound_at);
+        Span(resources::total(bound.map(|at| now.since(at).0)))
     }
 
     /// Price per hour of all that a workload holds; `None`: nothing, or some of it unknown.

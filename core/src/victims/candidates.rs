@@ -14,6 +14,8 @@
 //! quota holds nothing that could be taken back for room, and no two queues take turns. In the own
 //! queue the policy alone decides.
 
+use std::cmp::Reverse;
+
 use capstan_topology::ResourceIdx;
 
 use crate::model::ids::{FrIdx, QueueIdx, QuotaIdx, WorkloadIdx};
@@ -22,7 +24,7 @@ use crate::model::state::ClusterState;
 use crate::money::MicroUsd;
 use crate::plan::PreemptionReason;
 use crate::resources;
-use crate::time::Time;
+use crate::time::{Span, Time};
 use crate::victims::Need;
 
 /// How a candidate may be taken.
@@ -204,19 +206,19 @@ fn promised(state: &ClusterState, preemptor: WorkloadIdx, need: &Need, found: &m
 }
 
 /// Leaving first; then hierarchical, other cohort, own queue; lower priority; later admission;
-/// less lost money; uid.
+/// less lost money, then less lost run time (all there is where prices are unknown); uid.
 fn order(
     state: &ClusterState,
     candidate: &Candidate,
-) -> (bool, u8, i32, std::cmp::Reverse<Time>, Option<MicroUsd>, Text) {
+) -> (bool, u8, i32, Reverse<Time>, (Option<MicroUsd>, Span), Text) {
     let workload = &state.workloads[candidate.workload];
     let at = workload.assignment.as_ref().map_or(Time::MIN, |assignment| assignment.at);
     (
         !state.leaving(candidate.workload),
         candidate.kind.rank(),
         workload.priority,
-        std::cmp::Reverse(at),
-        state.spent(candidate.workload, state.now),
+        Reverse(at),
+        (state.spent(candidate.workload, state.now), state.worked(candidate.workload, state.now)),
         workload.uid.clone(),
     )
 }
