@@ -134,9 +134,12 @@ impl Stage {
         self.news.is_empty() && self.leaving.is_empty()
     }
 
-    /// For whom anybody is leaving, as marks will show it at the next step.
+    /// For whom anybody leaves a node, as marks will show it at the next step.
     pub fn preemptors(&self) -> BTreeSet<Text> {
-        let lingers = |pod: &&PodFacts| self.leaving.get(&pod.uid).is_some_and(|steps| *steps > 1);
+        let lingers = |pod: &&PodFacts| {
+            let stays = self.leaving.get(&pod.uid).is_some_and(|steps| *steps > 1);
+            stays && pod.node.is_some()
+        };
         let mark = |pod: &PodFacts| match &pod.gang.key {
             GangKey::Owner(uid, _) => self.owners.get(uid)?.eviction.clone(),
             _ => pod.eviction.clone(),
