@@ -205,12 +205,16 @@ fn promised(state: &ClusterState, preemptor: WorkloadIdx, need: &Need, found: &m
     }
 }
 
+/// What stopping somebody loses: money, then run time, which is all there is where prices are
+/// unknown.
+type Loss = (Option<MicroUsd>, Span);
+
 /// Leaving first; then hierarchical, other cohort, own queue; lower priority; later admission;
-/// less lost money, then less lost run time (all there is where prices are unknown); uid.
+/// less loss; uid.
 fn order(
     state: &ClusterState,
     candidate: &Candidate,
-) -> (bool, u8, i32, Reverse<Time>, (Option<MicroUsd>, Span), Text) {
+) -> (bool, u8, i32, Reverse<Time>, Loss, Text) {
     let workload = &state.workloads[candidate.workload];
     let at = workload.assignment.as_ref().map_or(Time::MIN, |assignment| assignment.at);
     (

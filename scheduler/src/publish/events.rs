@@ -1,4 +1,8 @@
-//! Events: what happened to a workload, said once, on its owner or its pod.
+//! Events: what happened to a workload, said once where people look for it: on its Workload, and
+//! on its owner or its pod.
+//!
+//! An event names its object by uid, which a Workload has from the API only: what is to be said of
+//! one that is not there yet waits until it is.
 //!
 //! They are the first to go: their queue is short, and what does not fit in it is dropped and
 //! counted. The same words about the same object are not repeated within [`AGAIN`].
@@ -12,11 +16,13 @@ use capstan_core::time::{Span, Time};
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use kube::Resource;
 use kube::api::ObjectMeta;
 
 use super::plan::Name;
 use super::rates::{Bucket, What};
 use super::{pods, workload};
+use crate::api::workload::Workload;
 
 /// Events that wait to be sent.
 const QUEUE_MAX: usize = 1_000;
@@ -26,6 +32,8 @@ const REMEMBERED_MAX: usize = 4_096;
 const AGAIN: Span = Span::minutes(5);
 /// New numbers of the same reason are an event after this long.
 const NUMBERS_AGAIN: Span = Span::minutes(1);
+/// Events that wait for one Workload to be there.
+const HELD_MAX: usize = 4;
 /// Bytes that a note may have, and how it ends when cut.
 const NOTE_MAX: usize = 1_024;
 const CUT: &str = " ...";
@@ -34,7 +42,7 @@ const CUT: &str = " ...";
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Object {
     /// API version.
-    pub api_version: &'static str,
+    pub api_version: Text,
     /// Kind.
     pub kind: Text,
     /// Namespace.
@@ -68,6 +76,8 @@ pub struct Notes {
     said: BTreeMap<Told, Time>,
     /// By workload: state, reason and when that was said.
     last: BTreeMap<Name, (State, &'static str, Time)>,
+    /// What is to be said of Workloads that the API does not show yet.
+    held: BTreeMap<Name, Vec<Told>>,
     counts: BTreeMap<What, u64>,
 }
 
@@ -79,6 +89,7 @@ impl Notes {
             bucket: Bucket::new(per_second),
             said: BTreeMap::new(),
             last: BTreeMap::new(),
+            held: BTreeMap::new(),
             counts: BTreeMap::new(),
         }
     }
@@ -126,10 +137,49 @@ impl Notes {
     /// A workload is gone.
     pub(super) fn forget(&mut self, name: &Name) {
         self.last.remove(name);
+        self.held.remove(name);
     }
 
-    /// What happened to a workload since it was last looked at.
-    pub(super) fn of_workload(&mut self, now: Time, details: &WorkloadDetails) {
+    /// The API shows a Workload: what waited for that is said.
+    pub(super) fn shown(&mut self, now: Time, name: &Name, shown: &Workload) {
+        let Some(regarding) = object_of(shown) else { return };
+        for told in self.held.remove(name).unwrap_or_default() {
+            self.tell(now, Told { regarding: regarding.clone(), ..told });
+        }
+    }
+
+    /// Says something of a Workload, as the API shows it; when it does not yet, later.
+    fn tell_of_workload(
+        &mut self,
+        now: Time,
+        (name, shown): (&Name, Option<&Workload>),
+        told: Told,
+    ) {
+        if let Some(regarding) = shown.and_then(object_of) {
+            return self.tell(now, Told { regarding, ..told });
+        }
+        let room = self.held.len() < QUEUE_MAX;
+        let held = self.held.entry(name.clone()).or_default();
+        match room && held.len() < HELD_MAX {
+            true => held.push(told),
+            false => self.count(What::EventDropped),
+        }
+    }
+
+    /// Says something of a Workload, and of whom it says it is about.
+    fn tell_of_both(&mut self, now: Time, object: (&Name, Option<&Workload>), told: Told) {
+        self.tell_of_workload(now, object, told.clone());
+        self.tell(now, told);
+    }
+
+    /// What happened to a workload since it was last looked at; `shown`: its Workload, if the API
+    /// has it.
+    pub(super) fn of_workload(
+        &mut self,
+        now: Time,
+        details: &WorkloadDetails,
+        shown: Option<&Workload>,
+    ) {
         let view = &details.view;
         let name = (view.namespace.clone(), view.name.clone());
         let code = view.reason.as_ref().map_or("", |reason| reason.code());
@@ -142,7 +192,8 @@ impl Notes {
         if same {
             return;
         }
-        self.last.insert(name, (view.state, code, now));
+        self.last.insert(name.clone(), (view.state, code, now));
+        let object = (&name, shown);
         let was = before.map(|(state, ..)| state);
         let told = |warning, reason: &str, action, note| Told {
             regarding: about.clone(),
@@ -157,35 +208,37 @@ impl Notes {
                     let said = pods::condition(why);
                     let room = said.reason == "Unschedulable";
                     let reason: &str = if room { "FailedScheduling" } else { &said.reason };
-                    let mut one = told(room, reason, "Scheduling", said.message);
+                    let one = told(false, reason, "Scheduling", said.message);
                     if let Some(pod) = details.waiting.first() {
-                        self.tell(now, Told { regarding: of_pod(pod), ..one.clone() });
+                        let regarding = of_pod(pod);
+                        self.tell(now, Told { regarding, warning: room, ..one.clone() });
                     }
-                    one.warning = false;
-                    if &*about.kind != "Pod" {
-                        self.tell(now, one);
+                    match &*about.kind {
+                        "Pod" => self.tell_of_workload(now, object, one),
+                        _ => self.tell_of_both(now, object, one),
                     }
                 }
             }
             State::Resuming | State::Preparing | State::Binding if !admitted(was) => {
                 if let Some(queue) = &view.cluster_queue {
                     let note = format!("quota reserved in ClusterQueue {queue}");
-                    self.tell(now, told(false, "QuotaReserved", "Admitting", note));
+                    let told = told(false, "QuotaReserved", "Admitting", note);
+                    self.tell_of_workload(now, object, told);
                 }
                 let waited = now.since(view.created);
                 let note = format!("admitted after waiting {waited}");
-                self.tell(now, told(false, "Admitted", "Admitting", note));
+                self.tell_of_both(now, object, told(false, "Admitted", "Admitting", note));
             }
             State::Evicting if was != Some(State::Evicting) => {
                 if let Some(why) = &view.preempted {
                     let (by, because) = (&why.preemptor, why.because());
                     let note = format!("preempted by {by}: {because}; {} lost", why.loses());
-                    self.tell(now, told(false, "Preempted", "Preempting", note));
+                    self.tell_of_both(now, object, told(false, "Preempted", "Preempting", note));
                 }
             }
             State::Finished if was.is_some() && was != Some(State::Finished) => {
                 let note = "all of its work has ended".to_owned();
-                self.tell(now, told(false, "Finished", "Finishing", note));
+                self.tell_of_workload(now, object, told(false, "Finished", "Finishing", note));
             }
             _ => {}
         }
@@ -208,7 +261,7 @@ fn admitted(state: Option<State>) -> bool {
 pub fn about(details: &WorkloadDetails) -> Option<Object> {
     match (&details.owner, &details.first_pod) {
         (Some(owner), _) => Some(Object {
-            api_version: workload::api_version(&owner.kind)?,
+            api_version: workload::api_version(&owner.kind)?.into(),
             kind: owner.kind.clone(),
             namespace: owner.namespace.clone(),
             name: owner.name.clone(),
@@ -218,9 +271,21 @@ pub fn about(details: &WorkloadDetails) -> Option<Object> {
     }
 }
 
+/// A Workload that the API shows.
+fn object_of(shown: &Workload) -> Option<Object> {
+    let meta = &shown.metadata;
+    Some(Object {
+        api_version: (&*Workload::api_version(&())).into(),
+        kind: (&*Workload::kind(&())).into(),
+        namespace: meta.namespace.as_deref()?.into(),
+        name: meta.name.as_deref()?.into(),
+        uid: meta.uid.as_deref()?.into(),
+    })
+}
+
 fn of_pod(pod: &PodRef) -> Object {
     Object {
-        api_version: "v1",
+        api_version: "v1".into(),
         kind: "Pod".into(),
         namespace: pod.namespace.clone(),
         name: pod.name.clone(),
@@ -247,7 +312,7 @@ pub fn object(told: &Told, now: Time, controller: &str, instance: &str) -> Event
         action: Some(told.action.to_owned()),
         note: Some(cut(&told.note)),
         regarding: Some(ObjectReference {
-            api_version: Some(about.api_version.to_owned()),
+            api_version: Some(about.api_version.to_string()),
             kind: Some(about.kind.to_string()),
             namespace: Some(about.namespace.to_string()),
             name: Some(about.name.to_string()),

@@ -287,7 +287,8 @@ impl Plan {
             self.forget(&key);
             return;
         }
-        self.notes.of_workload(now, &details);
+        let shown = self.entries.get(&key).and_then(shown_workload);
+        self.notes.of_workload(now, &details, shown);
         self.want(now, key, Wanted::Workload(Box::new(details)));
     }
 
@@ -439,7 +440,12 @@ impl Plan {
         let Some(entry) = self.entries.get_mut(key) else { return };
         entry.flying = false;
         match answer {
-            Answer::Shows(shown) => (entry.shown, entry.failures) = (Some(shown), 0),
+            Answer::Shows(shown) => {
+                (entry.shown, entry.failures) = (Some(shown), 0);
+                if let (Key::Workload(name), Some(shown)) = (key, shown_workload(entry)) {
+                    self.notes.shown(now, name, shown);
+                }
+            }
             Answer::Gone => {
                 (entry.shown, entry.failures) = (None, 0);
                 let made_by_us = matches!(entry.wanted, Some(Wanted::Workload(_)));
@@ -469,6 +475,14 @@ impl Plan {
     /// The next event, if the rate allows one and there is any.
     pub fn next_event(&mut self, now: Time) -> Option<Told> {
         self.notes.next(now, now < self.beside_until)
+    }
+}
+
+/// The Workload that the API shows.
+fn shown_workload(entry: &Entry) -> Option<&Workload> {
+    match &entry.shown {
+        Some(Shown::Workload(shown)) => Some(shown),
+        _ => None,
     }
 }
 

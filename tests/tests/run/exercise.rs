@@ -129,13 +129,16 @@ fn uid(object: &Value) -> Value {
 
 /// What happened is told where people look for it.
 fn events(cluster: &ControlPlane, victim: &str) {
-    let said = |all: &[Value], reason: &str, name: &str| {
+    let said = |all: &[Value], reason: &str, kind: &str, name: &str| {
         let ours = |it: &&Value| it["reportingComponent"] == "capstan" && it["reason"] == reason;
-        let mut about = all.iter().filter(ours).map(|it| &it["involvedObject"]["name"]);
-        about.any(|about| about.as_str().is_some_and(|about| about.starts_with(name)))
+        let about = all.iter().filter(ours).map(|it| &it["involvedObject"]);
+        let mut names = about.filter(|about| about["kind"] == kind).map(|about| &about["name"]);
+        names.any(|about| about.as_str().is_some_and(|about| about.starts_with(name)))
     };
     wait_for(cluster, "events", "our events", |all| {
-        said(all, "Scheduled", "high-priority-critical-") && said(all, "Preempted", victim)
+        said(all, "Scheduled", "Pod", "high-priority-critical-")
+            && said(all, "Preempted", "Job", victim)
+            && said(all, "Preempted", "Workload", victim)
     });
 }
 

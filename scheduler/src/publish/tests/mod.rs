@@ -1,6 +1,7 @@
 //! The plan on a fake clock: what is written, when, and what never is.
 
 mod beside;
+mod told;
 
 use std::collections::BTreeSet;
 
