@@ -245,6 +245,44 @@ fn what_is_left_of_a_victim_is_still_its_preemptors_after_a_restart() {
     }
 }
 
+/// What is marked on a Job is of the run that it stopped: whom it names goes first after a restart,
+/// and the next run is free to start beside what lingers of that one.
+#[test]
+fn the_mark_of_a_job_is_of_the_run_before() {
+    let note =
+        EvictionNote { preemptor: text("team/second"), reason: PreemptionReason::InClusterQueue };
+    let mut owner = job("low", 1, &shape(&[(GPU, 8)]), &in_queue(Some("main")));
+    let mut left = pods_of(&owner).remove(0);
+    (left.node, left.phase, left.terminating) = (Some(text("n")), PodPhase::Running, true);
+    owner.incarnation = 1;
+    let waiting = |name: &str, priority: i32| {
+        let mut pod = pod(name, &shape(&[(GPU, 8)]), &in_queue(Some("main")));
+        pod.priority = priority;
+        Input::Pod(pod)
+    };
+    for (eviction, gets) in [(None, "first"), (Some(note.clone()), "second")] {
+        owner.eviction = eviction;
+        let mut facts = one_queue(8);
+        facts.extend([gpu_node("n", 8), waiting("first", 9), waiting("second", 5)]);
+        facts.extend([Input::Owner(owner.clone()), Input::Pod(left.clone())]);
+        let mut engine = Engine::new();
+        engine.step(NOW, facts);
+        let gone = engine.step(NOW, vec![Input::PodGone(left.uid.clone())]);
+        assert_eq!(binds(&gone), [(gets.to_owned(), "n".to_owned())]);
+    }
+    // The pods of its next run are seen before it is seen resumed and without its mark.
+    let mut facts = one_queue(16);
+    facts.extend([gpu_node("n", 8), gpu_node("m", 8)]);
+    facts.extend([Input::Owner(owner.clone()), Input::Pod(left)]);
+    let mut engine = Engine::new();
+    let first = engine.step(NOW, facts);
+    let resumes = |e: &&Effect| matches!(e.action, Action::ResumeOwner { .. });
+    assert_eq!(first.effects.iter().filter(resumes).count(), 1);
+    let next = engine.step(NOW, pods_of(&owner).into_iter().map(Input::Pod).collect());
+    assert_eq!(binds(&next).len(), 1);
+    engine.recount();
+}
+
 /// A Job is stopped between its resumption and its pods: they get nodes only if the API refuses
 /// to stop it.
 #[test]

@@ -88,8 +88,7 @@ impl Engine {
         self.redeem_claims(now, &mut round);
         self.complete_gangs(now, &[], &mut round);
 
-        let promised = self.promised_before();
-        self.settle_all(now, promised.clone(), &mut round);
+        let promised = self.settle_promised(now, &mut round);
         let mut heads: Vec<Head> = self.heads().collect();
         let fresh = heads.iter().copied().filter(|head| !promised.contains(head)).collect();
         self.settle_all(now, fresh, &mut round);
@@ -115,10 +114,34 @@ impl Engine {
         round.decided || round.more
     }
 
+    /// Settles those first, head of their queue or not, for whom victims of an engine before this
+    /// one leave, if that is all they need; who they are. For anything more they wait their turn.
+    fn settle_promised(&mut self, now: Time, round: &mut Round) -> Vec<Head> {
+        let heads = self.promised_before();
+        let mut entries = self.nominate_all(heads);
+        entries.retain(|entry| match &entry.verdict {
+            Verdict::Fit => true,
+            Verdict::Preempt(victims) => {
+                victims.iter().all(|victim| self.state.leaving(victim.workload))
+            }
+            Verdict::Blocked | Verdict::NoFit => false,
+        });
+        let settled = entries.iter().map(|entry| (entry.queue, entry.workload)).collect();
+        self.settle_in_order(now, entries, round);
+        settled
+    }
+
     /// Nominates all against the same state, then settles one by one.
     fn settle_all(&mut self, now: Time, heads: Vec<Head>, round: &mut Round) {
-        let mut entries: Vec<Entry> =
-            heads.into_iter().map(|(queue, head)| self.nominate(queue, head)).collect();
+        let entries = self.nominate_all(heads);
+        self.settle_in_order(now, entries, round);
+    }
+
+    fn nominate_all(&mut self, heads: Vec<Head>) -> Vec<Entry> {
+        heads.into_iter().map(|(queue, head)| self.nominate(queue, head)).collect()
+    }
+
+    fn settle_in_order(&mut self, now: Time, mut entries: Vec<Entry>, round: &mut Round) {
         entries.sort_by(|a, b| self.settling_order(a).cmp(&self.settling_order(b)));
         for entry in entries {
             self.settle(now, entry, round);

@@ -6,9 +6,9 @@
 //! again, once. Owners are marked and suspended in one request, so nothing is left of theirs.
 //!
 //! The mark names the preemptor, and is all that shows a promise. Claims are made anew from it: as
-//! long as a victim is leaving, who it leaves for is settled before anybody else, and may count on
-//! it whatever its policy says now (half of what a queue borrowed may be gone already, and the
-//! rest is no longer borrowed).
+//! long as a victim is leaving, who it leaves for is settled before anybody else if no more than
+//! that has to leave, and may count on it whatever its policy says now (half of what a queue
+//! borrowed may be gone already, and the rest is no longer borrowed).
 
 use std::collections::BTreeSet;
 
@@ -49,7 +49,7 @@ impl Engine {
         if entry.state != State::Evicting || ours {
             return None;
         }
-        let of_owner = self.state.owner_of(workload).and_then(|owner| owner.eviction.as_ref());
+        let of_owner = self.state.owner_mark(workload);
         let mut of_pods = entry.members.iter().map(|pod| &self.state.pods[*pod].eviction);
         let of_pods = || of_pods.find_map(|mark| mark.as_deref());
         of_owner.or_else(of_pods).cloned()

@@ -104,8 +104,12 @@ impl Engine {
             let is = |pod: PodIdx| self.state.pods[pod].binding;
             let waits = |pod| matches!(is(pod), Binding::InFlight(_));
             let preparing = self.state.placed(workload).any(waits);
-            if !preparing && !self.state.leaving(workload) && !self.unsent(workload).is_empty() {
-                self.send_prepared(now, workload);
+            if preparing || self.unsent(workload).is_empty() {
+                continue;
+            }
+            match self.state.leaving(workload) {
+                true => _ = self.unsent_while_stopped.insert(workload),
+                false => self.send_prepared(now, workload),
             }
         }
     }
@@ -139,10 +143,8 @@ impl Engine {
         changes: &mut Changes,
     ) {
         if let EffectResult::Refused(_) | EffectResult::Conflict(_) = result {
-            // It was not stopped: members that came meanwhile are bound, and who counted on it
-            // decides anew.
+            // It was not stopped: who counted on it decides anew.
             self.state.workloads[workload].evicting = None;
-            changes.arrived.extend(self.unsent(workload));
             for claimant in self.state.claims.naming(workload) {
                 self.state.drop_claim(claimant);
                 self.claim_freed = true;

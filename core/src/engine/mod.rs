@@ -48,6 +48,9 @@ pub struct Engine {
     pub(crate) delayed: BTreeSet<(Time, WorkloadIdx)>,
     /// Resumed owners and when their pods must be there.
     pub(crate) deadlines: BTreeSet<(Time, WorkloadIdx)>,
+    /// Work with members to bind that was being stopped then: they are bound if that comes to
+    /// nothing.
+    unsent_while_stopped: BTreeSet<WorkloadIdx>,
     /// Victims that bear marks of an engine before this one, and were perhaps never deleted.
     pub(crate) half_evicted: BTreeSet<WorkloadIdx>,
     /// Why a workload was preempted last, by name, until it is admitted again. Shown only.
@@ -187,12 +190,15 @@ impl Engine {
         }
         let mut arrived: Vec<WorkloadIdx> =
             changes.arrived.iter().filter_map(|pod| self.state.pods.get(*pod)?.workload).collect();
+        arrived.extend(std::mem::take(&mut self.unsent_while_stopped));
         arrived.sort_unstable();
         arrived.dedup();
         arrived.sort_by_cached_key(|workload| self.state.workloads[*workload].id.clone());
-        // Who is being stopped gets no node, unless that comes to nothing.
-        arrived.retain(|workload| !self.state.leaving(*workload));
         for workload in arrived {
+            if self.state.leaving(workload) {
+                self.unsent_while_stopped.insert(workload);
+                continue;
+            }
             self.send(now, workload);
             self.state.keep_state(workload);
         }
@@ -220,6 +226,7 @@ impl Engine {
         self.growth.remove(&workload);
         self.growth_parked.remove(&workload);
         self.half_evicted.remove(&workload);
+        self.unsent_while_stopped.remove(&workload);
         self.state.inherited.remove(&workload);
         self.delayed.retain(|(_, delayed)| *delayed != workload);
         self.deadlines.retain(|(_, resuming)| *resuming != workload);

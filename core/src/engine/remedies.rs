@@ -32,6 +32,8 @@ const REMEDIES_MAX: usize = 6;
 struct Start {
     /// Members that would be placed.
     members: u32,
+    /// Members that wait.
+    asked: u32,
     /// Price of all of them per hour; `None`: a node's price is unknown.
     per_hour: Option<MicroUsd>,
     /// Who has to leave first.
@@ -44,6 +46,7 @@ impl Start {
         let lost = self.victims.iter().filter_map(|victim| victim.lost_cost);
         Remedy {
             change,
+            first: (self.members < self.asked).then_some(self.members),
             per_hour: self.per_hour,
             preempts: self.victim_names(),
             loses: lost.reduce(MicroUsd::plus),
@@ -179,7 +182,8 @@ impl Engine {
             .map(hourly)
             .try_fold(MicroUsd(0), |sum, price| price.map(|price| sum.plus(price)));
         let victims = self.preemptions(now, index, &found, &entry.choice.usage);
-        Some(Start { members: places.len() as u32, per_hour, victims })
+        let asked = self.demands(index).iter().map(|set| set.count).sum();
+        Some(Start { members: places.len() as u32, asked, per_hour, victims })
     }
 
     /// A start without anybody being stopped for it.

@@ -325,7 +325,10 @@ pub struct Obstacle {
 pub struct Remedy {
     /// What to do.
     pub change: Change,
-    /// Hourly price of the workload then, where known.
+    /// Members that it starts with, where those are not all that wait: others follow if there is
+    /// room for them.
+    pub first: Option<u32>,
+    /// Hourly price of the members that it starts with, where known.
     pub per_hour: Option<MicroUsd>,
     /// Workloads that would be preempted for it, `namespace/name`; empty: it starts at once.
     pub preempts: Vec<Text>,

@@ -279,7 +279,9 @@ impl ClusterState {
 
     fn apply_owner(&mut self, facts: OwnerFacts, changes: &mut Changes) {
         let old = self.owners.get(&facts.uid);
-        let keys = old.map(|old| old.incarnation).into_iter().chain([facts.incarnation]);
+        // The run before is the one that a mark is of.
+        let present = [facts.incarnation, facts.incarnation.saturating_sub(1)];
+        let keys = old.map(|old| old.incarnation).into_iter().chain(present);
         let keys: BTreeSet<u32> = keys.collect();
         let (uid, namespace) = (facts.uid.clone(), facts.namespace.clone());
         let ours = facts.ours && facts.member_of.is_none();

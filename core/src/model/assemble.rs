@@ -19,7 +19,7 @@ use std::sync::{Arc, LazyLock};
 use crate::explain::reason::Reason;
 use crate::model::apply::Changes;
 use crate::model::ids::{PodIdx, ShapeIdx, WorkloadIdx};
-use crate::model::input::{GangKey, GangRef, GangSource, OwnerFacts, PodPhase, Text};
+use crate::model::input::{EvictionNote, GangKey, GangRef, GangSource, OwnerFacts, PodPhase, Text};
 use crate::model::pod::{Binding, Pod};
 use crate::model::state::ClusterState;
 use crate::model::workload::{Assignment, PodSet, QueueRef, Requeue, Workload, WorkloadId};
@@ -74,6 +74,15 @@ impl ClusterState {
             return None;
         };
         self.owners.get(uid).filter(|owner| owner.incarnation == *incarnation)
+    }
+
+    /// What is marked on the owner of a workload that we stopped. The patch that marks an owner
+    /// counts its runs too: the mark is of the run before the one that it waits for.
+    pub fn owner_mark(&self, workload: WorkloadIdx) -> Option<&EvictionNote> {
+        let GangKey::Owner(uid, run) = &self.workloads[workload].id.key else { return None };
+        let owner = self.owners.get(uid)?;
+        let of_this = owner.incarnation.saturating_sub(1) == *run;
+        owner.eviction.as_ref().filter(|_| of_this)
     }
 
     /// Derives every workload of a batch, then accounts its pods on nodes.
@@ -466,7 +475,7 @@ impl ClusterState {
         let entry = &self.workloads[workload];
         entry.evicting.is_some()
             || entry.members.iter().any(|pod| self.pods[*pod].eviction.is_some())
-            || self.owner_of(workload).is_some_and(|owner| owner.eviction.is_some())
+            || self.owner_mark(workload).is_some()
     }
 }
 

@@ -169,9 +169,14 @@ fn when(remedy: &Remedy, now: Time) -> String {
 }
 
 fn costs(remedy: &Remedy) -> String {
+    let named = matches!(remedy.change, Change::FewerPods { .. });
+    let of = match remedy.first.filter(|_| !named) {
+        Some(pods) => format!(" for {}", counted(i64::from(pods), "pod")),
+        None => String::new(),
+    };
     match (remedy.per_hour, remedy.loses) {
-        (Some(price), Some(lost)) => format!("${price}/h, ${lost} lost"),
-        (Some(price), None) => format!("${price}/h"),
+        (Some(price), Some(lost)) => format!("${price}/h{of}, ${lost} lost"),
+        (Some(price), None) => format!("${price}/h{of}"),
         (None, Some(lost)) => format!("${lost} of lost work"),
         (None, None) => "-".to_owned(),
     }

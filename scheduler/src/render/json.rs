@@ -221,6 +221,7 @@ fn remedy_object(remedy: &Remedy) -> Value {
         "change": remedy.change.to_string(),
         "waitFor": waits,
         "at": at,
+        "startsPods": remedy.first,
         "usdPerHour": remedy.per_hour.map(dollars),
         "preempts": remedy.preempts.iter().map(|name| &**name).collect::<Vec<_>>(),
         "losesUsd": remedy.loses.map(dollars),
