@@ -493,7 +493,7 @@ pub struct OwnerFacts {
     pub member_of: Option<GangRef>,
     /// Set by the patch that resumed it: quota is held although no pod exists yet.
     pub admitted: Option<BindingNote>,
-    /// Set while it is being stopped by us.
+    /// Set while a run of it is being stopped by us: the one before [`OwnerFacts::incarnation`].
     pub eviction: Option<EvictionNote>,
 }
 
