@@ -88,10 +88,12 @@ impl Engine {
         self.redeem_claims(now, &mut round);
         self.complete_gangs(now, &[], &mut round);
 
-        let promised = self.settle_promised(now, &mut round);
+        let (mut promised, after_heads) = self.settle_promised(now, &mut round);
+        promised.extend(&after_heads);
         let mut heads: Vec<Head> = self.heads().collect();
         let fresh = heads.iter().copied().filter(|head| !promised.contains(head)).collect();
         self.settle_all(now, fresh, &mut round);
+        self.settle_all(now, after_heads, &mut round);
         round.more |= self.release_held();
 
         // What has no claim to anything comes last: not while a queue has a head that was not
@@ -115,20 +117,53 @@ impl Engine {
     }
 
     /// Settles those first, head of their queue or not, for whom victims of an engine before this
-    /// one leave, if that is all they need; who they are. For anything more they wait their turn.
-    fn settle_promised(&mut self, now: Time, round: &mut Round) -> Vec<Head> {
-        let heads = self.promised_before();
-        let mut entries = self.nominate_all(heads);
-        entries.retain(|entry| match &entry.verdict {
-            Verdict::Fit => true,
-            Verdict::Preempt(victims) => {
-                victims.iter().all(|victim| self.state.leaving(victim.workload))
+    /// one leave, if nobody else has to leave for them; those who fit without, but in the way of a
+    /// head that goes before them, after the heads. Who they are, in two parts. For anything more
+    /// they wait their turn.
+    fn settle_promised(&mut self, now: Time, round: &mut Round) -> (Vec<Head>, Vec<Head>) {
+        let mut parts = (Vec::new(), Vec::new());
+        let mut first = Vec::new();
+        for (queue, workload) in self.promised_before() {
+            let entry = self.nominate(queue, workload);
+            let leaving = |victim: &Victim| self.state.leaving(victim.workload);
+            let no_more = match &entry.verdict {
+                Verdict::Fit => true,
+                Verdict::Preempt(victims) => victims.iter().all(leaving),
+                Verdict::Blocked | Verdict::NoFit => false,
+            };
+            match no_more {
+                true if entry.verdict == Verdict::Fit && self.in_the_way(now, &entry) => {
+                    parts.1.push((queue, workload));
+                }
+                true => {
+                    parts.0.push((queue, workload));
+                    first.push(entry);
+                }
+                false => {}
             }
-            Verdict::Blocked | Verdict::NoFit => false,
+        }
+        self.settle_in_order(now, first, round);
+        parts
+    }
+
+    /// Whether an entry that fits would keep a head from fitting that goes before it.
+    fn in_the_way(&mut self, now: Time, entry: &Entry) -> bool {
+        let stray = self.waiting.head(None).map(|head| (None, head));
+        let mut heads: Vec<Head> = self.heads().chain(stray).collect();
+        heads.retain(|(_, head)| *head != entry.workload);
+        heads.retain(|(queue, head)| {
+            let other = self.nominate(*queue, *head);
+            let before = other.queue == entry.queue
+                || self.settling_order(&other) < self.settling_order(entry);
+            other.verdict == Verdict::Fit && before
         });
-        let settled = entries.iter().map(|entry| (entry.queue, entry.workload)).collect();
-        self.settle_in_order(now, entries, round);
-        settled
+        let assignment = self.assignment_for(entry, now);
+        let Some(places) = self.try_place(entry, assignment.clone(), false) else { return true };
+        self.state.add_claim(entry.workload, assignment, places, Vec::new());
+        let fits = |(queue, head): &Head| self.nominate(*queue, *head).verdict == Verdict::Fit;
+        let in_the_way = !heads.iter().all(fits);
+        self.state.drop_claim(entry.workload);
+        in_the_way
     }
 
     /// Nominates all against the same state, then settles one by one.

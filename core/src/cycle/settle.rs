@@ -96,7 +96,7 @@ impl Engine {
     }
 
     /// Places all members with an assignment. Kept, or only tried; where they go.
-    fn try_place(
+    pub(super) fn try_place(
         &mut self,
         entry: &Entry,
         assignment: Arc<Assignment>,

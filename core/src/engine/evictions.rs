@@ -17,7 +17,8 @@ use crate::engine::Engine;
 use crate::model::ids::{PodIdx, WorkloadIdx};
 use crate::model::input::EvictionNote;
 use crate::plan::{Preemption, State};
-use crate::time::{Span, Time};
+use crate::time::Time;
+use crate::victims::Victim;
 
 impl Engine {
     /// Looks whether a workload bears marks that nobody here made.
@@ -74,7 +75,7 @@ impl Engine {
     /// Evicts again what is marked and stays.
     pub(crate) fn finish_evictions(&mut self, now: Time) {
         for workload in std::mem::take(&mut self.half_evicted) {
-            let Some(preemption) = self.marked(workload) else { continue };
+            let Some(preemption) = self.marked(now, workload) else { continue };
             let entry = &mut self.state.workloads[workload];
             entry.stop_asked = true;
             entry.evicting = Some(Box::new(preemption.clone()));
@@ -82,22 +83,13 @@ impl Engine {
         }
     }
 
-    /// The preemption that the marks of a workload tell of.
-    fn marked(&self, workload: WorkloadIdx) -> Option<Preemption> {
-        let state = &self.state;
-        let entry = state.workloads.get(workload)?;
-        let note = entry.members.iter().find_map(|pod| state.pods[*pod].eviction.clone())?;
-        let preemptor = self.workload_named(&note.preemptor).map(|index| &state.workloads[index]);
-        Some(Preemption {
-            victim: entry.full_name.clone(),
-            preemptor: note.preemptor.clone(),
-            reason: note.reason,
-            victim_priority: entry.priority,
-            preemptor_priority: preemptor.map_or(entry.priority, |found| found.priority),
-            frees: Vec::new(),
-            lost: Span(0),
-            lost_cost: None,
-            cohort: None,
-        })
+    /// The preemption that the marks of a workload tell of, with what it costs now.
+    fn marked(&self, now: Time, workload: WorkloadIdx) -> Option<Preemption> {
+        let members = &self.state.workloads.get(workload)?.members;
+        let note = members.iter().find_map(|pod| self.state.pods[*pod].eviction.clone())?;
+        let preemptor = self.workload_named(&note.preemptor).unwrap_or(workload);
+        let victim = Victim { workload, reason: note.reason };
+        let told = self.preemptions(now, preemptor, &[victim], &[]).pop()?;
+        Some(Preemption { preemptor: note.preemptor.clone(), ..told })
     }
 }

@@ -181,10 +181,19 @@ impl ClusterState {
         total
     }
 
-    /// How long a workload's members have run until then, all together.
+    /// How long a workload's members have run until then, all together, each counted by the share
+    /// of its node that it uses: what they would cost if all nodes cost the same.
     pub fn worked(&self, workload: WorkloadIdx, now: Time) -> Span {
-        let bound = self.placed(workload).filter_map(|pod| self.pods[pod].bound_at);
-        Span(resources::total(bound.map(|at| now.since(at).0)))
+        let of_member = |pod: PodIdx| {
+            let pod = &self.pods[pod];
+            let (worked, node) = (now.since(pod.bound_at?).0, pod.place?);
+            self.room.facts(node)?;
+            let request = self.room.shape(pod.shape).request;
+            let (used, of, _) = self.room.dominant_share(request, node);
+            let shared = i128::from(worked) * i128::from(used) / i128::from(of);
+            Some(i64::try_from(shared).unwrap_or(i64::MAX))
+        };
+        Span(resources::total(self.placed(workload).filter_map(of_member)))
     }
 
     /// Price per hour of all that a workload holds; `None`: nothing, or some of it unknown.

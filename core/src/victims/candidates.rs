@@ -63,9 +63,10 @@ impl Kind {
 
     fn rank(self) -> u8 {
         match self {
-            Kind::Unqueued | Kind::Hierarchical | Kind::Promised(_) => 0,
-            Kind::WhileBorrowing | Kind::WithoutBorrowing => 1,
-            Kind::WithinQueue => 2,
+            Kind::Promised(_) => 0,
+            Kind::Unqueued | Kind::Hierarchical => 1,
+            Kind::WhileBorrowing | Kind::WithoutBorrowing => 2,
+            Kind::WithinQueue => 3,
         }
     }
 }
@@ -209,8 +210,8 @@ fn promised(state: &ClusterState, preemptor: WorkloadIdx, need: &Need, found: &m
 /// unknown.
 type Loss = (Option<MicroUsd>, Span);
 
-/// Leaving first; then hierarchical, other cohort, own queue; lower priority; later admission;
-/// less loss; uid.
+/// Leaving first, and of those who leaves for the preemptor; then hierarchical, other cohort, own
+/// queue; lower priority; later admission; less loss; uid.
 fn order(
     state: &ClusterState,
     candidate: &Candidate,

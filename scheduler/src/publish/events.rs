@@ -158,10 +158,10 @@ impl Notes {
         if let Some(regarding) = shown.and_then(object_of) {
             return self.tell(now, Told { regarding, ..told });
         }
-        let room = self.held.len() < QUEUE_MAX;
-        let held = self.held.entry(name.clone()).or_default();
-        match room && held.len() < HELD_MAX {
-            true => held.push(told),
+        let known = self.held.get(name).map(Vec::len);
+        let room = known.map_or(self.held.len() < QUEUE_MAX, |held| held < HELD_MAX);
+        match room {
+            true => self.held.entry(name.clone()).or_default().push(told),
             false => self.count(What::EventDropped),
         }
     }

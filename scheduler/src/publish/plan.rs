@@ -225,6 +225,7 @@ impl Plan {
             if self.standing.as_ref().is_some_and(|names| !names.contains(&name)) {
                 strays.push(key.clone());
             }
+            self.notes.shown(now, &name, &object);
             let entry = self.entries.entry(key).or_default();
             entry.shown = Some(Shown::Workload(Box::new(object)));
         }

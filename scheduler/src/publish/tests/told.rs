@@ -1,7 +1,7 @@
 //! Events: where each is said, and when.
 
 use super::*;
-use crate::publish::events::Told;
+use crate::publish::events::{Notes, Told};
 
 /// Kind, uid and reason of every event that may go now.
 fn told(plan: &mut Plan, now: Time) -> Vec<(String, String, String)> {
@@ -32,6 +32,22 @@ fn what_happens_is_said_of_the_workload_once_it_is_there_and_of_its_owner() {
     assert_eq!(told(&mut plan, at(2_000)), of_both);
     api.work(&mut plan, at(2_000));
     assert_eq!(told(&mut plan, at(2_100)), [], "nothing is said twice");
+}
+
+#[test]
+fn what_waits_for_workloads_that_never_come_is_bounded() {
+    let mut notes = Notes::new(10);
+    let mut counted = 0;
+    for n in 0..1_003 {
+        let mut details = lone(State::Queued);
+        details.view.name = format!("p{n}").into();
+        for round in 0..6 {
+            let now = at(i64::from(round) * 120_000);
+            notes.of_workload(now, &waits(details.clone(), room(round as u32), &[]), None);
+        }
+        counted += notes.take_counts().get(&What::EventDropped).copied().unwrap_or(0);
+    }
+    assert_eq!(counted, 1_000 * 2 + 3 * 6, "four of each of a thousand are kept");
 }
 
 #[test]
