@@ -88,12 +88,12 @@ impl Engine {
         self.redeem_claims(now, &mut round);
         self.complete_gangs(now, &[], &mut round);
 
-        let (mut promised, after_heads) = self.settle_promised(now, &mut round);
-        promised.extend(&after_heads);
+        let promised = self.settle_promised(now, &mut round);
         let mut heads: Vec<Head> = self.heads().collect();
-        let fresh = heads.iter().copied().filter(|head| !promised.contains(head)).collect();
-        self.settle_all(now, fresh, &mut round);
-        self.settle_all(now, after_heads, &mut round);
+        self.settle_all(now, promised.with(heads.clone(), |queue| queue.is_some()), &mut round);
+        if promised.lost_race(&self.state) {
+            self.settle_promised(now, &mut round);
+        }
         round.more |= self.release_held();
 
         // What has no claim to anything comes last: not while a queue has a head that was not
@@ -101,11 +101,9 @@ impl Engine {
         self.complete_gangs(now, &heads, &mut round);
         if self.still_ahead(&heads).all(|(queue, _)| queue.is_none()) {
             let stray = self.waiting.head(None).map(|head| (None, head));
-            if let Some(head) = stray {
-                let fresh = stray.into_iter().filter(|head| !promised.contains(head)).collect();
-                self.settle_all(now, fresh, &mut round);
-                heads.insert(0, head);
-            }
+            let strays = promised.with(stray.into_iter().collect(), |queue| queue.is_none());
+            self.settle_all(now, strays, &mut round);
+            heads.splice(0..0, stray);
             self.complete_gangs(now, &heads, &mut round);
             self.place_extras(now, &mut round);
         }
@@ -116,59 +114,11 @@ impl Engine {
         round.decided || round.more
     }
 
-    /// Settles those first, head of their queue or not, for whom victims of an engine before this
-    /// one leave, if nobody else has to leave for them; those who fit without, but in the way of a
-    /// head that goes before them, after the heads. Who they are, in two parts. For anything more
-    /// they wait their turn.
-    fn settle_promised(&mut self, now: Time, round: &mut Round) -> (Vec<Head>, Vec<Head>) {
-        let mut parts = (Vec::new(), Vec::new());
-        let mut first = Vec::new();
-        for (queue, workload) in self.promised_before() {
-            let entry = self.nominate(queue, workload);
-            let leaving = |victim: &Victim| self.state.leaving(victim.workload);
-            let no_more = match &entry.verdict {
-                Verdict::Fit => true,
-                Verdict::Preempt(victims) => victims.iter().all(leaving),
-                Verdict::Blocked | Verdict::NoFit => false,
-            };
-            match no_more {
-                true if entry.verdict == Verdict::Fit && self.in_the_way(now, &entry) => {
-                    parts.1.push((queue, workload));
-                }
-                true => {
-                    parts.0.push((queue, workload));
-                    first.push(entry);
-                }
-                false => {}
-            }
-        }
-        self.settle_in_order(now, first, round);
-        parts
-    }
-
-    /// Whether an entry that fits would keep a head from fitting that goes before it.
-    fn in_the_way(&mut self, now: Time, entry: &Entry) -> bool {
-        let stray = self.waiting.head(None).map(|head| (None, head));
-        let mut heads: Vec<Head> = self.heads().chain(stray).collect();
-        heads.retain(|(_, head)| *head != entry.workload);
-        heads.retain(|(queue, head)| {
-            let other = self.nominate(*queue, *head);
-            let before = other.queue == entry.queue
-                || self.settling_order(&other) < self.settling_order(entry);
-            other.verdict == Verdict::Fit && before
-        });
-        let assignment = self.assignment_for(entry, now);
-        let Some(places) = self.try_place(entry, assignment.clone(), false) else { return true };
-        self.state.add_claim(entry.workload, assignment, places, Vec::new());
-        let fits = |(queue, head): &Head| self.nominate(*queue, *head).verdict == Verdict::Fit;
-        let in_the_way = !heads.iter().all(fits);
-        self.state.drop_claim(entry.workload);
-        in_the_way
-    }
-
     /// Nominates all against the same state, then settles one by one.
+    /// `heads` stand in order of queues.
     fn settle_all(&mut self, now: Time, heads: Vec<Head>, round: &mut Round) {
-        let entries = self.nominate_all(heads);
+        let mut entries = self.nominate_all(heads);
+        self.keep_queue_order(&mut entries);
         self.settle_in_order(now, entries, round);
     }
 
@@ -197,10 +147,8 @@ impl Engine {
     }
 
     /// Who is settled first: less borrowing, higher priority, earlier, uid.
-    fn settling_order(&self, entry: &Entry) -> (u32, Reverse<i32>, Time, &Text) {
-        let workload = &self.state.workloads[entry.workload];
-        let priority = Reverse(workload.priority);
-        (entry.choice.borrowing, priority, workload.created, &workload.uid)
+    fn settling_order(&self, entry: &Entry) -> (u32, (Reverse<i32>, Time, &Text)) {
+        (entry.choice.borrowing, self.state.queue_order(entry.workload))
     }
 
     /// What heads kept back is free again; whether somebody is to be looked at anew because they

@@ -84,13 +84,24 @@ impl Engine {
         self.topology_ask(queue, workload)
     }
 
-    /// Members of each shape that must find a place together for the workload to start.
-    pub(crate) fn least_demands(&self, workload: WorkloadIdx) -> Vec<SetDemand> {
+    /// Members of each shape that must find a place together for the workload to start: of an
+    /// elastic gang those that need least, and no shape that no node admits while others make up
+    /// the minimum.
+    pub(crate) fn least_demands(&mut self, workload: WorkloadIdx) -> Vec<SetDemand> {
         let sets = self.demands(workload);
         let asked: u32 = sets.iter().map(|set| set.count).sum();
         let least = self.state.workloads[workload].min_member.min(asked);
+        if least == asked {
+            return sets;
+        }
         let limits: Vec<u32> = sets.iter().map(|set| set.count).collect();
-        let order: Vec<usize> = (0..sets.len()).collect();
+        let mut order: Vec<usize> = (0..sets.len()).collect();
+        let mut txn = Txn::begin(&mut self.state);
+        order.sort_by_cached_key(|at| {
+            let shape = sets[*at].shape;
+            let class = txn.class(shape, &[], 0);
+            (!lacking::some_node_accepts(&txn, class), txn.state().room.size(shape))
+        });
         let mut tries = elastic::TRIES_MAX;
         let first = elastic::fill(&limits, &order, (least, least), &mut tries, |_| true);
         elastic::with_counts(&sets, &first.expect("the minimum is at most all"))

@@ -1,4 +1,5 @@
-//! What was promised comes first: claims whose victims left, and gangs with missing members.
+//! What was promised comes first: claims whose victims left, gangs with missing members, and work
+//! for which victims of an engine before this one leave.
 //!
 //! A reserved workload goes where it was planned if that still holds, else wherever it fits now;
 //! if it fits nowhere it gives its claim up and queues again. Members that a running gang lost
@@ -8,7 +9,7 @@
 
 use capstan_topology::NodeIdx;
 
-use crate::cycle::{Head, Round, elastic};
+use crate::cycle::{Entry, Head, Round, Verdict, elastic};
 use crate::engine::Engine;
 use crate::explain::reason::Reason;
 use crate::model::claim::Claim;
@@ -19,7 +20,41 @@ use crate::model::workload::Assignment;
 use crate::place::gang::{self, Ask};
 use crate::plan::State;
 use crate::time::Time;
-use crate::victims::candidates;
+use crate::victims::{Victim, candidates};
+
+/// Work for which victims of an engine before this one leave.
+#[derive(Debug, Default)]
+pub(super) struct Promised {
+    /// What was settled first: not to be looked at again in this round.
+    settled: Vec<Head>,
+    /// What is settled together with the heads, the first of its queue or not.
+    beside: Vec<Head>,
+}
+
+impl Promised {
+    /// Whom to settle: those of `heads` that were not settled, and those to go beside them whose
+    /// queue is `meant`.
+    pub(super) fn with(
+        &self,
+        mut heads: Vec<Head>,
+        meant: impl Fn(Option<QueueIdx>) -> bool,
+    ) -> Vec<Head> {
+        heads.extend(self.beside.iter().filter(|(queue, _)| meant(*queue)));
+        heads.retain(|head| !self.settled.contains(head));
+        heads.sort_unstable();
+        heads.dedup();
+        heads
+    }
+
+    /// Whether somebody who went beside the heads found no room any more: it may have what it was
+    /// promised.
+    pub(super) fn lost_race(&self, state: &ClusterState) -> bool {
+        let waits = |(queue, workload): &Head| {
+            queue.is_some() && state.workloads[*workload].state == State::Queued
+        };
+        self.beside.iter().any(waits)
+    }
+}
 
 /// What became of a claim whose victims have left.
 enum Redeemed {
@@ -39,7 +74,7 @@ impl Engine {
             let claim = self.state.claims.get(*workload).expect("just listed");
             claim.victims.is_empty()
         });
-        self.state.in_promise_order(&mut ready);
+        self.state.in_queue_order(&mut ready);
         for workload in ready {
             let claim = self.state.drop_claim(workload).expect("just listed");
             match self.redeem(workload, &claim) {
@@ -58,6 +93,73 @@ impl Engine {
                 }
             }
             round.decided = true;
+        }
+    }
+
+    /// Settles those first, head of their queue or not, for whom victims of an engine before this
+    /// one leave, if nobody else has to leave for them. Who fits without, and has a head that fits
+    /// before it, takes its turn among the heads. For anything more they wait their turn.
+    pub(super) fn settle_promised(&mut self, now: Time, round: &mut Round) -> Promised {
+        let mut promised = Promised::default();
+        let (mut first, mut fit) = (Vec::new(), Vec::new());
+        for (queue, workload) in self.promised_before() {
+            let entry = self.nominate(queue, workload);
+            let leaving = |victim: &Victim| self.state.leaving(victim.workload);
+            match &entry.verdict {
+                Verdict::Fit => fit.push(entry),
+                Verdict::Preempt(victims) if victims.iter().all(leaving) => first.push(entry),
+                Verdict::Preempt(_) | Verdict::Blocked | Verdict::NoFit => {}
+            }
+        }
+        let ahead = match fit.is_empty() {
+            true => Vec::new(),
+            false => self.fitting_heads(),
+        };
+        for entry in fit {
+            let before = |head: &Entry| self.goes_before(head, &entry);
+            match ahead.iter().any(before) {
+                true => promised.beside.push((entry.queue, entry.workload)),
+                false => first.push(entry),
+            }
+        }
+        promised.settled = first.iter().map(|entry| (entry.queue, entry.workload)).collect();
+        self.settle_in_order(now, first, round);
+        promised
+    }
+
+    /// Heads of queues, and of work without a queue, that fit as things are.
+    fn fitting_heads(&mut self) -> Vec<Entry> {
+        let heads = self.still_ahead(&[]).collect();
+        let mut entries = self.nominate_all(heads);
+        entries.retain(|entry| entry.verdict == Verdict::Fit);
+        entries
+    }
+
+    /// Of a queue from which several are settled in one round, who fits and stands further back
+    /// counts as borrowing no less than those before it that fit: it goes after them. `entries`
+    /// stand in order of queues.
+    pub(super) fn keep_queue_order(&self, entries: &mut [Entry]) {
+        let of_one_queue = |a: &Entry, b: &Entry| a.queue == b.queue;
+        for together in entries.chunk_by_mut(of_one_queue).filter(|some| some.len() > 1) {
+            let order = |entry: &Entry| self.state.queue_order(entry.workload);
+            together.sort_by(|a, b| order(a).cmp(&order(b)));
+            let mut most = 0;
+            for entry in together.iter_mut().filter(|entry| entry.verdict == Verdict::Fit) {
+                most = most.max(entry.choice.borrowing);
+                entry.choice.borrowing = most;
+            }
+        }
+    }
+
+    /// Whether a head is settled before another entry, be that the first of its queue or not.
+    fn goes_before(&self, head: &Entry, entry: &Entry) -> bool {
+        if head.queue == entry.queue {
+            return head.workload != entry.workload;
+        }
+        match (head.queue, entry.queue) {
+            (Some(_), Some(_)) => self.settling_order(head) < self.settling_order(entry),
+            // What has no claim to anything comes last.
+            (ours, _) => ours.is_some(),
         }
     }
 
@@ -127,7 +229,7 @@ impl Engine {
             (placed < entry.min_member) == below
         };
         let mut growing: Vec<WorkloadIdx> = self.growth.iter().copied().filter(needs).collect();
-        self.state.in_promise_order(&mut growing);
+        self.state.in_queue_order(&mut growing);
         growing
     }
 

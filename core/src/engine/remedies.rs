@@ -112,7 +112,7 @@ impl Engine {
             }
         }
         let mut running: Vec<WorkloadIdx> = self.growth_parked.iter().copied().collect();
-        self.state.in_promise_order(&mut running);
+        self.state.in_queue_order(&mut running);
         for workload in running.into_iter().take(RENEWED_MAX) {
             if let Some(reason) = self.joins_not(workload) {
                 self.set_reason(workload, reason);

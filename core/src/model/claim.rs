@@ -208,7 +208,7 @@ impl ClusterState {
     /// What every claim should count as things are.
     pub(super) fn claims_anew(&self) -> Vec<(WorkloadIdx, Amounts)> {
         let mut all: Vec<WorkloadIdx> = self.claims.workloads().collect();
-        self.in_promise_order(&mut all);
+        self.in_queue_order(&mut all);
         let (amounts, _) = Together::of(self, &all).amounts();
         all.into_iter().zip(amounts).collect()
     }
@@ -239,13 +239,13 @@ impl ClusterState {
             }
         }
         let mut found: Vec<WorkloadIdx> = found.into_iter().collect();
-        self.in_promise_order(&mut found);
+        self.in_queue_order(&mut found);
         found
     }
 
     /// Orders claimants as they are redeemed.
-    pub fn in_promise_order(&self, claimants: &mut [WorkloadIdx]) {
-        claimants.sort_by(|a, b| self.promise_order(*a).cmp(&self.promise_order(*b)));
+    pub fn in_queue_order(&self, claimants: &mut [WorkloadIdx]) {
+        claimants.sort_by(|a, b| self.queue_order(*a).cmp(&self.queue_order(*b)));
     }
 
     /// Counts claims that share victims with none but each other, given as they are redeemed.

@@ -10,7 +10,7 @@ use crate::explain::reason::Reason;
 use crate::model::ids::{FlavorIdx, QueueIdx, ShapeIdx, WorkloadIdx};
 use crate::model::input::{BindingNote, GangKey, GangSource, Labels, Text};
 use crate::model::state::ClusterState;
-use crate::model::workload::{QueueRef, SetAssignment};
+use crate::model::workload::{QueueRef, SetAssignment, WorkloadId};
 use crate::policy::UnqueuedWorkloads;
 use crate::rules::selector::selects;
 use crate::time::Time;
@@ -92,8 +92,9 @@ impl ClusterState {
         Some(self.quota.intern_queue(&facts.cluster_queue))
     }
 
-    /// Names, unique in their namespace: the first by creation and uid keeps the plain name, the
-    /// others get their source appended. Runs of one owner share its name.
+    /// Names, unique in their namespace: the first by creation and uid gets the plain name, the
+    /// others get their source appended. Runs of one owner share its name. Who has a name keeps
+    /// it when a plainer one comes free: people and marks on pods tell of work by its name.
     pub(super) fn derive_names(&mut self, dirty: &[WorkloadIdx]) {
         if self.take_free_names(dirty) {
             return;
@@ -111,10 +112,12 @@ impl ClusterState {
         let mut taken: Vec<(WorkloadIdx, Text)> = Vec::new();
         for &workload in dirty {
             let base = self.base_name(workload);
+            if self.has_name(workload, &base) {
+                continue;
+            }
             let entry = &self.workloads[workload];
             let key = (entry.id.namespace.clone(), base.clone());
             match self.workload_by_name.get(&key).copied() {
-                Some(holder) if holder == workload && entry.name == base => continue,
                 Some(holder) if holder != workload && self.workloads.get(holder).is_some() => {
                     for (workload, base) in taken {
                         let namespace = self.workloads[workload].id.namespace.clone();
@@ -135,6 +138,9 @@ impl ClusterState {
 
     fn derive_name(&mut self, workload: WorkloadIdx) {
         let base = self.base_name(workload);
+        if self.has_name(workload, &base) {
+            return;
+        }
         let entry = &self.workloads[workload];
         let key = (entry.id.namespace.clone(), base.clone());
         let holder = self.workload_by_name.get(&key).copied();
@@ -145,8 +151,6 @@ impl ClusterState {
         };
         let run_after = |h: WorkloadIdx| run_after(&self.workloads[h].id.key, &entry.id.key);
         match holder.map(|holder| (holder, run_after(holder))) {
-            // The last run is what people look at; pods of one before may still be leaving.
-            Some((_, Some(true))) => self.set_name(workload, base),
             Some((holder, None)) if rank(holder) < rank(workload) => {
                 self.rename(workload, self.suffixed(&base, workload));
             }
@@ -164,14 +168,43 @@ impl ClusterState {
         let plain = suffixed(base, self.workloads[workload].source);
         let taken = |name: &Text| {
             let holder = self.workload_by_name.get(&(namespace.clone(), name.clone()));
-            holder.is_some_and(|h| *h != workload && self.workloads.get(*h).is_some())
+            let other = |h: &WorkloadIdx| {
+                let other = self.workloads.get(*h).filter(|_| *h != workload);
+                other.is_some_and(|o| {
+                    run_after(&o.id.key, &self.workloads[workload].id.key).is_none()
+                })
+            };
+            holder.is_some_and(other)
         };
         let numbered = (2_u32..).map(|number| Text::from(format!("{plain}-{number}")));
         let mut names = std::iter::once(plain.clone()).chain(numbered);
         names.find(|name| !taken(name)).expect("some number is free")
     }
 
+    /// Whether a workload has the plain name already, or that with its source behind it.
+    fn has_name(&self, workload: WorkloadIdx, base: &Text) -> bool {
+        let entry = &self.workloads[workload];
+        let behind = |name: &str| -> Option<bool> {
+            let number = name.strip_prefix(&*suffixed(base, entry.source))?;
+            let digits = |number: &str| number.bytes().all(|byte| byte.is_ascii_digit());
+            Some(number.is_empty() || number.strip_prefix('-').is_some_and(digits))
+        };
+        let is_of_it = entry.name == *base || behind(&entry.name) == Some(true);
+        let key = (entry.id.namespace.clone(), entry.name.clone());
+        is_of_it && self.workload_by_name.get(&key) == Some(&workload)
+    }
+
+    /// The plain name: of the run before, if that is still there, else of the owner or the gang.
     fn base_name(&self, workload: WorkloadIdx) -> Text {
+        let id = &self.workloads[workload].id;
+        if let GangKey::Owner(owner, run @ 1..) = &id.key {
+            let key = GangKey::Owner(owner.clone(), run - 1);
+            let before = WorkloadId { namespace: id.namespace.clone(), key };
+            let before = self.workload_by_id.get(&before).map(|before| &self.workloads[*before]);
+            if let Some(before) = before.filter(|before| !before.name.is_empty()) {
+                return before.name.clone();
+            }
+        }
         if let Some(owner) = self.owner_of(workload) {
             return owner.name.clone();
         }
@@ -180,9 +213,15 @@ impl ClusterState {
         self.pods[*first].gang.name.clone()
     }
 
+    /// Names a workload. Of several runs the last is what people look at: it is found by their
+    /// name; pods of one before may still be leaving.
     fn rename(&mut self, workload: WorkloadIdx, name: Text) {
-        let namespace = self.workloads[workload].id.namespace.clone();
-        self.workload_by_name.insert((namespace, name.clone()), workload);
+        let id = &self.workloads[workload].id;
+        let key = (id.namespace.clone(), name.clone());
+        let holder = self.workload_by_name.get(&key).and_then(|held| self.workloads.get(*held));
+        if holder.is_none_or(|holder| run_after(&holder.id.key, &id.key) != Some(true)) {
+            self.workload_by_name.insert(key, workload);
+        }
         self.set_name(workload, name);
     }
 
@@ -247,8 +286,9 @@ impl ClusterState {
         }
     }
 
-    /// Who among several that were promised something gets it first.
-    pub fn promise_order(&self, workload: WorkloadIdx) -> (Reverse<i32>, Time, &Text) {
+    /// Who of several goes first, in a queue or of those that were promised something: higher
+    /// priority, then earlier, then uid.
+    pub fn queue_order(&self, workload: WorkloadIdx) -> (Reverse<i32>, Time, &Text) {
         let workload = &self.workloads[workload];
         (Reverse(workload.priority), workload.created, &workload.uid)
     }

@@ -198,13 +198,13 @@ impl Engine {
 
     /// What the members that must start together ask of a flavor.
     fn asked_of(
-        &self,
+        &mut self,
         index: WorkloadIdx,
         queue: QueueIdx,
         flavor: FlavorIdx,
     ) -> Vec<(FrIdx, i64)> {
-        let state = &self.state;
         let sets = self.least_demands(index);
+        let state = &self.state;
         let groups = state.quota.queue(queue).groups.iter();
         let covered = groups.filter(|group| group.flavors.contains(&flavor));
         let resources = covered.flat_map(|group| group.covered.iter().copied());

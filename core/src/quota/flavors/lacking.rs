@@ -125,7 +125,7 @@ pub(super) fn no_node_of_it_will_do(txn: &Txn<'_>, class: ClassIdx) -> bool {
 }
 
 /// Whether the facts of any node admit a class: else nobody who leaves makes room for it.
-pub(super) fn some_node_accepts(txn: &Txn<'_>, class: ClassIdx) -> bool {
+pub(crate) fn some_node_accepts(txn: &Txn<'_>, class: ClassIdx) -> bool {
     let state = txn.state();
     let mut nodes = state.room.tree.order().iter();
     nodes.any(|node| state.classes.accepts(&state.room, class, *node))
