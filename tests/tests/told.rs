@@ -217,7 +217,7 @@ fn runs_of_one_owner_share_its_name_and_the_last_bears_it() {
 }
 
 #[test]
-fn a_name_that_was_given_up_is_told_gone() {
+fn a_name_stays_with_its_work_when_a_plainer_one_comes_free() {
     let mut engine = Engine::new();
     let gpu = shape(&[(GPU, 1)]);
     let first = pod("twin", &gpu, &in_queue(None));
@@ -227,11 +227,19 @@ fn a_name_that_was_given_up_is_told_gone() {
     facts.extend([Input::Pod(first.clone()), Input::Owner(owner.clone())]);
     let both = engine.step(NOW, facts);
     assert!(states(&both).iter().any(|(name, _)| name == "twin-job"), "{:?}", states(&both));
-    engine.step(NOW, vec![Input::PodGone(first.uid)]);
+    let left = engine.step(NOW, vec![Input::PodGone(first.uid.clone())]);
+    assert_eq!(left.report.gone, [(text(TEAM), text("twin"))]);
     owner.priority = 7;
-    let renamed = engine.step(NOW, vec![Input::Owner(owner)]);
-    assert!(engine.details(&text(TEAM), &text("twin")).is_some());
-    assert_eq!(renamed.report.gone, [(text(TEAM), text("twin-job"))]);
+    let changed = engine.step(NOW, vec![Input::Owner(owner.clone())]);
+    assert_eq!(engine.names(), [(text(TEAM), text("twin-job"))]);
+    assert_eq!(changed.report.gone, []);
+    // Who is older has the plain name, whoever is seen first.
+    let mut engine = Engine::new();
+    engine.step(NOW, one_queue(8).into_iter().chain([Input::Owner(owner)]).collect());
+    assert_eq!(engine.names(), [(text(TEAM), text("twin"))]);
+    let both = engine.step(NOW, vec![Input::Pod(first)]);
+    assert!(states(&both).iter().any(|(name, _)| name == "twin-job"), "{:?}", states(&both));
+    assert_eq!(both.report.gone, []);
 }
 
 #[test]

@@ -18,6 +18,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
+use crate::cycle::promised::Promised;
 use crate::engine::Engine;
 use crate::model::ids::{QueueIdx, WorkloadIdx};
 use crate::model::input::Text;
@@ -90,7 +91,8 @@ impl Engine {
 
         let promised = self.settle_promised(now, &mut round);
         let mut heads: Vec<Head> = self.heads().collect();
-        self.settle_all(now, promised.with(heads.clone(), |queue| queue.is_some()), &mut round);
+        let all = promised.with(heads.clone(), |queue| queue.is_some());
+        self.settle_all(now, all, &promised, &mut round);
         if promised.lost_race(&self.state) {
             self.settle_promised(now, &mut round);
         }
@@ -102,7 +104,7 @@ impl Engine {
         if self.still_ahead(&heads).all(|(queue, _)| queue.is_none()) {
             let stray = self.waiting.head(None).map(|head| (None, head));
             let strays = promised.with(stray.into_iter().collect(), |queue| queue.is_none());
-            self.settle_all(now, strays, &mut round);
+            self.settle_all(now, strays, &promised, &mut round);
             heads.splice(0..0, stray);
             self.complete_gangs(now, &heads, &mut round);
             self.place_extras(now, &mut round);
@@ -114,11 +116,12 @@ impl Engine {
         round.decided || round.more
     }
 
-    /// Nominates all against the same state, then settles one by one.
-    /// `heads` stand in order of queues.
-    fn settle_all(&mut self, now: Time, heads: Vec<Head>, round: &mut Round) {
+    /// Nominates all against the same state, then settles one by one. `heads` stand in order of
+    /// queues.
+    fn settle_all(&mut self, now: Time, heads: Vec<Head>, promised: &Promised, round: &mut Round) {
         let mut entries = self.nominate_all(heads);
         self.keep_queue_order(&mut entries);
+        self.keep_quota(promised, &entries);
         self.settle_in_order(now, entries, round);
     }
 
@@ -129,6 +132,7 @@ impl Engine {
     fn settle_in_order(&mut self, now: Time, mut entries: Vec<Entry>, round: &mut Round) {
         entries.sort_by(|a, b| self.settling_order(a).cmp(&self.settling_order(b)));
         for entry in entries {
+            round.more |= self.let_go(&entry);
             self.settle(now, entry, round);
         }
     }

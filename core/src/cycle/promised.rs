@@ -14,11 +14,12 @@ use crate::engine::Engine;
 use crate::explain::reason::Reason;
 use crate::model::claim::Claim;
 use crate::model::ids::{FrIdx, PodIdx, QueueIdx, QuotaIdx, ShapeIdx, WorkloadIdx};
-use crate::model::state::ClusterState;
+use crate::model::state::{ClusterState, Held};
 use crate::model::txn::Txn;
 use crate::model::workload::Assignment;
 use crate::place::gang::{self, Ask};
 use crate::plan::State;
+use crate::resources;
 use crate::time::Time;
 use crate::victims::{Victim, candidates};
 
@@ -149,6 +150,50 @@ impl Engine {
                 entry.choice.borrowing = most;
             }
         }
+    }
+
+    /// Keeps the quota of those who go beside the heads, and fit, until it is their turn, but for
+    /// what their victims still hold, as a claim would: it may be what others of them left.
+    pub(super) fn keep_quota(&mut self, promised: &Promised, entries: &[Entry]) {
+        let beside = |entry: &&Entry| promised.beside.contains(&(entry.queue, entry.workload));
+        for entry in entries.iter().filter(beside).filter(|entry| entry.verdict == Verdict::Fit) {
+            let Some(queue) = entry.queue else { continue };
+            for &(fr, asked) in &entry.choice.usage {
+                let amount = (asked - self.still_to_come(entry.workload, fr)).max(0);
+                self.state.quota.change(queue, fr, amount);
+                self.state.held.push((queue, fr, amount, entry.workload));
+            }
+        }
+    }
+
+    /// What those hold who leave for a workload on behalf of an engine before this one.
+    fn still_to_come(&self, workload: WorkloadIdx, fr: FrIdx) -> i64 {
+        let state = &self.state;
+        let name = &state.workloads[workload].full_name;
+        let leave = state.inherited.iter().filter(|(_, note)| note.preemptor == *name);
+        let amounts = leave.flat_map(|(victim, _)| {
+            let held = state.workloads[*victim].assignment.as_ref();
+            let pods = state.placed(*victim).map(|pod| state.pods[pod].shape);
+            let sets = pods.filter_map(move |shape| held?.set(shape));
+            sets.flat_map(|set| &set.charge).filter(move |(of, _)| *of == fr).map(|(_, n)| *n)
+        });
+        resources::total(amounts)
+    }
+
+    /// What is kept for an entry is free, as its turn has come; whether somebody is to be looked at
+    /// anew, for whom it was too much.
+    pub(super) fn let_go(&mut self, entry: &Entry) -> bool {
+        let ours = |held: &Held| held.3 == entry.workload;
+        if !self.state.held.iter().any(ours) {
+            return false;
+        }
+        let kept = std::mem::take(&mut self.state.held);
+        let (free, kept): (Vec<Held>, Vec<Held>) = kept.into_iter().partition(ours);
+        self.state.held = kept;
+        for (queue, fr, amount, _) in free {
+            self.state.quota.change(queue, fr, -amount);
+        }
+        self.waiting.wake_held()
     }
 
     /// Whether a head is settled before another entry, be that the first of its queue or not.

@@ -23,17 +23,20 @@ impl Engine {
         }
     }
 
-    /// Facts changed these: news if they stand otherwise than was told.
+    /// Facts changed these: news if they stand otherwise than was told, or have another name.
     pub(super) fn mark_changed(&mut self, dirty: &BTreeSet<WorkloadIdx>) {
+        let renamed: BTreeSet<WorkloadIdx> = self.state.renamed.drain(..).collect();
         let changed = |workload: &&WorkloadIdx| {
             let Some(entry) = self.state.workloads.get(**workload) else { return false };
             match entry.told {
+                Some(_) if renamed.contains(*workload) => true,
                 Some(told) => told != (entry.state, entry.started),
                 // What is queued now will be decided on in this step.
                 None => entry.state != State::Queued && !uninteresting(entry),
             }
         };
-        let mut changed: Vec<WorkloadIdx> = dirty.iter().filter(changed).copied().collect();
+        let all = dirty.iter().chain(renamed.difference(dirty));
+        let mut changed: Vec<WorkloadIdx> = all.filter(changed).copied().collect();
         // What is told goes by identity, whatever the facts' order was.
         changed.sort_by(|a, b| self.state.workloads[*a].id.cmp(&self.state.workloads[*b].id));
         changed.into_iter().for_each(|workload| self.mark(workload));
@@ -62,11 +65,16 @@ impl Engine {
         }
     }
 
-    /// Names of workloads that are gone, or have another name, and that nobody bears now, in order.
+    /// Names of workloads that are gone, or have another name, in order; not those that are told
+    /// of others now.
     pub(super) fn nameless(&mut self) -> Vec<(Text, Text)> {
         let mut gone = std::mem::take(&mut self.gone);
         gone.append(&mut self.state.vacated);
-        gone.retain(|name| !self.state.workload_by_name.contains_key(name));
+        gone.retain(|name| {
+            let bearer = self.state.workload_by_name.get(name);
+            let bearer = bearer.and_then(|bearer| self.state.workloads.get(*bearer));
+            bearer.is_none_or(uninteresting)
+        });
         gone.sort_unstable();
         gone.dedup();
         gone

@@ -234,7 +234,11 @@ impl ClusterState {
         let namespace = entry.id.namespace.clone();
         entry.full_name = format!("{namespace}/{name}").into();
         let old = (namespace, std::mem::replace(&mut entry.name, name));
-        if !old.1.is_empty() && self.workload_by_name.get(&old) == Some(&workload) {
+        if old.1.is_empty() {
+            return;
+        }
+        self.renamed.push(workload);
+        if self.workload_by_name.get(&old) == Some(&workload) {
             self.workload_by_name.remove(&old);
             self.vacated.push(old);
         }

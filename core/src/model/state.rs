@@ -59,6 +59,8 @@ pub struct ClusterState {
     pub workload_by_name: Lookup<(Text, Text), WorkloadIdx>,
     /// Names that workloads gave up for others since this was last looked at.
     pub vacated: Vec<(Text, Text)>,
+    /// Workloads that have another name since this was last looked at.
+    pub renamed: Vec<WorkloadIdx>,
     /// Owners by uid.
     pub owners: BTreeMap<Text, Arc<OwnerFacts>>,
     /// Claims of reserved work.

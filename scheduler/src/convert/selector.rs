@@ -53,6 +53,39 @@ pub fn pairs(map: &BTreeMap<String, String>) -> Labels {
     map.iter().map(|(key, value)| (key.as_str().into(), value.as_str().into())).collect()
 }
 
+/// Longest name in a label key, and longest value of a label.
+const LABEL_MAX: usize = 63;
+
+/// Longest domain of a label key.
+const DOMAIN_MAX: usize = 253;
+
+/// Whether a text can be the key of a label: a name, with or without a domain before it.
+pub fn is_label_key(text: &str) -> bool {
+    let (domain, name) = match text.split_once('/') {
+        Some((domain, name)) => (Some(domain), name),
+        None => (None, text),
+    };
+    let domain_fits = domain.is_none_or(|domain| {
+        let part = |part: &str| is_word(part, b"-");
+        domain.len() <= DOMAIN_MAX && domain.split('.').all(part)
+    });
+    domain_fits && name.len() <= LABEL_MAX && is_word(name, b"-_.")
+}
+
+/// Whether a text can be the value of a label.
+pub fn is_label_value(text: &str) -> bool {
+    text.is_empty() || (text.len() <= LABEL_MAX && is_word(text, b"-_."))
+}
+
+/// Letters and digits at both ends, and between them these bytes too.
+fn is_word(text: &str, inside: &[u8]) -> bool {
+    let bytes = text.as_bytes();
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric();
+    bytes.first().is_some_and(plain)
+        && bytes.last().is_some_and(plain)
+        && bytes.iter().all(|byte| plain(byte) || inside.contains(byte))
+}
+
 /// The effect of this name.
 pub fn effect(name: &str) -> Option<TaintEffect> {
     match name {

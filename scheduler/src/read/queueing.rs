@@ -84,16 +84,20 @@ pub fn decode(
         }
         Queueing::Cohort => {
             let (spec, unknown) = spec::<CohortSpec>(value, origin)?;
-            (Some(Draft::Cohort(quota::cohort(name, &spec))), unknown)
+            let facts = quota::cohort(name, &spec);
+            remarks = told(&facts.broken);
+            (Some(Draft::Cohort(facts)), unknown)
         }
         Queueing::ResourceFlavor => {
             let (spec, unknown) = spec::<ResourceFlavorSpec>(value, origin)?;
-            (Some(Draft::Flavor(quota::flavor(name, &spec))), unknown)
+            let facts = quota::flavor(name, &spec);
+            remarks = told(&facts.broken);
+            (Some(Draft::Flavor(facts)), unknown)
         }
         Queueing::Topology => {
             let (spec, unknown) = spec::<TopologySpec>(value, origin)?;
             let (levels, broken) = quota::topology(&spec);
-            remarks = broken.into_iter().map(|problem| (None, problem)).collect();
+            remarks = told(&broken);
             (Some(Draft::Topology(name.into(), levels)), unknown)
         }
         Queueing::WorkloadPriorityClass => {
@@ -104,6 +108,11 @@ pub fn decode(
         Queueing::Workload => (None, spec::<WorkloadSpec>(value, origin)?.1),
     };
     Ok(Decoded { draft, unknown, remarks })
+}
+
+/// What an object breaks, as it is said where nothing that names the object says it.
+fn told(broken: &[impl ToString]) -> Vec<(Option<String>, String)> {
+    broken.iter().map(|problem| (None, problem.to_string())).collect()
 }
 
 fn spec<S>(value: &Value, origin: Origin) -> Result<(S, Vec<Finding>), Vec<Finding>>

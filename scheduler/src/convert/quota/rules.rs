@@ -201,9 +201,13 @@ fn quota(resource: &ResourceQuota, bounds: Bounds, at: &str, broken: &mut Vec<St
 /// What a ResourceFlavor breaks.
 pub fn flavor(spec: &ResourceFlavorSpec) -> Vec<String> {
     let mut broken = Vec::new();
+    for (key, value) in &spec.node_labels {
+        label("spec.nodeLabels", (key, value), &mut broken);
+    }
     let mut seen = BTreeSet::new();
     for (index, taint) in spec.node_taints.iter().enumerate() {
         let at = format!("spec.nodeTaints[{index}]");
+        label(&at, (&taint.key, taint.value.as_deref().unwrap_or_default()), &mut broken);
         if selector::effect(&taint.effect).is_none() {
             broken.push(format!(
                 "{at}.effect: {:?} is none of NoSchedule, PreferNoSchedule, NoExecute",
@@ -217,6 +221,9 @@ pub fn flavor(spec: &ResourceFlavorSpec) -> Vec<String> {
     for (index, toleration) in spec.tolerations.iter().enumerate() {
         let at = format!("spec.tolerations[{index}]");
         let empty = |text: &Option<String>| text.as_deref().is_none_or(str::is_empty);
+        let key = toleration.key.as_deref().filter(|key| !key.is_empty());
+        let value = toleration.value.as_deref().unwrap_or_default();
+        key.into_iter().for_each(|key| label(&at, (key, value), &mut broken));
         let operator = toleration.operator.as_deref().unwrap_or_default();
         match operator {
             "Exists" if !empty(&toleration.value) => {
@@ -242,6 +249,16 @@ pub fn flavor(spec: &ResourceFlavorSpec) -> Vec<String> {
         broken.push("spec.topologyName: needs at least one nodeLabel".to_owned());
     }
     broken
+}
+
+/// What is no label key, or no value of one: no node could have it.
+fn label(at: &str, (key, value): (&str, &str), broken: &mut Vec<String>) {
+    if !selector::is_label_key(key) {
+        broken.push(format!("{at}: {key:?} is no label key; write name or domain/name"));
+    }
+    if !selector::is_label_value(value) {
+        broken.push(format!("{at}: {value:?} is no value of a label"));
+    }
 }
 
 /// What a Topology breaks.
@@ -371,6 +388,24 @@ mod tests {
         });
         let broken = flavor(&serde_json::from_value(spec).expect("spec"));
         assert_eq!(broken.len(), 7, "{broken:#?}");
+    }
+
+    #[test]
+    fn labels_that_no_node_can_have_are_told() {
+        let spec = json!({
+            "nodeLabels": { "a b": "x", "fine.io/a_b": "", "v": "-x" },
+            "nodeTaints": [{ "key": "/a", "value": "a b", "effect": "NoSchedule" }],
+            "tolerations": [{ "key": "-", "operator": "Exists" }, { "operator": "Exists" }],
+        });
+        let broken = flavor(&serde_json::from_value(spec).expect("spec"));
+        let told = [
+            r#"spec.nodeLabels: "a b" is no label key; write name or domain/name"#,
+            r#"spec.nodeLabels: "-x" is no value of a label"#,
+            r#"spec.nodeTaints[0]: "/a" is no label key; write name or domain/name"#,
+            r#"spec.nodeTaints[0]: "a b" is no value of a label"#,
+            r#"spec.tolerations[0]: "-" is no label key; write name or domain/name"#,
+        ];
+        assert_eq!(broken, told);
     }
 
     #[test]
