@@ -49,6 +49,8 @@ pub(crate) struct Entry {
     pub verdict: Verdict,
     /// With more room on nodes something else might have been found.
     pub room: bool,
+    /// Victims of an engine before this one leave for it, and it takes its turn among the heads.
+    pub promised: bool,
 }
 
 /// The first of a queue, or of work without one.
@@ -93,9 +95,6 @@ impl Engine {
         let mut heads: Vec<Head> = self.heads().collect();
         let all = promised.with(heads.clone(), |queue| queue.is_some());
         self.settle_all(now, all, &promised, &mut round);
-        if promised.lost_race(&self.state) {
-            self.settle_promised(now, &mut round);
-        }
         round.more |= self.release_held();
 
         // What has no claim to anything comes last: not while a queue has a head that was not
@@ -120,8 +119,9 @@ impl Engine {
     /// queues.
     fn settle_all(&mut self, now: Time, heads: Vec<Head>, promised: &Promised, round: &mut Round) {
         let mut entries = self.nominate_all(heads);
+        promised.mark(&mut entries);
         self.keep_queue_order(&mut entries);
-        self.keep_quota(promised, &entries);
+        self.keep_quota(&entries);
         self.settle_in_order(now, entries, round);
     }
 
@@ -131,8 +131,11 @@ impl Engine {
 
     fn settle_in_order(&mut self, now: Time, mut entries: Vec<Entry>, round: &mut Round) {
         entries.sort_by(|a, b| self.settling_order(a).cmp(&self.settling_order(b)));
-        for entry in entries {
-            round.more |= self.let_go(&entry);
+        for mut entry in entries {
+            if entry.promised {
+                round.more |= self.let_go(&entry);
+                entry = self.as_promised(entry);
+            }
             self.settle(now, entry, round);
         }
     }

@@ -47,13 +47,11 @@ impl Promised {
         heads
     }
 
-    /// Whether somebody who went beside the heads found no room any more: it may have what it was
-    /// promised.
-    pub(super) fn lost_race(&self, state: &ClusterState) -> bool {
-        let waits = |(queue, workload): &Head| {
-            queue.is_some() && state.workloads[*workload].state == State::Queued
-        };
-        self.beside.iter().any(waits)
+    /// Marks those who go beside the heads.
+    pub(super) fn mark(&self, entries: &mut [Entry]) {
+        for entry in entries {
+            entry.promised = self.beside.contains(&(entry.queue, entry.workload));
+        }
     }
 }
 
@@ -105,11 +103,10 @@ impl Engine {
         let (mut first, mut fit) = (Vec::new(), Vec::new());
         for (queue, workload) in self.promised_before() {
             let entry = self.nominate(queue, workload);
-            let leaving = |victim: &Victim| self.state.leaving(victim.workload);
-            match &entry.verdict {
-                Verdict::Fit => fit.push(entry),
-                Verdict::Preempt(victims) if victims.iter().all(leaving) => first.push(entry),
-                Verdict::Preempt(_) | Verdict::Blocked | Verdict::NoFit => {}
+            match self.needs_no_more(&entry.verdict) {
+                true if entry.verdict == Verdict::Fit => fit.push(entry),
+                true => first.push(entry),
+                false => {}
             }
         }
         let ahead = match fit.is_empty() {
@@ -154,9 +151,9 @@ impl Engine {
 
     /// Keeps the quota of those who go beside the heads, and fit, until it is their turn, but for
     /// what their victims still hold, as a claim would: it may be what others of them left.
-    pub(super) fn keep_quota(&mut self, promised: &Promised, entries: &[Entry]) {
-        let beside = |entry: &&Entry| promised.beside.contains(&(entry.queue, entry.workload));
-        for entry in entries.iter().filter(beside).filter(|entry| entry.verdict == Verdict::Fit) {
+    pub(super) fn keep_quota(&mut self, entries: &[Entry]) {
+        let fits = |entry: &&Entry| entry.promised && entry.verdict == Verdict::Fit;
+        for entry in entries.iter().filter(fits) {
             let Some(queue) = entry.queue else { continue };
             for &(fr, asked) in &entry.choice.usage {
                 let amount = (asked - self.still_to_come(entry.workload, fr)).max(0);
@@ -178,6 +175,26 @@ impl Engine {
             sets.flat_map(|set| &set.charge).filter(move |(of, _)| *of == fr).map(|(_, n)| *n)
         });
         resources::total(amounts)
+    }
+
+    /// The turn of one that goes beside the heads: what it fits into may be taken by now, and then
+    /// it has what it was promised.
+    pub(super) fn as_promised(&mut self, entry: Entry) -> Entry {
+        let now = self.nominate(entry.queue, entry.workload);
+        match self.needs_no_more(&now.verdict) {
+            true => now,
+            false => entry,
+        }
+    }
+
+    /// Whether nobody has to leave who is not leaving.
+    fn needs_no_more(&self, verdict: &Verdict) -> bool {
+        let leaving = |victim: &Victim| self.state.leaving(victim.workload);
+        match verdict {
+            Verdict::Fit => true,
+            Verdict::Preempt(victims) => victims.iter().all(leaving),
+            Verdict::Blocked | Verdict::NoFit => false,
+        }
     }
 
     /// What is kept for an entry is free, as its turn has come; whether somebody is to be looked at
