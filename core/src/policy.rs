@@ -9,6 +9,9 @@ use crate::model::input::{NodeSelector, Text};
 use crate::score::Weights;
 use crate::time::Span;
 
+/// Topology levels that can be told apart.
+pub const LEVELS_MAX: usize = capstan_topology::LEVELS_MAX;
+
 /// All knobs of the engine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Policy {

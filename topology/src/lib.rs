@@ -16,4 +16,4 @@ pub use fit::{FitIndex, Spot};
 pub use ids::{DomainIdx, LevelIdx, NodeIdx, RequestIdx, ResourceIdx};
 pub use intern::Interner;
 pub use ledger::{Ledger, LedgerUndo, clamped};
-pub use tree::{Place, Tree};
+pub use tree::{LEVELS_MAX, Place, Tree};

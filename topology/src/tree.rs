@@ -45,13 +45,16 @@ pub struct Tree {
     of_node: Vec<Vec<Option<DomainIdx>>>,
 }
 
+/// Levels that a tree can have: more than any cluster has.
+pub const LEVELS_MAX: usize = 128;
+
 /// Position of a node that is not in the tree.
 const ABSENT: u32 = u32::MAX;
 
 impl Tree {
     /// Builds the tree from the places of all nodes; their order does not matter.
     pub fn build(levels: usize, mut places: Vec<Place>) -> Tree {
-        assert!(levels < usize::from(u8::MAX), "more levels than any cluster has");
+        assert!(levels <= LEVELS_MAX, "whoever reads levels keeps to the bound");
         // A missing value sorts last, so that what is known comes first.
         let key = |value: &Option<u32>| value.map_or(u64::from(u32::MAX) + 1, u64::from);
         places.sort_by(|a, b| {

@@ -10,12 +10,15 @@
 //! Wanted: fewer members fit wherever more do; the order of the members decides between equals;
 //! no member is cut that a later look would have kept in the same order.
 //!
-//! Where nothing fits, the gang waits for its minimum (as its members stand), and says what that
-//! lacks: what all of its members lack need never come.
+//! Somebody leaves for the minimum alone, and of the orders that find one the fewest. Where nothing
+//! fits, the gang waits for its smallest members that some node admits, and says what those lack:
+//! what all of its members lack need never come.
 //!
 //! Cost: for each order and shape the logarithm of its members in tries, at most [`TRIES_MAX`] in
 //! all; a try is a nomination of fewer members, rolled back. Nothing survives a restart, nothing
 //! needs to.
+
+use std::cmp::Reverse;
 
 use crate::cycle::nominate::{COMBINATIONS_FEWER, Look};
 use crate::cycle::{Entry, Verdict};
@@ -110,10 +113,15 @@ impl Engine {
                 accepted
             });
             let Some(total) = counts.map(|counts| counts.iter().sum()) else { continue };
-            if best.as_ref().is_none_or(|(best, _)| total > *best) {
-                best = found.map(|entry| (total, entry));
+            let Some(entry) = found else { continue };
+            let leave = entry.verdict.victims();
+            let beats = |(found, best): &(u32, Entry)| {
+                (total, Reverse(leave)) > (*found, Reverse(best.verdict.victims()))
+            };
+            if best.as_ref().is_none_or(beats) {
+                best = Some((total, entry));
             }
-            if total == most {
+            if total == most && leave == 0 {
                 break;
             }
         }

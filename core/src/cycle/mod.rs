@@ -22,6 +22,7 @@ use crate::cycle::promised::Promised;
 use crate::engine::Engine;
 use crate::model::ids::{QueueIdx, WorkloadIdx};
 use crate::model::input::Text;
+use crate::model::state::Held;
 use crate::quota::flavors::{Choice, SetDemand};
 use crate::time::Time;
 use crate::victims::Victim;
@@ -69,6 +70,16 @@ pub(crate) enum Verdict {
     NoFit,
 }
 
+impl Verdict {
+    /// How many would have to leave.
+    fn victims(&self) -> usize {
+        match self {
+            Verdict::Preempt(victims) => victims.len(),
+            Verdict::Fit | Verdict::Blocked | Verdict::NoFit => 0,
+        }
+    }
+}
+
 /// What one round is doing.
 #[derive(Debug, Default)]
 pub(crate) struct Round {
@@ -76,6 +87,8 @@ pub(crate) struct Round {
     pub claimed: BTreeSet<WorkloadIdx>,
     /// Queues that hold, or were promised, more than before it.
     pub gained: BTreeSet<QueueIdx>,
+    /// What was kept back for work that was promised room, whose turn has come since.
+    pub let_go: Vec<Held>,
     /// Somebody was admitted, placed, or promised room.
     pub decided: bool,
     /// Nothing of that kind, and a further round looks at something new all the same: the next in
@@ -95,7 +108,8 @@ impl Engine {
         let mut heads: Vec<Head> = self.heads().collect();
         let all = promised.with(heads.clone(), |queue| queue.is_some());
         self.settle_all(now, all, &promised, &mut round);
-        round.more |= self.release_held();
+        let let_go = std::mem::take(&mut round.let_go);
+        round.more |= self.release_held(let_go);
 
         // What has no claim to anything comes last: not while a queue has a head that was not
         // looked at yet, or it would be bound now and preempted in the next round.
@@ -133,7 +147,8 @@ impl Engine {
         entries.sort_by(|a, b| self.settling_order(a).cmp(&self.settling_order(b)));
         for mut entry in entries {
             if entry.promised {
-                round.more |= self.let_go(&entry);
+                let ours = |held: &Held| held.by == entry.workload;
+                round.let_go.extend(self.state.let_go(ours));
                 entry = self.as_promised(entry);
             }
             self.settle(now, entry, round);
@@ -160,11 +175,9 @@ impl Engine {
 
     /// What heads kept back is free again; whether somebody is to be looked at anew because they
     /// kept back something else than in the round before.
-    fn release_held(&mut self) -> bool {
-        let held = std::mem::take(&mut self.state.held);
-        for (queue, fr, amount, _) in &held {
-            self.state.quota.change(*queue, *fr, -amount);
-        }
+    fn release_held(&mut self, let_go: Vec<Held>) -> bool {
+        let mut held = self.state.let_go(|_| true);
+        held.extend(let_go);
         if self.kept_back == held {
             return false;
         }

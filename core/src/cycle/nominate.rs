@@ -94,17 +94,20 @@ impl Engine {
         if least == asked {
             return sets;
         }
-        let limits: Vec<u32> = sets.iter().map(|set| set.count).collect();
         let mut order: Vec<usize> = (0..sets.len()).collect();
         let mut txn = Txn::begin(&mut self.state);
         order.sort_by_cached_key(|at| {
-            let shape = sets[*at].shape;
-            let class = txn.class(shape, &[], 0);
+            // Of whatever flavor, and how well it suits does not matter.
+            let (shape, flavors, profile) = (sets[*at].shape, &[], 0);
+            let class = txn.class(shape, flavors, profile);
             (!lacking::some_node_accepts(&txn, class), txn.state().room.size(shape))
         });
-        let mut tries = elastic::TRIES_MAX;
-        let first = elastic::fill(&limits, &order, (least, least), &mut tries, |_| true);
-        elastic::with_counts(&sets, &first.expect("the minimum is at most all"))
+        let (mut counts, mut left) = (vec![0; sets.len()], least);
+        for at in order {
+            counts[at] = sets[at].count.min(left);
+            left -= counts[at];
+        }
+        elastic::with_counts(&sets, &counts)
     }
 
     /// Members of each shape that still need a place.

@@ -29,28 +29,28 @@ pub(super) struct Promised {
     /// What was settled first: not to be looked at again in this round.
     settled: Vec<Head>,
     /// What is settled together with the heads, the first of its queue or not.
-    beside: Vec<Head>,
+    among_heads: Vec<Head>,
 }
 
 impl Promised {
-    /// Whom to settle: those of `heads` that were not settled, and those to go beside them whose
+    /// Whom to settle: those of `heads` that were not settled, and those to go among them whose
     /// queue is `meant`.
     pub(super) fn with(
         &self,
         mut heads: Vec<Head>,
         meant: impl Fn(Option<QueueIdx>) -> bool,
     ) -> Vec<Head> {
-        heads.extend(self.beside.iter().filter(|(queue, _)| meant(*queue)));
+        heads.extend(self.among_heads.iter().filter(|(queue, _)| meant(*queue)));
         heads.retain(|head| !self.settled.contains(head));
         heads.sort_unstable();
         heads.dedup();
         heads
     }
 
-    /// Marks those who go beside the heads.
+    /// Marks those who go among the heads.
     pub(super) fn mark(&self, entries: &mut [Entry]) {
         for entry in entries {
-            entry.promised = self.beside.contains(&(entry.queue, entry.workload));
+            entry.promised = self.among_heads.contains(&(entry.queue, entry.workload));
         }
     }
 }
@@ -113,15 +113,15 @@ impl Engine {
             true => Vec::new(),
             false => self.fitting_heads(),
         };
-        for entry in fit {
-            let before = |head: &Entry| self.goes_before(head, &entry);
-            match ahead.iter().any(before) {
-                true => promised.beside.push((entry.queue, entry.workload)),
-                false => first.push(entry),
-            }
-        }
-        promised.settled = first.iter().map(|entry| (entry.queue, entry.workload)).collect();
+        let before = |entry: &Entry| ahead.iter().any(|head| self.goes_before(head, entry));
+        let (among, free): (Vec<Entry>, Vec<Entry>) = fit.into_iter().partition(before);
+        let name = |entry: &Entry| (entry.queue, entry.workload);
+        promised.among_heads = among.iter().map(name).collect();
+        promised.settled = first.iter().chain(&free).map(name).collect();
+        // Who fits by now needs less of what is free than who does not: it has victims too.
         self.settle_in_order(now, first, round);
+        let free = free.into_iter().map(|entry| Entry { promised: true, ..entry }).collect();
+        self.settle_in_order(now, free, round);
         promised
     }
 
@@ -149,7 +149,7 @@ impl Engine {
         }
     }
 
-    /// Keeps the quota of those who go beside the heads, and fit, until it is their turn, but for
+    /// Keeps the quota of those who go among the heads, and fit, until it is their turn, but for
     /// what their victims still hold, as a claim would: it may be what others of them left.
     pub(super) fn keep_quota(&mut self, entries: &[Entry]) {
         let fits = |entry: &&Entry| entry.promised && entry.verdict == Verdict::Fit;
@@ -157,8 +157,7 @@ impl Engine {
             let Some(queue) = entry.queue else { continue };
             for &(fr, asked) in &entry.choice.usage {
                 let amount = (asked - self.still_to_come(entry.workload, fr)).max(0);
-                self.state.quota.change(queue, fr, amount);
-                self.state.held.push((queue, fr, amount, entry.workload));
+                self.state.hold(Held { queue, fr, amount, by: entry.workload, promised: true });
             }
         }
     }
@@ -177,7 +176,7 @@ impl Engine {
         resources::total(amounts)
     }
 
-    /// The turn of one that goes beside the heads: what it fits into may be taken by now, and then
+    /// The turn of one that goes among the heads: what it fits into may be taken by now, and then
     /// it has what it was promised.
     pub(super) fn as_promised(&mut self, entry: Entry) -> Entry {
         let now = self.nominate(entry.queue, entry.workload);
@@ -195,22 +194,6 @@ impl Engine {
             Verdict::Preempt(victims) => victims.iter().all(leaving),
             Verdict::Blocked | Verdict::NoFit => false,
         }
-    }
-
-    /// What is kept for an entry is free, as its turn has come; whether somebody is to be looked at
-    /// anew, for whom it was too much.
-    pub(super) fn let_go(&mut self, entry: &Entry) -> bool {
-        let ours = |held: &Held| held.3 == entry.workload;
-        if !self.state.held.iter().any(ours) {
-            return false;
-        }
-        let kept = std::mem::take(&mut self.state.held);
-        let (free, kept): (Vec<Held>, Vec<Held>) = kept.into_iter().partition(ours);
-        self.state.held = kept;
-        for (queue, fr, amount, _) in free {
-            self.state.quota.change(queue, fr, -amount);
-        }
-        self.waiting.wake_held()
     }
 
     /// Whether a head is settled before another entry, be that the first of its queue or not.

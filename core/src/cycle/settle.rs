@@ -12,6 +12,7 @@ use crate::engine::waiting::Wake;
 use crate::explain::reason::Reason;
 use crate::model::ids::{FrIdx, PodIdx, QueueIdx, WorkloadIdx};
 use crate::model::input::QueueingStrategy;
+use crate::model::state::Held;
 use crate::model::txn::Txn;
 use crate::model::workload::{Assignment, FlavorScan};
 use crate::place::gang;
@@ -200,8 +201,8 @@ impl Engine {
                     amount.min(nominal.saturating_add(limit).saturating_sub(used)).max(0)
                 }
             };
-            self.state.quota.change(queue, fr, held);
-            self.state.held.push((queue, fr, held, entry.workload));
+            let (amount, by) = (held, entry.workload);
+            self.state.hold(Held { queue, fr, amount, by, promised: false });
         }
     }
 
@@ -244,19 +245,24 @@ impl Engine {
         let left = self.left_after(queue, usage, victims);
         let mut short = usage.iter().zip(left).filter(|((_, asked), left)| left < asked);
         let (&(fr, asked), beside) = short.next()?;
-        let mine = self.state.held.iter().filter(|(_, of, kept, _)| *of == fr && *kept > 0);
-        let mine: Vec<_> = mine.copied().collect();
-        mine.iter().for_each(|(of, fr, kept, _)| self.state.quota.change(*of, *fr, -kept));
+        let others = self.state.held.iter().filter(|held| held.fr == fr && held.amount > 0);
+        let others: Vec<Held> = others.copied().collect();
+        for held in &others {
+            self.state.quota.change(held.queue, held.fr, -held.amount);
+        }
         let without = self.left_after(queue, &[(fr, asked)], victims)[0];
-        mine.iter().for_each(|(of, fr, kept, _)| self.state.quota.change(*of, *fr, *kept));
-        let &(holder, _, kept, head) = mine.iter().max_by_key(|(_, _, kept, _)| *kept)?;
+        for held in &others {
+            self.state.quota.change(held.queue, held.fr, held.amount);
+        }
+        let most = others.iter().max_by_key(|held| held.amount)?;
         let (flavor, resource) = self.state.quota.fr(fr);
         (without >= asked).then(|| Reason::HeldBack {
-            head: self.state.workloads[head].full_name.clone(),
-            queue: self.state.quota.queue(holder).name.clone(),
+            head: self.state.workloads[most.by].full_name.clone(),
+            promised: most.promised,
+            queue: self.state.quota.queue(most.queue).name.clone(),
             flavor: self.state.quota.flavor_name(flavor).clone(),
             resource: self.state.room.resources.name(resource).clone(),
-            kept,
+            kept: most.amount,
             asked,
             left: beside,
         })

@@ -16,6 +16,7 @@ use crate::cycle::Head;
 use crate::engine::Engine;
 use crate::model::ids::{PodIdx, WorkloadIdx};
 use crate::model::input::EvictionNote;
+use crate::model::standing;
 use crate::plan::{Preemption, State};
 use crate::time::Time;
 use crate::victims::Victim;
@@ -66,10 +67,22 @@ impl Engine {
         preemptors.into_iter().filter_map(waiting).collect()
     }
 
-    /// The workload of a namespace and name.
+    /// The workload of a namespace and name, be that the one that an engine before this one gave
+    /// it beside another of its plain name, which is gone.
     fn workload_named(&self, full_name: &str) -> Option<WorkloadIdx> {
         let (namespace, name) = full_name.split_once('/')?;
-        self.state.workload_by_name.get(&(namespace.into(), name.into())).copied()
+        let named = |name: &str| {
+            let key = (namespace.into(), name.into());
+            self.state.workload_by_name.get(&key).copied()
+        };
+        let plain = || {
+            name.rmatch_indices('-').find_map(|(end, _)| {
+                let found = named(&name[..end])?;
+                let source = self.state.workloads.get(found)?.source;
+                standing::is_name_of(name, &name[..end], source).then_some(found)
+            })
+        };
+        named(name).or_else(plain)
     }
 
     /// Evicts again what is marked and stays.

@@ -171,7 +171,12 @@ impl Engine {
             Verdict::Blocked | Verdict::NoFit => return None,
         };
         let assignment = self.assignment_for(&entry, now);
-        let places = self.plan_after(&entry, assignment, &found)?;
+        // Heads keep back what they kept when they were last looked at.
+        let others = self.kept_back.iter().filter(|held| held.by != index);
+        others.for_each(|held| self.state.hold(*held));
+        let places = self.plan_after(&entry, assignment, &found);
+        self.state.let_go(|_| true);
+        let places = places?;
         let room = &self.state.room;
         let hourly = |&(pod, node): &(_, _)| {
             let shape = room.shape(self.state.pods[pod].shape);

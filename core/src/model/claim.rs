@@ -243,9 +243,9 @@ impl ClusterState {
         found
     }
 
-    /// Orders claimants as they are redeemed.
-    pub fn in_queue_order(&self, claimants: &mut [WorkloadIdx]) {
-        claimants.sort_by(|a, b| self.queue_order(*a).cmp(&self.queue_order(*b)));
+    /// Orders workloads as they go one before the other.
+    pub fn in_queue_order(&self, workloads: &mut [WorkloadIdx]) {
+        workloads.sort_by(|a, b| self.queue_order(*a).cmp(&self.queue_order(*b)));
     }
 
     /// Counts claims that share victims with none but each other, given as they are redeemed.

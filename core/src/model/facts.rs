@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
+use capstan_topology::LEVELS_MAX;
+
 use crate::model::input::{
     ClusterQueueFacts, CohortFacts, FlavorFacts, Labels, LocalQueueFacts, Text,
 };
@@ -67,8 +69,15 @@ impl QueueFacts {
         self.local_queues.get(&(namespace.clone(), name.clone()))
     }
 
-    /// Level keys: configured, else of all Topology objects, else the well-known ones.
+    /// Level keys: configured, else of all Topology objects, else the well-known ones; the first
+    /// [`LEVELS_MAX`] of them.
     pub fn levels(&self, configured: Option<&[Text]>) -> Vec<Text> {
+        let mut levels = self.all_levels(configured);
+        levels.truncate(LEVELS_MAX);
+        levels
+    }
+
+    fn all_levels(&self, configured: Option<&[Text]>) -> Vec<Text> {
         if let Some(configured) = configured {
             return configured.to_vec();
         }

@@ -10,7 +10,7 @@ use crate::explain::reason::Reason;
 use crate::model::ids::{FlavorIdx, QueueIdx, ShapeIdx, WorkloadIdx};
 use crate::model::input::{BindingNote, GangKey, GangSource, Labels, Text};
 use crate::model::state::ClusterState;
-use crate::model::workload::{QueueRef, SetAssignment, WorkloadId};
+use crate::model::workload::{QueueRef, SetAssignment};
 use crate::policy::UnqueuedWorkloads;
 use crate::rules::selector::selects;
 use crate::time::Time;
@@ -155,7 +155,10 @@ impl ClusterState {
                 self.rename(workload, self.suffixed(&base, workload));
             }
             Some((holder, None)) => {
-                self.rename(holder, self.suffixed(&base, holder));
+                let other = self.suffixed(&base, holder);
+                let runs: Vec<WorkloadIdx> = self.runs_before(holder).collect();
+                runs.into_iter().for_each(|run| self.set_name(run, other.clone()));
+                self.rename(holder, other);
                 self.rename(workload, base);
             }
             _ => self.rename(workload, base),
@@ -181,29 +184,32 @@ impl ClusterState {
         names.find(|name| !taken(name)).expect("some number is free")
     }
 
+    /// Runs of its owner before a workload that are still there, the last one first.
+    fn runs_before(&self, workload: WorkloadIdx) -> impl Iterator<Item = WorkloadIdx> {
+        let mut id = self.workloads[workload].id.clone();
+        std::iter::from_fn(move || {
+            let GangKey::Owner(_, run) = &mut id.key else { return None };
+            *run = run.checked_sub(1)?;
+            self.workload_by_id.get(&id).copied()
+        })
+    }
+
     /// Whether a workload has the plain name already, or that with its source behind it.
     fn has_name(&self, workload: WorkloadIdx, base: &Text) -> bool {
         let entry = &self.workloads[workload];
-        let behind = |name: &str| -> Option<bool> {
-            let number = name.strip_prefix(&*suffixed(base, entry.source))?;
-            let digits = |number: &str| number.bytes().all(|byte| byte.is_ascii_digit());
-            Some(number.is_empty() || number.strip_prefix('-').is_some_and(digits))
-        };
-        let is_of_it = entry.name == *base || behind(&entry.name) == Some(true);
         let key = (entry.id.namespace.clone(), entry.name.clone());
-        is_of_it && self.workload_by_name.get(&key) == Some(&workload)
+        let holder = self.workload_by_name.get(&key).and_then(|held| self.workloads.get(*held));
+        let held = holder.is_some_and(|holder| {
+            holder.id == entry.id || run_after(&holder.id.key, &entry.id.key) == Some(true)
+        });
+        held && is_name_of(&entry.name, base, entry.source)
     }
 
     /// The plain name: of the run before, if that is still there, else of the owner or the gang.
     fn base_name(&self, workload: WorkloadIdx) -> Text {
-        let id = &self.workloads[workload].id;
-        if let GangKey::Owner(owner, run @ 1..) = &id.key {
-            let key = GangKey::Owner(owner.clone(), run - 1);
-            let before = WorkloadId { namespace: id.namespace.clone(), key };
-            let before = self.workload_by_id.get(&before).map(|before| &self.workloads[*before]);
-            if let Some(before) = before.filter(|before| !before.name.is_empty()) {
-                return before.name.clone();
-            }
+        let before = self.runs_before(workload).next().map(|before| &self.workloads[before].name);
+        if let Some(name) = before.filter(|name| !name.is_empty()) {
+            return name.clone();
         }
         if let Some(owner) = self.owner_of(workload) {
             return owner.name.clone();
@@ -309,6 +315,15 @@ fn run_after(one: &GangKey, other: &GangKey) -> Option<bool> {
         (GangKey::Owner(a, run), GangKey::Owner(b, before)) if a == b => Some(run > before),
         _ => None,
     }
+}
+
+/// Whether a name is the plain one, or that with its source behind it, numbered or not.
+pub fn is_name_of(name: &str, base: &str, source: GangSource) -> bool {
+    let behind = |number: &str| {
+        let digits = |number: &str| number.bytes().all(|byte| byte.is_ascii_digit());
+        number.is_empty() || number.strip_prefix('-').is_some_and(digits)
+    };
+    name == base || name.strip_prefix(&*suffixed(base, source)).is_some_and(behind)
 }
 
 fn suffixed(base: &str, source: GangSource) -> Text {

@@ -33,8 +33,20 @@ use crate::time::{Span, Time};
 /// What prices are for, in milliseconds.
 const MILLIS_OF_AN_HOUR: i64 = 3_600_000;
 
-/// What a head that waits keeps back: its queue, how much of what, and the head.
-pub type Held = (QueueIdx, FrIdx, i64, WorkloadIdx);
+/// Quota that is kept back for somebody within a round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// Its queue.
+    pub queue: QueueIdx,
+    /// Flavor and resource.
+    pub fr: FrIdx,
+    /// How much.
+    pub amount: i64,
+    /// Who keeps it.
+    pub by: WorkloadIdx,
+    /// It was promised room before a restart, and is no head that waits.
+    pub promised: bool,
+}
 
 /// Everything that the engine knows.
 #[derive(Debug, Default)]
@@ -65,7 +77,7 @@ pub struct ClusterState {
     pub owners: BTreeMap<Text, Arc<OwnerFacts>>,
     /// Claims of reserved work.
     pub claims: Claims,
-    /// Quota held back for blocked heads, within one round.
+    /// Quota kept back for blocked heads, and for what was promised room, within one round.
     pub held: Vec<Held>,
     /// Unqueued work that holds nodes: victims for room.
     pub unqueued_holding: BTreeSet<WorkloadIdx>,
@@ -120,6 +132,23 @@ impl ClusterState {
         for &(fr, amount) in &set.charge {
             charge(&mut self.quota, queue, fr, amount);
         }
+    }
+
+    /// Keeps quota back within a round.
+    pub fn hold(&mut self, held: Held) {
+        self.quota.change(held.queue, held.fr, held.amount);
+        self.held.push(held);
+    }
+
+    /// Frees what is kept back and meant, and returns it.
+    pub fn let_go(&mut self, meant: impl Fn(&Held) -> bool) -> Vec<Held> {
+        let kept = std::mem::take(&mut self.held);
+        let (free, kept): (Vec<Held>, Vec<Held>) = kept.into_iter().partition(meant);
+        self.held = kept;
+        for held in &free {
+            self.quota.change(held.queue, held.fr, -held.amount);
+        }
+        free
     }
 
     /// Sets what a workload holds quota with and keeps the sets of holders; returns the old one.
@@ -305,7 +334,7 @@ impl ClusterState {
         let placed = self.pods.iter().filter(|(_, pod)| pod.place.is_some());
         let charges = placed.flat_map(|(_, pod)| self.charges_of(pod));
         let claimed = claims.iter().flat_map(|(_, (quota, _))| quota.iter().copied());
-        let held = self.held.iter().map(|&(queue, fr, amount, _)| (queue, fr, amount));
+        let held = self.held.iter().map(|held| (held.queue, held.fr, held.amount));
         self.quota.recount(charges.chain(claimed).chain(held));
     }
 

@@ -50,8 +50,9 @@ pub struct Txn<'a> {
 }
 
 impl<'a> Txn<'a> {
-    /// Begins a transaction.
+    /// Begins a transaction: a decision that looks at indexes of classes.
     pub fn begin(state: &'a mut ClusterState) -> Txn<'a> {
+        state.classes.trim();
         let log = std::mem::take(&mut state.undo_buffer).0;
         Txn { state, log }
     }

@@ -67,7 +67,7 @@ struct FactVerdict {
     score: Option<u32>,
 }
 
-/// Classes whose index is kept. The least recently used gives its memory back: 256 covers the
+/// Classes whose index is kept between decisions. The least recently used gives its memory back: 256 covers the
 /// shapes in flight on a large cluster, at about 100 bytes per node each.
 const INDEXES_MAX: usize = 256;
 
@@ -176,7 +176,6 @@ impl Classes {
                     self.indexed += 1;
                 }
                 entry.rebuild(room, &mut self.scratch);
-                self.forget_one();
             }
         }
         self.list[at].seen = room.change_count();
@@ -211,17 +210,22 @@ impl Classes {
                 || rules::facts_accept(&class.question(room, node), &mut Vec::new()))
     }
 
-    fn forget_one(&mut self) {
-        if self.indexed <= INDEXES_MAX {
+    /// Forgets the indexes that were not used for longest, until few enough are kept. No decision
+    /// may be under way: one reads the indexes of all its classes, however many they are.
+    pub fn trim(&mut self) {
+        let over = self.indexed.saturating_sub(INDEXES_MAX);
+        if over == 0 {
             return;
         }
-        let live = self.list.iter_mut().filter(|class| class.epoch > 0);
-        if let Some(oldest) = live.min_by_key(|class| class.used) {
+        let mut live: Vec<&mut Class> =
+            self.list.iter_mut().filter(|class| class.epoch > 0).collect();
+        live.sort_by_key(|class| class.used);
+        for oldest in live.into_iter().take(over) {
             oldest.index = FitIndex::default();
             oldest.verdicts = Vec::new();
             oldest.epoch = 0;
-            self.indexed -= 1;
         }
+        self.indexed -= over;
     }
 
     /// Compares every up-to-date index with one built from scratch, and counts classes again.

@@ -474,7 +474,8 @@ fn quota_of(state: &ClusterState, demand: &Demand<'_>, fr: FrIdx, total: i64, ow
 }
 
 /// That more is asked than queue and cohort could ever give; of the total, `own` is the set's.
-/// Sets before it might have other flavors: only what it asks itself can be too much for ever.
+/// Sets before it might have other flavors, if there are any: else only what it asks itself can be
+/// too much for ever.
 fn beyond(
     state: &ClusterState,
     queue: QueueIdx,
@@ -483,7 +484,11 @@ fn beyond(
 ) -> Option<FlavorProblem> {
     let node = state.quota.queue(queue).node.expect("only existing queues have heads");
     let most = state.quota.tree.potential(node, fr);
-    let for_ever = own > most || total > most && shortage(state, queue, fr, total).is_none();
+    let (flavor, _) = state.quota.fr(fr);
+    let mut groups = state.quota.queue(queue).groups.iter();
+    let only = groups.any(|group| group.flavors == [flavor]);
+    let never_short = || shortage(state, queue, fr, total).is_none();
+    let for_ever = own > most || total > most && (only || never_short());
     for_ever.then(|| {
         let resource = state.room.resources.name(state.quota.fr(fr).1).clone();
         FlavorProblem::ExceedsMax { resource, asked: total, others: 0, most }

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use capstan_core::model::input::{CapacityType, Text};
 use capstan_core::money::MicroUsd;
-use capstan_core::policy::{self, Policy, RuleArgs};
+use capstan_core::policy::{self, LEVELS_MAX, Policy, RuleArgs};
 use capstan_core::score::Weights;
 use capstan_core::time::Span;
 
@@ -102,6 +102,10 @@ fn levels(given: Option<&[String]>, errors: &mut Vec<Finding>) -> Option<Vec<Tex
         } else if !seen.insert(level) {
             errors.push((path, format!("{level} is listed twice")));
         }
+    }
+    if given.len() > LEVELS_MAX {
+        let problem = format!("{} levels; at most {LEVELS_MAX} can be told apart", given.len());
+        errors.push(("topology.levels".to_owned(), problem));
     }
     Some(given.iter().map(|level| level.as_str().into()).collect())
 }

@@ -15,6 +15,7 @@ use crate::api::cluster_queue::ClusterQueueStatus;
 use crate::api::local_queue::LocalQueueStatus;
 use crate::api::usage::{FlavorUsage, ResourceUsage};
 use crate::quantity::Quantity;
+use crate::read::queueing::TERMINATING;
 
 /// What the rule begins with that a queue in both API groups breaks, and the word for it.
 const DUPLICATE: &str = "DuplicateQueue";
@@ -106,6 +107,7 @@ fn inactive_word(reason: &Reason) -> &'static str {
             Inactive::CohortCycle(_) => "CohortCycle",
             Inactive::CohortBroken(..) => "CohortInvalid",
             Inactive::Broken(rule) if rule.starts_with(DUPLICATE) => DUPLICATE,
+            Inactive::Broken(rule) if &**rule == TERMINATING => "Terminating",
             Inactive::Broken(_) => "Invalid",
         },
         Reason::LocalQueueStopped { .. } => "Stopped",

@@ -62,6 +62,9 @@ pub fn without_nulls(value: &mut Value) {
     }
 }
 
+/// What is said of a ClusterQueue that is being deleted: it admits nothing any more.
+pub const TERMINATING: &str = "is being deleted; what it admitted runs on";
+
 /// Decodes a queue object of today's version.
 pub fn decode(
     kind: Queueing,
@@ -74,7 +77,10 @@ pub fn decode(
         Queueing::ClusterQueue => {
             let (spec, unknown) = spec::<ClusterQueueSpec>(value, origin)?;
             remarks = without_effect(&spec);
-            let facts = quota::cluster_queue(name, &spec, origin);
+            let mut facts = quota::cluster_queue(name, &spec, origin);
+            if !value["metadata"]["deletionTimestamp"].is_null() {
+                facts.broken.insert(0, TERMINATING.into());
+            }
             (Some(Draft::ClusterQueue(facts)), unknown)
         }
         Queueing::LocalQueue => {

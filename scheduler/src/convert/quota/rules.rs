@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 
+use capstan_core::policy::LEVELS_MAX;
 use capstan_core::time::Span;
 
 use crate::api::cluster_queue::{
@@ -266,6 +267,10 @@ pub fn topology(spec: &TopologySpec) -> Vec<String> {
     let mut broken = Vec::new();
     if spec.levels.is_empty() {
         broken.push("spec.levels: empty; name at least one node label".to_owned());
+    }
+    if spec.levels.len() > LEVELS_MAX {
+        let count = spec.levels.len();
+        broken.push(format!("spec.levels: {count} levels; the first {LEVELS_MAX} count"));
     }
     let mut seen = BTreeSet::new();
     for (index, level) in spec.levels.iter().enumerate() {
