@@ -21,9 +21,9 @@
 use std::cmp::Reverse;
 
 use crate::cycle::nominate::{COMBINATIONS_FEWER, Look};
-use crate::cycle::{Entry, Verdict};
+use crate::cycle::{Entry, Head, Premise, Verdict};
 use crate::engine::Engine;
-use crate::model::ids::{QueueIdx, ShapeIdx, WorkloadIdx};
+use crate::model::ids::{ShapeIdx, WorkloadIdx};
 use crate::place::gang::TopologyAsk;
 use crate::quota::flavors::SetDemand;
 
@@ -45,6 +45,8 @@ struct Search<'a> {
     whole: &'a Entry,
     sets: &'a [SetDemand],
     topology: TopologyAsk,
+    /// Those who have left.
+    gone: &'a [WorkloadIdx],
     /// Tries left.
     tries: u32,
     /// With more room on nodes some try might have ended otherwise.
@@ -62,10 +64,10 @@ impl Engine {
         whole: Entry,
         sets: &[SetDemand],
         (least, all): (u32, u32),
-        topology: TopologyAsk,
+        (topology, gone): (TopologyAsk, &[WorkloadIdx]),
     ) -> Entry {
         let tries = TRIES_MAX - TRIES_KEPT;
-        let mut search = Search { whole: &whole, sets, topology, tries, room: whole.room };
+        let mut search = Search { whole: &whole, sets, topology, gone, tries, room: whole.room };
         let as_is = |entry: &Entry| entry.verdict == Verdict::Fit;
         let somehow = |entry: &Entry| matches!(entry.verdict, Verdict::Fit | Verdict::Preempt(_));
         if let Some(entry) = self.most_members(&mut search, (least, all - 1), as_is) {
@@ -78,7 +80,8 @@ impl Engine {
         let room = search.room;
         let minimum = self.least_demands(whole.workload);
         let (queue, workload) = (whole.queue, whole.workload);
-        let look = Look { start: &[], combinations: COMBINATIONS_FEWER, last: true };
+        let premise = Premise { last: true, gone };
+        let look = Look { start: &[], combinations: COMBINATIONS_FEWER, premise };
         let mut entry = self.try_sets(queue, workload, minimum, topology, look);
         entry.room |= room;
         entry.choice.next = whole.choice.next;
@@ -93,7 +96,7 @@ impl Engine {
         fits: impl Fn(&Entry) -> bool,
     ) -> Option<Entry> {
         let (queue, workload) = (search.whole.queue, search.whole.workload);
-        let (sets, topology) = (search.sets, search.topology);
+        let (sets, topology, gone) = (search.sets, search.topology, search.gone);
         let mut limits: Vec<u32> = sets.iter().map(|set| set.count).collect();
         if let [only] = limits.as_mut_slice() {
             *only = most.min(*only);
@@ -105,7 +108,7 @@ impl Engine {
             let (tries, room) = (&mut search.tries, &mut search.room);
             let counts = fill(&limits, &order, (least, most), tries, |counts| {
                 let fewer = with_counts(sets, counts);
-                let mut entry = self.scan_fewer(queue, workload, &fewer, topology, &fits);
+                let mut entry = self.scan_fewer((queue, workload), &fewer, (topology, gone), &fits);
                 entry.choice.next.clear();
                 *room |= entry.room;
                 let accepted = fits(&entry);
@@ -131,14 +134,14 @@ impl Engine {
     /// The first nomination of a scan of flavors that `fits` accepts, else the first of all.
     fn scan_fewer(
         &mut self,
-        queue: Option<QueueIdx>,
-        workload: WorkloadIdx,
+        (queue, workload): Head,
         sets: &[SetDemand],
-        topology: TopologyAsk,
+        (topology, gone): (TopologyAsk, &[WorkloadIdx]),
         fits: &impl Fn(&Entry) -> bool,
     ) -> Entry {
         let mut try_from = |start: &[_], last: bool| {
-            let look = Look { start, combinations: COMBINATIONS_FEWER, last };
+            let look =
+                Look { start, combinations: COMBINATIONS_FEWER, premise: Premise { last, gone } };
             self.try_sets(queue, workload, sets.to_vec(), topology, look)
         };
         let first = try_from(&[], false);

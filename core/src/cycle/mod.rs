@@ -18,11 +18,9 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use crate::cycle::promised::Promised;
 use crate::engine::Engine;
 use crate::model::ids::{QueueIdx, WorkloadIdx};
 use crate::model::input::Text;
-use crate::model::state::Held;
 use crate::quota::flavors::{Choice, SetDemand};
 use crate::time::Time;
 use crate::victims::Victim;
@@ -34,6 +32,8 @@ mod nominate;
 mod preemptions;
 mod promised;
 mod settle;
+
+pub(crate) use nominate::Premise;
 
 /// A head with what was found for it.
 #[derive(Debug)]
@@ -50,7 +50,7 @@ pub(crate) struct Entry {
     pub verdict: Verdict,
     /// With more room on nodes something else might have been found.
     pub room: bool,
-    /// Victims of an engine before this one leave for it, and it takes its turn among the heads.
+    /// Its victims leave on behalf of an engine before this one, and left it their nodes.
     pub promised: bool,
 }
 
@@ -87,8 +87,6 @@ pub(crate) struct Round {
     pub claimed: BTreeSet<WorkloadIdx>,
     /// Queues that hold, or were promised, more than before it.
     pub gained: BTreeSet<QueueIdx>,
-    /// What was kept back for work that was promised room, whose turn has come since.
-    pub let_go: Vec<Held>,
     /// Somebody was admitted, placed, or promised room.
     pub decided: bool,
     /// Nothing of that kind, and a further round looks at something new all the same: the next in
@@ -106,18 +104,17 @@ impl Engine {
 
         let promised = self.settle_promised(now, &mut round);
         let mut heads: Vec<Head> = self.heads().collect();
-        let all = promised.with(heads.clone(), |queue| queue.is_some());
-        self.settle_all(now, all, &promised, &mut round);
-        let let_go = std::mem::take(&mut round.let_go);
-        round.more |= self.release_held(let_go);
+        let fresh = heads.iter().copied().filter(|head| !promised.contains(head)).collect();
+        self.settle_all(now, fresh, &mut round);
+        round.more |= self.release_held();
 
         // What has no claim to anything comes last: not while a queue has a head that was not
         // looked at yet, or it would be bound now and preempted in the next round.
         self.complete_gangs(now, &heads, &mut round);
         if self.still_ahead(&heads).all(|(queue, _)| queue.is_none()) {
             let stray = self.waiting.head(None).map(|head| (None, head));
-            let strays = promised.with(stray.into_iter().collect(), |queue| queue.is_none());
-            self.settle_all(now, strays, &promised, &mut round);
+            let fresh = stray.into_iter().filter(|head| !promised.contains(head)).collect();
+            self.settle_all(now, fresh, &mut round);
             heads.splice(0..0, stray);
             self.complete_gangs(now, &heads, &mut round);
             self.place_extras(now, &mut round);
@@ -129,28 +126,16 @@ impl Engine {
         round.decided || round.more
     }
 
-    /// Nominates all against the same state, then settles one by one. `heads` stand in order of
-    /// queues.
-    fn settle_all(&mut self, now: Time, heads: Vec<Head>, promised: &Promised, round: &mut Round) {
-        let mut entries = self.nominate_all(heads);
-        promised.mark(&mut entries);
-        self.keep_queue_order(&mut entries);
-        self.keep_quota(&entries);
+    /// Nominates all against the same state, then settles one by one.
+    fn settle_all(&mut self, now: Time, heads: Vec<Head>, round: &mut Round) {
+        let nominate = |(queue, head)| self.nominate(queue, head);
+        let entries = heads.into_iter().map(nominate).collect();
         self.settle_in_order(now, entries, round);
-    }
-
-    fn nominate_all(&mut self, heads: Vec<Head>) -> Vec<Entry> {
-        heads.into_iter().map(|(queue, head)| self.nominate(queue, head)).collect()
     }
 
     fn settle_in_order(&mut self, now: Time, mut entries: Vec<Entry>, round: &mut Round) {
         entries.sort_by(|a, b| self.settling_order(a).cmp(&self.settling_order(b)));
-        for mut entry in entries {
-            if entry.promised {
-                let ours = |held: &Held| held.by == entry.workload;
-                round.let_go.extend(self.state.let_go(ours));
-                entry = self.as_promised(entry);
-            }
+        for entry in entries {
             self.settle(now, entry, round);
         }
     }
@@ -175,9 +160,8 @@ impl Engine {
 
     /// What heads kept back is free again; whether somebody is to be looked at anew because they
     /// kept back something else than in the round before.
-    fn release_held(&mut self, let_go: Vec<Held>) -> bool {
-        let mut held = self.state.let_go(|_| true);
-        held.extend(let_go);
+    fn release_held(&mut self) -> bool {
+        let held = self.state.let_go();
         if self.kept_back == held {
             return false;
         }

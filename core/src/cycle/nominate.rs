@@ -32,22 +32,31 @@ pub(super) struct Look<'a> {
     pub start: &'a [((usize, usize), usize)],
     /// Combinations of flavors that may be tried.
     pub combinations: u32,
-    /// The last one, however many flavors it leaves: what it does not find waits.
+    /// Under which it looks.
+    pub premise: Premise<'a>,
+}
+
+/// What a nomination takes for granted.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Premise<'a> {
+    /// This look is the last one, however many flavors it leaves: what it does not find waits.
     pub last: bool,
+    /// These have left.
+    pub gone: &'a [WorkloadIdx],
 }
 
 impl Engine {
     /// What could be done for a head.
     pub(crate) fn nominate(&mut self, queue: Option<QueueIdx>, workload: WorkloadIdx) -> Entry {
-        self.nominate_as(queue, workload, false)
+        self.nominate_as(queue, workload, Premise::default())
     }
 
-    /// What could be done; `last`: in all the looks that a scan of flavors takes.
+    /// What could be done under a premise.
     pub(crate) fn nominate_as(
         &mut self,
         queue: Option<QueueIdx>,
         workload: WorkloadIdx,
-        last: bool,
+        premise: Premise<'_>,
     ) -> Entry {
         let sets = self.demands(workload);
         let topology = match self.admissible(queue, workload, &sets) {
@@ -57,7 +66,7 @@ impl Engine {
         let asked: u32 = sets.iter().map(|set| set.count).sum();
         let least = self.state.workloads[workload].min_member.min(asked);
         let start = self.scan_start(queue, workload).to_vec();
-        let look = Look { start: &start, combinations: COMBINATIONS_MAX, last };
+        let look = Look { start: &start, combinations: COMBINATIONS_MAX, premise };
         if least == asked {
             return self.try_sets(queue, workload, sets, topology, look);
         }
@@ -65,7 +74,7 @@ impl Engine {
         if !matches!(whole.verdict, Verdict::NoFit | Verdict::Blocked) {
             return whole;
         }
-        self.nominate_fewer(whole, &sets, (least, asked), topology)
+        self.nominate_fewer(whole, &sets, (least, asked), (topology, premise.gone))
     }
 
     /// The topology asked, unless the workload asks what nothing can meet.
@@ -185,6 +194,9 @@ impl Engine {
     ) -> Entry {
         let profile = self.profile(queue);
         let mut txn = Txn::begin(&mut self.state);
+        for gone in look.premise.gone {
+            txn.remove_workload(*gone);
+        }
         let attempt = Attempt { workload, queue, sets: &sets, topology, profile, look };
         let (mut choice, verdict) = attempt.outcome(&mut txn);
         attempt.split_amounts(txn.state(), &mut choice);
@@ -318,7 +330,7 @@ impl Attempt<'_> {
             verdict = self.judge(txn, &mut choice);
         }
         let waits = matches!(verdict, Verdict::NoFit | Verdict::Blocked);
-        let ends = self.look.last || choice.next.is_empty();
+        let ends = self.look.premise.last || choice.next.is_empty();
         let untried = found < Mode::Fit || most < u32::MAX;
         if waits && untried && ends && self.others_fit(txn, &mut choice, u32::MAX) {
             verdict = Verdict::Fit;

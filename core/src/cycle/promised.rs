@@ -9,51 +9,18 @@
 
 use capstan_topology::NodeIdx;
 
-use crate::cycle::{Entry, Head, Round, Verdict, elastic};
+use crate::cycle::{Entry, Head, Premise, Round, Verdict, elastic};
 use crate::engine::Engine;
 use crate::explain::reason::Reason;
 use crate::model::claim::Claim;
 use crate::model::ids::{FrIdx, PodIdx, QueueIdx, QuotaIdx, ShapeIdx, WorkloadIdx};
-use crate::model::state::{ClusterState, Held};
+use crate::model::state::ClusterState;
 use crate::model::txn::Txn;
 use crate::model::workload::Assignment;
 use crate::place::gang::{self, Ask};
 use crate::plan::State;
-use crate::resources;
 use crate::time::Time;
 use crate::victims::{Victim, candidates};
-
-/// Work for which victims of an engine before this one leave.
-#[derive(Debug, Default)]
-pub(super) struct Promised {
-    /// What was settled first: not to be looked at again in this round.
-    settled: Vec<Head>,
-    /// What is settled together with the heads, the first of its queue or not.
-    among_heads: Vec<Head>,
-}
-
-impl Promised {
-    /// Whom to settle: those of `heads` that were not settled, and those to go among them whose
-    /// queue is `meant`.
-    pub(super) fn with(
-        &self,
-        mut heads: Vec<Head>,
-        meant: impl Fn(Option<QueueIdx>) -> bool,
-    ) -> Vec<Head> {
-        heads.extend(self.among_heads.iter().filter(|(queue, _)| meant(*queue)));
-        heads.retain(|head| !self.settled.contains(head));
-        heads.sort_unstable();
-        heads.dedup();
-        heads
-    }
-
-    /// Marks those who go among the heads.
-    pub(super) fn mark(&self, entries: &mut [Entry]) {
-        for entry in entries {
-            entry.promised = self.among_heads.contains(&(entry.queue, entry.workload));
-        }
-    }
-}
 
 /// What became of a claim whose victims have left.
 enum Redeemed {
@@ -95,117 +62,43 @@ impl Engine {
         }
     }
 
-    /// Settles those first, head of their queue or not, for whom victims of an engine before this
-    /// one leave, if nobody else has to leave for them. Who fits without, and has a head that fits
-    /// before it, takes its turn among the heads. For anything more they wait their turn.
-    pub(super) fn settle_promised(&mut self, now: Time, round: &mut Round) -> Promised {
-        let mut promised = Promised::default();
-        let (mut first, mut fit) = (Vec::new(), Vec::new());
-        for (queue, workload) in self.promised_before() {
+    /// Claims again what an engine before this one claimed for work that waits, the first of its
+    /// queue or not: what its victims that are still there leave, and what others who leave anyway
+    /// do. For anything more it waits its turn. Who was settled.
+    pub(super) fn settle_promised(&mut self, now: Time, round: &mut Round) -> Vec<Head> {
+        let (mut own, mut others) = (Vec::new(), Vec::new());
+        for (head, victims) in self.promised_before() {
+            match self.after_its_victims(head, victims) {
+                Some(entry) => own.push(entry),
+                None => others.push(head),
+            }
+        }
+        let mut settled: Vec<Head> =
+            own.iter().map(|entry| (entry.queue, entry.workload)).collect();
+        self.settle_in_order(now, own, round);
+        let mut found = Vec::new();
+        for (queue, workload) in others {
             let entry = self.nominate(queue, workload);
-            match self.needs_no_more(&entry.verdict) {
-                true if entry.verdict == Verdict::Fit => fit.push(entry),
-                true => first.push(entry),
-                false => {}
+            let leaving = |victim: &Victim| self.state.leaving(victim.workload);
+            if matches!(&entry.verdict, Verdict::Preempt(all) if all.iter().all(leaving)) {
+                settled.push((queue, workload));
+                found.push(entry);
             }
         }
-        let ahead = match fit.is_empty() {
-            true => Vec::new(),
-            false => self.fitting_heads(),
-        };
-        let before = |entry: &Entry| ahead.iter().any(|head| self.goes_before(head, entry));
-        let (among, free): (Vec<Entry>, Vec<Entry>) = fit.into_iter().partition(before);
-        let name = |entry: &Entry| (entry.queue, entry.workload);
-        promised.among_heads = among.iter().map(name).collect();
-        promised.settled = first.iter().chain(&free).map(name).collect();
-        // Who fits by now needs less of what is free than who does not: it has victims too.
-        self.settle_in_order(now, first, round);
-        let free = free.into_iter().map(|entry| Entry { promised: true, ..entry }).collect();
-        self.settle_in_order(now, free, round);
-        promised
+        self.settle_in_order(now, found, round);
+        settled
     }
 
-    /// Heads of queues, and of work without a queue, that fit as things are.
-    fn fitting_heads(&mut self) -> Vec<Entry> {
-        let heads = self.still_ahead(&[]).collect();
-        let mut entries = self.nominate_all(heads);
-        entries.retain(|entry| entry.verdict == Verdict::Fit);
-        entries
-    }
-
-    /// Of a queue from which several are settled in one round, who fits and stands further back
-    /// counts as borrowing no less than those before it that fit: it goes after them. `entries`
-    /// stand in order of queues.
-    pub(super) fn keep_queue_order(&self, entries: &mut [Entry]) {
-        let of_one_queue = |a: &Entry, b: &Entry| a.queue == b.queue;
-        for together in entries.chunk_by_mut(of_one_queue).filter(|some| some.len() > 1) {
-            let order = |entry: &Entry| self.state.queue_order(entry.workload);
-            together.sort_by(|a, b| order(a).cmp(&order(b)));
-            let mut most = 0;
-            for entry in together.iter_mut().filter(|entry| entry.verdict == Verdict::Fit) {
-                most = most.max(entry.choice.borrowing);
-                entry.choice.borrowing = most;
-            }
-        }
-    }
-
-    /// Keeps the quota of those who go among the heads, and fit, until it is their turn, but for
-    /// what their victims still hold, as a claim would: it may be what others of them left.
-    pub(super) fn keep_quota(&mut self, entries: &[Entry]) {
-        let fits = |entry: &&Entry| entry.promised && entry.verdict == Verdict::Fit;
-        for entry in entries.iter().filter(fits) {
-            let Some(queue) = entry.queue else { continue };
-            for &(fr, asked) in &entry.choice.usage {
-                let amount = (asked - self.still_to_come(entry.workload, fr)).max(0);
-                self.state.hold(Held { queue, fr, amount, by: entry.workload, promised: true });
-            }
-        }
-    }
-
-    /// What those hold who leave for a workload on behalf of an engine before this one.
-    fn still_to_come(&self, workload: WorkloadIdx, fr: FrIdx) -> i64 {
-        let state = &self.state;
-        let name = &state.workloads[workload].full_name;
-        let leave = state.inherited.iter().filter(|(_, note)| note.preemptor == *name);
-        let amounts = leave.flat_map(|(victim, _)| {
-            let held = state.workloads[*victim].assignment.as_ref();
-            let pods = state.placed(*victim).map(|pod| state.pods[pod].shape);
-            let sets = pods.filter_map(move |shape| held?.set(shape));
-            sets.flat_map(|set| &set.charge).filter(move |(of, _)| *of == fr).map(|(_, n)| *n)
-        });
-        resources::total(amounts)
-    }
-
-    /// The turn of one that goes among the heads: what it fits into may be taken by now, and then
-    /// it has what it was promised.
-    pub(super) fn as_promised(&mut self, entry: Entry) -> Entry {
-        let now = self.nominate(entry.queue, entry.workload);
-        match self.needs_no_more(&now.verdict) {
-            true => now,
-            false => entry,
-        }
-    }
-
-    /// Whether nobody has to leave who is not leaving.
-    fn needs_no_more(&self, verdict: &Verdict) -> bool {
-        let leaving = |victim: &Victim| self.state.leaving(victim.workload);
-        match verdict {
-            Verdict::Fit => true,
-            Verdict::Preempt(victims) => victims.iter().all(leaving),
-            Verdict::Blocked | Verdict::NoFit => false,
-        }
-    }
-
-    /// Whether a head is settled before another entry, be that the first of its queue or not.
-    fn goes_before(&self, head: &Entry, entry: &Entry) -> bool {
-        if head.queue == entry.queue {
-            return head.workload != entry.workload;
-        }
-        match (head.queue, entry.queue) {
-            (Some(_), Some(_)) => self.settling_order(head) < self.settling_order(entry),
-            // What has no claim to anything comes last.
-            (ours, _) => ours.is_some(),
-        }
+    /// A head that fits once those have left who leave for it.
+    fn after_its_victims(
+        &mut self,
+        (queue, workload): Head,
+        victims: Vec<Victim>,
+    ) -> Option<Entry> {
+        let gone: Vec<WorkloadIdx> = victims.iter().map(|victim| victim.workload).collect();
+        let entry = self.nominate_as(queue, workload, Premise { last: false, gone: &gone });
+        let fits = entry.verdict == Verdict::Fit;
+        fits.then(|| Entry { verdict: Verdict::Preempt(victims), promised: true, ..entry })
     }
 
     /// Places what gangs lack that run below their minimum, but for those that a head still to be
@@ -459,6 +352,30 @@ fn place_as_planned(txn: &mut Txn<'_>, asks: &[Ask], places: &[(PodIdx, NodeIdx)
         }
     }
     true
+}
+
+/// Members to nodes that others left, as far as they fit there; those that do not are returned.
+pub(super) fn place_where_left(txn: &mut Txn<'_>, asks: &[Ask], left: &[NodeIdx]) -> Vec<Ask> {
+    let mut rest = Vec::new();
+    for ask in asks {
+        let mut others = Vec::new();
+        for &pod in &ask.pods {
+            txn.fresh(ask.class);
+            let has_room = |node: &&NodeIdx| {
+                let position = txn.state().room.tree.position(**node);
+                let slots = |at| txn.state().classes.fit(ask.class).spot(at).slots;
+                position.is_some_and(|at| slots(at) > 0)
+            };
+            match left.iter().find(has_room) {
+                Some(node) => txn.place(pod, *node),
+                None => others.push(pod),
+            }
+        }
+        if !others.is_empty() {
+            rest.push(Ask { class: ask.class, pods: others });
+        }
+    }
+    rest
 }
 
 /// Whether a queue is within what its quota rules leave it of all that a claim charges.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use capstan_topology::NodeIdx;
 
 use crate::cycle::nominate::asks;
+use crate::cycle::promised::place_where_left;
 use crate::cycle::{Entry, Round, Verdict};
 use crate::engine::Engine;
 use crate::engine::waiting::Wake;
@@ -166,9 +167,8 @@ impl Engine {
         let topology = self.topology_ask(entry.queue, entry.workload).ok()?;
         let profile = self.profile(entry.queue);
         let mut txn = Txn::begin(&mut self.state);
-        for victim in victims {
-            txn.remove_workload(victim.workload);
-        }
+        let leave = |victim: &Victim| txn.remove_workload(victim.workload);
+        let mut left: Vec<NodeIdx> = victims.iter().flat_map(leave).map(|(_, node)| node).collect();
         if let Some(queue) = entry.queue {
             let quota = &txn.state().quota;
             let node = quota.queue(queue).node.expect("only existing queues have heads");
@@ -178,6 +178,17 @@ impl Engine {
             }
         }
         let asks = asks(&mut txn, entry, profile);
+        if entry.promised && topology.required.is_none() {
+            left.sort_unstable();
+            left.dedup();
+            let start = txn.checkpoint();
+            txn.assign(entry.workload, Some(assignment.clone()));
+            let rest = place_where_left(&mut txn, &asks, &left);
+            if rest.is_empty() || gang::place(&mut txn, &rest, topology) {
+                return Some(places_of(&txn, &asks));
+            }
+            txn.rollback_to(start);
+        }
         place_all(&mut txn, entry.workload, assignment, &asks, topology)
     }
 
@@ -202,7 +213,7 @@ impl Engine {
                 }
             };
             let (amount, by) = (held, entry.workload);
-            self.state.hold(Held { queue, fr, amount, by, promised: false });
+            self.state.hold(Held { queue, fr, amount, by });
         }
     }
 
@@ -258,7 +269,6 @@ impl Engine {
         let (flavor, resource) = self.state.quota.fr(fr);
         (without >= asked).then(|| Reason::HeldBack {
             head: self.state.workloads[most.by].full_name.clone(),
-            promised: most.promised,
             queue: self.state.quota.queue(most.queue).name.clone(),
             flavor: self.state.quota.flavor_name(flavor).clone(),
             resource: self.state.room.resources.name(resource).clone(),
@@ -373,7 +383,11 @@ fn place_all(
     if !gang::place(txn, asks, topology) {
         return None;
     }
+    Some(places_of(txn, asks))
+}
+
+fn places_of(txn: &Txn<'_>, asks: &[gang::Ask]) -> Vec<(PodIdx, NodeIdx)> {
     let members = asks.iter().flat_map(|ask| &ask.pods);
     let place = |pod: &PodIdx| (*pod, txn.state().pods[*pod].place.expect("was placed"));
-    Some(members.map(place).collect())
+    members.map(place).collect()
 }

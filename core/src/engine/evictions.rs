@@ -10,7 +10,7 @@
 //! that has to leave, and may count on it whatever its policy says now (half of what a queue
 //! borrowed may be gone already, and the rest is no longer borrowed).
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use crate::cycle::Head;
 use crate::engine::Engine;
@@ -58,13 +58,20 @@ impl Engine {
     }
 
     /// Work to look at for which victims are leaving on behalf of an engine before this one, the
-    /// first of its queue or not, with its queue.
-    pub(crate) fn promised_before(&self) -> Vec<Head> {
-        let named = |note: &EvictionNote| self.workload_named(&note.preemptor);
-        let preemptors: BTreeSet<WorkloadIdx> =
-            self.state.inherited.values().filter_map(named).collect();
-        let waiting = |workload| Some((self.waiting.to_look_at(workload)?, workload));
-        preemptors.into_iter().filter_map(waiting).collect()
+    /// first of its queue or not, with those victims.
+    pub(crate) fn promised_before(&self) -> Vec<(Head, Vec<Victim>)> {
+        let mut victims: BTreeMap<WorkloadIdx, Vec<Victim>> = BTreeMap::new();
+        for (&workload, note) in &self.state.inherited {
+            if let Some(preemptor) = self.workload_named(&note.preemptor) {
+                let victim = Victim { workload, reason: note.reason };
+                victims.entry(preemptor).or_default().push(victim);
+            }
+        }
+        let waiting = |(preemptor, victims)| {
+            let queue = self.waiting.to_look_at(preemptor)?;
+            Some(((queue, preemptor), victims))
+        };
+        victims.into_iter().filter_map(waiting).collect()
     }
 
     /// The workload of a namespace and name, be that the one that an engine before this one gave

@@ -7,7 +7,7 @@
 //! played. Work that waits for anything but room or quota gets none: no change of these kinds
 //! would help it. Costs a bounded number of nominations, on request only.
 
-use crate::cycle::Verdict;
+use crate::cycle::{Premise, Verdict};
 use crate::engine::Engine;
 use crate::explain::obstacles;
 use crate::explain::reason::Reason;
@@ -157,7 +157,7 @@ impl Engine {
             _ => None,
         };
         let scan = self.state.workloads[index].requeue.scan.take();
-        let entry = self.nominate_as(queue, index, true);
+        let entry = self.nominate_as(queue, index, Premise { last: true, gone: &[] });
         self.state.workloads[index].requeue.scan = scan;
         entry
     }
@@ -175,7 +175,7 @@ impl Engine {
         let others = self.kept_back.iter().filter(|held| held.by != index);
         others.for_each(|held| self.state.hold(*held));
         let places = self.plan_after(&entry, assignment, &found);
-        self.state.let_go(|_| true);
+        self.state.let_go();
         let places = places?;
         let room = &self.state.room;
         let hourly = |&(pod, node): &(_, _)| {

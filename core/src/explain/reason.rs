@@ -160,13 +160,10 @@ pub enum Reason {
         /// As if this many workloads had left that may be preempted for it; 0: as things are.
         gone: u32,
     },
-    /// Its quota would do, if a head that waits, or work that was promised room, did not keep some
-    /// of it back.
+    /// Its quota would do, if a head that waits did not keep some of it back.
     HeldBack {
-        /// Namespace and name of who keeps it.
+        /// Namespace and name of that head.
         head: Text,
-        /// It was promised room, and need not be the head of its queue.
-        promised: bool,
         /// Its ClusterQueue.
         queue: Text,
         /// Flavor.

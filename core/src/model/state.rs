@@ -44,8 +44,6 @@ pub struct Held {
     pub amount: i64,
     /// Who keeps it.
     pub by: WorkloadIdx,
-    /// It was promised room before a restart, and is no head that waits.
-    pub promised: bool,
 }
 
 /// Everything that the engine knows.
@@ -77,7 +75,7 @@ pub struct ClusterState {
     pub owners: BTreeMap<Text, Arc<OwnerFacts>>,
     /// Claims of reserved work.
     pub claims: Claims,
-    /// Quota kept back for blocked heads, and for what was promised room, within one round.
+    /// Quota kept back for blocked heads, within one round.
     pub held: Vec<Held>,
     /// Unqueued work that holds nodes: victims for room.
     pub unqueued_holding: BTreeSet<WorkloadIdx>,
@@ -140,15 +138,13 @@ impl ClusterState {
         self.held.push(held);
     }
 
-    /// Frees what is kept back and meant, and returns it.
-    pub fn let_go(&mut self, meant: impl Fn(&Held) -> bool) -> Vec<Held> {
-        let kept = std::mem::take(&mut self.held);
-        let (free, kept): (Vec<Held>, Vec<Held>) = kept.into_iter().partition(meant);
-        self.held = kept;
-        for held in &free {
+    /// Frees all that is kept back, and returns it.
+    pub fn let_go(&mut self) -> Vec<Held> {
+        let held = std::mem::take(&mut self.held);
+        for held in &held {
             self.quota.change(held.queue, held.fr, -held.amount);
         }
-        free
+        held
     }
 
     /// Sets what a workload holds quota with and keeps the sets of holders; returns the old one.

@@ -67,8 +67,8 @@ struct FactVerdict {
     score: Option<u32>,
 }
 
-/// Classes whose index is kept between decisions. The least recently used gives its memory back: 256 covers the
-/// shapes in flight on a large cluster, at about 100 bytes per node each.
+/// Classes whose index is kept between decisions. The least recently used gives its memory back:
+/// 256 covers the shapes in flight on a large cluster, at about 100 bytes per node each.
 const INDEXES_MAX: usize = 256;
 
 impl Classes {

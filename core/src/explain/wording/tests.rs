@@ -265,7 +265,6 @@ fn levels_and_rooms_read_as_sentences() {
 fn who_keeps_quota_back_is_named() {
     let reason = Reason::HeldBack {
         head: "team/big".into(),
-        promised: false,
         queue: "main".into(),
         flavor: "spot".into(),
         resource: gpus(),

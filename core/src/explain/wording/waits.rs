@@ -18,21 +18,16 @@ pub fn write_still_held(out: &mut fmt::Formatter<'_>, reason: &Reason) -> fmt::R
     )
 }
 
-/// Quota that a head keeps back while it waits, or for which victims of who was promised room left.
+/// Quota that a head keeps back while it waits.
 pub fn write_held_back(out: &mut fmt::Formatter<'_>, reason: &Reason) -> fmt::Result {
-    let Reason::HeldBack { head, promised, queue, flavor, resource, kept, asked, left } = reason
-    else {
+    let Reason::HeldBack { head, queue, flavor, resource, kept, asked, left } = reason else {
         return Ok(());
-    };
-    let who = match promised {
-        true => "promised room in",
-        false => "first in",
     };
     let (asked, kept) = (quantity(resource, *asked), amount(resource, *kept));
     let left = quantity(resource, *left);
     write!(
         out,
-        "{head}, {who} {queue}, keeps {kept} back until it starts; {left} left beside that, \
+        "{head}, first in {queue}, keeps {kept} back until it starts; {left} left beside that, \
          {asked} asked (flavor {flavor})"
     )
 }

@@ -1,0 +1,64 @@
+//! Numbers that hardly anybody writes, and that anybody may: each ends in a decision or a reason.
+
+use capstan_core::Engine;
+use capstan_core::model::input::{Input, PodFacts, Text};
+use capstan_core::plan::{Action, StepOutput};
+use capstan_core::time::Time;
+use capstan_tests::facts::{
+    DEFAULT, cluster_queue, flavor, gang, group, in_queue, local_queue, namespace, node, nominal,
+    shape, text,
+};
+
+const NOW: Time = Time(1_000_000);
+
+/// A gang whose members ask for 1, 2, 3 and so on of a processor's thousandths.
+fn of_many_shapes(count: usize, min_member: Option<u32>, queue: Option<&str>) -> Vec<PodFacts> {
+    let wishes = in_queue(queue);
+    let mut pods = gang("g", count as u32, min_member, &shape(&[("cpu", 1)]), &wishes);
+    for (at, pod) in pods.iter_mut().enumerate() {
+        pod.shape = shape(&[("cpu", at as i64 + 1)]);
+    }
+    pods
+}
+
+fn bound(output: &StepOutput) -> usize {
+    output.effects.iter().filter(|effect| matches!(effect.action, Action::Bind { .. })).count()
+}
+
+#[test]
+fn a_gang_of_more_shapes_than_indexes_are_kept_starts_whole() {
+    let mut engine = Engine::new();
+    let mut facts = vec![Input::Node(node("n", &[("cpu", 100_000), ("pods", 1000)]))];
+    facts.extend(of_many_shapes(300, None, None).into_iter().map(Input::Pod));
+    assert_eq!(bound(&engine.step(NOW, facts)), 300);
+}
+
+#[test]
+fn a_minimum_of_many_shapes_that_waits_says_why() {
+    let mut engine = Engine::new();
+    let queue = cluster_queue("main", None, group(&[(DEFAULT, &[("cpu", nominal(0))])]));
+    let mut facts = vec![
+        Input::Node(node("n", &[("cpu", 100_000), ("pods", 1000)])),
+        Input::Flavor(flavor(DEFAULT, &[])),
+        namespace(),
+        Input::ClusterQueue(queue),
+        Input::LocalQueue(local_queue("main")),
+    ];
+    let pods = of_many_shapes(400, Some(300), Some("main"));
+    facts.extend(pods.into_iter().map(Input::Pod));
+    assert_eq!(bound(&engine.step(NOW, facts)), 0);
+    let views = engine.workloads();
+    let said = views[0].reason.as_ref().expect("it waits").to_string();
+    assert!(said.contains("can never have more than 0 cpu"), "{said}");
+}
+
+#[test]
+fn more_topology_levels_than_can_be_told_apart_are_no_end() {
+    let mut engine = Engine::new();
+    let level = |at: usize| -> Vec<Text> { vec![text(format!("level-{at}"))] };
+    let mut facts: Vec<Input> =
+        (0..300).map(|at| Input::Topology { name: text(at), levels: level(at) }).collect();
+    facts.push(Input::Node(node("n", &[("cpu", 8), ("pods", 10)])));
+    facts.extend(of_many_shapes(2, None, None).into_iter().map(Input::Pod));
+    assert_eq!(bound(&engine.step(NOW, facts)), 2);
+}
