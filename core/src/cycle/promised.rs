@@ -98,7 +98,7 @@ impl Engine {
         let gone: Vec<WorkloadIdx> = victims.iter().map(|victim| victim.workload).collect();
         let entry = self.nominate_as(queue, workload, Premise { last: false, gone: &gone });
         let fits = entry.verdict == Verdict::Fit;
-        fits.then(|| Entry { verdict: Verdict::Preempt(victims), promised: true, ..entry })
+        fits.then_some(Entry { verdict: Verdict::Preempt(victims), promised: true, ..entry })
     }
 
     /// Places what gangs lack that run below their minimum, but for those that a head still to be
