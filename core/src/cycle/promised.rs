@@ -6,6 +6,10 @@
 //! (or gained) are placed beside the others: those below its minimum first and together, those
 //! above it last and one by one. Heads that could stop the gang for the room that those take go
 //! before them: they would stop all of it, and the room would be lost twice.
+//!
+//! Claims do not outlive a restart, marks on victims do. Who is named there claims again: its own
+//! victims' nodes first, as if they had left, and the rest of what it needs from what is free. So
+//! nobody takes what another counts on, and heads find the state that they would have found.
 
 use capstan_topology::NodeIdx;
 
