@@ -21,8 +21,6 @@ const ONLY_AN_API_SERVER: [(&str, &str); 8] = [
     ("cohort-own-parent", "a cycle like others: the engine says which queues it stops"),
     ("localqueue-weight", "not read while LocalQueues share by admission only"),
     ("localqueue-without-clusterqueue", "a dangling reference: its workloads say so"),
-    ("resourceflavor-label-key", "no node has it: the flavor matches nothing"),
-    ("resourceflavor-label-value", "no node has it: the flavor matches nothing"),
     ("workload-min-count", "Workloads are checked for their types and not believed"),
     ("workload-pod-set-twice", "Workloads are checked for their types and not believed"),
 ];
