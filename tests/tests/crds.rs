@@ -16,7 +16,7 @@ use capstan_tests::scenario::capstan;
 use serde_json::Value;
 
 /// Broken objects that only an API server refuses, and why a file may hold them.
-const ONLY_AN_API_SERVER: [(&str, &str); 8] = [
+const ONLY_AN_API_SERVER: [(&str, &str); 6] = [
     ("clusterqueue-cohort-name", "any name will do that objects of the file bear alike"),
     ("cohort-own-parent", "a cycle like others: the engine says which queues it stops"),
     ("localqueue-weight", "not read while LocalQueues share by admission only"),

@@ -70,7 +70,10 @@ impl Engine {
         let mut search = Search { whole: &whole, sets, topology, gone, tries, room: whole.room };
         let as_is = |entry: &Entry| entry.verdict == Verdict::Fit;
         let somehow = |entry: &Entry| matches!(entry.verdict, Verdict::Fit | Verdict::Preempt(_));
-        if let Some(entry) = self.most_members(&mut search, (least, all - 1), as_is) {
+        // What was promised after others leave was promised to the minimum: the rest comes last.
+        if gone.is_empty()
+            && let Some(entry) = self.most_members(&mut search, (least, all - 1), as_is)
+        {
             return entry;
         }
         search.tries += TRIES_KEPT;

@@ -50,8 +50,6 @@ pub(crate) struct Entry {
     pub verdict: Verdict,
     /// With more room on nodes something else might have been found.
     pub room: bool,
-    /// Its victims leave on behalf of an engine before this one, and left it their nodes.
-    pub promised: bool,
 }
 
 /// The first of a queue, or of work without one.
@@ -106,12 +104,14 @@ impl Engine {
         let mut heads: Vec<Head> = self.heads().collect();
         let fresh = heads.iter().copied().filter(|head| !promised.contains(head)).collect();
         self.settle_all(now, fresh, &mut round);
-        round.more |= self.release_held();
+        let woken = self.release_held();
+        round.more |= woken;
 
         // What has no claim to anything comes last: not while a queue has a head that was not
-        // looked at yet, or it would be bound now and preempted in the next round.
+        // looked at yet, or it would be bound now and preempted in the next round; nor while one
+        // is to be looked at again because of what others kept back.
         self.complete_gangs(now, &heads, &mut round);
-        if self.still_ahead(&heads).all(|(queue, _)| queue.is_none()) {
+        if !woken && self.still_ahead(&heads).all(|(queue, _)| queue.is_none()) {
             let stray = self.waiting.head(None).map(|head| (None, head));
             let fresh = stray.into_iter().filter(|head| !promised.contains(head)).collect();
             self.settle_all(now, fresh, &mut round);

@@ -201,7 +201,7 @@ impl Engine {
         let (mut choice, verdict) = attempt.outcome(&mut txn);
         attempt.split_amounts(txn.state(), &mut choice);
         let room = choice.room || choice.reason.as_ref().is_some_and(wants_room);
-        Entry { workload, queue, sets, choice, verdict, room, promised: false }
+        Entry { workload, queue, sets, choice, verdict, room }
     }
 
     /// Where the flavor scan of a workload goes on, if its memory still holds.
@@ -229,7 +229,7 @@ fn refused(
     let mut choice = Choice::without_queue(sets.len());
     let room = wants_room(&reason);
     (choice.mode, choice.reason) = (Mode::NoFit, Some(reason));
-    Entry { workload, queue, sets, choice, verdict: Verdict::NoFit, room, promised: false }
+    Entry { workload, queue, sets, choice, verdict: Verdict::NoFit, room }
 }
 
 /// Whether room on nodes is part of why something waits.

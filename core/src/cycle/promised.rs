@@ -7,9 +7,9 @@
 //! above it last and one by one. Heads that could stop the gang for the room that those take go
 //! before them: they would stop all of it, and the room would be lost twice.
 //!
-//! Claims do not outlive a restart, marks on victims do. Who is named there claims again: its own
-//! victims' nodes first, as if they had left, and the rest of what it needs from what is free. So
-//! nobody takes what another counts on, and heads find the state that they would have found.
+//! Claims do not outlive a restart, marks on victims do. Who is named there claims again, as if its
+//! victims had left, which is what the engine before this one did: it plans the same, nobody takes
+//! what another counts on, and heads find the state that they would have found.
 
 use capstan_topology::NodeIdx;
 
@@ -102,7 +102,7 @@ impl Engine {
         let gone: Vec<WorkloadIdx> = victims.iter().map(|victim| victim.workload).collect();
         let entry = self.nominate_as(queue, workload, Premise { last: false, gone: &gone });
         let fits = entry.verdict == Verdict::Fit;
-        fits.then_some(Entry { verdict: Verdict::Preempt(victims), promised: true, ..entry })
+        fits.then_some(Entry { verdict: Verdict::Preempt(victims), ..entry })
     }
 
     /// Places what gangs lack that run below their minimum, but for those that a head still to be
@@ -356,30 +356,6 @@ fn place_as_planned(txn: &mut Txn<'_>, asks: &[Ask], places: &[(PodIdx, NodeIdx)
         }
     }
     true
-}
-
-/// Members to nodes that others left, as far as they fit there; those that do not are returned.
-pub(super) fn place_where_left(txn: &mut Txn<'_>, asks: &[Ask], left: &[NodeIdx]) -> Vec<Ask> {
-    let mut rest = Vec::new();
-    for ask in asks {
-        let mut others = Vec::new();
-        for &pod in &ask.pods {
-            txn.fresh(ask.class);
-            let has_room = |node: &&NodeIdx| {
-                let position = txn.state().room.tree.position(**node);
-                let slots = |at| txn.state().classes.fit(ask.class).spot(at).slots;
-                position.is_some_and(|at| slots(at) > 0)
-            };
-            match left.iter().find(has_room) {
-                Some(node) => txn.place(pod, *node),
-                None => others.push(pod),
-            }
-        }
-        if !others.is_empty() {
-            rest.push(Ask { class: ask.class, pods: others });
-        }
-    }
-    rest
 }
 
 /// Whether a queue is within what its quota rules leave it of all that a claim charges.

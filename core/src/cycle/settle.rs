@@ -6,7 +6,6 @@ use std::sync::Arc;
 use capstan_topology::NodeIdx;
 
 use crate::cycle::nominate::asks;
-use crate::cycle::promised::place_where_left;
 use crate::cycle::{Entry, Round, Verdict};
 use crate::engine::Engine;
 use crate::engine::waiting::Wake;
@@ -167,8 +166,9 @@ impl Engine {
         let topology = self.topology_ask(entry.queue, entry.workload).ok()?;
         let profile = self.profile(entry.queue);
         let mut txn = Txn::begin(&mut self.state);
-        let leave = |victim: &Victim| txn.remove_workload(victim.workload);
-        let mut left: Vec<NodeIdx> = victims.iter().flat_map(leave).map(|(_, node)| node).collect();
+        for victim in victims {
+            txn.remove_workload(victim.workload);
+        }
         if let Some(queue) = entry.queue {
             let quota = &txn.state().quota;
             let node = quota.queue(queue).node.expect("only existing queues have heads");
@@ -178,17 +178,6 @@ impl Engine {
             }
         }
         let asks = asks(&mut txn, entry, profile);
-        if entry.promised && topology.required.is_none() {
-            left.sort_unstable();
-            left.dedup();
-            let start = txn.checkpoint();
-            txn.assign(entry.workload, Some(assignment.clone()));
-            let rest = place_where_left(&mut txn, &asks, &left);
-            if rest.is_empty() || gang::place(&mut txn, &rest, topology) {
-                return Some(places_of(&txn, &asks));
-            }
-            txn.rollback_to(start);
-        }
         place_all(&mut txn, entry.workload, assignment, &asks, topology)
     }
 
@@ -383,11 +372,7 @@ fn place_all(
     if !gang::place(txn, asks, topology) {
         return None;
     }
-    Some(places_of(txn, asks))
-}
-
-fn places_of(txn: &Txn<'_>, asks: &[gang::Ask]) -> Vec<(PodIdx, NodeIdx)> {
     let members = asks.iter().flat_map(|ask| &ask.pods);
     let place = |pod: &PodIdx| (*pod, txn.state().pods[*pod].place.expect("was placed"));
-    members.map(place).collect()
+    Some(members.map(place).collect())
 }
