@@ -109,9 +109,11 @@ impl Engine {
 
         // What has no claim to anything comes last: not while a queue has a head that was not
         // looked at yet, or it would be bound now and preempted in the next round; nor while one
-        // is to be looked at again because of what others kept back.
+        // is to be looked at again because of what others kept back, or took before it.
         self.complete_gangs(now, &heads, &mut round);
-        if !woken && self.still_ahead(&heads).all(|(queue, _)| queue.is_none()) {
+        let further = round.decided || round.more;
+        let again = woken || further && self.heads().next().is_some();
+        if !again && self.still_ahead(&heads).all(|(queue, _)| queue.is_none()) {
             let stray = self.waiting.head(None).map(|head| (None, head));
             let fresh = stray.into_iter().filter(|head| !promised.contains(head)).collect();
             self.settle_all(now, fresh, &mut round);
