@@ -474,8 +474,8 @@ fn quota_of(state: &ClusterState, demand: &Demand<'_>, fr: FrIdx, total: i64, ow
 }
 
 /// That more is asked than queue and cohort could ever give; of the total, `own` is the set's.
-/// Sets before it might have other flavors, if there are any: else only what it asks itself can be
-/// too much for ever.
+/// Where the queue lists other flavors, sets before it might have those: then only what it asks
+/// itself can be too much for ever.
 fn beyond(
     state: &ClusterState,
     queue: QueueIdx,
