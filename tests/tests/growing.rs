@@ -318,35 +318,75 @@ fn a_step_that_was_cut_short_goes_on_at_once() {
     assert_eq!(second.next_wake, None);
 }
 
-/// An extra member takes its queue over its own quota: from then on all of its gang may be
-/// reclaimed, and who waited for that is looked at again.
-#[test]
-fn who_begins_to_borrow_wakes_those_who_may_reclaim() {
+/// Two queues of a cohort on node `a`: `main` owns so many GPUs, `owner` 4 and takes back what is
+/// lent.
+fn lender_and(main: i64) -> Vec<Input> {
     let queue = |name: &str, gpus: i64| {
         cluster_queue(name, Some("all"), group(&[(DEFAULT, &[(GPU, nominal(gpus))])]))
     };
     let mut owner = queue("owner", 4);
     owner.preemption.reclaim = PreemptReclaim::Any;
-    let grows = gang("grows", 2, Some(1), &shape(&[(GPU, 2)]), &in_queue(Some("main")));
-    let waits = gang("waits", 4, None, &shape(&[(GPU, 1)]), &in_queue(Some("owner")));
     let mut facts = vec![namespace(), Input::Flavor(flavor(DEFAULT, &[]))];
-    for queue in [queue("main", 3), owner] {
+    for queue in [queue("main", main), owner] {
         facts.push(Input::LocalQueue(local_queue(&queue.name)));
         facts.push(Input::ClusterQueue(queue));
     }
     facts.push(Input::Node(node("a", &[("cpu", 64_000), (GPU, 2)])));
-    facts.push(bound(&grows[0], "a", &[(GPU, DEFAULT)]));
-    facts.push(Input::Pod(grows[1].clone()));
+    facts
+}
+
+/// Work that starts takes its queue over its own quota: from then on what has less priority there
+/// may be reclaimed, and who waited for that is looked at again.
+#[test]
+fn who_begins_to_borrow_wakes_those_who_may_reclaim() {
+    let mut facts = lender_and(1);
+    facts.push(bound(
+        &pod("small", &shape(&[(GPU, 1)]), &in_queue(Some("main"))),
+        "a",
+        &[(GPU, DEFAULT)],
+    ));
+    let mut large = pod("large", &shape(&[(GPU, 2)]), &in_queue(Some("main")));
+    large.priority = 1;
+    facts.push(Input::Pod(large));
+    let waits = gang("waits", 4, None, &shape(&[(GPU, 1)]), &in_queue(Some("owner")));
     facts.extend(waits.iter().cloned().map(Input::Pod));
     let mut engine = Engine::new();
     let output = engine.step(NOW, facts);
     assert_eq!(binds(&output), [""; 0]);
     let output = engine.step(NOW, vec![Input::Node(node("b", &[("cpu", 64_000), (GPU, 2)]))]);
     let evicts = |effect: &&Effect| matches!(effect.action, Action::Evict { .. });
-    assert_eq!(binds(&output), ["grows-1 b"]);
-    assert_eq!(output.effects.iter().filter(evicts).count(), 2, "both members make room");
+    assert_eq!(binds(&output), ["large b"]);
+    assert_eq!(output.effects.iter().filter(evicts).count(), 2, "both make room");
     let said = said(&engine, "waits");
-    assert!(said.starts_with("waits for 1 preempted workload to leave"), "{said}");
+    assert!(said.starts_with("waits for 2 preempted workloads to leave"), "{said}");
+    engine.recount();
+}
+
+/// Extra members take no queue over its own quota while a head waits that could then stop all of
+/// their gang; when it waits no more, they join.
+#[test]
+fn extra_members_put_no_gang_within_reach_of_a_head_that_waits() {
+    let mut facts = lender_and(3);
+    let grows = gang("grows", 5, Some(1), &shape(&[(GPU, 1)]), &in_queue(Some("main")));
+    facts.push(bound(&grows[0], "a", &[(GPU, DEFAULT)]));
+    facts.extend(grows[1..].iter().cloned().map(Input::Pod));
+    let waits = gang("waits", 4, None, &shape(&[(GPU, 1)]), &in_queue(Some("owner")));
+    facts.extend(waits.iter().cloned().map(Input::Pod));
+    let mut engine = Engine::new();
+    let output = engine.step(NOW, facts);
+    assert_eq!(binds(&output), ["grows-1 a"], "within its quota");
+    let room = Input::Node(node("b", &[("cpu", 64_000), (GPU, 3)]));
+    let output = engine.step(NOW, vec![bound(&grows[1], "a", &[(GPU, DEFAULT)]), room]);
+    assert_eq!(binds(&output), ["grows-2 b"], "the last within its quota");
+    engine.step(NOW, vec![bound(&grows[2], "b", &[(GPU, DEFAULT)])]);
+    let waiting = "2 extra members wait: with one more, main would borrow 1 GPU (flavor default), \
+                   and team/waits, which waits in owner, would preempt team/grows";
+    assert_eq!(said(&engine, "grows"), waiting);
+    engine.renew_reasons();
+    assert_eq!(said(&engine, "grows"), waiting, "with the numbers of now, too");
+    let gone = waits.iter().map(|pod| Input::PodGone(pod.uid.clone())).collect();
+    let output = engine.step(NOW, gone);
+    assert_eq!(binds(&output), ["grows-3 b", "grows-4 b"]);
     engine.recount();
 }
 

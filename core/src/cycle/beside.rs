@@ -176,6 +176,12 @@ impl Engine {
         Some(Reason::BehindHead { head, queue: slot.name.clone() })
     }
 
+    /// Why none of the members above the minimum joins that wait.
+    pub(super) fn no_extra_joins(&mut self, workload: WorkloadIdx, waiting: &[PodIdx]) -> Refusal {
+        let first = *waiting.first()?;
+        self.no_place(workload, waiting, 1).or_else(|| self.exposes(workload, first))
+    }
+
     /// Members above the minimum wait.
     pub(super) fn extras_wait(&mut self, workload: WorkloadIdx, waiting: u32, then: Refusal) {
         if waiting > 0 {
@@ -226,7 +232,8 @@ impl Engine {
         if placed < self.state.workloads[workload].min_member {
             return Some(self.why_incomplete(workload, &waiting));
         }
-        let then = self.holds_extras(workload).or_else(|| self.no_place(workload, &waiting, 1));
+        let held = self.holds_extras(workload);
+        let then = held.or_else(|| self.no_extra_joins(workload, &waiting));
         Some(Reason::Extras { waiting: waiting.len() as u32, then: then.map(Box::new) })
     }
 

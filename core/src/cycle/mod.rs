@@ -28,6 +28,7 @@ use crate::victims::Victim;
 mod admit;
 mod beside;
 mod elastic;
+mod extras;
 mod nominate;
 mod preemptions;
 mod promised;

@@ -117,19 +117,6 @@ impl Engine {
         }
     }
 
-    /// Extra members of elastic gangs, after everybody else.
-    pub(crate) fn place_extras(&mut self, now: Time, round: &mut Round) {
-        for workload in self.growing(false) {
-            match self.holds_extras(workload) {
-                None => self.grow(now, workload, round),
-                why => {
-                    let waiting = self.needy(workload);
-                    self.extras_wait(workload, waiting.len() as u32, why);
-                }
-            }
-        }
-    }
-
     /// Places a reserved workload.
     fn redeem(&mut self, workload: WorkloadIdx, claim: &Claim) -> Redeemed {
         let queue = claim.assignment.queue;
@@ -164,7 +151,7 @@ impl Engine {
     }
 
     /// Workloads that hold quota and have members without a place: below their minimum, or above.
-    fn growing(&self, below: bool) -> Vec<WorkloadIdx> {
+    pub(super) fn growing(&self, below: bool) -> Vec<WorkloadIdx> {
         let needs = |workload: &WorkloadIdx| {
             let entry = &self.state.workloads[*workload];
             let placed = self.state.placed(*workload).count() as u32;
@@ -176,12 +163,12 @@ impl Engine {
     }
 
     /// Places members that have no place: those below the minimum together, others one by one.
-    fn grow(&mut self, now: Time, workload: WorkloadIdx, round: &mut Round) {
+    pub(super) fn grow(&mut self, now: Time, workload: WorkloadIdx, round: &mut Round) {
         let placed = self.state.placed(workload).count() as u32;
         let missing = self.state.workloads[workload].min_member.saturating_sub(placed);
         let groups = self.needy_by_shape(workload);
         let grown = match missing {
-            0 => self.place_some(workload, &groups),
+            0 => self.place_some(workload, &groups) > 0,
             _ if self.queueless(workload).is_some() => false,
             missing => self.place_missing(workload, &groups, missing),
         };
@@ -207,7 +194,7 @@ impl Engine {
         match missing {
             _ if waiting.is_empty() => {}
             0 => {
-                let then = self.no_place(workload, &waiting, 1);
+                let then = self.no_extra_joins(workload, &waiting);
                 self.extras_wait(workload, waiting.len() as u32, then);
             }
             _ => self.incomplete(workload, &waiting),
@@ -232,17 +219,6 @@ impl Engine {
             }
         }
         groups
-    }
-
-    /// Places as many members as fit, one by one; whether any did.
-    fn place_some(&mut self, workload: WorkloadIdx, groups: &[Vec<PodIdx>]) -> bool {
-        let mut grown = false;
-        for group in groups {
-            // Where one does not fit, no other of its shape does.
-            let fits = |pod: &&PodIdx| self.place_members(workload, &[**pod], true);
-            grown |= group.iter().take_while(fits).count() > 0;
-        }
-        grown
     }
 
     /// Places exactly the members that a gang cannot run without, whichever fit; else none.
@@ -273,27 +249,39 @@ impl Engine {
 
     /// Places some members with the flavors that the workload has; kept, or only tried.
     fn place_members(&mut self, workload: WorkloadIdx, members: &[PodIdx], keep: bool) -> bool {
-        let Ok(assignment) = self.with_all_shapes(workload, members) else { return false };
+        let placed = self.put_beside(workload, members);
+        let fits = placed.is_some();
+        if let Some(txn) = placed.filter(|_| keep) {
+            txn.commit();
+        }
+        fits
+    }
+
+    /// Members beside the others of a gang that runs, where nothing is kept yet; `None`: they do
+    /// not fit.
+    pub(super) fn put_beside(
+        &mut self,
+        workload: WorkloadIdx,
+        members: &[PodIdx],
+    ) -> Option<Txn<'_>> {
+        let assignment = self.with_all_shapes(workload, members).ok()?;
         let queue = assignment.queue;
         let profile = self.profile(queue);
-        let Ok(topology) = self.topology_ask(queue, workload) else { return false };
+        let topology = self.topology_ask(queue, workload).ok()?;
         let mut txn = Txn::begin(&mut self.state);
         txn.assign(workload, Some(assignment.clone()));
         let members = members.iter().copied();
-        let Some(asks) = asks_with(&mut txn, &assignment, members, profile) else { return false };
+        let asks = asks_with(&mut txn, &assignment, members, profile)?;
         let room_before = quota_room(&mut txn, queue);
         let peers = peers(txn.state(), workload);
         if !gang::place_beside(&mut txn, &asks, topology, &peers) {
-            return false;
+            return None;
         }
         let fits = room_before.iter().all(|(node, fr, left)| {
             let before = txn.state().quota.tree.usage(*node, *fr);
             before <= *left
         });
-        if fits && keep {
-            txn.commit();
-        }
-        fits
+        fits.then_some(txn)
     }
 }
 

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::engine::waiting::Waiting;
+use crate::explain::obstacles;
 use crate::explain::reason::Reason;
 use crate::model::apply::Changes;
 use crate::model::ids::{QueueIdx, WorkloadIdx};
@@ -154,6 +155,9 @@ impl Engine {
 
     /// Files what changed and wakes what may now fit.
     fn absorb(&mut self, now: Time, changes: Changes) {
+        let waits = |engine: &Engine, workload: &_| engine.waiting.contains(*workload);
+        let mut heads_changed = changes.gone.iter().any(|(gone, ..)| waits(self, gone));
+        heads_changed |= changes.dirty.iter().any(|dirty| waits(self, dirty));
         for gone in changes.gone {
             self.forget(gone);
         }
@@ -187,6 +191,8 @@ impl Engine {
         self.wake_queues(&changes.queues);
         if everything || changes.room || !changes.queues.is_empty() {
             self.growth.append(&mut self.growth_parked);
+        } else if heads_changed {
+            self.wake_exposing();
         }
         let mut arrived: Vec<WorkloadIdx> =
             changes.arrived.iter().filter_map(|pod| self.state.pods.get(*pod)?.workload).collect();
@@ -201,6 +207,20 @@ impl Engine {
             }
             self.send(now, workload);
             self.state.keep_state(workload);
+        }
+    }
+
+    /// Extra members that wait for a head's sake are looked at again: it may be gone, or ask less.
+    fn wake_exposing(&mut self) {
+        let workloads = &self.state.workloads;
+        let exposing = |workload: &WorkloadIdx| {
+            let reason = workloads[*workload].reason.as_ref().map(obstacles::told);
+            matches!(reason, Some(Reason::Exposes { .. }))
+        };
+        let woken: Vec<_> = self.growth_parked.iter().copied().filter(exposing).collect();
+        for workload in woken {
+            self.growth_parked.remove(&workload);
+            self.growth.insert(workload);
         }
     }
 

@@ -96,6 +96,10 @@ impl Engine {
         let mut used = self.state.used();
         self.waiting.shapes().for_each(|shape| used.shape(shape));
         self.waiting.queues().for_each(|queue| used.queue(queue));
+        for held in &self.kept_back {
+            used.queue(held.queue);
+            used.fr(held.fr);
+        }
         self.state.sweep(used);
         self.sweep_preemptions();
         self.sweep_inflight();

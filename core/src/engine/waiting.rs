@@ -278,6 +278,14 @@ impl Waiting {
         parked.take(most).map(|group| group.members.values().copied().collect()).collect()
     }
 
+    /// For each queue the first of every group, parked or not, in no order.
+    pub fn firsts(&self) -> impl Iterator<Item = (QueueIdx, Vec<WorkloadIdx>)> + '_ {
+        self.lines.iter().filter_map(|(queue, line)| {
+            let firsts = line.groups.iter().filter_map(|group| group.first);
+            Some(((*queue)?, firsts.collect()))
+        })
+    }
+
     /// Forgets groups without members, and queues without groups.
     pub fn sweep(&mut self) {
         self.groups = 0;

@@ -177,6 +177,24 @@ pub enum Reason {
         /// What is left beside what it keeps.
         left: i64,
     },
+    /// With one more extra member its queue would borrow, and a head that waits would then stop
+    /// work that is safe without it.
+    Exposes {
+        /// Namespace and name of that head.
+        head: Text,
+        /// Its ClusterQueue.
+        head_queue: Text,
+        /// The first that it would stop.
+        victim: Text,
+        /// The queue that would borrow.
+        cluster_queue: Text,
+        /// Flavor.
+        flavor: Text,
+        /// Resource.
+        resource: Text,
+        /// What it would borrow.
+        borrowed: i64,
+    },
     /// The pod set of a gang that finds no nodes: by itself, or not beside others of the gang.
     Together {
         /// The pod set.

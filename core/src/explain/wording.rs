@@ -58,7 +58,7 @@ impl Reason {
                 "WaitingForPreemptedWorkloads"
             }
             Reason::LostRace { then } | Reason::Together { then, .. } => then.code(),
-            Reason::HeldBack { .. } => "WaitingForQuota",
+            Reason::HeldBack { .. } | Reason::Exposes { .. } => "WaitingForQuota",
             Reason::Backoff { .. } => "Backoff",
             Reason::Preempted { .. } => "Preempted",
             Reason::BehindHead { .. } | Reason::Behind { .. } | Reason::RoomTaken => {
@@ -112,6 +112,7 @@ impl Reason {
             | Reason::Behind { .. } => "queue",
             Reason::NotCovered { .. }
             | Reason::HeldBack { .. }
+            | Reason::Exposes { .. }
             | Reason::Extras { then: None, .. } => "quota",
             Reason::Extras { then: Some(then), .. } => then.kind(),
             Reason::NoFlavorYet { .. } | Reason::FlavorNotListed { .. } => "flavor",
@@ -140,6 +141,7 @@ impl Reason {
             | Reason::NoFlavorYet { resource, .. }
             | Reason::FlavorNotListed { resource, .. }
             | Reason::HeldBack { resource, .. }
+            | Reason::Exposes { resource, .. }
             | Reason::StillHeld { resource, .. } => Some(resource),
             Reason::Nodes(nodes) => nodes.nearest.as_ref().map(|nearest| &nearest.resource),
             Reason::Flavors { tried, .. } => match most_telling(tried).map(|first| &first.why)? {
@@ -254,7 +256,7 @@ impl fmt::Display for Reason {
             }
             Reason::WaitingForVictims { victims } => write_victims(out, *victims),
             Reason::StillHeld { .. } => waits::write_still_held(out, self),
-            Reason::HeldBack { .. } => waits::write_held_back(out, self),
+            Reason::HeldBack { .. } | Reason::Exposes { .. } => waits::write_for_head(out, self),
             Reason::LostRace { then } => then.fmt(out),
             Reason::Together { pod_set, beside, then } => {
                 out.write_str(&together(pod_set, *beside, &then.to_string()))

@@ -4,8 +4,9 @@
 //! handle. Handles are held in few places, all of which [`ClusterState::used`] walks: pods (shape,
 //! request, node), workloads (shapes of their sets, queues, assignments), claims (assignments,
 //! planned nodes), the quota tree (flavors and resources of its cells), classes (flavors), and
-//! what the caller names besides (work that waits). Whoever stores a handle anywhere else adds it
-//! here; [`ClusterState::recount`] notices a handle whose slot was given away.
+//! what the caller names besides (work that waits, what heads kept back). Whoever stores a handle
+//! anywhere else adds it here; [`ClusterState::recount`] notices a handle whose slot was given
+//! away.
 
 use capstan_topology::{NodeIdx, RequestIdx};
 
@@ -65,7 +66,8 @@ impl Used {
         self.flavors[flavor.at()] = true;
     }
 
-    fn fr(&mut self, fr: FrIdx) {
+    /// A pair of flavor and resource is in use.
+    pub fn fr(&mut self, fr: FrIdx) {
         self.frs[fr.at()] = true;
     }
 

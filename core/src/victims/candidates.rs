@@ -229,7 +229,7 @@ fn order(
 }
 
 /// What a workload charges.
-fn charges(state: &ClusterState, workload: WorkloadIdx) -> impl Iterator<Item = FrIdx> + '_ {
+pub fn charges(state: &ClusterState, workload: WorkloadIdx) -> impl Iterator<Item = FrIdx> + '_ {
     let assignment = state.workloads[workload].assignment.as_ref();
     let sets = assignment.map_or(&[][..], |assignment| &assignment.sets);
     sets.iter().flat_map(|set| &set.charge).map(|(fr, _)| *fr)

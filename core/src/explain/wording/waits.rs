@@ -18,8 +18,16 @@ pub fn write_still_held(out: &mut fmt::Formatter<'_>, reason: &Reason) -> fmt::R
     )
 }
 
+/// What waits for the sake of a head that waits.
+pub fn write_for_head(out: &mut fmt::Formatter<'_>, reason: &Reason) -> fmt::Result {
+    match reason {
+        Reason::Exposes { .. } => write_exposes(out, reason),
+        _ => write_held_back(out, reason),
+    }
+}
+
 /// Quota that a head keeps back while it waits.
-pub fn write_held_back(out: &mut fmt::Formatter<'_>, reason: &Reason) -> fmt::Result {
+fn write_held_back(out: &mut fmt::Formatter<'_>, reason: &Reason) -> fmt::Result {
     let Reason::HeldBack { head, queue, flavor, resource, kept, asked, left } = reason else {
         return Ok(());
     };
@@ -29,5 +37,20 @@ pub fn write_held_back(out: &mut fmt::Formatter<'_>, reason: &Reason) -> fmt::Re
         out,
         "{head}, first in {queue}, keeps {kept} back until it starts; {left} left beside that, \
          {asked} asked (flavor {flavor})"
+    )
+}
+
+/// Work that extra members would put within reach of a head that waits.
+fn write_exposes(out: &mut fmt::Formatter<'_>, reason: &Reason) -> fmt::Result {
+    let Reason::Exposes { head, head_queue, victim, cluster_queue, flavor, resource, borrowed } =
+        reason
+    else {
+        return Ok(());
+    };
+    let borrowed = amount(resource, *borrowed);
+    write!(
+        out,
+        "with one more, {cluster_queue} would borrow {borrowed} (flavor {flavor}), and {head}, \
+         which waits in {head_queue}, would preempt {victim}"
     )
 }
