@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use capstan_core::explain::view::{Change, Remedy};
 use capstan_core::model::input::{
-    CapacityType, ClusterQueueFacts, Input, PodFacts, PodShape, Price, PriceSource,
+    CapacityType, ClusterQueueFacts, Input, PodFacts, PodShape, PreemptReclaim, Price, PriceSource,
     QueueingStrategy, Quota, Text, Wishes,
 };
 use capstan_core::money::MicroUsd;
@@ -338,4 +338,32 @@ proptest! {
         };
         prop_assert_eq!(run(&cluster, true)?, run(&cluster, false)?);
     }
+}
+
+/// What a head kept back counts while it waits, and no longer: an engine that only observes
+/// decides nothing anew, and forgets what is gone all the same.
+#[test]
+fn what_a_head_kept_back_that_is_gone_is_in_nobodys_way() {
+    let mut stage = stage(&["a", "b"]);
+    let mut strict = queue("strict", Some("all"), nominal(4), 64_000);
+    strict.strategy = QueueingStrategy::StrictFifo;
+    strict.preemption.reclaim = PreemptReclaim::LowerPriority;
+    add_queue(&mut stage, strict);
+    add_queue(&mut stage, queue("runs", Some("all"), nominal(4), 64_000));
+    add_queue(&mut stage, queue("asks", Some("all"), nominal(0), 64_000));
+    let mut running = pod("running", &gpus(6), &in_queue(Some("runs")));
+    running.priority = 10;
+    submit(&mut stage, [running]);
+    let holder = pod("holder", &gpus(4), &in_queue(Some("strict")));
+    submit(&mut stage, [holder.clone()]);
+    submit(&mut stage, [pod("asker", &gpus(2), &in_queue(Some("asks")))]);
+    assert_eq!(state_of(&stage, "asker"), State::Queued);
+    let waits = |change: &Change| matches!(change, Change::WaitFor { .. });
+    only(&remedies(&mut stage, "asker"), waits);
+
+    stage.engine.observe(stage.now, vec![Input::PodGone(holder.uid)]);
+    assert_eq!(remedies(&mut stage, "asker"), [], "it would start now");
+    stage.engine.observe(stage.now, vec![Input::ClusterQueueGone("strict".into())]);
+    stage.engine.sweep();
+    only(&remedies(&mut stage, "asker"), waits);
 }
