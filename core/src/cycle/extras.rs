@@ -97,9 +97,9 @@ impl Engine {
 
     /// Takes the last of those that were placed back until nobody is exposed, and no more.
     fn cut(&mut self, workload: WorkloadIdx, tried: &mut Tried) -> Exposure {
-        let mut why = self.exposed(workload);
-        why.as_ref()?;
         let (mut safe, mut exposes) = (0, tried.open.len());
+        let mut why = (exposes > 0).then(|| self.exposed(workload)).flatten();
+        why.as_ref()?;
         while safe + 1 < exposes {
             let middle = safe + (exposes - safe) / 2;
             self.go_to(workload, tried, middle);
