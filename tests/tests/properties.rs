@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use capstan_core::model::input::{GangKey, Input, PodFacts, PodPhase, Text};
-use capstan_core::plan::{Action, Outcome, StepOutput};
+use capstan_core::plan::{Action, Outcome, State, StepOutput};
 use capstan_core::time::Time;
 use capstan_core::{Engine, Input as Fact};
 use capstan_tests::facts::{GPU, gang, in_queue, node, shape};
@@ -275,6 +275,40 @@ proptest! {
                     prop_assert!(listed.contains(&pair), "{} has {flavor} of {resource}", pod.name);
                     prop_assert!(!gone || &**flavor != "first", "{} has what is gone", pod.name);
                 }
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    /// Extra members join where that costs nobody who runs what they have: no gang grows and is
+    /// stopped for somebody who waited when it grew.
+    #[test]
+    fn no_gang_that_runs_is_stopped_because_it_grew(cluster in cluster(), extras in 1..3_u32) {
+        let mut stage = settled(cluster.facts())?;
+        let views = stage.engine.workloads().into_iter();
+        let runs: BTreeSet<String> = views
+            .filter(|view| view.state == State::Running)
+            .map(|view| format!("{}/{}", view.namespace, view.name))
+            .collect();
+        let more = joining(&stage, extras).into_iter().filter(|fact| match fact {
+            Input::Pod(pod) => runs.contains(&format!("{}/{}", pod.namespace, pod.gang.name)),
+            _ => false,
+        });
+        stage.add(more);
+        let mut grown = BTreeSet::new();
+        for effect in stage.settle(|_| {}).into_iter().flat_map(|output| output.effects) {
+            let name = effect.workload.to_string();
+            match effect.action {
+                Action::Bind { .. } if !effect.completes && runs.contains(&name) => {
+                    grown.insert(name);
+                }
+                Action::Evict { .. } | Action::SuspendOwner { .. } => {
+                    prop_assert!(!grown.contains(&name), "{name} grew and was stopped");
+                }
+                _ => {}
             }
         }
     }
