@@ -380,7 +380,7 @@ fn extra_members_put_no_gang_within_reach_of_a_head_that_waits() {
     assert_eq!(binds(&output), ["grows-2 b"], "the last within its quota");
     engine.step(NOW, vec![bound(&grows[2], "b", &[(GPU, DEFAULT)])]);
     let waiting = "2 extra members wait: with one more, main would borrow 1 GPU (flavor default), \
-                   and team/waits, which waits in owner, would preempt team/grows";
+                   and team/waits, which waits in owner, could reclaim it and the gang with it";
     assert_eq!(said(&engine, "grows"), waiting);
     engine.renew_reasons();
     assert_eq!(said(&engine, "grows"), waiting, "with the numbers of now, too");

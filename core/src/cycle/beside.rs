@@ -30,7 +30,7 @@ use crate::plan::Outcome;
 use crate::quota::flavors::{self, Demand, Mode, SetDemand};
 
 /// Why members cannot be charged; `None`: what they belong to holds no quota any more.
-type Refusal = Option<Reason>;
+pub(super) type Refusal = Option<Reason>;
 
 impl Engine {
     /// What a workload holds quota with, flavors for members of new shapes added.
@@ -66,7 +66,7 @@ impl Engine {
                 let (start, combinations) = (&[][..], COMBINATIONS_MAX);
                 let demand =
                     Demand { workload, queue, sets, topology, profile, start, combinations };
-                let choice = flavors::assign(&mut txn, &demand);
+                let choice = first_that_fits(&mut txn, &demand);
                 if choice.mode != Mode::Fit {
                     return Err(choice.reason);
                 }
@@ -178,8 +178,8 @@ impl Engine {
 
     /// Why none of the members above the minimum joins that wait.
     pub(super) fn no_extra_joins(&mut self, workload: WorkloadIdx, waiting: &[PodIdx]) -> Refusal {
-        let first = *waiting.first()?;
-        self.no_place(workload, waiting, 1).or_else(|| self.exposes(workload, first))
+        let exposed = self.exposes(workload, waiting);
+        exposed.or_else(|| self.no_place_or_kept(workload, waiting))
     }
 
     /// Members above the minimum wait.
@@ -233,7 +233,12 @@ impl Engine {
             return Some(self.why_incomplete(workload, &waiting));
         }
         let held = self.holds_extras(workload);
-        let then = held.or_else(|| self.no_extra_joins(workload, &waiting));
+        let then = held.or_else(|| {
+            self.keep_back(None);
+            let why = self.no_extra_joins(workload, &waiting);
+            self.state.let_go();
+            why
+        });
         Some(Reason::Extras { waiting: waiting.len() as u32, then: then.map(Box::new) })
     }
 
@@ -270,7 +275,7 @@ impl Engine {
         let (start, combinations) = (&[][..], COMBINATIONS_MAX);
         let mut txn = Txn::begin(&mut self.state);
         let demand = Demand { workload, queue, sets, topology, profile, start, combinations };
-        Some(flavors::assign(&mut txn, &demand))
+        Some(first_that_fits(&mut txn, &demand))
     }
 
     /// Why up to so many of the members that wait find no place beside the others, told of those
@@ -372,4 +377,23 @@ impl Engine {
             tried,
         })
     }
+}
+
+/// Looks at the flavors of a queue that members of a new shape get: as many as queues usually list.
+const LOOKS_MAX: u32 = 16;
+
+/// The first flavors that fit as things are, also behind those at which the queue would stop to
+/// preempt: nobody leaves for members that join. None: what the first look found.
+fn first_that_fits(txn: &mut Txn<'_>, demand: &Demand<'_>) -> flavors::Choice {
+    let first = flavors::assign(txn, demand);
+    let (mut start, mut looks, mut fits) = (first.next.clone(), 1, first.mode == Mode::Fit);
+    while !fits && !start.is_empty() && looks < LOOKS_MAX {
+        let found = flavors::assign(txn, &Demand { start: &start, ..*demand });
+        fits = found.mode == Mode::Fit;
+        if fits {
+            return found;
+        }
+        (start, looks) = (found.next, looks + 1);
+    }
+    first
 }

@@ -1,44 +1,43 @@
 //! Members above the minimum, beside a gang that runs.
 //!
 //! Problem: extra members take what is idle, after everybody else. What they take is free now, but
-//! a gang is stopped whole: with extras its queue may borrow, and a head that waits, and could take
-//! nothing of this gang before, may then stop all of it. An hour of work would go for one member.
-//! Work that starts by itself gives back what it took, and all of it.
+//! a gang is stopped whole: for a member that its queue borrows for, all of it may be taken back,
+//! and with it what has less priority in the queue. Somebody who waits for room may not gain enough
+//! by that today, and do so when the next job ends. Work that starts by itself gives back what it
+//! took, and no more.
 //!
-//! Wanted: as many extras as fit and put no work within reach of a head that waits already; the
-//! others wait, and say for whom. Heads that come later find what runs, as always.
+//! Wanted: extras never take what a head keeps back, and their queue borrows nothing for them while
+//! work waits that owns what it asks, could take back what is lent, and would fit into the cluster
+//! if it were empty. The others join; those that wait say for whom.
 //!
-//! Phases: place one after the other, each on top of those before it, in transactions that are set
-//! aside -> if the queue then borrows, nominate each head that may reclaim from it, on top of all
-//! of them -> if one of them would stop work there, look for the most extras with which none would
-//! -> keep those. What is set aside is a transaction like any other: nothing is kept before.
+//! Phases: heads keep back what they kept in this round -> each member is placed in a transaction
+//! of its own -> if the queue borrows what it charges, the first who could reclaim is looked for ->
+//! nobody: kept; else rolled back.
 //!
-//! Restart: reads facts only. Cost: where the queue ends within its quota, or no head may reclaim
-//! from it, nothing; else a nomination for each kind of work that waits there, the first
-//! [`HEADS_MAX`], times the logarithm of the extras.
+//! Restart: reads facts only. Cost: where the queue ends within its quota nothing; else once for
+//! each gang a look at the kinds of work that wait, as far as the first that could reclaim, and for
+//! those that own what they ask at nodes, until enough hold it.
 
-use std::collections::BTreeSet;
-
-use crate::cycle::{Round, Verdict};
+use crate::cycle::{Round, beside};
 use crate::engine::Engine;
 use crate::explain::reason::Reason;
-use crate::model::ids::{PodIdx, QueueIdx, QuotaIdx, WorkloadIdx};
-use crate::model::input::{QueueingStrategy, Text};
-use crate::model::state::ClusterState;
-use crate::model::txn::{SetAside, Txn};
+use crate::model::ids::{FrIdx, PodIdx, QueueIdx, QuotaIdx, WorkloadIdx};
+use crate::model::input::QueueingStrategy;
+use crate::model::state::{ClusterState, Held};
+use crate::model::txn::Txn;
+use crate::model::workload::QueueRef;
+use crate::plan::State;
+use crate::quota::flavors::SetDemand;
 use crate::time::Time;
-use crate::victims::{Victim, candidates};
+use crate::victims::candidates;
 
-/// Heads that are asked whether they would stop work, in the order of queues: one for each kind of
-/// work that waits. Beyond, nobody is asked.
-const HEADS_MAX: usize = 64;
-
-/// Why no further extras join, if it is because of whom they would expose.
-type Exposure = Option<Reason>;
+/// The first who could reclaim what a queue borrows, once looked for.
+type Owner = Option<Option<(QueueIdx, WorkloadIdx)>>;
 
 impl Engine {
     /// Extra members of elastic gangs, after everybody else.
     pub(crate) fn place_extras(&mut self, now: Time, round: &mut Round) {
+        self.keep_back(None);
         for workload in self.growing(false) {
             match self.holds_extras(workload) {
                 None => self.grow(now, workload, round),
@@ -48,168 +47,219 @@ impl Engine {
                 }
             }
         }
+        self.state.let_go();
     }
 
-    /// Places as many members as fit and expose nobody, one by one; how many did.
-    pub(super) fn place_some(&mut self, workload: WorkloadIdx, groups: &[Vec<PodIdx>]) -> usize {
-        self.try_some(workload, groups, true).0
+    /// Heads that wait where they did keep back what they kept when they were last looked at, one
+    /// of them excepted.
+    pub(crate) fn keep_back(&mut self, except: Option<WorkloadIdx>) {
+        let workloads = &self.state.workloads;
+        let stands = |held: &&Held| {
+            let by = workloads.get(held.by).filter(|_| Some(held.by) != except);
+            by.is_some_and(|by| {
+                by.state == State::Queued && by.queue == QueueRef::Queue(held.queue)
+            })
+        };
+        let others: Vec<Held> = self.kept_back.iter().filter(stands).copied().collect();
+        others.into_iter().for_each(|held| self.state.hold(held));
     }
 
-    /// Whom one more member would expose; `None`: nobody, or it has no place anyway.
-    pub(super) fn exposes(&mut self, workload: WorkloadIdx, member: PodIdx) -> Exposure {
-        self.try_some(workload, &[vec![member]], false).1
+    /// Places as many members as may join, one by one; whether any did.
+    pub(super) fn place_some(&mut self, workload: WorkloadIdx, groups: &[Vec<PodIdx>]) -> bool {
+        let (mut grown, mut owner) = (false, None);
+        for group in groups {
+            // Where one does not join, no other of its shape does.
+            let joins =
+                |pod: &&PodIdx| self.extra_joins(workload, **pod, &mut owner, true) == Ok(true);
+            grown |= group.iter().take_while(joins).count() > 0;
+        }
+        grown
     }
 
-    fn try_some(
+    /// For whom members that have a place wait, told of the first such; `None`: for nobody.
+    pub(super) fn exposes(&mut self, workload: WorkloadIdx, members: &[PodIdx]) -> beside::Refusal {
+        let (mut owner, mut last) = (None, None);
+        members.iter().find_map(|pod| {
+            let shape = self.state.pods[*pod].shape;
+            if last.replace(shape) == Some(shape) {
+                return None;
+            }
+            self.extra_joins(workload, *pod, &mut owner, false).err()
+        })
+    }
+
+    /// Whether a member finds a place and quota beside the others, or why it takes neither though
+    /// both are there. Kept, or only tried.
+    fn extra_joins(
         &mut self,
         workload: WorkloadIdx,
-        groups: &[Vec<PodIdx>],
+        pod: PodIdx,
+        owner: &mut Owner,
         keep: bool,
-    ) -> (usize, Exposure) {
-        let mut tried = Tried::default();
-        for group in groups {
-            for &pod in group {
-                // Where one does not fit, no other of its shape does.
-                if !self.try_next(workload, pod, &mut tried) {
-                    break;
+    ) -> Result<bool, Reason> {
+        let Some(txn) = self.put_beside(workload, &[pod]) else { return Ok(false) };
+        let borrowed = borrowed_by(txn.state(), pod);
+        let aside = txn.set_aside();
+        let why = borrowed.and_then(|(queue, fr)| {
+            let found = *owner.get_or_insert_with(|| self.who_may_reclaim(queue));
+            found.map(|head| self.exposed_to(head, queue, fr))
+        });
+        let txn = Txn::take_up(&mut self.state, aside);
+        match why {
+            Some(why) => Err(why),
+            None => {
+                if keep {
+                    txn.commit();
                 }
-                tried.members.push(pod);
+                Ok(true)
             }
         }
-        let why = self.cut(workload, &mut tried);
-        let placed = tried.open.len();
-        while let Some(aside) = tried.open.pop() {
-            let txn = Txn::take_up(&mut self.state, aside);
-            if keep {
-                txn.commit();
-            }
-        }
-        (placed, why)
     }
 
-    /// Places a member on top of those before it; whether it fits.
-    fn try_next(&mut self, workload: WorkloadIdx, pod: PodIdx, tried: &mut Tried) -> bool {
-        let placed = self.put_beside(workload, &[pod]).map(Txn::set_aside);
-        let fits = placed.is_some();
-        tried.open.extend(placed);
-        fits
+    /// Why no member joins, told apart: what is not there, or what heads keep back.
+    pub(super) fn no_place_or_kept(
+        &mut self,
+        workload: WorkloadIdx,
+        waiting: &[PodIdx],
+    ) -> beside::Refusal {
+        let kept = self.state.let_go();
+        let by_itself = self.no_place(workload, waiting, 1);
+        kept.into_iter().for_each(|held| self.state.hold(held));
+        let first = *waiting.first()?;
+        by_itself
+            .or_else(|| self.kept_from(workload, first))
+            .or_else(|| self.no_place(workload, waiting, 1))
     }
 
-    /// Takes the last of those that were placed back until nobody is exposed, and no more.
-    fn cut(&mut self, workload: WorkloadIdx, tried: &mut Tried) -> Exposure {
-        let (mut safe, mut exposes) = (0, tried.open.len());
-        let mut why = (exposes > 0).then(|| self.exposed(workload)).flatten();
-        why.as_ref()?;
-        while safe + 1 < exposes {
-            let middle = safe + (exposes - safe) / 2;
-            self.go_to(workload, tried, middle);
-            match self.exposed(workload) {
-                None => safe = middle,
-                found => (exposes, why) = (middle, found),
-            }
-        }
-        self.go_to(workload, tried, safe);
-        why
-    }
-
-    /// So many of the members are placed, no more and no fewer.
-    fn go_to(&mut self, workload: WorkloadIdx, tried: &mut Tried, count: usize) {
-        while tried.open.len() > count {
-            let last = tried.open.pop().expect("longer than that");
-            drop(Txn::take_up(&mut self.state, last));
-        }
-        while tried.open.len() < count {
-            let pod = tried.members[tried.open.len()];
-            assert!(self.try_next(workload, pod, tried), "it was placed there before");
-        }
-    }
-
-    /// Who would stop work in the branch of a gang's queue as things are.
-    fn exposed(&mut self, workload: WorkloadIdx) -> Exposure {
-        let queue = self.state.workloads[workload].assignment.as_ref()?.queue?;
-        let (flavor, resource, borrowed) = self.borrowed_by(workload, queue)?;
-        for (of, head) in self.reclaiming(workload, queue) {
-            let Verdict::Preempt(victims) = self.nominate_afresh(head).verdict else { continue };
-            let branch = branch(&self.state, queue, of);
-            let hit = victims.iter().find(|victim| stands_in(&self.state, victim, &branch));
-            let Some(hit) = hit else { continue };
-            let name = |of: WorkloadIdx| self.state.workloads[of].full_name.clone();
-            let queue_name = |of: QueueIdx| self.state.quota.queue(of).name.clone();
-            return Some(Reason::Exposes {
-                head: name(head),
-                head_queue: queue_name(of),
-                victim: name(hit.workload),
-                cluster_queue: queue_name(queue),
-                flavor,
-                resource,
-                borrowed,
-            });
-        }
-        None
-    }
-
-    /// What of a gang's charges its queue borrows: flavor, resource, and how much.
-    fn borrowed_by(&self, workload: WorkloadIdx, queue: QueueIdx) -> Option<(Text, Text, i64)> {
-        let quota = &self.state.quota;
-        let node = quota.queue(queue).node?;
-        let mut charges = candidates::charges(&self.state, workload);
-        let fr = charges.find(|fr| quota.tree.borrows(node, *fr, 0))?;
+    /// Who keeps back what a member would charge.
+    fn kept_from(&mut self, workload: WorkloadIdx, pod: PodIdx) -> Option<Reason> {
+        let assignment = self.with_all_shapes(workload, &[pod]).ok()?;
+        let (quota, shape) = (&self.state.quota, self.state.pods[pod].shape);
+        let node = quota.queue(assignment.queue?).node?;
+        let charge = assignment.set(shape)?.charge.iter();
+        let mut lacks = charge.map(|&(fr, asked)| (fr, asked, quota.tree.available(node, fr)));
+        let (fr, asked, left) = lacks.find(|(_, asked, left)| left < asked)?;
+        let holds = self.state.held.iter().filter(|held| held.fr == fr && held.amount > 0);
+        let most = holds.max_by_key(|held| held.amount)?;
         let (flavor, resource) = quota.fr(fr);
-        let borrowed = quota.tree.usage(node, fr).saturating_sub(quota.tree.nominal(node, fr));
-        let resource = self.state.room.resources.name(resource).clone();
-        Some((quota.flavor_name(flavor).clone(), resource, borrowed))
+        Some(Reason::HeldBack {
+            head: self.state.workloads[most.by].full_name.clone(),
+            queue: quota.queue(most.queue).name.clone(),
+            flavor: quota.flavor_name(flavor).clone(),
+            resource: self.state.room.resources.name(resource).clone(),
+            kept: most.amount,
+            asked,
+            left,
+        })
     }
 
-    /// The first of each kind of work that waits in another queue and may reclaim from a gang: of a
-    /// strict queue its head only.
-    fn reclaiming(&self, workload: WorkloadIdx, queue: QueueIdx) -> Vec<(QueueIdx, WorkloadIdx)> {
+    fn exposed_to(
+        &self,
+        (head_queue, head): (QueueIdx, WorkloadIdx),
+        queue: QueueIdx,
+        fr: FrIdx,
+    ) -> Reason {
+        let quota = &self.state.quota;
+        let (flavor, resource) = quota.fr(fr);
+        let node = quota.queue(queue).node.expect("it borrows");
+        let borrowed = quota.tree.usage(node, fr).saturating_sub(quota.tree.nominal(node, fr));
+        Reason::Exposes {
+            head: self.state.workloads[head].full_name.clone(),
+            head_queue: quota.queue(head_queue).name.clone(),
+            cluster_queue: quota.queue(queue).name.clone(),
+            flavor: quota.flavor_name(flavor).clone(),
+            resource: self.state.room.resources.name(resource).clone(),
+            borrowed,
+        }
+    }
+
+    /// The first in order of all that waits elsewhere, owns what it asks, and could take back what
+    /// a queue borrows: of each kind of work the first, of a strict queue its head only.
+    fn who_may_reclaim(&mut self, from: QueueIdx) -> Option<(QueueIdx, WorkloadIdx)> {
+        let state = &self.state;
         let mut found: Vec<(QueueIdx, WorkloadIdx)> = Vec::new();
-        for (of, mut firsts) in self.waiting.firsts() {
-            if of == queue {
-                continue;
-            }
-            let slot = self.state.quota.queue(of);
-            let Some(facts) = slot.facts.as_ref().filter(|_| slot.inactive.is_none()) else {
-                continue;
-            };
-            self.state.in_queue_order(&mut firsts);
+        for (queue, mut firsts) in self.waiting.firsts() {
+            let slot = state.quota.queue(queue);
+            let active = slot.facts.as_ref().filter(|_| slot.inactive.is_none());
+            let Some(facts) = active.filter(|_| queue != from) else { continue };
+            state.in_queue_order(&mut firsts);
             if facts.strategy == QueueingStrategy::StrictFifo {
                 firsts.truncate(1);
             }
-            let may = |head: &_| candidates::could_take(&self.state, *head, Some(of), workload);
-            found.extend(firsts.into_iter().filter(may).map(|head| (of, head)));
+            let may = |head: &_| candidates::could_reclaim(state, *head, queue, from);
+            found.extend(firsts.into_iter().filter(may).map(|head| (queue, head)));
         }
-        let order = |head: &(QueueIdx, WorkloadIdx)| self.state.queue_order(head.1);
-        found.sort_by(|a, b| order(a).cmp(&order(b)));
-        found.truncate(HEADS_MAX);
-        found
+        found.sort_by(|a, b| state.queue_order(a.1).cmp(&state.queue_order(b.1)));
+        found.into_iter().find(|(queue, head)| {
+            let sets = self.least_demands(*head);
+            self.owns(*queue, from, &sets) && self.fits_when_empty(&sets)
+        })
+    }
+
+    /// Whether a queue, or a cohort around it that does not hold the other queue, has quota of its
+    /// own for all of this, or the queue may take back though it borrows itself.
+    fn owns(&self, queue: QueueIdx, other: QueueIdx, sets: &[SetDemand]) -> bool {
+        let state = &self.state;
+        let slot = state.quota.queue(queue);
+        let tree = &state.quota.tree;
+        let Some(facts) = &slot.facts else { return false };
+        let up = |queue: QueueIdx| {
+            std::iter::successors(state.quota.queue(queue).node, |node| tree.parent(*node))
+        };
+        let shared: Vec<QuotaIdx> = up(other).collect();
+        let mut asked: Vec<_> = Vec::new();
+        for set in sets {
+            let request = state.room.ledger.request(state.room.shape(set.shape).request);
+            for &(resource, each) in request.entries() {
+                let amount = each.saturating_mul(set.count.into());
+                match asked.iter_mut().find(|(of, _)| *of == resource) {
+                    Some((_, sum)) => *sum = i64::saturating_add(*sum, amount),
+                    None => asked.push((resource, amount)),
+                }
+            }
+        }
+        let within = |node: QuotaIdx| {
+            asked.iter().all(|(resource, amount)| {
+                let group = slot.groups.iter().find(|group| group.covered.contains(resource));
+                group.is_none_or(|group| {
+                    let frs = group.flavors.iter();
+                    let mut frs = frs.filter_map(|flavor| state.quota.find_fr(*flavor, *resource));
+                    frs.any(|fr| !tree.borrows(node, fr, *amount))
+                })
+            })
+        };
+        let while_borrowing = facts.preemption.while_borrowing.is_some();
+        while_borrowing || up(queue).take_while(|node| !shared.contains(node)).any(within)
+    }
+
+    /// Whether members of each shape would find nodes by themselves if nothing ran.
+    fn fits_when_empty(&mut self, sets: &[SetDemand]) -> bool {
+        sets.iter().all(|set| {
+            let mut txn = Txn::begin(&mut self.state);
+            // Of whatever flavor, and how well it suits does not matter.
+            let (shape, flavors, profile) = (set.shape, &[], 0);
+            let class = txn.class(shape, flavors, profile);
+            let ClusterState { room, classes, .. } = txn.state();
+            let request = room.ledger.request(room.shape(shape).request);
+            let mut left = i64::from(set.count);
+            let mut nodes = room.tree.order().iter();
+            nodes.any(|node| {
+                if classes.accepts(room, class, *node) {
+                    let holds = request.entries().iter().filter(|(_, each)| *each > 0);
+                    let holds = holds.map(|(of, each)| room.ledger.allocatable(*node, *of) / each);
+                    left = left.saturating_sub(holds.min().unwrap_or(left));
+                }
+                left <= 0
+            })
+        })
     }
 }
 
-/// Members that were placed one on top of the other, in transactions that are set aside.
-#[derive(Default)]
-struct Tried {
-    /// Members that fit, in order.
-    members: Vec<PodIdx>,
-    /// The way back from each of those that are placed.
-    open: Vec<SetAside>,
-}
-
-/// A queue and the cohorts above it that another queue does not share.
-fn branch(state: &ClusterState, queue: QueueIdx, other: QueueIdx) -> BTreeSet<QuotaIdx> {
-    let up = |queue: QueueIdx| {
-        let node = state.quota.queue(queue).node;
-        std::iter::successors(node, |node| state.quota.tree.parent(*node))
-    };
-    let shared: BTreeSet<QuotaIdx> = up(other).collect();
-    up(queue).filter(|node| !shared.contains(node)).collect()
-}
-
-/// Whether a victim that still runs holds quota in a branch.
-fn stands_in(state: &ClusterState, victim: &Victim, branch: &BTreeSet<QuotaIdx>) -> bool {
-    let assignment = state.workloads[victim.workload].assignment.as_ref();
-    let queue = assignment.and_then(|assignment| assignment.queue);
-    let node = queue.and_then(|queue| state.quota.queue(queue).node);
-    let mut up = std::iter::successors(node, |node| state.quota.tree.parent(*node));
-    !state.leaving(victim.workload) && up.any(|node| branch.contains(&node))
+/// The queue that a placed member charges, if it borrows something that the member charges.
+fn borrowed_by(state: &ClusterState, pod: PodIdx) -> Option<(QueueIdx, FrIdx)> {
+    let mut charges = state.charges_of(&state.pods[pod]);
+    charges.find_map(|(queue, fr, _)| {
+        let node = state.quota.queue(queue).node?;
+        state.quota.tree.borrows(node, fr, 0).then_some((queue, fr))
+    })
 }

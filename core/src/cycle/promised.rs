@@ -168,7 +168,7 @@ impl Engine {
         let missing = self.state.workloads[workload].min_member.saturating_sub(placed);
         let groups = self.needy_by_shape(workload);
         let grown = match missing {
-            0 => self.place_some(workload, &groups) > 0,
+            0 => self.place_some(workload, &groups),
             _ if self.queueless(workload).is_some() => false,
             missing => self.place_missing(workload, &groups, missing),
         };

@@ -14,7 +14,6 @@ use crate::explain::reason::Reason;
 use crate::explain::view::{Change, Remedy};
 use crate::model::ids::{QueueIdx, WorkloadIdx};
 use crate::model::input::{QueueingStrategy, Text};
-use crate::model::state::Held;
 use crate::model::workload::QueueRef;
 use crate::money::MicroUsd;
 use crate::plan::{Preemption, State};
@@ -152,7 +151,7 @@ impl Engine {
     }
 
     /// What a nomination finds, all flavors tried anew.
-    pub(crate) fn nominate_afresh(&mut self, index: WorkloadIdx) -> crate::cycle::Entry {
+    pub(super) fn nominate_afresh(&mut self, index: WorkloadIdx) -> crate::cycle::Entry {
         let queue = match self.state.workloads[index].queue {
             QueueRef::Queue(queue) => Some(queue),
             _ => None,
@@ -172,16 +171,7 @@ impl Engine {
             Verdict::Blocked | Verdict::NoFit => return None,
         };
         let assignment = self.assignment_for(&entry, now);
-        // Heads that still wait where they did keep back what they kept when last looked at.
-        let workloads = &self.state.workloads;
-        let stands = |held: &&Held| {
-            let by = workloads.get(held.by).filter(|_| held.by != index);
-            by.is_some_and(|by| {
-                by.state == State::Queued && by.queue == QueueRef::Queue(held.queue)
-            })
-        };
-        let others: Vec<Held> = self.kept_back.iter().filter(stands).copied().collect();
-        others.into_iter().for_each(|held| self.state.hold(held));
+        self.keep_back(Some(index));
         let places = self.plan_after(&entry, assignment, &found);
         self.state.let_go();
         let places = places?;

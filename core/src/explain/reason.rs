@@ -177,15 +177,13 @@ pub enum Reason {
         /// What is left beside what it keeps.
         left: i64,
     },
-    /// With one more extra member its queue would borrow, and a head that waits would then stop
-    /// work that is safe without it.
+    /// With one more extra member its queue would borrow, and work that waits owns what it asks and
+    /// could take that back, with all of the gang.
     Exposes {
-        /// Namespace and name of that head.
+        /// Namespace and name of that work.
         head: Text,
         /// Its ClusterQueue.
         head_queue: Text,
-        /// The first that it would stop.
-        victim: Text,
         /// The queue that would borrow.
         cluster_queue: Text,
         /// Flavor.

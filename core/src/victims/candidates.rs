@@ -153,6 +153,28 @@ pub fn could_take(
         && charges(state, workload).any(|fr| tree.borrows(theirs, fr, lacking(state, workload, fr)))
 }
 
+/// Whether work that waits in a queue might, once it owns what it asks, take back what another one
+/// of its tree borrows: its policy allows that for somebody who holds quota there.
+pub fn could_reclaim(
+    state: &ClusterState,
+    head: WorkloadIdx,
+    queue: QueueIdx,
+    from: QueueIdx,
+) -> bool {
+    let (slot, other) = (state.quota.queue(queue), state.quota.queue(from));
+    let (preemptor, root) = (&state.workloads[head], state.quota.root(queue));
+    let (priority, queued_at) = (preemptor.priority, state.queued_at(head));
+    let who = Preemptor { workload: head, priority, queued_at, asked: Vec::new() };
+    let policy = slot.facts.as_ref().map(|facts| facts.preemption.reclaim);
+    !preemptor.never_preempts
+        && root.is_some()
+        && root == state.quota.root(from)
+        && policy.is_some_and(|policy| {
+            let mut holders = other.holding.iter().map(|holder| state.workloads[*holder].priority);
+            holders.any(|priority| who.may_reclaim(priority, policy))
+        })
+}
+
 /// What members that a gang lacks for its minimum would charge.
 fn lacking(state: &ClusterState, workload: WorkloadIdx, of: FrIdx) -> i64 {
     let placed = state.placed(workload).count();
@@ -229,7 +251,7 @@ fn order(
 }
 
 /// What a workload charges.
-pub fn charges(state: &ClusterState, workload: WorkloadIdx) -> impl Iterator<Item = FrIdx> + '_ {
+fn charges(state: &ClusterState, workload: WorkloadIdx) -> impl Iterator<Item = FrIdx> + '_ {
     let assignment = state.workloads[workload].assignment.as_ref();
     let sets = assignment.map_or(&[][..], |assignment| &assignment.sets);
     sets.iter().flat_map(|set| &set.charge).map(|(fr, _)| *fr)

@@ -40,10 +40,9 @@ fn write_held_back(out: &mut fmt::Formatter<'_>, reason: &Reason) -> fmt::Result
     )
 }
 
-/// Work that extra members would put within reach of a head that waits.
+/// Extra members that somebody who waits could take back, with all of their gang.
 fn write_exposes(out: &mut fmt::Formatter<'_>, reason: &Reason) -> fmt::Result {
-    let Reason::Exposes { head, head_queue, victim, cluster_queue, flavor, resource, borrowed } =
-        reason
+    let Reason::Exposes { head, head_queue, cluster_queue, flavor, resource, borrowed } = reason
     else {
         return Ok(());
     };
@@ -51,6 +50,6 @@ fn write_exposes(out: &mut fmt::Formatter<'_>, reason: &Reason) -> fmt::Result {
     write!(
         out,
         "with one more, {cluster_queue} would borrow {borrowed} (flavor {flavor}), and {head}, \
-         which waits in {head_queue}, would preempt {victim}"
+         which waits in {head_queue}, could reclaim it and the gang with it"
     )
 }
