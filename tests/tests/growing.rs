@@ -390,6 +390,38 @@ fn extra_members_put_no_gang_within_reach_of_a_head_that_waits() {
     engine.recount();
 }
 
+/// Extra members take nothing that a head keeps back, and join when it waits no more.
+#[test]
+fn extra_members_wait_for_what_a_head_keeps_back() {
+    let mut facts = lender_and(0);
+    let mut strict = cluster_queue("owner", Some("all"), group(&[(DEFAULT, &[(GPU, nominal(4))])]));
+    strict.strategy = QueueingStrategy::StrictFifo;
+    strict.preemption.reclaim = PreemptReclaim::LowerPriority;
+    let runs = cluster_queue("runs", Some("all"), group(&[(DEFAULT, &[(GPU, nominal(4))])]));
+    facts.extend([strict, runs].map(Input::ClusterQueue));
+    facts.push(Input::LocalQueue(local_queue("runs")));
+    facts.push(Input::Node(node("b", &[("cpu", 64_000), (GPU, 8)])));
+    let mut running = pod("running", &shape(&[(GPU, 5)]), &in_queue(Some("runs")));
+    running.priority = 10;
+    facts.push(bound(&running, "b", &[(GPU, DEFAULT)]));
+    let grows = gang("grows", 2, Some(1), &shape(&[(GPU, 1)]), &in_queue(Some("main")));
+    facts.push(bound(&grows[0], "a", &[(GPU, DEFAULT)]));
+    facts.push(Input::Pod(grows[1].clone()));
+    let holder = pod("holder", &shape(&[(GPU, 4)]), &in_queue(Some("owner")));
+    facts.push(Input::Pod(holder.clone()));
+    let mut engine = Engine::new();
+    let output = engine.step(NOW, facts);
+    assert_eq!(binds(&output), [""; 0]);
+    let waiting = "1 extra member waits: team/holder, first in owner, keeps 4 GPUs back until it \
+                   starts; 0 left beside that, 1 asked (flavor default)";
+    assert_eq!(said(&engine, "grows"), waiting);
+    engine.renew_reasons();
+    assert_eq!(said(&engine, "grows"), waiting, "with the numbers of now, too");
+    let output = engine.step(NOW, vec![Input::PodGone(holder.uid)]);
+    assert_eq!(binds(&output), ["grows-1 a"]);
+    engine.recount();
+}
+
 /// What a claim kept for a member that is gone is for extras, too.
 #[test]
 fn a_claim_that_is_given_up_wakes_extras() {

@@ -37,8 +37,12 @@ type Owner = Option<Option<(QueueIdx, WorkloadIdx)>>;
 impl Engine {
     /// Extra members of elastic gangs, after everybody else.
     pub(crate) fn place_extras(&mut self, now: Time, round: &mut Round) {
+        let growing = self.growing(false);
+        if growing.is_empty() {
+            return;
+        }
         self.keep_back(None);
-        for workload in self.growing(false) {
+        for workload in growing {
             match self.holds_extras(workload) {
                 None => self.grow(now, workload, round),
                 why => {

@@ -192,7 +192,7 @@ impl Engine {
         if everything || changes.room || !changes.queues.is_empty() {
             self.growth.append(&mut self.growth_parked);
         } else if heads_changed {
-            self.wake_exposing();
+            self.wake_those_behind_heads();
         }
         let mut arrived: Vec<WorkloadIdx> =
             changes.arrived.iter().filter_map(|pod| self.state.pods.get(*pod)?.workload).collect();
@@ -211,13 +211,13 @@ impl Engine {
     }
 
     /// Extra members that wait for a head's sake are looked at again: it may be gone, or ask less.
-    fn wake_exposing(&mut self) {
+    fn wake_those_behind_heads(&mut self) {
         let workloads = &self.state.workloads;
-        let exposing = |workload: &WorkloadIdx| {
+        let behind = |workload: &WorkloadIdx| {
             let reason = workloads[*workload].reason.as_ref().map(obstacles::told);
-            matches!(reason, Some(Reason::Exposes { .. }))
+            matches!(reason, Some(Reason::Exposes { .. } | Reason::HeldBack { .. }))
         };
-        let woken: Vec<_> = self.growth_parked.iter().copied().filter(exposing).collect();
+        let woken: Vec<_> = self.growth_parked.iter().copied().filter(behind).collect();
         for workload in woken {
             self.growth_parked.remove(&workload);
             self.growth.insert(workload);
