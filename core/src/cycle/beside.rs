@@ -234,7 +234,7 @@ impl Engine {
         }
         let held = self.holds_extras(workload);
         let then = held.or_else(|| {
-            self.keep_back(None);
+            self.keep_back_strict();
             let why = self.no_extra_joins(workload, &waiting);
             self.state.let_go();
             why

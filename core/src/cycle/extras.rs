@@ -6,28 +6,32 @@
 //! by that today, and do so when the next job ends. Work that starts by itself gives back what it
 //! took, and no more.
 //!
-//! Wanted: extras never take what a head keeps back, and their queue borrows nothing for them while
-//! work waits that owns what it asks, could take back what is lent, and would fit into the cluster
-//! if it were empty. The others join; those that wait say for whom.
+//! Wanted: extras never take what the head of a strict queue keeps back, and their queue borrows
+//! nothing for them while work waits elsewhere that owns what it asks, could take back what is
+//! lent, and would fit into the cluster if it were empty. The others join; those that wait say for
+//! whom. In their own queue they pass heads like any smaller work does.
 //!
-//! Phases: heads keep back what they kept in this round -> each member is placed in a transaction
-//! of its own -> if the queue borrows what it charges, the first who could reclaim is looked for ->
-//! nobody: kept; else rolled back.
+//! Phases: strict heads keep back what they kept in this round -> each member is placed in a
+//! transaction of its own -> if the queue borrows what it charges, the first who could reclaim is
+//! looked for -> nobody: kept; else rolled back.
 //!
 //! Restart: reads facts only. Cost: where the queue ends within its quota nothing; else once for
 //! each gang a look at the kinds of work that wait, as far as the first that could reclaim, and for
 //! those that own what they ask at nodes, until enough hold it.
 
+use capstan_topology::ResourceIdx;
+
 use crate::cycle::{Round, beside};
 use crate::engine::Engine;
 use crate::explain::reason::Reason;
-use crate::model::ids::{FrIdx, PodIdx, QueueIdx, QuotaIdx, WorkloadIdx};
+use crate::model::ids::{FlavorIdx, FrIdx, PodIdx, QueueIdx, QuotaIdx, WorkloadIdx};
 use crate::model::input::QueueingStrategy;
 use crate::model::state::{ClusterState, Held};
 use crate::model::txn::Txn;
 use crate::model::workload::QueueRef;
 use crate::plan::State;
 use crate::quota::flavors::SetDemand;
+use crate::resources;
 use crate::time::Time;
 use crate::victims::candidates;
 
@@ -41,7 +45,7 @@ impl Engine {
         if growing.is_empty() {
             return;
         }
-        self.keep_back(None);
+        self.keep_back_strict();
         for workload in growing {
             match self.holds_extras(workload) {
                 None => self.grow(now, workload, round),
@@ -54,18 +58,33 @@ impl Engine {
         self.state.let_go();
     }
 
-    /// Heads that wait where they did keep back what they kept when they were last looked at, one
-    /// of them excepted.
-    pub(crate) fn keep_back(&mut self, except: Option<WorkloadIdx>) {
+    /// Heads of strict queues keep back what they kept in this round. Those of others do so for one
+    /// round only: what comes later passes them.
+    pub(super) fn keep_back_strict(&mut self) {
+        let quota = &self.state.quota;
+        let strict = |held: &Held| {
+            let facts = quota.queue(held.queue).facts.as_ref();
+            facts.is_some_and(|facts| facts.strategy == QueueingStrategy::StrictFifo)
+        };
+        let kept: Vec<Held> = self.standing(None).filter(strict).collect();
+        kept.into_iter().for_each(|held| self.state.hold(held));
+    }
+
+    /// All heads but one that wait where they did keep back what they kept in the last round.
+    pub(crate) fn keep_back(&mut self, except: WorkloadIdx) {
+        let kept: Vec<Held> = self.standing(Some(except)).collect();
+        kept.into_iter().for_each(|held| self.state.hold(held));
+    }
+
+    fn standing(&self, except: Option<WorkloadIdx>) -> impl Iterator<Item = Held> + '_ {
         let workloads = &self.state.workloads;
-        let stands = |held: &&Held| {
+        let stands = move |held: &Held| {
             let by = workloads.get(held.by).filter(|_| Some(held.by) != except);
             by.is_some_and(|by| {
                 by.state == State::Queued && by.queue == QueueRef::Queue(held.queue)
             })
         };
-        let others: Vec<Held> = self.kept_back.iter().filter(stands).copied().collect();
-        others.into_iter().for_each(|held| self.state.hold(held));
+        self.kept_back.iter().copied().filter(stands)
     }
 
     /// Places as many members as may join, one by one; whether any did.
@@ -194,68 +213,111 @@ impl Engine {
             found.extend(firsts.into_iter().filter(may).map(|head| (queue, head)));
         }
         found.sort_by(|a, b| state.queue_order(a.1).cmp(&state.queue_order(b.1)));
-        found.into_iter().find(|(queue, head)| {
-            let sets = self.least_demands(*head);
-            self.owns(*queue, from, &sets) && self.fits_when_empty(&sets)
+        found.into_iter().find(|head| self.could_own(*head, from))
+    }
+
+    /// Whether all of this could run in flavors that a queue, or a cohort around it that does not
+    /// hold the other queue, owns, or that it may take back though it borrows; on nodes where
+    /// nothing runs. Each set by itself.
+    fn could_own(&mut self, (queue, head): (QueueIdx, WorkloadIdx), other: QueueIdx) -> bool {
+        let sets = self.least_demands(head);
+        let state = &self.state;
+        let asked = self.asked(&sets);
+        let own = Own::of(state, (queue, head), other);
+        let mut usable: Vec<(Vec<ResourceIdx>, Vec<FlavorIdx>)> = Vec::new();
+        for group in &state.quota.queue(queue).groups {
+            let covered = |of: &&(ResourceIdx, i64)| group.covered.contains(&of.0);
+            let owned = |flavor: &&FlavorIdx| {
+                asked.iter().filter(covered).all(|(resource, amount)| {
+                    let fr = state.quota.find_fr(**flavor, *resource);
+                    fr.is_some_and(|fr| own.holds(state, fr, *amount))
+                })
+            };
+            let flavors = group.flavors.iter().filter(owned).copied().collect();
+            usable.push((group.covered.clone(), flavors));
+        }
+        sets.iter().all(|set| {
+            let request = self.state.room.shape(set.shape).request;
+            let request = self.state.room.ledger.request(request).entries().to_vec();
+            request.iter().all(|(resource, _)| {
+                let group = usable.iter().find(|(covered, _)| covered.contains(resource));
+                match group {
+                    Some((_, flavors)) => flavors.iter().any(|f| self.fits_when_empty(set, *f)),
+                    None => *resource == resources::PODS,
+                }
+            })
         })
     }
 
-    /// Whether a queue, or a cohort around it that does not hold the other queue, has quota of its
-    /// own for all of this, or the queue may take back though it borrows itself.
-    fn owns(&self, queue: QueueIdx, other: QueueIdx, sets: &[SetDemand]) -> bool {
-        let state = &self.state;
-        let slot = state.quota.queue(queue);
-        let tree = &state.quota.tree;
-        let Some(facts) = &slot.facts else { return false };
-        let up = |queue: QueueIdx| {
-            std::iter::successors(state.quota.queue(queue).node, |node| tree.parent(*node))
-        };
-        let shared: Vec<QuotaIdx> = up(other).collect();
-        let mut asked: Vec<_> = Vec::new();
+    /// What all sets ask together.
+    fn asked(&self, sets: &[SetDemand]) -> Vec<(ResourceIdx, i64)> {
+        let room = &self.state.room;
+        let mut asked: Vec<(ResourceIdx, i64)> = Vec::new();
         for set in sets {
-            let request = state.room.ledger.request(state.room.shape(set.shape).request);
+            let request = room.ledger.request(room.shape(set.shape).request);
             for &(resource, each) in request.entries() {
                 let amount = each.saturating_mul(set.count.into());
                 match asked.iter_mut().find(|(of, _)| *of == resource) {
-                    Some((_, sum)) => *sum = i64::saturating_add(*sum, amount),
+                    Some((_, sum)) => *sum = sum.saturating_add(amount),
                     None => asked.push((resource, amount)),
                 }
             }
         }
-        let within = |node: QuotaIdx| {
-            asked.iter().all(|(resource, amount)| {
-                let group = slot.groups.iter().find(|group| group.covered.contains(resource));
-                group.is_none_or(|group| {
-                    let frs = group.flavors.iter();
-                    let mut frs = frs.filter_map(|flavor| state.quota.find_fr(*flavor, *resource));
-                    frs.any(|fr| !tree.borrows(node, fr, *amount))
-                })
-            })
-        };
-        let while_borrowing = facts.preemption.while_borrowing.is_some();
-        while_borrowing || up(queue).take_while(|node| !shared.contains(node)).any(within)
+        asked
     }
 
-    /// Whether members of each shape would find nodes by themselves if nothing ran.
-    fn fits_when_empty(&mut self, sets: &[SetDemand]) -> bool {
-        sets.iter().all(|set| {
-            let mut txn = Txn::begin(&mut self.state);
-            // Of whatever flavor, and how well it suits does not matter.
-            let (shape, flavors, profile) = (set.shape, &[], 0);
-            let class = txn.class(shape, flavors, profile);
-            let ClusterState { room, classes, .. } = txn.state();
-            let request = room.ledger.request(room.shape(shape).request);
-            let mut left = i64::from(set.count);
-            let mut nodes = room.tree.order().iter();
-            nodes.any(|node| {
-                if classes.accepts(room, class, *node) {
-                    let holds = request.entries().iter().filter(|(_, each)| *each > 0);
-                    let holds = holds.map(|(of, each)| room.ledger.allocatable(*node, *of) / each);
-                    left = left.saturating_sub(holds.min().unwrap_or(left));
-                }
-                left <= 0
-            })
+    /// Whether members of a shape would find nodes of a flavor by themselves if nothing ran.
+    fn fits_when_empty(&mut self, set: &SetDemand, flavor: FlavorIdx) -> bool {
+        let mut txn = Txn::begin(&mut self.state);
+        // How well it suits does not matter.
+        let class = txn.class(set.shape, &[flavor], 0);
+        let ClusterState { room, classes, .. } = txn.state();
+        let request = room.ledger.request(room.shape(set.shape).request);
+        let mut left = i64::from(set.count);
+        let mut nodes = room.tree.order().iter();
+        nodes.any(|node| {
+            if classes.accepts(room, class, *node) {
+                let holds = request.entries().iter().filter(|(_, each)| *each > 0);
+                let holds = holds.map(|(of, each)| room.ledger.allocatable(*node, *of) / each);
+                left = left.saturating_sub(holds.min().unwrap_or(left));
+            }
+            left <= 0
         })
+    }
+}
+
+/// What a queue may claim as its own from another one.
+struct Own {
+    queue: QuotaIdx,
+    /// The queue, and the cohorts around it that do not hold the other one.
+    branch: Vec<QuotaIdx>,
+    /// It may also take back while it borrows.
+    borrows: bool,
+}
+
+impl Own {
+    fn of(state: &ClusterState, (queue, head): (QueueIdx, WorkloadIdx), other: QueueIdx) -> Own {
+        let tree = &state.quota.tree;
+        let up = |queue: QueueIdx| {
+            std::iter::successors(state.quota.queue(queue).node, |node| tree.parent(*node))
+        };
+        let shared: Vec<QuotaIdx> = up(other).collect();
+        Own {
+            queue: state.quota.queue(queue).node.expect("it shares a tree"),
+            branch: up(queue).take_while(|node| !shared.contains(node)).collect(),
+            borrows: candidates::could_reclaim_while_borrowing(state, head, queue, other),
+        }
+    }
+
+    /// Whether so much is its own, whoever uses it now.
+    fn holds(&self, state: &ClusterState, fr: FrIdx, amount: i64) -> bool {
+        let tree = &state.quota.tree;
+        let by_itself = |node: &QuotaIdx| {
+            let instead = amount.saturating_sub(tree.usage(*node, fr));
+            !tree.borrows(*node, fr, instead)
+        };
+        amount <= tree.potential(self.queue, fr)
+            && (self.borrows || self.branch.iter().any(by_itself))
     }
 }
 

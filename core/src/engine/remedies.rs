@@ -171,7 +171,7 @@ impl Engine {
             Verdict::Blocked | Verdict::NoFit => return None,
         };
         let assignment = self.assignment_for(&entry, now);
-        self.keep_back(Some(index));
+        self.keep_back(index);
         let places = self.plan_after(&entry, assignment, &found);
         self.state.let_go();
         let places = places?;

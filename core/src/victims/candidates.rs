@@ -175,6 +175,25 @@ pub fn could_reclaim(
         })
 }
 
+/// Whether it might do so while its own queue borrows.
+pub fn could_reclaim_while_borrowing(
+    state: &ClusterState,
+    head: WorkloadIdx,
+    queue: QueueIdx,
+    from: QueueIdx,
+) -> bool {
+    let facts = state.quota.queue(queue).facts.as_ref();
+    let threshold = facts.and_then(|facts| facts.preemption.while_borrowing);
+    let own = state.workloads[head].priority;
+    threshold.is_some_and(|threshold| {
+        let mut holders = state.quota.queue(from).holding.iter();
+        holders.any(|holder| {
+            let priority = state.workloads[*holder].priority;
+            priority < own && threshold.max_priority.is_none_or(|most| priority <= most)
+        })
+    })
+}
+
 /// What members that a gang lacks for its minimum would charge.
 fn lacking(state: &ClusterState, workload: WorkloadIdx, of: FrIdx) -> i64 {
     let placed = state.placed(workload).count();
