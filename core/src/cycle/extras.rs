@@ -30,6 +30,7 @@ use crate::model::state::{ClusterState, Held};
 use crate::model::txn::Txn;
 use crate::model::workload::QueueRef;
 use crate::plan::State;
+use crate::quota::build::Group;
 use crate::quota::flavors::SetDemand;
 use crate::resources;
 use crate::time::Time;
@@ -216,35 +217,34 @@ impl Engine {
         found.into_iter().find(|head| self.could_own(*head, from))
     }
 
-    /// Whether all of this could run in flavors that a queue, or a cohort around it that does not
-    /// hold the other queue, owns, or that it may take back though it borrows; on nodes where
-    /// nothing runs. Each set by itself.
+    /// Whether work could run in flavors that its queue, or a cohort around it that does not hold
+    /// the other queue, owns, or that it may take back though it borrows; on nodes where nothing
+    /// runs. Each set by itself, and all within the sum of the flavors.
     fn could_own(&mut self, (queue, head): (QueueIdx, WorkloadIdx), other: QueueIdx) -> bool {
         let sets = self.least_demands(head);
-        let state = &self.state;
-        let asked = self.asked(&sets);
-        let own = Own::of(state, (queue, head), other);
-        let mut usable: Vec<(Vec<ResourceIdx>, Vec<FlavorIdx>)> = Vec::new();
-        for group in &state.quota.queue(queue).groups {
-            let covered = |of: &&(ResourceIdx, i64)| group.covered.contains(&of.0);
-            let owned = |flavor: &&FlavorIdx| {
-                asked.iter().filter(covered).all(|(resource, amount)| {
-                    let fr = state.quota.find_fr(**flavor, *resource);
-                    fr.is_some_and(|fr| own.holds(state, fr, *amount))
-                })
-            };
-            let flavors = group.flavors.iter().filter(owned).copied().collect();
-            usable.push((group.covered.clone(), flavors));
-        }
-        sets.iter().all(|set| {
-            let request = self.state.room.shape(set.shape).request;
-            let request = self.state.room.ledger.request(request).entries().to_vec();
-            request.iter().all(|(resource, _)| {
-                let group = usable.iter().find(|(covered, _)| covered.contains(resource));
-                match group {
-                    Some((_, flavors)) => flavors.iter().any(|f| self.fits_when_empty(set, *f)),
-                    None => *resource == resources::PODS,
-                }
+        let own = Own::of(&self.state, (queue, head), other);
+        let groups = self.state.quota.queue(queue).groups.clone();
+        let in_all = self.asked(&sets).into_iter().all(|(resource, amount)| {
+            let group = groups.iter().find(|group| group.covered.contains(&resource));
+            group.is_none_or(|group| own.sum(&self.state, group, resource) >= amount)
+        });
+        in_all && sets.iter().all(|set| self.could_own_set(&own, &groups, set))
+    }
+
+    fn could_own_set(&mut self, own: &Own, groups: &[Group], set: &SetDemand) -> bool {
+        let asked = self.asked(std::slice::from_ref(set));
+        asked.iter().all(|(resource, _)| {
+            let group = groups.iter().find(|group| group.covered.contains(resource));
+            let Some(group) = group else { return *resource == resources::PODS };
+            let mut flavors = group.flavors.iter();
+            flavors.any(|flavor| {
+                let mut covered = asked.iter().filter(|(of, _)| group.covered.contains(of));
+                let quota = &self.state.quota;
+                let owned = covered.all(|&(of, amount)| {
+                    let fr = quota.find_fr(*flavor, of);
+                    fr.is_some_and(|fr| own.most(&self.state, fr) >= amount)
+                });
+                owned && self.fits_when_empty(set, *flavor)
             })
         })
     }
@@ -309,15 +309,18 @@ impl Own {
         }
     }
 
-    /// Whether so much is its own, whoever uses it now.
-    fn holds(&self, state: &ClusterState, fr: FrIdx, amount: i64) -> bool {
+    /// How much of a flavor and resource is its own, whoever uses it now.
+    fn most(&self, state: &ClusterState, fr: FrIdx) -> i64 {
         let tree = &state.quota.tree;
-        let by_itself = |node: &QuotaIdx| {
-            let instead = amount.saturating_sub(tree.usage(*node, fr));
-            !tree.borrows(*node, fr, instead)
-        };
-        amount <= tree.potential(self.queue, fr)
-            && (self.borrows || self.branch.iter().any(by_itself))
+        let potential = tree.potential(self.queue, fr);
+        let owned = self.branch.iter().map(|node| tree.owned(*node, fr)).max();
+        if self.borrows { potential } else { potential.min(owned.unwrap_or(0)) }
+    }
+
+    /// How much of a resource in all flavors of a group.
+    fn sum(&self, state: &ClusterState, group: &Group, resource: ResourceIdx) -> i64 {
+        let frs = group.flavors.iter().filter_map(|f| state.quota.find_fr(*f, resource));
+        resources::total(frs.map(|fr| self.most(state, fr)))
     }
 }
 

@@ -186,6 +186,11 @@ impl QuotaTree {
         clamp(self.cell(node, fr).nominal)
     }
 
+    /// Own quota of a node and of all that is below it, as far as that lends.
+    pub fn owned(&self, node: QuotaIdx, fr: FrIdx) -> i64 {
+        clamp(self.cell(node, fr).subtree)
+    }
+
     /// Borrowing limit of a node.
     pub fn borrowing_limit(&self, node: QuotaIdx, fr: FrIdx) -> Option<i64> {
         self.cell(node, fr).borrowing.map(clamp)
