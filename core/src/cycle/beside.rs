@@ -386,14 +386,19 @@ const LOOKS_MAX: u32 = 16;
 /// preempt: nobody leaves for members that join. None: what the first look found.
 fn first_that_fits(txn: &mut Txn<'_>, demand: &Demand<'_>) -> flavors::Choice {
     let first = flavors::assign(txn, demand);
-    let (mut start, mut looks, mut fits) = (first.next.clone(), 1, first.mode == Mode::Fit);
-    while !fits && !start.is_empty() && looks < LOOKS_MAX {
+    if first.mode == Mode::Fit {
+        return first;
+    }
+    let mut start = first.next.clone();
+    for _ in 1..LOOKS_MAX {
+        if start.is_empty() {
+            break;
+        }
         let found = flavors::assign(txn, &Demand { start: &start, ..*demand });
-        fits = found.mode == Mode::Fit;
-        if fits {
+        if found.mode == Mode::Fit {
             return found;
         }
-        (start, looks) = (found.next, looks + 1);
+        start = found.next;
     }
     first
 }

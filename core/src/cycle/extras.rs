@@ -163,18 +163,7 @@ impl Engine {
         let charge = assignment.set(shape)?.charge.iter();
         let mut lacks = charge.map(|&(fr, asked)| (fr, asked, quota.tree.available(node, fr)));
         let (fr, asked, left) = lacks.find(|(_, asked, left)| left < asked)?;
-        let holds = self.state.held.iter().filter(|held| held.fr == fr && held.amount > 0);
-        let most = holds.max_by_key(|held| held.amount)?;
-        let (flavor, resource) = quota.fr(fr);
-        Some(Reason::HeldBack {
-            head: self.state.workloads[most.by].full_name.clone(),
-            queue: quota.queue(most.queue).name.clone(),
-            flavor: quota.flavor_name(flavor).clone(),
-            resource: self.state.room.resources.name(resource).clone(),
-            kept: most.amount,
-            asked,
-            left,
-        })
+        self.who_keeps_back(fr, (asked, left))
     }
 
     fn exposed_to(
@@ -233,19 +222,23 @@ impl Engine {
 
     fn could_own_set(&mut self, own: &Own, groups: &[Group], set: &SetDemand) -> bool {
         let asked = self.asked(std::slice::from_ref(set));
-        asked.iter().all(|(resource, _)| {
-            let group = groups.iter().find(|group| group.covered.contains(resource));
-            let Some(group) = group else { return *resource == resources::PODS };
+        let known = |of: &ResourceIdx| groups.iter().any(|group| group.covered.contains(of));
+        if asked.iter().any(|(of, _)| !known(of) && *of != resources::PODS) {
+            return false;
+        }
+        groups.iter().all(|group| {
+            let covered = |of: &&(ResourceIdx, i64)| group.covered.contains(&of.0);
+            let part: Vec<_> = asked.iter().filter(covered).copied().collect();
             let mut flavors = group.flavors.iter();
-            flavors.any(|flavor| {
-                let mut covered = asked.iter().filter(|(of, _)| group.covered.contains(of));
-                let quota = &self.state.quota;
-                let owned = covered.all(|&(of, amount)| {
-                    let fr = quota.find_fr(*flavor, of);
-                    fr.is_some_and(|fr| own.most(&self.state, fr) >= amount)
-                });
-                owned && self.fits_when_empty(set, *flavor)
-            })
+            part.is_empty()
+                || flavors.any(|flavor| {
+                    let quota = &self.state.quota;
+                    let owned = part.iter().all(|&(of, amount)| {
+                        let fr = quota.find_fr(*flavor, of);
+                        fr.is_some_and(|fr| own.most(&self.state, fr) >= amount)
+                    });
+                    owned && self.fits_when_empty(set, *flavor)
+                })
         })
     }
 

@@ -254,16 +254,22 @@ impl Engine {
         for held in &others {
             self.state.quota.change(held.queue, held.fr, held.amount);
         }
-        let most = others.iter().max_by_key(|held| held.amount)?;
+        (without >= asked).then(|| self.who_keeps_back(fr, (asked, beside))).flatten()
+    }
+
+    /// Who keeps most of something back, of which so much is asked and so much left.
+    pub(super) fn who_keeps_back(&self, fr: FrIdx, (asked, left): (i64, i64)) -> Option<Reason> {
+        let holds = self.state.held.iter().filter(|held| held.fr == fr && held.amount > 0);
+        let most = holds.max_by_key(|held| held.amount)?;
         let (flavor, resource) = self.state.quota.fr(fr);
-        (without >= asked).then(|| Reason::HeldBack {
+        Some(Reason::HeldBack {
             head: self.state.workloads[most.by].full_name.clone(),
             queue: self.state.quota.queue(most.queue).name.clone(),
             flavor: self.state.quota.flavor_name(flavor).clone(),
             resource: self.state.room.resources.name(resource).clone(),
             kept: most.amount,
             asked,
-            left: beside,
+            left,
         })
     }
 

@@ -19,7 +19,7 @@ use std::cmp::Reverse;
 use capstan_topology::ResourceIdx;
 
 use crate::model::ids::{FrIdx, QueueIdx, QuotaIdx, WorkloadIdx};
-use crate::model::input::{PreemptReclaim, PreemptWithin, Text};
+use crate::model::input::{PreemptReclaim, PreemptWithin, PreemptionPolicy, Text};
 use crate::model::state::ClusterState;
 use crate::money::MicroUsd;
 use crate::plan::PreemptionReason;
@@ -182,15 +182,19 @@ pub fn could_reclaim_while_borrowing(
     queue: QueueIdx,
     from: QueueIdx,
 ) -> bool {
-    let facts = state.quota.queue(queue).facts.as_ref();
-    let threshold = facts.and_then(|facts| facts.preemption.while_borrowing);
     let own = state.workloads[head].priority;
-    threshold.is_some_and(|threshold| {
+    state.quota.queue(queue).facts.as_ref().is_some_and(|facts| {
         let mut holders = state.quota.queue(from).holding.iter();
         holders.any(|holder| {
-            let priority = state.workloads[*holder].priority;
-            priority < own && threshold.max_priority.is_none_or(|most| priority <= most)
+            while_borrowing(&facts.preemption, own, state.workloads[*holder].priority)
         })
+    })
+}
+
+/// Whether who borrows may take back from work of this priority.
+fn while_borrowing(policy: &PreemptionPolicy, own: i32, priority: i32) -> bool {
+    policy.while_borrowing.is_some_and(|threshold| {
+        priority < own && threshold.max_priority.is_none_or(|most| priority <= most)
     })
 }
 
@@ -355,15 +359,12 @@ fn cohorts(
         .collect();
     let (mut from, mut at) = (own, tree.parent(own));
     while let Some(cohort) = at {
-        let kind = |priority: i32| match (advantage, facts.preemption.while_borrowing) {
-            (true, _) => Kind::Hierarchical,
-            (false, Some(threshold))
-                if priority < who.priority
-                    && threshold.max_priority.is_none_or(|most| priority <= most) =>
-            {
+        let kind = |priority: i32| match advantage {
+            true => Kind::Hierarchical,
+            false if while_borrowing(&facts.preemption, who.priority, priority) => {
                 Kind::WhileBorrowing
             }
-            _ => Kind::WithoutBorrowing,
+            false => Kind::WithoutBorrowing,
         };
         let below = tree.children(cohort).iter().copied().filter(|child| *child != from);
         for child in below {
