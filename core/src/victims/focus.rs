@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 
 use capstan_topology::{DomainIdx, NodeIdx};
 
-use super::{For, Removed, Search, Taken};
+use super::{Attempt, For, Removed, Search, Taken};
 use crate::model::ids::{ClassIdx, FrIdx, PodIdx, WorkloadIdx};
 use crate::model::state::ClusterState;
 use crate::model::txn::{Checkpoint, Txn};
@@ -60,7 +60,7 @@ struct Stand<'c> {
 /// A search under way.
 struct Focus<'s, 'a, 'c> {
     search: &'s Search<'a>,
-    borrowing: bool,
+    attempt: Attempt,
     stands: Vec<Stand<'c>>,
     removed: Removed<'c>,
     /// Where all members must come together.
@@ -78,7 +78,7 @@ impl Search<'_> {
         &self,
         txn: &mut Txn<'_>,
         list: &'c [Candidate],
-        borrowing: bool,
+        attempt: Attempt,
         start: Checkpoint,
     ) -> Option<Removed<'c>> {
         // Where nothing is a budget, all that are allowed were gone before it failed.
@@ -90,7 +90,7 @@ impl Search<'_> {
         let short = self.short(txn, scope);
         let mut focus = Focus {
             search: self,
-            borrowing,
+            attempt,
             stands: self.stands(txn, list, &short),
             removed: Removed::default(),
             scope,
@@ -334,7 +334,7 @@ impl<'c> Focus<'_, '_, 'c> {
     fn take(&mut self, txn: &mut Txn<'_>, candidate: &'c Candidate) -> bool {
         let usable = self.removals > 0
             && !self.removed.contains(candidate)
-            && self.search.usable(txn, candidate, self.borrowing, For::Room);
+            && self.search.usable(txn, candidate, self.attempt, For::Room);
         if usable {
             self.removals -= 1;
             self.removed.take(txn, candidate);
@@ -357,7 +357,7 @@ impl<'c> Focus<'_, '_, 'c> {
 
     /// Takes others for quota, as usual.
     fn free_quota(&mut self, txn: &mut Txn<'_>, list: &'c [Candidate]) -> bool {
-        self.search.take_for_quota(txn, list, self.borrowing, &mut self.removed)
+        self.search.take_for_quota(txn, list, self.attempt, &mut self.removed)
     }
 }
 

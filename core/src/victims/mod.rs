@@ -90,9 +90,10 @@ pub fn search_exact(
     }
     let mut search = Search::new(txn, preemptor, need, members);
     let list = search.candidates(txn, preemptor);
+    let attempts = search.attempts(txn, &list);
     let mut room = false;
-    for borrowing in search.attempts(txn, &list) {
-        match search.attempt(txn, &list, borrowing) {
+    for attempt in attempts {
+        match search.attempt(txn, &list, *attempt) {
             Ok(victims) => return Ok(victims),
             Err(lack) => room |= lack == For::Room,
         }
@@ -109,7 +110,9 @@ pub fn search_exact(
     if !search.own_too {
         return Err(Lack::Room);
     }
-    search.attempt(txn, &list, false).map_err(|_| Lack::Room)
+    let last = attempts.iter().rfind(|attempt| **attempt != Attempt::Borrowing);
+    let last = last.copied().unwrap_or(Attempt::RoomOnly);
+    search.attempt(txn, &list, last).map_err(|_| Lack::Room)
 }
 
 /// What `tell` says once all have left, in number, who may be stopped for a need that quota would
@@ -125,10 +128,10 @@ pub fn with_all_gone<R>(
     let list = search.candidates(txn, preemptor);
     let start = txn.checkpoint();
     let mut told = None;
-    for borrowing in search.attempts(txn, &list) {
+    for attempt in search.attempts(txn, &list) {
         let mut removed = Removed::default();
-        if search.take_for_quota(txn, &list, borrowing, &mut removed) {
-            search.make_room(txn, &list, borrowing, &mut removed);
+        if search.take_for_quota(txn, &list, *attempt, &mut removed) {
+            search.make_room(txn, &list, *attempt, &mut removed);
             told = Some(tell(txn, removed.taken.len() as u32));
         }
         txn.rollback_to(start);
@@ -168,6 +171,31 @@ enum For {
     Quota,
     /// Room on nodes, in one domain if that is asked.
     Room,
+}
+
+/// What an attempt allows. Borrowers of other queues that may be stopped only for one that borrows
+/// nothing ([`Kind::WithoutBorrowing`]) are the ones that matter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Attempt {
+    /// It may borrow itself; then they stay.
+    Borrowing,
+    /// It borrows nothing; they leave for quota and for room.
+    Within,
+    /// It borrows nothing; they leave for room on nodes alone. So for one that may not take quota
+    /// back: it holds as much as it owns already, and pays for quota with its own work.
+    RoomOnly,
+}
+
+impl Attempt {
+    /// Whether someone of this kind may leave for it.
+    fn takes(self, kind: Kind, what: For) -> bool {
+        kind != Kind::WithoutBorrowing
+            || match self {
+                Attempt::Borrowing => false,
+                Attempt::Within => true,
+                Attempt::RoomOnly => what == For::Room,
+            }
+    }
 }
 
 /// A candidate that was removed, and where its members were.
@@ -254,11 +282,11 @@ impl<'a> Search<'a> {
     }
 
     /// Whether to try with borrowing, without, or both, and in which order.
-    fn attempts(&self, txn: &Txn<'_>, list: &[Candidate]) -> Vec<bool> {
-        let Some(queue) = self.queue else { return vec![true] };
+    fn attempts(&self, txn: &Txn<'_>, list: &[Candidate]) -> &'static [Attempt] {
+        let Some(queue) = self.queue else { return &[Attempt::Borrowing] };
         let borrow = self.may_borrow(txn);
         let others = list.iter().any(|c| c.kind.elsewhere() && c.quota);
-        let hierarchical = list.iter().any(|c| c.kind == Kind::Hierarchical);
+        let hierarchical = list.iter().any(|c| c.kind == Kind::Hierarchical && c.quota);
         let under = self.need.contested.iter().all(|fr| {
             let node = txn.state().quota.queue(queue).node.expect("the queue exists");
             let tree = &txn.state().quota.tree;
@@ -267,11 +295,11 @@ impl<'a> Search<'a> {
         if !others || (!borrow && !under) {
             // Who leaves for room alone may be reclaimed by one that borrows nothing itself.
             let room = list.iter().any(|c| c.kind.elsewhere() && c.room);
-            if room { vec![true, false] } else { vec![true] }
-        } else if !borrow && !hierarchical && !self.quota_fits(txn, true) {
-            vec![false, true]
+            if room { &[Attempt::Borrowing, Attempt::RoomOnly] } else { &[Attempt::Borrowing] }
+        } else if !borrow && !hierarchical && !self.quota_fits(txn, Attempt::Borrowing) {
+            &[Attempt::Within, Attempt::Borrowing]
         } else {
-            vec![true, false]
+            &[Attempt::Borrowing, Attempt::Within]
         }
     }
 
@@ -279,21 +307,21 @@ impl<'a> Search<'a> {
         &self,
         txn: &mut Txn<'_>,
         list: &[Candidate],
-        borrowing: bool,
+        attempt: Attempt,
     ) -> Result<Vec<Victim>, For> {
         let start = txn.checkpoint();
         let mut removed = Removed::default();
-        if !self.take_for_quota(txn, list, borrowing, &mut removed) {
+        if !self.take_for_quota(txn, list, attempt, &mut removed) {
             txn.rollback_to(start);
             return Err(For::Quota);
         }
-        if !self.room_fits(txn) && !self.make_room(txn, list, borrowing, &mut removed) {
+        if !self.room_fits(txn) && !self.make_room(txn, list, attempt, &mut removed) {
             txn.rollback_to(start);
-            removed = self.attempt_by_place(txn, list, borrowing, start).ok_or(For::Room)?;
+            removed = self.attempt_by_place(txn, list, attempt, start).ok_or(For::Room)?;
         }
         // Everyone but the last taken goes back, last first, if the need fits all the same.
         for at in (0..removed.taken.len().saturating_sub(1)).rev() {
-            let fits = |txn: &mut Txn<'_>| self.quota_fits(txn, borrowing) && self.room_fits(txn);
+            let fits = |txn: &mut Txn<'_>| self.quota_fits(txn, attempt) && self.room_fits(txn);
             removed.give_back(txn, at, fits);
         }
         let victim = |taken: &Taken<'_>| Victim {
@@ -308,19 +336,19 @@ impl<'a> Search<'a> {
         &self,
         txn: &mut Txn<'_>,
         list: &'c [Candidate],
-        borrowing: bool,
+        attempt: Attempt,
         removed: &mut Removed<'c>,
     ) -> bool {
         let own = |c: &Candidate| self.own_too && c.kind == Kind::WithinQueue;
         for candidate in list.iter().filter(|c| c.quota || own(c)) {
-            if self.quota_fits(txn, borrowing) {
+            if self.quota_fits(txn, attempt) {
                 return true;
             }
-            if !removed.contains(candidate) && self.usable(txn, candidate, borrowing, For::Quota) {
+            if !removed.contains(candidate) && self.usable(txn, candidate, attempt, For::Quota) {
                 removed.take(txn, candidate);
             }
         }
-        self.quota_fits(txn, borrowing)
+        self.quota_fits(txn, attempt)
     }
 
     /// Takes more until nodes fit: work without a queue first, then the others in order.
@@ -328,7 +356,7 @@ impl<'a> Search<'a> {
         &self,
         txn: &mut Txn<'_>,
         list: &'c [Candidate],
-        borrowing: bool,
+        attempt: Attempt,
         removed: &mut Removed<'c>,
     ) -> bool {
         // Who is leaving anyway, then work without a queue, then the others in order.
@@ -339,7 +367,7 @@ impl<'a> Search<'a> {
         });
         for candidate in order {
             if removed.contains(candidate)
-                || !self.usable(txn, candidate, borrowing, For::Room)
+                || !self.usable(txn, candidate, attempt, For::Room)
                 || !self.could_help(txn, candidate.workload)
             {
                 continue;
@@ -364,8 +392,8 @@ impl<'a> Search<'a> {
 
     /// Whether a candidate may be taken now: borrowers only while they, and every cohort between
     /// them and the common one, still borrow something contested; for room, what it holds.
-    fn usable(&self, txn: &Txn<'_>, candidate: &Candidate, borrowing: bool, what: For) -> bool {
-        if borrowing && candidate.kind == Kind::WithoutBorrowing {
+    fn usable(&self, txn: &Txn<'_>, candidate: &Candidate, attempt: Attempt, what: For) -> bool {
+        if !attempt.takes(candidate.kind, what) {
             return false;
         }
         let Some(common) = candidate.common else { return true };
@@ -383,11 +411,12 @@ impl<'a> Search<'a> {
         below.all(|node| candidates::borrows_contested(state, node, self.need))
     }
 
-    fn quota_fits(&self, txn: &Txn<'_>, borrowing: bool) -> bool {
+    fn quota_fits(&self, txn: &Txn<'_>, attempt: Attempt) -> bool {
         let Some(queue) = self.queue else { return true };
         let state = txn.state();
         let node = state.quota.queue(queue).node.expect("the queue exists");
         let tree = &state.quota.tree;
+        let borrowing = attempt == Attempt::Borrowing;
         self.need.usage.iter().all(|&(fr, amount)| {
             (borrowing || !tree.borrows(node, fr, amount)) && amount <= tree.available(node, fr)
         })
