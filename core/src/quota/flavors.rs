@@ -117,10 +117,16 @@ impl Choice {
 #[derive(Clone)]
 struct Candidate {
     flavor: FlavorIdx,
+    /// The worst of any resource.
     mode: Mode,
+    /// The farthest of any resource.
     borrowing: u32,
     contested: Vec<FrIdx>,
 }
+
+/// How something stands: its mode, and how far it borrows. Of a flavor it is how the resource
+/// that is worst stands by both together, not the worst of each (spec/quota.md 6.3).
+type Stands = (Mode, u32);
 
 /// Chooses flavors for every set of a workload.
 pub fn assign(txn: &mut Txn<'_>, demand: &Demand<'_>) -> Choice {
@@ -258,27 +264,25 @@ fn assign_group(
     let flavors = queue.groups[group].flavors.clone();
     let start = demand.start.iter().find(|(of, _)| *of == (at, group)).map_or(0, |(_, n)| *n);
     let mut refused: Vec<FlavorRefusal> = Vec::new();
-    let mut best: Option<Candidate> = None;
+    let mut best: Option<(Stands, Candidate)> = None;
     let mut last = flavors.len() - 1;
     for (tried, &flavor) in flavors.iter().enumerate().skip(start) {
         let chosen = &choice.sets[at];
         let result = try_flavor(txn, demand, at, flavor, &asked, chosen, &choice.usage);
-        let candidate = match result {
-            Ok((candidate, problem)) => {
+        let (stands, candidate) = match result {
+            Ok((stands, candidate, problem)) => {
                 refused.extend(problem.map(|why| refusal(txn, flavor, why)));
-                candidate
+                (stands, candidate)
             }
             Err(why) => {
                 refused.push(refusal(txn, flavor, why));
                 continue;
             }
         };
-        let stands = (candidate.mode, candidate.borrowing);
         let stop = stops(txn, demand.queue, stands);
-        let beats =
-            |best: &Candidate| better(txn, demand.queue, stands, (best.mode, best.borrowing));
+        let beats = |(best, _): &(Stands, _)| better(txn, demand.queue, stands, *best);
         if stop || best.as_ref().is_none_or(beats) {
-            best = Some(candidate);
+            best = Some((stands, candidate));
         }
         if stop {
             last = tried;
@@ -288,6 +292,7 @@ fn assign_group(
     if last + 1 < flavors.len() {
         choice.next.push(((at, group), last + 1));
     }
+    let best = best.map(|(_, candidate)| candidate);
     take(txn, demand, at, &asked, best, refused, choice);
 }
 
@@ -337,8 +342,8 @@ fn viable(mode: Mode) -> bool {
     mode > Mode::NoCandidates
 }
 
-/// Whether the scan stops at a flavor that stands so (mode, borrowing), whatever comes after.
-fn stops(txn: &Txn<'_>, queue: QueueIdx, (mode, borrowing): (Mode, u32)) -> bool {
+/// Whether the scan stops at a flavor that stands so, whatever comes after.
+fn stops(txn: &Txn<'_>, queue: QueueIdx, (mode, borrowing): Stands) -> bool {
     let fungibility = fungibility(txn, queue);
     let preempts = matches!(mode, Mode::Preempt | Mode::Reclaim);
     viable(mode)
@@ -346,9 +351,10 @@ fn stops(txn: &Txn<'_>, queue: QueueIdx, (mode, borrowing): (Mode, u32)) -> bool
         && !(borrowing > 0 && fungibility.next_when_borrowing)
 }
 
-/// Whether one that stands so (mode, borrowing) beats the best so far; equal ones do not.
-fn better(txn: &Txn<'_>, queue: QueueIdx, one: (Mode, u32), best: (Mode, u32)) -> bool {
-    if !viable(one.0) || !viable(best.0) {
+/// Whether one that stands so beats the best so far; equal ones do not. Of two that both would
+/// have to preempt and find nobody, the one that borrows less is kept back for.
+fn better(txn: &Txn<'_>, queue: QueueIdx, one: Stands, best: Stands) -> bool {
+    if one.0 == Mode::NoFit || best.0 == Mode::NoFit || viable(one.0) != viable(best.0) {
         return one.0 > best.0;
     }
     let less_borrowing = best.1.cmp(&one.1);
@@ -359,8 +365,8 @@ fn better(txn: &Txn<'_>, queue: QueueIdx, one: (Mode, u32), best: (Mode, u32)) -
     }
 }
 
-/// One flavor for one set: its mode over all resources and on nodes. `Err`: it is excluded. A
-/// problem beside a candidate says why it is less than a fit.
+/// One flavor for one set: how it stands over all resources and on nodes. `Err`: it is excluded.
+/// A problem beside a candidate says why it is less than a fit.
 fn try_flavor(
     txn: &mut Txn<'_>,
     demand: &Demand<'_>,
@@ -369,7 +375,7 @@ fn try_flavor(
     asked: &[(ResourceIdx, i64)],
     chosen: &[(ResourceIdx, FlavorIdx)],
     usage: &[(FrIdx, i64)],
-) -> Result<(Candidate, Option<FlavorProblem>), FlavorProblem> {
+) -> Result<(Stands, Candidate, Option<FlavorProblem>), FlavorProblem> {
     let set = &demand.sets[at];
     let facts: Arc<FlavorFacts> =
         txn.state().quota.flavor(flavor).expect("active queues name existing flavors").clone();
@@ -391,10 +397,12 @@ fn try_flavor(
                 true => verdict::flavor_shortage(txn, class, set.count, demand.topology),
                 false => why,
             };
-            return Ok((Candidate { mode: Mode::NoFit, ..candidate }, Some(why)));
+            let candidate = Candidate { mode: Mode::NoFit, ..candidate };
+            return Ok(((Mode::NoFit, 0), candidate, Some(why)));
         }
     }
     let mut problem: Option<((Mode, u8), FlavorProblem)> = None;
+    let mut stands = (Mode::Fit, 0);
     for &(resource, amount) in asked {
         let (fr, total) = total(txn, resource, amount);
         let (mode, borrowing, why) = quota_mode(txn, demand, fr, total, amount, ask);
@@ -403,6 +411,9 @@ fn try_flavor(
         }
         candidate.mode = candidate.mode.min(mode);
         candidate.borrowing = candidate.borrowing.max(borrowing);
+        if better(txn, demand.queue, stands, (mode, borrowing)) {
+            stands = (mode, borrowing);
+        }
         if let Some(why) = why {
             let stands = (mode, why.remoteness());
             if problem.as_ref().is_none_or(|(worst, _)| stands < *worst) {
@@ -420,9 +431,10 @@ fn try_flavor(
             .map(|(resource, n)| (txn.state().quota.listed_fr(flavor, *resource), *n))
             .collect();
         candidate.mode = room_mode(txn, demand, frs, ask);
+        stands.0 = candidate.mode;
         problem = Some(verdict::flavor_shortage(txn, class, set.count, demand.topology));
     }
-    Ok((candidate, problem))
+    Ok((stands, candidate, problem))
 }
 
 /// The class of members of a shape that may go where these flavors and one more lead.
