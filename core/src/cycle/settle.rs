@@ -21,6 +21,9 @@ use crate::quota::flavors;
 use crate::time::Time;
 use crate::victims::{self, Victim};
 
+/// Others that leave in a round and that one preemptor looks at, at most.
+const LEAVING_MAX: usize = 64;
+
 impl Engine {
     /// Does what was nominated, if it still holds.
     pub(crate) fn settle(&mut self, now: Time, mut entry: Entry, round: &mut Round) {
@@ -133,8 +136,10 @@ impl Engine {
             }
         }
         let assignment = self.assignment_for(&entry, now);
-        let Some(places) = self.plan_after(&entry, assignment.clone(), &found) else {
+        let planned = self.plan_beside(&entry, &assignment, &found, round);
+        let Some((places, names)) = planned else {
             let why = self.held_back(&entry, &found);
+            entry.choice.reason = Some(self.quota_reason(&entry));
             return self.lost_race(entry, why, round);
         };
         let workload = entry.workload;
@@ -143,10 +148,9 @@ impl Engine {
             round.claimed.insert(victim.workload);
             self.evict(now, victim.workload, preemption.clone());
         }
-        let names: Vec<WorkloadIdx> = found.iter().map(|victim| victim.workload).collect();
+        let left = names.len() as u32;
         self.state.add_claim(workload, assignment, places, names);
         self.waiting.remove(workload);
-        let left = found.len() as u32;
         round.gained.extend(entry.queue);
         let entry = &mut self.state.workloads[workload];
         entry.state = State::Reserved;
@@ -156,18 +160,51 @@ impl Engine {
         self.report_outcome(workload, Outcome::Preempting(preemptions));
     }
 
-    /// Where everyone goes once the victims have left; `None`: it no longer fits.
+    /// Where everyone goes once the victims have left, and who those are: where it no longer fits
+    /// without, also work that leaves for heads before it in this round and leaves more than those
+    /// want. `None`: it does not fit then either.
+    fn plan_beside(
+        &mut self,
+        entry: &Entry,
+        assignment: &Arc<Assignment>,
+        victims: &[Victim],
+        round: &Round,
+    ) -> Option<(Vec<(PodIdx, NodeIdx)>, Vec<WorkloadIdx>)> {
+        let mut names: Vec<WorkloadIdx> = victims.iter().map(|victim| victim.workload).collect();
+        if let Some(places) = self.plan_after(entry, assignment.clone(), &names) {
+            return Some((places, names));
+        }
+        let claims = &self.state.claims;
+        let leaves_more = |name: &&WorkloadIdx| !claims.spent(**name) && !names.contains(*name);
+        let others = round.claimed.iter().filter(leaves_more).take(LEAVING_MAX);
+        let others: Vec<WorkloadIdx> = others.copied().collect();
+        if others.is_empty() {
+            return None;
+        }
+        names.extend(others);
+        let mut places = self.plan_after(entry, assignment.clone(), &names)?;
+        for at in (victims.len()..names.len()).rev() {
+            let name = names.remove(at);
+            match self.plan_after(entry, assignment.clone(), &names) {
+                Some(fewer) => places = fewer,
+                None => names.insert(at, name),
+            }
+        }
+        Some((places, names))
+    }
+
+    /// Where everyone goes once these have left; `None`: it no longer fits.
     pub(crate) fn plan_after(
         &mut self,
         entry: &Entry,
         assignment: Arc<Assignment>,
-        victims: &[Victim],
+        leave: &[WorkloadIdx],
     ) -> Option<Vec<(PodIdx, NodeIdx)>> {
         let topology = self.topology_ask(entry.queue, entry.workload).ok()?;
         let profile = self.profile(entry.queue);
         let mut txn = Txn::begin(&mut self.state);
-        for victim in victims {
-            txn.remove_workload(victim.workload);
+        for workload in leave {
+            txn.remove_workload(*workload);
         }
         if let Some(queue) = entry.queue {
             let quota = &txn.state().quota;

@@ -172,7 +172,8 @@ impl Engine {
         };
         let assignment = self.assignment_for(&entry, now);
         self.keep_back(index);
-        let places = self.plan_after(&entry, assignment, &found);
+        let leave: Vec<WorkloadIdx> = found.iter().map(|victim| victim.workload).collect();
+        let places = self.plan_after(&entry, assignment, &leave);
         self.state.let_go();
         let places = places?;
         let room = &self.state.room;
