@@ -285,3 +285,14 @@ fn a_strict_head_comes_to_rest() {
         steps += 1;
     }
 }
+
+#[test]
+fn who_asks_about_a_pod_is_told_what_its_workload_waits_for() {
+    let mut engine = Engine::new();
+    let waits = pod("p", &shape(&[(GPU, 4)]), &in_queue(Some("main")));
+    let ground = one_queue(2).into_iter().chain([gpu_node("n", 8)]).collect();
+    engine.step(NOW, fed(ground, std::slice::from_ref(&waits)));
+    let explained = engine.explain_pod(TEAM, "p").expect("it is there");
+    assert!(explained.nodes[0].refusals.is_empty(), "the node would take it");
+    assert_eq!(explained.waits.expect("it has no quota").code(), "ExceedsMaxQuota");
+}

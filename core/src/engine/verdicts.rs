@@ -49,8 +49,10 @@ impl Engine {
         let (nodes, beside) = self.looked_at(pod);
         let pod = &self.state.pods[pod];
         let (namespace, name) = (pod.namespace.clone(), pod.name.clone());
-        let of = pod.workload.map(|workload| self.state.workloads[workload].full_name.clone());
-        Some(PodExplanation { namespace, name, workload: of, beside, nodes })
+        let workload = pod.workload.map(|workload| &self.state.workloads[workload]);
+        let of = workload.map(|workload| workload.full_name.clone());
+        let waits = workload.filter(|_| pod.place.is_none()).and_then(|it| it.reason.clone());
+        Some(PodExplanation { namespace, name, workload: of, beside, waits, nodes })
     }
 
     /// Verdicts of all nodes on a pod as if it were not placed.

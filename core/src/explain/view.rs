@@ -252,6 +252,8 @@ pub struct PodExplanation {
     pub workload: Option<Text>,
     /// Others of its gang have places: to be near them may count for more than the score.
     pub beside: bool,
+    /// What its workload waits for, if the pod has no place: nodes are not all that it takes.
+    pub waits: Option<Reason>,
     /// One per node, by name.
     pub nodes: Vec<NodeVerdict>,
 }

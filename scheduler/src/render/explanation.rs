@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use capstan_core::explain::quantity::counted;
-use capstan_core::explain::reason::NodeRefusal;
+use capstan_core::explain::reason::{NodeRefusal, Reason};
 use capstan_core::explain::view::{
     Change, NodeVerdict, PodExplanation, Remedy, ScoreView, TermView, WorkloadExplanation,
     WorkloadView,
@@ -31,16 +31,7 @@ pub fn workload_answer(explained: &Explained<WorkloadExplanation>) -> String {
     let name = full_name(workload);
     if is_pending(workload) {
         return match &workload.reason {
-            Some(reason) => {
-                let what = match reason.kind() {
-                    "quota" => " for quota",
-                    "nodes" => " for nodes",
-                    "topology" => " for topology",
-                    "pods" => " for its pods",
-                    _ => "",
-                };
-                format!("{name} waits{what}: {reason}.")
-            }
+            Some(reason) => format!("{name} {}.", waits_for(reason)),
             None => format!("{name} waits: it has not been considered yet."),
         };
     }
@@ -64,6 +55,18 @@ pub fn workload_answer(explained: &Explained<WorkloadExplanation>) -> String {
             format!("{name} {verb}{place}{price}{others}.")
         }
     }
+}
+
+/// `waits for quota: ...`.
+fn waits_for(reason: &Reason) -> String {
+    let what = match reason.kind() {
+        "quota" => " for quota",
+        "nodes" => " for nodes",
+        "topology" => " for topology",
+        "pods" => " for its pods",
+        _ => "",
+    };
+    format!("waits{what}: {reason}")
 }
 
 /// Who it is: `Gang of 4×8 GPUs, queue team-language, priority 1000, waiting 12m, first in its
@@ -182,6 +185,11 @@ fn costs(remedy: &Remedy) -> String {
     }
 }
 
+/// The name without its namespace.
+fn short(workload: &str) -> &str {
+    workload.split_once('/').map_or(workload, |(_, name)| name)
+}
+
 /// The answer for a pod in one sentence.
 pub fn pod_answer(explanation: &PodExplanation) -> String {
     let name = format!("{}/{}", explanation.namespace, explanation.name);
@@ -196,10 +204,20 @@ pub fn pod_answer(explanation: &PodExplanation) -> String {
                 None => String::new(),
             };
             let of = thousands(i64::try_from(nodes.len()).unwrap_or(i64::MAX));
-            let beside = match explanation.workload {
-                Some(_) if explanation.beside => " To be near its gang may count for more.",
-                Some(_) => " Other work that waits is not counted.",
-                None => "",
+            let beside = match (&explanation.workload, &explanation.waits) {
+                (Some(workload), Some(reason)) => {
+                    let (waits, name) = (waits_for(reason), short(workload));
+                    format!(" But its workload {waits}. explain workload/{name} tells more.")
+                }
+                (Some(_), None) if explanation.beside => {
+                    " To be near its gang may count for more.".to_owned()
+                }
+                (Some(workload), None) => format!(
+                    " Quota and other work that waits are not counted here; explain workload/{} \
+                     does.",
+                    short(workload)
+                ),
+                (None, _) => String::new(),
             };
             let word = if explanation.beside { "by score the best is" } else { "best is" };
             let (fits, best) = (fits.len(), &best.node);
@@ -208,11 +226,10 @@ pub fn pod_answer(explanation: &PodExplanation) -> String {
         None if nodes.is_empty() => format!("{name} fits nowhere: there are no nodes."),
         None => {
             let nowhere = format!("{name} fits nowhere: {}.", histogram(nodes.iter(), nodes.len()));
-            let of = explanation.workload.as_ref().and_then(|workload| workload.split_once('/'));
-            let hint = of.map_or_else(String::new, |(_, workload)| {
+            let hint = explanation.workload.as_ref().map_or_else(String::new, |workload| {
                 format!(
-                    " This view preempts nobody; explain workload/{workload} tells what Capstan \
-                     would do."
+                    " This view preempts nobody; explain workload/{} tells what Capstan would do.",
+                    short(workload)
                 )
             });
             nowhere + &hint

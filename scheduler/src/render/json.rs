@@ -75,6 +75,9 @@ pub fn pod(explained: &Explained<PodExplanation>) -> String {
     pretty(&json!({
         "pod": format!("{}/{}", explanation.namespace, explanation.name),
         "feasible": feasible(&explanation.nodes),
+        "waits": explanation.waits.as_ref().map(|reason| {
+            json!({"reason": reason.code(), "message": reason.to_string()})
+        }),
         "nodes": explanation.nodes.iter().map(verdict_object).collect::<Vec<_>>(),
         "warnings": explained.warnings,
     }))

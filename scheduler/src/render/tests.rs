@@ -27,6 +27,7 @@ fn explained_pod(nodes: Vec<NodeVerdict>) -> Explained<PodExplanation> {
         namespace: "ns".into(),
         name: "p".into(),
         workload: None,
+        waits: None,
         beside: false,
         nodes,
     };
@@ -184,6 +185,17 @@ fn an_explanation_as_json_has_the_promised_fields() {
     assert_eq!(value["feasible"], serde_json::json!(["a1", "a2"]));
     expect_file!["snapshots/obstacle.json"].assert_eq(&format!("{:#}\n", value["inTheWay"][0]));
     expect_file!["snapshots/remedy.json"].assert_eq(&format!("{:#}\n", value["remedies"][0]));
+}
+
+#[test]
+fn a_pod_that_fits_and_waits_for_quota_says_both() {
+    let mut explained = explained_pod(fixture::verdicts());
+    explained.explanation.workload = Some("ns/p".into());
+    explained.explanation.waits = fixture::explanation().workload.reason;
+    let said = plain(&text::pod(&explained)).replace('\n', " ");
+    assert!(said.contains("fits 2 of 6 nodes"), "{said}");
+    assert!(said.contains("But its workload waits"), "{said}");
+    assert!(said.contains("explain workload/p tells more."), "{said}");
 }
 
 #[test]

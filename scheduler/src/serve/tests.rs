@@ -32,6 +32,7 @@ impl Ask for Known {
                 namespace: namespace.into(),
                 name: name.into(),
                 workload: None,
+                waits: None,
                 beside: false,
                 nodes: Vec::new(),
             })),
