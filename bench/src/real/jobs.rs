@@ -114,7 +114,7 @@ impl Submitted {
 }
 
 /// When so many Workloads were seen to say that they run.
-fn said(scene: &Scene, workloads: usize) -> Result<Instant> {
+pub fn said(scene: &Scene, workloads: usize) -> Result<Instant> {
     loop {
         let all = scene.plane.list("workloads.capstan.sh")?;
         if all.iter().filter(|it| it["status"]["state"] == "Running").count() >= workloads {

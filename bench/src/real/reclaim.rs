@@ -46,6 +46,8 @@ pub fn run() -> Result<Reclaimed> {
     running.wait_until_ready(&scene)?;
     scene.ask(jobs::jobs(BORROWER, Who::Capstan, "a", LENT, 1))?;
     jobs::all_bound(&mut scene, &mut running, BORROWER, LENT)?;
+    // What was to be said of the lent is said: nothing of it is left to be paid for later.
+    jobs::said(&scene, LENT)?;
     thread::sleep(SETTLE);
     let before = running.processor_seconds(&mut scene)?;
     let (written, idle) = (scene.writes()?, seconds_of_servers(&mut scene)?);
