@@ -21,6 +21,9 @@ use crate::quota::flavors;
 use crate::time::Time;
 use crate::victims::{self, Victim};
 
+/// Which member goes where.
+type Places = Vec<(PodIdx, NodeIdx)>;
+
 /// Others that leave in a round and that one preemptor looks at, at most.
 const LEAVING_MAX: usize = 64;
 
@@ -105,7 +108,7 @@ impl Engine {
         entry: &Entry,
         assignment: Arc<Assignment>,
         keep: bool,
-    ) -> Option<Vec<(PodIdx, NodeIdx)>> {
+    ) -> Option<Places> {
         let topology = self.topology_ask(entry.queue, entry.workload).ok()?;
         let profile = self.profile(entry.queue);
         let mut txn = Txn::begin(&mut self.state);
@@ -169,7 +172,7 @@ impl Engine {
         assignment: &Arc<Assignment>,
         victims: &[Victim],
         round: &Round,
-    ) -> Option<(Vec<(PodIdx, NodeIdx)>, Vec<WorkloadIdx>)> {
+    ) -> Option<(Places, Vec<WorkloadIdx>)> {
         let mut names: Vec<WorkloadIdx> = victims.iter().map(|victim| victim.workload).collect();
         if let Some(places) = self.plan_after(entry, assignment.clone(), &names) {
             return Some((places, names));
@@ -199,7 +202,7 @@ impl Engine {
         entry: &Entry,
         assignment: Arc<Assignment>,
         leave: &[WorkloadIdx],
-    ) -> Option<Vec<(PodIdx, NodeIdx)>> {
+    ) -> Option<Places> {
         let topology = self.topology_ask(entry.queue, entry.workload).ok()?;
         let profile = self.profile(entry.queue);
         let mut txn = Txn::begin(&mut self.state);
@@ -410,7 +413,7 @@ fn place_all(
     assignment: Arc<Assignment>,
     asks: &[gang::Ask],
     topology: gang::TopologyAsk,
-) -> Option<Vec<(PodIdx, NodeIdx)>> {
+) -> Option<Places> {
     txn.assign(workload, Some(assignment));
     if !gang::place(txn, asks, topology) {
         return None;
