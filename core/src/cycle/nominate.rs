@@ -15,7 +15,8 @@ use crate::model::state::ClusterState;
 use crate::model::txn::Txn;
 use crate::model::workload::FlavorScan;
 use crate::place::gang::{self, Ask, TopologyAsk};
-use crate::quota::flavors::{self, Choice, Demand, Mode, SetDemand, lacking, others};
+use crate::quota::flavors::others::{self, Most};
+use crate::quota::flavors::{self, Choice, Demand, Mode, SetDemand, lacking};
 use crate::victims::{self, Need};
 
 /// Combinations of flavors tried where those found first do not do: of several sets, or of several
@@ -319,20 +320,22 @@ impl Attempt<'_> {
                 return (choice, Verdict::Fit);
             }
         }
-        let mut most = u32::MAX;
+        let mut most = Most::ANY;
         if found > Mode::NoFit {
-            most = self.queue.map_or(0, |queue| others::most_borrowing(txn, queue, &choice));
+            if let Some(queue) = self.queue {
+                most = others::most_borrowing(txn, queue, &choice);
+            }
             let together = found == Mode::Fit;
             let for_room = choice.contested.is_empty() && self.rather_goes_on(txn);
-            if (together || for_room) && self.others_fit(txn, &mut choice, most) {
+            if (together || for_room) && self.others_fit(txn, &mut choice, &most) {
                 return (choice, Verdict::Fit);
             }
             verdict = self.judge(txn, &mut choice);
         }
         let waits = matches!(verdict, Verdict::NoFit | Verdict::Blocked);
         let ends = self.look.premise.last || choice.next.is_empty();
-        let untried = found < Mode::Fit || most < u32::MAX;
-        if waits && untried && ends && self.others_fit(txn, &mut choice, u32::MAX) {
+        let untried = found < Mode::Fit || !most.is_any();
+        if waits && untried && ends && self.others_fit(txn, &mut choice, &Most::ANY) {
             verdict = Verdict::Fit;
         }
         (choice, verdict)
@@ -360,9 +363,9 @@ impl Attempt<'_> {
         self.queue.is_some_and(|queue| flavors::fungibility(txn, queue).next_when_preempting)
     }
 
-    /// Whether other flavors than those found hold all members, and borrow no further than `most`;
+    /// Whether other flavors than those found hold all members and borrow no further than `most`;
     /// then they are chosen.
-    fn others_fit(&self, txn: &mut Txn<'_>, choice: &mut Choice, most: u32) -> bool {
+    fn others_fit(&self, txn: &mut Txn<'_>, choice: &mut Choice, most: &Most) -> bool {
         let Some(queue) = self.queue.filter(|_| self.sets.len() > 1) else { return false };
         let demand = self.demand(queue, &[]);
         let (found, room) = others::find(txn, &demand, most, |txn, other| {

@@ -84,6 +84,8 @@ pub struct Choice {
     pub usage: Vec<(FrIdx, i64)>,
     /// Flavors and resources that need preemption.
     pub contested: Vec<FrIdx>,
+    /// How each part (what one set asks of one group) stands in its flavor by itself.
+    pub parts: Vec<((usize, usize), Stands)>,
     /// Where the next scan would start; empty when every scan reached the end.
     pub next: Vec<((usize, usize), usize)>,
     /// With more room on nodes something else might have been found.
@@ -101,6 +103,7 @@ impl Choice {
             sets: Vec::new(),
             usage: Vec::new(),
             contested: Vec::new(),
+            parts: Vec::new(),
             next: Vec::new(),
             room: false,
             reason: None,
@@ -126,7 +129,7 @@ struct Candidate {
 
 /// How something stands: its mode, and how far it borrows. Of a flavor it is how the resource
 /// that is worst stands by both together, not the worst of each (spec/quota.md 6.3).
-type Stands = (Mode, u32);
+pub type Stands = (Mode, u32);
 
 /// Chooses flavors for every set of a workload.
 pub fn assign(txn: &mut Txn<'_>, demand: &Demand<'_>) -> Choice {
@@ -293,7 +296,7 @@ fn assign_group(
         choice.next.push(((at, group), last + 1));
     }
     let best = best.map(|(_, candidate)| candidate);
-    take(txn, demand, at, &asked, best, refused, choice);
+    take(txn, demand, ((at, group), &asked), best, refused, choice);
 }
 
 fn refusal(txn: &Txn<'_>, flavor: FlavorIdx, why: FlavorProblem) -> FlavorRefusal {
@@ -304,8 +307,7 @@ fn refusal(txn: &Txn<'_>, flavor: FlavorIdx, why: FlavorProblem) -> FlavorRefusa
 fn take(
     txn: &Txn<'_>,
     demand: &Demand<'_>,
-    at: usize,
-    asked: &[(ResourceIdx, i64)],
+    ((at, group), asked): ((usize, usize), &[(ResourceIdx, i64)]),
     best: Option<Candidate>,
     tried: Vec<FlavorRefusal>,
     choice: &mut Choice,
@@ -326,6 +328,7 @@ fn take(
     let Some(best) = best else { return };
     choice.borrowing = choice.borrowing.max(best.borrowing);
     choice.contested.extend(best.contested);
+    choice.parts.push(((at, group), (best.mode, best.borrowing)));
     let quota = &txn.state().quota;
     for &(resource, amount) in asked {
         choice.sets[at].push((resource, best.flavor));

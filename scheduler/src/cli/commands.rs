@@ -281,6 +281,15 @@ fn unfinished(run: &world::Run) -> Option<String> {
     (run.ending == world::Ending::RoundsSpent).then(|| {
         let rounds = thousands(i64::from(run.rounds));
         tracing::info!(rounds = run.rounds, "cut short");
+        if let Some(stop) = &run.circle {
+            let (victim, preemptor) = (&stop.victim, &stop.preemptor);
+            let times = world::STOPS_AT_ONCE_MAX;
+            return format!(
+                "stopped after {rounds} rounds: {victim} made room for {preemptor} more than \
+                 {times} times at one moment; the preemption policies of their queues let work \
+                 displace each other without end, and this plan is not final"
+            );
+        }
         format!(
             "stopped after {rounds} rounds while things still changed: this plan is not final \
              (work without a queue takes a round each; two workloads may also displace each other)"

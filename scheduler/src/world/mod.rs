@@ -54,8 +54,8 @@ use gangs::Gangs;
 
 pub use effects::Carried;
 pub use run::{
-    Deadline, Ending, Mode, Moment, ROUNDS_AT_ONCE_MAX, ROUNDS_MAX, Run, Scenario, StartTimes,
-    Totals, WAKES_IDLE_MAX, What, run, run_watched,
+    Deadline, Ending, Mode, Moment, ROUNDS_AT_ONCE_MAX, ROUNDS_MAX, Run, STOPS_AT_ONCE_MAX,
+    Scenario, StartTimes, Totals, WAKES_IDLE_MAX, What, run, run_watched,
 };
 
 /// The virtual cluster: what its API shows, and what is still to come.

@@ -4,7 +4,7 @@
 //! [`Mode::UntilStable`], so backoffs and other wake-ups do not pass in them. In [`Mode::Until`]
 //! the clock jumps to the next event or wake-up, and rounds repeat there until one is quiet.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use capstan_core::Engine;
@@ -22,6 +22,10 @@ pub const ROUNDS_MAX: u32 = 10_000;
 /// Rounds at one instant of [`Mode::Until`] at most. Work without queues is one head a round, so
 /// a burst of this many pods still drains; beyond it two workloads keep displacing each other.
 pub const ROUNDS_AT_ONCE_MAX: u32 = 1_000_000;
+
+/// How often one may be stopped for the same other at one instant: more often they displace each
+/// other for as long as anybody lets them.
+pub const STOPS_AT_ONCE_MAX: u32 = 4;
 
 /// Wake-ups in a row that change nothing with no event to come, after which nothing ever will.
 /// Backoffs double up to a limit, so what a wake-up can bring comes within far fewer.
@@ -78,7 +82,8 @@ pub enum Ending {
     Cycles,
     /// The deadline came first.
     Deadline,
-    /// Cut by [`ROUNDS_MAX`], [`ROUNDS_AT_ONCE_MAX`] or [`WAKES_IDLE_MAX`].
+    /// Cut by [`ROUNDS_MAX`], [`ROUNDS_AT_ONCE_MAX`], [`STOPS_AT_ONCE_MAX`] or
+    /// [`WAKES_IDLE_MAX`].
     RoundsSpent,
     /// Somebody asked it to stop.
     Interrupted,
@@ -99,6 +104,8 @@ pub struct Run {
     pub admitted: Vec<Text>,
     /// Every stop of a victim that the plans counted on, in order, each once.
     pub preempted: Vec<Preemption>,
+    /// One of those who displaced each other until they were cut off.
+    pub circle: Option<Preemption>,
     /// What happened when.
     pub timeline: Vec<Moment>,
     /// The engine as it is now.
@@ -183,6 +190,7 @@ pub fn run_watched(
         now,
         admitted: ledger.admitted,
         preempted: ledger.preempted,
+        circle: ledger.circle,
         timeline: ledger.timeline,
         engine,
         world,
@@ -212,6 +220,10 @@ pub(super) struct Ledger {
     holding: BTreeSet<Text>,
     /// Victims whose stop is in `preempted` and that were not admitted since.
     stopped: BTreeSet<Text>,
+    /// The instant, and how often each was stopped at it for whom.
+    at_once: (Time, BTreeMap<(Text, Text), u32>),
+    /// Who was stopped too often.
+    circle: Option<Preemption>,
 }
 
 /// Plays a scenario against anything that steps.
@@ -336,6 +348,9 @@ impl Turns<'_> {
             if round.quiet {
                 return Instants::Quiet { wake: round.wake, rounds };
             }
+            if self.ledger.circle.is_some() {
+                break;
+            }
         }
         Instants::Spent
     }
@@ -419,6 +434,15 @@ impl Ledger {
             return;
         }
         self.holding.remove(&victim.victim);
+        if self.at_once.0 != at {
+            self.at_once = (at, BTreeMap::new());
+        }
+        let pair = (victim.victim.clone(), victim.preemptor.clone());
+        let times = self.at_once.1.entry(pair).or_default();
+        *times += 1;
+        if *times > STOPS_AT_ONCE_MAX {
+            self.circle.get_or_insert_with(|| victim.clone());
+        }
         self.preempted.push(victim.clone());
         let what = What::Preempted { by: victim.preemptor.clone() };
         self.timeline.push(Moment { at, workload: victim.victim.clone(), what });

@@ -21,6 +21,7 @@ const STEPS: u32 = 8;
 /// One set's part of one group of its queue.
 pub(super) struct Part {
     pub set: usize,
+    pub group: usize,
     pub asked: Vec<(ResourceIdx, i64)>,
     pub flavors: Vec<FlavorIdx>,
 }
@@ -31,6 +32,7 @@ pub(super) fn parts(txn: &Txn<'_>, demand: &Demand<'_>, sets: Range<usize>) -> V
     let every = sets.flat_map(|set| (0..groups.len()).map(move |group| (set, group)));
     let part = |(set, group)| Part {
         set,
+        group,
         asked: asked_of(txn, demand, (set, group)),
         flavors: groups[group].flavors.clone(),
     };

@@ -6,8 +6,11 @@
 //! work holds for one whose nodes have none at all.
 //!
 //! Wanted: nobody leaves, and nobody waits, where some combination of flavors fits; and where
-//! none does, victims are found wherever some combination has them. Quota alone changes nothing:
-//! groups share none, so what is best for each is best for all.
+//! none does, victims are found wherever some combination has them. Nodes alone are a reason to
+//! take another flavor than a group finds by itself: groups share no quota, so what is best for
+//! each by quota is best for all. (They do share victims: who is stopped because the group beside
+//! would take its flavor back frees this group's too. Nobody is stopped so where that group has
+//! another flavor of its own choice, quota and nodes.)
 //!
 //! Phases, where group by group somebody would leave or nothing was found: every combination in
 //! the queue's order of flavors, the first group's changing last, is judged as a whole for one
@@ -19,7 +22,7 @@
 //! survives a restart.
 
 use super::combinations::{Part, Seeker, Walk, parts, quota_for};
-use super::others::most_borrowing;
+use super::others::{Most, most_borrowing};
 use super::{
     Choice, Demand, Mode, better, class_with, lacking, mode_of, refusal, stops, take, viable,
 };
@@ -37,8 +40,9 @@ const LOOKS_MAX: u32 = 16;
 struct Joint<'a, 'd> {
     demand: &'a Demand<'d>,
     set: usize,
-    /// How far what is found may borrow.
-    most: u32,
+    most: &'a Most,
+    /// The flavors that groups find by themselves.
+    apart: &'a Choice,
     /// Searches for victims that may still be made; none in a look for what fits as things are.
     looks: Option<u32>,
     /// The best so far: how it stands, and the flavors.
@@ -76,10 +80,10 @@ pub(super) fn improve(
     if parts.len() < 2 {
         return apart;
     }
-    let most = if viable(own) { most_borrowing(txn, demand.queue, &apart) } else { u32::MAX };
+    let most = if viable(own) { most_borrowing(txn, demand.queue, &apart) } else { Most::ANY };
     let start = Chosen { choice: before, short: Vec::new(), why: Vec::new() };
     let walk = |txn: &mut Txn<'_>, looks| {
-        let mut joint = Joint::new(demand, set, most, looks);
+        let mut joint = Joint::new(demand, set, (&most, &apart), looks);
         let cut = Walk::new(&parts, demand.combinations).run(txn, &mut joint, &start);
         joint.room |= cut;
         joint
@@ -91,16 +95,18 @@ pub(super) fn improve(
     }
     let cluster_queue = txn.state().quota.queue(demand.queue).name.clone();
     let pod_set = demand.sets[set].name.clone();
-    let tried = std::mem::take(&mut joint.tried);
+    let Joint { best, looks, closest, tried, room, .. } = joint;
+    let room = apart.room || room;
+    // What was not looked at says nothing new.
+    let found_out = looks.is_some() && !tried.is_empty();
     let reason = Some(Reason::Flavors { cluster_queue, pod_set, tried });
-    let room = apart.room || joint.room;
-    let found = match joint.best {
+    let found = match best {
         Some((Mode::Fit, found)) => Choice { next: apart.next, ..found },
         Some((mode, found)) if viable(mode) || mode > own => {
             Choice { next: apart.next, reason, ..found }
         }
-        _ if joint.looks.is_none() => apart,
-        _ => match joint.closest.filter(|_| own == Mode::NoFit) {
+        _ if !found_out => apart,
+        _ => match closest.filter(|_| own == Mode::NoFit) {
             Some((_, closest)) => Choice { mode: own, next: apart.next, reason, ..closest },
             None => Choice { reason, ..apart },
         },
@@ -125,11 +131,15 @@ impl Seeker for Joint<'_, '_> {
                 return None;
             }
         };
+        if !self.most.allows(part, candidate.borrowing) {
+            return None;
+        }
         let mut next = chosen.clone();
         next.short.extend(&candidate.contested);
         next.why.extend(short.map(|why| (flavor, why)));
         let Chosen { choice, .. } = &mut next;
-        take(txn, self.demand, self.set, &part.asked, Some(candidate), Vec::new(), choice);
+        let part = ((part.set, part.group), &part.asked[..]);
+        take(txn, self.demand, part, Some(candidate), Vec::new(), choice);
         Some(next)
     }
 
@@ -140,13 +150,13 @@ impl Seeker for Joint<'_, '_> {
         let mut mode = Mode::Fit;
         if !holds || !chosen.short.is_empty() {
             self.room |= chosen.short.is_empty();
-            if self.looks.is_none() {
+            if self.looks.is_none() || self.strays(txn, &chosen.choice) {
                 return false;
             }
             mode = self.judge_short(txn, flavor, class, &mut chosen);
         }
         let mut choice = chosen.choice;
-        if mode == Mode::NoFit || choice.borrowing > self.most {
+        if mode == Mode::NoFit {
             return false;
         }
         let stands = (mode, choice.borrowing);
@@ -162,9 +172,40 @@ impl Seeker for Joint<'_, '_> {
 }
 
 impl<'a, 'd> Joint<'a, 'd> {
-    fn new(demand: &'a Demand<'d>, set: usize, most: u32, looks: Option<u32>) -> Self {
+    fn new(
+        demand: &'a Demand<'d>,
+        set: usize,
+        (most, apart): (&'a Most, &'a Choice),
+        looks: Option<u32>,
+    ) -> Self {
         let (tried, room) = (Vec::new(), false);
-        Joint { demand, set, most, looks, best: None, tried, room, closest: None }
+        Joint { demand, set, most, apart, looks, best: None, tried, room, closest: None }
+    }
+
+    /// Whether some group has another flavor than it finds by itself, though nodes would take that
+    /// one beside the others' as things are: quota alone is no reason.
+    fn strays(&self, txn: &mut Txn<'_>, choice: &Choice) -> bool {
+        let (demand, set) = (self.demand, &self.demand.sets[self.set]);
+        let groups = txn.state().quota.queue(demand.queue).groups.len();
+        (0..groups).any(|group| {
+            let by_itself = self.apart.parts.iter().find(|(part, _)| *part == (self.set, group));
+            if by_itself.is_none_or(|(_, (mode, _))| *mode == Mode::NoFit) {
+                return false;
+            }
+            let covered = &txn.state().quota.queue(demand.queue).groups[group].covered;
+            let of = |chosen: &Choice| {
+                let mut flavors = chosen.sets[self.set].iter();
+                flavors.find(|(resource, _)| covered.contains(resource)).map(|(_, of)| *of)
+            };
+            let Some(own) = of(self.apart).filter(|own| of(choice) != Some(*own)) else {
+                return false;
+            };
+            let others = choice.sets[self.set].iter();
+            let others = others.filter(|(resource, _)| !covered.contains(resource));
+            let others: Vec<_> = others.copied().collect();
+            let class = class_with(txn, demand, set.shape, &others, own);
+            gang::holds(txn, class, set.count, demand.topology)
+        })
     }
 
     /// How one stands that lacks quota or room, and what that is: where those who may be stopped

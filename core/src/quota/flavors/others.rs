@@ -16,10 +16,29 @@ use crate::model::ids::{FlavorIdx, QueueIdx};
 use crate::model::txn::Txn;
 use crate::place::gang;
 
+/// How far each part of what is found may borrow; `None`: as far as limits allow.
+pub struct Most(Option<Vec<((usize, usize), u32)>>);
+
+impl Most {
+    /// No bound but limits.
+    pub const ANY: Most = Most(None);
+
+    /// Whether there is none.
+    pub fn is_any(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// Whether a part may borrow so far.
+    pub(super) fn allows(&self, part: &Part, borrowing: u32) -> bool {
+        let bounds = self.0.iter().flatten();
+        let mut bound = bounds.filter(|(of, _)| *of == (part.set, part.group));
+        bound.all(|(_, most)| borrowing <= *most)
+    }
+}
+
 struct Search<'a, 'd, F> {
     demand: &'a Demand<'d>,
-    /// How far what is found may borrow.
-    most: u32,
+    most: &'a Most,
     holds: F,
     /// The best so far.
     best: Option<Choice>,
@@ -27,13 +46,13 @@ struct Search<'a, 'd, F> {
     room: bool,
 }
 
-/// The best combination of flavors for all sets that fits by quota, borrows no further than
-/// `most`, and fits set by set on nodes, and together as `holds` says; and whether some combination
-/// lacked nothing but room on nodes, or was not looked at.
+/// The best combination of flavors for all sets that fits by quota, borrows no further in any part
+/// than `most`, and fits set by set on nodes, and together as `holds` says; and whether some
+/// combination lacked nothing but room on nodes, or was not looked at.
 pub fn find(
     txn: &mut Txn<'_>,
     demand: &Demand<'_>,
-    most: u32,
+    most: &Most,
     holds: impl FnMut(&mut Txn<'_>, &Choice) -> bool,
 ) -> (Option<Choice>, bool) {
     if demand.sets.iter().any(|set| covered(txn, demand, set).is_err()) {
@@ -46,13 +65,12 @@ pub fn find(
     (search.best, search.room || cut)
 }
 
-/// How far another choice may borrow where this one would preempt: a queue may prefer that.
-pub fn most_borrowing(txn: &Txn<'_>, queue: QueueIdx, instead_of: &Choice) -> u32 {
+/// How far another choice may borrow where this one would preempt: a queue may prefer that. Part by
+/// part: what one has to borrow anyway is no leave for the others.
+pub fn most_borrowing(txn: &Txn<'_>, queue: QueueIdx, instead_of: &Choice) -> Most {
     let prefers = fungibility(txn, queue).prefer_preemption_over_borrowing;
-    match prefers && viable(instead_of.mode) {
-        true => instead_of.borrowing,
-        false => u32::MAX,
-    }
+    let bounds = instead_of.parts.iter().map(|(part, (_, borrowing))| (*part, *borrowing));
+    Most((prefers && viable(instead_of.mode)).then(|| bounds.collect()))
 }
 
 impl<F: FnMut(&mut Txn<'_>, &Choice) -> bool> Seeker for Search<'_, '_, F> {
@@ -66,7 +84,7 @@ impl<F: FnMut(&mut Txn<'_>, &Choice) -> bool> Seeker for Search<'_, '_, F> {
         choice: &Choice,
     ) -> Option<Choice> {
         let (candidate, short) = quota_for(txn, self.demand, part, flavor, choice).ok()?;
-        if short.is_some() {
+        if short.is_some() || !self.most.allows(part, candidate.borrowing) {
             return None;
         }
         let set = &self.demand.sets[part.set];
@@ -76,14 +94,15 @@ impl<F: FnMut(&mut Txn<'_>, &Choice) -> bool> Seeker for Search<'_, '_, F> {
             return None;
         }
         let mut next = choice.clone();
-        take(txn, self.demand, part.set, &part.asked, Some(candidate), Vec::new(), &mut next);
+        let part = ((part.set, part.group), &part.asked[..]);
+        take(txn, self.demand, part, Some(candidate), Vec::new(), &mut next);
         Some(next)
     }
 
     fn judge(&mut self, txn: &mut Txn<'_>, _: FlavorIdx, choice: Choice) -> bool {
         let (queue, stands) = (self.demand.queue, (Mode::Fit, choice.borrowing));
         let beats = |best: &Choice| better(txn, queue, stands, (Mode::Fit, best.borrowing));
-        if choice.borrowing > self.most || !self.best.as_ref().is_none_or(beats) {
+        if !self.best.as_ref().is_none_or(beats) {
             return false;
         }
         if !(self.holds)(txn, &choice) {
