@@ -16,7 +16,7 @@ use crate::model::txn::Txn;
 use crate::model::workload::FlavorScan;
 use crate::place::gang::{self, Ask, TopologyAsk};
 use crate::quota::flavors::others::{self, Most};
-use crate::quota::flavors::{self, Choice, Demand, Mode, SetDemand, lacking};
+use crate::quota::flavors::{self, Choice, Demand, Mode, SetDemand, lacking, last};
 use crate::victims::{self, Need};
 
 /// Combinations of flavors tried where those found first do not do: of several sets, or of several
@@ -336,9 +336,40 @@ impl Attempt<'_> {
         let ends = self.look.premise.last || choice.next.is_empty();
         let untried = found < Mode::Fit || !most.is_any();
         if waits && untried && ends && self.others_fit(txn, &mut choice, &Most::ANY) {
-            verdict = Verdict::Fit;
+            return (choice, Verdict::Fit);
+        }
+        if waits
+            && ends
+            && let Some(other) = self.last_look(txn, &choice)
+        {
+            choice = other;
+            verdict = self.judge(txn, &mut choice);
         }
         (choice, verdict)
+    }
+
+    /// Other flavors for which others would have to leave, where those found part by part do not
+    /// do together.
+    fn last_look(&self, txn: &mut Txn<'_>, choice: &Choice) -> Option<Choice> {
+        let demand = self.demand(self.queue?, &[]);
+        last::find(txn, &demand, choice, |txn, other| {
+            let asks = self.asks(txn, other);
+            let need = self.need(other, &asks);
+            let start = txn.checkpoint();
+            let found = victims::search_exact(txn, self.workload, &need, &asks);
+            txn.rollback_to(start);
+            found.ok().filter(|victims| !victims.is_empty())
+        })
+    }
+
+    /// What must fit once others have left.
+    fn need(&self, choice: &Choice, asks: &[Ask]) -> Need {
+        Need {
+            usage: choice.usage.clone(),
+            contested: choice.contested.clone(),
+            asks: asks.iter().map(|ask| (ask.class, ask.pods.len() as u32)).collect(),
+            topology: self.topology,
+        }
     }
 
     /// What is asked of the assigner.
@@ -383,12 +414,7 @@ impl Attempt<'_> {
     fn judge(&self, txn: &mut Txn<'_>, choice: &mut Choice) -> Verdict {
         let asks = self.asks(txn, choice);
         let quota_short = choice.mode < Mode::Fit;
-        let need = Need {
-            usage: choice.usage.clone(),
-            contested: choice.contested.clone(),
-            asks: asks.iter().map(|ask| (ask.class, ask.pods.len() as u32)).collect(),
-            topology: self.topology,
-        };
+        let need = self.need(choice, &asks);
         if !quota_short {
             let names: Vec<&Text> = self.sets.iter().map(|set| &set.name).collect();
             choice.reason = Some(together::shortage(txn, &asks, &names, self.topology));

@@ -495,7 +495,7 @@ fn no_victims(victims: &NoVictims) -> String {
         NoVictims::TooFew => "; no allowed victims free enough".to_owned(),
         NoVictims::WouldBorrow { resource, amount } => {
             let borrowed = amount_of(resource, *amount);
-            format!("; it would borrow {borrowed}, and who borrows may not reclaim")
+            format!("; its queue would borrow {borrowed}, and who borrows may not reclaim")
         }
     }
 }

@@ -25,6 +25,7 @@ use crate::victims::{self, Lack, Need};
 mod combinations;
 mod joint;
 pub mod lacking;
+pub mod last;
 pub mod others;
 
 /// How well something fits, worst first.

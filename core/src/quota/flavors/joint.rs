@@ -22,6 +22,7 @@
 //! survives a restart.
 
 use super::combinations::{Part, Seeker, Walk, parts, quota_for};
+use super::last::strays;
 use super::others::{Most, most_borrowing};
 use super::{
     Choice, Demand, Mode, better, class_with, lacking, mode_of, refusal, stops, take, viable,
@@ -150,7 +151,11 @@ impl Seeker for Joint<'_, '_> {
         let mut mode = Mode::Fit;
         if !holds || !chosen.short.is_empty() {
             self.room |= chosen.short.is_empty();
-            if self.looks.is_none() || self.strays(txn, &chosen.choice) {
+            if self.looks.is_none() {
+                return false;
+            }
+            let Chosen { choice, short, .. } = &chosen;
+            if strays(txn, demand, self.set, self.apart, choice, short) {
                 return false;
             }
             mode = self.judge_short(txn, flavor, class, &mut chosen);
@@ -180,32 +185,6 @@ impl<'a, 'd> Joint<'a, 'd> {
     ) -> Self {
         let (tried, room) = (Vec::new(), false);
         Joint { demand, set, most, apart, looks, best: None, tried, room, closest: None }
-    }
-
-    /// Whether some group has another flavor than it finds by itself, though nodes would take that
-    /// one beside the others' as things are: quota alone is no reason.
-    fn strays(&self, txn: &mut Txn<'_>, choice: &Choice) -> bool {
-        let (demand, set) = (self.demand, &self.demand.sets[self.set]);
-        let groups = txn.state().quota.queue(demand.queue).groups.len();
-        (0..groups).any(|group| {
-            let by_itself = self.apart.parts.iter().find(|(part, _)| *part == (self.set, group));
-            if by_itself.is_none_or(|(_, (mode, _))| *mode == Mode::NoFit) {
-                return false;
-            }
-            let covered = &txn.state().quota.queue(demand.queue).groups[group].covered;
-            let of = |chosen: &Choice| {
-                let mut flavors = chosen.sets[self.set].iter();
-                flavors.find(|(resource, _)| covered.contains(resource)).map(|(_, of)| *of)
-            };
-            let Some(own) = of(self.apart).filter(|own| of(choice) != Some(*own)) else {
-                return false;
-            };
-            let others = choice.sets[self.set].iter();
-            let others = others.filter(|(resource, _)| !covered.contains(resource));
-            let others: Vec<_> = others.copied().collect();
-            let class = class_with(txn, demand, set.shape, &others, own);
-            gang::holds(txn, class, set.count, demand.topology)
-        })
     }
 
     /// How one stands that lacks quota or room, and what that is: where those who may be stopped

@@ -8,7 +8,8 @@
 //! Every combination in which each set fits by quota and on nodes is tried in the queue's order of
 //! flavors, as many as the caller allows. The first that holds all is taken; a queue that tries
 //! further flavors before it borrows takes the one that borrows least. Only what fits as things
-//! are is looked for: who would have to leave is asked for the flavors found first.
+//! are is looked for: who would have to leave is asked for the flavors found first, and then, in
+//! the last look of all, for others ([`super::last`]).
 
 use super::combinations::{Part, Seeker, Walk, parts, quota_for};
 use super::{Choice, Demand, Mode, better, class_with, covered, fungibility, stops, take, viable};
