@@ -352,14 +352,20 @@ impl Attempt<'_> {
     /// do together.
     fn last_look(&self, txn: &mut Txn<'_>, choice: &Choice) -> Option<Choice> {
         let demand = self.demand(self.queue?, &[]);
-        last::find(txn, &demand, choice, |txn, other| {
+        // The end of a scan that began in the middle is not what parts find by themselves.
+        let whole = match self.look.start.is_empty() {
+            true => choice.clone(),
+            false => flavors::assign(txn, &demand),
+        };
+        let found = last::find(txn, &demand, &whole, |txn, other| {
             let asks = self.asks(txn, other);
             let need = self.need(other, &asks);
             let start = txn.checkpoint();
             let found = victims::search_exact(txn, self.workload, &need, &asks);
             txn.rollback_to(start);
             found.ok().filter(|victims| !victims.is_empty())
-        })
+        });
+        found.map(|found| Choice { next: choice.next.clone(), ..found })
     }
 
     /// What must fit once others have left.
