@@ -10,6 +10,10 @@
 //! victims. Nobody is stopped for a flavor that is short of quota where the part has another one
 //! of its own choice, quota and nodes ([`strays`]).
 //!
+//! Not so yet: `strays` asks whether nodes take the set alone, not beside the other sets; what is
+//! short counts as not borrowed; and a scan that goes on after this round may find victims for
+//! flavors that this would have passed over. Two resources of one group get no last look.
+//!
 //! Every combination in the queue's order of flavors, but the one that was found, is judged as a
 //! whole. The rules of when to stop and what is better are those of one part. Only for work that
 //! would wait otherwise, when its scan of flavors ends.
