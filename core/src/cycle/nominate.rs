@@ -339,7 +339,7 @@ impl Attempt<'_> {
             return (choice, Verdict::Fit);
         }
         if waits
-            && ends
+            && (ends || found == Mode::Fit)
             && let Some(other) = self.last_look(txn, &choice)
         {
             choice = other;
@@ -357,14 +357,17 @@ impl Attempt<'_> {
             true => choice.clone(),
             false => flavors::assign(txn, &demand),
         };
-        let found = last::find(txn, &demand, &whole, |txn, other| {
+        let victims = |txn: &mut Txn<'_>, other: &Choice| {
             let asks = self.asks(txn, other);
             let need = self.need(other, &asks);
-            let start = txn.checkpoint();
-            let found = victims::search_exact(txn, self.workload, &need, &asks);
-            txn.rollback_to(start);
-            found.ok().filter(|victims| !victims.is_empty())
-        });
+            victims::search_exact(txn, self.workload, &need, &asks).ok()
+        };
+        let hold = |txn: &mut Txn<'_>, chosen: &[Vec<(ResourceIdx, FlavorIdx)>]| {
+            let mut asks = asks_with(txn, self.workload, self.sets, chosen, self.profile);
+            asks.retain(|ask| gang::holds(txn, ask.class, ask.pods.len() as u32, self.topology));
+            holds_all(txn, &asks, self.topology)
+        };
+        let found = last::find(txn, &demand, &whole, victims, hold);
         found.map(|found| Choice { next: choice.next.clone(), ..found })
     }
 

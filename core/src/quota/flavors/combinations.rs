@@ -10,7 +10,7 @@ use capstan_topology::ResourceIdx;
 
 use super::{Candidate, Choice, Demand, Mode, Quota, asked_of, quota_of};
 use crate::explain::reason::FlavorProblem;
-use crate::model::ids::FlavorIdx;
+use crate::model::ids::{FlavorIdx, FrIdx};
 use crate::model::txn::Txn;
 use crate::quota::eligible;
 
@@ -138,4 +138,18 @@ pub(super) fn quota_for(
         }
     }
     Ok((candidate, problem))
+}
+
+/// How far what is `short` of a choice borrows, those having left who were found for it; 0: not.
+pub(super) fn height_of(
+    txn: &Txn<'_>,
+    demand: &Demand<'_>,
+    usage: &[(FrIdx, i64)],
+    short: &[FrIdx],
+) -> u32 {
+    let quota = &txn.state().quota;
+    let node = quota.queue(demand.queue).node.expect("only existing queues have heads");
+    let charged = usage.iter().filter(|(fr, _)| short.contains(fr));
+    let heights = charged.map(|(fr, n)| quota.tree.borrow_height(node, *fr, *n).0);
+    heights.max().unwrap_or(0)
 }

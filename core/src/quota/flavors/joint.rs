@@ -21,8 +21,8 @@
 //! Cost: [`Demand::combinations`] combinations, and [`LOOKS_MAX`] searches for victims. Nothing
 //! survives a restart.
 
-use super::combinations::{Part, Seeker, Walk, parts, quota_for};
-use super::last::strays;
+use super::combinations::{Part, Seeker, Walk, height_of, parts, quota_for};
+use super::last::ways_back;
 use super::others::{Most, most_borrowing};
 use super::{
     Choice, Demand, Mode, better, class_with, lacking, mode_of, refusal, stops, take, viable,
@@ -155,7 +155,7 @@ impl Seeker for Joint<'_, '_> {
                 return false;
             }
             let Chosen { choice, short, .. } = &chosen;
-            if strays(txn, demand, self.set, self.apart, choice, short) {
+            if !ways_back(txn, demand, self.set, (self.apart, choice), short).is_empty() {
                 return false;
             }
             mode = self.judge_short(txn, flavor, class, &mut chosen);
@@ -249,13 +249,10 @@ impl<'a, 'd> Joint<'a, 'd> {
     ) -> (Result<Mode, Lack>, u32) {
         let start = txn.checkpoint();
         let found = victims::search_in(txn, self.demand.workload, need);
-        let quota = &txn.state().quota;
-        let node = quota.queue(self.demand.queue).node.expect("only existing queues have heads");
-        let charged = need.usage.iter().filter(|(fr, _)| short.contains(fr));
-        let height = charged.map(|(fr, n)| quota.tree.borrow_height(node, *fr, *n).0).max();
+        let height = height_of(txn, self.demand, &need.usage, short);
         txn.rollback_to(start);
         let mode = found.map(|victims| mode_of(txn, self.demand.queue, &victims));
-        (mode, height.unwrap_or(0))
+        (mode, height)
     }
 
     /// Keeps what tells most of each flavor.

@@ -8,20 +8,25 @@
 //!
 //! Wanted: nothing waits where some combination of flavors would start it by the rules for
 //! victims. Nobody is stopped for a flavor that is short of quota where the part has another one
-//! of its own choice, quota and nodes ([`strays`]).
+//! of its own choice, quota and nodes ([`ways_back`]).
 //!
-//! Not so yet: `strays` asks whether nodes take the set alone, not beside the other sets; what is
-//! short counts as not borrowed; and a scan that goes on after this round may find victims for
-//! flavors that this would have passed over. Two resources of one group get no last look.
+//! Phases: every combination in the queue's order of flavors, but the one that was found, is
+//! judged as a whole. The rules of when to stop and what is better are those of one part. First
+//! those are passed over in which some set would find nodes in its own flavor; where nothing else
+//! is found, only those in which it would find them beside the other sets.
 //!
-//! Every combination in the queue's order of flavors, but the one that was found, is judged as a
-//! whole. The rules of when to stop and what is better are those of one part. Only for work that
-//! would wait otherwise, when its scan of flavors ends.
+//! Only for work that would wait otherwise: when its scan of flavors ends, or as soon as each part
+//! fits and all together do not; the scan, which goes on part by part, would move all of them.
 //!
-//! Cost: [`Demand::combinations`] combinations, and [`LOOKS_MAX`] searches for victims. Nothing
-//! survives a restart.
+//! Not so: a scan that goes on after this may find victims for flavors that this would have passed
+//! over. Two resources of one group get no last look.
+//!
+//! Cost: twice [`Demand::combinations`] combinations, and [`LOOKS_MAX`] searches for victims.
+//! Nothing survives a restart.
 
-use super::combinations::{Part, Seeker, Walk, parts, quota_for};
+use capstan_topology::ResourceIdx;
+
+use super::combinations::{Part, Seeker, Walk, height_of, parts, quota_for};
 use super::{Choice, Demand, Mode, better, class_with, lacking, mode_of, stops, take, viable};
 use crate::model::ids::{FlavorIdx, FrIdx};
 use crate::model::txn::Txn;
@@ -31,23 +36,32 @@ use crate::victims::Victim;
 /// Combinations for which victims are looked for.
 const LOOKS_MAX: u32 = 16;
 
-struct Last<'a, 'd, F> {
+struct Last<'a, 'd, F, H> {
     demand: &'a Demand<'d>,
     /// The flavors found part by part.
     apart: &'a Choice,
-    /// Who would leave for flavors.
     victims: F,
+    hold: H,
     looks: u32,
+    /// Nodes count beside those of other sets.
+    together: bool,
+    /// Some combination was passed over for a way back.
+    astray: bool,
     best: Option<(Mode, Choice)>,
 }
 
-/// Other flavors than those found part by part for which `victims` finds somebody to stop, so that
-/// all fits then; where parts stand so that each could be had.
+/// Flavors of one set.
+type Flavors = Vec<(ResourceIdx, FlavorIdx)>;
+
+/// Other flavors than those found part by part, where parts stand so that each could be had.
+/// `victims`: who leaves for a choice, so that all fits; they stay removed. `hold`: whether those
+/// sets find nodes together, with these flavors, that find some by themselves.
 pub fn find(
     txn: &mut Txn<'_>,
     demand: &Demand<'_>,
     apart: &Choice,
     victims: impl FnMut(&mut Txn<'_>, &Choice) -> Option<Vec<Victim>>,
+    hold: impl FnMut(&mut Txn<'_>, &[Flavors]) -> bool,
 ) -> Option<Choice> {
     let parts = parts(txn, demand, 0..demand.sets.len());
     let could = apart.parts.len() == parts.len() && apart.parts.iter().all(|(_, it)| viable(it.0));
@@ -55,15 +69,24 @@ pub fn find(
         return None;
     }
     let looks = LOOKS_MAX.min(demand.combinations);
-    let mut last = Last { demand, apart, victims, looks, best: None };
+    let (together, astray, best) = (false, false, None);
+    let mut last = Last { demand, apart, victims, hold, looks, together, astray, best };
     let before = Choice::without_queue(demand.sets.len());
     Walk::new(&parts, demand.combinations).run(txn, &mut last, &before);
+    if last.best.is_none() && last.astray && demand.sets.len() > 1 {
+        last.together = true;
+        Walk::new(&parts, demand.combinations).run(txn, &mut last, &before);
+    }
     let (mode, found) = last.best?;
-    let (next, room, reason) = (apart.next.clone(), apart.room, apart.reason.clone());
-    Some(Choice { mode, next, room, reason, ..found })
+    let (room, reason) = (apart.room, apart.reason.clone());
+    Some(Choice { mode, room, reason, ..found })
 }
 
-impl<F: FnMut(&mut Txn<'_>, &Choice) -> Option<Vec<Victim>>> Seeker for Last<'_, '_, F> {
+impl<F, H> Seeker for Last<'_, '_, F, H>
+where
+    F: FnMut(&mut Txn<'_>, &Choice) -> Option<Vec<Victim>>,
+    H: FnMut(&mut Txn<'_>, &[Flavors]) -> bool,
+{
     type Chosen = Choice;
 
     fn with(
@@ -85,17 +108,25 @@ impl<F: FnMut(&mut Txn<'_>, &Choice) -> Option<Vec<Victim>>> Seeker for Last<'_,
         Some(next)
     }
 
-    fn judge(&mut self, txn: &mut Txn<'_>, _: FlavorIdx, choice: Choice) -> bool {
-        let (queue, sets) = (self.demand.queue, 0..self.demand.sets.len());
-        let astray = |set| strays(txn, self.demand, set, self.apart, &choice, &choice.contested);
-        if choice.sets == self.apart.sets || sets.into_iter().any(astray) {
+    fn judge(&mut self, txn: &mut Txn<'_>, _: FlavorIdx, mut choice: Choice) -> bool {
+        if choice.sets == self.apart.sets {
+            return false;
+        }
+        if self.has_way_back(txn, &choice) {
+            self.astray = true;
             return false;
         }
         if self.looks == 0 {
             return true;
         }
         self.looks -= 1;
-        let Some(found) = (self.victims)(txn, &choice) else { return false };
+        let queue = self.demand.queue;
+        let start = txn.checkpoint();
+        let found = (self.victims)(txn, &choice);
+        let height = height_of(txn, self.demand, &choice.usage, &choice.contested);
+        txn.rollback_to(start);
+        let Some(found) = found.filter(|victims| !victims.is_empty()) else { return false };
+        choice.borrowing = choice.borrowing.max(height);
         let stands = (mode_of(txn, queue, &found), choice.borrowing);
         let beats = |(mode, of): &(Mode, Choice)| better(txn, queue, stands, (*mode, of.borrowing));
         let stop = stops(txn, queue, stands);
@@ -106,23 +137,40 @@ impl<F: FnMut(&mut Txn<'_>, &Choice) -> Option<Vec<Victim>>> Seeker for Last<'_,
     }
 }
 
-/// Whether some group of a set has a flavor that is `short` of quota, where it finds another one
-/// by itself that nodes would take, as things are, beside the flavors of the others: quota alone
-/// is no reason to take another one.
-pub(super) fn strays(
+impl<F, H: FnMut(&mut Txn<'_>, &[Flavors]) -> bool> Last<'_, '_, F, H> {
+    /// Whether somebody would be stopped for quota where some part has a flavor of its own.
+    fn has_way_back(&mut self, txn: &mut Txn<'_>, choice: &Choice) -> bool {
+        let mut sets = choice.sets.clone();
+        for at in 0..sets.len() {
+            for back in ways_back(txn, self.demand, at, (self.apart, choice), &choice.contested) {
+                sets[at] = back;
+                if !self.together || (self.hold)(txn, &sets) {
+                    return true;
+                }
+            }
+            sets[at].clone_from(&choice.sets[at]);
+        }
+        false
+    }
+}
+
+/// Flavors of a set, one group's changed that has a flavor which is `short` of quota, where it
+/// finds another one by itself (`apart`) that nodes would take, as things are, beside the flavors
+/// of its other groups: quota alone is no reason to take another one.
+pub(super) fn ways_back(
     txn: &mut Txn<'_>,
     demand: &Demand<'_>,
     at: usize,
-    apart: &Choice,
-    choice: &Choice,
+    (apart, choice): (&Choice, &Choice),
     short: &[FrIdx],
-) -> bool {
+) -> Vec<Flavors> {
     let set = &demand.sets[at];
     let groups = txn.state().quota.queue(demand.queue).groups.len();
-    (0..groups).any(|group| {
+    let mut ways = Vec::new();
+    for group in 0..groups {
         let by_itself = apart.parts.iter().find(|(part, _)| *part == (at, group));
         if by_itself.is_none_or(|(_, (mode, _))| !viable(*mode)) {
-            return false;
+            continue;
         }
         let quota = &txn.state().quota;
         let covered = &quota.queue(demand.queue).groups[group].covered;
@@ -130,17 +178,21 @@ pub(super) fn strays(
             let mut flavors = chosen.sets[at].iter();
             flavors.find(|(resource, _)| covered.contains(resource)).map(|(_, of)| *of)
         };
-        let (Some(own), Some(other)) = (of(apart), of(choice)) else { return false };
+        let (Some(own), Some(other)) = (of(apart), of(choice)) else { continue };
         let lacks = |fr: &FrIdx| {
             let (flavor, resource) = quota.fr(*fr);
             flavor == other && covered.contains(&resource)
         };
         if own == other || !short.iter().any(lacks) {
-            return false;
+            continue;
         }
-        let others = choice.sets[at].iter().filter(|(resource, _)| !covered.contains(resource));
-        let others: Vec<_> = others.copied().collect();
-        let class = class_with(txn, demand, set.shape, &others, own);
-        gang::holds(txn, class, set.count, demand.topology)
-    })
+        let mut way = choice.sets[at].clone();
+        let of_group = way.iter_mut().filter(|(resource, _)| covered.contains(resource));
+        of_group.for_each(|(_, flavor)| *flavor = own);
+        let class = class_with(txn, demand, set.shape, &way, own);
+        if gang::holds(txn, class, set.count, demand.topology) {
+            ways.push(way);
+        }
+    }
+    ways
 }
