@@ -8,9 +8,9 @@ use std::ops::Range;
 
 use capstan_topology::ResourceIdx;
 
-use super::{Candidate, Choice, Demand, Mode, Quota, asked_of, quota_of};
+use super::{Candidate, Choice, Demand, Mode, Quota, asked_of, class_with, quota_of, take};
 use crate::explain::reason::FlavorProblem;
-use crate::model::ids::{FlavorIdx, FrIdx};
+use crate::model::ids::{ClassIdx, FlavorIdx, FrIdx};
 use crate::model::txn::Txn;
 use crate::quota::eligible;
 
@@ -138,6 +138,32 @@ pub(super) fn quota_for(
         }
     }
     Ok((candidate, problem))
+}
+
+/// The flavors chosen, and one more for a part.
+pub(super) fn with(
+    txn: &Txn<'_>,
+    demand: &Demand<'_>,
+    part: &Part,
+    candidate: Candidate,
+    chosen: &Choice,
+) -> Choice {
+    let mut next = chosen.clone();
+    let part = ((part.set, part.group), &part.asked[..]);
+    take(txn, demand, part, Some(candidate), Vec::new(), &mut next);
+    next
+}
+
+/// The class of members that ask for a part, with a flavor for it beside those chosen.
+pub(super) fn class_of(
+    txn: &mut Txn<'_>,
+    demand: &Demand<'_>,
+    part: &Part,
+    flavor: FlavorIdx,
+    chosen: &Choice,
+) -> ClassIdx {
+    let shape = demand.sets[part.set].shape;
+    class_with(txn, demand, shape, &chosen.sets[part.set], flavor)
 }
 
 /// How far what is `short` of a choice borrows, those having left who were found for it; 0: not.

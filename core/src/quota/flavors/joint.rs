@@ -21,12 +21,10 @@
 //! Cost: [`Demand::combinations`] combinations, and [`LOOKS_MAX`] searches for victims. Nothing
 //! survives a restart.
 
-use super::combinations::{Part, Seeker, Walk, height_of, parts, quota_for};
+use super::combinations::{Part, Seeker, Walk, height_of, parts, quota_for, with};
 use super::last::ways_back;
 use super::others::{Most, most_borrowing};
-use super::{
-    Choice, Demand, Mode, better, class_with, lacking, mode_of, refusal, stops, take, viable,
-};
+use super::{Choice, Demand, Mode, better, class_with, lacking, mode_of, refusal, stops, viable};
 use crate::explain::reason::{FlavorProblem, FlavorRefusal, Reason};
 use crate::explain::verdict;
 use crate::model::ids::{ClassIdx, FlavorIdx, FrIdx};
@@ -135,13 +133,11 @@ impl Seeker for Joint<'_, '_> {
         if !self.most.allows(part, candidate.borrowing) {
             return None;
         }
-        let mut next = chosen.clone();
-        next.short.extend(&candidate.contested);
-        next.why.extend(short.map(|why| (flavor, why)));
-        let Chosen { choice, .. } = &mut next;
-        let part = ((part.set, part.group), &part.asked[..]);
-        take(txn, self.demand, part, Some(candidate), Vec::new(), choice);
-        Some(next)
+        let lacks = [&chosen.short[..], &candidate.contested].concat();
+        let why = chosen.why.iter().cloned().chain(short.map(|why| (flavor, why)));
+        let why = why.collect();
+        let choice = with(txn, self.demand, part, candidate, &chosen.choice);
+        Some(Chosen { choice, short: lacks, why })
     }
 
     fn judge(&mut self, txn: &mut Txn<'_>, flavor: FlavorIdx, mut chosen: Chosen) -> bool {

@@ -26,8 +26,8 @@
 
 use capstan_topology::ResourceIdx;
 
-use super::combinations::{Part, Seeker, Walk, height_of, parts, quota_for};
-use super::{Choice, Demand, Mode, better, class_with, lacking, mode_of, stops, take, viable};
+use super::combinations::{Part, Seeker, Walk, class_of, height_of, parts, quota_for, with};
+use super::{Choice, Demand, Mode, better, class_with, lacking, mode_of, stops, viable};
 use crate::model::ids::{FlavorIdx, FrIdx};
 use crate::model::txn::Txn;
 use crate::place::gang;
@@ -97,15 +97,9 @@ where
         choice: &Choice,
     ) -> Option<Choice> {
         let (candidate, _) = quota_for(txn, self.demand, part, flavor, choice).ok()?;
-        let set = &self.demand.sets[part.set];
-        let class = class_with(txn, self.demand, set.shape, &choice.sets[part.set], flavor);
-        if !lacking::some_node_accepts(txn, class) {
-            return None;
-        }
-        let mut next = choice.clone();
-        let part = ((part.set, part.group), &part.asked[..]);
-        take(txn, self.demand, part, Some(candidate), Vec::new(), &mut next);
-        Some(next)
+        let class = class_of(txn, self.demand, part, flavor, choice);
+        let anywhere = lacking::some_node_accepts(txn, class);
+        anywhere.then(|| with(txn, self.demand, part, candidate, choice))
     }
 
     fn judge(&mut self, txn: &mut Txn<'_>, _: FlavorIdx, mut choice: Choice) -> bool {

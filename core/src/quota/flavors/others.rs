@@ -11,8 +11,8 @@
 //! are is looked for: who would have to leave is asked for the flavors found first, and then, in
 //! the last look of all, for others ([`super::last`]).
 
-use super::combinations::{Part, Seeker, Walk, parts, quota_for};
-use super::{Choice, Demand, Mode, better, class_with, covered, fungibility, stops, take, viable};
+use super::combinations::{Part, Seeker, Walk, class_of, parts, quota_for, with};
+use super::{Choice, Demand, Mode, better, covered, fungibility, stops, viable};
 use crate::model::ids::{FlavorIdx, QueueIdx};
 use crate::model::txn::Txn;
 use crate::place::gang;
@@ -88,16 +88,11 @@ impl<F: FnMut(&mut Txn<'_>, &Choice) -> bool> Seeker for Search<'_, '_, F> {
         if short.is_some() || !self.most.allows(part, candidate.borrowing) {
             return None;
         }
-        let set = &self.demand.sets[part.set];
-        let class = class_with(txn, self.demand, set.shape, &choice.sets[part.set], flavor);
-        if !gang::holds(txn, class, set.count, self.demand.topology) {
-            self.room = true;
-            return None;
-        }
-        let mut next = choice.clone();
-        let part = ((part.set, part.group), &part.asked[..]);
-        take(txn, self.demand, part, Some(candidate), Vec::new(), &mut next);
-        Some(next)
+        let class = class_of(txn, self.demand, part, flavor, choice);
+        let count = self.demand.sets[part.set].count;
+        let holds = gang::holds(txn, class, count, self.demand.topology);
+        self.room |= !holds;
+        holds.then(|| with(txn, self.demand, part, candidate, choice))
     }
 
     fn judge(&mut self, txn: &mut Txn<'_>, _: FlavorIdx, choice: Choice) -> bool {
