@@ -68,7 +68,8 @@ impl Quantity {
 
     /// As US dollars, in millionths, rounded half up, saturating.
     pub fn dollars(self) -> MicroUsd {
-        let micro = (self.nano + 500).div_euclid(1_000);
+        let up = i128::from(self.nano.rem_euclid(1_000) >= 500);
+        let micro = self.nano.div_euclid(1_000) + up;
         MicroUsd(i64::try_from(micro).unwrap_or(if micro < 0 { i64::MIN } else { i64::MAX }))
     }
 
@@ -336,6 +337,9 @@ mod tests {
     fn dollars_are_exact_to_a_millionth() {
         assert_eq!(Quantity::parse("1.2121").map(Quantity::dollars), Some(MicroUsd(1_212_100)));
         assert_eq!(Quantity::parse("0.0000005").map(Quantity::dollars), Some(MicroUsd(1)));
+        assert_eq!(Quantity::parse("-0.0000005").map(Quantity::dollars), Some(MicroUsd(0)));
+        assert_eq!(Quantity::parse("1e99").map(Quantity::dollars), Some(MicroUsd(i64::MAX)));
+        assert_eq!(Quantity::parse("-1e99").map(Quantity::dollars), Some(MicroUsd(i64::MIN)));
     }
 
     proptest! {
