@@ -301,6 +301,7 @@ impl QuotaState {
         let mut placed: BTreeMap<Text, Result<QuotaIdx, Inactive>> = BTreeMap::new();
         for name in all {
             // Walk up to the first ancestor that is placed, or a root, or a cohort seen twice.
+            let mut seen = BTreeSet::from([name.clone()]);
             let mut path = vec![name];
             let parent = loop {
                 let last = path.last().expect("never empty").clone();
@@ -310,7 +311,7 @@ impl QuotaState {
                 }
                 match facts.cohorts.get(&last).and_then(|cohort| cohort.parent.clone()) {
                     None => break Ok(None),
-                    Some(parent) if path.contains(&parent) => {
+                    Some(parent) if !seen.insert(parent.clone()) => {
                         break Err(Inactive::CohortCycle(parent));
                     }
                     Some(parent) => path.push(parent),

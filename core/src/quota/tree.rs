@@ -126,16 +126,36 @@ impl QuotaTree {
         }
     }
 
-    fn room(&self, node: QuotaIdx, fr: FrIdx) -> i128 {
-        let cell = self.cell(node, fr);
-        let Some(parent) = self.nodes[node.at()].parent else { return cell.subtree - cell.usage };
-        let local = cell.local();
-        let mut above = self.room(parent, fr);
-        if let Some(borrowing) = cell.borrowing {
-            let lent_out = cell.subtree - local;
-            above = above.min(lent_out - (cell.usage - local).max(0) + borrowing);
+    /// What a node leaves of what the one above it has room for, up to the root: each node adds
+    /// something to that, and bounds it (`step`); the root says what it has. Sums of such steps
+    /// are a sum and a bound again, so that a tree of any depth takes one walk.
+    fn climb(
+        &self,
+        node: QuotaIdx,
+        fr: FrIdx,
+        step: impl Fn(Cell) -> (i128, Option<i128>),
+        root: impl Fn(Cell) -> i128,
+    ) -> i128 {
+        let (mut at, mut sum, mut bound) = (node, 0, i128::MAX);
+        loop {
+            let cell = self.cell(at, fr);
+            let Some(parent) = self.nodes[at.at()].parent else {
+                return bound.min(sum + root(cell));
+            };
+            let (adds, most) = step(cell);
+            bound = most.map_or(bound, |most| bound.min(sum + most));
+            sum += adds;
+            at = parent;
         }
-        cell.local_available() + above
+    }
+
+    fn room(&self, node: QuotaIdx, fr: FrIdx) -> i128 {
+        let step = |cell: Cell| {
+            let (local, free) = (cell.local(), cell.local_available());
+            let lent_out = cell.subtree - local - (cell.usage - local).max(0);
+            (free, cell.borrowing.map(|borrowing| free + lent_out + borrowing))
+        };
+        self.climb(node, fr, step, |root| root.subtree - root.usage)
     }
 
     /// What a queue could still use now; never below zero.
@@ -170,10 +190,9 @@ impl QuotaTree {
     }
 
     fn most(&self, node: QuotaIdx, fr: FrIdx) -> i128 {
-        let cell = self.cell(node, fr);
-        let Some(parent) = self.nodes[node.at()].parent else { return cell.subtree };
-        let above = cell.local() + self.most(parent, fr);
-        cell.borrowing.map_or(above, |borrowing| above.min(cell.subtree + borrowing))
+        let step =
+            |cell: Cell| (cell.local(), cell.borrowing.map(|borrowing| cell.subtree + borrowing));
+        self.climb(node, fr, step, |root| root.subtree)
     }
 
     /// The most that a queue could ever use, everybody else idle.
@@ -475,6 +494,22 @@ mod tests {
         tree.finish();
         let heights = [10, 15, 16, 500].map(|amount| tree.borrow_height(queue, GPU, amount));
         assert_eq!(heights, [(0, true), (1, true), (2, false), (2, false)]);
+    }
+
+    #[test]
+    fn a_tree_of_any_depth_takes_one_walk() {
+        let mut tree = QuotaTree::default();
+        let mut above = tree.add(None, &quota(7, None, None));
+        for _ in 0..200_000 {
+            above = tree.add(Some(above), &[]);
+        }
+        let limited = tree.add(Some(above), &quota(2, Some(4), Some(1)));
+        let free = tree.add(Some(above), &quota(0, None, None));
+        tree.finish();
+        assert_eq!((tree.available(limited, GPU), tree.potential(limited, GPU)), (6, 6));
+        assert_eq!((tree.available(free, GPU), tree.potential(free, GPU)), (8, 8));
+        tree.charge(limited, GPU, 5);
+        assert_eq!((tree.available(limited, GPU), tree.available(free, GPU)), (1, 4));
     }
 
     #[test]
