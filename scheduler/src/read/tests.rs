@@ -456,3 +456,16 @@ fn a_thousand_complaints_are_enough() {
     assert_eq!(errors.len(), 1_001);
     assert_eq!(errors[1_000], "500 more errors are not shown");
 }
+
+#[test]
+fn a_field_that_stands_twice_is_an_error_and_hides_nothing() {
+    let text = r#"{"kind": "List", "apiVersion": "v1", "items": [
+{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a", "name": "b"}},
+{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "c"}, "status": 7},
+{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "d"}, "spec": null, "spec": {}}]}"#;
+    let want = [
+        "a.json, document 1: Node b: the field name stands twice in one mapping; remove one",
+        "a.json, document 1, item 2, Node c: status: 7, where an object is needed",
+    ];
+    assert_eq!(complaints("a.json", text), want);
+}

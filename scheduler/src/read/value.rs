@@ -1,10 +1,10 @@
 //! Documents as plain values, without what is never read.
 //!
-//! Decides that `null` is the same as absent (as it is to the API server), that `managedFields`
-//! is never kept, how large a value may get however few bytes describe it, and that a List is
-//! handed over item by item while it is still being read.
+//! Decides that `null` is the same as absent (as it is to the API server), that a field which
+//! stands twice is a mistake, that `managedFields` is never kept, how large a value may get however
+//! few bytes describe it, and that a List is handed over item by item while it is still being read.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
@@ -100,6 +100,8 @@ fn is_list(fields: &Map<String, Value>) -> bool {
 pub struct Pruned<'a> {
     /// Bytes that it may still take.
     pub left: &'a Cell<usize>,
+    /// The first field that stood twice in one mapping.
+    pub twice: &'a RefCell<Option<String>>,
 }
 
 /// Reads a document and hands its objects over as they come.
@@ -118,6 +120,32 @@ fn spend<E: Error>(left: &Cell<usize>, bytes: usize) -> Result<(), E> {
         }
         None => Err(E::custom("expands to more than 128 MiB")),
     }
+}
+
+/// Adds a field; `null` is the same as absent.
+fn put(
+    fields: &mut Map<String, Value>,
+    key: String,
+    value: Value,
+    twice: &RefCell<Option<String>>,
+) {
+    if value.is_null() {
+        return;
+    }
+    if fields.contains_key(&key) {
+        twice.borrow_mut().get_or_insert_with(|| key.clone());
+    }
+    fields.insert(key, value);
+}
+
+/// What is said of a field that stands twice in one mapping of an object.
+fn stands_twice(object: &Map<String, Value>, field: &str) -> String {
+    let text = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
+    let kind = text(object.get("kind"));
+    let name = text(object.get("metadata").and_then(|metadata| metadata.get("name")));
+    let of = [kind, name].into_iter().flatten().collect::<Vec<String>>().join(" ");
+    let of = if of.is_empty() { of } else { format!("{of}: ") };
+    format!("{of}the field {field} stands twice in one mapping; remove one")
 }
 
 /// Visits of scalars, the same in both visitors.
@@ -204,7 +232,7 @@ impl<'de> Visitor<'de> for Pruned<'_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         spend(self.left, 0)?;
         let mut list = Vec::new();
-        while let Some(item) = items.next_element_seed(Pruned { left: self.left })? {
+        while let Some(item) = items.next_element_seed(Pruned { ..self })? {
             list.push(item);
         }
         Ok(Value::Array(list))
@@ -219,14 +247,8 @@ impl<'de> Visitor<'de> for Pruned<'_> {
                 continue;
             }
             spend(self.left, key.len())?;
-            match entries.next_value_seed(Pruned { left: self.left })? {
-                Value::Null => {
-                    fields.remove(&key);
-                }
-                value => {
-                    fields.insert(key, value);
-                }
-            }
+            let value = entries.next_value_seed(Pruned { ..self })?;
+            put(&mut fields, key, value, self.twice);
         }
         Ok(Value::Object(fields))
     }
@@ -264,15 +286,13 @@ impl<'de> Visitor<'de> for Streamed<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<(), A::Error> {
         let Streamed { sink, item } = self;
-        let left = Cell::new(OBJECT_BYTES_MAX);
+        let (left, twice) = (Cell::new(OBJECT_BYTES_MAX), RefCell::new(None));
         let mut fields = Map::new();
         let mut kept_back: Option<Vec<Value>> = None;
         while let Some(key) = entries.next_key::<String>()? {
             if key != "items" {
-                let value = entries.next_value_seed(Pruned { left: &left })?;
-                if !value.is_null() {
-                    fields.insert(key, value);
-                }
+                let value = entries.next_value_seed(Pruned { left: &left, twice: &twice })?;
+                put(&mut fields, key, value, &twice);
                 continue;
             }
             let list = ListKind::of(&fields);
@@ -282,6 +302,9 @@ impl<'de> Visitor<'de> for Streamed<'_> {
                     fields.insert(key, value);
                 }
             }
+        }
+        if let Some(field) = twice.into_inner() {
+            sink.complain(&stands_twice(&fields, &field));
         }
         let Some(kept) = kept_back else {
             hand_over(Value::Object(fields), item, sink);
@@ -369,7 +392,11 @@ impl<'de> Visitor<'de> for Items<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, entries: A) -> Result<Taken, A::Error> {
-        let left = Cell::new(OBJECT_BYTES_MAX);
-        Pruned { left: &left }.visit_map(entries).map(Taken::Other)
+        let (left, twice) = (Cell::new(OBJECT_BYTES_MAX), RefCell::new(None));
+        let other = Pruned { left: &left, twice: &twice }.visit_map(entries)?;
+        if let Some(field) = twice.into_inner() {
+            self.sink.complain(&stands_twice(&Map::new(), &field));
+        }
+        Ok(Taken::Other(other))
     }
 }

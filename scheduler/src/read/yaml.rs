@@ -5,7 +5,7 @@
 //! indent that nothing inside them can have. Small documents are parsed whole, so that anchors
 //! may reach across items.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::io::{BufRead, Read};
 use std::rc::Rc;
 
@@ -330,7 +330,8 @@ fn parse(text: &[u8], first_line: u32) -> Result<Value, String> {
     if let Some(at) = text.find('\0') {
         return Err(format!("line {} has a NUL byte", first_line + lines(&text.as_bytes()[..at])));
     }
-    let left = Cell::new(OBJECT_BYTES_MAX);
+    // A field that stands twice is an error of this parser's own.
+    let (left, refused) = (Cell::new(OBJECT_BYTES_MAX), RefCell::new(None));
     let options = serde_saphyr::options! {
         with_snippet: false,
         // YAML 1.2: a node may be called `n` or `on`.
@@ -344,7 +345,7 @@ fn parse(text: &[u8], first_line: u32) -> Result<Value, String> {
         },
     };
     let parsed = serde_saphyr::with_deserializer_from_str_with_options(text, options, |yaml| {
-        Pruned { left: &left }.deserialize(yaml)
+        Pruned { left: &left, twice: &refused }.deserialize(yaml)
     });
     parsed.map_err(|error| explain(&error, first_line))
 }
