@@ -109,15 +109,60 @@ fn from_values(mut documents: Vec<read::Located>, name: &str) -> Result<Config, 
             format!("no configuration; it begins with apiVersion: {wanted}, kind: {KIND}");
         return Err(vec![ReadError::at(place, problem)]);
     }
-    let file: CapstanConfiguration = read::decode::strict(&value).map_err(|findings| {
-        findings.into_iter().map(|one| error(&one.path, one.problem)).collect::<Vec<ReadError>>()
-    })?;
     let located = |(path, problem): (String, String)| error(&path, problem);
+    let file: CapstanConfiguration = match read::decode::strict(&value) {
+        Ok(file) => file,
+        Err(findings) => {
+            let rest = beside(&value, &findings);
+            let findings = findings.into_iter().map(|one| error(&one.path, one.problem));
+            return Err(findings.chain(rest.into_iter().map(located)).collect());
+        }
+    };
     match validate::validate(file) {
         Ok((mut config, warnings)) => {
             config.warnings = warnings.into_iter().map(located).collect();
             Ok(config)
         }
         Err(errors) => Err(errors.into_iter().map(located).collect()),
+    }
+}
+
+/// What else is wrong, where some fields are not even of their type: as if those, or all that
+/// stands beside them under the same heading, were not there.
+fn beside(value: &serde_json::Value, findings: &[read::schema::Finding]) -> Vec<validate::Finding> {
+    let wrong: Vec<&str> = findings.iter().map(|one| one.path.as_str()).collect();
+    let mut fine = value.clone();
+    remove(&mut fine, "", &wrong);
+    let decoded = read::decode::strict::<CapstanConfiguration>(&fine).or_else(|_| {
+        let mut coarse = value.clone();
+        if let Some(fields) = coarse.as_object_mut() {
+            let is_wrong = |key: &String| wrong.iter().any(|path| heading(path) == heading(key));
+            fields.retain(|key, _| !is_wrong(key));
+        }
+        read::decode::strict(&coarse)
+    });
+    decoded.ok().and_then(|file| validate::validate(file).err()).unwrap_or_default()
+}
+
+/// The first name of a path.
+fn heading(path: &str) -> &str {
+    path.split(['.', '[']).next().unwrap_or_default()
+}
+
+/// Removes the fields at these paths.
+fn remove(value: &mut serde_json::Value, path: &str, wrong: &[&str]) {
+    match value {
+        serde_json::Value::Object(fields) => {
+            fields.retain(|key, _| !wrong.contains(&read::schema::field(path, key).as_str()));
+            for (key, value) in fields {
+                remove(value, &read::schema::field(path, key), wrong);
+            }
+        }
+        serde_json::Value::Array(items) => {
+            for (at, item) in items.iter_mut().enumerate() {
+                remove(item, &format!("{path}[{at}]"), wrong);
+            }
+        }
+        _ => {}
     }
 }

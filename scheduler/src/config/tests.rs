@@ -175,3 +175,17 @@ fn what_counts_against_quota_reaches_the_policy_and_the_rest_is_said_to_do_nothi
     assert_eq!(said.len(), 1, "{said:?}");
     assert!(said[0].contains("resources.transformations: has no effect"), "{said:?}");
 }
+
+#[test]
+fn wrong_types_do_not_hide_wrong_values() {
+    let found = complaints(&format!(
+        "{HEAD}unqueuedWorkloads: Maybe\nprices: [{{instanceType: x, usdPerHour: -3}}]\n\
+         topology: {{levels: [a, a], colour: red}}\n"
+    ));
+    let named = |path: &str| found.iter().filter(|one| one.contains(path)).count();
+    let paths = ["unqueuedWorkloads", "prices[0].usdPerHour", "topology.colour", "topology.levels"];
+    assert_eq!(paths.map(named), [1, 1, 1, 1], "{found:?}");
+    // What stands beside a wrong entry of a list cannot be judged without it.
+    let found = complaints(&format!("{HEAD}prices: [7]\npodMaxBackoffSeconds: 0\n"));
+    assert!(found.len() == 2, "{found:?}");
+}
