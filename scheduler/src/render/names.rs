@@ -1,4 +1,5 @@
-//! Names and numbers made short enough for a table without becoming ambiguous to people.
+//! Names and numbers made short enough for a table; who shortens several sees that they stay
+//! distinct.
 
 /// The text in at most `width` characters, its middle replaced by `…`: both ends of a Kubernetes
 /// name tell more than its middle.

@@ -384,7 +384,7 @@ fn note_rest(table: &mut Table, total: usize, limit: usize, noun: &str) {
     }
 }
 
-/// What to type next: why the first one waits, else why the first one runs where it runs. Two
+/// What to type next: why the first one waits, else why the first one runs where it runs. Several
 /// lines, joined as a shell joins them, when one would be too wide.
 pub fn next_command(result: &SimulationResult) -> Option<Vec<String>> {
     let waits = result.workloads.iter().find(|workload| is_pending(workload));
@@ -398,28 +398,40 @@ pub fn next_command(result: &SimulationResult) -> Option<Vec<String>> {
 fn explain_command(namespace: &str, name: &str, files: &[String]) -> Vec<String> {
     /// What is left of a line behind `Next: `.
     const ROOM: usize = super::table::WIDTH - 6;
-    let mut command = format!("capstan explain {}", shell_word(&format!("workload/{name}")));
+    let printable =
+        |text: &str| text.chars().count() <= ROOM - 4 && !text.chars().any(char::is_control);
+    let command =
+        |name: &str| format!("capstan explain {}", shell_word(&format!("workload/{name}")));
+    let place = |namespace: &str| format!("-n {}", shell_word(namespace));
+    let mut parts = vec![command(name)];
     if namespace != "default" {
-        command.push_str(&format!(" -n {}", shell_word(namespace)));
+        parts.push(place(namespace));
     }
-    let printable = |text: &str, room: usize| {
-        text.chars().count() <= room && !text.chars().any(char::is_control)
-    };
-    if !printable(&command, ROOM - 2) {
-        "capstan explain workload/NAME -n NAMESPACE".clone_into(&mut command);
+    if !parts.iter().all(|part| printable(part)) {
+        parts = vec![command("NAME"), place("NAMESPACE")];
     }
-    if files.is_empty() {
-        return vec![command];
+    if !files.is_empty() {
+        let words: Vec<String> = files.iter().map(|file| shell_word(file)).collect();
+        let all = format!("-f {}", words.join(" "));
+        parts.push(if printable(&all) { all } else { "-f FILES...".to_owned() });
     }
-    let words: Vec<String> = files.iter().map(|file| shell_word(file)).collect();
-    let mut files = format!("-f {}", words.join(" "));
-    if !printable(&files, ROOM - 2) {
-        "-f FILES...".clone_into(&mut files);
+    let whole = parts.join(" ");
+    if whole.chars().count() <= ROOM {
+        return vec![whole];
     }
-    if command.chars().count() + 1 + files.chars().count() <= ROOM {
-        return vec![format!("{command} {files}")];
+    let mut lines: Vec<String> = Vec::new();
+    for part in parts {
+        let room = |line: &String| line.chars().count() + 1 + part.chars().count() <= ROOM - 2;
+        match lines.last_mut() {
+            Some(line) if room(line) => line.extend([" ", &part]),
+            Some(line) => {
+                line.push_str(" \\");
+                lines.push(format!("  {part}"));
+            }
+            None => lines.push(part),
+        }
     }
-    vec![format!("{command} \\"), format!("  {files}")]
+    lines
 }
 
 /// A word as a shell reads it.
@@ -483,6 +495,10 @@ mod tests {
             command("ns", &"n".repeat(250), &["a\n.yaml"]),
             ["capstan explain workload/NAME -n NAMESPACE -f FILES..."]
         );
+        let place = "m".repeat(63);
+        let split =
+            [format!("capstan explain workload/{long} \\"), format!("  -n {place} -f a.yaml")];
+        assert_eq!(command(&place, &long, &["a.yaml"]), split);
         assert_eq!(shell_word("it's"), r"'it'\''s'");
     }
 

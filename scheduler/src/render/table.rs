@@ -1,9 +1,11 @@
 //! Tables as data, and their text: aligned, right-aligned numbers, never wider than [`WIDTH`].
 //!
-//! A column that names things shortens its cells in the middle, one that explains things wraps
-//! under its heading; numbers are never cut. Colours are ANSI codes here, and whoever writes to a
-//! stream strips them when it is no terminal. Texts come from users' files: control characters
-//! are replaced, so that no name can move a terminal's cursor.
+//! A column that names things shortens its cells in the middle, unless two would read the same:
+//! those wrap, as one does that explains things; numbers are never cut. Colours are ANSI codes
+//! here, and whoever writes to a stream strips them when it is no terminal. Texts come from users'
+//! files: control characters are replaced, so that no name can move a terminal's cursor.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use anstyle::{AnsiColor, Style};
 
@@ -73,6 +75,13 @@ pub enum Tone {
     Lost,
 }
 
+/// How wide everything is, and which names may not be shortened.
+struct Layout {
+    widths: Vec<usize>,
+    gap: usize,
+    ambiguous: Vec<BTreeSet<String>>,
+}
+
 impl Tone {
     /// The text with its ANSI codes.
     pub fn paint(self, text: &str) -> String {
@@ -127,15 +136,17 @@ impl Table {
     /// The table as text; every line ends in a newline.
     pub fn text(&self) -> String {
         let (widths, gap) = self.layout();
+        let ambiguous = self.ambiguous(&widths);
+        let layout = Layout { widths, gap, ambiguous };
         let mut out = String::new();
         let headings: Vec<Cell> = self
             .columns
             .iter()
             .map(|column| Cell::toned(column.heading.as_str(), Tone::Strong))
             .collect();
-        self.write_row(&mut out, &headings, &widths, gap);
+        self.write_row(&mut out, &headings, &layout);
         for row in &self.rows {
-            self.write_row(&mut out, row, &widths, gap);
+            self.write_row(&mut out, row, &layout);
         }
         for note in &self.notes {
             out.push_str(&paragraph(note, ""));
@@ -177,18 +188,35 @@ impl Table {
         }
     }
 
-    fn write_row(&self, out: &mut String, row: &[Cell], widths: &[usize], gap: usize) {
-        let cells: Vec<Vec<String>> = row
-            .iter()
-            .zip(widths)
-            .zip(&self.columns)
-            .map(|((cell, width), column)| match column.fit {
-                Fit::Sentence => wrap(&cell.text, *width, CELL_LINES),
-                Fit::Number | Fit::Word | Fit::Name => {
-                    vec![shorten_middle(&clean(&cell.text), *width)]
+    /// Per column, what shortened names stand for more than one name.
+    fn ambiguous(&self, widths: &[usize]) -> Vec<BTreeSet<String>> {
+        let of_column = |(at, width): (usize, &usize)| {
+            let (mut meant, mut twice) = (BTreeMap::new(), BTreeSet::new());
+            let long = |row: &&Vec<Cell>| row[at].text.chars().count() > *width;
+            for row in self.rows.iter().filter(long) {
+                let short = shorten_middle(&clean(&row[at].text), *width);
+                if *meant.entry(short.clone()).or_insert(&row[at].text) != &row[at].text {
+                    twice.insert(short);
                 }
-            })
-            .collect();
+            }
+            twice
+        };
+        widths.iter().enumerate().map(of_column).collect()
+    }
+
+    fn write_row(&self, out: &mut String, row: &[Cell], layout: &Layout) {
+        let Layout { widths, gap, ambiguous } = layout;
+        let lines_of = |(at, cell): (usize, &Cell)| {
+            if self.columns[at].fit == Fit::Sentence {
+                return wrap(&cell.text, widths[at], CELL_LINES);
+            }
+            let short = shorten_middle(&clean(&cell.text), widths[at]);
+            match self.columns[at].fit == Fit::Name && ambiguous[at].contains(&short) {
+                true => wrap(&cell.text, widths[at], usize::MAX),
+                false => vec![short],
+            }
+        };
+        let cells: Vec<Vec<String>> = row.iter().enumerate().map(lines_of).collect();
         let lines = cells.iter().map(Vec::len).max().unwrap_or(0);
         for at in 0..lines {
             let mut line = String::new();
@@ -206,7 +234,7 @@ impl Table {
                     line.push_str(&row[column].tone.paint(text));
                     owed = 0;
                 }
-                owed += after + gap;
+                owed += after + *gap;
             }
             out.push_str(&line);
             out.push('\n');
@@ -322,6 +350,19 @@ mod tests {
         assert!(lines[2].starts_with(&" ".repeat(column)));
         assert!(lines[CELL_LINES].ends_with('…'));
         assert!(lines[1].contains('…'));
+    }
+
+    #[test]
+    fn names_that_would_read_the_same_wrap() {
+        let long = |middle: &str| format!("team-{middle}-{}", "n".repeat(60));
+        let mut table = table(&long("a"), &"a long sentence with many words ".repeat(9));
+        table.rows[1][0] = long("b").into();
+        let text = plain(&table);
+        assert!(text.contains("team-a-") && text.contains("team-b-"), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
+        table.rows[1][0] = long("a").into();
+        let text = plain(&table);
+        assert_eq!(text.matches('…').count(), 2 + 1, "one name twice is no confusion: {text}");
     }
 
     #[test]
