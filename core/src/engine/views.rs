@@ -298,6 +298,9 @@ impl Engine {
             let name = |resource| room.resources.name(resource).clone();
             let has = room.ledger.capacity(index).entries().map(|(r, n)| (name(r), n));
             let held = room.ledger.held(index).entries();
+            // Pods are charged by what each asks most of; together that may be more than all.
+            let charged = spent.get(&index).copied().unwrap_or_default();
+            let price = facts.price.as_ref().map_or(charged, |price| price.per_hour);
             NodeView {
                 name: facts.name.clone(),
                 allocatable: has.collect(),
@@ -305,7 +308,7 @@ impl Engine {
                 pods: room.ledger.pods(index),
                 capacity_type: facts.capacity_type,
                 price: facts.price.clone(),
-                used_per_hour: spent.get(&index).copied().unwrap_or_default(),
+                used_per_hour: charged.min(price),
             }
         });
         nodes.collect()
