@@ -7,6 +7,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use capstan_topology::ResourceIdx;
+
 use crate::engine::Engine;
 use crate::engine::remedies::Start;
 use crate::explain::reason::{FlavorProblem, Reason};
@@ -17,6 +19,7 @@ use crate::model::input::{
     PreemptionPolicy, Text,
 };
 use crate::model::workload::QueueRef;
+use crate::quota::flavors::SetDemand;
 use crate::quota::tree::QuotaTree;
 use crate::time::Time;
 
@@ -25,6 +28,12 @@ const FLAVORS_MAX: usize = 4;
 
 /// Times that a raise is topped up: debt and borrowing limits hide a part of what is short.
 const TOP_UPS_MAX: usize = 3;
+
+/// How much quota of something a queue is left.
+type Left = fn(&QuotaTree, QuotaIdx, FrIdx) -> i64;
+
+/// Sets of a gang that are looked at one by one; others stay together.
+const SETS_APART_MAX: usize = 4;
 
 /// Capacity types that a workload may allow.
 const TYPES: [CapacityType; 3] =
@@ -133,7 +142,8 @@ impl Engine {
     }
 
     /// More quota of a flavor that is short, exactly as much as is missing: only what could never
-    /// be had where others may be preempted for the rest, else all.
+    /// be had where others may be preempted for the rest, else all; of a gang of several sets only
+    /// what those ask that cannot go elsewhere.
     pub(super) fn more_quota(&mut self, now: Time, index: WorkloadIdx) -> Vec<Remedy> {
         let QueueRef::Queue(queue) = self.state.workloads[index].queue else { return Vec::new() };
         let Some(Reason::Flavors { tried, .. }) = self.nominate_afresh(index).choice.reason else {
@@ -149,23 +159,35 @@ impl Engine {
         flavors
             .into_iter()
             .filter_map(|flavor| {
-                let left: [fn(&QuotaTree, QuotaIdx, FrIdx) -> i64; 2] =
-                    [QuotaTree::potential, QuotaTree::available];
+                let left: [Left; 2] = [QuotaTree::potential, QuotaTree::available];
                 left.into_iter()
                     .find_map(|left| self.raise_quota(now, index, (queue, flavor), left))
             })
             .collect()
     }
 
-    /// Raises until as much is `left` as is asked.
+    /// Raises until as much is `left` as some sets ask, the smallest amount that does.
     fn raise_quota(
         &mut self,
         now: Time,
         index: WorkloadIdx,
         (queue, flavor): (QueueIdx, FlavorIdx),
-        left: fn(&QuotaTree, QuotaIdx, FrIdx) -> i64,
+        left: Left,
     ) -> Option<Remedy> {
         let asked = self.asked_of(index, queue, flavor);
+        asked
+            .into_iter()
+            .find_map(|asked| self.raise_for(now, index, (queue, flavor), (asked, left)))
+    }
+
+    /// Raises until as much is `left` as is asked.
+    fn raise_for(
+        &mut self,
+        now: Time,
+        index: WorkloadIdx,
+        (queue, flavor): (QueueIdx, FlavorIdx),
+        (asked, left): (Vec<(FrIdx, i64)>, Left),
+    ) -> Option<Remedy> {
         let node = self.state.quota.queue(queue).node?;
         let tree = self.state.quota.tree.clone();
         let mut raised: Vec<i64> = vec![0; asked.len()];
@@ -196,27 +218,41 @@ impl Engine {
         }))
     }
 
-    /// What the members that must start together ask of a flavor.
+    /// What the members that must start together ask of a flavor; where some sets could go to
+    /// others, also what the rest asks. Least first, by resource, devices before others.
     fn asked_of(
         &mut self,
         index: WorkloadIdx,
         queue: QueueIdx,
         flavor: FlavorIdx,
-    ) -> Vec<(FrIdx, i64)> {
+    ) -> Vec<Vec<(FrIdx, i64)>> {
         let sets = self.least_demands(index);
         let state = &self.state;
-        let groups = state.quota.queue(queue).groups.iter();
-        let covered = groups.filter(|group| group.flavors.contains(&flavor));
-        let resources = covered.flat_map(|group| group.covered.iter().copied());
-        let asked = resources.filter_map(|resource| {
-            let amounts = sets.iter().map(|set| {
-                let request = state.room.ledger.request(state.room.shape(set.shape).request);
-                request.get(resource).saturating_mul(set.count.into())
+        let groups = &state.quota.queue(queue).groups;
+        let elsewhere = groups.iter().any(|group| group.flavors.len() > 1);
+        let covered = groups.iter().filter(|group| group.flavors.contains(&flavor));
+        let mut resources: Vec<ResourceIdx> =
+            covered.flat_map(|group| group.covered.iter().copied()).collect();
+        resources.sort_by_key(|resource| !state.room.resources.name(*resource).contains('/'));
+        let all = (1_u32 << sets.len().min(SETS_APART_MAX)) - 1;
+        let smaller = if elsewhere { 1..all } else { all..all };
+        let amounts = |apart: u32| -> Vec<(FrIdx, i64)> {
+            let here = |at: usize| at >= SETS_APART_MAX || apart & (1 << at) != 0;
+            let sets = || sets.iter().enumerate().filter(|(at, _)| here(*at));
+            let asked = resources.iter().filter_map(|resource| {
+                let of_set = |(_, set): (usize, &SetDemand)| {
+                    let request = state.room.ledger.request(state.room.shape(set.shape).request);
+                    request.get(*resource).saturating_mul(set.count.into())
+                };
+                let total = sets().map(of_set).fold(0, i64::saturating_add);
+                Some((state.quota.find_fr(flavor, *resource)?, total))
             });
-            let total = amounts.fold(0, i64::saturating_add);
-            Some((state.quota.find_fr(flavor, resource)?, total))
-        });
-        asked.filter(|(_, amount)| *amount > 0).collect()
+            asked.filter(|(_, amount)| *amount > 0).collect()
+        };
+        let mut found: Vec<_> = smaller.chain([all]).map(amounts).collect();
+        found.sort_by(|one, other| one.iter().map(|(_, n)| n).cmp(other.iter().map(|(_, n)| n)));
+        found.dedup();
+        found
     }
 
     /// The mildest preemption that its ClusterQueue could allow and that would start it.
