@@ -83,7 +83,7 @@ impl Engine {
         let room = search.room;
         let minimum = self.least_demands(whole.workload);
         let (queue, workload) = (whole.queue, whole.workload);
-        let premise = Premise { last: true, gone };
+        let premise = Premise { gone };
         let look = Look { start: &[], combinations: COMBINATIONS_FEWER, premise };
         let mut entry = self.try_sets(queue, workload, minimum, topology, look);
         entry.room |= room;
@@ -142,19 +142,19 @@ impl Engine {
         (topology, gone): (TopologyAsk, &[WorkloadIdx]),
         fits: &impl Fn(&Entry) -> bool,
     ) -> Entry {
-        let mut try_from = |start: &[_], last: bool| {
-            let look =
-                Look { start, combinations: COMBINATIONS_FEWER, premise: Premise { last, gone } };
+        let mut try_from = |start: &[_]| {
+            let premise = Premise { gone };
+            let look = Look { start, combinations: COMBINATIONS_FEWER, premise };
             self.try_sets(queue, workload, sets.to_vec(), topology, look)
         };
-        let first = try_from(&[], false);
+        let first = try_from(&[]);
         let (mut start, mut looks) = (first.choice.next.clone(), 1);
         let mut room = first.room;
         if fits(&first) {
             return first;
         }
         while !start.is_empty() && looks < LOOKS_FEWER {
-            let mut entry = try_from(&start, looks + 1 == LOOKS_FEWER);
+            let mut entry = try_from(&start);
             room |= entry.room;
             if fits(&entry) {
                 entry.room |= room;

@@ -15,8 +15,8 @@ use crate::model::state::ClusterState;
 use crate::model::txn::Txn;
 use crate::model::workload::FlavorScan;
 use crate::place::gang::{self, Ask, TopologyAsk};
-use crate::quota::flavors::others::{self, Most};
-use crate::quota::flavors::{self, Choice, Demand, Mode, SetDemand, lacking, last};
+use crate::quota::flavors::as_things_are::{self, Most};
+use crate::quota::flavors::{self, Choice, Demand, Mode, SetDemand, lacking, with_victims};
 use crate::victims::{self, Need};
 
 /// Combinations of flavors tried where those found first do not do: of several sets, or of several
@@ -40,8 +40,6 @@ pub(super) struct Look<'a> {
 /// What a nomination takes for granted.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Premise<'a> {
-    /// This look is the last one, however many flavors it leaves: what it does not find waits.
-    pub last: bool,
     /// These have left.
     pub gone: &'a [WorkloadIdx],
 }
@@ -304,9 +302,9 @@ impl Attempt<'_> {
     /// The flavors found and what can be done with them.
     ///
     /// Other combinations of flavors are tried where each set fits and all together do not; where
-    /// somebody would have to leave for room on nodes alone, unless the queue prefers to preempt;
-    /// and when the last look finds one set without any flavor, which may be so because of what
-    /// sets before it took.
+    /// somebody would have to leave, unless the queue prefers to preempt; and where it would wait,
+    /// which may be so because of what sets before took: first for one that fits, then with
+    /// victims.
     fn outcome(&self, txn: &mut Txn<'_>) -> (Choice, Verdict) {
         let mut choice = match self.queue {
             Some(queue) => flavors::assign(txn, &self.demand(queue, self.look.start)),
@@ -323,23 +321,23 @@ impl Attempt<'_> {
         let mut most = Most::ANY;
         if found > Mode::NoFit {
             if let Some(queue) = self.queue {
-                most = others::most_borrowing(txn, queue, &choice);
+                most = as_things_are::most_borrowing(txn, queue, &choice);
             }
             let together = found == Mode::Fit;
-            let for_room = choice.contested.is_empty() && self.rather_goes_on(txn);
-            if (together || for_room) && self.others_fit(txn, &mut choice, &most) {
+            if (together || self.rather_goes_on(txn)) && self.others_fit(txn, &mut choice, &most) {
                 return (choice, Verdict::Fit);
             }
             verdict = self.judge(txn, &mut choice);
         }
         let waits = matches!(verdict, Verdict::NoFit | Verdict::Blocked);
-        let ends = self.look.premise.last || choice.next.is_empty();
+        // What goes on from the middle went through all of them when it began.
+        let all = self.look.start.is_empty() || choice.next.is_empty();
         let untried = found < Mode::Fit || !most.is_any();
-        if waits && untried && ends && self.others_fit(txn, &mut choice, &Most::ANY) {
+        if waits && untried && all && self.others_fit(txn, &mut choice, &Most::ANY) {
             return (choice, Verdict::Fit);
         }
         if waits
-            && (ends || found == Mode::Fit)
+            && all
             && let Some(other) = self.last_look(txn, &choice)
         {
             choice = other;
@@ -363,11 +361,10 @@ impl Attempt<'_> {
             victims::search_exact(txn, self.workload, &need, &asks).ok()
         };
         let hold = |txn: &mut Txn<'_>, chosen: &[Vec<(ResourceIdx, FlavorIdx)>]| {
-            let mut asks = asks_with(txn, self.workload, self.sets, chosen, self.profile);
-            asks.retain(|ask| gang::holds(txn, ask.class, ask.pods.len() as u32, self.topology));
+            let asks = asks_with(txn, self.workload, self.sets, chosen, self.profile);
             holds_all(txn, &asks, self.topology)
         };
-        let found = last::find(txn, &demand, &whole, victims, hold);
+        let found = with_victims::find(txn, &demand, &whole, victims, hold);
         found.map(|found| Choice { next: choice.next.clone(), ..found })
     }
 
@@ -408,7 +405,7 @@ impl Attempt<'_> {
     fn others_fit(&self, txn: &mut Txn<'_>, choice: &mut Choice, most: &Most) -> bool {
         let Some(queue) = self.queue.filter(|_| self.sets.len() > 1) else { return false };
         let demand = self.demand(queue, &[]);
-        let (found, room) = others::find(txn, &demand, most, |txn, other| {
+        let (found, room) = as_things_are::find(txn, &demand, most, |txn, other| {
             let asks = self.asks(txn, other);
             holds_all(txn, &asks, self.topology)
         });

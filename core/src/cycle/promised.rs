@@ -100,7 +100,7 @@ impl Engine {
         victims: Vec<Victim>,
     ) -> Option<Entry> {
         let gone: Vec<WorkloadIdx> = victims.iter().map(|victim| victim.workload).collect();
-        let entry = self.nominate_as(queue, workload, Premise { last: false, gone: &gone });
+        let entry = self.nominate_as(queue, workload, Premise { gone: &gone });
         let fits = entry.verdict == Verdict::Fit;
         fits.then_some(Entry { verdict: Verdict::Preempt(victims), ..entry })
     }

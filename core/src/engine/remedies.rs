@@ -157,7 +157,7 @@ impl Engine {
             _ => None,
         };
         let scan = self.state.workloads[index].requeue.scan.take();
-        let entry = self.nominate_as(queue, index, Premise { last: true, gone: &[] });
+        let entry = self.nominate_as(queue, index, Premise::default());
         self.state.workloads[index].requeue.scan = scan;
         entry
     }

@@ -22,11 +22,11 @@ use crate::place::gang::{self, TopologyAsk};
 use crate::quota::eligible;
 use crate::victims::{self, Lack, Need};
 
+pub mod as_things_are;
 mod combinations;
-mod joint;
 pub mod lacking;
-pub mod last;
-pub mod others;
+mod one_set;
+pub mod with_victims;
 
 /// How well something fits, worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -165,7 +165,7 @@ fn assign_set(txn: &mut Txn<'_>, demand: &Demand<'_>, at: usize, choice: &mut Ch
     let stays = viable(own) && !fungibility(txn, demand.queue).next_when_preempting;
     if let Some(before) = before.filter(|_| own < Mode::Fit && !stays) {
         let apart = std::mem::replace(choice, Choice::none());
-        *choice = joint::improve(txn, demand, at, before, (apart, own));
+        *choice = one_set::improve(txn, demand, at, before, (apart, own));
     }
     if told.is_some() && mode <= choice.mode {
         choice.reason = told;

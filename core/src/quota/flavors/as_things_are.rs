@@ -9,7 +9,7 @@
 //! flavors, as many as the caller allows. The first that holds all is taken; a queue that tries
 //! further flavors before it borrows takes the one that borrows least. Only what fits as things
 //! are is looked for: who would have to leave is asked for the flavors found first, and then, in
-//! the last look of all, for others ([`super::last`]).
+//! the last look of all, for others ([`super::with_victims`]).
 
 use super::combinations::{Part, Seeker, Walk, class_of, parts, quota_for, with};
 use super::{Choice, Demand, Mode, better, covered, fungibility, stops, viable};

@@ -21,9 +21,9 @@
 //! Cost: [`Demand::combinations`] combinations, and [`LOOKS_MAX`] searches for victims. Nothing
 //! survives a restart.
 
+use super::as_things_are::{Most, most_borrowing};
 use super::combinations::{Part, Seeker, Walk, height_of, parts, quota_for, with};
-use super::last::ways_back;
-use super::others::{Most, most_borrowing};
+use super::with_victims::ways_back;
 use super::{Choice, Demand, Mode, better, class_with, lacking, mode_of, refusal, stops, viable};
 use crate::explain::reason::{FlavorProblem, FlavorRefusal, Reason};
 use crate::explain::verdict;
@@ -36,7 +36,7 @@ use crate::victims::{self, Lack, Need};
 const LOOKS_MAX: u32 = 16;
 
 /// Combinations of one set under way.
-struct Joint<'a, 'd> {
+struct OneSet<'a, 'd> {
     demand: &'a Demand<'d>,
     set: usize,
     most: &'a Most,
@@ -82,19 +82,19 @@ pub(super) fn improve(
     let most = if viable(own) { most_borrowing(txn, demand.queue, &apart) } else { Most::ANY };
     let start = Chosen { choice: before, short: Vec::new(), why: Vec::new() };
     let walk = |txn: &mut Txn<'_>, looks| {
-        let mut joint = Joint::new(demand, set, (&most, &apart), looks);
-        let cut = Walk::new(&parts, demand.combinations).run(txn, &mut joint, &start);
-        joint.room |= cut;
-        joint
+        let mut search = OneSet::new(demand, set, (&most, &apart), looks);
+        let cut = Walk::new(&parts, demand.combinations).run(txn, &mut search, &start);
+        search.room |= cut;
+        search
     };
-    let mut joint = walk(txn, None);
-    if joint.best.is_none() && !viable(own) {
+    let mut search = walk(txn, None);
+    if search.best.is_none() && !viable(own) {
         let looks = LOOKS_MAX.min(demand.combinations);
-        joint = walk(txn, Some(looks));
+        search = walk(txn, Some(looks));
     }
     let cluster_queue = txn.state().quota.queue(demand.queue).name.clone();
     let pod_set = demand.sets[set].name.clone();
-    let Joint { best, looks, closest, tried, room, .. } = joint;
+    let OneSet { best, looks, closest, tried, room, .. } = search;
     let room = apart.room || room;
     // What was not looked at says nothing new.
     let found_out = looks.is_some() && !tried.is_empty();
@@ -113,7 +113,7 @@ pub(super) fn improve(
     Choice { room, ..found }
 }
 
-impl Seeker for Joint<'_, '_> {
+impl Seeker for OneSet<'_, '_> {
     type Chosen = Chosen;
 
     fn with(
@@ -172,7 +172,7 @@ impl Seeker for Joint<'_, '_> {
     }
 }
 
-impl<'a, 'd> Joint<'a, 'd> {
+impl<'a, 'd> OneSet<'a, 'd> {
     fn new(
         demand: &'a Demand<'d>,
         set: usize,
@@ -180,7 +180,7 @@ impl<'a, 'd> Joint<'a, 'd> {
         looks: Option<u32>,
     ) -> Self {
         let (tried, room) = (Vec::new(), false);
-        Joint { demand, set, most, apart, looks, best: None, tried, room, closest: None }
+        OneSet { demand, set, most, apart, looks, best: None, tried, room, closest: None }
     }
 
     /// How one stands that lacks quota or room, and what that is: where those who may be stopped

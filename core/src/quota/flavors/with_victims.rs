@@ -8,33 +8,33 @@
 //!
 //! Wanted: nothing waits where some combination of flavors would start it by the rules for
 //! victims. Nobody is stopped for a flavor that is short of quota where the part has another one
-//! of its own choice, quota and nodes ([`ways_back`]).
+//! of its own choice, quota and nodes ([`ways_back`]): with that one, too, all would fit beside
+//! the other parts once those have left.
 //!
-//! Phases: every combination in the queue's order of flavors, but the one that was found, is
-//! judged as a whole. The rules of when to stop and what is better are those of one part. First
-//! those are passed over in which some set would find nodes in its own flavor; where nothing else
-//! is found, only those in which it would find them beside the other sets.
+//! Every combination in the queue's order of flavors, but the one that was found, is judged as a
+//! whole. The rules of when to stop and what is better are those of one part. Only for work that
+//! would wait otherwise, and before its scan goes on: that moves all parts that it can, for which
+//! more may have to leave than for one.
 //!
-//! Only for work that would wait otherwise: when its scan of flavors ends, or as soon as each part
-//! fits and all together do not; the scan, which goes on part by part, would move all of them.
+//! Not so: a scan that goes on after this may find victims for flavors that this passed over. Two
+//! resources of one group get no last look.
 //!
-//! Not so: a scan that goes on after this may find victims for flavors that this would have passed
-//! over. Two resources of one group get no last look.
-//!
-//! Cost: twice [`Demand::combinations`] combinations, and [`LOOKS_MAX`] searches for victims.
-//! Nothing survives a restart.
+//! Cost: [`Demand::combinations`] combinations, and [`LOOKS_MAX`] searches for victims. Nothing
+//! survives a restart.
 
 use capstan_topology::ResourceIdx;
 
 use super::combinations::{Part, Seeker, Walk, class_of, height_of, parts, quota_for, with};
-use super::{Choice, Demand, Mode, better, class_with, lacking, mode_of, stops, viable};
+use super::{
+    Choice, Demand, Mode, asked_of, better, class_with, covered, lacking, mode_of, stops, viable,
+};
 use crate::model::ids::{FlavorIdx, FrIdx};
 use crate::model::txn::Txn;
 use crate::place::gang;
 use crate::victims::Victim;
 
 /// Combinations for which victims are looked for.
-const LOOKS_MAX: u32 = 16;
+const LOOKS_MAX: u32 = 32;
 
 struct Last<'a, 'd, F, H> {
     demand: &'a Demand<'d>,
@@ -43,19 +43,14 @@ struct Last<'a, 'd, F, H> {
     victims: F,
     hold: H,
     looks: u32,
-    /// Nodes count beside those of other sets.
-    together: bool,
-    /// Some combination was passed over for a way back.
-    astray: bool,
     best: Option<(Mode, Choice)>,
 }
 
 /// Flavors of one set.
 type Flavors = Vec<(ResourceIdx, FlavorIdx)>;
 
-/// Other flavors than those found part by part, where parts stand so that each could be had.
-/// `victims`: who leaves for a choice, so that all fits; they stay removed. `hold`: whether those
-/// sets find nodes together, with these flavors, that find some by themselves.
+/// Other flavors than those found part by part. `victims`: who leaves for a choice, so that all
+/// fits; they stay removed. `hold`: whether all find nodes together, with these flavors.
 pub fn find(
     txn: &mut Txn<'_>,
     demand: &Demand<'_>,
@@ -64,19 +59,13 @@ pub fn find(
     hold: impl FnMut(&mut Txn<'_>, &[Flavors]) -> bool,
 ) -> Option<Choice> {
     let parts = parts(txn, demand, 0..demand.sets.len());
-    let could = apart.parts.len() == parts.len() && apart.parts.iter().all(|(_, it)| viable(it.0));
-    if parts.len() < 2 || !could {
+    if parts.len() < 2 || demand.sets.iter().any(|set| covered(txn, demand, set).is_err()) {
         return None;
     }
     let looks = LOOKS_MAX.min(demand.combinations);
-    let (together, astray, best) = (false, false, None);
-    let mut last = Last { demand, apart, victims, hold, looks, together, astray, best };
+    let mut last = Last { demand, apart, victims, hold, looks, best: None };
     let before = Choice::without_queue(demand.sets.len());
     Walk::new(&parts, demand.combinations).run(txn, &mut last, &before);
-    if last.best.is_none() && last.astray && demand.sets.len() > 1 {
-        last.together = true;
-        Walk::new(&parts, demand.combinations).run(txn, &mut last, &before);
-    }
     let (mode, found) = last.best?;
     let (room, reason) = (apart.room, apart.reason.clone());
     Some(Choice { mode, room, reason, ..found })
@@ -106,20 +95,19 @@ where
         if choice.sets == self.apart.sets {
             return false;
         }
-        if self.has_way_back(txn, &choice) {
-            self.astray = true;
-            return false;
-        }
         if self.looks == 0 {
             return true;
         }
         self.looks -= 1;
-        let queue = self.demand.queue;
+        let (demand, queue) = (self.demand, self.demand.queue);
+        let ways = |at| ways_back(txn, demand, at, (self.apart, &choice), &choice.contested);
+        let ways: Vec<Way> = (0..choice.sets.len()).flat_map(ways).collect();
         let start = txn.checkpoint();
-        let found = (self.victims)(txn, &choice);
-        let height = height_of(txn, self.demand, &choice.usage, &choice.contested);
+        let found = (self.victims)(txn, &choice).filter(|victims| !victims.is_empty());
+        let height = height_of(txn, demand, &choice.usage, &choice.contested);
+        let astray = found.is_some() && ways.into_iter().any(|way| self.goes(txn, &choice, way));
         txn.rollback_to(start);
-        let Some(found) = found.filter(|victims| !victims.is_empty()) else { return false };
+        let Some(found) = found.filter(|_| !astray) else { return false };
         choice.borrowing = choice.borrowing.max(height);
         let stands = (mode_of(txn, queue, &found), choice.borrowing);
         let beats = |(mode, of): &(Mode, Choice)| better(txn, queue, stands, (*mode, of.borrowing));
@@ -132,44 +120,55 @@ where
 }
 
 impl<F, H: FnMut(&mut Txn<'_>, &[Flavors]) -> bool> Last<'_, '_, F, H> {
-    /// Whether somebody would be stopped for quota where some part has a flavor of its own.
-    fn has_way_back(&mut self, txn: &mut Txn<'_>, choice: &Choice) -> bool {
+    /// Whether all would fit with a way back taken, those having left who were found without it.
+    fn goes(&mut self, txn: &mut Txn<'_>, choice: &Choice, way: Way) -> bool {
+        let state = txn.state();
+        let node = state.quota.queue(self.demand.queue).node;
+        let node = node.expect("only existing queues have heads");
+        let has_quota = asked_of(txn, self.demand, (way.set, way.group)).iter().all(|part| {
+            let (resource, amount) = *part;
+            let fr = state.quota.listed_fr(way.own, resource);
+            let beside = choice.usage.iter().find(|(known, _)| *known == fr);
+            let all = beside.map_or(0, |(_, n)| *n).saturating_add(amount);
+            state.quota.tree.available(node, fr) >= all
+        });
         let mut sets = choice.sets.clone();
-        for at in 0..sets.len() {
-            for back in ways_back(txn, self.demand, at, (self.apart, choice), &choice.contested) {
-                sets[at] = back;
-                if !self.together || (self.hold)(txn, &sets) {
-                    return true;
-                }
-            }
-            sets[at].clone_from(&choice.sets[at]);
-        }
-        false
+        sets[way.set] = way.flavors;
+        has_quota && (self.hold)(txn, &sets)
     }
 }
 
-/// Flavors of a set, one group's changed that has a flavor which is `short` of quota, where it
-/// finds another one by itself (`apart`) that nodes would take, as things are, beside the flavors
-/// of its other groups: quota alone is no reason to take another one.
+/// A flavor that a part could go back to.
+pub(super) struct Way {
+    set: usize,
+    group: usize,
+    /// The flavor that the group finds by itself.
+    own: FlavorIdx,
+    /// All flavors of the set, with that one.
+    flavors: Flavors,
+}
+
+/// For each group of a set that has a flavor which is `short` of quota, where it finds another one
+/// by itself (`apart`) that nodes would take, as things are, beside the flavors of its other
+/// groups: that one. Quota alone is no reason to take another.
 pub(super) fn ways_back(
     txn: &mut Txn<'_>,
     demand: &Demand<'_>,
-    at: usize,
+    set: usize,
     (apart, choice): (&Choice, &Choice),
     short: &[FrIdx],
-) -> Vec<Flavors> {
-    let set = &demand.sets[at];
+) -> Vec<Way> {
     let groups = txn.state().quota.queue(demand.queue).groups.len();
     let mut ways = Vec::new();
     for group in 0..groups {
-        let by_itself = apart.parts.iter().find(|(part, _)| *part == (at, group));
+        let by_itself = apart.parts.iter().find(|(part, _)| *part == (set, group));
         if by_itself.is_none_or(|(_, (mode, _))| !viable(*mode)) {
             continue;
         }
         let quota = &txn.state().quota;
         let covered = &quota.queue(demand.queue).groups[group].covered;
         let of = |chosen: &Choice| {
-            let mut flavors = chosen.sets[at].iter();
+            let mut flavors = chosen.sets[set].iter();
             flavors.find(|(resource, _)| covered.contains(resource)).map(|(_, of)| *of)
         };
         let (Some(own), Some(other)) = (of(apart), of(choice)) else { continue };
@@ -180,12 +179,13 @@ pub(super) fn ways_back(
         if own == other || !short.iter().any(lacks) {
             continue;
         }
-        let mut way = choice.sets[at].clone();
-        let of_group = way.iter_mut().filter(|(resource, _)| covered.contains(resource));
+        let mut flavors = choice.sets[set].clone();
+        let of_group = flavors.iter_mut().filter(|(resource, _)| covered.contains(resource));
         of_group.for_each(|(_, flavor)| *flavor = own);
-        let class = class_with(txn, demand, set.shape, &way, own);
-        if gang::holds(txn, class, set.count, demand.topology) {
-            ways.push(way);
+        let of_set = &demand.sets[set];
+        let class = class_with(txn, demand, of_set.shape, &flavors, own);
+        if gang::holds(txn, class, of_set.count, demand.topology) {
+            ways.push(Way { set, group, own, flavors });
         }
     }
     ways
