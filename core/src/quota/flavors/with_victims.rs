@@ -92,7 +92,8 @@ where
     }
 
     fn judge(&mut self, txn: &mut Txn<'_>, _: FlavorIdx, mut choice: Choice) -> bool {
-        if choice.sets == self.apart.sets {
+        // What was found part by part was judged, unless some part of it could not be had at all.
+        if choice.sets == self.apart.sets && self.apart.mode > Mode::NoFit {
             return false;
         }
         if self.looks == 0 {
