@@ -71,6 +71,13 @@ impl Sink for Numbered<'_> {
     fn complain(&mut self, problem: &str) {
         self.take.complain(ReadError::at(Place::document(self.file, self.document), problem));
     }
+
+    fn twice(&mut self, object: Option<Text>, path: String, item: bool) {
+        let mut place = Place::document(self.file, self.document);
+        place.item = item.then_some(self.items + 1);
+        let problem = "is written twice; remove one".to_owned();
+        self.take.complain(ReadError { place: Some(place), object, path: Some(path), problem });
+    }
 }
 
 /// Reads JSON documents, one after another, and returns how many there were.

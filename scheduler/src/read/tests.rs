@@ -462,10 +462,15 @@ fn a_field_that_stands_twice_is_an_error_and_hides_nothing() {
     let text = r#"{"kind": "List", "apiVersion": "v1", "items": [
 {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a", "name": "b"}},
 {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "c"}, "status": 7},
-{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "d"}, "spec": null, "spec": {}}]}"#;
+{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "d"}, "spec": null, "spec": {}},
+{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "e"}, "spec": {"containers": [
+  {"name": "c"}, {"name": "d", "name": "e", "image": "f", "image": "g"}]}}], "items": []}"#;
     let want = [
-        "a.json, document 1: Node b: the field name stands twice in one mapping; remove one",
+        "a.json, document 1, item 1, Node b: metadata.name: is written twice; remove one",
         "a.json, document 1, item 2, Node c: status: 7, where an object is needed",
+        "a.json, document 1, item 4, Pod e: spec.containers[1].name: is written twice; remove one",
+        "a.json, document 1, item 4, Pod e: spec.containers[1].image: is written twice; remove one",
+        "a.json, document 1, List: items: is written twice; remove one",
     ];
     assert_eq!(complaints("a.json", text), want);
 }

@@ -7,8 +7,11 @@
 use std::cell::{Cell, RefCell};
 use std::fmt;
 
+use capstan_core::model::input::Text;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
+
+use super::schema;
 
 /// Bytes that one object may take once it is expanded: far more than an API server stores.
 pub const OBJECT_BYTES_MAX: usize = 128 << 20;
@@ -29,6 +32,35 @@ pub trait Sink {
 
     /// Something is wrong with the List itself.
     fn complain(&mut self, problem: &str);
+
+    /// A field of the next object stands twice in its mapping; `item`: as in [`Sink::object`].
+    fn twice(&mut self, object: Option<Text>, path: String, item: bool);
+}
+
+/// Fields that stand twice and are told of one object.
+const TWICE_MAX: usize = 100;
+
+/// Where in an object something stands.
+#[derive(Clone, Copy)]
+pub struct Trail<'a> {
+    above: Option<&'a Trail<'a>>,
+    step: Step<'a>,
+}
+
+#[derive(Clone, Copy)]
+enum Step<'a> {
+    Field(&'a str),
+    Item(usize),
+}
+
+impl Trail<'_> {
+    fn path(self) -> String {
+        let above = self.above.map_or_else(String::new, |above| above.path());
+        match self.step {
+            Step::Field(key) => schema::field(&above, key),
+            Step::Item(at) => format!("{above}[{at}]"),
+        }
+    }
 }
 
 /// What a List says of its items.
@@ -100,8 +132,10 @@ fn is_list(fields: &Map<String, Value>) -> bool {
 pub struct Pruned<'a> {
     /// Bytes that it may still take.
     pub left: &'a Cell<usize>,
-    /// The first field that stood twice in one mapping.
-    pub twice: &'a RefCell<Option<String>>,
+    /// Fields that stood twice in one mapping, by path.
+    pub twice: &'a RefCell<Vec<String>>,
+    /// Where this value stands.
+    pub at: Option<&'a Trail<'a>>,
 }
 
 /// Reads a document and hands its objects over as they come.
@@ -123,29 +157,27 @@ fn spend<E: Error>(left: &Cell<usize>, bytes: usize) -> Result<(), E> {
 }
 
 /// Adds a field; `null` is the same as absent.
-fn put(
-    fields: &mut Map<String, Value>,
-    key: String,
-    value: Value,
-    twice: &RefCell<Option<String>>,
-) {
-    if value.is_null() {
-        return;
+fn put(fields: &mut Map<String, Value>, key: String, value: Value) {
+    if !value.is_null() {
+        fields.insert(key, value);
     }
-    if fields.contains_key(&key) {
-        twice.borrow_mut().get_or_insert_with(|| key.clone());
-    }
-    fields.insert(key, value);
 }
 
-/// What is said of a field that stands twice in one mapping of an object.
-fn stands_twice(object: &Map<String, Value>, field: &str) -> String {
-    let text = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
-    let kind = text(object.get("kind"));
-    let name = text(object.get("metadata").and_then(|metadata| metadata.get("name")));
-    let of = [kind, name].into_iter().flatten().collect::<Vec<String>>().join(" ");
-    let of = if of.is_empty() { of } else { format!("{of}: ") };
-    format!("{of}the field {field} stands twice in one mapping; remove one")
+/// Notes a field that its mapping has already.
+fn note_twice(fields: &Map<String, Value>, trail: &Trail<'_>, twice: &RefCell<Vec<String>>) {
+    let known = matches!(trail.step, Step::Field(key) if fields.contains_key(key));
+    let mut twice = twice.borrow_mut();
+    if known && twice.len() < TWICE_MAX {
+        twice.push(trail.path());
+    }
+}
+
+/// Kind and name of an object, as far as it says them.
+fn named(object: &Map<String, Value>) -> Option<Text> {
+    let kind = object.get("kind").and_then(Value::as_str);
+    let name = object.get("metadata").and_then(|it| it.get("name")).and_then(Value::as_str);
+    let words: Vec<&str> = [kind, name].into_iter().flatten().collect();
+    (!words.is_empty()).then(|| words.join(" ").into())
 }
 
 /// Visits of scalars, the same in both visitors.
@@ -232,10 +264,14 @@ impl<'de> Visitor<'de> for Pruned<'_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         spend(self.left, 0)?;
         let mut list = Vec::new();
-        while let Some(item) = items.next_element_seed(Pruned { ..self })? {
-            list.push(item);
+        loop {
+            let step = Step::Item(list.len());
+            let trail = Trail { above: self.at, step };
+            match items.next_element_seed(Pruned { at: Some(&trail), ..self })? {
+                Some(item) => list.push(item),
+                None => return Ok(Value::Array(list)),
+            }
         }
-        Ok(Value::Array(list))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
@@ -247,8 +283,10 @@ impl<'de> Visitor<'de> for Pruned<'_> {
                 continue;
             }
             spend(self.left, key.len())?;
-            let value = entries.next_value_seed(Pruned { ..self })?;
-            put(&mut fields, key, value, self.twice);
+            let trail = Trail { above: self.at, step: Step::Field(&key) };
+            let value = entries.next_value_seed(Pruned { at: Some(&trail), ..self })?;
+            note_twice(&fields, &trail, self.twice);
+            put(&mut fields, key, value);
         }
         Ok(Value::Object(fields))
     }
@@ -286,14 +324,20 @@ impl<'de> Visitor<'de> for Streamed<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<(), A::Error> {
         let Streamed { sink, item } = self;
-        let (left, twice) = (Cell::new(OBJECT_BYTES_MAX), RefCell::new(None));
+        let (left, twice) = (Cell::new(OBJECT_BYTES_MAX), RefCell::new(Vec::new()));
         let mut fields = Map::new();
         let mut kept_back: Option<Vec<Value>> = None;
         while let Some(key) = entries.next_key::<String>()? {
             if key != "items" {
-                let value = entries.next_value_seed(Pruned { left: &left, twice: &twice })?;
-                put(&mut fields, key, value, &twice);
+                let trail = Trail { above: None, step: Step::Field(&key) };
+                let pruned = Pruned { left: &left, twice: &twice, at: Some(&trail) };
+                let value = entries.next_value_seed(pruned)?;
+                note_twice(&fields, &trail, &twice);
+                put(&mut fields, key, value);
                 continue;
+            }
+            if kept_back.is_some() || fields.contains_key(&key) {
+                twice.borrow_mut().push(key.clone());
             }
             let list = ListKind::of(&fields);
             match entries.next_value_seed(Items { sink: &mut *sink, list })? {
@@ -303,8 +347,8 @@ impl<'de> Visitor<'de> for Streamed<'_> {
                 }
             }
         }
-        if let Some(field) = twice.into_inner() {
-            sink.complain(&stands_twice(&fields, &field));
+        for path in twice.into_inner() {
+            sink.twice(named(&fields), path, item);
         }
         let Some(kept) = kept_back else {
             hand_over(Value::Object(fields), item, sink);
@@ -377,6 +421,10 @@ impl Sink for Completing<'_> {
     fn complain(&mut self, problem: &str) {
         self.sink.complain(problem);
     }
+
+    fn twice(&mut self, object: Option<Text>, path: String, item: bool) {
+        self.sink.twice(object, path, item);
+    }
 }
 
 impl<'de> Visitor<'de> for Items<'_> {
@@ -392,10 +440,12 @@ impl<'de> Visitor<'de> for Items<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, entries: A) -> Result<Taken, A::Error> {
-        let (left, twice) = (Cell::new(OBJECT_BYTES_MAX), RefCell::new(None));
-        let other = Pruned { left: &left, twice: &twice }.visit_map(entries)?;
-        if let Some(field) = twice.into_inner() {
-            self.sink.complain(&stands_twice(&Map::new(), &field));
+        let (left, twice) = (Cell::new(OBJECT_BYTES_MAX), RefCell::new(Vec::new()));
+        let trail = Trail { above: None, step: Step::Field("items") };
+        let pruned = Pruned { left: &left, twice: &twice, at: Some(&trail) };
+        let other = pruned.visit_map(entries)?;
+        for path in twice.into_inner() {
+            self.sink.twice(None, path, false);
         }
         Ok(Taken::Other(other))
     }

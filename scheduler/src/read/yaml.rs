@@ -331,7 +331,7 @@ fn parse(text: &[u8], first_line: u32) -> Result<Value, String> {
         return Err(format!("line {} has a NUL byte", first_line + lines(&text.as_bytes()[..at])));
     }
     // A field that stands twice is an error of this parser's own.
-    let (left, refused) = (Cell::new(OBJECT_BYTES_MAX), RefCell::new(None));
+    let (left, refused) = (Cell::new(OBJECT_BYTES_MAX), RefCell::new(Vec::new()));
     let options = serde_saphyr::options! {
         with_snippet: false,
         // YAML 1.2: a node may be called `n` or `on`.
@@ -345,7 +345,7 @@ fn parse(text: &[u8], first_line: u32) -> Result<Value, String> {
         },
     };
     let parsed = serde_saphyr::with_deserializer_from_str_with_options(text, options, |yaml| {
-        Pruned { left: &left, twice: &refused }.deserialize(yaml)
+        Pruned { left: &left, twice: &refused, at: None }.deserialize(yaml)
     });
     parsed.map_err(|error| explain(&error, first_line))
 }

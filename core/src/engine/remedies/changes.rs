@@ -29,6 +29,9 @@ const FLAVORS_MAX: usize = 4;
 /// Times that a raise is topped up: debt and borrowing limits hide a part of what is short.
 const TOP_UPS_MAX: usize = 3;
 
+/// Tries of smaller raises where somebody would leave: exact up to 16,000, cpu in thousandths.
+const HALVINGS_MAX: u32 = 14;
+
 /// How much quota of something a queue is left.
 type Left = fn(&QuotaTree, QuotaIdx, FrIdx) -> i64;
 
@@ -199,7 +202,25 @@ impl Engine {
                 self.state.quota.tree = self.state.quota.tree.raised(node, *fr, short);
             }
         }
-        let start = raised.iter().any(|by| *by > 0).then(|| self.start(now, index)).flatten();
+        let mut start = raised.iter().any(|by| *by > 0).then(|| self.start(now, index)).flatten();
+        // What victims free need not be raised, too.
+        let short: Vec<usize> = (0..raised.len()).filter(|at| raised[*at] > 0).collect();
+        if let ([only], Some(Start { victims, .. })) = (&short[..], &start)
+            && !victims.is_empty()
+        {
+            let (mut less, fr) = (0, asked[*only].0);
+            for _ in 0..HALVINGS_MAX {
+                let by = less + (raised[*only] - less) / 2;
+                if by == less {
+                    break;
+                }
+                self.state.quota.tree = tree.raised(node, fr, by);
+                match self.start(now, index) {
+                    Some(found) => (start, raised[*only]) = (Some(found), by),
+                    None => less = by,
+                }
+            }
+        }
         self.state.quota.tree = tree;
         let start = start?;
         let named = |(fr, _): &(FrIdx, i64)| {
@@ -247,11 +268,13 @@ impl Engine {
                 let total = sets().map(of_set).fold(0, i64::saturating_add);
                 Some((state.quota.find_fr(flavor, *resource)?, total))
             });
-            asked.filter(|(_, amount)| *amount > 0).collect()
+            asked.collect()
         };
+        // All have the same resources, those that are not asked included.
         let mut found: Vec<_> = smaller.chain([all]).map(amounts).collect();
         found.sort_by(|one, other| one.iter().map(|(_, n)| n).cmp(other.iter().map(|(_, n)| n)));
         found.dedup();
+        found.iter_mut().for_each(|asked| asked.retain(|(_, amount)| *amount > 0));
         found
     }
 
