@@ -106,7 +106,8 @@ fn preempt(stage: &mut Stage) -> Result<String, End> {
 
 fn resume(stage: &mut Stage, victim: &str) -> Result<(), End> {
     stage.until("workloads.capstan.sh", "the victim runs again", |all| {
-        (state_of(all, victim)? == "Running").then_some(())
+        let ended = state_of(all, "high-priority-critical")? == "Finished";
+        (ended && state_of(all, victim)? == "Running").then_some(())
     })?;
     stage.screen.heading("4  The high-priority job has ended, and the stopped one goes on")?;
     stage.screen.says(&format!(
@@ -136,6 +137,8 @@ fn wait(stage: &mut Stage) -> Result<(), End> {
         let waits = all.iter().find(|it| name_of(it) == "sweep")?;
         waits["status"]["reason"].as_str().is_some_and(|says| !says.is_empty()).then_some(())
     })?;
+    let told = |all: &[Value]| count(all, |it| it["status"]["pendingWorkloads"] == 1, 1);
+    stage.until("clusterqueues.capstan.sh", "its queue counts it", told)?;
     stage.screen.heading("6  What waits says why, and what would start it")?;
     stage.screen.says(
         "Team alpha trains on three GPUs without an end; team beta's sweep needs two at once, of \
