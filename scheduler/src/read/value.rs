@@ -166,9 +166,17 @@ fn put(fields: &mut Map<String, Value>, key: String, value: Value) {
 /// Notes a field that its mapping has already.
 fn note_twice(fields: &Map<String, Value>, trail: &Trail<'_>, twice: &RefCell<Vec<String>>) {
     let known = matches!(trail.step, Step::Field(key) if fields.contains_key(key));
+    tell_twice(known, trail, twice);
+}
+
+/// Notes a field that is known already, once, as long as there are not too many.
+fn tell_twice(known: bool, trail: &Trail<'_>, twice: &RefCell<Vec<String>>) {
     let mut twice = twice.borrow_mut();
     if known && twice.len() < TWICE_MAX {
-        twice.push(trail.path());
+        let path = trail.path();
+        if !twice.contains(&path) {
+            twice.push(path);
+        }
     }
 }
 
@@ -336,9 +344,8 @@ impl<'de> Visitor<'de> for Streamed<'_> {
                 put(&mut fields, key, value);
                 continue;
             }
-            if kept_back.is_some() || fields.contains_key(&key) {
-                twice.borrow_mut().push(key.clone());
-            }
+            let known = kept_back.is_some() || fields.contains_key(&key);
+            tell_twice(known, &Trail { above: None, step: Step::Field(&key) }, &twice);
             let list = ListKind::of(&fields);
             match entries.next_value_seed(Items { sink: &mut *sink, list })? {
                 Taken::Items(kept) => kept_back = Some(kept),
