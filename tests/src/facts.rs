@@ -159,6 +159,7 @@ pub fn pod(name: &str, shape: &Arc<PodShape>, wishes: &Arc<Wishes>) -> PodFacts 
             source: GangSource::Pod,
             min_member: None,
             total: None,
+            unknown_owner: None,
         },
         wishes: wishes.clone(),
         binding: None,
@@ -180,6 +181,7 @@ pub fn gang(
         source: GangSource::CapstanGang,
         min_member,
         total: None,
+        unknown_owner: None,
     };
     let member = |at| {
         let mut member = pod(&format!("{name}-{at}"), shape, wishes);
@@ -228,6 +230,7 @@ pub fn pods_of(owner: &OwnerFacts) -> Vec<PodFacts> {
                 source: GangSource::Job,
                 min_member: Some(owner.min_member),
                 total: None,
+                unknown_owner: None,
             };
             made.push(member);
         }

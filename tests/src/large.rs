@@ -88,6 +88,7 @@ pub fn gangs(
             source: GangSource::CapstanGang,
             min_member: Some(pods),
             total: None,
+            unknown_owner: None,
         };
         for member in 0..pods {
             facts.push(PodFacts {

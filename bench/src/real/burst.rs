@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use capstan_tests::cluster::{Options, Result, Trouble};
 use serde_json::{Value, json};
 
-use super::contender::Who;
+use super::contender::{Running, Who, seconds_of_servers};
 use super::scene::{Ask, Scene};
 use super::writes::Writes;
 
@@ -55,6 +55,8 @@ pub struct Ran {
     pub took: Duration,
     /// Seconds of the process.
     pub processor: f64,
+    /// Seconds of everybody from the first bound pod to the last, by name.
+    pub binding: Vec<(&'static str, f64)>,
     /// Until the last pod was bound.
     pub writes: Writes,
     /// Until a moment after.
@@ -78,7 +80,7 @@ impl Burst {
         let mut scene = Scene::set(options, self.nodes)?;
         scene.plane.create_namespace(NAMESPACE)?;
         let mut all: Vec<(Who, Vec<Ran>)> =
-            [Who::Raw, Who::Capstan, Who::Kube].map(|who| (who, Vec::new())).into();
+            [Who::Raw, Who::Watching, Who::Capstan, Who::Kube].map(|who| (who, Vec::new())).into();
         for repeat in 0..repeats {
             for turn in 0..all.len() {
                 let at = (turn + repeat) % all.len();
@@ -98,9 +100,13 @@ impl Burst {
         let begun = Instant::now();
         let mut running = who.start(scene)?;
         let what = format!("{} binds all pods", who.name());
-        let mut looked = Instant::now();
+        let (mut looked, mut idle) = (Instant::now(), None);
         loop {
-            if scene.eye().bound(NAMESPACE) == self.pods {
+            let bound = scene.eye().bound(NAMESPACE);
+            if bound > 0 && idle.is_none() {
+                idle = Some(seconds_of_all(scene, &mut running)?);
+            }
+            if bound == self.pods {
                 break;
             }
             thread::sleep(LOOK_AGAIN);
@@ -113,6 +119,9 @@ impl Burst {
                 return Err(Trouble::new(format!("{what}: {bound} of {} in 300 s", self.pods)));
             }
         }
+        let mut binding = seconds_of_all(scene, &mut running)?;
+        let idle = idle.into_iter().flatten();
+        binding.iter_mut().zip(idle).for_each(|((_, now), (_, idle))| *now -= idle);
         let writes = scene.writes()?.since(&before);
         thread::sleep(SETTLE);
         let processor = running.processor_seconds(scene)?;
@@ -126,7 +135,7 @@ impl Burst {
         let took = last - first;
         let per_second = (self.pods - 1) as f64 / took.as_secs_f64();
         let first = first - begun;
-        Ok(Ran { per_second, first, took, processor, writes, writes_later })
+        Ok(Ran { per_second, first, took, processor, binding, writes, writes_later })
     }
 
     /// Everything that is made for a turn.
@@ -168,7 +177,7 @@ impl Burst {
             match who {
                 Who::Kube if !self.upstream => {}
                 Who::Kube => pod["spec"]["schedulingGroup"] = json!({"podGroupName": gang}),
-                Who::Raw | Who::Capstan => {
+                Who::Raw | Who::Watching | Who::Capstan => {
                     pod["metadata"]["labels"] = json!({"capstan.sh/gang": gang});
                     let size = self.size.to_string();
                     pod["metadata"]["annotations"] = json!({"capstan.sh/min-member": size});
@@ -189,8 +198,15 @@ impl Burst {
     }
 }
 
+/// Processor time of the contender, the servers and this program.
+fn seconds_of_all(scene: &mut Scene, running: &mut Running) -> Result<Vec<(&'static str, f64)>> {
+    let mut all = vec![("contender", running.processor_seconds(scene)?)];
+    all.extend(seconds_of_servers(scene)?);
+    Ok(all)
+}
+
 fn pod_name(who: Who, repeat: usize, at: usize) -> String {
-    format!("{}-{repeat}-{at}", who.scheduler_name())
+    format!("{}-{repeat}-{at}", who.name())
 }
 
 /// When the first and the last pod were bound; no node may hold more than it has.

@@ -13,6 +13,8 @@ use super::scene::Scene;
 
 /// First argument that makes this program the raw binder; the next is a kubeconfig.
 pub const AS_RAW: &str = "as-raw-binder";
+/// The same, with all watches that Capstan has.
+pub const AS_WATCHING: &str = "as-watching-raw-binder";
 /// First argument that makes this program Capstan; the next are Capstan's own.
 pub const AS_CAPSTAN: &str = "as-capstan";
 /// Ticks of a second in what the kernel tells of processor time, on every Linux.
@@ -23,8 +25,10 @@ const END_WITHIN: Duration = Duration::from_secs(60);
 /// A contender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Who {
-    /// Capstan's client, which decides nothing.
+    /// Capstan's client, which decides nothing and watches nothing.
     Raw,
+    /// The same beside the watches that Capstan has.
+    Watching,
     /// Capstan.
     Capstan,
     /// kube-scheduler.
@@ -35,7 +39,8 @@ impl Who {
     /// What it is called in the lines.
     pub fn name(self) -> &'static str {
         match self {
-            Who::Raw => "raw",
+            Who::Raw => "raw-without-watches",
+            Who::Watching => "raw",
             Who::Capstan => "capstan",
             Who::Kube => "kube-scheduler",
         }
@@ -44,7 +49,7 @@ impl Who {
     /// What pods name it by.
     pub fn scheduler_name(self) -> &'static str {
         match self {
-            Who::Raw => raw::NAME,
+            Who::Raw | Who::Watching => raw::NAME,
             Who::Capstan => "capstan",
             Who::Kube => "default-scheduler",
         }
@@ -55,8 +60,9 @@ impl Who {
         let this = env::current_exe().map_err(|e| Trouble::new(format!("this program: {e}")))?;
         let mut call = Command::new(this);
         match self {
-            Who::Raw => {
-                call.arg(AS_RAW).arg(scene.kubeconfig());
+            Who::Raw | Who::Watching => {
+                call.arg(if self == Who::Raw { AS_RAW } else { AS_WATCHING });
+                call.arg(scene.kubeconfig());
                 Ok(Running::Raw(scene.plane.spawn("raw-binder", &call)?))
             }
             Who::Capstan => {
@@ -129,7 +135,7 @@ impl Running {
     }
 }
 
-/// Processor time of the servers and of this program, in seconds, by name.
+/// Processor time of the servers that run and of this program, in seconds, by name.
 pub fn seconds_of_servers(scene: &mut Scene) -> Result<Vec<(&'static str, f64)>> {
     let mut all = vec![("bench", seconds_of(std::process::id())?)];
     for (name, part) in [
@@ -138,7 +144,10 @@ pub fn seconds_of_servers(scene: &mut Scene) -> Result<Vec<(&'static str, f64)>>
         ("controllers", Part::ControllerManager),
         ("kwok", Part::Kwok),
     ] {
-        all.push((name, seconds_of(scene.plane.process(part)?.pid())?));
+        // A bare cluster has neither controllers nor kwok.
+        if let Ok(process) = scene.plane.process(part) {
+            all.push((name, seconds_of(process.pid())?));
+        }
     }
     Ok(all)
 }

@@ -29,7 +29,7 @@ use capstan_tests::cluster::{Result, Trouble};
 use serde_json::{Value, json};
 
 use self::burst::Burst;
-use self::contender::{AS_CAPSTAN, AS_RAW};
+use self::contender::{AS_CAPSTAN, AS_RAW, AS_WATCHING};
 use self::jobs::Submitted;
 use self::reclaim::{LENT, Reclaimed, STAGES, TAKEN_BACK};
 use self::verdict::{Bound, Check};
@@ -46,11 +46,11 @@ pub fn serve_if_called() -> Option<ExitCode> {
             let code = capstan::cli::run(words, &mut io::stdout(), &mut io::stderr());
             Some(ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)))
         }
-        AS_RAW => {
+        named @ (AS_RAW | AS_WATCHING) => {
             let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
             let ended = runtime.map_err(|e| e.to_string()).and_then(|runtime| {
                 let kubeconfig = words.get(2).ok_or("a kubeconfig is missing")?;
-                runtime.block_on(raw::bind_all(kubeconfig.into()))
+                runtime.block_on(raw::bind_all(kubeconfig.into(), named == AS_WATCHING))
             });
             let _ = writeln!(io::stderr(), "{ended:?}");
             Some(ExitCode::FAILURE)
@@ -97,6 +97,7 @@ pub fn run(only: &str, repeats: usize, out: &mut dyn Write) -> Result<bool> {
         for (who, runs) in &all {
             told.line(&verdict::burst_line(&case, *who, runs))?;
         }
+        told.line(&verdict::without_watches(&case, &all))?;
         told.checks(verdict::burst_checks(&case, &all))?;
     }
     for case in submitted().into_iter().filter(|case| wanted(case.name)) {

@@ -3,7 +3,12 @@
 //! A process of its own, as the others are. It lists pods that wait for it and nodes, binds pod
 //! after pod to node after node, and stays until it is killed, so that its processor time can be
 //! read. What it reaches is what the client, the API server and the machine allow.
+//!
+//! Whoever decides has to watch, and each watch costs the server and the client their part of
+//! every change. So there are two of it: one watches nothing; the other keeps the watches that
+//! Capstan has, decodes what they bring, and throws it away.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,8 +19,11 @@ use capstan::api::node::Node;
 use capstan::api::pod::Pod;
 use capstan::client::{Clients, Target};
 use capstan::clock::Clock;
+use capstan::config::Config;
 use capstan::config::file::ClientConnection;
 use capstan::lease::Leadership;
+use capstan::live::{Kind, Seen};
+use capstan::watch;
 use capstan_core::model::input::BindingNote;
 use capstan_core::plan::{Action, Effect, EffectId, EffectResult, PodRef, Precondition};
 use capstan_core::time::Span;
@@ -24,14 +32,20 @@ use kube::{Api, ResourceExt};
 
 /// The name by which pods wait for it.
 pub const NAME: &str = "raw";
+/// Events of watches on their way.
+const SEEN_MAX: usize = 1_024;
 /// How long all of it may take, in milliseconds.
 const WITHIN: Span = Span(120_000);
 
-/// Binds everything that waits; only comes back when something failed.
-pub async fn bind_all(kubeconfig: PathBuf) -> Result<(), String> {
+/// Binds everything that waits, beside Capstan's watches or none; only comes back when something
+/// failed.
+pub async fn bind_all(kubeconfig: PathBuf, watching: bool) -> Result<(), String> {
     let target = Target { kubeconfig: Some(kubeconfig), context: None };
     let clients = Clients::connect(&target, &ClientConnection::default()).await?;
     let says = |error: kube::Error| error.to_string();
+    if watching {
+        watch_all(&clients).await?;
+    }
     let nodes: Api<Node> = Api::all(clients.watches.clone());
     let nodes = nodes.list(&ListParams::default()).await.map_err(says)?;
     let nodes: Vec<Arc<str>> = nodes.iter().map(|node| node.name_any().into()).collect();
@@ -75,4 +89,23 @@ pub async fn bind_all(kubeconfig: PathBuf) -> Result<(), String> {
         0 => std::future::pending().await,
         failed => Err(format!("{failed} of {} pods were not bound", pods.items.len())),
     }
+}
+
+/// Keeps the watches that Capstan has; comes back once everything was read.
+async fn watch_all(clients: &Clients) -> Result<(), String> {
+    let kinds: Vec<Kind> = Kind::all(&Config::default()).into_iter().collect();
+    let (to, mut from) = tokio::sync::mpsc::channel(SEEN_MAX);
+    let watches = watch::start(&clients.watches, &kinds, &to);
+    let mut unread: BTreeSet<Kind> = kinds.into_iter().collect();
+    while !unread.is_empty() {
+        match from.recv().await.ok_or("the watches ended")? {
+            Seen::Complete(kind) | Seen::Absent(kind) => unread.remove(&kind),
+            _ => false,
+        };
+    }
+    tokio::spawn(async move {
+        let _watches = watches;
+        while from.recv().await.is_some() {}
+    });
+    Ok(())
 }

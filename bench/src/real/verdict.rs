@@ -70,7 +70,7 @@ impl Check {
 pub fn burst_line(case: &Burst, who: Who, runs: &[Ran]) -> Value {
     let pods = case.pods as f64;
     let last = runs.last().expect("a run");
-    json!({
+    let mut line = json!({
         "case": case.name(),
         "who": who.name(),
         "pods": case.pods,
@@ -87,16 +87,37 @@ pub fn burst_line(case: &Burst, who: Who, runs: &[Ran]) -> Value {
         "writes_until_bound": last.writes.line(),
         "writes_a_second_later": last.writes_later.line(),
         "load": load(),
-    })
+    });
+    for at in 0..last.binding.len() {
+        let of = spread(runs, 1e3, |ran| ran.binding[at].1 * 1e3 / pods);
+        line["while_binding_cpu_ms_per_pod"][last.binding[at].0] = of["median"].clone();
+    }
+    line
 }
 
 /// Gangs as the contender knows them.
 fn gangs_of(case: &Burst, who: Who) -> usize {
     match who {
-        Who::Raw => 0,
+        Who::Raw | Who::Watching => 0,
         Who::Kube if !case.upstream => 0,
         _ => case.gangs(),
     }
+}
+
+/// Part of the rate of a raw binder that watches nothing. No scheduler can do without: a figure,
+/// not a bound.
+pub fn without_watches(case: &Burst, all: &[(Who, Vec<Ran>)]) -> Value {
+    let of = |who: Who| &all.iter().find(|it| it.0 == who).expect("everybody runs").1;
+    let rate = |who| median(of(who), |ran| ran.per_second);
+    let of_raw = |who| rounded(rate(who) / rate(Who::Raw), 1e3);
+    json!({
+        "case": case.name(),
+        "to_raw_without_watches": {
+            "raw": of_raw(Who::Watching),
+            "capstan": of_raw(Who::Capstan),
+            "kube-scheduler": of_raw(Who::Kube),
+        },
+    })
 }
 
 /// The bounds of a burst.
@@ -120,7 +141,7 @@ pub fn burst_checks(case: &Burst, all: &[(Who, Vec<Ran>)]) -> Vec<Check> {
         wanted: None,
     };
     vec![
-        least("rate to raw binder", rate(Who::Capstan) / rate(Who::Raw), OF_RAW),
+        least("rate to raw binder", rate(Who::Capstan) / rate(Who::Watching), OF_RAW),
         least("rate to kube-scheduler", rate(Who::Capstan) / rate(Who::Kube), OF_KUBE),
         most("cpu to kube-scheduler", time(Who::Capstan) / time(Who::Kube), OF_KUBE_TIME),
         most("API writes per pod until all are bound", writes, budget + SLACK),

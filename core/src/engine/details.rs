@@ -69,6 +69,7 @@ impl Engine {
             lone: entry.lone(),
             priority_class: entry.wishes.priority_class.clone(),
             members: members().filter(|pod| pod.counts()).count() as u32,
+            needed: entry.min_member,
             placed: state.placed(index).count() as u32,
             started: entry.started,
             failed: members().any(|pod| pod.phase == PodPhase::Failed),

@@ -32,6 +32,11 @@ pub enum Reason {
         /// What stands in the way; `None`: quota, of several shapes together.
         then: Option<Box<Reason>>,
     },
+    /// What its pods belong to is gone, or was not seen yet.
+    OwnerUnknown {
+        /// Kind and name, `Job train`.
+        owner: Text,
+    },
     /// Members have scheduling gates.
     Gated {
         /// How many.

@@ -68,6 +68,8 @@ pub struct WorkloadDetails {
     pub priority_class: Option<Text>,
     /// Members that count: not ended.
     pub members: u32,
+    /// Members that must run together, whether or not they exist.
+    pub needed: u32,
     /// Members that have a node.
     pub placed: u32,
     /// Enough members have started to run.

@@ -27,13 +27,9 @@ impl Reason {
     /// The machine-readable word, for conditions, metrics and `"reason"` in JSON.
     pub fn code(&self) -> &'static str {
         match self {
-            Reason::Gathering { .. } => "Gathering",
-            Reason::Incomplete { then: Some(then), .. }
-                if matches!(**then, Reason::Gathering { .. }) =>
-            {
-                then.code()
-            }
-            Reason::Incomplete { .. } => "WaitingForCapacity",
+            Reason::Gathering { .. } | Reason::OwnerUnknown { .. } => "Gathering",
+            Reason::Incomplete { then: Some(then), .. } => then.code(),
+            Reason::Incomplete { then: None, .. } => "WaitingForQuota",
             Reason::Extras { then: Some(then), .. } => then.code(),
             Reason::Extras { then: None, .. } => "WaitingForQuota",
             Reason::Gated { .. } => "SchedulingGated",
@@ -97,6 +93,7 @@ impl Reason {
     pub fn kind(&self) -> &'static str {
         match self {
             Reason::Gathering { .. }
+            | Reason::OwnerUnknown { .. }
             | Reason::Incomplete { .. }
             | Reason::Gated { .. }
             | Reason::ForeignMembers { .. }
@@ -203,9 +200,8 @@ impl fmt::Display for Reason {
                 out.write_str(&incomplete((*have, *need), then.as_deref(), Reason::to_string))
             }
             Reason::Extras { waiting, then } => write_extras(out, *waiting, then.as_deref()),
-            Reason::Gathering { have, need } => {
-                write!(out, "{have} of {} exist", counted(i64::from(*need), "pod"))
-            }
+            Reason::Gathering { have, need } => write_gathering(out, *have, *need),
+            Reason::OwnerUnknown { owner } => write_unknown(out, owner),
             Reason::Gated { pods } => {
                 write!(out, "{} scheduling gates", pods_that(*pods, "has", "have"))
             }
@@ -288,6 +284,14 @@ fn incomplete(
         Some(gated @ Reason::Gated { .. }) => format!("{have} of {need} members run; {gated}"),
         Some(then) => format!("{have} of {need} members run; for the others {}", why(then)),
     }
+}
+
+fn write_gathering(out: &mut fmt::Formatter<'_>, have: u32, need: u32) -> fmt::Result {
+    write!(out, "{have} of {} exist", counted(i64::from(need), "pod"))
+}
+
+fn write_unknown(out: &mut fmt::Formatter<'_>, owner: &str) -> fmt::Result {
+    write!(out, "{owner}, which its pods belong to, is gone or was not seen yet")
 }
 
 fn write_extras(out: &mut fmt::Formatter<'_>, waiting: u32, then: Option<&Reason>) -> fmt::Result {

@@ -274,6 +274,7 @@ impl ClusterState {
             source: if &*owner.kind == "Job" { GangSource::Job } else { GangSource::Owner },
             min_member: Some(owner.min_member),
             total: None,
+            unknown_owner: None,
         });
         for (at, shape) in shapes.into_iter().enumerate() {
             kept.push(self.pods.insert(Pod {

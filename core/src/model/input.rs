@@ -377,6 +377,9 @@ pub struct GangRef {
     pub min_member: Option<u32>,
     /// The gang is whole only when this many members exist (Kueue's total count).
     pub total: Option<u32>,
+    /// The owner that has a say in all of this and that nobody knows, `Job train`: deleted before
+    /// its pods, or not seen yet. Members that are not placed wait for it.
+    pub unknown_owner: Option<Text>,
 }
 
 /// Identity of a gang within its namespace.

@@ -37,6 +37,11 @@ impl ClusterState {
 
     fn resolve_queue(&mut self, workload: WorkloadIdx) -> QueueRef {
         let entry = &self.workloads[workload];
+        let waiting = entry.members.iter().map(|pod| &self.pods[*pod]);
+        let waiting = waiting.filter(|pod| pod.place.is_none() && pod.counts());
+        if let Some(owner) = waiting.filter_map(|pod| pod.gang.unknown_owner.as_ref()).min() {
+            return QueueRef::Broken(Reason::OwnerUnknown { owner: owner.clone() });
+        }
         let namespace = entry.id.namespace.clone();
         let named = entry.wishes.queue.as_ref();
         let found = match named {

@@ -51,7 +51,7 @@ pub struct WorkloadSpec {
     /// Where that priority comes from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority_class_ref: Option<PriorityClassRef>,
-    /// `false` holds it.
+    /// Whether it may start. `false` is kept, and has no effect in this version.
     #[serde(default = "active")]
     pub active: bool,
     /// Its pod sets.

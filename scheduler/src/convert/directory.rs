@@ -10,7 +10,7 @@ use capstan_core::model::input::Text;
 
 use super::gathered::{OwnerDraft, PriorityClassDraft};
 use super::job::JobDraft;
-use super::marks::{Marks, OwnerName};
+use super::marks::{Marks, OWNER_KINDS, OwnerName};
 use super::remarks::Known;
 use super::runtime::RuntimeClassDraft;
 
@@ -33,6 +33,9 @@ pub struct Directory {
     pub runtimes: BTreeMap<Text, RuntimeClassDraft>,
     /// Owners.
     pub owners: BTreeMap<OwnerKey, Owner>,
+    /// All owners of the kinds that are read are told of; an owner that is not here is gone or
+    /// comes later. Else (in files) it may be left out.
+    pub whole: bool,
 }
 
 /// An owner whose labels count for what it owns.
@@ -136,6 +139,20 @@ impl Directory {
             next = owner.owner().and_then(|name| self.find(namespace, name));
         }
         chain
+    }
+
+    /// The first owner from the nearest up that should be known and is not.
+    pub fn unknown<'a>(
+        &'a self,
+        first: Option<&'a OwnerName>,
+        above: &[&'a Owner],
+    ) -> Option<&'a OwnerName> {
+        let named = match above.last() {
+            Some(_) if above.len() == OWNERS_MAX => None,
+            Some(last) => last.owner(),
+            None => first,
+        };
+        named.filter(|it| self.whole && OWNER_KINDS.iter().any(|(kind, _)| *kind == &*it.kind))
     }
 
     /// The owner that is meant: same name and, where both say it, same uid.

@@ -150,7 +150,9 @@ impl Facts<'_> {
             owner: pod.owner.as_ref(),
             job,
         };
-        let gang: GangRef = gangs::of(&member, &mut ignored);
+        let mut gang: GangRef = gangs::of(&member, &mut ignored);
+        let unknown = self.directory.unknown(pod.owner.as_ref(), &above);
+        gang.unknown_owner = unknown.map(|it| format!("{} {}", it.kind, it.name).into());
         let mut wishes = asked.wishes;
         wishes.ignored = ignored;
         PodFacts {

@@ -39,7 +39,8 @@ pub struct JobDraft {
     pub suspended: bool,
     /// How often we suspended it.
     pub incarnation: u32,
-    /// It carries our mark of suspension.
+    /// It carries our mark of suspension. One that we resumed and that is suspended all the same
+    /// was suspended by somebody else, who will say when it goes on.
     pub marked: bool,
     /// All its work is done, or failed for good, or it is being deleted.
     pub finished: bool,
@@ -90,7 +91,8 @@ pub fn draft(job: &Job, shared: &mut Shared) -> Result<JobDraft, Vec<Refusal>> {
         scheduler: template.spec.scheduler_name.as_deref().map(|name| shared.texts.text(name)),
         suspended: spec.suspend,
         incarnation: counted.unwrap_or(0),
-        marked: counted.is_some_and(|count| count > 0),
+        marked: counted.is_some_and(|count| count > 0)
+            && !(spec.suspend && marks.annotations.contains_key(keys::ADMITTED)),
         // One that is being deleted makes no more pods.
         finished: meta.deletion_timestamp.is_some()
             || ["Complete", "Failed"]
@@ -221,11 +223,18 @@ mod tests {
         let marks = json!({
             "capstan.sh/suspended": "2",
             "capstan.sh/preempted-by": "a/b",
-            "capstan.sh/admitted": r#"{"admittedAt":"1970-01-01T00:00:09Z"}"#,
         });
         let job = read(json!({ "suspend": true }), json!({ "active": 1 }), marks);
-        assert!(job.marked && job.eviction.is_some() && job.admitted.is_some());
+        assert!(job.marked && job.eviction.is_some());
         assert_eq!(job.incarnation_of(false, None), 1);
+        let marks = json!({
+            "capstan.sh/suspended": "2",
+            "capstan.sh/admitted": r#"{"admittedAt":"1970-01-01T00:00:09Z"}"#,
+        });
+        let job = read(json!({}), json!({}), marks.clone());
+        assert!(job.marked && job.admitted.is_some());
+        let job = read(json!({ "suspend": true }), json!({}), marks);
+        assert!(!job.marked, "whoever suspended it after we resumed it is not us");
         let marks = json!({ "capstan.sh/suspended": "often" });
         let job = read(json!({}), json!({}), marks);
         assert_eq!((job.incarnation, job.marked, job.ignored.len()), (0, false, 1));

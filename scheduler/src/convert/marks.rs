@@ -61,13 +61,25 @@ fn is_mark(key: &str) -> bool {
     key.starts_with(keys::PREFIX) || key.starts_with("kueue.x-k8s.io/")
 }
 
-/// The owner that controls an object, else its first.
+/// The kinds of owners that are read, with their API groups.
+pub const OWNER_KINDS: [(&str, &str); 4] =
+    [("Job", "batch"), ("ReplicaSet", "apps"), ("StatefulSet", "apps"), ("Deployment", "apps")];
+
+/// The owner that controls an object, else its first. A kind that another API group has too (a
+/// `Job` of Volcano's) is told from ours by that group.
 pub fn owner(meta: &ObjectMeta, shared: &mut Shared) -> Option<OwnerName> {
     let owners = meta.owner_references.as_deref()?;
     let owner =
         owners.iter().find(|owner| owner.controller == Some(true)).or_else(|| owners.first())?;
+    let group = owner.api_version.rsplit_once('/').map_or("", |it| it.0);
+    let same = |(kind, of): &(&str, &str)| *kind == owner.kind && *of != group;
+    let foreign = !owner.api_version.is_empty() && OWNER_KINDS.iter().any(same);
+    let kind = match foreign {
+        true => shared.texts.text(&format!("{}.{group}", owner.kind)),
+        false => shared.texts.text(&owner.kind),
+    };
     Some(OwnerName {
-        kind: shared.texts.text(&owner.kind),
+        kind,
         name: shared.texts.text(&owner.name),
         uid: shared.texts.text(&owner.uid),
     })

@@ -30,6 +30,7 @@ pub fn resolve(member: &Member<'_>, ignored: &mut Vec<Text>) -> Option<GangRef> 
         source: GangSource::Job,
         min_member,
         total: None,
+        unknown_owner: None,
     };
     if let Some(Run { job, incarnation, in_queue }) = member.job {
         let least = min_member(job, member.chain, in_queue, ignored);

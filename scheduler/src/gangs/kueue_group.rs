@@ -19,5 +19,6 @@ pub fn resolve(member: &Member<'_>, ignored: &mut Vec<Text>) -> Option<GangRef> 
         source: GangSource::KueueGroup,
         min_member: total,
         total,
+        unknown_owner: None,
     })
 }

@@ -12,5 +12,6 @@ pub fn resolve(member: &Member<'_>, _ignored: &mut Vec<Text>) -> Option<GangRef>
         source: GangSource::Pod,
         min_member: Some(1),
         total: None,
+        unknown_owner: None,
     })
 }

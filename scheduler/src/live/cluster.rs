@@ -52,6 +52,8 @@ pub struct Live {
     /// Pods and Jobs in each namespace.
     pub(super) inhabited: BTreeMap<Text, usize>,
     pub(super) queues: Queues,
+    /// Queue objects that came or went since the last time.
+    pub(super) queues_anew: Vec<(Kind, Named)>,
     pub(super) below: Below,
     /// Pods whose priority is still their class's to say.
     unranked: BTreeSet<Text>,
@@ -92,6 +94,7 @@ impl Live {
     pub fn new(config: &Config) -> Live {
         let mut live = Live::default();
         live.directory.scheduler = config.scheduler_name.clone();
+        live.directory.whole = true;
         live.prices = config.prices.clone();
         live.kinds = Kind::all(config);
         live.dirty.namespaces.insert(DEFAULT_NAMESPACE.into());
@@ -391,6 +394,9 @@ impl Live {
         queueing::without_nulls(&mut value);
         queueing::upgrade(&mut value, origin);
         let (named, uid) = value_identity(kind, &value);
+        if !self.roster.holds(kind, &named) {
+            self.queues_anew.push((kind, named.clone()));
+        }
         self.enter_as(kind, &named, &uid);
         match queueing::decode(queue, origin, (&named.0, &named.1), &value) {
             Ok(mut decoded) => {
@@ -432,7 +438,10 @@ impl Live {
             Kind::Job | Kind::ReplicaSet | Kind::StatefulSet | Kind::Deployment => {
                 self.remove_owner(&(kind.name().into(), named.0.clone(), named.1.clone()));
             }
-            Kind::Queueing(..) => self.queues.remove(kind, named),
+            Kind::Queueing(..) => {
+                self.queues.remove(kind, named);
+                self.queues_anew.push((kind, named.clone()));
+            }
         }
     }
 

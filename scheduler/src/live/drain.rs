@@ -72,7 +72,7 @@ impl Live {
         } else {
             self.told.unremarked = true;
         }
-        Drained { inputs, notices }
+        Drained { inputs, notices, queues_anew: std::mem::take(&mut self.queues_anew) }
     }
 
     /// Everything that there is, as a new engine would be fed.

@@ -161,6 +161,15 @@ impl Kind {
         }
     }
 
+    /// The API group of queue objects, which is not the same in every cluster.
+    pub fn group(self) -> Option<&'static str> {
+        match self {
+            Kind::Queueing(_, Group::Capstan) => Some("capstan.sh"),
+            Kind::Queueing(_, Group::Kueue) => Some("kueue.x-k8s.io"),
+            _ => None,
+        }
+    }
+
     /// Whether objects of this kind live in namespaces.
     pub fn namespaced(self) -> bool {
         match self {
@@ -187,6 +196,8 @@ pub struct Drained {
     pub inputs: Vec<Input>,
     /// What is worth knowing; each once.
     pub notices: Vec<Notice>,
+    /// Queue objects that came or went; nobody has written on those that are there now.
+    pub queues_anew: Vec<(Kind, (Text, Text))>,
 }
 
 /// The uppermost known owner of a pod, as owner references name it.

@@ -8,12 +8,14 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use capstan_core::Input;
+use capstan_core::model::input::Text;
 use capstan_core::time::Time;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{Group, Kind, Live, Object, Seen};
 use crate::config::{Config, QuotaApi};
+use crate::convert::directory::OWNERS_MAX;
 use crate::read::kinds::{Origin, Queueing};
 use crate::read::read_text;
 
@@ -252,8 +254,39 @@ impl World {
             Input::Pod(pod) => pod.ours || pod.node.is_some(),
             _ => true,
         };
-        let inputs = objects.inputs.into_iter().filter(counts);
+        let inputs = objects.inputs.into_iter().filter(counts).map(|input| match input {
+            // Files may leave owners out; a cluster has them or they are gone.
+            Input::Pod(mut pod) => {
+                let is = |object: &&Value| object["metadata"]["uid"] == *pod.uid;
+                let object = self.objects.values().find(is).expect("it came from one");
+                pod.gang.unknown_owner = self.unknown_owner(object).map(Text::from);
+                Input::Pod(pod)
+            }
+            other => other,
+        });
         inputs.map(|input| (id(&input).0, input)).collect()
+    }
+
+    /// The first owner from an object up that should be there and is not.
+    fn unknown_owner(&self, object: &Value) -> Option<String> {
+        let mut at = object;
+        for _ in 0..OWNERS_MAX {
+            let owner = at["metadata"]["ownerReferences"].get(0)?;
+            let foreign = owner["apiVersion"] == "x/v1";
+            let is = |one: &&Value| {
+                let meta = &one["metadata"];
+                let ours = one["kind"] == owner["kind"] && !foreign;
+                let same = meta["name"] == owner["name"] && meta["uid"] == owner["uid"];
+                ours && same && meta["namespace"] == object["metadata"]["namespace"]
+            };
+            let text = |field: &str| owner[field].as_str().expect("text").to_owned();
+            match self.objects.values().find(is) {
+                Some(found) => at = found,
+                None if foreign => return None,
+                None => return Some(format!("{} {}", text("kind"), text("name"))),
+            }
+        }
+        None
     }
 }
 
@@ -370,7 +403,10 @@ fn manifest(kind: Kind, namespace: &str, name: &str, age: u32, looks: u32) -> Va
     if kind.namespaced() && by.is_array() && !matches!(kind, Kind::Queueing(..)) {
         let (owner, own) = (by[0].as_str().expect("kind"), by[1].as_str().expect("name"));
         let uid = format!("{owner}-{namespace}-{own}-{}", looks.of(2));
-        meta["ownerReferences"] = json!([{ "apiVersion": "x/v1", "kind": owner, "name": own,
+        let ours = if owner == "Job" { "batch/v1" } else { "apps/v1" };
+        // Others have Jobs, too.
+        let api = if looks.of(5) == 0 { "x/v1" } else { ours };
+        meta["ownerReferences"] = json!([{ "apiVersion": api, "kind": owner, "name": own,
             "uid": uid, "controller": true }]);
     }
     if matches!(kind, Kind::Pod | Kind::Job) && looks.of(6) == 0 {

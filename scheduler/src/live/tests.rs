@@ -50,7 +50,8 @@ fn job(value: Value) -> Object {
 }
 
 fn owned(mut value: Value, kind: &str, name: &str, uid: &str) -> Value {
-    value["metadata"]["ownerReferences"] = json!([{ "apiVersion": "x/v1", "kind": kind,
+    let api = if kind == "Job" { "batch/v1" } else { "apps/v1" };
+    value["metadata"]["ownerReferences"] = json!([{ "apiVersion": api, "kind": kind,
         "name": name, "uid": uid, "controller": true }]);
     value
 }
@@ -537,4 +538,56 @@ fn texts_of_objects_that_are_gone_are_forgotten() {
     }
     assert!(live.shared.len() < 6_000, "{}", live.shared.len());
     assert!(live.firsts.len() < 6_000, "{}", live.firsts.len());
+}
+
+#[test]
+fn pods_wait_while_nobody_knows_their_owner() {
+    let mut live = synced(&Config::default());
+    let alone = |live: &mut Live| {
+        let inputs = told(live);
+        the_pod(&inputs).gang.unknown_owner.clone()
+    };
+    // Watches are apart: a pod may be seen before its Job, and after the Job is gone.
+    live.take(Seen::Applied(pod(owned(pod_value("j-0", "p1"), "Job", "j", "u-j"))));
+    assert_eq!(alone(&mut live).as_deref(), Some("Job j"));
+    live.take(Seen::Applied(job(job_value("j", "u-j"))));
+    assert_eq!(alone(&mut live), None);
+    live.take(Seen::Deleted(job(job_value("j", "u-j"))));
+    live.take(Seen::Applied(job(job_value("j", "another"))));
+    assert_eq!(alone(&mut live).as_deref(), Some("Job j"), "it is another Job's name now");
+    // What is above the owner counts as well.
+    let set = owned(json!({ "metadata": meta("r", "u-r") }), "Deployment", "d", "u-d");
+    live.take(Seen::Applied(owner(Kind::ReplicaSet, set)));
+    live.take(Seen::Applied(pod(owned(pod_value("r-0", "p2"), "ReplicaSet", "r", "u-r"))));
+    assert_eq!(alone(&mut live).as_deref(), Some("Deployment d"));
+    let deployment = json!({ "metadata": meta("d", "u-d") });
+    live.take(Seen::Applied(owner(Kind::Deployment, deployment)));
+    assert_eq!(alone(&mut live), None);
+}
+
+#[test]
+fn owners_of_kinds_that_nobody_reads_are_not_waited_for() {
+    let mut live = synced(&Config::default());
+    let mut volcano = owned(pod_value("v-0", "p1"), "Job", "v", "u-v");
+    volcano["metadata"]["ownerReferences"][0]["apiVersion"] = "batch.volcano.sh/v1alpha1".into();
+    live.take(Seen::Applied(pod(volcano)));
+    let inputs = told(&mut live);
+    assert_eq!(the_pod(&inputs).gang.unknown_owner, None);
+    live.take(Seen::Applied(pod(owned(pod_value("w-0", "p2"), "RayCluster", "w", "u-w"))));
+    let inputs = told(&mut live);
+    assert_eq!(the_pod(&inputs).gang.unknown_owner, None);
+}
+
+#[test]
+fn queue_objects_that_come_or_go_are_told_even_if_they_are_back_at_once() {
+    let mut live = synced(&Config::default());
+    let queue = || queueing(Queueing::ClusterQueue, Origin::Capstan, "q", json!({}));
+    let told = (Kind::Queueing(Queueing::ClusterQueue, Group::Capstan), ("".into(), "q".into()));
+    live.take(Seen::Applied(queue()));
+    assert_eq!(live.drain(NOW).queues_anew, std::slice::from_ref(&told));
+    live.take(Seen::Applied(queue()));
+    assert!(live.drain(NOW).queues_anew.is_empty(), "it is the same");
+    live.take(Seen::Deleted(queue()));
+    live.take(Seen::Applied(queue()));
+    assert_eq!(live.drain(NOW).queues_anew, [told.clone(), told], "it went, and came");
 }

@@ -246,6 +246,10 @@ impl Notes {
 
     /// A pod was bound.
     pub fn scheduled(&mut self, now: Time, pod: &PodRef, node: &Text) {
+        // Thousands are bound in a second: no word is put together in vain.
+        if self.queue.len() >= QUEUE_MAX {
+            return self.count(What::EventDropped);
+        }
         let note = format!("Successfully assigned {}/{} to {node}", pod.namespace, pod.name);
         let (regarding, reason) = (of_pod(pod), "Scheduled".to_owned());
         self.tell(now, Told { regarding, warning: false, reason, action: "Binding", note });

@@ -4,8 +4,8 @@
 //!
 //! Wanted: for one object only the newest text is ever written, and only if it differs from what
 //! the API shows; at most one write a second for an object (the first at once), and a bounded
-//! rate in all, a small part of it beside binds and other effects; a burst drops events first, and
-//! counts what it drops; nothing here is needed for a decision or a restart.
+//! rate in all, beside binds and other effects later and a small part of it; a burst drops events
+//! first, and counts what it drops; nothing here is needed for a decision or a restart.
 //!
 //! Cost: the write budget of the design: for a gang (or work with an owner) one Workload create
 //! and one status patch until it is bound; a waiting member one patch for each change of reason;
@@ -24,7 +24,9 @@
 
 mod conditions;
 mod diff;
+mod entry;
 mod events;
+mod follow;
 mod plan;
 mod pods;
 mod queues;
@@ -45,14 +47,17 @@ use capstan_core::time::Time;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+pub use follow::follow;
 pub use plan::Name;
 pub use rates::{Limits, What};
 pub use task::{Reporter, run};
 
+use entry::Key;
 use events::Told;
 use plan::Plan;
 
 use crate::clock::Clock;
+use crate::read::kinds::Queueing;
 
 /// Takes what is to be shown; never waits, so that the engine's thread may call it. Clones share
 /// one plan; [`run`] carries it out.
@@ -69,9 +74,13 @@ impl Publisher {
         Publisher { plan: Arc::new(Mutex::new(Plan::new(limits))), bell: Arc::default(), clock }
     }
 
-    /// Effects begin or end: for a moment less is written beside them.
-    pub fn acts(&self) {
-        self.plan.lock().acts(self.clock.now());
+    /// Effects began or ended: for a moment less is written beside them. These pods were bound:
+    /// events say so.
+    pub fn acts(&self, bound: impl IntoIterator<Item = (PodRef, Text)>) {
+        self.with(|plan, now| {
+            plan.acts(now);
+            bound.into_iter().for_each(|(pod, node)| plan.notes.scheduled(now, &pod, &node));
+        });
     }
 
     /// Takes a `Status` or `Event` effect; what it is about is asked of the engine. Other effects
@@ -132,9 +141,22 @@ impl Publisher {
         self.with(|plan, now| plan.local_queues(now, views));
     }
 
-    /// A pod was bound: an event says so.
-    pub fn scheduled(&self, pod: &PodRef, node: &Text) {
-        self.with(|plan, now| plan.notes.scheduled(now, pod, node));
+    /// Queue objects of our own group that came or went.
+    pub fn queues_anew(&self, names: impl IntoIterator<Item = (Queueing, Name)>) {
+        self.with(|plan, _| {
+            for (kind, name) in names {
+                match kind {
+                    Queueing::ClusterQueue => plan.anew(&Key::ClusterQueue(name.1)),
+                    Queueing::LocalQueue => plan.anew(&Key::LocalQueue(name)),
+                    _ => {}
+                }
+            }
+        });
+    }
+
+    /// A Workload of this uid was deleted.
+    pub fn workload_vanished(&self, name: Name, uid: &str) {
+        self.with(|plan, now| plan.workload_vanished(now, name, uid));
     }
 
     /// Objects and events that are not written yet: zero once the API shows everything.

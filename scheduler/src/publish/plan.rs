@@ -16,14 +16,13 @@ use capstan_core::explain::view::{LocalQueueView, QueueView, WorkloadDetails};
 use capstan_core::model::input::Text;
 use capstan_core::plan::{PodRef, State};
 use capstan_core::time::{Span, Time};
-use serde_json::{Value, json};
 
+use super::entry::{
+    Answer, Entry, Filed, Key, Next, Shown, Wanted, Write, counted, next, rank, shown_workload,
+};
 use super::events::{Notes, Told};
-use super::pods::{self, PodCondition};
-use super::rates::{Bucket, CALM, LATE, Limits, What};
-use super::{diff, queues, workload};
-use crate::api::cluster_queue::ClusterQueueStatus;
-use crate::api::local_queue::LocalQueueStatus;
+use super::rates::{Bucket, CALM, HOLD, LATE, Limits, What};
+use super::{pods, workload};
 use crate::api::workload::Workload;
 
 /// Time between two writes of one object.
@@ -39,99 +38,6 @@ pub const PAUSE_MAX: Span = Span::seconds(60);
 
 /// Namespace and name.
 pub type Name = (Text, Text);
-
-/// An object that is written.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Key {
-    /// A Workload.
-    Workload(Name),
-    /// A ClusterQueue's status.
-    ClusterQueue(Text),
-    /// A LocalQueue's status.
-    LocalQueue(Name),
-    /// A pod's PodScheduled condition.
-    Pod(PodRef),
-}
-
-/// What is wanted of an object.
-#[derive(Clone, Debug)]
-enum Wanted {
-    Workload(Box<WorkloadDetails>),
-    ClusterQueue(Box<QueueView>),
-    LocalQueue(Box<LocalQueueView>),
-    Pod(PodCondition),
-    /// It should not be there, from then on.
-    Gone(Time),
-}
-
-/// What the API shows of an object, as last read or written.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Shown {
-    /// A Workload.
-    Workload(Box<Workload>),
-    /// A ClusterQueue's status.
-    ClusterQueue(Box<ClusterQueueStatus>),
-    /// A LocalQueue's status.
-    LocalQueue(Box<LocalQueueStatus>),
-    /// A pod's condition.
-    Pod(PodCondition),
-}
-
-/// One request.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Write {
-    /// Create the Workload.
-    Create(Box<Workload>),
-    /// Merge-patch the object itself.
-    Object(Value),
-    /// Merge-patch its status.
-    Status(Value),
-    /// Set the pod's condition.
-    Condition(PodCondition),
-    /// Delete the object with this uid.
-    Delete(Option<String>),
-    /// Read a status that was never seen.
-    Read,
-}
-
-/// What became of a request.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Answer {
-    /// Done (or read); the API shows this now.
-    Shows(Shown),
-    /// There is no such object (any more).
-    Gone,
-    /// It failed; try again later.
-    Failed,
-}
-
-#[derive(Debug, Default)]
-struct Entry {
-    wanted: Option<Wanted>,
-    shown: Option<Shown>,
-    flying: bool,
-    /// The next request goes no earlier.
-    next_at: Time,
-    /// Since when a request is due.
-    due_at: Time,
-    /// When it was last written.
-    written_at: Option<Time>,
-    failures: u32,
-    filed: Option<Filed>,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Filed {
-    Later(Time),
-    Ready(u8, u64),
-}
-
-/// What to do about an entry now.
-enum Next {
-    Do(Write),
-    Wait(Time),
-    Nothing,
-}
 
 /// All objects, and which is written next.
 #[derive(Debug)]
@@ -333,6 +239,30 @@ impl Plan {
         keys.iter().for_each(|key| self.forget(key));
     }
 
+    /// The object under this name came or went: it shows nothing of what was written before, and
+    /// is asked for at once.
+    pub fn anew(&mut self, key: &Key) {
+        let Some(entry) = self.entries.get_mut(key) else { return };
+        (entry.shown, entry.outlived, entry.next_at) = (None, entry.flying, Time::MIN);
+        let (flying, wanted) = (entry.flying, entry.wanted.is_some());
+        if !flying && !wanted {
+            self.forget(key);
+        }
+    }
+
+    /// Somebody deleted a Workload: if it is the one that is shown, it is made again when it is
+    /// next told of.
+    pub fn workload_vanished(&mut self, now: Time, name: Name, uid: &str) {
+        let key = Key::Workload(name);
+        let shown = self.entries.get(&key).and_then(shown_workload);
+        if shown.is_some_and(|shown| shown.metadata.uid.as_deref() == Some(uid)) {
+            self.anew(&key);
+            if let Some(entry) = self.entries.get_mut(&key) {
+                entry.next_at = now.plus(EVERY);
+            }
+        }
+    }
+
     fn want(&mut self, now: Time, key: Key, wanted: Wanted) {
         let entry = self.entries.entry(key.clone()).or_default();
         if entry.wanted.replace(wanted).is_some() && !entry.flying {
@@ -398,15 +328,18 @@ impl Plan {
         }
         while let Some((rank, at, key)) = self.ready.first().cloned() {
             let entry = self.entries.get_mut(&key).expect("filed ones exist");
+            if now.since(entry.due_at) >= LATE {
+                self.whole_until = now.plus(EVERY);
+            }
+            let beside = (self.whole_until..self.beside_until).contains(&now);
+            // Before anything is put together that could not be sent.
+            let held = beside && rank > 0 && now < entry.due_at.plus(HOLD);
+            if held || !self.bucket.has(now, beside) {
+                return None;
+            }
             match next(now, &key, entry, self.listed) {
                 Next::Do(write) => {
-                    if now.since(entry.due_at) >= LATE {
-                        self.whole_until = now.plus(EVERY);
-                    }
-                    let beside = (self.whole_until..self.beside_until).contains(&now);
-                    if !self.bucket.take(now, beside) {
-                        return None;
-                    }
+                    self.bucket.take(now, beside);
                     self.ready.remove(&(rank, at, key.clone()));
                     (entry.filed, entry.flying) = (None, true);
                     entry.written_at = Some(now);
@@ -440,7 +373,9 @@ impl Plan {
     pub fn answered(&mut self, now: Time, key: &Key, answer: Answer) {
         let Some(entry) = self.entries.get_mut(key) else { return };
         entry.flying = false;
+        let outlived = std::mem::take(&mut entry.outlived);
         match answer {
+            Answer::Shows(_) | Answer::Gone if outlived => {}
             Answer::Shows(shown) => {
                 (entry.shown, entry.failures) = (Some(shown), 0);
                 if let (Key::Workload(name), Some(shown)) = (key, shown_workload(entry)) {
@@ -476,109 +411,5 @@ impl Plan {
     /// The next event, if the rate allows one and there is any.
     pub fn next_event(&mut self, now: Time) -> Option<Told> {
         self.notes.next(now, now < self.beside_until)
-    }
-}
-
-/// The Workload that the API shows.
-fn shown_workload(entry: &Entry) -> Option<&Workload> {
-    match &entry.shown {
-        Some(Shown::Workload(shown)) => Some(shown),
-        _ => None,
-    }
-}
-
-/// What is written first: what people wait for, then what merely follows. An object that shows
-/// nothing yet is made whole before another is made.
-fn rank(key: &Key, entry: &Entry) -> u8 {
-    match (key, &entry.wanted, &entry.shown) {
-        (_, Some(Wanted::Gone(_)), _) => 3,
-        (Key::Workload(_), _, Some(Shown::Workload(shown))) if shown.status.is_none() => 0,
-        (Key::Workload(_), _, None) => 1,
-        (Key::Pod(_), ..) => 1,
-        _ => 2,
-    }
-}
-
-/// The request that brings what is shown to what is wanted.
-fn next(now: Time, key: &Key, entry: &Entry, listed: bool) -> Next {
-    let Some(wanted) = &entry.wanted else { return Next::Nothing };
-    let patch = |patch: Value, make: fn(Value) -> Write| match patch {
-        Value::Null => Next::Nothing,
-        patch => Next::Do(make(patch)),
-    };
-    let of_status = |shown: Value, wanted: Value| match diff::merge_patch(&shown, &wanted) {
-        Some(changes) => json!({ "status": changes }),
-        None => Value::Null,
-    };
-    match (wanted, &entry.shown) {
-        (Wanted::Workload(_), None) if !listed => Next::Wait(now.plus(EVERY)),
-        (Wanted::Workload(details), None) => match workload::due_from(details) {
-            Some(at) if at <= now => Next::Do(Write::Create(Box::new(workload::object(details)))),
-            Some(at) => Next::Wait(at),
-            None => Next::Nothing,
-        },
-        (Wanted::Workload(details), Some(Shown::Workload(shown))) => {
-            if let Some(changes) = workload::object_patch(shown, details) {
-                return Next::Do(Write::Object(changes));
-            }
-            let before = shown.status.clone().unwrap_or_default();
-            let after = workload::status(&before, details, now);
-            patch(of_status(diff::value(&before), diff::value(&after)), Write::Status)
-        }
-        (Wanted::ClusterQueue(_) | Wanted::LocalQueue(_), None) => Next::Do(Write::Read),
-        (Wanted::ClusterQueue(view), Some(Shown::ClusterQueue(shown))) => {
-            let (before, after) = (
-                before(shown, &shown.conditions),
-                diff::value(&queues::cluster_queue(shown, view, now)),
-            );
-            patch(of_status(before, after), Write::Status)
-        }
-        (Wanted::LocalQueue(view), Some(Shown::LocalQueue(shown))) => {
-            let (before, after) = (
-                before(shown, &shown.conditions),
-                diff::value(&queues::local_queue(shown, view, now)),
-            );
-            patch(of_status(before, after), Write::Status)
-        }
-        (Wanted::Pod(wanted), Some(Shown::Pod(shown))) if wanted == shown => Next::Nothing,
-        (Wanted::Pod(wanted), Some(Shown::Pod(shown))) if wanted.reason == shown.reason => {
-            let at = entry.written_at.map_or(now, |at| at.plus(WORDS_EVERY));
-            match at <= now {
-                true => Next::Do(Write::Condition(wanted.clone())),
-                false => Next::Wait(at),
-            }
-        }
-        (Wanted::Pod(wanted), _) => Next::Do(Write::Condition(wanted.clone())),
-        (Wanted::Gone(at), _) if now < *at => Next::Wait(*at),
-        (Wanted::Gone(_), Some(Shown::Workload(shown))) => {
-            Next::Do(Write::Delete(shown.metadata.uid.clone()))
-        }
-        (Wanted::Gone(_), _) if !listed && matches!(key, Key::Workload(_)) => {
-            Next::Wait(now.plus(EVERY))
-        }
-        (Wanted::Gone(_), _) => Next::Nothing,
-        (wanted, Some(shown)) => unreachable!("{key:?} wants {wanted:?} and shows {shown:?}"),
-    }
-}
-
-/// What a queue's status is compared with. Before the first, even a zero is news.
-fn before<S: serde::Serialize, C>(shown: &S, conditions: &[C]) -> Value {
-    if conditions.is_empty() { json!({}) } else { diff::value(shown) }
-}
-
-fn counted(key: &Key, write: &Write, entry: &Entry) -> What {
-    match (write, key, &entry.wanted) {
-        (Write::Create(_), ..) => What::Created,
-        (Write::Object(_), ..) => What::Object,
-        (Write::Condition(_), ..) => What::PodCondition,
-        (Write::Delete(_), ..) => What::Deleted,
-        (Write::Read, ..) => What::Read,
-        (Write::Status(_), Key::Workload(_), Some(Wanted::Workload(details))) => {
-            match details.view.state {
-                State::Running | State::Evicting | State::Finished => What::StatusLater,
-                _ => What::StatusUntilBound,
-            }
-        }
-        (Write::Status(_), ..) => What::QueueStatus,
     }
 }

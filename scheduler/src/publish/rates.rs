@@ -1,17 +1,19 @@
 //! How much may be written, and what is counted of it.
 //!
-//! While effects are carried out (binds, suspensions, evictions) it is a [`BESIDE`]th of the
-//! rates: the API server, and who else acts on what it shows, are left to what matters (a Workload
-//! costs it several times what a bind does). What is late is not lost: newest wins, so a gang that
-//! starts and runs meanwhile is written once. Nothing waits for longer than [`LATE`] on that
-//! account: under a load without end the rates are whole again.
+//! While effects are carried out (binds, suspensions, evictions) objects wait for [`HOLD`], and go
+//! at a [`BESIDE`]th of the rate then: the API server, and who else acts on what it shows, are left
+//! to what matters (a Workload costs it several times what a bind does). What is late is not lost:
+//! newest wins, so a gang that starts and runs meanwhile is written once. Nothing waits for longer
+//! than [`LATE`] on that account: under a load without end the rates are whole again.
 
 use capstan_core::time::{Span, Time};
 
 /// How long after an effect began or ended others are taken to follow.
 pub const CALM: Span = Span(250);
+/// How long objects wait beside effects: most bursts are over by then.
+pub const HOLD: Span = Span::seconds(3);
 /// Which part of the rates is left beside effects.
-pub const BESIDE: u32 = 25;
+pub const BESIDE: u32 = 50;
 /// What has been due for this long is written at the whole rate.
 pub const LATE: Span = Span::minutes(1);
 
@@ -98,14 +100,19 @@ impl Bucket {
         Bucket { per_second, thousandths: i64::from(per_second) * 1_000, at: Time::MIN }
     }
 
-    /// Takes a permit, if there is one; `beside` effects that are carried out there are few.
-    pub(super) fn take(&mut self, now: Time, beside: bool) -> bool {
+    /// Whether there is a permit; `beside` effects that are carried out there are few.
+    pub(super) fn has(&mut self, now: Time, beside: bool) -> bool {
         let share = if beside { BESIDE } else { 1 };
         let rate = i64::from((self.per_second / share).max(1));
         let gained = now.since(self.at).0.min(1_000) * rate;
         self.thousandths = (self.thousandths + gained).min(rate * 1_000);
         self.at = self.at.max(now);
-        let some = self.thousandths >= 1_000;
+        self.thousandths >= 1_000
+    }
+
+    /// Takes a permit, if there is one.
+    pub(super) fn take(&mut self, now: Time, beside: bool) -> bool {
+        let some = self.has(now, beside);
         if some {
             self.thousandths -= 1_000;
         }

@@ -10,7 +10,7 @@ use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, P
 use kube::{Client, Error};
 use serde_json::{Value, json};
 
-use super::plan::{Answer, Key, Shown, Write};
+use super::entry::{Answer, Key, Shown, Write};
 use super::pods::PodCondition;
 use crate::api::cluster_queue::ClusterQueue;
 use crate::api::local_queue::LocalQueue;

@@ -6,7 +6,7 @@ use capstan_core::time::Time;
 use kube::Client;
 use tokio::task::JoinSet;
 
-use super::plan::{Answer, Key};
+use super::entry::{Answer, Key};
 use super::{Publisher, events, requests};
 use crate::lease::Leadership;
 use crate::metrics::Metrics;
@@ -20,6 +20,8 @@ const EVENTS_MAX: usize = 1;
 const LOOK: Duration = Duration::from_millis(200);
 /// Pause after a list that failed, or that nobody serves.
 const LIST_PAUSE: Duration = Duration::from_secs(5);
+/// Time from one look at the plan to the next, at least: what comes in a burst is one look.
+const PACE: Duration = Duration::from_millis(5);
 /// Longest sleep: permits come back without a bell.
 const NAP: Duration = Duration::from_millis(100);
 
@@ -48,6 +50,7 @@ pub async fn run(
             tokio::time::sleep(LOOK).await;
             continue;
         }
+        let next = tokio::time::Instant::now() + PACE;
         let due = listed.is_none_or(|until: Option<tokio::time::Instant>| {
             until.is_some_and(|until| until <= tokio::time::Instant::now())
         });
@@ -62,15 +65,22 @@ pub async fn run(
             wake.map_or(NAP, |at| publisher.clock.until(at).clamp(Duration::from_millis(1), NAP));
         tokio::select! {
             () = publisher.bell.notified() => {}
-            Some(done) = flying.join_next() => {
-                if let Ok((key, answer)) = done {
-                    let now = publisher.clock.now();
-                    publisher.plan.lock().answered(now, &key, answer);
-                }
-            }
+            Some(done) = flying.join_next() => answered(&publisher, done),
             Some(_) = telling.join_next() => {}
             () = tokio::time::sleep(nap) => {}
         }
+        tokio::time::sleep_until(next).await;
+        while let Some(done) = flying.try_join_next() {
+            answered(&publisher, done);
+        }
+        while telling.try_join_next().is_some() {}
+    }
+}
+
+fn answered(publisher: &Publisher, done: Result<(Key, Answer), tokio::task::JoinError>) {
+    if let Ok((key, answer)) = done {
+        let now = publisher.clock.now();
+        publisher.plan.lock().answered(now, &key, answer);
     }
 }
 

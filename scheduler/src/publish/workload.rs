@@ -31,6 +31,10 @@ pub const GATHERING_PATIENCE: Span = Span::seconds(5);
 pub fn due_from(details: &WorkloadDetails) -> Option<Time> {
     let view = &details.view;
     let stopped = view.preempted.is_some() || view.state == State::Evicting;
+    if details.source == GangSource::Job && details.owner.is_none() {
+        // What stands for a Job goes with it.
+        return None;
+    }
     match view.state {
         _ if details.lone && stopped => Some(Time::MIN),
         State::Gathering | State::Queued | State::Reserved | State::Provisioning
@@ -168,14 +172,16 @@ pub fn status(shown: &WorkloadStatus, details: &WorkloadDetails, now: Time) -> W
     status
 }
 
-/// `running/all` and the GPUs asked. The engine lets go of members that have ended: what the work
-/// was like is what was shown of it last.
+/// `running/all` and the GPUs asked; members that are lacking count among all. The engine lets go
+/// of members that have ended: what the work was like is what was shown of it last.
 fn pods_and_gpus(shown: &WorkloadStatus, details: &WorkloadDetails) -> (String, i64) {
     if details.view.state == State::Finished && details.members == 0 {
         let all = shown.pods.split_once('/').map_or("0", |(_, all)| all);
         return (format!("0/{all}"), shown.gpus);
     }
-    (format!("{}/{}", details.placed, details.members.max(details.placed)), details.view.gpus)
+    let needed = if details.view.state == State::Finished { 0 } else { details.needed };
+    let all = details.members.max(details.placed).max(needed);
+    (format!("{}/{all}", details.placed), details.view.gpus)
 }
 
 /// Failures as far as the engine knows of any; it forgets them when the work runs.

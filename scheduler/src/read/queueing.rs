@@ -14,7 +14,7 @@ use super::kueue;
 use super::schema::{self, Finding};
 use crate::api::GoDuration;
 use crate::api::classes::WorkloadPriorityClass;
-use crate::api::cluster_queue::{ClusterQueueSpec, CohortSpec, VictimOrder};
+use crate::api::cluster_queue::{ClusterQueueSpec, CohortSpec, StopPolicy, VictimOrder};
 use crate::api::flavor::{ResourceFlavorSpec, TopologySpec};
 use crate::api::local_queue::LocalQueueSpec;
 use crate::api::meta::Object;
@@ -77,6 +77,7 @@ pub fn decode(
         Queueing::ClusterQueue => {
             let (spec, unknown) = spec::<ClusterQueueSpec>(value, origin)?;
             remarks = without_effect(&spec);
+            remarks.extend(half_done(spec.stop_policy));
             let mut facts = quota::cluster_queue(name, &spec, origin);
             if !value["metadata"]["deletionTimestamp"].is_null() {
                 facts.broken.insert(0, TERMINATING.into());
@@ -85,6 +86,7 @@ pub fn decode(
         }
         Queueing::LocalQueue => {
             let (spec, unknown) = spec::<LocalQueueSpec>(value, origin)?;
+            remarks.extend(half_done(spec.stop_policy));
             let facts = quota::local_queue(namespace.into(), name, &spec);
             (Some(Draft::LocalQueue(facts)), unknown)
         }
@@ -161,6 +163,13 @@ fn counted(finding: &Finding) -> bool {
         ("metadata", Some(key), None) => !OTHER_META.contains(&key),
         (top, ..) => !matches!(top, "metadata" | "status" | "apiVersion" | "kind"),
     }
+}
+
+/// A stop policy that is followed in part.
+fn half_done(policy: Option<StopPolicy>) -> Option<(Option<String>, String)> {
+    let drains = policy == Some(StopPolicy::HoldAndDrain);
+    let says = "HoldAndDrain holds what waits; work that runs is not stopped by this version";
+    drains.then(|| (Some("spec.stopPolicy".to_owned()), says.to_owned()))
 }
 
 /// Fields that are understood but change nothing yet must not be trusted in silence.

@@ -79,6 +79,10 @@ pub struct Desk {
     questions: Vec<Question>,
     /// Binds under way, for the events that say that they are done.
     binds: BTreeMap<EffectId, (PodRef, Text)>,
+    /// Pods that were bound since the last turn, and where.
+    bound: Vec<(PodRef, Text)>,
+    /// Effects began or ended since the last turn.
+    acts: bool,
     /// When to step even if nothing happens.
     wake: Option<Time>,
     cycle: u64,
@@ -96,6 +100,8 @@ impl Desk {
             told: vec![Input::Policy(Arc::new(config.policy.clone()))],
             questions: Vec::new(),
             binds: BTreeMap::new(),
+            bound: Vec::new(),
+            acts: false,
             wake: None,
             cycle: 0,
             ended: false,
@@ -163,13 +169,10 @@ impl Desk {
 
     fn take_answer(&mut self, answer: Answer) {
         let Answer { effect, result, .. } = answer;
-        self.tools.publisher.acts();
+        self.acts = true;
         let bind = self.binds.remove(&effect);
-        if let (Some((pod, node)), EffectResult::Done) = (&bind, &result) {
-            self.tools.publisher.scheduled(pod, node);
-        }
         match &result {
-            EffectResult::Done => {}
+            EffectResult::Done => self.bound.extend(bind),
             EffectResult::Conflict(why) | EffectResult::Refused(why) => {
                 tracing::warn!(effect = effect.0, pod = pod_name(&bind), %why, "effect refused");
             }
@@ -195,6 +198,9 @@ impl Desk {
             Phase::Leading if synced => self.decide(now),
             Phase::Leading | Phase::Stopped => {}
         }
+        if std::mem::take(&mut self.acts) {
+            self.tools.publisher.acts(std::mem::take(&mut self.bound));
+        }
         self.answer_questions(now);
         if self.phase == Phase::Leading && synced {
             self.looks.tell(&self.tools.publisher, &self.engine);
@@ -207,6 +213,14 @@ impl Desk {
         let drained = self.live.drain(now);
         for notice in &drained.notices {
             tracing::warn!("{notice}");
+        }
+        let ours = |(kind, named)| match kind {
+            Kind::Queueing(of, Group::Capstan) => Some((of, named)),
+            _ => None,
+        };
+        let gone: Vec<_> = drained.queues_anew.into_iter().filter_map(ours).collect();
+        if !gone.is_empty() {
+            self.tools.publisher.queues_anew(gone);
         }
         let mut inputs = std::mem::take(&mut self.told);
         inputs.extend(drained.inputs);
@@ -252,9 +266,7 @@ impl Desk {
                 self.binds.insert(effect.id, (pod.clone(), node.clone()));
             }
         }
-        if !acts.is_empty() {
-            self.tools.publisher.acts();
-        }
+        self.acts |= !acts.is_empty();
         self.tools.executor.dispatch(acts);
         self.looks.news(says);
     }

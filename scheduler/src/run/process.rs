@@ -185,6 +185,11 @@ impl Replica {
                 instance: self.identity.clone(),
             },
         ));
+        tokio::spawn(publish::follow(
+            self.publisher.clone(),
+            self.clients.watches.clone(),
+            self.leadership.clone(),
+        ));
         let mut elector = self.elector.take();
         let campaign = campaign(elector.as_mut(), self.synced.clone(), self.inbox.clone());
         let mut campaign: Pin<Box<dyn Future<Output = String> + Send + '_>> = Box::pin(campaign);

@@ -104,7 +104,7 @@ async fn typed<K>(
 ) where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
 {
-    let (follower, mut wait) = (Follower { kind, to }, WAIT_FIRST);
+    let (mut follower, mut wait) = (Follower::new(kind, to), WAIT_FIRST);
     let object = |one| match one {
         Lenient::Read(one) => object(one),
         Lenient::Broken(meta, path, problem) => Object::Broken(kind, meta, path, problem),
@@ -137,7 +137,7 @@ where
 async fn queueing(client: Client, kind: Kind, to: Sender<Seen>) {
     let Kind::Queueing(what, _) = kind else { return };
     let versions = kinds::versions(kind);
-    let (follower, mut wait) = (Follower { kind, to }, WAIT_FIRST);
+    let (mut follower, mut wait) = (Follower::new(kind, to), WAIT_FIRST);
     let mut in_vain = 0;
     for (origin, resource) in versions.iter().cycle() {
         let api = Api::<Raw>::all_with(client.clone(), resource);
@@ -163,6 +163,8 @@ async fn queueing(client: Client, kind: Kind, to: Sender<Seen>) {
 struct Follower {
     kind: Kind,
     to: Sender<Seen>,
+    /// What was said to be wrong, until nothing is.
+    told: String,
 }
 
 /// Why a kind is not followed any more.
@@ -174,12 +176,21 @@ enum Ended {
 }
 
 impl Follower {
+    fn new(kind: Kind, to: Sender<Seen>) -> Follower {
+        Follower { kind, to, told: String::new() }
+    }
+
     /// Follows a kind through all errors but its absence.
-    async fn follow<K>(&self, api: Api<K>, mut watch: Watch, object: &impl Fn(K) -> Object) -> Ended
+    async fn follow<K>(
+        &mut self,
+        api: Api<K>,
+        mut watch: Watch,
+        object: &impl Fn(K) -> Object,
+    ) -> Ended
     where
         K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
     {
-        let (mut wait, mut listed, mut told) = (WAIT_FIRST, false, String::new());
+        let (mut wait, mut listed) = (WAIT_FIRST, false);
         'again: loop {
             let mut events = watcher::watcher(api.clone(), watch.clone()).boxed();
             while let Some(event) = events.next().await {
@@ -187,7 +198,7 @@ impl Follower {
                     Ok(event) => {
                         if matches!(event, Event::InitDone | Event::Apply(_) | Event::Delete(_)) {
                             (wait, listed) = (WAIT_FIRST, true);
-                            told.clear();
+                            self.told.clear();
                         }
                         if self.to.send(self.seen(event, object)).await.is_err() {
                             return Ended::NobodyListens;
@@ -197,7 +208,7 @@ impl Follower {
                     Err(error) => error,
                 };
                 let answer = Answer::of(&error);
-                self.say(answer, &error, &mut told);
+                self.say(answer, &error);
                 match answer {
                     Answer::NotServed => return Ended::NotServed { listed },
                     Answer::NoStreaming => {
@@ -224,7 +235,7 @@ impl Follower {
     }
 
     /// Says what is wrong, once for each thing that is.
-    fn say(&self, answer: Answer, error: &watcher::Error, told: &mut String) {
+    fn say(&mut self, answer: Answer, error: &watcher::Error) {
         let text = match answer {
             Answer::NotServed => "not served; it is read once it is".to_owned(),
             Answer::Forbidden => {
@@ -233,16 +244,15 @@ impl Follower {
             }
             _ => explain(error),
         };
-        if *told == text {
+        if self.told == text {
             return;
         }
+        let (kind, group) = (self.kind.name(), self.kind.group());
         match answer {
-            Answer::NotServed | Answer::Expired => {
-                tracing::info!(kind = self.kind.name(), "watch: {text}");
-            }
-            _ => tracing::warn!(kind = self.kind.name(), "watch: {text}"),
+            Answer::NotServed | Answer::Expired => tracing::info!(kind, group, "watch: {text}"),
+            _ => tracing::warn!(kind, group, "watch: {text}"),
         }
-        *told = text;
+        self.told = text;
     }
 }
 

@@ -2,6 +2,7 @@
 //! state.
 
 mod asked;
+mod deleted;
 mod exercise;
 mod gangs;
 mod judge;

@@ -134,6 +134,11 @@ fn queue_reasons_read_as_sentences() {
 fn reasons_of_members_that_join_read_as_sentences() {
     let rows = [
         (
+            Reason::OwnerUnknown { owner: "Job train".into() },
+            "Gathering",
+            "Job train, which its pods belong to, is gone or was not seen yet",
+        ),
+        (
             Reason::FlavorNotListed {
                 cluster_queue: "team-a".into(),
                 flavor: "a100".into(),

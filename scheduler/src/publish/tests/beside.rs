@@ -3,12 +3,13 @@
 use capstan_core::plan::State;
 
 use super::{Api, BORN, at, gang};
-use crate::publish::plan::{Key, Plan, Write};
+use crate::publish::entry::{Key, Write};
+use crate::publish::plan::Plan;
 use crate::publish::rates::Limits;
 
 #[test]
 fn beside_effects_little_is_written_and_what_changes_meanwhile_is_written_once() {
-    let mut plan = Plan::new(Limits { writes: 50, events: 25 });
+    let mut plan = Plan::new(Limits { writes: 100, events: 50 });
     plan.listed(BORN, []);
     let mut api = Api::default();
     let name = |n: usize| format!("g{n}");
@@ -28,8 +29,9 @@ fn beside_effects_little_is_written_and_what_changes_meanwhile_is_written_once()
             api.work(&mut plan, now);
             told += usize::from(plan.next_event(now).is_some());
         }
+        assert!(second > 2 || api.writes.is_empty(), "most bursts are over in three seconds");
     }
-    assert_eq!((api.writes.len(), told), (11, 5), "two and one a second");
+    assert_eq!((api.writes.len(), told), (5, 5), "two and one a second");
     // No effect any more: the rest comes at the whole rate.
     for second in 5..8 {
         api.work(&mut plan, at(second * 1_000 + 500));

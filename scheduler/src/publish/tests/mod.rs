@@ -2,6 +2,7 @@
 
 mod beside;
 mod told;
+mod vanished;
 
 use std::collections::BTreeSet;
 
@@ -13,7 +14,8 @@ use capstan_core::time::{Span, Time};
 use serde_json::{Value, json};
 
 use super::conditions::{api_time, holds};
-use super::plan::{Answer, EVERY, Key, Name, PAUSE_MAX, Plan, Shown, WORDS_EVERY, Write};
+use super::entry::{Answer, Key, Shown, Write};
+use super::plan::{EVERY, Name, PAUSE_MAX, Plan, WORDS_EVERY};
 use super::rates::{Limits, What};
 use super::workload::LONE_PATIENCE;
 use crate::api::cluster_queue::ClusterQueueStatus;
@@ -50,6 +52,7 @@ fn gang(state: State) -> WorkloadDetails {
         lone: false,
         priority_class: None,
         members: 3,
+        needed: 3,
         placed: 0,
         started: false,
         failed: false,
@@ -65,7 +68,7 @@ fn lone(state: State) -> WorkloadDetails {
     let mut details = gang(state);
     details.view.name = "p".into();
     (details.owner, details.lone, details.source) = (None, true, GangSource::Pod);
-    (details.first_pod, details.members) = (Some(pod("p")), 1);
+    (details.first_pod, details.members, details.needed) = (Some(pod("p")), 1, 1);
     details
 }
 
@@ -439,9 +442,8 @@ fn what_no_gang_stands_for_is_deleted() {
     }
 }
 
-#[test]
-fn a_status_of_a_queue_is_read_before_it_is_written_and_keeps_its_budget() {
-    let (mut plan, mut api) = ready();
+/// A queue that borrows.
+fn queue_view() -> QueueView {
     let line = QuotaView {
         flavor: "spot".into(),
         resource: "nvidia.com/gpu".into(),
@@ -451,7 +453,7 @@ fn a_status_of_a_queue_is_read_before_it_is_written_and_keeps_its_budget() {
         lent: 0,
         available: 0,
     };
-    let view = QueueView {
+    QueueView {
         name: "q".into(),
         cohort: None,
         inactive: None,
@@ -459,7 +461,13 @@ fn a_status_of_a_queue_is_read_before_it_is_written_and_keeps_its_budget() {
         pending: 1,
         admitted: 2,
         per_hour: None,
-    };
+    }
+}
+
+#[test]
+fn a_status_of_a_queue_is_read_before_it_is_written_and_keeps_its_budget() {
+    let (mut plan, mut api) = ready();
+    let view = queue_view();
     let key = Key::ClusterQueue("q".into());
     api.objects.insert(key.clone(), json!({"status": {"budget": {"spentMicroUsd": 5}}}));
     plan.cluster_queues(at(0), vec![view.clone()]);

@@ -53,6 +53,7 @@ fn pod(name: &str, runtime: Option<i64>) -> PodFacts {
             source: GangSource::Pod,
             min_member: None,
             total: None,
+            unknown_owner: None,
         },
         wishes: wishes(runtime),
         binding: None,
@@ -72,6 +73,7 @@ fn member(name: &str, gang: &str) -> PodFacts {
         source: GangSource::CapstanGang,
         min_member: Some(2),
         total: None,
+        unknown_owner: None,
     };
     PodFacts { gang, ..pod(name, Some(60)) }
 }
@@ -109,6 +111,7 @@ fn pod_of(owner: &OwnerFacts, name: &str) -> PodFacts {
         source: GangSource::Job,
         min_member: Some(owner.min_member),
         total: None,
+        unknown_owner: None,
     };
     let shape = owner.pod_sets[0].shape.clone();
     PodFacts { gang, shape, wishes: owner.wishes.clone(), ..pod(name, None) }

@@ -1,0 +1,220 @@
+//! One object that is written: what is wanted of it, what the API shows of it, and the request that
+//! brings the one to the other.
+//!
+//! Decides whether anything is to be written at all, what, and what goes first; leaves rates and
+//! order to [`super::plan`].
+
+use capstan_core::explain::view::{LocalQueueView, QueueView, WorkloadDetails};
+use capstan_core::model::input::Text;
+use capstan_core::plan::{PodRef, State};
+use capstan_core::time::Time;
+use serde_json::{Value, json};
+
+use super::plan::{EVERY, Name, WORDS_EVERY};
+use super::pods::PodCondition;
+use super::rates::What;
+use super::{diff, queues, workload};
+use crate::api::cluster_queue::ClusterQueueStatus;
+use crate::api::local_queue::LocalQueueStatus;
+use crate::api::workload::Workload;
+
+/// An object that is written.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Key {
+    /// A Workload.
+    Workload(Name),
+    /// A ClusterQueue's status.
+    ClusterQueue(Text),
+    /// A LocalQueue's status.
+    LocalQueue(Name),
+    /// A pod's PodScheduled condition.
+    Pod(PodRef),
+}
+
+/// What is wanted of an object.
+#[derive(Clone, Debug)]
+pub(super) enum Wanted {
+    Workload(Box<WorkloadDetails>),
+    ClusterQueue(Box<QueueView>),
+    LocalQueue(Box<LocalQueueView>),
+    Pod(PodCondition),
+    /// It should not be there, from then on.
+    Gone(Time),
+}
+
+/// What the API shows of an object, as last read or written.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Shown {
+    /// A Workload.
+    Workload(Box<Workload>),
+    /// A ClusterQueue's status.
+    ClusterQueue(Box<ClusterQueueStatus>),
+    /// A LocalQueue's status.
+    LocalQueue(Box<LocalQueueStatus>),
+    /// A pod's condition.
+    Pod(PodCondition),
+}
+
+/// One request.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Write {
+    /// Create the Workload.
+    Create(Box<Workload>),
+    /// Merge-patch the object itself.
+    Object(Value),
+    /// Merge-patch its status.
+    Status(Value),
+    /// Set the pod's condition.
+    Condition(PodCondition),
+    /// Delete the object with this uid.
+    Delete(Option<String>),
+    /// Read a status that was never seen.
+    Read,
+}
+
+/// What became of a request.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answer {
+    /// Done (or read); the API shows this now.
+    Shows(Shown),
+    /// There is no such object (any more).
+    Gone,
+    /// It failed; try again later.
+    Failed,
+}
+
+/// An object as it stands.
+#[derive(Debug, Default)]
+pub(super) struct Entry {
+    pub(super) wanted: Option<Wanted>,
+    pub(super) shown: Option<Shown>,
+    pub(super) flying: bool,
+    /// Another object is under this name since the request on its way was sent.
+    pub(super) outlived: bool,
+    /// The next request goes no earlier.
+    pub(super) next_at: Time,
+    /// Since when a request is due.
+    pub(super) due_at: Time,
+    /// When it was last written.
+    pub(super) written_at: Option<Time>,
+    pub(super) failures: u32,
+    pub(super) filed: Option<Filed>,
+}
+
+/// Where it stands in line.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Filed {
+    Later(Time),
+    Ready(u8, u64),
+}
+
+/// What to do about an entry now.
+pub(super) enum Next {
+    Do(Write),
+    Wait(Time),
+    Nothing,
+}
+
+/// The Workload that the API shows.
+pub(super) fn shown_workload(entry: &Entry) -> Option<&Workload> {
+    match &entry.shown {
+        Some(Shown::Workload(shown)) => Some(shown),
+        _ => None,
+    }
+}
+
+/// What is written first: what people wait for, then what merely follows. An object that shows
+/// nothing yet is made whole before another is made.
+pub(super) fn rank(key: &Key, entry: &Entry) -> u8 {
+    match (key, &entry.wanted, &entry.shown) {
+        (_, Some(Wanted::Gone(_)), _) => 3,
+        (Key::Workload(_), _, Some(Shown::Workload(shown))) if shown.status.is_none() => 0,
+        (Key::Workload(_), _, None) => 1,
+        (Key::Pod(_), ..) => 1,
+        _ => 2,
+    }
+}
+
+/// The request that brings what is shown to what is wanted.
+pub(super) fn next(now: Time, key: &Key, entry: &Entry, listed: bool) -> Next {
+    let Some(wanted) = &entry.wanted else { return Next::Nothing };
+    let patch = |patch: Value, make: fn(Value) -> Write| match patch {
+        Value::Null => Next::Nothing,
+        patch => Next::Do(make(patch)),
+    };
+    let of_status = |shown: Value, wanted: Value| match diff::merge_patch(&shown, &wanted) {
+        Some(changes) => json!({ "status": changes }),
+        None => Value::Null,
+    };
+    match (wanted, &entry.shown) {
+        (Wanted::Workload(_), None) if !listed => Next::Wait(now.plus(EVERY)),
+        (Wanted::Workload(details), None) => match workload::due_from(details) {
+            Some(at) if at <= now => Next::Do(Write::Create(Box::new(workload::object(details)))),
+            Some(at) => Next::Wait(at),
+            None => Next::Nothing,
+        },
+        (Wanted::Workload(details), Some(Shown::Workload(shown))) => {
+            if let Some(changes) = workload::object_patch(shown, details) {
+                return Next::Do(Write::Object(changes));
+            }
+            let before = shown.status.clone().unwrap_or_default();
+            let after = workload::status(&before, details, now);
+            patch(of_status(diff::value(&before), diff::value(&after)), Write::Status)
+        }
+        (Wanted::ClusterQueue(_) | Wanted::LocalQueue(_), None) => Next::Do(Write::Read),
+        (Wanted::ClusterQueue(view), Some(Shown::ClusterQueue(shown))) => {
+            let (before, after) = (
+                before(shown, &shown.conditions),
+                diff::value(&queues::cluster_queue(shown, view, now)),
+            );
+            patch(of_status(before, after), Write::Status)
+        }
+        (Wanted::LocalQueue(view), Some(Shown::LocalQueue(shown))) => {
+            let (before, after) = (
+                before(shown, &shown.conditions),
+                diff::value(&queues::local_queue(shown, view, now)),
+            );
+            patch(of_status(before, after), Write::Status)
+        }
+        (Wanted::Pod(wanted), Some(Shown::Pod(shown))) if wanted == shown => Next::Nothing,
+        (Wanted::Pod(wanted), Some(Shown::Pod(shown))) if wanted.reason == shown.reason => {
+            let at = entry.written_at.map_or(now, |at| at.plus(WORDS_EVERY));
+            match at <= now {
+                true => Next::Do(Write::Condition(wanted.clone())),
+                false => Next::Wait(at),
+            }
+        }
+        (Wanted::Pod(wanted), _) => Next::Do(Write::Condition(wanted.clone())),
+        (Wanted::Gone(at), _) if now < *at => Next::Wait(*at),
+        (Wanted::Gone(_), Some(Shown::Workload(shown))) => {
+            Next::Do(Write::Delete(shown.metadata.uid.clone()))
+        }
+        (Wanted::Gone(_), _) if !listed && matches!(key, Key::Workload(_)) => {
+            Next::Wait(now.plus(EVERY))
+        }
+        (Wanted::Gone(_), _) => Next::Nothing,
+        (wanted, Some(shown)) => unreachable!("{key:?} wants {wanted:?} and shows {shown:?}"),
+    }
+}
+
+/// What a queue's status is compared with. Before the first, even a zero is news.
+fn before<S: serde::Serialize, C>(shown: &S, conditions: &[C]) -> Value {
+    if conditions.is_empty() { json!({}) } else { diff::value(shown) }
+}
+/// What it is counted as.
+pub(super) fn counted(key: &Key, write: &Write, entry: &Entry) -> What {
+    match (write, key, &entry.wanted) {
+        (Write::Create(_), ..) => What::Created,
+        (Write::Object(_), ..) => What::Object,
+        (Write::Condition(_), ..) => What::PodCondition,
+        (Write::Delete(_), ..) => What::Deleted,
+        (Write::Read, ..) => What::Read,
+        (Write::Status(_), Key::Workload(_), Some(Wanted::Workload(details))) => {
+            match details.view.state {
+                State::Running | State::Evicting | State::Finished => What::StatusLater,
+                _ => What::StatusUntilBound,
+            }
+        }
+        (Write::Status(_), ..) => What::QueueStatus,
+    }
+}
