@@ -11,6 +11,7 @@ use capstan_core::model::apply::Changes;
 use capstan_core::model::ids::{FrIdx, PodIdx, QueueIdx, QuotaIdx, WorkloadIdx};
 use capstan_core::model::state::ClusterState;
 use capstan_core::model::txn::{Checkpoint, Txn};
+use capstan_core::model::vacancy::Holding;
 use capstan_core::plan::State;
 use capstan_core::time::Time;
 use capstan_tests::play::Stage;
@@ -80,7 +81,7 @@ struct Player {
     seed: Seed,
     holders: Vec<WorkloadIdx>,
     waiting: Vec<PodIdx>,
-    gone: Vec<(WorkloadIdx, Vec<(PodIdx, NodeIdx)>)>,
+    gone: Vec<(WorkloadIdx, Holding)>,
     placed: Vec<PodIdx>,
     marks: Vec<(Checkpoint, String)>,
     /// What running work charges.

@@ -180,6 +180,7 @@ impl Engine {
         entry.state = State::Evicting;
         entry.evicting = Some(Box::new(preemption.clone()));
         entry.stop_asked = true;
+        self.state.drop_vacancies(victim);
         self.mark(victim);
         if leaving {
             return;

@@ -23,6 +23,7 @@ use crate::explain::reason::{FlavorRefusal, Inactive, Reason};
 use crate::explain::{together, verdict};
 use crate::model::ids::{PodIdx, QueueIdx, ShapeIdx, WorkloadIdx};
 use crate::model::input::{QueueingStrategy, Text};
+use crate::model::state::ClusterState;
 use crate::model::txn::Txn;
 use crate::model::workload::{Assignment, QueueRef, SetAssignment};
 use crate::place::gang::{self, Ask, TopologyAsk};
@@ -312,9 +313,12 @@ impl Engine {
             None if gang::holds(&mut txn, class, count, topology) => None,
             None => Some(verdict::unqueued_shortage(&mut txn, class, count, topology)),
         };
+        // What the gang keeps for them is theirs.
+        txn.vacate(workload);
+        let short = |queue| short_of(txn.state(), workload, queue, set, count);
+        let lacks = room.or_else(|| assignment.queue.and_then(short));
         drop(txn);
-        room.or_else(|| self.short_of(workload, assignment.queue?, set, count))
-            .or_else(|| self.no_place_together(workload, waiting, most, topology))
+        lacks.or_else(|| self.no_place_together(workload, waiting, most, topology))
     }
 
     /// Why members of several shapes find no places together, though those of each shape may.
@@ -355,28 +359,6 @@ impl Engine {
         txn.rollback_to(start);
         (!placed).then(|| together::shortage(&mut txn, &asks, &names, topology))
     }
-
-    /// The quota that so many more members of a set lack.
-    fn short_of(
-        &self,
-        workload: WorkloadIdx,
-        queue: QueueIdx,
-        set: &SetAssignment,
-        count: u32,
-    ) -> Refusal {
-        let charge = set.charge.iter();
-        let short = charge.filter_map(|&(fr, each)| {
-            flavors::shortage(&self.state, queue, fr, each.saturating_mul(count.into()))
-        });
-        let tried: Vec<FlavorRefusal> = short.collect();
-        let sets = &self.state.workloads[workload].sets;
-        let pod_set = sets.iter().find(|of| of.shape == set.shape).map(|of| of.name.clone());
-        (!tried.is_empty()).then(|| Reason::Flavors {
-            cluster_queue: self.state.quota.queue(queue).name.clone(),
-            pod_set: pod_set.unwrap_or_else(|| "main".into()),
-            tried,
-        })
-    }
 }
 
 /// Looks at the flavors of a queue that members of a new shape get: as many as queues usually list.
@@ -401,4 +383,26 @@ fn first_that_fits(txn: &mut Txn<'_>, demand: &Demand<'_>) -> flavors::Choice {
         start = found.next;
     }
     first
+}
+
+/// The quota that so many more members of a set lack.
+fn short_of(
+    state: &ClusterState,
+    workload: WorkloadIdx,
+    queue: QueueIdx,
+    set: &SetAssignment,
+    count: u32,
+) -> Refusal {
+    let charge = set.charge.iter();
+    let short = charge.filter_map(|&(fr, each)| {
+        flavors::shortage(state, queue, fr, each.saturating_mul(count.into()))
+    });
+    let tried: Vec<FlavorRefusal> = short.collect();
+    let sets = &state.workloads[workload].sets;
+    let pod_set = sets.iter().find(|of| of.shape == set.shape).map(|of| of.name.clone());
+    (!tried.is_empty()).then(|| Reason::Flavors {
+        cluster_queue: state.quota.queue(queue).name.clone(),
+        pod_set: pod_set.unwrap_or_else(|| "main".into()),
+        tried,
+    })
 }

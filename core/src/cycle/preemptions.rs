@@ -102,10 +102,9 @@ impl Engine {
     ) -> BTreeMap<ResourceIdx, i64> {
         let (state, mut given) = (&self.state, BTreeMap::new());
         let mut charged: Borrowed = BTreeMap::new();
-        for pod in state.placed(victim) {
-            for (queue, fr, amount) in state.charges_of(&state.pods[pod]) {
-                resources::add(charged.entry((queue, fr)).or_default(), amount);
-            }
+        let charges = state.placed(victim).flat_map(|pod| state.charges_of(&state.pods[pod]));
+        for (queue, fr, amount) in charges.chain(state.kept_for(victim).iter().copied()) {
+            resources::add(charged.entry((queue, fr)).or_default(), amount);
         }
         for ((queue, fr), amount) in charged {
             let tree = &state.quota.tree;

@@ -269,6 +269,7 @@ impl Engine {
         let profile = self.profile(queue);
         let topology = self.topology_ask(queue, workload).ok()?;
         let mut txn = Txn::begin(&mut self.state);
+        txn.vacate(workload);
         txn.assign(workload, Some(assignment.clone()));
         let members = members.iter().copied();
         let asks = asks_with(&mut txn, &assignment, members, profile)?;

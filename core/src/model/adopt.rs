@@ -78,6 +78,12 @@ impl ClusterState {
                 changes.to_settle.insert(pod, node);
             }
         }
+        if let Some(left) = known.as_ref().and_then(|known| known.queue)
+            && Some(left) != queue
+        {
+            self.quota.advance(left);
+            changes.queues.insert(left);
+        }
         self.workloads[workload].found_running |= known.is_none();
         self.set_assignment(workload, Some(Arc::new(assignment)));
     }

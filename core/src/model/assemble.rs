@@ -9,7 +9,7 @@
 //! |---|---|
 //! | Gathering, Queued | no placed member |
 //! | Resuming | a resumed owner whose pods do not exist yet keeps its places |
-//! | Binding | some members placed, fewer than must run together |
+//! | Binding | some members placed, fewer than must run together; quota is kept for the others |
 //! | Running | at least the minimum placed |
 //! | Evicting | marked members or a marked owner, while anything is placed |
 //! | Finished | the owner is done, or every member ended |
@@ -114,10 +114,14 @@ impl ClusterState {
                 self.settle(pod, node);
             }
         }
+        let mut in_part = Vec::new();
         for &workload in &dirty {
-            self.derive_state(workload);
+            if self.derive_state(workload) || self.vacancies.contains_key(&workload) {
+                in_part.push(workload);
+            }
             self.recount_claims_on(workload);
         }
+        self.keep_vacancies(&mut in_part, changes);
         self.room.refresh_tree();
     }
 
@@ -125,6 +129,8 @@ impl ClusterState {
     /// counts is taken anew too.
     fn rebuild_quota(&mut self, recharge: bool) {
         self.classes.clear();
+        // All workloads are derived again: each keeps then what it may by the new rules.
+        self.vacancies.clear();
         self.quota.rebuild(&self.facts, &self.policy.quota, &mut self.room.resources);
         if recharge {
             self.recharge();
@@ -310,6 +316,7 @@ impl ClusterState {
             return false;
         }
         self.recount_claims_on(workload);
+        self.drop_vacancies(workload);
         changes.everything |= self.drop_claim(workload).is_some();
         self.set_assignment(workload, None);
         self.uncharged.remove(&workload);
@@ -386,7 +393,7 @@ impl ClusterState {
 
     /// Members of this run of a gang that ended well: they need no place any more. Those that ended
     /// before any other was made belong to an earlier run of the same name.
-    fn done(&self, workload: WorkloadIdx) -> u32 {
+    pub(super) fn done(&self, workload: WorkloadIdx) -> u32 {
         let members = self.workloads[workload].members.iter().map(|pod| &self.pods[*pod]);
         let (ended, active): (Vec<&Pod>, Vec<&Pod>) = members.partition(|pod| !pod.active());
         let first = active.iter().map(|pod| pod.created).min();
@@ -403,8 +410,9 @@ impl ClusterState {
         self.derive_state(workload);
     }
 
-    /// State from facts, unless the engine is in the middle of something.
-    fn derive_state(&mut self, workload: WorkloadIdx) {
+    /// State from facts, unless the engine is in the middle of something; whether it has places,
+    /// but fewer than its minimum.
+    fn derive_state(&mut self, workload: WorkloadIdx) -> bool {
         let entry = &self.workloads[workload];
         let pods = || entry.members.iter().map(|pod| &self.pods[*pod]);
         let active = pods().filter(|pod| pod.counts()).count() as u32;
@@ -417,16 +425,14 @@ impl ClusterState {
         let waits = pods().any(|pod| pod.needs_place() && !pod.kept());
         let was = entry.state;
         let need = entry.min_member;
-        // Of a gang without an owner those that ended well are not asked for any more.
-        let ended = || if entry.owner.is_some() { self.done(workload) } else { 0 };
-        let below = placed > 0 && placed < need;
-        let lacks = below && !flying && !waits && placed + ended() < need;
+        let in_part = placed > 0 && placed < need;
+        let lacks = in_part && !flying && !waits && self.members_lacking(workload) > 0;
         let state = match () {
             () if finished || active == 0 => State::Finished,
             () if marked && placed > 0 => State::Evicting,
             () if was == State::Resuming && placed > 0 => State::Resuming,
             () if was == State::Preparing && placed > 0 && flying => State::Preparing,
-            () if placed > 0 && (flying || placed < need) => State::Binding,
+            () if placed > 0 && (flying || in_part) => State::Binding,
             () if placed > 0 => State::Running,
             () if was == State::Reserved => State::Reserved,
             () if active - gated < need => State::Gathering,
@@ -461,6 +467,7 @@ impl ClusterState {
             }
             _ => {}
         }
+        in_part
     }
 
     /// Why fewer members than the minimum could run: some have gates, or do not exist.

@@ -26,6 +26,7 @@ use crate::model::ids::{FrIdx, PodIdx, QueueIdx, WorkloadIdx};
 use crate::model::input::{HostPort, PodShape};
 use crate::model::state::ClusterState;
 use crate::model::txn::Txn;
+use crate::model::vacancy::Holding;
 use crate::model::workload::Assignment;
 use crate::resources;
 
@@ -316,21 +317,22 @@ impl Txn<'_> {
     }
 
     /// As if a victim were gone: its members leave, and claims that name it count its room.
-    /// Returns where its members were.
-    pub fn remove_workload(&mut self, victim: WorkloadIdx) -> Vec<(PodIdx, NodeIdx)> {
+    /// Returns what it held.
+    pub fn remove_workload(&mut self, victim: WorkloadIdx) -> Holding {
         let place = |pod: PodIdx| Some((pod, self.state().pods[pod].place?));
         let members = self.state().workloads[victim].members.iter();
-        let placed: Vec<(PodIdx, NodeIdx)> = members.filter_map(|pod| place(*pod)).collect();
+        let places: Vec<(PodIdx, NodeIdx)> = members.filter_map(|pod| place(*pod)).collect();
         self.keeping_claims(victim, |txn| {
-            placed.iter().for_each(|(pod, _)| txn.remove(*pod));
+            places.iter().for_each(|(pod, _)| txn.remove(*pod));
         });
-        placed
+        Holding { places, vacancies: self.vacate(victim) }
     }
 
     /// Takes [`Txn::remove_workload`] back for one victim among several.
-    pub fn return_workload(&mut self, victim: WorkloadIdx, placed: &[(PodIdx, NodeIdx)]) {
+    pub fn return_workload(&mut self, victim: WorkloadIdx, held: &Holding) {
+        self.restore_vacancies(victim, &held.vacancies);
         self.keeping_claims(victim, |txn| {
-            placed.iter().for_each(|(pod, node)| txn.place(*pod, *node));
+            held.places.iter().for_each(|(pod, node)| txn.place(*pod, *node));
         });
     }
 

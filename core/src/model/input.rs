@@ -491,6 +491,9 @@ pub struct OwnerFacts {
     pub pod_sets: Vec<OwnerPodSet>,
     /// Members that must run together.
     pub min_member: u32,
+    /// Members that ended well, as far as it has counted them: [`OwnerFacts::min_member`] is
+    /// without those that nobody stands in for any more.
+    pub ended: u32,
     /// The group that its template names: its pods are members of that, and the owner is no
     /// gang of its own.
     pub member_of: Option<GangRef>,

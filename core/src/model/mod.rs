@@ -2,7 +2,8 @@
 //!
 //! [`input`] is what comes in; [`apply`], [`assemble`], [`standing`] and [`adopt`] turn it into
 //! [`state`]; [`txn`] is the only way to change it speculatively; [`claim`] keeps room for
-//! reserved work; [`sweep`] forgets what nothing uses any more.
+//! reserved work, [`vacancy`] quota for members that died; [`sweep`] forgets what nothing uses any
+//! more.
 
 pub mod adopt;
 pub mod apply;
@@ -18,4 +19,5 @@ pub mod standing;
 pub mod state;
 pub mod sweep;
 pub mod txn;
+pub mod vacancy;
 pub mod workload;

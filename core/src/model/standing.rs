@@ -7,7 +7,7 @@ use std::sync::Arc;
 use capstan_topology::ResourceIdx;
 
 use crate::explain::reason::Reason;
-use crate::model::ids::{FlavorIdx, QueueIdx, ShapeIdx, WorkloadIdx};
+use crate::model::ids::{FlavorIdx, PodIdx, QueueIdx, ShapeIdx, WorkloadIdx};
 use crate::model::input::{BindingNote, GangKey, GangSource, Labels, Text};
 use crate::model::state::ClusterState;
 use crate::model::workload::{QueueRef, SetAssignment};
@@ -89,9 +89,15 @@ impl ClusterState {
     }
 
     /// The queue whose quota a workload's placed members count against, whether or not that
-    /// queue admits anything now.
+    /// queue admits anything now. An owner that was deleted takes the name of its queue with it;
+    /// what still runs of it stays where it is charged.
     fn charged_queue(&mut self, workload: WorkloadIdx) -> Option<QueueIdx> {
         let entry = &self.workloads[workload];
+        let held = entry.assignment.as_ref().and_then(|held| held.queue);
+        let orphaned = |pod: PodIdx| self.pods[pod].gang.unknown_owner.is_some();
+        if held.is_some() && self.placed(workload).any(orphaned) {
+            return held;
+        }
         let facts = self.facts.local_queue(&entry.id.namespace, entry.wishes.queue.as_ref())?;
         self.facts.cluster_queues.get(&facts.cluster_queue)?;
         Some(self.quota.intern_queue(&facts.cluster_queue))

@@ -19,6 +19,7 @@ use crate::model::lookup::Lookup;
 use crate::model::pod::Pod;
 use crate::model::room::Room;
 use crate::model::txn::UndoBuffer;
+use crate::model::vacancy::Charges;
 use crate::model::workload::{Assignment, SetAssignment, Workload, WorkloadId};
 use crate::money::MicroUsd;
 use crate::place::classes::{ClassKey, Classes};
@@ -75,6 +76,8 @@ pub struct ClusterState {
     pub owners: BTreeMap<Text, Arc<OwnerFacts>>,
     /// Claims of reserved work.
     pub claims: Claims,
+    /// Quota that gangs keep for members that they lack.
+    pub vacancies: BTreeMap<WorkloadIdx, Charges>,
     /// Quota kept back for blocked heads, within one round.
     pub held: Vec<Held>,
     /// Unqueued work that holds nodes: victims for room.
@@ -286,6 +289,7 @@ impl ClusterState {
         self.room.ledger.recount(placed().map(|(_, pod, node)| (node, pod.holds)));
         self.recount_claims();
         self.recount_claimed();
+        self.recount_vacancies();
         let shape = |pod: &Pod| &*self.room.shape(pod.shape).facts;
         let ports = placed().map(|(_, pod, node)| (node, &*shape(pod).ports));
         self.room.ports.recount(ports.chain(self.claims.ports()));
@@ -331,7 +335,8 @@ impl ClusterState {
         let charges = placed.flat_map(|(_, pod)| self.charges_of(pod));
         let claimed = claims.iter().flat_map(|(_, (quota, _))| quota.iter().copied());
         let held = self.held.iter().map(|held| (held.queue, held.fr, held.amount));
-        self.quota.recount(charges.chain(claimed).chain(held));
+        let kept = self.vacancies.values().flatten().copied();
+        self.quota.recount(charges.chain(claimed).chain(held).chain(kept));
     }
 
     /// What a placed pod charges its queue.

@@ -12,6 +12,7 @@ use capstan_topology::{LedgerUndo, NodeIdx, ResourceIdx};
 
 use crate::model::ids::{ClassIdx, FlavorIdx, FrIdx, PodIdx, QueueIdx, ShapeIdx, WorkloadIdx};
 use crate::model::state::ClusterState;
+use crate::model::vacancy::Charges;
 use crate::model::workload::Assignment;
 use crate::place::refusals::Refusals;
 
@@ -26,6 +27,10 @@ enum Undo {
     Quota(QueueIdx, FrIdx, i64),
     /// A pod's place was something else.
     Place(PodIdx, Option<NodeIdx>),
+    /// A workload kept this for members that it lacks.
+    Vacated(WorkloadIdx, Charges),
+    /// A workload kept nothing for members that it lacks.
+    Restored(WorkloadIdx),
     /// A workload's assignment was something else.
     Assignment(WorkloadIdx, Option<Arc<Assignment>>),
 }
@@ -134,6 +139,23 @@ impl<'a> Txn<'a> {
         self.log_holdings(pod, node, false);
     }
 
+    /// What a workload keeps for members that it lacks is free: they join, or it leaves.
+    pub fn vacate(&mut self, workload: WorkloadIdx) -> Charges {
+        let charges = self.state.drop_vacancies(workload);
+        if !charges.is_empty() {
+            self.log.push(Undo::Vacated(workload, charges.clone()));
+        }
+        charges
+    }
+
+    /// Takes [`Txn::vacate`] back for one workload among several.
+    pub(super) fn restore_vacancies(&mut self, workload: WorkloadIdx, charges: &Charges) {
+        if !charges.is_empty() {
+            self.state.restore_vacancies(workload, charges.clone());
+            self.log.push(Undo::Restored(workload));
+        }
+    }
+
     fn log_holdings(&mut self, pod: PodIdx, node: NodeIdx, placed: bool) {
         let ledger = self.state.change_ledger(pod, node, placed);
         self.log.push(Undo::Ledger(ledger));
@@ -194,6 +216,8 @@ impl ClusterState {
                 self.change_ports(pod, node, !placed);
             }
             Undo::Quota(queue, fr, amount) => self.quota.change(queue, fr, -amount),
+            Undo::Vacated(workload, charges) => self.restore_vacancies(workload, charges),
+            Undo::Restored(workload) => drop(self.drop_vacancies(workload)),
             Undo::Place(pod, place) => self.pods[pod].place = place,
             Undo::Assignment(workload, assignment) => {
                 self.set_assignment(workload, assignment);

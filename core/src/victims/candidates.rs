@@ -198,14 +198,18 @@ fn while_borrowing(policy: &PreemptionPolicy, own: i32, priority: i32) -> bool {
     })
 }
 
-/// What members that a gang lacks for its minimum would charge.
+/// What members that a gang lacks for its minimum would charge, beyond what it keeps for them.
 fn lacking(state: &ClusterState, workload: WorkloadIdx, of: FrIdx) -> i64 {
     let placed = state.placed(workload).count();
     let lacking = (state.workloads[workload].min_member as usize).saturating_sub(placed);
     let waiting = state.unplaced(workload).map(|pod| &state.pods[pod]);
     let joining = waiting.filter(|pod| pod.needs_place()).take(lacking);
     let charges = joining.flat_map(|pod| state.charges_of(pod));
-    resources::total(charges.filter(|(_, fr, _)| *fr == of).map(|(.., amount)| amount))
+    let sum = |charges: &mut dyn Iterator<Item = (QueueIdx, FrIdx, i64)>| {
+        resources::total(charges.filter(|(_, fr, _)| *fr == of).map(|(.., amount)| amount))
+    };
+    let (mut charges, mut kept) = (charges, state.kept_for(workload).iter().copied());
+    sum(&mut charges).saturating_sub(sum(&mut kept)).max(0)
 }
 
 /// Everyone who may be taken, in the order in which they are taken.

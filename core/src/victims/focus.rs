@@ -155,6 +155,7 @@ impl Search<'_> {
             usage.find(|(of, _)| state.quota.fr(*of).1 == resource).map(|(_, amount)| *amount)
         };
         let charges = state.placed(workload).flat_map(|pod| state.charges_of(&state.pods[pod]));
+        let charges = charges.chain(state.kept_for(workload).iter().copied());
         let share = |(_, fr, held): (_, FrIdx, i64)| {
             asked(fr).map_or(0, |asked| i128::from(held) * 1_000_000 / i128::from(asked.max(1)))
         };

@@ -15,12 +15,13 @@
 
 use std::collections::BTreeSet;
 
-use capstan_topology::{NodeIdx, ResourceIdx};
+use capstan_topology::ResourceIdx;
 
-use crate::model::ids::{ClassIdx, FrIdx, PodIdx, QueueIdx, WorkloadIdx};
+use crate::model::ids::{ClassIdx, FrIdx, QueueIdx, WorkloadIdx};
 use crate::model::input::PreemptReclaim;
 use crate::model::state::ClusterState;
 use crate::model::txn::Txn;
+use crate::model::vacancy::Holding;
 use crate::model::workload::QueueRef;
 use crate::place::gang::{self, Ask, TopologyAsk};
 use crate::plan::PreemptionReason;
@@ -198,10 +199,10 @@ impl Attempt {
     }
 }
 
-/// A candidate that was removed, and where its members were.
+/// A candidate that was removed, and what it held.
 struct Taken<'c> {
     candidate: &'c Candidate,
-    placed: Vec<(PodIdx, NodeIdx)>,
+    held: Holding,
 }
 
 /// The candidates removed so far, in order.
@@ -217,16 +218,16 @@ impl<'c> Removed<'c> {
     }
 
     fn take(&mut self, txn: &mut Txn<'_>, candidate: &'c Candidate) {
-        let placed = txn.remove_workload(candidate.workload);
+        let held = txn.remove_workload(candidate.workload);
         self.names.insert(candidate.workload);
-        self.taken.push(Taken { candidate, placed });
+        self.taken.push(Taken { candidate, held });
     }
 
     /// Returns one if `fits` accepts the state after that.
     fn give_back(&mut self, txn: &mut Txn<'_>, at: usize, fits: impl FnOnce(&mut Txn<'_>) -> bool) {
         let point = txn.checkpoint();
-        let Taken { candidate, placed } = &self.taken[at];
-        txn.return_workload(candidate.workload, placed);
+        let Taken { candidate, held } = &self.taken[at];
+        txn.return_workload(candidate.workload, held);
         if fits(txn) {
             let back = self.taken.remove(at);
             self.names.remove(&back.candidate.workload);

@@ -118,6 +118,7 @@ impl Facts<'_> {
                 shape,
             }],
             min_member,
+            ended: job.succeeded,
             member_of: group,
             admitted: job.admitted.clone(),
             eviction: job.eviction.clone(),

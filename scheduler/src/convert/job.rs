@@ -46,8 +46,8 @@ pub struct JobDraft {
     pub finished: bool,
     /// Pods that it makes at a time from now on.
     pub count: u32,
-    /// Pods of it have ended well, so that fewer than it began with may be left to make.
-    pub progressed: bool,
+    /// `status.succeeded`.
+    pub succeeded: u32,
     /// Every index runs at the same time.
     pub parallel_by_index: bool,
     /// Shape of its pods, without the capacity types that an owner may add.
@@ -99,7 +99,7 @@ pub fn draft(job: &Job, shared: &mut Shared) -> Result<JobDraft, Vec<Refusal>> {
                 .iter()
                 .any(|kind| is_true(&status.conditions, kind).is_some()),
         count: count(job),
-        progressed: status.succeeded > 0,
+        succeeded: u32::try_from(status.succeeded).unwrap_or(0),
         parallel_by_index: spec.completion_mode.as_deref() == Some("Indexed")
             && spec.completions.is_some()
             && spec.completions == Some(spec.parallelism.unwrap_or(1)),
@@ -151,7 +151,7 @@ impl JobDraft {
     pub fn same_below(&self, other: &JobDraft) -> bool {
         let identity = |job: &JobDraft| (job.uid.clone(), job.namespace.clone(), job.name.clone());
         let runs = |job: &JobDraft| (job.suspended, job.incarnation, job.count);
-        let flags = |job: &JobDraft| (job.progressed, job.parallel_by_index);
+        let flags = |job: &JobDraft| (job.succeeded > 0, job.parallel_by_index);
         identity(self) == identity(other)
             && (&self.marks, &self.owner) == (&other.marks, &other.owner)
             && (runs(self), flags(self)) == (runs(other), flags(other))

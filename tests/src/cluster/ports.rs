@@ -29,7 +29,16 @@ static NEXT: AtomicU16 = AtomicU16::new(0);
 #[derive(Debug)]
 pub struct Port {
     number: u16,
-    _lock: File,
+    lock: File,
+}
+
+impl Drop for Port {
+    /// Unlocks, as closing is not enough: a program that another thread is about to start has
+    /// inherited the open file until it runs, and the lock with it.
+    fn drop(&mut self) {
+        // If that fails the port stays reserved until the last copy of the file is closed.
+        let _ = self.lock.unlock();
+    }
 }
 
 impl Port {
@@ -44,7 +53,7 @@ impl Port {
             if let Some(lock) = lock(&folder, number)
                 && TcpListener::bind((Ipv4Addr::LOCALHOST, number)).is_ok()
             {
-                return Ok(Port { number, _lock: lock });
+                return Ok(Port { number, lock });
             }
         }
         Err(Trouble::new(format!("no free port from {FIRST} on, of {COUNT}")))
@@ -77,8 +86,12 @@ mod tests {
         assert_eq!(numbers.len(), 20);
         let folder = env::temp_dir().join(FOLDER);
         assert!(lock(&folder, numbers[0]).is_none(), "reserved");
+        // What a started program holds between fork and exec: the same open file.
+        let inherited: Vec<File> =
+            ports.iter().map(|port| port.lock.try_clone().expect("a copy")).collect();
         ports.clear();
         assert!(lock(&folder, numbers[0]).is_some(), "given back");
+        drop(inherited);
     }
 
     #[test]

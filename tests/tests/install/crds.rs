@@ -84,7 +84,13 @@ fn judged(text: &str, refused: &[StatusCause]) -> Option<String> {
     let expected = text.lines().next().and_then(|line| line.strip_prefix("# => "));
     let (field, says) = expected.and_then(|line| line.split_once(": ")).expect("field: message");
     let told = refused.iter().any(|cause| cause.field == field && cause.message.contains(says));
-    (!told).then(|| format!("expected {field}: {says}\n     got {refused:?}"))
+    let not = text.lines().filter_map(|line| line.strip_prefix("# not: "));
+    let beside = not.filter(|not| refused.iter().any(|cause| cause.message.contains(not)));
+    match beside.collect::<Vec<_>>().as_slice() {
+        _ if !told => Some(format!("expected {field}: {says}\n     got {refused:?}")),
+        [] => None,
+        also => Some(format!("told {also:?}, too")),
+    }
 }
 
 #[test]

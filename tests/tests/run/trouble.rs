@@ -3,13 +3,14 @@
 use std::thread;
 use std::time::Duration;
 
-use capstan_tests::cluster::{ControlPlane, GpuNodes, Part, eventually, is_true};
+use capstan_tests::cluster::{ControlPlane, GpuNodes, Part, eventually, is_true, name_of};
 use capstan_tests::seed::Seed;
 use serde_json::{Value, json};
 
 use crate::judge;
 use crate::scene::{Job, SOON, bare_gang, cluster, names, running, submit, wait_for, wait_within};
 
+const QUEUE: &str = include_str!("one-queue.yaml");
 /// Members of a gang.
 const SIZE: usize = 8;
 /// No gang may be in part for longer than this.
@@ -190,4 +191,45 @@ fn members_that_a_kubelet_refuses_free_their_room_and_are_made_again() {
     judge::binds_are_sound(&history, 8);
     let jobs = cluster.list("jobs").expect("jobs");
     assert_eq!(names(&jobs, |job| is_true(job, "Failed").is_some()), [""; 0]);
+}
+
+#[test]
+fn the_quota_of_a_member_that_died_waits_for_the_one_in_its_stead() {
+    let cluster = cluster(&GpuNodes::new("h100", 2));
+    let history = cluster.watch_pods().expect("a watch");
+    let queue = QUEUE.replace("nominalQuota: 320", "nominalQuota: 8");
+    cluster.kubectl_with(&["apply", "-f", "-"], &queue).expect("a queue of 8 GPUs");
+    let mut capstan = cluster.capstan("capstan-0", "").expect("started");
+    capstan.wait_until(&cluster, "leading").expect("it leads");
+    let in_queue = |name: &str, pods: u32| {
+        let job = Job { queue: Some("gpus"), ..Job::of("default", name, pods) };
+        let mut job = job.manifest();
+        job["spec"]["backoffLimit"] = json!(3);
+        job
+    };
+    let create = |job: Value| {
+        cluster.kubectl_with(&["create", "-f", "-"], &job.to_string()).expect("created");
+    };
+    create(in_queue("gang", SIZE as u32));
+    run(&cluster, "gang", SIZE);
+    create(in_queue("other", 1));
+    let waits = |all: &[Value]| {
+        all.iter().any(|it| is_true(it, "QuotaReserved").is_none() && name_of(it) == "other")
+    };
+    wait_for(&cluster, "workloads.capstan.sh", "the other one waits", waits);
+
+    let pods = cluster.list("pods").expect("pods");
+    let first = names(&pods, |pod| name_of(pod).starts_with("gang")).remove(0);
+    let patch = json!({"status": {"phase": "Failed"}}).to_string();
+    let words = ["patch", "pod", &first, "--subresource=status", "--type=merge", "-p", &patch];
+    cluster.kubectl(&words).expect("it died");
+    run(&cluster, "gang", SIZE);
+    judge::never_over(&history, "the queue", 8, |_| true);
+    let begun = judge::gangs(&history, SIZE);
+    assert!(!begun.contains_key("other"), "it took the quota of the member that died");
+
+    // It is free with the gang.
+    cluster.kubectl(&["delete", "job", "gang", "--wait=false"]).expect("deleted");
+    run(&cluster, "other", 1);
+    judge::never_over(&history, "the queue", 8, |_| true);
 }

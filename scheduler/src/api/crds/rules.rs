@@ -120,15 +120,15 @@ const QUOTA_RULES: &[Rule] = &[
     Rule {
         kinds: QUOTAS,
         path: GROUPS,
-        rule: "self.all(a, self.exists_one(b, sets.intersects(a.flavors.map(f, f.name), \
-               b.flavors.map(f, f.name))))",
+        rule: "self.all(a, a.flavors.size() == 0 || self.exists_one(b, \
+               sets.intersects(a.flavors.map(f, f.name), b.flavors.map(f, f.name))))",
         message: "a flavor is listed in two groups; list it once",
         ..ANY
     },
     Rule {
         kinds: QUOTAS,
         path: GROUPS,
-        rule: "self.all(a, self.exists_one(b, \
+        rule: "self.all(a, a.coveredResources.size() == 0 || self.exists_one(b, \
                sets.intersects(a.coveredResources, b.coveredResources)))",
         message: "a resource is covered by two groups; cover it once",
         ..ANY

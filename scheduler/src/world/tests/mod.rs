@@ -97,6 +97,7 @@ fn job(name: &str, pods: u32) -> OwnerFacts {
         wishes: wishes(None),
         pod_sets: vec![set],
         min_member: pods,
+        ended: 0,
         member_of: None,
         admitted: None,
         eviction: None,

@@ -1,0 +1,305 @@
+//! Quota that gangs keep for members that died. Each test feeds facts by hand.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use capstan_core::Engine;
+use capstan_core::model::input::{
+    BindingNote, ClusterQueueFacts, Input, OwnerFacts, PodFacts, PodPhase, PreemptWithin,
+};
+use capstan_core::plan::{Action, Preemption, StepOutput};
+use capstan_core::time::Time;
+use capstan_tests::facts::{
+    DEFAULT, GPU, cluster_queue, flavor, gang, group, in_queue, job, local_queue, namespace, node,
+    nominal, pod, pods_of, shape, text,
+};
+
+const NOW: Time = Time(1_000_000);
+
+fn engine() -> Engine {
+    Engine::new()
+}
+
+/// A queue of so many GPUs, with a lender of as many in its cohort if it has one, and nodes for
+/// all that is asked here.
+fn ground(queue: ClusterQueueFacts) -> Vec<Input> {
+    let lent = group(&[(DEFAULT, &[(GPU, nominal(4))])]);
+    vec![
+        namespace(),
+        Input::Flavor(flavor(DEFAULT, &[])),
+        Input::LocalQueue(local_queue("main")),
+        Input::ClusterQueue(queue),
+        Input::ClusterQueue(cluster_queue("lender", Some("all"), lent)),
+        Input::Node(node("n", &[("cpu", 64_000), (GPU, 64)])),
+    ]
+}
+
+fn queue(nominal_gpus: i64) -> ClusterQueueFacts {
+    cluster_queue("main", None, group(&[(DEFAULT, &[(GPU, nominal(nominal_gpus))])]))
+}
+
+/// The four members of `g`, a GPU each.
+fn members() -> Vec<PodFacts> {
+    gang("g", 4, Some(4), &shape(&[(GPU, 1)]), &in_queue(Some("main")))
+}
+
+/// The pod as the API shows it while it runs.
+fn runs(pod: &PodFacts) -> Input {
+    let flavors: BTreeMap<_, _> = [(text(GPU), text(DEFAULT))].into();
+    let binding = BindingNote {
+        flavors: Arc::new(flavors),
+        admitted_at: Some(Time(1)),
+        price: None,
+        workload: Some(text("g")),
+    };
+    let (node, phase) = (Some(text("n")), PodPhase::Running);
+    Input::Pod(PodFacts { node, phase, binding: Some(binding), ..pod.clone() })
+}
+
+fn single(name: &str, priority: i32) -> Input {
+    let wishes = in_queue(Some("main"));
+    Input::Pod(PodFacts { priority, ..pod(name, &shape(&[(GPU, 1)]), &wishes) })
+}
+
+fn gone(pod: &PodFacts) -> Input {
+    Input::PodGone(pod.uid.clone())
+}
+
+fn bound(output: &StepOutput) -> Vec<String> {
+    let name = |action: &Action| match action {
+        Action::Bind { pod, .. } => Some(pod.name.to_string()),
+        _ => None,
+    };
+    let mut all: Vec<String> = output.effects.iter().filter_map(|e| name(&e.action)).collect();
+    all.sort();
+    all
+}
+
+fn stopped(output: &StepOutput) -> Vec<Preemption> {
+    let preemption = |action: &Action| match action {
+        Action::Evict { preemption, .. } => Some(preemption.clone()),
+        _ => None,
+    };
+    output.effects.iter().filter_map(|effect| preemption(&effect.action)).collect()
+}
+
+/// Used, borrowed, and what is left of the GPUs of `main`.
+fn numbers(engine: &Engine) -> (i64, i64, i64) {
+    let queues = engine.queues();
+    let main = queues.iter().find(|queue| &*queue.name == "main").expect("it is there");
+    let quota = &main.quotas[0];
+    (quota.used, quota.borrowed, quota.available)
+}
+
+/// `g` runs in a queue of so many GPUs, and lost its last member.
+fn in_part(queue: ClusterQueueFacts) -> (Engine, Vec<PodFacts>) {
+    let (mut engine, members) = (engine(), members());
+    let facts = ground(queue).into_iter().chain(members.iter().map(runs)).collect();
+    engine.step(NOW, facts);
+    engine.step(NOW, vec![gone(&members[3])]);
+    engine.recount();
+    (engine, members)
+}
+
+#[test]
+fn nobody_gets_the_quota_of_a_member_that_died() {
+    let (mut engine, members) = in_part(queue(4));
+    assert_eq!(numbers(&engine), (4, 0, 0));
+    let output = engine.step(NOW, vec![single("other", 100)]);
+    assert_eq!(bound(&output), [""; 0]);
+    let views = engine.workloads();
+    let other = views.iter().find(|view| &*view.name == "other").expect("it waits");
+    let why = other.reason.as_ref().expect("it says why").to_string();
+    assert_eq!(why, "queue main has 0 GPUs left, 1 asked (flavor default)");
+
+    // Another pod in its stead joins at once.
+    let again = PodFacts { uid: text("again"), name: text("g-again"), ..members[3].clone() };
+    let output = engine.step(NOW, vec![Input::Pod(again)]);
+    assert_eq!(bound(&output), ["g-again"]);
+    assert_eq!(numbers(&engine), (4, 0, 0));
+    engine.recount();
+
+    // They end one by one, and nobody stands in for them.
+    let uids = members[..3].iter().map(|pod| pod.uid.clone()).chain([text("again")]);
+    let ends = uids.map(|uid| bound(&engine.step(NOW, vec![Input::PodGone(uid)])).concat());
+    assert_eq!(ends.collect::<Vec<_>>(), ["", "", "", "other"]);
+}
+
+#[test]
+fn a_new_engine_keeps_the_same() {
+    let (old, members) = in_part(queue(4));
+    let mut engine = engine();
+    let left = members[..3].iter().map(runs);
+    let facts = ground(queue(4)).into_iter().chain(left).chain([single("other", 0)]).collect();
+    let output = engine.step(NOW, facts);
+    assert_eq!(bound(&output), [""; 0]);
+    assert_eq!(numbers(&engine), numbers(&old));
+}
+
+#[test]
+fn what_is_kept_is_borrowed_like_the_rest() {
+    let lent = group(&[(DEFAULT, &[(GPU, nominal(2))])]);
+    let (engine, _) = in_part(cluster_queue("main", Some("all"), lent));
+    assert_eq!(numbers(&engine), (4, 2, 2));
+}
+
+#[test]
+fn it_is_free_with_the_gang() {
+    // All members end: two well, two not.
+    let (mut engine, members) = in_part(queue(4));
+    let ended = members[..3].iter().map(|pod| {
+        Input::Pod(PodFacts { phase: PodPhase::Failed, node: Some(text("n")), ..pod.clone() })
+    });
+    let output = engine.step(NOW, ended.chain([single("other", 0)]).collect());
+    assert_eq!(bound(&output), ["other"]);
+    assert_eq!(numbers(&engine), (1, 0, 3));
+
+    // They are deleted.
+    let (mut engine, members) = in_part(queue(4));
+    engine.step(NOW, vec![single("other", 0)]);
+    let output = engine.step(NOW, members[..3].iter().map(gone).collect());
+    assert_eq!(bound(&output), ["other"]);
+    assert_eq!(numbers(&engine), (1, 0, 3));
+    engine.recount();
+}
+
+#[test]
+fn members_that_ended_well_need_no_quota() {
+    let (mut engine, members) = (engine(), members());
+    let facts = ground(queue(4)).into_iter().chain(members.iter().map(runs)).collect();
+    engine.step(NOW, facts);
+    let well = PodFacts { phase: PodPhase::Succeeded, node: Some(text("n")), ..members[3].clone() };
+    let output = engine.step(NOW, vec![Input::Pod(well), single("other", 0)]);
+    assert_eq!(bound(&output), ["other"]);
+    assert_eq!(numbers(&engine), (4, 0, 0));
+}
+
+/// A Job of 2 pods at a time runs in a queue of 2 GPUs; it has more to do than that. One of its
+/// pods ended well, which it has counted or not.
+fn between_waves(counted: u32) -> (Engine, OwnerFacts, Vec<PodFacts>) {
+    let wishes = in_queue(Some("main"));
+    let job = OwnerFacts { suspended: false, ..job("j", 2, &shape(&[(GPU, 1)]), &wishes) };
+    let (mut engine, pods) = (engine(), pods_of(&job));
+    let facts = ground(queue(2)).into_iter().chain([Input::Owner(job.clone())]);
+    engine.step(NOW, facts.chain(pods.iter().map(runs)).collect());
+    let well = PodFacts { phase: PodPhase::Succeeded, node: Some(text("n")), ..pods[0].clone() };
+    let job = OwnerFacts { ended: counted, ..job };
+    engine.step(NOW, vec![Input::Pod(well), Input::Owner(job.clone())]);
+    engine.recount();
+    (engine, job, pods)
+}
+
+#[test]
+fn a_job_keeps_its_quota_between_waves() {
+    let (engine, ..) = between_waves(1);
+    assert_eq!(numbers(&engine), (2, 0, 0));
+    // Not counted yet: whether there will be another one is not known.
+    let (engine, ..) = between_waves(0);
+    assert_eq!(numbers(&engine), (1, 0, 1));
+}
+
+#[test]
+fn what_a_job_held_that_lost_a_member_is_free_once_it_is_deleted() {
+    let wishes = in_queue(Some("main"));
+    let job = OwnerFacts { suspended: false, ..job("j", 2, &shape(&[(GPU, 1)]), &wishes) };
+    let (mut engine, pods) = (engine(), pods_of(&job));
+    let facts = ground(queue(2)).into_iter().chain([Input::Owner(job.clone())]);
+    engine.step(NOW, facts.chain(pods.iter().map(runs)).collect());
+    engine.step(NOW, vec![single("other", 0)]);
+    let died = PodFacts { phase: PodPhase::Failed, node: Some(text("n")), ..pods[0].clone() };
+    engine.step(NOW, vec![Input::Pod(died)]);
+    let again = PodFacts { uid: text("again"), name: text("again"), ..pods[0].clone() };
+    let output = engine.step(NOW, vec![Input::Pod(again.clone())]);
+    assert_eq!(bound(&output), ["again"]);
+    engine.step(NOW, vec![runs(&again)]);
+
+    let finished = OwnerFacts { finished: true, ..job.clone() };
+    engine.step(NOW, vec![Input::Owner(finished)]);
+    // What it says goes with it, the name of its queue, too.
+    let orphans = [&again, &pods[1]].map(|pod| {
+        let Input::Pod(mut pod) = runs(pod) else { unreachable!("it is a pod") };
+        (pod.gang.unknown_owner, pod.gang.min_member) = (Some(text("Job j")), None);
+        pod.wishes = in_queue(None);
+        Input::Pod(pod)
+    });
+    let gone = [Input::OwnerGone(job.uid)].into_iter().chain(orphans).collect();
+    assert_eq!(bound(&engine.step(NOW, gone)), [""; 0]);
+    assert_eq!(numbers(&engine), (2, 0, 0), "what runs holds what it holds");
+    let uids = [text("again"), pods[1].uid.clone(), pods[0].uid.clone()];
+    let ends = uids.map(|uid| bound(&engine.step(NOW, vec![Input::PodGone(uid)])).concat());
+    assert_eq!(ends.join(" "), "other  ", "{:?}", numbers(&engine));
+}
+
+#[test]
+fn who_leaves_a_queue_leaves_its_quota_to_those_who_wait() {
+    let (mut engine, members) = (engine(), members());
+    let facts = ground(queue(4)).into_iter().chain(members.iter().map(runs));
+    engine.step(NOW, facts.chain([single("other", 0)]).collect());
+    // Somebody takes the label off, or changes it.
+    let moved = members.iter().map(|pod| {
+        let Input::Pod(pod) = runs(pod) else { unreachable!("it is a pod") };
+        Input::Pod(PodFacts { wishes: in_queue(Some("elsewhere")), ..pod })
+    });
+    assert_eq!(bound(&engine.step(NOW, moved.collect())), ["other"]);
+    assert_eq!(numbers(&engine), (1, 0, 3));
+    engine.recount();
+}
+
+#[test]
+fn whom_nobody_makes_members_for_keeps_nothing() {
+    let (mut engine, job, pods) = between_waves(1);
+    let output = engine.step(NOW, vec![Input::OwnerGone(job.uid), single("other", 0)]);
+    assert_eq!((bound(&output), numbers(&engine)), (vec!["other".to_owned()], (2, 0, 0)));
+
+    let (mut engine, ..) = between_waves(1);
+    let Input::Pod(last) = runs(&pods[1]) else { unreachable!("it is a pod") };
+    let leaves = Input::Pod(PodFacts { terminating: true, ..last });
+    let output = engine.step(NOW, vec![leaves, single("other", 0)]);
+    assert_eq!((bound(&output), numbers(&engine)), (vec!["other".to_owned()], (2, 0, 0)));
+    engine.recount();
+}
+
+#[test]
+fn a_gang_in_part_is_stopped_whole_for_the_quota_that_it_keeps() {
+    let within = PreemptWithin::LowerPriority;
+    let mut facts = queue(4);
+    facts.preemption.within_cluster_queue = within;
+    let (mut engine, members) = in_part(facts);
+    let output = engine.step(NOW, vec![single("other", 100)]);
+    let stopped = stopped(&output);
+    assert_eq!(stopped.len(), 3, "{stopped:?}");
+    assert!(stopped.iter().all(|stop| &*stop.preemptor == "team/other"), "{stopped:?}");
+    assert_eq!(bound(&output), [""; 0], "its room is held until the members have left");
+    let output = engine.step(NOW, members[..3].iter().map(gone).collect());
+    assert_eq!(bound(&output), ["other"]);
+    assert_eq!(numbers(&engine), (1, 0, 3));
+    engine.recount();
+}
+
+#[test]
+fn a_minimum_that_grows_keeps_no_more_than_is_left() {
+    let (mut engine, members) = (engine(), members());
+    let facts = ground(queue(6)).into_iter().chain(members.iter().map(runs));
+    engine.step(NOW, facts.collect());
+    assert_eq!(numbers(&engine), (4, 0, 2));
+    let larger = |pod: &PodFacts| {
+        let mut pod = pod.clone();
+        pod.gang.min_member = Some(20);
+        runs(&pod)
+    };
+    engine.step(NOW, members.iter().map(larger).collect());
+    assert_eq!(numbers(&engine), (6, 0, 0));
+    engine.recount();
+}
+
+#[test]
+fn whose_queue_shrinks_keeps_what_is_left_of_it() {
+    let (mut engine, _) = in_part(queue(8));
+    assert_eq!(numbers(&engine), (4, 0, 4));
+    engine.step(NOW, vec![Input::ClusterQueue(queue(2))]);
+    // Over its quota by what runs, and by nothing else.
+    assert_eq!(numbers(&engine), (3, 1, 0));
+    engine.step(NOW, vec![Input::ClusterQueue(queue(8))]);
+    assert_eq!(numbers(&engine), (4, 0, 4));
+    engine.recount();
+}
