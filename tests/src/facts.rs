@@ -209,6 +209,7 @@ pub fn job(name: &str, pods: u32, shape: &Arc<PodShape>, wishes: &Arc<Wishes>) -
         pod_sets: vec![OwnerPodSet { name: text("main"), count: pods, shape: shape.clone() }],
         min_member: pods,
         ended: 0,
+        left: Some(pods),
         member_of: None,
         admitted: None,
         eviction: None,

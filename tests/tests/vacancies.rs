@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use capstan_core::Engine;
 use capstan_core::model::input::{
-    BindingNote, ClusterQueueFacts, Input, OwnerFacts, PodFacts, PodPhase, PreemptWithin,
+    BindingNote, ClusterQueueFacts, GangKey, Input, OwnerFacts, PodFacts, PodPhase, PodShape,
+    PreemptWithin,
 };
 use capstan_core::plan::{Action, Preemption, StepOutput};
 use capstan_core::time::Time;
 use capstan_tests::facts::{
-    DEFAULT, GPU, cluster_queue, flavor, gang, group, in_queue, job, local_queue, namespace, node,
-    nominal, pod, pods_of, shape, text,
+    DEFAULT, GPU, cluster_queue, flavor, gang, group, in_queue, job, labels, local_queue,
+    namespace, node, nominal, pod, pods_of, shape, text,
 };
 
 const NOW: Time = Time(1_000_000);
@@ -174,16 +175,18 @@ fn members_that_ended_well_need_no_quota() {
     assert_eq!(numbers(&engine), (4, 0, 0));
 }
 
-/// A Job of 2 pods at a time runs in a queue of 2 GPUs; it has more to do than that. One of its
-/// pods ended well, which it has counted or not.
-fn between_waves(counted: u32) -> (Engine, OwnerFacts, Vec<PodFacts>) {
+/// A Job of 2 pods at a time runs in a queue of 2 GPUs, with so many left to do. One of its pods
+/// ended well, which it has counted or not.
+fn after_one(left: Option<u32>, counted: u32) -> (Engine, OwnerFacts, Vec<PodFacts>) {
     let wishes = in_queue(Some("main"));
     let job = OwnerFacts { suspended: false, ..job("j", 2, &shape(&[(GPU, 1)]), &wishes) };
+    let job = OwnerFacts { left, ..job };
     let (mut engine, pods) = (engine(), pods_of(&job));
     let facts = ground(queue(2)).into_iter().chain([Input::Owner(job.clone())]);
     engine.step(NOW, facts.chain(pods.iter().map(runs)).collect());
     let well = PodFacts { phase: PodPhase::Succeeded, node: Some(text("n")), ..pods[0].clone() };
-    let job = OwnerFacts { ended: counted, ..job };
+    let left = left.map(|left| left - counted);
+    let job = OwnerFacts { ended: counted, left, ..job };
     engine.step(NOW, vec![Input::Pod(well), Input::Owner(job.clone())]);
     engine.recount();
     (engine, job, pods)
@@ -191,17 +194,84 @@ fn between_waves(counted: u32) -> (Engine, OwnerFacts, Vec<PodFacts>) {
 
 #[test]
 fn a_job_keeps_its_quota_between_waves() {
-    let (engine, ..) = between_waves(1);
-    assert_eq!(numbers(&engine), (2, 0, 0));
-    // Not counted yet: whether there will be another one is not known.
-    let (engine, ..) = between_waves(0);
-    assert_eq!(numbers(&engine), (1, 0, 1));
+    for counted in [0, 1] {
+        let (engine, ..) = after_one(Some(10), counted);
+        assert_eq!(numbers(&engine), (2, 0, 0), "{counted}");
+        // In its last wave, and where it makes no more pods after a success.
+        for left in [Some(2), None] {
+            let (engine, ..) = after_one(left, counted);
+            assert_eq!(numbers(&engine), (1, 0, 1), "{left:?} {counted}");
+        }
+    }
+}
+
+#[test]
+fn what_comes_free_is_kept_by_a_gang_in_part() {
+    // As an engine would that begins now: what was taken by somebody else is free again.
+    let (mut engine, one) = (engine(), members());
+    let facts = ground(queue(4)).into_iter().chain(one[..3].iter().map(runs));
+    let Input::Pod(other) = single("other", 0) else { unreachable!("it is a pod") };
+    engine.step(NOW, facts.chain([runs(&other)]).collect());
+    assert_eq!(numbers(&engine), (4, 0, 0));
+    let output = engine.step(NOW, vec![gone(&other), single("next", 100)]);
+    assert_eq!(bound(&output), [""; 0]);
+    assert_eq!(numbers(&engine), (4, 0, 0));
+}
+
+#[test]
+fn the_shape_of_who_died_is_kept() {
+    let (mut engine, wishes) = (engine(), in_queue(Some("main")));
+    let mut all = gang("g", 2, Some(2), &shape(&[(GPU, 1)]), &wishes);
+    all[1].shape = shape(&[(GPU, 3)]);
+    engine.step(NOW, ground(queue(4)).into_iter().chain(all.iter().map(runs)).collect());
+    let died = PodFacts { phase: PodPhase::Failed, node: Some(text("n")), ..all[1].clone() };
+    for died in [Input::Pod(died), gone(&all[1])] {
+        engine.step(NOW, vec![died]);
+        assert_eq!(numbers(&engine), (4, 0, 0));
+    }
+    engine.recount();
+}
+
+#[test]
+fn a_member_of_a_new_shape_takes_up_what_is_kept_for_it() {
+    let (mut engine, members) = in_part(queue(4));
+    // It asks the same, and an API server added something to it.
+    let mut again = PodFacts { uid: text("again"), name: text("g-again"), ..members[3].clone() };
+    let new = PodShape {
+        node_selector: labels(&[("kubernetes.io/hostname", "n")]),
+        ..PodShape::clone(&again.shape)
+    };
+    again.shape = Arc::new(new);
+    assert_eq!(bound(&engine.step(NOW, vec![Input::Pod(again)])), ["g-again"]);
+    assert_eq!(numbers(&engine), (4, 0, 0));
+    engine.recount();
+}
+
+#[test]
+fn what_was_parked_is_looked_at_when_a_gang_in_part_is_told_to_leave() {
+    let mut facts = queue(4);
+    facts.preemption.within_cluster_queue = PreemptWithin::LowerPriority;
+    let (mut engine, members) = in_part(facts);
+    let Input::Pod(small) = single("small", 0) else { unreachable!("it is a pod") };
+    engine.step(NOW, vec![Input::Pod(small)]);
+    // It wants three of the four: those that run; the one that was kept is for who waits.
+    let Input::Pod(large) = single("large", 100) else { unreachable!("it is a pod") };
+    let large = PodFacts { shape: shape(&[(GPU, 3)]), ..large };
+    let output = engine.step(NOW, vec![Input::Pod(large)]);
+    assert_eq!((stopped(&output).len(), bound(&output)), (3, vec!["small".to_owned()]));
+    let output = engine.step(NOW, members[..3].iter().map(gone).collect());
+    assert_eq!(bound(&output), ["large"]);
+    engine.recount();
 }
 
 #[test]
 fn what_a_job_held_that_lost_a_member_is_free_once_it_is_deleted() {
     let wishes = in_queue(Some("main"));
-    let job = OwnerFacts { suspended: false, ..job("j", 2, &shape(&[(GPU, 1)]), &wishes) };
+    let job = OwnerFacts {
+        suspended: false,
+        incarnation: 1,
+        ..job("j", 2, &shape(&[(GPU, 1)]), &wishes)
+    };
     let (mut engine, pods) = (engine(), pods_of(&job));
     let facts = ground(queue(2)).into_iter().chain([Input::Owner(job.clone())]);
     engine.step(NOW, facts.chain(pods.iter().map(runs)).collect());
@@ -219,10 +289,12 @@ fn what_a_job_held_that_lost_a_member_is_free_once_it_is_deleted() {
     let orphans = [&again, &pods[1]].map(|pod| {
         let Input::Pod(mut pod) = runs(pod) else { unreachable!("it is a pod") };
         (pod.gang.unknown_owner, pod.gang.min_member) = (Some(text("Job j")), None);
+        // Which run it was nobody knows any more.
+        pod.gang.key = GangKey::Owner(job.uid.clone(), 0);
         pod.wishes = in_queue(None);
         Input::Pod(pod)
     });
-    let gone = [Input::OwnerGone(job.uid)].into_iter().chain(orphans).collect();
+    let gone = [Input::OwnerGone(job.uid.clone())].into_iter().chain(orphans).collect();
     assert_eq!(bound(&engine.step(NOW, gone)), [""; 0]);
     assert_eq!(numbers(&engine), (2, 0, 0), "what runs holds what it holds");
     let uids = [text("again"), pods[1].uid.clone(), pods[0].uid.clone()];
@@ -247,14 +319,20 @@ fn who_leaves_a_queue_leaves_its_quota_to_those_who_wait() {
 
 #[test]
 fn whom_nobody_makes_members_for_keeps_nothing() {
-    let (mut engine, job, pods) = between_waves(1);
+    let (mut engine, job, pods) = after_one(Some(10), 1);
     let output = engine.step(NOW, vec![Input::OwnerGone(job.uid), single("other", 0)]);
     assert_eq!((bound(&output), numbers(&engine)), (vec!["other".to_owned()], (2, 0, 0)));
 
-    let (mut engine, ..) = between_waves(1);
+    let (mut engine, ..) = after_one(Some(10), 1);
     let Input::Pod(last) = runs(&pods[1]) else { unreachable!("it is a pod") };
     let leaves = Input::Pod(PodFacts { terminating: true, ..last });
     let output = engine.step(NOW, vec![leaves, single("other", 0)]);
+    assert_eq!((bound(&output), numbers(&engine)), (vec!["other".to_owned()], (2, 0, 0)));
+
+    // Its user suspends it.
+    let (mut engine, job, _) = after_one(Some(10), 1);
+    let suspended = Input::Owner(OwnerFacts { suspended: true, ..job });
+    let output = engine.step(NOW, vec![suspended, single("other", 0)]);
     assert_eq!((bound(&output), numbers(&engine)), (vec!["other".to_owned()], (2, 0, 0)));
     engine.recount();
 }
@@ -277,18 +355,41 @@ fn a_gang_in_part_is_stopped_whole_for_the_quota_that_it_keeps() {
 }
 
 #[test]
-fn a_minimum_that_grows_keeps_no_more_than_is_left() {
+fn a_minimum_that_grows_keeps_what_is_left_if_that_is_enough() {
     let (mut engine, members) = (engine(), members());
     let facts = ground(queue(6)).into_iter().chain(members.iter().map(runs));
     engine.step(NOW, facts.collect());
     assert_eq!(numbers(&engine), (4, 0, 2));
-    let larger = |pod: &PodFacts| {
+    let larger = |pod: &PodFacts, min: u32| {
         let mut pod = pod.clone();
-        pod.gang.min_member = Some(20);
+        pod.gang.min_member = Some(min);
         runs(&pod)
     };
-    engine.step(NOW, members.iter().map(larger).collect());
+    engine.step(NOW, members.iter().map(|pod| larger(pod, 6)).collect());
     assert_eq!(numbers(&engine), (6, 0, 0));
+    engine.step(NOW, members.iter().map(|pod| larger(pod, 7)).collect());
+    assert_eq!(numbers(&engine), (4, 0, 2), "a part of it would help nobody");
+    engine.recount();
+}
+
+#[test]
+fn two_gangs_in_part_do_not_wait_for_each_other() {
+    let (mut engine, one) = (engine(), members());
+    let wishes = in_queue(Some("main"));
+    let two = gang("h", 4, Some(4), &shape(&[(GPU, 1)]), &wishes);
+    let all = one.iter().chain(&two);
+    engine.step(NOW, ground(queue(8)).into_iter().chain(all.map(runs)).collect());
+    // Two of each die while the queue shrinks, so that there is enough for one of them only.
+    let died = [&one[2], &one[3], &two[2], &two[3]].map(gone);
+    engine.step(NOW, died.into_iter().chain([Input::ClusterQueue(queue(6))]).collect());
+    assert_eq!(numbers(&engine), (6, 0, 0));
+    let again = |pod: &PodFacts| {
+        let (uid, name) = (text(format!("{}-again", pod.uid)), text(format!("{}-again", pod.name)));
+        Input::Pod(PodFacts { uid, name, ..pod.clone() })
+    };
+    let others = [&one[2], &one[3], &two[2], &two[3]].map(again);
+    let output = engine.step(NOW, others.into_iter().collect());
+    assert_eq!(bound(&output), ["g-2-again", "g-3-again"]);
     engine.recount();
 }
 

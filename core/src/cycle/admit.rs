@@ -3,12 +3,13 @@
 //! Everything fallible that must happen before a bind is settled for all members first
 //! (`Preparing`); only then are the binds of the whole gang sent.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use capstan_topology::NodeIdx;
 
 use crate::engine::Engine;
-use crate::model::ids::{PodIdx, ShapeIdx, WorkloadIdx};
+use crate::model::ids::{PodIdx, QueueIdx, ShapeIdx, WorkloadIdx};
 use crate::model::input::{BindingNote, TaintEffect, Toleration};
 use crate::model::pod::Binding;
 use crate::plan::{Action, Outcome, Preemption, State};
@@ -180,7 +181,10 @@ impl Engine {
         entry.state = State::Evicting;
         entry.evicting = Some(Box::new(preemption.clone()));
         entry.stop_asked = true;
-        self.state.drop_vacancies(victim);
+        let freed = self.state.drop_vacancies(victim);
+        let freed: BTreeSet<QueueIdx> = freed.into_iter().map(|(queue, ..)| queue).collect();
+        freed.iter().for_each(|queue| self.state.quota.advance(*queue));
+        self.wake_queues(&freed);
         self.mark(victim);
         if leaving {
             return;

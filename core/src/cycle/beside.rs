@@ -63,6 +63,7 @@ impl Engine {
             Some(queue) => {
                 self.assigns(queue)?;
                 let mut txn = Txn::begin(&mut self.state);
+                txn.vacate(workload);
                 let sets = &missing;
                 let (start, combinations) = (&[][..], COMBINATIONS_MAX);
                 let demand =
@@ -275,6 +276,7 @@ impl Engine {
         let sets = &[SetDemand { shape, name: "main".into(), count: 1 }];
         let (start, combinations) = (&[][..], COMBINATIONS_MAX);
         let mut txn = Txn::begin(&mut self.state);
+        txn.vacate(workload);
         let demand = Demand { workload, queue, sets, topology, profile, start, combinations };
         Some(first_that_fits(&mut txn, &demand))
     }

@@ -106,9 +106,12 @@ impl ClusterState {
     }
 
     fn apply_pod(&mut self, facts: PodFacts, changes: &mut Changes) {
-        let workload = facts.ours.then(|| self.workload_of(&facts.namespace, &facts.gang.key));
-        let (shape, named_node) = self.class_shape(&facts);
         let known = self.pod_by_uid.get(&facts.uid).copied();
+        let workload = facts.ours.then(|| match self.run_of_orphan(known, &facts) {
+            Some(run) => run,
+            None => self.workload_of(&facts.namespace, &facts.gang.key),
+        });
+        let (shape, named_node) = self.class_shape(&facts);
         let gang = self.shared_gang(known, workload, &facts.gang);
         let index = known.unwrap_or_else(|| self.new_pod(&facts, shape, &gang));
         let holds = match &facts.holds {
@@ -153,6 +156,17 @@ impl ClusterState {
         }
         pod.eviction = facts.eviction.map(Arc::new);
         self.move_membership(index, old_workload, workload, changes);
+    }
+
+    /// The run that a pod of an owner belongs to that was deleted: which one it was is no more
+    /// known by the pod itself.
+    fn run_of_orphan(&self, known: Option<PodIdx>, facts: &PodFacts) -> Option<WorkloadIdx> {
+        facts.gang.unknown_owner.as_ref()?;
+        let run = self.pods[known?].workload?;
+        match (&self.workloads[run].id.key, &facts.gang.key) {
+            (GangKey::Owner(was, _), GangKey::Owner(is, _)) if was == is => Some(run),
+            _ => None,
+        }
     }
 
     /// A pod's gang as fed: one copy for all members that say the same.

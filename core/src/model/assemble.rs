@@ -114,14 +114,11 @@ impl ClusterState {
                 self.settle(pod, node);
             }
         }
-        let mut in_part = Vec::new();
         for &workload in &dirty {
-            if self.derive_state(workload) || self.vacancies.contains_key(&workload) {
-                in_part.push(workload);
-            }
+            self.derive_state(workload);
             self.recount_claims_on(workload);
         }
-        self.keep_vacancies(&mut in_part, changes);
+        self.keep_vacancies(changes);
         self.room.refresh_tree();
     }
 
@@ -317,6 +314,7 @@ impl ClusterState {
         }
         self.recount_claims_on(workload);
         self.drop_vacancies(workload);
+        self.in_part.remove(&workload);
         changes.everything |= self.drop_claim(workload).is_some();
         self.set_assignment(workload, None);
         self.uncharged.remove(&workload);
@@ -410,9 +408,8 @@ impl ClusterState {
         self.derive_state(workload);
     }
 
-    /// State from facts, unless the engine is in the middle of something; whether it has places,
-    /// but fewer than its minimum.
-    fn derive_state(&mut self, workload: WorkloadIdx) -> bool {
+    /// State from facts, unless the engine is in the middle of something.
+    fn derive_state(&mut self, workload: WorkloadIdx) {
         let entry = &self.workloads[workload];
         let pods = || entry.members.iter().map(|pod| &self.pods[*pod]);
         let active = pods().filter(|pod| pod.counts()).count() as u32;
@@ -467,7 +464,10 @@ impl ClusterState {
             }
             _ => {}
         }
-        in_part
+        match in_part {
+            true => self.in_part.insert(workload),
+            false => self.in_part.remove(&workload),
+        };
     }
 
     /// Why fewer members than the minimum could run: some have gates, or do not exist.

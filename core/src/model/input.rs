@@ -494,6 +494,9 @@ pub struct OwnerFacts {
     /// Members that ended well, as far as it has counted them: [`OwnerFacts::min_member`] is
     /// without those that nobody stands in for any more.
     pub ended: u32,
+    /// Members that it has still to bring to a good end, those that run included; `None`: it makes
+    /// no more once one has ended well.
+    pub left: Option<u32>,
     /// The group that its template names: its pods are members of that, and the owner is no
     /// gang of its own.
     pub member_of: Option<GangRef>,

@@ -76,6 +76,8 @@ pub struct ClusterState {
     pub owners: BTreeMap<Text, Arc<OwnerFacts>>,
     /// Claims of reserved work.
     pub claims: Claims,
+    /// Gangs that have places, but fewer than their minimum.
+    pub in_part: BTreeSet<WorkloadIdx>,
     /// Quota that gangs keep for members that they lack.
     pub vacancies: BTreeMap<WorkloadIdx, Charges>,
     /// Quota kept back for blocked heads, within one round.

@@ -7,45 +7,52 @@
 //! Wanted: a gang that has places but fewer than its minimum charges its queue for those that it
 //! lacks, as for those that it has, unless it is leaving or nobody makes members for it any more.
 //! It is usage like any other: it is shown, it borrows, and it comes free with the gang. Nobody is
-//! pushed over a limit by it: a gang whose minimum grows keeps only what its queue may still use.
-//! Nodes are not kept; who joins goes near its peers. A gang that lost all its members waits anew.
+//! pushed over a limit by it: a gang whose minimum grows, or whose queue shrank, keeps quota for
+//! all that it lacks or for nothing (two that each keep a part would wait for each other). Nodes
+//! are not kept; who joins goes near its peers. A gang that lost all its members waits anew.
 //!
 //! Phases: facts are applied, and what dead members charged is free -> workloads are derived ->
 //! what each lacks is charged anew, in queue order ([`ClusterState::keep_vacancies`]) -> members
 //! that join take it up in one transaction ([`Txn::vacate`]); so does, for the time of a
 //! transaction, who looks for room without the gang.
 //!
+//! Who lends to the queue takes it back from the whole gang, as from any that borrows: without it
+//! the gang would stay in part.
+//!
 //! Restart: from facts alone, as above. Cost: nothing for gangs that have their minimum; else a
-//! look at the members.
+//! look at the members of all gangs in part with each batch of facts.
 //!
 //! [`Txn::vacate`]: crate::model::txn::Txn::vacate
+
+use std::collections::BTreeMap;
 
 use capstan_topology::NodeIdx;
 
 use crate::model::apply::Changes;
 use crate::model::ids::{FrIdx, PodIdx, QueueIdx, ShapeIdx, WorkloadIdx};
-use crate::model::input::GangKey;
+use crate::model::input::{GangKey, PodPhase};
 use crate::model::state::ClusterState;
+use crate::model::workload::{Assignment, SetAssignment};
 use crate::plan::State;
+use crate::resources;
 
 /// Amounts charged to queues.
 pub type Charges = Vec<(QueueIdx, FrIdx, i64)>;
 
 impl ClusterState {
-    /// Charges anew what these workloads lack.
-    pub(super) fn keep_vacancies(&mut self, workloads: &mut [WorkloadIdx], changes: &mut Changes) {
-        self.in_queue_order(workloads);
+    /// Charges anew what gangs lack: whoever is first in queue order keeps it.
+    pub(super) fn keep_vacancies(&mut self, changes: &mut Changes) {
+        let keeping: Vec<WorkloadIdx> = self.vacancies.keys().copied().collect();
         let mut before = Charges::new();
-        for workload in &*workloads {
-            before.extend(self.drop_vacancies(*workload));
+        for workload in keeping {
+            before.extend(self.drop_vacancies(workload));
         }
-        for workload in &*workloads {
-            self.charge_vacancies(*workload);
+        let mut lacking: Vec<WorkloadIdx> = self.in_part.iter().copied().collect();
+        self.in_queue_order(&mut lacking);
+        for workload in lacking {
+            self.charge_vacancies(workload);
         }
-        let now = |of: &(QueueIdx, FrIdx, i64)| {
-            let charges = workloads.iter().filter_map(|w| self.vacancies.get(w)).flatten();
-            sum(charges, of)
-        };
+        let now = |of: &(QueueIdx, FrIdx, i64)| sum(self.vacancies.values().flatten(), of);
         let freed = before.iter().filter(|charge| now(charge) < sum(&before, charge));
         let freed: Vec<QueueIdx> = freed.map(|(queue, ..)| *queue).collect();
         for queue in freed {
@@ -72,28 +79,39 @@ impl ClusterState {
         assert!(old.is_none(), "vacancies are kept once");
     }
 
-    /// Members that a workload which has places lacks for its minimum. Those that ended well are
-    /// not asked for any more, whether or not their owner has counted them yet.
+    /// Members that a workload which has places lacks for its minimum, as far as its owner still
+    /// makes any: not in the stead of those that ended well and were the last of their kind,
+    /// whether or not it has counted them yet.
     pub(super) fn members_lacking(&self, workload: WorkloadIdx) -> u32 {
+        let entry = &self.workloads[workload];
         let placed = self.placed(workload).count() as u32;
-        let lacking = self.workloads[workload].min_member.saturating_sub(placed);
-        match self.owner_of(workload) {
-            _ if placed == 0 || lacking == 0 => 0,
-            Some(owner) => lacking.saturating_sub(self.done(workload).saturating_sub(owner.ended)),
-            None => lacking,
+        if placed == 0 || placed >= entry.min_member {
+            return 0;
         }
+        let Some(owner) = self.owner_of(workload) else { return entry.min_member - placed };
+        let members = entry.members.iter().map(|pod| self.pods[*pod].phase);
+        let ended = members.filter(|phase| *phase == PodPhase::Succeeded).count() as u32;
+        let uncounted = ended.saturating_sub(owner.ended);
+        let still = match owner.left {
+            Some(left) => left.saturating_sub(uncounted),
+            None if ended.max(owner.ended) > 0 => placed,
+            None => u32::MAX,
+        };
+        let at_a_time: u32 = owner.pod_sets.iter().map(|set| set.count).sum();
+        entry.min_member.min(at_a_time).min(still).saturating_sub(placed)
     }
 
     /// Whether members that a workload lacks may still come.
     fn awaits_members(&self, workload: WorkloadIdx) -> bool {
         let entry = &self.workloads[workload];
-        let ownerless = matches!(entry.id.key, GangKey::Owner(..)) && entry.owner.is_none();
-        matches!(entry.state, State::Binding | State::Running)
-            && !ownerless
-            && !self.leaving(workload)
+        let made = match (&entry.id.key, self.owner_of(workload)) {
+            (GangKey::Owner(..), owner) => owner.is_some_and(|owner| !owner.suspended),
+            _ => true,
+        };
+        made && matches!(entry.state, State::Binding | State::Running) && !self.leaving(workload)
     }
 
-    /// Charges what a workload lacks, as far as its queue may use that.
+    /// Charges what a workload lacks, if its queue may use all of it.
     fn charge_vacancies(&mut self, workload: WorkloadIdx) {
         if !self.awaits_members(workload) {
             return;
@@ -101,38 +119,52 @@ impl ClusterState {
         let Some(assignment) = self.workloads[workload].assignment.clone() else { return };
         let Some(queue) = assignment.queue else { return };
         let Some(node) = self.quota.queue(queue).node else { return };
-        let mut charges = Charges::new();
+        let mut amounts: BTreeMap<FrIdx, i64> = BTreeMap::new();
         for (shape, count) in self.lacking_by_shape(workload) {
-            let Some(set) = assignment.set(shape) else { continue };
-            let tree = &self.quota.tree;
-            let each = set.charge.iter().filter(|(_, each)| *each > 0);
-            let fit = each.map(|(fr, each)| tree.available(node, *fr).max(0) / each);
-            let count = fit.fold(i64::from(count), i64::min);
-            for &(fr, each) in set.charge.iter().filter(|(_, each)| *each > 0 && count > 0) {
-                let amount = each.saturating_mul(count);
-                self.quota.change(queue, fr, amount);
-                charges.push((queue, fr, amount));
+            // Of a shape that has no flavors yet nothing can be kept, and a part helps nobody.
+            let Some(set) = self.set_alike(&assignment, shape) else { return };
+            for &(fr, each) in &set.charge {
+                resources::add(amounts.entry(fr).or_default(), each.saturating_mul(count.into()));
             }
+        }
+        amounts.retain(|_, amount| *amount > 0);
+        let tree = &self.quota.tree;
+        if amounts.iter().any(|(fr, amount)| tree.available(node, *fr) < *amount) {
+            return;
+        }
+        let charges: Charges = amounts.iter().map(|(fr, amount)| (queue, *fr, *amount)).collect();
+        for &(queue, fr, amount) in &charges {
+            self.quota.change(queue, fr, amount);
         }
         if !charges.is_empty() {
             self.vacancies.insert(workload, charges);
         }
     }
 
+    /// What members of a shape charge, or of one that asks the same.
+    fn set_alike<'a>(&self, held: &'a Assignment, shape: ShapeIdx) -> Option<&'a SetAssignment> {
+        let asks = |shape: ShapeIdx| self.room.shape(shape).request;
+        held.set(shape).or_else(|| held.sets.iter().find(|set| asks(set.shape) == asks(shape)))
+    }
+
     /// The shapes of what a workload lacks: those of members that wait, in their order; of members
-    /// that do not exist again yet the shape of the first set that holds quota.
+    /// that do not exist again yet those of such as failed, then of sets of which nobody runs, then
+    /// of who does.
     fn lacking_by_shape(&self, workload: WorkloadIdx) -> Vec<(ShapeIdx, u32)> {
         let entry = &self.workloads[workload];
-        let lacking = self.members_lacking(workload);
-        let waiting = self.unplaced(workload).map(|pod| &self.pods[pod]);
-        let waiting = waiting.filter(|pod| pod.counts()).map(|pod| pod.shape);
-        let mut shapes: Vec<ShapeIdx> = waiting.take(lacking as usize).collect();
-        let of_placed = self.placed(workload).map(|pod| self.pods[pod].shape);
-        let mut of_sets = of_placed.filter(|shape| {
-            entry.assignment.as_ref().is_some_and(|held| held.set(*shape).is_some())
-        });
-        if let Some(shape) = of_sets.next() {
-            shapes.resize(lacking as usize, shape);
+        let lacking = self.members_lacking(workload) as usize;
+        let members = || entry.members.iter().map(|pod| &self.pods[*pod]);
+        let waiting = members().filter(|pod| pod.place.is_none() && pod.counts());
+        let failed = members().filter(|pod| pod.phase == PodPhase::Failed);
+        let runs =
+            |shape: &ShapeIdx| members().any(|pod| pod.place.is_some() && pod.shape == *shape);
+        let sets = entry.assignment.iter().flat_map(|held| &held.sets).map(|set| set.shape);
+        let idle = sets.filter(|shape| !runs(shape));
+        let placed = members().filter(|pod| pod.place.is_some()).map(|pod| pod.shape);
+        let known = waiting.chain(failed).map(|pod| pod.shape).chain(idle).chain(placed);
+        let mut shapes: Vec<ShapeIdx> = known.take(lacking).collect();
+        if let Some(last) = shapes.last().copied() {
+            shapes.resize(lacking, last);
         }
         let mut by_shape: Vec<(ShapeIdx, u32)> = Vec::new();
         for shape in shapes {
@@ -155,6 +187,7 @@ impl ClusterState {
     /// When somebody keeps quota who lacks nothing or holds none: that is our own error.
     pub(super) fn recount_vacancies(&self) {
         for (workload, charges) in &self.vacancies {
+            assert!(self.in_part.contains(workload), "somebody keeps quota that lacks nothing");
             let entry = self.workloads.get(*workload).expect("a gang keeps quota that is gone");
             let name = &entry.full_name;
             let assignment = entry.assignment.as_ref();
@@ -179,7 +212,7 @@ fn sum<'a>(
     of: &(QueueIdx, FrIdx, i64),
 ) -> i64 {
     let same = charges.into_iter().filter(|charge| (charge.0, charge.1) == (of.0, of.1));
-    crate::resources::total(same.map(|charge| charge.2))
+    resources::total(same.map(|charge| charge.2))
 }
 
 /// What a workload held, for its way back.

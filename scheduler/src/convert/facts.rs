@@ -119,6 +119,7 @@ impl Facts<'_> {
             }],
             min_member,
             ended: job.succeeded,
+            left: job.left,
             member_of: group,
             admitted: job.admitted.clone(),
             eviction: job.eviction.clone(),

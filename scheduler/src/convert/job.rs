@@ -48,6 +48,8 @@ pub struct JobDraft {
     pub count: u32,
     /// `status.succeeded`.
     pub succeeded: u32,
+    /// Successes that are missing; `None`: it makes no more pods once one has ended well.
+    pub left: Option<u32>,
     /// Every index runs at the same time.
     pub parallel_by_index: bool,
     /// Shape of its pods, without the capacity types that an owner may add.
@@ -100,6 +102,7 @@ pub fn draft(job: &Job, shared: &mut Shared) -> Result<JobDraft, Vec<Refusal>> {
                 .any(|kind| is_true(&status.conditions, kind).is_some()),
         count: count(job),
         succeeded: u32::try_from(status.succeeded).unwrap_or(0),
+        left: left(job),
         parallel_by_index: spec.completion_mode.as_deref() == Some("Indexed")
             && spec.completions.is_some()
             && spec.completions == Some(spec.parallelism.unwrap_or(1)),
@@ -131,12 +134,14 @@ fn refuse(job: &Job) -> Result<(), Vec<Refusal>> {
 
 /// Pods at a time: parallelism, but never more than successes are missing.
 fn count(job: &Job) -> u32 {
-    let parallelism = job.spec.parallelism.unwrap_or(1);
-    let missing = job
-        .spec
-        .completions
-        .map_or(i32::MAX, |completions| completions.saturating_sub(job.status.succeeded));
-    u32::try_from(parallelism.min(missing)).unwrap_or(0)
+    let parallelism = u32::try_from(job.spec.parallelism.unwrap_or(1)).unwrap_or(0);
+    parallelism.min(left(job).unwrap_or(u32::MAX))
+}
+
+/// Successes that are missing.
+fn left(job: &Job) -> Option<u32> {
+    let missing = job.spec.completions?.saturating_sub(job.status.succeeded);
+    Some(u32::try_from(missing).unwrap_or(0))
 }
 
 impl JobDraft {

@@ -85,7 +85,7 @@ impl World {
         let Some(owner) = self.owners.get(uid).filter(|owner| owner.min_member > left) else {
             return;
         };
-        let owner = OwnerFacts { min_member: left, ..owner.clone() };
+        let owner = OwnerFacts { min_member: left, left: Some(left), ..owner.clone() };
         self.minimums.entry(uid.clone()).or_insert(self.owners[uid].min_member);
         self.put_owner(owner);
     }

@@ -98,6 +98,7 @@ fn job(name: &str, pods: u32) -> OwnerFacts {
         pod_sets: vec![set],
         min_member: pods,
         ended: 0,
+        left: Some(pods),
         member_of: None,
         admitted: None,
         eviction: None,
