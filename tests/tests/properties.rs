@@ -397,3 +397,78 @@ fn a_gang_that_fits_is_bound_whole() {
     assert!(binds.iter().all(|(_, action)| matches!(action, Action::Bind { .. })));
     assert_eq!(bound(&stage), 4);
 }
+
+/// The same work, all members of a gang alike: what flavors one had that died only an engine knows
+/// that saw it, unless others of its shape run.
+fn of_one_shape(mut cluster: Cluster) -> Cluster {
+    for work in &mut cluster.work {
+        let first = work.iter().find_map(|fact| match fact {
+            Input::Pod(pod) => Some(pod.shape.clone()),
+            _ => None,
+        });
+        for fact in work {
+            if let (Input::Pod(pod), Some(first)) = (fact, &first) {
+                pod.shape = first.clone();
+            }
+        }
+    }
+    cluster
+}
+
+/// Of each queue what is used, borrowed and available, for each flavor and resource.
+fn quotas(engine: &Engine) -> Vec<(Text, Vec<(i64, i64, i64)>)> {
+    let numbers = |view: capstan_core::explain::view::QueueView| {
+        let quotas = view.quotas.iter().map(|it| (it.used, it.borrowed, it.available));
+        (view.name.clone(), quotas.collect())
+    };
+    engine.queues().into_iter().map(numbers).collect()
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    /// Members die one by one and are made again, or not: what is kept for them is what a new
+    /// engine would keep, nobody sleeps through what comes free, and nothing exceeds its quota.
+    #[test]
+    fn members_die_and_are_made_again(
+        cluster in cluster(),
+        deaths in proptest::collection::vec(any::<u16>(), 1..6),
+    ) {
+        let cluster = of_one_shape(cluster);
+        let mut stage = settled(with_one_flavor(&cluster, ..cluster.work.len()))?;
+        let mut dead: Vec<PodFacts> = Vec::new();
+        for (at, death) in deaths.into_iter().enumerate() {
+            let bound: Vec<Text> = stage.pods.values()
+                .filter(|pod| pod.node.is_some() && !pod.phase.terminal() && !pod.terminating)
+                .map(|pod| pod.uid.clone())
+                .collect();
+            let Some(uid) = bound.get(death as usize % bound.len().max(1)) else { break };
+            let pod = stage.pods.remove(uid).expect("just listed");
+            stage.add([Input::PodGone(pod.uid.clone())]);
+            dead.push(pod);
+            if at % 2 == 1 {
+                let again = dead.swap_remove(0);
+                stage.add([Input::Pod(PodFacts {
+                    uid: format!("{}+{at}", again.uid).into(),
+                    name: format!("{}-{at}", again.name).into(),
+                    node: None,
+                    phase: PodPhase::Pending,
+                    binding: None,
+                    bound_at: None,
+                    ..again
+                })]);
+            }
+            let mut wrong = Vec::new();
+            stage.settle(|stage| {
+                stage.engine.recount();
+                let model = capstan_tests::invariants::charged(stage);
+                wrong.extend(model.overruns());
+            });
+            prop_assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+            let mut fresh = Engine::new();
+            let acts = deeds(&[fresh.step(stage.now, stage.shown())]);
+            prop_assert!(acts.is_empty(), "a new engine would act: {:?}", acts);
+            prop_assert_eq!(quotas(&fresh), quotas(&stage.engine));
+        }
+    }
+}
