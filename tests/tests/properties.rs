@@ -415,8 +415,11 @@ fn of_one_shape(mut cluster: Cluster) -> Cluster {
     cluster
 }
 
-/// Of each queue what is used, borrowed and available, for each flavor and resource.
-fn quotas(engine: &Engine) -> Vec<(Text, Vec<(i64, i64, i64)>)> {
+/// What is used, borrowed and available of each flavor and resource of a queue.
+type QuotaOf = (Text, Vec<(i64, i64, i64)>);
+
+/// The quota of all queues.
+fn quotas(engine: &Engine) -> Vec<QuotaOf> {
     let numbers = |view: capstan_core::explain::view::QueueView| {
         let quotas = view.quotas.iter().map(|it| (it.used, it.borrowed, it.available));
         (view.name.clone(), quotas.collect())
