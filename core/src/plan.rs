@@ -6,7 +6,7 @@
 use crate::explain::reason::Reason;
 use crate::model::input::{BindingNote, Text, Toleration};
 use crate::money::MicroUsd;
-use crate::time::Time;
+use crate::time::{Span, Time};
 
 /// Identity of an effect, unique within one engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -235,6 +235,8 @@ pub struct Report {
     pub quiet: bool,
     /// Exactly one per workload considered in a round, in the order considered.
     pub outcomes: Vec<WorkloadOutcome>,
+    /// Who was stopped for nobody else's sake.
+    pub stopped: Vec<Preemption>,
     /// Numbers for metrics.
     pub counts: Counts,
     /// Namespaces and names of workloads that are gone, where no other bears the name now.
@@ -287,7 +289,7 @@ pub struct Preemption {
     /// What it held of the resources that the preemptor asks.
     pub frees: Vec<Freed>,
     /// Run time lost, in milliseconds, since the first of its members was bound.
-    pub lost: crate::time::Span,
+    pub lost: Span,
     /// What the run time of all members cost, each since it was bound, where the prices are known.
     pub lost_cost: Option<MicroUsd>,
     /// The cohort reclaimed from, when that is the reason.
@@ -318,6 +320,22 @@ pub enum PreemptionReason {
     InCohortFairSharing,
     /// Unqueued work of lower priority in the way on nodes.
     Priority,
+    /// Nobody's victim: too few of its members had a place for too long.
+    PodsReadyTimeout {
+        /// Members that had one.
+        have: u32,
+        /// Members that it needs.
+        need: u32,
+        /// For how long.
+        waited: Span,
+    },
+}
+
+impl Preemption {
+    /// Whether it makes room for another.
+    pub fn for_another(&self) -> bool {
+        !matches!(self.reason, PreemptionReason::PodsReadyTimeout { .. })
+    }
 }
 
 impl PreemptionReason {
@@ -329,6 +347,7 @@ impl PreemptionReason {
             PreemptionReason::InCohortReclaimWhileBorrowing => "InCohortReclaimWhileBorrowing",
             PreemptionReason::InCohortFairSharing => "InCohortFairSharing",
             PreemptionReason::Priority => "Priority",
+            PreemptionReason::PodsReadyTimeout { .. } => "PodsReadyTimeout",
         }
     }
 }

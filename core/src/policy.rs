@@ -33,6 +33,8 @@ pub struct Policy {
     pub backoff_max: Span,
     /// A resumed owner whose pods have not appeared by then is suspended again.
     pub resume_timeout: Span,
+    /// A gang that has been below its minimum for so long is stopped whole; `None`: never.
+    pub recovery_timeout: Option<Span>,
     /// Time an effect has before an outcome is owed.
     pub effect_timeout: Span,
 }
@@ -121,6 +123,7 @@ impl Default for Policy {
             backoff_first: Span::seconds(1),
             backoff_max: Span::seconds(10),
             resume_timeout: Span::seconds(60),
+            recovery_timeout: Some(Span::minutes(5)),
             effect_timeout: Span::seconds(30),
         }
     }

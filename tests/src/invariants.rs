@@ -46,7 +46,8 @@ fn holds(pod: &PodFacts) -> bool {
     pod.node.is_some() && !pod.phase.terminal()
 }
 
-/// A gang has at least its minimum bound, or nothing; who is leaving does not count.
+/// A gang has at least its minimum bound, or nothing; who is leaving does not count, nor does one
+/// whose owner is still making pods: what they need is kept for them.
 fn partial_gangs(stage: &Stage) -> Vec<String> {
     let mut gangs: BTreeMap<&GangKey, (Vec<&PodFacts>, usize)> = BTreeMap::new();
     for pod in stage.pods.values() {
@@ -55,10 +56,13 @@ fn partial_gangs(stage: &Stage) -> Vec<String> {
         *bound += usize::from(holds(pod) && !pod.terminating);
     }
     let mut wrong = Vec::new();
-    for (members, bound) in gangs.values() {
+    for (gang, (members, bound)) in gangs {
+        if stage.makes_more(gang) {
+            continue;
+        }
         let stated = members.iter().filter_map(|member| member.gang.min_member).max();
         let need = stated.map_or(members.len(), |min| min as usize);
-        if *bound > 0 && *bound < need {
+        if bound > 0 && bound < need {
             let name = &members[0].gang.name;
             wrong.push(format!("gang {name} has {bound} of at least {need} members bound"));
         }

@@ -2,8 +2,9 @@
 //!
 //! The smallest loop that closes the circle: `step`, play the effects on the facts, feed what
 //! changed and the outcomes back, until nothing more comes. Victims are gone before the next
-//! step, or linger for a few; bare pods do not come back, owners do. It is for properties of the
-//! engine itself; the virtual cluster with time and faults is another's.
+//! step, or linger for a few; bare pods do not come back, owners do, their pods at once or one by
+//! one. It is for properties of the engine itself; the virtual cluster with time and faults is
+//! another's.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,10 +36,12 @@ pub struct Stage {
     pub rest: Vec<Input>,
     /// Now.
     pub now: Time,
-    /// How long each victim lingers; `None`: not at all.
+    /// How long each victim lingers, and each pod of an owner is to come; `None`: not at all.
     pub lingers: Option<Seed>,
     /// Victims that linger, with the steps until they are gone.
     leaving: BTreeMap<Text, u64>,
+    /// Pods that owners have still to make, with the steps until they do.
+    coming: Vec<(u64, PodFacts)>,
     news: Vec<Input>,
 }
 
@@ -59,6 +62,7 @@ impl Stage {
             now: self.now,
             lingers: self.lingers.clone(),
             leaving: BTreeMap::new(),
+            coming: Vec::new(),
             news: Vec::new(),
         }
     }
@@ -74,6 +78,7 @@ impl Stage {
             now: self.now,
             lingers: self.lingers.clone(),
             leaving: self.leaving.clone(),
+            coming: self.coming.clone(),
             news: self.shown(),
         }
     }
@@ -104,6 +109,7 @@ impl Stage {
     /// One step, with its effects played.
     pub fn step(&mut self) -> StepOutput {
         self.let_go();
+        self.make_pods();
         let news = std::mem::take(&mut self.news);
         let output = self.engine.step(self.now, news);
         for effect in &output.effects {
@@ -131,7 +137,7 @@ impl Stage {
 
     /// Whether the engine has been told everything that happened.
     pub fn caught_up(&self) -> bool {
-        self.news.is_empty() && self.leaving.is_empty()
+        self.news.is_empty() && self.leaving.is_empty() && self.coming.is_empty()
     }
 
     /// For whom anybody leaves a node, as marks will show it at the next step.
@@ -151,7 +157,28 @@ impl Stage {
     /// Whether a Job was resumed of which a pod has no node yet.
     pub fn resumes(&self) -> bool {
         let owned = |pod: &&PodFacts| matches!(pod.gang.key, GangKey::Owner(..));
-        self.pods.values().filter(owned).any(|pod| pod.node.is_none())
+        !self.coming.is_empty() || self.pods.values().filter(owned).any(|pod| pod.node.is_none())
+    }
+
+    /// Whether the owner of a gang has still to make pods of it.
+    pub fn makes_more(&self, gang: &GangKey) -> bool {
+        self.coming.iter().any(|(_, pod)| pod.gang.key == *gang)
+    }
+
+    /// Whether an owner runs, and fewer pods of it exist than it makes.
+    pub fn lacks_pods(&self, owner: &OwnerFacts) -> bool {
+        let of =
+            |pod: &&PodFacts| matches!(&pod.gang.key, GangKey::Owner(uid, _) if *uid == owner.uid);
+        let all: u32 = owner.pod_sets.iter().map(|set| set.count).sum();
+        !owner.suspended && self.pods.values().filter(of).count() < all as usize
+    }
+
+    /// Owners make the pods whose time has come.
+    fn make_pods(&mut self) {
+        self.coming.iter_mut().for_each(|(steps, _)| *steps -= 1);
+        let due = self.coming.extract_if(.., |(steps, _)| *steps == 0);
+        let due: Vec<Input> = due.map(|(_, pod)| Input::Pod(pod)).collect();
+        self.add(due);
     }
 
     /// Victims that lingered long enough are gone.
@@ -190,7 +217,7 @@ impl Stage {
             }
             Action::Evict { pod, preemption } => {
                 if let Some(facts) = self.pods.get_mut(&pod.uid) {
-                    facts.eviction = Some(mark(preemption));
+                    facts.eviction = mark(preemption);
                 }
                 self.forget(&pod.uid);
             }
@@ -203,7 +230,13 @@ impl Stage {
                 let facts = facts.clone();
                 let pods = pods_of(&facts);
                 self.news.push(Input::Owner(facts));
-                self.add(pods.into_iter().map(Input::Pod));
+                for pod in pods {
+                    let steps = self.lingers.as_mut().map_or(0, |seed| seed.below(LINGERS_MAX + 1));
+                    match steps {
+                        0 => self.add([Input::Pod(pod)]),
+                        steps => self.coming.push((steps, pod)),
+                    }
+                }
             }
             Action::SuspendOwner { owner, preemption } => {
                 let facts = self.owners.get_mut(&owner.uid).expect("a known owner is suspended");
@@ -211,7 +244,8 @@ impl Stage {
                 facts.suspended = true;
                 facts.incarnation += 1;
                 facts.admitted = None;
-                facts.eviction = Some(mark(preemption));
+                facts.eviction = mark(preemption);
+                self.coming.retain(|(_, pod)| !gone.contains(&pod.uid));
                 gone.iter().for_each(|uid| self.forget(uid));
                 self.tell_of_owner(&owner.uid);
             }
@@ -244,9 +278,10 @@ impl Stage {
     }
 }
 
-/// What is written on who is stopped.
-fn mark(preemption: &Preemption) -> EvictionNote {
-    EvictionNote { preemptor: preemption.preemptor.clone(), reason: preemption.reason }
+/// What is written on who is stopped; nobody's name where it is for nobody's sake.
+fn mark(preemption: &Preemption) -> Option<EvictionNote> {
+    let preemptor = preemption.preemptor.clone();
+    preemption.for_another().then_some(EvictionNote { preemptor, reason: preemption.reason })
 }
 
 /// What a plan does to the cluster, without identities of effects and without mere reports.

@@ -52,7 +52,7 @@ proptest! {
         stage.add(cluster.ground.clone());
         let mut wrong = Vec::new();
         for work in &cluster.work {
-            stage.now = Time(stage.now.0 + 60_000);
+            stage.now = Time(stage.now.0 + 10_000);
             stage.add(work.iter().cloned());
             stage.settle(|stage| wrong.extend(broken(stage)));
         }
@@ -69,7 +69,7 @@ proptest! {
         let mut promised = BTreeSet::new();
         let mut wrong = Vec::new();
         for work in &cluster.work {
-            stage.now = Time(stage.now.0 + 60_000);
+            stage.now = Time(stage.now.0 + 10_000);
             stage.add(work.iter().cloned());
             // Not to the end: the next work comes while victims linger.
             for _ in 0..2 {
@@ -352,7 +352,7 @@ fn goes_on_alike(
     work: &[Vec<Fact>],
 ) -> Result<(), TestCaseError> {
     for stage in [&mut *old, &mut *new] {
-        stage.now = Time(stage.now.0 + 60_000);
+        stage.now = Time(stage.now.0 + 10_000);
         stage.add(work.iter().flatten().cloned());
         stage.settle(|_| {});
     }
@@ -468,6 +468,11 @@ proptest! {
                 wrong.extend(model.overruns());
             });
             prop_assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+            // Which nodes are kept for pods that a resumed owner has still to make again shows
+            // nowhere: a new engine may choose others.
+            if stage.owners.values().any(|owner| stage.lacks_pods(owner)) {
+                continue;
+            }
             let mut fresh = Engine::new();
             let acts = deeds(&[fresh.step(stage.now, stage.shown())]);
             prop_assert!(acts.is_empty(), "a new engine would act: {:?}", acts);

@@ -40,22 +40,31 @@ impl Engine {
             true => {
                 self.state.workloads[workload].state = State::Resuming;
                 self.resume(now, workload);
+                if !self.unsent(workload).is_empty() {
+                    self.send(now, workload);
+                }
             }
             false => self.send(now, workload),
         }
         self.refile(workload, now);
     }
 
-    /// Unsuspends the owner; its pods will take the places kept for them.
+    /// Unsuspends the owner; its pods will take the places kept for them. One that an engine before
+    /// this one resumed has its time from then.
     fn resume(&mut self, now: Time, workload: WorkloadIdx) {
+        if self.state.workloads[workload].kept_until.is_some() {
+            return;
+        }
         let note = self.state.note(workload, None);
         let price = self.state.hourly(workload);
         let note = BindingNote { price, ..note };
         let Some(owner) = self.owner_ref(workload) else { return };
         let uid = owner.uid.clone();
         let effect = self.effect(now, workload, Some(uid), Action::ResumeOwner { owner, note });
-        self.state.workloads[workload].owner_effect = Some(effect);
-        self.deadlines.insert((now.plus(self.state.policy.resume_timeout), workload));
+        let until = now.plus(self.state.policy.resume_timeout);
+        let entry = &mut self.state.workloads[workload];
+        (entry.owner_effect, entry.kept_until) = (Some(effect), Some(until));
+        self.deadlines.insert((until, workload));
     }
 
     /// Binds every placed member that is not bound yet, after tolerations that only its flavor

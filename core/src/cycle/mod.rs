@@ -5,8 +5,8 @@
 //! cycle: at most one head per ClusterQueue, all nominated against the same state, then settled
 //! one by one, each checked again against what the ones before it took.
 //!
-//! Phases: finish what was promised (claims whose victims left, gangs with missing members, work
-//! for which victims of an engine before this one leave) -> nominate a head per queue (flavors,
+//! Phases: finish what was promised (claims whose victims left, gangs with missing members, owners
+//! that were resumed, work for which victims of an engine before this one leave) -> nominate a head per queue (flavors,
 //! room, victims; all inside a transaction that is rolled back) -> order -> settle each (admit,
 //! preempt and claim, hold back, or wait) -> the head of work without a queue -> extra members of
 //! elastic gangs. A gang with missing members that some head could stop comes after that head.
@@ -101,7 +101,8 @@ impl Engine {
         self.redeem_claims(now, &mut round);
         self.complete_gangs(now, &[], &mut round);
 
-        let promised = self.settle_promised(now, &mut round);
+        let mut promised = self.settle_resumed(now, &mut round);
+        promised.extend(self.settle_promised(now, &mut round));
         let mut heads: Vec<Head> = self.heads().collect();
         let fresh = heads.iter().copied().filter(|head| !promised.contains(head)).collect();
         self.settle_all(now, fresh, &mut round);

@@ -29,7 +29,9 @@ impl Engine {
         let told = victims.iter().map(|victim| {
             let reclaimed = !matches!(
                 victim.reason,
-                PreemptionReason::InClusterQueue | PreemptionReason::Priority
+                PreemptionReason::InClusterQueue
+                    | PreemptionReason::Priority
+                    | PreemptionReason::PodsReadyTimeout { .. }
             );
             let given_back = match reclaimed {
                 true => self.given_back(victim.workload, &mut borrowed),

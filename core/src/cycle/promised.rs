@@ -7,6 +7,9 @@
 //! above it last and one by one. Heads that could stop the gang for the room that those take go
 //! before them: they would stop all of it, and the room would be lost twice.
 //!
+//! Places kept for pods of a resumed owner do not outlive a restart, what is written on the owner
+//! does: they are kept anew, before anybody else is looked at.
+//!
 //! Claims do not outlive a restart, marks on victims do. Who is named there claims again, as if its
 //! victims had left, which is what the engine before this one did: it plans the same, nobody takes
 //! what another counts on, and heads find the state that they would have found.
@@ -90,6 +93,24 @@ impl Engine {
             }
         }
         self.settle_in_order(now, found, round);
+        settled
+    }
+
+    /// Keeps nodes anew for the pods of owners that were resumed a moment ago: by an engine before
+    /// this one, or their first pods are gone again. They have had their turn; who fits nowhere
+    /// any more waits for another. Who was settled.
+    pub(super) fn settle_resumed(&mut self, now: Time, round: &mut Round) -> Vec<Head> {
+        let queued = |(_, workload): &(Time, WorkloadIdx)| {
+            let entry = self.state.workloads.get(*workload)?;
+            let waits = entry.state == State::Queued && entry.kept_until.is_some();
+            let queue = waits.then(|| self.waiting.to_look_at(*workload)).flatten()?;
+            Some((queue, *workload))
+        };
+        let heads: Vec<Head> = self.deadlines.iter().filter_map(queued).collect();
+        let found = heads.into_iter().map(|(queue, workload)| self.nominate(queue, workload));
+        let fits: Vec<Entry> = found.filter(|entry| entry.verdict == Verdict::Fit).collect();
+        let settled = fits.iter().map(|entry| (entry.queue, entry.workload)).collect();
+        self.settle_in_order(now, fits, round);
         settled
     }
 
@@ -201,10 +222,11 @@ impl Engine {
         }
     }
 
-    /// Members that wait for a place.
+    /// Members that wait for a place, those that a resumed owner has still to make among them.
     pub(super) fn needy(&self, workload: WorkloadIdx) -> Vec<PodIdx> {
         let pods = &self.state.pods;
-        let needy = |pod: &PodIdx| pods[*pod].needs_place() && !pods[*pod].kept();
+        let comes = self.state.workloads[workload].kept_until.is_some();
+        let needy = |pod: &PodIdx| pods[*pod].needs_place() && (comes || !pods[*pod].kept());
         self.state.unplaced(workload).filter(needy).collect()
     }
 

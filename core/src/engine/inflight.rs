@@ -4,8 +4,6 @@
 //! room back and requeues the member after a growing pause. While an answer is unknown nothing is
 //! freed: the API will show what happened.
 
-use std::collections::BTreeSet;
-
 use crate::engine::Engine;
 use crate::explain::reason::Reason;
 use crate::model::apply::Changes;
@@ -126,13 +124,20 @@ impl Engine {
     }
 
     /// A resumed owner did not come up: its places are free again.
-    fn unresume(&mut self, now: Time, workload: WorkloadIdx, failure: Text, changes: &mut Changes) {
+    pub(super) fn unresume(
+        &mut self,
+        now: Time,
+        workload: WorkloadIdx,
+        failure: Text,
+        changes: &mut Changes,
+    ) {
         let placed: Vec<PodIdx> = self.state.placed(workload).collect();
         for pod in placed {
             self.state.release(pod, changes);
         }
         self.deadlines.retain(|(_, resuming)| *resuming != workload);
-        self.state.workloads[workload].state = State::Queued;
+        let entry = &mut self.state.workloads[workload];
+        (entry.state, entry.kept_until) = (State::Queued, None);
         self.back_off(now, workload, failure, changes);
     }
 
@@ -145,6 +150,8 @@ impl Engine {
         if let EffectResult::Refused(_) | EffectResult::Conflict(_) = result {
             // It was not stopped: who counted on it decides anew.
             self.state.workloads[workload].evicting = None;
+            let now = self.state.now;
+            self.state.in_part.entry(workload).and_modify(|since| *since = Some(now));
             for claimant in self.state.claims.naming(workload) {
                 self.state.drop_claim(claimant);
                 self.claim_freed = true;
@@ -168,60 +175,6 @@ impl Engine {
         self.delayed.insert((until, workload));
         self.set_reason(workload, Reason::Backoff { until, failure });
         changes.dirty.insert(workload);
-    }
-
-    /// What time itself changes: pauses that end, owners that did not come up.
-    pub(crate) fn wake_in_time(&mut self, now: Time) {
-        while let Some((_, workload)) = self.delayed.first().filter(|(at, _)| *at <= now).copied() {
-            self.delayed.pop_first();
-            if self.state.workloads.get(workload).is_some() {
-                self.state.workloads[workload].requeue.not_before = None;
-                self.refile(workload, now);
-            }
-        }
-        let mut changes = Changes::default();
-        while let Some(due) = self.deadlines.first().filter(|(at, _)| *at <= now).copied() {
-            self.deadlines.pop_first();
-            let resuming = |w: &crate::model::workload::Workload| w.state == State::Resuming;
-            if self.state.workloads.get(due.1).is_some_and(resuming) {
-                self.suspend_again(now, due.1, &mut changes);
-            }
-        }
-        if !changes.dirty.is_empty() {
-            self.state.derive(&mut changes);
-            let freed: BTreeSet<_> = std::mem::take(&mut changes.queues);
-            for gone in std::mem::take(&mut changes.gone) {
-                self.forget(gone);
-            }
-            for workload in std::mem::take(&mut changes.dirty) {
-                if self.state.workloads.get(workload).is_some() {
-                    self.refile(workload, now);
-                }
-            }
-            self.waiting.wake(|_| true, |wake| wake.room);
-            self.wake_queues(&freed);
-        }
-    }
-
-    fn suspend_again(&mut self, now: Time, workload: WorkloadIdx, changes: &mut Changes) {
-        if let Some(owner) = self.owner_ref(workload) {
-            let uid = owner.uid.clone();
-            let name = self.state.workloads[workload].full_name.clone();
-            let preemption = crate::plan::Preemption {
-                victim: name.clone(),
-                preemptor: name,
-                reason: crate::plan::PreemptionReason::InClusterQueue,
-                victim_priority: self.state.workloads[workload].priority,
-                preemptor_priority: self.state.workloads[workload].priority,
-                frees: Vec::new(),
-                lost: Span(0),
-                lost_cost: None,
-                cohort: None,
-            };
-            let action = Action::SuspendOwner { owner, preemption };
-            self.effect(now, workload, Some(uid), action);
-        }
-        self.unresume(now, workload, "its pods did not appear in time".into(), changes);
     }
 }
 

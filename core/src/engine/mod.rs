@@ -29,6 +29,7 @@ mod details;
 mod evictions;
 mod inflight;
 mod news;
+mod overdue;
 mod remedies;
 mod sweep;
 mod unmet;
@@ -76,6 +77,8 @@ pub struct Engine {
     outcomes: Vec<WorkloadOutcome>,
     /// Workloads to tell of when this step ends.
     news: Vec<WorkloadIdx>,
+    /// Who was stopped in this step because time passed.
+    stopped: Vec<Preemption>,
     /// Namespaces and names of workloads that this step found gone.
     gone: Vec<(Text, Text)>,
 }
@@ -126,6 +129,7 @@ impl Engine {
                 rounds: self.rounds,
                 quiet,
                 outcomes: std::mem::take(&mut self.outcomes),
+                stopped: std::mem::take(&mut self.stopped),
                 counts: self.counts,
                 gone,
             },
@@ -166,6 +170,7 @@ impl Engine {
         for &workload in &changes.dirty {
             self.file_eviction(workload);
             let Some(entry) = self.state.workloads.get(workload) else { continue };
+            self.deadlines.extend(entry.kept_until.map(|until| (until, workload)));
             let broken = matches!(entry.queue, QueueRef::Broken(_));
             match broken || self.asks_in_vain(workload) {
                 true => tells.push(workload),
@@ -257,6 +262,7 @@ impl Engine {
         self.give_up_stale_claim(workload);
         let entry = &self.state.workloads[workload];
         let (state, delay) = (entry.state, entry.requeue.not_before);
+        let comes = entry.kept_until.is_some();
         let queue = match &entry.queue {
             QueueRef::Unqueued => Some(None),
             QueueRef::Queue(queue) => Some(Some(*queue)),
@@ -278,7 +284,8 @@ impl Engine {
         let holds = matches!(state, State::Running | State::Binding);
         let needy = |pod| {
             let pod: &crate::model::pod::Pod = &self.state.pods[pod];
-            pod.active() && !pod.gated && !pod.terminating && pod.binding == Binding::None
+            let unbound = pod.binding == Binding::None || comes && pod.kept();
+            pod.active() && !pod.gated && !pod.terminating && unbound
         };
         let grows = holds && self.state.unplaced(workload).any(needy);
         self.growth_parked.remove(&workload);
@@ -304,12 +311,6 @@ impl Engine {
                 self.state.workloads[workload].state = State::Queued;
             }
         }
-    }
-
-    fn next_wake(&self) -> Option<Time> {
-        let delayed = self.delayed.first().map(|(at, _)| *at);
-        let deadline = self.deadlines.first().map(|(at, _)| *at);
-        delayed.into_iter().chain(deadline).min()
     }
 
     /// Adds an effect to the plan.

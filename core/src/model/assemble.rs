@@ -8,8 +8,9 @@
 //! | state | derived from |
 //! |---|---|
 //! | Gathering, Queued | no placed member |
-//! | Resuming | a resumed owner whose pods do not exist yet keeps its places |
-//! | Binding | some members placed, fewer than must run together; quota is kept for the others |
+//! | Resuming | an owner resumed a moment ago that has no pods yet: places are kept for them |
+//! | Binding | some members placed, fewer than must run together, or places kept for some that a |
+//! | | resumed owner has still to make; quota is kept for the others |
 //! | Running | at least the minimum placed |
 //! | Evicting | marked members or a marked owner, while anything is placed |
 //! | Finished | the owner is done, or every member ended |
@@ -59,6 +60,7 @@ impl ClusterState {
             evicting: None,
             stop_asked: false,
             owner_effect: None,
+            kept_until: None,
             dirty: true,
             started: false,
             told: None,
@@ -179,15 +181,57 @@ impl ClusterState {
         });
         self.take_over(workload, &mut kept, &real, changes);
         let owner = self.owner_of(workload).cloned();
-        let resuming = self.workloads[workload].state == State::Resuming;
-        let wanted = owner.filter(|owner| owner.suspended && owner.ours && !owner.finished);
-        match wanted {
-            _ if resuming => {}
-            Some(owner) if real.is_empty() => self.keep_places(workload, &owner, &mut kept),
-            _ => kept.drain(..).for_each(|pod| self.drop_kept(pod, changes)),
+        let owner = owner.filter(|owner| owner.ours && !owner.finished);
+        let comes_up = owner.as_ref().and_then(|owner| self.comes_up(owner));
+        match owner {
+            Some(owner) if self.workloads[workload].kept_until.is_some() => {
+                let missing = self.not_made_yet(&owner, &real, changes);
+                self.drop_all_but(missing, &mut kept, changes);
+            }
+            Some(owner) if owner.suspended && real.is_empty() => {
+                let count = owner.pod_sets.iter().map(|set| set.count as usize).sum();
+                self.keep_places(workload, &owner, count, &mut kept);
+            }
+            Some(owner) if comes_up.is_some() => {
+                self.workloads[workload].kept_until = comes_up;
+                let missing = self.not_made_yet(&owner, &real, changes);
+                self.keep_places(workload, &owner, missing, &mut kept);
+            }
+            _ => self.drop_all_but(0, &mut kept, changes),
+        }
+        if kept.is_empty() {
+            self.workloads[workload].kept_until = None;
         }
         real.extend(kept);
         self.workloads[workload].members = real;
+    }
+
+    /// Until when the pods of an owner must have appeared that was resumed a moment ago, by what
+    /// was written on it then.
+    fn comes_up(&self, owner: &OwnerFacts) -> Option<Time> {
+        let admitted = owner.admitted.as_ref().filter(|_| !owner.suspended)?;
+        let until = admitted.admitted_at?.plus(self.policy.resume_timeout);
+        (until > self.now).then_some(until)
+    }
+
+    /// Pods that an owner still has to make: those beyond the ones that exist and do not end. What
+    /// has a gate has no place, and the one that is kept for it stays.
+    fn not_made_yet(&self, owner: &OwnerFacts, real: &[PodIdx], changes: &Changes) -> usize {
+        let made = |pod: &&PodIdx| {
+            let (entry, settles) = (&self.pods[**pod], changes.to_settle.contains_key(*pod));
+            entry.place.is_some() || settles || entry.needs_place()
+        };
+        let all: u32 = owner.pod_sets.iter().map(|set| set.count).sum();
+        (all as usize).saturating_sub(real.iter().filter(made).count())
+    }
+
+    /// Gives places up that are kept for pods which will not come: those that are none yet first.
+    fn drop_all_but(&mut self, most: usize, kept: &mut Vec<PodIdx>, changes: &mut Changes) {
+        while kept.len() > most {
+            let none = kept.iter().rposition(|pod| self.pods[*pod].place.is_none());
+            let pod = kept.remove(none.unwrap_or(kept.len() - 1));
+            self.drop_kept(pod, changes);
+        }
     }
 
     /// Pods of a resumed owner take over the places kept for them: those of their own shape, else
@@ -201,11 +245,11 @@ impl ClusterState {
         changes: &mut Changes,
     ) {
         for &pod in real {
-            let (shape, waiting) = (self.pods[pod].shape, self.pods[pod].binding);
-            if kept.is_empty() || waiting != Binding::None || !self.pods[pod].active() {
+            let (shape, holds) = (self.pods[pod].shape, self.pods[pod].holds);
+            let settles = changes.to_settle.contains_key(&pod);
+            if kept.is_empty() || settles || !self.pods[pod].needs_place() {
                 continue;
             }
-            let holds = self.pods[pod].holds;
             let placed = |held: &Pod| held.place.is_some();
             let same = |held: &PodIdx| {
                 let held = &self.pods[*held];
@@ -216,13 +260,7 @@ impl ClusterState {
                 placed(held) && held.holds == holds
             };
             let at = kept.iter().position(same).or_else(|| kept.iter().position(alike));
-            let Some(at) = at else {
-                if let Some(at) = kept.iter().position(|held| placed(&self.pods[*held])) {
-                    let held = kept.remove(at);
-                    self.drop_kept(held, changes);
-                }
-                continue;
-            };
+            let Some(at) = at else { continue };
             let held = kept.remove(at);
             let node = self.pods[held].place.expect("checked above");
             self.charge_alike(workload, self.pods[held].shape, shape);
@@ -248,19 +286,20 @@ impl ClusterState {
         self.pods.remove(pod);
     }
 
-    /// One kept place per pod that the suspended owner will make.
+    /// One kept place for each pod that an owner has still to make: the last so many of all.
     fn keep_places(
         &mut self,
         workload: WorkloadIdx,
         owner: &Arc<OwnerFacts>,
+        count: usize,
         kept: &mut Vec<PodIdx>,
     ) {
-        let shapes: Vec<_> = owner
+        let all = owner
             .pod_sets
             .iter()
-            .flat_map(|set| std::iter::repeat_n(&set.shape, set.count as usize))
-            .cloned()
-            .collect();
+            .flat_map(|set| std::iter::repeat_n(&set.shape, set.count as usize));
+        let mut shapes: Vec<_> = all.rev().take(count).cloned().collect();
+        shapes.reverse();
         let shapes: Vec<_> = shapes.iter().map(|s| self.room.intern_shape(s)).collect();
         let same = kept.len() == shapes.len()
             && kept.iter().zip(&shapes).all(|(pod, shape)| self.pods[*pod].shape == *shape);
@@ -422,6 +461,7 @@ impl ClusterState {
         let waits = pods().any(|pod| pod.needs_place() && !pod.kept());
         let was = entry.state;
         let need = entry.min_member;
+        let kept = pods().any(|pod| pod.kept() && pod.place.is_some());
         let in_part = placed > 0 && placed < need;
         let lacks = in_part && !flying && !waits && self.members_lacking(workload) > 0;
         let state = match () {
@@ -429,7 +469,7 @@ impl ClusterState {
             () if marked && placed > 0 => State::Evicting,
             () if was == State::Resuming && placed > 0 => State::Resuming,
             () if was == State::Preparing && placed > 0 && flying => State::Preparing,
-            () if placed > 0 && (flying || in_part) => State::Binding,
+            () if placed > 0 && (flying || in_part || kept) => State::Binding,
             () if placed > 0 => State::Running,
             () if was == State::Reserved => State::Reserved,
             () if active - gated < need => State::Gathering,
@@ -438,7 +478,6 @@ impl ClusterState {
         if placed == 0 && self.workloads[workload].assignment.is_some() {
             self.set_assignment(workload, None);
         }
-        let kept = self.workloads[workload].members.iter().any(|pod| self.pods[*pod].kept());
         let entry = &mut self.workloads[workload];
         entry.state = match state {
             State::Resuming if !kept => State::Binding,
@@ -465,9 +504,9 @@ impl ClusterState {
             _ => {}
         }
         match in_part {
-            true => self.in_part.insert(workload),
-            false => self.in_part.remove(&workload),
-        };
+            true => _ = self.in_part.entry(workload).or_insert(Some(self.now)),
+            false => _ = self.in_part.remove(&workload),
+        }
     }
 
     /// Why fewer members than the minimum could run: some have gates, or do not exist.

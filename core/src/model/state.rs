@@ -76,8 +76,9 @@ pub struct ClusterState {
     pub owners: BTreeMap<Text, Arc<OwnerFacts>>,
     /// Claims of reserved work.
     pub claims: Claims,
-    /// Gangs that have places, but fewer than their minimum.
-    pub in_part: BTreeSet<WorkloadIdx>,
+    /// Gangs that have places, but fewer than their minimum, with when that was first so; `None`:
+    /// so long ago that what could be done about it has been done.
+    pub in_part: BTreeMap<WorkloadIdx, Option<Time>>,
     /// Quota that gangs keep for members that they lack.
     pub vacancies: BTreeMap<WorkloadIdx, Charges>,
     /// Quota kept back for blocked heads, within one round.

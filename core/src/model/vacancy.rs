@@ -9,7 +9,8 @@
 //! It is usage like any other: it is shown, it borrows, and it comes free with the gang. Nobody is
 //! pushed over a limit by it: a gang whose minimum grows, or whose queue shrank, keeps quota for
 //! all that it lacks or for nothing (two that each keep a part would wait for each other). Nodes
-//! are not kept; who joins goes near its peers. A gang that lost all its members waits anew.
+//! are not kept; who joins goes near its peers. A gang that lost all its members waits anew. For how
+//! long this lasts is decided elsewhere (`engine/overdue.rs`).
 //!
 //! Phases: facts are applied, and what dead members charged is free -> workloads are derived ->
 //! what each lacks is charged anew, in queue order ([`ClusterState::keep_vacancies`]) -> members
@@ -24,7 +25,7 @@
 //!
 //! [`Txn::vacate`]: crate::model::txn::Txn::vacate
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use capstan_topology::NodeIdx;
 
@@ -47,14 +48,18 @@ impl ClusterState {
         for workload in keeping {
             before.extend(self.drop_vacancies(workload));
         }
-        let mut lacking: Vec<WorkloadIdx> = self.in_part.iter().copied().collect();
+        let mut lacking: Vec<WorkloadIdx> = self.in_part.keys().copied().collect();
         self.in_queue_order(&mut lacking);
         for workload in lacking {
             self.charge_vacancies(workload);
         }
-        let now = |of: &(QueueIdx, FrIdx, i64)| sum(self.vacancies.values().flatten(), of);
-        let freed = before.iter().filter(|charge| now(charge) < sum(&before, charge));
-        let freed: Vec<QueueIdx> = freed.map(|(queue, ..)| *queue).collect();
+        if before.is_empty() {
+            return;
+        }
+        let (before, now) = (sums(&before), sums(self.vacancies.values().flatten()));
+        let kept = |of| now.get(of).copied().unwrap_or(0);
+        let freed = before.iter().filter(|(of, amount)| kept(*of) < **amount);
+        let freed: BTreeSet<QueueIdx> = freed.map(|((queue, _), _)| *queue).collect();
         for queue in freed {
             self.quota.advance(queue);
             changes.queues.insert(queue);
@@ -82,7 +87,7 @@ impl ClusterState {
     /// Members that a workload which has places lacks for its minimum, as far as its owner still
     /// makes any: not in the stead of those that ended well and were the last of their kind,
     /// whether or not it has counted them yet.
-    pub(super) fn members_lacking(&self, workload: WorkloadIdx) -> u32 {
+    pub(crate) fn members_lacking(&self, workload: WorkloadIdx) -> u32 {
         let entry = &self.workloads[workload];
         let placed = self.placed(workload).count() as u32;
         if placed == 0 || placed >= entry.min_member {
@@ -106,7 +111,8 @@ impl ClusterState {
         let entry = &self.workloads[workload];
         let made = match (&entry.id.key, self.owner_of(workload)) {
             (GangKey::Owner(..), owner) => owner.is_some_and(|owner| !owner.suspended),
-            _ => true,
+            // Whether anybody makes members of it is not known; not for ever.
+            _ => self.in_part.get(&workload).is_some_and(Option::is_some),
         };
         made && matches!(entry.state, State::Binding | State::Running) && !self.leaving(workload)
     }
@@ -187,7 +193,7 @@ impl ClusterState {
     /// When somebody keeps quota who lacks nothing or holds none: that is our own error.
     pub(super) fn recount_vacancies(&self) {
         for (workload, charges) in &self.vacancies {
-            assert!(self.in_part.contains(workload), "somebody keeps quota that lacks nothing");
+            assert!(self.in_part.contains_key(workload), "somebody keeps quota that lacks nothing");
             let entry = self.workloads.get(*workload).expect("a gang keeps quota that is gone");
             let name = &entry.full_name;
             let assignment = entry.assignment.as_ref();
@@ -206,13 +212,15 @@ impl ClusterState {
     }
 }
 
-/// What charges have of the same queue, flavor and resource as another one.
-fn sum<'a>(
+/// What charges come to, for each queue, flavor and resource.
+fn sums<'a>(
     charges: impl IntoIterator<Item = &'a (QueueIdx, FrIdx, i64)>,
-    of: &(QueueIdx, FrIdx, i64),
-) -> i64 {
-    let same = charges.into_iter().filter(|charge| (charge.0, charge.1) == (of.0, of.1));
-    resources::total(same.map(|charge| charge.2))
+) -> BTreeMap<(QueueIdx, FrIdx), i64> {
+    let mut sums = BTreeMap::new();
+    for &(queue, fr, amount) in charges {
+        resources::add(sums.entry((queue, fr)).or_default(), amount);
+    }
+    sums
 }
 
 /// What a workload held, for its way back.

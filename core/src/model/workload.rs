@@ -70,6 +70,8 @@ pub struct Workload {
     pub stop_asked: bool,
     /// The owner's suspend or resume in flight.
     pub owner_effect: Option<EffectId>,
+    /// Its owner was resumed: places are kept until then for pods that do not exist yet.
+    pub kept_until: Option<Time>,
     /// It must be derived again from its pods and owner.
     pub dirty: bool,
     /// Enough members have started to run.

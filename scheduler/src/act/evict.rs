@@ -81,7 +81,7 @@ async fn look(
         return Err(if progress.deleting { done } else { gone() });
     };
     let by = found.metadata.annotations.as_ref().and_then(|all| all.get(keys::PREEMPTED_BY));
-    let ours = by.is_some_and(|by| **by == *preemption.preemptor);
+    let ours = by.map(String::as_str) == for_whom(preemption);
     progress.marked = ours && is_true(&found.status.conditions, "DisruptionTarget").is_some();
     if progress.marked && found.metadata.deletion_timestamp.is_some() {
         return Err(Stop::Answer(EffectResult::Done));
@@ -100,24 +100,33 @@ async fn patch(
     line.write(progress, requests.patch_subresource("status", named.name, &params, &body)).await
 }
 
+/// For whose sake a pod leaves; one that is stopped for no other's bears nobody's name.
+fn for_whom(preemption: &Preemption) -> Option<&str> {
+    preemption.for_another().then_some(&*preemption.preemptor)
+}
+
 /// The mark: a condition for everybody, annotations for us.
 fn mark(pod: &PodRef, preemption: &Preemption) -> Value {
-    let reason = preemption.reason.as_str();
+    let (by, reason) = (for_whom(preemption), preemption.reason.as_str());
+    let message = match by {
+        Some(by) => format!("preempted to make room for {by} ({reason})"),
+        None => format!("stopped: {} ({reason})", preemption.because()),
+    };
     // Conditions have whole seconds.
     let now = Time(Timestamp::now().as_second() * 1_000);
     json!({
         "metadata": {
             "uid": &*pod.uid,
             "annotations": {
-                keys::PREEMPTED_BY: &*preemption.preemptor,
-                keys::PREEMPTION_REASON: reason,
+                keys::PREEMPTED_BY: by,
+                keys::PREEMPTION_REASON: by.map(|_| reason),
             },
         },
         "status": { "conditions": [{
             "type": "DisruptionTarget",
             "status": "True",
             "reason": keys::PREEMPTION_BY_SCHEDULER,
-            "message": format!("preempted to make room for {} ({reason})", preemption.preemptor),
+            "message": message,
             "lastTransitionTime": note::rfc3339(now),
         }] },
     })

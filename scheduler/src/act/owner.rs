@@ -32,7 +32,7 @@ pub(super) async fn suspend(
     let suspended = annotation(&found, keys::SUSPENDED).and_then(|text| text.parse::<u32>().ok());
     let run = suspended.unwrap_or(0).saturating_add(1);
     // One that is stopped for no other's sake bears nobody's name.
-    let others = preemption.preemptor != preemption.victim;
+    let others = preemption.for_another();
     let by = others.then_some(&*preemption.preemptor);
     let reason = others.then(|| preemption.reason.as_str());
     let body = json!({

@@ -55,6 +55,9 @@ pub struct JobStatus {
     /// Pods that ended well.
     #[serde(default)]
     pub succeeded: i32,
+    /// Indexes that failed for good, as numbers and ranges: `1,3-5`.
+    #[serde(default, rename = "failedIndexes")]
+    pub failed_indexes: Option<String>,
     /// Conditions.
     #[serde(default)]
     pub conditions: Vec<Condition>,

@@ -302,6 +302,7 @@ fn moment(moment: &world::Moment) -> Moment {
         world::What::Arrived => Happening::Arrived,
         world::What::Admitted => Happening::Admitted,
         world::What::Preempted { by } => Happening::Preempted(by.to_string()),
+        world::What::Stopped { why } => Happening::Stopped(why.clone()),
         world::What::Resumed => Happening::Resumed,
         world::What::Finished => Happening::Finished,
     };

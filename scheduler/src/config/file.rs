@@ -344,7 +344,8 @@ pub struct WaitForPodsReady {
     pub enable: Option<bool>,
     /// Time until all pods are ready. Default 5m.
     pub timeout: Option<GoDuration>,
-    /// Time to become ready again. Default `timeout`; 0s: any time.
+    /// How long a gang may run with fewer members than its minimum before it is stopped whole and
+    /// queues again. Default `timeout`, and 5m without either; 0s: any time.
     pub recovery_timeout: Option<GoDuration>,
     /// One workload at a time until it is ready. Default false.
     pub block_admission: Option<bool>,

@@ -13,7 +13,7 @@ use capstan_core::time::Span;
 
 use super::file::{
     CapacityTypeName, CapstanConfiguration, FairSharing, PreemptionStrategy, Profile, QuotaApiName,
-    QuotaCheckStrategy, Resources, Rules, UnqueuedWorkloads,
+    QuotaCheckStrategy, RequeuingStrategy, Resources, Rules, UnqueuedWorkloads,
 };
 use super::prices::{CapacityLabel, PriceConfig, PriceEntry};
 use super::{Config, QuotaApi, gates};
@@ -46,6 +46,7 @@ pub fn validate(file: CapstanConfiguration) -> Result<(Config, Vec<Finding>), Ve
         rules: rules(&file.rules),
         backoff_first,
         backoff_max,
+        recovery_timeout: recovery_timeout(&file, defaults.recovery_timeout),
         ..defaults
     };
     for (name, profile) in &file.profiles {
@@ -173,6 +174,17 @@ fn durations(file: &CapstanConfiguration, errors: &mut Vec<Finding>) {
     }
 }
 
+/// How long a gang may run in part: as Kueue has it, but by default too.
+fn recovery_timeout(file: &CapstanConfiguration, default: Option<Span>) -> Option<Span> {
+    let Some(ready) = file.wait_for_pods_ready.as_ref() else { return default };
+    let given = ready.recovery_timeout.or(ready.timeout).map(|it| it.0);
+    match (ready.enable, given) {
+        (Some(false), _) => None,
+        (_, None) => default,
+        (_, Some(span)) => (span.0 > 0).then_some(span),
+    }
+}
+
 fn quota_apis(given: Option<&[QuotaApiName]>, errors: &mut Vec<Finding>) -> Vec<QuotaApi> {
     let Some(given) = given else { return vec![QuotaApi::Capstan] };
     if given.is_empty() {
@@ -252,12 +264,18 @@ fn strategies(mut sharing: FairSharing) -> FairSharing {
 
 /// Parts that are checked and kept, but change nothing in this version.
 fn unused(file: &CapstanConfiguration) -> Vec<Finding> {
+    let ready = file.wait_for_pods_ready.as_ref();
     let set = [
         ("fairSharing", file.fair_sharing.is_some()),
         ("admissionFairSharing", file.admission_fair_sharing.is_some()),
         ("resources.transformations", !file.resources.transformations.is_empty()),
         ("resources.deviceClassMappings", !file.resources.device_class_mappings.is_empty()),
-        ("waitForPodsReady", file.wait_for_pods_ready.is_some()),
+        ("waitForPodsReady.timeout", ready.is_some_and(|it| it.timeout.is_some())),
+        ("waitForPodsReady.blockAdmission", ready.is_some_and(|it| it.block_admission.is_some())),
+        (
+            "waitForPodsReady.requeuingStrategy",
+            ready.is_some_and(|it| it.requeuing_strategy != RequeuingStrategy::default()),
+        ),
         ("autoscaler", file.autoscaler.is_some()),
     ];
     set.iter()

@@ -138,10 +138,21 @@ fn count(job: &Job) -> u32 {
     parallelism.min(left(job).unwrap_or(u32::MAX))
 }
 
-/// Successes that are missing.
+/// Successes that are missing and may still come: not those of indexes that failed for good.
 fn left(job: &Job) -> Option<u32> {
     let missing = job.spec.completions?.saturating_sub(job.status.succeeded);
-    Some(u32::try_from(missing).unwrap_or(0))
+    let failed = job.status.failed_indexes.as_deref().map_or(0, indexes);
+    Some(u32::try_from(missing).unwrap_or(0).saturating_sub(failed))
+}
+
+/// How many indexes a list of numbers and ranges names; what is neither names none.
+fn indexes(list: &str) -> u32 {
+    let number = |text: &str| text.trim().parse::<u32>().ok();
+    let named = |part: &str| match part.split_once('-') {
+        Some((first, last)) => (number(last)?).checked_sub(number(first)?)?.checked_add(1),
+        None => number(part).map(|_| 1),
+    };
+    list.split(',').filter_map(named).fold(0, u32::saturating_add)
 }
 
 impl JobDraft {
@@ -210,6 +221,19 @@ mod tests {
             let spec = json!({ "parallelism": parallelism, "completions": completions });
             let job = read(spec, json!({ "succeeded": succeeded }), json!({}));
             assert_eq!(job.count, want);
+        }
+    }
+
+    #[test]
+    fn no_pod_stands_in_for_an_index_that_failed_for_good() {
+        let spec = json!({
+            "parallelism": 8, "completions": 8, "completionMode": "Indexed",
+            "backoffLimitPerIndex": 0,
+        });
+        for (failed, want) in [("", 7), ("3", 6), ("0,2-4", 3), ("1-7", 0), ("x,2-1,-", 7)] {
+            let status = json!({ "succeeded": 1, "failedIndexes": failed });
+            let job = read(spec.clone(), status, json!({}));
+            assert_eq!((job.count, job.left), (want, Some(want)), "{failed}");
         }
     }
 

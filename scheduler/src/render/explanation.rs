@@ -36,6 +36,9 @@ pub fn workload_answer(explained: &Explained<WorkloadExplanation>) -> String {
         };
     }
     match (PublicState::of(workload), &workload.preempted) {
+        (PublicState::Preempted, Some(preemption)) if !preemption.for_another() => {
+            format!("{name} was stopped: {}.", preemption.because())
+        }
         (PublicState::Preempted, Some(preemption)) => {
             let (preemptor, because) = (&preemption.preemptor, preemption.because());
             format!("{name} was preempted: {preemptor} {because}; {} lost.", preemption.loses())

@@ -122,6 +122,9 @@ fn workload_object(view: &WorkloadView) -> WorkloadObject<'_> {
     let state = PublicState::of(view);
     let reason = match (&view.reason, preemption) {
         (Some(reason), _) => Some((reason.code(), reason.to_string())),
+        (None, Some(stopped)) if state == PublicState::Preempted && !stopped.for_another() => {
+            Some((stopped.reason.as_str(), stopped.because()))
+        }
         (None, Some(preemption)) if state == PublicState::Preempted => {
             let message = format!("{} {}", preemption.preemptor, preemption.because());
             Some(("Preempted", message))
@@ -188,6 +191,7 @@ fn moment_object(moment: &Moment) -> Value {
         Happening::Arrived => ("Arrived", None),
         Happening::Admitted => ("Admitted", None),
         Happening::Preempted(by) => ("Preempted", Some(by)),
+        Happening::Stopped(_) => ("Stopped", None),
         Happening::Resumed => ("Resumed", None),
         Happening::Finished => ("Finished", None),
     };

@@ -116,6 +116,8 @@ pub enum Happening {
     Admitted,
     /// It is being stopped for another, `namespace/name`.
     Preempted(String),
+    /// It is being stopped for nobody else's sake, and why.
+    Stopped(String),
     /// Its owner was unsuspended.
     Resumed,
     /// All its members have ended.

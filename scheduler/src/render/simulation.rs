@@ -248,7 +248,10 @@ fn why(
     let name = full_name(workload);
     let mut clauses: Vec<String> = Vec::new();
     if let (PublicState::Preempted, Some(preemption)) = (state, &workload.preempted) {
-        clauses.push(format!("made room for {}", preemption.preemptor));
+        clauses.push(match preemption.for_another() {
+            true => format!("made room for {}", preemption.preemptor),
+            false => preemption.because(),
+        });
     }
     if is_pending(workload) {
         clauses.extend(workload.reason.as_ref().map(|reason| reason.headline()));
@@ -258,7 +261,7 @@ fn why(
         let victims: Vec<&str> = result
             .preempted
             .iter()
-            .filter(|preemption| *preemption.preemptor == *name)
+            .filter(|preemption| preemption.for_another() && *preemption.preemptor == *name)
             .map(|preemption| preemption.victim.as_ref())
             .collect();
         match victims.as_slice() {
@@ -334,7 +337,10 @@ pub fn preemptions(result: &SimulationResult, room: Room) -> Option<Table> {
     for preemption in result.preempted.iter().take(limit) {
         table.rows.push(vec![
             Cell::toned(preemption.victim.as_ref(), Tone::Lost),
-            preemption.preemptor.as_ref().into(),
+            match preemption.for_another() {
+                true => preemption.preemptor.as_ref().into(),
+                false => "-".into(),
+            },
             preemption.because().into(),
             preemption.loses().into(),
         ]);
@@ -359,6 +365,7 @@ pub fn timeline(result: &SimulationResult, room: Room) -> Option<Table> {
             Happening::Arrived => ("arrived".to_owned(), Tone::Waits),
             Happening::Admitted => ("admitted".to_owned(), Tone::Runs),
             Happening::Preempted(by) => (format!("preempted for {by}"), Tone::Lost),
+            Happening::Stopped(why) => (format!("stopped: {why}"), Tone::Lost),
             Happening::Resumed => ("resumed".to_owned(), Tone::Runs),
             Happening::Finished => ("finished".to_owned(), Tone::Plain),
         };

@@ -137,7 +137,7 @@ impl World {
     fn evict(&mut self, pod: &PodRef, preemption: &Preemption) -> EffectResult {
         let Some(found) = self.pods.get(&pod.uid) else { return EffectResult::Gone };
         // The mark comes before the end, as on a cluster: whoever watches learns why.
-        let eviction = Some(EvictionNote {
+        let eviction = preemption.for_another().then(|| EvictionNote {
             preemptor: preemption.preemptor.clone(),
             reason: preemption.reason,
         });

@@ -139,6 +139,11 @@ pub enum What {
         /// `namespace/name` of that other.
         by: Text,
     },
+    /// It is being stopped for nobody else's sake.
+    Stopped {
+        /// Why.
+        why: String,
+    },
     /// Its owner was unsuspended.
     Resumed,
     /// All its members have done their work.
@@ -417,6 +422,7 @@ impl Ledger {
                 Outcome::Waiting(_) => {}
             }
         }
+        report.stopped.iter().for_each(|stopped| self.stop(at, stopped));
     }
 
     fn admit(&mut self, at: Time, workload: &Text) {
@@ -444,7 +450,10 @@ impl Ledger {
             self.circle.get_or_insert_with(|| victim.clone());
         }
         self.preempted.push(victim.clone());
-        let what = What::Preempted { by: victim.preemptor.clone() };
+        let what = match victim.for_another() {
+            true => What::Preempted { by: victim.preemptor.clone() },
+            false => What::Stopped { why: victim.because() },
+        };
         self.timeline.push(Moment { at, workload: victim.victim.clone(), what });
     }
 }

@@ -37,6 +37,13 @@ impl Preemption {
             PreemptionReason::Priority => {
                 format!("needs its room, {}; {priorities}", self.held(false))
             }
+            PreemptionReason::PodsReadyTimeout { have: 0, need, waited } => {
+                let pods = if need == 1 { "pod" } else { "pods" };
+                format!("none of its {need} {pods} came within {waited}")
+            }
+            PreemptionReason::PodsReadyTimeout { have, need, waited } => {
+                format!("only {have} of the {need} members that it needs had a place for {waited}")
+            }
         }
     }
 

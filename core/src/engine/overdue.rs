@@ -1,0 +1,133 @@
+//! What time itself changes: pauses that end, owners that did not come up, gangs that stay in part.
+//!
+//! Problem: an effect can succeed and come to nothing. A Job is resumed and makes no pods (a quota
+//! or a webhook forbids them); a gang loses a member whose replacement fits nowhere, and holds what
+//! it has for as long as it runs in part. Two such gangs can wait for each other for ever.
+//!
+//! Wanted: places are kept for the pods of a resumed owner for `resume_timeout`. If none came by
+//! then the owner is suspended again and queues; if some came, what the others need is free again.
+//! A gang that has been below its minimum for `recovery_timeout` is stopped whole and queues. One
+//! without an owner is stopped only while members of it wait: of others nobody makes any more, and
+//! what runs is left to run; no quota is kept for what it lacks from then on.
+//!
+//! Restart: places are kept until what was written on the owner says; how long a gang has been in
+//! part is counted anew, so it is stopped late and never early. Cost: what is due is looked up in
+//! order; gangs in part are few.
+
+use crate::engine::Engine;
+use crate::model::apply::Changes;
+use crate::model::ids::{PodIdx, WorkloadIdx};
+use crate::plan::{Action, Preemption, PreemptionReason, State};
+use crate::time::{Span, Time};
+use crate::victims::Victim;
+
+impl Engine {
+    /// When time alone will change something.
+    pub(super) fn next_wake(&self) -> Option<Time> {
+        let delayed = self.delayed.first().map(|(at, _)| *at);
+        let deadline = self.deadlines.first().map(|(at, _)| *at);
+        let timeout = self.state.policy.recovery_timeout;
+        let since = self.state.in_part.values().filter_map(|since| *since).min();
+        let overdue = timeout.and_then(|timeout| Some(since?.plus(timeout)));
+        delayed.into_iter().chain(deadline).chain(overdue).min()
+    }
+
+    /// Carries out what is due.
+    pub(super) fn wake_in_time(&mut self, now: Time) {
+        while let Some((_, workload)) = self.delayed.first().filter(|(at, _)| *at <= now).copied() {
+            self.delayed.pop_first();
+            if self.state.workloads.get(workload).is_some() {
+                self.state.workloads[workload].requeue.not_before = None;
+                self.refile(workload, now);
+            }
+        }
+        let mut changes = Changes::default();
+        while let Some(due) = self.deadlines.first().filter(|(at, _)| *at <= now).copied() {
+            self.deadlines.pop_first();
+            self.stop_keeping(now, due.1, &mut changes);
+        }
+        self.stop_what_stays_in_part(now, &mut changes);
+        if changes.dirty.is_empty() {
+            return;
+        }
+        self.state.derive(&mut changes);
+        for gone in std::mem::take(&mut changes.gone) {
+            self.forget(gone);
+        }
+        for workload in std::mem::take(&mut changes.dirty) {
+            if self.state.workloads.get(workload).is_some() {
+                self.refile(workload, now);
+            }
+        }
+        self.waiting.wake(|_| true, |wake| wake.room);
+        self.wake_queues(&changes.queues);
+    }
+
+    /// Keeps places no longer for pods of a resumed owner that did not come.
+    fn stop_keeping(&mut self, now: Time, workload: WorkloadIdx, changes: &mut Changes) {
+        let state = &mut self.state;
+        let Some(entry) = state.workloads.get(workload) else { return };
+        if entry.kept_until.is_none_or(|until| until > now) || entry.state == State::Evicting {
+            return;
+        }
+        let came = |pod: &PodIdx| {
+            let pod = &state.pods[*pod];
+            pod.active() && !pod.kept()
+        };
+        if !entry.members.iter().any(came) {
+            return self.suspend_again(now, workload, changes);
+        }
+        state.workloads[workload].kept_until = None;
+        changes.dirty.insert(workload);
+    }
+
+    fn suspend_again(&mut self, now: Time, workload: WorkloadIdx, changes: &mut Changes) {
+        let waited = self.state.policy.resume_timeout;
+        let preemption = self.stopped_for_nobody(now, workload, waited);
+        if let Some((owner, preemption)) = self.owner_ref(workload).zip(preemption) {
+            self.preemptions.insert(preemption.victim.clone(), preemption.clone());
+            self.stopped.push(preemption.clone());
+            let uid = owner.uid.clone();
+            let action = Action::SuspendOwner { owner, preemption };
+            self.effect(now, workload, Some(uid), action);
+        }
+        self.unresume(now, workload, "its pods did not appear in time".into(), changes);
+    }
+
+    /// Stops gangs whose missing members found no place for too long.
+    fn stop_what_stays_in_part(&mut self, now: Time, changes: &mut Changes) {
+        let Some(timeout) = self.state.policy.recovery_timeout else { return };
+        let due = |since: &Option<Time>| since.is_some_and(|since| since.plus(timeout) <= now);
+        let in_part = self.state.in_part.iter();
+        let mut overdue: Vec<WorkloadIdx> =
+            in_part.filter(|(_, since)| due(since)).map(|(workload, _)| *workload).collect();
+        self.state.in_queue_order(&mut overdue);
+        for workload in overdue {
+            self.state.in_part.insert(workload, None);
+            changes.dirty.insert(workload);
+            let needs = |pod: PodIdx| self.state.pods[pod].needs_place();
+            let waits = self.state.unplaced(workload).any(needs);
+            let owned = self.state.owner_of(workload).is_some();
+            let lacks = waits || owned && self.state.members_lacking(workload) > 0;
+            if lacks && !self.state.leaving(workload) {
+                let preemption = self.stopped_for_nobody(now, workload, timeout);
+                self.stopped.extend(preemption.clone());
+                preemption.into_iter().for_each(|told| self.evict(now, workload, told));
+            }
+        }
+    }
+
+    /// What stopping a workload is that makes room for nobody else.
+    fn stopped_for_nobody(
+        &self,
+        now: Time,
+        workload: WorkloadIdx,
+        waited: Span,
+    ) -> Option<Preemption> {
+        let placed = self.state.placed(workload).filter(|pod| !self.state.pods[*pod].kept());
+        let (have, need) = (placed.count() as u32, self.state.workloads[workload].min_member);
+        let reason = PreemptionReason::PodsReadyTimeout { have, need, waited };
+        let victim = Victim { workload, reason };
+        self.preemptions(now, workload, &[victim], &[]).pop()
+    }
+}
