@@ -127,12 +127,14 @@ impl Engine {
     }
 
     /// Places what gangs lack that run below their minimum, but for those that a head still to be
-    /// looked at could stop.
+    /// looked at could stop. Not even that holds up one whose owner is still making its pods: it
+    /// had its turn a moment ago, and others that cannot stop it would take its room meanwhile.
     pub(crate) fn complete_gangs(&mut self, now: Time, looked_at: &[Head], round: &mut Round) {
         for workload in self.growing(true) {
             let state = &self.state;
             let stops = |(queue, head)| candidates::could_take(state, head, queue, workload);
-            if !self.still_ahead(looked_at).any(stops) {
+            let comes = state.workloads[workload].kept_until.is_some();
+            if comes || !self.still_ahead(looked_at).any(stops) {
                 self.grow(now, workload, round);
             }
         }
