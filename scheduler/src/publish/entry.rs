@@ -93,8 +93,6 @@ pub(super) struct Entry {
     pub(super) outlived: bool,
     /// The next request goes no earlier.
     pub(super) next_at: Time,
-    /// Since when a request is due.
-    pub(super) due_at: Time,
     /// When it was last written.
     pub(super) written_at: Option<Time>,
     pub(super) failures: u32,
@@ -105,7 +103,7 @@ pub(super) struct Entry {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Filed {
     Later(Time),
-    Ready(u8, u64),
+    Ready(usize, u64),
 }
 
 /// What to do about an entry now.
@@ -123,9 +121,12 @@ pub(super) fn shown_workload(entry: &Entry) -> Option<&Workload> {
     }
 }
 
+/// How many ranks there are.
+pub(super) const RANKS: usize = 4;
+
 /// What is written first: what people wait for, then what merely follows. An object that shows
 /// nothing yet is made whole before another is made.
-pub(super) fn rank(key: &Key, entry: &Entry) -> u8 {
+pub(super) fn rank(key: &Key, entry: &Entry) -> usize {
     match (key, &entry.wanted, &entry.shown) {
         (_, Some(Wanted::Gone(_)), _) => 3,
         (Key::Workload(_), _, Some(Shown::Workload(shown))) if shown.status.is_none() => 0,

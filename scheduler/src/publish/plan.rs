@@ -9,6 +9,10 @@
 //! its create); a waiting pod only after [`PATIENCE`], and for new numbers in the same words only
 //! every [`WORDS_EVERY`]. A bucket bounds requests in all, to few beside effects. Events have a
 //! queue and a bucket of their own and are dropped first.
+//!
+//! Order: by rank ([`rank`]), within a rank who was due first. Nobody stands before another rank:
+//! whose first is still held is passed over, and once something is late, every other request goes
+//! to what has been due for longest, of whatever rank.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +22,8 @@ use capstan_core::plan::{PodRef, State};
 use capstan_core::time::{Span, Time};
 
 use super::entry::{
-    Answer, Entry, Filed, Key, Next, Shown, Wanted, Write, counted, next, rank, shown_workload,
+    Answer, Entry, Filed, Key, Next, RANKS, Shown, Wanted, Write, counted, next, rank,
+    shown_workload,
 };
 use super::events::{Notes, Told};
 use super::rates::{Bucket, CALM, HOLD, LATE, Limits, What};
@@ -44,13 +49,16 @@ pub type Name = (Text, Text);
 pub struct Plan {
     entries: BTreeMap<Key, Entry>,
     later: BTreeSet<(Time, Key)>,
-    ready: BTreeSet<(u8, u64, Key)>,
+    /// By rank: what is due, in the order in which it became so, and since when.
+    ready: [BTreeMap<u64, (Time, Key)>; RANKS],
     arrivals: u64,
     bucket: Bucket,
     /// Until when effects are taken to be carried out.
     beside_until: Time,
     /// Until when the whole rate is used all the same: something is late.
     whole_until: Time,
+    /// The next request is the turn of what is late.
+    late_turn: bool,
     /// Pods of a workload that say why they wait.
     waiting: BTreeMap<Name, Vec<PodRef>>,
     /// Workloads were listed: one that is not shown does not exist.
@@ -70,11 +78,12 @@ impl Plan {
         Plan {
             entries: BTreeMap::new(),
             later: BTreeSet::new(),
-            ready: BTreeSet::new(),
+            ready: Default::default(),
             arrivals: 0,
             bucket: Bucket::new(limits.writes),
             beside_until: Time::MIN,
             whole_until: Time::MIN,
+            late_turn: true,
             waiting: BTreeMap::new(),
             listed: false,
             doubtful: false,
@@ -100,7 +109,8 @@ impl Plan {
 
     /// Objects with a request to come or on its way.
     pub fn backlog(&self) -> usize {
-        self.later.len() + self.ready.len() + self.entries.values().filter(|e| e.flying).count()
+        let ready: usize = self.ready.iter().map(BTreeMap::len).sum();
+        self.later.len() + ready + self.entries.values().filter(|e| e.flying).count()
     }
 
     /// Our kinds were away and are there again: what is shown may be gone.
@@ -289,7 +299,7 @@ impl Plan {
         let Some(entry) = self.entries.get_mut(key) else { return };
         match entry.filed.take() {
             Some(Filed::Later(at)) => drop(self.later.remove(&(at, key.clone()))),
-            Some(Filed::Ready(rank, at)) => drop(self.ready.remove(&(rank, at, key.clone()))),
+            Some(Filed::Ready(rank, at)) => drop(self.ready[rank].remove(&at)),
             None => {}
         }
     }
@@ -308,10 +318,9 @@ impl Plan {
             return;
         }
         let rank = rank(key, entry);
-        entry.due_at = now;
         self.arrivals += 1;
         entry.filed = Some(Filed::Ready(rank, self.arrivals));
-        self.ready.insert((rank, self.arrivals, key.clone()));
+        self.ready[rank].insert(self.arrivals, (now, key.clone()));
     }
 
     /// When something may be due that is not now.
@@ -326,21 +335,16 @@ impl Plan {
             self.entries.get_mut(&key).expect("filed ones exist").filed = None;
             self.file(now, &key);
         }
-        while let Some((rank, at, key)) = self.ready.first().cloned() {
-            let entry = self.entries.get_mut(&key).expect("filed ones exist");
-            if now.since(entry.due_at) >= LATE {
-                self.whole_until = now.plus(EVERY);
-            }
-            let beside = (self.whole_until..self.beside_until).contains(&now);
+        loop {
+            let (rank, at, late) = self.turn(now)?;
             // Before anything is put together that could not be sent.
-            let held = beside && rank > 0 && now < entry.due_at.plus(HOLD);
-            if held || !self.bucket.has(now, beside) {
+            if !self.bucket.has(now, self.beside(now)) {
                 return None;
             }
+            let (_, key) = self.ready[rank].remove(&at).expect("it is somebody's turn");
+            let entry = self.entries.get_mut(&key).expect("filed ones exist");
             match next(now, &key, entry, self.listed) {
                 Next::Do(write) => {
-                    self.bucket.take(now, beside);
-                    self.ready.remove(&(rank, at, key.clone()));
                     (entry.filed, entry.flying) = (None, true);
                     entry.written_at = Some(now);
                     // Its first status follows a create at once.
@@ -349,16 +353,16 @@ impl Plan {
                     }
                     let what = counted(&key, &write, entry);
                     *self.counts.entry(what).or_default() += 1;
+                    self.bucket.take(now, self.beside(now));
+                    self.late_turn = !late;
                     return Some((key, write));
                 }
                 Next::Wait(until) => {
                     // News may make it due earlier: the time of its own next write stays.
-                    self.ready.remove(&(rank, at, key.clone()));
                     entry.filed = Some(Filed::Later(until));
                     self.later.insert((until, key));
                 }
                 Next::Nothing => {
-                    self.ready.remove(&(rank, at, key.clone()));
                     (entry.filed, entry.wanted) = (None, None);
                     if entry.shown.is_none() {
                         self.entries.remove(&key);
@@ -366,7 +370,32 @@ impl Plan {
                 }
             }
         }
-        None
+    }
+
+    /// Whose turn it is: rank and arrival, and whether that is the turn of what is late. Looks at
+    /// the first of each rank only: it is the one that has been due for longest.
+    fn turn(&mut self, now: Time) -> Option<(usize, u64, bool)> {
+        let first = |(rank, ready): (usize, &BTreeMap<u64, (Time, Key)>)| {
+            ready.first_key_value().map(|(at, (due, _))| (*due, rank, *at))
+        };
+        let late = self.ready.iter().enumerate().filter_map(first).min();
+        let late = late.filter(|(due, ..)| now.since(*due) >= LATE);
+        if late.is_some() {
+            self.whole_until = now.plus(EVERY);
+        }
+        let beside = self.beside(now);
+        let held = |due: Time, rank: usize| beside && rank > 0 && now < due.plus(HOLD);
+        let by_rank = self.ready.iter().enumerate().filter_map(first);
+        let (_, rank, at) = by_rank.into_iter().find(|(due, rank, _)| !held(*due, *rank))?;
+        match late.filter(|_| self.late_turn && rank > 0) {
+            Some((_, rank, at)) => Some((rank, at, true)),
+            None => Some((rank, at, false)),
+        }
+    }
+
+    /// Whether what is written now is beside effects.
+    fn beside(&self, now: Time) -> bool {
+        (self.whole_until..self.beside_until).contains(&now)
     }
 
     /// Takes in what became of a request.
