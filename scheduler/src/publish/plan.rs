@@ -34,8 +34,9 @@ use crate::api::workload::Workload;
 pub const EVERY: Span = Span::seconds(1);
 /// A pod that waits says so after this long: most are placed by then.
 pub const PATIENCE: Span = Span::seconds(1);
-/// Time between two writes of a pod's condition when only its message changed.
-pub const WORDS_EVERY: Span = Span::seconds(10);
+/// Time between two writes of a pod's condition when only its message changed: the budget is one
+/// for each reason, and thousands of pods may wait for the same one. Workloads are fresher.
+pub const WORDS_EVERY: Span = Span::minutes(5);
 /// A workload that is gone may come back within this: the pods of a Job end before the Job does.
 pub const COMES_BACK: Span = Span::seconds(5);
 /// Longest pause after writes of an object that fail.
@@ -176,10 +177,9 @@ impl Plan {
     pub fn workload(&mut self, now: Time, details: WorkloadDetails) {
         let view = &details.view;
         let name = (view.namespace.clone(), view.name.clone());
-        let waits = matches!(
-            view.state,
-            State::Gathering | State::Queued | State::Reserved | State::Binding | State::Running
-        );
+        // While it gathers nothing was decided: no condition is written.
+        let waits =
+            matches!(view.state, State::Queued | State::Reserved | State::Binding | State::Running);
         let condition = view.reason.as_ref().filter(|_| waits).map(pods::condition);
         let waiting = match condition.is_some() {
             true => details.waiting.clone(),

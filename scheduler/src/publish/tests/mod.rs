@@ -1,6 +1,7 @@
 //! The plan on a fake clock: what is written, when, and what never is.
 
 mod beside;
+mod pods;
 mod told;
 mod vanished;
 
@@ -15,7 +16,7 @@ use serde_json::{Value, json};
 
 use super::conditions::{api_time, holds};
 use super::entry::{Answer, Key, Shown, Write};
-use super::plan::{EVERY, Name, PAUSE_MAX, Plan, WORDS_EVERY};
+use super::plan::{EVERY, Name, PAUSE_MAX, Plan};
 use super::rates::{Limits, What};
 use super::workload::LONE_PATIENCE;
 use crate::api::cluster_queue::ClusterQueueStatus;
@@ -295,49 +296,6 @@ fn a_pod_of_its_own_gets_an_object_when_it_waited_long_or_was_stopped() {
 }
 
 #[test]
-fn pods_that_wait_say_so_once_for_each_reason() {
-    let (mut plan, mut api) = ready();
-    let pods = ["g-0", "g-1", "g-2"];
-    let conditions = |api: &Api| {
-        let said = api.writes.iter().filter_map(|(key, write)| match (key, write) {
-            (Key::Pod(pod), Write::Condition(said)) => {
-                Some((pod.name.to_string(), said.reason.clone()))
-            }
-            _ => None,
-        });
-        said.collect::<Vec<_>>()
-    };
-    plan.workload(at(0), waits(gang(State::Queued), room(1), &pods));
-    api.work(&mut plan, at(1_000));
-    let all: Vec<_> = pods.map(|pod| (pod.to_owned(), "Unschedulable".to_owned())).into();
-    assert_eq!(conditions(&api), all, "all of a gang at once");
-    // New numbers in the same words wait; a new reason does not.
-    let wider = Reason::Nodes(Box::new(NodeShortage {
-        nodes: 5,
-        asked: 3,
-        holds: 1,
-        refusals: Vec::new(),
-        nearest: None,
-        unwanted: None,
-        gone: 0,
-    }));
-    plan.workload(at(2_500), waits(gang(State::Queued), wider, &pods));
-    api.work(&mut plan, at(2_500));
-    assert_eq!(conditions(&api).len(), 3);
-    api.work(&mut plan, at(1_000 + WORDS_EVERY.0));
-    assert_eq!(conditions(&api).len(), 6);
-    let behind = Reason::Behind { ahead: 1, queue: "q".into() };
-    plan.workload(at(13_000), waits(gang(State::Queued), behind, &pods));
-    api.work(&mut plan, at(13_000));
-    assert_eq!(conditions(&api)[6], ("g-0".to_owned(), "PendingEvaluation".to_owned()));
-    // What is placed says nothing more, not even what was due.
-    plan.workload(at(13_100), waits(gang(State::Queued), room(1), &pods));
-    plan.workload(at(13_200), gang(State::Binding));
-    api.work(&mut plan, at(20_000));
-    assert_eq!(conditions(&api).len(), 9);
-}
-
-#[test]
 fn eviction_and_return_leave_their_marks() {
     let (mut plan, mut api) = ready();
     let mut runs = gang(State::Running);
@@ -552,26 +510,4 @@ fn what_people_set_of_the_spec_stays() {
     api.work(&mut plan, at(2_000));
     let spec = api.workload("g").spec;
     assert_eq!((spec.active, spec.priority), (false, other.view.priority));
-}
-
-#[test]
-fn extra_members_of_a_gang_that_runs_say_what_they_wait_for() {
-    let (mut plan, mut api) = ready();
-    let mut runs = waits(gang(State::Running), room(0), &["g-3"]);
-    runs.view.state = State::Running;
-    runs.view.reason = Some(Reason::Extras { waiting: 1, then: Some(Box::new(room(0))) });
-    plan.workload(at(0), runs.clone());
-    api.work(&mut plan, at(1_000));
-    let said = |api: &Api| {
-        api.writes.iter().filter(|(_, write)| matches!(write, Write::Condition(_))).count()
-    };
-    assert_eq!(said(&api), 1);
-    let status = api.status("g");
-    let admitted = holds(&status.conditions, "Admitted").expect("it runs");
-    assert!(admitted.message.starts_with("1 extra member waits: "), "{}", admitted.message);
-    // Those that run say nothing.
-    (runs.view.reason, runs.waiting) = (None, Vec::new());
-    plan.workload(at(9_000), runs);
-    api.work(&mut plan, at(20_000));
-    assert_eq!(said(&api), 1);
 }
