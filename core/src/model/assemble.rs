@@ -180,7 +180,8 @@ impl ClusterState {
         self.take_over(workload, &mut kept, &real, changes);
         let owner = self.owner_of(workload).cloned();
         let resuming = self.workloads[workload].state == State::Resuming;
-        let wanted = owner.filter(|owner| owner.suspended && owner.ours && !owner.finished);
+        let wanted =
+            owner.filter(|owner| owner.suspended && owner.ours && owner.finished.is_none());
         match wanted {
             _ if resuming => {}
             Some(owner) if real.is_empty() => self.keep_places(workload, &owner, &mut kept),
@@ -308,7 +309,8 @@ impl ClusterState {
 
     /// Whether a workload has nothing left; then it is removed.
     fn drop_if_empty(&mut self, workload: WorkloadIdx, changes: &mut Changes) -> bool {
-        let done = self.owner_of(workload).is_some_and(|owner| owner.ours && owner.finished);
+        let done =
+            self.owner_of(workload).is_some_and(|owner| owner.ours && owner.finished.is_some());
         if done || !self.workloads[workload].members.is_empty() {
             return false;
         }
@@ -415,7 +417,7 @@ impl ClusterState {
         let active = pods().filter(|pod| pod.counts()).count() as u32;
         let placed = pods().filter(|pod| pod.place.is_some()).count() as u32;
         let flying = pods().any(|pod| matches!(pod.binding, Binding::InFlight(_)));
-        let finished = self.owner_of(workload).is_some_and(|owner| owner.finished);
+        let finished = self.owner_of(workload).is_some_and(|owner| owner.finished.is_some());
         let marked = self.eviction_of(workload);
         let gated = pods().filter(|pod| pod.counts() && pod.gated).count() as u32;
         let started = pods().filter(|pod| pod.phase == PodPhase::Running).count() as u32;

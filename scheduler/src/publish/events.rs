@@ -21,6 +21,7 @@ use kube::api::ObjectMeta;
 
 use super::plan::Name;
 use super::rates::{Bucket, What};
+use super::shown::ShownWorkload;
 use super::{pods, workload};
 use crate::api::workload::Workload;
 
@@ -141,8 +142,8 @@ impl Notes {
     }
 
     /// The API shows a Workload: what waited for that is said.
-    pub(super) fn shown(&mut self, now: Time, name: &Name, shown: &Workload) {
-        let Some(regarding) = object_of(shown) else { return };
+    pub(super) fn shown(&mut self, now: Time, name: &Name, shown: &ShownWorkload) {
+        let Some(regarding) = object_of(name, shown) else { return };
         for told in self.held.remove(name).unwrap_or_default() {
             self.tell(now, Told { regarding: regarding.clone(), ..told });
         }
@@ -152,10 +153,10 @@ impl Notes {
     fn tell_of_workload(
         &mut self,
         now: Time,
-        (name, shown): (&Name, Option<&Workload>),
+        (name, shown): (&Name, Option<&ShownWorkload>),
         told: Told,
     ) {
-        if let Some(regarding) = shown.and_then(object_of) {
+        if let Some(regarding) = shown.and_then(|shown| object_of(name, shown)) {
             return self.tell(now, Told { regarding, ..told });
         }
         let known = self.held.get(name).map(Vec::len);
@@ -167,33 +168,35 @@ impl Notes {
     }
 
     /// Says something of a Workload, and of whom it says it is about.
-    fn tell_of_both(&mut self, now: Time, object: (&Name, Option<&Workload>), told: Told) {
+    fn tell_of_both(&mut self, now: Time, object: (&Name, Option<&ShownWorkload>), told: Told) {
         self.tell_of_workload(now, object, told.clone());
         self.tell(now, told);
     }
 
-    /// What happened to a workload since it was last looked at; `shown`: its Workload, if the API
-    /// has it.
-    pub(super) fn of_workload(
+    /// What happened to a workload since it was last looked at; `shown`: the Workloads that the API
+    /// has.
+    pub(super) fn of_workload<'a>(
         &mut self,
         now: Time,
         details: &WorkloadDetails,
-        shown: Option<&Workload>,
+        shown: impl Fn(&Name) -> Option<&'a ShownWorkload>,
     ) {
         let view = &details.view;
         let name = (view.namespace.clone(), view.name.clone());
-        let code = view.reason.as_ref().map_or("", |reason| reason.code());
+        let ended = workload::ended(details).filter(|_| view.state == State::Finished);
+        let of_reason = || view.reason.as_ref().map_or("", |reason| reason.code());
+        let code = ended.as_ref().map_or_else(of_reason, |(word, _)| word);
         let before = self.last.get(&name).copied();
         let Some(about) = about(details) else { return };
         let same = before.is_some_and(|(state, of, at)| {
-            let numbers = !code.is_empty() && now >= at.plus(NUMBERS_AGAIN);
+            let numbers = view.reason.is_some() && now >= at.plus(NUMBERS_AGAIN);
             (state, of) == (view.state, code) && !numbers
         });
         if same {
             return;
         }
         self.last.insert(name.clone(), (view.state, code, now));
-        let object = (&name, shown);
+        let object = (&name, shown(&name));
         let was = before.map(|(state, ..)| state);
         let told = |warning, reason: &str, action, note| Told {
             regarding: about.clone(),
@@ -233,12 +236,27 @@ impl Notes {
                 if let Some(why) = &view.preempted {
                     let (by, because) = (&why.preemptor, why.because());
                     let note = format!("preempted by {by}: {because}; {} lost", why.loses());
-                    self.tell_of_both(now, object, told(false, "Preempted", "Preempting", note));
+                    let one = told(false, "Preempted", "Preempting", note);
+                    self.tell_of_both(now, object, one.clone());
+                    let evicted = Told { reason: "EvictedDueToPreempted".to_owned(), ..one };
+                    self.tell_of_workload(now, object, evicted);
+                    if let Some((namespace, name)) = by.split_once('/') {
+                        let taker = (namespace.into(), name.into());
+                        let note = format!(
+                            "preempted {}/{}: {because}; {} lost",
+                            view.namespace,
+                            view.name,
+                            why.loses()
+                        );
+                        let one = told(false, "PreemptedWorkload", "Preempting", note);
+                        self.tell_of_workload(now, (&taker, shown(&taker)), one);
+                    }
                 }
             }
-            State::Finished if was.is_some() && was != Some(State::Finished) => {
-                let note = "all of its work has ended".to_owned();
-                self.tell_of_workload(now, object, told(false, "Finished", "Finishing", note));
+            State::Finished if was.is_some() => {
+                if let Some((_, note)) = ended {
+                    self.tell_of_workload(now, object, told(false, "Finished", "Finishing", note));
+                }
             }
             _ => {}
         }
@@ -276,14 +294,13 @@ pub fn about(details: &WorkloadDetails) -> Option<Object> {
 }
 
 /// A Workload that the API shows.
-fn object_of(shown: &Workload) -> Option<Object> {
-    let meta = &shown.metadata;
+fn object_of((namespace, name): &Name, shown: &ShownWorkload) -> Option<Object> {
     Some(Object {
         api_version: (&*Workload::api_version(&())).into(),
         kind: (&*Workload::kind(&())).into(),
-        namespace: meta.namespace.as_deref()?.into(),
-        name: meta.name.as_deref()?.into(),
-        uid: meta.uid.as_deref()?.into(),
+        namespace: namespace.clone(),
+        name: name.clone(),
+        uid: shown.uid()?.into(),
     })
 }
 

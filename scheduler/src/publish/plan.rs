@@ -15,8 +15,9 @@
 //! to what has been due for longest, of whatever rank.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use capstan_core::explain::view::{LocalQueueView, QueueView, WorkloadDetails};
+use capstan_core::explain::view::{CohortView, LocalQueueView, QueueView, WorkloadDetails};
 use capstan_core::model::input::Text;
 use capstan_core::plan::{PodRef, State};
 use capstan_core::time::{Span, Time};
@@ -27,8 +28,8 @@ use super::entry::{
 };
 use super::events::{Notes, Told};
 use super::rates::{Bucket, CALM, HOLD, LATE, Limits, What};
+use super::shown::ShownWorkload;
 use super::{pods, workload};
-use crate::api::workload::Workload;
 
 /// Time between two writes of one object.
 pub const EVERY: Span = Span::seconds(1);
@@ -124,9 +125,14 @@ impl Plan {
         std::mem::take(&mut self.doubtful)
     }
 
+    /// Whether the API's Workloads were listed.
+    pub fn has_listed(&self) -> bool {
+        self.listed
+    }
+
     /// The API's Workloads, read before anything is written, and when in doubt. What is not among
     /// them is made again when it is next told of.
-    pub fn listed(&mut self, now: Time, all: impl IntoIterator<Item = Workload>) {
+    pub fn listed(&mut self, now: Time, all: impl IntoIterator<Item = (Name, ShownWorkload)>) {
         self.listed = true;
         for (key, entry) in &mut self.entries {
             if matches!(key, Key::Workload(_)) {
@@ -134,10 +140,7 @@ impl Plan {
             }
         }
         let mut strays = Vec::new();
-        for object in all {
-            let meta = &object.metadata;
-            let (Some(namespace), Some(name)) = (&meta.namespace, &meta.name) else { continue };
-            let name: Name = (namespace.as_str().into(), name.as_str().into());
+        for (name, object) in all {
             let key = Key::Workload(name.clone());
             if self.standing.as_ref().is_some_and(|names| !names.contains(&name)) {
                 strays.push(key.clone());
@@ -180,7 +183,8 @@ impl Plan {
         // While it gathers nothing was decided: no condition is written.
         let waits =
             matches!(view.state, State::Queued | State::Reserved | State::Binding | State::Running);
-        let condition = view.reason.as_ref().filter(|_| waits).map(pods::condition);
+        let condition =
+            view.reason.as_ref().filter(|_| waits).map(|why| Arc::new(pods::condition(why)));
         let waiting = match condition.is_some() {
             true => details.waiting.clone(),
             false => Vec::new(),
@@ -204,7 +208,9 @@ impl Plan {
             self.forget(&key);
             return;
         }
-        let shown = self.entries.get(&key).and_then(shown_workload);
+        let entries = &self.entries;
+        let shown =
+            |name: &Name| entries.get(&Key::Workload(name.clone())).and_then(shown_workload);
         self.notes.of_workload(now, &details, shown);
         self.want(now, key, Wanted::Workload(Box::new(details)));
     }
@@ -244,6 +250,15 @@ impl Plan {
         }
     }
 
+    /// Cohorts as they are now.
+    pub fn cohorts(&mut self, now: Time, views: Vec<CohortView>) {
+        let names: BTreeSet<Text> = views.iter().map(|view| view.name.clone()).collect();
+        self.forget_all(|key| matches!(key, Key::Cohort(name) if !names.contains(name)));
+        for view in views {
+            self.want(now, Key::Cohort(view.name.clone()), Wanted::Cohort(view.into()));
+        }
+    }
+
     fn forget_all(&mut self, which: impl Fn(&Key) -> bool) {
         let keys: Vec<Key> = self.entries.keys().filter(|key| which(key)).cloned().collect();
         keys.iter().for_each(|key| self.forget(key));
@@ -265,7 +280,7 @@ impl Plan {
     pub fn workload_vanished(&mut self, now: Time, name: Name, uid: &str) {
         let key = Key::Workload(name);
         let shown = self.entries.get(&key).and_then(shown_workload);
-        if shown.is_some_and(|shown| shown.metadata.uid.as_deref() == Some(uid)) {
+        if shown.is_some_and(|shown| shown.uid() == Some(uid)) {
             self.anew(&key);
             if let Some(entry) = self.entries.get_mut(&key) {
                 entry.next_at = now.plus(EVERY);
@@ -299,7 +314,7 @@ impl Plan {
         let Some(entry) = self.entries.get_mut(key) else { return };
         match entry.filed.take() {
             Some(Filed::Later(at)) => drop(self.later.remove(&(at, key.clone()))),
-            Some(Filed::Ready(rank, at)) => drop(self.ready[rank].remove(&at)),
+            Some(Filed::Ready(rank, at)) => drop(self.ready[usize::from(rank)].remove(&at)),
             None => {}
         }
     }
@@ -320,7 +335,7 @@ impl Plan {
         let rank = rank(key, entry);
         self.arrivals += 1;
         entry.filed = Some(Filed::Ready(rank, self.arrivals));
-        self.ready[rank].insert(self.arrivals, (now, key.clone()));
+        self.ready[usize::from(rank)].insert(self.arrivals, (now, key.clone()));
     }
 
     /// When something may be due that is not now.
@@ -417,7 +432,7 @@ impl Plan {
                 if !made_by_us {
                     entry.wanted = None;
                 }
-                if matches!(key, Key::ClusterQueue(_) | Key::LocalQueue(_)) {
+                if matches!(key, Key::ClusterQueue(_) | Key::LocalQueue(_) | Key::Cohort(_)) {
                     // Of another API group, or deleted a moment ago: it is not asked for soon.
                     entry.next_at = now.plus(PAUSE_MAX);
                     return;

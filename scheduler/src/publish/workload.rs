@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use capstan_core::explain::view::{PodSetView, WorkloadDetails};
-use capstan_core::model::input::GangSource;
+use capstan_core::model::input::{GangSource, OwnerEnd};
 use capstan_core::plan::State;
 use capstan_core::time::{Span, Time};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -15,6 +15,7 @@ use serde_json::{Map, Value, json};
 
 use super::conditions::{Says, api_time, engine_time, holds, set};
 use super::diff;
+use super::shown::Compared;
 use crate::api::GROUP;
 use crate::api::keys;
 use crate::api::workload::{
@@ -250,12 +251,9 @@ fn conditions(
         }
         State::Evicting => {}
         State::Finished => {
-            let reason = match (&details.owner, details.source, details.failed) {
-                (Some(_), ..) | (None, GangSource::Job, _) => "JobFinished",
-                (None, _, true) => "Failed",
-                (None, _, false) => "Succeeded",
-            };
-            say("Finished", true, reason, "all of its work has ended".to_owned());
+            if let Some((reason, message)) = ended(details) {
+                say("Finished", true, reason, message);
+            }
         }
     }
     let stopped = matches!(view.state, State::Evicting | State::Queued | State::Reserved);
@@ -275,6 +273,24 @@ fn conditions(
     }
 }
 
+/// How its work ended: one word, and for people. An owner says so itself, maybe a moment after the
+/// last of its pods; without one, its members do.
+pub fn ended(details: &WorkloadDetails) -> Option<(&'static str, String)> {
+    let Some(owner) = &details.owner else {
+        return Some(match details.failed {
+            true => ("Failed", "a member failed".to_owned()),
+            false => ("Succeeded", "all members ended well".to_owned()),
+        });
+    };
+    let kind = &owner.kind;
+    Some(match details.owner_end.as_ref()? {
+        OwnerEnd::Succeeded => ("Succeeded", format!("its {kind} is complete")),
+        OwnerEnd::Failed(Some(why)) => ("Failed", format!("its {kind} failed: {why}")),
+        OwnerEnd::Failed(None) => ("Failed", format!("its {kind} failed")),
+        OwnerEnd::Deleted => ("Deleted", format!("its {kind} is being deleted")),
+    })
+}
+
 fn admitted(say: &mut impl FnMut(&'static str, bool, &str, String), details: &WorkloadDetails) {
     say("QuotaReserved", true, "QuotaReserved", reserved_in(details));
     let message = match &details.view.reason {
@@ -292,29 +308,34 @@ fn reserved_in(details: &WorkloadDetails) -> String {
     }
 }
 
-/// What differs of the object itself: spec, queue label, and an owner that is another by now.
-pub fn object_patch(shown: &Workload, details: &WorkloadDetails) -> Option<Value> {
+/// What differs of the object itself: spec, queue label, and an owner that is another by now. It
+/// names the object that it means.
+pub fn object_patch(
+    uid: Option<&str>,
+    shown: &Compared,
+    details: &WorkloadDetails,
+) -> Option<Value> {
     let wanted = spec(Some(&shown.spec), details);
     let mut patch = Map::new();
     if let Some(changes) = diff::merge_patch(&diff::value(&shown.spec), &diff::value(&wanted)) {
         patch.insert("spec".to_owned(), changes);
     }
     let mut meta = Map::new();
-    let queue = |labels: Option<&BTreeMap<String, String>>| {
-        labels.and_then(|labels| labels.get(keys::QUEUE)).cloned()
-    };
-    let label = queue(Some(&labels(&wanted)));
-    if queue(shown.metadata.labels.as_ref()) != label {
+    let label = labels(&wanted).remove(keys::QUEUE);
+    if shown.queue != label {
         meta.insert("labels".to_owned(), json!({ keys::QUEUE: label }));
     }
-    let owners = shown.metadata.owner_references.as_deref().unwrap_or_default();
     if let Some(owner) = owner(details)
-        && !owners.iter().any(|known| known.uid == owner.uid)
+        && !shown.owners.contains(&owner.uid)
     {
         meta.insert("ownerReferences".to_owned(), json!([owner]));
     }
-    if !meta.is_empty() {
-        patch.insert("metadata".to_owned(), Value::Object(meta));
+    if patch.is_empty() && meta.is_empty() {
+        return None;
     }
-    (!patch.is_empty()).then_some(Value::Object(patch))
+    if let Some(uid) = uid {
+        meta.insert("uid".to_owned(), json!(uid));
+    }
+    patch.insert("metadata".to_owned(), Value::Object(meta));
+    Some(Value::Object(patch))
 }

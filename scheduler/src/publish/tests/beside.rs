@@ -8,6 +8,7 @@ use super::{Api, BORN, at, gang, name, queue_view};
 use crate::publish::entry::{Key, Write};
 use crate::publish::plan::{COMES_BACK, Plan};
 use crate::publish::rates::{LATE, Limits};
+use crate::publish::shown::ShownWorkload;
 
 #[test]
 fn beside_effects_little_is_written_and_what_changes_meanwhile_is_written_once() {
@@ -64,7 +65,7 @@ fn four_jobs_a_second_without_end_starve_nobody() {
     let (old_key, queue) = (Key::Workload(name("old")), Key::ClusterQueue("q".into()));
     api.objects.insert(old_key.clone(), crate::publish::diff::value(&old));
     api.objects.insert(queue.clone(), json!({"status": {}}));
-    plan.listed(BORN, [old]);
+    plan.listed(BORN, ShownWorkload::named(&old));
     let job = |n: i64, state| {
         let mut details = gang(state);
         (details.view.name, details.view.created) = (format!("j{n}").into(), at(n * 250));

@@ -1,7 +1,9 @@
 //! The plan on a fake clock: what is written, when, and what never is.
 
 mod beside;
+mod cohorts;
 mod pods;
+mod requests;
 mod told;
 mod vanished;
 
@@ -18,6 +20,7 @@ use super::conditions::{api_time, holds};
 use super::entry::{Answer, Key, Shown, Write};
 use super::plan::{EVERY, Name, PAUSE_MAX, Plan};
 use super::rates::{Limits, What};
+use super::shown::ShownWorkload;
 use super::workload::LONE_PATIENCE;
 use crate::api::cluster_queue::ClusterQueueStatus;
 use crate::api::workload::{Workload, WorkloadStatus};
@@ -56,6 +59,7 @@ fn gang(state: State) -> WorkloadDetails {
         needed: 3,
         placed: 0,
         started: false,
+        owner_end: None,
         failed: false,
         waiting: Vec::new(),
         victims: Vec::new(),
@@ -127,7 +131,14 @@ impl Api {
         }
         let Some(object) = self.objects.get(key).cloned() else { return Answer::Gone };
         Answer::Shows(match key {
-            Key::Workload(_) => Shown::Workload(serde_json::from_value(object).expect("ours")),
+            Key::Workload(_) => {
+                let object: Workload = serde_json::from_value(object).expect("ours");
+                Shown::Workload(Box::new(ShownWorkload::of(&object)))
+            }
+            Key::Cohort(_) => {
+                let status = serde_json::from_value(object["status"].clone()).expect("ours");
+                Shown::Cohort(Box::new(status))
+            }
             _ => {
                 let status: ClusterQueueStatus =
                     serde_json::from_value(object["status"].clone()).expect("ours");
@@ -149,6 +160,11 @@ impl Api {
     fn workload(&self, of: &str) -> Workload {
         let object = self.objects.get(&Key::Workload(name(of))).expect("it was made");
         serde_json::from_value(object.clone()).expect("ours")
+    }
+
+    /// A Workload as a list shows it.
+    fn listed(&self, of: &str) -> (Name, ShownWorkload) {
+        ShownWorkload::named(&self.workload(of)).expect("it has a name")
     }
 
     fn status(&self, of: &str) -> WorkloadStatus {
@@ -224,7 +240,7 @@ fn what_is_shown_already_is_not_written() {
     let mut again = Plan::new(Limits::default());
     again.workload(at(6_000), waiting);
     assert_eq!(api.work(&mut again, at(6_000)), 0, "nothing before the list");
-    again.listed(at(6_000), [api.workload("g")]);
+    again.listed(at(6_000), [api.listed("g")]);
     assert_eq!(api.work(&mut again, at(8_000)), 0);
 }
 
@@ -307,7 +323,7 @@ fn eviction_and_return_leave_their_marks() {
     // Cost and position are others' to write, and stay.
     let object = api.objects.get_mut(&Key::Workload(name("g"))).expect("made");
     merge(object, &json!({"status": {"accruedMicroUsd": 77, "queuePosition": 3}}));
-    plan.listed(at(5_500), [api.workload("g")]);
+    plan.listed(at(5_500), [api.listed("g")]);
     let mut stopped = runs.clone();
     stopped.view.state = State::Evicting;
     stopped.view.preempted = Some(fixture::preemption());
@@ -382,7 +398,7 @@ fn what_no_gang_stands_for_is_deleted() {
         stray.metadata.uid = Some("old".to_owned());
         let mut kept = stray.clone();
         kept.metadata.name = Some("kept".to_owned());
-        let all = [stray, kept];
+        let all = [stray, kept].map(|it| ShownWorkload::named(&it).expect("it has a name"));
         let names = || BTreeSet::from([name("kept")]);
         match listed_first {
             true => {
@@ -503,11 +519,17 @@ fn what_people_set_of_the_spec_stays() {
     api.work(&mut plan, at(0));
     let object = api.objects.get_mut(&Key::Workload(name("g"))).expect("made");
     merge(object, &json!({"spec": {"active": false}}));
-    plan.listed(at(1_000), [api.workload("g")]);
+    plan.listed(at(1_000), [api.listed("g")]);
     let mut other = waits(gang(State::Queued), room(1), &[]);
     other.view.priority += 5;
     plan.workload(at(2_000), other.clone());
     api.work(&mut plan, at(2_000));
     let spec = api.workload("g").spec;
     assert_eq!((spec.active, spec.priority), (false, other.view.priority));
+    let patches = api.writes.iter().filter_map(|(_, write)| match write {
+        Write::Object(patch) => Some(patch.clone()),
+        _ => None,
+    });
+    let patch = json!({"metadata": {"uid": "made"}, "spec": {"priority": spec.priority}});
+    assert_eq!(patches.collect::<Vec<_>>(), [patch], "it names whom it means");
 }
