@@ -315,7 +315,7 @@ fn who_asks_about_a_pod_is_told_what_its_workload_waits_for() {
 fn what_is_asked_in_vain_is_said_once_each_and_never_without_end() {
     let mut engine = Engine::new();
     let asks = |ignored: &[&str]| {
-        let ignored = ignored.iter().map(|says| text(says)).collect();
+        let ignored = ignored.iter().map(text).collect();
         let wishes = Wishes { ignored, ..Wishes::default() };
         vec![Input::Pod(pod("p", &shape(&[(GPU, 1)]), &Arc::new(wishes)))]
     };

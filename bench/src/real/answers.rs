@@ -5,12 +5,11 @@
 //! taken for that of who is measured.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use http::{Method, Request, Response};
 use kube::Client;
 use kube::client::Body;
-use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tower::BoxError;
 
@@ -33,12 +32,16 @@ impl Answers {
 
     /// Workloads that were made.
     pub fn made(&self) -> usize {
-        self.0.lock().made
+        self.state().made
     }
 
     /// Forgets all objects.
     pub fn forget(&self) {
-        self.0.lock().objects.clear();
+        self.state().objects.clear();
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().expect("nobody panics with it")
     }
 
     async fn serve(self, request: Request<Body>) -> Result<Response<Body>, BoxError> {
@@ -51,7 +54,7 @@ impl Answers {
     }
 
     fn answer(&self, method: &Method, path: &str, body: Value) -> (u16, Value) {
-        let mut state = self.0.lock();
+        let mut state = self.state();
         if *method == Method::POST && path.ends_with("/events") {
             return (201, body);
         }

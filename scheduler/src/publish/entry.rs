@@ -52,7 +52,7 @@ pub(super) enum Wanted {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Shown {
     /// A Workload.
-    Workload(Box<ShownWorkload>),
+    Workload(ShownWorkload),
     /// A ClusterQueue's status.
     ClusterQueue(Box<ClusterQueueStatus>),
     /// A LocalQueue's status.
@@ -102,7 +102,7 @@ pub(super) struct Entry {
     /// The next request goes no earlier.
     pub(super) next_at: Time,
     /// When it was last written.
-    pub(super) written_at: Option<Time>,
+    pub(super) written_at: Time,
     pub(super) failures: u32,
     pub(super) filed: Option<Filed>,
 }
@@ -196,7 +196,7 @@ pub(super) fn next(now: Time, key: &Key, entry: &Entry, listed: bool) -> Next {
         }
         (Wanted::Pod(wanted), Some(Shown::Pod(shown))) if wanted == shown => Next::Nothing,
         (Wanted::Pod(wanted), Some(Shown::Pod(shown))) if wanted.reason == shown.reason => {
-            let at = entry.written_at.map_or(now, |at| at.plus(WORDS_EVERY));
+            let at = entry.written_at.plus(WORDS_EVERY);
             match at <= now {
                 true => Next::Do(Write::Condition(wanted.clone())),
                 false => Next::Wait(at),

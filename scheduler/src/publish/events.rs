@@ -8,10 +8,11 @@
 //! counted. The same words about the same object are not repeated within [`AGAIN`].
 
 use std::collections::{BTreeMap, VecDeque};
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use capstan_core::explain::view::WorkloadDetails;
 use capstan_core::model::input::Text;
-use capstan_core::plan::{PodRef, State};
+use capstan_core::plan::{PodRef, Preemption, State};
 use capstan_core::time::{Span, Time};
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::events::v1::Event;
@@ -40,7 +41,7 @@ const NOTE_MAX: usize = 1_024;
 const CUT: &str = " ...";
 
 /// An object that an event is about.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Object {
     /// API version.
     pub api_version: Text,
@@ -55,7 +56,7 @@ pub struct Object {
 }
 
 /// An event to send.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Told {
     /// What it is about.
     pub regarding: Object,
@@ -74,7 +75,8 @@ pub struct Told {
 pub struct Notes {
     queue: VecDeque<Told>,
     bucket: Bucket,
-    said: BTreeMap<Told, Time>,
+    /// By digest: their words would be most of what is kept here.
+    said: BTreeMap<u64, Time>,
     /// By workload: state, reason and when that was said.
     last: BTreeMap<Name, (State, &'static str, Time)>,
     /// What is to be said of Workloads that the API does not show yet.
@@ -105,7 +107,8 @@ impl Notes {
 
     /// Queues an event, unless it was said lately or too many wait.
     pub fn tell(&mut self, now: Time, told: Told) {
-        if self.said.get(&told).is_some_and(|at| now < at.plus(AGAIN)) {
+        let digest = digest(&told);
+        if self.said.get(&digest).is_some_and(|at| now < at.plus(AGAIN)) {
             return self.count(What::EventRepeated);
         }
         if self.queue.len() >= QUEUE_MAX {
@@ -117,7 +120,7 @@ impl Notes {
                 self.said.clear();
             }
         }
-        self.said.insert(told.clone(), now);
+        self.said.insert(digest, now);
         self.queue.push_back(told);
     }
 
@@ -206,22 +209,7 @@ impl Notes {
             note,
         };
         match view.state {
-            State::Queued | State::Reserved => {
-                if let Some(why) = &view.reason {
-                    let said = pods::condition(why);
-                    let room = said.reason == "Unschedulable";
-                    let reason: &str = if room { "FailedScheduling" } else { &said.reason };
-                    let one = told(false, reason, "Scheduling", said.message);
-                    if let Some(pod) = details.waiting.first() {
-                        let regarding = of_pod(pod);
-                        self.tell(now, Told { regarding, warning: room, ..one.clone() });
-                    }
-                    match &*about.kind {
-                        "Pod" => self.tell_of_workload(now, object, one),
-                        _ => self.tell_of_both(now, object, one),
-                    }
-                }
-            }
+            State::Queued | State::Reserved => self.waits(now, details, object, &about),
             State::Resuming | State::Preparing | State::Binding if !admitted(was) => {
                 if let Some(queue) = &view.cluster_queue {
                     let note = format!("quota reserved in ClusterQueue {queue}");
@@ -234,21 +222,11 @@ impl Notes {
             }
             State::Evicting if was != Some(State::Evicting) => {
                 if let Some(why) = &view.preempted {
-                    let (by, because) = (&why.preemptor, why.because());
-                    let note = format!("preempted by {by}: {because}; {} lost", why.loses());
-                    let one = told(false, "Preempted", "Preempting", note);
-                    self.tell_of_both(now, object, one.clone());
-                    let evicted = Told { reason: "EvictedDueToPreempted".to_owned(), ..one };
-                    self.tell_of_workload(now, object, evicted);
-                    if let Some((namespace, name)) = by.split_once('/') {
-                        let taker = (namespace.into(), name.into());
-                        let note = format!(
-                            "preempted {}/{}: {because}; {} lost",
-                            view.namespace,
-                            view.name,
-                            why.loses()
-                        );
-                        let one = told(false, "PreemptedWorkload", "Preempting", note);
+                    let evicted = told(false, "Preempted", "Preempting", String::new());
+                    self.preempted(now, object, evicted, why);
+                    let taker = why.preemptor.split_once('/');
+                    if let Some(taker) = taker.map(|(of, name)| (of.into(), name.into())) {
+                        let one = told(false, "PreemptedWorkload", "Preempting", took(&name, why));
                         self.tell_of_workload(now, (&taker, shown(&taker)), one);
                     }
                 }
@@ -262,6 +240,51 @@ impl Notes {
         }
     }
 
+    /// Why it waits.
+    fn waits(
+        &mut self,
+        now: Time,
+        details: &WorkloadDetails,
+        object: (&Name, Option<&ShownWorkload>),
+        about: &Object,
+    ) {
+        let Some(why) = &details.view.reason else { return };
+        let said = pods::condition(why);
+        let room = said.reason == "Unschedulable";
+        let reason = if room { "FailedScheduling".to_owned() } else { said.reason };
+        let one = Told {
+            regarding: about.clone(),
+            warning: false,
+            reason,
+            action: "Scheduling",
+            note: said.message,
+        };
+        if let Some(pod) = details.waiting.first() {
+            let regarding = of_pod(pod);
+            self.tell(now, Told { regarding, warning: room, ..one.clone() });
+        }
+        match &*about.kind {
+            "Pod" => self.tell_of_workload(now, object, one),
+            _ => self.tell_of_both(now, object, one),
+        }
+    }
+
+    /// It is stopped for another: in our words on both, and in Kueue's on its Workload.
+    fn preempted(
+        &mut self,
+        now: Time,
+        object: (&Name, Option<&ShownWorkload>),
+        blank: Told,
+        why: &Preemption,
+    ) {
+        let (by, because) = (&why.preemptor, why.because());
+        let note = format!("preempted by {by}: {because}; {} lost", why.loses());
+        let one = Told { note, ..blank };
+        self.tell_of_both(now, object, one.clone());
+        let evicted = Told { reason: "EvictedDueToPreempted".to_owned(), ..one };
+        self.tell_of_workload(now, object, evicted);
+    }
+
     /// A pod was bound.
     pub fn scheduled(&mut self, now: Time, pod: &PodRef, node: &Text) {
         // Thousands are bound in a second: no word is put together in vain.
@@ -272,6 +295,18 @@ impl Notes {
         let (regarding, reason) = (of_pod(pod), "Scheduled".to_owned());
         self.tell(now, Told { regarding, warning: false, reason, action: "Binding", note });
     }
+}
+
+/// What the preemptor's Workload says of its victim.
+fn took((namespace, name): &Name, why: &Preemption) -> String {
+    format!("preempted {namespace}/{name}: {}; {} lost", why.because(), why.loses())
+}
+
+/// An event in eight bytes. Two that share theirs cost the second, once in a very long while.
+fn digest(told: &Told) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    told.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// Whether it was known to hold quota already.

@@ -147,7 +147,7 @@ impl Plan {
             }
             self.notes.shown(now, &name, &object);
             let entry = self.entries.entry(key).or_default();
-            entry.shown = Some(Shown::Workload(Box::new(object)));
+            entry.shown = Some(Shown::Workload(object));
         }
         strays.into_iter().for_each(|key| self.stray(now, key));
         self.entries.retain(|_, e| e.wanted.is_some() || e.shown.is_some() || e.flying);
@@ -361,7 +361,7 @@ impl Plan {
             match next(now, &key, entry, self.listed) {
                 Next::Do(write) => {
                     (entry.filed, entry.flying) = (None, true);
-                    entry.written_at = Some(now);
+                    entry.written_at = now;
                     // Its first status follows a create at once.
                     if !matches!(write, Write::Create(_) | Write::Read) {
                         entry.next_at = now.plus(EVERY);

@@ -148,7 +148,7 @@ async fn workload(api: &Api<Workload>, name: &str, write: Write) -> Result<Answe
             status(api, name, write).await?
         }
     };
-    Ok(Answer::Shows(Shown::Workload(Box::new(ShownWorkload::of(&shown)))))
+    Ok(Answer::Shows(Shown::Workload(ShownWorkload::of(&shown))))
 }
 
 /// Sets PodScheduled of a pod that waits. A bind that was faster is not talked over: where the

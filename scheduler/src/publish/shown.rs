@@ -13,12 +13,47 @@ use super::plan::Name;
 use crate::api::keys;
 use crate::api::workload::{Workload, WorkloadSpec, WorkloadStatus};
 
+const BARE: &str = "-";
+const WRITTEN: &str = "+";
+const END: &str = "\n";
+
+/// Words that most Workloads have, longest first where one begins another. In the packed form each
+/// is one byte that no JSON text contains: a control character, from 1 on.
+const WORDS: [&str; 26] = [
+    r#"["QuotaReserved","True","QuotaReserved","quota reserved in ClusterQueue "#,
+    r#"["QuotaReserved","False",""#,
+    r#"["Admitted","True","Admitted","the workload is admitted",""#,
+    r#"["Admitted","False","NoReservation","the workload holds no quota",""#,
+    r#"["PodsReady","True","Started","enough pods have started",""#,
+    r#"["PodsReady","False","WaitForStart","its pods are being started",""#,
+    r#"["PodsReady","False","WaitForStart","its pods have no nodes",""#,
+    r#"["Finished","True","Succeeded","its Job is complete",""#,
+    r#"{"active":true,"podSets":[{"count":"#,
+    r#","name":"main"}],"priority":"#,
+    r#","queueName":""#,
+    r#"{"clusterQueue":""#,
+    r#","flavors":{"main":{""#,
+    r#","waitedSeconds":"#,
+    r#","waitingSince":""#,
+    r#","usdPerHour":""#,
+    r#""state":"Running""#,
+    r#","reason":""#,
+    r#""nodes":[""#,
+    r#","gpus":"#,
+    r#","pods":""#,
+    "nvidia.com/gpu",
+    r#"Z",null]"#,
+    r#"":"",""#,
+    r#""}},"#,
+    r#"",""#,
+];
+
 /// A Workload, packed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ShownWorkload {
-    uid: Option<Box<str>>,
-    bare: bool,
-    packed: Box<[u8]>,
+    /// Whether a status was written, the uid, a line's end, and what [`Packed`] is as JSON with
+    /// [`WORDS`] replaced.
+    bytes: Box<[u8]>,
 }
 
 /// What comparisons need of a Workload.
@@ -34,7 +69,7 @@ pub struct Compared {
     pub status: Option<WorkloadStatus>,
 }
 
-/// The packed form; conditions are packed apart, without the names of their fields.
+/// All but the uid; conditions are apart, without the names of their fields.
 #[derive(Serialize, Deserialize)]
 struct Packed(Option<String>, Vec<String>, Value, Option<Value>, Vec<PackedCondition>);
 
@@ -68,12 +103,13 @@ impl ShownWorkload {
         });
         let spec = diff::value(&object.spec);
         let packed = Packed(queue, owners.collect(), spec, status, conditions.collect());
-        let packed = serde_json::to_vec(&packed).expect("types of the API are plain values");
-        ShownWorkload {
-            uid: meta.uid.as_deref().map(Box::from),
-            bare: object.status.is_none(),
-            packed: packed.into(),
-        }
+        let packed = serde_json::to_string(&packed).expect("types of the API are plain values");
+        let mut text = String::from(if object.status.is_none() { BARE } else { WRITTEN });
+        text.push_str(meta.uid.as_deref().unwrap_or_default());
+        text.push_str(END);
+        text.push_str(&shortened(packed));
+        // A copy has exactly the size that it needs.
+        ShownWorkload { bytes: Box::from(text.as_bytes()) }
     }
 
     /// The same with its name, if it has one.
@@ -85,18 +121,24 @@ impl ShownWorkload {
 
     /// Unique id.
     pub fn uid(&self) -> Option<&str> {
-        self.uid.as_deref()
+        Some(self.parts().0).filter(|uid| !uid.is_empty())
     }
 
     /// It was made, and no status was written yet.
     pub fn bare(&self) -> bool {
-        self.bare
+        self.bytes.starts_with(BARE.as_bytes())
+    }
+
+    /// The uid, and the rest.
+    fn parts(&self) -> (&str, &str) {
+        let text = str::from_utf8(&self.bytes).expect("it was packed here");
+        text[BARE.len()..].split_once(END).expect("it was packed here")
     }
 
     /// What it says.
     pub fn unpack(&self) -> Compared {
         let Packed(queue, owners, spec, status, conditions) =
-            serde_json::from_slice(&self.packed).expect("it was packed here");
+            serde_json::from_str(&lengthened(self.parts().1)).expect("it was packed here");
         let spec = serde_json::from_value(spec).expect("it was packed here");
         let status = status.map(|rest| {
             let mut status: WorkloadStatus =
@@ -107,6 +149,28 @@ impl ShownWorkload {
         });
         Compared { queue, owners, spec, status }
     }
+}
+
+/// With a byte for each of [`WORDS`].
+fn shortened(mut text: String) -> String {
+    for (at, word) in WORDS.iter().enumerate() {
+        if text.contains(word) {
+            text = text.replace(word, char::from(at as u8 + 1).encode_utf8(&mut [0; 4]));
+        }
+    }
+    text
+}
+
+/// With [`WORDS`] in full again.
+fn lengthened(text: &str) -> String {
+    let mut full = String::with_capacity(2 * text.len());
+    for part in text.chars() {
+        match (part as usize).checked_sub(1).and_then(|at| WORDS.get(at)) {
+            Some(word) => full.push_str(word),
+            None => full.push(part),
+        }
+    }
+    full
 }
 
 fn condition((type_, status, reason, message, since, seen): PackedCondition) -> Condition {
@@ -160,8 +224,27 @@ mod tests {
             status: object.status.clone(),
         };
         assert_eq!(shown.unpack(), want);
-        assert!(shown.packed.len() < 512, "{}", shown.packed.len());
+        assert!(shown.bytes.len() < 512, "{}", shown.bytes.len());
         let bare = ShownWorkload::of(&Workload { status: None, ..object });
         assert!(bare.bare() && bare.unpack().status.is_none());
+    }
+
+    #[test]
+    fn words_are_short_and_come_back_whatever_people_write() {
+        // Neither a line's end nor any other control character is in a word, or stands for none.
+        assert!(WORDS.len() < 32 && WORDS.iter().all(|word| !word.contains(char::is_control)));
+        let odd = "\u{1}\u{2}\n\u{1f} \",\" é [\"Admitted\",\"True\"";
+        let mut object = Workload::new("g", WorkloadSpec::default());
+        object.metadata.namespace = Some("ns".to_owned());
+        object.spec.queue_name = odd.to_owned();
+        for known in WORDS {
+            object.spec.queue_name.push_str(known);
+        }
+        object.status =
+            Some(WorkloadStatus { reason: odd.to_owned(), ..WorkloadStatus::default() });
+        let shown = ShownWorkload::of(&object);
+        let again = shown.unpack();
+        assert_eq!((again.spec, again.status), (object.spec, object.status));
+        assert_eq!((shown.uid(), shown.bare()), (None, false));
     }
 }

@@ -133,7 +133,7 @@ impl Api {
         Answer::Shows(match key {
             Key::Workload(_) => {
                 let object: Workload = serde_json::from_value(object).expect("ours");
-                Shown::Workload(Box::new(ShownWorkload::of(&object)))
+                Shown::Workload(ShownWorkload::of(&object))
             }
             Key::Cohort(_) => {
                 let status = serde_json::from_value(object["status"].clone()).expect("ours");

@@ -23,19 +23,13 @@ fn server(uid: &'static str, code: u16, always: bool, log: Arc<Mutex<Vec<Method>
                 serde_json::from_slice(&body.collect_bytes().await?).unwrap_or(Value::Null);
             let refused =
                 parts.method == Method::PATCH && (always || body["metadata"]["uid"] != uid);
-            let (code, answer) = match refused {
-                true => (
-                    code,
-                    json!({"kind": "Status", "apiVersion": "v1", "status": "Failure",
-                    "message": "metadata.uid: Invalid value: field is immutable", "reason": "Invalid", "code": code}),
-                ),
-                false => (
-                    200,
-                    json!({"apiVersion": "capstan.sh/v1alpha1", "kind": "Workload",
-                    "metadata": {"name": "g", "namespace": "ns", "uid": uid},
-                    "spec": {"queueName": "found"}}),
-                ),
-            };
+            let message = "metadata.uid: Invalid value: \"mine\": field is immutable";
+            let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure",
+                "message": message, "reason": "Invalid", "code": code});
+            let object = json!({"apiVersion": "capstan.sh/v1alpha1", "kind": "Workload",
+                "metadata": {"name": "g", "namespace": "ns", "uid": uid},
+                "spec": {"queueName": "found"}});
+            let (code, answer) = if refused { (code, status) } else { (200, object) };
             let answer =
                 Response::builder().status(code).body(Body::from(answer.to_string().into_bytes()));
             Ok::<_, BoxError>(answer.expect("an answer"))
