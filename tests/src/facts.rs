@@ -202,7 +202,7 @@ pub fn job(name: &str, pods: u32, shape: &Arc<PodShape>, wishes: &Arc<Wishes>) -
         ours: true,
         suspended: true,
         incarnation: 0,
-        finished: false,
+        finished: None,
         priority: 0,
         never_preempts: false,
         wishes: wishes.clone(),

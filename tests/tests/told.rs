@@ -1,12 +1,17 @@
 //! What the engine tells of workloads, and what it shows of one that is asked for by name.
 
+use std::sync::Arc;
+
 use capstan_core::Engine;
-use capstan_core::model::input::{Input, PodFacts, PodPhase, PreemptWithin, QueueingStrategy};
+use capstan_core::explain::reason::Inactive;
+use capstan_core::model::input::{
+    Input, OwnerEnd, OwnerFacts, PodFacts, PodPhase, PreemptWithin, QueueingStrategy, Wishes,
+};
 use capstan_core::plan::{Action, EffectResult, State, StepOutput, WorkloadStatus};
 use capstan_core::time::{Span, Time};
 use capstan_tests::facts::{
-    DEFAULT, GPU, TEAM, cluster_queue, flavor, gang, group, in_queue, job, local_queue, namespace,
-    node, nominal, pod, pods_of, shape, text,
+    DEFAULT, GPU, TEAM, cluster_queue, cohort, flavor, gang, group, in_queue, job, local_queue,
+    namespace, node, nominal, pod, pods_of, shape, text,
 };
 
 const NOW: Time = Time(1_000_000);
@@ -40,6 +45,15 @@ fn told(output: &StepOutput) -> Vec<&WorkloadStatus> {
 
 fn states(output: &StepOutput) -> Vec<(String, State)> {
     told(output).iter().map(|status| (status.name.to_string(), status.state)).collect()
+}
+
+/// Reason and words of every event.
+fn events(output: &StepOutput) -> Vec<(&str, &str)> {
+    let said = output.effects.iter().filter_map(|effect| match &effect.action {
+        Action::Event { reason, message, .. } => Some((&**reason, &**message)),
+        _ => None,
+    });
+    said.collect()
 }
 
 /// The outcome of every effect, and every bound pod as the API then shows it.
@@ -295,4 +309,79 @@ fn who_asks_about_a_pod_is_told_what_its_workload_waits_for() {
     let explained = engine.explain_pod(TEAM, "p").expect("it is there");
     assert!(explained.nodes[0].refusals.is_empty(), "the node would take it");
     assert_eq!(explained.waits.expect("it has no quota").code(), "ExceedsMaxQuota");
+}
+
+#[test]
+fn what_is_asked_in_vain_is_said_once_each_and_never_without_end() {
+    let mut engine = Engine::new();
+    let asks = |ignored: &[&str]| {
+        let ignored = ignored.iter().map(text).collect();
+        let wishes = Wishes { ignored, ..Wishes::default() };
+        vec![Input::Pod(pod("p", &shape(&[(GPU, 1)]), &Arc::new(wishes)))]
+    };
+    let first = engine.step(NOW, asks(&["a: no time"]));
+    assert_eq!(events(&first), [("InvalidAnnotation", "a: no time")]);
+    assert_eq!(events(&engine.step(NOW, asks(&["a: no time"]))), [], "once");
+    // Another one that comes later is said by itself.
+    let more = ["a: no time", "b: no count", "c: no list"];
+    let second = engine.step(NOW, asks(&more));
+    assert_eq!(events(&second), [("InvalidAnnotation", "b: no count; c: no list")]);
+    assert_eq!(events(&engine.step(NOW, asks(&["c: no list"]))), [], "it was said");
+    let mut said = 3;
+    for round in 0..100 {
+        let nonsense = format!("d: {round} is nothing");
+        said += events(&engine.step(NOW, asks(&[&nonsense]))).len();
+    }
+    assert_eq!(said, 16, "whoever goes on is heard no more");
+    // Its name is free for another.
+    engine.step(NOW, vec![Input::PodGone(text("p"))]);
+    assert_eq!(events(&engine.step(NOW, asks(&["a: no time"]))).len(), 1);
+}
+
+#[test]
+fn how_an_owner_ended_is_told_when_it_is_known() {
+    let mut engine = Engine::new();
+    let gpu = shape(&[(GPU, 1)]);
+    let job = OwnerFacts { suspended: false, ..job("j", 1, &gpu, &in_queue(None)) };
+    let mut members = pods_of(&job);
+    engine.step(NOW, vec![gpu_node("n", 1), Input::Owner(job.clone())]);
+    let first = engine.step(NOW, fed(Vec::new(), &members));
+    engine.step(NOW, confirmed(&first, &members, PodPhase::Running));
+    (members[0].node, members[0].phase) = (Some(text("n")), PodPhase::Failed);
+    let ended = engine.step(NOW, fed(Vec::new(), &members));
+    assert_eq!(states(&ended), [("j".to_owned(), State::Finished)]);
+    let end = |engine: &Engine| engine.details(&text(TEAM), &text("j")).expect("there").owner_end;
+    assert_eq!(end(&engine), None);
+    let why = OwnerEnd::Failed(Some(text("BackoffLimitExceeded")));
+    let failed = OwnerFacts { finished: Some(why.clone()), ..job };
+    let told = engine.step(NOW, vec![Input::Owner(failed.clone())]);
+    assert_eq!(states(&told), [("j".to_owned(), State::Finished)], "that is news");
+    assert_eq!(end(&engine), Some(why));
+    assert_eq!(states(&engine.step(NOW, vec![Input::Owner(failed)])), []);
+}
+
+#[test]
+fn cohorts_in_a_cycle_say_so_and_those_below_a_broken_one() {
+    let mut engine = Engine::new();
+    let mut broken = cohort("broken", None);
+    broken.broken = vec![text("a rule")];
+    let all = [
+        cohort("left", Some("right")),
+        cohort("right", Some("left")),
+        broken,
+        cohort("below", Some("broken")),
+        cohort("sound", Some("named-only")),
+    ];
+    engine.step(NOW, all.into_iter().map(Input::Cohort).collect());
+    let says = |engine: &Engine| -> Vec<(String, bool)> {
+        let all = engine.cohorts().into_iter();
+        all.map(|it| (it.name.to_string(), it.inactive.is_none())).collect()
+    };
+    let want =
+        [("below", false), ("broken", false), ("left", false), ("right", false), ("sound", true)];
+    assert_eq!(says(&engine), want.map(|(name, sound)| (name.to_owned(), sound)));
+    let cycle = engine.cohorts().remove(2).inactive;
+    assert!(matches!(cycle, Some(Inactive::CohortCycle(_))), "{cycle:?}");
+    engine.step(NOW, vec![Input::Cohort(cohort("left", None))]);
+    assert!(says(&engine)[2..].iter().all(|(_, sound)| *sound));
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use capstan_core::Engine;
 use capstan_core::model::input::{
-    BindingNote, ClusterQueueFacts, GangKey, Input, OwnerFacts, PodFacts, PodPhase, PodShape,
-    PreemptWithin,
+    BindingNote, ClusterQueueFacts, GangKey, Input, OwnerEnd, OwnerFacts, PodFacts, PodPhase,
+    PodShape, PreemptWithin,
 };
 use capstan_core::plan::{Action, Preemption, StepOutput};
 use capstan_core::time::Time;
@@ -283,7 +283,7 @@ fn what_a_job_held_that_lost_a_member_is_free_once_it_is_deleted() {
     assert_eq!(bound(&output), ["again"]);
     engine.step(NOW, vec![runs(&again)]);
 
-    let finished = OwnerFacts { finished: true, ..job.clone() };
+    let finished = OwnerFacts { finished: Some(OwnerEnd::Succeeded), ..job.clone() };
     engine.step(NOW, vec![Input::Owner(finished)]);
     // What it says goes with it, the name of its queue, too.
     let orphans = [&again, &pods[1]].map(|pod| {

@@ -1,22 +1,27 @@
-//! Memory of a replica's two large parts, the cluster as seen and the engine, from generated API
-//! objects: 15,000 nodes and 150,000 pods in Jobs of ten.
+//! Memory of a leader's large parts, the cluster as seen, the engine and what people are shown,
+//! from generated API objects: 15,000 nodes and 150,000 pods in Jobs of ten.
 //!
 //! Objects come as a watch shows them: decoded from JSON into slim types, one at a time; each pod
 //! is seen waiting, is decided on, its bind is answered, and it is seen bound and running. What
-//! is counted is resident memory above that of the process before anything was seen, nodes, Jobs
-//! and queues included. Not in it: connections, and what waits to be told to people.
+//! the engine tells is published: a server in memory makes each gang's Workload, writes its
+//! statuses and takes events, and answers as an API server does, with all that it would add
+//! (`managed`). What is counted is resident memory above that of the process before anything was
+//! seen, nodes, Jobs and queues included. Not in it: connections.
 
 use capstan::config::Config;
 
+use capstan::clock::Clock;
 use capstan::live::{Kind, Live, Object, Seen};
+use capstan::publish::{Limits, Publisher};
 use capstan::read::kinds::{Origin, Queueing};
 use capstan_core::Engine;
 use capstan_core::model::input::Input;
 use capstan_core::plan::{Action, EffectResult};
-use capstan_core::time::Time;
+use capstan_core::time::{Span, Time};
 use capstan_tests::cluster::GpuNodes;
 use serde_json::{Value, json};
 
+use super::answers::Answers;
 use crate::memory::resident;
 
 const NODES: usize = 15_000;
@@ -31,6 +36,8 @@ pub const MOST: u64 = 2_048;
 /// Bytes per pod above the empty process, or why there is no such figure.
 pub fn bytes_per_pod() -> Result<u64, &'static str> {
     let before = resident().ok_or("no /proc/self/statm")?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let mut shown = Shown::new(runtime.map_err(|_| "no runtime")?);
     let config = Config::default();
     let mut live = Live::new(&config);
     let mut engine = Engine::new();
@@ -46,15 +53,66 @@ pub fn bytes_per_pod() -> Result<u64, &'static str> {
             live.take(Seen::Applied(job_object(job)));
             (0..MEMBERS).for_each(|at| live.take(Seen::Applied(pod(job, at, None, "Pending"))));
         }
-        bound += settle(&mut live, &mut engine, now);
+        bound += settle(&mut live, &mut engine, &shown.publisher, now);
+        shown.catch_up();
     }
+    let made = shown.answers.made();
+    shown.everything(&engine);
     let above = resident().ok_or("no /proc/self/statm")?.saturating_sub(before);
     assert_eq!((live.count(Kind::Pod), bound), (JOBS * MEMBERS, JOBS * MEMBERS));
+    assert_eq!((made, shown.answers.made()), (JOBS, JOBS), "each gang has a Workload");
     Ok(above / (JOBS * MEMBERS) as u64)
 }
 
-/// Steps until nothing happens any more, and shows that everything was done.
-fn settle(live: &mut Live, engine: &mut Engine, now: Time) -> usize {
+/// What people are shown, and the server that it is written to.
+struct Shown {
+    publisher: Publisher,
+    answers: Answers,
+    client: kube::Client,
+    runtime: tokio::runtime::Runtime,
+    clock: Clock,
+    /// How far time has gone, for whoever may write an object only once a second.
+    by: Span,
+}
+
+impl Shown {
+    fn new(runtime: tokio::runtime::Runtime) -> Shown {
+        let (clock, answers) = (Clock::start(), Answers::default());
+        let limits = Limits { writes: 1_000_000, events: 1_000_000 };
+        let client = {
+            let _inside = runtime.enter();
+            answers.client()
+        };
+        let publisher = Publisher::new(limits, clock);
+        Shown { publisher, answers, client, runtime, clock, by: Span(0) }
+    }
+
+    /// Writes all that is to be shown.
+    fn catch_up(&mut self) {
+        while self.publisher.backlog() > 0 {
+            self.by = Span(self.by.0 + 5_000);
+            let now = self.clock.now().plus(self.by);
+            self.runtime.block_on(self.publisher.catch_up(now, &self.client));
+        }
+        self.answers.forget();
+    }
+
+    /// Looks at everything as a leader does again and again: what is shown already costs nothing.
+    fn everything(&mut self, engine: &Engine) {
+        self.publisher.queues(engine.queues());
+        self.publisher.local_queues(engine.local_queues());
+        let mut mark = Some(0);
+        while let Some(from) = mark {
+            let (page, next) = engine.details_from(from, 500);
+            self.publisher.workloads(page);
+            self.catch_up();
+            mark = next;
+        }
+    }
+}
+
+/// Steps until nothing happens any more, shows that everything was done, and tells of it.
+fn settle(live: &mut Live, engine: &mut Engine, publisher: &Publisher, now: Time) -> usize {
     let (mut bound, mut told) = (0, Vec::new());
     loop {
         let mut inputs = live.drain(now).inputs;
@@ -65,6 +123,7 @@ fn settle(live: &mut Live, engine: &mut Engine, now: Time) -> usize {
         loop {
             let output = engine.step(now, std::mem::take(&mut inputs));
             for effect in output.effects {
+                publisher.publish(&effect, engine);
                 let Action::Bind { pod: named, node, .. } = effect.action else { continue };
                 bound += 1;
                 let mut numbers = named.name.split('-').skip(1).map(|it| it.parse::<usize>());

@@ -6,11 +6,13 @@
 //! figures never do.
 //!
 //! - `burst`: pods that wait, bound as fast as can be; `jobs`: Jobs, quota and the Job controller
-//!   in the loop; `reclaim`: quota taken back; `footprint`: memory of a large cluster.
+//!   in the loop; `reclaim`: quota taken back; `footprint`: memory of a large cluster
+//!   (`answers` is the server that its Workloads are written to).
 //! - `scene` is a cluster with our watcher (`eye`) and our writes; `contender` who takes turns on
 //!   it, `raw` the one that decides nothing; `writes` counts what the API server was asked.
 //! - `verdict` has medians and bounds.
 
+mod answers;
 mod burst;
 mod contender;
 mod eye;

@@ -1,5 +1,5 @@
-//! What the API shows of workloads and LocalQueues: everything of one by name, all of them in
-//! pages, and the quota that each LocalQueue's work holds.
+//! What the API shows of workloads, LocalQueues and Cohorts: everything of one by name, all of
+//! them in pages, the quota that each LocalQueue's work holds, and which Cohorts are broken.
 //!
 //! Cost: one workload costs its members; a page costs its workloads and those passed over; the
 //! LocalQueues together cost one look at every workload.
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use super::news::uninteresting;
 use crate::engine::Engine;
 use crate::explain::reason::Reason;
-use crate::explain::view::{LocalQueueView, WorkloadDetails};
+use crate::explain::view::{CohortView, LocalQueueView, WorkloadDetails};
 use crate::model::ids::WorkloadIdx;
 use crate::model::input::{LocalQueueFacts, PodPhase, Text};
 use crate::model::workload::Workload;
@@ -72,12 +72,22 @@ impl Engine {
             needed: entry.min_member,
             placed: state.placed(index).count() as u32,
             started: entry.started,
+            owner_end: state.owner_of(index).and_then(|owner| owner.finished.clone()),
             failed: members().any(|pod| pod.phase == PodPhase::Failed),
             waiting: members().filter(waits).map(|pod| pod.reference()).collect(),
             victims: victims.iter().filter_map(named).collect(),
             failures: entry.requeue.failures,
             retry_at: entry.requeue.not_before,
         }
+    }
+
+    /// All Cohort objects, by name.
+    pub fn cohorts(&self) -> Vec<CohortView> {
+        let view = |name: &Text| CohortView {
+            name: name.clone(),
+            inactive: self.state.quota.broken_cohort(name).cloned(),
+        };
+        self.state.facts.cohorts.keys().map(view).collect()
     }
 
     /// All LocalQueues, by namespace and name.

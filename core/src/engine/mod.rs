@@ -65,8 +65,8 @@ pub struct Engine {
     /// at again.
     pub(crate) kept_back: Vec<Held>,
     sweeps: sweep::Sweeps,
-    /// What was told of wishes that come to nothing.
-    told: BTreeSet<(WorkloadIdx, Unmet)>,
+    /// What was told of wishes that come to nothing, by workload.
+    told: BTreeMap<WorkloadIdx, BTreeSet<(Unmet, Text)>>,
     pub(crate) round_number: u64,
     /// The last round that decided something, or the last before facts woke what waits.
     pub(crate) decided_round: u64,

@@ -30,7 +30,7 @@ impl Engine {
             let Some(entry) = self.state.workloads.get(**workload) else { return false };
             match entry.told {
                 Some(_) if renamed.contains(*workload) => true,
-                Some(told) => told != (entry.state, entry.started),
+                Some(told) => told != self.stands(**workload),
                 // What is queued now will be decided on in this step.
                 None => entry.state != State::Queued && !uninteresting(entry),
             }
@@ -49,12 +49,13 @@ impl Engine {
             if self.state.workloads.get(workload).is_none() {
                 continue;
             }
+            let stands = self.stands(workload);
             let entry = &mut self.state.workloads[workload];
             entry.news = false;
             if uninteresting(entry) {
                 continue;
             }
-            entry.told = Some((entry.state, entry.started));
+            entry.told = Some(stands);
             let status = WorkloadStatus {
                 namespace: entry.id.namespace.clone(),
                 name: entry.name.clone(),
@@ -63,6 +64,14 @@ impl Engine {
             };
             self.effect(self.state.now, workload, None, Action::Status(Box::new(status)));
         }
+    }
+
+    /// What is told of a workload's standing: its state, and whether it has started, or how its
+    /// owner ended is known.
+    fn stands(&self, workload: WorkloadIdx) -> (State, bool) {
+        let entry = &self.state.workloads[workload];
+        let ended = || self.state.owner_of(workload).is_some_and(|owner| owner.finished.is_some());
+        (entry.state, entry.started || entry.state == State::Finished && ended())
     }
 
     /// Names of workloads that are gone, or have another name, in order; not those that are told

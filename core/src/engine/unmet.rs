@@ -2,65 +2,86 @@
 //!
 //! Decides which wishes of a workload come to nothing although it goes on: values that could not
 //! be read, a WorkloadPriorityClass that does not exist, a preferred topology level that no node
-//! has. Each is told once, as an event on the workload; a wish that holds it up (a required level)
-//! is its reason to wait instead.
+//! has. Each of them is told once, as an event on the workload, and so is another one that comes
+//! later; a wish that holds it up (a required level) is its reason to wait instead.
 
 use crate::engine::Engine;
 use crate::model::ids::WorkloadIdx;
+use crate::model::input::Text;
 use crate::model::workload::QueueRef;
 use crate::place::gang;
 use crate::plan::{Action, Unmet};
 use crate::time::Time;
 
+/// Wishes of one workload that are told at most: whoever writes new nonsense again and again is
+/// heard no more.
+const TOLD_MAX: usize = 16;
+
+/// A wish that comes to nothing: what it is remembered by, and what is said of it.
+type Vain = (Text, Text);
+
 impl Engine {
-    /// Whether anything of that kind is to be said of a workload, and was not.
+    /// Whether anything is to be said of a workload, and was not.
     pub(super) fn asks_in_vain(&self, workload: WorkloadIdx) -> bool {
-        let told = |kind: &Unmet| self.told.contains(&(workload, *kind));
-        let mut untold = Unmet::ALL.into_iter().filter(|kind| !told(kind));
-        untold.any(|kind| self.asked_in_vain(workload, kind).is_some())
+        let mut kinds = Unmet::ALL.into_iter();
+        kinds.any(|kind| !self.untold(workload, kind).is_empty())
     }
 
-    /// Says what a workload asks for in vain: each kind once.
+    /// Says what a workload asks for in vain: each wish once, those of a kind together.
     pub(super) fn tell_unmet(&mut self, now: Time, workload: WorkloadIdx) {
         for kind in Unmet::ALL {
-            let Some(message) = self.asked_in_vain(workload, kind) else { continue };
-            if !self.told.insert((workload, kind)) {
+            let vain = self.untold(workload, kind);
+            if vain.is_empty() {
                 continue;
             }
+            let says: Vec<&str> = vain.iter().map(|(_, says)| &**says).collect();
+            let message = says.join("; ").into();
+            let told = self.told.entry(workload).or_default();
+            told.extend(vain.into_iter().map(|(wish, _)| (kind, wish)));
             let about = self.state.workloads[workload].full_name.clone();
-            let action =
-                Action::Event { about, reason: kind.as_str().into(), message: message.into() };
+            let action = Action::Event { about, reason: kind.as_str().into(), message };
             self.effect(now, workload, None, action);
         }
     }
 
     /// Forgets what was told of a workload that is gone.
     pub(super) fn forget_told(&mut self, workload: WorkloadIdx) {
-        for kind in Unmet::ALL {
-            self.told.remove(&(workload, kind));
-        }
+        self.told.remove(&workload);
     }
 
-    fn asked_in_vain(&self, workload: WorkloadIdx, kind: Unmet) -> Option<String> {
+    /// What was not told yet, as far as there is room to remember it.
+    fn untold(&self, workload: WorkloadIdx, kind: Unmet) -> Vec<Vain> {
+        let mut vain = self.asked_in_vain(workload, kind);
+        if let Some(told) = self.told.get(&workload).filter(|_| !vain.is_empty()) {
+            vain.retain(|(wish, _)| !told.contains(&(kind, wish.clone())));
+            vain.truncate(TOLD_MAX.saturating_sub(told.len()));
+        }
+        vain.truncate(TOLD_MAX);
+        vain
+    }
+
+    fn asked_in_vain(&self, workload: WorkloadIdx, kind: Unmet) -> Vec<Vain> {
         let entry = &self.state.workloads[workload];
         match kind {
             Unmet::InvalidAnnotation => {
-                let ignored = &entry.wishes.ignored;
-                (!ignored.is_empty()).then(|| ignored.join("; "))
+                entry.wishes.ignored.iter().map(|says| (says.clone(), says.clone())).collect()
             }
             Unmet::PriorityClassNotFound => {
-                let name = entry.wishes.priority_class.as_ref()?;
                 let counts = !matches!(entry.queue, QueueRef::Unqueued);
-                let vain = counts && !self.state.facts.priorities.contains_key(name);
-                vain.then(|| {
-                    let own = entry.priority;
+                let named = entry.wishes.priority_class.iter().filter(|_| counts);
+                let vain = named.filter(|name| !self.state.facts.priorities.contains_key(*name));
+                let own = entry.priority;
+                let says = |name: &Text| {
                     format!("WorkloadPriorityClass {name} does not exist; priority {own} was taken")
-                })
+                };
+                vain.map(|name| (name.clone(), says(name).into())).collect()
             }
             Unmet::UnknownTopologyLevel => {
-                let level = entry.topology().preferred.as_ref()?;
-                let vain = gang::level_named(&self.state.room, level).is_none();
-                vain.then(|| format!("preferred {}", self.unknown_level(level)))
+                let levels = entry.topology().preferred.iter();
+                let vain =
+                    levels.filter(|level| gang::level_named(&self.state.room, level).is_none());
+                let says = |level: &Text| format!("preferred {}", self.unknown_level(level));
+                vain.map(|level| (level.clone(), says(level).into())).collect()
             }
         }
     }

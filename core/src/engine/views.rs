@@ -71,7 +71,7 @@ impl Engine {
 
     /// For whom it was stopped and not admitted again since; nobody where its owner is done.
     fn preempted(&self, index: WorkloadIdx) -> Option<Preemption> {
-        let done = self.state.owner_of(index).is_some_and(|owner| owner.finished);
+        let done = self.state.owner_of(index).is_some_and(|owner| owner.finished.is_some());
         let known = self.preemptions.get(&self.state.workloads[index].full_name);
         known.filter(|_| !done).cloned()
     }

@@ -4,8 +4,8 @@
 
 use std::collections::BTreeMap;
 
-use super::reason::{NodeRefusal, Reason};
-use crate::model::input::{Amounts, CapacityType, GangSource, Price, Text};
+use super::reason::{Inactive, NodeRefusal, Reason};
+use crate::model::input::{Amounts, CapacityType, GangSource, OwnerEnd, Price, Text};
 use crate::money::MicroUsd;
 use crate::plan::{OwnerRef, PodRef, Preemption, State};
 use crate::time::Time;
@@ -74,6 +74,8 @@ pub struct WorkloadDetails {
     pub placed: u32,
     /// Enough members have started to run.
     pub started: bool,
+    /// How its owner's work ended, once it has.
+    pub owner_end: Option<OwnerEnd>,
     /// A member ended badly, as far as it is still shown.
     pub failed: bool,
     /// Members that wait for a node and that nothing of their own keeps from one, in order.
@@ -181,6 +183,15 @@ pub struct QueueView {
     pub admitted: u32,
     /// Price of all that runs in it per hour, as far as known; `None`: nothing of it is.
     pub per_hour: Option<MicroUsd>,
+}
+
+/// A Cohort object.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CohortView {
+    /// Name.
+    pub name: Text,
+    /// Why queues below it admit nothing, if so.
+    pub inactive: Option<Inactive>,
 }
 
 /// A LocalQueue.

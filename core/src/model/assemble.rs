@@ -181,7 +181,7 @@ impl ClusterState {
         });
         self.take_over(workload, &mut kept, &real, changes);
         let owner = self.owner_of(workload).cloned();
-        let owner = owner.filter(|owner| owner.ours && !owner.finished);
+        let owner = owner.filter(|owner| owner.ours && owner.finished.is_none());
         let comes_up = owner.as_ref().and_then(|owner| self.comes_up(owner));
         match owner {
             Some(owner) if self.workloads[workload].kept_until.is_some() => {
@@ -347,7 +347,8 @@ impl ClusterState {
 
     /// Whether a workload has nothing left; then it is removed.
     fn drop_if_empty(&mut self, workload: WorkloadIdx, changes: &mut Changes) -> bool {
-        let done = self.owner_of(workload).is_some_and(|owner| owner.ours && owner.finished);
+        let done =
+            self.owner_of(workload).is_some_and(|owner| owner.ours && owner.finished.is_some());
         if done || !self.workloads[workload].members.is_empty() {
             return false;
         }
@@ -454,7 +455,7 @@ impl ClusterState {
         let active = pods().filter(|pod| pod.counts()).count() as u32;
         let placed = pods().filter(|pod| pod.place.is_some()).count() as u32;
         let flying = pods().any(|pod| matches!(pod.binding, Binding::InFlight(_)));
-        let finished = self.owner_of(workload).is_some_and(|owner| owner.finished);
+        let finished = self.owner_of(workload).is_some_and(|owner| owner.finished.is_some());
         let marked = self.eviction_of(workload);
         let gated = pods().filter(|pod| pod.counts() && pod.gated).count() as u32;
         let started = pods().filter(|pod| pod.phase == PodPhase::Running).count() as u32;

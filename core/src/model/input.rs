@@ -460,6 +460,17 @@ pub struct EvictionNote {
     pub reason: crate::plan::PreemptionReason,
 }
 
+/// How the work of an owner ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OwnerEnd {
+    /// It is done.
+    Succeeded,
+    /// It failed for good, with the owner's own reason, if it has one.
+    Failed(Option<Text>),
+    /// It is being deleted.
+    Deleted,
+}
+
 /// An owner that runs as a gang and can be suspended and resumed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OwnerFacts {
@@ -479,8 +490,8 @@ pub struct OwnerFacts {
     pub suspended: bool,
     /// How often we suspended it: the incarnation of its next gang.
     pub incarnation: u32,
-    /// All its work is done (or failed for good).
-    pub finished: bool,
+    /// How its work ended, once it has.
+    pub finished: Option<OwnerEnd>,
     /// `spec.priority` of its template.
     pub priority: i32,
     /// `preemptionPolicy: Never` of its template.

@@ -76,7 +76,7 @@ pub struct Workload {
     pub dirty: bool,
     /// Enough members have started to run.
     pub started: bool,
-    /// What was told of it last: its state, and whether it had started.
+    /// What was told of it last: its state, and whether it had started or its owner had ended.
     pub told: Option<(State, bool)>,
     /// It has news to be told at the end of this step.
     pub news: bool,

@@ -32,6 +32,8 @@ pub struct QuotaState {
     queue_of: Vec<Option<QueueIdx>>,
     /// Per quota node (used at roots): counts releases and edits.
     generations: Vec<u64>,
+    /// Cohorts that are not in the tree, and why: nothing below them is admitted.
+    broken_cohorts: BTreeMap<Text, Inactive>,
 }
 
 /// A ClusterQueue slot; it outlives its object.
@@ -70,6 +72,11 @@ impl QuotaState {
         self.queues.resize_with(self.queue_by_name.slots(), Queue::default);
         self.queues[index.at()].name = name.clone();
         index
+    }
+
+    /// Why nothing below a cohort is admitted, if that is so.
+    pub fn broken_cohort(&self, name: &Text) -> Option<&Inactive> {
+        self.broken_cohorts.get(name)
     }
 
     /// The queue of this name, if its object exists.
@@ -278,6 +285,9 @@ impl QuotaState {
             slot.groups = groups;
             slot.inactive = inactive;
         }
+        let broken =
+            |(name, placed): (Text, Result<QuotaIdx, Inactive>)| Some((name, placed.err()?));
+        self.broken_cohorts = cohorts.into_iter().filter_map(broken).collect();
         self.tree.finish();
         self.generations = vec![edits; self.tree.len()];
         self.queue_of = vec![None; self.tree.len()];

@@ -107,12 +107,6 @@ pub struct ClusterQueueSpec {
     category = "capstan",
     printcolumn(name = "Parent", type_ = "string", json_path = ".spec.parentName"),
     printcolumn(
-        name = "Share",
-        type_ = "integer",
-        json_path = ".status.fairSharing.weightedShare",
-        priority = 1
-    ),
-    printcolumn(
         name = "Active",
         type_ = "string",
         json_path = ".status.conditions[?(@.type==\"Active\")].status"

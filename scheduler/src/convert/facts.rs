@@ -108,7 +108,7 @@ impl Facts<'_> {
                 && job.count <= MEMBERS_MAX,
             suspended: job.suspended,
             incarnation: job.incarnation,
-            finished: job.finished,
+            finished: job.finished.clone(),
             priority,
             never_preempts,
             wishes: self.shared.wishes.of(wishes),

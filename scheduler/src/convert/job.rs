@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use capstan_core::model::input::{BindingNote, EvictionNote, PodShape, Text};
+use capstan_core::model::input::{BindingNote, EvictionNote, OwnerEnd, PodShape, Text};
 use capstan_core::time::Time;
 
 use super::marks::{self, Marks, OwnerName};
@@ -42,8 +42,8 @@ pub struct JobDraft {
     /// It carries our mark of suspension. One that we resumed and that is suspended all the same
     /// was suspended by somebody else, who will say when it goes on.
     pub marked: bool,
-    /// All its work is done, or failed for good, or it is being deleted.
-    pub finished: bool,
+    /// How its work ended, once it has.
+    pub finished: Option<OwnerEnd>,
     /// Pods that it makes at a time from now on.
     pub count: u32,
     /// `status.succeeded`.
@@ -95,11 +95,7 @@ pub fn draft(job: &Job, shared: &mut Shared) -> Result<JobDraft, Vec<Refusal>> {
         incarnation: counted.unwrap_or(0),
         marked: counted.is_some_and(|count| count > 0)
             && !(spec.suspend && marks.annotations.contains_key(keys::ADMITTED)),
-        // One that is being deleted makes no more pods.
-        finished: meta.deletion_timestamp.is_some()
-            || ["Complete", "Failed"]
-                .iter()
-                .any(|kind| is_true(&status.conditions, kind).is_some()),
+        finished: finished(job),
         count: count(job),
         succeeded: u32::try_from(status.succeeded).unwrap_or(0),
         left: left(job),
@@ -114,6 +110,19 @@ pub fn draft(job: &Job, shared: &mut Shared) -> Result<JobDraft, Vec<Refusal>> {
         marks,
         ignored,
     })
+}
+
+/// How its work ended. One that is being deleted makes no more pods.
+fn finished(job: &Job) -> Option<OwnerEnd> {
+    let holds = |kind| is_true(&job.status.conditions, kind);
+    if holds("Complete").is_some() {
+        return Some(OwnerEnd::Succeeded);
+    }
+    if let Some(failed) = holds("Failed") {
+        let reason = Some(&failed.reason).filter(|reason| !reason.is_empty());
+        return Some(OwnerEnd::Failed(reason.map(|reason| reason.as_str().into())));
+    }
+    job.metadata.deletion_timestamp.is_some().then_some(OwnerEnd::Deleted)
 }
 
 /// What an API server would not take in a Job, beyond wrong types.
@@ -299,13 +308,21 @@ mod tests {
             "spec": { "template": { "spec": { "containers": [{}] } } },
         });
         let job: Job = serde_json::from_value(job).expect("job");
-        assert!(draft(&job, &mut Shared::default()).expect("draft").finished);
+        let draft = draft(&job, &mut Shared::default()).expect("draft");
+        assert_eq!(draft.finished, Some(OwnerEnd::Deleted));
     }
 
     #[test]
     fn done_is_complete_or_failed() {
-        for (kind, want) in [("Complete", true), ("Failed", true), ("Suspended", false)] {
-            let status = json!({ "conditions": [{ "type": kind, "status": "True" }] });
+        let failed = |reason: Option<&str>| Some(OwnerEnd::Failed(reason.map(Into::into)));
+        for (kind, reason, want) in [
+            ("Complete", "", Some(OwnerEnd::Succeeded)),
+            ("Failed", "", failed(None)),
+            ("Failed", "BackoffLimitExceeded", failed(Some("BackoffLimitExceeded"))),
+            ("Suspended", "JobSuspended", None),
+        ] {
+            let condition = json!({ "type": kind, "status": "True", "reason": reason });
+            let status = json!({ "conditions": [condition] });
             assert_eq!(read(json!({}), status, json!({})).finished, want);
         }
     }

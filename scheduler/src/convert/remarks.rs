@@ -104,7 +104,7 @@ impl Remarks {
                 job.count
             );
             self.say("Job", &job.namespace, &problem, &job.name);
-        } else if ours && job.suspended && !job.finished && !facts.ours {
+        } else if ours && job.suspended && job.finished.is_none() && !facts.ours {
             let problem = format!(
                 "is suspended and names no queue: left alone (label {}; a default LocalQueue does \
                  not take suspended Jobs)",

@@ -155,7 +155,7 @@ fn a_pod_hears_of_its_job_when_that_comes_changes_and_goes() {
     // What pods do not look at does not concern them, and what nobody looks at nobody.
     value["status"] = json!({ "conditions": [{ "type": "Complete", "status": "True" }] });
     live.take(Seen::Applied(job(value.clone())));
-    assert!(matches!(&told(&mut live)[..], [Input::Owner(owner)] if owner.finished));
+    assert!(matches!(&told(&mut live)[..], [Input::Owner(owner)] if owner.finished.is_some()));
     value["status"]["active"] = 3.into();
     value["metadata"]["resourceVersion"] = "9".into();
     live.take(Seen::Applied(job(value.clone())));

@@ -4,7 +4,9 @@
 //! Decides whether anything is to be written at all, what, and what goes first; leaves rates and
 //! order to [`super::plan`].
 
-use capstan_core::explain::view::{LocalQueueView, QueueView, WorkloadDetails};
+use std::sync::Arc;
+
+use capstan_core::explain::view::{CohortView, LocalQueueView, QueueView, WorkloadDetails};
 use capstan_core::model::input::Text;
 use capstan_core::plan::{PodRef, State};
 use capstan_core::time::Time;
@@ -13,8 +15,9 @@ use serde_json::{Value, json};
 use super::plan::{EVERY, Name, WORDS_EVERY};
 use super::pods::PodCondition;
 use super::rates::What;
+use super::shown::ShownWorkload;
 use super::{diff, queues, workload};
-use crate::api::cluster_queue::ClusterQueueStatus;
+use crate::api::cluster_queue::{ClusterQueueStatus, CohortStatus};
 use crate::api::local_queue::LocalQueueStatus;
 use crate::api::workload::Workload;
 
@@ -27,6 +30,8 @@ pub enum Key {
     ClusterQueue(Text),
     /// A LocalQueue's status.
     LocalQueue(Name),
+    /// A Cohort's status.
+    Cohort(Text),
     /// A pod's PodScheduled condition.
     Pod(PodRef),
 }
@@ -37,7 +42,8 @@ pub(super) enum Wanted {
     Workload(Box<WorkloadDetails>),
     ClusterQueue(Box<QueueView>),
     LocalQueue(Box<LocalQueueView>),
-    Pod(PodCondition),
+    Cohort(Box<CohortView>),
+    Pod(Arc<PodCondition>),
     /// It should not be there, from then on.
     Gone(Time),
 }
@@ -46,13 +52,15 @@ pub(super) enum Wanted {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Shown {
     /// A Workload.
-    Workload(Box<Workload>),
+    Workload(ShownWorkload),
     /// A ClusterQueue's status.
     ClusterQueue(Box<ClusterQueueStatus>),
     /// A LocalQueue's status.
     LocalQueue(Box<LocalQueueStatus>),
-    /// A pod's condition.
-    Pod(PodCondition),
+    /// A Cohort's status.
+    Cohort(Box<CohortStatus>),
+    /// A pod's condition; shared by members that say the same.
+    Pod(Arc<PodCondition>),
 }
 
 /// One request.
@@ -65,7 +73,7 @@ pub enum Write {
     /// Merge-patch its status.
     Status(Value),
     /// Set the pod's condition.
-    Condition(PodCondition),
+    Condition(Arc<PodCondition>),
     /// Delete the object with this uid.
     Delete(Option<String>),
     /// Read a status that was never seen.
@@ -93,10 +101,8 @@ pub(super) struct Entry {
     pub(super) outlived: bool,
     /// The next request goes no earlier.
     pub(super) next_at: Time,
-    /// Since when a request is due.
-    pub(super) due_at: Time,
     /// When it was last written.
-    pub(super) written_at: Option<Time>,
+    pub(super) written_at: Time,
     pub(super) failures: u32,
     pub(super) filed: Option<Filed>,
 }
@@ -116,19 +122,22 @@ pub(super) enum Next {
 }
 
 /// The Workload that the API shows.
-pub(super) fn shown_workload(entry: &Entry) -> Option<&Workload> {
+pub(super) fn shown_workload(entry: &Entry) -> Option<&ShownWorkload> {
     match &entry.shown {
         Some(Shown::Workload(shown)) => Some(shown),
         _ => None,
     }
 }
 
+/// How many ranks there are.
+pub(super) const RANKS: usize = 4;
+
 /// What is written first: what people wait for, then what merely follows. An object that shows
 /// nothing yet is made whole before another is made.
 pub(super) fn rank(key: &Key, entry: &Entry) -> u8 {
     match (key, &entry.wanted, &entry.shown) {
         (_, Some(Wanted::Gone(_)), _) => 3,
-        (Key::Workload(_), _, Some(Shown::Workload(shown))) if shown.status.is_none() => 0,
+        (Key::Workload(_), _, Some(Shown::Workload(shown))) if shown.bare() => 0,
         (Key::Workload(_), _, None) => 1,
         (Key::Pod(_), ..) => 1,
         _ => 2,
@@ -154,14 +163,18 @@ pub(super) fn next(now: Time, key: &Key, entry: &Entry, listed: bool) -> Next {
             None => Next::Nothing,
         },
         (Wanted::Workload(details), Some(Shown::Workload(shown))) => {
-            if let Some(changes) = workload::object_patch(shown, details) {
+            let uid = shown.uid();
+            let shown = shown.unpack();
+            if let Some(changes) = workload::object_patch(uid, &shown, details) {
                 return Next::Do(Write::Object(changes));
             }
-            let before = shown.status.clone().unwrap_or_default();
+            let before = shown.status.unwrap_or_default();
             let after = workload::status(&before, details, now);
             patch(of_status(diff::value(&before), diff::value(&after)), Write::Status)
         }
-        (Wanted::ClusterQueue(_) | Wanted::LocalQueue(_), None) => Next::Do(Write::Read),
+        (Wanted::ClusterQueue(_) | Wanted::LocalQueue(_) | Wanted::Cohort(_), None) => {
+            Next::Do(Write::Read)
+        }
         (Wanted::ClusterQueue(view), Some(Shown::ClusterQueue(shown))) => {
             let (before, after) = (
                 before(shown, &shown.conditions),
@@ -176,9 +189,14 @@ pub(super) fn next(now: Time, key: &Key, entry: &Entry, listed: bool) -> Next {
             );
             patch(of_status(before, after), Write::Status)
         }
+        (Wanted::Cohort(view), Some(Shown::Cohort(shown))) => {
+            let (before, after) =
+                (before(shown, &shown.conditions), diff::value(&queues::cohort(shown, view, now)));
+            patch(of_status(before, after), Write::Status)
+        }
         (Wanted::Pod(wanted), Some(Shown::Pod(shown))) if wanted == shown => Next::Nothing,
         (Wanted::Pod(wanted), Some(Shown::Pod(shown))) if wanted.reason == shown.reason => {
-            let at = entry.written_at.map_or(now, |at| at.plus(WORDS_EVERY));
+            let at = entry.written_at.plus(WORDS_EVERY);
             match at <= now {
                 true => Next::Do(Write::Condition(wanted.clone())),
                 false => Next::Wait(at),
@@ -187,7 +205,7 @@ pub(super) fn next(now: Time, key: &Key, entry: &Entry, listed: bool) -> Next {
         (Wanted::Pod(wanted), _) => Next::Do(Write::Condition(wanted.clone())),
         (Wanted::Gone(at), _) if now < *at => Next::Wait(*at),
         (Wanted::Gone(_), Some(Shown::Workload(shown))) => {
-            Next::Do(Write::Delete(shown.metadata.uid.clone()))
+            Next::Do(Write::Delete(shown.uid().map(str::to_owned)))
         }
         (Wanted::Gone(_), _) if !listed && matches!(key, Key::Workload(_)) => {
             Next::Wait(now.plus(EVERY))
@@ -201,6 +219,7 @@ pub(super) fn next(now: Time, key: &Key, entry: &Entry, listed: bool) -> Next {
 fn before<S: serde::Serialize, C>(shown: &S, conditions: &[C]) -> Value {
     if conditions.is_empty() { json!({}) } else { diff::value(shown) }
 }
+
 /// What it is counted as.
 pub(super) fn counted(key: &Key, write: &Write, entry: &Entry) -> What {
     match (write, key, &entry.wanted) {

@@ -8,10 +8,11 @@
 //! counted. The same words about the same object are not repeated within [`AGAIN`].
 
 use std::collections::{BTreeMap, VecDeque};
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use capstan_core::explain::view::WorkloadDetails;
 use capstan_core::model::input::Text;
-use capstan_core::plan::{PodRef, State};
+use capstan_core::plan::{PodRef, Preemption, State};
 use capstan_core::time::{Span, Time};
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::events::v1::Event;
@@ -21,6 +22,7 @@ use kube::api::ObjectMeta;
 
 use super::plan::Name;
 use super::rates::{Bucket, What};
+use super::shown::ShownWorkload;
 use super::{pods, workload};
 use crate::api::workload::Workload;
 
@@ -39,7 +41,7 @@ const NOTE_MAX: usize = 1_024;
 const CUT: &str = " ...";
 
 /// An object that an event is about.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Object {
     /// API version.
     pub api_version: Text,
@@ -54,7 +56,7 @@ pub struct Object {
 }
 
 /// An event to send.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Told {
     /// What it is about.
     pub regarding: Object,
@@ -73,7 +75,8 @@ pub struct Told {
 pub struct Notes {
     queue: VecDeque<Told>,
     bucket: Bucket,
-    said: BTreeMap<Told, Time>,
+    /// By digest: their words would be most of what is kept here.
+    said: BTreeMap<u64, Time>,
     /// By workload: state, reason and when that was said.
     last: BTreeMap<Name, (State, &'static str, Time)>,
     /// What is to be said of Workloads that the API does not show yet.
@@ -104,7 +107,8 @@ impl Notes {
 
     /// Queues an event, unless it was said lately or too many wait.
     pub fn tell(&mut self, now: Time, told: Told) {
-        if self.said.get(&told).is_some_and(|at| now < at.plus(AGAIN)) {
+        let digest = digest(&told);
+        if self.said.get(&digest).is_some_and(|at| now < at.plus(AGAIN)) {
             return self.count(What::EventRepeated);
         }
         if self.queue.len() >= QUEUE_MAX {
@@ -116,7 +120,7 @@ impl Notes {
                 self.said.clear();
             }
         }
-        self.said.insert(told.clone(), now);
+        self.said.insert(digest, now);
         self.queue.push_back(told);
     }
 
@@ -141,8 +145,8 @@ impl Notes {
     }
 
     /// The API shows a Workload: what waited for that is said.
-    pub(super) fn shown(&mut self, now: Time, name: &Name, shown: &Workload) {
-        let Some(regarding) = object_of(shown) else { return };
+    pub(super) fn shown(&mut self, now: Time, name: &Name, shown: &ShownWorkload) {
+        let Some(regarding) = object_of(name, shown) else { return };
         for told in self.held.remove(name).unwrap_or_default() {
             self.tell(now, Told { regarding: regarding.clone(), ..told });
         }
@@ -152,10 +156,10 @@ impl Notes {
     fn tell_of_workload(
         &mut self,
         now: Time,
-        (name, shown): (&Name, Option<&Workload>),
+        (name, shown): (&Name, Option<&ShownWorkload>),
         told: Told,
     ) {
-        if let Some(regarding) = shown.and_then(object_of) {
+        if let Some(regarding) = shown.and_then(|shown| object_of(name, shown)) {
             return self.tell(now, Told { regarding, ..told });
         }
         let known = self.held.get(name).map(Vec::len);
@@ -167,33 +171,35 @@ impl Notes {
     }
 
     /// Says something of a Workload, and of whom it says it is about.
-    fn tell_of_both(&mut self, now: Time, object: (&Name, Option<&Workload>), told: Told) {
+    fn tell_of_both(&mut self, now: Time, object: (&Name, Option<&ShownWorkload>), told: Told) {
         self.tell_of_workload(now, object, told.clone());
         self.tell(now, told);
     }
 
-    /// What happened to a workload since it was last looked at; `shown`: its Workload, if the API
-    /// has it.
-    pub(super) fn of_workload(
+    /// What happened to a workload since it was last looked at; `shown`: the Workloads that the API
+    /// has.
+    pub(super) fn of_workload<'a>(
         &mut self,
         now: Time,
         details: &WorkloadDetails,
-        shown: Option<&Workload>,
+        shown: impl Fn(&Name) -> Option<&'a ShownWorkload>,
     ) {
         let view = &details.view;
         let name = (view.namespace.clone(), view.name.clone());
-        let code = view.reason.as_ref().map_or("", |reason| reason.code());
+        let ended = workload::ended(details).filter(|_| view.state == State::Finished);
+        let of_reason = || view.reason.as_ref().map_or("", |reason| reason.code());
+        let code = ended.as_ref().map_or_else(of_reason, |(word, _)| word);
         let before = self.last.get(&name).copied();
         let Some(about) = about(details) else { return };
         let same = before.is_some_and(|(state, of, at)| {
-            let numbers = !code.is_empty() && now >= at.plus(NUMBERS_AGAIN);
+            let numbers = view.reason.is_some() && now >= at.plus(NUMBERS_AGAIN);
             (state, of) == (view.state, code) && !numbers
         });
         if same {
             return;
         }
         self.last.insert(name.clone(), (view.state, code, now));
-        let object = (&name, shown);
+        let object = (&name, shown(&name));
         let was = before.map(|(state, ..)| state);
         let told = |warning, reason: &str, action, note| Told {
             regarding: about.clone(),
@@ -203,22 +209,7 @@ impl Notes {
             note,
         };
         match view.state {
-            State::Queued | State::Reserved => {
-                if let Some(why) = &view.reason {
-                    let said = pods::condition(why);
-                    let room = said.reason == "Unschedulable";
-                    let reason: &str = if room { "FailedScheduling" } else { &said.reason };
-                    let one = told(false, reason, "Scheduling", said.message);
-                    if let Some(pod) = details.waiting.first() {
-                        let regarding = of_pod(pod);
-                        self.tell(now, Told { regarding, warning: room, ..one.clone() });
-                    }
-                    match &*about.kind {
-                        "Pod" => self.tell_of_workload(now, object, one),
-                        _ => self.tell_of_both(now, object, one),
-                    }
-                }
-            }
+            State::Queued | State::Reserved => self.waits(now, details, object, &about),
             State::Resuming | State::Preparing | State::Binding if !admitted(was) => {
                 if let Some(queue) = &view.cluster_queue {
                     let note = format!("quota reserved in ClusterQueue {queue}");
@@ -231,16 +222,70 @@ impl Notes {
             }
             State::Evicting if was != Some(State::Evicting) => {
                 if let Some(why) = &view.preempted {
-                    let (by, because) = (&why.preemptor, why.because());
-                    let note = format!("preempted by {by}: {because}; {} lost", why.loses());
-                    self.tell_of_both(now, object, told(false, "Preempted", "Preempting", note));
+                    let stop =
+                        told(false, "Preempted", "Preempting", workload::stopped_because(why));
+                    self.stopped(now, object, stop, why);
+                    let taker = why.preemptor.split_once('/').filter(|_| why.for_another());
+                    if let Some(taker) = taker.map(|(of, name)| (of.into(), name.into())) {
+                        let one = told(false, "PreemptedWorkload", "Preempting", took(&name, why));
+                        self.tell_of_workload(now, (&taker, shown(&taker)), one);
+                    }
                 }
             }
-            State::Finished if was.is_some() && was != Some(State::Finished) => {
-                let note = "all of its work has ended".to_owned();
-                self.tell_of_workload(now, object, told(false, "Finished", "Finishing", note));
+            State::Finished if was.is_some() => {
+                if let Some((_, note)) = ended {
+                    self.tell_of_workload(now, object, told(false, "Finished", "Finishing", note));
+                }
             }
             _ => {}
+        }
+    }
+
+    /// Why it waits.
+    fn waits(
+        &mut self,
+        now: Time,
+        details: &WorkloadDetails,
+        object: (&Name, Option<&ShownWorkload>),
+        about: &Object,
+    ) {
+        let Some(why) = &details.view.reason else { return };
+        let said = pods::condition(why);
+        let room = said.reason == "Unschedulable";
+        let reason = if room { "FailedScheduling".to_owned() } else { said.reason };
+        let one = Told {
+            regarding: about.clone(),
+            warning: false,
+            reason,
+            action: "Scheduling",
+            note: said.message,
+        };
+        if let Some(pod) = details.waiting.first() {
+            let regarding = of_pod(pod);
+            self.tell(now, Told { regarding, warning: room, ..one.clone() });
+        }
+        match &*about.kind {
+            "Pod" => self.tell_of_workload(now, object, one),
+            _ => self.tell_of_both(now, object, one),
+        }
+    }
+
+    /// It is stopped: in our words on both if it is for another, and in Kueue's on its Workload.
+    fn stopped(
+        &mut self,
+        now: Time,
+        object: (&Name, Option<&ShownWorkload>),
+        stop: Told,
+        why: &Preemption,
+    ) {
+        let evicted =
+            Told { reason: format!("EvictedDueTo{}", workload::evicted_for(why)), ..stop.clone() };
+        match why.for_another() {
+            true => {
+                self.tell_of_both(now, object, stop);
+                self.tell_of_workload(now, object, evicted);
+            }
+            false => self.tell_of_both(now, object, evicted),
         }
     }
 
@@ -254,6 +299,18 @@ impl Notes {
         let (regarding, reason) = (of_pod(pod), "Scheduled".to_owned());
         self.tell(now, Told { regarding, warning: false, reason, action: "Binding", note });
     }
+}
+
+/// What the preemptor's Workload says of its victim.
+fn took((namespace, name): &Name, why: &Preemption) -> String {
+    format!("preempted {namespace}/{name}: {}; {} lost", why.because(), why.loses())
+}
+
+/// An event in eight bytes. Two that share theirs cost the second, once in a very long while.
+fn digest(told: &Told) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    told.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// Whether it was known to hold quota already.
@@ -276,14 +333,13 @@ pub fn about(details: &WorkloadDetails) -> Option<Object> {
 }
 
 /// A Workload that the API shows.
-fn object_of(shown: &Workload) -> Option<Object> {
-    let meta = &shown.metadata;
+fn object_of((namespace, name): &Name, shown: &ShownWorkload) -> Option<Object> {
     Some(Object {
         api_version: (&*Workload::api_version(&())).into(),
         kind: (&*Workload::kind(&())).into(),
-        namespace: meta.namespace.as_deref()?.into(),
-        name: meta.name.as_deref()?.into(),
-        uid: meta.uid.as_deref()?.into(),
+        namespace: namespace.clone(),
+        name: name.clone(),
+        uid: shown.uid()?.into(),
     })
 }
 

@@ -19,8 +19,9 @@
 //!
 //! Start: Workloads are listed before the first is written, and again when our kinds come back.
 //! What the API shows and the engine does not know (accrued cost, `spec.active`, conditions of
-//! others) is kept. What no gang stands for is deleted when the engine has seen everything
-//! ([`Publisher::standing`]).
+//! others) is kept. Patches of pods, and of Workloads themselves, name the uid that they mean;
+//! those of our own kinds' statuses do not, because the API server overlooks it there. What no
+//! gang stands for is deleted when the engine has seen everything ([`Publisher::standing`]).
 
 mod conditions;
 mod diff;
@@ -32,6 +33,7 @@ mod pods;
 mod queues;
 mod rates;
 mod requests;
+mod shown;
 mod task;
 #[cfg(test)]
 mod tests;
@@ -40,7 +42,7 @@ mod workload;
 use std::sync::Arc;
 
 use capstan_core::Engine;
-use capstan_core::explain::view::{LocalQueueView, QueueView, WorkloadDetails};
+use capstan_core::explain::view::{CohortView, LocalQueueView, QueueView, WorkloadDetails};
 use capstan_core::model::input::Text;
 use capstan_core::plan::{Action, Effect, PodRef};
 use capstan_core::time::Time;
@@ -141,6 +143,11 @@ impl Publisher {
         self.with(|plan, now| plan.local_queues(now, views));
     }
 
+    /// Cohorts of our own group as they are now.
+    pub fn cohorts(&self, views: Vec<CohortView>) {
+        self.with(|plan, now| plan.cohorts(now, views));
+    }
+
     /// Queue objects of our own group that came or went.
     pub fn queues_anew(&self, names: impl IntoIterator<Item = (Queueing, Name)>) {
         self.with(|plan, _| {
@@ -148,6 +155,7 @@ impl Publisher {
                 match kind {
                     Queueing::ClusterQueue => plan.anew(&Key::ClusterQueue(name.1)),
                     Queueing::LocalQueue => plan.anew(&Key::LocalQueue(name)),
+                    Queueing::Cohort => plan.anew(&Key::Cohort(name.1)),
                     _ => {}
                 }
             }

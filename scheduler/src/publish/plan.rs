@@ -9,28 +9,35 @@
 //! its create); a waiting pod only after [`PATIENCE`], and for new numbers in the same words only
 //! every [`WORDS_EVERY`]. A bucket bounds requests in all, to few beside effects. Events have a
 //! queue and a bucket of their own and are dropped first.
+//!
+//! Order: by rank ([`rank`]), within a rank who was due first. Nobody stands before another rank:
+//! whose first is still held is passed over, and once something is late, every other request goes
+//! to what has been due for longest, of whatever rank.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use capstan_core::explain::view::{LocalQueueView, QueueView, WorkloadDetails};
+use capstan_core::explain::view::{CohortView, LocalQueueView, QueueView, WorkloadDetails};
 use capstan_core::model::input::Text;
 use capstan_core::plan::{PodRef, State};
 use capstan_core::time::{Span, Time};
 
 use super::entry::{
-    Answer, Entry, Filed, Key, Next, Shown, Wanted, Write, counted, next, rank, shown_workload,
+    Answer, Entry, Filed, Key, Next, RANKS, Shown, Wanted, Write, counted, next, rank,
+    shown_workload,
 };
 use super::events::{Notes, Told};
 use super::rates::{Bucket, CALM, HOLD, LATE, Limits, What};
+use super::shown::ShownWorkload;
 use super::{pods, workload};
-use crate::api::workload::Workload;
 
 /// Time between two writes of one object.
 pub const EVERY: Span = Span::seconds(1);
 /// A pod that waits says so after this long: most are placed by then.
 pub const PATIENCE: Span = Span::seconds(1);
-/// Time between two writes of a pod's condition when only its message changed.
-pub const WORDS_EVERY: Span = Span::seconds(10);
+/// Time between two writes of a pod's condition when only its message changed: the budget is one
+/// for each reason, and thousands of pods may wait for the same one. Workloads are fresher.
+pub const WORDS_EVERY: Span = Span::minutes(5);
 /// A workload that is gone may come back within this: the pods of a Job end before the Job does.
 pub const COMES_BACK: Span = Span::seconds(5);
 /// Longest pause after writes of an object that fail.
@@ -44,13 +51,16 @@ pub type Name = (Text, Text);
 pub struct Plan {
     entries: BTreeMap<Key, Entry>,
     later: BTreeSet<(Time, Key)>,
-    ready: BTreeSet<(u8, u64, Key)>,
+    /// By rank: what is due, in the order in which it became so, and since when.
+    ready: [BTreeMap<u64, (Time, Key)>; RANKS],
     arrivals: u64,
     bucket: Bucket,
     /// Until when effects are taken to be carried out.
     beside_until: Time,
     /// Until when the whole rate is used all the same: something is late.
     whole_until: Time,
+    /// The next request is the turn of what is late.
+    late_turn: bool,
     /// Pods of a workload that say why they wait.
     waiting: BTreeMap<Name, Vec<PodRef>>,
     /// Workloads were listed: one that is not shown does not exist.
@@ -70,11 +80,12 @@ impl Plan {
         Plan {
             entries: BTreeMap::new(),
             later: BTreeSet::new(),
-            ready: BTreeSet::new(),
+            ready: Default::default(),
             arrivals: 0,
             bucket: Bucket::new(limits.writes),
             beside_until: Time::MIN,
             whole_until: Time::MIN,
+            late_turn: true,
             waiting: BTreeMap::new(),
             listed: false,
             doubtful: false,
@@ -100,7 +111,8 @@ impl Plan {
 
     /// Objects with a request to come or on its way.
     pub fn backlog(&self) -> usize {
-        self.later.len() + self.ready.len() + self.entries.values().filter(|e| e.flying).count()
+        let ready: usize = self.ready.iter().map(BTreeMap::len).sum();
+        self.later.len() + ready + self.entries.values().filter(|e| e.flying).count()
     }
 
     /// Our kinds were away and are there again: what is shown may be gone.
@@ -113,9 +125,14 @@ impl Plan {
         std::mem::take(&mut self.doubtful)
     }
 
+    /// Whether the API's Workloads were listed.
+    pub fn has_listed(&self) -> bool {
+        self.listed
+    }
+
     /// The API's Workloads, read before anything is written, and when in doubt. What is not among
     /// them is made again when it is next told of.
-    pub fn listed(&mut self, now: Time, all: impl IntoIterator<Item = Workload>) {
+    pub fn listed(&mut self, now: Time, all: impl IntoIterator<Item = (Name, ShownWorkload)>) {
         self.listed = true;
         for (key, entry) in &mut self.entries {
             if matches!(key, Key::Workload(_)) {
@@ -123,17 +140,14 @@ impl Plan {
             }
         }
         let mut strays = Vec::new();
-        for object in all {
-            let meta = &object.metadata;
-            let (Some(namespace), Some(name)) = (&meta.namespace, &meta.name) else { continue };
-            let name: Name = (namespace.as_str().into(), name.as_str().into());
+        for (name, object) in all {
             let key = Key::Workload(name.clone());
             if self.standing.as_ref().is_some_and(|names| !names.contains(&name)) {
                 strays.push(key.clone());
             }
             self.notes.shown(now, &name, &object);
             let entry = self.entries.entry(key).or_default();
-            entry.shown = Some(Shown::Workload(Box::new(object)));
+            entry.shown = Some(Shown::Workload(object));
         }
         strays.into_iter().for_each(|key| self.stray(now, key));
         self.entries.retain(|_, e| e.wanted.is_some() || e.shown.is_some() || e.flying);
@@ -166,11 +180,11 @@ impl Plan {
     pub fn workload(&mut self, now: Time, details: WorkloadDetails) {
         let view = &details.view;
         let name = (view.namespace.clone(), view.name.clone());
-        let waits = matches!(
-            view.state,
-            State::Gathering | State::Queued | State::Reserved | State::Binding | State::Running
-        );
-        let condition = view.reason.as_ref().filter(|_| waits).map(pods::condition);
+        // While it gathers nothing was decided: no condition is written.
+        let waits =
+            matches!(view.state, State::Queued | State::Reserved | State::Binding | State::Running);
+        let condition =
+            view.reason.as_ref().filter(|_| waits).map(|why| Arc::new(pods::condition(why)));
         let waiting = match condition.is_some() {
             true => details.waiting.clone(),
             false => Vec::new(),
@@ -194,7 +208,9 @@ impl Plan {
             self.forget(&key);
             return;
         }
-        let shown = self.entries.get(&key).and_then(shown_workload);
+        let entries = &self.entries;
+        let shown =
+            |name: &Name| entries.get(&Key::Workload(name.clone())).and_then(shown_workload);
         self.notes.of_workload(now, &details, shown);
         self.want(now, key, Wanted::Workload(Box::new(details)));
     }
@@ -234,6 +250,15 @@ impl Plan {
         }
     }
 
+    /// Cohorts as they are now.
+    pub fn cohorts(&mut self, now: Time, views: Vec<CohortView>) {
+        let names: BTreeSet<Text> = views.iter().map(|view| view.name.clone()).collect();
+        self.forget_all(|key| matches!(key, Key::Cohort(name) if !names.contains(name)));
+        for view in views {
+            self.want(now, Key::Cohort(view.name.clone()), Wanted::Cohort(view.into()));
+        }
+    }
+
     fn forget_all(&mut self, which: impl Fn(&Key) -> bool) {
         let keys: Vec<Key> = self.entries.keys().filter(|key| which(key)).cloned().collect();
         keys.iter().for_each(|key| self.forget(key));
@@ -255,7 +280,7 @@ impl Plan {
     pub fn workload_vanished(&mut self, now: Time, name: Name, uid: &str) {
         let key = Key::Workload(name);
         let shown = self.entries.get(&key).and_then(shown_workload);
-        if shown.is_some_and(|shown| shown.metadata.uid.as_deref() == Some(uid)) {
+        if shown.is_some_and(|shown| shown.uid() == Some(uid)) {
             self.anew(&key);
             if let Some(entry) = self.entries.get_mut(&key) {
                 entry.next_at = now.plus(EVERY);
@@ -289,7 +314,7 @@ impl Plan {
         let Some(entry) = self.entries.get_mut(key) else { return };
         match entry.filed.take() {
             Some(Filed::Later(at)) => drop(self.later.remove(&(at, key.clone()))),
-            Some(Filed::Ready(rank, at)) => drop(self.ready.remove(&(rank, at, key.clone()))),
+            Some(Filed::Ready(rank, at)) => drop(self.ready[usize::from(rank)].remove(&at)),
             None => {}
         }
     }
@@ -308,10 +333,9 @@ impl Plan {
             return;
         }
         let rank = rank(key, entry);
-        entry.due_at = now;
         self.arrivals += 1;
         entry.filed = Some(Filed::Ready(rank, self.arrivals));
-        self.ready.insert((rank, self.arrivals, key.clone()));
+        self.ready[usize::from(rank)].insert(self.arrivals, (now, key.clone()));
     }
 
     /// When something may be due that is not now.
@@ -326,39 +350,34 @@ impl Plan {
             self.entries.get_mut(&key).expect("filed ones exist").filed = None;
             self.file(now, &key);
         }
-        while let Some((rank, at, key)) = self.ready.first().cloned() {
-            let entry = self.entries.get_mut(&key).expect("filed ones exist");
-            if now.since(entry.due_at) >= LATE {
-                self.whole_until = now.plus(EVERY);
-            }
-            let beside = (self.whole_until..self.beside_until).contains(&now);
+        loop {
+            let (rank, at, late) = self.turn(now)?;
             // Before anything is put together that could not be sent.
-            let held = beside && rank > 0 && now < entry.due_at.plus(HOLD);
-            if held || !self.bucket.has(now, beside) {
+            if !self.bucket.has(now, self.beside(now)) {
                 return None;
             }
+            let (_, key) = self.ready[rank].remove(&at).expect("it is somebody's turn");
+            let entry = self.entries.get_mut(&key).expect("filed ones exist");
             match next(now, &key, entry, self.listed) {
                 Next::Do(write) => {
-                    self.bucket.take(now, beside);
-                    self.ready.remove(&(rank, at, key.clone()));
                     (entry.filed, entry.flying) = (None, true);
-                    entry.written_at = Some(now);
+                    entry.written_at = now;
                     // Its first status follows a create at once.
                     if !matches!(write, Write::Create(_) | Write::Read) {
                         entry.next_at = now.plus(EVERY);
                     }
                     let what = counted(&key, &write, entry);
                     *self.counts.entry(what).or_default() += 1;
+                    self.bucket.take(now, self.beside(now));
+                    self.late_turn = !late;
                     return Some((key, write));
                 }
                 Next::Wait(until) => {
                     // News may make it due earlier: the time of its own next write stays.
-                    self.ready.remove(&(rank, at, key.clone()));
                     entry.filed = Some(Filed::Later(until));
                     self.later.insert((until, key));
                 }
                 Next::Nothing => {
-                    self.ready.remove(&(rank, at, key.clone()));
                     (entry.filed, entry.wanted) = (None, None);
                     if entry.shown.is_none() {
                         self.entries.remove(&key);
@@ -366,7 +385,32 @@ impl Plan {
                 }
             }
         }
-        None
+    }
+
+    /// Whose turn it is: rank and arrival, and whether that is the turn of what is late. Looks at
+    /// the first of each rank only: it is the one that has been due for longest.
+    fn turn(&mut self, now: Time) -> Option<(usize, u64, bool)> {
+        let first = |(rank, ready): (usize, &BTreeMap<u64, (Time, Key)>)| {
+            ready.first_key_value().map(|(at, (due, _))| (*due, rank, *at))
+        };
+        let late = self.ready.iter().enumerate().filter_map(first).min();
+        let late = late.filter(|(due, ..)| now.since(*due) >= LATE);
+        if late.is_some() {
+            self.whole_until = now.plus(EVERY);
+        }
+        let beside = self.beside(now);
+        let held = |due: Time, rank: usize| beside && rank > 0 && now < due.plus(HOLD);
+        let by_rank = self.ready.iter().enumerate().filter_map(first);
+        let (_, rank, at) = by_rank.into_iter().find(|(due, rank, _)| !held(*due, *rank))?;
+        match late.filter(|_| self.late_turn && rank > 0) {
+            Some((_, rank, at)) => Some((rank, at, true)),
+            None => Some((rank, at, false)),
+        }
+    }
+
+    /// Whether what is written now is beside effects.
+    fn beside(&self, now: Time) -> bool {
+        (self.whole_until..self.beside_until).contains(&now)
     }
 
     /// Takes in what became of a request.
@@ -388,7 +432,7 @@ impl Plan {
                 if !made_by_us {
                     entry.wanted = None;
                 }
-                if matches!(key, Key::ClusterQueue(_) | Key::LocalQueue(_)) {
+                if matches!(key, Key::ClusterQueue(_) | Key::LocalQueue(_) | Key::Cohort(_)) {
                     // Of another API group, or deleted a moment ago: it is not asked for soon.
                     entry.next_at = now.plus(PAUSE_MAX);
                     return;

@@ -1,4 +1,4 @@
-//! Status of ClusterQueues and LocalQueues, from the engine's views.
+//! Status of ClusterQueues, LocalQueues and Cohorts, from the engine's views.
 //!
 //! What is not known here (budget, fair sharing) is left as the API shows it.
 
@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 
 use capstan_core::explain::quantity::is_gpu;
 use capstan_core::explain::reason::{Inactive, Reason};
-use capstan_core::explain::view::{LocalQueueView, QueueView};
+use capstan_core::explain::view::{CohortView, LocalQueueView, QueueView};
 use capstan_core::model::input::Text;
 use capstan_core::time::Time;
 
 use super::conditions::{Says, set};
-use crate::api::cluster_queue::ClusterQueueStatus;
+use crate::api::cluster_queue::{ClusterQueueStatus, CohortStatus};
 use crate::api::local_queue::LocalQueueStatus;
 use crate::api::usage::{FlavorUsage, ResourceUsage};
 use crate::quantity::Quantity;
@@ -85,9 +85,26 @@ pub fn local_queue(shown: &LocalQueueStatus, view: &LocalQueueView, now: Time) -
     status
 }
 
-fn active(inactive: Option<&Reason>, ready: &str) -> Says<'static> {
+/// The status that a Cohort should show, given the one that it does.
+pub fn cohort(shown: &CohortStatus, view: &CohortView, now: Time) -> CohortStatus {
+    let mut status = shown.clone();
+    let says = match &view.inactive {
+        None => ready("its quota is shared by its members"),
+        Some(why) => {
+            Says { of: "Active", status: false, reason: word(why), message: why.to_string() }
+        }
+    };
+    set(&mut status.conditions, says, now);
+    status
+}
+
+fn ready(message: &str) -> Says<'static> {
+    Says { of: "Active", status: true, reason: "Ready", message: message.to_owned() }
+}
+
+fn active(inactive: Option<&Reason>, can: &str) -> Says<'static> {
     match inactive {
-        None => Says { of: "Active", status: true, reason: "Ready", message: ready.to_owned() },
+        None => ready(can),
         Some(why) => Says {
             of: "Active",
             status: false,
@@ -100,21 +117,25 @@ fn active(inactive: Option<&Reason>, ready: &str) -> Says<'static> {
 /// Kueue's words for an inactive queue, where it has one.
 fn inactive_word(reason: &Reason) -> &'static str {
     match reason {
-        Reason::Inactive { why, .. } => match why {
-            Inactive::Stopped => "Stopped",
-            Inactive::FlavorMissing(_) => "FlavorNotFound",
-            Inactive::FlavorBroken(..) => "FlavorInvalid",
-            Inactive::CohortCycle(_) => "CohortCycle",
-            Inactive::CohortBroken(..) => "CohortInvalid",
-            Inactive::Broken(rule) if rule.starts_with(DUPLICATE) => DUPLICATE,
-            Inactive::Broken(rule) if &**rule == TERMINATING => "Terminating",
-            Inactive::Broken(_) => "Invalid",
-        },
+        Reason::Inactive { why, .. } => word(why),
         Reason::LocalQueueStopped { .. } => "Stopped",
         Reason::ClusterQueueMissing { .. } => "ClusterQueueDoesNotExist",
         Reason::LocalQueueBroken { rule, .. } if rule.starts_with(DUPLICATE) => DUPLICATE,
         Reason::LocalQueueBroken { .. } => "Invalid",
         other => other.code(),
+    }
+}
+
+fn word(why: &Inactive) -> &'static str {
+    match why {
+        Inactive::Stopped => "Stopped",
+        Inactive::FlavorMissing(_) => "FlavorNotFound",
+        Inactive::FlavorBroken(..) => "FlavorInvalid",
+        Inactive::CohortCycle(_) => "CohortCycle",
+        Inactive::CohortBroken(..) => "CohortInvalid",
+        Inactive::Broken(rule) if rule.starts_with(DUPLICATE) => DUPLICATE,
+        Inactive::Broken(rule) if &**rule == TERMINATING => "Terminating",
+        Inactive::Broken(_) => "Invalid",
     }
 }
 

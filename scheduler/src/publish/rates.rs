@@ -4,7 +4,8 @@
 //! at a [`BESIDE`]th of the rate then: the API server, and who else acts on what it shows, are left
 //! to what matters (a Workload costs it several times what a bind does). What is late is not lost:
 //! newest wins, so a gang that starts and runs meanwhile is written once. Nothing waits for longer
-//! than [`LATE`] on that account: under a load without end the rates are whole again.
+//! than [`LATE`] on that account: under a load without end the rates are whole again, and half of
+//! them is for what waited that long, whatever its rank.
 
 use capstan_core::time::{Span, Time};
 

@@ -1,26 +1,32 @@
 //! The requests behind writes, and what their answers mean.
 //!
 //! Every answer ends in what the API shows now: a conflict is read back, a Workload that exists
-//! already is taken as it is. A patch names the uid that it means, so that a recreated object is
-//! never patched for another.
+//! already is taken as it is. A patch of a pod or of a Workload itself names the uid that it means,
+//! so that a recreated object is never patched for another.
+
+use std::fmt::Debug;
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::events::v1::Event;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Client, Error};
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::entry::{Answer, Key, Shown, Write};
+use super::plan::Name;
 use super::pods::PodCondition;
-use crate::api::cluster_queue::ClusterQueue;
+use super::shown::ShownWorkload;
+use crate::api::cluster_queue::{ClusterQueue, Cohort};
 use crate::api::local_queue::LocalQueue;
 use crate::api::workload::Workload;
 
 /// Objects asked for at once.
 const PAGE: u32 = 500;
 
-/// All Workloads; `None`: the API does not serve them.
-pub(super) async fn list(client: &Client) -> Result<Option<Vec<Workload>>, Error> {
+/// All Workloads, packed page by page; `None`: the API does not serve them.
+pub(super) async fn list(client: &Client) -> Result<Option<Vec<(Name, ShownWorkload)>>, Error> {
     let api: Api<Workload> = Api::all(client.clone());
     let mut params = ListParams::default().limit(PAGE);
     let mut all = Vec::new();
@@ -31,7 +37,7 @@ pub(super) async fn list(client: &Client) -> Result<Option<Vec<Workload>>, Error
             Err(error) => return Err(error),
         };
         let next = page.metadata.continue_.clone().filter(|next| !next.is_empty());
-        all.extend(page.items);
+        all.extend(page.items.iter().filter_map(ShownWorkload::named));
         match next {
             Some(next) => params.continue_token = Some(next),
             None => return Ok(Some(all)),
@@ -54,27 +60,23 @@ pub(super) async fn carry_out(client: &Client, key: &Key, write: Write) -> Answe
             workload(&api, name, write).await
         }
         Key::ClusterQueue(name) => {
-            let api: Api<ClusterQueue> = Api::all(client.clone());
-            let shown = match write {
-                Write::Status(patch) => {
-                    api.patch_status(name, &PatchParams::default(), &Patch::Merge(patch)).await
-                }
-                _ => api.get(name).await,
+            let shown = status(&Api::all(client.clone()), name, write).await;
+            let shows = |it: ClusterQueue| {
+                Answer::Shows(Shown::ClusterQueue(it.status.unwrap_or_default().into()))
             };
-            shown.map(|object| {
-                Answer::Shows(Shown::ClusterQueue(Box::new(object.status.unwrap_or_default())))
-            })
+            shown.map(shows)
         }
         Key::LocalQueue((namespace, name)) => {
-            let api: Api<LocalQueue> = Api::namespaced(client.clone(), namespace);
-            let shown = match write {
-                Write::Status(patch) => {
-                    api.patch_status(name, &PatchParams::default(), &Patch::Merge(patch)).await
-                }
-                _ => api.get(name).await,
+            let shown = status(&Api::namespaced(client.clone(), namespace), name, write).await;
+            let shows = |it: LocalQueue| {
+                Answer::Shows(Shown::LocalQueue(it.status.unwrap_or_default().into()))
             };
-            shown.map(|object| {
-                Answer::Shows(Shown::LocalQueue(Box::new(object.status.unwrap_or_default())))
+            shown.map(shows)
+        }
+        Key::Cohort(name) => {
+            let shown = status(&Api::all(client.clone()), name, write).await;
+            shown.map(|it: Cohort| {
+                Answer::Shows(Shown::Cohort(it.status.unwrap_or_default().into()))
             })
         }
         Key::Pod(pod) => {
@@ -97,6 +99,21 @@ pub(super) async fn carry_out(client: &Client, key: &Key, write: Write) -> Answe
     })
 }
 
+/// Patches a status, or reads it. Such a patch names no uid, because the API server overlooks all
+/// of it but the status: met another object under this name, it shows it in its answer, and the
+/// next comparison puts that right.
+async fn status<K>(api: &Api<K>, name: &str, write: Write) -> Result<K, Error>
+where
+    K: Clone + DeserializeOwned + Debug,
+{
+    match write {
+        Write::Status(patch) => {
+            api.patch_status(name, &PatchParams::default(), &Patch::Merge(patch)).await
+        }
+        _ => api.get(name).await,
+    }
+}
+
 async fn workload(api: &Api<Workload>, name: &str, write: Write) -> Result<Answer, Error> {
     let merge = PatchParams::default();
     let shown = match write {
@@ -106,8 +123,18 @@ async fn workload(api: &Api<Workload>, name: &str, write: Write) -> Result<Answe
             Err(error) if code(&error) == Some(409) => api.get(name).await?,
             other => other?,
         },
-        Write::Object(patch) => api.patch(name, &merge, &Patch::Merge(patch)).await?,
-        Write::Status(patch) => api.patch_status(name, &merge, &Patch::Merge(patch)).await?,
+        Write::Object(patch) => match api.patch(name, &merge, &Patch::Merge(&patch)).await {
+            // The uid may be another's by now: what is there is compared anew.
+            Err(error) if meets_another(&error) => {
+                let found = api.get(name).await?;
+                let meant = patch["metadata"]["uid"].as_str();
+                if found.metadata.uid.as_deref() == meant {
+                    return Err(error);
+                }
+                found
+            }
+            other => other?,
+        },
         Write::Delete(uid) => {
             let preconditions =
                 uid.map(|uid| Preconditions { uid: Some(uid), resource_version: None });
@@ -117,9 +144,11 @@ async fn workload(api: &Api<Workload>, name: &str, write: Write) -> Result<Answe
                 _ => Ok(Answer::Gone),
             };
         }
-        Write::Read | Write::Condition(_) => api.get(name).await?,
+        write @ (Write::Status(_) | Write::Read | Write::Condition(_)) => {
+            status(api, name, write).await?
+        }
     };
-    Ok(Answer::Shows(Shown::Workload(Box::new(shown))))
+    Ok(Answer::Shows(Shown::Workload(ShownWorkload::of(&shown))))
 }
 
 /// Sets PodScheduled of a pod that waits. A bind that was faster is not talked over: where the
@@ -128,14 +157,14 @@ async fn condition_of(
     api: &Api<Pod>,
     name: &str,
     uid: &str,
-    condition: PodCondition,
+    condition: Arc<PodCondition>,
 ) -> Result<Answer, Error> {
     let now = jiff::Timestamp::now();
     let body = condition_patch(uid, false, &condition.reason, &condition.message, now);
     let params = PatchParams::default();
     let pod = match api.patch_status(name, &params, &Patch::Strategic(body)).await {
         // The uid is another's: ours is gone.
-        Err(error) if code(&error) == Some(409) => return Ok(Answer::Gone),
+        Err(error) if meets_another(&error) => return Ok(Answer::Gone),
         other => other?,
     };
     if pod.spec.is_some_and(|spec| spec.node_name.is_some()) {
@@ -164,6 +193,15 @@ fn condition_patch(
             "lastTransitionTime": k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(now),
         }] },
     })
+}
+
+/// Whether the object under this name may be another than the one that was meant: for a patch that
+/// names another uid the API server says that the field is immutable.
+fn meets_another(error: &Error) -> bool {
+    match error {
+        Error::Api(status) if status.code == 422 => status.message.contains("metadata.uid"),
+        error => code(error) == Some(409),
+    }
 }
 
 fn code(error: &Error) -> Option<u16> {

@@ -77,6 +77,29 @@ pub async fn run(
     }
 }
 
+impl Publisher {
+    /// Carries out all that is due by then, one request after the other: for who plays a cluster
+    /// and its time. [`run`] is for a real one.
+    pub async fn catch_up(&self, by: Time, client: &Client) {
+        let unlisted = !self.plan.lock().has_listed();
+        if unlisted && let Ok(Some(all)) = requests::list(client).await {
+            self.plan.lock().listed(by, all);
+        }
+        loop {
+            let Some((key, write)) = self.plan.lock().next(by) else { break };
+            let answer = requests::carry_out(client, &key, write).await;
+            self.plan.lock().answered(by, &key, answer);
+        }
+        loop {
+            let Some(told) = self.plan.lock().next_event(by) else { break };
+            let event = events::object(&told, by, "capstan", "capstan");
+            if let Err(error) = requests::send(client, &event).await {
+                tracing::warn!(error = crate::client::explain(&error), "event not sent");
+            }
+        }
+    }
+}
+
 fn answered(publisher: &Publisher, done: Result<(Key, Answer), tokio::task::JoinError>) {
     if let Ok((key, answer)) = done {
         let now = publisher.clock.now();

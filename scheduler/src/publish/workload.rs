@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 
 use capstan_core::explain::view::{PodSetView, WorkloadDetails};
-use capstan_core::model::input::GangSource;
-use capstan_core::plan::State;
+use capstan_core::model::input::{GangSource, OwnerEnd};
+use capstan_core::plan::{Preemption, State};
 use capstan_core::time::{Span, Time};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::ObjectMeta;
@@ -15,6 +15,7 @@ use serde_json::{Map, Value, json};
 
 use super::conditions::{Says, api_time, engine_time, holds, set};
 use super::diff;
+use super::shown::Compared;
 use crate::api::GROUP;
 use crate::api::keys;
 use crate::api::workload::{
@@ -159,7 +160,7 @@ pub fn status(shown: &WorkloadStatus, details: &WorkloadDetails, now: Time) -> W
     nodes.dedup();
     nodes.truncate(NAMES_MAX);
     status.nodes = nodes;
-    if let Some(preempted) = &view.preempted {
+    if let Some(preempted) = view.preempted.as_ref().filter(|stop| stop.for_another()) {
         status.preemptor = Some(preempted.preemptor.to_string());
     } else if !waits && view.state != State::Evicting {
         status.preemptor = None;
@@ -250,20 +251,18 @@ fn conditions(
         }
         State::Evicting => {}
         State::Finished => {
-            let reason = match (&details.owner, details.source, details.failed) {
-                (Some(_), ..) | (None, GangSource::Job, _) => "JobFinished",
-                (None, _, true) => "Failed",
-                (None, _, false) => "Succeeded",
-            };
-            say("Finished", true, reason, "all of its work has ended".to_owned());
+            if let Some((reason, message)) = ended(details) {
+                say("Finished", true, reason, message);
+            }
         }
     }
     let stopped = matches!(view.state, State::Evicting | State::Queued | State::Reserved);
     if let Some(preempted) = view.preempted.as_ref().filter(|_| stopped) {
-        let (by, because) = (&preempted.preemptor, preempted.because());
-        let message = format!("preempted by {by}: {because}; {} lost", preempted.loses());
-        say("Evicted", true, "Preempted", message.clone());
-        say("Preempted", true, preempted.reason.as_str(), message);
+        let message = stopped_because(preempted);
+        say("Evicted", true, evicted_for(preempted), message.clone());
+        if preempted.for_another() {
+            say("Preempted", true, preempted.reason.as_str(), message);
+        }
         say("PodsReady", false, "WaitForStart", "its pods are stopped".to_owned());
     } else if !matches!(view.state, State::Evicting | State::Queued | State::Reserved) {
         for of in ["Evicted", "Preempted"] {
@@ -273,6 +272,41 @@ fn conditions(
             }
         }
     }
+}
+
+/// Why a workload is stopped, as its condition `Evicted` has it.
+pub fn evicted_for(stop: &Preemption) -> &'static str {
+    match stop.for_another() {
+        true => "Preempted",
+        false => stop.reason.as_str(),
+    }
+}
+
+/// The same for people.
+pub fn stopped_because(stop: &Preemption) -> String {
+    let (by, because, loses) = (&stop.preemptor, stop.because(), stop.loses());
+    match stop.for_another() {
+        true => format!("preempted by {by}: {because}; {loses} lost"),
+        false => format!("{because}; {loses} lost"),
+    }
+}
+
+/// How its work ended: one word, and for people. An owner says so itself, maybe a moment after the
+/// last of its pods; without one, its members do.
+pub fn ended(details: &WorkloadDetails) -> Option<(&'static str, String)> {
+    let Some(owner) = &details.owner else {
+        return Some(match details.failed {
+            true => ("Failed", "a member failed".to_owned()),
+            false => ("Succeeded", "all members ended well".to_owned()),
+        });
+    };
+    let kind = &owner.kind;
+    Some(match details.owner_end.as_ref()? {
+        OwnerEnd::Succeeded => ("Succeeded", format!("its {kind} is complete")),
+        OwnerEnd::Failed(Some(why)) => ("Failed", format!("its {kind} failed: {why}")),
+        OwnerEnd::Failed(None) => ("Failed", format!("its {kind} failed")),
+        OwnerEnd::Deleted => ("Deleted", format!("its {kind} is being deleted")),
+    })
 }
 
 fn admitted(say: &mut impl FnMut(&'static str, bool, &str, String), details: &WorkloadDetails) {
@@ -292,29 +326,34 @@ fn reserved_in(details: &WorkloadDetails) -> String {
     }
 }
 
-/// What differs of the object itself: spec, queue label, and an owner that is another by now.
-pub fn object_patch(shown: &Workload, details: &WorkloadDetails) -> Option<Value> {
+/// What differs of the object itself: spec, queue label, and an owner that is another by now. It
+/// names the object that it means.
+pub fn object_patch(
+    uid: Option<&str>,
+    shown: &Compared,
+    details: &WorkloadDetails,
+) -> Option<Value> {
     let wanted = spec(Some(&shown.spec), details);
     let mut patch = Map::new();
     if let Some(changes) = diff::merge_patch(&diff::value(&shown.spec), &diff::value(&wanted)) {
         patch.insert("spec".to_owned(), changes);
     }
     let mut meta = Map::new();
-    let queue = |labels: Option<&BTreeMap<String, String>>| {
-        labels.and_then(|labels| labels.get(keys::QUEUE)).cloned()
-    };
-    let label = queue(Some(&labels(&wanted)));
-    if queue(shown.metadata.labels.as_ref()) != label {
+    let label = labels(&wanted).remove(keys::QUEUE);
+    if shown.queue != label {
         meta.insert("labels".to_owned(), json!({ keys::QUEUE: label }));
     }
-    let owners = shown.metadata.owner_references.as_deref().unwrap_or_default();
     if let Some(owner) = owner(details)
-        && !owners.iter().any(|known| known.uid == owner.uid)
+        && !shown.owners.contains(&owner.uid)
     {
         meta.insert("ownerReferences".to_owned(), json!([owner]));
     }
-    if !meta.is_empty() {
-        patch.insert("metadata".to_owned(), Value::Object(meta));
+    if patch.is_empty() && meta.is_empty() {
+        return None;
     }
-    (!patch.is_empty()).then_some(Value::Object(patch))
+    if let Some(uid) = uid {
+        meta.insert("uid".to_owned(), json!(uid));
+    }
+    patch.insert("metadata".to_owned(), Value::Object(meta));
+    Some(Value::Object(patch))
 }

@@ -85,6 +85,9 @@ impl Looks {
         };
         let queues = queues.into_iter().filter(|it| of(Queueing::ClusterQueue, &none, &it.name));
         tools.publisher.queues(queues.collect());
+        let cohorts = engine.cohorts().into_iter();
+        let cohorts = cohorts.filter(|it| of(Queueing::Cohort, &none, &it.name));
+        tools.publisher.cohorts(cohorts.collect());
         let local = engine.local_queues().into_iter();
         let local = local.filter(|it| of(Queueing::LocalQueue, &it.namespace, &it.name));
         tools.publisher.local_queues(local.collect());

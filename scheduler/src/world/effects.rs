@@ -149,7 +149,7 @@ impl World {
 
     fn suspend_owner(&mut self, owner: &OwnerRef) -> EffectResult {
         let Some(found) = self.owners.get(&owner.uid) else { return EffectResult::Gone };
-        if found.finished {
+        if found.finished.is_some() {
             return EffectResult::Conflict("it has finished".into());
         }
         if !found.suspended {
@@ -166,7 +166,7 @@ impl World {
         note: BindingNote,
     ) -> EffectResult {
         let Some(found) = self.owners.get(&owner.uid) else { return EffectResult::Gone };
-        if found.finished {
+        if found.finished.is_some() {
             return EffectResult::Conflict("it has finished".into());
         }
         if !found.suspended {

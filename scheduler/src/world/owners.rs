@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use capstan_core::model::input::{
-    GangKey, GangRef, GangSource, Input, OwnerFacts, PodFacts, PodPhase, Text,
+    GangKey, GangRef, GangSource, Input, OwnerEnd, OwnerFacts, PodFacts, PodPhase, Text,
 };
 use capstan_core::time::Time;
 
@@ -23,7 +23,9 @@ impl World {
 
     /// Brings the pods of an owner to what its spec says.
     pub(super) fn stop_or_make(&mut self, uid: &Text, created: Time) {
-        let Some(owner) = self.owners.get(uid).filter(|owner| !owner.finished) else { return };
+        let Some(owner) = self.owners.get(uid).filter(|owner| owner.finished.is_none()) else {
+            return;
+        };
         if owner.suspended {
             self.stop_pods(uid);
         } else {
@@ -97,7 +99,8 @@ impl World {
             return;
         }
         let Some(owner) = self.owners.get(uid) else { return };
-        let (finished, ours) = (OwnerFacts { finished: true, ..owner.clone() }, owner.ours);
+        let (finished, ours) =
+            (OwnerFacts { finished: Some(OwnerEnd::Succeeded), ..owner.clone() }, owner.ours);
         self.put_owner(finished);
         if ours {
             self.moments.push(Moment { at, workload, what: What::Finished });
@@ -151,7 +154,7 @@ impl World {
 
 /// Whether an owner is a workload without pods.
 fn waits(owner: &OwnerFacts) -> bool {
-    owner.ours && owner.suspended && !owner.finished
+    owner.ours && owner.suspended && owner.finished.is_none()
 }
 
 /// The pod set that a pod was made from: the one of its shape, else the first.

@@ -52,7 +52,7 @@ const SHOWN: [Shown; 7] = [
         plural: "cohorts",
         short: &["co"],
         columns: &["NAME", "PARENT", "ACTIVE", "AGE"],
-        wide: &["SHARE", "REASON"],
+        wide: &["REASON"],
         status: true,
     },
     Shown {

@@ -215,6 +215,7 @@ pub fn told(cluster: &ControlPlane) {
     };
     queue("open", "the status of the queue of the taker");
     queue("guarded", "the status of the queue of the guest");
+    wait(cluster, "cohorts", "all", "active", |all| holds(&all[0], "Active"));
     wait(cluster, "localqueues", "open", "active, with what it has", |all| {
         holds(&all[0], "Active") && all[0]["status"]["gpus"] == 8
     });

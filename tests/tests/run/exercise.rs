@@ -139,6 +139,8 @@ fn events(cluster: &ControlPlane, victim: &str) {
         said(all, "Scheduled", "Pod", "high-priority-critical-")
             && said(all, "Preempted", "Job", victim)
             && said(all, "Preempted", "Workload", victim)
+            && said(all, "EvictedDueToPreempted", "Workload", victim)
+            && said(all, "PreemptedWorkload", "Workload", "high-priority-critical")
     });
 }
 

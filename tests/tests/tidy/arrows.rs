@@ -81,6 +81,7 @@ const MAY_USE: [(&str, &[&str]); 5] = [
             "rustix",
             "serde_json",
             "tokio",
+            "tower",
         ],
     ),
 ];

@@ -134,7 +134,7 @@ mod tests {
         let queue = [&["Cohort", "Strategy"][..], &counters, &ours].concat();
         assert_eq!(columns("ClusterQueue"), queue);
         assert_eq!(columns("LocalQueue"), [&["ClusterQueue"][..], &counters, &ours].concat());
-        assert_eq!(columns("Cohort"), ["Parent", "Share", "Active", "Reason", "Age"]);
+        assert_eq!(columns("Cohort"), ["Parent", "Active", "Reason", "Age"]);
         assert_eq!(columns("WorkloadPriorityClass"), ["Value", "Age"]);
         let workload =
             ["Queue", "Priority", "State", "Pods", "GPUs", "$/h", "Wait", "Reason", "Age"];

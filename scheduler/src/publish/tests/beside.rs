@@ -2,10 +2,13 @@
 
 use capstan_core::plan::State;
 
-use super::{Api, BORN, at, gang};
+use serde_json::json;
+
+use super::{Api, BORN, at, gang, name, queue_view};
 use crate::publish::entry::{Key, Write};
-use crate::publish::plan::Plan;
-use crate::publish::rates::Limits;
+use crate::publish::plan::{COMES_BACK, Plan};
+use crate::publish::rates::{LATE, Limits};
+use crate::publish::shown::ShownWorkload;
 
 #[test]
 fn beside_effects_little_is_written_and_what_changes_meanwhile_is_written_once() {
@@ -51,4 +54,52 @@ fn beside_effects_little_is_written_and_what_changes_meanwhile_is_written_once()
         api.work(&mut plan, at(10_000 + second * 1_000));
     }
     assert!(!api.status("more-38-9").state.is_empty());
+}
+
+#[test]
+fn four_jobs_a_second_without_end_starve_nobody() {
+    let mut plan = Plan::new(Limits::default());
+    let mut api = Api::default();
+    let mut old = crate::publish::workload::object(&gang(State::Running));
+    (old.metadata.name, old.metadata.uid) = (Some("old".to_owned()), Some("made".to_owned()));
+    let (old_key, queue) = (Key::Workload(name("old")), Key::ClusterQueue("q".into()));
+    api.objects.insert(old_key.clone(), crate::publish::diff::value(&old));
+    api.objects.insert(queue.clone(), json!({"status": {}}));
+    plan.listed(BORN, ShownWorkload::named(&old));
+    let job = |n: i64, state| {
+        let mut details = gang(state);
+        (details.view.name, details.view.created) = (format!("j{n}").into(), at(n * 250));
+        details.placed = 1;
+        details
+    };
+    let (mut deleted, mut shown) = (None, Vec::new());
+    plan.gone(at(0), &name("old"));
+    for quarter in 0..4 * 150 {
+        let now = at(quarter * 250);
+        plan.workload(now, job(quarter, State::Binding));
+        if quarter >= 8 {
+            plan.workload(now, job(quarter - 8, State::Running));
+        }
+        if quarter % 4 == 0 {
+            let mut view = queue_view();
+            view.pending = quarter as u32;
+            plan.cluster_queues(now, vec![view]);
+        }
+        plan.acts(now);
+        let before = api.writes.len();
+        api.work(&mut plan, now);
+        for (key, write) in &api.writes[before..] {
+            deleted = deleted.or((*key == old_key).then_some(now));
+            shown.extend((*key == queue && *write != Write::Read).then_some(now));
+        }
+    }
+    // What waits is late after a minute; half the whole rate catches up within seconds.
+    let patience = LATE.0 + 5_000;
+    let deleted = deleted.expect("nobody has it any more");
+    assert!(deleted <= at(COMES_BACK.0 + patience), "{deleted:?}");
+    let gaps = shown.windows(2).map(|pair| pair[1].since(pair[0]).0).max();
+    assert!(shown[0] <= at(patience) && gaps <= Some(patience), "{shown:?}");
+    let runs = |n: i64| api.status(&format!("j{n}")).state == "Running";
+    let behind: Vec<i64> = (0..4 * (150 - 2) - patience / 250).filter(|n| !runs(*n)).collect();
+    assert!(behind.is_empty(), "{behind:?}");
 }

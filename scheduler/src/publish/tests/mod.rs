@@ -1,6 +1,9 @@
 //! The plan on a fake clock: what is written, when, and what never is.
 
 mod beside;
+mod cohorts;
+mod pods;
+mod requests;
 mod told;
 mod vanished;
 
@@ -15,8 +18,9 @@ use serde_json::{Value, json};
 
 use super::conditions::{api_time, holds};
 use super::entry::{Answer, Key, Shown, Write};
-use super::plan::{EVERY, Name, PAUSE_MAX, Plan, WORDS_EVERY};
+use super::plan::{EVERY, Name, PAUSE_MAX, Plan};
 use super::rates::{Limits, What};
+use super::shown::ShownWorkload;
 use super::workload::LONE_PATIENCE;
 use crate::api::cluster_queue::ClusterQueueStatus;
 use crate::api::workload::{Workload, WorkloadStatus};
@@ -55,6 +59,7 @@ fn gang(state: State) -> WorkloadDetails {
         needed: 3,
         placed: 0,
         started: false,
+        owner_end: None,
         failed: false,
         waiting: Vec::new(),
         victims: Vec::new(),
@@ -126,7 +131,14 @@ impl Api {
         }
         let Some(object) = self.objects.get(key).cloned() else { return Answer::Gone };
         Answer::Shows(match key {
-            Key::Workload(_) => Shown::Workload(serde_json::from_value(object).expect("ours")),
+            Key::Workload(_) => {
+                let object: Workload = serde_json::from_value(object).expect("ours");
+                Shown::Workload(ShownWorkload::of(&object))
+            }
+            Key::Cohort(_) => {
+                let status = serde_json::from_value(object["status"].clone()).expect("ours");
+                Shown::Cohort(Box::new(status))
+            }
             _ => {
                 let status: ClusterQueueStatus =
                     serde_json::from_value(object["status"].clone()).expect("ours");
@@ -148,6 +160,11 @@ impl Api {
     fn workload(&self, of: &str) -> Workload {
         let object = self.objects.get(&Key::Workload(name(of))).expect("it was made");
         serde_json::from_value(object.clone()).expect("ours")
+    }
+
+    /// A Workload as a list shows it.
+    fn listed(&self, of: &str) -> (Name, ShownWorkload) {
+        ShownWorkload::named(&self.workload(of)).expect("it has a name")
     }
 
     fn status(&self, of: &str) -> WorkloadStatus {
@@ -223,7 +240,7 @@ fn what_is_shown_already_is_not_written() {
     let mut again = Plan::new(Limits::default());
     again.workload(at(6_000), waiting);
     assert_eq!(api.work(&mut again, at(6_000)), 0, "nothing before the list");
-    again.listed(at(6_000), [api.workload("g")]);
+    again.listed(at(6_000), [api.listed("g")]);
     assert_eq!(api.work(&mut again, at(8_000)), 0);
 }
 
@@ -295,49 +312,6 @@ fn a_pod_of_its_own_gets_an_object_when_it_waited_long_or_was_stopped() {
 }
 
 #[test]
-fn pods_that_wait_say_so_once_for_each_reason() {
-    let (mut plan, mut api) = ready();
-    let pods = ["g-0", "g-1", "g-2"];
-    let conditions = |api: &Api| {
-        let said = api.writes.iter().filter_map(|(key, write)| match (key, write) {
-            (Key::Pod(pod), Write::Condition(said)) => {
-                Some((pod.name.to_string(), said.reason.clone()))
-            }
-            _ => None,
-        });
-        said.collect::<Vec<_>>()
-    };
-    plan.workload(at(0), waits(gang(State::Queued), room(1), &pods));
-    api.work(&mut plan, at(1_000));
-    let all: Vec<_> = pods.map(|pod| (pod.to_owned(), "Unschedulable".to_owned())).into();
-    assert_eq!(conditions(&api), all, "all of a gang at once");
-    // New numbers in the same words wait; a new reason does not.
-    let wider = Reason::Nodes(Box::new(NodeShortage {
-        nodes: 5,
-        asked: 3,
-        holds: 1,
-        refusals: Vec::new(),
-        nearest: None,
-        unwanted: None,
-        gone: 0,
-    }));
-    plan.workload(at(2_500), waits(gang(State::Queued), wider, &pods));
-    api.work(&mut plan, at(2_500));
-    assert_eq!(conditions(&api).len(), 3);
-    api.work(&mut plan, at(1_000 + WORDS_EVERY.0));
-    assert_eq!(conditions(&api).len(), 6);
-    let behind = Reason::Behind { ahead: 1, queue: "q".into() };
-    plan.workload(at(13_000), waits(gang(State::Queued), behind, &pods));
-    api.work(&mut plan, at(13_000));
-    assert_eq!(conditions(&api)[6], ("g-0".to_owned(), "PendingEvaluation".to_owned()));
-    // What is placed says nothing more, not even what was due.
-    plan.workload(at(13_100), waits(gang(State::Queued), room(1), &pods));
-    plan.workload(at(13_200), gang(State::Binding));
-    api.work(&mut plan, at(20_000));
-    assert_eq!(conditions(&api).len(), 9);
-}
-
-#[test]
 fn eviction_and_return_leave_their_marks() {
     let (mut plan, mut api) = ready();
     let mut runs = gang(State::Running);
@@ -349,7 +323,7 @@ fn eviction_and_return_leave_their_marks() {
     // Cost and position are others' to write, and stay.
     let object = api.objects.get_mut(&Key::Workload(name("g"))).expect("made");
     merge(object, &json!({"status": {"accruedMicroUsd": 77, "queuePosition": 3}}));
-    plan.listed(at(5_500), [api.workload("g")]);
+    plan.listed(at(5_500), [api.listed("g")]);
     let mut stopped = runs.clone();
     stopped.view.state = State::Evicting;
     stopped.view.preempted = Some(fixture::preemption());
@@ -424,7 +398,7 @@ fn what_no_gang_stands_for_is_deleted() {
         stray.metadata.uid = Some("old".to_owned());
         let mut kept = stray.clone();
         kept.metadata.name = Some("kept".to_owned());
-        let all = [stray, kept];
+        let all = [stray, kept].map(|it| ShownWorkload::named(&it).expect("it has a name"));
         let names = || BTreeSet::from([name("kept")]);
         match listed_first {
             true => {
@@ -545,33 +519,17 @@ fn what_people_set_of_the_spec_stays() {
     api.work(&mut plan, at(0));
     let object = api.objects.get_mut(&Key::Workload(name("g"))).expect("made");
     merge(object, &json!({"spec": {"active": false}}));
-    plan.listed(at(1_000), [api.workload("g")]);
+    plan.listed(at(1_000), [api.listed("g")]);
     let mut other = waits(gang(State::Queued), room(1), &[]);
     other.view.priority += 5;
     plan.workload(at(2_000), other.clone());
     api.work(&mut plan, at(2_000));
     let spec = api.workload("g").spec;
     assert_eq!((spec.active, spec.priority), (false, other.view.priority));
-}
-
-#[test]
-fn extra_members_of_a_gang_that_runs_say_what_they_wait_for() {
-    let (mut plan, mut api) = ready();
-    let mut runs = waits(gang(State::Running), room(0), &["g-3"]);
-    runs.view.state = State::Running;
-    runs.view.reason = Some(Reason::Extras { waiting: 1, then: Some(Box::new(room(0))) });
-    plan.workload(at(0), runs.clone());
-    api.work(&mut plan, at(1_000));
-    let said = |api: &Api| {
-        api.writes.iter().filter(|(_, write)| matches!(write, Write::Condition(_))).count()
-    };
-    assert_eq!(said(&api), 1);
-    let status = api.status("g");
-    let admitted = holds(&status.conditions, "Admitted").expect("it runs");
-    assert!(admitted.message.starts_with("1 extra member waits: "), "{}", admitted.message);
-    // Those that run say nothing.
-    (runs.view.reason, runs.waiting) = (None, Vec::new());
-    plan.workload(at(9_000), runs);
-    api.work(&mut plan, at(20_000));
-    assert_eq!(said(&api), 1);
+    let patches = api.writes.iter().filter_map(|(_, write)| match write {
+        Write::Object(patch) => Some(patch.clone()),
+        _ => None,
+    });
+    let patch = json!({"metadata": {"uid": "made"}, "spec": {"priority": spec.priority}});
+    assert_eq!(patches.collect::<Vec<_>>(), [patch], "it names whom it means");
 }

@@ -1,5 +1,8 @@
 //! Events: where each is said, and when.
 
+use capstan_core::model::input::OwnerEnd;
+use capstan_core::plan::PreemptionReason;
+
 use super::*;
 use crate::publish::events::{Notes, Told};
 
@@ -28,8 +31,9 @@ fn what_happens_is_said_of_the_workload_once_it_is_there_and_of_its_owner() {
     let mut stopped = gang(State::Evicting);
     stopped.view.preempted = Some(fixture::preemption());
     plan.workload(at(2_000), stopped);
-    let of_both = [of_it("Preempted"), said("Job", "uid-g", "Preempted")];
-    assert_eq!(told(&mut plan, at(2_000)), of_both);
+    let evicted = of_it("EvictedDueToPreempted");
+    let all = [of_it("Preempted"), said("Job", "uid-g", "Preempted"), evicted];
+    assert_eq!(told(&mut plan, at(2_000)), all);
     api.work(&mut plan, at(2_000));
     assert_eq!(told(&mut plan, at(2_100)), [], "nothing is said twice");
 }
@@ -43,7 +47,7 @@ fn what_waits_for_workloads_that_never_come_is_bounded() {
         details.view.name = format!("p{n}").into();
         for round in 0..6 {
             let now = at(i64::from(round) * 120_000);
-            notes.of_workload(now, &waits(details.clone(), room(round as u32), &[]), None);
+            notes.of_workload(now, &waits(details.clone(), room(round as u32), &[]), |_| None);
         }
         counted += notes.take_counts().get(&What::EventDropped).copied().unwrap_or(0);
     }
@@ -62,4 +66,103 @@ fn nothing_is_kept_for_a_workload_that_is_gone_before_it_was_made() {
     let all = told(&mut plan, at(10_000));
     assert!(!all.contains(&said("Workload", "made", "QuotaReserved")), "{all:?}");
     assert!(all.contains(&said("Workload", "made", "FailedScheduling")), "{all:?}");
+}
+
+#[test]
+fn a_preemption_is_said_of_who_takes_and_of_who_leaves() {
+    let (mut plan, mut api) = ready();
+    let mut victim = gang(State::Running);
+    plan.workload(at(0), victim.clone());
+    api.work(&mut plan, at(0));
+    told(&mut plan, at(0));
+    victim.view.state = State::Evicting;
+    let mut why = fixture::preemption();
+    (why.victim, why.preemptor) = ("ns/g".into(), "ns/taker".into());
+    victim.view.preempted = Some(why);
+    plan.workload(at(2_000), victim);
+    let notes = |plan: &mut Plan, now| -> Vec<(String, String)> {
+        std::iter::from_fn(|| plan.next_event(now)).map(|told| (told.reason, told.note)).collect()
+    };
+    let reasons: Vec<String> = notes(&mut plan, at(2_000)).into_iter().map(|it| it.0).collect();
+    assert_eq!(reasons, ["Preempted", "Preempted", "EvictedDueToPreempted"]);
+    // The preemptor's Workload comes later, and with it what is to be said of it.
+    let mut taker = waits(gang(State::Queued), room(1), &[]);
+    taker.view.name = "taker".into();
+    plan.workload(at(3_000), taker);
+    api.work(&mut plan, at(3_000));
+    let all = notes(&mut plan, at(3_000));
+    let taken = all.iter().find(|(reason, _)| reason == "PreemptedWorkload").expect("it is said");
+    assert!(taken.1.starts_with("preempted ns/g: reclaims 8 borrowed GPUs"), "{}", taken.1);
+}
+
+/// A gang that stayed in part is nobody's victim.
+#[test]
+fn who_is_stopped_for_nobody_is_evicted_and_not_preempted() {
+    let (mut plan, mut api) = ready();
+    let mut stopped = gang(State::Running);
+    plan.workload(at(0), stopped.clone());
+    api.work(&mut plan, at(0));
+    told(&mut plan, at(0));
+    stopped.view.state = State::Evicting;
+    let waited = Span::minutes(5);
+    let mut why = fixture::preemption();
+    why.reason = PreemptionReason::PodsReadyTimeout { have: 2, need: 3, waited };
+    (why.victim, why.preemptor) = ("ns/g".into(), "ns/g".into());
+    stopped.view.preempted = Some(why);
+    plan.workload(at(2_000), stopped);
+    let of_it = said("Workload", "made", "EvictedDueToPodsReadyTimeout");
+    let all = [of_it, said("Job", "uid-g", "EvictedDueToPodsReadyTimeout")];
+    assert_eq!(told(&mut plan, at(2_000)), all);
+    api.work(&mut plan, at(2_000));
+    let status = api.status("g");
+    let condition = |of| holds(&status.conditions, of);
+    let evicted = condition("Evicted").expect("it is said");
+    assert_eq!(evicted.reason, "PodsReadyTimeout");
+    let begins = "only 2 of the 3 members that it needs had a place for 5m; ";
+    assert!(evicted.message.starts_with(begins), "{}", evicted.message);
+    assert!(condition("Preempted").is_none() && status.preemptor.is_none());
+}
+
+#[test]
+fn what_has_finished_says_how_its_owner_says_that_it_ended() {
+    let ends = [
+        (Some(OwnerEnd::Succeeded), "Succeeded", "its Job is complete"),
+        (Some(OwnerEnd::Failed(None)), "Failed", "its Job failed"),
+        (
+            Some(OwnerEnd::Failed(Some("BackoffLimitExceeded".into()))),
+            "Failed",
+            "its Job failed: BackoffLimitExceeded",
+        ),
+        (Some(OwnerEnd::Deleted), "Deleted", "its Job is being deleted"),
+    ];
+    for (owner_end, reason, message) in ends {
+        let (mut plan, mut api) = ready();
+        plan.workload(at(0), gang(State::Running));
+        api.work(&mut plan, at(0));
+        told(&mut plan, at(0));
+        // Its pods have ended; its Job may make more, or say how it ended.
+        let mut done = gang(State::Finished);
+        (done.members, done.failed) = (0, true);
+        plan.workload(at(2_000), done.clone());
+        api.work(&mut plan, at(2_000));
+        assert!(holds(&api.status("g").conditions, "Finished").is_none());
+        assert_eq!(told(&mut plan, at(2_000)), []);
+        done.owner_end = owner_end;
+        plan.workload(at(4_000), done.clone());
+        api.work(&mut plan, at(4_000));
+        let status = api.status("g");
+        let said_so = holds(&status.conditions, "Finished").expect("it says so");
+        assert_eq!((said_so.reason.as_str(), said_so.message.as_str()), (reason, message));
+        assert_eq!(told(&mut plan, at(4_000)), [said("Workload", "made", "Finished")]);
+        plan.workload(at(99_000), done);
+        assert_eq!(told(&mut plan, at(99_000)), [], "once");
+    }
+    for (failed, reason) in [(false, "Succeeded"), (true, "Failed")] {
+        let (mut plan, mut api) = ready();
+        let mut bare = gang(State::Finished);
+        (bare.owner, bare.source, bare.failed) = (None, GangSource::CapstanGang, failed);
+        plan.workload(at(0), bare);
+        api.work(&mut plan, at(0));
+        assert_eq!(holds(&api.status("g").conditions, "Finished").expect("it is").reason, reason);
+    }
 }

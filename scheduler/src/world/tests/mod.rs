@@ -91,7 +91,7 @@ fn job(name: &str, pods: u32) -> OwnerFacts {
         ours: true,
         suspended: false,
         incarnation: 0,
-        finished: false,
+        finished: None,
         priority: 0,
         never_preempts: false,
         wishes: wishes(None),

@@ -1,6 +1,6 @@
 //! What the Job controller does: pods made, counted, stopped and made again.
 
-use capstan_core::model::input::{EvictionNote, GangKey, GangSource, Input, PodPhase};
+use capstan_core::model::input::{EvictionNote, GangKey, GangSource, Input, OwnerEnd, PodPhase};
 use capstan_core::plan::{EffectResult, PreemptionReason};
 
 use super::*;
@@ -61,7 +61,7 @@ fn each_pod_set_gets_its_own_pods() {
 #[test]
 fn suspended_and_finished_jobs_get_no_pods() {
     let suspended = OwnerFacts { suspended: true, ..job("a", 2) };
-    let finished = OwnerFacts { finished: true, ..job("b", 2) };
+    let finished = OwnerFacts { finished: Some(OwnerEnd::Succeeded), ..job("b", 2) };
     let world = still(vec![Input::Owner(suspended), Input::Owner(finished)]);
     assert!(uids(&world).is_empty());
     assert_eq!(world.pending(), 1);
@@ -124,7 +124,7 @@ fn resuming_notes_the_admission_and_makes_unbound_pods() {
 
 #[test]
 fn a_finished_job_is_neither_suspended_nor_resumed() {
-    let done = OwnerFacts { finished: true, ..job("done", 1) };
+    let done = OwnerFacts { finished: Some(OwnerEnd::Succeeded), ..job("done", 1) };
     let mut world = still(vec![Input::Owner(done.clone())]);
     for effect in [suspend(1, &done), resume(2, &done)] {
         let answer = act(&mut world, at(0), effect);

@@ -104,7 +104,7 @@ fn a_job_is_finished_once_all_its_pods_are() {
     let run = until(vec![Input::Owner(train.clone())], hour(), &mut engine);
     let expected = ["0 ns/train arrived", "0 ns/train admitted", "30 ns/train finished"];
     assert_eq!(lines(&run), expected);
-    assert!(owner(&run.world, &train).finished);
+    assert!(owner(&run.world, &train).finished.is_some());
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn a_preempted_job_returns_and_its_run_starts_again() {
     ];
     assert_eq!(told[8..], expected);
     assert_eq!(run.ledger.preempted.len(), 1);
-    assert!(run.world.owners().all(|owner| owner.finished));
+    assert!(run.world.owners().all(|owner| owner.finished.is_some()));
     assert_eq!((run.ending, run.now), (Ending::Settled, at(1_020)));
     assert_eq!(run.ledger.admitted.len(), 5);
 }
@@ -266,6 +266,6 @@ fn large_jobs_cost_what_changes() {
     train.wishes = wishes(Some(60));
     let mut engine = Slots::new(20_000);
     let run = until(vec![Input::Owner(train)], hour(), &mut engine);
-    assert!(run.world.owners().all(|owner| owner.finished));
+    assert!(run.world.owners().all(|owner| owner.finished.is_some()));
     assert_eq!((run.ending, run.world.carried().binds), (Ending::Settled, 20_000));
 }

@@ -75,7 +75,7 @@ impl Slots {
             gang.count += 1;
         }
         let owners = self.known.owners.values();
-        for owner in owners.filter(|owner| owner.suspended && !owner.finished) {
+        for owner in owners.filter(|owner| owner.suspended && owner.finished.is_none()) {
             let name = Text::from(format!("{}/{}", owner.namespace, owner.name));
             let count = owner.min_member as usize;
             let waiting = Waiting {
@@ -108,7 +108,7 @@ impl Slots {
 
     /// The newest running Job of lower priority, and how to stop it.
     fn victim(&self, below: i32) -> Option<(Preemption, Effect)> {
-        let runs = |owner: &&OwnerFacts| !owner.suspended && !owner.finished;
+        let runs = |owner: &&OwnerFacts| !owner.suspended && owner.finished.is_none();
         let owners = self.known.owners.values().filter(runs);
         let lower = owners.filter(|owner| owner.priority < below);
         let last = lower.max_by_key(|owner| (owner.created, owner.name.clone()))?;

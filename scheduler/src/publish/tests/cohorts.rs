@@ -1,0 +1,39 @@
+//! What Cohorts say.
+
+use capstan_core::explain::reason::Inactive;
+use capstan_core::explain::view::CohortView;
+
+use super::*;
+
+#[test]
+fn a_cohort_says_whether_its_quota_counts_and_why_not() {
+    let (mut plan, mut api) = ready();
+    let key = Key::Cohort("all".into());
+    let share = json!({"fairSharing": {"weightedShare": 7}});
+    api.objects.insert(key.clone(), json!({ "status": share }));
+    let steps = [
+        (None, "True", "Ready"),
+        (Some(Inactive::CohortCycle("left".into())), "False", "CohortCycle"),
+        (Some(Inactive::CohortBroken("all".into(), "a rule".into())), "False", "CohortInvalid"),
+        (None, "True", "Ready"),
+    ];
+    for (step, (inactive, status, reason)) in steps.into_iter().enumerate() {
+        let now = at(step as i64 * 2_000);
+        let view = CohortView { name: "all".into(), inactive };
+        plan.cohorts(now, vec![view.clone()]);
+        let requests = if step == 0 { 2 } else { 1 };
+        assert_eq!(api.work(&mut plan, now), requests, "it is read before it is written");
+        let shown = &api.objects[&key]["status"];
+        let active = &shown["conditions"][0];
+        assert_eq!((&active["type"], &active["status"]), (&json!("Active"), &json!(status)));
+        assert_eq!(
+            (&active["reason"], &shown["fairSharing"]),
+            (&json!(reason), &share["fairSharing"])
+        );
+        plan.cohorts(now.plus(EVERY), vec![view]);
+        assert_eq!(api.work(&mut plan, now.plus(EVERY)), 0, "nothing changed");
+    }
+    // One that is gone is let alone; one that comes again is read again.
+    plan.cohorts(at(20_000), Vec::new());
+    assert_eq!((api.work(&mut plan, at(99_000)), plan.backlog()), (0, 0));
+}
