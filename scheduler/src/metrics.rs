@@ -50,6 +50,7 @@ pub struct Metrics {
     entries: IntGaugeVec,
     sweeps: IntGauge,
     leader: IntGauge,
+    unread: IntGauge,
     unnamed: Mutex<Unnamed>,
 }
 
@@ -146,6 +147,7 @@ impl Metrics {
             entries: entries(at),
             sweeps: sweeps(at),
             leader: int_gauge(at, "leader", "1 while this replica leads."),
+            unread: unread(at),
             unnamed: Mutex::default(),
             registry,
         }
@@ -238,6 +240,11 @@ impl Metrics {
     /// Whether this replica leads.
     pub fn leads(&self, leads: bool) {
         self.leader.set(i64::from(leads));
+    }
+
+    /// Of how many kinds nobody knows yet what there is.
+    pub fn unread(&self, kinds: usize) {
+        self.unread.set(i64::try_from(kinds).unwrap_or(i64::MAX));
     }
 
     /// The text that Prometheus reads.
@@ -383,6 +390,11 @@ fn entries(registry: &Registry) -> IntGaugeVec {
 fn sweeps(registry: &Registry) -> IntGauge {
     let help = "How often the engine forgot what nothing uses, since it began.";
     register(registry, IntGauge::with_opts(opts("engine_sweeps", help)))
+}
+
+fn unread(registry: &Registry) -> IntGauge {
+    let help = "Kinds that the configuration names and that could not be read so far.";
+    int_gauge(registry, "kinds_unread", help)
 }
 
 fn counter(registry: &Registry, name: &str, help: &str) -> IntCounter {
