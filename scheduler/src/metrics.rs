@@ -139,11 +139,7 @@ impl Metrics {
                 ("effects_total", "What was done on the API server, and what became of it."),
                 &["action", "result"],
             ),
-            reloads: counters(
-                at,
-                ("config_reloads_total", "Changes of the configuration file, taken or refused."),
-                &["result"],
-            ),
+            reloads: reloads(at),
             entries: entries(at),
             sweeps: sweeps(at),
             leader: int_gauge(at, "leader", "1 while this replica leads."),
@@ -380,6 +376,11 @@ fn register<M: prometheus::core::Collector + Clone + 'static>(
     let metric = metric.expect("the names and labels of this file are valid");
     registry.register(Box::new(metric.clone())).expect("each name of this file is used once");
     metric
+}
+
+fn reloads(registry: &Registry) -> IntCounterVec {
+    let help = "Changes of the configuration file, taken or refused.";
+    counters(registry, ("config_reloads_total", help), &["result"])
 }
 
 fn entries(registry: &Registry) -> IntGaugeVec {
