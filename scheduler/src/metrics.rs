@@ -50,6 +50,7 @@ pub struct Metrics {
     entries: IntGaugeVec,
     sweeps: IntGauge,
     leader: IntGauge,
+    unread: IntGauge,
     unnamed: Mutex<Unnamed>,
 }
 
@@ -138,14 +139,11 @@ impl Metrics {
                 ("effects_total", "What was done on the API server, and what became of it."),
                 &["action", "result"],
             ),
-            reloads: counters(
-                at,
-                ("config_reloads_total", "Changes of the configuration file, taken or refused."),
-                &["result"],
-            ),
+            reloads: reloads(at),
             entries: entries(at),
             sweeps: sweeps(at),
             leader: int_gauge(at, "leader", "1 while this replica leads."),
+            unread: unread(at),
             unnamed: Mutex::default(),
             registry,
         }
@@ -238,6 +236,11 @@ impl Metrics {
     /// Whether this replica leads.
     pub fn leads(&self, leads: bool) {
         self.leader.set(i64::from(leads));
+    }
+
+    /// Of how many kinds nobody knows yet what there is.
+    pub fn unread(&self, kinds: usize) {
+        self.unread.set(i64::try_from(kinds).unwrap_or(i64::MAX));
     }
 
     /// The text that Prometheus reads.
@@ -375,6 +378,11 @@ fn register<M: prometheus::core::Collector + Clone + 'static>(
     metric
 }
 
+fn reloads(registry: &Registry) -> IntCounterVec {
+    let help = "Changes of the configuration file, taken or refused.";
+    counters(registry, ("config_reloads_total", help), &["result"])
+}
+
 fn entries(registry: &Registry) -> IntGaugeVec {
     let help = "Entries that the engine keeps in memory, by table.";
     register(registry, IntGaugeVec::new(opts("engine_entries", help), &["table"]))
@@ -383,6 +391,11 @@ fn entries(registry: &Registry) -> IntGaugeVec {
 fn sweeps(registry: &Registry) -> IntGauge {
     let help = "How often the engine forgot what nothing uses, since it began.";
     register(registry, IntGauge::with_opts(opts("engine_sweeps", help)))
+}
+
+fn unread(registry: &Registry) -> IntGauge {
+    let help = "Kinds that the configuration names and that could not be read so far.";
+    int_gauge(registry, "kinds_unread", help)
 }
 
 fn counter(registry: &Registry, name: &str, help: &str) -> IntCounter {

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `/metrics` | Prometheus text |
 //! | `/healthz` | 200 while the engine's thread is alive: it beats at least every [`BEAT_MAX`] |
-//! | `/readyz` | 200 once everything was listed; says whether this replica leads or stands by |
+//! | `/readyz` | 200 once everything was listed; says whether we lead, and what is not read yet |
 //! | `/debug/explain/pod/NAMESPACE/NAME` | why a pod may or may not run, node by node |
 //! | `/debug/explain/workload/NAMESPACE/NAME` | why a workload waits or runs |
 //!
@@ -25,6 +25,7 @@ use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use capstan_core::explain::view::{PodExplanation, WorkloadExplanation};
+use parking_lot::Mutex;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
@@ -69,11 +70,18 @@ pub struct Health {
     /// Milliseconds from the begin to the last beat.
     beat: AtomicU64,
     synced: AtomicBool,
+    /// Kinds that were not listed yet.
+    unread: Mutex<Vec<String>>,
 }
 
 impl Default for Health {
     fn default() -> Health {
-        Health { begun: Instant::now(), beat: AtomicU64::new(0), synced: AtomicBool::new(false) }
+        Health {
+            begun: Instant::now(),
+            beat: AtomicU64::new(0),
+            synced: AtomicBool::new(false),
+            unread: Mutex::default(),
+        }
     }
 }
 
@@ -87,6 +95,16 @@ impl Health {
     /// Every kind was listed once.
     pub fn synced(&self) {
         self.synced.store(true, Ordering::Relaxed);
+    }
+
+    /// Of these kinds, and no others, nobody knows yet what there is.
+    pub fn unread(&self, kinds: Vec<String>) {
+        *self.unread.lock() = kinds;
+    }
+
+    /// Kinds of which nobody knows yet what there is.
+    pub fn what_is_unread(&self) -> Vec<String> {
+        self.unread.lock().clone()
     }
 
     fn silence(&self) -> Duration {
@@ -144,12 +162,21 @@ async fn healthz(State(served): State<Served>) -> (StatusCode, String) {
     }
 }
 
-async fn readyz(State(served): State<Served>) -> (StatusCode, &'static str) {
-    match (served.health.synced.load(Ordering::Relaxed), served.leadership.holds()) {
-        (false, _) => (StatusCode::SERVICE_UNAVAILABLE, "not ready: the cluster is being read\n"),
-        (true, true) => (StatusCode::OK, "ok: leading\n"),
-        (true, false) => (StatusCode::OK, "ok: standing by\n"),
+async fn readyz(State(served): State<Served>) -> (StatusCode, String) {
+    let (status, mut says) =
+        match (served.health.synced.load(Ordering::Relaxed), served.leadership.holds()) {
+            (false, _) => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "not ready: the cluster is being read\n".to_owned(),
+            ),
+            (true, true) => (StatusCode::OK, "ok: leading\n".to_owned()),
+            (true, false) => (StatusCode::OK, "ok: standing by\n".to_owned()),
+        };
+    let unread = served.health.what_is_unread();
+    if !unread.is_empty() {
+        says += &format!("not read yet: {}\n", unread.join(", "));
     }
+    (status, says)
 }
 
 type Target = Path<(String, String)>;

@@ -1,7 +1,14 @@
 //! Holds requests to a rate: `qps` and `burst` of the configuration, shared by several clients.
 //!
-//! A request takes the next free moment of one common sequence and waits for it; moments that
-//! nobody took are kept, up to the burst. Requests pass in the order in which they came.
+//! Problem: under a low rate, what people look at (status, events) would stand before the binds
+//! that it tells of, and slow them.
+//!
+//! Wanted: one rate for all; who is urgent waits for others who are urgent only; each class in the
+//! order in which it came.
+//!
+//! There is one sequence of moments. An urgent request takes the next free one and waits for it.
+//! One that can wait takes none before it is there: it sleeps until then, and if urgent ones have
+//! taken it meanwhile, until the next. Moments that nobody took are kept, up to the burst.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -9,6 +16,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use tokio::sync::Mutex as Line;
 use tokio::time::{Instant, sleep_until};
 use tower::{Layer, Service};
 
@@ -18,6 +26,8 @@ use crate::config::file::ClientConnection;
 #[derive(Clone, Debug, Default)]
 pub struct Bucket {
     rate: Option<Arc<Rate>>,
+    /// Its requests let others go first.
+    yields: bool,
 }
 
 #[derive(Debug)]
@@ -28,6 +38,8 @@ struct Rate {
     ahead: Duration,
     /// The moment of the next request if all kept to the rate.
     next: Mutex<Instant>,
+    /// Those that can wait, one behind the other.
+    line: Line<()>,
 }
 
 impl Bucket {
@@ -47,7 +59,13 @@ impl Bucket {
         let burst = u32::try_from(burst).ok().filter(|burst| *burst > 0).unwrap_or(second);
         let ahead = between.saturating_mul(burst - 1);
         let next = Mutex::new(Instant::now());
-        Bucket { rate: Some(Arc::new(Rate { between, ahead, next })) }
+        let line = Line::new(());
+        Bucket { rate: Some(Arc::new(Rate { between, ahead, next, line })), yields: false }
+    }
+
+    /// The same rate, for requests that let all others go first.
+    pub fn yielding(&self) -> Bucket {
+        Bucket { rate: self.rate.clone(), yields: true }
     }
 
     /// What the configuration says.
@@ -56,14 +74,65 @@ impl Bucket {
         Bucket::new(milli, settings.burst.unwrap_or(0))
     }
 
-    /// Takes the next free moment; `None`: now.
-    fn take(&self) -> Option<Instant> {
-        let rate = self.rate.as_ref()?;
+    /// Takes the next free moment, at once.
+    fn take(&self) -> Wait {
+        match &self.rate {
+            None => Wait::None,
+            Some(rate) if self.yields => Wait::Line(rate.clone()),
+            Some(rate) => Wait::Until(rate.take()),
+        }
+    }
+}
+
+/// What a request waits for.
+enum Wait {
+    None,
+    Until(Instant),
+    /// For its turn among those that can wait, and then for a moment that nobody else wants.
+    Line(Arc<Rate>),
+}
+
+impl Wait {
+    async fn over(self) {
+        match self {
+            Wait::None => {}
+            Wait::Until(moment) => sleep_until(moment).await,
+            Wait::Line(rate) => {
+                let _turn = rate.line.lock().await;
+                while let Err(moment) = rate.take_now() {
+                    sleep_until(moment).await;
+                }
+            }
+        }
+    }
+}
+
+impl Rate {
+    /// Takes the next free moment; it may be past.
+    fn take(&self) -> Instant {
+        let mut next = self.next.lock();
+        let mine = (*next).max(Instant::now());
+        *next = mine + self.between;
+        self.early(mine)
+    }
+
+    /// Takes the next free moment if it is there already; else says when it will be, unless
+    /// others take it.
+    fn take_now(&self) -> Result<(), Instant> {
         let now = Instant::now();
-        let mut next = rate.next.lock();
+        let mut next = self.next.lock();
         let mine = (*next).max(now);
-        *next = mine + rate.between;
-        mine.checked_sub(rate.ahead).filter(|at| *at > now)
+        let moment = self.early(mine);
+        if moment > now {
+            return Err(moment);
+        }
+        *next = mine + self.between;
+        Ok(())
+    }
+
+    /// When the request of a moment may be sent.
+    fn early(&self, mine: Instant) -> Instant {
+        mine.checked_sub(self.ahead).unwrap_or_else(Instant::now)
     }
 }
 
@@ -97,15 +166,13 @@ where
     }
 
     fn call(&mut self, request: R) -> Self::Future {
-        let moment = self.bucket.take();
+        let wait = self.bucket.take();
         // The one that was polled ready is used; its clone waits for the next request. The call
         // itself begins after the wait, so that timeouts inside do not count it.
         let fresh = self.inner.clone();
         let mut ready = std::mem::replace(&mut self.inner, fresh);
         Box::pin(async move {
-            if let Some(moment) = moment {
-                sleep_until(moment).await;
-            }
+            wait.over().await;
             ready.call(request).await
         })
     }
@@ -156,5 +223,65 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_rate_without_a_burst_gives_a_second_at_once() {
         assert_eq!(times(Bucket::new(4_500, 0), 7).await, [0, 0, 0, 0, 0, 200, 400]);
+    }
+
+    /// In which order requests passed that came all at once, with a time for each.
+    async fn order(came: Vec<(&'static str, Bucket)>) -> Vec<(&'static str, u128)> {
+        let start = Instant::now();
+        let passed: Arc<Mutex<Vec<(&str, u128)>>> = Arc::default();
+        let mut calls = Vec::new();
+        for (name, bucket) in came {
+            let kept = passed.clone();
+            let inner = tower::service_fn(move |(): ()| {
+                kept.lock().push((name, start.elapsed().as_millis()));
+                async { Ok::<_, Infallible>(()) }
+            });
+            calls.push(tokio::spawn(bucket.layer(inner).oneshot(())));
+            // Each has come before the next does.
+            tokio::task::yield_now().await;
+        }
+        for call in calls {
+            call.await.expect("no panic").expect("answered");
+        }
+        let passed = passed.lock();
+        passed.clone()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn binds_go_before_what_people_look_at_and_the_rate_is_one_for_both() {
+        let binds = Bucket::new(50_000, 1);
+        let low = binds.yielding();
+        // The first took what was there; of the others only those in one class keep an order.
+        let came = ["low 1", "low 2", "low 3"].map(|name| (name, low.clone())).into_iter();
+        let came = came.chain(["bind 1", "bind 2", "bind 3"].map(|name| (name, binds.clone())));
+        let passed = order(came.collect()).await;
+        let names: Vec<&str> = passed.iter().map(|(name, _)| *name).collect();
+        assert_eq!(names, ["low 1", "bind 1", "bind 2", "bind 3", "low 2", "low 3"]);
+        // Timers of tokio are exact to a millisecond.
+        for (at, (name, time)) in (0_u128..).zip(passed) {
+            assert!((20 * at..=20 * at + 1).contains(&time), "{name} at {time} ms");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_can_wait_takes_moments_that_nobody_else_wants() {
+        let low = Bucket::new(10_000, 3).yielding();
+        assert_eq!(times(low, 6).await, [0, 0, 0, 100, 200, 300]);
+        for bucket in [Bucket::unlimited(), Bucket::new(0, 5)] {
+            assert_eq!(times(bucket.yielding(), 100).await, [0; 100]);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_that_gives_up_waiting_holds_up_nobody() {
+        let bucket = Bucket::new(10_000, 1);
+        let low = bucket.yielding();
+        assert_eq!(times(bucket, 1).await, [0]);
+        let inner = tower::service_fn(|(): ()| async { Ok::<_, Infallible>(()) });
+        let waits = tokio::spawn(low.layer(inner).oneshot(()));
+        tokio::task::yield_now().await;
+        waits.abort();
+        assert!(waits.await.is_err(), "it was given up");
+        assert_eq!(times(low, 1).await, [100]);
     }
 }

@@ -16,6 +16,7 @@ use tower::timeout::TimeoutLayer;
 use tower::{BoxError, ServiceBuilder};
 
 use super::bucket::Bucket;
+use super::scout::Scout;
 
 /// Time to reach the server.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -24,7 +25,8 @@ const PING_EVERY: Duration = Duration::from_secs(5);
 /// ...and given up when it does not answer.
 const PING_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A client whose requests wait for the bucket, then have `timeout` until their answer begins.
+/// A client whose requests wait for the bucket and for a connection, then have `timeout` until
+/// their answer begins.
 pub fn client(config: &Config, bucket: &Bucket, timeout: Duration) -> kube::Result<Client> {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
@@ -50,6 +52,7 @@ pub fn client(config: &Config, bucket: &Bucket, timeout: Duration) -> kube::Resu
         .build(https.enable_all_versions().wrap_connector(tcp));
     let service = ServiceBuilder::new()
         .layer(bucket.clone())
+        .layer(Scout::default())
         .layer(TimeoutLayer::new(timeout))
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer()?)

@@ -6,15 +6,20 @@
 //! Wanted: watches have connections of their own (their flow control never slows a bind); writes
 //! share one HTTP/2 connection, so that hundreds in flight cost no handshakes; low-priority writes
 //! and the lease have their own. No client here sends anything twice: who asked decides that.
-//! `qps` and `burst` of the configuration hold for all writes together; never for the lease, whose
-//! loss would cost more than its one small request, nor for watches.
+//! `qps` and `burst` of the configuration hold for all writes together, binds and other effects
+//! before what people look at; never for the lease, whose loss would cost more than its one small
+//! request, nor for watches.
 //!
-//! - `http2` builds the clients for writes; [`bucket`] holds requests to a rate.
+//! - `http2` builds the clients for writes; `scout` keeps bursts from making a connection for each
+//!   request; [`bucket`] holds requests to a rate.
 //! - [`call`] sends one request and says what became of it: answered, never sent, or unknown.
 
 pub mod bucket;
 pub mod call;
 mod http2;
+mod scout;
+#[cfg(test)]
+mod wire;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -78,8 +83,8 @@ impl Clients {
         Ok(Clients {
             watches: ClientBuilder::try_from(config.clone())?.build(),
             writes: http2::client(config, bucket, REQUEST_TIMEOUT)?,
-            low: http2::client(config, bucket, REQUEST_TIMEOUT)?,
-            events: http2::client(config, bucket, REQUEST_TIMEOUT)?,
+            low: http2::client(config, &bucket.yielding(), REQUEST_TIMEOUT)?,
+            events: http2::client(config, &bucket.yielding(), REQUEST_TIMEOUT)?,
             lease,
             namespace: config.default_namespace.clone(),
         })

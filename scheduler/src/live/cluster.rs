@@ -14,7 +14,7 @@ use super::below::Below;
 use super::notes::{Fault, Notes};
 use super::queues::Queues;
 use super::roster::{Named, Roster};
-use super::{Group, Kind, Object, Seen, TopOwner};
+use super::{Group, Kind, Object, Seen};
 use crate::api::node::Node;
 use crate::api::pod::Pod;
 use crate::config::{Config, PriceConfig};
@@ -39,13 +39,16 @@ const SWEEP_AFTER: usize = 4_096;
 pub struct Live {
     pub(super) prices: PriceConfig,
     pub(super) kinds: BTreeSet<Kind>,
+    /// Those of them that another configuration added and that were not all listed yet: nothing
+    /// of them is told.
+    pub(super) joining: BTreeSet<Kind>,
     pub(super) roster: Roster,
     pub(super) shared: Shared,
     /// Shared values after the last sweep.
     swept: usize,
     pub(super) directory: Directory,
-    /// Where each Job is, by uid.
-    pub(super) jobs: BTreeMap<Text, OwnerKey>,
+    /// Jobs, by uid.
+    pub(super) jobs: BTreeSet<Text>,
     pub(super) pods: BTreeMap<Text, Box<PodDraft>>,
     pub(super) nodes: BTreeMap<Text, NodeEntry>,
     pub(super) namespaces: BTreeMap<Text, Labels>,
@@ -130,6 +133,7 @@ impl Live {
         for (named, uid) in gone {
             self.remove(kind, &named, &uid);
         }
+        self.join();
         if self.shared.len() > 2 * self.swept + SWEEP_AFTER {
             self.sweep();
         }
@@ -156,40 +160,51 @@ impl Live {
                 }
             }
         }
-        let kinds = Kind::all(config);
+        self.follow(Kind::all(config));
+    }
+
+    /// Other kinds are looked at. Those that are new do not stop what is decided on the others:
+    /// they join once all of them were listed, for half of a group of queues must not be taken
+    /// for all of it. Before everything was seen once, nothing is decided anyway.
+    fn follow(&mut self, kinds: BTreeSet<Kind>) {
+        let synced = self.synced();
         let before = std::mem::replace(&mut self.kinds, kinds);
-        for kind in before.into_iter().filter(|kind| !self.kinds.contains(kind)).collect::<Vec<_>>()
-        {
+        for kind in before.difference(&self.kinds).copied().collect::<Vec<_>>() {
+            self.joining.remove(&kind);
             for (named, uid) in self.roster.forget(kind) {
                 self.remove(kind, &named, &uid);
             }
         }
+        if synced {
+            self.joining.extend(self.kinds.difference(&before));
+        }
+        self.join();
     }
 
-    /// Whether all that there is was seen.
+    /// Takes in the kinds that join, if nothing is awaited of them any more.
+    fn join(&mut self) {
+        if !self.joining.is_empty() && self.roster.waiting(&self.joining).is_empty() {
+            self.joining.clear();
+            self.queues.count_again();
+        }
+    }
+
+    /// Whether all that was to be seen at the start was seen.
     pub fn synced(&self) -> bool {
         self.waiting_for().is_empty()
     }
 
-    /// Kinds that were neither listed completely nor found absent.
+    /// Kinds that were neither listed completely nor found absent and without which nothing is
+    /// known of the cluster.
     pub fn waiting_for(&self) -> Vec<Kind> {
+        let mut waiting = self.unread();
+        waiting.retain(|kind| !self.joining.contains(kind));
+        waiting
+    }
+
+    /// Kinds that were neither listed completely nor found absent, those that join among them.
+    pub fn unread(&self) -> Vec<Kind> {
         self.roster.waiting(&self.kinds)
-    }
-
-    /// The uppermost known owner of a pod, by the pod's uid; `None`: it has none, or nobody
-    /// knows it yet.
-    pub fn owner_of(&self, pod: &str) -> Option<TopOwner> {
-        let pod = self.pods.get(pod)?;
-        let above = self.directory.above(&pod.namespace, pod.owner.as_ref());
-        let owner = above.last()?;
-        let (kind, namespace, name) = owner.key();
-        let api_version = if owner.job().is_some() { "batch/v1" } else { "apps/v1" };
-        Some(TopOwner { api_version, kind, namespace, name, uid: owner.uid().clone() })
-    }
-
-    /// A Job, by its uid.
-    pub fn job(&self, uid: &str) -> Option<&JobDraft> {
-        self.directory.owners.get(self.jobs.get(uid)?)?.job()
     }
 
     /// Whether there is an object of a kind under this name; the namespace is empty where a kind
@@ -334,7 +349,7 @@ impl Live {
         self.below.add_owner(owner.owner(), &key);
         if owner.job().is_some() {
             self.inhabit(&key.1);
-            self.jobs.insert(owner.uid().clone(), key.clone());
+            self.jobs.insert(owner.uid().clone());
         }
         self.dirty.owners.insert(key);
         self.directory.put(owner);

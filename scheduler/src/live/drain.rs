@@ -77,7 +77,7 @@ impl Live {
 
     /// Everything that there is, as a new engine would be fed.
     pub fn everything(&mut self, now: Time) -> Vec<Input> {
-        let objects = self.queues.objects();
+        let objects = self.queues.objects(&self.joining);
         let local = objects.local_queues.iter().map(|(_, queue)| queue.namespace.clone());
         let names: BTreeSet<Text> = self
             .namespaces
@@ -111,7 +111,7 @@ impl Live {
         if !self.queues.take_changed() {
             return Changes::default();
         }
-        let objects = self.queues.objects();
+        let objects = self.queues.objects(&self.joining);
         let local = objects.local_queues.iter().map(|(_, queue)| queue.namespace.clone());
         let queued: BTreeSet<Text> = local.collect();
         self.dirty.namespaces.extend(queued.symmetric_difference(&self.told.queued).cloned());
@@ -212,7 +212,7 @@ impl Live {
             self.told.jobs.insert(job.uid.clone());
             news.facts.push(Input::Owner(made));
         }
-        for uid in dirty.jobs.iter().filter(|uid| !self.jobs.contains_key(*uid)) {
+        for uid in dirty.jobs.iter().filter(|uid| !self.jobs.contains(*uid)) {
             if self.told.jobs.remove(uid) {
                 news.gone.push(Input::OwnerGone(uid.clone()));
             }

@@ -7,7 +7,8 @@
 //! Wanted: after any history of events the facts told to the engine are those that a fresh list of
 //! the same objects would give; an object is told when it, or something it depends on, changed, and
 //! not otherwise; a list replaces what was there before it (what it does not name is gone); an
-//! object under a name that had another uid before is another object.
+//! object under a name that had another uid before is another object; kinds that another
+//! configuration adds count from when all of them were listed, and nothing waits for them.
 //!
 //! | File | Decides |
 //! |---|---|
@@ -37,6 +38,7 @@ mod property;
 mod tests;
 
 use std::collections::BTreeSet;
+use std::fmt;
 
 use capstan_core::Input;
 use capstan_core::model::input::Text;
@@ -182,6 +184,15 @@ impl Kind {
     }
 }
 
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.group() {
+            Some(group) => write!(f, "{} ({group})", self.name()),
+            None => f.write_str(self.name()),
+        }
+    }
+}
+
 impl Group {
     /// The group of an object of this origin.
     pub fn of(origin: Origin) -> Group {
@@ -198,21 +209,6 @@ pub struct Drained {
     pub notices: Vec<Notice>,
     /// Queue objects that came or went; nobody has written on those that are there now.
     pub queues_anew: Vec<(Kind, (Text, Text))>,
-}
-
-/// The uppermost known owner of a pod, as owner references name it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TopOwner {
-    /// API group and version.
-    pub api_version: &'static str,
-    /// Kind.
-    pub kind: Text,
-    /// Namespace.
-    pub namespace: Text,
-    /// Name.
-    pub name: Text,
-    /// Unique id.
-    pub uid: Text,
 }
 
 /// An object as a watch shows it.

@@ -73,11 +73,18 @@ impl Queues {
         std::mem::take(&mut self.changed)
     }
 
-    /// Everything that is there.
-    pub fn objects(&self) -> Objects {
+    /// Other kinds count than before.
+    pub fn count_again(&mut self) {
+        self.changed = true;
+    }
+
+    /// Everything that is there, but for kinds that do not count yet.
+    pub fn objects(&self, but: &BTreeSet<Kind>) -> Objects {
         let mut all = Objects::default();
-        for (origin, draft) in self.objects.values() {
-            all.take(*origin, draft.clone());
+        for ((kind, _), (origin, draft)) in &self.objects {
+            if !but.contains(kind) {
+                all.take(*origin, draft.clone());
+            }
         }
         all
     }

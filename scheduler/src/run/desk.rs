@@ -22,6 +22,7 @@ use capstan_core::plan::{Action, Effect, EffectId, EffectResult, PodRef, StepOut
 use capstan_core::time::Time;
 use tokio::sync::watch;
 
+use super::barrier::{Barrier, Passage, Progress};
 use super::looks::Looks;
 use super::message::{Message, Question};
 use crate::act::{Answer, Executor};
@@ -74,6 +75,12 @@ pub struct Desk {
     engine: Engine,
     looks: Looks,
     phase: Phase,
+    /// How far the watches are, for who does not lead yet.
+    progress: Progress,
+    /// We lead, once this is passed.
+    barrier: Option<Barrier>,
+    /// Kinds that were not read yet.
+    unread: Vec<Kind>,
     /// Facts that are no objects: the configuration, answers to effects.
     told: Vec<Input>,
     questions: Vec<Question>,
@@ -97,6 +104,9 @@ impl Desk {
             engine: Engine::new(),
             looks: Looks::new(),
             phase: Phase::Standby,
+            progress: Progress::default(),
+            barrier: None,
+            unread: Vec::new(),
             told: vec![Input::Policy(Arc::new(config.policy.clone()))],
             questions: Vec::new(),
             binds: BTreeMap::new(),
@@ -129,7 +139,14 @@ impl Desk {
 
     /// How long there is nothing to do unless something happens.
     fn patience(&self) -> Duration {
-        if self.phase != Phase::Leading || !self.live.synced() {
+        if let Some(barrier) = &self.barrier {
+            let now = Instant::now();
+            return match barrier.passage(&self.progress, now) {
+                Passage::Until(until) => until.saturating_duration_since(now).min(NAP),
+                Passage::Free | Passage::Late(_) => Duration::ZERO,
+            };
+        }
+        if self.phase != Phase::Leading {
             return NAP;
         }
         let wake = self.wake.map_or(NAP, |wake| self.tools.clock.until(wake));
@@ -141,12 +158,18 @@ impl Desk {
             Message::Seen(batch) => batch.seen.into_iter().for_each(|seen| self.see(seen)),
             Message::Answer(answer) => self.take_answer(answer),
             Message::Ask(question) => self.questions.push(question),
-            Message::Lead => self.lead(),
+            Message::Lead(marks) if self.phase == Phase::Standby => {
+                self.barrier = Some(Barrier::new(marks, Instant::now()));
+            }
+            Message::Lead(_) => {}
             Message::Config(config) => {
                 self.live.reconfigure(&config);
                 self.told.push(Input::Policy(Arc::new(config.policy)));
             }
-            Message::Stop => self.phase = Phase::Stopped,
+            Message::Stop => {
+                self.phase = Phase::Stopped;
+                self.barrier = None;
+            }
             Message::End => self.ended = true,
         }
     }
@@ -155,15 +178,49 @@ impl Desk {
         if matches!(seen, Seen::Complete(Kind::Queueing(_, Group::Capstan))) {
             self.tools.publisher.doubt();
         }
+        if self.phase == Phase::Standby {
+            self.progress.note(&seen, Instant::now());
+        }
         self.live.take(seen);
     }
 
-    fn lead(&mut self) {
-        if self.phase == Phase::Standby {
-            self.phase = Phase::Leading;
-            // What was observed is decided on now, whether or not anything changes.
-            self.wake = Some(self.tools.clock.now());
-            self.tools.metrics.leads(true);
+    /// Leads, if everything was seen that the leader before us did; else the barrier stays.
+    fn lead(&mut self, barrier: Barrier) -> Option<Barrier> {
+        match barrier.passage(&self.progress, Instant::now()) {
+            Passage::Until(_) => return Some(barrier),
+            Passage::Free => {}
+            Passage::Late(kinds) => {
+                let kinds = names(&kinds).join(", ");
+                tracing::warn!(kinds, "watches are behind; what is decided may be refused");
+            }
+        }
+        self.phase = Phase::Leading;
+        // What was observed is decided on now, whether or not anything changes.
+        self.wake = Some(self.tools.clock.now());
+        self.tools.metrics.leads(true);
+        None
+    }
+
+    /// Before everything was read once we are not ready. Kinds that another configuration names
+    /// later stop nothing: until they are read, what was known is decided on.
+    fn say_what_is_unread(&mut self) {
+        let ready = *self.tools.synced.borrow();
+        let unread = self.live.unread();
+        if unread != self.unread {
+            if ready && self.unread.is_empty() {
+                let kinds = names(&unread).join(", ");
+                tracing::info!(kinds, "not read yet: they count once all of them are");
+            } else if ready && unread.is_empty() {
+                tracing::info!("all kinds that the configuration names were read");
+            }
+            self.tools.health.unread(names(&unread));
+            self.tools.metrics.unread(unread.len());
+            self.unread = unread;
+        }
+        if !ready && self.live.synced() {
+            tracing::info!("the cluster was read");
+            self.tools.health.synced();
+            self.tools.synced.send_replace(true);
         }
     }
 
@@ -184,25 +241,21 @@ impl Desk {
     }
 
     fn turn(&mut self) {
-        let synced = self.live.synced();
-        if synced && !*self.tools.synced.borrow() {
-            tracing::info!("the cluster was read");
-            self.tools.health.synced();
-            self.tools.synced.send_replace(true);
+        self.say_what_is_unread();
+        if let Some(barrier) = self.barrier.take() {
+            self.barrier = self.lead(barrier);
         }
         let now = self.tools.clock.now();
         match self.phase {
             Phase::Standby => self.observe(now),
-            // While a kind is read for the first time (another configuration names it), half of
-            // it must not be taken for all.
-            Phase::Leading if synced => self.decide(now),
-            Phase::Leading | Phase::Stopped => {}
+            Phase::Leading => self.decide(now),
+            Phase::Stopped => {}
         }
         if std::mem::take(&mut self.acts) {
             self.tools.publisher.acts(std::mem::take(&mut self.bound));
         }
         self.answer_questions(now);
-        if self.phase == Phase::Leading && synced {
+        if self.phase == Phase::Leading {
             self.looks.tell(&self.tools.publisher, &self.engine);
             self.looks.look(&self.tools, &self.live, &self.engine);
         }
@@ -309,6 +362,10 @@ pub fn explained<E>(explanation: E, now: Time) -> Explained<E> {
     Explained { explanation, now, files: Vec::new(), warnings: Vec::new() }
 }
 
+fn names(kinds: &[Kind]) -> Vec<String> {
+    kinds.iter().map(Kind::to_string).collect()
+}
+
 fn pod_name(bind: &Option<(PodRef, Text)>) -> Option<String> {
     bind.as_ref().map(|(pod, _)| format!("{}/{}", pod.namespace, pod.name))
 }
@@ -327,20 +384,4 @@ fn log(output: &StepOutput, took: Duration) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_burst_is_taken_in_few_turns_and_what_comes_alone_at_once() {
-        let begin = Instant::now();
-        let mut pace = Pace::default();
-        assert_eq!(pace.rest(begin, false), Duration::ZERO, "nothing before it");
-        let soon = begin + Duration::from_millis(1);
-        assert_eq!(pace.rest(soon, false), PACE - Duration::from_millis(1));
-        let turned = begin + PACE;
-        assert_eq!(pace.rest(turned, false), PACE, "from the turn on that waited");
-        let much_later = turned + PACE * 3;
-        assert_eq!(pace.rest(much_later, false), Duration::ZERO, "it was quiet");
-        assert_eq!(pace.rest(much_later, true), Duration::ZERO, "the engine has more to do");
-    }
-}
+mod tests;

@@ -1,5 +1,6 @@
 //! What the engine's thread is told: one queue, in the order in which it happened.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
@@ -9,7 +10,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::act::Answer;
 use crate::config::Config;
-use crate::live::Seen;
+use crate::live::{Kind, Seen};
 use crate::render::Explained;
 use crate::serve;
 
@@ -26,8 +27,8 @@ pub enum Message {
     Answer(Answer),
     /// Somebody asks.
     Ask(Question),
-    /// We lead.
-    Lead,
+    /// We lead; the API server was at these versions when we began to.
+    Lead(BTreeMap<Kind, u64>),
     /// Another configuration holds.
     Config(Box<Config>),
     /// Nothing is decided any more.
@@ -41,6 +42,16 @@ pub struct Batch {
     /// The events, in order.
     pub seen: Vec<Seen>,
     _room: OwnedSemaphorePermit,
+}
+
+#[cfg(test)]
+impl Batch {
+    /// Events that came by no channel.
+    pub fn of(seen: Vec<Seen>) -> Batch {
+        let room = Arc::new(Semaphore::new(1));
+        let room = room.try_acquire_owned().expect("nobody else has it");
+        Batch { seen, _room: room }
+    }
 }
 
 /// A question of people, with where its answer goes.

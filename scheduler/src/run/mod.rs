@@ -27,7 +27,8 @@
 //!
 //! Phases of a start: connect -> find out which API groups are served -> watch all kinds -> wait
 //! until each was listed once -> campaign (a waiting replica keeps its watches and its engine warm:
-//! it observes facts and decides nothing) -> lead: step on every batch of facts.
+//! it observes facts and decides nothing) -> lead: once the watches show what the leader before did
+//! last (`barrier`), step on every batch of facts.
 //!
 //! A deposed leader stops at once: executors check the lease before each request, and the process
 //! exits, so that no half-valid state is carried on. Restart: see ARCHITECTURE.md, states.
@@ -39,11 +40,13 @@
 //! |---|---|
 //! | `process` | who starts when, and in which order everything ends |
 //! | `desk` | the engine's thread: what is a turn, where effects go |
+//! | `barrier` | what a new leader waits for before it decides |
 //! | `message` | what that thread is told, and how much of it may wait |
 //! | `looks` | when there is time for what people look at |
 //! | `follow` | which kinds are watched |
 //! | `reload` | when another configuration holds |
 
+mod barrier;
 mod desk;
 mod follow;
 mod looks;

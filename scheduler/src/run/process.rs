@@ -14,11 +14,13 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
 use std::time::Duration;
 
+use kube::Client;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, sleep};
 
+use super::barrier;
 use super::desk::{Desk, Tools};
 use super::follow::Watches;
 use super::message::{Asker, Message, gather};
@@ -191,7 +193,8 @@ impl Replica {
             self.leadership.clone(),
         ));
         let mut elector = self.elector.take();
-        let campaign = campaign(elector.as_mut(), self.synced.clone(), self.inbox.clone());
+        let lead = Lead { client: self.clients.watches.clone(), inbox: self.inbox.clone() };
+        let campaign = campaign(elector.as_mut(), self.synced.clone(), lead);
         let mut campaign: Pin<Box<dyn Future<Output = String> + Send + '_>> = Box::pin(campaign);
         tokio::select! {
             name = signals.first() => tracing::info!("{name}: ending"),
@@ -280,14 +283,14 @@ impl Replica {
 async fn campaign(
     elector: Option<&mut Elector>,
     mut synced: watch::Receiver<bool>,
-    inbox: Sender<Message>,
+    lead: Lead,
 ) -> String {
     if synced.wait_for(|synced| *synced).await.is_err() {
         return std::future::pending().await;
     }
     let Some(elector) = elector else {
         sleep(SETTLE).await;
-        drop(inbox.send(Message::Lead));
+        lead.begin().await;
         return std::future::pending().await;
     };
     let mut ended = "the election ended".to_owned();
@@ -295,13 +298,29 @@ async fn campaign(
         LeaseEvent::Waiting { holder } => tracing::info!(holder, "another replica leads"),
         LeaseEvent::Leading => {
             tracing::info!("this replica leads");
-            drop(inbox.send(Message::Lead));
+            let lead = lead.clone();
+            tokio::spawn(async move { lead.begin().await });
         }
         LeaseEvent::Failed(error) => tracing::warn!(error, "the lease"),
         LeaseEvent::Deposed(why) => ended = why,
     };
     elector.run(told).await;
     format!("deposed: {ended}")
+}
+
+/// What it takes to tell the engine's thread that we lead.
+#[derive(Clone)]
+struct Lead {
+    client: Client,
+    inbox: Sender<Message>,
+}
+
+impl Lead {
+    /// Says so, and what has to be seen before anything is decided.
+    async fn begin(&self) {
+        let marks = barrier::marks(&self.client).await;
+        drop(self.inbox.send(Message::Lead(marks)));
+    }
 }
 
 /// The election that the configuration describes, unless it is switched off.

@@ -99,6 +99,11 @@ async fn probes_say_how_it_is() {
     let (status, says) = server.get("/readyz").await;
     assert_eq!(status, 503);
     assert!(says.ends_with("not ready: the cluster is being read\n"), "{says}");
+    server.health.unread(vec!["Node".to_owned(), "Cohort (kueue.x-k8s.io)".to_owned()]);
+    let (status, says) = server.get("/readyz").await;
+    assert_eq!(status, 503);
+    assert!(says.ends_with("read\nnot read yet: Node, Cohort (kueue.x-k8s.io)\n"), "{says}");
+    server.health.unread(Vec::new());
     server.health.synced();
     assert!(server.get("/readyz").await.1.ends_with("ok: standing by\n"));
     server
@@ -108,6 +113,10 @@ async fn probes_say_how_it_is() {
     let (status, says) = server.get("/readyz").await;
     assert_eq!(status, 200);
     assert!(says.ends_with("ok: leading\n"), "{says}");
+    server.health.unread(vec!["Cohort (kueue.x-k8s.io)".to_owned()]);
+    let (status, says) = server.get("/readyz").await;
+    assert_eq!(status, 200, "another configuration named it: what was known is decided on");
+    assert!(says.ends_with("ok: leading\nnot read yet: Cohort (kueue.x-k8s.io)\n"), "{says}");
     assert_eq!(server.get("/nowhere").await.0, 404);
 }
 

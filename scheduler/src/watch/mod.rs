@@ -209,17 +209,20 @@ impl Follower {
                 };
                 let answer = Answer::of(&error);
                 self.say(answer, &error);
-                match answer {
-                    Answer::NotServed => return Ended::NotServed { listed },
-                    Answer::NoStreaming => {
-                        watch.initial_list_strategy = watcher::InitialListStrategy::ListWatch;
-                        tokio::time::sleep(wait).await;
-                        continue 'again;
-                    }
-                    Answer::Expired | Answer::Forbidden | Answer::Trouble => {}
+                if answer == Answer::NotServed {
+                    return Ended::NotServed { listed };
                 }
                 tokio::time::sleep(wait).await;
                 wait = (wait * 2).min(WAIT_MOST);
+                match answer {
+                    Answer::NoStreaming => {
+                        watch.initial_list_strategy = watcher::InitialListStrategy::ListWatch;
+                        continue 'again;
+                    }
+                    // Said by a status, not by an event: `kube` would ask for the same for ever.
+                    Answer::Expired => continue 'again,
+                    _ => {}
+                }
             }
         }
     }
@@ -308,3 +311,6 @@ fn code(error: &kube::Error) -> Option<u16> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests;

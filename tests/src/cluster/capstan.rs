@@ -46,7 +46,10 @@ impl Capstan {
         let request = Request::new(path).list(&ListParams::default());
         let request = request.map_err(|e| Trouble::new(format!("{path}: {e}")))?;
         plane.block_on(async {
-            let client = Client::try_from(kube::Config::new(url))?;
+            let mut config = kube::Config::new(url);
+            // That it is not ready is an answer, and not to be asked for again behind our back.
+            config.default_retry = false;
+            let client = Client::try_from(config)?;
             Ok(client.request_text(request).await?)
         })
     }

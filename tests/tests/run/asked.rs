@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::process::Command;
 
-use capstan_tests::cluster::{ControlPlane, GpuNodes, capstan_config};
+use capstan_tests::cluster::{ControlPlane, GpuNodes, capstan_config, name_of};
 use serde_json::Value;
 
 use crate::scene::{Job, cluster, running, submit, wait_for};
@@ -70,10 +70,37 @@ fn a_running_capstan_is_asked_through_kubectl_and_logs_as_json() {
     assert_eq!(code, 2, "{said}");
     assert!(said.contains("nobody"), "{said}");
 
+    pods_are_explained(&cluster, &server);
+    assert_eq!(capstan.get(&cluster, "/healthz").expect("it lives"), "ok\n");
+
     let log = fs::read_to_string(capstan.process.log()).expect("a log");
     let parsed = log.lines().map(serde_json::from_str::<Value>);
     let lines: Vec<Value> = parsed.collect::<Result<_, _>>().expect("every line is JSON");
     let in_cycle = |line: &&Value| line["span"]["name"] == "cycle";
     let cycle = lines.iter().find(in_cycle).unwrap_or_else(|| panic!("no cycle in\n{log}"));
     assert!(cycle["timestamp"].is_string() && cycle["level"].is_string(), "{cycle}");
+}
+
+/// Why a pod of the Job that waits may not run, and that one of the other does: the same words
+/// from the cluster and from the leader.
+fn pods_are_explained(cluster: &ControlPlane, server: &str) {
+    let pods = cluster.list("pods").expect("pods");
+    let pod = |job: &str| {
+        let of = |it: &&Value| it["metadata"]["labels"]["job-name"] == job;
+        let found = pods.iter().find(of).unwrap_or_else(|| panic!("a pod of {job}"));
+        format!("pod/{}", name_of(found))
+    };
+    for (job, no, words) in [("waits", 1, "h100-0"), ("fits", 0, "fits 1 of 1 nodes")] {
+        let pod = pod(job);
+        let (code, said) = kubectl_capstan(cluster, &["capstan", "explain", &pod]);
+        let (own, of_leader) =
+            kubectl_capstan(cluster, &["capstan", "explain", &pod, "--server", server]);
+        assert!(said.contains(&format!("default/{}", &pod[4..])) && said.contains(words), "{said}");
+        assert_eq!((code, own, timeless(&of_leader)), (no, no, timeless(&said)));
+    }
+    let (code, said) = kubectl_capstan(cluster, &["capstan", "explain", "pod/nobody"]);
+    assert_eq!((code, said.contains("nobody")), (2, true), "{said}");
+    let words = ["capstan", "explain", "pod/nobody", "--server", server];
+    let (code, said) = kubectl_capstan(cluster, &words);
+    assert_eq!((code, said.contains("no pod nobody in namespace default")), (2, true), "{said}");
 }

@@ -1,0 +1,191 @@
+//! What the clients do on the wire: against a server with TLS that offers HTTP/2, as API servers
+//! do. Its key (`key.pem`) is for nothing else; nobody trusts its certificate.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use http::{Request, Response, StatusCode};
+use hyper::body::Incoming;
+use hyper::server::conn::{http1, http2};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use kube::Api;
+use kube::api::ListParams;
+use kube::client::Body;
+use parking_lot::Mutex;
+use serde_json::json;
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::{ServerConfig, crypto};
+
+use super::call::{Fate, call};
+use super::*;
+
+/// How long each answer takes, so that requests of a burst are under way together.
+const ANSWER: Duration = Duration::from_millis(100);
+/// Requests of a burst: as many as one connection of an API server carries.
+const BURST: usize = 100;
+
+/// One connection that was made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Connection {
+    /// What both sides agreed to speak.
+    protocol: String,
+    /// Requests on it.
+    requests: usize,
+}
+
+/// A server that answers everything with one code.
+struct Server {
+    port: u16,
+    connections: Arc<Mutex<Vec<Connection>>>,
+}
+
+impl Server {
+    async fn start(code: u16) -> Server {
+        let certificate = CertificateDer::from_pem_slice(include_bytes!("certificate.pem"));
+        let key = PrivateKeyDer::from_pem_slice(include_bytes!("key.pem")).expect("a key");
+        let provider = Arc::new(crypto::ring::default_provider());
+        let config = ServerConfig::builder_with_provider(provider);
+        let config = config.with_safe_default_protocol_versions().expect("versions");
+        let config = config.with_no_client_auth();
+        let certificates = vec![certificate.expect("a certificate")];
+        let mut config = config.with_single_cert(certificates, key).expect("they belong together");
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let port = listener.local_addr().expect("bound").port();
+        let connections: Arc<Mutex<Vec<Connection>>> = Arc::default();
+        let kept = connections.clone();
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(serve(acceptor.clone(), stream, kept.clone(), code));
+            }
+        });
+        Server { port, connections }
+    }
+
+    /// The clients as `capstan run` makes them.
+    async fn clients(&self) -> Clients {
+        let folder = tempfile::tempdir().expect("folder");
+        let kubeconfig = folder.path().join("config");
+        let text = json!({ "apiVersion": "v1", "kind": "Config", "current-context": "a",
+            "clusters": [{ "name": "c", "cluster": {
+                "server": format!("https://127.0.0.1:{}", self.port),
+                "insecure-skip-tls-verify": true } }],
+            "users": [{ "name": "u", "user": { "token": "t" } }],
+            "contexts": [{ "name": "a", "context": { "cluster": "c", "user": "u" } }] });
+        std::fs::write(&kubeconfig, text.to_string()).expect("written");
+        let target = Target { kubeconfig: Some(kubeconfig), context: None };
+        Clients::connect(&target, &ClientConnection::default()).await.expect("clients")
+    }
+
+    fn connections(&self) -> Vec<Connection> {
+        self.connections.lock().clone()
+    }
+
+    fn requests(&self) -> usize {
+        self.connections().iter().map(|one| one.requests).sum()
+    }
+}
+
+async fn serve(
+    acceptor: TlsAcceptor,
+    stream: tokio::net::TcpStream,
+    connections: Arc<Mutex<Vec<Connection>>>,
+    code: u16,
+) {
+    let Ok(stream) = acceptor.accept(stream).await else { return };
+    let protocol = stream.get_ref().1.alpn_protocol().unwrap_or_default();
+    let protocol = String::from_utf8_lossy(protocol).into_owned();
+    let at = {
+        let mut all = connections.lock();
+        all.push(Connection { protocol: protocol.clone(), requests: 0 });
+        all.len() - 1
+    };
+    let service = service_fn(move |_: Request<Incoming>| {
+        connections.lock()[at].requests += 1;
+        async move {
+            tokio::time::sleep(ANSWER).await;
+            let status = json!({ "kind": "Status", "message": "so it is", "code": code });
+            let mut answer = Response::new(Body::from(status.to_string().into_bytes()));
+            *answer.status_mut() = StatusCode::from_u16(code).expect("a code");
+            Ok::<_, Infallible>(answer)
+        }
+    });
+    let stream = TokioIo::new(stream);
+    // How a connection ends is for the client to notice.
+    if protocol == "h2" {
+        drop(http2::Builder::new(TokioExecutor::new()).serve_connection(stream, service).await);
+    } else {
+        drop(http1::Builder::new().serve_connection(stream, service).await);
+    }
+}
+
+fn write() -> Request<Vec<u8>> {
+    Request::post("/api/v1/namespaces/a/pods/b/binding").body(vec![b'x']).expect("request")
+}
+
+/// This many writes at once; all are answered.
+async fn burst(client: &Client, writes: usize) {
+    let mut calls = JoinSet::new();
+    for _ in 0..writes {
+        let client = client.clone();
+        calls.spawn(async move { call(&client, write()).await });
+    }
+    for fate in calls.join_all().await {
+        assert!(matches!(&fate, Fate::Answered(reply) if reply.code == 201), "{fate:?}");
+    }
+}
+
+#[tokio::test]
+async fn writes_are_http2_and_a_burst_of_them_is_one_connection() {
+    let server = Server::start(201).await;
+    let clients = server.clients().await;
+    for (at, client) in [&clients.writes, &clients.low, &clients.events].into_iter().enumerate() {
+        let begun = std::time::Instant::now();
+        burst(client, BURST).await;
+        let took = begun.elapsed();
+        let connections = server.connections();
+        let used: Vec<&Connection> = connections.iter().filter(|one| one.requests > 0).collect();
+        let one = Connection { protocol: "h2".to_owned(), requests: BURST };
+        assert_eq!(used, vec![&one; at + 1], "{connections:?}");
+        assert_eq!(connections.len(), at + 1, "no handshake in vain");
+        assert!(took < ANSWER * 20, "they were under way together: {took:?}");
+    }
+}
+
+/// One request of each client, in a word; all are refused.
+async fn ask_once(clients: &Clients) {
+    for client in [&clients.writes, &clients.low, &clients.events] {
+        assert!(matches!(call(client, write()).await, Fate::Answered(_)));
+    }
+    for client in [&clients.watches, &clients.lease] {
+        let api: Api<k8s_openapi::api::core::v1::Node> = Api::all(client.clone());
+        api.list(&ListParams::default()).await.expect_err("it is refused");
+    }
+}
+
+#[tokio::test]
+async fn no_client_sends_anything_twice() {
+    // The codes for which kube's stock client asks again by itself.
+    for code in [429, 503, 504] {
+        let server = Server::start(code).await;
+        let clients = server.clients().await;
+        ask_once(&clients).await;
+        assert_eq!(server.requests(), 5, "{code}: one for each client");
+    }
+}
+
+#[tokio::test]
+async fn watches_and_the_lease_have_connections_of_their_own() {
+    let server = Server::start(429).await;
+    ask_once(&server.clients().await).await;
+    let spoken: Vec<String> = server.connections().into_iter().map(|one| one.protocol).collect();
+    assert_eq!(spoken[..3], ["h2"; 3], "writes of three kinds");
+    assert_eq!(spoken.len(), 5, "{spoken:?}");
+    assert!(spoken[3..].iter().all(|protocol| protocol != "h2"), "kube's own: {spoken:?}");
+}

@@ -1,0 +1,93 @@
+//! Pods that no scheduler of a queue placed: DaemonSets', static ones, those that a kubelet
+//! refused. They hold room like others, and are never ours to act on.
+
+use capstan_core::model::input::PodPhase;
+
+use super::*;
+
+/// A pod of a DaemonSet as its controller makes it: for one node, by affinity, and for the
+/// scheduler that its template names.
+fn daemon(scheduler: &str) -> Value {
+    let mut value = owned(pod_value("d-1", "d1"), "DaemonSet", "d", "u-d");
+    let term = json!({ "matchFields": [
+        { "key": "metadata.name", "operator": "In", "values": ["n"] }] });
+    value["spec"] = json!({
+        "schedulerName": scheduler,
+        "affinity": { "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution":
+            { "nodeSelectorTerms": [term] } } },
+        "containers": [{ "resources": { "requests": { "cpu": "500m" } } }],
+    });
+    value
+}
+
+fn applied(live: &mut Live, value: &Value) -> Vec<Input> {
+    live.take(Seen::Applied(pod(value.clone())));
+    told(live)
+}
+
+#[test]
+fn a_daemon_pod_holds_room_once_it_stands_on_its_node() {
+    let mut live = synced(&Config::default());
+    let mut value = daemon("default-scheduler");
+    assert!(pods(&applied(&mut live, &value)).is_empty(), "another scheduler binds it");
+    value["spec"]["nodeName"] = "n".into();
+    let inputs = applied(&mut live, &value);
+    let facts = the_pod(&inputs);
+    assert_eq!((facts.ours, facts.node.as_deref()), (false, Some("n")));
+    assert_eq!(facts.shape.requests.get("cpu"), Some(&500));
+    assert_eq!(facts.gang.unknown_owner, None, "nobody reads DaemonSets, nobody waits for one");
+}
+
+#[test]
+fn a_daemon_pod_that_names_us_is_bound_by_us_to_the_one_node_that_it_wants() {
+    let mut live = synced(&Config::default());
+    let inputs = applied(&mut live, &daemon("capstan"));
+    let facts = the_pod(&inputs);
+    assert_eq!((facts.ours, facts.node.as_deref()), (true, None));
+    assert!(facts.shape.node_affinity.is_some(), "which node is a rule like any other");
+    assert_eq!(facts.gang.unknown_owner, None);
+}
+
+/// A static pod as a kubelet mirrors it: bound from its first moment, by nobody.
+fn mirror() -> Value {
+    let mut value = pod_value("etcd-n", "m1");
+    value["metadata"]["annotations"] = json!({ "kubernetes.io/config.mirror": "0123abcd",
+        "kubernetes.io/config.hash": "0123abcd", "kubernetes.io/config.source": "file" });
+    value["metadata"]["ownerReferences"] = json!([{ "apiVersion": "v1", "kind": "Node",
+        "name": "n", "uid": "u-n", "controller": true }]);
+    value["spec"] = json!({ "nodeName": "n", "schedulerName": "default-scheduler",
+        "priority": 2_000_001_000,
+        "containers": [{ "resources": { "requests": { "cpu": "100m", "memory": "1Mi" } } }] });
+    value
+}
+
+#[test]
+fn a_static_pod_holds_room_from_its_first_moment_until_it_is_gone() {
+    let mut live = synced(&Config::default());
+    let inputs = applied(&mut live, &mirror());
+    let facts = the_pod(&inputs);
+    assert_eq!((facts.ours, facts.node.as_deref()), (false, Some("n")));
+    assert_eq!(facts.shape.requests.get("cpu"), Some(&100));
+    assert_eq!((facts.gang.unknown_owner.as_deref(), facts.priority), (None, 2_000_001_000));
+    assert_eq!(pods(&live.everything(NOW)).len(), 1, "a restart accounts it as well");
+    live.take(Seen::Deleted(pod(mirror())));
+    assert_eq!(told(&mut live)[0], Input::PodGone("m1".into()));
+}
+
+#[test]
+fn a_pod_that_its_kubelet_refused_is_terminal_and_then_gone() {
+    let mut live = synced(&Config::default());
+    let mut value = pod_value("p", "p1");
+    value["spec"]["nodeName"] = "n".into();
+    assert!(!the_pod(&applied(&mut live, &value)).phase.terminal());
+    // What a kubelet writes whose own count differs from ours.
+    value["status"] = json!({ "phase": "Failed", "reason": "OutOfcpu",
+        "message": "Pod was rejected: Node didn't have enough resource: cpu" });
+    let inputs = applied(&mut live, &value);
+    let facts = the_pod(&inputs);
+    assert_eq!((facts.phase, facts.node.as_deref()), (PodPhase::Failed, Some("n")));
+    assert!(facts.phase.terminal());
+    // The watch asks for pods that live, so that it shows the refusal as the end of the pod.
+    live.take(Seen::Deleted(pod(value)));
+    assert_eq!(told(&mut live)[0], Input::PodGone("p1".into()));
+}

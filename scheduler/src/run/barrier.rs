@@ -1,0 +1,290 @@
+//! What a new leader waits for before it decides: that its watches show what the leader before it
+//! did last.
+//!
+//! Problem: a leader that is asked to end gives the lease back when its last bind was answered. A
+//! standby has the lease a moment later, but its watches may be behind: a node or quota that seems
+//! free was just given away, and would be given again.
+//!
+//! Wanted: nothing is decided on what is known to be old; a take-over stays far below a second;
+//! a watch in which nothing happens (it shows no version to compare) holds up nobody for long.
+//!
+//! Phases: with the lease in hand, the API server is asked once for each kind that counts (pods
+//! for nodes and quota, Jobs for who is admitted or suspended) which version it is at. That is a
+//! consistent read: whatever was answered before it has a lower version, and a server that answers
+//! it from its cache has that in its cache by then. Versions of a server can be compared as
+//! numbers. Then a kind has caught up as soon as
+//!
+//! - its watch showed that version or a later one: watches show changes in order; or
+//! - its watch showed nothing for [`QUIET`]: the server had everything to send when it answered, so
+//!   that a silent watch has nothing that it owes us. What is late arrives, and begins the wait
+//!   anew.
+//!
+//! After [`MOST`] the leader goes on all the same and says so: a bind that is wrong then is refused
+//! by the API server where the pod is bound already, and waits of a second would be felt.
+//!
+//! A leader that was killed gives nothing back; its lease runs out seconds after its last write.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::ListParams;
+use kube::{Api, Client, Resource};
+use serde::de::DeserializeOwned;
+use tokio::time::timeout;
+
+use crate::client;
+use crate::live::{Kind, Object, Seen};
+
+/// A watch that shows nothing for so long has nothing to show: on a busy server, watches were
+/// tens of milliseconds behind.
+pub const QUIET: Duration = Duration::from_millis(200);
+/// Longest wait.
+pub const MOST: Duration = Duration::from_millis(500);
+
+/// How long the API server has to say where it is.
+const ANSWER_MAX: Duration = Duration::from_millis(500);
+
+/// Kinds in which a leader's effects show and that others could be decided wrongly by.
+pub const COUNTED: [Kind; 2] = [Kind::Pod, Kind::Job];
+
+/// How far the watches of the counted kinds are.
+#[derive(Debug, Default)]
+pub struct Progress {
+    kinds: BTreeMap<Kind, Shown>,
+}
+
+#[derive(Debug)]
+struct Shown {
+    /// All changes up to this version were seen.
+    version: u64,
+    /// The newest of a list that is not complete: others of it may be missing still.
+    listed: u64,
+    /// When something was seen last.
+    at: Instant,
+}
+
+impl Progress {
+    /// Notes what an event says about how far its watch is.
+    pub fn note(&mut self, seen: &Seen, now: Instant) {
+        let kind = match seen {
+            Seen::Listing(kind) | Seen::Complete(kind) | Seen::Absent(kind) => *kind,
+            Seen::Listed(object) | Seen::Applied(object) | Seen::Deleted(object) => object.kind(),
+        };
+        if !COUNTED.contains(&kind) {
+            return;
+        }
+        let shown = self.kinds.entry(kind).or_insert(Shown { version: 0, listed: 0, at: now });
+        shown.at = now;
+        match seen {
+            Seen::Listing(_) => shown.listed = 0,
+            Seen::Listed(object) => shown.listed = shown.listed.max(version(object)),
+            Seen::Complete(_) => shown.version = shown.version.max(shown.listed),
+            Seen::Applied(object) | Seen::Deleted(object) => {
+                shown.version = shown.version.max(version(object));
+            }
+            Seen::Absent(_) => {}
+        }
+    }
+}
+
+fn version(object: &Object) -> u64 {
+    let meta: Option<&ObjectMeta> = match object {
+        Object::Pod(pod) => Some(&pod.metadata),
+        Object::Job(job) => Some(&job.metadata),
+        Object::Broken(_, object, ..) => Some(&object.metadata),
+        _ => None,
+    };
+    let text = meta.and_then(|meta| meta.resource_version.as_deref());
+    text.and_then(|text| text.parse().ok()).unwrap_or(0)
+}
+
+/// The versions at which the server was when the lease was ours.
+#[derive(Debug)]
+pub struct Barrier {
+    begun: Instant,
+    marks: BTreeMap<Kind, u64>,
+}
+
+/// Asks the API server which versions it is at; a kind of which it does not say has none.
+pub async fn marks(client: &Client) -> BTreeMap<Kind, u64> {
+    let (pods, jobs) = tokio::join!(latest::<Pod>(client), latest::<Job>(client));
+    let mut marks = BTreeMap::new();
+    for (kind, mark) in [(Kind::Pod, pods), (Kind::Job, jobs)] {
+        match mark {
+            Ok(version) => drop(marks.insert(kind, version)),
+            Err(why) => {
+                let kind = kind.name();
+                tracing::warn!(kind, why, "not known how far the watch has to come");
+            }
+        }
+    }
+    marks
+}
+
+/// The version of a consistent list; its one object is not looked at.
+async fn latest<K>(client: &Client) -> Result<u64, String>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
+{
+    let (api, one) = (Api::<K>::all(client.clone()), ListParams::default().limit(1));
+    let listed = timeout(ANSWER_MAX, api.list_metadata(&one)).await;
+    let listed = listed.map_err(|_| "no answer in time".to_owned())?;
+    let listed = listed.map_err(|error| client::explain(&error))?;
+    let version = listed.metadata.resource_version.unwrap_or_default();
+    version.parse().map_err(|_| format!("version {version:?} is no number"))
+}
+
+/// Whether a leader may decide.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Passage {
+    /// Everything was seen.
+    Free,
+    /// Not before this moment, unless something is seen.
+    Until(Instant),
+    /// It was waited for long enough: watches of these kinds are still behind.
+    Late(Vec<Kind>),
+}
+
+impl Barrier {
+    /// From now on. Kinds without a mark (the server did not say) are waited for until they are
+    /// silent.
+    pub fn new(marks: BTreeMap<Kind, u64>, now: Instant) -> Barrier {
+        Barrier { begun: now, marks }
+    }
+
+    /// Whether the way is free.
+    pub fn passage(&self, progress: &Progress, now: Instant) -> Passage {
+        let most = self.begun + MOST;
+        let waits = |kind: &Kind| {
+            let shown = progress.kinds.get(kind);
+            let mark = self.marks.get(kind).copied().unwrap_or(u64::MAX);
+            if shown.is_some_and(|shown| shown.version >= mark) {
+                return None;
+            }
+            let since = shown.map_or(self.begun, |shown| shown.at.max(self.begun));
+            Some(since + QUIET).filter(|until| *until > now)
+        };
+        let behind: Vec<(Kind, Instant)> =
+            COUNTED.iter().filter_map(|kind| Some((*kind, waits(kind)?))).collect();
+        match behind.iter().map(|(_, until)| *until).max() {
+            None => Passage::Free,
+            Some(_) if now >= most => {
+                Passage::Late(behind.into_iter().map(|(kind, _)| kind).collect())
+            }
+            Some(until) => Passage::Until(until.min(most)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::{Request, Response};
+    use kube::client::Body;
+    use serde_json::json;
+    use tower::BoxError;
+
+    fn pod(version: u64) -> Object {
+        let meta = json!({ "name": "p", "uid": "u", "resourceVersion": version.to_string() });
+        let pod = json!({ "metadata": meta, "spec": { "containers": [{}] } });
+        Object::Pod(serde_json::from_value(pod).expect("a pod"))
+    }
+
+    fn job(version: u64) -> Object {
+        let meta = json!({ "name": "j", "uid": "v", "resourceVersion": version.to_string() });
+        let template = json!({ "spec": { "containers": [{}] } });
+        let job = json!({ "metadata": meta, "spec": { "template": template } });
+        Object::Job(serde_json::from_value(job).expect("a Job"))
+    }
+
+    fn barrier(now: Instant) -> Barrier {
+        Barrier::new(BTreeMap::from([(Kind::Pod, 100), (Kind::Job, 100)]), now)
+    }
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn who_has_seen_the_version_of_the_server_goes_on_at_once() {
+        let now = Instant::now();
+        let mut progress = Progress::default();
+        progress.note(&Seen::Applied(pod(99)), now);
+        progress.note(&Seen::Deleted(job(100)), now);
+        assert_eq!(barrier(now).passage(&progress, now), Passage::Until(now + QUIET));
+        progress.note(&Seen::Applied(pod(105)), now);
+        assert_eq!(barrier(now).passage(&progress, now), Passage::Free);
+    }
+
+    #[test]
+    fn silent_watches_owe_nothing_and_late_ones_are_waited_for_anew() {
+        let now = Instant::now();
+        let mut progress = Progress::default();
+        let barrier = barrier(now);
+        assert_eq!(barrier.passage(&progress, now), Passage::Until(now + QUIET));
+        let late = now + QUIET - MS;
+        progress.note(&Seen::Applied(pod(98)), late);
+        assert_eq!(barrier.passage(&progress, now + QUIET), Passage::Until(late + QUIET));
+        assert_eq!(barrier.passage(&progress, late + QUIET), Passage::Free);
+    }
+
+    #[test]
+    fn watches_that_stay_behind_are_named_after_the_longest_wait() {
+        let now = Instant::now();
+        let mut progress = Progress::default();
+        let barrier = barrier(now);
+        let last = now + MOST - MS;
+        progress.note(&Seen::Applied(pod(99)), last);
+        assert_eq!(barrier.passage(&progress, last), Passage::Until(now + MOST));
+        assert_eq!(barrier.passage(&progress, now + MOST), Passage::Late(vec![Kind::Pod]));
+    }
+
+    #[test]
+    fn half_of_a_list_proves_nothing() {
+        let now = Instant::now();
+        let mut progress = Progress::default();
+        progress.note(&Seen::Applied(job(100)), now);
+        progress.note(&Seen::Listing(Kind::Pod), now);
+        progress.note(&Seen::Listed(pod(120)), now);
+        assert_ne!(barrier(now).passage(&progress, now), Passage::Free);
+        // The connection broke: the list begins anew, and what it named before does not count.
+        progress.note(&Seen::Listing(Kind::Pod), now);
+        progress.note(&Seen::Complete(Kind::Pod), now);
+        assert_ne!(barrier(now).passage(&progress, now), Passage::Free);
+        progress.note(&Seen::Listed(pod(120)), now);
+        progress.note(&Seen::Complete(Kind::Pod), now);
+        assert_eq!(barrier(now).passage(&progress, now), Passage::Free);
+    }
+
+    #[test]
+    fn a_server_that_does_not_say_is_waited_for_until_it_is_silent() {
+        let now = Instant::now();
+        let mut progress = Progress::default();
+        progress.note(&Seen::Applied(pod(7)), now);
+        let barrier = Barrier::new(BTreeMap::new(), now);
+        assert_eq!(barrier.passage(&progress, now), Passage::Until(now + QUIET));
+        assert_eq!(barrier.passage(&progress, now + QUIET), Passage::Free);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_server_is_asked_for_one_object_of_each_kind_and_not_for_long() {
+        let service = tower::service_fn(|request: Request<Body>| async move {
+            let (path, query) = (request.uri().path(), request.uri().query().unwrap_or_default());
+            assert!(query.contains("limit=1"), "{query}");
+            assert!(!query.contains("resourceVersion"), "what is newest: {query}");
+            if path.ends_with("/jobs") {
+                std::future::pending::<()>().await;
+            }
+            let list = json!({ "kind": "PartialObjectMetadataList", "apiVersion":
+                "meta.k8s.io/v1", "metadata": { "resourceVersion": "4711" }, "items": [] });
+            let body = Body::from(list.to_string().into_bytes());
+            Ok::<_, BoxError>(Response::builder().status(200).body(body)?)
+        });
+        let client = Client::new(service, "default");
+        let begun = tokio::time::Instant::now();
+        assert_eq!(marks(&client).await, BTreeMap::from([(Kind::Pod, 4711)]));
+        assert!(begun.elapsed() <= ANSWER_MAX + MS, "{:?}", begun.elapsed());
+    }
+}

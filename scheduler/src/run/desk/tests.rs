@@ -1,0 +1,240 @@
+//! The engine's thread turn by turn, told by hand, on an API server that takes every bind.
+
+use http::{Request, Response};
+use kube::Client;
+use kube::client::Body;
+use serde_json::{Value, json};
+use tower::BoxError;
+
+use super::super::barrier;
+use super::super::message::Batch;
+use super::*;
+use crate::act::{Limits, Means};
+use crate::config::QuotaApi;
+use crate::lease::Leadership;
+use crate::live::Object;
+use crate::publish;
+use crate::read::kinds::{Origin, Queueing};
+
+#[test]
+fn a_burst_is_taken_in_few_turns_and_what_comes_alone_at_once() {
+    let begin = Instant::now();
+    let mut pace = Pace::default();
+    assert_eq!(pace.rest(begin, false), Duration::ZERO, "nothing before it");
+    let soon = begin + Duration::from_millis(1);
+    assert_eq!(pace.rest(soon, false), PACE - Duration::from_millis(1));
+    let turned = begin + PACE;
+    assert_eq!(pace.rest(turned, false), PACE, "from the turn on that waited");
+    let much_later = turned + PACE * 3;
+    assert_eq!(pace.rest(much_later, false), Duration::ZERO, "it was quiet");
+    assert_eq!(pace.rest(much_later, true), Duration::ZERO, "the engine has more to do");
+}
+
+/// A desk, and what became of what it did.
+struct Bench {
+    desk: Desk,
+    executor: Arc<Executor>,
+    health: Arc<Health>,
+    bound: Arc<parking_lot::Mutex<Vec<String>>>,
+}
+
+impl Bench {
+    fn new(config: &Config) -> Bench {
+        let bound: Arc<parking_lot::Mutex<Vec<String>>> = Arc::default();
+        let kept = bound.clone();
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let path = request.uri().path().to_owned();
+            let pod = path.strip_suffix("/binding").and_then(|path| path.rsplit('/').next());
+            kept.lock().extend(pod.map(str::to_owned));
+            let body = Body::from(json!({}).to_string().into_bytes());
+            async move { Ok::<_, BoxError>(Response::builder().status(201).body(body)?) }
+        });
+        let clock = Clock::start();
+        let executor = Arc::new(Executor::new(
+            Means {
+                writes: Client::new(service, "default"),
+                leadership: Leadership::alone(),
+                answers: Arc::new(|_| {}),
+                clock,
+            },
+            Limits::default(),
+        ));
+        let health = Arc::new(Health::default());
+        let tools = Tools {
+            clock,
+            executor: executor.clone(),
+            publisher: Publisher::new(publish::Limits::default(), clock),
+            metrics: Arc::new(Metrics::new()),
+            health: health.clone(),
+            synced: watch::channel(false).0,
+        };
+        Bench { desk: Desk::new(config, tools), executor, health, bound }
+    }
+
+    /// One that has seen this many nodes of one cpu, and otherwise an empty cluster.
+    fn with_nodes(count: usize) -> Bench {
+        let mut bench = Bench::new(&Config::default());
+        let seen = Kind::all(&Config::default())
+            .into_iter()
+            .flat_map(|kind| [Seen::Listing(kind), Seen::Complete(kind)]);
+        let mut seen: Vec<Seen> = seen.collect();
+        seen.extend((0..count).map(|at| Seen::Applied(node(at))));
+        bench.sees(seen);
+        bench
+    }
+
+    fn told(&mut self, message: Message) {
+        self.desk.take(message);
+        self.desk.turn();
+    }
+
+    fn sees(&mut self, seen: Vec<Seen>) {
+        self.told(Message::Seen(Batch::of(seen)));
+    }
+
+    /// Pods that were bound, once every effect was answered.
+    async fn bound(&self) -> Vec<String> {
+        // The answers of a drained executor are all there; later effects are for a new one.
+        let patience = Duration::from_secs(60);
+        assert_eq!(self.executor.drain(patience).await, 0);
+        self.bound.lock().clone()
+    }
+}
+
+fn node(at: usize) -> Object {
+    let amounts = json!({ "cpu": "1", "pods": "10" });
+    let node = json!({ "metadata": { "name": format!("n{at}") },
+        "status": { "allocatable": amounts, "capacity": amounts,
+            "conditions": [{ "type": "Ready", "status": "True" }] } });
+    Object::Node(serde_json::from_value(node).expect("a node"))
+}
+
+/// A pod of ours that takes a whole node.
+fn pod(name: &str, version: u64, on: Option<&str>) -> Seen {
+    let mut value: Value = json!({ "metadata": { "name": name, "namespace": "ns", "uid": name,
+            "resourceVersion": version.to_string(), "creationTimestamp": "2026-01-01T00:00:00Z" },
+        "spec": { "schedulerName": "capstan",
+            "containers": [{ "resources": { "requests": { "cpu": "1" } } }] } });
+    if let Some(node) = on {
+        value["spec"]["nodeName"] = node.into();
+    }
+    Seen::Applied(Object::Pod(serde_json::from_value(value).expect("a pod")))
+}
+
+fn job(version: u64) -> Seen {
+    let job = json!({ "metadata": { "name": "j", "namespace": "ns", "uid": "j",
+            "resourceVersion": version.to_string() },
+        "spec": { "template": { "spec": { "containers": [{}] } } } });
+    Seen::Applied(Object::Job(serde_json::from_value(job).expect("a Job")))
+}
+
+fn lead() -> Message {
+    Message::Lead(BTreeMap::from([(Kind::Pod, 100), (Kind::Job, 100)]))
+}
+
+#[tokio::test]
+async fn a_new_leader_gives_nothing_away_that_the_one_before_it_just_gave() {
+    let mut bench = Bench::with_nodes(1);
+    bench.sees(vec![pod("first", 90, None), pod("second", 91, None), job(100)]);
+    // The lease is ours, and our watch has not shown the last bind of the leader before.
+    bench.told(lead());
+    assert_eq!(bench.desk.phase, Phase::Standby);
+    assert!(bench.desk.patience() <= barrier::QUIET, "it looks again in time");
+    bench.sees(vec![pod("first", 99, None)]);
+    assert_eq!(bench.desk.phase, Phase::Standby, "that is older still");
+    bench.sees(vec![pod("first", 100, Some("n0"))]);
+    assert_eq!(bench.desk.phase, Phase::Leading, "now everything was seen");
+    assert_eq!(bench.bound().await, Vec::<String>::new(), "the node is full");
+}
+
+#[tokio::test]
+async fn a_new_leader_of_a_silent_cluster_binds_what_waits_without_any_news() {
+    let mut bench = Bench::with_nodes(1);
+    bench.sees(vec![pod("first", 90, None)]);
+    bench.told(lead());
+    assert_eq!(bench.desk.phase, Phase::Standby);
+    thread::sleep(barrier::QUIET);
+    assert_eq!(bench.desk.patience(), Duration::ZERO);
+    bench.desk.turn();
+    assert_eq!(bench.desk.phase, Phase::Leading);
+    assert_eq!(bench.bound().await, ["first"]);
+}
+
+#[tokio::test]
+async fn who_is_told_to_stop_while_it_waits_to_lead_never_does() {
+    let mut bench = Bench::with_nodes(1);
+    bench.sees(vec![pod("first", 90, None)]);
+    bench.told(lead());
+    bench.told(Message::Stop);
+    thread::sleep(barrier::QUIET);
+    bench.desk.turn();
+    assert_eq!((bench.desk.phase, bench.desk.patience()), (Phase::Stopped, NAP));
+    assert_eq!(bench.bound().await, Vec::<String>::new());
+}
+
+/// One that leads, with a node for each of two pods.
+fn leading() -> Bench {
+    let mut bench = Bench::with_nodes(2);
+    bench.sees(vec![pod("before", 100, Some("n0")), job(100)]);
+    bench.told(lead());
+    assert_eq!(bench.desk.phase, Phase::Leading);
+    bench
+}
+
+fn both() -> Config {
+    Config { quota_apis: vec![QuotaApi::Capstan, QuotaApi::Kueue], ..Config::default() }
+}
+
+#[tokio::test]
+async fn kinds_that_cannot_be_read_after_a_reload_do_not_stop_a_leader() {
+    let mut bench = leading();
+    bench.told(Message::Config(Box::new(both())));
+    // A server that forbids a kind shows nothing of it, ever.
+    bench.sees(vec![pod("after", 101, None)]);
+    assert_eq!(bench.bound().await, ["after"]);
+    assert!(*bench.desk.tools.synced.borrow(), "it stays ready");
+    assert!(bench.desk.unread.contains(&Kind::Queueing(Queueing::Cohort, Group::Kueue)));
+    assert!(bench.desk.tools.metrics.encode().contains("capstan_kinds_unread 6"));
+    assert_eq!(bench.health.what_is_unread().len(), 6);
+}
+
+#[tokio::test]
+async fn kinds_of_a_reload_count_once_all_of_them_were_read() {
+    let mut bench = leading();
+    bench.told(Message::Config(Box::new(both())));
+    let queue = || {
+        let queue = json!({ "metadata": { "name": "q", "uid": "q" }, "spec": {} });
+        Object::Queueing(Queueing::ClusterQueue, Origin::KueueV1Beta2, Box::new(queue))
+    };
+    let names = |bench: &Bench| -> Vec<String> {
+        bench.desk.engine.queues().iter().map(|queue| queue.name.to_string()).collect()
+    };
+    let mut seen = Vec::new();
+    for kind in bench.desk.unread.clone() {
+        bench.sees(std::mem::take(&mut seen));
+        assert_eq!(names(&bench), Vec::<String>::new(), "half of a group is not all of it");
+        seen = vec![Seen::Listing(kind), Seen::Complete(kind)];
+        if kind == Kind::Queueing(Queueing::ClusterQueue, Group::Kueue) {
+            seen.insert(1, Seen::Listed(queue()));
+        }
+    }
+    bench.sees(seen);
+    assert_eq!(names(&bench), ["q"]);
+    assert!(bench.desk.tools.metrics.encode().contains("capstan_kinds_unread 0"));
+    assert!(bench.health.what_is_unread().is_empty());
+}
+
+#[test]
+fn at_the_start_a_kind_that_cannot_be_read_is_waited_for_and_named() {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    let _entered = runtime.enter();
+    let mut bench = Bench::new(&both());
+    let forbidden = Kind::Queueing(Queueing::Cohort, Group::Kueue);
+    for kind in Kind::all(&both()).into_iter().filter(|kind| *kind != forbidden) {
+        bench.sees(vec![Seen::Listing(kind), Seen::Complete(kind)]);
+    }
+    assert!(!*bench.desk.tools.synced.borrow(), "not ready");
+    assert_eq!(bench.health.what_is_unread(), ["Cohort (kueue.x-k8s.io)"]);
+    bench.sees(vec![Seen::Absent(forbidden)]);
+    assert!(*bench.desk.tools.synced.borrow());
+}
