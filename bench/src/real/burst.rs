@@ -5,9 +5,10 @@
 //! Rates run from the first bound pod that the watcher saw to the last: reading the cluster is
 //! counted apart (`first_bound_s`, from the start of the process), processor time is that of the
 //! whole life of the process. What Capstan says of its gangs comes after their binds and is looked
-//! at apart: when all Workloads say that they run, and what was written and used by then. Contenders take turns on one cluster, in another order each time.
-//! No kwok here: nodes are ready as they are made, and pods stay as they were bound, so that
-//! nobody else works while a contender does.
+//! at apart: when all Workloads say that they run, and what was written and used by then.
+//! Contenders take turns on one cluster, in another order each time. No kwok here: nodes are ready
+//! as they are made, and pods stay as they were bound, so that nobody else works while a contender
+//! does.
 
 use std::thread;
 use std::time::{Duration, Instant};
