@@ -18,8 +18,10 @@ pub const TRAIN: &str = include_str!("../exercise/train.yaml");
 /// One that waits for it.
 pub const SWEEP: &str = include_str!("../exercise/sweep.yaml");
 
-const LOW: &str = include_str!("../exercise/jobs-low.yaml");
-const HIGH: &str = include_str!("../exercise/job-high.yaml");
+/// The four low jobs, whose pods run until somebody ends them.
+pub const LOW: &str = include_str!("../exercise/jobs-low.yaml");
+/// The high job, whose pod does.
+pub const HIGH: &str = include_str!("../exercise/job-high.yaml");
 
 /// The four low jobs, each of whose pods runs for that long, as a Go duration.
 pub fn low_jobs(run_for: &str) -> String {

@@ -4,9 +4,11 @@
 //! a machine that all share, and so that everybody has the same work from the first moment on.
 //! Rates run from the first bound pod that the watcher saw to the last: reading the cluster is
 //! counted apart (`first_bound_s`, from the start of the process), processor time is that of the
-//! whole life of the process. Contenders take turns on one cluster, in another order each time.
-//! No kwok here: nodes are ready as they are made, and pods stay as they were bound, so that
-//! nobody else works while a contender does.
+//! whole life of the process. What Capstan says of its gangs comes after their binds and is looked
+//! at apart: when all Workloads say that they run, and what was written and used by then.
+//! Contenders take turns on one cluster, in another order each time. No kwok here: nodes are ready
+//! as they are made, and pods stay as they were bound, so that nobody else works while a contender
+//! does.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -14,7 +16,8 @@ use std::time::{Duration, Instant};
 use capstan_tests::cluster::{Options, Result, Trouble};
 use serde_json::{Value, json};
 
-use super::contender::{Running, Who, seconds_of_servers};
+use super::contender::{Running, Who, order, seconds_of_servers};
+use super::jobs;
 use super::scene::{Ask, Scene};
 use super::writes::Writes;
 
@@ -29,6 +32,8 @@ const GPUS: usize = 8;
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// How long a contender has for what it does after the last bind.
 const SETTLE: Duration = Duration::from_secs(1);
+/// How long after that Workloads have to say that they run.
+const SAID_WITHIN: Duration = Duration::from_secs(60);
 
 /// A case.
 pub struct Burst {
@@ -61,6 +66,19 @@ pub struct Ran {
     pub writes: Writes,
     /// Until a moment after.
     pub writes_later: Writes,
+    /// When all Workloads say that they run; who has none has nothing to say.
+    pub said: Option<Said>,
+}
+
+/// How it stands once every Workload of a burst says that it runs.
+#[derive(Clone, Debug)]
+pub struct Said {
+    /// From the first bound pod until that was seen, a moment after the last one at the earliest.
+    pub took: Duration,
+    /// Seconds of the process.
+    pub processor: f64,
+    /// Everything written by then.
+    pub writes: Writes,
 }
 
 impl Burst {
@@ -82,8 +100,7 @@ impl Burst {
         let mut all: Vec<(Who, Vec<Ran>)> =
             [Who::Raw, Who::Watching, Who::Capstan, Who::Kube].map(|who| (who, Vec::new())).into();
         for repeat in 0..repeats {
-            for turn in 0..all.len() {
-                let at = (turn + repeat) % all.len();
+            for at in order(all.len(), repeat) {
                 let ran = self.turn(&mut scene, all[at].0, repeat)?;
                 all[at].1.push(ran);
             }
@@ -126,16 +143,23 @@ impl Burst {
         thread::sleep(SETTLE);
         let processor = running.processor_seconds(scene)?;
         let writes_later = scene.writes()?.since(&before);
-        running.stop(scene)?;
-
         let (first, last) = times(scene)?;
+        let said = match who {
+            Who::Capstan if self.gangs() > 0 => {
+                let took = jobs::said(scene, self.gangs(), SAID_WITHIN)? - first;
+                let processor = running.processor_seconds(scene)?;
+                Some(Said { took, processor, writes: scene.writes()?.since(&before) })
+            }
+            _ => None,
+        };
+        running.stop(scene)?;
         self.clean(scene, who, repeat)?;
         scene.until("no pod is left", there(0))?;
         scene.eye().forget();
         let took = last - first;
         let per_second = (self.pods - 1) as f64 / took.as_secs_f64();
         let first = first - begun;
-        Ok(Ran { per_second, first, took, processor, binding, writes, writes_later })
+        Ok(Ran { per_second, first, took, processor, binding, writes, writes_later, said })
     }
 
     /// Everything that is made for a turn.

@@ -40,7 +40,7 @@ impl Who {
     pub fn name(self) -> &'static str {
         match self {
             Who::Raw => "raw-without-watches",
-            Who::Watching => "raw",
+            Who::Watching => "raw-with-watches",
             Who::Capstan => "capstan",
             Who::Kube => "kube-scheduler",
         }
@@ -80,6 +80,14 @@ impl Who {
             }
         }
     }
+}
+
+/// In which order so many contenders take their turns in a run: over as many runs as there are of
+/// them everybody comes once at each place, and once right after each other one (a Williams
+/// design; for an even number), so that nobody always follows the same one.
+pub fn order(contenders: usize, run: usize) -> Vec<usize> {
+    let zigzag = |at: usize| if at % 2 == 1 { at.div_ceil(2) } else { contenders - at / 2 };
+    (0..contenders).map(|at| (zigzag(at) + run) % contenders).collect()
 }
 
 /// A contender that runs.
@@ -181,6 +189,21 @@ fn ticks(stat: &str) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nobody_always_follows_the_same_one() {
+        for contenders in [2, 4] {
+            let mut pairs = std::collections::BTreeSet::new();
+            let mut firsts = std::collections::BTreeSet::new();
+            for run in 0..contenders {
+                let order = order(contenders, run);
+                firsts.insert(order[0]);
+                pairs.extend(order.windows(2).map(|pair| (pair[0], pair[1])));
+            }
+            assert_eq!(firsts.len(), contenders);
+            assert_eq!(pairs.len(), contenders * (contenders - 1), "{pairs:?}");
+        }
+    }
 
     #[test]
     fn processor_time_is_read_behind_any_name() {

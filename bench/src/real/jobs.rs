@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use capstan_tests::cluster::{Options, Result, Trouble};
 use serde_json::{Value, json};
 
-use super::contender::{Running, Who, seconds_of_servers, seconds_since};
+use super::contender::{Running, Who, order, seconds_of_servers, seconds_since};
 use super::scene::{Ask, Scene};
 use super::writes::Writes;
 
@@ -24,8 +24,8 @@ pub const BORROWER: &str = "team-a";
 pub const OWNER: &str = "team-b";
 /// How long a contender has for what it does after the last bind.
 pub const SETTLE: Duration = Duration::from_secs(2);
-/// How long binding all of it may take.
-const WITHIN: Duration = Duration::from_secs(300);
+/// How long binding all of it may take, and saying so.
+pub const WITHIN: Duration = Duration::from_secs(300);
 /// How often it is looked.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
@@ -77,8 +77,7 @@ impl Submitted {
         let mut all: Vec<(Who, Vec<Through>)> =
             [Who::Capstan, Who::Kube].map(|who| (who, Vec::new())).into();
         for repeat in 0..repeats {
-            for turn in 0..all.len() {
-                let at = (turn + repeat) % all.len();
+            for at in order(all.len(), repeat) {
                 let through = self.turn(all[at].0)?;
                 all[at].1.push(through);
             }
@@ -97,7 +96,7 @@ impl Submitted {
         let (bound, writes) = (Instant::now(), scene.writes()?.since(&before));
         let servers = seconds_since(&mut scene, &idle)?;
         let said = match who {
-            Who::Capstan => Some(said(&scene, self.jobs)?.saturating_duration_since(bound)),
+            Who::Capstan => Some(said(&scene, self.jobs, WITHIN)?.saturating_duration_since(bound)),
             _ => None,
         };
         thread::sleep(SETTLE);
@@ -114,13 +113,22 @@ impl Submitted {
 }
 
 /// When so many Workloads were seen to say that they run.
-pub fn said(scene: &Scene, workloads: usize) -> Result<Instant> {
+pub fn said(scene: &Scene, workloads: usize, within: Duration) -> Result<Instant> {
+    let begun = Instant::now();
     loop {
+        let looked = Instant::now();
         let all = scene.plane.list("workloads.capstan.sh")?;
-        if all.iter().filter(|it| it["status"]["state"] == "Running").count() >= workloads {
+        let run = all.iter().filter(|it| it["status"]["state"] == "Running").count();
+        if run >= workloads {
             return Ok(Instant::now());
         }
-        thread::sleep(Duration::from_secs(2));
+        if begun.elapsed() > within {
+            let within = within.as_secs();
+            let says = format!("{run} of {workloads} Workloads say that they run after {within} s");
+            return Err(Trouble::new(says));
+        }
+        // Looking takes the machine that is looked at: most of the time nobody does.
+        thread::sleep(looked.elapsed() * 4);
     }
 }
 

@@ -47,7 +47,7 @@ pub fn run() -> Result<Reclaimed> {
     scene.ask(jobs::jobs(BORROWER, Who::Capstan, "a", LENT, 1))?;
     jobs::all_bound(&mut scene, &mut running, BORROWER, LENT)?;
     // What was to be said of the lent is said: nothing of it is left to be paid for later.
-    jobs::said(&scene, LENT)?;
+    jobs::said(&scene, LENT, jobs::WITHIN)?;
     thread::sleep(SETTLE);
     let before = running.processor_seconds(&mut scene)?;
     let (written, idle) = (scene.writes()?, seconds_of_servers(&mut scene)?);

@@ -2,9 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::burst::{Burst, Ran};
+use super::burst::{Burst, Ran, Said};
 use super::contender::Who;
 use super::jobs::{Submitted, Through};
+use super::reclaim::{Reclaimed, TAKEN_BACK};
 use crate::line::rounded;
 
 /// Part of the raw binder's rate that Capstan has to reach; what is wanted is more.
@@ -15,6 +16,11 @@ const OF_KUBE: (f64, f64) = (4.0, 5.0);
 const OF_KUBE_TIME: f64 = 0.2;
 /// Part of the rate of plain Jobs.
 const OF_PLAIN: f64 = 0.9;
+/// Writes that a Workload may cost by the time at which it says that it runs: its create, one
+/// status until it is bound, and one for all that came later, merged.
+const OF_WORKLOAD: f64 = 3.0;
+/// Seconds within which lent quota has to be back with its owner.
+const TAKEN_BACK_WITHIN: f64 = 12.0;
 /// Writes above the budget that a retry or two may take, per pod.
 const SLACK: f64 = 0.01;
 
@@ -92,7 +98,29 @@ pub fn burst_line(case: &Burst, who: Who, runs: &[Ran]) -> Value {
         let of = spread(runs, 1e3, |ran| ran.binding[at].1 * 1e3 / pods);
         line["while_binding_cpu_ms_per_pod"][last.binding[at].0] = of["median"].clone();
     }
+    if let Some(said) = said(runs) {
+        let rate = |it: &&Said| pods / it.took.as_secs_f64();
+        line["until_all_is_said"] = json!({
+            "in_s": spread(&said, 1e3, |it| it.took.as_secs_f64()),
+            "pods_per_s": spread(&said, 1.0, rate),
+            "cpu_ms_per_pod": spread(&said, 1e3, |it| it.processor * 1e3 / pods),
+            "workload_writes_per_gang": spread(&said, 1e3, |it| of_workloads(case, it)),
+            "writes": said.last().expect("a run").writes.line(),
+        });
+    }
     line
+}
+
+/// How it stood when everything was said, if there was anything to say.
+fn said(runs: &[Ran]) -> Option<Vec<&Said>> {
+    runs.iter().map(|ran| ran.said.as_ref()).collect()
+}
+
+/// Creates and statuses of a gang's Workload.
+fn of_workloads(case: &Burst, said: &Said) -> f64 {
+    let kinds = ["POST workloads", "PATCH workloads/status", "PUT workloads/status"];
+    let all: u64 = kinds.iter().map(|kind| said.writes.of(kind)).sum();
+    all as f64 / case.gangs() as f64
 }
 
 /// Gangs as the contender knows them.
@@ -113,9 +141,9 @@ pub fn without_watches(case: &Burst, all: &[(Who, Vec<Ran>)]) -> Value {
     json!({
         "case": case.name(),
         "to_raw_without_watches": {
-            "raw": of_raw(Who::Watching),
-            "capstan": of_raw(Who::Capstan),
-            "kube-scheduler": of_raw(Who::Kube),
+            (Who::Watching.name()): of_raw(Who::Watching),
+            (Who::Capstan.name()): of_raw(Who::Capstan),
+            (Who::Kube.name()): of_raw(Who::Kube),
         },
     })
 }
@@ -140,12 +168,18 @@ pub fn burst_checks(case: &Burst, all: &[(Who, Vec<Ran>)]) -> Vec<Check> {
         bound: Bound::Most(most),
         wanted: None,
     };
-    vec![
-        least("rate to raw binder", rate(Who::Capstan) / rate(Who::Watching), OF_RAW),
+    let mut all = vec![
+        least("rate to raw binder with watches", rate(Who::Capstan) / rate(Who::Watching), OF_RAW),
         least("rate to kube-scheduler", rate(Who::Capstan) / rate(Who::Kube), OF_KUBE),
         most("cpu to kube-scheduler", time(Who::Capstan) / time(Who::Kube), OF_KUBE_TIME),
         most("API writes per pod until all are bound", writes, budget + SLACK),
-    ]
+    ];
+    if let Some(said) = said(of(Who::Capstan)) {
+        let writes = median(&said, |it| of_workloads(case, it));
+        let what = "creates and statuses of a gang's Workload until all say that they run";
+        all.push(most(what, writes, OF_WORKLOAD + SLACK));
+    }
+    all
 }
 
 /// The line of one contender with Jobs.
@@ -173,6 +207,31 @@ pub fn jobs_line(case: &Submitted, who: Who, runs: &[Through]) -> Value {
         line["bound_to_said_s"] = spread(runs, 1e3, said);
     }
     line
+}
+
+/// The same from the first submission to the last bound pod, which the Job controller and whoever
+/// submits have the most of: a figure, not a bound.
+pub fn from_submission(case: &Submitted, all: &[(Who, Vec<Through>)]) -> Value {
+    let of = |who: Who| &all.iter().find(|it| it.0 == who).expect("both run").1;
+    let took = |who| median(of(who), |run| run.took.as_secs_f64());
+    let ratio = rounded(took(Who::Kube) / took(Who::Capstan), 1e3);
+    json!({"case": case.name, "rate_to_plain_jobs_from_submission": ratio})
+}
+
+/// The bounds of quota that is taken back: how long that took, and who had to leave.
+pub fn reclaim_checks(runs: &[Reclaimed]) -> Vec<Check> {
+    let check = |what: &str, value, most| Check {
+        name: format!("reclaim: {what}"),
+        value,
+        bound: Bound::Most(most),
+        wanted: None,
+    };
+    let victims = runs.iter().map(|run| run.victims).max().unwrap_or(0);
+    let took = median(runs, |run| run.took.as_secs_f64());
+    vec![
+        check("seconds until all is back", took, TAKEN_BACK_WITHIN),
+        check("victims for what was taken back", victims as f64 / TAKEN_BACK as f64, 1.0),
+    ]
 }
 
 /// The bound of a case with Jobs.

@@ -267,6 +267,11 @@ impl Desk {
         for notice in &drained.notices {
             tracing::warn!("{notice}");
         }
+        for input in &drained.inputs {
+            if let Input::NodeGone(node) = input {
+                tracing::info!(%node, "a node is gone");
+            }
+        }
         let ours = |(kind, named)| match kind {
             Kind::Queueing(of, Group::Capstan) => Some((of, named)),
             _ => None,

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
 use super::flags::AUDIT_LOG;
@@ -29,9 +30,24 @@ pub struct Audited {
     pub code: u64,
     /// Whether the rights of the user were enough.
     pub allowed: bool,
+    /// When the API server received it.
+    pub received: Timestamp,
 }
 
+/// Verbs that write nothing.
+const READS: [&str; 3] = ["get", "list", "watch"];
+
 impl Audited {
+    /// Whether it was to write something.
+    pub fn writes(&self) -> bool {
+        !READS.contains(&self.verb.as_str())
+    }
+
+    /// Whether it was done.
+    pub fn is_done(&self) -> bool {
+        (200..300).contains(&self.code)
+    }
+
     fn read(line: &str) -> Option<Audited> {
         let event: Value = serde_json::from_str(line).ok()?;
         let text = |path: &str| {
@@ -50,6 +66,7 @@ impl Audited {
             uri: text("/requestURI"),
             code: event.pointer("/responseStatus/code").and_then(Value::as_u64).unwrap_or(0),
             allowed: text("/annotations/authorization.k8s.io~1decision") == "allow",
+            received: text("/requestReceivedTimestamp").parse().ok()?,
         })
     }
 }
@@ -82,11 +99,14 @@ mod tests {
             "objectRef": {"resource": "pods", "namespace": "n", "name": "p", "apiVersion": "v1",
                           "subresource": "binding"},
             "responseStatus": {"code": 403},
+            "requestReceivedTimestamp": "2026-01-31T10:00:00.123456Z",
             "annotations": {"authorization.k8s.io/decision": "forbid"}}"#;
         let read = Audited::read(line).expect("an event");
         assert_eq!((read.resource.as_str(), read.group.as_str()), ("pods/binding", ""));
         assert_eq!((read.code, read.allowed), (403, false));
         assert_eq!((read.user.as_str(), read.name.as_str()), ("ann", "p"));
+        assert_eq!(read.received.to_string(), "2026-01-31T10:00:00.123456Z");
+        assert!(read.writes() && !read.is_done());
         assert_eq!(Audited::read("{"), None);
     }
 }

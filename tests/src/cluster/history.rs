@@ -7,7 +7,7 @@
 //! it. Nothing here comes from Capstan.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use futures::{StreamExt, pin_mut};
@@ -99,13 +99,20 @@ impl Change {
     }
 }
 
-type Changes = Arc<Mutex<Vec<(Instant, Change)>>>;
+/// All that was seen, and what it comes to, kept so that looking at it is cheap.
+#[derive(Debug, Default)]
+struct Past {
+    changes: Vec<(Instant, Change)>,
+    newest: Pods,
+}
+
+type Shared = Arc<Mutex<Past>>;
 
 /// The watch, and all that it showed; it ends when this is dropped.
 #[derive(Debug)]
 pub struct History {
     begun: Instant,
-    changes: Changes,
+    past: Shared,
     task: JoinHandle<()>,
 }
 
@@ -113,23 +120,34 @@ impl History {
     /// Shows every state from the first list on, with its time since then.
     pub fn replay(&self, mut look: impl FnMut(Duration, &Pods)) {
         let mut pods = Pods::new();
-        for (at, change) in self.changes.lock().expect("nobody panics with it").iter() {
+        for (at, change) in &self.past().changes {
             change.apply(&mut pods);
             look(at.duration_since(self.begun), &pods);
         }
     }
 
+    /// Looks at the newest state.
+    pub fn look<T>(&self, look: impl FnOnce(&Pods) -> T) -> T {
+        look(&self.past().newest)
+    }
+
     /// The newest state.
     pub fn now(&self) -> Pods {
-        let mut pods = Pods::new();
-        let changes = self.changes.lock().expect("nobody panics with it");
-        changes.iter().for_each(|(_, change)| change.apply(&mut pods));
-        pods
+        self.look(Pods::clone)
+    }
+
+    /// What time it is for a replay.
+    pub fn time(&self) -> Duration {
+        self.begun.elapsed()
     }
 
     /// How many changes were seen.
     pub fn len(&self) -> usize {
-        self.changes.lock().expect("nobody panics with it").len()
+        self.past().changes.len()
+    }
+
+    fn past(&self) -> MutexGuard<'_, Past> {
+        self.past.lock().expect("nobody panics with it")
     }
 
     /// Whether nothing was seen.
@@ -148,16 +166,18 @@ impl ControlPlane {
     /// Watches all pods from now on.
     pub fn watch_pods(&self) -> Result<History> {
         let client = self.client()?;
-        let changes = Changes::default();
-        let task = self.spawn_task(watch(client, Arc::clone(&changes)));
-        Ok(History { begun: Instant::now(), changes, task })
+        let (begun, past) = (Instant::now(), Shared::default());
+        let task = self.spawn_task(watch(client, Arc::clone(&past)));
+        Ok(History { begun, past, task })
     }
 }
 
-async fn watch(client: Client, changes: Changes) {
+async fn watch(client: Client, past: Shared) {
     let api: Api<Pod> = Api::all(client);
-    let note = |change| {
-        changes.lock().expect("nobody panics with it").push((Instant::now(), change));
+    let note = |change: Change| {
+        let mut past = past.lock().expect("nobody panics with it");
+        change.apply(&mut past.newest);
+        past.changes.push((Instant::now(), change));
     };
     loop {
         let Ok(listed) = api.list(&ListParams::default()).await else {

@@ -2,21 +2,48 @@
 //! of them, and that one goes on where it was asked to stop. Nothing fails, whatever
 //! `backoffLimit` says, and kube-scheduler works beside all the time.
 
-use capstan_tests::cluster::{Capstan, ControlPlane, Options, is_true, name_of};
+use capstan_tests::cluster::{Capstan, ControlPlane, Options, Part, is_true, name_of};
 use capstan_tests::exercise::{
-    KINDS_OF_KUEUE, NEIGHBOURS, NODES, QUEUES, QUEUES_OF_KUEUE, high_job, low_jobs,
+    HIGH, KINDS_OF_KUEUE, LOW, NEIGHBOURS, NODES, QUEUES, QUEUES_OF_KUEUE,
 };
 use serde_json::Value;
 
-use crate::scene::{names, running, wait_for, writers};
+use crate::judge;
+use crate::scene::{end, names, running, wait_for, written};
 
-/// A cluster with the exercise's nodes, kube-scheduler beside, and Capstan's kinds.
+/// Pods of kube-scheduler at first; another one comes with each act.
+const NEIGHBOURS_FIRST: usize = 3;
+/// Acts: four run, the high one takes a place, its victim goes on, all is over.
+const ACTS: usize = 4;
+
+/// A cluster with the exercise's nodes, kube-scheduler beside, and Capstan's kinds, on which
+/// Capstan is a user of its own and every request is written down.
 fn cluster() -> ControlPlane {
-    let cluster = ControlPlane::start(Options::full()).expect("a control plane");
+    let parts = Options { audit: true, ..Options::full() }.user("capstan", &["system:masters"]);
+    let cluster = ControlPlane::start(parts).expect("a control plane");
     cluster.install_crds().expect("installed");
     cluster.apply(NODES).expect("applied");
     cluster.apply(NEIGHBOURS).expect("applied");
     cluster
+}
+
+/// Capstan, which leads.
+fn leader(cluster: &ControlPlane, config: &str) -> Capstan {
+    let own = cluster.kubeconfig_of("capstan").expect("a user");
+    let mut capstan = cluster.capstan_as("capstan-0", config, &own).expect("started");
+    capstan.wait_until(cluster, "leading").expect("it leads");
+    capstan
+}
+
+/// kube-scheduler places another pod of its own: it works beside, now.
+fn neighbours(cluster: &ControlPlane, act: usize) {
+    let wanted = NEIGHBOURS_FIRST + act;
+    let count = format!("--replicas={wanted}");
+    let words = ["scale", "deployment", "web", "-n", "others", &count];
+    cluster.kubectl(&words).expect("scaled");
+    wait_for(cluster, "pods", &format!("{wanted} neighbours run"), |pods| {
+        running(pods, |name| name.starts_with("web-")) == wanted
+    });
 }
 
 /// What people look at first, by the short names, says this of a workload.
@@ -32,47 +59,45 @@ fn is_low(name: &str) -> bool {
 
 #[test]
 fn a_preempted_job_is_suspended_and_everything_completes() {
-    let cluster = cluster();
+    let mut cluster = cluster();
     cluster.apply(QUEUES).expect("applied");
-    let mut capstan = cluster.capstan("capstan-0", "").expect("started");
-    capstan.wait_until(&cluster, "leading").expect("it leads");
+    let capstan = leader(&cluster, "");
     let victim = plays(&cluster, &capstan);
     events(&cluster, &victim);
     queues_say_all(&cluster);
-    only_its_own(&cluster);
+    only_its_own(&mut cluster);
 }
 
 #[test]
 fn the_queues_of_kueue_do_the_same_as_they_are() {
-    let cluster = cluster();
+    let mut cluster = cluster();
     cluster.apply(KINDS_OF_KUEUE).expect("applied");
     let words = ["wait", "--for=condition=Established", "crd", "--all", "--timeout=60s"];
     cluster.kubectl(&words).expect("served");
     cluster.apply(QUEUES_OF_KUEUE).expect("applied");
     let config = "quotaApis: [kueue.x-k8s.io]\n";
-    let mut capstan = cluster.capstan("capstan-0", config).expect("started");
-    capstan.wait_until(&cluster, "leading").expect("it leads");
+    let capstan = leader(&cluster, config);
     plays(&cluster, &capstan);
-    only_its_own(&cluster);
-    for kind in ["clusterqueues", "localqueues", "resourceflavors"] {
-        for object in cluster.list(&format!("{kind}.kueue.x-k8s.io")).expect("listed") {
-            let writers = writers(&object);
-            assert!(!writers.iter().any(|who| who.contains("capstan")), "{kind}: {writers:?}");
-        }
-    }
+    only_its_own(&mut cluster);
+    let kueues = written(&cluster, "capstan");
+    let kueues: Vec<_> = kueues.iter().filter(|it| it.group == "kueue.x-k8s.io").collect();
+    assert!(kueues.is_empty(), "{kueues:?}");
 }
 
-/// Plays the exercise; the name of the job that was stopped.
+/// Plays the exercise; the name of the job that was stopped. Pods run until what was to be seen
+/// of them was seen.
 fn plays(cluster: &ControlPlane, capstan: &Capstan) -> String {
-    cluster.apply(&low_jobs("25s")).expect("applied");
+    let history = cluster.watch_pods().expect("a watch");
+    cluster.apply(LOW).expect("applied");
     wait_for(cluster, "pods", "four low jobs run", |pods| running(pods, is_low) == 4);
     let uids = |all: &[Value]| -> Vec<Value> {
         all.iter().filter(|it| it["status"]["state"] != Value::Null).map(uid).collect()
     };
     let all_told = |all: &[Value]| uids(all).len() == 4;
     let told = uids(&wait_for(cluster, "workloads.capstan.sh", "four Workloads", all_told));
+    neighbours(cluster, 1);
 
-    cluster.apply(&high_job("12s")).expect("applied");
+    cluster.apply(HIGH).expect("applied");
     let is_high = |name: &str| name.starts_with("high-");
     wait_for(cluster, "pods", "the high job runs", |pods| running(pods, is_high) == 1);
     let suspended = |job: &Value| is_true(job, "Suspended").is_some();
@@ -88,7 +113,13 @@ fn plays(cluster: &ControlPlane, capstan: &Capstan) -> String {
     wait_for(cluster, "workloads.capstan.sh", "the victim is visible as pending", waits);
     shows(cluster, &victim, &["team-alpha-queue", "Queued", "0/1", "1 asked"]);
     explained(cluster, capstan, &victim);
+    neighbours(cluster, 2);
 
+    end(cluster, "team-beta", is_high);
+    wait_for(cluster, "pods", "the victim goes on", |pods| running(pods, is_low) == 4);
+    neighbours(cluster, 3);
+
+    end(cluster, "team-alpha", is_low);
     let complete = |job: &Value| is_true(job, "Complete").is_some();
     let failed = |job: &Value| is_true(job, "Failed").is_some();
     let jobs = wait_for(cluster, "jobs", "all five complete", |jobs| {
@@ -99,6 +130,11 @@ fn plays(cluster: &ControlPlane, capstan: &Capstan) -> String {
     let left = wait_for(cluster, "workloads.capstan.sh", "they say so", finished);
     assert!(told.iter().all(|uid| left.iter().any(|it| it["metadata"]["uid"] == *uid)));
     shows(cluster, &victim, &["Finished", "0/1"]);
+    // One pod was stopped in all that time, and no other.
+    let stopped = judge::stopped(&history);
+    let stopped: Vec<&str> = stopped.iter().map(|pod| pod.gang.as_str()).collect();
+    assert_eq!(stopped, [victim.as_str()]);
+    neighbours(cluster, ACTS);
     victim
 }
 
@@ -156,15 +192,18 @@ fn queues_say_all(cluster: &ControlPlane) {
     }
 }
 
-/// Pods of other schedulers were never written to, and ran.
-fn only_its_own(cluster: &ControlPlane) {
+/// Pods of other schedulers were never written to, and ran; kube-scheduler runs still.
+fn only_its_own(cluster: &mut ControlPlane) {
+    let beside = cluster.process(Part::Scheduler).expect("kube-scheduler");
+    assert!(beside.runs(), "{}", beside.trouble("ended"));
     let pods = cluster.list("pods").expect("pods");
     let foreign = |it: &&Value| it["spec"]["schedulerName"] != "capstan";
     let foreign: Vec<&Value> = pods.iter().filter(foreign).collect();
-    assert_eq!(foreign.len(), 3);
-    for pod in foreign {
-        assert_eq!(pod["status"]["phase"], "Running");
-        let writers = writers(pod);
-        assert!(!writers.iter().any(|who| who.contains("capstan")), "{writers:?}");
-    }
+    assert_eq!(foreign.len(), NEIGHBOURS_FIRST + ACTS);
+    assert!(foreign.iter().all(|it| it["status"]["phase"] == "Running"));
+    let theirs: Vec<&str> = foreign.into_iter().map(name_of).collect();
+    let written = written(cluster, "capstan");
+    let pods = written.iter().filter(|it| it.resource.starts_with("pods"));
+    let wrong: Vec<_> = pods.filter(|it| theirs.contains(&it.name.as_str())).collect();
+    assert!(wrong.is_empty(), "{wrong:?}");
 }

@@ -1,20 +1,45 @@
 //! What must hold in every state that the API ever had, whatever happened to Capstan.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::time::Duration;
 
 use capstan_tests::cluster::{History, Pods, Seen};
 
-/// How far a gang got.
-#[derive(Clone, Copy, Debug)]
+/// How a gang fared: its members that are bound and did not fail are what stands of it.
+#[derive(Clone, Debug)]
 pub struct Begun {
-    /// When all of its members had been created; a list shows them at once.
-    pub complete: Option<Duration>,
     /// When its first member was bound.
     pub first: Duration,
-    /// When all of them were.
+    /// When all of them were for the first time.
     pub whole: Option<Duration>,
+    /// Every time in which some of it stood and not all.
+    pub in_part: Vec<InPart>,
 }
+
+/// A time in which some of a gang stood and not all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InPart {
+    /// When it began.
+    pub since: Duration,
+    /// Since when as many members as it needs were there, bound or not, up to its end; a list
+    /// shows them at once.
+    pub complete: Option<Duration>,
+    /// When and how it ended.
+    pub ended: Option<(Duration, Came)>,
+}
+
+/// What became of a gang in part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Came {
+    /// All of it stands.
+    Whole,
+    /// Nothing of it does.
+    Gone,
+}
+
+/// Times in which nobody could act: whoever leads was killed, or the API server.
+pub type Away = [Range<Duration>];
 
 /// In no state do the pods that pass hold more GPUs than this.
 pub fn never_over(history: &History, what: &str, limit: i64, which: impl Fn(&Seen) -> bool) {
@@ -49,54 +74,126 @@ pub fn binds_are_sound(history: &History, gpus_per_node: i64) {
 
 /// Every gang of Capstan's that ever had a bound member, in gangs of this size.
 pub fn gangs(history: &History, size: usize) -> BTreeMap<String, Begun> {
-    let mut found: BTreeMap<String, Begun> = BTreeMap::new();
-    let mut complete: BTreeMap<String, Duration> = BTreeMap::new();
-    history.replay(|at, pods| {
+    let mut tally = Tally { size, ..Tally::default() };
+    history.replay(|at, pods| tally.see(at, pods));
+    tally.found
+}
+
+/// Gangs as states go by.
+#[derive(Default)]
+struct Tally {
+    size: usize,
+    found: BTreeMap<String, Begun>,
+    /// Since when as many members as a gang needs are there.
+    complete: BTreeMap<String, Duration>,
+}
+
+impl Tally {
+    fn see(&mut self, at: Duration, pods: &Pods) {
         let mut seen: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
-        for pod in pods.values().filter(|pod| pod.scheduler == "capstan") {
-            let (members, bound) = seen.entry(&pod.gang).or_default();
+        let ours = |pod: &&Seen| pod.scheduler == "capstan" && pod.phase != "Failed";
+        for pod in pods.values().filter(ours) {
+            let (members, stand) = seen.entry(&pod.gang).or_default();
             *members += 1;
-            *bound += usize::from(pod.node.is_some());
+            *stand += usize::from(pod.node.is_some());
         }
-        for (gang, (members, bound)) in seen {
-            if members >= size && !complete.contains_key(gang) {
-                complete.insert(gang.to_owned(), at);
+        let size = self.size;
+        self.complete.retain(|gang, _| seen.get(&**gang).is_some_and(|it| it.0 >= size));
+        for (gang, (members, stand)) in &seen {
+            if *members >= size && !self.complete.contains_key(*gang) {
+                self.complete.insert((*gang).to_owned(), at);
             }
-            if bound == 0 {
+            if *stand > 0 && !self.found.contains_key(*gang) {
+                let new = Begun { first: at, whole: None, in_part: Vec::new() };
+                self.found.insert((*gang).to_owned(), new);
+            }
+        }
+        for (gang, begun) in &mut self.found {
+            let stand = seen.get(&**gang).map_or(0, |it| it.1);
+            begun.stands(at, stand, size, self.complete.get(gang).copied());
+        }
+    }
+}
+
+impl Begun {
+    /// So many members stand, of so many; since when all of them are there.
+    fn stands(&mut self, at: Duration, stand: usize, size: usize, complete: Option<Duration>) {
+        if stand >= size {
+            self.whole.get_or_insert(at);
+        }
+        let in_part = (1..size).contains(&stand);
+        match self.in_part.last_mut().filter(|it| it.ended.is_none()) {
+            None if in_part => self.in_part.push(InPart { since: at, complete, ended: None }),
+            None => {}
+            Some(open) if in_part => open.complete = complete,
+            Some(open) => {
+                let came = if stand == 0 { Came::Gone } else { Came::Whole };
+                open.complete = complete.or(open.complete);
+                open.ended = Some((at, came));
+            }
+        }
+    }
+}
+
+/// Every gang that was begun became whole, and soon, each time: it is in part for no longer than
+/// this, but for times in which nobody could act.
+pub fn become_whole(gangs: &BTreeMap<String, Begun>, within: Duration, away: &Away) {
+    let late = late(gangs, within, away, |it| it.since);
+    assert!(late.is_empty(), "{late:#?}");
+}
+
+/// The same, counted from when the last of its members was made: what of the wait is Capstan's,
+/// and not that of whoever makes the pods.
+pub fn are_bound(gangs: &BTreeMap<String, Begun>, within: Duration, away: &Away) {
+    let late = late(gangs, within, away, |it| it.complete.unwrap_or(it.since).max(it.since));
+    assert!(late.is_empty(), "{late:#?}");
+}
+
+/// Gangs in part for too long, or for ever.
+fn late(
+    gangs: &BTreeMap<String, Begun>,
+    within: Duration,
+    away: &Away,
+    from: impl Fn(&InPart) -> Duration,
+) -> Vec<String> {
+    let mut all = Vec::new();
+    for (gang, begun) in gangs {
+        for one in &begun.in_part {
+            let Some((until, _)) = one.ended else {
+                all.push(format!("{gang} stays in part: {begun:?}"));
                 continue;
-            }
-            let new = Begun { complete: complete.get(gang).copied(), first: at, whole: None };
-            let begun = found.entry(gang.to_owned()).or_insert(new);
-            if bound >= size {
-                begun.whole.get_or_insert(at);
+            };
+            let from = from(one);
+            let apart: Duration = away.iter().map(|away| overlap(away, &(from..until))).sum();
+            let took = (until - from).saturating_sub(apart);
+            if took > within {
+                all.push(format!("{gang} was in part for {took:?}, {apart:?} apart: {one:?}"));
             }
         }
+    }
+    all
+}
+
+fn overlap(one: &Range<Duration>, other: &Range<Duration>) -> Duration {
+    one.end.min(other.end).saturating_sub(one.start.max(other.start))
+}
+
+/// Pods that were bound and went without having succeeded, in the order in which they went.
+pub fn stopped(history: &History) -> Vec<Seen> {
+    let (mut stand, mut stopped) = (Pods::new(), Vec::new());
+    history.replay(|_, pods| {
+        let gone = stand.extract_if(.., |uid, _| !pods.contains_key(uid));
+        stopped.extend(gone.map(|(_, pod)| pod).filter(|pod| pod.phase != "Succeeded"));
+        let bound = pods.iter().filter(|(_, pod)| pod.node.is_some());
+        stand.extend(bound.map(|(uid, pod)| (uid.clone(), pod.clone())));
     });
-    found
+    stopped
 }
 
-/// Every gang that was begun was whole soon after the last of its members was made: what of the
-/// wait is Capstan's, and not that of whoever makes the pods.
-pub fn are_bound(gangs: &BTreeMap<String, Begun>, within: Duration) {
-    for (gang, begun) in gangs {
-        let complete = begun.complete.unwrap_or_else(|| panic!("{gang} lacks members: {begun:?}"));
-        let whole = begun.whole.unwrap_or_else(|| panic!("{gang} stays in part: {begun:?}"));
-        let took = whole - complete;
-        assert!(took < within, "{gang} was bound {took:?} after it could be");
-    }
-}
-
-/// Every gang that was begun became whole, and soon.
-pub fn become_whole(gangs: &BTreeMap<String, Begun>, within: Duration) {
-    for (gang, begun) in gangs {
-        let whole = begun.whole.unwrap_or_else(|| panic!("{gang} stays in part: {begun:?}"));
-        let took = whole - begun.first;
-        assert!(took < within, "{gang} was in part for {took:?}");
-    }
-}
-
-/// No pod of Capstan's is put where what has stood there for a while leaves no room for it.
-pub fn what_stands_is_respected(history: &History, gpus_per_node: i64, a_while: Duration) {
+/// No pod of Capstan's is put where what has stood there for a while leaves no room for it. How
+/// many of its pods were put anywhere while something else stood.
+pub fn what_stands_is_respected(history: &History, gpus_per_node: i64, a_while: Duration) -> usize {
+    let mut judged = 0;
     let mut since: BTreeMap<String, Duration> = BTreeMap::new();
     history.replay(|at, pods| {
         since.retain(|uid, _| pods.get(uid).is_some_and(Seen::holds));
@@ -105,12 +202,72 @@ pub fn what_stands_is_respected(history: &History, gpus_per_node: i64, a_while: 
         for (uid, pod) in new {
             let stands = |(other, it): &(&String, &Seen)| {
                 let known = since.get(*other).is_some_and(|since| at - *since > a_while);
-                known && it.holds() && it.node == pod.node
+                known && it.holds()
             };
-            let held: i64 = pods.iter().filter(stands).map(|(_, it)| it.gpus).sum();
+            let standing = || pods.iter().filter(stands).map(|(_, it)| it);
+            let others = standing().any(|it| it.scheduler != "capstan");
+            judged += usize::from(others && pod.scheduler == "capstan");
+            let here = standing().filter(|it| it.node == pod.node);
+            let held: i64 = here.map(|it| it.gpus).sum();
             let fits = held + pod.gpus <= gpus_per_node;
             assert!(fits || pod.scheduler != "capstan", "{} on a full node: {held}", pod.name);
             since.insert(uid.clone(), at);
         }
     });
+    judged
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// Shows a gang of three by how many of its members are there, stand, and failed.
+    fn shown(states: &[(usize, usize, usize)]) -> BTreeMap<String, Begun> {
+        let mut tally = Tally { size: 3, ..Tally::default() };
+        for (at, (there, stand, failed)) in states.iter().enumerate() {
+            let pod = |it: usize| Seen {
+                namespace: String::new(),
+                name: it.to_string(),
+                gang: "gang".to_owned(),
+                scheduler: "capstan".to_owned(),
+                node: (it < stand + failed).then(|| "node".to_owned()),
+                phase: if it < *failed { "Failed" } else { "Running" }.to_owned(),
+                gpus: 1,
+                waits: None,
+            };
+            let pods = (0..there + failed).map(|it| (it.to_string(), pod(it))).collect();
+            tally.see(SECOND * u32::try_from(at).expect("few"), &pods);
+        }
+        tally.found
+    }
+
+    fn late_by(states: &[(usize, usize, usize)], within: u32, away: &Away) -> usize {
+        late(&shown(states), SECOND * within, away, |it| it.since).len()
+    }
+
+    #[test]
+    fn every_time_in_part_is_judged() {
+        let soon = [(3, 0, 0), (3, 1, 0), (3, 3, 0)];
+        assert_eq!((late_by(&soon, 1, &[]), late_by(&soon, 0, &[])), (0, 1));
+        let for_ever = [(3, 0, 0), (3, 1, 0), (3, 2, 0)];
+        assert_eq!(late_by(&for_ever, 9, &[]), 1);
+        let a_member_failed = [(3, 3, 0), (2, 2, 1), (3, 2, 1), (3, 2, 1), (3, 3, 1)];
+        assert_eq!((late_by(&a_member_failed, 3, &[]), late_by(&a_member_failed, 2, &[])), (0, 1));
+        let again = [(3, 3, 0), (0, 0, 0), (3, 1, 0), (3, 1, 0)];
+        assert_eq!(late_by(&again, 9, &[]), 1, "its second run");
+        let left = [(3, 3, 0), (2, 2, 0), (0, 0, 0)];
+        assert_eq!(shown(&left)["gang"].in_part[0].ended, Some((SECOND * 2, Came::Gone)));
+    }
+
+    #[test]
+    fn what_nobody_could_do_is_not_counted() {
+        let states = [(3, 1, 0), (3, 1, 0), (3, 1, 0), (3, 1, 0), (3, 3, 0)];
+        let away = [SECOND..SECOND * 3];
+        assert_eq!((late_by(&states, 2, &away), late_by(&states, 1, &away)), (0, 1));
+        let made_late = shown(&[(1, 1, 0), (2, 1, 0), (3, 1, 0), (3, 3, 0)]);
+        let complete = made_late["gang"].in_part[0].complete;
+        assert_eq!(complete, Some(SECOND * 2));
+    }
 }

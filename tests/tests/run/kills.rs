@@ -3,18 +3,19 @@
 //!
 //! Moments are drawn from a seed, which is printed; `CAPSTAN_SEED` plays them again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::thread;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use capstan_tests::cluster::{
-    Capstan, ControlPlane, GpuNodes, History, Options, Order, eventually, is_true,
+    Audited, Capstan, ControlPlane, GpuNodes, History, Options, Order, Seen, eventually, is_true,
 };
 use capstan_tests::seed::Seed;
+use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
-use crate::judge::{self, Begun};
+use crate::judge::{self, Away, Begun};
 use crate::scene::{Job, SOON, cluster_with, names, submit, wait_for};
 
 /// One queue with less quota than there is room.
@@ -25,10 +26,16 @@ const QUOTA: i64 = 320;
 const GPUS: i64 = 8;
 /// Members of a gang.
 const SIZE: usize = 4;
-/// No gang may be in part for longer than this, on a busy machine.
-const IN_PART: Duration = Duration::from_secs(60);
-/// By then the writes of who was killed have arrived, on a busy machine too.
+/// No gang may be in part for longer than this while somebody leads: what a leader left in part is
+/// bound first by the next one, in less than a second, and a busy machine makes ten of that.
+const IN_PART: Duration = Duration::from_secs(15);
+/// When nothing was bound for so long, the writes of who was killed have arrived.
 const ARRIVED: Duration = Duration::from_secs(3);
+/// Binds that Capstan has on their way at most: so many may arrive after the next one's list.
+const IN_FLIGHT: usize = 256;
+/// Gangs that wait beyond those that were begun, whenever somebody is struck: more than the quota
+/// holds at once, so that work never runs out, however slow the machine is.
+const AHEAD: usize = 100;
 /// How long all of it may take.
 const DONE: Duration = Duration::from_secs(240);
 /// Nobody has to wait for a lease.
@@ -36,27 +43,88 @@ const ALONE: &str = "leaderElection: {leaderElect: false}\n";
 /// A lease that runs out while a test can wait for it.
 const SHORT_LEASE: &str =
     "leaderElection: {leaseDuration: 3s, renewDeadline: 2s, retryPeriod: 500ms}\n";
-/// Longer than that.
-const PAST_THE_LEASE: Duration = Duration::from_secs(5);
+/// How often leaders are struck.
+const STRIKES: usize = 6;
+/// How often it is looked for the moment of a strike.
+const LOOK_AGAIN: Duration = Duration::from_millis(2);
 
 /// The seed of this run, printed for who wants it again.
-#[allow(clippy::print_stdout, reason = "the harness shows it when the test fails")]
 fn seed() -> Seed {
     let given = std::env::var("CAPSTAN_SEED").ok().and_then(|text| text.parse().ok());
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let seed = given.unwrap_or(now.as_nanos() as u64);
-    println!("CAPSTAN_SEED={seed}");
+    say(&format!("CAPSTAN_SEED={seed}"));
     Seed::new(seed)
 }
 
-/// A cluster whose every request is written down, and jobs whose pods are there already.
+#[allow(clippy::print_stdout, reason = "the harness shows it when the test fails")]
+fn say(what: &str) {
+    println!("{what}");
+}
+
+/// A cluster whose every request is written down, with a user for each replica, and jobs whose
+/// pods are there already.
 fn cluster(jobs: usize, runs_for: &'static str) -> (ControlPlane, History) {
     let parts = Options { controller_manager: true, kwok: true, audit: true, ..Options::bare() };
+    let user = |parts: Options, at| parts.user(&replica(at), &["system:masters"]);
+    let parts = (0..STRIKES + 2).fold(parts, user);
     let cluster = cluster_with(parts, &GpuNodes::new("h100", 60));
     cluster.apply(QUEUE).expect("applied");
     let history = cluster.watch_pods().expect("a watch");
     submitted(&cluster, &history, 0..jobs, runs_for);
     (cluster, history)
+}
+
+/// A replica and its user.
+fn replica(at: usize) -> String {
+    format!("capstan-{at}")
+}
+
+/// Submits jobs until enough gangs wait; how many there are then.
+fn topped_up(cluster: &ControlPlane, history: &History, jobs: usize, time: &'static str) -> usize {
+    let wanted = (history.look(|pods| bound(pods.values())) / SIZE + AHEAD).max(jobs);
+    if wanted > jobs {
+        submitted(cluster, history, jobs..wanted, time);
+    }
+    wanted
+}
+
+/// How many of the pods were ever bound.
+fn bound<'a>(pods: impl Iterator<Item = &'a Seen>) -> usize {
+    pods.filter(|pod| pod.node.is_some()).count()
+}
+
+/// Waits until at least so many pods were bound, for a moment at which there is work for whoever
+/// leads: gangs wait that were not begun, and the quota has room. So it comes however fast it
+/// binds, and however slowly this looks.
+fn until_at_work(history: &History, wanted: usize, jobs: usize) {
+    let begun = Instant::now();
+    loop {
+        let (bound, gangs, held) = history.look(|pods| {
+            let begun = pods.values().filter(|pod| pod.node.is_some()).map(|pod| &*pod.gang);
+            let gangs = begun.collect::<BTreeSet<&str>>().len();
+            (bound(pods.values()), gangs, judge::held(pods, |_| true))
+        });
+        assert!(gangs < jobs, "work ran out: all {jobs} gangs were begun");
+        if bound >= wanted && held < QUOTA {
+            return;
+        }
+        let state = format!("{bound} of {wanted} bound, {held} GPUs held");
+        assert!(begun.elapsed() < SOON, "it is never at work: {state}");
+        thread::sleep(LOOK_AGAIN);
+    }
+}
+
+/// Waits until nothing was bound for a while.
+fn until_still(history: &History) {
+    let mut last = (history.look(|pods| bound(pods.values())), Instant::now());
+    while last.1.elapsed() < ARRIVED {
+        thread::sleep(Duration::from_millis(50));
+        let now = history.look(|pods| bound(pods.values()));
+        if now != last.0 {
+            last = (now, Instant::now());
+        }
+    }
 }
 
 /// Submits the jobs of these numbers, and waits for the pods of all up to the last.
@@ -85,8 +153,8 @@ fn complete(jobs: &[Value], wanted: usize) -> bool {
     names(jobs, |job| is_true(job, "Complete").is_some()).len() == wanted
 }
 
-/// What must hold at the end and must have held at every moment.
-fn judged(cluster: &ControlPlane, history: &History, jobs: usize) {
+/// What must hold at the end and must have held at every moment, but for times when nobody led.
+fn judged(cluster: &ControlPlane, history: &History, jobs: usize, away: &Away) {
     let failed = |job: &Value| is_true(job, "Failed").is_some();
     let left = cluster.list("jobs").expect("jobs");
     assert_eq!((names(&left, failed).len(), complete(&left, jobs)), (0, true));
@@ -94,70 +162,69 @@ fn judged(cluster: &ControlPlane, history: &History, jobs: usize) {
     judge::binds_are_sound(history, GPUS);
     let gangs = judge::gangs(history, SIZE);
     assert_eq!(gangs.len(), jobs, "every gang ran");
-    judge::become_whole(&gangs, IN_PART);
-    bound_once(cluster);
+    judge::become_whole(&gangs, IN_PART, away);
     wait_for(cluster, "clusterqueues.capstan.sh", "nothing is in use any more", |queues| {
         let says = &queues[0]["status"];
         says["gpus"] == format!("0/{QUOTA}") && says["pendingWorkloads"] == 0
     });
 }
 
-/// No pod was bound by two requests. Who is killed hears of some binds nothing any more.
-fn bound_once(cluster: &ControlPlane) {
-    let mut done: BTreeMap<String, usize> = BTreeMap::new();
-    for asked in cluster.audited().expect("the audit log") {
-        if asked.resource == "pods/binding" && asked.code < 300 {
-            *done.entry(asked.name).or_default() += 1;
-        }
+/// No pod was bound by two requests: the API server refuses a second one. It has to refuse only
+/// what somebody wrote who did not know that the bind of one who is no more had arrived: of each
+/// of those what was on its way, and each bind once.
+fn bound_once(asked: &[Audited], replaced: usize) {
+    let mut done: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut refused: BTreeMap<&str, usize> = BTreeMap::new();
+    for one in asked.iter().filter(|it| it.resource == "pods/binding") {
+        let counted = match one.code {
+            409 => &mut refused,
+            _ if one.is_done() => &mut done,
+            _ => continue,
+        };
+        *counted.entry(&one.name).or_default() += 1;
     }
     assert!(!done.is_empty());
-    let twice: Vec<&String> = done.iter().filter(|(_, times)| **times > 1).map(|it| it.0).collect();
-    assert_eq!(twice, [""; 0]);
+    let twice = |all: &BTreeMap<&str, usize>| -> Vec<String> {
+        all.iter().filter(|(_, times)| **times > 1).map(|it| (*it.0).to_owned()).collect()
+    };
+    assert_eq!((twice(&done), twice(&refused)), (Vec::new(), Vec::new()));
+    let most = replaced * IN_FLIGHT;
+    assert!(refused.len() <= most, "{} second binds, {most} at most", refused.len());
+    say(&format!("{} binds, {} were refused as second ones", done.len(), refused.len()));
 }
 
 #[test]
 fn killed_at_any_moment_it_goes_on_where_it_was() {
-    // It meets more gangs than the quota holds at once each time, so that work never runs out
-    // before the kill, however much is bound between two looks on a slow machine.
-    const AHEAD: usize = 100;
     let mut seed = seed();
-    let mut jobs = 200;
-    let (cluster, history) = cluster(jobs, "15s");
+    let (cluster, history) = cluster(200, "15s");
+    let (mut jobs, mut left, mut away) = (200, Duration::ZERO, Vec::new());
     for kill in 0..12 {
-        let wanted = bound(&history) / SIZE + AHEAD;
-        if wanted > jobs {
-            submitted(&cluster, &history, jobs..wanted, "15s");
-            jobs = wanted;
-        }
+        jobs = topped_up(&cluster, &history, jobs, "15s");
         // Every second time all that was sent before the kill has arrived when it starts.
         let settled = kill % 2 == 1;
-        thread::sleep(if settled { ARRIVED } else { Duration::ZERO });
-        let mut capstan = cluster.capstan(&format!("capstan-{kill}"), ALONE).expect("started");
-        capstan.wait_until(&cluster, "leading").expect("it read the cluster");
-        let before = judge::gangs(&history, SIZE);
-        let from = bound(&history);
-        // It binds so many before it is killed, however busy the machine is.
-        let binds = seed.between(1, 60) as usize;
-        eventually("it binds", SOON, || match bound(&history) {
-            now if now >= from + binds => Ok(()),
-            now => Err(format!("{now} bound, {from} before it began")),
-        })
-        .expect("it goes on");
-        capstan.process.kill();
-        let gangs = judge::gangs(&history, SIZE);
-        assert!(gangs.len() < jobs, "killed while it worked: all {jobs} gangs were begun");
         if settled {
-            begun_before_come_first(&before, &gangs);
+            until_still(&history);
+        }
+        let before = judge::gangs(&history, SIZE);
+        let from = history.look(|pods| bound(pods.values()));
+        let mut capstan = cluster.capstan(&format!("killed-{kill}"), ALONE).expect("started");
+        capstan.wait_until(&cluster, "leading").expect("it read the cluster");
+        away.push(left..history.time());
+        // It binds so many before it is killed, however busy the machine is.
+        until_at_work(&history, from + seed.between(1, 60) as usize, jobs);
+        capstan.process.kill();
+        left = history.time();
+        if settled {
+            begun_before_come_first(&before, &judge::gangs(&history, SIZE));
         }
     }
-    let _last = cluster.capstan("capstan-last", ALONE).expect("started");
+    let mut last = cluster.capstan("capstan-last", ALONE).expect("started");
+    last.wait_until(&cluster, "leading").expect("it read the cluster");
+    away.push(left..history.time());
     all_complete(&cluster, jobs);
-    judged(&cluster, &history, jobs);
-}
-
-/// How many pods were ever bound.
-fn bound(history: &History) -> usize {
-    history.now().values().filter(|pod| pod.node.is_some()).count()
+    judged(&cluster, &history, jobs, &away);
+    // Six of them start at once after one that was killed.
+    bound_once(&cluster.audited().expect("the audit log"), 6);
 }
 
 /// Gangs that were in part when it began are whole before any other begins.
@@ -181,7 +248,7 @@ fn all_complete(cluster: &ControlPlane, jobs: usize) {
     .expect("complete");
 }
 
-/// Two replicas; who leads is struck, and replaced.
+/// Two replicas, each a user of its own; who leads is struck, and replaced.
 struct Pair<'a> {
     cluster: &'a ControlPlane,
     replicas: BTreeMap<String, Capstan>,
@@ -197,45 +264,100 @@ impl<'a> Pair<'a> {
 
     fn fill(&mut self) {
         while self.replicas.len() < 2 {
-            let name = format!("capstan-{}", self.made);
+            let name = replica(self.made);
             self.made += 1;
-            let replica = self.cluster.capstan(&name, SHORT_LEASE).expect("started");
+            let user = self.cluster.kubeconfig_of(&name).expect("a user");
+            let replica = self.cluster.capstan_as(&name, SHORT_LEASE, &user).expect("started");
             self.replicas.insert(name, replica);
         }
     }
 
-    /// Waits until one of ours leads, and takes it out.
-    fn leader(&mut self) -> Capstan {
-        let words = ["get", "lease", "capstan", "-o", "jsonpath={.spec.holderIdentity}"];
-        let name = eventually("one leads", SOON, || {
-            let holder = self.cluster.kubectl(&words).unwrap_or_default();
+    /// Waits until one of ours leads; its name, and since when.
+    fn leads(&self) -> (String, Timestamp) {
+        let says = "jsonpath={.spec.holderIdentity} {.spec.acquireTime}";
+        let words = ["get", "lease", "capstan", "-o", says];
+        let found = eventually("one leads", SOON, || {
+            let said = self.cluster.kubectl(&words).unwrap_or_default();
+            let (holder, since) = said.split_once(' ').unwrap_or_default();
             let name = holder.split('_').next().unwrap_or_default().to_owned();
-            self.replicas.contains_key(&name).then_some(name).ok_or(holder)
+            let since = since.parse().ok().filter(|_| self.replicas.contains_key(&name));
+            since.map(|since| (name, since)).ok_or(said)
         });
-        self.replicas.remove(&name.expect("a leader")).expect("just found")
+        found.expect("a leader")
+    }
+
+    /// Waits until one of ours leads, and takes it out.
+    fn leader(&mut self) -> (String, Capstan) {
+        let name = self.leads().0;
+        let replica = self.replicas.remove(&name).expect("just found");
+        (name, replica)
     }
 }
 
+/// What strikes a leader.
+#[derive(Clone, Copy, Debug)]
+enum Strike {
+    /// SIGKILL.
+    Kill,
+    /// SIGSTOP, and SIGCONT when another one leads and binds.
+    Pause,
+    /// SIGTERM.
+    End,
+}
+
 #[test]
-fn a_leader_that_is_killed_or_paused_past_its_lease_does_no_harm() {
-    const JOBS: usize = 120;
+fn a_leader_that_is_struck_while_it_binds_does_no_harm() {
     let mut seed = seed();
-    let (cluster, history) = cluster(JOBS, "6s");
+    let (cluster, history) = cluster(AHEAD, "6s");
+    let (mut jobs, mut from) = (AHEAD, 0);
     let mut pair = Pair::start(&cluster);
-    for strike in 0..4 {
-        let mut leader = pair.leader();
-        thread::sleep(Duration::from_millis(seed.between(0, 1_500) as u64));
-        if strike % 2 == 0 {
-            leader.process.order(Order::Pause);
-            thread::sleep(PAST_THE_LEASE);
+    let (mut struck, mut away) = (Vec::new(), vec![Duration::ZERO..history.time()]);
+    let strikes = [Strike::Pause, Strike::Kill, Strike::End];
+    for strike in strikes.into_iter().cycle().take(STRIKES) {
+        let (name, mut leader) = pair.leader();
+        until_at_work(&history, from + seed.between(1, 60) as usize, jobs);
+        let left = history.time();
+        match strike {
+            Strike::Pause => leader.process.order(Order::Pause),
+            Strike::Kill => leader.process.kill(),
+            Strike::End => {
+                let ended = leader.process.end(SOON);
+                assert_eq!(ended.expect("it ends"), 0, "in good order");
+            }
+        }
+        from = history.look(|pods| bound(pods.values()));
+        // While nobody leads.
+        jobs = topped_up(&cluster, &history, jobs, "6s");
+        let (_, since) = pair.leads();
+        away.push(left..history.time());
+        if let Strike::Pause = strike {
+            let now = history.look(|pods| bound(pods.values()));
+            until_at_work(&history, now + SIZE, jobs);
             leader.process.order(Order::Resume);
             let ended = leader.process.wait(SOON).expect("watched");
             assert_eq!(ended, Some(1), "who slept through its lease is deposed");
-        } else {
-            leader.process.kill();
         }
+        struck.push((name, strike, since));
         pair.fill();
     }
-    all_complete(&cluster, JOBS);
-    judged(&cluster, &history, JOBS);
+    all_complete(&cluster, jobs);
+    judged(&cluster, &history, jobs, &away);
+    let asked = cluster.audited().expect("the audit log");
+    bound_once(&asked, struck.len());
+    for (name, strike, since) in struck {
+        wrote_nothing_later(&asked, &name, strike, since);
+    }
+}
+
+/// Who was struck had bound something, and wrote nothing once another one led. It may ask for its
+/// lease, and is not given it.
+fn wrote_nothing_later(asked: &[Audited], name: &str, strike: Strike, since: Timestamp) {
+    let writes: Vec<&Audited> = asked.iter().filter(|it| it.user == name && it.writes()).collect();
+    let binds = writes.iter().filter(|it| it.resource == "pods/binding" && it.is_done()).count();
+    assert!(binds > 0, "{name} led and bound nothing before it was struck ({strike:?})");
+    let asks = |it: &Audited| it.resource == "leases" && !it.is_done();
+    let later = writes.iter().filter(|it| it.received > since && !asks(it));
+    let later: Vec<String> =
+        later.map(|it| format!("{} {} {}: {}", it.received, it.verb, it.uri, it.code)).collect();
+    assert_eq!(later, [""; 0], "{name} wrote after {strike:?}, another one led since {since}");
 }

@@ -7,12 +7,25 @@ use capstan_tests::cluster::{Capstan, ControlPlane, GpuNodes, eventually};
 use capstan_tests::exercise::KINDS_OF_KUEUE;
 use serde_json::{Value, json};
 
-use crate::scene::{Job, SOON, bare_gang, cluster, running, submit, wait_for};
+use crate::scene::{Job, SOON, bare_gang, cluster, running, says, submit, wait_for};
 
 /// A queue for all.
 const QUEUE: &str = include_str!("one-queue.yaml");
+/// Kinds of `capstan.sh` that are read: queues of both kinds, cohorts, flavors, priority classes
+/// and topologies.
+const WATCHED: usize = 6;
 /// Objects without sense, and one queue with.
 const NONSENSE: &str = include_str!("nonsense.yaml");
+/// What is said of each of them.
+const NAMED: [&str; 6] = [
+    "ClusterQueue numbers: spec: 7, where an object is needed",
+    "ClusterQueue words: spec.resourceGroups[0].flavors[0].resources[2].nominalQuota: \
+     \"16 GPUs\" is no quantity",
+    "ClusterQueue lists: spec.resourceGroups: an object, where a list is needed",
+    "LocalQueue empty: spec.clusterQueue: a list, where a text is needed",
+    "ResourceFlavor lists: spec.nodeLabels: a list, where an object is needed",
+    "ResourceFlavor lists: spec.tolerations: \"never\", where a list is needed",
+];
 
 fn queued(name: &str, pods: u32) -> Job {
     Job { queue: Some("gpus"), ..Job::of("default", name, pods) }
@@ -24,14 +37,10 @@ fn run(cluster: &ControlPlane, prefix: &str, members: usize) {
     });
 }
 
-/// Capstan's log says all of this.
-fn says(capstan: &Capstan, words: &[&str]) {
-    let said = eventually("its log says so", SOON, || {
-        let log = fs::read_to_string(capstan.process.log()).unwrap_or_default();
-        let silent: Vec<&&str> = words.iter().filter(|word| !log.contains(**word)).collect();
-        if silent.is_empty() { Ok(()) } else { Err(format!("nothing of {silent:?} in\n{log}")) }
-    });
-    said.expect("said");
+/// How often its log says of one of Capstan's kinds that it is not there.
+fn unserved(capstan: &Capstan) -> usize {
+    let log = fs::read_to_string(capstan.process.log()).unwrap_or_default();
+    log.matches("watch: not served; it is read once it is").count()
 }
 
 #[test]
@@ -45,8 +54,14 @@ fn kinds_that_are_deleted_and_made_again_are_picked_up() {
     for again in 0..2 {
         let crds = cluster.kubectl(&["get", "crd", "-o", "name"]).expect("listed");
         let words: Vec<&str> = ["delete"].into_iter().chain(crds.lines()).collect();
+        let before = unserved(&capstan);
         cluster.kubectl(&words).expect("deleted");
         // Without any queue it is a plain gang scheduler, whatever label says which.
+        eventually("it says so", SOON, || match unserved(&capstan) {
+            now if now >= before + WATCHED => Ok(()),
+            now => Err(format!("{now} lines, {before} before")),
+        })
+        .expect("said");
         let name = format!("between-{again}");
         submit(&cluster, &[Job::of("default", &name, 4)]);
         run(&cluster, &name, 4);
@@ -68,23 +83,27 @@ fn kinds_that_are_deleted_and_made_again_are_picked_up() {
     assert!(capstan.process.runs(), "{}", capstan.process.trouble("ended"));
 }
 
+/// Annotations that mean nothing, and what is said of each; the gang `odd-N` has the Nth.
+const MALFORMED: [(&str, &str, &str); 9] = [
+    ("min-member", "many", r#"capstan.sh/min-member: "many" is not a count above zero"#),
+    ("min-member", "-3", r#"capstan.sh/min-member: "-3" is not a count above zero"#),
+    ("required-topology", "{{}}", "topology level {{}} is unknown; known: "),
+    ("expected-runtime", "soon", r#"capstan.sh/expected-runtime: "soon" is not a duration"#),
+    ("capacity-types", "gold,,", r#"capstan.sh/capacity-types: "gold,," is not a list of spot, "#),
+    ("price", "cheap", r#"capstan.sh/price: "cheap" is not a price"#),
+    ("admitted-at", "yesterday", r#"capstan.sh/admitted-at: "yesterday" is not a time"#),
+    ("flavors", "[1", r#"capstan.sh/flavors: "[1" is not a JSON map"#),
+    ("preferred-topology", "rak", "preferred topology level rak is unknown"),
+];
+/// The one of them that is no mere wish: who requires what there is not has to wait.
+const HELD: usize = 2;
+
 /// Gangs with annotations that mean nothing.
 fn malformed() -> Vec<Value> {
-    let table = [
-        ("capstan.sh/min-member", "many"),
-        ("capstan.sh/min-member", "-3"),
-        ("capstan.sh/required-topology", "{{}}"),
-        ("capstan.sh/expected-runtime", "soon"),
-        ("capstan.sh/capacity-types", "gold,,"),
-        ("capstan.sh/price", "cheap"),
-        ("capstan.sh/admitted-at", "yesterday"),
-        ("capstan.sh/flavors", "[1"),
-        ("capstan.sh/preferred-topology", "rak"),
-    ];
     let mut all = Vec::new();
-    for (at, (key, value)) in table.into_iter().enumerate() {
+    for (at, (key, value, _)) in MALFORMED.into_iter().enumerate() {
         for mut pod in bare_gang(&format!("odd-{at}"), 2) {
-            pod["metadata"]["annotations"][key] = json!(value);
+            pod["metadata"]["annotations"][format!("capstan.sh/{key}")] = json!(value);
             all.push(pod);
         }
     }
@@ -111,21 +130,34 @@ fn annotations_and_objects_without_sense_stop_nothing_and_are_named() {
     cluster.kubectl_with(&["create", "-f", "-"], &list.to_string()).expect("created");
     submit(&cluster, &[queued("good", 8)]);
     run(&cluster, "good-", 8);
-    // Ignored, not obeyed: all but what asks for a topology that cannot be run.
-    for gang in [0, 1, 3, 5, 6, 7, 8] {
+    // Ignored, not obeyed.
+    for gang in (0..MALFORMED.len()).filter(|gang| *gang != HELD) {
         run(&cluster, &format!("odd-{gang}-"), 2);
     }
     run(&cluster, "typo-", 2);
-    says(&capstan, &["numbers", "words", "lists", "empty", "nominalQuota"]);
-    wait_for(&cluster, "events", "each ignored annotation is named", |events| {
-        let named = |key: &str| {
-            let about = |it: &&Value| it["message"].as_str().is_some_and(|says| says.contains(key));
-            events.iter().any(|it| about(&it))
-        };
-        let class = "WorkloadPriorityClass hihg does not exist";
-        let level = "preferred topology level rak is unknown";
-        ["many", "-3", "soon", "cheap", "yesterday", class, level].iter().all(|value| named(value))
+    says(&capstan, &NAMED);
+    let class = "WorkloadPriorityClass hihg does not exist";
+    let ignored = MALFORMED.iter().enumerate().filter(|(gang, _)| *gang != HELD);
+    let ignored = ignored.map(|(gang, (.., says))| (format!("odd-{gang}"), *says));
+    let said: Vec<(String, &str)> = ignored.chain([("typo".to_owned(), class)]).collect();
+    wait_for(&cluster, "events", "each of them is named, on a pod of its gang", |events| {
+        said.iter().all(|(gang, says)| {
+            events.iter().any(|it| {
+                let about = &it["involvedObject"];
+                let pod = about["name"].as_str().and_then(|name| name.strip_prefix(&**gang));
+                let message = it["message"].as_str().unwrap_or_default();
+                let here = about["kind"] == "Pod" && pod.is_some_and(|it| it.starts_with('-'));
+                here && message.contains(says)
+            })
+        })
     });
+    let held = format!("odd-{HELD}");
+    wait_for(&cluster, "workloads.capstan.sh", "who cannot run says why", |all| {
+        let held = all.iter().find(|it| it["metadata"]["name"] == *held);
+        let why = held.and_then(|it| it["status"]["reason"].as_str()).unwrap_or_default();
+        why.contains(MALFORMED[HELD].2)
+    });
+    run(&cluster, &held, 0);
     assert!(capstan.process.runs(), "{}", capstan.process.trouble("ended"));
     // Mended while it runs, they count.
     let mended = NONSENSE.replace("\"16 GPUs\"", "16");

@@ -1,9 +1,10 @@
 //! What these tests put on a cluster, and what they look at.
 
+use std::fs;
 use std::time::Duration;
 
 use capstan_tests::cluster::{
-    ControlPlane, GpuNodes, Options, RUNS_FOR, Trouble, eventually, name_of,
+    Audited, Capstan, ControlPlane, GpuNodes, Options, RUNS_FOR, Trouble, eventually, name_of,
 };
 use serde_json::{Value, json};
 
@@ -180,13 +181,45 @@ fn brief(it: &Value) -> String {
     format!("{} {}: {}", name_of(it), far.unwrap_or("-"), all.join(", "))
 }
 
+/// Capstan's log says all of this.
+pub fn says(capstan: &Capstan, words: &[&str]) {
+    let said = eventually("its log says so", SOON, || {
+        let log = fs::read_to_string(capstan.process.log()).unwrap_or_default();
+        let silent: Vec<&&str> = words.iter().filter(|word| !log.contains(**word)).collect();
+        if silent.is_empty() { Ok(()) } else { Err(format!("nothing of {silent:?} in\n{log}")) }
+    });
+    said.expect("said");
+}
+
 /// How many pods that pass are running.
 pub fn running(pods: &[Value], which: impl Fn(&str) -> bool) -> usize {
     pods.iter().filter(|it| it["status"]["phase"] == "Running" && which(name_of(it))).count()
 }
 
-/// Everybody who ever wrote to an object.
-pub fn writers(object: &Value) -> Vec<String> {
-    let entries = object["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
-    entries.iter().filter_map(|it| it["manager"].as_str().map(str::to_owned)).collect()
+/// What a user asked the API server to write, from the audit log.
+pub fn written(cluster: &ControlPlane, user: &str) -> Vec<Audited> {
+    let asked = cluster.audited().expect("the audit log");
+    let written: Vec<Audited> =
+        asked.into_iter().filter(|it| it.user == user && it.writes()).collect();
+    let binds = written.iter().any(|it| it.resource == "pods/binding" && it.is_done());
+    assert!(binds, "{user} is not who binds");
+    let collections = written.iter().filter(|it| it.verb == "deletecollection").count();
+    assert_eq!(collections, 0, "what is deleted as a collection may be anybody's");
+    written
+}
+
+/// Lets pods of a namespace that pass end within a second or two.
+pub fn end(cluster: &ControlPlane, namespace: &str, which: impl Fn(&str) -> bool) {
+    let pods = cluster.list("pods").expect("pods");
+    let runs = |pod: &Value| {
+        let here = pod["metadata"]["namespace"] == namespace;
+        here && pod["status"]["phase"] == "Running" && which(name_of(pod))
+    };
+    let ending = names(&pods, runs);
+    assert!(!ending.is_empty(), "nothing runs in {namespace}");
+    let note = format!("{RUNS_FOR}=1s");
+    let named = ending.iter().map(String::as_str);
+    let words = ["annotate", "pods", "-n", namespace].into_iter().chain(named);
+    let words: Vec<&str> = words.chain([&*note]).collect();
+    cluster.kubectl(&words).expect("annotated");
 }
