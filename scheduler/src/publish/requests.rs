@@ -9,8 +9,11 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::events::v1::Event;
-use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
-use kube::{Client, Error};
+use kube::api::{
+    Api, ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams,
+    Preconditions,
+};
+use kube::{Client, Error, Resource};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -59,26 +62,16 @@ pub(super) async fn carry_out(client: &Client, key: &Key, write: Write) -> Answe
             let api: Api<Workload> = Api::namespaced(client.clone(), namespace);
             workload(&api, name, write).await
         }
-        Key::ClusterQueue(name) => {
-            let shown = status(&Api::all(client.clone()), name, write).await;
-            let shows = |it: ClusterQueue| {
-                Answer::Shows(Shown::ClusterQueue(it.status.unwrap_or_default().into()))
-            };
-            shown.map(shows)
-        }
+        Key::ClusterQueue(name) => status_of::<ClusterQueue, _>(client, None, name, write)
+            .await
+            .map(|status| Answer::Shows(Shown::ClusterQueue(status))),
         Key::LocalQueue((namespace, name)) => {
-            let shown = status(&Api::namespaced(client.clone(), namespace), name, write).await;
-            let shows = |it: LocalQueue| {
-                Answer::Shows(Shown::LocalQueue(it.status.unwrap_or_default().into()))
-            };
-            shown.map(shows)
+            let status = status_of::<LocalQueue, _>(client, Some(namespace), name, write).await;
+            status.map(|status| Answer::Shows(Shown::LocalQueue(status)))
         }
-        Key::Cohort(name) => {
-            let shown = status(&Api::all(client.clone()), name, write).await;
-            shown.map(|it: Cohort| {
-                Answer::Shows(Shown::Cohort(it.status.unwrap_or_default().into()))
-            })
-        }
+        Key::Cohort(name) => status_of::<Cohort, _>(client, None, name, write)
+            .await
+            .map(|status| Answer::Shows(Shown::Cohort(status))),
         Key::Pod(pod) => {
             let api: Api<Pod> = Api::namespaced(client.clone(), &pod.namespace);
             match write {
@@ -111,6 +104,30 @@ where
             api.patch_status(name, &PatchParams::default(), &Patch::Merge(patch)).await
         }
         _ => api.get(name).await,
+    }
+}
+
+/// The status of an object of this kind after that; of the rest nothing is decoded, for it may be
+/// written in ways that our types do not know (a Cohort has no spec unless somebody gives it one).
+async fn status_of<K, S>(
+    client: &Client,
+    namespace: Option<&str>,
+    name: &str,
+    write: Write,
+) -> Result<Box<S>, Error>
+where
+    K: Resource<DynamicType = ()>,
+    S: Default + DeserializeOwned,
+{
+    let (client, kind) = (client.clone(), ApiResource::erase::<K>(&()));
+    let api: Api<DynamicObject> = match namespace {
+        Some(namespace) => Api::namespaced_with(client, namespace, &kind),
+        None => Api::all_with(client, &kind),
+    };
+    let mut object = status(&api, name, write).await?;
+    match object.data.get_mut("status").map(Value::take) {
+        Some(status) => serde_json::from_value(status).map(Box::new).map_err(Error::SerdeError),
+        None => Ok(Box::default()),
     }
 }
 

@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use tower::BoxError;
 
 use super::*;
+use crate::api::cluster_queue::CohortStatus;
 use crate::publish::requests::carry_out;
 
 /// A server that has one Workload, and refuses a patch of the object itself with this code where
@@ -67,4 +68,31 @@ async fn a_pod_that_was_made_again_is_not_told_what_another_waited_for() {
     }
     let client = server("another", 500, false, Arc::default());
     assert_eq!(carry_out(&client, &Key::Pod(pod("p")), said()).await, Answer::Failed);
+}
+
+#[tokio::test]
+async fn a_status_is_read_whatever_else_the_object_says() {
+    let plain = |status: Value| {
+        Client::new(
+            tower::service_fn(move |_: Request<Body>| {
+                let object = json!({"apiVersion": "capstan.sh/v1alpha1", "kind": "Cohort",
+                    "metadata": {"name": "all", "uid": "u"}, "status": status});
+                let body = Body::from(object.to_string().into_bytes());
+                async move { Ok::<_, BoxError>(Response::new(body)) }
+            }),
+            "ns",
+        )
+    };
+    let key = Key::Cohort("all".into());
+    let want = CohortStatus::default();
+    for (status, write) in [(json!({}), Write::Read), (json!({}), Write::Status(json!({})))] {
+        let answer = carry_out(&plain(status), &key, write).await;
+        assert_eq!(answer, Answer::Shows(Shown::Cohort(Box::new(want.clone()))));
+    }
+    let share = json!({"fairSharing": {"weightedShare": 7}});
+    let Answer::Shows(Shown::Cohort(shown)) = carry_out(&plain(share), &key, Write::Read).await
+    else {
+        panic!("it is there");
+    };
+    assert_eq!(shown.fair_sharing.map(|it| it.weighted_share), Some(7));
 }
