@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use capstan_core::Engine;
 use capstan_core::explain::reason::Reason;
-use capstan_core::model::input::{Input, OwnerFacts, PodFacts, PodPhase};
+use capstan_core::model::input::{Input, OwnerFacts, PodFacts, PodPhase, PreemptWithin};
 use capstan_core::plan::{Action, EffectResult, PreemptionReason, State, StepOutput};
 use capstan_core::policy::Policy;
 use capstan_core::time::{Span, Time};
@@ -215,6 +215,94 @@ fn a_new_engine_keeps_places_for_the_pods_that_are_still_missing() {
     new.recount();
 }
 
+/// It dies between two binds of a gang: the next one binds the rest before it looks at who could
+/// stop the gang, and would only take the room of what is missing.
+#[test]
+fn a_gang_that_was_being_bound_is_bound_whole_by_the_next_engine() {
+    let ground = || {
+        let mut facts = one_queue(4);
+        facts.push(gpu_node("n", 4));
+        if let Some(Input::ClusterQueue(queue)) =
+            facts.iter_mut().find(|fact| matches!(fact, Input::ClusterQueue(_)))
+        {
+            queue.preemption.within_cluster_queue = PreemptWithin::LowerPriority;
+        }
+        facts
+    };
+    let members = gang("g", 4, Some(4), &shape(&[(GPU, 1)]), &in_queue(Some("main")));
+    let pods = members.iter().cloned().map(Input::Pod);
+    let first = Engine::new().step(NOW, ground().into_iter().chain(pods).collect());
+    assert_eq!(binds(&first).len(), 4);
+    let urgent = pod("urgent", &shape(&[(GPU, 1)]), &in_queue(Some("main")));
+    let urgent = Input::Pod(PodFacts { priority: 9, ..urgent });
+    let bound = members[..3].iter().map(|pod| ran(pod, &first));
+    let shown = bound.chain([Input::Pod(members[3].clone()), urgent]);
+    let mut new = Engine::new();
+    let begun = new.step(after(5), ground().into_iter().chain(shown).collect());
+    assert!(binds(&begun).iter().any(|(pod, _)| pod == "g-3"), "{:?}", binds(&begun));
+    assert!(binds(&begun).iter().all(|(pod, _)| pod != "urgent"), "{:?}", binds(&begun));
+    assert_eq!(evicted(&begun).len(), 4, "it is stopped whole, if at all");
+    new.recount();
+}
+
+/// Its pods are there, and end or fail within the minute: nothing is kept in their stead, it is not
+/// admitted twice, and a Job that makes another one later is left to do so.
+#[test]
+fn nothing_is_kept_for_pods_that_were_there() {
+    let ground = || one_queue(4).into_iter().chain([gpu_node("n", 4)]);
+    let job = train(2);
+    let mut engine = Engine::new();
+    let first = engine.step(NOW, ground().chain([Input::Owner(job.clone())]).collect());
+    let job = OwnerFacts { left: None, ..resumed(&first, &job) };
+    let pods = pods_of(&job);
+    let came = pods.iter().cloned().map(Input::Pod).chain([Input::Owner(job.clone())]);
+    let came = engine.step(NOW, done(&first).into_iter().chain(came).collect());
+    let ran: Vec<Input> = pods.iter().map(|pod| ran(pod, &came)).collect();
+    engine.step(NOW, done(&came).into_iter().chain(ran).collect());
+    // One ended well, the other failed; an API client that looks away from ended pods sees both go.
+    let gone = |pod: &PodFacts| Input::PodGone(pod.uid.clone());
+    let rival = |name| Input::Pod(pod(name, &shape(&[(GPU, 4)]), &in_queue(None)));
+    let ends = engine.step(after(10), vec![gone(&pods[0]), gone(&pods[1]), rival("rival")]);
+    assert_eq!(binds(&ends), [("rival".to_owned(), "n".to_owned())]);
+    assert_eq!((used(&engine), ends.next_wake), (0, None));
+    let told = engine.step(after(11), vec![Input::Owner(OwnerFacts { ended: 1, ..job.clone() })]);
+    assert_eq!((acts(&told), told.report.counts.admitted), (vec![], 0));
+    let late = engine.step(after(70), vec![]);
+    assert_eq!(suspends(&late), [""; 0], "its pods came");
+    engine.recount();
+}
+
+/// Somebody suspends a Job while its pods are awaited: what was kept for them is free at once.
+#[test]
+fn who_suspends_an_owner_that_comes_up_gets_its_places_back() {
+    let mut engine = Engine::new();
+    let job = train(4);
+    let facts = one_queue(8).into_iter().chain([gpu_node("n", 4), Input::Owner(job.clone())]);
+    let first = engine.step(NOW, facts.collect());
+    let job = resumed(&first, &job);
+    engine.step(NOW, done(&first).into_iter().chain([Input::Owner(job.clone())]).collect());
+    // No queue asks for it any more: whoever suspended it says when it goes on.
+    let stopped = OwnerFacts { suspended: true, ours: false, ..job.clone() };
+    let rival = Input::Pod(pod("rival", &shape(&[(GPU, 4)]), &in_queue(None)));
+    let output = engine.step(after(5), vec![Input::Owner(stopped), rival]);
+    assert_eq!(binds(&output), [("rival".to_owned(), "n".to_owned())]);
+    assert_eq!(used(&engine), 0);
+    assert_eq!(suspends(&engine.step(after(60), vec![])), [""; 0]);
+    engine.recount();
+
+    // In a queue it queues again.
+    let mut engine = Engine::new();
+    let facts = one_queue(8).into_iter().chain([gpu_node("n", 4), Input::Owner(train(4))]);
+    let first = engine.step(NOW, facts.collect());
+    engine.step(NOW, done(&first).into_iter().chain([Input::Owner(job.clone())]).collect());
+    let stopped = OwnerFacts { suspended: true, ..job };
+    let again = engine.step(after(5), vec![Input::Owner(stopped)]);
+    let resumes = |action: &Action| matches!(action, Action::ResumeOwner { .. });
+    assert!(acts(&again).iter().all(resumes) && acts(&again).len() == 1, "{:?}", acts(&again));
+    assert_eq!(again.next_wake, Some(after(65)));
+    engine.recount();
+}
+
 /// Nobody keeps nodes where there are none: who comes later queues as a gang.
 #[test]
 fn a_resumed_owner_without_room_queues_its_pods() {
@@ -360,5 +448,14 @@ fn a_gang_of_bare_pods_in_part() {
         );
         assert_eq!(used(&engine), 2);
         engine.recount();
+        if !waits {
+            // One comes after all, and finds no room: its time begins now.
+            let (uid, name) = (text("late"), text("g-late"));
+            let late = PodFacts { uid, name, shape: shape(&[(GPU, 2)]), ..members[2].clone() };
+            let came = engine.step(after(400), vec![Input::Pod(late)]);
+            assert_eq!(came.next_wake, Some(after(700)));
+            let due = engine.step(after(700), vec![]);
+            assert_eq!(evicted(&due), ["g-0", "g-1", "g-late"]);
+        }
     }
 }

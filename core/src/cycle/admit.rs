@@ -64,7 +64,7 @@ impl Engine {
         let until = now.plus(self.state.policy.resume_timeout);
         let entry = &mut self.state.workloads[workload];
         (entry.owner_effect, entry.kept_until) = (Some(effect), Some(until));
-        self.deadlines.insert((until, workload));
+        self.deadlines.set(workload, Some(until));
     }
 
     /// Binds every placed member that is not bound yet, after tolerations that only its flavor

@@ -14,6 +14,8 @@
 //! victims had left, which is what the engine before this one did: it plans the same, nobody takes
 //! what another counts on, and heads find the state that they would have found.
 
+use std::sync::Arc;
+
 use capstan_topology::NodeIdx;
 
 use crate::cycle::{Entry, Head, Premise, Round, Verdict, elastic};
@@ -96,17 +98,12 @@ impl Engine {
         settled
     }
 
-    /// Keeps nodes anew for the pods of owners that were resumed a moment ago: by an engine before
-    /// this one, or their first pods are gone again. They have had their turn; who fits nowhere
-    /// any more waits for another. Who was settled.
+    /// Keeps nodes anew for the pods of owners that an engine before this one resumed a moment ago.
+    /// They have had their turn; who fits nowhere any more waits for another. Who was settled.
     pub(super) fn settle_resumed(&mut self, now: Time, round: &mut Round) -> Vec<Head> {
-        let queued = |(_, workload): &(Time, WorkloadIdx)| {
-            let entry = self.state.workloads.get(*workload)?;
-            let waits = entry.state == State::Queued && entry.kept_until.is_some();
-            let queue = waits.then(|| self.waiting.to_look_at(*workload)).flatten()?;
-            Some((queue, *workload))
-        };
-        let heads: Vec<Head> = self.deadlines.iter().filter_map(queued).collect();
+        let waiting = &self.waiting;
+        let head = |workload: &WorkloadIdx| Some((waiting.to_look_at(*workload)?, *workload));
+        let heads: Vec<Head> = self.resumed_before.iter().filter_map(head).collect();
         let found = heads.into_iter().map(|(queue, workload)| self.nominate(queue, workload));
         let fits: Vec<Entry> = found.filter(|entry| entry.verdict == Verdict::Fit).collect();
         let settled = fits.iter().map(|entry| (entry.queue, entry.workload)).collect();
@@ -127,14 +124,16 @@ impl Engine {
     }
 
     /// Places what gangs lack that run below their minimum, but for those that a head still to be
-    /// looked at could stop. Not even that holds up one whose owner is still making its pods: it
-    /// had its turn a moment ago, and others that cannot stop it would take its room meanwhile.
+    /// looked at could stop. Not even that holds up one that was admitted a moment ago: its owner
+    /// is still making its pods, or an engine before this one was still binding them. It had its
+    /// turn; who takes its room now, without stopping it, would leave it in part.
     pub(crate) fn complete_gangs(&mut self, now: Time, looked_at: &[Head], round: &mut Round) {
         for workload in self.growing(true) {
             let state = &self.state;
             let stops = |(queue, head)| candidates::could_take(state, head, queue, workload);
-            let comes = state.workloads[workload].kept_until.is_some();
-            if comes || !self.still_ahead(looked_at).any(stops) {
+            let held = state.workloads[workload].assignment.as_ref();
+            let young = held.is_some_and(|it| it.at.plus(state.policy.resume_timeout) > now);
+            if young || !self.still_ahead(looked_at).any(stops) {
                 self.grow(now, workload, round);
             }
         }
@@ -147,8 +146,10 @@ impl Engine {
         let Ok(topology) = self.topology_ask(queue, workload) else {
             return Redeemed::NeverFits;
         };
+        // It is admitted now; when it was promised says nothing about when its pods must be there.
+        let admitted = Assignment { at: self.state.now, ..(*claim.assignment).clone() };
         let mut txn = Txn::begin(&mut self.state);
-        txn.assign(workload, Some(claim.assignment.clone()));
+        txn.assign(workload, Some(Arc::new(admitted)));
         let members = claim.places.iter().map(|(pod, _)| *pod);
         let Some(asks) = asks_with(&mut txn, &claim.assignment, members, profile) else {
             return Redeemed::NeverFits;

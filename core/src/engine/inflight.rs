@@ -135,7 +135,7 @@ impl Engine {
         for pod in placed {
             self.state.release(pod, changes);
         }
-        self.deadlines.retain(|(_, resuming)| *resuming != workload);
+        self.deadlines.set(workload, None);
         let entry = &mut self.state.workloads[workload];
         (entry.state, entry.kept_until) = (State::Queued, None);
         self.back_off(now, workload, failure, changes);

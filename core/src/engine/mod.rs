@@ -49,7 +49,9 @@ pub struct Engine {
     /// Work that waits out a failure.
     pub(crate) delayed: BTreeSet<(Time, WorkloadIdx)>,
     /// Resumed owners and when their pods must be there.
-    pub(crate) deadlines: BTreeSet<(Time, WorkloadIdx)>,
+    pub(crate) deadlines: overdue::Deadlines,
+    /// Owners that an engine before this one resumed, without places for their pods yet.
+    pub(crate) resumed_before: BTreeSet<WorkloadIdx>,
     /// Work with members to bind that was being stopped then: they are bound if that comes to
     /// nothing.
     unsent_while_stopped: BTreeSet<WorkloadIdx>,
@@ -170,7 +172,7 @@ impl Engine {
         for &workload in &changes.dirty {
             self.file_eviction(workload);
             let Some(entry) = self.state.workloads.get(workload) else { continue };
-            self.deadlines.extend(entry.kept_until.map(|until| (until, workload)));
+            self.deadlines.set(workload, entry.kept_until);
             let broken = matches!(entry.queue, QueueRef::Broken(_));
             match broken || self.asks_in_vain(workload) {
                 true => tells.push(workload),
@@ -254,7 +256,8 @@ impl Engine {
         self.unsent_while_stopped.remove(&workload);
         self.state.inherited.remove(&workload);
         self.delayed.retain(|(_, delayed)| *delayed != workload);
-        self.deadlines.retain(|(_, resuming)| *resuming != workload);
+        self.deadlines.set(workload, None);
+        self.resumed_before.remove(&workload);
     }
 
     /// Puts a workload where it belongs: its queue, the growing ones, or nowhere.
@@ -281,6 +284,10 @@ impl Engine {
             }
             _ => self.waiting.remove(workload),
         }
+        match state == State::Queued && comes {
+            true => self.resumed_before.insert(workload),
+            false => self.resumed_before.remove(&workload),
+        };
         let holds = matches!(state, State::Running | State::Binding);
         let needy = |pod| {
             let pod: &crate::model::pod::Pod = &self.state.pods[pod];

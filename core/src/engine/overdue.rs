@@ -14,6 +14,8 @@
 //! part is counted anew, so it is stopped late and never early. Cost: what is due is looked up in
 //! order; gangs in part are few.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use crate::engine::Engine;
 use crate::model::apply::Changes;
 use crate::model::ids::{PodIdx, WorkloadIdx};
@@ -21,11 +23,37 @@ use crate::plan::{Action, Preemption, PreemptionReason, State};
 use crate::time::{Span, Time};
 use crate::victims::Victim;
 
+/// When the pods of resumed owners must be there: one time for each workload.
+#[derive(Debug, Default)]
+pub(crate) struct Deadlines {
+    of: BTreeMap<WorkloadIdx, Time>,
+    in_order: BTreeSet<(Time, WorkloadIdx)>,
+}
+
+impl Deadlines {
+    /// The time of a workload is another, or none any more.
+    pub fn set(&mut self, workload: WorkloadIdx, until: Option<Time>) {
+        let before = match until {
+            Some(until) => self.of.insert(workload, until),
+            None => self.of.remove(&workload),
+        };
+        if let Some(before) = before {
+            self.in_order.remove(&(before, workload));
+        }
+        self.in_order.extend(until.map(|until| (until, workload)));
+    }
+
+    /// Who is due first.
+    fn first(&self) -> Option<(Time, WorkloadIdx)> {
+        self.in_order.first().copied()
+    }
+}
+
 impl Engine {
     /// When time alone will change something.
     pub(super) fn next_wake(&self) -> Option<Time> {
         let delayed = self.delayed.first().map(|(at, _)| *at);
-        let deadline = self.deadlines.first().map(|(at, _)| *at);
+        let deadline = self.deadlines.first().map(|(at, _)| at);
         let timeout = self.state.policy.recovery_timeout;
         let since = self.state.in_part.values().filter_map(|since| *since).min();
         let overdue = timeout.and_then(|timeout| Some(since?.plus(timeout)));
@@ -42,9 +70,9 @@ impl Engine {
             }
         }
         let mut changes = Changes::default();
-        while let Some(due) = self.deadlines.first().filter(|(at, _)| *at <= now).copied() {
-            self.deadlines.pop_first();
-            self.stop_keeping(now, due.1, &mut changes);
+        while let Some((_, due)) = self.deadlines.first().filter(|(at, _)| *at <= now) {
+            self.deadlines.set(due, None);
+            self.stop_keeping(now, due, &mut changes);
         }
         self.stop_what_stays_in_part(now, &mut changes);
         if changes.dirty.is_empty() {
@@ -70,11 +98,7 @@ impl Engine {
         if entry.kept_until.is_none_or(|until| until > now) || entry.state == State::Evicting {
             return;
         }
-        let came = |pod: &PodIdx| {
-            let pod = &state.pods[*pod];
-            pod.active() && !pod.kept()
-        };
-        if !entry.members.iter().any(came) {
+        if !state.pods_came(workload) {
             return self.suspend_again(now, workload, changes);
         }
         state.workloads[workload].kept_until = None;

@@ -313,6 +313,7 @@ impl ClusterState {
     }
 
     fn remove_owner(&mut self, uid: &Text, changes: &mut Changes) {
+        self.came.remove(uid);
         let Some(owner) = self.owners.remove(uid) else { return };
         let key = GangKey::Owner(uid.clone(), owner.incarnation);
         let id = WorkloadId { namespace: owner.namespace.clone(), key };

@@ -182,23 +182,28 @@ impl ClusterState {
         self.take_over(workload, &mut kept, &real, changes);
         let owner = self.owner_of(workload).cloned();
         let owner = owner.filter(|owner| owner.ours && owner.finished.is_none());
-        let comes_up = owner.as_ref().and_then(|owner| self.comes_up(owner));
+        if owner.as_ref().is_some_and(|owner| self.stopped_by_somebody(workload, owner)) {
+            self.drop_all_but(0, &mut kept, changes);
+        }
+        let anew = owner.as_ref().and_then(|owner| self.comes_up(owner));
         match owner {
-            Some(owner) if self.workloads[workload].kept_until.is_some() => {
+            Some(owner) if self.workloads[workload].kept_until.is_some() && !kept.is_empty() => {
                 let missing = self.not_made_yet(&owner, &real, changes);
                 self.drop_all_but(missing, &mut kept, changes);
             }
             Some(owner) if owner.suspended && real.is_empty() => {
+                self.workloads[workload].kept_until = None;
                 let count = owner.pod_sets.iter().map(|set| set.count as usize).sum();
                 self.keep_places(workload, &owner, count, &mut kept);
             }
-            Some(owner) if comes_up.is_some() => {
-                self.workloads[workload].kept_until = comes_up;
+            Some(owner) if anew.is_some() => {
+                self.workloads[workload].kept_until = anew;
                 let missing = self.not_made_yet(&owner, &real, changes);
                 self.keep_places(workload, &owner, missing, &mut kept);
             }
             _ => self.drop_all_but(0, &mut kept, changes),
         }
+        self.note_that_pods_came(workload, &real);
         if kept.is_empty() {
             self.workloads[workload].kept_until = None;
         }
@@ -207,11 +212,37 @@ impl ClusterState {
     }
 
     /// Until when the pods of an owner must have appeared that was resumed a moment ago, by what
-    /// was written on it then.
+    /// was written on it then; `None` where some of them have: those that are missing by now were
+    /// there, and may have done their work.
     fn comes_up(&self, owner: &OwnerFacts) -> Option<Time> {
         let admitted = owner.admitted.as_ref().filter(|_| !owner.suspended)?;
         let until = admitted.admitted_at?.plus(self.policy.resume_timeout);
-        (until > self.now).then_some(until)
+        let came = self.came.get(&owner.uid) == Some(&owner.incarnation);
+        (until > self.now && !came).then_some(until)
+    }
+
+    /// Whether somebody suspended an owner again after it was resumed with what its workload holds.
+    fn stopped_by_somebody(&self, workload: WorkloadIdx, owner: &OwnerFacts) -> bool {
+        let held = self.workloads[workload].assignment.as_ref().map(|held| held.at);
+        let admitted = owner.admitted.as_ref().and_then(|note| note.admitted_at);
+        owner.suspended && held.is_some() && admitted == held
+    }
+
+    /// Remembers of an owner that was resumed that pods of this run were there.
+    fn note_that_pods_came(&mut self, workload: WorkloadIdx, real: &[PodIdx]) {
+        let keeps = self.workloads[workload].kept_until.is_some();
+        let resumed = |owner: &&Arc<OwnerFacts>| keeps || owner.admitted.is_some();
+        let Some(owner) = self.owner_of(workload).filter(resumed) else { return };
+        if real.iter().any(|pod| self.pods[*pod].active()) {
+            let (uid, run) = (owner.uid.clone(), owner.incarnation);
+            self.came.insert(uid, run);
+        }
+    }
+
+    /// Whether pods of the present run of its owner were ever seen.
+    pub(crate) fn pods_came(&self, workload: WorkloadIdx) -> bool {
+        let owner = self.owner_of(workload);
+        owner.is_some_and(|owner| self.came.get(&owner.uid) == Some(&owner.incarnation))
     }
 
     /// Pods that an owner still has to make: those beyond the ones that exist and do not end. What
@@ -505,7 +536,13 @@ impl ClusterState {
             _ => {}
         }
         match in_part {
-            true => _ = self.in_part.entry(workload).or_insert(Some(self.now)),
+            true => {
+                let since = self.in_part.entry(workload).or_insert(Some(self.now));
+                // Members that come after all was done count from now on.
+                if since.is_none() && waits && state != State::Evicting {
+                    *since = Some(self.now);
+                }
+            }
             false => _ = self.in_part.remove(&workload),
         }
     }

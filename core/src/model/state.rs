@@ -74,6 +74,8 @@ pub struct ClusterState {
     pub renamed: Vec<WorkloadIdx>,
     /// Owners by uid.
     pub owners: BTreeMap<Text, Arc<OwnerFacts>>,
+    /// The last run of which pods were seen, of owners that were resumed.
+    pub came: BTreeMap<Text, u32>,
     /// Claims of reserved work.
     pub claims: Claims,
     /// Gangs that have places, but fewer than their minimum, with when that was first so; `None`:
