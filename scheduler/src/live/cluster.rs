@@ -42,6 +42,8 @@ pub struct Live {
     /// Those of them that another configuration added and that were not all listed yet: nothing
     /// of them is told.
     pub(super) joining: BTreeSet<Kind>,
+    /// Kinds that another configuration left out, until those that it added have joined.
+    pub(super) parting: BTreeSet<Kind>,
     pub(super) roster: Roster,
     pub(super) shared: Shared,
     /// Shared values after the last sweep.
@@ -165,27 +167,44 @@ impl Live {
 
     /// Other kinds are looked at. Those that are new do not stop what is decided on the others:
     /// they join once all of them were listed, for half of a group of queues must not be taken
-    /// for all of it. Before everything was seen once, nothing is decided anyway.
+    /// for all of it. Before everything was seen once, nothing is decided anyway. Those that are
+    /// looked at no more stay as they were until then: between two groups of queues there is no
+    /// moment without any, in which work would run beside all quota.
     fn follow(&mut self, kinds: BTreeSet<Kind>) {
         let synced = self.synced();
         let before = std::mem::replace(&mut self.kinds, kinds);
-        for kind in before.difference(&self.kinds).copied().collect::<Vec<_>>() {
-            self.joining.remove(&kind);
-            for (named, uid) in self.roster.forget(kind) {
-                self.remove(kind, &named, &uid);
-            }
-        }
+        let (never_told, told): (Vec<Kind>, Vec<Kind>) = before
+            .difference(&self.kinds)
+            .copied()
+            .partition(|kind| self.joining.remove(kind) || !synced);
+        never_told.into_iter().for_each(|kind| self.forget(kind));
         if synced {
-            self.joining.extend(self.kinds.difference(&before));
+            let known = |kind: &&Kind| before.contains(kind) || self.parting.contains(kind);
+            self.joining.extend(self.kinds.iter().filter(|kind| !known(kind)));
         }
+        self.parting.extend(told);
+        self.parting.retain(|kind| !self.kinds.contains(kind));
         self.join();
     }
 
-    /// Takes in the kinds that join, if nothing is awaited of them any more.
+    /// Takes in the kinds that join, if nothing is awaited of them any more; those that part go in
+    /// the same moment.
     fn join(&mut self) {
-        if !self.joining.is_empty() && self.roster.waiting(&self.joining).is_empty() {
+        if !self.roster.waiting(&self.joining).is_empty() {
+            return;
+        }
+        if !self.joining.is_empty() {
             self.joining.clear();
             self.queues.count_again();
+        }
+        let parting = std::mem::take(&mut self.parting);
+        parting.into_iter().for_each(|kind| self.forget(kind));
+    }
+
+    /// Forgets all objects of a kind.
+    fn forget(&mut self, kind: Kind) {
+        for (named, uid) in self.roster.forget(kind) {
+            self.remove(kind, &named, &uid);
         }
     }
 

@@ -97,6 +97,37 @@ fn a_configuration_that_takes_the_unread_kinds_back_leaves_nothing_of_them() {
     assert_eq!(live.unread(), added());
 }
 
+/// One group of queues in the place of the other: no moment is without queues, or has half of each.
+#[test]
+fn a_group_that_takes_the_place_of_another_does_so_at_once() {
+    let other = Config { quota_apis: vec![QuotaApi::Kueue], ..Config::default() };
+    let own = queueing(Queueing::ClusterQueue, Origin::Capstan, "own", json!({}));
+    let mut live = synced(&Config::default());
+    live.take(Seen::Applied(own));
+    assert!(matches!(&told(&mut live)[..], [Input::ClusterQueue(_)]));
+    live.reconfigure(&other);
+    let theirs = Kind::Queueing(Queueing::ClusterQueue, KUEUE);
+    assert_eq!(told(&mut live), [], "those that were known hold");
+    for kind in added().into_iter().filter(|kind| *kind != theirs) {
+        listed(&mut live, kind, Vec::new());
+        assert_eq!(told(&mut live), []);
+    }
+    listed(&mut live, theirs, vec![kueues(Queueing::ClusterQueue, "theirs")]);
+    let named = |input: &Input| match input {
+        Input::ClusterQueue(queue) => format!("+{}", queue.name),
+        Input::ClusterQueueGone(name) => format!("-{name}"),
+        other => panic!("{other:?}"),
+    };
+    let mut both: Vec<String> = told(&mut live).iter().map(named).collect();
+    both.sort();
+    assert_eq!(both, ["+theirs", "-own"]);
+
+    // Taken back before all was read: as if nothing had been.
+    live.reconfigure(&Config::default());
+    live.reconfigure(&other);
+    assert_eq!((told(&mut live), live.unread()), (Vec::new(), Vec::new()));
+}
+
 #[test]
 fn before_everything_was_seen_once_added_kinds_are_waited_for() {
     let mut live = live();
