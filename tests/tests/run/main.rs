@@ -11,5 +11,6 @@ mod life;
 mod oddities;
 mod own;
 mod reclaim;
+mod recovery;
 mod scene;
 mod trouble;
