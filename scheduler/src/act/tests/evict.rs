@@ -26,6 +26,22 @@ async fn marked_with_who_and_why_then_deleted() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn who_is_stopped_for_nobody_bears_no_name() {
+    let action = || Action::Evict { pod: pod_ref("p"), preemption: stop() };
+    let server = Server::with(&[pod("p")]);
+    assert_eq!(carry(&server, action()).await, EffectResult::Done);
+    let mark = server.body(0);
+    assert_eq!(mark["metadata"]["annotations"]["capstan.sh/preempted-by"], Value::Null);
+    let message = &mark["status"]["conditions"][0]["message"];
+    let want = "stopped: only 1 of the 2 members that it needs had a place for 5m";
+    assert_eq!(message, &json!(format!("{want} (PodsReadyTimeout)")));
+    // A lost answer is read back: the mark is ours though it names nobody.
+    let server = Server::with(&[pod("p")]).faults(&[Fault::LostAfter]);
+    assert_eq!(carry(&server, action()).await, EffectResult::Done);
+    assert_eq!(server.log(), ["PATCH status", "GET p", "DELETE p"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn whoever_is_gone_already_is_gone() {
     assert_eq!(carry(&Server::default(), evict("p")).await, EffectResult::Gone);
     let mut other = pod("p");

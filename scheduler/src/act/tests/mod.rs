@@ -144,6 +144,13 @@ fn preemption() -> Preemption {
     }
 }
 
+/// The stop of who makes room for nobody.
+fn stop() -> Preemption {
+    let waited = Span::minutes(5);
+    let reason = PreemptionReason::PodsReadyTimeout { have: 1, need: 2, waited };
+    Preemption { preemptor: "a/victim".into(), reason, ..preemption() }
+}
+
 fn bind(name: &str) -> Action {
     Action::Bind { pod: pod_ref(name), node: "n1".into(), note: note() }
 }

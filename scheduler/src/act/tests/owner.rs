@@ -30,10 +30,9 @@ async fn suspending_counts_the_next_run_and_names_who_wants_the_room() {
 
 #[tokio::test(start_paused = true)]
 async fn one_that_stops_for_nobody_bears_no_name() {
-    let own = Preemption { preemptor: "a/victim".into(), ..preemption() };
     let old = json!({ "capstan.sh/preempted-by": "b/old", "capstan.sh/preemption-reason": "x" });
     let server = Server::with(&[with(job("j", false), old)]);
-    let action = Action::SuspendOwner { owner: owner_ref("j"), preemption: own };
+    let action = Action::SuspendOwner { owner: owner_ref("j"), preemption: stop() };
     assert_eq!(carry(&server, action).await, EffectResult::Done);
     let found = server.get("jobs/j").expect("there");
     assert_eq!(found["metadata"]["annotations"], json!({ "capstan.sh/suspended": "1" }));
