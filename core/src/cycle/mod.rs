@@ -6,10 +6,11 @@
 //! one by one, each checked again against what the ones before it took.
 //!
 //! Phases: finish what was promised (claims whose victims left, gangs with missing members, owners
-//! that were resumed, work for which victims of an engine before this one leave) -> nominate a head per queue (flavors,
-//! room, victims; all inside a transaction that is rolled back) -> order -> settle each (admit,
-//! preempt and claim, hold back, or wait) -> the head of work without a queue -> extra members of
-//! elastic gangs. A gang with missing members that some head could stop comes after that head.
+//! that were resumed, work for which victims of an engine before this one leave) -> nominate a
+//! head per queue (flavors, room, victims; all inside a transaction that is rolled back) -> order
+//! -> settle each (admit, preempt and claim, hold back, or wait) -> the head of work without a
+//! queue -> extra members of elastic gangs. A gang with missing members that some head could stop
+//! comes after that head, unless it was admitted a moment ago.
 //!
 //! Restart: a round reads facts and claims only; scan memory, parking and backoff speed it up and
 //! are lost without harm. Cost: what changed, per head; a head that cannot fit is parked with all

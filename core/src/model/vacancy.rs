@@ -9,7 +9,7 @@
 //! It is usage like any other: it is shown, it borrows, and it comes free with the gang. Nobody is
 //! pushed over a limit by it: a gang whose minimum grows, or whose queue shrank, keeps quota for
 //! all that it lacks or for nothing (two that each keep a part would wait for each other). Nodes
-//! are not kept; who joins goes near its peers. A gang that lost all its members waits anew. For how
+//! are not kept; who joins goes near its peers. A gang that lost all its members waits anew. How
 //! long this lasts is decided elsewhere (`engine/overdue.rs`).
 //!
 //! Phases: facts are applied, and what dead members charged is free -> workloads are derived ->
