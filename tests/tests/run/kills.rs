@@ -325,7 +325,11 @@ fn a_leader_that_is_struck_while_it_binds_does_no_harm() {
                 assert_eq!(ended.expect("it ends"), 0, "in good order");
             }
         }
-        from = history.look(|pods| bound(pods.values()));
+        from = match strike {
+            Strike::End => history.look(|pods| bound(pods.values())),
+            // What it had sent arrives for a while, and is not its successor's.
+            Strike::Kill | Strike::Pause => no_more_arrives(&history),
+        };
         // While nobody leads.
         jobs = topped_up(&cluster, &history, jobs, "6s");
         let (_, since) = pair.leads();
@@ -346,6 +350,20 @@ fn a_leader_that_is_struck_while_it_binds_does_no_harm() {
     bound_once(&asked, struck.len());
     for (name, strike, since) in struck {
         wrote_nothing_later(&asked, &name, strike, since);
+    }
+}
+
+/// Pods that are bound once no more of them come for a while: far less than a lease lasts.
+fn no_more_arrives(history: &History) -> usize {
+    let count = || history.look(|pods| bound(pods.values()));
+    let mut before = count();
+    loop {
+        thread::sleep(Duration::from_millis(500));
+        let now = count();
+        if now == before {
+            return now;
+        }
+        before = now;
     }
 }
 
