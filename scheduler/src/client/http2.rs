@@ -9,13 +9,14 @@ use std::time::Duration;
 use hyper_rustls::{FixedServerNameResolver, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client as Transport;
 use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use kube::client::{Body, ConfigExt};
 use kube::{Client, Config};
 use tower::timeout::TimeoutLayer;
-use tower::{BoxError, ServiceBuilder};
+use tower::{BoxError, ServiceBuilder, ServiceExt};
 
 use super::bucket::Bucket;
+use super::fence::{Fence, Fenced};
 use super::scout::Scout;
 
 /// Time to reach the server.
@@ -26,12 +27,21 @@ const PING_EVERY: Duration = Duration::from_secs(5);
 const PING_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A client whose requests wait for the bucket and for a connection, then have `timeout` until
-/// their answer begins.
-pub fn client(config: &Config, bucket: &Bucket, timeout: Duration) -> kube::Result<Client> {
+/// their answer begins; what it sends passes the fence.
+pub fn client(
+    config: &Config,
+    (bucket, fence): (&Bucket, &Fence),
+    timeout: Duration,
+) -> kube::Result<Client> {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
     tcp.set_connect_timeout(Some(CONNECT_TIMEOUT));
+    let fence = fence.clone();
+    // Below TLS, whose buffers are behind us here.
+    let tcp = tcp.map_response(move |stream| {
+        TokioIo::new(Fenced::new(stream.into_inner(), fence.clone()))
+    });
     let mut https = HttpsConnectorBuilder::new()
         .with_tls_config(config.rustls_client_config()?)
         .https_or_http();

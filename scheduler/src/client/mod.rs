@@ -11,11 +11,13 @@
 //! request, nor for watches.
 //!
 //! - `http2` builds the clients for writes; `scout` keeps bursts from making a connection for each
-//!   request; [`bucket`] holds requests to a rate.
+//!   request; [`bucket`] holds requests to a rate; [`fence`] stops what has not left the process
+//!   when it may not write any more.
 //! - [`call`] sends one request and says what became of it: answered, never sent, or unknown.
 
 pub mod bucket;
 pub mod call;
+pub mod fence;
 mod http2;
 mod scout;
 #[cfg(test)]
@@ -30,6 +32,7 @@ use kube::{Client, Config};
 use tower::timeout::TimeoutLayer;
 
 use self::bucket::Bucket;
+use self::fence::Fence;
 use crate::config::file::ClientConnection;
 
 /// How long the API server has for one write; its own limit is a minute.
@@ -60,6 +63,8 @@ pub struct Clients {
     pub events: Client,
     /// The lease, and nothing else.
     pub lease: Client,
+    /// What all writes but the lease's pass; open until it is guarded.
+    pub fence: Fence,
     /// The namespace that the kubeconfig or the service account names.
     pub namespace: String,
 }
@@ -80,12 +85,15 @@ impl Clients {
         let lease = ClientBuilder::try_from(config.clone())?
             .with_layer(&TimeoutLayer::new(LEASE_TIMEOUT))
             .build();
+        let fence = Fence::default();
+        let writes = |bucket: &Bucket| http2::client(config, (bucket, &fence), REQUEST_TIMEOUT);
         Ok(Clients {
             watches: ClientBuilder::try_from(config.clone())?.build(),
-            writes: http2::client(config, bucket, REQUEST_TIMEOUT)?,
-            low: http2::client(config, &bucket.yielding(), REQUEST_TIMEOUT)?,
-            events: http2::client(config, &bucket.yielding(), REQUEST_TIMEOUT)?,
+            writes: writes(bucket)?,
+            low: writes(&bucket.yielding())?,
+            events: writes(&bucket.yielding())?,
             lease,
+            fence,
             namespace: config.default_namespace.clone(),
         })
     }

@@ -120,6 +120,8 @@ impl Replica {
             }
             None => (None, Leadership::alone()),
         };
+        let leads = leadership.clone();
+        clients.fence.guard(move || leads.holds());
         let clock = Clock::start();
         let (inbox, messages) = mpsc::channel();
         let (metrics, health) = (Arc::new(Metrics::new()), Arc::new(Health::default()));

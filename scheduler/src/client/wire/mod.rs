@@ -3,6 +3,7 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
@@ -178,6 +179,30 @@ async fn no_client_sends_anything_twice() {
         ask_once(&clients).await;
         assert_eq!(server.requests(), 5, "{code}: one for each client");
     }
+}
+
+#[tokio::test]
+async fn who_leads_no_more_writes_nothing_on_connections_that_are_open() {
+    let server = Server::start(201).await;
+    let clients = server.clients().await;
+    let leads = Arc::new(AtomicBool::new(true));
+    let asked = leads.clone();
+    clients.fence.guard(move || asked.load(Ordering::Relaxed));
+    let writers = [&clients.writes, &clients.low, &clients.events];
+    for client in writers {
+        burst(client, 2).await;
+    }
+    leads.store(false, Ordering::Relaxed);
+    for client in writers {
+        // The second one finds no connection and makes none.
+        for _ in 0..2 {
+            let fate = call(client, write()).await;
+            assert!(!matches!(fate, Fate::Answered(_)), "{fate:?}");
+        }
+    }
+    let api: Api<k8s_openapi::api::core::v1::Node> = Api::all(clients.lease.clone());
+    api.list(&ListParams::default()).await.expect_err("it is answered, and is no list");
+    assert_eq!(server.requests(), 7, "two of each, and the lease's");
 }
 
 #[tokio::test]
