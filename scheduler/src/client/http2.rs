@@ -39,9 +39,8 @@ pub fn client(
     tcp.set_connect_timeout(Some(CONNECT_TIMEOUT));
     let fence = fence.clone();
     // Below TLS, whose buffers are behind us here.
-    let tcp = tcp.map_response(move |stream| {
-        TokioIo::new(Fenced::new(stream.into_inner(), fence.clone()))
-    });
+    let tcp = tcp
+        .map_response(move |stream| TokioIo::new(Fenced::new(stream.into_inner(), fence.clone())));
     let mut https = HttpsConnectorBuilder::new()
         .with_tls_config(config.rustls_client_config()?)
         .https_or_http();
