@@ -38,7 +38,7 @@ pub fn echo(scene: &Scene) -> Sample {
         let Action::Bind { pod, node, note } = effect.action else { continue };
         outcomes.push(Input::Outcome { effect: effect.id, result: EffectResult::Done });
         let pod = pods.remove(&pod.uid).expect("each pod is bound once");
-        facts.push(Input::Pod(PodFacts { binding: Some(note), ..bound(pod, node) }));
+        facts.push(Input::Pod(PodFacts { binding: Some(note.into()), ..bound(pod, node) }));
     }
     outcomes.extend(facts);
     let clock = Clock::start();

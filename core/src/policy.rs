@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::input::{NodeSelector, Text};
+use crate::model::input::{NodeSelector, PreferredNodes, Text};
 use crate::score::Weights;
 use crate::time::Span;
 
@@ -69,6 +69,8 @@ impl QuotaArgs {
 pub struct RuleArgs {
     /// `NodeAffinityArgs.addedAffinity`: required of every pod.
     pub added_affinity: Option<NodeSelector>,
+    /// `NodeAffinityArgs.addedAffinity`: preferred for every pod.
+    pub added_preferences: Vec<PreferredNodes>,
     /// Extended resources that NodeResourcesFit does not check.
     pub ignored_resources: Vec<Text>,
     /// Domains of extended resources that it does not check.

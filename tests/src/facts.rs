@@ -37,6 +37,8 @@ pub fn node(name: &str, allocatable: &[(&str, i64)]) -> NodeFacts {
     let mut allocatable = amounts(allocatable);
     allocatable.entry(text("pods")).or_insert(110);
     NodeFacts {
+        features: Vec::new(),
+        images: Arc::default(),
         name: text(name),
         labels: labels(&[("kubernetes.io/hostname", name)]),
         taints: Vec::new(),

@@ -160,7 +160,7 @@ mod tests {
         };
         for pod in stage.pods.values_mut().take(members) {
             pod.node = Some(text("n"));
-            pod.binding = Some(note.clone());
+            pod.binding = Some(note.clone().into());
         }
     }
 

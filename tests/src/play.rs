@@ -211,7 +211,7 @@ impl Stage {
                     facts.node = Some(node.clone());
                     facts.bound_at = Some(self.now);
                     facts.phase = PodPhase::Running;
-                    facts.binding = Some(note.clone());
+                    facts.binding = Some(note.clone().into());
                     self.news.push(Input::Pod(facts.clone()));
                 }
             }

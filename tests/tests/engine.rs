@@ -561,3 +561,20 @@ fn a_running_pod_that_changes_its_queue_is_charged_there() {
     assert_eq!((used(&engine, "one"), used(&engine, "two")), (0, 2));
     engine.recount();
 }
+
+#[test]
+fn images_that_come_to_a_node_wake_nobody_and_count_from_then_on() {
+    let mut engine = Engine::new();
+    let image = text("registry.local/train:1");
+    let pictured = PodShape { images: vec![image.clone()], ..(*shape(&[(GPU, 1)])).clone() };
+    let stuck = pod("stuck", &shape(&[(GPU, 9)]), &in_queue(None));
+    let facts = vec![gpu_node("a", 8), gpu_node("b", 8), Input::Pod(stuck)];
+    assert!(binds(&engine.step(NOW, facts)).is_empty());
+    let Input::Node(mut pulled) = gpu_node("b", 8) else { unreachable!("it is a node") };
+    pulled.images = Arc::new([(image, 9 << 30)].into());
+    let quiet = engine.step(NOW, vec![Input::Node(pulled)]);
+    assert_eq!(quiet.report.counts.considered, 0, "more room it is not");
+    let next = pod("next", &Arc::new(pictured), &in_queue(None));
+    let bound = engine.step(NOW, vec![Input::Pod(next)]);
+    assert_eq!(binds(&bound), [("next".to_owned(), "b".to_owned())]);
+}

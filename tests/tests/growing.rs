@@ -37,8 +37,8 @@ fn bound(pod: &PodFacts, node: &str, flavors: &[(&str, &str)]) -> Input {
     if !flavors.is_empty() {
         let flavors: BTreeMap<_, _> = flavors.iter().map(|(r, f)| (text(r), text(f))).collect();
         let (admitted_at, price, workload) = (Some(Time(1)), None, Some(text("g")));
-        pod.binding =
-            Some(BindingNote { flavors: Arc::new(flavors), admitted_at, price, workload });
+        let note = BindingNote { flavors: Arc::new(flavors), admitted_at, price, workload };
+        pod.binding = Some(Arc::new(note));
     }
     Input::Pod(pod)
 }

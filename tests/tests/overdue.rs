@@ -31,7 +31,8 @@ fn ran(pod: &PodFacts, output: &StepOutput) -> Input {
         _ => None,
     });
     let (node, note) = bound.unwrap_or_else(|| panic!("{} is not bound", pod.name));
-    let (node, phase, binding) = (Some(node.clone()), PodPhase::Running, Some(note.clone()));
+    let (node, phase) = (Some(node.clone()), PodPhase::Running);
+    let binding = Some(Arc::new(note.clone()));
     Input::Pod(PodFacts { node, phase, binding, ..pod.clone() })
 }
 

@@ -64,7 +64,7 @@ fn confirmed(output: &StepOutput, pods: &[PodFacts], phase: PodPhase) -> Vec<Inp
         if let Action::Bind { pod, node, note } = &effect.action {
             let mut facts = pods.iter().find(|known| known.uid == pod.uid).expect("known").clone();
             (facts.node, facts.phase) = (Some(node.clone()), phase);
-            facts.binding = Some(note.clone());
+            facts.binding = Some(note.clone().into());
             news.push(Input::Pod(facts));
         }
     }

@@ -54,7 +54,7 @@ fn runs(pod: &PodFacts) -> Input {
         workload: Some(text("g")),
     };
     let (node, phase) = (Some(text("n")), PodPhase::Running);
-    Input::Pod(PodFacts { node, phase, binding: Some(binding), ..pod.clone() })
+    Input::Pod(PodFacts { node, phase, binding: Some(Arc::new(binding)), ..pod.clone() })
 }
 
 fn single(name: &str, priority: i32) -> Input {

@@ -512,6 +512,11 @@ pub enum NodeRefusal {
         /// More than the node has in all: removing pods cannot help.
         beyond_node: bool,
     },
+    /// The kubelet does not declare what the pod needs of it.
+    Features {
+        /// What is missing, by name.
+        missing: Text,
+    },
     /// The capacity type is not in the workload's allow-list.
     CapacityType {
         /// The node's type.
@@ -548,6 +553,7 @@ impl NodeRefusal {
             | NodeRefusal::Taint { .. }
             | NodeRefusal::Affinity
             | NodeRefusal::EnforcedAffinity
+            | NodeRefusal::Features { .. }
             | NodeRefusal::CapacityType { .. }
             | NodeRefusal::Flavor { .. }
             | NodeRefusal::NoDomain { .. }

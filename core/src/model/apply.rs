@@ -151,8 +151,8 @@ impl ClusterState {
         pod.never_preempts = facts.never_preempts;
         pod.created = facts.created;
         (pod.gang, pod.wishes) = (gang, facts.wishes);
-        if facts.binding.is_some() && pod.note.as_deref() != facts.binding.as_ref() {
-            pod.note = facts.binding.map(Arc::new);
+        if facts.binding.is_some() && pod.note != facts.binding {
+            pod.note = facts.binding;
         }
         pod.eviction = facts.eviction.map(Arc::new);
         self.move_membership(index, old_workload, workload, changes);

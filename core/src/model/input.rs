@@ -120,10 +120,29 @@ pub struct NodeFacts {
     pub unschedulable: bool,
     /// What pods may use; [`UNLIMITED`] where nothing is stated at all.
     pub allocatable: Amounts,
+    /// Features of its kubelet that pods can need, by kube-scheduler's names; sorted.
+    pub features: Vec<Text>,
+    /// Bytes of the images that are there, by every name that each has.
+    pub images: Arc<Images>,
     /// How the node is bought.
     pub capacity_type: CapacityType,
     /// Price of the whole node per hour, `None` when nobody knows it.
     pub price: Option<Price>,
+}
+
+/// Bytes of images, by name.
+pub type Images = BTreeMap<Text, i64>;
+
+impl NodeFacts {
+    /// Whether the same pods fit as on a node with these facts: images only score.
+    pub fn admits_as(&self, other: &NodeFacts) -> bool {
+        let NodeFacts { name, labels, taints, allocatable, features, price, .. } = self;
+        let theirs = (&other.name, &other.labels, &other.taints, &other.allocatable);
+        (name, labels, taints, allocatable) == theirs
+            && (self.unschedulable, self.capacity_type)
+                == (other.unschedulable, other.capacity_type)
+            && (features, price) == (&other.features, &other.price)
+    }
 }
 
 /// A node's price and where it was found.
@@ -225,6 +244,15 @@ pub struct NodeSelectorTerm {
     pub fields: Vec<Requirement>,
 }
 
+/// Nodes that a pod had rather be on.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PreferredNodes {
+    /// How much it matters, 1 to 100.
+    pub weight: u32,
+    /// Which nodes.
+    pub term: NodeSelectorTerm,
+}
+
 /// One requirement on a label or field.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Requirement {
@@ -280,6 +308,12 @@ pub struct PodShape {
     pub node_selector: Labels,
     /// Required node affinity.
     pub node_affinity: Option<NodeSelector>,
+    /// Preferred node affinity; a score, never a refusal.
+    pub preferred_nodes: Vec<PreferredNodes>,
+    /// Images of its containers, one for each, as nodes name them; sorted.
+    pub images: Vec<Text>,
+    /// Features that a node has to declare for it; sorted.
+    pub features: Vec<Text>,
     /// Tolerations.
     pub tolerations: Vec<Toleration>,
     /// Host ports.
@@ -339,7 +373,7 @@ pub struct PodFacts {
     /// What people asked for the workload (queue, topology, times).
     pub wishes: Arc<Wishes>,
     /// What we wrote on it when we bound it.
-    pub binding: Option<BindingNote>,
+    pub binding: Option<Arc<BindingNote>>,
     /// Set while it is being evicted by us.
     pub eviction: Option<EvictionNote>,
 }
@@ -439,7 +473,7 @@ pub struct TopologyWish {
 }
 
 /// What we wrote on a pod (or owner) when it was admitted; enough to rebuild placements.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct BindingNote {
     /// Resource name to flavor name; shared between the members of a set.
     pub flavors: Arc<BTreeMap<Text, Text>>,

@@ -147,13 +147,14 @@ impl Room {
         self.nodes.len()
     }
 
-    /// States what a node is. Returns whether anything that placement reads changed.
+    /// States what a node is. Returns whether anything changed that decides who fits there.
     pub fn upsert_node(&mut self, facts: NodeFacts) -> bool {
         let index = self.node_named(&facts.name);
         let old = self.nodes[index.at()].facts.as_deref();
         if old == Some(&facts) {
             return false;
         }
+        let only_scored = old.is_some_and(|old| old.admits_as(&facts));
         if old.is_none_or(|old| old.labels != facts.labels) {
             self.tree_stale = true;
         }
@@ -163,7 +164,7 @@ impl Room {
         node.facts = Some(Arc::new(facts));
         node.version += 1;
         self.touch(index);
-        true
+        !only_scored
     }
 
     /// The node is gone; pods that are still on it keep a ghost accounted.

@@ -175,6 +175,8 @@ mod tests {
     fn node(name: &str, cpu: i64) -> Input {
         let labels = Labels::from([("kubernetes.io/hostname".into(), Text::from(name))]);
         Input::Node(NodeFacts {
+            features: Vec::new(),
+            images: Arc::default(),
             name: name.into(),
             labels,
             taints: Vec::new(),

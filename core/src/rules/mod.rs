@@ -14,6 +14,7 @@ use crate::model::input::FlavorFacts;
 use crate::model::room::{Room, Shape};
 
 pub mod capacity_type;
+pub mod declared_features;
 pub mod flavor;
 pub mod node_affinity;
 pub mod node_name;
@@ -78,7 +79,7 @@ const fn facts(name: &'static str, check: fn(&Question<'_>, &mut Vec<NodeRefusal
 }
 
 /// All rules in order.
-pub const TABLE: [Rule; 8] = [
+pub const TABLE: [Rule; 9] = [
     facts("NodeUnschedulable", unschedulable::check),
     wishes("NodeName", node_name::check),
     facts("TaintToleration", taints::check),
@@ -97,6 +98,7 @@ pub const TABLE: [Rule; 8] = [
         check: resources_fit::check,
         slots: Some(resources_fit::slots),
     },
+    facts("NodeDeclaredFeatures", declared_features::check),
 ];
 
 /// Whether the rules that read only facts accept.

@@ -14,7 +14,8 @@ pub fn node_matches(selector: &NodeSelector, labels: &Labels, name: &str) -> boo
     selector.terms.iter().any(|term| term_matches(term, labels, name))
 }
 
-fn term_matches(term: &NodeSelectorTerm, labels: &Labels, name: &str) -> bool {
+/// Whether a term matches; one without requirements matches nothing.
+pub fn term_matches(term: &NodeSelectorTerm, labels: &Labels, name: &str) -> bool {
     if term.labels.is_empty() && term.fields.is_empty() {
         return false;
     }

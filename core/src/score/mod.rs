@@ -13,9 +13,16 @@
 //! | `packing` | the pod's scarcest resource is in full use | the node is unused |
 //! | `gpuFit` | no GPU of the node stays idle | all stay idle |
 //! | `softTaints` | no untolerated PreferNoSchedule taint | four or more |
+//! | `nodeAffinity` | all that pod and configuration prefer of nodes | nothing of it |
+//! | `imageLocality` | a gigabyte of images for each container | less than 23 MiB |
+//!
+//! A term that a pod has no use for (it prefers nothing) counts neither as good nor as bad.
 //!
 //! Locality is a property of the gang's domain, not of a node: it chooses the domain
 //! ([`crate::place`]) and is the same for all nodes in it.
+
+mod images;
+mod node_affinity;
 
 use capstan_topology::UNLIMITED;
 
@@ -40,20 +47,30 @@ pub struct Weights {
     pub gpu_fit: u32,
     /// PreferNoSchedule taints.
     pub soft_taints: u32,
+    /// Preferred node affinity.
+    pub node_affinity: u32,
+    /// Images that are there.
+    pub image_locality: u32,
 }
 
 impl Weights {
     /// Largest weight that a configuration may set.
     pub const MAX: u32 = 100;
-
-    fn sum(self) -> u32 {
-        self.cost + self.capacity + self.locality + self.packing + self.gpu_fit + self.soft_taints
-    }
 }
 
 impl Default for Weights {
     fn default() -> Weights {
-        Weights { cost: 4, capacity: 2, locality: 3, packing: 2, gpu_fit: 2, soft_taints: 3 }
+        Weights {
+            cost: 4,
+            capacity: 2,
+            locality: 3,
+            packing: 2,
+            gpu_fit: 2,
+            soft_taints: 3,
+            // A wish of a pod's author outweighs how we would fill nodes.
+            node_affinity: 5,
+            image_locality: 1,
+        }
     }
 }
 
@@ -67,6 +84,8 @@ pub fn fact_terms(question: &Question<'_>, weights: &Weights) -> u32 {
     weights.cost * cost(question)
         + weights.capacity * capacity(question)
         + weights.soft_taints * soft_taints(question)
+        + weights.node_affinity * node_affinity::value(question).unwrap_or(0)
+        + weights.image_locality * images::value(question).unwrap_or(0)
 }
 
 /// Weighted sum of the terms that depend on holdings.
@@ -78,7 +97,7 @@ pub fn holding_terms(question: &Question<'_>, weights: &Weights) -> u32 {
 /// Every term of a node's score, for people.
 pub fn explain(question: &Question<'_>, weights: &Weights, locality: u32) -> ScoreView {
     let term = |name, value, weight| TermView { name, value, weight };
-    let terms = vec![
+    let mut terms = vec![
         term("cost", cost(question), weights.cost),
         term("capacity", capacity(question), weights.capacity),
         term("locality", locality, weights.locality),
@@ -86,8 +105,13 @@ pub fn explain(question: &Question<'_>, weights: &Weights, locality: u32) -> Sco
         term("gpuFit", gpu_fit(question), weights.gpu_fit),
         term("softTaints", soft_taints(question), weights.soft_taints),
     ];
+    let wished = node_affinity::value(question);
+    terms.extend(wished.map(|value| term("nodeAffinity", value, weights.node_affinity)));
+    let images = images::value(question);
+    terms.extend(images.map(|value| term("imageLocality", value, weights.image_locality)));
     let sum: u32 = terms.iter().map(|term| term.value * term.weight).sum();
-    let total = sum.checked_div(weights.sum()).unwrap_or(0);
+    let weighed: u32 = terms.iter().map(|term| term.weight).sum();
+    let total = sum.checked_div(weighed).unwrap_or(0);
     ScoreView { total, terms, price_unknown: hourly(question).is_none() }
 }
 

@@ -41,6 +41,7 @@ pub struct NodeSpec {
 
 /// Status of a node. Conditions are not looked at: they reach schedulers as taints.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct NodeStatus {
     /// What pods may use.
     #[serde(default)]
@@ -48,4 +49,22 @@ pub struct NodeStatus {
     /// What there is in all.
     #[serde(default)]
     pub capacity: BTreeMap<String, Quantity>,
+    /// What its kubelet can do that others cannot.
+    #[serde(default)]
+    pub declared_features: Vec<String>,
+    /// Images that are there.
+    #[serde(default)]
+    pub images: Vec<ContainerImage>,
+}
+
+/// An image on a node.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ContainerImage {
+    /// Names, by tag and by digest.
+    #[serde(default)]
+    pub names: Vec<String>,
+    /// Bytes.
+    #[serde(default)]
+    pub size_bytes: i64,
 }

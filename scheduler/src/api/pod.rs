@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{NodeSelector, Toleration};
+use k8s_openapi::api::core::v1::{NodeSelector, PreferredSchedulingTerm, Toleration};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use schemars::JsonSchema;
 use serde::de::Error;
@@ -78,6 +78,8 @@ pub struct PodSpec {
     /// Container ports are host ports.
     #[serde(default)]
     pub host_network: bool,
+    /// `false`: in a user namespace of its own.
+    pub host_users: Option<bool>,
     /// Gates that hold it back.
     #[serde(default)]
     pub scheduling_gates: Vec<SchedulingGate>,
@@ -98,6 +100,9 @@ pub struct Affinity {
 pub struct NodeAffinity {
     /// What a node must have.
     pub required_during_scheduling_ignored_during_execution: Option<NodeSelector>,
+    /// What a node had better have.
+    #[serde(default)]
+    pub preferred_during_scheduling_ignored_during_execution: Vec<PreferredSchedulingTerm>,
 }
 
 /// A container.
@@ -107,6 +112,8 @@ pub struct Container {
     /// Name.
     #[serde(default)]
     pub name: String,
+    /// Image.
+    pub image: Option<String>,
     /// Requests and limits.
     #[serde(default)]
     pub resources: Resources,
@@ -115,6 +122,17 @@ pub struct Container {
     pub ports: Vec<ContainerPort>,
     /// `Always` makes an init container a sidecar.
     pub restart_policy: Option<String>,
+    /// What follows from how it exits.
+    #[serde(default)]
+    pub restart_policy_rules: Vec<RestartRule>,
+}
+
+/// What follows from how a container exits.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+pub struct RestartRule {
+    /// `Restart` or `RestartAllContainers`.
+    #[serde(default)]
+    pub action: String,
 }
 
 /// Requests and limits.

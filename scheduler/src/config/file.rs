@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::NodeSelector;
+use k8s_openapi::api::core::v1::{NodeSelector, PreferredSchedulingTerm};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -106,6 +106,12 @@ pub struct Profile {
     /// PreferNoSchedule taints.
     #[schemars(range(min = 0, max = 100))]
     pub soft_taints: Option<u32>,
+    /// Preferred node affinity.
+    #[schemars(range(min = 0, max = 100))]
+    pub node_affinity: Option<u32>,
+    /// Images that a node has already.
+    #[schemars(range(min = 0, max = 100))]
+    pub image_locality: Option<u32>,
 }
 
 /// One price; what is absent matches every node.
@@ -228,8 +234,8 @@ pub struct NodeAffinityArgs {
 pub struct AddedAffinity {
     /// What a node must have.
     pub required_during_scheduling_ignored_during_execution: Option<NodeSelector>,
-    /// Accepted; without effect.
-    pub preferred_during_scheduling_ignored_during_execution: Option<Value>,
+    /// What a node had better have.
+    pub preferred_during_scheduling_ignored_during_execution: Vec<PreferredSchedulingTerm>,
 }
 
 /// `NodeResourcesFitArgs`.

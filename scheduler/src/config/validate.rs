@@ -90,6 +90,8 @@ fn weights(profile: &Profile) -> Weights {
         packing: profile.packing.unwrap_or(default.packing),
         gpu_fit: profile.gpu_fit.unwrap_or(default.gpu_fit),
         soft_taints: profile.soft_taints.unwrap_or(default.soft_taints),
+        node_affinity: profile.node_affinity.unwrap_or(default.node_affinity),
+        image_locality: profile.image_locality.unwrap_or(default.image_locality),
     }
 }
 
@@ -115,9 +117,12 @@ fn rules(rules: &Rules) -> RuleArgs {
     let added = rules.node_affinity.added_affinity.as_ref();
     let required =
         added.and_then(|it| it.required_during_scheduling_ignored_during_execution.as_ref());
+    let preferred = added
+        .map(|it| selector::preferred(&it.preferred_during_scheduling_ignored_during_execution));
     let texts = |list: &[String]| list.iter().map(|text| text.as_str().into()).collect();
     RuleArgs {
         added_affinity: required.map(selector::node_selector),
+        added_preferences: preferred.unwrap_or_default(),
         ignored_resources: texts(&rules.node_resources_fit.ignored_resources),
         ignored_resource_groups: texts(&rules.node_resources_fit.ignored_resource_groups),
         toleration_comparison: false,

@@ -128,10 +128,10 @@ impl Facts<'_> {
 
     /// The facts of a pod; `start` stands for a creation time that nobody gave.
     pub fn of_pod(&mut self, pod: &PodDraft, start: Time) -> PodFacts {
-        let above = self.directory.above(&pod.namespace, pod.owner.as_ref());
+        let above = self.directory.above(&pod.namespace, pod.owner.as_deref());
         let mut chain = vec![&*pod.marks];
         chain.extend(above.iter().map(|owner| owner.marks()));
-        let mut ignored = pod.ignored.clone();
+        let mut ignored = pod.ignored.to_vec();
         let asked = wishes::read(&chain, &mut ignored);
         let shape = self.with_runtime(&pod.shape, pod.runtime.as_deref());
         let shape = with_capacity_types(&shape, &asked.capacity_types, self.shared);
@@ -149,11 +149,11 @@ impl Facts<'_> {
             name: &pod.name,
             uid: &pod.uid,
             chain: &chain,
-            owner: pod.owner.as_ref(),
+            owner: pod.owner.as_deref(),
             job,
         };
         let mut gang: GangRef = gangs::of(&member, &mut ignored);
-        let unknown = self.directory.unknown(pod.owner.as_ref(), &above);
+        let unknown = self.directory.unknown(pod.owner.as_deref(), &above);
         gang.unknown_owner = unknown.map(|it| format!("{} {}", it.kind, it.name).into());
         let mut wishes = asked.wishes;
         wishes.ignored = ignored;
@@ -175,7 +175,7 @@ impl Facts<'_> {
             gang,
             wishes: self.shared.wishes.of(wishes),
             binding: pod.binding.clone(),
-            eviction: pod.eviction.clone(),
+            eviction: pod.eviction.as_deref().cloned(),
         }
     }
 
@@ -195,7 +195,7 @@ impl Facts<'_> {
 
     /// What is to be said of a pod with these facts.
     pub fn remark_pod(&self, pod: &PodDraft, facts: &PodFacts, remarks: &mut Remarks) {
-        let owner = pod.owner.as_ref().filter(|_| !facts.wishes.ignored.is_empty());
+        let owner = pod.owner.as_deref().filter(|_| !facts.wishes.ignored.is_empty());
         let above = self.directory.above(&pod.namespace, owner);
         remarks.on_pod(facts, &pod.marks, above.iter().map(|owner| owner.known()));
     }
@@ -267,7 +267,7 @@ impl JobDraft {
 impl PodDraft {
     /// Labels and annotations that count for it: its own, then its owners'.
     pub fn chain<'a>(&'a self, directory: &'a Directory) -> Vec<&'a Marks> {
-        let above = directory.above(&self.namespace, self.owner.as_ref());
+        let above = directory.above(&self.namespace, self.owner.as_deref());
         let mut chain = vec![&*self.marks];
         chain.extend(above.iter().map(|owner| owner.marks()));
         chain

@@ -1,11 +1,13 @@
 //! Nodes.
 //!
 //! Decides what a node has when it does not say: allocatable, else capacity, else no limit on
-//! what every node has and nothing of anything else. Conditions are not looked at.
+//! what every node has and nothing of anything else. Conditions are not looked at. Of images only
+//! those are kept that could matter to anybody.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use capstan_core::model::input::{Amounts, Labels, NodeFacts, UNLIMITED};
+use capstan_core::model::input::{Amounts, Images, Labels, NodeFacts, Text, UNLIMITED};
 
 use super::Refusal;
 use super::marks;
@@ -20,6 +22,9 @@ use crate::quantity::Quantity;
 /// What every node has, without limit where nothing is stated.
 const UNSTATED: [&str; 4] = ["cpu", "ephemeral-storage", "memory", "pods"];
 
+/// Bytes of an image below which it is not kept: kube-scheduler values no sum of them either.
+const IMAGE_LEAST: i64 = 23 << 20;
+
 /// The facts of a node.
 pub fn facts(node: &Node, prices: &PriceConfig, shared: &mut Shared) -> NodeFacts {
     let labels = marks::labels(&node.metadata.labels, shared);
@@ -31,6 +36,8 @@ pub fn facts(node: &Node, prices: &PriceConfig, shared: &mut Shared) -> NodeFact
         taints: taints(&node.spec.taints),
         unschedulable: node.spec.unschedulable,
         allocatable: allocatable(&node.status, shared),
+        features: features(&node.status, shared),
+        images: images(&node.status, shared),
         capacity_type: economics.capacity_type,
         price: economics.price,
     }
@@ -59,6 +66,24 @@ pub fn refuse(node: &Node) -> Result<(), Vec<Refusal>> {
         .chain(Refusal::negative(&status.capacity, "status.capacity"))
         .collect();
     if refusals.is_empty() { Ok(()) } else { Err(refusals) }
+}
+
+fn features(status: &NodeStatus, shared: &mut Shared) -> Vec<Text> {
+    let mut all: Vec<Text> =
+        status.declared_features.iter().map(|name| shared.texts.text(name)).collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+fn images(status: &NodeStatus, shared: &mut Shared) -> Arc<Images> {
+    let large = status.images.iter().filter(|image| image.size_bytes >= IMAGE_LEAST);
+    let mut all = Images::new();
+    for image in large {
+        let names = image.names.iter();
+        all.extend(names.map(|name| (shared.texts.text(name), image.size_bytes)));
+    }
+    shared.images.of(all)
 }
 
 fn allocatable(status: &NodeStatus, shared: &mut Shared) -> Amounts {

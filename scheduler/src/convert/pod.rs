@@ -31,7 +31,7 @@ pub struct PodDraft {
     /// Our labels and annotations on it.
     pub marks: Arc<Marks>,
     /// Who owns it.
-    pub owner: Option<OwnerName>,
+    pub owner: Option<Arc<OwnerName>>,
     /// Shape, without the capacity types that an owner may add.
     pub shape: Arc<PodShape>,
     /// Its RuntimeClass, while that has a say in its shape: no API server has seen it yet.
@@ -55,11 +55,11 @@ pub struct PodDraft {
     /// How it is ranked.
     pub ranked: Ranked,
     /// What we wrote when we bound it.
-    pub binding: Option<BindingNote>,
+    pub binding: Option<Arc<BindingNote>>,
     /// Who wants its room.
-    pub eviction: Option<EvictionNote>,
+    pub eviction: Option<Box<EvictionNote>>,
     /// Values of ours that could not be read.
-    pub ignored: Vec<Text>,
+    pub ignored: Box<[Text]>,
 }
 
 /// What a pod spec says of priority, before classes are looked up.
@@ -112,7 +112,7 @@ pub fn draft(pod: &Pod, shared: &mut Shared) -> Result<PodDraft, Vec<Refusal>> {
         uid: marks::uid(meta, "pod"),
         namespace: shared.texts.text(marks::namespace(meta)),
         name: marks::name(meta).into(),
-        owner: marks::owner(meta, shared),
+        owner: marks::owner(meta, shared).map(|owner| shared.owners.of(owner)),
         shape: shared.shapes.of(shape),
         runtime: Runtime::of(&pod.spec, shared).filter(|_| meta.uid.is_none()),
         holds: held.map(|held| shared.amounts.of(held)),
@@ -124,10 +124,13 @@ pub fn draft(pod: &Pod, shared: &mut Shared) -> Result<PodDraft, Vec<Refusal>> {
         bound_at: node.as_ref().and_then(|_| bound_at(meta, &pod.status, admitted_at)),
         node,
         ranked: Ranked::of(&pod.spec, shared),
-        eviction: if marked { note::eviction(&marks, &mut ignored) } else { None },
-        binding,
+        eviction: match marked {
+            true => note::eviction(&marks, &mut ignored).map(Box::new),
+            false => None,
+        },
+        binding: binding.map(|note| shared.notes.of(note)),
         marks,
-        ignored,
+        ignored: ignored.into(),
     })
 }
 
@@ -191,14 +194,53 @@ fn negative(resources: &Resources, path: &str) -> Vec<Refusal> {
 pub fn shape(spec: &PodSpec) -> PodShape {
     let affinity = &spec.affinity.node_affinity;
     let required = affinity.required_during_scheduling_ignored_during_execution.as_ref();
+    let preferred = &affinity.preferred_during_scheduling_ignored_during_execution;
     PodShape {
         node_selector: selector::pairs(&spec.node_selector),
         node_affinity: required.map(selector::node_selector),
+        preferred_nodes: selector::preferred(preferred),
+        images: images(spec),
+        features: features(spec),
         tolerations: selector::tolerations(&spec.tolerations),
         ports: ports(spec),
         above_limit: requests::above_limit(spec),
         ..PodShape::default()
     }
+}
+
+/// Images as nodes name them: with a tag.
+fn images(spec: &PodSpec) -> Vec<Text> {
+    let all = spec.containers.iter().chain(&spec.init_containers);
+    let named = all.filter_map(|container| container.image.as_deref().filter(|it| !it.is_empty()));
+    let mut images: Vec<Text> = named
+        .map(|image| {
+            let last = image.rsplit_once('/').map_or(image, |(_, last)| last);
+            match last.contains([':', '@']) {
+                true => image.into(),
+                false => format!("{image}:latest").into(),
+            }
+        })
+        .collect();
+    images.sort_unstable();
+    images
+}
+
+/// What a kubelet has to declare for it: kube-scheduler's register of features that decide where
+/// a new pod may run, as of 1.36.
+fn features(spec: &PodSpec) -> Vec<Text> {
+    let mut all = spec.containers.iter().chain(&spec.init_containers);
+    let restarts_all = all.any(|container| {
+        container.restart_policy_rules.iter().any(|rule| rule.action == "RestartAllContainers")
+    });
+    let users_beside_host = spec.host_network && spec.host_users == Some(false);
+    [
+        (restarts_all, "RestartAllContainersOnContainerExits"),
+        (users_beside_host, "UserNamespacesHostNetworkSupport"),
+    ]
+    .into_iter()
+    .filter(|(needed, _)| *needed)
+    .map(|(_, feature)| feature.into())
+    .collect()
 }
 
 /// Host ports of containers and sidecars; on the host's network every port is one.

@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 
 use capstan_core::model::input::{
-    self, Labels, NodeSelector, NodeSelectorTerm, Operator, Requirement, TaintEffect, Text,
-    Toleration, TolerationOperator,
+    self, Labels, NodeSelector, NodeSelectorTerm, Operator, PreferredNodes, Requirement,
+    TaintEffect, Text, Toleration, TolerationOperator,
 };
 use k8s_openapi::api::core::v1 as full;
 
@@ -28,11 +28,27 @@ pub fn operator(name: &str) -> Operator {
 
 /// A required node affinity.
 pub fn node_selector(selector: &full::NodeSelector) -> NodeSelector {
-    let term = |term: &full::NodeSelectorTerm| NodeSelectorTerm {
+    NodeSelector { terms: selector.node_selector_terms.iter().map(term).collect() }
+}
+
+fn term(term: &full::NodeSelectorTerm) -> NodeSelectorTerm {
+    NodeSelectorTerm {
         labels: requirements(term.match_expressions.as_deref()),
         fields: requirements(term.match_fields.as_deref()),
+    }
+}
+
+/// A preferred node affinity; what has no weight, or names no nodes, is no preference.
+pub fn preferred(terms: &[full::PreferredSchedulingTerm]) -> Vec<PreferredNodes> {
+    let one = |preferred: &full::PreferredSchedulingTerm| PreferredNodes {
+        weight: u32::try_from(preferred.weight).unwrap_or(0).min(WEIGHT_MAX),
+        term: term(&preferred.preference),
     };
-    NodeSelector { terms: selector.node_selector_terms.iter().map(term).collect() }
+    let says = |preferred: &PreferredNodes| {
+        let named = !preferred.term.labels.is_empty() || !preferred.term.fields.is_empty();
+        preferred.weight > 0 && named
+    };
+    terms.iter().map(one).filter(says).collect()
 }
 
 fn requirements(list: Option<&[full::NodeSelectorRequirement]>) -> Vec<Requirement> {
@@ -52,6 +68,9 @@ fn texts(list: &[String]) -> Vec<Text> {
 pub fn pairs(map: &BTreeMap<String, String>) -> Labels {
     map.iter().map(|(key, value)| (key.as_str().into(), value.as_str().into())).collect()
 }
+
+/// Largest weight of a preference that an API server takes.
+const WEIGHT_MAX: u32 = 100;
 
 /// Longest name in a label key, and longest value of a label.
 const LABEL_MAX: usize = 63;

@@ -6,9 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use capstan_core::model::input::{Amounts, PodShape, Text, Wishes};
+use capstan_core::model::input::{Amounts, BindingNote, Images, PodShape, Text, Wishes};
 
-use super::marks::Marks;
+use super::marks::{Marks, OwnerName};
 
 /// One copy of each value.
 #[derive(Debug)]
@@ -66,6 +66,12 @@ pub struct Shared {
     pub wishes: Once<Wishes>,
     /// Flavors that pods were bound with, by resource.
     pub flavors: Once<BTreeMap<Text, Text>>,
+    /// What pods were bound with.
+    pub notes: Once<BindingNote>,
+    /// Owners as pods name them.
+    pub owners: Once<OwnerName>,
+    /// Images of nodes.
+    pub images: Once<Images>,
 }
 
 impl Shared {
@@ -75,14 +81,19 @@ impl Shared {
         self.amounts.sweep();
         self.marks.sweep();
         self.wishes.sweep();
+        self.notes.sweep();
         self.flavors.sweep();
+        self.owners.sweep();
+        self.images.sweep();
         self.texts.sweep();
     }
 
     /// Values kept.
     pub fn len(&self) -> usize {
         let whole = self.shapes.0.len() + self.amounts.0.len() + self.marks.0.len();
-        whole + self.wishes.0.len() + self.flavors.0.len() + self.texts.0.len()
+        let written = self.wishes.0.len() + self.notes.0.len() + self.flavors.0.len();
+        let seen = self.owners.0.len() + self.images.0.len() + self.texts.0.len();
+        whole + written + seen
     }
 
     /// Whether nothing is kept.

@@ -317,7 +317,7 @@ impl Live {
             self.remove_pod(&draft.uid.clone());
         }
         let uid = draft.uid.clone();
-        self.below.add_pod(&draft.namespace, draft.owner.as_ref(), &uid);
+        self.below.add_pod(&draft.namespace, draft.owner.as_deref(), &uid);
         self.inhabit(&draft.namespace);
         if draft.ranked.open() {
             self.unranked.insert(uid.clone());
@@ -328,7 +328,7 @@ impl Live {
 
     fn remove_pod(&mut self, uid: &Text) {
         let Some(old) = self.pods.remove(uid) else { return };
-        self.below.remove_pod(&old.namespace, old.owner.as_ref(), uid);
+        self.below.remove_pod(&old.namespace, old.owner.as_deref(), uid);
         self.leave(&old.namespace);
         self.unranked.remove(uid);
         self.dirty.pods.insert(old.uid);

@@ -139,6 +139,8 @@ async fn metrics_are_prometheus_text() {
         taints: Vec::new(),
         unschedulable: false,
         allocatable: Default::default(),
+        features: Vec::new(),
+        images: Default::default(),
         capacity_type: capstan_core::model::input::CapacityType::Unknown,
         price: None,
     };

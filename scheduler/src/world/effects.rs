@@ -124,7 +124,7 @@ impl World {
         }
         self.put_pod(PodFacts {
             node: Some(node),
-            binding: Some(note),
+            binding: Some(Arc::new(note)),
             bound_at: Some(now),
             phase: PodPhase::Running,
             ..found.clone()

@@ -26,6 +26,11 @@ pub fn kube_reason(refusal: &NodeRefusal) -> Cow<'static, str> {
         NodeRefusal::Insufficient { resource, .. } => {
             return Cow::Owned(format!("Insufficient {resource}"));
         }
+        NodeRefusal::Features { missing } => {
+            return Cow::Owned(format!(
+                "node declared features check failed - unsatisfied requirements: {missing}"
+            ));
+        }
         NodeRefusal::CapacityType { .. } => "node(s) had a capacity type that is not allowed",
         NodeRefusal::Flavor { .. } => "node(s) were not of the chosen flavor",
         NodeRefusal::NoDomain { .. } => "node(s) had no domain of the required topology level",
@@ -54,6 +59,7 @@ pub fn detail(refusal: &NodeRefusal) -> String {
             let never = if *beyond_node { " (more than the node has)" } else { "" };
             format!("{asked} {resource} asked, {free} free{never}")
         }
+        NodeRefusal::Features { missing } => format!("its kubelet does not declare {missing}"),
         NodeRefusal::CapacityType { node } => format!("capacity type {node} is not allowed"),
         NodeRefusal::Flavor { flavor } => format!("not a node of flavor {flavor}"),
         NodeRefusal::NoDomain { level } => format!("in no {level}"),
@@ -135,6 +141,7 @@ fn most_excluded(nodes: &NodeShortage) -> Option<(u32, &'static str)> {
             NodeRefusal::EnforcedAffinity => (3, "the configured addedAffinity"),
             NodeRefusal::Unschedulable => (4, "cordons"),
             NodeRefusal::NodeName { .. } => (5, "spec.nodeName"),
+            NodeRefusal::Features { .. } => (6, "features of their kubelets"),
             NodeRefusal::Port { .. }
             | NodeRefusal::TooManyPods { .. }
             | NodeRefusal::Insufficient { .. }
@@ -263,10 +270,83 @@ fn ordinal(number: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::input::CapacityType;
 
     #[test]
     fn ordinals_follow_english() {
         let shown: Vec<String> = [1, 2, 3, 4, 11, 12, 13, 21, 111].map(ordinal).into();
         assert_eq!(shown, ["1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "111th"]);
+    }
+
+    fn gpus(asked: i64, free: i64, beyond_node: bool) -> NodeRefusal {
+        NodeRefusal::Insufficient { resource: "nvidia.com/gpu".into(), asked, free, beyond_node }
+    }
+
+    #[test]
+    fn a_node_speaks_in_detail_and_in_kube_words() {
+        let taint = |value: &str| NodeRefusal::Taint { key: "mig".into(), value: value.into() };
+        let memory = NodeRefusal::Insufficient {
+            resource: "memory".into(),
+            asked: 64 << 30,
+            free: (64 << 30) - 1,
+            beyond_node: false,
+        };
+        let rows = [
+            (
+                NodeRefusal::NodeName { wanted: "n7".into() },
+                "spec.nodeName is n7",
+                "node(s) didn't match the requested node name",
+            ),
+            (NodeRefusal::Unschedulable, "cordoned", "node(s) were unschedulable"),
+            (taint("on"), "taint mig=on is not tolerated", "node(s) had untolerated taint(s)"),
+            (taint(""), "taint mig is not tolerated", "node(s) had untolerated taint(s)"),
+            (
+                NodeRefusal::Affinity,
+                "node selector or affinity does not match",
+                "node(s) didn't match Pod's node affinity/selector",
+            ),
+            (
+                NodeRefusal::EnforcedAffinity,
+                "the configured addedAffinity does not match",
+                "node(s) didn't match scheduler-enforced node affinity",
+            ),
+            (
+                NodeRefusal::Port { port: 8080, protocol: "TCP".into() },
+                "host port 8080/TCP is taken",
+                "node(s) didn't have free ports for the requested pod ports",
+            ),
+            (
+                NodeRefusal::TooManyPods { limit: 110 },
+                "all 110 pod slots are taken",
+                "Too many pods",
+            ),
+            (NodeRefusal::TooManyPods { limit: 0 }, "no pod slot is free", "Too many pods"),
+            (gpus(8, 5, false), "8 nvidia.com/gpu asked, 5 free", "Insufficient nvidia.com/gpu"),
+            (
+                gpus(8, 0, true),
+                "8 nvidia.com/gpu asked, 0 free (more than the node has)",
+                "Insufficient nvidia.com/gpu",
+            ),
+            (memory, "64Gi memory asked, 63.9Gi free", "Insufficient memory"),
+            (
+                NodeRefusal::Features { missing: "A, B".into() },
+                "its kubelet does not declare A, B",
+                "node declared features check failed - unsatisfied requirements: A, B",
+            ),
+            (
+                NodeRefusal::CapacityType { node: CapacityType::OnDemand },
+                "capacity type on-demand is not allowed",
+                "node(s) had a capacity type that is not allowed",
+            ),
+            (
+                NodeRefusal::Flavor { flavor: "a100".into() },
+                "not a node of flavor a100",
+                "node(s) were not of the chosen flavor",
+            ),
+        ];
+        for (refusal, detail, kube) in rows {
+            assert_eq!(refusal.to_string(), detail);
+            assert_eq!(kube_reason(&refusal), kube);
+        }
     }
 }

@@ -436,69 +436,6 @@ fn headlines_name_the_rule_that_excludes_most_nodes() {
 }
 
 #[test]
-fn a_node_speaks_in_detail_and_in_kube_words() {
-    let taint = |value: &str| NodeRefusal::Taint { key: "mig".into(), value: value.into() };
-    let memory = NodeRefusal::Insufficient {
-        resource: "memory".into(),
-        asked: 64 << 30,
-        free: (64 << 30) - 1,
-        beyond_node: false,
-    };
-    let rows = [
-        (
-            NodeRefusal::NodeName { wanted: "n7".into() },
-            "spec.nodeName is n7",
-            "node(s) didn't match the requested node name",
-        ),
-        (NodeRefusal::Unschedulable, "cordoned", "node(s) were unschedulable"),
-        (taint("on"), "taint mig=on is not tolerated", "node(s) had untolerated taint(s)"),
-        (taint(""), "taint mig is not tolerated", "node(s) had untolerated taint(s)"),
-        (
-            NodeRefusal::Affinity,
-            "node selector or affinity does not match",
-            "node(s) didn't match Pod's node affinity/selector",
-        ),
-        (
-            NodeRefusal::EnforcedAffinity,
-            "the configured addedAffinity does not match",
-            "node(s) didn't match scheduler-enforced node affinity",
-        ),
-        (
-            NodeRefusal::Port { port: 8080, protocol: "TCP".into() },
-            "host port 8080/TCP is taken",
-            "node(s) didn't have free ports for the requested pod ports",
-        ),
-        (NodeRefusal::TooManyPods { limit: 110 }, "all 110 pod slots are taken", "Too many pods"),
-        (NodeRefusal::TooManyPods { limit: 0 }, "no pod slot is free", "Too many pods"),
-        (
-            insufficient(8, 5, false),
-            "8 nvidia.com/gpu asked, 5 free",
-            "Insufficient nvidia.com/gpu",
-        ),
-        (
-            insufficient(8, 0, true),
-            "8 nvidia.com/gpu asked, 0 free (more than the node has)",
-            "Insufficient nvidia.com/gpu",
-        ),
-        (memory, "64Gi memory asked, 63.9Gi free", "Insufficient memory"),
-        (
-            NodeRefusal::CapacityType { node: CapacityType::OnDemand },
-            "capacity type on-demand is not allowed",
-            "node(s) had a capacity type that is not allowed",
-        ),
-        (
-            NodeRefusal::Flavor { flavor: "a100".into() },
-            "not a node of flavor a100",
-            "node(s) were not of the chosen flavor",
-        ),
-    ];
-    for (refusal, detail, kube) in rows {
-        assert_eq!(refusal.to_string(), detail);
-        assert_eq!(nodes::kube_reason(&refusal), kube);
-    }
-}
-
-#[test]
 fn preemptions_say_why_and_what_is_lost() {
     let preemption = |reason, cohort: Option<&str>| Preemption {
         victim: "vision/sweep-7".into(),

@@ -17,7 +17,7 @@ fn a_bound_pod_runs_on_its_node_from_now_on() {
     let bound = found(&world, "a");
     assert_eq!(bound.node.as_deref(), Some("n1"));
     assert_eq!((bound.phase, bound.bound_at), (PodPhase::Running, Some(at(5))));
-    assert_eq!(bound.binding, Some(BindingNote::default()));
+    assert_eq!(bound.binding, Some(BindingNote::default().into()));
     let expected = Input::Pod(bound.clone());
     assert!(world.stirred() && world.take_changes().contains(&expected));
     assert!(!world.stirred() && !world.changed());
