@@ -5,6 +5,7 @@
 //! drives Capstan through its public contract only (the command line, or `Engine::step` and the
 //! views), so that a change inside the engine never has to change a test.
 
+pub mod around;
 pub mod cluster;
 pub mod exercise;
 pub mod facts;

@@ -124,6 +124,7 @@ impl Engine {
             self.complete_gangs(now, &heads, &mut round);
             self.place_extras(now, &mut round);
         }
+        self.wake_helped();
         self.note_gains(&round.gained);
         if round.decided {
             self.decided_round = self.round_number;
@@ -161,6 +162,13 @@ impl Engine {
     /// Who is settled first: less borrowing, higher priority, earlier, uid.
     fn settling_order(&self, entry: &Entry) -> (u32, (Reverse<i32>, Time, &Text)) {
         (entry.choice.borrowing, self.state.queue_order(entry.workload))
+    }
+
+    /// Wakes work that waits for pods to come near, or to other domains, if such pods came.
+    pub(crate) fn wake_helped(&mut self) {
+        if std::mem::take(&mut self.state.helped) {
+            self.waiting.wake(|_| true, |wake| wake.room);
+        }
     }
 
     /// What heads kept back is free again; whether somebody is to be looked at anew because they

@@ -195,6 +195,7 @@ impl Engine {
         if changes.room {
             self.waiting.wake(|_| true, |wake| wake.room);
         }
+        self.wake_helped();
         self.wake_queues(&changes.queues);
         if everything || changes.room || !changes.queues.is_empty() {
             self.growth.append(&mut self.growth_parked);

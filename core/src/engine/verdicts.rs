@@ -13,13 +13,13 @@ use crate::engine::Engine;
 use crate::explain::reason::NodeRefusal;
 use crate::explain::verdict;
 use crate::explain::view::{NodeVerdict, PodExplanation};
-use crate::model::ids::{FlavorIdx, PodIdx, QueueIdx, WorkloadIdx};
+use crate::model::ids::{ClassIdx, FlavorIdx, PodIdx, QueueIdx, WorkloadIdx};
 use crate::model::input::Text;
 use crate::model::workload::QueueRef;
 use crate::place::gang;
 use crate::plan::State;
 use crate::quota::flavors::Choice;
-use crate::rules::{self, Question};
+use crate::rules;
 use crate::score;
 
 /// What a gang means for one of its members.
@@ -73,17 +73,16 @@ impl Engine {
         (nodes, !gang.company.is_empty())
     }
 
-    fn on_all_nodes(&self, pod: PodIdx, flavors: &[FlavorIdx], gang: &Gang) -> Vec<NodeVerdict> {
+    fn on_all_nodes(
+        &mut self,
+        pod: PodIdx,
+        flavors: &[FlavorIdx],
+        gang: &Gang,
+    ) -> Vec<NodeVerdict> {
+        let class = self.class_of(pod, flavors);
         let state = &self.state;
+        let class = state.classes.class(class);
         let pod = &state.pods[pod];
-        let workload = pod.workload.map(|workload| &state.workloads[workload]);
-        let queue = workload.and_then(|w| match &w.queue {
-            QueueRef::Queue(queue) => Some(*queue),
-            _ => None,
-        });
-        let flavors = state.quota.facts_by_name(flavors);
-        let weights = state.policy.weights(self.profile(queue));
-        let shape = state.room.shape(pod.shape);
         let named = &pod.named_node;
         let away = gang.home.map(|(level, home)| NodeRefusal::AwayFromGang {
             level: state.room.levels[level.at()].clone(),
@@ -91,8 +90,7 @@ impl Engine {
         });
         let mut together = gang.company.clone();
         let verdict = |(node, facts): (NodeIdx, &crate::model::input::NodeFacts)| {
-            let question =
-                Question { room: &state.room, shape, flavors: &flavors, node, beside: 0 };
+            let question = class.question(&state.room, node);
             let elsewhere = named.clone().filter(|named| *named != facts.name);
             let mut refusals: Vec<NodeRefusal> = match elsewhere {
                 Some(wanted) => vec![NodeRefusal::NodeName { wanted }],
@@ -112,10 +110,24 @@ impl Engine {
                 if together.is_empty() { score::FULL } else { value }
             };
             let fits = refusals.is_empty();
-            let score = fits.then(|| score::explain(&question, &weights, locality()));
+            let score = fits.then(|| score::explain(&question, &class.weights, locality()));
             NodeVerdict { node: facts.name.clone(), refusals, score }
         };
         state.room.nodes_by_name().map(verdict).collect()
+    }
+
+    /// The class of a pod with flavors, brought up to date.
+    fn class_of(&mut self, pod: PodIdx, flavors: &[FlavorIdx]) -> ClassIdx {
+        let state = &self.state;
+        let workload = state.pods[pod].workload.map(|workload| &state.workloads[workload]);
+        let queue = workload.and_then(|w| match &w.queue {
+            QueueRef::Queue(queue) => Some(*queue),
+            _ => None,
+        });
+        let (shape, profile) = (state.pods[pod].shape, self.profile(queue));
+        let class = self.state.class(shape, flavors, profile);
+        self.state.classes.fresh(&self.state.room, class);
+        class
     }
 
     fn lies_in(&self, node: NodeIdx, (level, domain): (LevelIdx, DomainIdx)) -> bool {

@@ -517,6 +517,34 @@ pub enum NodeRefusal {
         /// What is missing, by name.
         missing: Text,
     },
+    /// It is in no domain of a topology spread constraint.
+    SpreadKey {
+        /// Node label that it lacks.
+        key: Text,
+    },
+    /// Its domain would get too far ahead of the emptiest one.
+    Spread {
+        /// Node label whose value is the domain.
+        key: Text,
+        /// Pods in its domain, with this one.
+        count: u32,
+        /// Pods in the emptiest.
+        least: u32,
+        /// Largest difference.
+        max_skew: u32,
+    },
+    /// Its domains lack pods that the pod requires near.
+    PodAffinity,
+    /// Its domains have pods that the pod wants to be away from.
+    PodAntiAffinity {
+        /// How many.
+        pods: u32,
+    },
+    /// Its domains have pods that want to be away from the pod.
+    ExistingAntiAffinity {
+        /// How many.
+        pods: u32,
+    },
     /// The capacity type is not in the workload's allow-list.
     CapacityType {
         /// The node's type.
@@ -546,7 +574,11 @@ impl NodeRefusal {
     /// against `UnschedulableAndUnresolvable`).
     pub fn removable(&self) -> bool {
         match self {
-            NodeRefusal::Port { .. } | NodeRefusal::TooManyPods { .. } => true,
+            NodeRefusal::Port { .. }
+            | NodeRefusal::TooManyPods { .. }
+            | NodeRefusal::Spread { .. }
+            | NodeRefusal::PodAntiAffinity { .. }
+            | NodeRefusal::ExistingAntiAffinity { .. } => true,
             NodeRefusal::Insufficient { beyond_node, .. } => !beyond_node,
             NodeRefusal::NodeName { .. }
             | NodeRefusal::Unschedulable
@@ -554,6 +586,8 @@ impl NodeRefusal {
             | NodeRefusal::Affinity
             | NodeRefusal::EnforcedAffinity
             | NodeRefusal::Features { .. }
+            | NodeRefusal::SpreadKey { .. }
+            | NodeRefusal::PodAffinity
             | NodeRefusal::CapacityType { .. }
             | NodeRefusal::Flavor { .. }
             | NodeRefusal::NoDomain { .. }

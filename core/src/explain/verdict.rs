@@ -10,6 +10,7 @@ use crate::model::ids::ClassIdx;
 use crate::model::input::Text;
 use crate::model::state::ClusterState;
 use crate::model::txn::Txn;
+use crate::place::coupled;
 use crate::place::gang::TopologyAsk;
 
 /// Why a class of members does not fit, as a flavor's problem.
@@ -20,6 +21,9 @@ pub fn flavor_shortage(
     topology: TopologyAsk,
 ) -> FlavorProblem {
     txn.fresh(class);
+    if coupled::are_coupled(txn, &[(class, asked)]) {
+        return coupled_shortage(txn, class, asked);
+    }
     if let Some(level) = topology.required
         && room_for(txn.state(), class) >= u64::from(asked)
     {
@@ -28,6 +32,20 @@ pub fn flavor_shortage(
         return FlavorProblem::Topology { level, asked, best, holds, gone: 0 };
     }
     let holds = u32::try_from(room_for(txn.state(), class)).unwrap_or(u32::MAX);
+    nodes_short(txn, class, (asked, holds))
+}
+
+/// Members whose places depend on each other: what refuses the next once as many as go have places.
+fn coupled_shortage(txn: &mut Txn<'_>, class: ClassIdx, asked: u32) -> FlavorProblem {
+    let start = txn.checkpoint();
+    let all = 0..txn.state().room.tree.order().len();
+    let holds = coupled::fill(txn, &[(class, asked)], all).iter().sum();
+    let short = nodes_short(txn, class, (asked, holds));
+    txn.rollback_to(start);
+    short
+}
+
+fn nodes_short(txn: &mut Txn<'_>, class: ClassIdx, (asked, holds): (u32, u32)) -> FlavorProblem {
     let found = txn.refusals(class);
     FlavorProblem::Nodes(Box::new(NodeShortage {
         nodes: found.nodes,

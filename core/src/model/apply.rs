@@ -58,6 +58,13 @@ impl ClusterState {
             Input::Policy(policy) => self.apply_policy(policy, changes),
             Input::Outcome { .. } => {}
             object => {
+                match &object {
+                    Input::Namespace { name, labels } => {
+                        self.room.neighbourhood.set_namespace(name, Some(labels));
+                    }
+                    Input::NamespaceGone(name) => self.room.neighbourhood.set_namespace(name, None),
+                    _ => {}
+                }
                 changes.rebuild = true;
                 changes.everything = true;
                 self.apply_object(object);
@@ -128,7 +135,9 @@ impl ClusterState {
         };
         let old_shape = old.shape;
         let was_in = old.workload;
-        let moved = old.place != place || (old.shape, old.holds) != (shape, holds);
+        let moved = old.place != place
+            || (old.shape, old.holds) != (shape, holds)
+            || (old.terminating != facts.terminating && facts.shape.kin.is_some());
         if let Some(workload) = was_in.filter(|_| old_shape != shape) {
             self.carry_flavors(workload, old_shape, shape);
         }

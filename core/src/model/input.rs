@@ -13,8 +13,10 @@ use crate::plan::{EffectId, EffectResult};
 use crate::policy::Policy;
 use crate::time::{Span, Time};
 
+mod neighbours;
 mod queues;
 
+pub use neighbours::{Kin, Neighbours, PeerSelector, PeerTerm, PreferredPeers, Spread};
 pub use queues::{
     BorrowThreshold, ClusterQueueFacts, CohortFacts, FlavorFacts, FlavorQuota, Fungibility,
     LocalQueueFacts, PreemptReclaim, PreemptWithin, PreemptionPolicy, QueueingStrategy, Quota,
@@ -322,6 +324,10 @@ pub struct PodShape {
     pub capacity_types: Vec<CapacityType>,
     /// A request above its own limit: no API server takes such a pod, so it waits.
     pub above_limit: Option<AboveLimit>,
+    /// What it is to pods that want something of the pods around them; `None`: nobody does.
+    pub kin: Option<Arc<Kin>>,
+    /// What it wants of the pods around it.
+    pub neighbours: Option<Arc<Neighbours>>,
 }
 
 /// A request above its own limit; the first of a pod.

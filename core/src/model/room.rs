@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
 use capstan_topology::{
-    Interner, Ledger, NodeIdx, Place, RequestIdx, ResourceIdx, ResourceVector, Tree, UNLIMITED,
+    Interner, Ledger, LedgerUndo, NodeIdx, Place, RequestIdx, ResourceIdx, ResourceVector, Tree,
+    UNLIMITED,
 };
 
 use crate::model::ids::ShapeIdx;
@@ -17,6 +18,7 @@ use crate::model::input::{Amounts, NodeFacts, PodShape, Text};
 use crate::model::sweep::Used;
 use crate::policy::RuleArgs;
 use crate::resources::{self, BEYOND, CPU, EPHEMERAL, MEMORY, PODS, Resources};
+use crate::rules::neighbours::{self, Neighbourhood};
 use crate::rules::node_ports::Ports;
 
 /// All state that placement rules read.
@@ -28,6 +30,8 @@ pub struct Room {
     pub ledger: Ledger,
     /// Host ports in use.
     pub ports: Ports,
+    /// Which pods are around which.
+    pub neighbourhood: Neighbourhood,
     /// Arguments of rules.
     pub args: RuleArgs,
     /// Level keys of the tree, outermost first.
@@ -67,6 +71,8 @@ pub struct Shape {
     pub facts: Arc<PodShape>,
     /// Its request, one of `pods` included.
     pub request: RequestIdx,
+    /// Its own handle.
+    pub index: ShapeIdx,
 }
 
 /// What stands in a slot that no shape has.
@@ -77,7 +83,8 @@ static NO_NAME: LazyLock<Text> = LazyLock::new(|| "".into());
 impl Shape {
     /// A free slot; its request is nobody's, so that using it is noticed.
     fn free() -> Shape {
-        Shape { facts: NO_SHAPE.clone(), request: RequestIdx(u32::MAX) }
+        let (request, index) = (RequestIdx(u32::MAX), ShapeIdx(u32::MAX));
+        Shape { facts: NO_SHAPE.clone(), request, index }
     }
 }
 
@@ -85,6 +92,12 @@ impl Node {
     fn ghost(name: Text, version: u32) -> Node {
         Node { facts: None, name, version, rank: u32::MAX }
     }
+}
+
+/// Nodes that are offered, by slot.
+fn offered_of(nodes: &[Node]) -> impl Iterator<Item = (NodeIdx, &NodeFacts)> {
+    let slots = nodes.iter().zip(0..);
+    slots.filter_map(|(node, at)| Some((NodeIdx(at), node.facts.as_deref()?)))
 }
 
 /// Which nodes changed since when.
@@ -209,7 +222,11 @@ impl Room {
         let request = self.intern_amounts(&facts.requests);
         let index = ShapeIdx(self.known_shapes.add(facts.clone()));
         self.shapes.resize_with(self.known_shapes.slots(), Shape::free);
-        self.shapes[index.at()] = Shape { facts: facts.clone(), request };
+        self.shapes[index.at()] = Shape { facts: facts.clone(), request, index };
+        self.neighbourhood.meet(index, facts);
+        for key in neighbours::keys_of(facts) {
+            self.neighbourhood.keys.add(key, offered_of(&self.nodes));
+        }
         index
     }
 
@@ -228,10 +245,14 @@ impl Room {
         self.last_shape = self.last_shape.take().filter(|(_, shape)| used.shapes[shape.at()]);
         self.known_shapes.sweep(&used.shapes, &mut self.shapes, |slot| *slot = Shape::free());
         self.ledger.sweep_requests(&used.requests);
+        let (shapes, known) = (&self.shapes, &self.known_shapes);
+        let alive = || known.iter().map(|(_, at)| &*shapes[at as usize].facts).collect();
+        self.neighbourhood.sweep(&used.shapes, alive);
         for (_, index) in self.by_name.iter() {
             if !used.nodes[index as usize] {
                 self.ledger.forget_node(NodeIdx(index));
                 self.ports.forget_node(NodeIdx(index));
+                self.neighbourhood.forget_node(NodeIdx(index));
             }
         }
         let versions = &mut self.versions_gone;
@@ -241,6 +262,7 @@ impl Room {
         });
         self.ledger.truncate_nodes(self.nodes.len());
         self.ports.truncate_nodes(self.nodes.len());
+        self.neighbourhood.truncate_nodes(self.nodes.len());
     }
 
     /// Compares names and shapes with what stands in their slots.
@@ -258,6 +280,10 @@ impl Room {
             let slot = &self.shapes[index as usize];
             assert!(Arc::ptr_eq(&slot.facts, facts), "facts of shape {index}");
             assert!(requests[slot.request.at()], "request of shape {index}");
+            assert_eq!(slot.index, ShapeIdx(index), "handle of shape {index}");
+        }
+        if !self.tree_stale {
+            self.neighbourhood.keys.recount(|| offered_of(&self.nodes));
         }
     }
 
@@ -271,6 +297,25 @@ impl Room {
     #[inline]
     pub fn shape(&self, index: ShapeIdx) -> &Shape {
         &self.shapes[index.at()]
+    }
+
+    /// Whether a pod of a shape that comes may help others that wait.
+    pub(super) fn helps(&mut self, shape: ShapeIdx) -> bool {
+        let shapes = &self.shapes;
+        self.neighbourhood.helps(shape, |of| &*shapes[of.at()].facts)
+    }
+
+    /// The ledger's and the ports' part of a pod of a shape that is taken to be on a node.
+    pub(super) fn occupy(&mut self, shape: ShapeIdx, node: NodeIdx) -> LedgerUndo {
+        self.touch(node);
+        let shape = &self.shapes[shape.at()];
+        self.ports.place(node, &shape.facts.ports);
+        self.ledger.take(node, shape.request)
+    }
+
+    /// Takes the ports' part of that back.
+    pub(super) fn leave(&mut self, shape: ShapeIdx, node: NodeIdx) {
+        self.ports.remove(node, &self.shapes[shape.at()].facts.ports);
     }
 
     /// Sets level keys; the tree is built again when they differ.
@@ -299,6 +344,8 @@ impl Room {
             places.push(Place { values: path.collect(), rank: rank as u32, node: index });
         }
         self.tree = Tree::build(self.levels.len(), places);
+        let nodes = &self.nodes;
+        self.neighbourhood.keys.rebuild(|| offered_of(nodes));
     }
 
     /// For each level the values that occur, numbered in their own order.

@@ -98,6 +98,8 @@ pub struct ClusterState {
     pub undo_buffer: UndoBuffer,
     /// When this is, as the last step or question said: what has run costs more as it goes on.
     pub now: Time,
+    /// Pods found places that others may have waited for.
+    pub helped: bool,
     /// Changes committed since everything was last counted again.
     pub unchecked: usize,
 }
@@ -121,6 +123,35 @@ impl ClusterState {
             false => self.room.ports.remove(node, &shape.ports),
         }
         !shape.ports.is_empty()
+    }
+
+    /// The part of those who are around; `false`: nobody asks for it.
+    pub(super) fn change_neighbours(&mut self, pod: PodIdx, node: NodeIdx, place: bool) -> bool {
+        let pod = &self.pods[pod];
+        let (shape, leaving) = (pod.shape, pod.terminating);
+        self.change_tenants((shape, leaving), node, place)
+    }
+
+    /// The same for a shape.
+    pub(super) fn change_tenants(
+        &mut self,
+        (shape, leaving): (ShapeIdx, bool),
+        node: NodeIdx,
+        place: bool,
+    ) -> bool {
+        if self.room.shape(shape).facts.kin.is_none() {
+            return false;
+        }
+        match place {
+            true => self.room.neighbourhood.place(node, shape, leaving),
+            false => self.room.neighbourhood.remove(node, shape, leaving),
+        }
+        true
+    }
+
+    /// A pod has a place: notes if others may have waited for that.
+    pub(super) fn note_help(&mut self, pod: PodIdx) {
+        self.helped |= self.room.helps(self.pods[pod].shape);
     }
 
     /// What a pod charges to its queue: calls back with each amount.
@@ -181,6 +212,8 @@ impl ClusterState {
     pub fn settle(&mut self, pod: PodIdx, node: NodeIdx) {
         self.change_ledger(pod, node, true);
         self.change_ports(pod, node, true);
+        self.change_neighbours(pod, node, true);
+        self.note_help(pod);
         self.each_charge(pod, |quota, queue, fr, amount| quota.change(queue, fr, amount));
         let old = self.pods[pod].place.replace(node);
         assert!(old.is_none(), "a pod is settled once");
@@ -191,6 +224,7 @@ impl ClusterState {
         let Some(node) = self.pods[pod].place.take() else { return };
         self.change_ledger(pod, node, false);
         self.change_ports(pod, node, false);
+        self.change_neighbours(pod, node, false);
         self.each_charge(pod, |quota, queue, fr, amount| quota.change(queue, fr, -amount));
     }
 
@@ -246,7 +280,14 @@ impl ClusterState {
         let node = pod.place?;
         self.room.facts(node)?;
         let shape = self.room.shape(pod.shape);
-        score::hourly(&Question { room: &self.room, shape, flavors: &[], node, beside: 0 })
+        score::hourly(&Question {
+            room: &self.room,
+            shape,
+            flavors: &[],
+            node,
+            beside: 0,
+            neighbours: None,
+        })
     }
 
     /// Members of a workload that are placed.
@@ -298,6 +339,9 @@ impl ClusterState {
         let shape = |pod: &Pod| &*self.room.shape(pod.shape).facts;
         let ports = placed().map(|(_, pod, node)| (node, &*shape(pod).ports));
         self.room.ports.recount(ports.chain(self.claims.ports()));
+        let around = placed().filter(|(_, pod, _)| shape(pod).kin.is_some());
+        let around = around.map(|(_, pod, node)| (node, pod.shape, pod.terminating));
+        self.room.neighbourhood.recount(around);
         self.classes.recount(&self.room);
         self.recount_used();
         for (index, workload) in self.workloads.iter() {

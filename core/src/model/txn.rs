@@ -23,6 +23,10 @@ enum Undo {
     Ledger(LedgerUndo),
     /// NodePorts: the pod's ports were placed (true) or removed (false).
     Ports(PodIdx, NodeIdx, bool),
+    /// Pods around nodes: the pod was placed (true) or removed (false).
+    Neighbours(PodIdx, NodeIdx, bool),
+    /// A pod that does not exist was taken to be on a node.
+    Occupied(ShapeIdx, NodeIdx),
     /// Quota: an amount was charged (negative: discharged).
     Quota(QueueIdx, FrIdx, i64),
     /// A pod's place was something else.
@@ -72,6 +76,12 @@ impl<'a> Txn<'a> {
         self.state.classes.fresh(&self.state.room, class);
     }
 
+    /// Brings a class up to date, and tells it what pods of these shapes would mean for it.
+    pub fn learn(&mut self, class: ClassIdx, shapes: &[ShapeIdx]) {
+        self.fresh(class);
+        self.state.classes.learn(&self.state.room, class, shapes);
+    }
+
     /// What all nodes say to a class as things are.
     pub fn refusals(&mut self, class: ClassIdx) -> Arc<Refusals> {
         self.state.classes.refusals(&self.state.room, class)
@@ -97,6 +107,11 @@ impl<'a> Txn<'a> {
 
     /// Keeps everything.
     pub fn commit(mut self) {
+        for at in 0..self.log.len() {
+            if let Undo::Place(pod, None) = self.log[at] {
+                self.state.note_help(pod);
+            }
+        }
         if cfg!(debug_assertions) {
             self.state.unchecked += self.log.len();
             if self.state.small() || self.state.unchecked >= self.state.checked_at_once() {
@@ -132,6 +147,15 @@ impl<'a> Txn<'a> {
         self.log.push(Undo::Place(pod, None));
     }
 
+    /// Takes a pod of a shape to be on a node, which charges nobody: to see what fits beside it.
+    /// Never kept.
+    pub fn occupy(&mut self, shape: ShapeIdx, node: NodeIdx) {
+        let ledger = self.state.room.occupy(shape, node);
+        self.log.push(Undo::Ledger(ledger));
+        self.state.change_tenants((shape, false), node, true);
+        self.log.push(Undo::Occupied(shape, node));
+    }
+
     /// Takes a placed pod off its node, and its charge off its queue.
     pub fn remove(&mut self, pod: PodIdx) {
         let node = self.state.pods[pod].place.take().expect("only placed pods are removed");
@@ -161,6 +185,9 @@ impl<'a> Txn<'a> {
         self.log.push(Undo::Ledger(ledger));
         if self.state.change_ports(pod, node, placed) {
             self.log.push(Undo::Ports(pod, node, placed));
+        }
+        if self.state.change_neighbours(pod, node, placed) {
+            self.log.push(Undo::Neighbours(pod, node, placed));
         }
         let (state, log) = (&mut *self.state, &mut self.log);
         state.each_charge(pod, |quota, queue, fr, amount| {
@@ -214,6 +241,13 @@ impl ClusterState {
             }
             Undo::Ports(pod, node, placed) => {
                 self.change_ports(pod, node, !placed);
+            }
+            Undo::Neighbours(pod, node, placed) => {
+                self.change_neighbours(pod, node, !placed);
+            }
+            Undo::Occupied(shape, node) => {
+                self.room.leave(shape, node);
+                self.change_tenants((shape, false), node, false);
             }
             Undo::Quota(queue, fr, amount) => self.quota.change(queue, fr, -amount),
             Undo::Vacated(workload, charges) => self.restore_vacancies(workload, charges),

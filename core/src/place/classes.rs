@@ -2,7 +2,8 @@
 //!
 //! A class keeps a [`FitIndex`] over all nodes. It is brought up to date from the room's log of
 //! changed nodes, so a decision costs what changed since the class was last asked, not the size
-//! of the cluster. Facts (labels, taints, prices) are evaluated once per node version. A class is
+//! of the cluster. Facts (labels, taints, prices) are evaluated once per node version. What other
+//! pods mean for it is its [`Outlook`], kept with the index and by the same log. A class is
 //! forgotten with its shape; nobody keeps a class from one step to the next.
 
 use std::collections::BTreeMap;
@@ -16,6 +17,7 @@ use crate::model::input::FlavorFacts;
 use crate::model::room::Room;
 use crate::model::sweep::Used;
 use crate::place::refusals::{self, Refusals};
+use crate::rules::neighbours::Outlook;
 use crate::rules::{self, Question};
 use crate::score::{self, Weights};
 
@@ -51,6 +53,7 @@ pub struct Class {
     /// Weights of its profile.
     pub weights: Weights,
     index: FitIndex,
+    outlook: Outlook,
     /// What all nodes say, as of a change and a tree.
     refusals: Option<(u64, u64, Arc<Refusals>)>,
     verdicts: Vec<FactVerdict>,
@@ -89,6 +92,7 @@ impl Classes {
             flavors: flavors(),
             weights,
             index: FitIndex::default(),
+            outlook: Outlook::default(),
             refusals: None,
             verdicts: Vec::new(),
             epoch: 0,
@@ -109,6 +113,7 @@ impl Classes {
     /// under way: the handles that it holds would mean others.
     pub fn sweep(&mut self, used: &Used) {
         let before = self.list.len();
+        self.list.iter_mut().for_each(|class| class.outlook.forget(&used.shapes));
         self.list.retain(|class| used.shapes[class.key.shape.at()]);
         if self.list.len() == before {
             return;
@@ -160,7 +165,7 @@ impl Classes {
         let at = class.at();
         let entry = &mut self.list[at];
         entry.used = self.uses;
-        let behind = match entry.epoch == room.tree_epoch() {
+        let behind = match entry.epoch == room.tree_epoch() && !entry.outlook.is_void(room) {
             true => room.changes_since(entry.seen),
             false => None,
         };
@@ -190,6 +195,7 @@ impl Classes {
 
     /// What all nodes say to a class as things are; counted again only when any changed.
     pub fn refusals(&mut self, room: &Room, class: ClassIdx) -> Arc<Refusals> {
+        self.fresh(room, class);
         let (changes, tree) = (room.change_count(), room.tree_epoch());
         let class = &mut self.list[class.at()];
         match &class.refusals {
@@ -200,6 +206,11 @@ impl Classes {
                 counted
             }
         }
+    }
+
+    /// Tells a class what pods of these shapes would mean for it.
+    pub fn learn(&mut self, room: &Room, class: ClassIdx, shapes: &[ShapeIdx]) {
+        self.list[class.at()].learn(room, shapes);
     }
 
     /// Whether the facts of a node admit a class, whatever is held there.
@@ -222,6 +233,7 @@ impl Classes {
         live.sort_by_key(|class| class.used);
         for oldest in live.into_iter().take(over) {
             oldest.index = FitIndex::default();
+            oldest.outlook = Outlook::default();
             oldest.verdicts = Vec::new();
             oldest.epoch = 0;
         }
@@ -242,6 +254,9 @@ impl Classes {
             let current = class.epoch == room.tree_epoch() && class.seen == room.change_count();
             if current {
                 class.index.recount(&room.tree);
+                if !class.outlook.is_void(room) && !class.outlook.is_empty() {
+                    class.outlook.recount(&class.bare(room, room.tree.order()[0]));
+                }
                 for (at, node) in room.tree.order().iter().enumerate() {
                     let spot = class.evaluate(room, *node, &mut scratch).0;
                     assert_eq!(class.index.spot(at), spot, "class index at position {at}");
@@ -255,13 +270,27 @@ impl Class {
     /// The question whether a pod of this class may run on a node.
     #[inline]
     pub fn question<'a>(&'a self, room: &'a Room, node: NodeIdx) -> Question<'a> {
-        Question {
-            room,
-            shape: room.shape(self.key.shape),
-            flavors: &self.flavors,
-            node,
-            beside: 0,
-        }
+        let neighbours = Some(&self.outlook).filter(|outlook| !outlook.is_empty());
+        Question { neighbours, ..self.bare(room, node) }
+    }
+
+    /// The same without what pods around mean.
+    fn bare<'a>(&'a self, room: &'a Room, node: NodeIdx) -> Question<'a> {
+        let (shape, flavors) = (room.shape(self.key.shape), &self.flavors);
+        Question { room, shape, flavors, node, beside: 0, neighbours: None }
+    }
+
+    /// What pods around nodes mean for it, as of the last look.
+    pub fn outlook(&self) -> &Outlook {
+        &self.outlook
+    }
+
+    /// Learns what pods of these shapes would mean for it.
+    fn learn(&mut self, room: &Room, shapes: &[ShapeIdx]) {
+        let Some(node) = room.tree.order().first() else { return };
+        let mut outlook = std::mem::take(&mut self.outlook);
+        outlook.learn(&self.bare(room, *node), shapes.iter().copied());
+        self.outlook = outlook;
     }
 
     /// Whether it is known that the facts of a node admit this class.
@@ -299,6 +328,31 @@ impl Class {
     }
 
     fn catch_up(&mut self, room: &Room, changes: &[NodeIdx], scratch: &mut Vec<NodeRefusal>) {
+        if room.shape(self.key.shape).facts.kin.is_some() {
+            let Some(turned) = self.look_around(room, changes) else {
+                return self.rebuild(room, scratch);
+            };
+            self.look_at(room, &turned, scratch);
+        }
+        self.look_at(room, changes, scratch);
+    }
+
+    /// Counts pods around changed nodes anew; the nodes that they turn the answer for. `None`: all.
+    fn look_around(&mut self, room: &Room, changes: &[NodeIdx]) -> Option<Vec<NodeIdx>> {
+        let first = changes.first()?;
+        let mut outlook = std::mem::take(&mut self.outlook);
+        let other_facts = |node: NodeIdx| {
+            let kept = self.verdicts.get(node.at());
+            kept.is_none_or(|kept| kept.version != room.node(node).version)
+        };
+        let mut turned = Vec::new();
+        let question = self.bare(room, *first);
+        let told = outlook.catch_up(&question, changes, other_facts, &mut turned);
+        self.outlook = outlook;
+        told.then_some(turned)
+    }
+
+    fn look_at(&mut self, room: &Room, changes: &[NodeIdx], scratch: &mut Vec<NodeRefusal>) {
         let mut last = None;
         for &node in changes {
             if last == Some(node) {
@@ -316,6 +370,11 @@ impl Class {
         const NEVER: FactVerdict = FactVerdict { version: 0, score: None };
         self.verdicts.resize(room.slots(), NEVER);
         let tree: &Tree = &room.tree;
+        let mut outlook = std::mem::take(&mut self.outlook);
+        if let Some(first) = tree.order().first() {
+            outlook.rebuild(&self.bare(room, *first));
+        }
+        self.outlook = outlook;
         let mut spots = Vec::with_capacity(tree.order().len());
         for &node in tree.order() {
             let (spot, verdict) = self.evaluate(room, node, scratch);

@@ -25,6 +25,7 @@ use capstan_topology::{DomainIdx, LevelIdx, NodeIdx, Tree};
 use crate::model::ids::{ClassIdx, PodIdx, ShapeIdx};
 use crate::model::room::Room;
 use crate::model::txn::Txn;
+use crate::place::coupled::{self, Found};
 use crate::place::search;
 
 /// Members of one class to be placed.
@@ -74,6 +75,7 @@ pub fn place(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk) -> bool {
     let start = txn.checkpoint();
     let placed = match asks {
         [] => true,
+        coupled if are_coupled(txn, coupled) => place_coupled(txn, coupled, topology),
         [one] => place_one(txn, one, topology),
         several if topology.per_set => several.iter().all(|ask| place_one(txn, ask, topology)),
         several => place_several(txn, several, topology),
@@ -82,6 +84,28 @@ pub fn place(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk) -> bool {
         txn.rollback_to(start);
     }
     placed
+}
+
+fn are_coupled(txn: &mut Txn<'_>, asks: &[Ask]) -> bool {
+    coupled::are_coupled(txn, &counts_of(asks))
+}
+
+fn counts_of(asks: &[Ask]) -> Vec<coupled::Count> {
+    asks.iter().map(|ask| (ask.class, ask.pods.len() as u32)).collect()
+}
+
+fn place_coupled(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk) -> bool {
+    let found = coupled::find(txn, &counts_of(asks), topology);
+    put(txn, asks, found)
+}
+
+/// Puts the members of asks where places were found for them.
+fn put(txn: &mut Txn<'_>, asks: &[Ask], found: Found) -> bool {
+    let Found::Places(places) = found else { return false };
+    for (ask, nodes) in asks.iter().zip(places) {
+        ask.pods.iter().zip(nodes).for_each(|(pod, node)| txn.place(*pod, node));
+    }
+    true
 }
 
 /// Places more members of a gang that runs already, as close to its placed members (`peers`: shape
@@ -124,6 +148,10 @@ fn place_near(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk, peers: &[N
         peers.retain(|node| tree.position(*node).is_some_and(inside));
     }
     let peers = peers.as_slice();
+    let counts = order.iter().map(|ask| (ask.class, ask.pods.len() as u32)).collect::<Vec<_>>();
+    if coupled::are_coupled(txn, &counts) {
+        return near_coupled(txn, asks, topology, peers);
+    }
     for level in levels_to_try(&txn.state().room.tree, topology).rev() {
         for domain in domains_of(txn, &order, LevelIdx(level as u8), peers) {
             if try_domain(txn, &order, domain, topology.anywhere) {
@@ -136,6 +164,20 @@ fn place_near(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk, peers: &[N
             .is_some_and(|domain| search_domain(txn, &order, domain)),
         None => place(txn, asks, topology),
     }
+}
+
+/// Members whose places depend on each other, beside those who have places: within the domain of a
+/// required level.
+fn near_coupled(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk, peers: &[NodeIdx]) -> bool {
+    let tree = &txn.state().room.tree;
+    let domain = match topology.required {
+        Some(level) => home(tree, level, peers),
+        None => Some(tree.root()),
+    };
+    let Some(domain) = domain.map(|domain| tree.domain(domain)) else { return false };
+    let range = domain.start..domain.end;
+    let found = coupled::within(txn, &counts_of(asks), range);
+    put(txn, asks, found)
 }
 
 /// The domain of a level where most of these nodes are, the first of equals.
@@ -177,6 +219,10 @@ fn domains_of(
 
 /// Whether members of one class fit as things are, without placing them. Exact for one ask.
 pub fn holds(txn: &mut Txn<'_>, class: ClassIdx, count: u32, topology: TopologyAsk) -> bool {
+    if coupled::are_coupled(txn, &[(class, count)]) {
+        let found = coupled::find(txn, &[(class, count)], topology);
+        return matches!(found, Found::Places(_));
+    }
     txn.fresh(class);
     let state = txn.state();
     let index = state.classes.fit(class);
@@ -429,6 +475,14 @@ fn fill_in_order(
 /// # Panics
 /// When all find room: then the gang could be placed.
 pub fn first_short(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk) -> (usize, u32) {
+    if !topology.per_set && are_coupled(txn, asks) {
+        let range = 0..txn.state().room.tree.order().len();
+        let placed = coupled::fill(txn, &counts_of(asks), range);
+        let short =
+            asks.iter().zip(&placed).position(|(ask, got)| (*got as usize) < ask.pods.len());
+        // All of them one by one and not in the domains that were asked for: the last one, then.
+        return (short.unwrap_or(asks.len() - 1), placed.iter().sum());
+    }
     let root = txn.state().room.tree.root();
     let mut order: Vec<usize> = (0..asks.len()).collect();
     if !topology.per_set {
@@ -451,6 +505,11 @@ pub fn first_short(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk) -> (u
 
 /// Places as many members as a domain takes, largest first; their number.
 pub fn take_in(txn: &mut Txn<'_>, asks: &[Ask], domain: DomainIdx) -> u32 {
+    if are_coupled(txn, asks) {
+        let domain = txn.state().room.tree.domain(domain);
+        let range = domain.start..domain.end;
+        return coupled::fill(txn, &counts_of(asks), range).iter().sum();
+    }
     let mut order: Vec<&Ask> = asks.iter().collect();
     order.sort_by_key(|ask| Reverse(size(txn, ask)));
     let mut taken = 0;

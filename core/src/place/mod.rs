@@ -2,9 +2,10 @@
 //!
 //! [`classes`] keeps, for each kind of pod, what fits where and how good it is; [`gang`] chooses
 //! domain and nodes for a whole gang inside a transaction; [`search`] is its last resort for
-//! gangs of several shapes.
+//! gangs of several shapes; [`coupled`] places gangs whose members want each other near or away.
 
 pub mod classes;
+pub mod coupled;
 pub mod gang;
 pub mod refusals;
 pub mod search;

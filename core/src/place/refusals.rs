@@ -135,6 +135,11 @@ fn kind_of(refusal: NodeRefusal) -> NodeRefusal {
             NodeRefusal::Insufficient { resource, asked, free: 0, beyond_node: false }
         }
         NodeRefusal::TooManyPods { .. } => NodeRefusal::TooManyPods { limit: 0 },
+        NodeRefusal::Spread { key, .. } => {
+            NodeRefusal::Spread { key, count: 0, least: 0, max_skew: 0 }
+        }
+        NodeRefusal::PodAntiAffinity { .. } => NodeRefusal::PodAntiAffinity { pods: 0 },
+        NodeRefusal::ExistingAntiAffinity { .. } => NodeRefusal::ExistingAntiAffinity { pods: 0 },
         other => other,
     }
 }

@@ -30,7 +30,7 @@ pub fn place(txn: &mut Txn<'_>, asks: &[&Ask], range: Range<usize>) -> bool {
     let mut search = Search {
         members: members.collect(),
         classes: asks.iter().map(|ask| ask.class).collect(),
-        resources: resources(txn, asks),
+        resources: resources(txn, asks.iter().map(|ask| ask.class)),
         range,
         steps: 0,
     };
@@ -91,12 +91,15 @@ impl Search {
     }
 }
 
-/// Every resource that some member asks.
-fn resources(txn: &Txn<'_>, asks: &[&Ask]) -> Vec<ResourceIdx> {
+/// Every resource that a member of some class asks.
+pub(super) fn resources(
+    txn: &Txn<'_>,
+    classes: impl Iterator<Item = ClassIdx>,
+) -> Vec<ResourceIdx> {
     let state = txn.state();
     let mut all: Vec<ResourceIdx> = Vec::new();
-    for ask in asks {
-        let shape = state.classes.class(ask.class).key.shape;
+    for class in classes {
+        let shape = state.classes.class(class).key.shape;
         let request = state.room.ledger.request(state.room.shape(shape).request);
         all.extend(request.entries().iter().map(|(resource, _)| *resource));
     }

@@ -12,16 +12,20 @@ use crate::explain::reason::NodeRefusal;
 use crate::model::ids::FlavorIdx;
 use crate::model::input::FlavorFacts;
 use crate::model::room::{Room, Shape};
+use crate::rules::neighbours::Outlook;
 
 pub mod capacity_type;
 pub mod declared_features;
 pub mod flavor;
+pub mod neighbours;
 pub mod node_affinity;
 pub mod node_name;
 pub mod node_ports;
+pub mod pod_affinity;
 pub mod resources_fit;
 pub mod selector;
 pub mod taints;
+pub mod topology_spread;
 pub mod unschedulable;
 
 /// What is asked of a rule: may this kind of pod run on this node, as things are?
@@ -37,6 +41,8 @@ pub struct Question<'a> {
     pub node: NodeIdx,
     /// Pods of the same kind that are taken to be there already, beyond those that are.
     pub beside: u32,
+    /// What the pod makes of the pods around each node; `None`: nobody asks.
+    pub neighbours: Option<&'a Outlook>,
 }
 
 impl<'a> Question<'a> {
@@ -79,7 +85,7 @@ const fn facts(name: &'static str, check: fn(&Question<'_>, &mut Vec<NodeRefusal
 }
 
 /// All rules in order.
-pub const TABLE: [Rule; 9] = [
+pub const TABLE: [Rule; 11] = [
     facts("NodeUnschedulable", unschedulable::check),
     wishes("NodeName", node_name::check),
     facts("TaintToleration", taints::check),
@@ -97,6 +103,18 @@ pub const TABLE: [Rule; 9] = [
         reads: Reads::Holdings,
         check: resources_fit::check,
         slots: Some(resources_fit::slots),
+    },
+    Rule {
+        name: "PodTopologySpread",
+        reads: Reads::Holdings,
+        check: topology_spread::check,
+        slots: Some(topology_spread::slots),
+    },
+    Rule {
+        name: "InterPodAffinity",
+        reads: Reads::Holdings,
+        check: pod_affinity::check,
+        slots: Some(pod_affinity::slots),
     },
     facts("NodeDeclaredFeatures", declared_features::check),
 ];

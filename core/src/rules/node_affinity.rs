@@ -14,9 +14,15 @@ pub fn check(question: &Question<'_>, refusals: &mut Vec<NodeRefusal>) {
         refusals.push(NodeRefusal::EnforcedAffinity);
         return;
     }
-    if !matches(&question.shape.facts, &node.labels, &node.name) {
+    if !wanted(question) {
         refusals.push(NodeRefusal::Affinity);
     }
+}
+
+/// Whether the pod's own selector and affinity match a node.
+pub fn wanted(question: &Question<'_>) -> bool {
+    let node = question.facts();
+    matches(&question.shape.facts, &node.labels, &node.name)
 }
 
 /// Whether nodeSelector and required node affinity both match.

@@ -14,6 +14,8 @@
 //! | `gpuFit` | no GPU of the node stays idle | all stay idle |
 //! | `softTaints` | no untolerated PreferNoSchedule taint | four or more |
 //! | `nodeAffinity` | all that pod and configuration prefer of nodes | nothing of it |
+//! | `podAffinity` | all that the pod prefers of pods around it | nothing of it |
+//! | `topologySpread` | all its ScheduleAnyway constraints hold | none does |
 //! | `imageLocality` | a gigabyte of images for each container | less than 23 MiB |
 //!
 //! A term that a pod has no use for (it prefers nothing) counts neither as good nor as bad.
@@ -23,6 +25,7 @@
 
 mod images;
 mod node_affinity;
+mod pods_around;
 
 use capstan_topology::UNLIMITED;
 
@@ -51,6 +54,10 @@ pub struct Weights {
     pub node_affinity: u32,
     /// Images that are there.
     pub image_locality: u32,
+    /// Preferred pod affinity and anti-affinity.
+    pub pod_affinity: u32,
+    /// ScheduleAnyway spread constraints.
+    pub topology_spread: u32,
 }
 
 impl Weights {
@@ -70,6 +77,8 @@ impl Default for Weights {
             // A wish of a pod's author outweighs how we would fill nodes.
             node_affinity: 5,
             image_locality: 1,
+            pod_affinity: 5,
+            topology_spread: 5,
         }
     }
 }
@@ -91,7 +100,12 @@ pub fn fact_terms(question: &Question<'_>, weights: &Weights) -> u32 {
 /// Weighted sum of the terms that depend on holdings.
 #[inline]
 pub fn holding_terms(question: &Question<'_>, weights: &Weights) -> u32 {
-    weights.packing * packing(question) + weights.gpu_fit * gpu_fit(question)
+    let mut sum = weights.packing * packing(question) + weights.gpu_fit * gpu_fit(question);
+    if question.neighbours.is_some() {
+        sum += weights.pod_affinity * pods_around::affinity(question).unwrap_or(0);
+        sum += weights.topology_spread * pods_around::spread(question).unwrap_or(0);
+    }
+    sum
 }
 
 /// Every term of a node's score, for people.
@@ -107,6 +121,10 @@ pub fn explain(question: &Question<'_>, weights: &Weights, locality: u32) -> Sco
     ];
     let wished = node_affinity::value(question);
     terms.extend(wished.map(|value| term("nodeAffinity", value, weights.node_affinity)));
+    let near = pods_around::affinity(question);
+    terms.extend(near.map(|value| term("podAffinity", value, weights.pod_affinity)));
+    let spread = pods_around::spread(question);
+    terms.extend(spread.map(|value| term("topologySpread", value, weights.topology_spread)));
     let images = images::value(question);
     terms.extend(images.map(|value| term("imageLocality", value, weights.image_locality)));
     let sum: u32 = terms.iter().map(|term| term.value * term.weight).sum();

@@ -381,13 +381,17 @@ impl<'a> Search<'a> {
         false
     }
 
-    /// Whether any member of a candidate is on a node that some wanted class may use at all.
+    /// Whether any member of a candidate is on a node that some wanted class may use at all, or
+    /// keeps it away from others.
     fn could_help(&self, txn: &Txn<'_>, workload: WorkloadIdx) -> bool {
         let state = txn.state();
-        let mut nodes = state.placed(workload).filter_map(|pod| state.pods[pod].place);
-        nodes.any(|node| {
-            let accepts = |class: ClassIdx| state.classes.accepts(&state.room, class, node);
-            self.need.asks.iter().any(|(class, _)| accepts(*class))
+        state.placed(workload).any(|pod| {
+            let pod = &state.pods[pod];
+            let Some(node) = pod.place else { return false };
+            self.need.asks.iter().any(|(class, _)| {
+                let accepts = || state.classes.accepts(&state.room, *class, node);
+                state.classes.class(*class).outlook().minds(pod.shape) || accepts()
+            })
         })
     }
 

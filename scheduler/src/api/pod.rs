@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{NodeSelector, PreferredSchedulingTerm, Toleration};
+use k8s_openapi::api::core::v1::{
+    NodeSelector, PodAffinityTerm, PreferredSchedulingTerm, Toleration, TopologySpreadConstraint,
+    WeightedPodAffinityTerm,
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use schemars::JsonSchema;
 use serde::de::Error;
@@ -80,6 +83,9 @@ pub struct PodSpec {
     pub host_network: bool,
     /// `false`: in a user namespace of its own.
     pub host_users: Option<bool>,
+    /// How evenly it is spread.
+    #[serde(default)]
+    pub topology_spread_constraints: Vec<TopologySpreadConstraint>,
     /// Gates that hold it back.
     #[serde(default)]
     pub scheduling_gates: Vec<SchedulingGate>,
@@ -92,6 +98,24 @@ pub struct Affinity {
     /// Affinity to nodes.
     #[serde(default)]
     pub node_affinity: NodeAffinity,
+    /// Affinity to pods.
+    #[serde(default)]
+    pub pod_affinity: PodAffinity,
+    /// The contrary.
+    #[serde(default)]
+    pub pod_anti_affinity: PodAffinity,
+}
+
+/// Affinity to pods, or the contrary.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PodAffinity {
+    /// Pods that must be near (away).
+    #[serde(default)]
+    pub required_during_scheduling_ignored_during_execution: Vec<PodAffinityTerm>,
+    /// Pods that had better be.
+    #[serde(default)]
+    pub preferred_during_scheduling_ignored_during_execution: Vec<WeightedPodAffinityTerm>,
 }
 
 /// Affinity to nodes.

@@ -109,6 +109,12 @@ pub struct Profile {
     /// Preferred node affinity.
     #[schemars(range(min = 0, max = 100))]
     pub node_affinity: Option<u32>,
+    /// Preferred pod affinity and anti-affinity.
+    #[schemars(range(min = 0, max = 100))]
+    pub pod_affinity: Option<u32>,
+    /// ScheduleAnyway spread constraints.
+    #[schemars(range(min = 0, max = 100))]
+    pub topology_spread: Option<u32>,
     /// Images that a node has already.
     #[schemars(range(min = 0, max = 100))]
     pub image_locality: Option<u32>,

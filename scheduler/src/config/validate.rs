@@ -92,6 +92,8 @@ fn weights(profile: &Profile) -> Weights {
         soft_taints: profile.soft_taints.unwrap_or(default.soft_taints),
         node_affinity: profile.node_affinity.unwrap_or(default.node_affinity),
         image_locality: profile.image_locality.unwrap_or(default.image_locality),
+        pod_affinity: profile.pod_affinity.unwrap_or(default.pod_affinity),
+        topology_spread: profile.topology_spread.unwrap_or(default.topology_spread),
     }
 }
 

@@ -6,11 +6,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use capstan_core::model::input::Text;
+use capstan_core::model::input::{PodShape, Text};
 
 use super::gathered::{OwnerDraft, PriorityClassDraft};
 use super::job::JobDraft;
 use super::marks::{Marks, OWNER_KINDS, OwnerName};
+use super::neighbours::Relevance;
 use super::remarks::Known;
 use super::runtime::RuntimeClassDraft;
 
@@ -31,6 +32,8 @@ pub struct Directory {
     pub classes: BTreeMap<Text, PriorityClassDraft>,
     /// RuntimeClasses by name.
     pub runtimes: BTreeMap<Text, RuntimeClassDraft>,
+    /// Labels of pods that selectors of others read.
+    pub relevance: Relevance,
     /// Owners.
     pub owners: BTreeMap<OwnerKey, Owner>,
     /// All owners of the kinds that are read are told of; an owner that is not here is gone or
@@ -45,6 +48,13 @@ pub enum Owner {
     Job(Box<JobDraft>),
     /// Any other.
     Other(Box<OwnerDraft>),
+}
+
+impl Directory {
+    /// A pod, or a template of a Job, was seen; whether more labels of others are read now.
+    pub fn meet(&mut self, shape: &PodShape, scheduler: Option<&str>) -> bool {
+        self.relevance.meet(shape, scheduler == Some(&*self.scheduler))
+    }
 }
 
 impl Owner {

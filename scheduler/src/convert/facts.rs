@@ -19,7 +19,7 @@ use super::marks::Marks;
 use super::pod::{PodDraft, Ranked};
 use super::remarks::Remarks;
 use super::runtime::Runtime;
-use super::sharing::Shared;
+use super::sharing::{Pairs, Shared};
 use crate::gangs::wishes;
 use crate::gangs::{self, Member};
 use crate::read::error::Notice;
@@ -82,6 +82,8 @@ impl Facts<'_> {
         let asked = wishes::read(&chain, &mut ignored);
         let shape = self.with_runtime(&job.shape, job.runtime.as_deref());
         let shape = with_capacity_types(&shape, &asked.capacity_types, self.shared);
+        let ours = job.ours(&self.directory.scheduler);
+        let shape = self.seen_by_others(&shape, (&job.namespace, &job.labels), ours);
         let (priority, never_preempts) = self.rank(&job.ranked);
         let in_queue = self.in_queue(&asked.wishes, &job.namespace);
         let min_member = gangs::job::min_member(job, &chain, in_queue, &mut ignored);
@@ -103,9 +105,7 @@ impl Facts<'_> {
             namespace: job.namespace.clone(),
             name: job.name.clone(),
             created: job.created.unwrap_or(start),
-            ours: job.ours(&self.directory.scheduler)
-                && (!job.suspended || queued)
-                && job.count <= MEMBERS_MAX,
+            ours: ours && (!job.suspended || queued) && job.count <= MEMBERS_MAX,
             suspended: job.suspended,
             incarnation: job.incarnation,
             finished: job.finished.clone(),
@@ -135,6 +135,8 @@ impl Facts<'_> {
         let asked = wishes::read(&chain, &mut ignored);
         let shape = self.with_runtime(&pod.shape, pod.runtime.as_deref());
         let shape = with_capacity_types(&shape, &asked.capacity_types, self.shared);
+        let ours = pod.ours(&self.directory.scheduler);
+        let shape = self.seen_by_others(&shape, (&pod.namespace, &pod.labels), ours);
         let (priority, never_preempts) = self.rank(&pod.ranked);
         let job = above.first().and_then(|owner| match owner {
             Owner::Job(job) => Some(gangs::job::Run {
@@ -163,7 +165,7 @@ impl Facts<'_> {
             name: pod.name.clone(),
             shape,
             holds: pod.holds.clone(),
-            ours: pod.ours(&self.directory.scheduler),
+            ours,
             node: pod.node.clone(),
             phase: pod.phase,
             terminating: pod.terminating,
@@ -246,6 +248,16 @@ impl Facts<'_> {
             return shape.clone();
         };
         self.shared.shapes.of(class.on(shape, runtime))
+    }
+
+    /// A shape with what it is to pods that want something of those around them.
+    fn seen_by_others(
+        &mut self,
+        shape: &Arc<PodShape>,
+        named: (&Text, &Pairs),
+        ours: bool,
+    ) -> Arc<PodShape> {
+        self.directory.relevance.applied(shape, named, ours, self.shared)
     }
 
     /// Whether a workload queues: it names a queue, or its namespace has a default one.

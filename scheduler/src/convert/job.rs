@@ -10,8 +10,8 @@ use capstan_core::time::Time;
 use super::marks::{self, Marks, OwnerName};
 use super::pod::{self, Ranked};
 use super::runtime::Runtime;
-use super::sharing::Shared;
-use super::{Refusal, note, requests, time};
+use super::sharing::{Pairs, Shared};
+use super::{Refusal, neighbours, note, requests, time};
 use crate::api::job::Job;
 use crate::api::keys;
 use crate::api::pod::{PodStatus, is_true};
@@ -29,6 +29,8 @@ pub struct JobDraft {
     pub created: Option<Time>,
     /// Our labels and annotations on its template.
     pub template: Arc<Marks>,
+    /// Labels of its pods.
+    pub labels: Pairs,
     /// Our labels and annotations on the Job.
     pub marks: Arc<Marks>,
     /// Who owns it.
@@ -75,6 +77,10 @@ pub fn draft(job: &Job, shared: &mut Shared) -> Result<JobDraft, Vec<Refusal>> {
     let mut ignored = Vec::new();
     let mut shape = pod::shape(&template.spec);
     shape.requests = requests::of_pod(&template.spec, &PodStatus::default()).effective();
+    let namespace = shared.texts.text(marks::namespace(meta));
+    let uid = marks::uid(meta, "job");
+    let labels = labels(job, &uid, shared);
+    shape.neighbours = neighbours::of(&template.spec, &namespace, &labels);
     let node_name = template.spec.node_name.as_deref().filter(|name| !name.is_empty());
     shape.node_name = node_name.map(|name| shared.texts.text(name));
     let times = marks.annotations.get(keys::SUSPENDED);
@@ -84,8 +90,9 @@ pub fn draft(job: &Job, shared: &mut Shared) -> Result<JobDraft, Vec<Refusal>> {
     }
     let leaving = spec.suspend && (status.active > 0 || status.terminating > 0);
     Ok(JobDraft {
-        uid: marks::uid(meta, "job"),
-        namespace: shared.texts.text(marks::namespace(meta)),
+        uid,
+        namespace,
+        labels,
         name: marks::name(meta).into(),
         created: meta.creation_timestamp.as_ref().map(time),
         template: shared.marks_of(&template.metadata),
@@ -110,6 +117,19 @@ pub fn draft(job: &Job, shared: &mut Shared) -> Result<JobDraft, Vec<Refusal>> {
         marks,
         ignored,
     })
+}
+
+/// Labels of its pods. An API server writes who made them into the template; a file may not have
+/// seen one yet.
+fn labels(job: &Job, uid: &Text, shared: &mut Shared) -> Pairs {
+    const MADE_BY: [&str; 2] = ["batch.kubernetes.io/", ""];
+    let mut labels = job.spec.template.metadata.labels.clone().unwrap_or_default();
+    for prefix in MADE_BY {
+        for (key, value) in [("job-name", marks::name(&job.metadata)), ("controller-uid", &**uid)] {
+            labels.entry(format!("{prefix}{key}")).or_insert_with(|| value.to_owned());
+        }
+    }
+    shared.labels_of(Some(&labels))
 }
 
 /// How its work ended. One that is being deleted makes no more pods.

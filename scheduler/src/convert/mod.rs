@@ -11,6 +11,7 @@ pub mod facts;
 pub mod gathered;
 pub mod job;
 pub mod marks;
+pub mod neighbours;
 pub mod node;
 pub mod note;
 pub mod pod;

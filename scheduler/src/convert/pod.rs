@@ -14,8 +14,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::marks::{self, Marks, OwnerName};
 use super::runtime::Runtime;
-use super::sharing::Shared;
-use super::{Refusal, note, requests, selector, time};
+use super::sharing::{Pairs, Shared};
+use super::{Refusal, neighbours, note, requests, selector, time};
 use crate::api::keys;
 use crate::api::pod::{Container, Pod, PodSpec, PodStatus, Resources, is_true};
 
@@ -30,6 +30,8 @@ pub struct PodDraft {
     pub name: Text,
     /// Our labels and annotations on it.
     pub marks: Arc<Marks>,
+    /// Its labels.
+    pub labels: Pairs,
     /// Who owns it.
     pub owner: Option<Arc<OwnerName>>,
     /// Shape, without the capacity types that an owner may add.
@@ -103,6 +105,9 @@ pub fn draft(pod: &Pod, shared: &mut Shared) -> Result<PodDraft, Vec<Refusal>> {
     let resources = requests::of_pod(&pod.spec, &pod.status);
     let mut shape = shape(&pod.spec);
     shape.requests = resources.effective();
+    let namespace = shared.texts.text(marks::namespace(meta));
+    let labels = shared.labels_of(meta.labels.as_ref());
+    shape.neighbours = neighbours::of(&pod.spec, &namespace, &labels);
     // Where we put it ourselves says nothing about where its author wants it.
     shape.node_name = node.clone().filter(|_| binding.is_none());
     let held = node.as_ref().map(|_| resources.held()).filter(|held| *held != shape.requests);
@@ -110,8 +115,9 @@ pub fn draft(pod: &Pod, shared: &mut Shared) -> Result<PodDraft, Vec<Refusal>> {
     let marked = terminating || disrupted(&pod.status);
     Ok(PodDraft {
         uid: marks::uid(meta, "pod"),
-        namespace: shared.texts.text(marks::namespace(meta)),
+        namespace,
         name: marks::name(meta).into(),
+        labels,
         owner: marks::owner(meta, shared).map(|owner| shared.owners.of(owner)),
         shape: shared.shapes.of(shape),
         runtime: Runtime::of(&pod.spec, shared).filter(|_| meta.uid.is_none()),

@@ -55,7 +55,13 @@ pub fn resolve(gathered: Gathered, start: Time) -> Resolved {
     let mut order = Vec::new();
     for owner in jobs.chain(others) {
         order.push(owner.key());
+        if let Owner::Job(job) = &owner {
+            directory.meet(&job.shape, job.scheduler.as_deref());
+        }
         directory.put(owner);
+    }
+    for pod in &pods {
+        directory.meet(&pod.shape, pod.scheduler.as_deref());
     }
     let (mut remarks, mut missing) = (Remarks::default(), Missing::default());
     let mut facts = Facts { directory: &directory, shared: &mut shared, missing: &mut missing };

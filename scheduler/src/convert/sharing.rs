@@ -6,9 +6,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use capstan_core::model::input::{Amounts, BindingNote, Images, PodShape, Text, Wishes};
+use capstan_core::model::input::{Amounts, BindingNote, Images, Kin, PodShape, Text, Wishes};
 
 use super::marks::{Marks, OwnerName};
+
+/// Labels, in order of keys.
+pub type Pairs = Arc<[(Text, Text)]>;
 
 /// One copy of each value.
 #[derive(Debug)]
@@ -51,6 +54,18 @@ impl Once<str> {
     }
 }
 
+impl<T: Ord + Clone> Once<[T]> {
+    /// The shared copy of a list.
+    pub fn list(&mut self, list: &[T]) -> Arc<[T]> {
+        if let Some(known) = self.0.get(list) {
+            return known.clone();
+        }
+        let shared: Arc<[T]> = list.into();
+        self.0.insert(shared.clone());
+        shared
+    }
+}
+
 /// All that is shared between drafts.
 #[derive(Debug, Default)]
 pub struct Shared {
@@ -72,9 +87,22 @@ pub struct Shared {
     pub owners: Once<OwnerName>,
     /// Images of nodes.
     pub images: Once<Images>,
+    /// Labels of pods.
+    pub labels: Once<[(Text, Text)]>,
+    /// Pods as others see them.
+    pub kin: Once<Kin>,
 }
 
 impl Shared {
+    /// The labels of an object.
+    pub fn labels_of(&mut self, labels: Option<&BTreeMap<String, String>>) -> Pairs {
+        let texts = &mut self.texts;
+        let pairs = labels.into_iter().flatten();
+        let pairs: Vec<(Text, Text)> =
+            pairs.map(|(key, value)| (texts.text(key), texts.text(value))).collect();
+        self.labels.list(&pairs)
+    }
+
     /// Forgets what nobody else holds any more; texts last, since the others hold texts.
     pub fn sweep(&mut self) {
         self.shapes.sweep();
@@ -85,6 +113,8 @@ impl Shared {
         self.flavors.sweep();
         self.owners.sweep();
         self.images.sweep();
+        self.labels.sweep();
+        self.kin.sweep();
         self.texts.sweep();
     }
 
@@ -93,7 +123,7 @@ impl Shared {
         let whole = self.shapes.0.len() + self.amounts.0.len() + self.marks.0.len();
         let written = self.wishes.0.len() + self.notes.0.len() + self.flavors.0.len();
         let seen = self.owners.0.len() + self.images.0.len() + self.texts.0.len();
-        whole + written + seen
+        whole + written + seen + self.labels.0.len() + self.kin.0.len()
     }
 
     /// Whether nothing is kept.

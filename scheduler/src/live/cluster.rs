@@ -316,6 +316,9 @@ impl Live {
             (draft.uid, draft.name) = (old.uid.clone(), old.name.clone());
             self.remove_pod(&draft.uid.clone());
         }
+        if self.directory.meet(&draft.shape, draft.scheduler.as_deref()) {
+            self.see_all_again();
+        }
         let uid = draft.uid.clone();
         self.below.add_pod(&draft.namespace, draft.owner.as_deref(), &uid);
         self.inhabit(&draft.namespace);
@@ -365,6 +368,11 @@ impl Live {
         if let Some(old) = self.directory.owners.remove(&key) {
             self.unlink_owner(&key, &old);
         }
+        if let Some(job) = owner.job()
+            && self.directory.meet(&job.shape.clone(), job.scheduler.as_deref())
+        {
+            self.see_all_again();
+        }
         self.below.add_owner(owner.owner(), &key);
         if owner.job().is_some() {
             self.inhabit(&key.1);
@@ -394,6 +402,13 @@ impl Live {
         let below = self.below.all(key);
         self.dirty.pods.extend(below.pods);
         self.dirty.owners.extend(below.owners);
+    }
+
+    /// More labels of pods matter to others than did.
+    fn see_all_again(&mut self) {
+        self.dirty.pods.extend(self.pods.keys().cloned());
+        let jobs = self.directory.owners.iter().filter(|(_, owner)| owner.job().is_some());
+        self.dirty.owners.extend(jobs.map(|(key, _)| key.clone()));
     }
 
     /// Priorities that classes decide have to be looked at again.

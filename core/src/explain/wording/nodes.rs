@@ -31,6 +31,15 @@ pub fn kube_reason(refusal: &NodeRefusal) -> Cow<'static, str> {
                 "node declared features check failed - unsatisfied requirements: {missing}"
             ));
         }
+        NodeRefusal::SpreadKey { .. } => {
+            "node(s) didn't match pod topology spread constraints (missing required label)"
+        }
+        NodeRefusal::Spread { .. } => "node(s) didn't match pod topology spread constraints",
+        NodeRefusal::PodAffinity => "node(s) didn't match pod affinity rules",
+        NodeRefusal::PodAntiAffinity { .. } => "node(s) didn't match pod anti-affinity rules",
+        NodeRefusal::ExistingAntiAffinity { .. } => {
+            "node(s) didn't satisfy existing pods anti-affinity rules"
+        }
         NodeRefusal::CapacityType { .. } => "node(s) had a capacity type that is not allowed",
         NodeRefusal::Flavor { .. } => "node(s) were not of the chosen flavor",
         NodeRefusal::NoDomain { .. } => "node(s) had no domain of the required topology level",
@@ -60,6 +69,18 @@ pub fn detail(refusal: &NodeRefusal) -> String {
             format!("{asked} {resource} asked, {free} free{never}")
         }
         NodeRefusal::Features { missing } => format!("its kubelet does not declare {missing}"),
+        NodeRefusal::SpreadKey { key } => format!("has no label {key} to spread over"),
+        NodeRefusal::Spread { key, count, least, max_skew } => format!(
+            "{} in its {key}, {least} in the emptiest, maxSkew {max_skew}",
+            counted((*count).into(), "pod")
+        ),
+        NodeRefusal::PodAffinity => "no pod that its affinity requires is near".to_owned(),
+        NodeRefusal::PodAntiAffinity { pods } => {
+            format!("{} near that its anti-affinity excludes", counted((*pods).into(), "pod"))
+        }
+        NodeRefusal::ExistingAntiAffinity { pods } => {
+            format!("{} near whose anti-affinity excludes it", counted((*pods).into(), "pod"))
+        }
         NodeRefusal::CapacityType { node } => format!("capacity type {node} is not allowed"),
         NodeRefusal::Flavor { flavor } => format!("not a node of flavor {flavor}"),
         NodeRefusal::NoDomain { level } => format!("in no {level}"),
@@ -142,7 +163,12 @@ fn most_excluded(nodes: &NodeShortage) -> Option<(u32, &'static str)> {
             NodeRefusal::Unschedulable => (4, "cordons"),
             NodeRefusal::NodeName { .. } => (5, "spec.nodeName"),
             NodeRefusal::Features { .. } => (6, "features of their kubelets"),
+            NodeRefusal::SpreadKey { .. } => (7, "labels to spread over"),
+            NodeRefusal::PodAffinity => (8, "pod affinity"),
             NodeRefusal::Port { .. }
+            | NodeRefusal::Spread { .. }
+            | NodeRefusal::PodAntiAffinity { .. }
+            | NodeRefusal::ExistingAntiAffinity { .. }
             | NodeRefusal::TooManyPods { .. }
             | NodeRefusal::Insufficient { .. }
             | NodeRefusal::Flavor { .. }
@@ -280,6 +306,42 @@ mod tests {
 
     fn gpus(asked: i64, free: i64, beyond_node: bool) -> NodeRefusal {
         NodeRefusal::Insufficient { resource: "nvidia.com/gpu".into(), asked, free, beyond_node }
+    }
+
+    #[test]
+    fn pods_around_speak_with_numbers_and_in_kube_words() {
+        let key = || "zone".into();
+        let rows = [
+            (
+                NodeRefusal::SpreadKey { key: key() },
+                "has no label zone to spread over",
+                "node(s) didn't match pod topology spread constraints (missing required label)",
+            ),
+            (
+                NodeRefusal::Spread { key: key(), count: 3, least: 1, max_skew: 1 },
+                "3 pods in its zone, 1 in the emptiest, maxSkew 1",
+                "node(s) didn't match pod topology spread constraints",
+            ),
+            (
+                NodeRefusal::PodAffinity,
+                "no pod that its affinity requires is near",
+                "node(s) didn't match pod affinity rules",
+            ),
+            (
+                NodeRefusal::PodAntiAffinity { pods: 1 },
+                "1 pod near that its anti-affinity excludes",
+                "node(s) didn't match pod anti-affinity rules",
+            ),
+            (
+                NodeRefusal::ExistingAntiAffinity { pods: 2 },
+                "2 pods near whose anti-affinity excludes it",
+                "node(s) didn't satisfy existing pods anti-affinity rules",
+            ),
+        ];
+        for (refusal, detail, kube) in rows {
+            assert_eq!(refusal.to_string(), detail);
+            assert_eq!(kube_reason(&refusal), kube);
+        }
     }
 
     #[test]

@@ -1,0 +1,404 @@
+//! Where the members of a gang go whose places depend on each other: pods that want each other
+//! near, that spread, or that keep each other away from more than a node.
+//!
+//! Problem: slots of nodes say nothing here. A member that is placed opens or closes nodes for the
+//! next one, so the order counts, too: whoever wants another near comes after it. As kube-scheduler
+//! does, every member must fit as things are when it is placed; a gang is placed if some order and
+//! some choice of nodes get all of it in.
+//!
+//! Phases, in each domain that the wished topology allows: everybody to the best node that will
+//! have them, round after round until nobody moves; the same with the first of those who are wanted
+//! near put into each domain of that key in turn, the roomiest first; then a search over all
+//! members and nodes that takes choices back. States that were reached in another order are looked
+//! at once, and nodes that look the same to all members are tried once.
+//!
+//! Bounds are counts: what is not found within them is told as such ([`Found::Bound`]).
+//!
+//! Cost: a pass looks up the best node once for each member. Nothing is kept.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use capstan_topology::{DomainIdx, LevelIdx, NodeIdx, ResourceIdx};
+
+use crate::model::ids::{ClassIdx, ShapeIdx};
+use crate::model::txn::Txn;
+use crate::place::gang::{TRIES_MAX, TopologyAsk};
+use crate::place::search;
+use crate::rules::neighbours::keys::KeyIdx;
+
+/// Placements that the search for one gang tries: all of a gang of six on six nodes, several times
+/// over.
+const STEPS_MAX: u32 = 16_384;
+
+/// Domains with more nodes than this are not searched, as in [`search`].
+const NODES_MAX: usize = 256;
+
+/// What came of looking for places.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// Nodes for the members of each ask.
+    Places(Vec<Vec<NodeIdx>>),
+    /// There are none.
+    None,
+    /// None were found within the bounds of the search.
+    Bound,
+}
+
+/// How many members of a class are to be placed.
+pub type Count = (ClassIdx, u32);
+
+/// Whether a member that is placed may turn the answer for others on other nodes.
+pub fn are_coupled(txn: &mut Txn<'_>, asks: &[Count]) -> bool {
+    if asks.iter().map(|(_, count)| *count).sum::<u32>() < 2 || !any_kin(txn, asks) {
+        return false;
+    }
+    let shapes = prepare(txn, asks);
+    let state = txn.state();
+    asks.iter().any(|(class, _)| {
+        let outlook = state.classes.class(*class).outlook();
+        !outlook.is_empty() && shapes.iter().any(|shape| outlook.reaches(&state.room, *shape))
+    })
+}
+
+fn any_kin(txn: &Txn<'_>, asks: &[Count]) -> bool {
+    let state = txn.state();
+    asks.iter().any(|(class, _)| {
+        let shape = state.classes.class(*class).key.shape;
+        state.room.shape(shape).facts.kin.is_some()
+    })
+}
+
+/// Brings all classes up to date, and lets each know what the others mean for it.
+fn prepare(txn: &mut Txn<'_>, asks: &[Count]) -> Vec<ShapeIdx> {
+    let state = txn.state();
+    let shapes: Vec<ShapeIdx> =
+        asks.iter().map(|(class, _)| state.classes.class(*class).key.shape).collect();
+    for (class, _) in asks {
+        txn.learn(*class, &shapes);
+    }
+    shapes
+}
+
+/// Places for all members; the transaction is left as it was.
+pub fn find(txn: &mut Txn<'_>, asks: &[Count], topology: TopologyAsk) -> Found {
+    if topology.per_set {
+        return each_by_itself(txn, asks, topology);
+    }
+    let mut bound = false;
+    for domain in domains(txn, asks, topology) {
+        let domain = txn.state().room.tree.domain(domain);
+        match within(txn, asks, domain.start..domain.end) {
+            Found::None => {}
+            Found::Bound => bound = true,
+            found => return found,
+        }
+    }
+    if bound { Found::Bound } else { Found::None }
+}
+
+/// Levels hold for each set: one after the other.
+fn each_by_itself(txn: &mut Txn<'_>, asks: &[Count], topology: TopologyAsk) -> Found {
+    let (start, mut all) = (txn.checkpoint(), Vec::new());
+    for ask in asks {
+        let one = TopologyAsk { per_set: false, ..topology };
+        match find(txn, std::slice::from_ref(ask), one) {
+            Found::Places(places) => {
+                let shape = txn.state().classes.class(ask.0).key.shape;
+                places.iter().flatten().for_each(|node| txn.occupy(shape, *node));
+                all.extend(places);
+            }
+            other => {
+                txn.rollback_to(start);
+                return other;
+            }
+        }
+    }
+    txn.rollback_to(start);
+    Found::Places(all)
+}
+
+/// Domains in which to look, in order: those of a required level, or of a preferred one and then
+/// everywhere. Closeness is not looked for beyond what was asked: members that keep away from each
+/// other or spread have other wishes.
+fn domains(txn: &mut Txn<'_>, asks: &[Count], topology: TopologyAsk) -> Vec<DomainIdx> {
+    asks.iter().for_each(|(class, _)| txn.fresh(*class));
+    let tree = &txn.state().room.tree;
+    let of_level = |level: LevelIdx| {
+        let mut found = tree.domains_at(level).to_vec();
+        found.sort_by_key(|domain| (Reverse(room_in(txn, asks, *domain)), *domain));
+        found.truncate(TRIES_MAX);
+        found
+    };
+    match (topology.required, topology.preferred) {
+        (Some(level), None) => of_level(level),
+        (Some(level), Some(wished)) => {
+            // Inner domains first, those that lie within one of the required level.
+            let lies =
+                |domain: &DomainIdx| tree.domain_of(level, tree.domain(*domain).start).is_some();
+            let inner = of_level(wished).into_iter().filter(lies);
+            if wished > level { inner.chain(of_level(level)).collect() } else { of_level(level) }
+        }
+        (None, Some(level)) => of_level(level).into_iter().chain([tree.root()]).collect(),
+        (None, None) => vec![tree.root()],
+    }
+}
+
+/// Members for which a domain has room as things are.
+fn room_in(txn: &Txn<'_>, asks: &[Count], domain: DomainIdx) -> u64 {
+    let fit = |class: ClassIdx| txn.state().classes.fit(class).slots(domain);
+    asks.iter().map(|(class, count)| fit(*class).min(u64::from(*count))).sum()
+}
+
+/// Places for all members in a range of positions.
+pub fn within(txn: &mut Txn<'_>, asks: &[Count], range: Range<usize>) -> Found {
+    let start = txn.checkpoint();
+    let shapes = prepare(txn, asks);
+    let mut search = Search::new(txn, asks, shapes, range);
+    let found = search.greedy(txn) || search.anchored(txn) || search.everything(txn);
+    txn.rollback_to(start);
+    match (found, search.gave_up()) {
+        (true, _) => Found::Places(search.places),
+        (false, true) => Found::Bound,
+        (false, false) => Found::None,
+    }
+}
+
+/// Puts as many members as go onto the best nodes of a range, and leaves them there; how many of
+/// each ask.
+pub fn fill(txn: &mut Txn<'_>, asks: &[Count], range: Range<usize>) -> Vec<u32> {
+    let shapes = prepare(txn, asks);
+    let mut search = Search::new(txn, asks, shapes, range);
+    search.advance(txn);
+    search.places.iter().map(|places| places.len() as u32).collect()
+}
+
+/// A search for places in one domain.
+struct Search {
+    asks: Vec<ClassIdx>,
+    shapes: Vec<ShapeIdx>,
+    resources: Vec<ResourceIdx>,
+    /// Members still to place, by ask.
+    left: Vec<u32>,
+    /// Where members went, by ask.
+    places: Vec<Vec<NodeIdx>>,
+    /// Who is where, in states that led nowhere.
+    seen: BTreeSet<Vec<(u16, NodeIdx)>>,
+    range: Range<usize>,
+    steps: u32,
+}
+
+impl Search {
+    fn new(txn: &Txn<'_>, asks: &[Count], shapes: Vec<ShapeIdx>, range: Range<usize>) -> Search {
+        let classes = || asks.iter().map(|(class, _)| *class);
+        Search {
+            asks: classes().collect(),
+            resources: search::resources(txn, classes()),
+            left: asks.iter().map(|(_, count)| *count).collect(),
+            places: vec![Vec::new(); asks.len()],
+            seen: BTreeSet::new(),
+            range,
+            shapes,
+            steps: 0,
+        }
+    }
+
+    fn gave_up(&self) -> bool {
+        self.steps > STEPS_MAX || self.range.len() > NODES_MAX
+    }
+
+    /// Everybody to the best node, those first who others want near, then the larger ones.
+    fn greedy(&mut self, txn: &mut Txn<'_>) -> bool {
+        let (mark, left) = (txn.checkpoint(), self.left.clone());
+        let done = self.advance(txn);
+        if !done {
+            self.back_to(txn, mark, left);
+        }
+        done
+    }
+
+    /// Round after round until all have places, or nobody moves.
+    fn advance(&mut self, txn: &mut Txn<'_>) -> bool {
+        let order = self.order(txn);
+        loop {
+            let before: u32 = self.left.iter().sum();
+            for &at in &order {
+                while self.left[at] > 0 && self.step(txn, at) {}
+            }
+            match self.left.iter().sum::<u32>() {
+                0 => return true,
+                left if left == before => return false,
+                _ => {}
+            }
+        }
+    }
+
+    fn order(&self, txn: &Txn<'_>) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..self.asks.len()).collect();
+        let wanted = |at: usize| {
+            let by = |other: &ClassIdx| {
+                txn.state().classes.class(*other).outlook().wants_near(self.shapes[at]).is_some()
+            };
+            self.asks.iter().any(by)
+        };
+        let size = |at: usize| txn.state().room.size(self.shapes[at]);
+        order.sort_by_key(|at| (!wanted(*at), Reverse(size(*at)), *at));
+        order
+    }
+
+    /// Places one member on the best node.
+    fn step(&mut self, txn: &mut Txn<'_>, at: usize) -> bool {
+        txn.fresh(self.asks[at]);
+        let index = txn.state().classes.fit(self.asks[at]);
+        let Some(position) = index.best_holding(self.range.clone(), 1) else { return false };
+        let node = txn.state().room.tree.order()[position];
+        self.put(txn, at, node);
+        true
+    }
+
+    fn put(&mut self, txn: &mut Txn<'_>, at: usize, node: NodeIdx) {
+        txn.occupy(self.shapes[at], node);
+        self.places[at].push(node);
+        self.left[at] -= 1;
+    }
+
+    fn back_to(&mut self, txn: &mut Txn<'_>, mark: crate::model::txn::Checkpoint, left: Vec<u32>) {
+        for ((places, now), before) in self.places.iter_mut().zip(&self.left).zip(&left) {
+            places.truncate(places.len() - (before - now) as usize);
+        }
+        self.left = left;
+        txn.rollback_to(mark);
+    }
+
+    /// The first of those who others want near into each domain of that key in turn.
+    fn anchored(&mut self, txn: &mut Txn<'_>) -> bool {
+        let Some((anchor, key)) = self.anchor(txn) else { return false };
+        self.asks.iter().for_each(|class| txn.fresh(*class));
+        let mut domains = self.domains_of(txn, key);
+        domains.sort_by_key(|(room, at)| (Reverse(*room), *at));
+        for (_, domain) in domains.into_iter().take(TRIES_MAX) {
+            let (mark, left) = (txn.checkpoint(), self.left.clone());
+            let Some(node) = self.best_in(txn, anchor, key, domain) else { continue };
+            self.put(txn, anchor, node);
+            if self.greedy(txn) {
+                return true;
+            }
+            self.back_to(txn, mark, left);
+        }
+        false
+    }
+
+    /// The first ask whose members others want near, and within what.
+    fn anchor(&self, txn: &Txn<'_>) -> Option<(usize, KeyIdx)> {
+        self.order(txn).into_iter().find_map(|at| {
+            let mut classes = self.asks.iter();
+            let near = |class: &ClassIdx| {
+                txn.state().classes.class(*class).outlook().wants_near(self.shapes[at])
+            };
+            classes.find_map(near).map(|key| (at, key))
+        })
+    }
+
+    /// Domains of a key, and how many members each holds by the resources of its nodes.
+    fn domains_of(&self, txn: &Txn<'_>, key: KeyIdx) -> Vec<(u64, usize)> {
+        let state = txn.state();
+        let room = &state.room;
+        let table = room.neighbourhood.keys.table(key);
+        let inside = |node: &NodeIdx| {
+            room.tree.position(*node).is_some_and(|position| self.range.contains(&position))
+        };
+        let slots = |node: &NodeIdx| -> u64 {
+            let of_shape =
+                |shape: &ShapeIdx| u64::from(room.ledger.slots(*node, room.shape(*shape).request));
+            self.shapes.iter().map(of_shape).sum()
+        };
+        let domains = (0..table.domains()).map(|at| {
+            let nodes = table.nodes(at).iter().filter(|node| inside(node));
+            (nodes.map(slots).fold(0_u64, u64::saturating_add), at)
+        });
+        domains.filter(|(slots, _)| *slots > 0).collect()
+    }
+
+    fn best_in(&self, txn: &mut Txn<'_>, at: usize, key: KeyIdx, domain: usize) -> Option<NodeIdx> {
+        txn.fresh(self.asks[at]);
+        let state = txn.state();
+        let index = state.classes.fit(self.asks[at]);
+        let nodes = state.room.neighbourhood.keys.table(key).nodes(domain).iter();
+        let fits = nodes.filter_map(|node| {
+            let position = state.room.tree.position(*node)?;
+            let spot = self.range.contains(&position).then(|| index.spot(position))?;
+            (spot.slots > 0).then_some((spot.key, *node))
+        });
+        fits.max_by_key(|(key, _)| *key).map(|(_, node)| node)
+    }
+
+    /// Every choice, until one leads to the end.
+    fn everything(&mut self, txn: &mut Txn<'_>) -> bool {
+        self.range.len() <= NODES_MAX && self.go_on(txn)
+    }
+
+    fn go_on(&mut self, txn: &mut Txn<'_>) -> bool {
+        if self.left.iter().all(|left| *left == 0) {
+            return true;
+        }
+        for at in 0..self.asks.len() {
+            if self.left[at] == 0 {
+                continue;
+            }
+            self.asks.iter().for_each(|class| txn.fresh(*class));
+            let mut spots = self.spots(txn, at);
+            spots.sort_unstable();
+            let mut tried: BTreeSet<(Vec<u32>, Vec<i64>)> = BTreeSet::new();
+            for (_, position) in spots {
+                let node = txn.state().room.tree.order()[position];
+                self.asks.iter().for_each(|class| txn.fresh(*class));
+                if !tried.insert(self.looks(txn, position)) || !self.is_new(at, node) {
+                    continue;
+                }
+                self.steps += 1;
+                if self.steps > STEPS_MAX {
+                    return false;
+                }
+                let mark = txn.checkpoint();
+                self.put(txn, at, node);
+                if self.go_on(txn) {
+                    return true;
+                }
+                txn.rollback_to(mark);
+                self.places[at].pop();
+                self.left[at] += 1;
+            }
+        }
+        false
+    }
+
+    /// Nodes that would have one, the tightest first.
+    fn spots(&self, txn: &Txn<'_>, at: usize) -> Vec<(u32, usize)> {
+        let index = txn.state().classes.fit(self.asks[at]);
+        let slots = self.range.clone().map(|position| (index.spot(position).slots, position));
+        slots.filter(|(slots, _)| *slots > 0).collect()
+    }
+
+    /// Whether the state with one more member there was not looked at yet.
+    fn is_new(&mut self, at: usize, node: NodeIdx) -> bool {
+        let placed = self.places.iter().enumerate();
+        let placed = placed.flat_map(|(of, nodes)| nodes.iter().map(move |on| (of as u16, *on)));
+        let mut state: Vec<(u16, NodeIdx)> = placed.chain([(at as u16, node)]).collect();
+        state.sort_unstable();
+        self.seen.insert(state)
+    }
+
+    /// All that members can tell of a node.
+    fn looks(&self, txn: &Txn<'_>, position: usize) -> (Vec<u32>, Vec<i64>) {
+        let state = txn.state();
+        let node = state.room.tree.order()[position];
+        let mut looks: Vec<u32> = Vec::new();
+        for class in &self.asks {
+            looks.push(state.classes.fit(*class).spot(position).slots);
+            state.classes.class(*class).outlook().looks(&state.room, node, &mut looks);
+        }
+        let free = |resource: &ResourceIdx| state.room.ledger.free(node, *resource);
+        (looks, self.resources.iter().map(free).collect())
+    }
+}

@@ -1,0 +1,231 @@
+//! Pods around pods: what PodTopologySpread and InterPodAffinity read.
+//!
+//! Problem: whether a node will do depends on the pods of its domain (a host, a rack, a zone), on
+//! what they want of others, and on all other domains. A pod that is placed may change that for
+//! thousands of nodes, for better or worse.
+//!
+//! Wanted: the answers of kube-scheduler; who uses none of it pays nothing; equal pods share all of
+//! it; a placement costs what it changes.
+//!
+//! - [`Neighbourhood`] knows how many pods of which shape each node has, and which node is in which
+//!   domain of a key ([`keys`]). It is the only state that is changed with placements; its changes
+//!   are undone like those of the ledger.
+//! - An [`Outlook`] is what one class of pods makes of it: counts by domain, kept with the class's
+//!   index and brought up to date from the same log of changed nodes. Where a count turns the
+//!   answer for a domain, all nodes of that domain are looked at again.
+//!
+//! Shapes that differ in nothing but labels that no selector reads are one: the shell leaves those
+//! out ([`crate::model::input::Kin`]).
+//!
+//! Restart: all of it is derived from pods, nodes and namespaces.
+
+use std::collections::BTreeMap;
+
+use capstan_topology::NodeIdx;
+
+use crate::model::ids::ShapeIdx;
+use crate::model::input::{Kin, Labels, PeerSelector, PodShape, Text};
+use crate::rules::selector;
+
+mod counter;
+pub mod keys;
+mod outlook;
+
+pub use outlook::{Outlook, Skew};
+
+/// Pods of one shape on a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Tenants {
+    /// Their shape; one with a [`Kin`].
+    pub shape: ShapeIdx,
+    /// Those that stay.
+    pub staying: u32,
+    /// Those that are being deleted.
+    pub leaving: u32,
+}
+
+/// Who is where, by what others may want of them.
+#[derive(Debug, Default)]
+pub struct Neighbourhood {
+    tenants: Vec<Vec<Tenants>>,
+    /// Domains of the keys that terms name.
+    pub keys: keys::Keys,
+    namespaces: BTreeMap<Text, Labels>,
+    /// Counts what makes every outlook void: labels of namespaces, keys that went.
+    epoch: u64,
+    /// Shapes that pods which come may help: they want others near, or are spread.
+    hoping: Vec<ShapeIdx>,
+    /// For shapes that were asked about, whether a pod of it may help any of those.
+    helps: BTreeMap<ShapeIdx, bool>,
+}
+
+impl Neighbourhood {
+    /// A pod is on a node. The inverse is [`Neighbourhood::remove`].
+    pub fn place(&mut self, node: NodeIdx, shape: ShapeIdx, leaving: bool) {
+        if self.tenants.len() <= node.at() {
+            self.tenants.resize_with(node.at() + 1, Vec::new);
+        }
+        let tenants = &mut self.tenants[node.at()];
+        let at = match tenants.binary_search_by_key(&shape, |it| it.shape) {
+            Ok(at) => at,
+            Err(at) => {
+                tenants.insert(at, Tenants { shape, staying: 0, leaving: 0 });
+                at
+            }
+        };
+        *tenants[at].of(leaving) += 1;
+    }
+
+    /// A pod is off its node.
+    pub fn remove(&mut self, node: NodeIdx, shape: ShapeIdx, leaving: bool) {
+        let tenants = &mut self.tenants[node.at()];
+        let at = tenants.binary_search_by_key(&shape, |it| it.shape).expect("it was placed");
+        let count = tenants[at].of(leaving);
+        *count = count.checked_sub(1).expect("it was placed so");
+        if tenants[at].staying == 0 && tenants[at].leaving == 0 {
+            tenants.remove(at);
+        }
+    }
+
+    /// Who is on a node.
+    #[inline]
+    pub fn on(&self, node: NodeIdx) -> &[Tenants] {
+        self.tenants.get(node.at()).map_or(&[], Vec::as_slice)
+    }
+
+    /// States the labels of a namespace; `None`: it is gone.
+    pub fn set_namespace(&mut self, name: &Text, labels: Option<&Labels>) {
+        let changed = match labels {
+            Some(labels) => {
+                self.namespaces.insert(name.clone(), labels.clone()) != Some(labels.clone())
+            }
+            None => self.namespaces.remove(name).is_some(),
+        };
+        if changed {
+            self.epoch += 1;
+            self.helps.clear();
+        }
+    }
+
+    /// Counts what makes every outlook void.
+    #[inline]
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// A shape came to be known; one that hopes for others changes who helps.
+    pub fn meet(&mut self, shape: ShapeIdx, facts: &PodShape) {
+        if hopes(facts) {
+            self.hoping.push(shape);
+            self.helps.clear();
+        }
+    }
+
+    /// Whether a pod of this shape that comes may help others that wait.
+    pub fn helps<'a>(&mut self, shape: ShapeIdx, facts: impl Fn(ShapeIdx) -> &'a PodShape) -> bool {
+        if self.hoping.is_empty() {
+            return false;
+        }
+        if let Some(known) = self.helps.get(&shape) {
+            return *known;
+        }
+        let wanted = |hoping: &ShapeIdx| {
+            let own = facts(*hoping);
+            facts(shape).kin.as_deref().is_some_and(|kin| self.is_hoped_for(own, kin))
+        };
+        let helps = self.hoping.iter().any(wanted);
+        self.helps.insert(shape, helps);
+        helps
+    }
+
+    fn is_hoped_for(&self, hoping: &PodShape, kin: &Kin) -> bool {
+        let Some(wants) = &hoping.neighbours else { return false };
+        let near = !wants.affinity.is_empty()
+            && wants.affinity.iter().all(|term| self.selects(&term.peers, kin));
+        let own = hoping.kin.as_deref();
+        near || own.is_some_and(|own| {
+            let counted = |labels| own.namespace == kin.namespace && spread_counts(labels, kin);
+            wants.spread.iter().any(|spread| counted(spread.labels.as_ref()))
+        })
+    }
+
+    /// Whether a selector means a pod.
+    pub fn selects(&self, peers: &PeerSelector, kin: &Kin) -> bool {
+        let Some(labels) = &peers.labels else { return false };
+        let by_label = |wanted| match self.namespaces.get(&kin.namespace) {
+            Some(labels) => selector::selects(wanted, labels),
+            None => selector::selects(wanted, &Labels::new()),
+        };
+        let there = peers.namespaces.binary_search(&kin.namespace).is_ok()
+            || peers.namespace_selector.as_ref().is_some_and(by_label);
+        there && selector::selects(labels, &kin.labels)
+    }
+
+    /// Forgets a node without pods.
+    pub fn forget_node(&mut self, node: NodeIdx) {
+        if let Some(tenants) = self.tenants.get_mut(node.at()) {
+            assert!(tenants.is_empty(), "a node with pods on it");
+            *tenants = Vec::new();
+        }
+    }
+
+    /// Gives back the memory of node slots from one on, which were all forgotten.
+    pub fn truncate_nodes(&mut self, slots: usize) {
+        self.tenants.truncate(slots);
+    }
+
+    /// Forgets shapes that nothing uses, and keys that none of the others names.
+    pub fn sweep<'a>(&mut self, used: &[bool], shapes: impl Fn() -> Vec<&'a PodShape>) {
+        self.hoping.retain(|shape| used[shape.at()]);
+        self.helps.clear();
+        let shapes = shapes();
+        let named: std::collections::BTreeSet<&Text> =
+            shapes.iter().flat_map(|shape| keys_of(shape)).collect();
+        if self.keys.sweep(|key| named.contains(key)) {
+            self.epoch += 1;
+        }
+    }
+
+    /// Compares with the pods that are placed: node, shape, whether it is being deleted.
+    ///
+    /// # Panics
+    /// When they differ.
+    pub fn recount(&self, placed: impl Iterator<Item = (NodeIdx, ShapeIdx, bool)>) {
+        let mut counted = Neighbourhood::default();
+        placed.for_each(|(node, shape, leaving)| counted.place(node, shape, leaving));
+        for at in 0..self.tenants.len().max(counted.tenants.len()) {
+            let node = NodeIdx(at as u32);
+            assert_eq!(self.on(node), counted.on(node), "pods on node slot {at}");
+        }
+    }
+}
+
+impl Tenants {
+    fn of(&mut self, leaving: bool) -> &mut u32 {
+        if leaving { &mut self.leaving } else { &mut self.staying }
+    }
+}
+
+/// Every topology key that a shape's terms name.
+pub fn keys_of(shape: &PodShape) -> impl Iterator<Item = &Text> {
+    shape.neighbours.iter().flat_map(|wants| {
+        let terms = wants.affinity.iter().chain(&wants.anti_affinity);
+        let preferred = wants.preferred.iter().map(|preferred| &preferred.term);
+        let of_terms = terms.chain(preferred).map(|term| &term.key);
+        of_terms.chain(wants.spread.iter().map(|spread| &spread.key))
+    })
+}
+
+/// Whether pods that come may turn a refusal of such a pod.
+fn hopes(shape: &PodShape) -> bool {
+    let wants = shape.neighbours.as_ref();
+    wants.is_some_and(|wants| {
+        !wants.affinity.is_empty() || wants.spread.iter().any(|spread| spread.required)
+    })
+}
+
+/// Whether a spread constraint counts a pod of its namespace. As kube-scheduler has it, a selector
+/// that is there and empty counts none.
+fn spread_counts(labels: Option<&crate::model::input::LabelSelector>, kin: &Kin) -> bool {
+    labels.is_some_and(|labels| !labels.is_empty() && selector::selects(labels, &kin.labels))
+}

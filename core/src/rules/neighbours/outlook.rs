@@ -1,0 +1,434 @@
+//! What one class of pods makes of the pods around each node.
+//!
+//! An outlook has a counter for each thing that the class wants, and one for each key by which
+//! others keep it away. Which counters a pod counts for depends on its shape alone, so that is
+//! found once for each shape. [`Outlook::catch_up`] is told which nodes changed and answers which
+//! others have to be looked at again.
+
+use std::sync::Arc;
+
+use capstan_topology::NodeIdx;
+
+use super::counter::{Aim, Balance, Before, Counter};
+use super::keys::KeyIdx;
+use super::spread_counts;
+use crate::model::ids::ShapeIdx;
+use crate::model::input::{Kin, Neighbours, PodShape, Text};
+use crate::model::room::Room;
+use crate::rules::{self, Question};
+
+/// Counters of one class, and which of them pods of each shape count for.
+#[derive(Clone, Debug, Default)]
+pub struct Outlook {
+    counters: Vec<Counter>,
+    /// By shape slot; `None`: not looked at yet.
+    shares: Vec<Option<Arc<[u16]>>>,
+    /// It matches all its own affinity terms: it may be the first.
+    first: bool,
+    epoch: u64,
+    counts: Vec<u32>,
+}
+
+/// How uneven a spread constraint would become.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Skew<'a> {
+    /// Key of the domains.
+    pub key: &'a Text,
+    /// Pods in the domain, with the one that asks if it counts itself.
+    pub count: u32,
+    /// Pods in the emptiest one.
+    pub least: u32,
+    /// Largest difference.
+    pub max_skew: u32,
+}
+
+impl Outlook {
+    /// Whether nothing around a node matters to the class.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.counters.is_empty()
+    }
+
+    /// Whether it was made before something that voids it.
+    pub fn is_void(&self, room: &Room) -> bool {
+        self.epoch != room.neighbourhood.epoch()
+    }
+
+    /// Forgets what it knows of shapes that are gone, whose slots others may get.
+    pub fn forget(&mut self, used: &[bool]) {
+        for (at, share) in self.shares.iter_mut().enumerate() {
+            if !used.get(at).copied().unwrap_or(false) {
+                *share = None;
+            }
+        }
+    }
+
+    /// Looks at every node. Asks nothing of the class that is kept elsewhere.
+    pub fn rebuild(&mut self, question: &Question<'_>) {
+        let room = question.room;
+        *self = Outlook { epoch: room.neighbourhood.epoch(), ..Outlook::default() };
+        let shape = &*question.shape.facts;
+        let Some(kin) = shape.kin.as_deref() else { return };
+        if let Some(wants) = shape.neighbours.as_deref() {
+            let means =
+                |term: &crate::model::input::PeerTerm| room.neighbourhood.selects(&term.peers, kin);
+            self.first = wants.affinity.iter().all(means);
+            self.add_wants(room, wants, kin);
+        }
+        let nodes = room.tree.order();
+        let mut before = Vec::new();
+        for node in nodes {
+            self.count_node(&Question { node: *node, ..*question }, true, &mut before);
+            before.clear();
+        }
+        self.shares_of(question, question.shape.index);
+    }
+
+    fn add_wants(&mut self, room: &Room, wants: &Neighbours, kin: &Kin) {
+        for (aim, terms) in [(Aim::Near, &wants.affinity), (Aim::Apart, &wants.anti_affinity)] {
+            for term in terms {
+                self.counter(room, aim, &term.key, None);
+            }
+        }
+        for (at, preferred) in wants.preferred.iter().enumerate() {
+            self.counter(room, Aim::Preferred(at), &preferred.term.key, None);
+        }
+        for (at, spread) in wants.spread.iter().enumerate() {
+            let own = spread.labels.as_ref();
+            let own = own.is_some_and(|it| rules::selector::selects(it, &kin.labels));
+            let (skew, domains) = (spread.max_skew, spread.min_domains);
+            let balance = Balance::new(own, skew, domains, spread.required);
+            self.counter(room, Aim::Spread(at), &spread.key, Some(balance));
+        }
+    }
+
+    /// The counter of this aim and key; a new one has counted nothing.
+    fn counter(&mut self, room: &Room, aim: Aim, key: &Text, balance: Option<Balance>) -> u16 {
+        let key = room.neighbourhood.keys.find(key).expect("keys of known shapes are known");
+        let same = |counter: &Counter| counter.aim == aim && counter.key == key;
+        if let Some(known) = self.counters.iter().position(same) {
+            return known as u16;
+        }
+        let mut counter = Counter::new(aim, key, balance);
+        counter.size(room.slots(), room.neighbourhood.keys.table(key));
+        self.counters.push(counter);
+        (self.counters.len() - 1) as u16
+    }
+
+    /// Counters that a pod of another shape counts for.
+    fn shares_of(&mut self, question: &Question<'_>, other: ShapeIdx) -> Arc<[u16]> {
+        if let Some(Some(known)) = self.shares.get(other.at()) {
+            return known.clone();
+        }
+        let room = question.room;
+        let (own, facts) = (&*question.shape.facts, &*room.shape(other).facts);
+        let mut all = Vec::new();
+        if let (Some(kin), Some(theirs)) = (own.kin.as_deref(), facts.kin.as_deref()) {
+            self.wanted(room, (own, kin), theirs, &mut all);
+            let around = &room.neighbourhood;
+            for term in facts.neighbours.iter().flat_map(|theirs| &theirs.anti_affinity) {
+                if around.selects(&term.peers, kin) {
+                    all.push(self.counter(room, Aim::Repelled, &term.key, None));
+                }
+            }
+        }
+        all.sort_unstable();
+        all.dedup();
+        let all: Arc<[u16]> = all.into();
+        if self.shares.len() <= other.at() {
+            self.shares.resize(other.at() + 1, None);
+        }
+        self.shares[other.at()] = Some(all.clone());
+        all
+    }
+
+    /// Counters of what the class itself wants.
+    fn wanted(&self, room: &Room, (own, kin): (&PodShape, &Kin), theirs: &Kin, all: &mut Vec<u16>) {
+        let Some(wants) = own.neighbours.as_deref() else { return };
+        let around = &room.neighbourhood;
+        let near = wants.affinity.iter().all(|term| around.selects(&term.peers, theirs));
+        for (at, counter) in self.counters.iter().enumerate() {
+            let keyed = |key: &Text| around.keys.find(key) == Some(counter.key);
+            let apart = |term: &crate::model::input::PeerTerm| {
+                keyed(&term.key) && around.selects(&term.peers, theirs)
+            };
+            let counts = match counter.aim {
+                Aim::Near => near,
+                Aim::Apart => wants.anti_affinity.iter().any(apart),
+                Aim::Repelled => false,
+                Aim::Preferred(at) => around.selects(&wants.preferred[at].term.peers, theirs),
+                Aim::Spread(at) => {
+                    kin.namespace == theirs.namespace
+                        && spread_counts(wants.spread[at].labels.as_ref(), theirs)
+                }
+            };
+            if counts {
+                all.push(at as u16);
+            }
+        }
+    }
+
+    /// Brings counts up to date with nodes that changed; `facts`: whether what a node is changed,
+    /// too. Adds nodes whose answer may have turned; `false`: all may have.
+    pub fn catch_up(
+        &mut self,
+        question: &Question<'_>,
+        nodes: &[NodeIdx],
+        facts: impl Fn(NodeIdx) -> bool,
+        turned: &mut Vec<NodeIdx>,
+    ) -> bool {
+        let open = self.open();
+        let mut before: Vec<Before> = self.counters.iter().map(Counter::before).collect();
+        for node in nodes {
+            self.count_node(&Question { node: *node, ..*question }, facts(*node), &mut before);
+        }
+        if self.open() != open {
+            return false;
+        }
+        let keys = &question.room.neighbourhood.keys;
+        for (counter, before) in self.counters.iter().zip(&before) {
+            let table = keys.table(counter.key);
+            counter.turned(before, |domain| turned.extend_from_slice(table.nodes(domain)));
+        }
+        true
+    }
+
+    /// Counts one node anew.
+    fn count_node(&mut self, question: &Question<'_>, facts: bool, before: &mut Vec<Before>) {
+        let (room, node) = (question.room, question.node);
+        let mut counts = std::mem::take(&mut self.counts);
+        counts.clear();
+        counts.resize(self.counters.len(), 0);
+        for tenants in room.neighbourhood.on(node) {
+            let shares = self.shares_of(question, tenants.shape);
+            counts.resize(self.counters.len(), 0);
+            for &at in shares.iter() {
+                let leaving = match self.counters[at as usize].aim {
+                    Aim::Spread(_) => 0,
+                    _ => tenants.leaving,
+                };
+                counts[at as usize] += tenants.staying + leaving;
+            }
+        }
+        while before.len() < self.counters.len() {
+            before.push(self.counters[before.len()].before());
+        }
+        if room.facts(node).is_some() {
+            for (at, counter) in self.counters.iter_mut().enumerate() {
+                let domain = room.neighbourhood.keys.table(counter.key).domain(node);
+                let eligible = match counter.aim {
+                    Aim::Spread(at) if facts => makes_domains(question, at),
+                    _ => counter.eligible(node),
+                };
+                counter.set((node, domain), (counts[at], eligible), &mut before[at]);
+            }
+        }
+        self.counts = counts;
+    }
+
+    /// Whether the next pod may be the first of those that want to be near each other.
+    fn open(&self) -> bool {
+        let mut near = self.counters.iter().filter(|counter| counter.aim == Aim::Near);
+        self.first && near.all(|counter| counter.total() == 0)
+    }
+
+    /// Domains, with their counters, that a node is in; `None` for a key that it lacks.
+    fn around<'a>(
+        &'a self,
+        room: &'a Room,
+        node: NodeIdx,
+        wanted: impl Fn(Aim) -> bool + 'a,
+    ) -> impl Iterator<Item = (&'a Counter, Option<usize>)> + 'a {
+        let keys = &room.neighbourhood.keys;
+        let counters = self.counters.iter().filter(move |counter| wanted(counter.aim));
+        counters.map(move |counter| (counter, keys.table(counter.key).domain(node)))
+    }
+
+    /// Whether required affinity holds on a node.
+    pub fn is_near(&self, room: &Room, node: NodeIdx) -> bool {
+        let open = self.open();
+        let mut near = self.around(room, node, |aim| aim == Aim::Near);
+        near.all(|(counter, domain)| domain.is_some_and(|at| counter.takes(at, open)))
+    }
+
+    /// How many pods that its anti-affinity means a node's domains have.
+    pub fn unwanted(&self, room: &Room, node: NodeIdx) -> u32 {
+        self.kept_away(room, node, Aim::Apart)
+    }
+
+    /// How many pods whose anti-affinity means it a node's domains have.
+    pub fn repelling(&self, room: &Room, node: NodeIdx) -> u32 {
+        self.kept_away(room, node, Aim::Repelled)
+    }
+
+    fn kept_away(&self, room: &Room, node: NodeIdx, aim: Aim) -> u32 {
+        let all = self.around(room, node, move |of| of == aim);
+        let counts = all.filter_map(|(counter, domain)| Some(counter.count(domain?)));
+        counts.max().unwrap_or(0)
+    }
+
+    /// The first required spread constraint that a node would break; `Err`: it lacks the key.
+    pub fn skewed<'a>(&self, question: &Question<'a>) -> Option<Result<Skew<'a>, &'a Text>> {
+        let spread = &question.shape.facts.neighbours.as_deref()?.spread;
+        let spread: &'a [crate::model::input::Spread] = spread;
+        let hard = |aim| matches!(aim, Aim::Spread(at) if spread[at].required);
+        let mut lacks = self.around(question.room, question.node, hard);
+        if let Some((counter, _)) = lacks.find(|(_, domain)| domain.is_none()) {
+            return Some(Err(&spread[counter.spread()?].key));
+        }
+        let mut all = self.around(question.room, question.node, hard);
+        let (counter, domain) = all.find_map(|(counter, domain)| {
+            domain.filter(|domain| !counter.takes(*domain, false)).map(|domain| (counter, domain))
+        })?;
+        let balance = counter.balance.as_ref()?;
+        let count = counter.count(domain) + balance.own;
+        let (least, max_skew) = (balance.least(), balance.max_skew);
+        Some(Ok(Skew { key: &spread[counter.spread()?].key, count, least, max_skew }))
+    }
+
+    /// Whether a node would do as far as pods around it go.
+    #[inline]
+    pub fn takes(&self, room: &Room, node: NodeIdx) -> bool {
+        if self.counters.is_empty() {
+            return true;
+        }
+        let open = self.open();
+        let mut all = self.around(room, node, |_| true);
+        all.all(|(counter, domain)| match (counter.aim, domain) {
+            (Aim::Preferred(_), _) => true,
+            (Aim::Spread(_), _) if !counter.required() => true,
+            (Aim::Apart | Aim::Repelled, None) => true,
+            (_, None) => false,
+            (_, Some(domain)) => counter.takes(domain, open),
+        })
+    }
+
+    /// The part of what it prefers around it that a node has: weight that holds, of all.
+    pub fn preferred(&self, question: &Question<'_>) -> Option<(u32, u32)> {
+        let preferred = &question.shape.facts.neighbours.as_deref()?.preferred;
+        let aim = |aim| matches!(aim, Aim::Preferred(_));
+        let (mut held, mut all) = (0, 0);
+        for (counter, domain) in self.around(question.room, question.node, aim) {
+            let Aim::Preferred(at) = counter.aim else { continue };
+            let weight = preferred[at].weight;
+            let there = domain.is_some_and(|domain| counter.count(domain) > 0);
+            all += weight.unsigned_abs();
+            held += if there == (weight > 0) { weight.unsigned_abs() } else { 0 };
+        }
+        (all > 0).then_some((held, all))
+    }
+
+    /// Of the preferred spread constraints those that a node keeps, and how many there are.
+    pub fn spread_out(&self, question: &Question<'_>) -> Option<(u32, u32)> {
+        let spread = |aim| matches!(aim, Aim::Spread(_));
+        let all = self.around(question.room, question.node, spread);
+        let (mut kept, mut wanted) = (0, 0);
+        for (counter, domain) in all.filter(|(counter, _)| !counter.required()) {
+            wanted += 1;
+            kept += u32::from(domain.is_some_and(|domain| counter.takes(domain, false)));
+        }
+        (wanted > 0).then_some((kept, wanted))
+    }
+
+    /// Whether a pod of the class keeps others of it off its node.
+    pub fn repels_own(&self, own: ShapeIdx) -> bool {
+        self.shared(own).any(|counter| matches!(counter.aim, Aim::Apart | Aim::Repelled))
+    }
+
+    /// Whether a pod of another shape, once placed, turns the answer for other nodes than its own.
+    pub fn reaches(&self, room: &Room, other: ShapeIdx) -> bool {
+        let keys = &room.neighbourhood.keys;
+        self.shared(other).any(|counter| match counter.aim {
+            Aim::Near => true,
+            Aim::Spread(_) => counter.required(),
+            Aim::Apart | Aim::Repelled => !keys.table(counter.key).single(),
+            Aim::Preferred(_) => false,
+        })
+    }
+
+    /// Whether pods of another shape are among those that it wants near.
+    pub fn wants_near(&self, other: ShapeIdx) -> Option<KeyIdx> {
+        let mut near = self.shared(other).filter(|counter| counter.aim == Aim::Near);
+        near.next().map(|counter| counter.key)
+    }
+
+    /// Whether it matters to the class that a pod of another shape goes.
+    pub fn minds(&self, other: ShapeIdx) -> bool {
+        self.shared(other).any(|counter| match counter.aim {
+            Aim::Apart | Aim::Repelled => true,
+            Aim::Spread(_) => counter.required(),
+            Aim::Near | Aim::Preferred(_) => false,
+        })
+    }
+
+    fn shared(&self, other: ShapeIdx) -> impl Iterator<Item = &Counter> {
+        let shares = self.shares.get(other.at()).and_then(Option::as_deref).unwrap_or(&[]);
+        shares.iter().map(|at| &self.counters[*at as usize])
+    }
+
+    /// Learns which counters pods of these shapes count for, placed or not.
+    pub fn learn(&mut self, question: &Question<'_>, shapes: impl Iterator<Item = ShapeIdx>) {
+        if question.shape.facts.kin.is_some() {
+            shapes.for_each(|shape| drop(self.shares_of(question, shape)));
+        }
+    }
+
+    /// What tells nodes apart for pods to come: for keys whose domains are single nodes what is
+    /// counted there, else the domain.
+    pub fn looks(&self, room: &Room, node: NodeIdx, looks: &mut Vec<u32>) {
+        for (counter, domain) in self.around(room, node, |_| true) {
+            let table = room.neighbourhood.keys.table(counter.key);
+            looks.push(u32::from(domain.is_some()) + 2 * u32::from(counter.eligible(node)));
+            looks.extend(domain.map(|domain| match table.single() {
+                true => counter.count(domain),
+                false => domain as u32,
+            }));
+        }
+    }
+
+    /// Compares every count with one made anew.
+    ///
+    /// # Panics
+    /// When they differ.
+    pub fn recount(&self, question: &Question<'_>) {
+        let mut anew = Outlook::default();
+        anew.rebuild(question);
+        for counter in &self.counters {
+            let same = |other: &&Counter| (other.aim, other.key) == (counter.aim, counter.key);
+            match anew.counters.iter().find(same) {
+                Some(other) => assert_eq!(counter, other, "a count of pods around nodes"),
+                None => assert_eq!(counter.total(), 0, "a count of pods that are not there"),
+            }
+        }
+    }
+}
+
+impl Counter {
+    fn required(&self) -> bool {
+        self.balance.as_ref().is_none_or(|balance| balance.required)
+    }
+
+    fn spread(&self) -> Option<usize> {
+        match self.aim {
+            Aim::Spread(at) => Some(at),
+            _ => None,
+        }
+    }
+}
+
+/// Whether a node makes a domain of a spread constraint: it has the keys of all constraints of its
+/// kind, and is not left out by what the constraint honours.
+fn makes_domains(question: &Question<'_>, at: usize) -> bool {
+    let Some(wants) = question.shape.facts.neighbours.as_deref() else { return false };
+    let (spread, node) = (&wants.spread[at], question.facts());
+    let mut of_kind = wants.spread.iter().filter(|other| other.required == spread.required);
+    if !of_kind.all(|other| node.labels.contains_key(&other.key)) {
+        return false;
+    }
+    let affine = || rules::node_affinity::wanted(question) && rules::flavor::is_of_all(question);
+    let mut refusals = Vec::new();
+    if spread.honors_taints {
+        rules::taints::check(question, &mut refusals);
+    }
+    refusals.is_empty() && (!spread.honors_affinity || affine())
+}

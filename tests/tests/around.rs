@@ -1,0 +1,256 @@
+//! Gangs whose members want each other near, away, or spread: against every order and every choice
+//! of nodes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use capstan_core::Engine;
+use capstan_core::model::input::{
+    Input, Kin, LabelSelector, Neighbours, NodeFacts, Operator, PeerSelector, PeerTerm, PodFacts,
+    PodPhase, PodShape, Requirement, Spread, Text,
+};
+use capstan_core::time::Time;
+use capstan_tests::around::{Cluster, Placed};
+use capstan_tests::facts::{TEAM, amounts, gang, in_queue, labels, namespace, node, pod, text};
+use capstan_tests::hand::binds;
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, FileFailurePersistence};
+
+const NOW: Time = Time(1_000_000);
+const ZONE: &str = "zone";
+const HOST: &str = "kubernetes.io/hostname";
+
+/// Gangs that are compared with brute force in one run.
+const INSTANCES: u32 = 12_000;
+
+fn config(cases: u32) -> Config {
+    let failure_persistence = Some(Box::new(FileFailurePersistence::Off) as _);
+    Config { cases, failure_persistence, ..Config::default() }
+}
+
+/// A cluster, who is there, and a gang that comes.
+#[derive(Clone, Debug)]
+struct Case {
+    nodes: Vec<NodeFacts>,
+    there: Vec<(Arc<PodShape>, usize, bool)>,
+    members: Vec<Arc<PodShape>>,
+}
+
+impl Case {
+    fn model(&self) -> Cluster {
+        let placed = self.there.iter().map(|(shape, node, leaving)| Placed {
+            node: node % self.nodes.len(),
+            shape: shape.clone(),
+            leaving: *leaving,
+        });
+        Cluster { nodes: self.nodes.clone(), namespaces: BTreeMap::new(), placed: placed.collect() }
+    }
+
+    fn ground(&self) -> Vec<Input> {
+        let mut all = vec![namespace()];
+        all.extend(self.nodes.iter().cloned().map(Input::Node));
+        for (at, placed) in self.model().placed.iter().enumerate() {
+            let mut facts = pod(&format!("there-{at}"), &placed.shape, &in_queue(None));
+            facts.ours = false;
+            facts.node = Some(self.nodes[placed.node].name.clone());
+            (facts.phase, facts.terminating) = (PodPhase::Running, placed.leaving);
+            all.push(Input::Pod(facts));
+        }
+        all
+    }
+
+    fn gang(&self) -> Vec<PodFacts> {
+        let count = self.members.len() as u32;
+        let mut pods = gang("g", count, Some(count), &self.members[0], &in_queue(None));
+        for (pod, shape) in pods.iter_mut().zip(&self.members) {
+            pod.shape = shape.clone();
+        }
+        pods
+    }
+
+    /// Where the gang's members go, by the engine.
+    fn decided(&self) -> Vec<(Arc<PodShape>, usize)> {
+        let mut engine = Engine::new();
+        let pods = self.gang();
+        let mut facts = self.ground();
+        facts.extend(pods.iter().cloned().map(Input::Pod));
+        let output = engine.step(NOW, facts);
+        engine.recount();
+        let placed = binds(&output).into_iter().map(|(name, node)| {
+            let shape = pods.iter().find(|pod| *pod.name == *name).map(|pod| pod.shape.clone());
+            let at = self.nodes.iter().position(|it| *it.name == *node);
+            (shape.expect("a member"), at.expect("a node"))
+        });
+        placed.collect()
+    }
+}
+
+fn selector() -> impl Strategy<Value = Option<LabelSelector>> {
+    let one = |value: &str| Requirement {
+        key: text("app"),
+        operator: Operator::In,
+        values: vec![text(value)],
+    };
+    let any = Requirement { key: text("app"), operator: Operator::Exists, values: vec![] };
+    prop_oneof![
+        4 => Just(Some(vec![one("a")])),
+        4 => Just(Some(vec![one("b")])),
+        2 => Just(Some(vec![any])),
+        1 => Just(Some(vec![])),
+        1 => Just(None),
+    ]
+}
+
+fn key() -> impl Strategy<Value = Text> {
+    prop_oneof![Just(text(ZONE)), Just(text(HOST))]
+}
+
+fn term() -> impl Strategy<Value = PeerTerm> {
+    (key(), selector()).prop_map(|(key, labels)| {
+        let namespaces = vec![text(TEAM)];
+        PeerTerm { key, peers: PeerSelector { namespaces, namespace_selector: None, labels } }
+    })
+}
+
+fn spread() -> impl Strategy<Value = Spread> {
+    (key(), selector(), 1..3_u32, 1..4_u32, any::<bool>()).prop_map(
+        |(key, labels, max_skew, min_domains, honors_affinity)| Spread {
+            key,
+            max_skew,
+            min_domains,
+            labels,
+            required: true,
+            honors_affinity,
+            honors_taints: false,
+        },
+    )
+}
+
+fn wants() -> impl Strategy<Value = Neighbours> {
+    let affinity = prop_oneof![2 => vec(term(), 0..1), 2 => vec(term(), 1..2), 1 => vec(term(), 2)];
+    let anti_affinity = prop_oneof![2 => vec(term(), 0..1), 1 => vec(term(), 1..2)];
+    let spread = prop_oneof![2 => vec(spread(), 0..1), 1 => vec(spread(), 1..3)];
+    (affinity, anti_affinity, spread).prop_map(|(affinity, anti_affinity, spread)| Neighbours {
+        affinity,
+        anti_affinity,
+        preferred: Vec::new(),
+        spread,
+    })
+}
+
+fn kind() -> impl Strategy<Value = Arc<PodShape>> {
+    let app = option::of(prop_oneof![Just("a"), Just("b")]);
+    let zone = option::weighted(0.15, prop_oneof![Just("x"), Just("y")]);
+    (app, 0..3_i64, option::weighted(0.8, wants()), zone).prop_map(|(app, cpu, wants, zone)| {
+        let labels = app.map(|app| labels(&[("app", app)])).unwrap_or_default();
+        let kin = Kin { namespace: text(TEAM), labels };
+        let wants = wants.filter(|wants| *wants != Neighbours::default());
+        Arc::new(PodShape {
+            requests: amounts(&[("cpu", cpu)]),
+            node_selector: zone.map(|zone| self::labels(&[(ZONE, zone)])).unwrap_or_default(),
+            kin: Some(Arc::new(kin)),
+            neighbours: wants.map(Arc::new),
+            ..PodShape::default()
+        })
+    })
+}
+
+fn some_node() -> impl Strategy<Value = (i64, i64, Option<&'static str>)> {
+    let zone = option::weighted(0.9, prop_oneof![Just("x"), Just("y"), Just("z")]);
+    (0..4_i64, 1..5_i64, zone)
+}
+
+fn case() -> impl Strategy<Value = Case> {
+    let nodes = vec(some_node(), 1..5);
+    let there = vec((kind(), 0..8_usize, prop::bool::weighted(0.2)), 0..4);
+    let kinds = vec((kind(), 1..4_usize), 1..4);
+    (nodes, there, kinds).prop_map(|(nodes, there, kinds)| {
+        let node = |(at, (cpu, pods, zone)): (usize, &(i64, i64, Option<&str>))| {
+            let mut facts = node(&format!("n{at}"), &[("cpu", *cpu), ("pods", *pods)]);
+            facts.labels.extend(zone.map(|zone| (text(ZONE), text(zone))));
+            facts
+        };
+        let nodes: Vec<NodeFacts> = nodes.iter().enumerate().map(node).collect();
+        let all = kinds.into_iter().flat_map(|(kind, count)| vec![kind; count]);
+        // With what a node slot counts for, so that the model needs to know of one resource only.
+        let sized = |shape: Arc<PodShape>| {
+            let mut own = PodShape::clone(&shape);
+            own.requests.remove("pods");
+            Arc::new(own)
+        };
+        Case { nodes, there, members: all.take(5).map(sized).collect() }
+    })
+}
+
+/// The model counts pods of a node as one more resource.
+fn with_slots(model: &mut Cluster, members: &[Arc<PodShape>]) -> Vec<Arc<PodShape>> {
+    let sized = |shape: &Arc<PodShape>| {
+        let mut own = PodShape::clone(shape);
+        own.requests.insert(text("pods"), 1);
+        Arc::new(own)
+    };
+    for placed in &mut model.placed {
+        placed.shape = sized(&placed.shape);
+    }
+    members.iter().map(sized).collect()
+}
+
+proptest! {
+    #![proptest_config(config(INSTANCES))]
+
+    /// A gang is placed if and only if some order and some nodes get it in, and then so that it
+    /// could have come about pod by pod.
+    #[test]
+    fn a_gang_that_can_be_placed_is_placed(case in case()) {
+        let decided = case.decided();
+        let mut model = case.model();
+        let members = with_slots(&mut model, &case.members);
+        if decided.is_empty() {
+            prop_assert!(!model.takes_all(&members), "it could have been placed");
+        } else {
+            prop_assert_eq!(decided.len(), members.len(), "all or none");
+            let (shapes, nodes): (Vec<_>, Vec<_>) = decided.into_iter().unzip();
+            let sized = with_slots(&mut model.clone(), &shapes);
+            let places: Vec<_> = sized.into_iter().zip(nodes).collect();
+            prop_assert!(model.comes_about(&places), "it breaks a rule: {places:?}");
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(config(512))]
+
+    /// Pods that come one after the other, and go again, go where they may, and wait only where
+    /// they may nowhere; what is counted stays right.
+    #[test]
+    fn pods_that_come_and_go_are_where_they_may_be(
+        case in case(),
+        gone in vec(0..8_usize, 0..4),
+    ) {
+        let mut engine = Engine::new();
+        let mut model = case.model();
+        let members = with_slots(&mut model, &case.members);
+        engine.step(NOW, case.ground());
+        for (at, (shape, sized)) in case.members.iter().zip(&members).enumerate() {
+            let lone = pod(&format!("p{at}"), shape, &in_queue(None));
+            let output = engine.step(NOW, vec![Input::Pod(lone.clone())]);
+            engine.recount();
+            // One that waited may go with it, then.
+            let Some((_, node)) = binds(&output).into_iter().find(|(name, _)| **name == *lone.name)
+            else {
+                let anywhere = (0..case.nodes.len()).any(|node| model.takes(node, sized));
+                prop_assert!(!anywhere, "{} waits and may go somewhere", lone.name);
+                break;
+            };
+            let node = case.nodes.iter().position(|it| *it.name == *node).expect("a node");
+            prop_assert!(model.takes(node, sized), "{} may not be there", lone.name);
+            model.placed.push(Placed { node, shape: sized.clone(), leaving: false });
+        }
+        for at in gone {
+            engine.step(NOW, vec![Input::PodGone(text(format!("there-{at}")))]);
+            engine.recount();
+        }
+    }
+}
