@@ -36,12 +36,14 @@ const fn bound(figure: Figure, most: f64, why: &'static str) -> Bound {
 use Figure::{Evaluated, Ratio, SlopeOverNodes, SlopeOverPending};
 
 /// All bounds.
-const BOUNDS: [Bound; 18] = [
+const BOUNDS: [Bound; 21] = [
     bound(SlopeOverNodes("fill-1-gpu"), 0.35, "a pod costs the depth of an index, not nodes"),
     bound(SlopeOverNodes("gang-8"), 0.35, "a gang costs its size and one pass over racks"),
     bound(SlopeOverNodes("gang-64"), 0.35, "a gang costs its size and one pass over racks"),
     bound(SlopeOverNodes("gang-512"), 0.35, "a gang costs its size and one pass over blocks"),
     bound(SlopeOverNodes("gang-5000"), 0.35, "a gang costs its size and one pass over zones"),
+    bound(SlopeOverNodes("spread-5000"), 0.6, "a pod costs its host, and all once a row is full"),
+    bound(SlopeOverNodes("apart-5000"), 0.35, "a pod that keeps apart costs its host"),
     bound(SlopeOverNodes("one-gang-5000"), 0.35, "one decision, and the first look at all nodes"),
     bound(SlopeOverNodes("one-gpu-short-80x1"), 1.1, "its proof looks at every node, once"),
     bound(SlopeOverNodes("one-gpu-short-10x8"), 1.1, "its proof looks at every node, once"),
@@ -54,6 +56,7 @@ const BOUNDS: [Bound; 18] = [
     bound(Ratio("gang-5000", "gang-8"), 2.0, "a member costs the same in a gang of any size"),
     bound(Evaluated("fill-1-gpu"), 3.0, "after the first look at all nodes only the changed one"),
     bound(Evaluated("gang-64"), 3.0, "after the first look at all nodes only the changed ones"),
+    bound(Evaluated("apart-5000"), 6.0, "who keeps apart turns its own host only"),
     bound(Evaluated("queues-1000"), 3.0, "queues of one flavor share one index"),
 ];
 

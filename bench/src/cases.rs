@@ -111,6 +111,14 @@ pub fn all() -> Vec<Case> {
             cases.push(gang_fill(family, nodes, size));
         }
     }
+    for (family, apart) in [("spread-5000", false), ("apart-5000", true)] {
+        for nodes in NODES {
+            cases.push(around(family, nodes, apart, 1));
+        }
+    }
+    for nodes in NODES {
+        cases.push(around("gang-apart-1000", nodes, true, 1_000));
+    }
     for nodes in NODES {
         cases.push(one_gang(nodes));
     }
@@ -172,6 +180,22 @@ fn gang_fill(family: &'static str, nodes: u32, size: u32) -> Case {
         outcome: Outcome::Bound((count * size).into()),
     };
     let target = (nodes == STATED).then_some(Target::PerSecond(100_000.0));
+    Case { family, nodes, pending: None, flow: Flow::Burst, build: Box::new(build), target }
+}
+
+/// Pods that keep apart, or spread, over hosts: as many as there are nodes, at most 5,000.
+fn around(family: &'static str, nodes: u32, apart: bool, size: u32) -> Case {
+    let pods = nodes.min(STATED);
+    let build = move || {
+        let shape = large::around(&gpu_shape(1), "kubernetes.io/hostname", apart);
+        let work = match size {
+            1 => singles(0, pods, &shape, &in_queue(None)),
+            _ => gangs(0, pods / size, size, &shape, None),
+        };
+        let outcome = Outcome::Bound(pods.into());
+        Scene { ground: floor(nodes), work, gangs: pods / size, outcome }
+    };
+    let target = (nodes == STATED).then_some(Target::PerSecond(20_000.0));
     Case { family, nodes, pending: None, flow: Flow::Burst, build: Box::new(build), target }
 }
 

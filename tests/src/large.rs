@@ -7,15 +7,16 @@
 use std::sync::Arc;
 
 use capstan_core::model::input::{
-    CapacityType, GangKey, GangRef, GangSource, Input, NodeFacts, PodFacts, PodPhase, PodShape,
-    PreemptReclaim, PreemptWithin, Price, PriceSource, Quota, Text, Wishes,
+    CapacityType, GangKey, GangRef, GangSource, Input, Kin, Neighbours, NodeFacts, Operator,
+    PeerSelector, PeerTerm, PodFacts, PodPhase, PodShape, PreemptReclaim, PreemptWithin, Price,
+    PriceSource, Quota, Requirement, Spread, Text, Wishes,
 };
 use capstan_core::money::MicroUsd;
 use capstan_core::time::Time;
 
 use crate::facts::{
-    DEFAULT, GPU, cluster_queue, flavor, group, in_queue, local_queue, namespace, node, pod, shape,
-    text,
+    DEFAULT, GPU, TEAM, cluster_queue, flavor, group, in_queue, labels as labels_of, local_queue,
+    namespace, node, pod, shape, text,
 };
 use crate::seed::Seed;
 
@@ -67,6 +68,35 @@ pub fn floor_name(at: u32) -> Text {
 /// What a member asks: GPUs with their share of CPU and memory.
 pub fn gpu_shape(gpus: i64) -> Arc<PodShape> {
     shape(&[("cpu", SHARE.0 * gpus), ("memory", SHARE.1 * gpus), (GPU, gpus)])
+}
+
+/// The label that members of a set that keeps apart or spreads have.
+const SET: &str = "set";
+
+/// A shape whose pods keep apart, or spread, over the domains of a node label.
+pub fn around(shape: &Arc<PodShape>, key: &str, apart: bool) -> Arc<PodShape> {
+    let (key, namespaces) = (text(key), vec![text(TEAM)]);
+    let requirement =
+        Requirement { key: text(SET), operator: Operator::In, values: vec![text("one")] };
+    let labels = Some(vec![requirement]);
+    let mut wants = Neighbours::default();
+    if apart {
+        let peers = PeerSelector { namespaces, namespace_selector: None, labels };
+        wants.anti_affinity.push(PeerTerm { key, peers });
+    } else {
+        wants.spread.push(Spread {
+            key,
+            max_skew: 1,
+            min_domains: 1,
+            labels,
+            required: true,
+            honors_affinity: true,
+            honors_taints: false,
+        });
+    }
+    let kin = Kin { namespace: text(TEAM), labels: labels_of(&[(SET, "one")]) };
+    let (kin, neighbours) = (Some(Arc::new(kin)), Some(Arc::new(wants)));
+    Arc::new(PodShape { kin, neighbours, ..PodShape::clone(shape) })
 }
 
 /// `count` gangs of `pods` members of one shape, created one after the other, numbered from

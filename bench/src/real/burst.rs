@@ -1,7 +1,8 @@
 //! Pods that wait, and how fast they are bound.
 //!
 //! All pods are there before a contender is started, so that making them takes nothing from it on
-//! a machine that all share, and so that everybody has the same work from the first moment on.
+//! a machine that all share, and so that everybody has the same work from the first moment on; it
+//! starts once the servers have cleaned up after that.
 //! Rates run from the first bound pod that the watcher saw to the last: reading the cluster is
 //! counted apart (`first_bound_s`, from the start of the process), processor time is that of the
 //! whole life of the process. What Capstan says of its gangs comes after their binds and is looked
@@ -16,7 +17,7 @@ use std::time::{Duration, Instant};
 use capstan_tests::cluster::{Options, Result, Trouble};
 use serde_json::{Value, json};
 
-use super::contender::{Running, Who, order, seconds_of_servers};
+use super::contender::{self, Running, Who, order, seconds_of_servers};
 use super::jobs;
 use super::scene::{Ask, Scene};
 use super::writes::Writes;
@@ -112,6 +113,7 @@ impl Burst {
         scene.ask(self.work(who, repeat))?;
         let there = |count: usize| move |eye: &super::eye::Eye| eye.there(NAMESPACE) == count;
         scene.until("all pods are seen", there(self.pods))?;
+        contender::calm(scene)?;
         let before = scene.writes()?;
 
         let begun = Instant::now();

@@ -4,6 +4,7 @@
 use std::env;
 use std::fs;
 use std::process::Command;
+use std::thread;
 use std::time::Duration;
 
 use capstan_tests::cluster::{Capstan, Part, Process, Result, Trouble, capstan_config};
@@ -158,6 +159,27 @@ pub fn seconds_of_servers(scene: &mut Scene) -> Result<Vec<(&'static str, f64)>>
         }
     }
     Ok(all)
+}
+
+/// How long the servers are looked at for being calm.
+const LOOK: Duration = Duration::from_millis(500);
+/// Part of one processor that calm servers use at most.
+const CALM: f64 = 0.1;
+/// Looks at servers that do not calm down: this is no measure of anything.
+const LOOKS_MAX: usize = 120;
+
+/// Waits until the servers do next to nothing. What a turn leaves behind, garbage above all, is
+/// collected later, and whoever comes next would pay for it.
+pub fn calm(scene: &mut Scene) -> Result<()> {
+    for _ in 0..LOOKS_MAX {
+        let before = seconds_of_servers(scene)?;
+        thread::sleep(LOOK);
+        let used: f64 = seconds_since(scene, &before)?.iter().map(|(_, seconds)| seconds).sum();
+        if used <= CALM * LOOK.as_secs_f64() {
+            return Ok(());
+        }
+    }
+    Err(Trouble::new("the servers did not calm down within a minute"))
 }
 
 /// What that became since.

@@ -70,16 +70,19 @@ pub fn detail(refusal: &NodeRefusal) -> String {
         }
         NodeRefusal::Features { missing } => format!("its kubelet does not declare {missing}"),
         NodeRefusal::SpreadKey { key } => format!("has no label {key} to spread over"),
+        NodeRefusal::Spread { key, max_skew: 0, .. } => {
+            format!("its {key} would be further ahead than maxSkew allows")
+        }
         NodeRefusal::Spread { key, count, least, max_skew } => format!(
             "{} in its {key}, {least} in the emptiest, maxSkew {max_skew}",
             counted((*count).into(), "pod")
         ),
         NodeRefusal::PodAffinity => "no pod that its affinity requires is near".to_owned(),
         NodeRefusal::PodAntiAffinity { pods } => {
-            format!("{} near that its anti-affinity excludes", counted((*pods).into(), "pod"))
+            format!("{} near that its anti-affinity excludes", some_pods(*pods))
         }
         NodeRefusal::ExistingAntiAffinity { pods } => {
-            format!("{} near whose anti-affinity excludes it", counted((*pods).into(), "pod"))
+            format!("{} near whose anti-affinity excludes it", some_pods(*pods))
         }
         NodeRefusal::CapacityType { node } => format!("capacity type {node} is not allowed"),
         NodeRefusal::Flavor { flavor } => format!("not a node of flavor {flavor}"),
@@ -149,6 +152,14 @@ pub(super) fn headline(nodes: &NodeShortage) -> String {
     let short = format!("{then}{who}needs {asked} {resource}, {node} has {free}");
     let said = format!("{short}; {others} excluded by {by}");
     if said.chars().count() <= HEADLINE_COLUMNS { said } else { short }
+}
+
+/// So many pods; of many nodes together no number is told.
+fn some_pods(count: u32) -> String {
+    match count {
+        0 => "pods".to_owned(),
+        _ => counted(count.into(), "pod"),
+    }
 }
 
 /// The rule that excludes most nodes whatever their room, with their number; the first of equals.
@@ -321,6 +332,16 @@ mod tests {
                 NodeRefusal::Spread { key: key(), count: 3, least: 1, max_skew: 1 },
                 "3 pods in its zone, 1 in the emptiest, maxSkew 1",
                 "node(s) didn't match pod topology spread constraints",
+            ),
+            (
+                NodeRefusal::Spread { key: key(), count: 0, least: 0, max_skew: 0 },
+                "its zone would be further ahead than maxSkew allows",
+                "node(s) didn't match pod topology spread constraints",
+            ),
+            (
+                NodeRefusal::PodAntiAffinity { pods: 0 },
+                "pods near that its anti-affinity excludes",
+                "node(s) didn't match pod anti-affinity rules",
             ),
             (
                 NodeRefusal::PodAffinity,
