@@ -179,7 +179,7 @@ impl Engine {
         let room = &self.state.room;
         let hourly = |&(pod, node): &(_, _)| {
             let shape = room.shape(self.state.pods[pod].shape);
-            score::hourly(&Question { room, shape, flavors: &[], node, beside: 0 })
+            score::hourly(&Question { room, shape, flavors: &[], node, beside: 0, volumes: None })
         };
         let per_hour = places
             .iter()

@@ -63,12 +63,13 @@ impl Engine {
     /// The same, and whether there are others of its gang to be near to.
     fn looked_at(&mut self, pod: PodIdx) -> (Vec<NodeVerdict>, bool) {
         let place = self.state.pods[pod].place;
-        self.state.unsettle(pod);
+        let chosen = self.state.unsettle(pod);
         let flavors = self.flavors_of(pod);
         let gang = self.gang_of(pod);
         let nodes = self.on_all_nodes(pod, &flavors, &gang);
         if let Some(node) = place {
             self.state.settle(pod, node);
+            self.state.room.volumes.restore(&chosen);
         }
         (nodes, !gang.company.is_empty())
     }
@@ -85,6 +86,9 @@ impl Engine {
         let weights = state.policy.weights(self.profile(queue));
         let shape = state.room.shape(pod.shape);
         let named = &pod.named_node;
+        let wanted = shape.facts.volumes.as_ref();
+        let volumes = wanted.map(|wanted| state.room.volumes.demand(wanted));
+        let volumes = volumes.as_ref();
         let away = gang.home.map(|(level, home)| NodeRefusal::AwayFromGang {
             level: state.room.levels[level.at()].clone(),
             domain: verdict::name_of(state, level, home),
@@ -92,7 +96,7 @@ impl Engine {
         let mut together = gang.company.clone();
         let verdict = |(node, facts): (NodeIdx, &crate::model::input::NodeFacts)| {
             let question =
-                Question { room: &state.room, shape, flavors: &flavors, node, beside: 0 };
+                Question { room: &state.room, shape, flavors: &flavors, node, beside: 0, volumes };
             let elsewhere = named.clone().filter(|named| *named != facts.name);
             let mut refusals: Vec<NodeRefusal> = match elsewhere {
                 Some(wanted) => vec![NodeRefusal::NodeName { wanted }],

@@ -14,11 +14,16 @@ use crate::policy::Policy;
 use crate::time::{Span, Time};
 
 mod queues;
+mod storage;
 
 pub use queues::{
     BorrowThreshold, ClusterQueueFacts, CohortFacts, FlavorFacts, FlavorQuota, Fungibility,
     LocalQueueFacts, PreemptReclaim, PreemptWithin, PreemptionPolicy, QueueingStrategy, Quota,
     ResourceGroup,
+};
+pub use storage::{
+    AccessModes, Attach, AttachmentFacts, CapacityFacts, ClaimFacts, ClaimKey, ClaimUse, Disk,
+    DiskKind, PodVolumes, StorageClassFacts, StorageFact, StorageId, StorageKind, VolumeFacts,
 };
 
 /// Shared, immutable text: names, uids, label keys and values.
@@ -96,6 +101,8 @@ pub enum Input {
     },
     /// The Topology object of this name is gone.
     TopologyGone(Text),
+    /// Something about storage.
+    Storage(StorageFact),
     /// The whole validated configuration; replaces the one before.
     Policy(Arc<Policy>),
     /// What became of an effect, or that its deadline passed.
@@ -322,6 +329,8 @@ pub struct PodShape {
     pub capacity_types: Vec<CapacityType>,
     /// A request above its own limit: no API server takes such a pod, so it waits.
     pub above_limit: Option<AboveLimit>,
+    /// Volumes that have a say in where it may run; `None`: it has none of these.
+    pub volumes: Option<Arc<PodVolumes>>,
 }
 
 /// A request above its own limit; the first of a pod.

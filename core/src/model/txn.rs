@@ -11,8 +11,10 @@ use std::sync::Arc;
 use capstan_topology::{LedgerUndo, NodeIdx, ResourceIdx};
 
 use crate::model::ids::{ClassIdx, FlavorIdx, FrIdx, PodIdx, QueueIdx, ShapeIdx, WorkloadIdx};
+use crate::model::input::PodVolumes;
 use crate::model::state::ClusterState;
 use crate::model::vacancy::Charges;
+use crate::model::volumes::Choices;
 use crate::model::workload::Assignment;
 use crate::place::refusals::Refusals;
 
@@ -23,6 +25,9 @@ enum Undo {
     Ledger(LedgerUndo),
     /// NodePorts: the pod's ports were placed (true) or removed (false).
     Ports(PodIdx, NodeIdx, bool),
+    /// Storage: the pod's volumes are held (true) or let go (false); what was chosen, or dropped,
+    /// with that.
+    Volumes(PodIdx, NodeIdx, bool, Option<Box<Choices>>),
     /// Quota: an amount was charged (negative: discharged).
     Quota(QueueIdx, FrIdx, i64),
     /// A pod's place was something else.
@@ -162,6 +167,11 @@ impl<'a> Txn<'a> {
         if self.state.change_ports(pod, node, placed) {
             self.log.push(Undo::Ports(pod, node, placed));
         }
+        if let Some(wanted) = self.state.volumes_of(pod) {
+            let choices = self.state.change_volumes(&wanted, node, placed);
+            let choices = (!choices.is_empty()).then(|| Box::new(choices));
+            self.log.push(Undo::Volumes(pod, node, placed, choices));
+        }
         let (state, log) = (&mut *self.state, &mut self.log);
         state.each_charge(pod, |quota, queue, fr, amount| {
             let signed = if placed { amount } else { -amount };
@@ -206,6 +216,30 @@ impl ClusterState {
         self.pods.len() + self.room.tree.order().len()
     }
 
+    /// Storage's part of placing or removing a pod: what was chosen for it, or dropped with it. A
+    /// node where some claim finds nothing is no error here: facts may have changed since.
+    fn change_volumes(&mut self, wanted: &PodVolumes, node: NodeIdx, place: bool) -> Choices {
+        if !place {
+            return self.room.volumes.let_go(node, wanted);
+        }
+        let choices = self.choose_volumes(wanted, node).unwrap_or_default();
+        self.room.volumes.hold(node, wanted);
+        choices
+    }
+
+    fn undo_volumes(&mut self, pod: PodIdx, node: NodeIdx, held: bool, choices: &Choices) {
+        let wanted = self.volumes_of(pod).expect("a pod that had volumes");
+        let volumes = &mut self.room.volumes;
+        if held {
+            volumes.take_back(choices);
+            let dropped = volumes.let_go(node, &wanted);
+            assert!(dropped.is_empty(), "a choice that was there before its first user");
+        } else {
+            volumes.hold(node, &wanted);
+            volumes.restore(choices);
+        }
+    }
+
     fn undo(&mut self, undo: Undo) {
         match undo {
             Undo::Ledger(undo) => {
@@ -214,6 +248,10 @@ impl ClusterState {
             }
             Undo::Ports(pod, node, placed) => {
                 self.change_ports(pod, node, !placed);
+            }
+            Undo::Volumes(pod, node, held, choices) => {
+                let choices = choices.map_or_else(Choices::new, |choices| *choices);
+                self.undo_volumes(pod, node, held, &choices);
             }
             Undo::Quota(queue, fr, amount) => self.quota.change(queue, fr, -amount),
             Undo::Vacated(workload, charges) => self.restore_vacancies(workload, charges),

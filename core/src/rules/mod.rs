@@ -12,6 +12,7 @@ use crate::explain::reason::NodeRefusal;
 use crate::model::ids::FlavorIdx;
 use crate::model::input::FlavorFacts;
 use crate::model::room::{Room, Shape};
+use crate::model::volumes::Demand;
 
 pub mod capacity_type;
 pub mod declared_features;
@@ -19,10 +20,14 @@ pub mod flavor;
 pub mod node_affinity;
 pub mod node_name;
 pub mod node_ports;
+pub mod node_volume_limits;
 pub mod resources_fit;
 pub mod selector;
 pub mod taints;
 pub mod unschedulable;
+pub mod volume_binding;
+pub mod volume_restrictions;
+pub mod volume_zone;
 
 /// What is asked of a rule: may this kind of pod run on this node, as things are?
 #[derive(Clone, Copy)]
@@ -37,6 +42,8 @@ pub struct Question<'a> {
     pub node: NodeIdx,
     /// Pods of the same kind that are taken to be there already, beyond those that are.
     pub beside: u32,
+    /// What its volumes mean as things are; `None`: it has none.
+    pub volumes: Option<&'a Demand>,
 }
 
 impl<'a> Question<'a> {
@@ -78,8 +85,13 @@ const fn facts(name: &'static str, check: fn(&Question<'_>, &mut Vec<NodeRefusal
     Rule { name, reads: Reads::Facts, check, slots: None }
 }
 
+/// A volume rule: those count together, and only for pods that have volumes (see [`slots`]).
+const fn volumes(name: &'static str, check: fn(&Question<'_>, &mut Vec<NodeRefusal>)) -> Rule {
+    Rule { name, reads: Reads::Holdings, check, slots: None }
+}
+
 /// All rules in order.
-pub const TABLE: [Rule; 9] = [
+pub const TABLE: [Rule; 13] = [
     facts("NodeUnschedulable", unschedulable::check),
     wishes("NodeName", node_name::check),
     facts("TaintToleration", taints::check),
@@ -98,6 +110,10 @@ pub const TABLE: [Rule; 9] = [
         check: resources_fit::check,
         slots: Some(resources_fit::slots),
     },
+    volumes("VolumeRestrictions", volume_restrictions::check),
+    volumes("NodeVolumeLimits", node_volume_limits::check),
+    volumes("VolumeBinding", volume_binding::check),
+    volumes("VolumeZone", volume_zone::check),
     facts("NodeDeclaredFeatures", declared_features::check),
 ];
 
@@ -131,7 +147,31 @@ pub fn slots(question: &Question<'_>) -> u32 {
             slots = slots.min(count(question));
         }
     }
-    slots
+    match question.volumes {
+        Some(demand) if slots > 0 => slots.min(slots_for_volumes(question, demand)),
+        _ => slots,
+    }
+}
+
+/// How many more pods with the same volumes fit, as far as volumes go.
+fn slots_for_volumes(question: &Question<'_>, demand: &Demand) -> u32 {
+    let checks = [
+        volume_restrictions::check,
+        node_volume_limits::check,
+        volume_binding::check,
+        volume_zone::check,
+    ];
+    let mut refusals = Vec::new();
+    for check in checks {
+        check(question, &mut refusals);
+        if !refusals.is_empty() {
+            return 0;
+        }
+    }
+    match demand.exclusive.is_some() || demand.clashing.is_some() {
+        true => 1,
+        false => u32::MAX,
+    }
 }
 
 /// Refusals of the first rule that refuses; empty: the node is feasible.

@@ -87,7 +87,9 @@ fn uid(action: &Action) -> Text {
     match action {
         Action::Bind { pod, .. } | Action::Evict { pod, .. } => pod.uid.clone(),
         Action::SuspendOwner { owner, .. } | Action::ResumeOwner { owner, .. } => owner.uid.clone(),
-        Action::AddTolerations { pod, .. } | Action::SelectVolumes { pod, .. } => pod.uid.clone(),
+        Action::AddTolerations { pod, .. }
+        | Action::SelectVolumes { pod, .. }
+        | Action::AllocateClaims { pod, .. } => pod.uid.clone(),
         other => panic!("no uid in {other:?}"),
     }
 }
