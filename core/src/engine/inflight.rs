@@ -112,9 +112,21 @@ impl Engine {
             }
             match self.state.leaving(workload) {
                 true => _ = self.unsent_while_stopped.insert(workload),
+                false if self.fell_apart(workload) => {
+                    self.send_back_at_once(now, workload, "members are gone".into());
+                }
                 false => self.send_prepared(now, workload),
             }
         }
+    }
+
+    /// Whether fewer members than must run together are left, and none of them is bound: nothing is
+    /// begun then.
+    fn fell_apart(&self, workload: WorkloadIdx) -> bool {
+        let bound = |pod: PodIdx| self.state.pods[pod].binding == Binding::Bound;
+        let placed = self.state.placed(workload).count() as u32;
+        placed < self.state.workloads[workload].min_member
+            && !self.state.placed(workload).any(bound)
     }
 
     /// A placement that failed: the room is free again and the member waits a while.

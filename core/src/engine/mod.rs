@@ -348,8 +348,7 @@ impl Engine {
         uid: Option<Text>,
         action: Action,
     ) -> EffectId {
-        let id = EffectId(self.next_effect);
-        self.next_effect += 1;
+        let id = self.effect_id();
         self.note_inflight(id, workload, &action);
         self.effects.push(Effect {
             id,
@@ -359,6 +358,12 @@ impl Engine {
             completes: false,
             action,
         });
+        id
+    }
+
+    fn effect_id(&mut self) -> EffectId {
+        let id = EffectId(self.next_effect);
+        self.next_effect += 1;
         id
     }
 

@@ -13,7 +13,10 @@
 //! Restart: claims and volumes show what was written; a gang that was being prepared queues and
 //! goes where its claims are. Cost: members that wait for volumes, at every step.
 
+use capstan_topology::NodeIdx;
+
 use crate::engine::Engine;
+use crate::explain::reason::StorageRefusal;
 use crate::model::apply::Changes;
 use crate::model::ids::{PodIdx, WorkloadIdx};
 use crate::model::input::{ClaimFacts, NodeFacts, Text};
@@ -31,7 +34,8 @@ pub(crate) struct Settling {
     effect: EffectId,
     /// Until when they must be bound.
     until: Time,
-    /// What was written, and whether that was seen.
+    /// What was written, and whether that was seen; none: a claim that is made for it is not there
+    /// yet.
     claims: Vec<(Setting, bool)>,
 }
 
@@ -53,10 +57,21 @@ impl Engine {
     ) -> Result<bool, Text> {
         let Some(wanted) = self.state.volumes_of(pod) else { return Ok(false) };
         let node = self.state.pods[pod].place.expect("only placed pods are bound");
+        if self.state.room.facts(node).is_none() {
+            return Err(self.node_is_gone(node));
+        }
         // One that took over a place that was kept for it has chosen nothing yet.
-        if let Err(refusal) = self.state.choose_volumes(&wanted, node) {
-            let node = &self.state.room.node(node).name;
-            return Err(format!("on {node}: {refusal}").into());
+        match self.state.choose_volumes(&wanted, node) {
+            Ok(_) => {}
+            Err(StorageRefusal::ClaimMissing { ephemeral: true, .. }) => {
+                let nothing = self.effect_id();
+                self.settle_volumes(now, pod, nothing, Vec::new());
+                return Ok(true);
+            }
+            Err(refusal) => {
+                let node = &self.state.room.node(node).name;
+                return Err(format!("on {node}: {refusal}").into());
+            }
         }
         let settings = self.state.room.volumes.settings(&wanted);
         if settings.is_empty() {
@@ -72,26 +87,45 @@ impl Engine {
         });
         let action = Action::SelectVolumes { pod: reference, settings: written.collect() };
         let effect = self.effect(now, workload, Some(uid), action);
+        self.settle_volumes(now, pod, effect, settings);
+        Ok(true)
+    }
+
+    fn node_is_gone(&self, node: NodeIdx) -> Text {
+        format!("node {} is gone", self.state.room.node(node).name).into()
+    }
+
+    fn settle_volumes(&mut self, now: Time, pod: PodIdx, effect: EffectId, claims: Vec<Setting>) {
         self.state.pods[pod].binding = Binding::InFlight(effect);
         let until = now.plus(self.state.policy.volume_timeout);
-        let claims = settings.into_iter().map(|setting| (setting, false)).collect();
+        let claims = claims.into_iter().map(|setting| (setting, false)).collect();
         self.settling.insert(pod, Settling { effect, until, claims });
-        Ok(true)
+    }
+
+    /// Whether the claims of a member are all bound now. Where one had still to be made for it,
+    /// what is chosen is written once it is there.
+    fn go_on(&mut self, now: Time, pod: PodIdx) -> Result<bool, Text> {
+        if !self.settling[&pod].claims.is_empty() {
+            return self.all_bound(pod);
+        }
+        let wanted = self.state.volumes_of(pod).expect("it has volumes");
+        let problem = self.state.room.volumes.demand(&wanted).problem;
+        if let Some(StorageRefusal::ClaimMissing { ephemeral: true, .. }) = problem {
+            return Ok(false);
+        }
+        let workload = self.state.pods[pod].workload.expect("ours are in workloads");
+        self.select_volumes(now, workload, pod).map(|selects| !selects)
     }
 
     /// Members whose claims are all bound now; gangs of which some claim will not be go back.
     pub(super) fn look_at_volumes(&mut self, now: Time, changes: &mut Changes) -> Vec<PodIdx> {
         let mut settled = Vec::new();
         let mut failed = Vec::new();
-        let pods: Vec<PodIdx> = self.settling.keys().copied().collect();
+        let mut pods: Vec<PodIdx> = self.settling.keys().copied().collect();
+        pods.retain(|pod| self.is_settling(*pod));
+        self.in_order(&mut pods, |pod| *pod);
         for pod in pods {
-            let entry = self.state.pods.get(pod);
-            let effect = self.settling[&pod].effect;
-            if entry.is_none_or(|pod| pod.binding != Binding::InFlight(effect)) {
-                self.settling.remove(&pod);
-                continue;
-            }
-            match self.all_bound(pod) {
+            match self.go_on(now, pod) {
                 Ok(true) => {
                     self.settling.remove(&pod);
                     settled.push(pod);
@@ -101,7 +135,6 @@ impl Engine {
             }
         }
         let any_failed = !failed.is_empty();
-        self.in_order(&mut failed, |failed| failed.0);
         for (pod, failure) in failed {
             if self.settling.contains_key(&pod)
                 && let Some(workload) = self.state.pods[pod].workload
@@ -113,8 +146,18 @@ impl Engine {
             self.state.derive(changes);
         }
         settled.retain(|pod| matches!(self.state.pods[*pod].binding, Binding::InFlight(_)));
-        self.in_order(&mut settled, |pod| *pod);
         settled
+    }
+
+    /// Whether a member still waits for its claims; one that is gone, or was sent back, does not.
+    fn is_settling(&mut self, pod: PodIdx) -> bool {
+        let effect = self.settling[&pod].effect;
+        let entry = self.state.pods.get(pod);
+        let settles = entry.is_some_and(|pod| pod.binding == Binding::InFlight(effect));
+        if !settles {
+            self.settling.remove(&pod);
+        }
+        settles
     }
 
     /// Slots of pods say nothing: plans are in order of uids.
@@ -125,11 +168,11 @@ impl Engine {
     /// Whether all claims of a member are bound; why they will not be.
     fn all_bound(&mut self, pod: PodIdx) -> Result<bool, Text> {
         let place = self.state.pods[pod].place.expect("what is being prepared has a place");
-        let settling = self.settling.get_mut(&pod).expect("the caller lists those");
         let room = &self.state.room;
         let Some(node) = room.facts(place) else {
-            return Err(format!("node {} is gone", room.node(place).name).into());
+            return Err(self.node_is_gone(place));
         };
+        let settling = self.settling.get_mut(&pod).expect("the caller lists those");
         let mut all = true;
         for (setting, seen) in &mut settling.claims {
             let claim = room.volumes.claim(&setting.claim);
@@ -191,7 +234,10 @@ impl Engine {
             let Some(settling) = self.settling.get(&pod) else { continue };
             let claims = settling.claims.iter().map(|(setting, _)| &*setting.claim.name);
             let claims: Vec<&str> = claims.collect();
-            let failure = format!("not bound in time: {}", claims.join(", "));
+            let failure = match claims.is_empty() {
+                true => "its claims were not made in time".to_owned(),
+                false => format!("not bound in time: {}", claims.join(", ")),
+            };
             if let Some(workload) = self.state.pods[pod].workload {
                 self.send_back(now, workload, failure.into(), changes);
             }

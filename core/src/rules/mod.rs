@@ -4,7 +4,9 @@
 //! the answer is kept per class and node) or also what pods hold, its `check`, and for rules that
 //! count, how many more pods fit. The order is kube-scheduler's; on one node the first rule that
 //! refuses gives the reasons. A stateful rule also exports its state with `place`, `remove` and
-//! `recount` (see [`node_ports`]); what pods hold of resources is the hardware ledger's.
+//! `recount` (see [`node_ports`]); what pods hold of resources is the hardware ledger's, what they
+//! hold of storage is kept by [`crate::model::volumes`]. The four volume rules are asked only for
+//! pods that have volumes.
 
 use capstan_topology::NodeIdx;
 

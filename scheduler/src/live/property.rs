@@ -393,11 +393,7 @@ fn manifest(kind: Kind, namespace: &str, name: &str, age: u32, looks: u32) -> Va
     let mut looks = Looks(looks);
     let mut object = match kind {
         Kind::Namespace => json!({}),
-        Kind::PriorityClass => json!({
-            "value": looks.of(3) * 10,
-            "globalDefault": looks.flag(),
-            "preemptionPolicy": looks.one_of(&[Value::Null, json!("Never")]),
-        }),
+        Kind::PriorityClass => priority_class(&mut looks),
         Kind::RuntimeClass => runtime_class(&mut looks),
         Kind::Node => node(&mut looks),
         Kind::Job => job(&mut looks),
@@ -447,13 +443,11 @@ fn manifest(kind: Kind, namespace: &str, name: &str, age: u32, looks: u32) -> Va
     object["metadata"] = meta;
     object["kind"] = kind.name().into();
     object["apiVersion"] = match kind {
-        Kind::Pod | Kind::Node | Kind::Namespace => "v1",
+        Kind::Pod | Kind::Node | Kind::Namespace | Kind::Storage(_) => "v1",
         Kind::PriorityClass => "scheduling.k8s.io/v1",
         Kind::RuntimeClass => "node.k8s.io/v1",
         Kind::Job => "batch/v1",
         Kind::ReplicaSet | Kind::StatefulSet | Kind::Deployment => "apps/v1",
-        Kind::Storage(StorageKind::Claim | StorageKind::Volume) => "v1",
-        Kind::Storage(_) => "storage.k8s.io/v1",
         Kind::Queueing(_, Group::Capstan) => "capstan.sh/v1alpha1",
         Kind::Queueing(..) if looks.flag() => "kueue.x-k8s.io/v1beta1",
         Kind::Queueing(..) => "kueue.x-k8s.io/v1beta2",
@@ -486,6 +480,14 @@ fn spec(looks: &mut Looks) -> Value {
         "runtimeClassName": looks.one_of(&[Value::Null, json!("kata")]),
         "preemptionPolicy": looks.one_of(&[Value::Null, json!("Never")]),
         "containers": [{ "resources": { "requests": { "cpu": looks.of(2) } } }],
+    })
+}
+
+fn priority_class(looks: &mut Looks) -> Value {
+    json!({
+        "value": looks.of(3) * 10,
+        "globalDefault": looks.flag(),
+        "preemptionPolicy": looks.one_of(&[Value::Null, json!("Never")]),
     })
 }
 

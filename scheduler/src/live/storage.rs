@@ -1,6 +1,6 @@
 //! Claims, volumes and what makes them: each object is one fact, and concerns nobody else here.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 
 use capstan_core::Input;
@@ -42,24 +42,23 @@ impl Clone for Box<dyn Stored> {
 #[derive(Debug, Default)]
 pub(super) struct Storages {
     facts: BTreeMap<(StorageKind, Named), StorageFact>,
-    /// What has to be told, also of what is gone.
-    dirty: BTreeSet<(StorageKind, Named)>,
-    told: BTreeSet<(StorageKind, Named)>,
+    /// What changed since the last time, with what was told then.
+    before: BTreeMap<(StorageKind, Named), Option<StorageFact>>,
 }
 
 impl Storages {
     fn put(&mut self, key: (StorageKind, Named), fact: StorageFact) {
         if self.facts.get(&key) != Some(&fact) {
-            self.dirty.insert(key.clone());
-            self.facts.insert(key, fact);
+            let old = self.facts.insert(key.clone(), fact);
+            self.before.entry(key).or_insert(old);
         }
     }
 
     /// An object is gone.
     pub fn remove(&mut self, kind: StorageKind, named: &Named) {
         let key = (kind, named.clone());
-        if self.facts.remove(&key).is_some() {
-            self.dirty.insert(key);
+        if let Some(old) = self.facts.remove(&key) {
+            self.before.entry(key).or_insert(Some(old));
         }
     }
 
@@ -71,14 +70,11 @@ impl Storages {
     /// What changed since the last time: what is gone, and what is there.
     pub fn drain(&mut self) -> (Vec<Input>, Vec<Input>) {
         let (mut gone, mut there) = (Vec::new(), Vec::new());
-        for key in std::mem::take(&mut self.dirty) {
+        for (key, before) in std::mem::take(&mut self.before) {
             match self.facts.get(&key) {
-                Some(fact) => {
-                    there.push(Input::Storage(fact.clone()));
-                    self.told.insert(key);
-                }
-                None if self.told.remove(&key) => gone.push(Input::Storage(gone_of(key))),
-                None => {}
+                now if now == before.as_ref() => {}
+                Some(fact) => there.push(Input::Storage(fact.clone())),
+                None => gone.push(Input::Storage(gone_of(key))),
             }
         }
         (gone, there)

@@ -42,7 +42,8 @@ pub fn detail(refusal: &StorageRefusal) -> String {
             format!("claim {claim} is for one pod and used by another")
         }
         StorageRefusal::ClaimMissing { claim, ephemeral: true } => format!(
-            "waiting for ephemeral volume controller to create the persistentvolumeclaim \"{claim}\""
+            "waiting for ephemeral volume controller to create the \
+             persistentvolumeclaim \"{claim}\""
         ),
         StorageRefusal::ClaimMissing { claim, .. } => {
             format!("persistentvolumeclaim \"{claim}\" not found")

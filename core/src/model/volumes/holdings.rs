@@ -255,6 +255,11 @@ impl Volumes {
         open.collect()
     }
 
+    /// What placed pods chose for a claim.
+    pub fn choice(&self, claim: &ClaimKey) -> Option<&Choice> {
+        self.claims.get(claim)?.choice.as_ref()
+    }
+
     /// Disks that pods of a node hold.
     pub fn disks(&self, node: NodeIdx) -> &[Disk] {
         self.on_node.get(node.at()).map_or(&[], |held| &held.disks)

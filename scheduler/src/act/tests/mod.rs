@@ -7,6 +7,7 @@ mod owner;
 mod random;
 mod server;
 mod tolerate;
+mod volumes;
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
