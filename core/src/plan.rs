@@ -4,7 +4,7 @@
 //! with an [`Input::Outcome`](crate::model::input::Input::Outcome).
 
 use crate::explain::reason::Reason;
-use crate::model::input::{BindingNote, Text, Toleration};
+use crate::model::input::{BindingNote, ClaimKey, Text, Toleration};
 use crate::money::MicroUsd;
 use crate::time::{Span, Time};
 
@@ -73,15 +73,28 @@ pub struct OwnerRef {
     pub uid: Text,
 }
 
+/// What is to be written of a claim so that others bind it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VolumeSetting {
+    /// The claim.
+    pub claim: ClaimKey,
+    /// Its uid.
+    pub uid: Text,
+    /// The node that its user goes to.
+    pub node: Text,
+    /// The volume that it gets; `None`: one is made for the node.
+    pub volume: Option<Text>,
+}
+
 /// The kinds of effects.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// Choose volumes for a pod's claims before it is bound.
+    /// Write what was chosen for a pod's claims that are not bound yet, before it is bound.
     SelectVolumes {
         /// The pod.
         pod: PodRef,
-        /// The node that was chosen.
-        node: Text,
+        /// For each claim what was chosen.
+        settings: Vec<VolumeSetting>,
     },
     /// Allocate and reserve resource claims for a pod before it is bound.
     AllocateClaims {

@@ -37,6 +37,8 @@ pub struct Policy {
     pub recovery_timeout: Option<Span>,
     /// Time an effect has before an outcome is owed.
     pub effect_timeout: Span,
+    /// A gang whose claims are not bound so long after what was chosen was written goes back.
+    pub volume_timeout: Span,
 }
 
 /// Work without a queue, once queues exist.
@@ -127,6 +129,7 @@ impl Default for Policy {
             resume_timeout: Span::seconds(60),
             recovery_timeout: Some(Span::minutes(5)),
             effect_timeout: Span::seconds(30),
+            volume_timeout: Span::seconds(600),
         }
     }
 }

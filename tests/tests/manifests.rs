@@ -245,6 +245,8 @@ fn nothing_is_allowed_that_is_not_needed() {
         "create events.k8s.io/events",
         "delete /pods",
         "delete capstan.sh/workloads",
+        "patch /persistentvolumeclaims",
+        "patch /persistentvolumes",
         "patch /pods",
         "patch /pods/status",
         "patch batch/jobs",

@@ -67,27 +67,45 @@ impl Engine {
         self.deadlines.set(workload, Some(until));
     }
 
-    /// Binds every placed member that is not bound yet, after tolerations that only its flavor
-    /// has were patched onto it.
+    /// Binds every placed member that is not bound yet, after its claims were bound, and
+    /// tolerations that only its flavor has were patched onto it.
     pub(crate) fn send(&mut self, now: Time, workload: WorkloadIdx) {
         let mut preparing = false;
         for pod in self.unsent(workload) {
-            let missing = self.missing_tolerations(pod);
-            if missing.is_empty() {
-                continue;
+            match self.select_volumes(now, workload, pod) {
+                Ok(selects) => preparing |= selects || self.add_tolerations(now, workload, pod),
+                Err(failure) => return self.send_back_at_once(now, workload, failure),
             }
-            preparing = true;
-            let reference = self.state.pods[pod].reference();
-            let uid = reference.uid.clone();
-            let action = Action::AddTolerations { pod: reference, tolerations: missing };
-            let effect = self.effect(now, workload, Some(uid), action);
-            self.state.pods[pod].binding = Binding::InFlight(effect);
         }
         if preparing {
             self.state.workloads[workload].state = State::Preparing;
             return;
         }
         self.send_prepared(now, workload);
+    }
+
+    /// Patches tolerations onto a member that only its flavor has; `false`: it lacks none.
+    fn add_tolerations(&mut self, now: Time, workload: WorkloadIdx, pod: PodIdx) -> bool {
+        let missing = self.missing_tolerations(pod);
+        if missing.is_empty() {
+            return false;
+        }
+        let reference = self.state.pods[pod].reference();
+        let uid = reference.uid.clone();
+        let action = Action::AddTolerations { pod: reference, tolerations: missing };
+        let effect = self.effect(now, workload, Some(uid), action);
+        self.state.pods[pod].binding = Binding::InFlight(effect);
+        true
+    }
+
+    /// Members whose claims are bound now get what tolerations they lack; those that lack none.
+    pub(crate) fn tolerate_settled(&mut self, now: Time, settled: Vec<PodIdx>) -> Vec<PodIdx> {
+        let mut prepared = settled;
+        prepared.retain(|&pod| {
+            let workload = self.state.pods[pod].workload;
+            workload.is_some_and(|workload| !self.add_tolerations(now, workload, pod))
+        });
+        prepared
     }
 
     /// Binds every placed member whose bind was not sent yet.

@@ -444,7 +444,10 @@ impl Attempt<'_> {
 
 /// Whether all members find nodes together, as things are.
 fn holds_all(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk) -> bool {
-    if let [only] = asks {
+    // Of members that share volumes only placing them tells.
+    if let [only] = asks
+        && (only.pods.len() == 1 || !gang::coupled(txn, only.class))
+    {
         return gang::holds(txn, only.class, only.pods.len() as u32, topology);
     }
     let start = txn.checkpoint();

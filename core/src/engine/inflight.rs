@@ -66,7 +66,12 @@ impl Engine {
             }
             (InFlight::Prepare(_), Some(pod)) if done => {
                 changes.dirty.extend(self.state.pods[pod].workload);
-                return Some(pod);
+                // What was written of claims is bound by others.
+                return (!self.settling.contains_key(&pod)).then_some(pod);
+            }
+            (InFlight::Prepare(_), Some(pod)) if self.settling.contains_key(&pod) => {
+                let workload = self.state.pods[pod].workload.expect("ours are in workloads");
+                self.send_back(now, workload, describe(&result), changes);
             }
             (InFlight::Bind(_) | InFlight::Prepare(_), Some(pod)) => {
                 self.unassume(now, pod, describe(&result), changes);
@@ -107,20 +112,37 @@ impl Engine {
             }
             match self.state.leaving(workload) {
                 true => _ = self.unsent_while_stopped.insert(workload),
+                false if self.fell_apart(workload) => {
+                    self.send_back_at_once(now, workload, "members are gone".into());
+                }
                 false => self.send_prepared(now, workload),
             }
         }
     }
 
+    /// Whether fewer members than must run together are left, and none of them is bound: nothing is
+    /// begun then.
+    fn fell_apart(&self, workload: WorkloadIdx) -> bool {
+        let bound = |pod: PodIdx| self.state.pods[pod].binding == Binding::Bound;
+        let placed = self.state.placed(workload).count() as u32;
+        placed < self.state.workloads[workload].min_member
+            && !self.state.placed(workload).any(bound)
+    }
+
     /// A placement that failed: the room is free again and the member waits a while.
     fn unassume(&mut self, now: Time, pod: PodIdx, failure: Text, changes: &mut Changes) {
+        self.give_up_place(pod, changes);
+        if let Some(workload) = self.state.pods[pod].workload {
+            self.back_off(now, workload, failure, changes);
+        }
+    }
+
+    /// A place that a pod was to have is free again.
+    pub(super) fn give_up_place(&mut self, pod: PodIdx, changes: &mut Changes) {
         self.state.release(pod, changes);
         self.state.pods[pod].binding = Binding::None;
         self.state.pods[pod].bound_at = None;
         self.state.pods[pod].note = None;
-        if let Some(workload) = self.state.pods[pod].workload {
-            self.back_off(now, workload, failure, changes);
-        }
     }
 
     /// A resumed owner did not come up: its places are free again.
@@ -164,7 +186,13 @@ impl Engine {
     }
 
     /// Notes a failure: the workload waits, longer each time.
-    fn back_off(&mut self, now: Time, workload: WorkloadIdx, failure: Text, changes: &mut Changes) {
+    pub(super) fn back_off(
+        &mut self,
+        now: Time,
+        workload: WorkloadIdx,
+        failure: Text,
+        changes: &mut Changes,
+    ) {
         let (first, most) = (self.state.policy.backoff_first, self.state.policy.backoff_max);
         let entry = &mut self.state.workloads[workload];
         let doubled = first.0.saturating_mul(1_i64 << entry.requeue.failures.min(20));

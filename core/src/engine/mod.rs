@@ -13,7 +13,7 @@ use crate::engine::waiting::Waiting;
 use crate::explain::obstacles;
 use crate::explain::reason::Reason;
 use crate::model::apply::Changes;
-use crate::model::ids::{QueueIdx, WorkloadIdx};
+use crate::model::ids::{PodIdx, QueueIdx, WorkloadIdx};
 use crate::model::input::{Input, Text};
 use crate::model::pod::Binding;
 use crate::model::state::{ClusterState, Held};
@@ -35,6 +35,7 @@ mod sweep;
 mod unmet;
 mod verdicts;
 mod views;
+mod volumes;
 pub(crate) mod waiting;
 
 /// The engine: owns the whole state, decides in `step`.
@@ -60,6 +61,8 @@ pub struct Engine {
     /// Why a workload was preempted last, by name, until it is admitted again. Shown only.
     pub(crate) preemptions: BTreeMap<Text, Preemption>,
     pub(crate) inflight: BTreeMap<EffectId, inflight::InFlight>,
+    /// Members whose claims are being bound.
+    settling: BTreeMap<PodIdx, volumes::Settling>,
     /// A claim was given up outside of a round: what it kept is free for others.
     claim_freed: bool,
     crossings: crossings::Crossings,
@@ -155,6 +158,8 @@ impl Engine {
             prepared.extend(self.take_outcome(now, effect, result, &mut changes));
         }
         self.state.derive(&mut changes);
+        let settled = self.look_at_volumes(now, &mut changes);
+        prepared.extend(self.tolerate_settled(now, settled));
         self.bind_prepared(now, &prepared);
         self.absorb(now, changes);
     }
@@ -196,6 +201,9 @@ impl Engine {
             self.waiting.wake(|_| true, |wake| wake.room);
         }
         self.wake_helped();
+        if changes.storage {
+            self.wake_for_storage();
+        }
         self.wake_queues(&changes.queues);
         if everything || changes.room || !changes.queues.is_empty() {
             self.growth.append(&mut self.growth_parked);
@@ -216,6 +224,18 @@ impl Engine {
             self.send(now, workload);
             self.state.keep_state(workload);
         }
+    }
+
+    /// Claims, volumes or classes changed: work that has volumes is looked at again.
+    fn wake_for_storage(&mut self) {
+        let room = &self.state.room;
+        let has_volumes = |shape| room.shape(shape).facts.volumes.is_some();
+        self.waiting.wake_shapes(has_volumes);
+        let workloads = &self.state.workloads;
+        let concerned = |workload: &WorkloadIdx| {
+            workloads[*workload].sets.iter().any(|set| has_volumes(set.shape))
+        };
+        self.growth.extend(self.growth_parked.extract_if(.., concerned));
     }
 
     /// Extra members that wait for a head's sake are looked at again: it may be gone, or ask less.
@@ -329,8 +349,7 @@ impl Engine {
         uid: Option<Text>,
         action: Action,
     ) -> EffectId {
-        let id = EffectId(self.next_effect);
-        self.next_effect += 1;
+        let id = self.effect_id();
         self.note_inflight(id, workload, &action);
         self.effects.push(Effect {
             id,
@@ -340,6 +359,12 @@ impl Engine {
             completes: false,
             action,
         });
+        id
+    }
+
+    fn effect_id(&mut self) -> EffectId {
+        let id = EffectId(self.next_effect);
+        self.next_effect += 1;
         id
     }
 

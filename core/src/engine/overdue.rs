@@ -57,7 +57,7 @@ impl Engine {
         let timeout = self.state.policy.recovery_timeout;
         let since = self.state.in_part.values().filter_map(|since| *since).min();
         let overdue = timeout.and_then(|timeout| Some(since?.plus(timeout)));
-        delayed.into_iter().chain(deadline).chain(overdue).min()
+        delayed.into_iter().chain(deadline).chain(overdue).chain(self.volumes_due()).min()
     }
 
     /// Carries out what is due.
@@ -74,10 +74,15 @@ impl Engine {
             self.deadlines.set(due, None);
             self.stop_keeping(now, due, &mut changes);
         }
+        self.give_up_on_volumes(now, &mut changes);
         self.stop_what_stays_in_part(now, &mut changes);
-        if changes.dirty.is_empty() {
-            return;
+        if !changes.dirty.is_empty() {
+            self.take_in_changes(now, changes);
         }
+    }
+
+    /// Derives and files what was changed outside of a batch of facts.
+    pub(super) fn take_in_changes(&mut self, now: Time, mut changes: Changes) {
         self.state.derive(&mut changes);
         for gone in std::mem::take(&mut changes.gone) {
             self.forget(gone);

@@ -186,6 +186,7 @@ impl Engine {
                 node,
                 beside: 0,
                 neighbours: None,
+                volumes: None,
             })
         };
         let per_hour = places

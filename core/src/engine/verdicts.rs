@@ -63,12 +63,13 @@ impl Engine {
     /// The same, and whether there are others of its gang to be near to.
     fn looked_at(&mut self, pod: PodIdx) -> (Vec<NodeVerdict>, bool) {
         let place = self.state.pods[pod].place;
-        self.state.unsettle(pod);
+        let chosen = self.state.unsettle(pod);
         let flavors = self.flavors_of(pod);
         let gang = self.gang_of(pod);
         let nodes = self.on_all_nodes(pod, &flavors, &gang);
         if let Some(node) = place {
             self.state.settle(pod, node);
+            self.state.room.volumes.restore(&chosen);
         }
         (nodes, !gang.company.is_empty())
     }

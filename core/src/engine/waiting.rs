@@ -203,6 +203,27 @@ impl Waiting {
         self.unpark(queues, groups);
     }
 
+    /// Wakes parked groups with members of such shapes, if they wait for room.
+    pub fn wake_shapes(&mut self, concerned: impl Fn(ShapeIdx) -> bool) {
+        self.woken = true;
+        let lines: Vec<Option<QueueIdx>> = self.lines.keys().copied().collect();
+        for queue in lines {
+            let line = self.lines.get_mut(&queue).expect("just listed");
+            let of_shape = line
+                .known
+                .iter()
+                .filter(|(key, _)| key.sets.iter().any(|(shape, _)| concerned(*shape)));
+            let groups: Vec<usize> = of_shape.map(|(_, group)| group as usize).collect();
+            for group in groups {
+                if line.groups[group].parked.as_ref().is_some_and(|parked| parked.wake.room) {
+                    line.groups[group].parked = None;
+                    line.refresh(group);
+                }
+            }
+            self.note_active(queue);
+        }
+    }
+
     /// Files groups that wait for what heads keep back among those to look at; whether there are
     /// any.
     pub fn wake_held(&mut self) -> bool {

@@ -6,6 +6,7 @@
 pub mod obstacles;
 pub mod quantity;
 pub mod reason;
+mod storage;
 pub mod together;
 pub mod verdict;
 pub mod view;

@@ -3,6 +3,7 @@
 //! A check returns `Ok` or one of these, never a bare `false`. Wording is in
 //! [`super::wording`] only.
 
+pub use super::storage::StorageRefusal;
 use crate::model::input::{AboveLimit, CapacityType, Text};
 use crate::time::Time;
 
@@ -512,6 +513,8 @@ pub enum NodeRefusal {
         /// More than the node has in all: removing pods cannot help.
         beyond_node: bool,
     },
+    /// Something about its volumes.
+    Storage(StorageRefusal),
     /// The kubelet does not declare what the pod needs of it.
     Features {
         /// What is missing, by name.
@@ -580,6 +583,7 @@ impl NodeRefusal {
             | NodeRefusal::PodAntiAffinity { .. }
             | NodeRefusal::ExistingAntiAffinity { .. } => true,
             NodeRefusal::Insufficient { beyond_node, .. } => !beyond_node,
+            NodeRefusal::Storage(refusal) => refusal.removable(),
             NodeRefusal::NodeName { .. }
             | NodeRefusal::Unschedulable
             | NodeRefusal::Taint { .. }

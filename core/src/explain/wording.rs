@@ -11,6 +11,7 @@ pub mod changes;
 pub mod nodes;
 mod short;
 mod states;
+mod storage;
 mod uncharged;
 mod waits;
 

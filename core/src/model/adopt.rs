@@ -74,7 +74,7 @@ impl ClusterState {
         // Charges change with the assignment, so nothing may be placed meanwhile.
         for &(pod, node) in &settling {
             if self.pods[pod].place.is_some() {
-                self.unsettle(pod);
+                changes.chosen.extend(self.unsettle(pod));
                 changes.to_settle.insert(pod, node);
             }
         }

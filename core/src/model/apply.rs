@@ -13,6 +13,7 @@ use crate::model::ids::{PodIdx, QueueIdx, ShapeIdx, WorkloadIdx};
 use crate::model::input::{GangKey, GangRef, Input, OwnerFacts, PodFacts, PodShape, Text};
 use crate::model::pod::{Binding, Pod};
 use crate::model::state::ClusterState;
+use crate::model::volumes::Choices;
 use crate::model::workload::{Assignment, SetAssignment, WorkloadId};
 use crate::policy::Policy;
 
@@ -37,6 +38,11 @@ pub struct Changes {
     pub rebuild: bool,
     /// Other resources count against quota than did.
     pub recharge: bool,
+    /// Claims, volumes or what makes them changed: work that has volumes may fit.
+    pub storage: bool,
+    /// What was chosen for claims of pods that were taken off the accounts: it stands, if they are
+    /// accounted again.
+    pub chosen: Choices,
 }
 
 impl ClusterState {
@@ -56,6 +62,7 @@ impl ClusterState {
             Input::Owner(facts) => self.apply_owner(facts, changes),
             Input::OwnerGone(uid) => self.remove_owner(&uid, changes),
             Input::Policy(policy) => self.apply_policy(policy, changes),
+            Input::Storage(fact) => changes.storage |= self.room.apply_storage(fact),
             Input::Outcome { .. } => {}
             object => {
                 match &object {
@@ -280,7 +287,8 @@ impl ClusterState {
         if self.pods[pod].place.is_none() {
             return;
         }
-        self.unsettle(pod);
+        let chosen = self.unsettle(pod);
+        changes.chosen.extend(chosen);
         changes.room = true;
         let Some(workload) = self.pods[pod].workload else { return };
         let assignment = self.workloads[workload].assignment.as_ref();

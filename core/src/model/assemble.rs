@@ -116,6 +116,7 @@ impl ClusterState {
                 self.settle(pod, node);
             }
         }
+        self.room.volumes.restore_used(std::mem::take(&mut changes.chosen));
         for &workload in &dirty {
             self.derive_state(workload);
             self.recount_claims_on(workload);
@@ -295,7 +296,7 @@ impl ClusterState {
             let held = kept.remove(at);
             let node = self.pods[held].place.expect("checked above");
             self.charge_alike(workload, self.pods[held].shape, shape);
-            self.unsettle(held);
+            changes.chosen.extend(self.unsettle(held));
             self.drop_kept(held, changes);
             changes.to_settle.insert(pod, node);
             changes.arrived.push(pod);
@@ -338,7 +339,7 @@ impl ClusterState {
             return;
         }
         for pod in kept.drain(..) {
-            self.unsettle(pod);
+            _ = self.unsettle(pod);
             self.pods.remove(pod);
         }
         let gang = Arc::new(GangRef {

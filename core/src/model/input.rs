@@ -15,12 +15,17 @@ use crate::time::{Span, Time};
 
 mod neighbours;
 mod queues;
+mod storage;
 
 pub use neighbours::{Kin, Neighbours, PeerSelector, PeerTerm, PreferredPeers, Spread};
 pub use queues::{
     BorrowThreshold, ClusterQueueFacts, CohortFacts, FlavorFacts, FlavorQuota, Fungibility,
     LocalQueueFacts, PreemptReclaim, PreemptWithin, PreemptionPolicy, QueueingStrategy, Quota,
     ResourceGroup,
+};
+pub use storage::{
+    AccessModes, Attach, AttachmentFacts, CapacityFacts, ClaimFacts, ClaimKey, ClaimUse, Disk,
+    DiskKind, PodVolumes, StorageClassFacts, StorageFact, StorageId, StorageKind, VolumeFacts,
 };
 
 /// Shared, immutable text: names, uids, label keys and values.
@@ -98,6 +103,8 @@ pub enum Input {
     },
     /// The Topology object of this name is gone.
     TopologyGone(Text),
+    /// Something about storage.
+    Storage(StorageFact),
     /// The whole validated configuration; replaces the one before.
     Policy(Arc<Policy>),
     /// What became of an effect, or that its deadline passed.
@@ -328,6 +335,8 @@ pub struct PodShape {
     pub kin: Option<Arc<Kin>>,
     /// What it wants of the pods around it.
     pub neighbours: Option<Arc<Neighbours>>,
+    /// Volumes that have a say in where it may run; `None`: it has none of these.
+    pub volumes: Option<Arc<PodVolumes>>,
 }
 
 /// A request above its own limit; the first of a pod.

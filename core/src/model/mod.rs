@@ -2,8 +2,8 @@
 //!
 //! [`input`] is what comes in; [`apply`], [`assemble`], [`standing`] and [`adopt`] turn it into
 //! [`state`]; [`txn`] is the only way to change it speculatively; [`claim`] keeps room for
-//! reserved work, [`vacancy`] quota for members that died; [`sweep`] forgets what nothing uses any
-//! more.
+//! reserved work, [`vacancy`] quota for members that died; [`volumes`] knows storage; [`sweep`]
+//! forgets what nothing uses any more.
 
 pub mod adopt;
 pub mod apply;
@@ -20,4 +20,5 @@ pub mod state;
 pub mod sweep;
 pub mod txn;
 pub mod vacancy;
+pub mod volumes;
 pub mod workload;

@@ -14,8 +14,9 @@ use capstan_topology::{
 };
 
 use crate::model::ids::ShapeIdx;
-use crate::model::input::{Amounts, NodeFacts, PodShape, Text};
+use crate::model::input::{Amounts, NodeFacts, PodShape, StorageFact, Text};
 use crate::model::sweep::Used;
+use crate::model::volumes::Volumes;
 use crate::policy::RuleArgs;
 use crate::resources::{self, BEYOND, CPU, EPHEMERAL, MEMORY, PODS, Resources};
 use crate::rules::neighbours::{self, Neighbourhood};
@@ -34,6 +35,8 @@ pub struct Room {
     pub neighbourhood: Neighbourhood,
     /// Arguments of rules.
     pub args: RuleArgs,
+    /// Storage, and who uses what of it where.
+    pub volumes: Volumes,
     /// Level keys of the tree, outermost first.
     pub levels: Vec<Text>,
     /// Topology over the nodes that may be offered.
@@ -192,6 +195,16 @@ impl Room {
         was_offered
     }
 
+    /// Takes in what is known of storage; whether it is news.
+    pub fn apply_storage(&mut self, fact: StorageFact) -> bool {
+        let concerned = self.volumes.apply(fact);
+        let named = concerned.named.and_then(|name| self.find_node(&name));
+        for node in concerned.nodes.into_iter().chain(named) {
+            self.touch(node);
+        }
+        concerned.changed
+    }
+
     fn vector(&mut self, amounts: &Amounts) -> ResourceVector {
         let mut vector = ResourceVector::default();
         for (name, amount) in amounts {
@@ -253,6 +266,7 @@ impl Room {
                 self.ledger.forget_node(NodeIdx(index));
                 self.ports.forget_node(NodeIdx(index));
                 self.neighbourhood.forget_node(NodeIdx(index));
+                self.volumes.forget_node(NodeIdx(index));
             }
         }
         let versions = &mut self.versions_gone;
@@ -263,6 +277,7 @@ impl Room {
         self.ledger.truncate_nodes(self.nodes.len());
         self.ports.truncate_nodes(self.nodes.len());
         self.neighbourhood.truncate_nodes(self.nodes.len());
+        self.volumes.truncate_nodes(self.nodes.len());
     }
 
     /// Compares names and shapes with what stands in their slots.

@@ -9,17 +9,19 @@ use std::sync::Arc;
 
 use capstan_topology::{LedgerUndo, NodeIdx};
 
+use crate::explain::reason::StorageRefusal;
 use crate::model::claim::Claims;
 use crate::model::facts::QueueFacts;
 use crate::model::ids::{
     Arena, ClassIdx, FlavorIdx, FrIdx, PodIdx, QueueIdx, ShapeIdx, WorkloadIdx,
 };
-use crate::model::input::{EvictionNote, OwnerFacts, Text};
+use crate::model::input::{EvictionNote, OwnerFacts, PodVolumes, Text};
 use crate::model::lookup::Lookup;
 use crate::model::pod::Pod;
 use crate::model::room::Room;
 use crate::model::txn::UndoBuffer;
 use crate::model::vacancy::Charges;
+use crate::model::volumes::Choices;
 use crate::model::workload::{Assignment, SetAssignment, Workload, WorkloadId};
 use crate::money::MicroUsd;
 use crate::place::classes::{ClassKey, Classes};
@@ -154,6 +156,21 @@ impl ClusterState {
         self.helped |= self.room.helps(self.pods[pod].shape);
     }
 
+    /// Volumes that a pod has, if they have a say in where it runs.
+    pub(crate) fn volumes_of(&self, pod: PodIdx) -> Option<Arc<PodVolumes>> {
+        self.room.shape(self.pods[pod].shape).facts.volumes.clone()
+    }
+
+    /// Chooses for claims of a pod that are open, and that nobody chose for, with its node.
+    pub(crate) fn choose_volumes(
+        &mut self,
+        wanted: &PodVolumes,
+        node: NodeIdx,
+    ) -> Result<Choices, StorageRefusal> {
+        let Some(facts) = self.room.node(node).facts.clone() else { return Ok(Choices::new()) };
+        self.room.volumes.choose(&facts, wanted)
+    }
+
     /// What a pod charges to its queue: calls back with each amount.
     pub(super) fn each_charge(
         &mut self,
@@ -214,18 +231,26 @@ impl ClusterState {
         self.change_ports(pod, node, true);
         self.change_neighbours(pod, node, true);
         self.note_help(pod);
+        if let Some(wanted) = self.volumes_of(pod) {
+            self.room.volumes.hold(node, &wanted);
+        }
         self.each_charge(pod, |quota, queue, fr, amount| quota.change(queue, fr, amount));
         let old = self.pods[pod].place.replace(node);
         assert!(old.is_none(), "a pod is settled once");
     }
 
-    /// Takes a pod's holdings back outside of any decision: a fact.
-    pub fn unsettle(&mut self, pod: PodIdx) {
-        let Some(node) = self.pods[pod].place.take() else { return };
+    /// Takes a pod's holdings back outside of any decision: a fact. What was chosen for claims
+    /// that nobody uses any more goes with it, and comes back here.
+    pub fn unsettle(&mut self, pod: PodIdx) -> Choices {
+        let Some(node) = self.pods[pod].place.take() else { return Choices::new() };
         self.change_ledger(pod, node, false);
         self.change_ports(pod, node, false);
         self.change_neighbours(pod, node, false);
         self.each_charge(pod, |quota, queue, fr, amount| quota.change(queue, fr, -amount));
+        match self.volumes_of(pod) {
+            Some(wanted) => self.room.volumes.let_go(node, &wanted),
+            None => Choices::new(),
+        }
     }
 
     /// The class of a shape with flavors, in a scoring profile.
@@ -287,6 +312,7 @@ impl ClusterState {
             node,
             beside: 0,
             neighbours: None,
+            volumes: None,
         })
     }
 
@@ -342,6 +368,8 @@ impl ClusterState {
         let around = placed().filter(|(_, pod, _)| shape(pod).kin.is_some());
         let around = around.map(|(_, pod, node)| (node, pod.shape, pod.terminating));
         self.room.neighbourhood.recount(around);
+        let with = |(_, pod, node)| Some((node, &**shape(pod).volumes.as_ref()?));
+        self.room.volumes.recount(placed().filter_map(with));
         self.classes.recount(&self.room);
         self.recount_used();
         for (index, workload) in self.workloads.iter() {

@@ -11,8 +11,10 @@ use std::sync::Arc;
 use capstan_topology::{LedgerUndo, NodeIdx, ResourceIdx};
 
 use crate::model::ids::{ClassIdx, FlavorIdx, FrIdx, PodIdx, QueueIdx, ShapeIdx, WorkloadIdx};
+use crate::model::input::PodVolumes;
 use crate::model::state::ClusterState;
 use crate::model::vacancy::Charges;
+use crate::model::volumes::Choices;
 use crate::model::workload::Assignment;
 use crate::place::refusals::Refusals;
 
@@ -25,8 +27,11 @@ enum Undo {
     Ports(PodIdx, NodeIdx, bool),
     /// Pods around nodes: the pod was placed (true) or removed (false).
     Neighbours(PodIdx, NodeIdx, bool),
-    /// A pod that does not exist was taken to be on a node.
-    Occupied(ShapeIdx, NodeIdx),
+    /// A pod that does not exist was taken to be on a node; what was chosen for its volumes.
+    Occupied(ShapeIdx, NodeIdx, Option<Box<Choices>>),
+    /// Storage: the pod's volumes are held (true) or let go (false); what was chosen, or dropped,
+    /// with that.
+    Volumes(PodIdx, NodeIdx, bool, Option<Box<Choices>>),
     /// Quota: an amount was charged (negative: discharged).
     Quota(QueueIdx, FrIdx, i64),
     /// A pod's place was something else.
@@ -153,7 +158,10 @@ impl<'a> Txn<'a> {
         let ledger = self.state.room.occupy(shape, node);
         self.log.push(Undo::Ledger(ledger));
         self.state.change_tenants((shape, false), node, true);
-        self.log.push(Undo::Occupied(shape, node));
+        let wanted = self.state.room.shape(shape).facts.volumes.clone();
+        let chosen = wanted.map(|wanted| self.state.change_volumes(&wanted, node, true));
+        let chosen = chosen.filter(|chosen| !chosen.is_empty()).map(Box::new);
+        self.log.push(Undo::Occupied(shape, node, chosen));
     }
 
     /// Takes a placed pod off its node, and its charge off its queue.
@@ -188,6 +196,11 @@ impl<'a> Txn<'a> {
         }
         if self.state.change_neighbours(pod, node, placed) {
             self.log.push(Undo::Neighbours(pod, node, placed));
+        }
+        if let Some(wanted) = self.state.volumes_of(pod) {
+            let choices = self.state.change_volumes(&wanted, node, placed);
+            let choices = (!choices.is_empty()).then(|| Box::new(choices));
+            self.log.push(Undo::Volumes(pod, node, placed, choices));
         }
         let (state, log) = (&mut *self.state, &mut self.log);
         state.each_charge(pod, |quota, queue, fr, amount| {
@@ -233,6 +246,34 @@ impl ClusterState {
         self.pods.len() + self.room.tree.order().len()
     }
 
+    /// Storage's part of placing or removing a pod: what was chosen for it, or dropped with it. A
+    /// node where some claim finds nothing is no error here: facts may have changed since.
+    fn change_volumes(&mut self, wanted: &PodVolumes, node: NodeIdx, place: bool) -> Choices {
+        if !place {
+            return self.room.volumes.let_go(node, wanted);
+        }
+        let choices = self.choose_volumes(wanted, node).unwrap_or_default();
+        self.room.volumes.hold(node, wanted);
+        choices
+    }
+
+    fn undo_volumes(&mut self, pod: PodIdx, node: NodeIdx, held: bool, choices: &Choices) {
+        let wanted = self.volumes_of(pod).expect("a pod that had volumes");
+        if held {
+            self.let_go_of(&wanted, node, choices);
+        } else {
+            self.room.volumes.hold(node, &wanted);
+            self.room.volumes.restore(choices);
+        }
+    }
+
+    fn let_go_of(&mut self, wanted: &PodVolumes, node: NodeIdx, choices: &Choices) {
+        let volumes = &mut self.room.volumes;
+        volumes.take_back(choices);
+        let dropped = volumes.let_go(node, wanted);
+        assert!(dropped.is_empty(), "a choice that was there before its first user");
+    }
+
     fn undo(&mut self, undo: Undo) {
         match undo {
             Undo::Ledger(undo) => {
@@ -245,9 +286,17 @@ impl ClusterState {
             Undo::Neighbours(pod, node, placed) => {
                 self.change_neighbours(pod, node, !placed);
             }
-            Undo::Occupied(shape, node) => {
+            Undo::Occupied(shape, node, chosen) => {
                 self.room.leave(shape, node);
                 self.change_tenants((shape, false), node, false);
+                if let Some(wanted) = self.room.shape(shape).facts.volumes.clone() {
+                    let chosen = chosen.map_or_else(Choices::new, |chosen| *chosen);
+                    self.let_go_of(&wanted, node, &chosen);
+                }
+            }
+            Undo::Volumes(pod, node, held, choices) => {
+                let choices = choices.map_or_else(Choices::new, |choices| *choices);
+                self.undo_volumes(pod, node, held, &choices);
             }
             Undo::Quota(queue, fr, amount) => self.quota.change(queue, fr, -amount),
             Undo::Vacated(workload, charges) => self.restore_vacancies(workload, charges),

@@ -16,6 +16,7 @@ use crate::model::ids::{ClassIdx, FlavorIdx, ShapeIdx};
 use crate::model::input::FlavorFacts;
 use crate::model::room::Room;
 use crate::model::sweep::Used;
+use crate::model::volumes::Demand;
 use crate::place::refusals::{self, Refusals};
 use crate::rules::neighbours::Outlook;
 use crate::rules::{self, Question};
@@ -57,6 +58,8 @@ pub struct Class {
     /// What all nodes say, as of a change and a tree.
     refusals: Option<(u64, u64, Arc<Refusals>)>,
     verdicts: Vec<FactVerdict>,
+    /// What its volumes mean, if it has any, as of a change of those.
+    volumes: Option<Box<(u64, Demand)>>,
     epoch: u64,
     seen: u64,
     used: u64,
@@ -95,6 +98,7 @@ impl Classes {
             outlook: Outlook::default(),
             refusals: None,
             verdicts: Vec::new(),
+            volumes: None,
             epoch: 0,
             seen: 0,
             used: 0,
@@ -165,7 +169,8 @@ impl Classes {
         let at = class.at();
         let entry = &mut self.list[at];
         entry.used = self.uses;
-        let behind = match entry.epoch == room.tree_epoch() && !entry.outlook.is_void(room) {
+        let void = entry.look_at_volumes(room) || entry.outlook.is_void(room);
+        let behind = match entry.epoch == room.tree_epoch() && !void {
             true => room.changes_since(entry.seen),
             false => None,
         };
@@ -198,6 +203,10 @@ impl Classes {
         self.fresh(room, class);
         let (changes, tree) = (room.change_count(), room.tree_epoch());
         let class = &mut self.list[class.at()];
+        if class.look_at_volumes(room) {
+            // The index is of the volumes as they were.
+            (class.refusals, class.seen) = (None, u64::MAX);
+        }
         match &class.refusals {
             Some((at, of, kept)) if (*at, *of) == (changes, tree) => kept.clone(),
             _ => {
@@ -251,7 +260,9 @@ impl Classes {
         let mut scratch = Vec::new();
         for class in &self.list {
             assert!(shapes[class.key.shape.at()], "a class of a forgotten shape");
-            let current = class.epoch == room.tree_epoch() && class.seen == room.change_count();
+            let current = class.epoch == room.tree_epoch()
+                && class.seen == room.change_count()
+                && class.sees_volumes(room);
             if current {
                 class.index.recount(&room.tree);
                 if !class.outlook.is_void(room) && !class.outlook.is_empty() {
@@ -277,7 +288,8 @@ impl Class {
     /// The same without what pods around mean.
     fn bare<'a>(&'a self, room: &'a Room, node: NodeIdx) -> Question<'a> {
         let (shape, flavors) = (room.shape(self.key.shape), &self.flavors);
-        Question { room, shape, flavors, node, beside: 0, neighbours: None }
+        let volumes = self.volumes.as_ref().map(|kept| &kept.1);
+        Question { room, shape, flavors, node, beside: 0, neighbours: None, volumes }
     }
 
     /// What pods around nodes mean for it, as of the last look.
@@ -291,6 +303,30 @@ impl Class {
         let mut outlook = std::mem::take(&mut self.outlook);
         outlook.learn(&self.bare(room, *node), shapes.iter().copied());
         self.outlook = outlook;
+    }
+
+    /// Finds out anew what its volumes mean, if anything that they depend on changed.
+    fn look_at_volumes(&mut self, room: &Room) -> bool {
+        let Some(wanted) = &room.shape(self.key.shape).facts.volumes else { return false };
+        let stamp = room.volumes.stamp(wanted);
+        if self.volumes.as_ref().is_some_and(|kept| kept.0 == stamp) {
+            return false;
+        }
+        self.volumes = Some(Box::new((stamp, room.volumes.demand(wanted))));
+        true
+    }
+
+    /// Whether it knows what its volumes mean now.
+    fn sees_volumes(&self, room: &Room) -> bool {
+        let stamp = self.volumes.as_ref().map(|kept| kept.0);
+        let wanted = room.shape(self.key.shape).facts.volumes.as_ref();
+        wanted.is_none_or(|wanted| stamp == Some(room.volumes.stamp(wanted)))
+    }
+
+    /// Whether what one member gets may be missing for the next wherever that goes: then slots of
+    /// several nodes do not add up.
+    pub fn coupled(&self) -> bool {
+        self.volumes.as_ref().is_some_and(|kept| kept.1.coupled)
     }
 
     /// Whether it is known that the facts of a node admit this class.

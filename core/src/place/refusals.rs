@@ -10,7 +10,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use crate::explain::reason::{Nearest, NodeRefusal};
+use crate::explain::reason::{Nearest, NodeRefusal, StorageRefusal};
 use crate::model::room::Room;
 use crate::place::classes::Class;
 use crate::rules::{self, Question};
@@ -140,6 +140,9 @@ fn kind_of(refusal: NodeRefusal) -> NodeRefusal {
         }
         NodeRefusal::PodAntiAffinity { .. } => NodeRefusal::PodAntiAffinity { pods: 0 },
         NodeRefusal::ExistingAntiAffinity { .. } => NodeRefusal::ExistingAntiAffinity { pods: 0 },
+        NodeRefusal::Storage(StorageRefusal::TooManyVolumes { driver, .. }) => {
+            NodeRefusal::Storage(StorageRefusal::TooManyVolumes { driver, limit: 0 })
+        }
         other => other,
     }
 }

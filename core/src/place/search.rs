@@ -45,8 +45,9 @@ struct Search {
     steps: u32,
 }
 
-/// All that members can tell of a node: who may use it, and what is free there.
-type Looks = (Vec<u32>, Vec<i64>);
+/// All that members can tell of a node: who may use it, and what is free there; and which it is,
+/// if any of them chooses volumes there, which no two nodes offer alike.
+type Looks = (Vec<u32>, Vec<i64>, Option<usize>);
 
 impl Search {
     /// Places members from one on.
@@ -87,7 +88,10 @@ impl Search {
         let node = state.room.tree.order()[position];
         let slots = |class: &ClassIdx| state.classes.fit(*class).spot(position).slots;
         let free = |resource: &ResourceIdx| state.room.ledger.free(node, *resource);
-        (self.classes.iter().map(slots).collect(), self.resources.iter().map(free).collect())
+        let chooses = self.classes.iter().any(|class| state.classes.class(*class).coupled());
+        let which = chooses.then_some(position);
+        let slots = self.classes.iter().map(slots).collect();
+        (slots, self.resources.iter().map(free).collect(), which)
     }
 }
 

@@ -4,7 +4,9 @@
 //! the answer is kept per class and node) or also what pods hold, its `check`, and for rules that
 //! count, how many more pods fit. The order is kube-scheduler's; on one node the first rule that
 //! refuses gives the reasons. A stateful rule also exports its state with `place`, `remove` and
-//! `recount` (see [`node_ports`]); what pods hold of resources is the hardware ledger's.
+//! `recount` (see [`node_ports`]); what pods hold of resources is the hardware ledger's, what they
+//! hold of storage is kept by [`crate::model::volumes`]. The four volume rules are asked only for
+//! pods that have volumes.
 
 use capstan_topology::NodeIdx;
 
@@ -12,6 +14,7 @@ use crate::explain::reason::NodeRefusal;
 use crate::model::ids::FlavorIdx;
 use crate::model::input::FlavorFacts;
 use crate::model::room::{Room, Shape};
+use crate::model::volumes::Demand;
 use crate::rules::neighbours::Outlook;
 
 pub mod capacity_type;
@@ -21,12 +24,16 @@ pub mod neighbours;
 pub mod node_affinity;
 pub mod node_name;
 pub mod node_ports;
+pub mod node_volume_limits;
 pub mod pod_affinity;
 pub mod resources_fit;
 pub mod selector;
 pub mod taints;
 pub mod topology_spread;
 pub mod unschedulable;
+pub mod volume_binding;
+pub mod volume_restrictions;
+pub mod volume_zone;
 
 /// What is asked of a rule: may this kind of pod run on this node, as things are?
 #[derive(Clone, Copy)]
@@ -43,6 +50,8 @@ pub struct Question<'a> {
     pub beside: u32,
     /// What the pod makes of the pods around each node; `None`: nobody asks.
     pub neighbours: Option<&'a Outlook>,
+    /// What its volumes mean as things are; `None`: it has none.
+    pub volumes: Option<&'a Demand>,
 }
 
 impl<'a> Question<'a> {
@@ -84,8 +93,13 @@ const fn facts(name: &'static str, check: fn(&Question<'_>, &mut Vec<NodeRefusal
     Rule { name, reads: Reads::Facts, check, slots: None }
 }
 
+/// A volume rule: those count together, and only for pods that have volumes (see [`slots`]).
+const fn volumes(name: &'static str, check: fn(&Question<'_>, &mut Vec<NodeRefusal>)) -> Rule {
+    Rule { name, reads: Reads::Holdings, check, slots: None }
+}
+
 /// All rules in order.
-pub const TABLE: [Rule; 11] = [
+pub const TABLE: [Rule; 15] = [
     facts("NodeUnschedulable", unschedulable::check),
     wishes("NodeName", node_name::check),
     facts("TaintToleration", taints::check),
@@ -104,6 +118,10 @@ pub const TABLE: [Rule; 11] = [
         check: resources_fit::check,
         slots: Some(resources_fit::slots),
     },
+    volumes("VolumeRestrictions", volume_restrictions::check),
+    volumes("NodeVolumeLimits", node_volume_limits::check),
+    volumes("VolumeBinding", volume_binding::check),
+    volumes("VolumeZone", volume_zone::check),
     Rule {
         name: "PodTopologySpread",
         reads: Reads::Holdings,
@@ -149,7 +167,31 @@ pub fn slots(question: &Question<'_>) -> u32 {
             slots = slots.min(count(question));
         }
     }
-    slots
+    match question.volumes {
+        Some(demand) if slots > 0 => slots.min(slots_for_volumes(question, demand)),
+        _ => slots,
+    }
+}
+
+/// How many more pods with the same volumes fit, as far as volumes go.
+fn slots_for_volumes(question: &Question<'_>, demand: &Demand) -> u32 {
+    let checks = [
+        volume_restrictions::check,
+        node_volume_limits::check,
+        volume_binding::check,
+        volume_zone::check,
+    ];
+    let mut refusals = Vec::new();
+    for check in checks {
+        check(question, &mut refusals);
+        if !refusals.is_empty() {
+            return 0;
+        }
+    }
+    match demand.exclusive.is_some() || demand.clashing.is_some() {
+        true => 1,
+        false => u32::MAX,
+    }
 }
 
 /// Refusals of the first rule that refuses; empty: the node is feasible.

@@ -434,7 +434,8 @@ impl<'a> Search<'a> {
         if !self.need.asks.iter().all(|ask| fits_alone(ask, txn)) {
             return false;
         }
-        if self.members.len() < 2 {
+        let shared = self.members.iter().any(|ask| gang::coupled(txn, ask.class));
+        if self.members.len() < 2 && !shared {
             return true;
         }
         let start = txn.checkpoint();

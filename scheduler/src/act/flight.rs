@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::line::Line;
 use super::queue::Shared;
-use super::{Answer, bind, evict, owner, tolerate};
+use super::{Answer, bind, evict, owner, tolerate, volumes};
 use crate::client::REQUEST_TIMEOUT;
 
 /// An effect that was taken on.
@@ -184,7 +184,10 @@ async fn one_try(line: &Line<'_>, effect: &Effect, progress: &mut Progress) -> T
             same(&pod.uid)?;
             tolerate::add(line, progress, pod, tolerations).await
         }
-        Action::SelectVolumes { pod, .. } => Ok(unable("choose volumes", &pod.name)),
+        Action::SelectVolumes { pod, settings } => {
+            same(&pod.uid)?;
+            volumes::select(line, progress, settings).await
+        }
         Action::AllocateClaims { pod, .. } => Ok(unable("allocate resource claims", &pod.name)),
         Action::ReleaseClaims { pod } => Ok(unable("release resource claims", &pod.name)),
         // They report, and are the publisher's.

@@ -15,6 +15,7 @@ pub mod local_queue;
 pub mod meta;
 pub mod node;
 pub mod pod;
+pub mod storage;
 pub mod usage;
 pub mod workload;
 

@@ -13,6 +13,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::meta::{SlimMeta, slim};
 use super::resource_like;
+use super::storage::PodVolume;
 use crate::quantity::Quantity;
 
 /// A pod, as far as scheduling looks at it.
@@ -89,6 +90,9 @@ pub struct PodSpec {
     /// Gates that hold it back.
     #[serde(default)]
     pub scheduling_gates: Vec<SchedulingGate>,
+    /// Volumes.
+    #[serde(default)]
+    pub volumes: Vec<PodVolume>,
 }
 
 /// Affinity of a pod.

@@ -194,13 +194,13 @@ pub struct Rules {
     pub taint_toleration: Option<Value>,
     /// Accepted; without effect.
     pub node_ports: Option<Value>,
-    /// Accepted; for the volume rules.
+    /// Accepted; without effect.
     pub volume_restrictions: Option<Value>,
-    /// Accepted; for the volume rules.
+    /// Accepted; without effect.
     pub node_volume_limits: Option<Value>,
-    /// Accepted; for the volume rules.
-    pub volume_binding: Option<Value>,
-    /// Accepted; for the volume rules.
+    /// Arguments of VolumeBinding.
+    pub volume_binding: VolumeBindingArgs,
+    /// Accepted; without effect.
     pub volume_zone: Option<Value>,
     /// Accepted; for the spread rule.
     pub pod_topology_spread: Option<Value>,
@@ -220,6 +220,20 @@ pub struct Rules {
     pub gang_scheduling: Option<Value>,
     /// Accepted; without effect.
     pub scheduling_gates: Option<Value>,
+}
+
+/// `VolumeBindingArgs`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct VolumeBindingArgs {
+    /// Accepted; without effect.
+    pub api_version: Option<Value>,
+    /// Accepted; without effect.
+    pub kind: Option<Value>,
+    /// Seconds that claims of a gang may take to be bound; 0 or absent: 600.
+    pub bind_timeout_seconds: Option<i64>,
+    /// Accepted; without effect.
+    pub shape: Option<Value>,
 }
 
 /// `NodeAffinityArgs`.

@@ -189,3 +189,17 @@ fn wrong_types_do_not_hide_wrong_values() {
     let found = complaints(&format!("{HEAD}prices: [7]\npodMaxBackoffSeconds: 0\n"));
     assert!(found.len() == 2, "{found:?}");
 }
+
+#[test]
+fn claims_have_as_long_as_the_configuration_says() {
+    let timeout = |seconds: &str| {
+        let rules = format!("rules: {{volumeBinding: {{bindTimeoutSeconds: {seconds}}}}}\n");
+        good(&rules).policy.volume_timeout
+    };
+    assert_eq!([timeout("30"), timeout("0")], [Span::seconds(30), Span::seconds(600)]);
+    assert!(timeout("9223372036854775807") > Span::seconds(600));
+    let text = format!("{HEAD}rules: {{volumeBinding: {{bindTimeoutSeconds: -1}}}}\n");
+    let complaints = complaints(&text);
+    let told = "rules.volumeBinding.bindTimeoutSeconds: -1 is below zero";
+    assert!(complaints.len() == 1 && complaints[0].contains(told), "{complaints:?}");
+}

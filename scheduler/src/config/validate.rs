@@ -47,6 +47,7 @@ pub fn validate(file: CapstanConfiguration) -> Result<(Config, Vec<Finding>), Ve
         backoff_first,
         backoff_max,
         recovery_timeout: recovery_timeout(&file, defaults.recovery_timeout),
+        volume_timeout: volume_timeout(&file.rules, defaults.volume_timeout, &mut errors),
         ..defaults
     };
     for (name, profile) in &file.profiles {
@@ -114,6 +115,22 @@ fn levels(given: Option<&[String]>, errors: &mut Vec<Finding>) -> Option<Vec<Tex
     }
     Some(given.iter().map(|level| level.as_str().into()).collect())
 }
+
+/// How long claims may take to be bound.
+fn volume_timeout(rules: &Rules, usual: Span, errors: &mut Vec<Finding>) -> Span {
+    match rules.volume_binding.bind_timeout_seconds {
+        None | Some(0) => usual,
+        Some(seconds) if seconds > 0 => Span::seconds(seconds.min(SECONDS_MAX)),
+        Some(seconds) => {
+            let problem = format!("{seconds} is below zero; seconds are 0 or more");
+            errors.push(("rules.volumeBinding.bindTimeoutSeconds".to_owned(), problem));
+            usual
+        }
+    }
+}
+
+/// More seconds than a year has are as good as a year.
+const SECONDS_MAX: i64 = 366 * 24 * 3_600;
 
 fn rules(rules: &Rules) -> RuleArgs {
     let added = rules.node_affinity.added_affinity.as_ref();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use capstan_core::model::input::{Labels, NodeFacts, Text};
+use capstan_core::model::input::{Labels, NodeFacts, StorageFact, Text};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::job::JobDraft;
@@ -43,6 +43,8 @@ pub struct Gathered {
     pub runtime_classes: BTreeMap<Text, RuntimeClassDraft>,
     /// Queue objects.
     pub queueing: quota::Objects,
+    /// Claims, volumes and what makes them.
+    pub storage: Vec<StorageFact>,
 }
 
 /// An owner that only passes its labels on: ReplicaSet, StatefulSet, Deployment.

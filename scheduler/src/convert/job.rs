@@ -11,6 +11,7 @@ use super::marks::{self, Marks, OwnerName};
 use super::pod::{self, Ranked};
 use super::runtime::Runtime;
 use super::sharing::{Pairs, Shared};
+use super::storage::{self, Holder};
 use super::{Refusal, neighbours, note, requests, time};
 use crate::api::job::Job;
 use crate::api::keys;
@@ -83,6 +84,8 @@ pub fn draft(job: &Job, shared: &mut Shared) -> Result<JobDraft, Vec<Refusal>> {
     shape.neighbours = neighbours::of(&template.spec, &namespace, &labels);
     let node_name = template.spec.node_name.as_deref().filter(|name| !name.is_empty());
     shape.node_name = node_name.map(|name| shared.texts.text(name));
+    let holder = Holder { namespace: marks::namespace(meta), pod: None };
+    shape.volumes = storage::of_pod(&template.spec.volumes, &holder, shared);
     let times = marks.annotations.get(keys::SUSPENDED);
     let counted = times.and_then(|text| text.parse::<u32>().ok());
     if let Some(text) = times.filter(|_| counted.is_none()) {

@@ -22,6 +22,7 @@ pub mod resolve;
 pub mod runtime;
 pub mod selector;
 pub mod sharing;
+pub mod storage;
 
 #[cfg(test)]
 mod tests;

@@ -15,6 +15,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use super::marks::{self, Marks, OwnerName};
 use super::runtime::Runtime;
 use super::sharing::{Pairs, Shared};
+use super::storage::{self, Holder};
 use super::{Refusal, neighbours, note, requests, selector, time};
 use crate::api::keys;
 use crate::api::pod::{Container, Pod, PodSpec, PodStatus, Resources, is_true};
@@ -94,8 +95,8 @@ impl Ranked {
 
 /// The draft of a pod.
 pub fn draft(pod: &Pod, shared: &mut Shared) -> Result<PodDraft, Vec<Refusal>> {
-    let meta = &pod.metadata;
-    refuse(&pod.spec, "spec")?;
+    let (meta, spec) = (&pod.metadata, &pod.spec);
+    refuse(spec, "spec")?;
     let marks = shared.marks_of(meta);
     let mut ignored = Vec::new();
     let binding = note::binding(&marks, shared, &mut ignored);
@@ -110,11 +111,15 @@ pub fn draft(pod: &Pod, shared: &mut Shared) -> Result<PodDraft, Vec<Refusal>> {
     shape.neighbours = neighbours::of(&pod.spec, &namespace, &labels);
     // Where we put it ourselves says nothing about where its author wants it.
     shape.node_name = node.clone().filter(|_| binding.is_none());
+    let uid = marks::uid(meta, "pod");
+    let holder =
+        Holder { namespace: marks::namespace(meta), pod: Some((marks::name(meta), &*uid)) };
+    shape.volumes = storage::of_pod(&spec.volumes, &holder, shared);
     let held = node.as_ref().map(|_| resources.held()).filter(|held| *held != shape.requests);
     let terminating = meta.deletion_timestamp.is_some();
     let marked = terminating || disrupted(&pod.status);
     Ok(PodDraft {
-        uid: marks::uid(meta, "pod"),
+        uid,
         namespace,
         name: marks::name(meta).into(),
         labels,

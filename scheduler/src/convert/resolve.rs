@@ -30,7 +30,8 @@ pub struct Resolved {
 /// Settles everything; `start` stands for creation times that nobody gave.
 pub fn resolve(gathered: Gathered, start: Time) -> Resolved {
     let mut resolved = Resolved::default();
-    let Gathered { mut shared, nodes, namespaces, pods, jobs, owners, queueing, .. } = gathered;
+    let Gathered { mut shared, nodes, namespaces, pods, jobs, owners, queueing, storage, .. } =
+        gathered;
     let local = queueing.local_queues.iter().map(|(_, queue)| &queue.namespace);
     let named: BTreeSet<Text> = pods
         .iter()
@@ -50,6 +51,7 @@ pub fn resolve(gathered: Gathered, start: Time) -> Resolved {
     };
     quota::inputs(queueing, &mut resolved);
     resolved.inputs.extend(nodes.into_iter().map(Input::Node));
+    resolved.inputs.extend(storage.into_iter().map(Input::Storage));
     let jobs = jobs.into_iter().map(|job| Owner::Job(Box::new(job)));
     let others = owners.into_iter().map(|owner| Owner::Other(Box::new(owner)));
     let mut order = Vec::new();

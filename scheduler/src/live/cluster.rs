@@ -14,6 +14,7 @@ use super::below::Below;
 use super::notes::{Fault, Notes};
 use super::queues::Queues;
 use super::roster::{Named, Roster};
+use super::storage::Storages;
 use super::{Group, Kind, Object, Seen};
 use crate::api::node::Node;
 use crate::api::pod::Pod;
@@ -60,6 +61,7 @@ pub struct Live {
     /// Queue objects that came or went since the last time.
     pub(super) queues_anew: Vec<(Kind, Named)>,
     pub(super) below: Below,
+    pub(super) storage: Storages,
     /// Pods whose priority is still their class's to say.
     unranked: BTreeSet<Text>,
     /// When pods and Jobs without a creation time were told first, by uid.
@@ -271,6 +273,7 @@ impl Live {
                 Ok(draft) => self.put_runtime_class(&class.metadata, draft),
                 Err(refusals) => self.refuse(kind, &class.metadata, refusals),
             },
+            Object::Storage(of, object, seen) => self.put_storage(of, &object.metadata, &*seen),
             Object::Queueing(queueing, origin, value) => {
                 self.put_queueing(kind, queueing, origin, *value);
             }
@@ -281,7 +284,7 @@ impl Live {
     }
 
     /// Notes that an object exists; one that stood under its name before is gone.
-    fn enter(&mut self, kind: Kind, meta: &ObjectMeta) -> Named {
+    pub(super) fn enter(&mut self, kind: Kind, meta: &ObjectMeta) -> Named {
         let (named, uid) = identity(kind, meta);
         self.enter_as(kind, &named, &uid);
         named
@@ -487,6 +490,7 @@ impl Live {
             Kind::Job | Kind::ReplicaSet | Kind::StatefulSet | Kind::Deployment => {
                 self.remove_owner(&(kind.name().into(), named.0.clone(), named.1.clone()));
             }
+            Kind::Storage(kind) => self.storage.remove(kind, named),
             Kind::Queueing(..) => {
                 self.queues.remove(kind, named);
                 self.queues_anew.push((kind, named.clone()));
@@ -531,6 +535,7 @@ impl Object {
             Object::Meta(kind, _) | Object::Broken(kind, ..) => *kind,
             Object::PriorityClass(_) => Kind::PriorityClass,
             Object::RuntimeClass(_) => Kind::RuntimeClass,
+            Object::Storage(kind, ..) => Kind::Storage(*kind),
             Object::Queueing(kind, origin, _) => Kind::Queueing(*kind, Group::of(*origin)),
         }
     }
@@ -541,6 +546,7 @@ impl Object {
             Object::Node(node) => &node.metadata,
             Object::Job(job) => &job.metadata,
             Object::Meta(_, object) | Object::Broken(_, object, ..) => &object.metadata,
+            Object::Storage(_, object, _) => &object.metadata,
             Object::PriorityClass(class) => &class.metadata,
             Object::RuntimeClass(class) => &class.metadata,
             Object::Queueing(_, _, value) => return value_identity(self.kind(), value),

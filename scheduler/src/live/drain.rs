@@ -57,12 +57,15 @@ impl Live {
         self.tell_namespaces(&dirty, &mut news);
         news.facts.extend(queues.facts);
         self.tell_nodes(&dirty, &mut news);
+        let (storage_gone, storage) = self.storage.drain();
+        news.facts.extend(storage);
         self.tell_owners(&dirty, now, &mut news);
         self.tell_pods(&dirty, now, &mut news);
         let Changes { gone: mut queues_gone, mut notices, .. } = queues;
         let mut inputs = news.gone;
         self.forget_nodes_and_namespaces(&dirty, &mut queues_gone);
         inputs.append(&mut queues_gone);
+        inputs.extend(storage_gone);
         inputs.append(&mut news.facts);
         notices.splice(0..0, self.notes.take());
         if synced {
@@ -93,6 +96,7 @@ impl Live {
         quota::inputs(objects, &mut resolved);
         let mut inputs = resolved.inputs;
         inputs.extend(self.nodes.values().map(|entry| Input::Node(entry.facts.clone())));
+        inputs.extend(self.storage.everything());
         let mut missing = Missing::default();
         let mut facts =
             Facts { directory: &self.directory, shared: &mut self.shared, missing: &mut missing };

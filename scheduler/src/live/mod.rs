@@ -16,6 +16,7 @@
 //! | [`below`] | whom a change of an owner concerns |
 //! | [`queues`] | what all queue objects say together |
 //! | [`notes`] | that the same thing is said of an object once |
+//! | [`storage`] | claims, volumes and what makes them, as facts |
 //! | [`cluster`] | where each object goes, and what has to be told again because of it |
 //! | [`drain`] | facts of what changed, in the order in which others refer to them |
 //!
@@ -31,6 +32,7 @@ mod drain;
 mod notes;
 mod queues;
 mod roster;
+mod storage;
 
 #[cfg(test)]
 mod property;
@@ -50,9 +52,10 @@ use crate::api::node::Node;
 use crate::api::pod::Pod;
 use crate::config::{Config, QuotaApi};
 use crate::read::error::Notice;
-use crate::read::kinds::{Origin, Queueing};
+use crate::read::kinds::{Origin, Queueing, StorageKind};
 
 pub use cluster::Live;
+pub use storage::Stored;
 
 /// One event of one watch.
 #[derive(Clone, Debug)]
@@ -92,6 +95,8 @@ pub enum Kind {
     StatefulSet,
     /// `apps/v1` Deployments.
     Deployment,
+    /// A kind that says what storage there is.
+    Storage(StorageKind),
     /// A kind of queue object of one API group.
     Queueing(Queueing, Group),
 }
@@ -106,7 +111,7 @@ pub enum Group {
 }
 
 /// Kinds that are watched whatever the configuration says.
-const ALWAYS: [Kind; 9] = [
+const ALWAYS: [Kind; 16] = [
     Kind::Namespace,
     Kind::PriorityClass,
     Kind::RuntimeClass,
@@ -116,6 +121,13 @@ const ALWAYS: [Kind; 9] = [
     Kind::StatefulSet,
     Kind::Job,
     Kind::Pod,
+    Kind::Storage(StorageKind::Class),
+    Kind::Storage(StorageKind::Driver),
+    Kind::Storage(StorageKind::Node),
+    Kind::Storage(StorageKind::Capacity),
+    Kind::Storage(StorageKind::Volume),
+    Kind::Storage(StorageKind::Claim),
+    Kind::Storage(StorageKind::Attachment),
 ];
 
 /// Kinds of queue objects that are watched; Workloads are written and never believed.
@@ -151,6 +163,7 @@ impl Kind {
             Kind::ReplicaSet => "ReplicaSet",
             Kind::StatefulSet => "StatefulSet",
             Kind::Deployment => "Deployment",
+            Kind::Storage(kind) => kind.name(),
             Kind::Queueing(kind, _) => match kind {
                 Queueing::ClusterQueue => "ClusterQueue",
                 Queueing::LocalQueue => "LocalQueue",
@@ -177,6 +190,7 @@ impl Kind {
         match self {
             Kind::Node | Kind::Namespace | Kind::PriorityClass | Kind::RuntimeClass => false,
             Kind::Pod | Kind::Job | Kind::ReplicaSet | Kind::StatefulSet | Kind::Deployment => true,
+            Kind::Storage(kind) => kind.namespaced(),
             Kind::Queueing(kind, _) => {
                 matches!(kind, Queueing::LocalQueue | Queueing::Workload)
             }
@@ -226,6 +240,8 @@ pub enum Object {
     PriorityClass(Box<PriorityClass>),
     /// A RuntimeClass.
     RuntimeClass(Box<RuntimeClass>),
+    /// Something of storage: its kind, metadata and what it says.
+    Storage(StorageKind, Box<OnlyMeta>, Box<dyn Stored>),
     /// A queue object, not decoded yet: its faults are ours to tell.
     Queueing(Queueing, Origin, Box<serde_json::Value>),
     /// One that cannot be read: its kind and metadata, the field, what is wrong.

@@ -13,10 +13,11 @@ use capstan_core::time::Time;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{Group, Kind, Live, Object, Seen};
+use super::{Group, Kind, Live, Object, Seen, Stored};
+use crate::api::storage::{Claim, Volume};
 use crate::config::{Config, QuotaApi};
 use crate::convert::directory::OWNERS_MAX;
-use crate::read::kinds::{Origin, Queueing};
+use crate::read::kinds::{Origin, Queueing, StorageKind};
 use crate::read::read_text;
 
 const NOW: Time = Time(1_800_000_000_000);
@@ -36,6 +37,8 @@ fn slots() -> Vec<(Kind, &'static str, &'static str)> {
         (Kind::Job, "a", "j"),
         (Kind::Job, "a", "k"),
         (Kind::Job, "b", "j"),
+        (Kind::Storage(StorageKind::Claim), "a", "c"),
+        (Kind::Storage(StorageKind::Volume), "", "v"),
     ];
     slots.extend(["p", "q", "r", "s"].map(|name| (Kind::Pod, "a", name)));
     slots.extend(["p", "q"].map(|name| (Kind::Pod, "b", name)));
@@ -307,8 +310,32 @@ fn seen(kind: Kind, value: &Value) -> Object {
             };
             Object::Queueing(kind, origin, Box::new(value))
         }
+        Kind::Storage(of) => storage(of, value),
         _ => Object::Meta(kind, serde_json::from_value(value).expect("meta")),
     }
+}
+
+/// A storage object as a watch shows it.
+fn storage(kind: StorageKind, value: Value) -> Object {
+    let meta = serde_json::from_value(value.clone()).expect("meta");
+    let seen: Box<dyn Stored> = match kind {
+        StorageKind::Claim => Box::new(serde_json::from_value::<Claim>(value).expect("claim")),
+        StorageKind::Volume => Box::new(serde_json::from_value::<Volume>(value).expect("volume")),
+        other => panic!("no slot is a {}", other.name()),
+    };
+    Object::Storage(kind, meta, seen)
+}
+
+/// What a claim and a volume say, each with fields of the other that nobody reads.
+fn stored(looks: &mut Looks) -> Value {
+    json!({
+        "spec": {
+            "storageClassName": looks.one_of(&[Value::Null, json!("fast")]),
+            "volumeName": looks.one_of(&[Value::Null, json!("v")]),
+            "accessModes": looks.one_of(&[json!(["ReadWriteOnce"]), json!(["ReadWriteOncePod"])]),
+        },
+        "status": { "phase": looks.one_of(&[json!("Available"), json!("Bound"), json!("Lost")]) },
+    })
 }
 
 /// What tells one fact from another, and whether it is no more.
@@ -334,6 +361,10 @@ fn id(input: &Input) -> (String, bool) {
         Input::NamespaceGone(name) => ("namespace", name.to_string(), true),
         Input::Topology { name, .. } => ("topology", name.to_string(), false),
         Input::TopologyGone(name) => ("topology", name.to_string(), true),
+        Input::Storage(fact) => {
+            let ((kind, namespace, name), gone) = fact.about();
+            return (format!("{kind:?} {namespace}/{name}"), gone);
+        }
         Input::Policy(_) | Input::Outcome { .. } => panic!("no fact of an object: {input:?}"),
     };
     (format!("{kind} {name}"), gone)
@@ -362,15 +393,12 @@ fn manifest(kind: Kind, namespace: &str, name: &str, age: u32, looks: u32) -> Va
     let mut looks = Looks(looks);
     let mut object = match kind {
         Kind::Namespace => json!({}),
-        Kind::PriorityClass => json!({
-            "value": looks.of(3) * 10,
-            "globalDefault": looks.flag(),
-            "preemptionPolicy": looks.one_of(&[Value::Null, json!("Never")]),
-        }),
+        Kind::PriorityClass => priority_class(&mut looks),
         Kind::RuntimeClass => runtime_class(&mut looks),
         Kind::Node => node(&mut looks),
         Kind::Job => job(&mut looks),
         Kind::Pod => pod(&mut looks),
+        Kind::Storage(_) => stored(&mut looks),
         Kind::Queueing(kind, _) => queueing(kind, &mut looks),
         _ => json!({}),
     };
@@ -415,7 +443,7 @@ fn manifest(kind: Kind, namespace: &str, name: &str, age: u32, looks: u32) -> Va
     object["metadata"] = meta;
     object["kind"] = kind.name().into();
     object["apiVersion"] = match kind {
-        Kind::Pod | Kind::Node | Kind::Namespace => "v1",
+        Kind::Pod | Kind::Node | Kind::Namespace | Kind::Storage(_) => "v1",
         Kind::PriorityClass => "scheduling.k8s.io/v1",
         Kind::RuntimeClass => "node.k8s.io/v1",
         Kind::Job => "batch/v1",
@@ -452,6 +480,14 @@ fn spec(looks: &mut Looks) -> Value {
         "runtimeClassName": looks.one_of(&[Value::Null, json!("kata")]),
         "preemptionPolicy": looks.one_of(&[Value::Null, json!("Never")]),
         "containers": [{ "resources": { "requests": { "cpu": looks.of(2) } } }],
+    })
+}
+
+fn priority_class(looks: &mut Looks) -> Value {
+    json!({
+        "value": looks.of(3) * 10,
+        "globalDefault": looks.flag(),
+        "preemptionPolicy": looks.one_of(&[Value::Null, json!("Never")]),
     })
 }
 

@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::decode;
 use super::error::{Notice, Place, ReadError};
 use super::json::Take;
-use super::kinds::{self, Known, OUR_KINDS, Origin, Queueing};
+use super::kinds::{self, Known, OUR_KINDS, Origin, Queueing, StorageKind};
 use super::names;
 use super::queueing;
 use super::schema::{self, Finding};
@@ -22,10 +22,11 @@ use crate::api::job::Job;
 use crate::api::meta::OnlyMeta;
 use crate::api::node::Node;
 use crate::api::pod::Pod;
-use crate::api::{GROUP, KUEUE_GROUP};
+use crate::api::{GROUP, KUEUE_GROUP, storage};
 use crate::config::Config;
 use crate::convert::gathered::{OwnerDraft, PriorityClassDraft};
 use crate::convert::runtime::RuntimeClassDraft;
+use crate::convert::storage::Storage;
 use crate::convert::{self, Gathered, Refusal, job, marks, node, pod};
 
 /// Complaints kept; more would help nobody.
@@ -225,6 +226,7 @@ impl<'a> Collector<'a> {
             Known::PriorityClass => self.priority_class(named),
             Known::RuntimeClass => self.runtime_class(named),
             Known::Owner => self.owner(named),
+            Known::Storage(kind) => self.storage(named, kind),
             Known::Queueing(kind, origin) => self.queueing(named, kind, origin),
         };
         for finding in result.err().unwrap_or_default() {
@@ -284,6 +286,22 @@ impl<'a> Collector<'a> {
         let object: RuntimeClass = decode::lenient(&named.value)?;
         let draft = RuntimeClassDraft::of(&object).map_err(refused)?;
         self.gathered.runtime_classes.insert(named.name.as_str().into(), draft);
+        Ok(())
+    }
+
+    fn storage(&mut self, named: &Named, kind: StorageKind) -> Result<(), Vec<Finding>> {
+        let value = &named.value;
+        let object: Box<dyn Storage> = match kind {
+            StorageKind::Claim => Box::new(decode::lenient::<storage::Claim>(value)?),
+            StorageKind::Volume => Box::new(decode::lenient::<storage::Volume>(value)?),
+            StorageKind::Class => Box::new(decode::lenient::<storage::StorageClass>(value)?),
+            StorageKind::Driver => Box::new(decode::lenient::<storage::CsiDriver>(value)?),
+            StorageKind::Node => Box::new(decode::lenient::<storage::CsiNode>(value)?),
+            StorageKind::Capacity => Box::new(decode::lenient::<storage::StorageCapacity>(value)?),
+            StorageKind::Attachment => Box::new(decode::lenient::<storage::Attachment>(value)?),
+        };
+        let fact = object.fact(&mut self.gathered.shared);
+        self.gathered.storage.push(fact);
         Ok(())
     }
 

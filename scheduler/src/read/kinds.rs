@@ -42,8 +42,67 @@ pub enum Known {
     RuntimeClass,
     /// An owner whose labels count for its pods.
     Owner,
+    /// Something of storage.
+    Storage(StorageKind),
     /// A queue object.
     Queueing(Queueing, Origin),
+}
+
+/// The kinds that say what storage there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum StorageKind {
+    /// PersistentVolumeClaim.
+    Claim,
+    /// PersistentVolume.
+    Volume,
+    /// StorageClass.
+    Class,
+    /// CSIDriver.
+    Driver,
+    /// CSINode.
+    Node,
+    /// CSIStorageCapacity.
+    Capacity,
+    /// VolumeAttachment.
+    Attachment,
+}
+
+impl StorageKind {
+    /// All of them.
+    pub const ALL: [StorageKind; 7] = [
+        StorageKind::Class,
+        StorageKind::Driver,
+        StorageKind::Node,
+        StorageKind::Capacity,
+        StorageKind::Volume,
+        StorageKind::Claim,
+        StorageKind::Attachment,
+    ];
+
+    /// What people call the kind.
+    pub fn name(self) -> &'static str {
+        match self {
+            StorageKind::Claim => "PersistentVolumeClaim",
+            StorageKind::Volume => "PersistentVolume",
+            StorageKind::Class => "StorageClass",
+            StorageKind::Driver => "CSIDriver",
+            StorageKind::Node => "CSINode",
+            StorageKind::Capacity => "CSIStorageCapacity",
+            StorageKind::Attachment => "VolumeAttachment",
+        }
+    }
+
+    /// The kind of this name, of the group `storage.k8s.io` or of none.
+    fn of(grouped: bool, kind: &str) -> Option<StorageKind> {
+        let found = StorageKind::ALL.into_iter().find(|known| known.name() == kind)?;
+        let core = matches!(found, StorageKind::Claim | StorageKind::Volume);
+        (core != grouped).then_some(found)
+    }
+
+    /// Whether objects of this kind live in namespaces.
+    pub fn namespaced(self) -> bool {
+        matches!(self, StorageKind::Claim | StorageKind::Capacity)
+    }
 }
 
 /// The kinds of queue objects.
@@ -84,7 +143,7 @@ pub fn known(api_version: &str, kind: &str) -> Option<Known> {
                 "Node" => Some(Known::Node),
                 "Pod" => Some(Known::Pod),
                 "Namespace" => Some(Known::Namespace),
-                _ => None,
+                _ => StorageKind::of(false, kind).map(Known::Storage),
             };
         }
         "batch/v1" => return (kind == "Job").then_some(Known::Job),
@@ -95,6 +154,7 @@ pub fn known(api_version: &str, kind: &str) -> Option<Known> {
         "scheduling.k8s.io/v1" | "scheduling.k8s.io/v1beta1" => {
             return (kind == "PriorityClass").then_some(Known::PriorityClass);
         }
+        "storage.k8s.io/v1" => return StorageKind::of(true, kind).map(Known::Storage),
         "node.k8s.io/v1" => return (kind == "RuntimeClass").then_some(Known::RuntimeClass),
         "capstan.sh/v1alpha1" => Origin::Capstan,
         "kueue.x-k8s.io/v1beta1" => Origin::KueueV1Beta1,
@@ -130,6 +190,7 @@ impl Known {
         match self {
             Known::Pod | Known::Job | Known::Owner => true,
             Known::Node | Known::Namespace | Known::PriorityClass | Known::RuntimeClass => false,
+            Known::Storage(kind) => kind.namespaced(),
             Known::Queueing(kind, _) => {
                 matches!(kind, Queueing::LocalQueue | Queueing::Workload)
             }

@@ -29,10 +29,15 @@ use tokio::task::JoinSet;
 
 use crate::api::classes::{Namespace, PriorityClass, RuntimeClass};
 use crate::api::job::Job;
+use crate::api::meta::OnlyMeta;
 use crate::api::node::Node;
 use crate::api::pod::Pod;
+use crate::api::storage::{
+    Attachment, Claim, CsiDriver, CsiNode, StorageCapacity, StorageClass, Volume,
+};
 use crate::client;
-use crate::live::{Kind, Object, Seen};
+use crate::live::{Kind, Object, Seen, Stored};
+use crate::read::kinds::StorageKind;
 
 mod kinds;
 mod lenient;
@@ -85,10 +90,35 @@ pub fn start(client: &Client, kinds: &[Kind], to: &Sender<Seen>) -> JoinSet<()> 
             Kind::ReplicaSet => drop(tasks.spawn(meta::<ReplicaSet>(client, kind, to))),
             Kind::StatefulSet => drop(tasks.spawn(meta::<StatefulSet>(client, kind, to))),
             Kind::Deployment => drop(tasks.spawn(meta::<Deployment>(client, kind, to))),
+            Kind::Storage(of) => storage(&mut tasks, client, of, to),
             Kind::Queueing(..) => drop(tasks.spawn(queueing(client, kind, to))),
         };
     }
     tasks
+}
+
+/// Starts the task of a kind of storage.
+fn storage(tasks: &mut JoinSet<()>, client: Client, kind: StorageKind, to: Sender<Seen>) {
+    match kind {
+        StorageKind::Claim => drop(tasks.spawn(stored::<Claim>(client, kind, to))),
+        StorageKind::Volume => drop(tasks.spawn(stored::<Volume>(client, kind, to))),
+        StorageKind::Class => drop(tasks.spawn(stored::<StorageClass>(client, kind, to))),
+        StorageKind::Driver => drop(tasks.spawn(stored::<CsiDriver>(client, kind, to))),
+        StorageKind::Node => drop(tasks.spawn(stored::<CsiNode>(client, kind, to))),
+        StorageKind::Capacity => drop(tasks.spawn(stored::<StorageCapacity>(client, kind, to))),
+        StorageKind::Attachment => drop(tasks.spawn(stored::<Attachment>(client, kind, to))),
+    }
+}
+
+async fn stored<K>(client: Client, kind: StorageKind, to: Sender<Seen>)
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Stored + 'static,
+{
+    let object = |one: K| {
+        let meta = OnlyMeta { metadata: one.meta().clone() };
+        Object::Storage(kind, Box::new(meta), Box::new(one))
+    };
+    typed(client, Kind::Storage(kind), plain(), object, to).await;
 }
 
 fn plain() -> Watch {

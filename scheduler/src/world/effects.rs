@@ -2,7 +2,8 @@
 //!
 //! Each effect changes facts, or finds that its precondition no longer holds, and is answered
 //! once. Binding starts a pod and evicting ends it at the same instant: there is no grace here.
-//! Volumes and claims have no facts of their own, so settling them is always `Done`.
+//! Claims of volumes are bound at once. Resource claims have no facts of their own, so settling
+//! them is always `Done`.
 
 use std::sync::Arc;
 
@@ -65,9 +66,11 @@ impl World {
                 self.carried.preparations += 1;
                 self.checked(&precondition, &pod.uid, |world| world.tolerate(&pod, tolerations))
             }
-            Action::SelectVolumes { .. }
-            | Action::AllocateClaims { .. }
-            | Action::ReleaseClaims { .. } => {
+            Action::SelectVolumes { pod, settings } => {
+                self.carried.preparations += 1;
+                self.checked(&precondition, &pod.uid, |world| world.bind_claims(&settings))
+            }
+            Action::AllocateClaims { .. } | Action::ReleaseClaims { .. } => {
                 self.carried.preparations += 1;
                 EffectResult::Done
             }

@@ -36,6 +36,7 @@ mod effects;
 mod gangs;
 mod owners;
 mod run;
+mod storage;
 #[cfg(test)]
 mod tests;
 
@@ -43,7 +44,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use capstan_core::model::input::{
-    GangKey, Input, OwnerFacts, PodFacts, PodPhase, PodShape, Text, Toleration,
+    GangKey, Input, OwnerFacts, PodFacts, PodPhase, PodShape, StorageId, Text, Toleration,
 };
 use capstan_core::plan::WorkloadStatus;
 use capstan_core::policy::Policy;
@@ -131,6 +132,7 @@ enum Identity {
     ClusterQueue(Text),
     LocalQueue(Text, Text),
     Node(Text),
+    Storage(StorageId),
 }
 
 impl World {
@@ -520,6 +522,10 @@ fn identify(input: &Input) -> Option<(Identity, bool)> {
         Input::NamespaceGone(name) => (Identity::Namespace(name.clone()), true),
         Input::Topology { name, .. } => (Identity::Topology(name.clone()), false),
         Input::TopologyGone(name) => (Identity::Topology(name.clone()), true),
+        Input::Storage(fact) => {
+            let (id, gone) = fact.about();
+            (Identity::Storage(id), gone)
+        }
         Input::Pod(_)
         | Input::PodGone(_)
         | Input::Owner(_)

@@ -74,6 +74,7 @@ fn what_kustomize_installs_may_do_all_its_work_and_no_more() {
     second.wait_until(&cluster, "leading").expect("it leads");
     scene::bare_pods(&cluster);
     scene::told(&cluster);
+    scene::volumes(&cluster);
     assert_eq!(second.process.end(SOON).expect("it ends"), 0);
 
     // Kueue's objects are read when the configuration says so.

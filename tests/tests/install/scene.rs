@@ -8,6 +8,9 @@ use crate::setup::{SOON, read};
 /// Queues of the scene.
 pub const QUEUES: &str = include_str!("queues.yaml");
 
+/// Volumes of the scene, and who uses them.
+const VOLUMES: &str = include_str!("volumes.yaml");
+
 /// Nodes of the scene: eight open GPUs, and eight guarded ones.
 pub fn nodes() -> [GpuNodes; 2] {
     ["open", "guarded"].map(|pool| {
@@ -198,6 +201,19 @@ pub fn bare_pods(cluster: &ControlPlane) {
     assert_eq!(guest["spec"]["nodeName"], "guarded-0");
     let tolerations = guest["spec"]["tolerations"].to_string();
     assert!(tolerations.contains("\"guarded\""), "{tolerations}");
+}
+
+/// Volumes: one that is there is given to a claim, and one is asked for that nobody makes.
+pub fn volumes(cluster: &ControlPlane) {
+    cluster.apply(VOLUMES).expect("applied");
+    run(cluster, "stores", 1);
+    let claims = found(cluster, "persistentvolumeclaims", "there");
+    assert_eq!(claims[0]["status"]["phase"], "Bound");
+    wait(cluster, "persistentvolumeclaims", "made", "told which node", |claims| {
+        let annotations = &claims[0]["metadata"]["annotations"];
+        annotations["volume.kubernetes.io/selected-node"].is_string()
+    });
+    cluster.kubectl(&["delete", "pod", "asks", "--namespace", "team"]).expect("deleted");
 }
 
 /// What people look at says what became of it.

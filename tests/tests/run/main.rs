@@ -14,3 +14,4 @@ mod reclaim;
 mod recovery;
 mod scene;
 mod trouble;
+mod volumes;

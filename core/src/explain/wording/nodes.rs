@@ -11,7 +11,7 @@ use std::fmt;
 
 use crate::explain::quantity::{counted, named, pair, quantity};
 use crate::explain::reason::{NodeRefusal, NodeShortage};
-use crate::explain::wording::named_domain;
+use crate::explain::wording::{named_domain, storage};
 
 /// The words of kube-scheduler's histogram, without the count.
 pub fn kube_reason(refusal: &NodeRefusal) -> Cow<'static, str> {
@@ -26,6 +26,7 @@ pub fn kube_reason(refusal: &NodeRefusal) -> Cow<'static, str> {
         NodeRefusal::Insufficient { resource, .. } => {
             return Cow::Owned(format!("Insufficient {resource}"));
         }
+        NodeRefusal::Storage(refusal) => return storage::kube_reason(refusal),
         NodeRefusal::Features { missing } => {
             return Cow::Owned(format!(
                 "node declared features check failed - unsatisfied requirements: {missing}"
@@ -68,6 +69,7 @@ pub fn detail(refusal: &NodeRefusal) -> String {
             let never = if *beyond_node { " (more than the node has)" } else { "" };
             format!("{asked} {resource} asked, {free} free{never}")
         }
+        NodeRefusal::Storage(refusal) => storage::detail(refusal),
         NodeRefusal::Features { missing } => format!("its kubelet does not declare {missing}"),
         NodeRefusal::SpreadKey { key } => format!("has no label {key} to spread over"),
         NodeRefusal::Spread { key, max_skew: 0, .. } => {
@@ -118,6 +120,15 @@ pub(super) fn even_then(gone: u32) -> String {
 
 /// The same without the full stop, for use inside a sentence.
 pub(super) fn histogram_entries(nodes: &NodeShortage) -> String {
+    // What is wrong with the pod itself keeps it from looking at any node.
+    let of_pod = nodes.refusals.iter().find_map(|(refusal, _)| match refusal {
+        NodeRefusal::Storage(refusal) if refusal.of_pod() => Some(refusal),
+        _ => None,
+    });
+    if let Some(refusal) = of_pod {
+        let words = storage::kube_reason(refusal);
+        return format!("0/{} nodes are available: {words}", nodes.nodes);
+    }
     let mut counts: BTreeMap<Cow<'static, str>, u64> = BTreeMap::new();
     for (refusal, count) in &nodes.refusals {
         *counts.entry(kube_reason(refusal)).or_default() += u64::from(*count);
@@ -182,6 +193,7 @@ fn most_excluded(nodes: &NodeShortage) -> Option<(u32, &'static str)> {
             | NodeRefusal::ExistingAntiAffinity { .. }
             | NodeRefusal::TooManyPods { .. }
             | NodeRefusal::Insufficient { .. }
+            | NodeRefusal::Storage(_)
             | NodeRefusal::Flavor { .. }
             | NodeRefusal::NoDomain { .. }
             | NodeRefusal::AwayFromGang { .. } => continue,

@@ -7,6 +7,7 @@ mod owner;
 mod random;
 mod server;
 mod tolerate;
+mod volumes;
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -87,7 +88,9 @@ fn uid(action: &Action) -> Text {
     match action {
         Action::Bind { pod, .. } | Action::Evict { pod, .. } => pod.uid.clone(),
         Action::SuspendOwner { owner, .. } | Action::ResumeOwner { owner, .. } => owner.uid.clone(),
-        Action::AddTolerations { pod, .. } | Action::SelectVolumes { pod, .. } => pod.uid.clone(),
+        Action::AddTolerations { pod, .. }
+        | Action::SelectVolumes { pod, .. }
+        | Action::AllocateClaims { pod, .. } => pod.uid.clone(),
         other => panic!("no uid in {other:?}"),
     }
 }

@@ -1,4 +1,4 @@
-//! An API server in memory: pods and Jobs, with the faults that a test asks for.
+//! An API server in memory: pods, Jobs, claims and volumes, with the faults that a test asks for.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -108,6 +108,13 @@ impl Server {
         found.map(|(_, object)| object.clone())
     }
 
+    /// An object by the end of its path.
+    pub fn find(&self, end: &str) -> Option<Value> {
+        let state = self.0.lock();
+        let found = state.objects.iter().find(|(path, _)| path.ends_with(end));
+        found.map(|(_, object)| object.clone())
+    }
+
     /// A client of this server that gives up after ten seconds.
     pub fn client(&self) -> Client {
         let server = self.clone();
@@ -177,8 +184,12 @@ fn answer(code: u16, body: &Value) -> Response<Body> {
 
 fn path(object: &Value) -> String {
     let text = |key: &str| object["metadata"][key].as_str().expect("named").to_owned();
-    let kinds = if object["kind"] == "Job" { "jobs" } else { "pods" };
-    let group = if object["kind"] == "Job" { "apis/batch/v1" } else { "api/v1" };
+    let (group, kinds) = match object["kind"].as_str() {
+        Some("PersistentVolume") => return format!("/api/v1/persistentvolumes/{}", text("name")),
+        Some("PersistentVolumeClaim") => ("api/v1", "persistentvolumeclaims"),
+        Some("Job") => ("apis/batch/v1", "jobs"),
+        _ => ("api/v1", "pods"),
+    };
     format!("/{group}/namespaces/{}/{kinds}/{}", text("namespace"), text("name"))
 }
 

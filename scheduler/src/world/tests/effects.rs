@@ -116,7 +116,7 @@ fn volumes_and_claims_are_settled_at_once() {
     let mut world = still(vec![Input::Pod(pod("a", None))]);
     let (pod, node) = (pod_ref("a"), Text::from("n1"));
     let actions = [
-        Action::SelectVolumes { pod: pod.clone(), node: node.clone() },
+        Action::SelectVolumes { pod: pod.clone(), settings: Vec::new() },
         Action::AllocateClaims { pod: pod.clone(), node },
         Action::ReleaseClaims { pod },
     ];

@@ -1,0 +1,318 @@
+//! What a pod's claims mean, found out once for all nodes.
+//!
+//! Bound claims lead to their volumes; open ones to the volumes that they could take, smallest
+//! first, and to what would be made for them. As kube-scheduler has it, a volume that is kept for
+//! a claim is the only one that it takes, the smallest claim chooses first, and no volume is
+//! taken twice.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::{Choice, Volumes};
+use crate::explain::reason::StorageRefusal;
+use crate::model::input::{
+    Attach, CapacityFacts, ClaimFacts, ClaimKey, Disk, DiskKind, NodeFacts, Operator, PodVolumes,
+    StorageClassFacts, Text, VolumeFacts,
+};
+use crate::rules::selector::{node_matches, selects};
+
+/// What the volumes of a kind of pod need of a node.
+#[derive(Clone, Debug, Default)]
+pub struct Demand {
+    /// Claims: those that are open last, smallest first.
+    pub claims: Vec<Wanted>,
+    /// What every node says of it, whatever the node.
+    pub problem: Option<StorageRefusal>,
+    /// A claim for one pod only that another pod uses.
+    pub in_use: Option<ClaimKey>,
+    /// A claim for one pod only.
+    pub exclusive: Option<ClaimKey>,
+    /// A volume that two such pods cannot have on one node.
+    pub clashing: Option<Text>,
+    /// What one pod gets is not there for the next of its kind, on whatever node.
+    pub coupled: bool,
+}
+
+/// One claim.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// The claim.
+    pub claim: ClaimKey,
+    /// Made for one pod.
+    pub ephemeral: bool,
+    /// What it needs.
+    pub need: Need,
+}
+
+/// What a claim needs of a node.
+#[derive(Clone, Debug)]
+pub enum Need {
+    /// To reach this volume.
+    Bound(Arc<VolumeFacts>),
+    /// To reach a volume that does not exist.
+    Nowhere(Text),
+    /// To suit what other pods chose for it; with the volume that they chose, if it exists.
+    Chosen(Choice, Option<Arc<VolumeFacts>>, bool),
+    /// To be the node that its volume is being made for.
+    Selected(Text, Making),
+    /// To reach one of these volumes, or a new one.
+    Open(Candidates, Making),
+}
+
+/// How a volume would be made.
+#[derive(Clone, Debug, Default)]
+pub struct Making {
+    /// Its class, if anybody makes volumes of it.
+    class: Option<Arc<StorageClassFacts>>,
+    /// Where enough is left; `None`: nobody counts.
+    capacities: Option<Vec<Arc<CapacityFacts>>>,
+}
+
+/// What comes of trying to make a volume for a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Made {
+    /// It could be made.
+    Yes,
+    /// Nobody would make it there.
+    Nowhere,
+    /// Too little storage is left there.
+    NoStorage,
+}
+
+/// Volumes that a claim could take, in order of preference.
+#[derive(Clone, Debug, Default)]
+pub struct Candidates {
+    all: Vec<Arc<VolumeFacts>>,
+    /// Positions by label and value that nodes must have: a local volume is found by its node
+    /// without looking at those of all others.
+    by_label: BTreeMap<Text, BTreeMap<Text, Vec<u32>>>,
+    /// Positions of those that ask for nothing so simple.
+    others: Vec<u32>,
+}
+
+impl Volumes {
+    /// What volumes mean as things are.
+    pub fn demand(&self, wanted: &PodVolumes) -> Demand {
+        let mut demand = Demand::default();
+        let mut open: Vec<(Option<i64>, Wanted)> = Vec::new();
+        for using in &wanted.claims {
+            let facts = match self.known(using.made_for.as_ref(), &using.claim) {
+                Ok(facts) => facts,
+                Err(problem) => {
+                    demand.problem.get_or_insert(problem);
+                    continue;
+                }
+            };
+            let ephemeral = using.made_for.is_some();
+            if facts.one_pod() && !ephemeral {
+                demand.exclusive.get_or_insert(using.claim.clone());
+                demand.coupled = true;
+                let used = self.claims.get(&using.claim).is_some_and(|it| !it.users.is_empty());
+                if used {
+                    demand.in_use.get_or_insert(using.claim.clone());
+                }
+            }
+            let need = self.need(facts, &mut demand.problem);
+            let Some(need) = need else { continue };
+            let one = Wanted { claim: using.claim.clone(), ephemeral, need };
+            match &one.need {
+                Need::Bound(_) | Need::Nowhere(_) => demand.claims.push(one),
+                _ => open.push((facts.size, one)),
+            }
+        }
+        demand.coupled |= !open.is_empty();
+        open.sort_by(|(a, one), (b, other)| (a, &one.claim).cmp(&(b, &other.claim)));
+        demand.claims.extend(open.into_iter().map(|(_, wanted)| wanted));
+        let clashing = |disk: &&Disk| match disk.kind {
+            DiskKind::Counted => false,
+            DiskKind::AwsElasticBlockStore => true,
+            DiskKind::Rbd => !disk.read_only && !disk.monitors.is_empty(),
+            DiskKind::GcePersistentDisk | DiskKind::Iscsi => !disk.read_only,
+        };
+        demand.clashing = wanted.disks.iter().find(clashing).map(|disk| disk.id.clone());
+        demand
+    }
+
+    /// A claim that could be used.
+    fn known(
+        &self,
+        made_for: Option<&Text>,
+        key: &ClaimKey,
+    ) -> Result<&ClaimFacts, StorageRefusal> {
+        let claim = key.name.clone();
+        let Some(facts) = self.claim(key) else {
+            return Err(StorageRefusal::ClaimMissing { claim, ephemeral: made_for.is_some() });
+        };
+        if facts.lost {
+            let volume = facts.volume.clone().unwrap_or_else(|| "".into());
+            return Err(StorageRefusal::ClaimLost { claim, volume });
+        }
+        if facts.deleting {
+            return Err(StorageRefusal::ClaimDeleting { claim });
+        }
+        match made_for {
+            Some(pod) if facts.made_for.as_ref() != Some(pod) => {
+                Err(StorageRefusal::ClaimForeign { claim })
+            }
+            _ => Ok(facts),
+        }
+    }
+
+    /// What a claim needs; `None`: nothing helps, for which the first problem stands.
+    fn need(&self, facts: &ClaimFacts, problem: &mut Option<StorageRefusal>) -> Option<Need> {
+        if facts.fully_bound() {
+            let name = facts.volume.as_ref().expect("a bound claim has a volume");
+            let volume = self.volume(name).cloned();
+            return Some(volume.map_or_else(|| Need::Nowhere(name.clone()), Need::Bound));
+        }
+        let class = self.class(&facts.class).filter(|class| class.waits);
+        let Some(class) = class.filter(|_| facts.volume.is_none()) else {
+            problem.get_or_insert(StorageRefusal::ClaimUnbound { claim: facts.key.name.clone() });
+            return None;
+        };
+        if let Some(choice) = self.claims.get(&facts.key).and_then(|entry| entry.choice.as_ref()) {
+            let volume = choice.volume.as_ref().and_then(|name| self.volume(name)).cloned();
+            return Some(Need::Chosen(choice.clone(), volume, facts.modes.many_nodes()));
+        }
+        let making = self.making(facts, class);
+        Some(match &facts.selected_node {
+            Some(node) => Need::Selected(node.clone(), making),
+            None => Need::Open(self.candidates(facts), making),
+        })
+    }
+
+    fn making(&self, claim: &ClaimFacts, class: &Arc<StorageClassFacts>) -> Making {
+        let Some(provisioner) = &class.provisioner else { return Making::default() };
+        let counts = self.drivers.get(provisioner).copied().unwrap_or(false);
+        let capacities = claim.size.filter(|_| counts).map(|size| {
+            let pool = &self.pools[&class.name];
+            let all = pool.capacities.iter().map(|key| &self.capacities[key]);
+            all.filter(|it| it.largest.is_some_and(|most| most >= size)).cloned().collect()
+        });
+        Making { class: Some(class.clone()), capacities }
+    }
+
+    fn candidates(&self, claim: &ClaimFacts) -> Candidates {
+        let suits = |volume: &VolumeFacts| {
+            volume.capacity >= claim.size.unwrap_or(0)
+                && (volume.block, &volume.attributes) == (claim.block, &claim.attributes)
+                && !volume.deleting
+        };
+        let kept = self.kept_for.get(&claim.key).into_iter().flatten();
+        let kept = kept.filter_map(|name| self.volume(name));
+        let own = |volume: &&Arc<VolumeFacts>| {
+            volume.is_for(claim) && volume.class == claim.class && suits(volume)
+        };
+        if let Some(kept) = kept.clone().find(own) {
+            return Candidates::of(vec![kept.clone()]);
+        }
+        let Some(pool) = self.pools.get(&claim.class) else { return Candidates::default() };
+        let least = (claim.size.unwrap_or(0), Text::from(""));
+        let free = pool.open.range(least..).filter_map(|(_, name)| {
+            let entry = &self.volumes[name];
+            let free = entry.chosen_for.as_ref().is_none_or(|other| *other == claim.key);
+            entry.facts.as_ref().filter(|_| free)
+        });
+        let takes = |volume: &&Arc<VolumeFacts>| {
+            let selected = claim.selector.as_ref().is_none_or(|it| selects(it, &volume.labels));
+            selected && suits(volume) && volume.modes.contains(claim.modes)
+        };
+        Candidates::of(free.filter(takes).cloned().collect())
+    }
+}
+
+impl Candidates {
+    fn of(all: Vec<Arc<VolumeFacts>>) -> Candidates {
+        let mut by_label: BTreeMap<Text, BTreeMap<Text, Vec<u32>>> = BTreeMap::new();
+        let mut others = Vec::new();
+        for (volume, at) in all.iter().zip(0..) {
+            let terms = volume.nodes.as_ref().map(|nodes| nodes.terms.as_slice());
+            let simple = match terms {
+                Some([term]) => {
+                    let all = term.labels.iter().filter(|it| it.operator == Operator::In);
+                    all.min_by_key(|requirement| requirement.values.len())
+                }
+                _ => None,
+            };
+            let Some(simple) = simple else {
+                others.push(at);
+                continue;
+            };
+            let values = by_label.entry(simple.key.clone()).or_default();
+            for value in &simple.values {
+                let there = values.entry(value.clone()).or_default();
+                if there.last() != Some(&at) {
+                    there.push(at);
+                }
+            }
+        }
+        Candidates { all, by_label, others }
+    }
+
+    /// The first that a node reaches and that is not among those taken.
+    pub fn first(&self, node: &NodeFacts, taken: &[&Text]) -> Option<&Arc<VolumeFacts>> {
+        let suits = |at: &&u32| {
+            let volume = &self.all[**at as usize];
+            !taken.contains(&&volume.name) && reaches(node, volume)
+        };
+        let labelled = self
+            .by_label
+            .iter()
+            .filter_map(|(key, values)| values.get(node.labels.get(key)?)?.iter().find(suits));
+        let first = labelled.chain(self.others.iter().find(suits)).min()?;
+        Some(&self.all[*first as usize])
+    }
+}
+
+impl Making {
+    /// Whether a volume could be made for a node.
+    pub fn on(&self, node: &NodeFacts) -> Made {
+        let Some(class) = &self.class else { return Made::Nowhere };
+        let here = |topology: &Vec<_>| !topology.is_empty() && selects(topology, &node.labels);
+        if !class.topologies.is_empty() && !class.topologies.iter().any(here) {
+            return Made::Nowhere;
+        }
+        let enough = |capacity: &Arc<CapacityFacts>| {
+            capacity.nodes.as_ref().is_some_and(|nodes| selects(nodes, &node.labels))
+        };
+        match &self.capacities {
+            Some(capacities) if !capacities.iter().any(enough) => Made::NoStorage,
+            _ => Made::Yes,
+        }
+    }
+}
+
+/// Whether a volume can be used on a node.
+pub fn reaches(node: &NodeFacts, volume: &VolumeFacts) -> bool {
+    // As kube-scheduler asks: with the labels of the node, not its name.
+    volume.nodes.as_ref().is_none_or(|nodes| node_matches(nodes, &node.labels, ""))
+}
+
+/// How a volume counts: by its driver, and by what.
+pub type Counted<'a> = (&'a str, Handle<'a>);
+
+/// What makes two volumes of one driver the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Handle<'a> {
+    /// The driver's own name.
+    Volume(&'a str),
+    /// None is there yet; it will be this claim's.
+    Claim(&'a ClaimKey),
+}
+
+impl Volumes {
+    /// How a claim counts against the limit of a driver.
+    pub fn counted<'a>(&'a self, key: &'a ClaimKey) -> Option<Counted<'a>> {
+        let facts = self.claim(key)?;
+        if let Some(volume) = facts.volume.as_ref().and_then(|name| self.volume(name)) {
+            return volume.attach.as_ref().map(by_attach);
+        }
+        let driver = self.class(&facts.class)?.driver.as_deref()?;
+        Some((driver, Handle::Claim(key)))
+    }
+}
+
+/// How an attached volume counts.
+pub fn by_attach(attach: &Attach) -> Counted<'_> {
+    (&attach.driver, Handle::Volume(&attach.handle))
+}

@@ -1,0 +1,341 @@
+//! Storage: claims, volumes and classes as fed, and who uses what where.
+//!
+//! Decides nothing; the volume rules read it through a [`Demand`], which says once for a kind of
+//! pod what its claims mean on any node. What placed pods chose for claims that are not bound
+//! yet (a volume, or a node to make one for) is kept with the claim until its last user leaves.
+//!
+//! Whoever keeps an answer keeps the [`Volumes::stamp`] that it was given at: a change of a claim,
+//! volume or class is seen by those that depend on it, and by nobody else. What pods hold of a
+//! node changes with that node, which its room tells.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use capstan_topology::NodeIdx;
+
+use crate::model::input::{
+    AttachmentFacts, CapacityFacts, ClaimFacts, ClaimKey, PodVolumes, StorageClassFacts,
+    StorageFact, Text, VolumeFacts,
+};
+
+mod demand;
+mod holdings;
+
+use holdings::NodeUse;
+
+pub use demand::{Counted, Demand, Need, Wanted, by_attach, reaches};
+pub use holdings::{Choice, Choices, Setting};
+
+/// All storage objects and their uses.
+#[derive(Debug, Default)]
+pub struct Volumes {
+    claims: BTreeMap<ClaimKey, ClaimEntry>,
+    volumes: BTreeMap<Text, VolumeEntry>,
+    /// Volumes by the claim that they are kept for.
+    kept_for: BTreeMap<ClaimKey, BTreeSet<Text>>,
+    /// By StorageClass.
+    pools: BTreeMap<Text, Pool>,
+    /// Whether capacity counts, by driver.
+    drivers: BTreeMap<Text, bool>,
+    /// By node and driver.
+    limits: BTreeMap<Text, BTreeMap<Text, i64>>,
+    capacities: BTreeMap<(Text, Text), Arc<CapacityFacts>>,
+    attachments: BTreeMap<Text, AttachmentFacts>,
+    /// Names of attachments by node.
+    attached: BTreeMap<Text, BTreeSet<Text>>,
+    on_node: Vec<NodeUse>,
+    clock: u64,
+    /// When something changed last that concerns everybody.
+    everybody: u64,
+}
+
+/// A claim that exists or is used.
+#[derive(Debug, Default)]
+struct ClaimEntry {
+    facts: Option<Arc<ClaimFacts>>,
+    /// Placed pods that use it, by node.
+    users: BTreeMap<NodeIdx, u32>,
+    /// What they chose for it.
+    choice: Option<Choice>,
+    stamp: u64,
+}
+
+/// A volume that exists or was chosen.
+#[derive(Debug, Default)]
+struct VolumeEntry {
+    facts: Option<Arc<VolumeFacts>>,
+    /// The claim that placed pods chose it for.
+    chosen_for: Option<ClaimKey>,
+    /// Attachments that name it.
+    attachments: u32,
+    stamp: u64,
+}
+
+/// What one StorageClass has.
+#[derive(Debug, Default)]
+struct Pool {
+    class: Option<Arc<StorageClassFacts>>,
+    /// Volumes that are nobody's, smallest first.
+    open: BTreeSet<(i64, Text)>,
+    capacities: BTreeSet<(Text, Text)>,
+    stamp: u64,
+}
+
+/// Whom a fact concerns beside those who look at stamps.
+#[derive(Debug, Default)]
+pub struct Concerned {
+    /// It said something new.
+    pub changed: bool,
+    /// Nodes whose holdings count otherwise now.
+    pub nodes: Vec<NodeIdx>,
+    /// The same, by name.
+    pub named: Option<Text>,
+}
+
+impl Concerned {
+    fn if_new(changed: bool) -> Concerned {
+        Concerned { changed, ..Concerned::default() }
+    }
+}
+
+impl Volumes {
+    /// Takes a fact in.
+    pub fn apply(&mut self, fact: StorageFact) -> Concerned {
+        match fact {
+            StorageFact::Claim(facts) => self.put_claim(&facts.key.clone(), Some(facts)),
+            StorageFact::ClaimGone(key) => self.put_claim(&key, None),
+            StorageFact::Volume(facts) => self.put_volume(&facts.name.clone(), Some(facts)),
+            StorageFact::VolumeGone(name) => self.put_volume(&name, None),
+            StorageFact::Class(facts) => self.put_class(&facts.name.clone(), Some(facts)),
+            StorageFact::ClassGone(name) => self.put_class(&name, None),
+            StorageFact::Driver { name, counts_capacity } => {
+                let old = self.drivers.insert(name, counts_capacity);
+                self.concern_everybody(old != Some(counts_capacity))
+            }
+            StorageFact::DriverGone(name) => {
+                let old = self.drivers.remove(&name);
+                self.concern_everybody(old.is_some())
+            }
+            StorageFact::Limits { node, limits } => {
+                let changed = self.limits.get(&node) != Some(&limits);
+                self.limits.insert(node.clone(), limits);
+                Concerned { named: Some(node), ..Concerned::if_new(changed) }
+            }
+            StorageFact::LimitsGone(node) => {
+                let changed = self.limits.remove(&node).is_some();
+                Concerned { named: Some(node), ..Concerned::if_new(changed) }
+            }
+            StorageFact::Capacity(facts) => {
+                let key = (facts.namespace.clone(), facts.name.clone());
+                self.put_capacity(key, Some(facts))
+            }
+            StorageFact::CapacityGone(namespace, name) => {
+                self.put_capacity((namespace, name), None)
+            }
+            StorageFact::Attachment(facts) => self.put_attachment(&facts.name.clone(), Some(facts)),
+            StorageFact::AttachmentGone(name) => self.put_attachment(&name, None),
+        }
+    }
+
+    fn tick(&mut self) -> u64 {
+        self.clock += 1;
+        self.clock
+    }
+
+    fn concern_everybody(&mut self, changed: bool) -> Concerned {
+        if changed {
+            self.everybody = self.tick();
+        }
+        Concerned::if_new(changed)
+    }
+
+    fn put_claim(&mut self, key: &ClaimKey, facts: Option<ClaimFacts>) -> Concerned {
+        let stamp = self.tick();
+        let entry = self.claims.entry(key.clone()).or_default();
+        let changed = entry.facts.as_deref() != facts.as_ref();
+        if changed {
+            entry.facts = facts.map(Arc::new);
+            entry.stamp = stamp;
+        }
+        let nodes = entry.users.keys().copied().collect();
+        self.forget_unused_claim(key);
+        Concerned { changed, nodes, named: None }
+    }
+
+    /// A claim that neither exists nor is used is nothing.
+    fn forget_unused_claim(&mut self, key: &ClaimKey) {
+        let unused = |entry: &ClaimEntry| entry.facts.is_none() && entry.users.is_empty();
+        if self.claims.get(key).is_some_and(unused) {
+            let gone = self.claims.remove(key);
+            assert!(gone.is_some_and(|gone| gone.choice.is_none()), "a choice of nobody");
+            self.everybody = self.tick();
+        }
+    }
+
+    fn put_volume(&mut self, name: &Text, facts: Option<VolumeFacts>) -> Concerned {
+        let facts = facts.map(Arc::new);
+        let entry = self.volumes.entry(name.clone()).or_default();
+        let (old, attached) = (entry.facts.clone(), entry.attachments > 0);
+        if old == facts {
+            self.forget_unused_volume(name);
+            return Concerned::default();
+        }
+        entry.facts = facts.clone();
+        let stamp = self.tick();
+        self.volumes.get_mut(name).expect("just there").stamp = stamp;
+        let mut nodes = Vec::new();
+        for (facts, now) in [(&old, false), (&facts, true)] {
+            let Some(facts) = facts else { continue };
+            if let Some((claim, _)) = &facts.claim {
+                let kept = self.kept_for.entry(claim.clone()).or_default();
+                match now {
+                    true => kept.insert(name.clone()),
+                    false => kept.remove(name),
+                };
+                if kept.is_empty() {
+                    self.kept_for.remove(claim);
+                }
+                let users = self.claims.get(claim).map(|entry| entry.users.keys().copied());
+                nodes.extend(users.into_iter().flatten());
+            }
+            let pool = self.pools.entry(facts.class.clone()).or_default();
+            pool.stamp = stamp;
+            let place = (facts.capacity, name.clone());
+            match now && facts.available && facts.claim.is_none() && !facts.deleting {
+                true => pool.open.insert(place),
+                false => pool.open.remove(&place),
+            };
+            self.forget_unused_pool(&facts.class);
+        }
+        if attached {
+            self.everybody = self.tick();
+        }
+        self.forget_unused_volume(name);
+        Concerned { changed: true, nodes, named: None }
+    }
+
+    fn forget_unused_volume(&mut self, name: &Text) {
+        let unused = |entry: &VolumeEntry| {
+            entry.facts.is_none() && entry.chosen_for.is_none() && entry.attachments == 0
+        };
+        if self.volumes.get(name).is_some_and(unused) {
+            self.volumes.remove(name);
+            self.everybody = self.tick();
+        }
+    }
+
+    fn put_class(&mut self, name: &Text, facts: Option<StorageClassFacts>) -> Concerned {
+        let stamp = self.tick();
+        let pool = self.pools.entry(name.clone()).or_default();
+        let changed = pool.class.as_deref() != facts.as_ref();
+        if changed {
+            pool.class = facts.map(Arc::new);
+            pool.stamp = stamp;
+        }
+        self.forget_unused_pool(name);
+        Concerned::if_new(changed)
+    }
+
+    fn forget_unused_pool(&mut self, class: &Text) {
+        let unused = |pool: &Pool| {
+            pool.class.is_none() && pool.open.is_empty() && pool.capacities.is_empty()
+        };
+        if self.pools.get(class).is_some_and(unused) {
+            self.pools.remove(class);
+            self.everybody = self.tick();
+        }
+    }
+
+    fn put_capacity(&mut self, key: (Text, Text), facts: Option<CapacityFacts>) -> Concerned {
+        let facts = facts.map(Arc::new);
+        let old = match &facts {
+            Some(facts) => self.capacities.insert(key.clone(), facts.clone()),
+            None => self.capacities.remove(&key),
+        };
+        if old == facts {
+            return Concerned::default();
+        }
+        let stamp = self.tick();
+        for (facts, now) in [(old, false), (facts, true)] {
+            let Some(facts) = facts else { continue };
+            let pool = self.pools.entry(facts.class.clone()).or_default();
+            pool.stamp = stamp;
+            match now {
+                true => pool.capacities.insert(key.clone()),
+                false => pool.capacities.remove(&key),
+            };
+            self.forget_unused_pool(&facts.class);
+        }
+        Concerned::if_new(true)
+    }
+
+    fn put_attachment(&mut self, name: &Text, facts: Option<AttachmentFacts>) -> Concerned {
+        let old = match &facts {
+            Some(facts) => self.attachments.insert(name.clone(), facts.clone()),
+            None => self.attachments.remove(name),
+        };
+        if old == facts {
+            return Concerned::default();
+        }
+        let mut concerned = Concerned::if_new(true);
+        for (facts, now) in [(old, false), (facts, true)] {
+            let Some(facts) = facts else { continue };
+            let there = self.attached.entry(facts.node.clone()).or_default();
+            let volume = self.volumes.entry(facts.volume.clone()).or_default();
+            match now {
+                true => {
+                    there.insert(name.clone());
+                    volume.attachments += 1;
+                }
+                false => {
+                    there.remove(name);
+                    volume.attachments -= 1;
+                }
+            }
+            if there.is_empty() {
+                self.attached.remove(&facts.node);
+            }
+            self.forget_unused_volume(&facts.volume);
+            if concerned.named.as_ref().is_some_and(|other| *other != facts.node) {
+                self.everybody = self.tick();
+            }
+            concerned.named = Some(facts.node);
+        }
+        concerned
+    }
+
+    /// When anything changed last that these volumes depend on: another number than before says
+    /// that what was kept of them holds no more.
+    pub fn stamp(&self, wanted: &PodVolumes) -> u64 {
+        let mut latest = self.everybody;
+        for using in &wanted.claims {
+            let Some(entry) = self.claims.get(&using.claim) else { continue };
+            latest = latest.max(entry.stamp);
+            let Some(facts) = &entry.facts else { continue };
+            let volume = facts.volume.as_ref().and_then(|name| self.volumes.get(name));
+            let pool = self.pools.get(&facts.class);
+            latest = latest.max(volume.map_or(0, |volume| volume.stamp));
+            latest = latest.max(pool.map_or(0, |pool| pool.stamp));
+        }
+        latest
+    }
+
+    /// A claim as fed.
+    pub fn claim(&self, key: &ClaimKey) -> Option<&ClaimFacts> {
+        self.claims.get(key)?.facts.as_deref()
+    }
+
+    /// A volume as fed.
+    pub fn volume(&self, name: &Text) -> Option<&Arc<VolumeFacts>> {
+        self.volumes.get(name)?.facts.as_ref()
+    }
+
+    /// Most volumes of each driver on a node; `None`: nobody says.
+    pub fn limits(&self, node: &Text) -> Option<&BTreeMap<Text, i64>> {
+        self.limits.get(node)
+    }
+
+    fn class(&self, name: &Text) -> Option<&Arc<StorageClassFacts>> {
+        self.pools.get(name)?.class.as_ref()
+    }
+}

@@ -1,0 +1,37 @@
+//! VolumeBinding: claims must exist, and be bound or be bindable where the pod goes.
+//!
+//! A bound claim's volume must be usable on the node. One that waits for its first consumer takes
+//! the smallest volume that suits it there, else one is made if its class can do that for the
+//! node. What is chosen is kept with the claim (see [`crate::model::volumes`]); the next pod that
+//! uses it has to suit the choice.
+
+use super::Question;
+use crate::explain::reason::{NodeRefusal, StorageRefusal};
+use crate::model::volumes::{Need, reaches};
+
+/// Refuses a node that some claim cannot be used on; every node where a claim is not fit for use.
+pub fn check(question: &Question<'_>, refusals: &mut Vec<NodeRefusal>) {
+    let Some(demand) = question.volumes else { return };
+    if let Some(problem) = &demand.problem {
+        refusals.push(NodeRefusal::Storage(problem.clone()));
+        return;
+    }
+    let node = question.facts();
+    let away = demand.claims.iter().find_map(|wanted| match &wanted.need {
+        Need::Bound(volume) if !reaches(node, volume) => Some(volume),
+        _ => None,
+    });
+    if let Some(volume) = away {
+        let refusal = StorageRefusal::VolumeElsewhere { volume: volume.name.clone() };
+        refusals.push(NodeRefusal::Storage(refusal));
+    }
+    refusals.extend(demand.on(node).err().map(NodeRefusal::Storage));
+    let nowhere = demand.claims.iter().find_map(|wanted| match &wanted.need {
+        Need::Nowhere(volume) => Some(volume),
+        _ => None,
+    });
+    if let Some(volume) = nowhere {
+        let refusal = StorageRefusal::VolumeMissing { volume: volume.clone() };
+        refusals.push(NodeRefusal::Storage(refusal));
+    }
+}

@@ -1,0 +1,358 @@
+//! Storage objects and the volumes of pods, as facts.
+//!
+//! Decides what counts under which CSI driver: volumes of the drivers that Kubernetes once had
+//! inside are counted as those of their successors, by the names and handles that kube-scheduler
+//! translates them to.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use capstan_core::model::input::{
+    AccessModes, Attach, AttachmentFacts, CapacityFacts, ClaimFacts, ClaimKey, ClaimUse, Disk,
+    DiskKind, LabelSelector, Operator, PodVolumes, Requirement, StorageClassFacts, StorageFact,
+    Text, VolumeFacts,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use super::marks;
+use super::selector;
+use super::sharing::Shared;
+use crate::api::cluster_queue;
+use crate::api::storage::{
+    Attachment, Claim, CsiDriver, CsiNode, PodVolume, StorageCapacity, StorageClass, Volume,
+    VolumeSpec,
+};
+use crate::quantity::Quantity;
+
+/// Its binding is complete.
+pub const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
+
+/// The node that a claim's volume is to be made for.
+pub const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
+
+/// A volume was given to a claim by a controller, not by its author.
+pub const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
+
+/// The older way to name a StorageClass; it goes first.
+const OLD_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
+
+/// Who makes no volumes.
+const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
+
+/// Provisioners that Kubernetes once had inside, with the drivers that count their volumes now.
+const MIGRATED: [(&str, Option<&str>); 7] = [
+    ("kubernetes.io/aws-ebs", Some(EBS)),
+    ("kubernetes.io/gce-pd", Some(GCE)),
+    ("kubernetes.io/azure-disk", Some(AZURE)),
+    ("kubernetes.io/cinder", Some(CINDER)),
+    ("kubernetes.io/portworx-volume", Some(PORTWORX)),
+    ("kubernetes.io/azure-file", None),
+    ("kubernetes.io/vsphere-volume", None),
+];
+
+const EBS: &str = "ebs.csi.aws.com";
+const GCE: &str = "pd.csi.storage.gke.io";
+const AZURE: &str = "disk.csi.azure.com";
+const CINDER: &str = "cinder.csi.openstack.org";
+const PORTWORX: &str = "pxd.portworx.com";
+
+/// Labels of a volume that say its zone, newest first.
+const ZONES: [&str; 2] = ["topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"];
+
+/// Something that becomes a fact of storage.
+pub trait Storage {
+    /// What it says.
+    fn fact(&self, shared: &mut Shared) -> StorageFact;
+}
+
+fn annotation<'a>(meta: &'a ObjectMeta, key: &str) -> Option<&'a str> {
+    meta.annotations.as_ref()?.get(key).map(String::as_str)
+}
+
+fn class_of(meta: &ObjectMeta, named: Option<&String>, shared: &mut Shared) -> Text {
+    let named = named.map_or("", String::as_str);
+    shared.texts.text(annotation(meta, OLD_CLASS).unwrap_or(named))
+}
+
+fn modes(list: &[String]) -> AccessModes {
+    let one = |mode: &String| match mode.as_str() {
+        "ReadWriteOnce" => AccessModes::ONE_NODE,
+        "ReadOnlyMany" => AccessModes::MANY_READ,
+        "ReadWriteMany" => AccessModes::MANY_WRITE,
+        "ReadWriteOncePod" => AccessModes::ONE_POD,
+        _ => AccessModes::default(),
+    };
+    list.iter().map(one).fold(AccessModes::default(), AccessModes::with)
+}
+
+fn is_block(mode: Option<&String>) -> bool {
+    mode.is_some_and(|mode| mode == "Block")
+}
+
+fn given(text: Option<&String>, shared: &mut Shared) -> Option<Text> {
+    text.filter(|text| !text.is_empty()).map(|text| shared.texts.text(text))
+}
+
+/// A selector whose faults match nothing.
+fn label_selector(selector: &cluster_queue::LabelSelector) -> LabelSelector {
+    selector::label_selector(selector, "").0
+}
+
+fn storage(amounts: &BTreeMap<String, Quantity>) -> Option<i64> {
+    amounts.get("storage").map(|quantity| quantity.units())
+}
+
+impl Storage for Claim {
+    fn fact(&self, shared: &mut Shared) -> StorageFact {
+        let (meta, spec) = (&self.metadata, &self.spec);
+        let owners = meta.owner_references.iter().flatten();
+        let mut owners = owners.filter(|owner| owner.controller == Some(true));
+        let owner = owners.find(|owner| owner.kind == "Pod");
+        StorageFact::Claim(ClaimFacts {
+            key: ClaimKey {
+                namespace: shared.texts.text(marks::namespace(meta)),
+                name: shared.texts.text(marks::name(meta)),
+            },
+            uid: marks::uid(meta, "persistentvolumeclaim"),
+            class: class_of(meta, spec.storage_class_name.as_ref(), shared),
+            size: storage(&spec.resources.requests),
+            modes: modes(&spec.access_modes),
+            block: is_block(spec.volume_mode.as_ref()),
+            attributes: given(spec.volume_attributes_class_name.as_ref(), shared),
+            selector: spec.selector.as_ref().map(label_selector),
+            volume: given(spec.volume_name.as_ref(), shared),
+            bound: annotation(meta, BIND_COMPLETED).is_some(),
+            lost: self.status.phase.as_deref() == Some("Lost"),
+            deleting: meta.deletion_timestamp.is_some(),
+            selected_node: annotation(meta, SELECTED_NODE).map(|node| shared.texts.text(node)),
+            made_for: owner.map(|owner| shared.texts.text(&owner.uid)),
+        })
+    }
+}
+
+impl Storage for Volume {
+    fn fact(&self, shared: &mut Shared) -> StorageFact {
+        let (meta, spec) = (&self.metadata, &self.spec);
+        let claim = spec.claim_ref.as_ref().map(|claim| {
+            let namespace = claim.namespace.as_deref().unwrap_or("default");
+            let key = ClaimKey {
+                namespace: shared.texts.text(namespace),
+                name: shared.texts.text(&claim.name),
+            };
+            (key, given(claim.uid.as_ref(), shared))
+        });
+        // One that nobody has given a phase is as good as one that has just been made.
+        let phase = self.status.phase.as_deref();
+        let available = phase == Some("Available") || phase.is_none() && claim.is_none();
+        StorageFact::Volume(VolumeFacts {
+            name: shared.texts.text(marks::name(meta)),
+            class: class_of(meta, spec.storage_class_name.as_ref(), shared),
+            capacity: storage(&spec.capacity).unwrap_or(0),
+            modes: modes(&spec.access_modes),
+            block: is_block(spec.volume_mode.as_ref()),
+            attributes: given(spec.volume_attributes_class_name.as_ref(), shared),
+            labels: marks::labels(&meta.labels, shared),
+            nodes: spec.node_affinity.required.as_ref().map(selector::node_selector),
+            claim,
+            available,
+            deleting: meta.deletion_timestamp.is_some(),
+            attach: attach(spec, zone(meta), shared),
+        })
+    }
+}
+
+/// The zone that a volume is labelled with.
+fn zone(meta: &ObjectMeta) -> Option<&str> {
+    let labels = meta.labels.as_ref()?;
+    ZONES.iter().find_map(|label| labels.get(*label)).map(String::as_str)
+}
+
+fn attach(spec: &VolumeSpec, zone: Option<&str>, shared: &mut Shared) -> Option<Attach> {
+    if let Some(csi) = &spec.csi {
+        return counted(&csi.driver, &csi.volume_handle, shared);
+    }
+    let (driver, handle) = if let Some(disk) = &spec.gce_persistent_disk {
+        (GCE, gce_handle(&disk.pd_name, zone))
+    } else if let Some(volume) = &spec.aws_elastic_block_store {
+        (EBS, ebs_handle(&volume.volume_id).to_owned())
+    } else if let Some(disk) = &spec.azure_disk {
+        (AZURE, disk.disk_uri.clone())
+    } else if let Some(volume) = &spec.cinder {
+        (CINDER, volume.volume_id.clone())
+    } else if let Some(volume) = &spec.portworx_volume {
+        (PORTWORX, volume.volume_id.clone())
+    } else {
+        return None;
+    };
+    counted(driver, &handle, shared)
+}
+
+fn counted(driver: &str, handle: &str, shared: &mut Shared) -> Option<Attach> {
+    let named = !driver.is_empty() && !handle.is_empty();
+    named.then(|| Attach { driver: shared.texts.text(driver), handle: handle.into() })
+}
+
+fn gce_handle(name: &str, zone: Option<&str>) -> String {
+    let zone = zone.unwrap_or("UNSPECIFIED");
+    format!("projects/UNSPECIFIED/zones/{zone}/disks/{name}")
+}
+
+/// The id itself where it is written as an address, `aws://us-east-1a/vol-1`.
+fn ebs_handle(id: &str) -> &str {
+    id.rsplit_once('/').map_or(id, |(_, id)| id)
+}
+
+impl Storage for StorageClass {
+    fn fact(&self, shared: &mut Shared) -> StorageFact {
+        let migrated = MIGRATED.iter().find(|(inside, _)| *inside == self.provisioner);
+        let driver = match migrated {
+            Some((_, driver)) => *driver,
+            None => Some(self.provisioner.as_str()).filter(|name| !name.is_empty()),
+        };
+        let makes = !self.provisioner.is_empty() && self.provisioner != NO_PROVISIONER;
+        let topologies = self.allowed_topologies.iter().map(|term| {
+            let all = term.match_label_expressions.iter().flatten();
+            let one =
+                |expression: &k8s_openapi::api::core::v1::TopologySelectorLabelRequirement| {
+                    let values = expression.values.iter().map(|value| value.as_str().into());
+                    Requirement {
+                        key: expression.key.as_str().into(),
+                        operator: Operator::In,
+                        values: values.collect(),
+                    }
+                };
+            all.map(one).collect()
+        });
+        StorageFact::Class(StorageClassFacts {
+            name: shared.texts.text(marks::name(&self.metadata)),
+            provisioner: makes.then(|| shared.texts.text(&self.provisioner)),
+            driver: driver.map(|driver| shared.texts.text(driver)),
+            waits: self.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer"),
+            topologies: topologies.collect(),
+        })
+    }
+}
+
+impl Storage for CsiDriver {
+    fn fact(&self, shared: &mut Shared) -> StorageFact {
+        StorageFact::Driver {
+            name: shared.texts.text(marks::name(&self.metadata)),
+            counts_capacity: self.spec.storage_capacity == Some(true),
+        }
+    }
+}
+
+impl Storage for CsiNode {
+    fn fact(&self, shared: &mut Shared) -> StorageFact {
+        let counts = self.spec.drivers.iter().filter_map(|driver| {
+            let count = driver.allocatable.count?;
+            Some((shared.texts.text(&driver.name), i64::from(count)))
+        });
+        let limits = counts.collect();
+        StorageFact::Limits { node: shared.texts.text(marks::name(&self.metadata)), limits }
+    }
+}
+
+impl Storage for StorageCapacity {
+    fn fact(&self, shared: &mut Shared) -> StorageFact {
+        let largest = self.maximum_volume_size.or(self.capacity);
+        StorageFact::Capacity(CapacityFacts {
+            namespace: shared.texts.text(marks::namespace(&self.metadata)),
+            name: shared.texts.text(marks::name(&self.metadata)),
+            class: shared.texts.text(&self.storage_class_name),
+            nodes: self.node_topology.as_ref().map(label_selector),
+            largest: largest.map(|quantity| quantity.units()),
+        })
+    }
+}
+
+impl Storage for Attachment {
+    fn fact(&self, shared: &mut Shared) -> StorageFact {
+        let volume = self.spec.source.persistent_volume_name.as_deref().unwrap_or_default();
+        StorageFact::Attachment(AttachmentFacts {
+            name: shared.texts.text(marks::name(&self.metadata)),
+            node: shared.texts.text(&self.spec.node_name),
+            driver: shared.texts.text(&self.spec.attacher),
+            volume: shared.texts.text(volume),
+        })
+    }
+}
+
+/// Who has volumes: a namespace, and of a pod its name and uid; templates have none of these yet,
+/// nor what is made for their pods.
+pub struct Holder<'a> {
+    /// Namespace.
+    pub namespace: &'a str,
+    /// Name and uid of the pod.
+    pub pod: Option<(&'a str, &'a str)>,
+}
+
+/// Volumes of a pod that have a say in where it runs.
+pub fn of_pod(
+    volumes: &[PodVolume],
+    holder: &Holder<'_>,
+    shared: &mut Shared,
+) -> Option<Arc<PodVolumes>> {
+    let (mut claims, mut disks): (Vec<ClaimUse>, Vec<Disk>) = (Vec::new(), Vec::new());
+    let mut known = BTreeSet::new();
+    for volume in volumes {
+        let (name, made_for) = match (&volume.persistent_volume_claim, &volume.ephemeral) {
+            (Some(claim), _) => (claim.claim_name.clone(), None),
+            (None, Some(_)) => {
+                let Some((pod, uid)) = holder.pod else { continue };
+                (format!("{pod}-{}", volume.name), Some(uid.into()))
+            }
+            (None, None) => {
+                disks.extend(disk(volume, shared));
+                continue;
+            }
+        };
+        if known.insert(name.clone()) {
+            let namespace = shared.texts.text(holder.namespace);
+            let claim = ClaimKey { namespace, name: shared.texts.text(&name) };
+            claims.push(ClaimUse { claim, made_for });
+        }
+    }
+    let any = !claims.is_empty() || !disks.is_empty();
+    any.then(|| Arc::new(PodVolumes { claims, disks }))
+}
+
+/// A volume that a pod names without a claim.
+fn disk(volume: &PodVolume, shared: &mut Shared) -> Option<Disk> {
+    let plain = |kind, id: &str, read_only, attach| {
+        Some(Disk { kind, id: id.into(), monitors: Vec::new(), read_only, attach })
+    };
+    if let Some(disk) = &volume.gce_persistent_disk {
+        let attach = counted(GCE, &gce_handle(&disk.pd_name, None), shared);
+        return plain(DiskKind::GcePersistentDisk, &disk.pd_name, disk.read_only, attach);
+    }
+    if let Some(disk) = &volume.aws_elastic_block_store {
+        let attach = counted(EBS, ebs_handle(&disk.volume_id), shared);
+        return plain(DiskKind::AwsElasticBlockStore, &disk.volume_id, disk.read_only, attach);
+    }
+    if let Some(disk) = &volume.iscsi {
+        return plain(DiskKind::Iscsi, &disk.iqn, disk.read_only, None);
+    }
+    if let Some(image) = &volume.rbd {
+        let pool = image.pool.as_deref().filter(|pool| !pool.is_empty()).unwrap_or("rbd");
+        let monitors = image.monitors.iter().map(|monitor| monitor.as_str().into());
+        return Some(Disk {
+            kind: DiskKind::Rbd,
+            id: format!("{pool}/{}", image.image).into(),
+            monitors: monitors.collect(),
+            read_only: image.read_only,
+            attach: None,
+        });
+    }
+    let attach = if let Some(disk) = &volume.azure_disk {
+        counted(AZURE, &disk.disk_uri, shared)
+    } else if let Some(disk) = &volume.cinder {
+        counted(CINDER, &disk.volume_id, shared)
+    } else if let Some(disk) = &volume.portworx_volume {
+        counted(PORTWORX, &disk.volume_id, shared)
+    } else {
+        None
+    };
+    let attach = attach?;
+    plain(DiskKind::Counted, &attach.handle.clone(), false, Some(attach))
+}

@@ -1,0 +1,361 @@
+//! Claims of a gang between the decision and the binds: what is written, what is waited for, and
+//! what becomes of the gang when it does not come. Each test feeds facts and answers by hand.
+
+use std::sync::Arc;
+
+use capstan_core::Engine;
+use capstan_core::explain::reason::Reason;
+use capstan_core::model::input::{
+    AccessModes, ClaimFacts, ClaimKey, ClaimUse, Input, NodeSelector, NodeSelectorTerm, Operator,
+    OwnerFacts, PodFacts, PodShape, PodVolumes, Requirement, StorageClassFacts, StorageFact,
+    VolumeFacts,
+};
+use capstan_core::plan::{Action, Effect, EffectResult, State, StepOutput, VolumeSetting};
+use capstan_core::time::{Span, Time};
+use capstan_tests::facts::{GPU, TEAM, gang, in_queue, job, pods_of, shape, text};
+use capstan_tests::hand::{answer, binds, gpu_node, one_queue, view};
+
+const NOW: Time = Time(1_000_000);
+
+fn after(seconds: i64) -> Time {
+    NOW.plus(Span::seconds(seconds))
+}
+
+fn key(name: &str) -> ClaimKey {
+    ClaimKey { namespace: text(TEAM), name: text(name) }
+}
+
+fn claim(name: &str) -> ClaimFacts {
+    ClaimFacts {
+        key: key(name),
+        uid: text(format!("uid-{name}")),
+        class: text("late"),
+        size: Some(1),
+        modes: AccessModes::ONE_NODE,
+        block: false,
+        attributes: None,
+        selector: None,
+        volume: None,
+        bound: false,
+        lost: false,
+        deleting: false,
+        selected_node: None,
+        made_for: None,
+    }
+}
+
+/// A volume on one node.
+fn volume(name: &str, node: &str) -> VolumeFacts {
+    let on_node = Requirement {
+        key: text("kubernetes.io/hostname"),
+        operator: Operator::In,
+        values: vec![text(node)],
+    };
+    let term = NodeSelectorTerm { labels: vec![on_node], fields: Vec::new() };
+    VolumeFacts {
+        name: text(name),
+        class: text("late"),
+        capacity: 1,
+        modes: AccessModes::ONE_NODE,
+        block: false,
+        attributes: None,
+        labels: Default::default(),
+        nodes: Some(NodeSelector { terms: vec![term] }),
+        claim: None,
+        available: true,
+        deleting: false,
+        attach: None,
+    }
+}
+
+fn class(provisioner: Option<&str>) -> Input {
+    Input::Storage(StorageFact::Class(StorageClassFacts {
+        name: text("late"),
+        provisioner: provisioner.map(text),
+        driver: provisioner.map(text),
+        waits: true,
+        topologies: Vec::new(),
+    }))
+}
+
+fn is(claim: ClaimFacts) -> Input {
+    Input::Storage(StorageFact::Claim(claim))
+}
+
+fn there(volume: VolumeFacts) -> Input {
+    Input::Storage(StorageFact::Volume(volume))
+}
+
+/// A gang of two with one GPU each, each with a claim of its own.
+fn pair() -> Vec<PodFacts> {
+    let mut pods = gang("pair", 2, None, &shape(&[(GPU, 1)]), &in_queue(None));
+    for (at, pod) in pods.iter_mut().enumerate() {
+        let claims = vec![ClaimUse { claim: key(&format!("c-{at}")), made_for: None }];
+        let volumes = Some(Arc::new(PodVolumes { claims, disks: Vec::new() }));
+        pod.shape = Arc::new(PodShape { volumes, ..PodShape::clone(&pod.shape) });
+    }
+    pods
+}
+
+/// Two nodes, a volume on each, and the gang.
+fn local() -> Vec<Input> {
+    let ground = [gpu_node("a", 8), gpu_node("b", 8), class(None)];
+    let volumes = [there(volume("v-a", "a")), there(volume("v-b", "b"))];
+    let claims = [is(claim("c-0")), is(claim("c-1"))];
+    let pods = pair().into_iter().map(Input::Pod);
+    ground.into_iter().chain(volumes).chain(claims).chain(pods).collect()
+}
+
+/// Two nodes, a class that makes volumes, and the gang.
+fn made() -> Vec<Input> {
+    let ground = [gpu_node("a", 8), gpu_node("b", 8), class(Some("disks"))];
+    let claims = [is(claim("c-0")), is(claim("c-1"))];
+    let pods = pair().into_iter().map(Input::Pod);
+    ground.into_iter().chain(claims).chain(pods).collect()
+}
+
+/// What a step writes of claims, by effect.
+fn selects(output: &StepOutput) -> Vec<(Effect, Vec<VolumeSetting>)> {
+    let of = |effect: &Effect| match &effect.action {
+        Action::SelectVolumes { settings, .. } => Some((effect.clone(), settings.clone())),
+        _ => None,
+    };
+    output.effects.iter().filter_map(of).collect()
+}
+
+fn done(output: &StepOutput) -> Vec<Input> {
+    selects(output).iter().map(|(effect, _)| answer(effect, EffectResult::Done)).collect()
+}
+
+/// A claim and its volume, once a controller bound them.
+fn bound(setting: &VolumeSetting) -> [Input; 2] {
+    let name = setting.volume.as_ref().expect("a volume was found");
+    let node = setting.node.to_string();
+    let of = Some((setting.claim.clone(), Some(setting.uid.clone())));
+    let volume = VolumeFacts { claim: of, available: false, ..volume(name, &node) };
+    let claim = claim(&setting.claim.name);
+    let claim = ClaimFacts { volume: Some(name.clone()), bound: true, ..claim };
+    [there(volume), is(claim)]
+}
+
+fn waits(engine: &Engine) -> Option<String> {
+    match view(engine, "pair").reason {
+        Some(Reason::Backoff { failure, .. }) => Some(failure.to_string()),
+        _ => None,
+    }
+}
+
+#[test]
+fn a_gang_is_bound_once_all_its_claims_are() {
+    let mut engine = Engine::new();
+    let first = engine.step(NOW, local());
+    assert_eq!(binds(&first), [], "nothing before its claims");
+    assert_eq!(view(&engine, "pair").state, State::Preparing);
+    let written = selects(&first);
+    let mut volumes: Vec<_> =
+        written.iter().map(|(_, settings)| settings[0].volume.clone().expect("found")).collect();
+    volumes.sort();
+    assert_eq!(volumes, [text("v-a"), text("v-b")], "each its own");
+    let second = engine.step(after(1), done(&first));
+    assert_eq!(binds(&second), [], "written is not bound");
+    let one = engine.step(after(2), bound(&written[0].1[0]).into());
+    assert_eq!((binds(&one), view(&engine, "pair").state), (vec![], State::Preparing));
+    let all = engine.step(after(3), bound(&written[1].1[0]).into());
+    assert_eq!(binds(&all).len(), 2);
+    assert_eq!(view(&engine, "pair").state, State::Binding);
+    for (name, node) in binds(&all) {
+        let (_, settings) = written
+            .iter()
+            .find(|(effect, _)| {
+                matches!(&effect.action,
+                Action::SelectVolumes { pod, .. } if *pod.name == *name)
+            })
+            .expect("written for it");
+        assert_eq!(*settings[0].node, *node);
+    }
+    engine.recount();
+}
+
+#[test]
+fn a_volume_that_somebody_else_took_sends_the_whole_gang_back() {
+    let mut engine = Engine::new();
+    let first = engine.step(NOW, local());
+    let written = selects(&first);
+    let taken = EffectResult::Conflict("volume v-a was given to another claim".into());
+    let back = engine.step(after(1), vec![answer(&written[0].0, taken)]);
+    assert_eq!(binds(&back), []);
+    assert_eq!(waits(&engine).as_deref(), Some("volume v-a was given to another claim"));
+    assert!(engine.nodes().iter().all(|node| !node.used.contains_key(GPU)), "no place is kept");
+    engine.recount();
+    // What the other member's write came to changes nothing any more.
+    let late = engine.step(after(1), vec![answer(&written[1].0, EffectResult::Done)]);
+    assert_eq!((binds(&late), selects(&late).len()), (vec![], 0));
+    let again = engine.step(after(3), vec![]);
+    assert_eq!(selects(&again).len(), 2, "and it tries again");
+}
+
+#[test]
+fn a_claim_that_a_provisioner_gives_back_sends_the_gang_back() {
+    let mut engine = Engine::new();
+    let first = engine.step(NOW, made());
+    let written = selects(&first);
+    let setting = &written[0].1[0];
+    assert_eq!(setting.volume, None, "one is made");
+    let of = claim(&setting.claim.name);
+    let selected = ClaimFacts { selected_node: Some(setting.node.clone()), ..of.clone() };
+    let mut facts = done(&first);
+    facts.push(is(selected));
+    let seen = engine.step(after(1), facts);
+    assert_eq!((binds(&seen), view(&engine, "pair").state), (vec![], State::Preparing));
+    engine.step(after(2), vec![is(of)]);
+    let why = waits(&engine).expect("it waits");
+    assert!(why.contains("no volume could be made for claim"), "{why}");
+    engine.recount();
+}
+
+#[test]
+fn a_gang_that_loses_a_member_before_its_claims_are_bound_is_not_begun() {
+    let mut engine = Engine::new();
+    let mut facts = local();
+    facts.retain(|fact| !matches!(fact, Input::Pod(_)));
+    let stated = |mut pod: PodFacts| {
+        pod.gang.min_member = Some(2);
+        Input::Pod(pod)
+    };
+    facts.extend(pair().into_iter().map(stated));
+    let first = engine.step(NOW, facts);
+    let written = selects(&first);
+    let mut facts = done(&first);
+    facts.push(Input::PodGone(text("pair-1")));
+    facts.extend(written.iter().flat_map(|(_, settings)| bound(&settings[0])));
+    let second = engine.step(after(1), facts);
+    assert_eq!(binds(&second), [], "one of two");
+    assert!(engine.nodes().iter().all(|node| !node.used.contains_key(GPU)));
+    engine.recount();
+}
+
+/// The pods of a resumed Job come before the claims that are made for them.
+#[test]
+fn pods_wait_at_their_places_for_claims_that_are_made_for_them() {
+    let mut engine = Engine::new();
+    let owner = job("train", 2, &shape(&[(GPU, 1)]), &in_queue(Some("main")));
+    let mut facts = one_queue(8);
+    facts.extend([gpu_node("a", 8), class(Some("disks")), Input::Owner(owner.clone())]);
+    let first = engine.step(NOW, facts);
+    let resume = first.effects.iter().find(|e| matches!(e.action, Action::ResumeOwner { .. }));
+    let mut facts = vec![answer(resume.expect("it fits"), EffectResult::Done)];
+    let owner = OwnerFacts { suspended: false, ..owner };
+    facts.push(Input::Owner(owner.clone()));
+    let mut claims = Vec::new();
+    for mut pod in pods_of(&owner) {
+        let key = key(&format!("{}-scratch", pod.name));
+        let made_for = Some(pod.uid.clone());
+        claims.push(ClaimFacts { made_for: made_for.clone(), ..claim(&key.name) });
+        let claims = vec![ClaimUse { claim: key, made_for }];
+        let volumes = Some(Arc::new(PodVolumes { claims, disks: Vec::new() }));
+        pod.shape = Arc::new(PodShape { volumes, ..PodShape::clone(&pod.shape) });
+        facts.push(Input::Pod(pod));
+    }
+    let came = engine.step(after(1), facts);
+    assert_eq!((binds(&came), selects(&came).len()), (vec![], 0));
+    assert_eq!(view(&engine, "train").state, State::Preparing);
+    engine.recount();
+    let one = engine.step(after(2), vec![is(claims[0].clone())]);
+    assert_eq!(selects(&one).len(), 1);
+    let both = engine.step(after(3), vec![is(claims[1].clone())]);
+    assert_eq!(selects(&both).len(), 1);
+    let mut facts = done(&one);
+    facts.extend(done(&both));
+    for claim in claims {
+        let name = text(format!("v-{}", claim.key.name));
+        let of = Some((claim.key.clone(), Some(claim.uid.clone())));
+        facts.push(there(VolumeFacts { claim: of, available: false, ..volume(&name, "a") }));
+        facts.push(is(ClaimFacts { volume: Some(name), bound: true, ..claim }));
+    }
+    let all = engine.step(after(4), facts);
+    assert_eq!(binds(&all).len(), 2);
+    engine.recount();
+}
+
+#[test]
+fn claims_have_ten_minutes_to_be_bound() {
+    let mut engine = Engine::new();
+    let first = engine.step(NOW, made());
+    let waiting = engine.step(after(1), done(&first));
+    assert_eq!(waiting.next_wake, Some(after(600)));
+    let late = engine.step(after(600), vec![]);
+    assert_eq!(binds(&late), []);
+    let why = waits(&engine).expect("it waits");
+    assert!(why.starts_with("not bound in time: c-"), "{why}");
+    engine.recount();
+}
+
+#[test]
+fn a_volume_that_the_node_cannot_use_sends_the_gang_back_to_where_it_is() {
+    let mut engine = Engine::new();
+    let first = engine.step(NOW, made());
+    let written = selects(&first);
+    let setting = &written[0].1[0];
+    let other = if &*setting.node == "a" { "b" } else { "a" };
+    let of = Some((setting.claim.clone(), Some(setting.uid.clone())));
+    let made = VolumeFacts { claim: of, available: false, ..volume("new", other) };
+    let of = claim(&setting.claim.name);
+    let bound = ClaimFacts { volume: Some(text("new")), bound: true, ..of };
+    let mut facts = done(&first);
+    facts.extend([there(made), is(bound)]);
+    engine.step(after(1), facts);
+    let why = waits(&engine).expect("it waits");
+    assert!(why.contains("which") && why.contains("cannot use"), "{why}");
+    let again = engine.step(after(5), vec![]);
+    let left = selects(&again);
+    assert_eq!(left.len(), 1, "one claim is bound by now");
+    assert_ne!(left[0].1[0].claim, setting.claim);
+    engine.recount();
+}
+
+#[test]
+fn a_new_engine_goes_where_claims_were_begun() {
+    let mut old = Engine::new();
+    let first = old.step(NOW, made());
+    let nodes: Vec<_> = selects(&first).iter().map(|(_, all)| all[0].clone()).collect();
+    let mut facts = made();
+    for setting in &nodes {
+        let of = claim(&setting.claim.name);
+        facts.push(is(ClaimFacts { selected_node: Some(setting.node.clone()), ..of }));
+    }
+    let mut engine = Engine::new();
+    let next = engine.step(after(1), facts);
+    let mut again: Vec<_> = selects(&next).iter().map(|(_, all)| all[0].clone()).collect();
+    again.sort_by(|a, b| a.claim.cmp(&b.claim));
+    let mut before = nodes;
+    before.sort_by(|a, b| a.claim.cmp(&b.claim));
+    assert_eq!(again, before);
+}
+
+#[test]
+fn a_claim_that_comes_wakes_who_waits_for_it_and_nobody_else() {
+    let mut engine = Engine::new();
+    let mut facts = made();
+    facts.retain(|fact| *fact != is(claim("c-1")));
+    let large = gang("large", 1, None, &shape(&[(GPU, 9)]), &in_queue(None));
+    facts.extend(large.into_iter().map(Input::Pod));
+    let first = engine.step(NOW, facts);
+    assert_eq!(selects(&first).len(), 0);
+    let woken = engine.step(after(1), vec![is(claim("c-1"))]);
+    assert_eq!(selects(&woken).len(), 2);
+    assert_eq!(woken.report.outcomes.len(), 1, "{:?}", woken.report.outcomes);
+}
+
+#[test]
+fn explaining_a_member_leaves_what_was_chosen_for_it() {
+    let mut engine = Engine::new();
+    let first = engine.step(NOW, local());
+    let written = selects(&first);
+    for pod in ["pair-0", "pair-1"] {
+        engine.explain_pod(TEAM, pod).expect("known");
+        engine.recount();
+    }
+    engine.step(after(1), done(&first));
+    let facts = written.iter().flat_map(|(_, settings)| bound(&settings[0])).collect();
+    assert_eq!(binds(&engine.step(after(2), facts)).len(), 2);
+}
