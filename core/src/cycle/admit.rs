@@ -74,6 +74,7 @@ impl Engine {
         for pod in self.unsent(workload) {
             let missing = self.missing_tolerations(pod);
             if missing.is_empty() {
+                preparing |= self.allocate_claims(now, workload, pod);
                 continue;
             }
             preparing = true;

@@ -20,6 +20,8 @@ pub(crate) enum InFlight {
     Bind(Text),
     /// Settling something of a pod before its gang is bound.
     Prepare(Text),
+    /// Allocating claims of a pod before its gang is bound.
+    Allocate(Text),
     /// Resuming an owner.
     Resume(WorkloadIdx),
     /// Stopping a victim.
@@ -31,9 +33,10 @@ impl Engine {
     pub(crate) fn note_inflight(&mut self, id: EffectId, of: WorkloadIdx, action: &Action) {
         let kind = match action {
             Action::Bind { pod, .. } => InFlight::Bind(pod.uid.clone()),
-            Action::AddTolerations { pod, .. }
-            | Action::SelectVolumes { pod, .. }
-            | Action::AllocateClaims { pod, .. } => InFlight::Prepare(pod.uid.clone()),
+            Action::AddTolerations { pod, .. } | Action::SelectVolumes { pod, .. } => {
+                InFlight::Prepare(pod.uid.clone())
+            }
+            Action::AllocateClaims { pod, .. } => InFlight::Allocate(pod.uid.clone()),
             Action::ResumeOwner { .. } => InFlight::Resume(of),
             Action::SuspendOwner { .. } | Action::Evict { .. } => InFlight::Stop(of),
             Action::ReleaseClaims { .. } | Action::Status(_) | Action::Event { .. } => return,
@@ -55,7 +58,9 @@ impl Engine {
         }
         let kind = self.inflight.remove(&effect)?;
         let pod = match &kind {
-            InFlight::Bind(uid) | InFlight::Prepare(uid) => self.flying(uid, effect),
+            InFlight::Bind(uid) | InFlight::Prepare(uid) | InFlight::Allocate(uid) => {
+                self.flying(uid, effect)
+            }
             InFlight::Resume(_) | InFlight::Stop(_) => None,
         };
         let done = result == EffectResult::Done;
@@ -68,10 +73,20 @@ impl Engine {
                 changes.dirty.extend(self.state.pods[pod].workload);
                 return Some(pod);
             }
+            (InFlight::Allocate(_), Some(pod)) if done => {
+                self.allocated.insert(pod);
+                changes.dirty.extend(self.state.pods[pod].workload);
+                return Some(pod);
+            }
+            (InFlight::Allocate(_), Some(pod)) => {
+                self.claims_lost(now, pod, describe(&result), changes);
+            }
             (InFlight::Bind(_) | InFlight::Prepare(_), Some(pod)) => {
+                self.release_claims(now, pod);
                 self.unassume(now, pod, describe(&result), changes);
             }
-            (InFlight::Bind(_) | InFlight::Prepare(_), None) => {}
+            (InFlight::Allocate(uid), None) if done => self.allocated_in_vain(now, &uid),
+            (InFlight::Bind(_) | InFlight::Prepare(_) | InFlight::Allocate(_), None) => {}
             (InFlight::Resume(workload) | InFlight::Stop(workload), _)
                 if self.state.workloads.get(workload).is_none() => {}
             (InFlight::Resume(_), _) if done => {}
@@ -94,7 +109,7 @@ impl Engine {
         for &pod in prepared {
             self.state.pods[pod].binding = Binding::None;
         }
-        for &pod in prepared {
+        for pod in self.allocate_prepared(now, prepared) {
             let workload = self.state.pods[pod].workload;
             let Some(workload) = workload.filter(|w| self.state.workloads.get(*w).is_some()) else {
                 continue;
@@ -114,13 +129,18 @@ impl Engine {
 
     /// A placement that failed: the room is free again and the member waits a while.
     fn unassume(&mut self, now: Time, pod: PodIdx, failure: Text, changes: &mut Changes) {
+        self.give_up_place(pod, changes);
+        if let Some(workload) = self.state.pods[pod].workload {
+            self.back_off(now, workload, failure, changes);
+        }
+    }
+
+    /// A place that a pod was to have is free again.
+    pub(super) fn give_up_place(&mut self, pod: PodIdx, changes: &mut Changes) {
         self.state.release(pod, changes);
         self.state.pods[pod].binding = Binding::None;
         self.state.pods[pod].bound_at = None;
         self.state.pods[pod].note = None;
-        if let Some(workload) = self.state.pods[pod].workload {
-            self.back_off(now, workload, failure, changes);
-        }
     }
 
     /// A resumed owner did not come up: its places are free again.
@@ -164,7 +184,13 @@ impl Engine {
     }
 
     /// Notes a failure: the workload waits, longer each time.
-    fn back_off(&mut self, now: Time, workload: WorkloadIdx, failure: Text, changes: &mut Changes) {
+    pub(super) fn back_off(
+        &mut self,
+        now: Time,
+        workload: WorkloadIdx,
+        failure: Text,
+        changes: &mut Changes,
+    ) {
         let (first, most) = (self.state.policy.backoff_first, self.state.policy.backoff_max);
         let entry = &mut self.state.workloads[workload];
         let doubled = first.0.saturating_mul(1_i64 << entry.requeue.failures.min(20));

@@ -57,6 +57,12 @@ impl ClusterState {
             Input::OwnerGone(uid) => self.remove_owner(&uid, changes),
             Input::Policy(policy) => self.apply_policy(policy, changes),
             Input::Outcome { .. } => {}
+            Input::Slice(_)
+            | Input::SliceGone(_)
+            | Input::Answers { .. }
+            | Input::QueryGone(_)
+            | Input::ResourceClaim(_)
+            | Input::ResourceClaimGone(_) => changes.room |= self.room.apply_devices(input),
             object => {
                 changes.rebuild = true;
                 changes.everything = true;
@@ -155,6 +161,7 @@ impl ClusterState {
             pod.note = facts.binding;
         }
         pod.eviction = facts.eviction.map(Arc::new);
+        pod.claims = facts.claims;
         self.move_membership(index, old_workload, workload, changes);
     }
 
@@ -234,6 +241,7 @@ impl ClusterState {
             workload: None,
             place: None,
             binding: Binding::None,
+            claims: None,
         });
         self.pod_by_uid.insert(facts.uid.clone(), index);
         index
@@ -269,6 +277,7 @@ impl ClusterState {
     pub(crate) fn release(&mut self, pod: PodIdx, changes: &mut Changes) {
         changes.to_settle.remove(&pod);
         if self.pods[pod].place.is_none() {
+            self.room.drop_devices(pod);
             return;
         }
         self.unsettle(pod);

@@ -13,8 +13,14 @@ use crate::plan::{EffectId, EffectResult};
 use crate::policy::Policy;
 use crate::time::{Span, Time};
 
+mod devices;
 mod queues;
 
+pub use devices::{
+    AllocatedDevice, Allocation, Answer, Attribute, Capacity, CapacityPolicy, CapacityRange,
+    ClaimSpec, Constraint, DeviceAsk, DeviceCount, DeviceFacts, DeviceId, Nano, PodClaim, Reach,
+    RequestSpec, ResourceClaimFacts, ResourceClaimKey, SliceFacts,
+};
 pub use queues::{
     BorrowThreshold, ClusterQueueFacts, CohortFacts, FlavorFacts, FlavorQuota, Fungibility,
     LocalQueueFacts, PreemptReclaim, PreemptWithin, PreemptionPolicy, QueueingStrategy, Quota,
@@ -96,6 +102,25 @@ pub enum Input {
     },
     /// The Topology object of this name is gone.
     TopologyGone(Text),
+    /// A ResourceSlice exists, or changed.
+    Slice(Arc<SliceFacts>),
+    /// The ResourceSlice of this name is gone.
+    SliceGone(Text),
+    /// What the selectors of a query say of a slice's devices, in their order.
+    Answers {
+        /// The query.
+        query: Text,
+        /// The slice.
+        slice: Text,
+        /// One answer for each device.
+        answers: Arc<[Answer]>,
+    },
+    /// No claim asks this query any more.
+    QueryGone(Text),
+    /// A ResourceClaim exists, or changed.
+    ResourceClaim(ResourceClaimFacts),
+    /// The ResourceClaim is gone.
+    ResourceClaimGone(ResourceClaimKey),
     /// The whole validated configuration; replaces the one before.
     Policy(Arc<Policy>),
     /// What became of an effect, or that its deadline passed.
@@ -322,6 +347,8 @@ pub struct PodShape {
     pub capacity_types: Vec<CapacityType>,
     /// A request above its own limit: no API server takes such a pod, so it waits.
     pub above_limit: Option<AboveLimit>,
+    /// Claims on devices.
+    pub claims: Vec<PodClaim>,
 }
 
 /// A request above its own limit; the first of a pod.
@@ -376,6 +403,8 @@ pub struct PodFacts {
     pub binding: Option<Arc<BindingNote>>,
     /// Set while it is being evicted by us.
     pub eviction: Option<EvictionNote>,
+    /// Names of the claims that its shape has, in that order, where it has any.
+    pub claims: Option<Arc<Vec<Text>>>,
 }
 
 /// Life cycle of a pod.

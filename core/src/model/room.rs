@@ -17,6 +17,7 @@ use crate::model::input::{Amounts, NodeFacts, PodShape, Text};
 use crate::model::sweep::Used;
 use crate::policy::RuleArgs;
 use crate::resources::{self, BEYOND, CPU, EPHEMERAL, MEMORY, PODS, Resources};
+use crate::rules::dynamic_resources::Devices;
 use crate::rules::node_ports::Ports;
 
 /// All state that placement rules read.
@@ -28,6 +29,8 @@ pub struct Room {
     pub ledger: Ledger,
     /// Host ports in use.
     pub ports: Ports,
+    /// Devices of drivers, and claims on them.
+    pub devices: Devices,
     /// Arguments of rules.
     pub args: RuleArgs,
     /// Level keys of the tree, outermost first.
@@ -326,6 +329,12 @@ impl Room {
             self.changes.entries.drain(..CHANGES_KEPT);
             self.changes.first += CHANGES_KEPT as u64;
         }
+    }
+
+    /// Notes that the numbers of every node may have changed.
+    pub(super) fn touch_all(&mut self) {
+        self.changes.first = self.change_count() + 1;
+        self.changes.entries.clear();
     }
 
     /// Sequence number of the next change.

@@ -15,6 +15,7 @@ use crate::model::state::ClusterState;
 use crate::model::vacancy::Charges;
 use crate::model::workload::Assignment;
 use crate::place::refusals::Refusals;
+use crate::rules::dynamic_resources::PodHold;
 
 /// One change and how to take it back; one variant per stateful part.
 #[derive(Debug)]
@@ -23,6 +24,8 @@ enum Undo {
     Ledger(LedgerUndo),
     /// NodePorts: the pod's ports were placed (true) or removed (false).
     Ports(PodIdx, NodeIdx, bool),
+    /// DynamicResources: the pod held this; nothing: it got what it holds.
+    Devices(PodIdx, PodHold),
     /// Quota: an amount was charged (negative: discharged).
     Quota(QueueIdx, FrIdx, i64),
     /// A pod's place was something else.
@@ -162,6 +165,9 @@ impl<'a> Txn<'a> {
         if self.state.change_ports(pod, node, placed) {
             self.log.push(Undo::Ports(pod, node, placed));
         }
+        if let Some(held) = self.state.change_devices(pod, node, placed) {
+            self.log.push(Undo::Devices(pod, held));
+        }
         let (state, log) = (&mut *self.state, &mut self.log);
         state.each_charge(pod, |quota, queue, fr, amount| {
             let signed = if placed { amount } else { -amount };
@@ -215,6 +221,8 @@ impl ClusterState {
             Undo::Ports(pod, node, placed) => {
                 self.change_ports(pod, node, !placed);
             }
+            Undo::Devices(pod, held) if held.is_empty() => drop(self.room.drop_devices(pod)),
+            Undo::Devices(pod, held) => self.room.hold_devices(pod, held),
             Undo::Quota(queue, fr, amount) => self.quota.change(queue, fr, -amount),
             Undo::Vacated(workload, charges) => self.restore_vacancies(workload, charges),
             Undo::Restored(workload) => drop(self.drop_vacancies(workload)),

@@ -198,13 +198,19 @@ fn place_one(txn: &mut Txn<'_>, ask: &Ask, topology: TopologyAsk) -> bool {
         return false;
     }
     match one_node(txn, ask.class, need, topology) {
-        Some(node) => ask.pods.iter().for_each(|pod| txn.place(*pod, node)),
+        Some(node) => {
+            ask.pods.iter().for_each(|pod| txn.place(*pod, node));
+            true
+        }
         None => {
+            let start = txn.checkpoint();
             let domain = choose_domain(txn, ask.class, need, topology);
-            fill(txn, ask.class, &ask.pods, domain, topology.anywhere);
+            fill(txn, ask.class, &ask.pods, domain, topology.anywhere) || {
+                txn.rollback_to(start);
+                search_domain(txn, &[ask], domain)
+            }
         }
     }
-    true
 }
 
 /// The best single node that holds all members, when closeness matters.
@@ -255,7 +261,15 @@ fn levels_to_try(tree: &Tree, topology: TopologyAsk) -> Range<usize> {
 }
 
 /// Puts members of one class into a domain that holds them, in as few children as possible.
-fn fill(txn: &mut Txn<'_>, class: ClassIdx, pods: &[PodIdx], domain: DomainIdx, anywhere: bool) {
+/// `false`: the first of them took from the others what only one place has (a claim that they
+/// share got devices that few nodes reach); some may be placed then.
+fn fill(
+    txn: &mut Txn<'_>,
+    class: ClassIdx,
+    pods: &[PodIdx],
+    domain: DomainIdx,
+    anywhere: bool,
+) -> bool {
     let mut left = pods;
     while !left.is_empty() {
         let need = left.len() as u32;
@@ -269,7 +283,9 @@ fn fill(txn: &mut Txn<'_>, class: ClassIdx, pods: &[PodIdx], domain: DomainIdx, 
         let wide = !children.is_empty() && !single_nodes && node_holding.is_none();
         if wide && let Some((child, slots)) = child_for(txn, class, &children, need) {
             let taken = slots.min(u64::from(need)) as usize;
-            fill(txn, class, &left[..taken], child, anywhere);
+            if !fill(txn, class, &left[..taken], child, anywhere) {
+                return false;
+            }
             left = &left[taken..];
             continue;
         }
@@ -277,7 +293,7 @@ fn fill(txn: &mut Txn<'_>, class: ClassIdx, pods: &[PodIdx], domain: DomainIdx, 
             let most = index.most_slots(range.clone());
             index.best_holding(range, most.max(1))
         });
-        let position = position.expect("the domain holds all members");
+        let Some(position) = position else { return false };
         let slots = index.spot(position).slots;
         let node: NodeIdx = tree.order()[position];
         // Without closeness every member takes the best node anew.
@@ -287,6 +303,7 @@ fn fill(txn: &mut Txn<'_>, class: ClassIdx, pods: &[PodIdx], domain: DomainIdx, 
         }
         left = &left[taken..];
     }
+    true
 }
 
 /// The child that holds everything best, else the one with the most room; `None`: no child has
@@ -417,7 +434,9 @@ fn fill_in_order(
         if txn.state().classes.fit(ask.class).slots(domain) < ask.pods.len() as u64 {
             return Some(at);
         }
-        fill(txn, ask.class, &ask.pods, domain, anywhere);
+        if !fill(txn, ask.class, &ask.pods, domain, anywhere) {
+            return Some(at);
+        }
     }
     None
 }
@@ -458,8 +477,11 @@ pub fn take_in(txn: &mut Txn<'_>, asks: &[Ask], domain: DomainIdx) -> u32 {
         txn.fresh(ask.class);
         let slots = txn.state().classes.fit(ask.class).slots(domain);
         let count = slots.min(ask.pods.len() as u64) as usize;
-        fill(txn, ask.class, &ask.pods[..count], domain, false);
-        taken += count as u32;
+        let start = txn.checkpoint();
+        match fill(txn, ask.class, &ask.pods[..count], domain, false) {
+            true => taken += count as u32,
+            false => txn.rollback_to(start),
+        }
     }
     taken
 }

@@ -135,6 +135,9 @@ fn kind_of(refusal: NodeRefusal) -> NodeRefusal {
             NodeRefusal::Insufficient { resource, asked, free: 0, beyond_node: false }
         }
         NodeRefusal::TooManyPods { .. } => NodeRefusal::TooManyPods { limit: 0 },
+        NodeRefusal::Devices { claim, request, asked, .. } => {
+            NodeRefusal::Devices { claim, request, asked, matching: 0, free: 0 }
+        }
         other => other,
     }
 }

@@ -15,6 +15,7 @@ use crate::model::room::{Room, Shape};
 
 pub mod capacity_type;
 pub mod declared_features;
+pub mod dynamic_resources;
 pub mod flavor;
 pub mod node_affinity;
 pub mod node_name;
@@ -79,7 +80,7 @@ const fn facts(name: &'static str, check: fn(&Question<'_>, &mut Vec<NodeRefusal
 }
 
 /// All rules in order.
-pub const TABLE: [Rule; 9] = [
+pub const TABLE: [Rule; 10] = [
     facts("NodeUnschedulable", unschedulable::check),
     wishes("NodeName", node_name::check),
     facts("TaintToleration", taints::check),
@@ -97,6 +98,12 @@ pub const TABLE: [Rule; 9] = [
         reads: Reads::Holdings,
         check: resources_fit::check,
         slots: Some(resources_fit::slots),
+    },
+    Rule {
+        name: "DynamicResources",
+        reads: Reads::Holdings,
+        check: dynamic_resources::check,
+        slots: Some(dynamic_resources::slots),
     },
     facts("NodeDeclaredFeatures", declared_features::check),
 ];

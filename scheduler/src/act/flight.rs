@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::line::Line;
 use super::queue::Shared;
-use super::{Answer, bind, evict, owner, tolerate};
+use super::{Answer, bind, claims, evict, owner, tolerate};
 use crate::client::REQUEST_TIMEOUT;
 
 /// An effect that was taken on.
@@ -185,8 +185,14 @@ async fn one_try(line: &Line<'_>, effect: &Effect, progress: &mut Progress) -> T
             tolerate::add(line, progress, pod, tolerations).await
         }
         Action::SelectVolumes { pod, .. } => Ok(unable("choose volumes", &pod.name)),
-        Action::AllocateClaims { pod, .. } => Ok(unable("allocate resource claims", &pod.name)),
-        Action::ReleaseClaims { pod } => Ok(unable("release resource claims", &pod.name)),
+        Action::AllocateClaims { pod, claims, .. } => {
+            same(&pod.uid)?;
+            claims::allocate(line, progress, pod, claims).await
+        }
+        Action::ReleaseClaims { pod, claims } => {
+            same(&pod.uid)?;
+            claims::release(line, progress, pod, claims).await
+        }
         // They report, and are the publisher's.
         Action::Status(_) | Action::Event { .. } => Ok(EffectResult::Done),
     }

@@ -90,6 +90,28 @@ impl Line<'_> {
     }
 }
 
+impl Line<'_> {
+    /// Reads an object that is in no namespace, whatever its uid; `None`: there is none.
+    pub(super) async fn read_plain<K>(&self, name: &Text) -> Result<Option<K>, Stop>
+    where
+        K: Resource<DynamicType = ()> + DeserializeOwned,
+    {
+        let requests = kube::core::Request::new(K::url_path(&(), None));
+        let request = requests.get(name, &GetParams::default());
+        let request = request.map_err(|error| refused(error.to_string()))?;
+        match self.send(request).await? {
+            Fate::Unknown(why) | Fate::Unsent(why) => Err(Stop::again(why)),
+            Fate::Answered(reply) if reply.code == 404 => Ok(None),
+            Fate::Answered(reply) if reply.is_success() => {
+                reply.object().map(Some).map_err(Stop::again)
+            }
+            Fate::Answered(reply) => {
+                Err(Stop::Again { why: reply.says(), after: reply.retry_after })
+            }
+        }
+    }
+}
+
 /// An object by namespace, name and uid.
 #[derive(Clone, Copy)]
 pub(super) struct Named<'a> {

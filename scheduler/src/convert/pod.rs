@@ -12,10 +12,11 @@ use capstan_core::model::input::{
 use capstan_core::time::Time;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
+use super::devices::PodClaimDraft;
 use super::marks::{self, Marks, OwnerName};
 use super::runtime::Runtime;
 use super::sharing::Shared;
-use super::{Refusal, note, requests, selector, time};
+use super::{Refusal, devices, note, requests, selector, time};
 use crate::api::keys;
 use crate::api::pod::{Container, Pod, PodSpec, PodStatus, Resources, is_true};
 
@@ -60,6 +61,8 @@ pub struct PodDraft {
     pub eviction: Option<Box<EvictionNote>>,
     /// Values of ours that could not be read.
     pub ignored: Box<[Text]>,
+    /// Claims on devices, if it has any.
+    pub claims: Option<Arc<Vec<PodClaimDraft>>>,
 }
 
 /// What a pod spec says of priority, before classes are looked up.
@@ -131,6 +134,7 @@ pub fn draft(pod: &Pod, shared: &mut Shared) -> Result<PodDraft, Vec<Refusal>> {
         binding: binding.map(|note| shared.notes.of(note)),
         marks,
         ignored: ignored.into(),
+        claims: devices::of_pod(&pod.spec, Some(&pod.status), shared),
     })
 }
 

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use capstan_core::model::input::{Amounts, BindingNote, Images, PodShape, Text, Wishes};
+use capstan_core::model::input::{Amounts, BindingNote, ClaimSpec, Images, PodShape, Text, Wishes};
 
 use super::marks::{Marks, OwnerName};
 
@@ -72,6 +72,8 @@ pub struct Shared {
     pub owners: Once<OwnerName>,
     /// Images of nodes.
     pub images: Once<Images>,
+    /// What claims ask for.
+    pub claims: Once<ClaimSpec>,
 }
 
 impl Shared {
@@ -85,6 +87,7 @@ impl Shared {
         self.flavors.sweep();
         self.owners.sweep();
         self.images.sweep();
+        self.claims.sweep();
         self.texts.sweep();
     }
 
@@ -93,7 +96,7 @@ impl Shared {
         let whole = self.shapes.0.len() + self.amounts.0.len() + self.marks.0.len();
         let written = self.wishes.0.len() + self.notes.0.len() + self.flavors.0.len();
         let seen = self.owners.0.len() + self.images.0.len() + self.texts.0.len();
-        whole + written + seen
+        whole + written + seen + self.claims.0.len()
     }
 
     /// Whether nothing is kept.

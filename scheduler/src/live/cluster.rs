@@ -11,10 +11,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
 
 use super::below::Below;
+use super::claimants::Claimants;
 use super::notes::{Fault, Notes};
 use super::queues::Queues;
 use super::roster::{Named, Roster};
 use super::{Group, Kind, Object, Seen};
+use crate::api::devices::DeviceObject;
 use crate::api::node::Node;
 use crate::api::pod::Pod;
 use crate::config::{Config, PriceConfig};
@@ -28,7 +30,7 @@ use crate::convert::runtime::RuntimeClassDraft;
 use crate::convert::sharing::Shared;
 use crate::convert::{Refusal, job, marks, node, pod};
 use crate::prices::PRICE_ANNOTATION;
-use crate::read::kinds::{Origin, Queueing};
+use crate::read::kinds::{DeviceKind, Origin, Queueing};
 use crate::read::queueing;
 
 /// Values that may gather before what nobody holds any more is looked for.
@@ -60,6 +62,8 @@ pub struct Live {
     /// Queue objects that came or went since the last time.
     pub(super) queues_anew: Vec<(Kind, Named)>,
     pub(super) below: Below,
+    /// Pods by the claims that they name.
+    pub(super) claimants: Claimants,
     /// Pods whose priority is still their class's to say.
     unranked: BTreeSet<Text>,
     /// When pods and Jobs without a creation time were told first, by uid.
@@ -271,6 +275,11 @@ impl Live {
                 Ok(draft) => self.put_runtime_class(&class.metadata, draft),
                 Err(refusals) => self.refuse(kind, &class.metadata, refusals),
             },
+            Object::Devices(object) => {
+                let named = self.enter(kind, object.metadata());
+                self.notes.faults(kind, &named, []);
+                self.directory.devices.put(&object, &mut self.shared);
+            }
             Object::Queueing(queueing, origin, value) => {
                 self.put_queueing(kind, queueing, origin, *value);
             }
@@ -323,6 +332,7 @@ impl Live {
             self.unranked.insert(uid.clone());
         }
         self.dirty.pods.insert(uid.clone());
+        self.claimants.add(&draft);
         self.pods.insert(uid, Box::new(draft));
     }
 
@@ -331,6 +341,7 @@ impl Live {
         self.below.remove_pod(&old.namespace, old.owner.as_deref(), uid);
         self.leave(&old.namespace);
         self.unranked.remove(uid);
+        self.claimants.remove(&old);
         self.dirty.pods.insert(old.uid);
     }
 
@@ -472,6 +483,15 @@ impl Live {
             Kind::Job | Kind::ReplicaSet | Kind::StatefulSet | Kind::Deployment => {
                 self.remove_owner(&(kind.name().into(), named.0.clone(), named.1.clone()));
             }
+            Kind::Devices(of) => {
+                let devices = &mut self.directory.devices;
+                match of {
+                    DeviceKind::Slice => devices.remove_slice(&named.1),
+                    DeviceKind::Class => devices.remove_class(&named.1),
+                    DeviceKind::Claim => devices.remove_claim(named),
+                    DeviceKind::Template => devices.remove_template(named),
+                }
+            }
             Kind::Queueing(..) => {
                 self.queues.remove(kind, named);
                 self.queues_anew.push((kind, named.clone()));
@@ -516,6 +536,12 @@ impl Object {
             Object::Meta(kind, _) | Object::Broken(kind, ..) => *kind,
             Object::PriorityClass(_) => Kind::PriorityClass,
             Object::RuntimeClass(_) => Kind::RuntimeClass,
+            Object::Devices(object) => Kind::Devices(match **object {
+                DeviceObject::Slice(_) => DeviceKind::Slice,
+                DeviceObject::Class(_) => DeviceKind::Class,
+                DeviceObject::Claim(_) => DeviceKind::Claim,
+                DeviceObject::Template(_) => DeviceKind::Template,
+            }),
             Object::Queueing(kind, origin, _) => Kind::Queueing(*kind, Group::of(*origin)),
         }
     }
@@ -528,6 +554,7 @@ impl Object {
             Object::Meta(_, object) | Object::Broken(_, object, ..) => &object.metadata,
             Object::PriorityClass(class) => &class.metadata,
             Object::RuntimeClass(class) => &class.metadata,
+            Object::Devices(object) => object.metadata(),
             Object::Queueing(_, _, value) => return value_identity(self.kind(), value),
         };
         identity(self.kind(), meta)

@@ -14,6 +14,7 @@
 //! |---|---|
 //! | [`roster`] | which object stands under a name, what a list leaves behind, what is awaited |
 //! | [`below`] | whom a change of an owner concerns |
+//! | [`claimants`] | which pods a change of a claim concerns |
 //! | [`queues`] | what all queue objects say together |
 //! | [`notes`] | that the same thing is said of an object once |
 //! | [`cluster`] | where each object goes, and what has to be told again because of it |
@@ -26,6 +27,7 @@
 //! parts shared with the engine.
 
 mod below;
+mod claimants;
 mod cluster;
 mod drain;
 mod notes;
@@ -44,13 +46,14 @@ use capstan_core::Input;
 use capstan_core::model::input::Text;
 
 use crate::api::classes::{PriorityClass, RuntimeClass};
+use crate::api::devices::DeviceObject;
 use crate::api::job::Job;
 use crate::api::meta::OnlyMeta;
 use crate::api::node::Node;
 use crate::api::pod::Pod;
 use crate::config::{Config, QuotaApi};
 use crate::read::error::Notice;
-use crate::read::kinds::{Origin, Queueing};
+use crate::read::kinds::{DeviceKind, Origin, Queueing};
 
 pub use cluster::Live;
 
@@ -92,6 +95,8 @@ pub enum Kind {
     StatefulSet,
     /// `apps/v1` Deployments.
     Deployment,
+    /// A kind of dynamic resource allocation, `resource.k8s.io/v1`.
+    Devices(DeviceKind),
     /// A kind of queue object of one API group.
     Queueing(Queueing, Group),
 }
@@ -106,11 +111,15 @@ pub enum Group {
 }
 
 /// Kinds that are watched whatever the configuration says.
-const ALWAYS: [Kind; 9] = [
+const ALWAYS: [Kind; 13] = [
     Kind::Namespace,
     Kind::PriorityClass,
     Kind::RuntimeClass,
     Kind::Node,
+    Kind::Devices(DeviceKind::Slice),
+    Kind::Devices(DeviceKind::Class),
+    Kind::Devices(DeviceKind::Claim),
+    Kind::Devices(DeviceKind::Template),
     Kind::Deployment,
     Kind::ReplicaSet,
     Kind::StatefulSet,
@@ -151,6 +160,7 @@ impl Kind {
             Kind::ReplicaSet => "ReplicaSet",
             Kind::StatefulSet => "StatefulSet",
             Kind::Deployment => "Deployment",
+            Kind::Devices(kind) => kind.name(),
             Kind::Queueing(kind, _) => match kind {
                 Queueing::ClusterQueue => "ClusterQueue",
                 Queueing::LocalQueue => "LocalQueue",
@@ -177,6 +187,7 @@ impl Kind {
         match self {
             Kind::Node | Kind::Namespace | Kind::PriorityClass | Kind::RuntimeClass => false,
             Kind::Pod | Kind::Job | Kind::ReplicaSet | Kind::StatefulSet | Kind::Deployment => true,
+            Kind::Devices(kind) => kind.namespaced(),
             Kind::Queueing(kind, _) => {
                 matches!(kind, Queueing::LocalQueue | Queueing::Workload)
             }
@@ -226,6 +237,8 @@ pub enum Object {
     PriorityClass(Box<PriorityClass>),
     /// A RuntimeClass.
     RuntimeClass(Box<RuntimeClass>),
+    /// A device, or what claims it.
+    Devices(Box<DeviceObject>),
     /// A queue object, not decoded yet: its faults are ours to tell.
     Queueing(Queueing, Origin, Box<serde_json::Value>),
     /// One that cannot be read: its kind and metadata, the field, what is wrong.

@@ -13,11 +13,12 @@ use serde_json::Value;
 use super::decode;
 use super::error::{Notice, Place, ReadError};
 use super::json::Take;
-use super::kinds::{self, Known, OUR_KINDS, Origin, Queueing};
+use super::kinds::{self, DeviceKind, Known, OUR_KINDS, Origin, Queueing};
 use super::names;
 use super::queueing;
 use super::schema::{self, Finding};
 use crate::api::classes::{PriorityClass, RuntimeClass};
+use crate::api::devices::DeviceObject;
 use crate::api::job::Job;
 use crate::api::meta::OnlyMeta;
 use crate::api::node::Node;
@@ -224,6 +225,7 @@ impl<'a> Collector<'a> {
             Known::Namespace => self.namespace(named),
             Known::PriorityClass => self.priority_class(named),
             Known::RuntimeClass => self.runtime_class(named),
+            Known::Devices(kind) => self.devices(named, kind),
             Known::Owner => self.owner(named),
             Known::Queueing(kind, origin) => self.queueing(named, kind, origin),
         };
@@ -284,6 +286,20 @@ impl<'a> Collector<'a> {
         let object: RuntimeClass = decode::lenient(&named.value)?;
         let draft = RuntimeClassDraft::of(&object).map_err(refused)?;
         self.gathered.runtime_classes.insert(named.name.as_str().into(), draft);
+        Ok(())
+    }
+
+    fn devices(&mut self, named: &Named, kind: DeviceKind) -> Result<(), Vec<Finding>> {
+        let value = &named.value;
+        let object = match kind {
+            DeviceKind::Slice => DeviceObject::Slice(decode::lenient(value)?),
+            DeviceKind::Class => DeviceObject::Class(decode::lenient(value)?),
+            DeviceKind::Claim => DeviceObject::Claim(decode::lenient(value)?),
+            DeviceKind::Template => DeviceObject::Template(decode::lenient(value)?),
+        };
+        let created = object.metadata().creation_timestamp.as_ref().map(convert::time);
+        self.times.created(created, false);
+        self.gathered.devices.put(&object, &mut self.gathered.shared);
         Ok(())
     }
 

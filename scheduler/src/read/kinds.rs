@@ -40,10 +40,46 @@ pub enum Known {
     PriorityClass,
     /// A RuntimeClass.
     RuntimeClass,
+    /// One of the kinds of dynamic resource allocation.
+    Devices(DeviceKind),
     /// An owner whose labels count for its pods.
     Owner,
     /// A queue object.
     Queueing(Queueing, Origin),
+}
+
+/// The kinds of dynamic resource allocation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum DeviceKind {
+    /// ResourceSlice.
+    Slice,
+    /// DeviceClass.
+    Class,
+    /// ResourceClaim.
+    Claim,
+    /// ResourceClaimTemplate.
+    Template,
+}
+
+impl DeviceKind {
+    /// All of them.
+    pub const ALL: [DeviceKind; 4] =
+        [DeviceKind::Slice, DeviceKind::Class, DeviceKind::Claim, DeviceKind::Template];
+
+    /// Its name in the API.
+    pub fn name(self) -> &'static str {
+        match self {
+            DeviceKind::Slice => "ResourceSlice",
+            DeviceKind::Class => "DeviceClass",
+            DeviceKind::Claim => "ResourceClaim",
+            DeviceKind::Template => "ResourceClaimTemplate",
+        }
+    }
+
+    /// Whether objects of it live in namespaces.
+    pub fn namespaced(self) -> bool {
+        matches!(self, DeviceKind::Claim | DeviceKind::Template)
+    }
 }
 
 /// The kinds of queue objects.
@@ -95,6 +131,10 @@ pub fn known(api_version: &str, kind: &str) -> Option<Known> {
         "scheduling.k8s.io/v1" | "scheduling.k8s.io/v1beta1" => {
             return (kind == "PriorityClass").then_some(Known::PriorityClass);
         }
+        "resource.k8s.io/v1" | "resource.k8s.io/v1beta2" => {
+            let of_name = |it: &DeviceKind| it.name() == kind;
+            return DeviceKind::ALL.into_iter().find(of_name).map(Known::Devices);
+        }
         "node.k8s.io/v1" => return (kind == "RuntimeClass").then_some(Known::RuntimeClass),
         "capstan.sh/v1alpha1" => Origin::Capstan,
         "kueue.x-k8s.io/v1beta1" => Origin::KueueV1Beta1,
@@ -130,6 +170,7 @@ impl Known {
         match self {
             Known::Pod | Known::Job | Known::Owner => true,
             Known::Node | Known::Namespace | Known::PriorityClass | Known::RuntimeClass => false,
+            Known::Devices(kind) => kind.namespaced(),
             Known::Queueing(kind, _) => {
                 matches!(kind, Queueing::LocalQueue | Queueing::Workload)
             }

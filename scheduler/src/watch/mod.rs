@@ -28,11 +28,15 @@ use tokio::sync::mpsc::Sender;
 use tokio::task::JoinSet;
 
 use crate::api::classes::{Namespace, PriorityClass, RuntimeClass};
+use crate::api::devices::{
+    DeviceClass, DeviceObject, ResourceClaim, ResourceClaimTemplate, ResourceSlice,
+};
 use crate::api::job::Job;
 use crate::api::node::Node;
 use crate::api::pod::Pod;
 use crate::client;
 use crate::live::{Kind, Object, Seen};
+use crate::read::kinds::DeviceKind;
 
 mod kinds;
 mod lenient;
@@ -85,10 +89,39 @@ pub fn start(client: &Client, kinds: &[Kind], to: &Sender<Seen>) -> JoinSet<()> 
             Kind::ReplicaSet => drop(tasks.spawn(meta::<ReplicaSet>(client, kind, to))),
             Kind::StatefulSet => drop(tasks.spawn(meta::<StatefulSet>(client, kind, to))),
             Kind::Deployment => drop(tasks.spawn(meta::<Deployment>(client, kind, to))),
+            Kind::Devices(of) => devices(&mut tasks, client, (kind, of), to),
             Kind::Queueing(..) => drop(tasks.spawn(queueing(client, kind, to))),
         };
     }
     tasks
+}
+
+/// Devices, and what claims them.
+fn devices(
+    tasks: &mut JoinSet<()>,
+    client: Client,
+    (kind, of): (Kind, DeviceKind),
+    to: Sender<Seen>,
+) {
+    let made = |object| Object::Devices(Box::new(object));
+    match of {
+        DeviceKind::Slice => {
+            let object = move |one: ResourceSlice| made(DeviceObject::Slice(one));
+            tasks.spawn(typed(client, kind, plain(), object, to));
+        }
+        DeviceKind::Class => {
+            let object = move |one: DeviceClass| made(DeviceObject::Class(one));
+            tasks.spawn(typed(client, kind, plain(), object, to));
+        }
+        DeviceKind::Claim => {
+            let object = move |one: ResourceClaim| made(DeviceObject::Claim(one));
+            tasks.spawn(typed(client, kind, plain(), object, to));
+        }
+        DeviceKind::Template => {
+            let object = move |one: ResourceClaimTemplate| made(DeviceObject::Template(one));
+            tasks.spawn(typed(client, kind, plain(), object, to));
+        }
+    }
 }
 
 fn plain() -> Watch {

@@ -2,7 +2,7 @@
 //!
 //! Each effect changes facts, or finds that its precondition no longer holds, and is answered
 //! once. Binding starts a pod and evicting ends it at the same instant: there is no grace here.
-//! Volumes and claims have no facts of their own, so settling them is always `Done`.
+//! Volumes have no facts of their own, so settling them is always `Done`.
 
 use std::sync::Arc;
 
@@ -65,9 +65,15 @@ impl World {
                 self.carried.preparations += 1;
                 self.checked(&precondition, &pod.uid, |world| world.tolerate(&pod, tolerations))
             }
-            Action::SelectVolumes { .. }
-            | Action::AllocateClaims { .. }
-            | Action::ReleaseClaims { .. } => {
+            Action::AllocateClaims { pod, claims, .. } => {
+                self.carried.preparations += 1;
+                self.checked(&precondition, &pod.uid, |world| world.allocate(&pod, &claims))
+            }
+            Action::ReleaseClaims { pod, claims } => {
+                self.carried.preparations += 1;
+                self.checked(&precondition, &pod.uid, |world| world.release(&pod, &claims))
+            }
+            Action::SelectVolumes { .. } => {
                 self.carried.preparations += 1;
                 EffectResult::Done
             }

@@ -2,6 +2,7 @@
 
 mod bind;
 mod bounds;
+mod claims;
 mod evict;
 mod owner;
 mod random;
@@ -87,7 +88,10 @@ fn uid(action: &Action) -> Text {
     match action {
         Action::Bind { pod, .. } | Action::Evict { pod, .. } => pod.uid.clone(),
         Action::SuspendOwner { owner, .. } | Action::ResumeOwner { owner, .. } => owner.uid.clone(),
-        Action::AddTolerations { pod, .. } | Action::SelectVolumes { pod, .. } => pod.uid.clone(),
+        Action::AddTolerations { pod, .. }
+        | Action::SelectVolumes { pod, .. }
+        | Action::AllocateClaims { pod, .. }
+        | Action::ReleaseClaims { pod, .. } => pod.uid.clone(),
         other => panic!("no uid in {other:?}"),
     }
 }

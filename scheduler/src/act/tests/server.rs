@@ -1,4 +1,4 @@
-//! An API server in memory: pods and Jobs, with the faults that a test asks for.
+//! An API server in memory: pods, Jobs and claims on devices, with the faults that a test asks for.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -177,8 +177,14 @@ fn answer(code: u16, body: &Value) -> Response<Body> {
 
 fn path(object: &Value) -> String {
     let text = |key: &str| object["metadata"][key].as_str().expect("named").to_owned();
-    let kinds = if object["kind"] == "Job" { "jobs" } else { "pods" };
-    let group = if object["kind"] == "Job" { "apis/batch/v1" } else { "api/v1" };
+    let (group, kinds) = match object["kind"].as_str() {
+        Some("Job") => ("apis/batch/v1", "jobs"),
+        Some("ResourceClaim") => ("apis/resource.k8s.io/v1", "resourceclaims"),
+        Some("DeviceClass") => {
+            return format!("/apis/resource.k8s.io/v1/deviceclasses/{}", text("name"));
+        }
+        _ => ("api/v1", "pods"),
+    };
     format!("/{group}/namespaces/{}/{kinds}/{}", text("namespace"), text("name"))
 }
 
