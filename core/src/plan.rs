@@ -3,9 +3,12 @@
 //! Nothing here acts. The shell (or the virtual cluster) carries effects out and answers each
 //! with an [`Input::Outcome`](crate::model::input::Input::Outcome).
 
+use std::sync::Arc;
+
 use crate::explain::reason::Reason;
-use crate::model::input::{BindingNote, ClaimKey, Text, Toleration};
+use crate::model::input::{BindingNote, ClaimKey, ResourceClaimKey, Text, Toleration};
 use crate::money::MicroUsd;
+use crate::rules::dynamic_resources::Chosen;
 use crate::time::{Span, Time};
 
 /// Identity of an effect, unique within one engine.
@@ -86,6 +89,17 @@ pub struct VolumeSetting {
     pub volume: Option<Text>,
 }
 
+/// A claim on devices for a pod that is to be bound.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClaimGrant {
+    /// Namespace and name.
+    pub key: ResourceClaimKey,
+    /// Unique id.
+    pub uid: Text,
+    /// What it gets; `None`: it has devices already.
+    pub chosen: Option<Arc<Chosen>>,
+}
+
 /// The kinds of effects.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
@@ -102,11 +116,15 @@ pub enum Action {
         pod: PodRef,
         /// The node that was chosen.
         node: Text,
+        /// For each claim what was chosen.
+        claims: Vec<ClaimGrant>,
     },
     /// Give back claims of a pod that will not be bound.
     ReleaseClaims {
         /// The pod.
         pod: PodRef,
+        /// Which, and what was chosen for them.
+        claims: Vec<ClaimGrant>,
     },
     /// Patch tolerations that only the flavor has onto the pod before it is bound.
     AddTolerations {

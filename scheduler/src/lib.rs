@@ -3,6 +3,7 @@
 
 pub mod act;
 pub mod api;
+pub mod cel;
 pub mod cli;
 pub mod client;
 pub mod clock;

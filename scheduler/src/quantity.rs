@@ -51,6 +51,21 @@ impl Quantity {
         Some(Quantity { nano: if negative { -nano } else { nano } })
     }
 
+    /// So many billionths of a unit.
+    pub fn of_nano(nano: i128) -> Quantity {
+        Quantity { nano }
+    }
+
+    /// Billionths of a unit.
+    pub fn nano(self) -> i128 {
+        self.nano
+    }
+
+    /// Whole units, if it is just that and not too many.
+    pub fn whole(self) -> Option<i64> {
+        (self.nano % UNIT == 0).then(|| i64::try_from(self.nano / UNIT).ok())?
+    }
+
     /// Whole units, rounded up, saturating.
     pub fn units(self) -> i64 {
         self.per(UNIT)

@@ -166,6 +166,7 @@ pub fn pod(name: &str, shape: &Arc<PodShape>, wishes: &Arc<Wishes>) -> PodFacts 
         wishes: wishes.clone(),
         binding: None,
         eviction: None,
+        claims: None,
     }
 }
 

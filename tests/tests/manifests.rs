@@ -255,6 +255,9 @@ fn nothing_is_allowed_that_is_not_needed() {
         "patch capstan.sh/localqueues/status",
         "patch capstan.sh/workloads",
         "patch capstan.sh/workloads/status",
+        "patch resource.k8s.io/resourceclaims",
+        "patch resource.k8s.io/resourceclaims/binding",
+        "patch resource.k8s.io/resourceclaims/status",
     ];
     assert_eq!(writes, needed);
     for name in ["cluster-role.yaml", "role.yaml", "view-role.yaml"] {

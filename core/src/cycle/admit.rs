@@ -67,13 +67,17 @@ impl Engine {
         self.deadlines.set(workload, Some(until));
     }
 
-    /// Binds every placed member that is not bound yet, after its claims were bound, and
-    /// tolerations that only its flavor has were patched onto it.
+    /// Binds every placed member that is not bound yet, after its claims on volumes were bound,
+    /// tolerations that only its flavor has were patched onto it, and devices were allocated.
     pub(crate) fn send(&mut self, now: Time, workload: WorkloadIdx) {
         let mut preparing = false;
         for pod in self.unsent(workload) {
             match self.select_volumes(now, workload, pod) {
-                Ok(selects) => preparing |= selects || self.add_tolerations(now, workload, pod),
+                Ok(selects) => {
+                    preparing |= selects
+                        || self.add_tolerations(now, workload, pod)
+                        || self.allocate_claims(now, workload, pod);
+                }
                 Err(failure) => return self.send_back_at_once(now, workload, failure),
             }
         }

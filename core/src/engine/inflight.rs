@@ -20,6 +20,8 @@ pub(crate) enum InFlight {
     Bind(Text),
     /// Settling something of a pod before its gang is bound.
     Prepare(Text),
+    /// Allocating claims of a pod before its gang is bound.
+    Allocate(Text),
     /// Resuming an owner.
     Resume(WorkloadIdx),
     /// Stopping a victim.
@@ -31,9 +33,10 @@ impl Engine {
     pub(crate) fn note_inflight(&mut self, id: EffectId, of: WorkloadIdx, action: &Action) {
         let kind = match action {
             Action::Bind { pod, .. } => InFlight::Bind(pod.uid.clone()),
-            Action::AddTolerations { pod, .. }
-            | Action::SelectVolumes { pod, .. }
-            | Action::AllocateClaims { pod, .. } => InFlight::Prepare(pod.uid.clone()),
+            Action::AddTolerations { pod, .. } | Action::SelectVolumes { pod, .. } => {
+                InFlight::Prepare(pod.uid.clone())
+            }
+            Action::AllocateClaims { pod, .. } => InFlight::Allocate(pod.uid.clone()),
             Action::ResumeOwner { .. } => InFlight::Resume(of),
             Action::SuspendOwner { .. } | Action::Evict { .. } => InFlight::Stop(of),
             Action::ReleaseClaims { .. } | Action::Status(_) | Action::Event { .. } => return,
@@ -55,7 +58,9 @@ impl Engine {
         }
         let kind = self.inflight.remove(&effect)?;
         let pod = match &kind {
-            InFlight::Bind(uid) | InFlight::Prepare(uid) => self.flying(uid, effect),
+            InFlight::Bind(uid) | InFlight::Prepare(uid) | InFlight::Allocate(uid) => {
+                self.flying(uid, effect)
+            }
             InFlight::Resume(_) | InFlight::Stop(_) => None,
         };
         let done = result == EffectResult::Done;
@@ -73,10 +78,20 @@ impl Engine {
                 let workload = self.state.pods[pod].workload.expect("ours are in workloads");
                 self.send_back(now, workload, describe(&result), changes);
             }
+            (InFlight::Allocate(_), Some(pod)) if done => {
+                self.allocated.insert(pod);
+                changes.dirty.extend(self.state.pods[pod].workload);
+                return Some(pod);
+            }
+            (InFlight::Allocate(_), Some(pod)) => {
+                self.claims_lost(now, pod, describe(&result), changes);
+            }
             (InFlight::Bind(_) | InFlight::Prepare(_), Some(pod)) => {
+                self.release_claims(now, pod);
                 self.unassume(now, pod, describe(&result), changes);
             }
-            (InFlight::Bind(_) | InFlight::Prepare(_), None) => {}
+            (InFlight::Allocate(uid), None) if done => self.allocated_in_vain(now, &uid),
+            (InFlight::Bind(_) | InFlight::Prepare(_) | InFlight::Allocate(_), None) => {}
             (InFlight::Resume(workload) | InFlight::Stop(workload), _)
                 if self.state.workloads.get(workload).is_none() => {}
             (InFlight::Resume(_), _) if done => {}
@@ -99,7 +114,7 @@ impl Engine {
         for &pod in prepared {
             self.state.pods[pod].binding = Binding::None;
         }
-        for &pod in prepared {
+        for pod in self.allocate_prepared(now, prepared) {
             let workload = self.state.pods[pod].workload;
             let Some(workload) = workload.filter(|w| self.state.workloads.get(*w).is_some()) else {
                 continue;

@@ -26,6 +26,7 @@ use crate::time::Time;
 
 mod crossings;
 mod details;
+mod device_claims;
 mod evictions;
 mod inflight;
 mod news;
@@ -56,6 +57,8 @@ pub struct Engine {
     /// Work with members to bind that was being stopped then: they are bound if that comes to
     /// nothing.
     unsent_while_stopped: BTreeSet<WorkloadIdx>,
+    /// Members whose claims on devices are allocated, and that are not bound yet.
+    allocated: BTreeSet<PodIdx>,
     /// Victims that bear marks of an engine before this one, and were perhaps never deleted.
     pub(crate) half_evicted: BTreeSet<WorkloadIdx>,
     /// Why a workload was preempted last, by name, until it is admitted again. Shown only.

@@ -31,6 +31,7 @@
 //! | groups and lines (`Waiting`) | kinds of work that ever waited |
 //! | names of queues and flavors (`QuotaState`) | queue objects ever fed |
 //! | `preemptions`, by name | victims that were not admitted again and are gone |
+//! | members with claims allocated | binds that came to nothing |
 //! | effects in flight | answers that never came, about what is gone |
 //!
 //! Gone by themselves:
@@ -103,6 +104,7 @@ impl Engine {
         self.state.sweep(used);
         self.sweep_preemptions();
         self.sweep_inflight();
+        self.forget_allocated();
         let count = self.sweeps.count + 1;
         self.sweeps = Sweeps { left: self.entries(), most_alive: self.alive(), count };
         if cfg!(debug_assertions) && self.state.small() {
@@ -164,7 +166,7 @@ impl Engine {
     fn sweep_inflight(&mut self) {
         let state = &self.state;
         self.inflight.retain(|id, kind| match kind {
-            InFlight::Bind(uid) | InFlight::Prepare(uid) => {
+            InFlight::Bind(uid) | InFlight::Prepare(uid) | InFlight::Allocate(uid) => {
                 let pod = state.pod_by_uid.get(uid).map(|pod| &state.pods[*pod]);
                 pod.is_some_and(|pod| pod.binding == Binding::InFlight(*id))
             }

@@ -558,6 +558,34 @@ pub enum NodeRefusal {
         /// Flavor.
         flavor: Text,
     },
+    /// A claim cannot be used as it is, wherever that would be.
+    ClaimUnusable {
+        /// Why, with its name.
+        problem: Text,
+    },
+    /// A claim has devices that the node does not reach.
+    ClaimElsewhere {
+        /// The claim.
+        claim: Text,
+    },
+    /// The devices of a node do not meet a request beside all others.
+    Devices {
+        /// The claim, as the pod names it.
+        claim: Text,
+        /// The request at which the search ended.
+        request: Text,
+        /// Devices asked; `None`: all that match.
+        asked: Option<u64>,
+        /// Devices that match.
+        matching: u32,
+        /// Of these, free for it: in nobody's use, with taints that it tolerates.
+        free: u32,
+    },
+    /// So many devices were tried, and it is not known whether others would do.
+    DevicesTooLong {
+        /// How many.
+        tries: u32,
+    },
     /// In no domain of a level whose one domain is to hold the gang.
     NoDomain {
         /// Level, as known or as asked.
@@ -594,6 +622,10 @@ impl NodeRefusal {
             | NodeRefusal::PodAffinity
             | NodeRefusal::CapacityType { .. }
             | NodeRefusal::Flavor { .. }
+            | NodeRefusal::ClaimUnusable { .. }
+            | NodeRefusal::ClaimElsewhere { .. }
+            | NodeRefusal::Devices { .. }
+            | NodeRefusal::DevicesTooLong { .. }
             | NodeRefusal::NoDomain { .. }
             | NodeRefusal::AwayFromGang { .. } => false,
         }

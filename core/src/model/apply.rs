@@ -64,6 +64,12 @@ impl ClusterState {
             Input::Policy(policy) => self.apply_policy(policy, changes),
             Input::Storage(fact) => changes.storage |= self.room.apply_storage(fact),
             Input::Outcome { .. } => {}
+            Input::Slice(_)
+            | Input::SliceGone(_)
+            | Input::Answers { .. }
+            | Input::QueryGone(_)
+            | Input::ResourceClaim(_)
+            | Input::ResourceClaimGone(_) => changes.room |= self.room.apply_devices(input),
             object => {
                 match &object {
                     Input::Namespace { name, labels } => {
@@ -171,6 +177,7 @@ impl ClusterState {
             pod.note = facts.binding;
         }
         pod.eviction = facts.eviction.map(Arc::new);
+        pod.claims = facts.claims;
         self.move_membership(index, old_workload, workload, changes);
     }
 
@@ -250,6 +257,7 @@ impl ClusterState {
             workload: None,
             place: None,
             binding: Binding::None,
+            claims: None,
         });
         self.pod_by_uid.insert(facts.uid.clone(), index);
         index
@@ -285,6 +293,7 @@ impl ClusterState {
     pub(crate) fn release(&mut self, pod: PodIdx, changes: &mut Changes) {
         changes.to_settle.remove(&pod);
         if self.pods[pod].place.is_none() {
+            self.room.drop_devices(pod);
             return;
         }
         let chosen = self.unsettle(pod);

@@ -89,6 +89,7 @@ impl ClusterState {
 
     /// Derives every workload of a batch, then accounts its pods on nodes.
     pub fn derive(&mut self, changes: &mut Changes) {
+        self.room.devices.refresh();
         if changes.rebuild || self.room.levels.is_empty() {
             self.room.set_levels(self.facts.levels(self.policy.levels.as_deref()));
         }
@@ -122,6 +123,7 @@ impl ClusterState {
             self.recount_claims_on(workload);
         }
         self.keep_vacancies(changes);
+        self.room.devices.forget_taken_off();
         self.room.refresh_tree();
     }
 
@@ -373,6 +375,7 @@ impl ClusterState {
                 workload: Some(workload),
                 place: None,
                 binding: Binding::Kept,
+                claims: None,
             }));
         }
     }

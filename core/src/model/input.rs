@@ -13,10 +13,16 @@ use crate::plan::{EffectId, EffectResult};
 use crate::policy::Policy;
 use crate::time::{Span, Time};
 
+mod devices;
 mod neighbours;
 mod queues;
 mod storage;
 
+pub use devices::{
+    AllocatedDevice, Allocation, Answer, Attribute, Capacity, CapacityPolicy, CapacityRange,
+    ClaimSpec, Constraint, DeviceAsk, DeviceCount, DeviceFacts, DeviceId, Nano, PodClaim, Reach,
+    RequestSpec, ResourceClaimFacts, ResourceClaimKey, SliceFacts,
+};
 pub use neighbours::{Kin, Neighbours, PeerSelector, PeerTerm, PreferredPeers, Spread};
 pub use queues::{
     BorrowThreshold, ClusterQueueFacts, CohortFacts, FlavorFacts, FlavorQuota, Fungibility,
@@ -105,6 +111,25 @@ pub enum Input {
     TopologyGone(Text),
     /// Something about storage.
     Storage(StorageFact),
+    /// A ResourceSlice exists, or changed.
+    Slice(Arc<SliceFacts>),
+    /// The ResourceSlice of this name is gone.
+    SliceGone(Text),
+    /// What the selectors of a query say of a slice's devices, in their order.
+    Answers {
+        /// The query.
+        query: Text,
+        /// The slice.
+        slice: Text,
+        /// One answer for each device.
+        answers: Arc<[Answer]>,
+    },
+    /// No claim asks this query any more.
+    QueryGone(Text),
+    /// A ResourceClaim exists, or changed.
+    ResourceClaim(ResourceClaimFacts),
+    /// The ResourceClaim is gone.
+    ResourceClaimGone(ResourceClaimKey),
     /// The whole validated configuration; replaces the one before.
     Policy(Arc<Policy>),
     /// What became of an effect, or that its deadline passed.
@@ -337,6 +362,8 @@ pub struct PodShape {
     pub neighbours: Option<Arc<Neighbours>>,
     /// Volumes that have a say in where it may run; `None`: it has none of these.
     pub volumes: Option<Arc<PodVolumes>>,
+    /// Claims on devices.
+    pub claims: Vec<PodClaim>,
 }
 
 /// A request above its own limit; the first of a pod.
@@ -391,6 +418,8 @@ pub struct PodFacts {
     pub binding: Option<Arc<BindingNote>>,
     /// Set while it is being evicted by us.
     pub eviction: Option<EvictionNote>,
+    /// Names of the claims that its shape has, in that order, where it has any.
+    pub claims: Option<Arc<Vec<Text>>>,
 }
 
 /// Life cycle of a pod.

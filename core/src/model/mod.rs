@@ -9,6 +9,7 @@ pub mod adopt;
 pub mod apply;
 pub mod assemble;
 pub mod claim;
+mod devices;
 pub mod facts;
 pub mod ids;
 pub mod input;

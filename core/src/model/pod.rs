@@ -54,6 +54,8 @@ pub struct Pod {
     pub place: Option<NodeIdx>,
     /// How far binding got.
     pub binding: Binding,
+    /// Names of its claims on devices, where it has any.
+    pub claims: Option<Arc<Vec<Text>>>,
 }
 
 /// How far the binding of a pod got.

@@ -19,6 +19,7 @@ use crate::model::sweep::Used;
 use crate::model::volumes::Volumes;
 use crate::policy::RuleArgs;
 use crate::resources::{self, BEYOND, CPU, EPHEMERAL, MEMORY, PODS, Resources};
+use crate::rules::dynamic_resources::Devices;
 use crate::rules::neighbours::{self, Neighbourhood};
 use crate::rules::node_ports::Ports;
 
@@ -33,6 +34,8 @@ pub struct Room {
     pub ports: Ports,
     /// Which pods are around which.
     pub neighbourhood: Neighbourhood,
+    /// Devices of drivers, and claims on them.
+    pub devices: Devices,
     /// Arguments of rules.
     pub args: RuleArgs,
     /// Storage, and who uses what of it where.
@@ -388,6 +391,12 @@ impl Room {
             self.changes.entries.drain(..CHANGES_KEPT);
             self.changes.first += CHANGES_KEPT as u64;
         }
+    }
+
+    /// Notes that the numbers of every node may have changed.
+    pub(super) fn touch_all(&mut self) {
+        self.changes.first = self.change_count() + 1;
+        self.changes.entries.clear();
     }
 
     /// Sequence number of the next change.

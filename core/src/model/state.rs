@@ -17,7 +17,7 @@ use crate::model::ids::{
 };
 use crate::model::input::{EvictionNote, OwnerFacts, PodVolumes, Text};
 use crate::model::lookup::Lookup;
-use crate::model::pod::Pod;
+use crate::model::pod::{Binding, Pod};
 use crate::model::room::Room;
 use crate::model::txn::UndoBuffer;
 use crate::model::vacancy::Charges;
@@ -30,6 +30,7 @@ use crate::policy::Policy;
 use crate::quota::build::QuotaState;
 use crate::resources;
 use crate::rules::Question;
+use crate::rules::dynamic_resources::{self, PodHold};
 use crate::score;
 use crate::time::{Span, Time};
 
@@ -171,6 +172,35 @@ impl ClusterState {
         self.room.volumes.choose(&facts, wanted)
     }
 
+    /// DynamicResources' part of placing or removing a pod: what it gave up, or nothing if it got
+    /// some; `None`: nothing changed. What the API was told of stays as it is, wherever the pod is
+    /// taken to be.
+    pub(super) fn change_devices(
+        &mut self,
+        pod: PodIdx,
+        node: NodeIdx,
+        place: bool,
+    ) -> Option<PodHold> {
+        let entry = &self.pods[pod];
+        let shape = &self.room.shape(entry.shape).facts;
+        let told = matches!(entry.binding, Binding::InFlight(_) | Binding::Bound);
+        if shape.claims.is_empty() || told {
+            return None;
+        }
+        if !place {
+            return Some(self.room.drop_devices(pod)).filter(|hold| !hold.is_empty());
+        }
+        let facts = self.room.facts(node)?;
+        let names = entry.claims.as_ref().map(|names| names.as_slice());
+        let hold =
+            dynamic_resources::choose(&self.room.devices, shape, &entry.namespace, names, facts);
+        if hold.is_empty() {
+            return None;
+        }
+        self.room.hold_devices(pod, hold);
+        Some(PodHold::default())
+    }
+
     /// What a pod charges to its queue: calls back with each amount.
     pub(super) fn each_charge(
         &mut self,
@@ -234,6 +264,10 @@ impl ClusterState {
         if let Some(wanted) = self.volumes_of(pod) {
             self.room.volumes.hold(node, &wanted);
         }
+        match self.room.devices.taken_off(pod, node) {
+            Some(hold) => self.room.hold_devices(pod, hold),
+            None => _ = self.change_devices(pod, node, true),
+        }
         self.each_charge(pod, |quota, queue, fr, amount| quota.change(queue, fr, amount));
         let old = self.pods[pod].place.replace(node);
         assert!(old.is_none(), "a pod is settled once");
@@ -246,6 +280,8 @@ impl ClusterState {
         self.change_ledger(pod, node, false);
         self.change_ports(pod, node, false);
         self.change_neighbours(pod, node, false);
+        let hold = self.room.drop_devices(pod);
+        self.room.devices.take_off(pod, node, hold);
         self.each_charge(pod, |quota, queue, fr, amount| quota.change(queue, fr, -amount));
         match self.volumes_of(pod) {
             Some(wanted) => self.room.volumes.let_go(node, &wanted),
@@ -370,6 +406,7 @@ impl ClusterState {
         self.room.neighbourhood.recount(around);
         let with = |(_, pod, node)| Some((node, &**shape(pod).volumes.as_ref()?));
         self.room.volumes.recount(placed().filter_map(with));
+        self.room.devices.recount(|pod| self.pods.get(pod).is_some());
         self.classes.recount(&self.room);
         self.recount_used();
         for (index, workload) in self.workloads.iter() {

@@ -17,6 +17,7 @@ use crate::model::vacancy::Charges;
 use crate::model::volumes::Choices;
 use crate::model::workload::Assignment;
 use crate::place::refusals::Refusals;
+use crate::rules::dynamic_resources::PodHold;
 
 /// One change and how to take it back; one variant per stateful part.
 #[derive(Debug)]
@@ -32,6 +33,8 @@ enum Undo {
     /// Storage: the pod's volumes are held (true) or let go (false); what was chosen, or dropped,
     /// with that.
     Volumes(PodIdx, NodeIdx, bool, Option<Box<Choices>>),
+    /// DynamicResources: the pod held this; nothing: it got what it holds.
+    Devices(PodIdx, PodHold),
     /// Quota: an amount was charged (negative: discharged).
     Quota(QueueIdx, FrIdx, i64),
     /// A pod's place was something else.
@@ -202,6 +205,9 @@ impl<'a> Txn<'a> {
             let choices = (!choices.is_empty()).then(|| Box::new(choices));
             self.log.push(Undo::Volumes(pod, node, placed, choices));
         }
+        if let Some(held) = self.state.change_devices(pod, node, placed) {
+            self.log.push(Undo::Devices(pod, held));
+        }
         let (state, log) = (&mut *self.state, &mut self.log);
         state.each_charge(pod, |quota, queue, fr, amount| {
             let signed = if placed { amount } else { -amount };
@@ -298,6 +304,8 @@ impl ClusterState {
                 let choices = choices.map_or_else(Choices::new, |choices| *choices);
                 self.undo_volumes(pod, node, held, &choices);
             }
+            Undo::Devices(pod, held) if held.is_empty() => drop(self.room.drop_devices(pod)),
+            Undo::Devices(pod, held) => self.room.hold_devices(pod, held),
             Undo::Quota(queue, fr, amount) => self.quota.change(queue, fr, -amount),
             Undo::Vacated(workload, charges) => self.restore_vacancies(workload, charges),
             Undo::Restored(workload) => drop(self.drop_vacancies(workload)),

@@ -38,8 +38,8 @@ const NODES_MAX: usize = 256;
 /// What came of looking for places.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// Nodes for the members of each ask.
-    Places(Vec<Vec<NodeIdx>>),
+    /// Nodes for all members, in an order that goes: which ask, and where.
+    Places(Vec<(usize, NodeIdx)>),
     /// There are none.
     None,
     /// None were found within the bounds of the search.
@@ -101,13 +101,13 @@ pub fn find(txn: &mut Txn<'_>, asks: &[Count], topology: TopologyAsk) -> Found {
 /// Levels hold for each set: one after the other.
 fn each_by_itself(txn: &mut Txn<'_>, asks: &[Count], topology: TopologyAsk) -> Found {
     let (start, mut all) = (txn.checkpoint(), Vec::new());
-    for ask in asks {
+    for (at, ask) in asks.iter().enumerate() {
         let one = TopologyAsk { per_set: false, ..topology };
         match find(txn, std::slice::from_ref(ask), one) {
             Found::Places(places) => {
                 let shape = txn.state().classes.class(ask.0).key.shape;
-                places.iter().flatten().for_each(|node| txn.occupy(shape, *node));
-                all.extend(places);
+                places.iter().for_each(|(_, node)| txn.occupy(shape, *node));
+                all.extend(places.into_iter().map(|(_, node)| (at, node)));
             }
             other => {
                 txn.rollback_to(start);
@@ -171,7 +171,8 @@ pub fn fill(txn: &mut Txn<'_>, asks: &[Count], range: Range<usize>) -> Vec<u32> 
     let shapes = prepare(txn, asks);
     let mut search = Search::new(txn, asks, shapes, range);
     search.advance(txn);
-    search.places.iter().map(|places| places.len() as u32).collect()
+    let placed = |(count, left): (&Count, &u32)| count.1 - left;
+    asks.iter().zip(&search.left).map(placed).collect()
 }
 
 /// A search for places in one domain.
@@ -181,8 +182,8 @@ struct Search {
     resources: Vec<ResourceIdx>,
     /// Members still to place, by ask.
     left: Vec<u32>,
-    /// Where members went, by ask.
-    places: Vec<Vec<NodeIdx>>,
+    /// Where members went, one after the other.
+    places: Vec<(usize, NodeIdx)>,
     /// Who is where, in states that led nowhere.
     seen: BTreeSet<Vec<(u16, NodeIdx)>>,
     range: Range<usize>,
@@ -196,7 +197,7 @@ impl Search {
             asks: classes().collect(),
             resources: search::resources(txn, classes()),
             left: asks.iter().map(|(_, count)| *count).collect(),
-            places: vec![Vec::new(); asks.len()],
+            places: Vec::new(),
             seen: BTreeSet::new(),
             range,
             shapes,
@@ -259,14 +260,13 @@ impl Search {
 
     fn put(&mut self, txn: &mut Txn<'_>, at: usize, node: NodeIdx) {
         txn.occupy(self.shapes[at], node);
-        self.places[at].push(node);
+        self.places.push((at, node));
         self.left[at] -= 1;
     }
 
     fn back_to(&mut self, txn: &mut Txn<'_>, mark: crate::model::txn::Checkpoint, left: Vec<u32>) {
-        for ((places, now), before) in self.places.iter_mut().zip(&self.left).zip(&left) {
-            places.truncate(places.len() - (before - now) as usize);
-        }
+        let placed: u32 = left.iter().sum::<u32>() - self.left.iter().sum::<u32>();
+        self.places.truncate(self.places.len() - placed as usize);
         self.left = left;
         txn.rollback_to(mark);
     }
@@ -366,7 +366,7 @@ impl Search {
                     return true;
                 }
                 txn.rollback_to(mark);
-                self.places[at].pop();
+                self.places.pop();
                 self.left[at] += 1;
             }
         }
@@ -382,8 +382,7 @@ impl Search {
 
     /// Whether the state with one more member there was not looked at yet.
     fn is_new(&mut self, at: usize, node: NodeIdx) -> bool {
-        let placed = self.places.iter().enumerate();
-        let placed = placed.flat_map(|(of, nodes)| nodes.iter().map(move |on| (of as u16, *on)));
+        let placed = self.places.iter().map(|(of, on)| (*of as u16, *on));
         let mut state: Vec<(u16, NodeIdx)> = placed.chain([(at as u16, node)]).collect();
         state.sort_unstable();
         self.seen.insert(state)

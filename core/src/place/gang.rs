@@ -99,13 +99,21 @@ fn place_coupled(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk) -> bool
     put(txn, asks, found)
 }
 
-/// Puts the members of asks where places were found for them.
+/// Puts the members of asks where places were found for them, in the order in which that goes.
+/// `false`: devices that they claim, which the search for places does not follow, do not suffice.
 fn put(txn: &mut Txn<'_>, asks: &[Ask], found: Found) -> bool {
     let Found::Places(places) = found else { return false };
-    for (ask, nodes) in asks.iter().zip(places) {
-        ask.pods.iter().zip(nodes).for_each(|(pod, node)| txn.place(*pod, node));
-    }
-    true
+    let mut members: Vec<_> = asks.iter().map(|ask| ask.pods.iter()).collect();
+    places.into_iter().all(|(at, node)| {
+        txn.fresh(asks[at].class);
+        let state = txn.state();
+        let position = state.room.tree.position(node).expect("an offered node");
+        let fits = state.classes.fit(asks[at].class).spot(position).slots > 0;
+        if fits {
+            txn.place(*members[at].next().expect("a place for each member"), node);
+        }
+        fits
+    })
 }
 
 /// Places more members of a gang that runs already, as close to its placed members (`peers`: shape
@@ -244,16 +252,20 @@ fn place_one(txn: &mut Txn<'_>, ask: &Ask, topology: TopologyAsk) -> bool {
         return false;
     }
     match one_node(txn, ask.class, need, topology) {
-        Some(node) => ask.pods.iter().for_each(|pod| txn.place(*pod, node)),
-        None if coupled(txn, ask.class) => {
-            return place_several(txn, std::slice::from_ref(ask), topology);
+        Some(node) => {
+            ask.pods.iter().for_each(|pod| txn.place(*pod, node));
+            true
         }
+        None if coupled(txn, ask.class) => place_several(txn, std::slice::from_ref(ask), topology),
         None => {
+            let start = txn.checkpoint();
             let domain = choose_domain(txn, ask.class, need, topology);
-            return fill(txn, ask.class, &ask.pods, domain, topology.anywhere);
+            fill(txn, ask.class, &ask.pods, domain, topology.anywhere) || {
+                txn.rollback_to(start);
+                search_domain(txn, &[ask], domain)
+            }
         }
     }
-    true
 }
 
 /// The best single node that holds all members, when closeness matters.
@@ -310,7 +322,8 @@ pub fn coupled(txn: &Txn<'_>, class: ClassIdx) -> bool {
 }
 
 /// Puts members of one class into a domain that holds them, in as few children as possible.
-/// `false`: those placed took from each other what slots promised, which only coupled ones do.
+/// `false`: those placed took from each other what slots promised, as only those do that have
+/// volumes or claims on devices.
 fn fill(
     txn: &mut Txn<'_>,
     class: ClassIdx,
@@ -341,10 +354,7 @@ fn fill(
             let most = index.most_slots(range.clone());
             index.best_holding(range, most.max(1))
         });
-        let Some(position) = position else {
-            assert!(coupled(txn, class), "the domain holds all members");
-            return false;
-        };
+        let Some(position) = position else { return false };
         let slots = index.spot(position).slots;
         let node: NodeIdx = tree.order()[position];
         // Without closeness every member takes the best node anew.
@@ -495,9 +505,6 @@ fn fill_in_order(
 /// Places asks of a gang that is not placed together as the search for it begins, largest members
 /// first (each by itself where levels hold for each shape), and answers with the position of the
 /// first that finds no room and the number of members placed before it.
-///
-/// # Panics
-/// When all find room: then the gang could be placed.
 pub fn first_short(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk) -> (usize, u32) {
     if !topology.per_set && are_coupled(txn, asks) {
         let range = 0..txn.state().room.tree.order().len();
@@ -524,9 +531,10 @@ pub fn first_short(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk) -> (u
         }
         placed += ask.pods.len() as u32;
     }
-    // Found in this order and not by the search: only where choices of volumes exclude each other.
+    // Found in this order and not by the search: only where choices of volumes or devices exclude
+    // each other.
     let last = asks.iter().rposition(|ask| coupled(txn, ask.class));
-    let last = last.expect("a gang that finds room in this order is placed");
+    let last = last.unwrap_or(asks.len() - 1);
     (last, placed - asks[last].pods.len() as u32)
 }
 

@@ -143,6 +143,9 @@ fn kind_of(refusal: NodeRefusal) -> NodeRefusal {
         NodeRefusal::Storage(StorageRefusal::TooManyVolumes { driver, .. }) => {
             NodeRefusal::Storage(StorageRefusal::TooManyVolumes { driver, limit: 0 })
         }
+        NodeRefusal::Devices { claim, request, asked, .. } => {
+            NodeRefusal::Devices { claim, request, asked, matching: 0, free: 0 }
+        }
         other => other,
     }
 }

@@ -19,6 +19,7 @@ use crate::rules::neighbours::Outlook;
 
 pub mod capacity_type;
 pub mod declared_features;
+pub mod dynamic_resources;
 pub mod flavor;
 pub mod neighbours;
 pub mod node_affinity;
@@ -99,7 +100,7 @@ const fn volumes(name: &'static str, check: fn(&Question<'_>, &mut Vec<NodeRefus
 }
 
 /// All rules in order.
-pub const TABLE: [Rule; 15] = [
+pub const TABLE: [Rule; 16] = [
     facts("NodeUnschedulable", unschedulable::check),
     wishes("NodeName", node_name::check),
     facts("TaintToleration", taints::check),
@@ -133,6 +134,12 @@ pub const TABLE: [Rule; 15] = [
         reads: Reads::Holdings,
         check: pod_affinity::check,
         slots: Some(pod_affinity::slots),
+    },
+    Rule {
+        name: "DynamicResources",
+        reads: Reads::Holdings,
+        check: dynamic_resources::check,
+        slots: Some(dynamic_resources::slots),
     },
     facts("NodeDeclaredFeatures", declared_features::check),
 ];

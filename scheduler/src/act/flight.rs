@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::line::Line;
 use super::queue::Shared;
-use super::{Answer, bind, evict, owner, tolerate, volumes};
+use super::{Answer, bind, claims, evict, owner, tolerate, volumes};
 use crate::client::REQUEST_TIMEOUT;
 
 /// An effect that was taken on.
@@ -188,13 +188,15 @@ async fn one_try(line: &Line<'_>, effect: &Effect, progress: &mut Progress) -> T
             same(&pod.uid)?;
             volumes::select(line, progress, settings).await
         }
-        Action::AllocateClaims { pod, .. } => Ok(unable("allocate resource claims", &pod.name)),
-        Action::ReleaseClaims { pod } => Ok(unable("release resource claims", &pod.name)),
+        Action::AllocateClaims { pod, claims, .. } => {
+            same(&pod.uid)?;
+            claims::allocate(line, progress, pod, claims).await
+        }
+        Action::ReleaseClaims { pod, claims } => {
+            same(&pod.uid)?;
+            claims::release(line, progress, pod, claims).await
+        }
         // They report, and are the publisher's.
         Action::Status(_) | Action::Event { .. } => Ok(EffectResult::Done),
     }
-}
-
-fn unable(what: &str, pod: &Text) -> EffectResult {
-    EffectResult::Refused(format!("this version cannot {what} (pod {pod})").into())
 }

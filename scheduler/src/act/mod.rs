@@ -14,7 +14,7 @@
 //!
 //! - `queue` says which effect is next and how many are under way; `flight` is one effect with its
 //!   deadline, its doubts and the answer that it owes; `line` sends its requests.
-//! - `bind`, `evict`, `owner`, `tolerate`, `volumes` are the protocols, one file each.
+//! - `bind`, `claims`, `evict`, `owner`, `tolerate`, `volumes` are the protocols, one file each.
 //!
 //! At its deadline an effect that certainly was not carried out (always throttled, never
 //! connected, never sent) is `Refused`. One that may have been is pursued until that is known:
@@ -24,6 +24,7 @@
 //! `Status` and `Event` effects are not for here ([`crate::publish`]); they are done at once.
 
 mod bind;
+mod claims;
 mod evict;
 mod flight;
 mod line;

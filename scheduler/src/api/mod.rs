@@ -7,6 +7,7 @@
 pub mod classes;
 pub mod cluster_queue;
 pub mod crds;
+pub mod devices;
 pub mod duration;
 pub mod flavor;
 pub mod job;

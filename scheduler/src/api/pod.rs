@@ -93,6 +93,22 @@ pub struct PodSpec {
     /// Volumes.
     #[serde(default)]
     pub volumes: Vec<PodVolume>,
+    /// Claims on devices.
+    #[serde(default)]
+    pub resource_claims: Vec<PodResourceClaim>,
+}
+
+/// A claim on devices, as a pod names it.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PodResourceClaim {
+    /// Its name in the pod.
+    #[serde(default)]
+    pub name: String,
+    /// The claim itself.
+    pub resource_claim_name: Option<String>,
+    /// What it is made from.
+    pub resource_claim_template_name: Option<String>,
 }
 
 /// Affinity of a pod.
@@ -231,6 +247,20 @@ pub struct PodStatus {
     /// Pod-level resources set aside.
     #[serde(default)]
     pub allocated_resources: BTreeMap<String, Quantity>,
+    /// Claims that were made from templates.
+    #[serde(default)]
+    pub resource_claim_statuses: Vec<PodClaimStatus>,
+}
+
+/// A claim that was made from a template.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PodClaimStatus {
+    /// Its name in the pod.
+    #[serde(default)]
+    pub name: String,
+    /// The claim; absent: none is needed.
+    pub resource_claim_name: Option<String>,
 }
 
 /// A condition.

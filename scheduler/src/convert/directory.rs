@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use capstan_core::model::input::{PodShape, Text};
 
+use super::devices::DeviceDirectory;
 use super::gathered::{OwnerDraft, PriorityClassDraft};
 use super::job::JobDraft;
 use super::marks::{Marks, OWNER_KINDS, OwnerName};
@@ -36,6 +37,8 @@ pub struct Directory {
     pub relevance: Relevance,
     /// Owners.
     pub owners: BTreeMap<OwnerKey, Owner>,
+    /// Devices, and claims on them.
+    pub devices: DeviceDirectory,
     /// All owners of the kinds that are read are told of; an owner that is not here is gone or
     /// comes later. Else (in files) it may be left out.
     pub whole: bool,

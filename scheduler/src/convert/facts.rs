@@ -84,6 +84,7 @@ impl Facts<'_> {
         let shape = with_capacity_types(&shape, &asked.capacity_types, self.shared);
         let ours = job.ours(&self.directory.scheduler);
         let shape = self.seen_by_others(&shape, (&job.namespace, &job.labels), ours);
+        let shape = self.with_template_claims(shape, job);
         let (priority, never_preempts) = self.rank(&job.ranked);
         let in_queue = self.in_queue(&asked.wishes, &job.namespace);
         let min_member = gangs::job::min_member(job, &chain, in_queue, &mut ignored);
@@ -137,6 +138,7 @@ impl Facts<'_> {
         let shape = with_capacity_types(&shape, &asked.capacity_types, self.shared);
         let ours = pod.ours(&self.directory.scheduler);
         let shape = self.seen_by_others(&shape, (&pod.namespace, &pod.labels), ours);
+        let (shape, claims) = self.with_claims(shape, pod);
         let (priority, never_preempts) = self.rank(&pod.ranked);
         let job = above.first().and_then(|owner| match owner {
             Owner::Job(job) => Some(gangs::job::Run {
@@ -178,6 +180,7 @@ impl Facts<'_> {
             wishes: self.shared.wishes.of(wishes),
             binding: pod.binding.clone(),
             eviction: pod.eviction.as_deref().cloned(),
+            claims,
         }
     }
 
@@ -258,6 +261,26 @@ impl Facts<'_> {
         ours: bool,
     ) -> Arc<PodShape> {
         self.directory.relevance.applied(shape, named, ours, self.shared)
+    }
+
+    /// A shape with a pod's claims on devices, and the names of those.
+    fn with_claims(
+        &mut self,
+        shape: Arc<PodShape>,
+        pod: &PodDraft,
+    ) -> (Arc<PodShape>, Option<Arc<Vec<Text>>>) {
+        let Some(drafts) = &pod.claims else { return (shape, None) };
+        let (of, bound) = ((&pod.namespace, &pod.uid), pod.node.is_some());
+        let (claims, names) = self.directory.devices.of_pod(drafts, of, bound);
+        let shape = PodShape { claims, ..PodShape::clone(&shape) };
+        (self.shared.shapes.of(shape), Some(Arc::new(names)))
+    }
+
+    /// A shape with the claims that pods of a Job will have.
+    fn with_template_claims(&mut self, shape: Arc<PodShape>, job: &JobDraft) -> Arc<PodShape> {
+        let Some(drafts) = &job.claims else { return shape };
+        let claims = self.directory.devices.of_template(drafts, &job.namespace);
+        self.shared.shapes.of(PodShape { claims, ..PodShape::clone(&shape) })
     }
 
     /// Whether a workload queues: it names a queue, or its namespace has a default one.

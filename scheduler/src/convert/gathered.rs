@@ -6,6 +6,7 @@ use std::sync::Arc;
 use capstan_core::model::input::{Labels, NodeFacts, StorageFact, Text};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
+use super::devices::DeviceDirectory;
 use super::job::JobDraft;
 use super::marks::{self, Marks, OwnerName};
 use super::pod::PodDraft;
@@ -41,6 +42,8 @@ pub struct Gathered {
     pub priority_classes: BTreeMap<Text, PriorityClassDraft>,
     /// RuntimeClasses by name.
     pub runtime_classes: BTreeMap<Text, RuntimeClassDraft>,
+    /// Devices, and claims on them.
+    pub devices: DeviceDirectory,
     /// Queue objects.
     pub queueing: quota::Objects,
     /// Claims, volumes and what makes them.

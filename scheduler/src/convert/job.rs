@@ -7,12 +7,13 @@ use std::sync::Arc;
 use capstan_core::model::input::{BindingNote, EvictionNote, OwnerEnd, PodShape, Text};
 use capstan_core::time::Time;
 
+use super::devices::PodClaimDraft;
 use super::marks::{self, Marks, OwnerName};
 use super::pod::{self, Ranked};
 use super::runtime::Runtime;
 use super::sharing::{Pairs, Shared};
 use super::storage::{self, Holder};
-use super::{Refusal, neighbours, note, requests, time};
+use super::{Refusal, devices, neighbours, note, requests, time};
 use crate::api::job::Job;
 use crate::api::keys;
 use crate::api::pod::{PodStatus, is_true};
@@ -59,6 +60,8 @@ pub struct JobDraft {
     pub shape: Arc<PodShape>,
     /// The RuntimeClass of its pods, which has a say in their shape.
     pub runtime: Option<Box<Runtime>>,
+    /// Claims of its pods on devices, if they have any.
+    pub claims: Option<Arc<Vec<PodClaimDraft>>>,
     /// How its pods are ranked.
     pub ranked: Ranked,
     /// What it was resumed with.
@@ -114,6 +117,7 @@ pub fn draft(job: &Job, shared: &mut Shared) -> Result<JobDraft, Vec<Refusal>> {
             && spec.completions == Some(spec.parallelism.unwrap_or(1)),
         shape: shared.shapes.of(shape),
         runtime: Runtime::of(&template.spec, shared),
+        claims: devices::of_pod(&template.spec, None, shared),
         ranked: Ranked::of(&template.spec, shared),
         admitted: note::admitted(&marks.annotations, shared, &mut ignored),
         eviction: if leaving { note::eviction(&marks, &mut ignored) } else { None },

@@ -12,11 +12,12 @@ use capstan_core::model::input::{
 use capstan_core::time::Time;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
+use super::devices::PodClaimDraft;
 use super::marks::{self, Marks, OwnerName};
 use super::runtime::Runtime;
 use super::sharing::{Pairs, Shared};
 use super::storage::{self, Holder};
-use super::{Refusal, neighbours, note, requests, selector, time};
+use super::{Refusal, devices, neighbours, note, requests, selector, time};
 use crate::api::keys;
 use crate::api::pod::{Container, Pod, PodSpec, PodStatus, Resources, is_true};
 
@@ -63,6 +64,8 @@ pub struct PodDraft {
     pub eviction: Option<Box<EvictionNote>>,
     /// Values of ours that could not be read.
     pub ignored: Box<[Text]>,
+    /// Claims on devices, if it has any.
+    pub claims: Option<Arc<Vec<PodClaimDraft>>>,
 }
 
 /// What a pod spec says of priority, before classes are looked up.
@@ -142,6 +145,7 @@ pub fn draft(pod: &Pod, shared: &mut Shared) -> Result<PodDraft, Vec<Refusal>> {
         binding: binding.map(|note| shared.notes.of(note)),
         marks,
         ignored: ignored.into(),
+        claims: devices::of_pod(&pod.spec, Some(&pod.status), shared),
     })
 }
 

@@ -32,6 +32,9 @@ pub fn resolve(gathered: Gathered, start: Time) -> Resolved {
     let mut resolved = Resolved::default();
     let Gathered { mut shared, nodes, namespaces, pods, jobs, owners, queueing, storage, .. } =
         gathered;
+    let mut devices = gathered.devices;
+    devices.settle(&mut shared);
+    let device_facts = devices.everything();
     let local = queueing.local_queues.iter().map(|(_, queue)| &queue.namespace);
     let named: BTreeSet<Text> = pods
         .iter()
@@ -47,11 +50,13 @@ pub fn resolve(gathered: Gathered, start: Time) -> Resolved {
         default_queues: queueing.default_queues(),
         classes: gathered.priority_classes,
         runtimes: gathered.runtime_classes,
+        devices,
         ..Directory::default()
     };
     quota::inputs(queueing, &mut resolved);
     resolved.inputs.extend(nodes.into_iter().map(Input::Node));
     resolved.inputs.extend(storage.into_iter().map(Input::Storage));
+    resolved.inputs.extend(device_facts);
     let jobs = jobs.into_iter().map(|job| Owner::Job(Box::new(job)));
     let others = owners.into_iter().map(|owner| Owner::Other(Box::new(owner)));
     let mut order = Vec::new();

@@ -6,7 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use capstan_core::model::input::{Amounts, BindingNote, Images, Kin, PodShape, Text, Wishes};
+use capstan_core::model::input::{
+    Amounts, BindingNote, ClaimSpec, Images, Kin, PodShape, Text, Wishes,
+};
 
 use super::marks::{Marks, OwnerName};
 
@@ -91,6 +93,8 @@ pub struct Shared {
     pub labels: Once<[(Text, Text)]>,
     /// Pods as others see them.
     pub kin: Once<Kin>,
+    /// What claims ask for.
+    pub claims: Once<ClaimSpec>,
 }
 
 impl Shared {
@@ -115,6 +119,7 @@ impl Shared {
         self.images.sweep();
         self.labels.sweep();
         self.kin.sweep();
+        self.claims.sweep();
         self.texts.sweep();
     }
 
@@ -123,7 +128,8 @@ impl Shared {
         let whole = self.shapes.0.len() + self.amounts.0.len() + self.marks.0.len();
         let written = self.wishes.0.len() + self.notes.0.len() + self.flavors.0.len();
         let seen = self.owners.0.len() + self.images.0.len() + self.texts.0.len();
-        whole + written + seen + self.labels.0.len() + self.kin.0.len()
+        let around = self.labels.0.len() + self.kin.0.len();
+        whole + written + seen + around + self.claims.0.len()
     }
 
     /// Whether nothing is kept.

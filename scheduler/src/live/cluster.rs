@@ -11,11 +11,13 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
 
 use super::below::Below;
+use super::claimants::Claimants;
 use super::notes::{Fault, Notes};
 use super::queues::Queues;
 use super::roster::{Named, Roster};
 use super::storage::Storages;
 use super::{Group, Kind, Object, Seen};
+use crate::api::devices::DeviceObject;
 use crate::api::node::Node;
 use crate::api::pod::Pod;
 use crate::config::{Config, PriceConfig};
@@ -29,7 +31,7 @@ use crate::convert::runtime::RuntimeClassDraft;
 use crate::convert::sharing::Shared;
 use crate::convert::{Refusal, job, marks, node, pod};
 use crate::prices::PRICE_ANNOTATION;
-use crate::read::kinds::{Origin, Queueing};
+use crate::read::kinds::{DeviceKind, Origin, Queueing};
 use crate::read::queueing;
 
 /// Values that may gather before what nobody holds any more is looked for.
@@ -62,6 +64,8 @@ pub struct Live {
     pub(super) queues_anew: Vec<(Kind, Named)>,
     pub(super) below: Below,
     pub(super) storage: Storages,
+    /// Pods by the claims that they name.
+    pub(super) claimants: Claimants,
     /// Pods whose priority is still their class's to say.
     unranked: BTreeSet<Text>,
     /// When pods and Jobs without a creation time were told first, by uid.
@@ -274,6 +278,11 @@ impl Live {
                 Err(refusals) => self.refuse(kind, &class.metadata, refusals),
             },
             Object::Storage(of, object, seen) => self.put_storage(of, &object.metadata, &*seen),
+            Object::Devices(object) => {
+                let named = self.enter(kind, object.metadata());
+                self.notes.faults(kind, &named, []);
+                self.directory.devices.put(&object, &mut self.shared);
+            }
             Object::Queueing(queueing, origin, value) => {
                 self.put_queueing(kind, queueing, origin, *value);
             }
@@ -329,6 +338,7 @@ impl Live {
             self.unranked.insert(uid.clone());
         }
         self.dirty.pods.insert(uid.clone());
+        self.claimants.add(&draft);
         self.pods.insert(uid, Box::new(draft));
     }
 
@@ -337,6 +347,7 @@ impl Live {
         self.below.remove_pod(&old.namespace, old.owner.as_deref(), uid);
         self.leave(&old.namespace);
         self.unranked.remove(uid);
+        self.claimants.remove(&old);
         self.dirty.pods.insert(old.uid);
     }
 
@@ -491,6 +502,15 @@ impl Live {
                 self.remove_owner(&(kind.name().into(), named.0.clone(), named.1.clone()));
             }
             Kind::Storage(kind) => self.storage.remove(kind, named),
+            Kind::Devices(of) => {
+                let devices = &mut self.directory.devices;
+                match of {
+                    DeviceKind::Slice => devices.remove_slice(&named.1),
+                    DeviceKind::Class => devices.remove_class(&named.1),
+                    DeviceKind::Claim => devices.remove_claim(named),
+                    DeviceKind::Template => devices.remove_template(named),
+                }
+            }
             Kind::Queueing(..) => {
                 self.queues.remove(kind, named);
                 self.queues_anew.push((kind, named.clone()));
@@ -536,6 +556,12 @@ impl Object {
             Object::PriorityClass(_) => Kind::PriorityClass,
             Object::RuntimeClass(_) => Kind::RuntimeClass,
             Object::Storage(kind, ..) => Kind::Storage(*kind),
+            Object::Devices(object) => Kind::Devices(match **object {
+                DeviceObject::Slice(_) => DeviceKind::Slice,
+                DeviceObject::Class(_) => DeviceKind::Class,
+                DeviceObject::Claim(_) => DeviceKind::Claim,
+                DeviceObject::Template(_) => DeviceKind::Template,
+            }),
             Object::Queueing(kind, origin, _) => Kind::Queueing(*kind, Group::of(*origin)),
         }
     }
@@ -549,6 +575,7 @@ impl Object {
             Object::Storage(_, object, _) => &object.metadata,
             Object::PriorityClass(class) => &class.metadata,
             Object::RuntimeClass(class) => &class.metadata,
+            Object::Devices(object) => object.metadata(),
             Object::Queueing(_, _, value) => return value_identity(self.kind(), value),
         };
         identity(self.kind(), meta)

@@ -13,6 +13,7 @@ use capstan_core::time::Time;
 use super::Drained;
 use super::cluster::{Dirty, Live};
 use super::queues::Changes;
+use crate::convert::devices::{ClaimSource, PodClaimDraft};
 use crate::convert::directory::{Owner, OwnerKey};
 use crate::convert::facts::{Facts, Missing};
 use crate::convert::job::JobDraft;
@@ -53,12 +54,15 @@ impl Live {
         if synced && std::mem::take(&mut self.told.unremarked) {
             self.remark_all(now, &mut news);
         }
+        self.settle_devices();
         let dirty = std::mem::take(&mut self.dirty);
         self.tell_namespaces(&dirty, &mut news);
         news.facts.extend(queues.facts);
         self.tell_nodes(&dirty, &mut news);
         let (storage_gone, storage) = self.storage.drain();
         news.facts.extend(storage);
+        let mut devices = self.directory.devices.news();
+        news.facts.append(&mut devices.facts);
         self.tell_owners(&dirty, now, &mut news);
         self.tell_pods(&dirty, now, &mut news);
         let Changes { gone: mut queues_gone, mut notices, .. } = queues;
@@ -66,6 +70,7 @@ impl Live {
         self.forget_nodes_and_namespaces(&dirty, &mut queues_gone);
         inputs.append(&mut queues_gone);
         inputs.extend(storage_gone);
+        inputs.append(&mut devices.gone);
         inputs.append(&mut news.facts);
         notices.splice(0..0, self.notes.take());
         if synced {
@@ -97,6 +102,8 @@ impl Live {
         let mut inputs = resolved.inputs;
         inputs.extend(self.nodes.values().map(|entry| Input::Node(entry.facts.clone())));
         inputs.extend(self.storage.everything());
+        self.directory.devices.settle(&mut self.shared);
+        inputs.extend(self.directory.devices.everything());
         let mut missing = Missing::default();
         let mut facts =
             Facts { directory: &self.directory, shared: &mut self.shared, missing: &mut missing };
@@ -122,6 +129,30 @@ impl Live {
         self.told.queued = queued;
         self.default_queues(&objects);
         self.queues.settle(objects)
+    }
+
+    /// What claims ask; a claim concerns the pods that name it, a template the Jobs that do.
+    fn settle_devices(&mut self) {
+        let changed = self.directory.devices.settle(&mut self.shared);
+        for key in &changed.claims {
+            self.dirty.pods.extend(self.claimants.of(key).cloned());
+        }
+        if changed.claims.is_empty() && changed.templates.is_empty() {
+            return;
+        }
+        let names = |job: &JobDraft, draft: &PodClaimDraft| {
+            let key = |name: &Text| (job.namespace.clone(), name.clone());
+            match &draft.source {
+                ClaimSource::Named(name) => changed.claims.contains(&key(name)),
+                ClaimSource::Made(template, _) => changed.templates.contains(&key(template)),
+                _ => false,
+            }
+        };
+        let concerned = self.directory.owners.iter().filter(|(_, owner)| {
+            let job = owner.job().filter(|job| job.claims.is_some());
+            job.is_some_and(|job| job.claims.iter().flat_map(|all| &**all).any(|d| names(job, d)))
+        });
+        self.dirty.owners.extend(concerned.map(|(key, _)| key.clone()));
     }
 
     /// A default queue concerns the Jobs of its namespace that name none, and their pods.

@@ -14,6 +14,7 @@
 //! |---|---|
 //! | [`roster`] | which object stands under a name, what a list leaves behind, what is awaited |
 //! | [`below`] | whom a change of an owner concerns |
+//! | [`claimants`] | which pods a change of a claim concerns |
 //! | [`queues`] | what all queue objects say together |
 //! | [`notes`] | that the same thing is said of an object once |
 //! | [`storage`] | claims, volumes and what makes them, as facts |
@@ -27,6 +28,7 @@
 //! parts shared with the engine.
 
 mod below;
+mod claimants;
 mod cluster;
 mod drain;
 mod notes;
@@ -46,13 +48,14 @@ use capstan_core::Input;
 use capstan_core::model::input::Text;
 
 use crate::api::classes::{PriorityClass, RuntimeClass};
+use crate::api::devices::DeviceObject;
 use crate::api::job::Job;
 use crate::api::meta::OnlyMeta;
 use crate::api::node::Node;
 use crate::api::pod::Pod;
 use crate::config::{Config, QuotaApi};
 use crate::read::error::Notice;
-use crate::read::kinds::{Origin, Queueing, StorageKind};
+use crate::read::kinds::{DeviceKind, Origin, Queueing, StorageKind};
 
 pub use cluster::Live;
 pub use storage::Stored;
@@ -97,6 +100,8 @@ pub enum Kind {
     Deployment,
     /// A kind that says what storage there is.
     Storage(StorageKind),
+    /// A kind of dynamic resource allocation, `resource.k8s.io/v1`.
+    Devices(DeviceKind),
     /// A kind of queue object of one API group.
     Queueing(Queueing, Group),
 }
@@ -111,11 +116,15 @@ pub enum Group {
 }
 
 /// Kinds that are watched whatever the configuration says.
-const ALWAYS: [Kind; 16] = [
+const ALWAYS: [Kind; 20] = [
     Kind::Namespace,
     Kind::PriorityClass,
     Kind::RuntimeClass,
     Kind::Node,
+    Kind::Devices(DeviceKind::Slice),
+    Kind::Devices(DeviceKind::Class),
+    Kind::Devices(DeviceKind::Claim),
+    Kind::Devices(DeviceKind::Template),
     Kind::Deployment,
     Kind::ReplicaSet,
     Kind::StatefulSet,
@@ -164,6 +173,7 @@ impl Kind {
             Kind::StatefulSet => "StatefulSet",
             Kind::Deployment => "Deployment",
             Kind::Storage(kind) => kind.name(),
+            Kind::Devices(kind) => kind.name(),
             Kind::Queueing(kind, _) => match kind {
                 Queueing::ClusterQueue => "ClusterQueue",
                 Queueing::LocalQueue => "LocalQueue",
@@ -191,6 +201,7 @@ impl Kind {
             Kind::Node | Kind::Namespace | Kind::PriorityClass | Kind::RuntimeClass => false,
             Kind::Pod | Kind::Job | Kind::ReplicaSet | Kind::StatefulSet | Kind::Deployment => true,
             Kind::Storage(kind) => kind.namespaced(),
+            Kind::Devices(kind) => kind.namespaced(),
             Kind::Queueing(kind, _) => {
                 matches!(kind, Queueing::LocalQueue | Queueing::Workload)
             }
@@ -242,6 +253,8 @@ pub enum Object {
     RuntimeClass(Box<RuntimeClass>),
     /// Something of storage: its kind, metadata and what it says.
     Storage(StorageKind, Box<OnlyMeta>, Box<dyn Stored>),
+    /// A device, or what claims it.
+    Devices(Box<DeviceObject>),
     /// A queue object, not decoded yet: its faults are ours to tell.
     Queueing(Queueing, Origin, Box<serde_json::Value>),
     /// One that cannot be read: its kind and metadata, the field, what is wrong.

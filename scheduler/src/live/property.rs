@@ -14,10 +14,11 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{Group, Kind, Live, Object, Seen, Stored};
+use crate::api::devices::DeviceObject;
 use crate::api::storage::{Claim, Volume};
 use crate::config::{Config, QuotaApi};
 use crate::convert::directory::OWNERS_MAX;
-use crate::read::kinds::{Origin, Queueing, StorageKind};
+use crate::read::kinds::{DeviceKind, Origin, Queueing, StorageKind};
 use crate::read::read_text;
 
 const NOW: Time = Time(1_800_000_000_000);
@@ -302,6 +303,7 @@ fn seen(kind: Kind, value: &Value) -> Object {
         Kind::Job => Object::Job(serde_json::from_value(value).expect("job")),
         Kind::PriorityClass => Object::PriorityClass(serde_json::from_value(value).expect("class")),
         Kind::RuntimeClass => Object::RuntimeClass(serde_json::from_value(value).expect("class")),
+        Kind::Devices(kind) => Object::Devices(Box::new(device_object(kind, value))),
         Kind::Queueing(kind, _) => {
             let origin = match value["apiVersion"].as_str() {
                 Some("kueue.x-k8s.io/v1beta1") => Origin::KueueV1Beta1,
@@ -338,6 +340,17 @@ fn stored(looks: &mut Looks) -> Value {
     })
 }
 
+fn device_object(kind: DeviceKind, value: Value) -> DeviceObject {
+    match kind {
+        DeviceKind::Slice => DeviceObject::Slice(serde_json::from_value(value).expect("slice")),
+        DeviceKind::Class => DeviceObject::Class(serde_json::from_value(value).expect("class")),
+        DeviceKind::Claim => DeviceObject::Claim(serde_json::from_value(value).expect("claim")),
+        DeviceKind::Template => {
+            DeviceObject::Template(serde_json::from_value(value).expect("template"))
+        }
+    }
+}
+
 /// What tells one fact from another, and whether it is no more.
 fn id(input: &Input) -> (String, bool) {
     let (kind, name, gone) = match input {
@@ -365,7 +378,14 @@ fn id(input: &Input) -> (String, bool) {
             let ((kind, namespace, name), gone) = fact.about();
             return (format!("{kind:?} {namespace}/{name}"), gone);
         }
-        Input::Policy(_) | Input::Outcome { .. } => panic!("no fact of an object: {input:?}"),
+        Input::Slice(slice) => ("slice", slice.name.to_string(), false),
+        Input::SliceGone(name) => ("slice", name.to_string(), true),
+        Input::Answers { query, slice, .. } => ("answers", format!("{query} {slice}"), false),
+        Input::ResourceClaim(claim) => ("claim", claim.key.1.to_string(), false),
+        Input::ResourceClaimGone(key) => ("claim", key.1.to_string(), true),
+        Input::QueryGone(_) | Input::Policy(_) | Input::Outcome { .. } => {
+            panic!("no fact of an object: {input:?}")
+        }
     };
     (format!("{kind} {name}"), gone)
 }
@@ -446,6 +466,7 @@ fn manifest(kind: Kind, namespace: &str, name: &str, age: u32, looks: u32) -> Va
         Kind::Pod | Kind::Node | Kind::Namespace | Kind::Storage(_) => "v1",
         Kind::PriorityClass => "scheduling.k8s.io/v1",
         Kind::RuntimeClass => "node.k8s.io/v1",
+        Kind::Devices(_) => "resource.k8s.io/v1",
         Kind::Job => "batch/v1",
         Kind::ReplicaSet | Kind::StatefulSet | Kind::Deployment => "apps/v1",
         Kind::Queueing(_, Group::Capstan) => "capstan.sh/v1alpha1",

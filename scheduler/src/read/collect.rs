@@ -13,11 +13,12 @@ use serde_json::Value;
 use super::decode;
 use super::error::{Notice, Place, ReadError};
 use super::json::Take;
-use super::kinds::{self, Known, OUR_KINDS, Origin, Queueing, StorageKind};
+use super::kinds::{self, DeviceKind, Known, OUR_KINDS, Origin, Queueing, StorageKind};
 use super::names;
 use super::queueing;
 use super::schema::{self, Finding};
 use crate::api::classes::{PriorityClass, RuntimeClass};
+use crate::api::devices::DeviceObject;
 use crate::api::job::Job;
 use crate::api::meta::OnlyMeta;
 use crate::api::node::Node;
@@ -225,6 +226,7 @@ impl<'a> Collector<'a> {
             Known::Namespace => self.namespace(named),
             Known::PriorityClass => self.priority_class(named),
             Known::RuntimeClass => self.runtime_class(named),
+            Known::Devices(kind) => self.devices(named, kind),
             Known::Owner => self.owner(named),
             Known::Storage(kind) => self.storage(named, kind),
             Known::Queueing(kind, origin) => self.queueing(named, kind, origin),
@@ -302,6 +304,20 @@ impl<'a> Collector<'a> {
         };
         let fact = object.fact(&mut self.gathered.shared);
         self.gathered.storage.push(fact);
+        Ok(())
+    }
+
+    fn devices(&mut self, named: &Named, kind: DeviceKind) -> Result<(), Vec<Finding>> {
+        let value = &named.value;
+        let object = match kind {
+            DeviceKind::Slice => DeviceObject::Slice(decode::lenient(value)?),
+            DeviceKind::Class => DeviceObject::Class(decode::lenient(value)?),
+            DeviceKind::Claim => DeviceObject::Claim(decode::lenient(value)?),
+            DeviceKind::Template => DeviceObject::Template(decode::lenient(value)?),
+        };
+        let created = object.metadata().creation_timestamp.as_ref().map(convert::time);
+        self.times.created(created, false);
+        self.gathered.devices.put(&object, &mut self.gathered.shared);
         Ok(())
     }
 

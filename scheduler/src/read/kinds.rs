@@ -40,6 +40,8 @@ pub enum Known {
     PriorityClass,
     /// A RuntimeClass.
     RuntimeClass,
+    /// One of the kinds of dynamic resource allocation.
+    Devices(DeviceKind),
     /// An owner whose labels count for its pods.
     Owner,
     /// Something of storage.
@@ -105,6 +107,40 @@ impl StorageKind {
     }
 }
 
+/// The kinds of dynamic resource allocation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum DeviceKind {
+    /// ResourceSlice.
+    Slice,
+    /// DeviceClass.
+    Class,
+    /// ResourceClaim.
+    Claim,
+    /// ResourceClaimTemplate.
+    Template,
+}
+
+impl DeviceKind {
+    /// All of them.
+    pub const ALL: [DeviceKind; 4] =
+        [DeviceKind::Slice, DeviceKind::Class, DeviceKind::Claim, DeviceKind::Template];
+
+    /// Its name in the API.
+    pub fn name(self) -> &'static str {
+        match self {
+            DeviceKind::Slice => "ResourceSlice",
+            DeviceKind::Class => "DeviceClass",
+            DeviceKind::Claim => "ResourceClaim",
+            DeviceKind::Template => "ResourceClaimTemplate",
+        }
+    }
+
+    /// Whether objects of it live in namespaces.
+    pub fn namespaced(self) -> bool {
+        matches!(self, DeviceKind::Claim | DeviceKind::Template)
+    }
+}
+
 /// The kinds of queue objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Queueing {
@@ -155,6 +191,10 @@ pub fn known(api_version: &str, kind: &str) -> Option<Known> {
             return (kind == "PriorityClass").then_some(Known::PriorityClass);
         }
         "storage.k8s.io/v1" => return StorageKind::of(true, kind).map(Known::Storage),
+        "resource.k8s.io/v1" | "resource.k8s.io/v1beta2" => {
+            let of_name = |it: &DeviceKind| it.name() == kind;
+            return DeviceKind::ALL.into_iter().find(of_name).map(Known::Devices);
+        }
         "node.k8s.io/v1" => return (kind == "RuntimeClass").then_some(Known::RuntimeClass),
         "capstan.sh/v1alpha1" => Origin::Capstan,
         "kueue.x-k8s.io/v1beta1" => Origin::KueueV1Beta1,
@@ -191,6 +231,7 @@ impl Known {
             Known::Pod | Known::Job | Known::Owner => true,
             Known::Node | Known::Namespace | Known::PriorityClass | Known::RuntimeClass => false,
             Known::Storage(kind) => kind.namespaced(),
+            Known::Devices(kind) => kind.namespaced(),
             Known::Queueing(kind, _) => {
                 matches!(kind, Queueing::LocalQueue | Queueing::Workload)
             }

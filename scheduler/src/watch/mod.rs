@@ -28,6 +28,9 @@ use tokio::sync::mpsc::Sender;
 use tokio::task::JoinSet;
 
 use crate::api::classes::{Namespace, PriorityClass, RuntimeClass};
+use crate::api::devices::{
+    DeviceClass, DeviceObject, ResourceClaim, ResourceClaimTemplate, ResourceSlice,
+};
 use crate::api::job::Job;
 use crate::api::meta::OnlyMeta;
 use crate::api::node::Node;
@@ -37,7 +40,7 @@ use crate::api::storage::{
 };
 use crate::client;
 use crate::live::{Kind, Object, Seen, Stored};
-use crate::read::kinds::StorageKind;
+use crate::read::kinds::{DeviceKind, StorageKind};
 
 mod kinds;
 mod lenient;
@@ -91,6 +94,7 @@ pub fn start(client: &Client, kinds: &[Kind], to: &Sender<Seen>) -> JoinSet<()> 
             Kind::StatefulSet => drop(tasks.spawn(meta::<StatefulSet>(client, kind, to))),
             Kind::Deployment => drop(tasks.spawn(meta::<Deployment>(client, kind, to))),
             Kind::Storage(of) => storage(&mut tasks, client, of, to),
+            Kind::Devices(of) => devices(&mut tasks, client, (kind, of), to),
             Kind::Queueing(..) => drop(tasks.spawn(queueing(client, kind, to))),
         };
     }
@@ -119,6 +123,34 @@ where
         Object::Storage(kind, Box::new(meta), Box::new(one))
     };
     typed(client, Kind::Storage(kind), plain(), object, to).await;
+}
+
+/// Devices, and what claims them.
+fn devices(
+    tasks: &mut JoinSet<()>,
+    client: Client,
+    (kind, of): (Kind, DeviceKind),
+    to: Sender<Seen>,
+) {
+    let made = |object| Object::Devices(Box::new(object));
+    match of {
+        DeviceKind::Slice => {
+            let object = move |one: ResourceSlice| made(DeviceObject::Slice(one));
+            tasks.spawn(typed(client, kind, plain(), object, to));
+        }
+        DeviceKind::Class => {
+            let object = move |one: DeviceClass| made(DeviceObject::Class(one));
+            tasks.spawn(typed(client, kind, plain(), object, to));
+        }
+        DeviceKind::Claim => {
+            let object = move |one: ResourceClaim| made(DeviceObject::Claim(one));
+            tasks.spawn(typed(client, kind, plain(), object, to));
+        }
+        DeviceKind::Template => {
+            let object = move |one: ResourceClaimTemplate| made(DeviceObject::Template(one));
+            tasks.spawn(typed(client, kind, plain(), object, to));
+        }
+    }
 }
 
 fn plain() -> Watch {

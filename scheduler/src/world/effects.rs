@@ -2,8 +2,7 @@
 //!
 //! Each effect changes facts, or finds that its precondition no longer holds, and is answered
 //! once. Binding starts a pod and evicting ends it at the same instant: there is no grace here.
-//! Claims of volumes are bound at once. Resource claims have no facts of their own, so settling
-//! them is always `Done`.
+//! Claims of volumes and of devices are bound at once.
 
 use std::sync::Arc;
 
@@ -70,9 +69,13 @@ impl World {
                 self.carried.preparations += 1;
                 self.checked(&precondition, &pod.uid, |world| world.bind_claims(&settings))
             }
-            Action::AllocateClaims { .. } | Action::ReleaseClaims { .. } => {
+            Action::AllocateClaims { pod, claims, .. } => {
                 self.carried.preparations += 1;
-                EffectResult::Done
+                self.checked(&precondition, &pod.uid, |world| world.allocate(&pod, &claims))
+            }
+            Action::ReleaseClaims { pod, claims } => {
+                self.carried.preparations += 1;
+                self.checked(&precondition, &pod.uid, |world| world.release(&pod, &claims))
             }
             Action::Status(status) => {
                 self.carried.statuses += 1;

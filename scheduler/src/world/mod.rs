@@ -32,6 +32,7 @@
 //! members are counted by gang, and by owner, so that no effect scans the cluster.
 
 mod agenda;
+mod claims;
 mod effects;
 mod gangs;
 mod owners;
@@ -44,7 +45,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use capstan_core::model::input::{
-    GangKey, Input, OwnerFacts, PodFacts, PodPhase, PodShape, StorageId, Text, Toleration,
+    GangKey, Input, OwnerFacts, PodFacts, PodPhase, PodShape, ResourceClaimKey, StorageId, Text,
+    Toleration,
 };
 use capstan_core::plan::WorkloadStatus;
 use capstan_core::policy::Policy;
@@ -133,6 +135,9 @@ enum Identity {
     LocalQueue(Text, Text),
     Node(Text),
     Storage(StorageId),
+    Slice(Text),
+    Answers(Text, Text),
+    ResourceClaim(Text, Text),
 }
 
 impl World {
@@ -442,7 +447,12 @@ impl World {
             self.leaving.push(pod.uid.clone());
         }
         self.tell(Input::Pod(pod.clone()));
-        self.pods.insert(pod.uid.clone(), pod);
+        let (uid, ended) = (pod.uid.clone(), pod.phase.terminal());
+        self.pods.insert(uid.clone(), pod);
+        if ended {
+            let pod = self.pods[&uid].clone();
+            self.end_claims(&pod);
+        }
     }
 
     fn drop_pod(&mut self, uid: &Text) {
@@ -458,6 +468,7 @@ impl World {
             self.disturbed.insert(owner.clone());
         }
         self.tell(Input::PodGone(uid.clone()));
+        self.end_claims(&pod);
     }
 
     fn put_object(&mut self, input: Input) {
@@ -499,6 +510,10 @@ fn one_round(policy: Policy) -> Arc<Policy> {
     Arc::new(Policy { rounds_max: 1, ..policy })
 }
 
+fn claim_identity(key: &ResourceClaimKey) -> Identity {
+    Identity::ResourceClaim(key.0.clone(), key.1.clone())
+}
+
 /// The identity of an object, and whether the input says that it is gone.
 fn identify(input: &Input) -> Option<(Identity, bool)> {
     let found = match input {
@@ -526,7 +541,15 @@ fn identify(input: &Input) -> Option<(Identity, bool)> {
             let (id, gone) = fact.about();
             (Identity::Storage(id), gone)
         }
+        Input::Slice(slice) => (Identity::Slice(slice.name.clone()), false),
+        Input::SliceGone(name) => (Identity::Slice(name.clone()), true),
+        Input::Answers { query, slice, .. } => {
+            (Identity::Answers(query.clone(), slice.clone()), false)
+        }
+        Input::ResourceClaim(claim) => (claim_identity(&claim.key), false),
+        Input::ResourceClaimGone(key) => (claim_identity(key), true),
         Input::Pod(_)
+        | Input::QueryGone(_)
         | Input::PodGone(_)
         | Input::Owner(_)
         | Input::OwnerGone(_)

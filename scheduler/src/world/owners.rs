@@ -198,5 +198,6 @@ fn member(owner: &OwnerFacts, set: usize, name: Text, created: Time) -> PodFacts
         wishes: owner.wishes.clone(),
         binding: None,
         eviction: None,
+        claims: None,
     }
 }

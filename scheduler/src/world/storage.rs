@@ -11,7 +11,9 @@ impl World {
     /// Binds claims as they were chosen; nobody else binds them here.
     pub(super) fn bind_claims(&mut self, settings: &[VolumeSetting]) -> EffectResult {
         for setting in settings {
-            let Some(claim) = self.claim(setting).cloned() else { return EffectResult::Gone };
+            let Some(claim) = self.volume_claim(setting).cloned() else {
+                return EffectResult::Gone;
+            };
             if claim.fully_bound() {
                 continue;
             }
@@ -41,7 +43,7 @@ impl World {
         }
     }
 
-    fn claim(&self, setting: &VolumeSetting) -> Option<&ClaimFacts> {
+    fn volume_claim(&self, setting: &VolumeSetting) -> Option<&ClaimFacts> {
         let key = &setting.claim;
         match self.storage(StorageKind::Claim, &key.namespace, &key.name)? {
             StorageFact::Claim(claim) => Some(claim).filter(|claim| claim.uid == setting.uid),

@@ -175,6 +175,55 @@ pub fn crew(cluster: &ControlPlane) {
     wait(cluster, "workloads", "", "none is left", <[Value]>::is_empty);
 }
 
+/// A pod with a claim on a device is bound once that is allocated and reserved for it.
+pub fn claims(cluster: &ControlPlane) {
+    let request = json!({"name": "r", "exactly": {"deviceClassName": "fast"}});
+    let objects = [
+        json!({
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "DeviceClass",
+            "metadata": {"name": "fast"},
+            "spec": {
+                "selectors": [{"cel": {"expression": "device.driver == 'fast.example.com'"}}],
+                "config": [{"opaque": {"driver": "fast.example.com", "parameters": {"a": 1}}}],
+            },
+        }),
+        json!({
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "ResourceSlice",
+            "metadata": {"name": "open-0-fast"},
+            "spec": {
+                "driver": "fast.example.com",
+                "nodeName": "open-0",
+                "pool": {"name": "open-0", "generation": 1, "resourceSliceCount": 1},
+                "devices": [{"name": "d0"}],
+            },
+        }),
+        json!({
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "ResourceClaim",
+            "metadata": {"name": "fast", "namespace": "team"},
+            "spec": {"devices": {"requests": [request]}},
+        }),
+    ];
+    for object in objects {
+        cluster.apply(&object.to_string()).expect("applied");
+    }
+    let pod = Pods { name: "claimant", queue: "open", class: "low", gpus: 1, runs_for: None };
+    let mut pod = pod.bare();
+    pod["spec"]["resourceClaims"] = json!([{"name": "f", "resourceClaimName": "fast"}]);
+    cluster.apply(&pod.to_string()).expect("applied");
+    run(cluster, "claimant", 1);
+    let claim = found(cluster, "resourceclaims", "fast").remove(0);
+    let device = &claim["status"]["allocation"]["devices"]["results"][0];
+    assert_eq!((&device["device"], &device["pool"]), (&json!("d0"), &json!("open-0")), "{claim}");
+    assert_eq!(claim["status"]["reservedFor"][0]["name"], "claimant", "{claim}");
+    let finalizers = claim["metadata"]["finalizers"].to_string();
+    assert!(finalizers.contains("resource.kubernetes.io/delete-protection"), "{finalizers}");
+    cluster.kubectl(&["delete", "pods", "--all", "--namespace", "team"]).expect("deleted");
+    wait(cluster, "workloads", "", "none is left", <[Value]>::is_empty);
+}
+
 /// A bare pod takes the room of another, a third waits, and one that needs its flavor's
 /// toleration gets it.
 pub fn bare_pods(cluster: &ControlPlane) {

@@ -43,6 +43,10 @@ pub fn kube_reason(refusal: &NodeRefusal) -> Cow<'static, str> {
         }
         NodeRefusal::CapacityType { .. } => "node(s) had a capacity type that is not allowed",
         NodeRefusal::Flavor { .. } => "node(s) were not of the chosen flavor",
+        NodeRefusal::ClaimUnusable { problem } => return Cow::Owned(problem.to_string()),
+        NodeRefusal::ClaimElsewhere { .. } => "resourceclaim not available on the node",
+        NodeRefusal::Devices { .. } => "cannot allocate all claims",
+        NodeRefusal::DevicesTooLong { .. } => "gave up trying to allocate devices",
         NodeRefusal::NoDomain { .. } => "node(s) had no domain of the required topology level",
         NodeRefusal::AwayFromGang { .. } => "node(s) were not where the gang runs",
     })
@@ -88,6 +92,21 @@ pub fn detail(refusal: &NodeRefusal) -> String {
         }
         NodeRefusal::CapacityType { node } => format!("capacity type {node} is not allowed"),
         NodeRefusal::Flavor { flavor } => format!("not a node of flavor {flavor}"),
+        NodeRefusal::ClaimUnusable { problem } => problem.to_string(),
+        NodeRefusal::ClaimElsewhere { claim } => {
+            format!("claim {claim} has devices that it does not reach")
+        }
+        NodeRefusal::Devices { claim, request, asked, matching, free } => {
+            let asked = match asked {
+                Some(asked) => counted(i64::try_from(*asked).unwrap_or(i64::MAX), "device"),
+                None => "all devices".to_owned(),
+            };
+            let of = format!("request {request} of claim {claim}");
+            format!("{asked} asked by {of}, {free} of {matching} that match can be had")
+        }
+        NodeRefusal::DevicesTooLong { tries } => {
+            format!("no devices found in {tries} tries, which is where the search ends")
+        }
         NodeRefusal::NoDomain { level } => format!("in no {level}"),
         NodeRefusal::AwayFromGang { level, domain } => {
             format!("not in {}, where its gang runs", named_domain(level, domain.as_ref()))
@@ -195,6 +214,10 @@ fn most_excluded(nodes: &NodeShortage) -> Option<(u32, &'static str)> {
             | NodeRefusal::Insufficient { .. }
             | NodeRefusal::Storage(_)
             | NodeRefusal::Flavor { .. }
+            | NodeRefusal::ClaimUnusable { .. }
+            | NodeRefusal::ClaimElsewhere { .. }
+            | NodeRefusal::Devices { .. }
+            | NodeRefusal::DevicesTooLong { .. }
             | NodeRefusal::NoDomain { .. }
             | NodeRefusal::AwayFromGang { .. } => continue,
         };
@@ -299,6 +322,16 @@ fn common_words(refusal: &NodeRefusal) -> String {
     match refusal {
         NodeRefusal::Insufficient { resource, asked, .. } => {
             format!("less than {} {resource}", quantity(resource, *asked))
+        }
+        NodeRefusal::Devices { claim, request, asked, .. } => {
+            let of = format!("request {request} of claim {claim}");
+            match asked {
+                Some(asked) => {
+                    let asked = counted(i64::try_from(*asked).unwrap_or(i64::MAX), "device");
+                    format!("less than {asked} for {of}")
+                }
+                None => format!("not all devices free for {of}"),
+            }
         }
         other => detail(other),
     }

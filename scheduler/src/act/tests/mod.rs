@@ -2,6 +2,7 @@
 
 mod bind;
 mod bounds;
+mod claims;
 mod evict;
 mod owner;
 mod random;
@@ -90,7 +91,8 @@ fn uid(action: &Action) -> Text {
         Action::SuspendOwner { owner, .. } | Action::ResumeOwner { owner, .. } => owner.uid.clone(),
         Action::AddTolerations { pod, .. }
         | Action::SelectVolumes { pod, .. }
-        | Action::AllocateClaims { pod, .. } => pod.uid.clone(),
+        | Action::AllocateClaims { pod, .. }
+        | Action::ReleaseClaims { pod, .. } => pod.uid.clone(),
         other => panic!("no uid in {other:?}"),
     }
 }

@@ -1,4 +1,5 @@
-//! An API server in memory: pods, Jobs, claims and volumes, with the faults that a test asks for.
+//! An API server in memory: pods, Jobs, volumes, claims on both and on devices, with the faults
+//! that a test asks for.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -188,6 +189,10 @@ fn path(object: &Value) -> String {
         Some("PersistentVolume") => return format!("/api/v1/persistentvolumes/{}", text("name")),
         Some("PersistentVolumeClaim") => ("api/v1", "persistentvolumeclaims"),
         Some("Job") => ("apis/batch/v1", "jobs"),
+        Some("ResourceClaim") => ("apis/resource.k8s.io/v1", "resourceclaims"),
+        Some("DeviceClass") => {
+            return format!("/apis/resource.k8s.io/v1/deviceclasses/{}", text("name"));
+        }
         _ => ("api/v1", "pods"),
     };
     format!("/{group}/namespaces/{}/{kinds}/{}", text("namespace"), text("name"))

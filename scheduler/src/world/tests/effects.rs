@@ -117,8 +117,8 @@ fn volumes_and_claims_are_settled_at_once() {
     let (pod, node) = (pod_ref("a"), Text::from("n1"));
     let actions = [
         Action::SelectVolumes { pod: pod.clone(), settings: Vec::new() },
-        Action::AllocateClaims { pod: pod.clone(), node },
-        Action::ReleaseClaims { pod },
+        Action::AllocateClaims { pod: pod.clone(), node, claims: Vec::new() },
+        Action::ReleaseClaims { pod, claims: Vec::new() },
     ];
     for (id, action) in (1..).zip(actions) {
         assert_eq!(act(&mut world, at(0), effect(id, "w", "a", action)), EffectResult::Done);

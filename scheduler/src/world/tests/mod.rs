@@ -58,6 +58,7 @@ fn pod(name: &str, runtime: Option<i64>) -> PodFacts {
         wishes: wishes(runtime),
         binding: None,
         eviction: None,
+        claims: None,
     }
 }
 

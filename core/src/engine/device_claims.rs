@@ -1,0 +1,165 @@
+//! Claims on devices around a bind: allocated for all members of a gang before any of them is
+//! bound, and given back when nothing comes of it.
+//!
+//! What a member got in the transaction that placed it is written by one effect a member, last of
+//! all that is prepared. If one of them fails (somebody else was first), no member that waits for
+//! its bind keeps its place: what was written is released, and the gang goes back to its queue.
+//! What a new engine has to know stands in the claims themselves.
+
+use crate::engine::Engine;
+use crate::engine::inflight::InFlight;
+use crate::model::apply::Changes;
+use crate::model::ids::{PodIdx, WorkloadIdx};
+use crate::model::input::{PodClaim, ResourceClaimKey, Text};
+use crate::model::pod::Binding;
+use crate::plan::{Action, ClaimGrant};
+use crate::time::Time;
+
+impl Engine {
+    /// Allocates and reserves the claims of a member; `false`: it has none, or that is done.
+    pub(crate) fn allocate_claims(
+        &mut self,
+        now: Time,
+        workload: WorkloadIdx,
+        pod: PodIdx,
+    ) -> bool {
+        if self.allocated.contains(&pod) {
+            return false;
+        }
+        let claims = self.grants(pod);
+        if claims.is_empty() {
+            return false;
+        }
+        let entry = &self.state.pods[pod];
+        let node = entry.place.expect("only placed pods are prepared");
+        let node = self.state.room.node(node).name.clone();
+        let reference = entry.reference();
+        let uid = reference.uid.clone();
+        let action = Action::AllocateClaims { pod: reference, node, claims };
+        let effect = self.effect(now, workload, Some(uid), action);
+        self.state.pods[pod].binding = Binding::InFlight(effect);
+        true
+    }
+
+    /// Members of which all else is prepared get their claims; those that need none, or have them.
+    pub(super) fn allocate_prepared(&mut self, now: Time, prepared: &[PodIdx]) -> Vec<PodIdx> {
+        let mut ready = prepared.to_vec();
+        ready.retain(|&pod| {
+            let workload = self.state.pods[pod].workload;
+            let placed = self.state.pods[pod].place.is_some();
+            let waits = workload.filter(|_| placed);
+            !waits.is_some_and(|workload| self.allocate_claims(now, workload, pod))
+        });
+        ready
+    }
+
+    /// What is to be written of the claims that a pod has, those that exist.
+    fn grants(&self, pod: PodIdx) -> Vec<ClaimGrant> {
+        let entry = &self.state.pods[pod];
+        let shape = &self.state.room.shape(entry.shape).facts;
+        let Some(names) = entry.claims.as_ref().filter(|_| !shape.claims.is_empty()) else {
+            return Vec::new();
+        };
+        let devices = &self.state.room.devices;
+        let hold = devices.held_by(pod);
+        let grant = |(at, claim): (usize, &PodClaim)| {
+            let name = names.get(at).filter(|name| !name.is_empty())?;
+            let key: ResourceClaimKey = (entry.namespace.clone(), name.clone());
+            let facts = devices.claim(&key)?;
+            let chosen = match claim {
+                _ if facts.allocation.is_some() => None,
+                PodClaim::Named(_) => hold.and_then(|hold| hold.shared(&key)),
+                _ => hold.and_then(|hold| hold.own(at)),
+            };
+            Some(ClaimGrant { uid: facts.uid.clone(), key, chosen: chosen.cloned() })
+        };
+        shape.claims.iter().enumerate().filter_map(grant).collect()
+    }
+
+    /// A member's claims could not be allocated: who waits for its bind with it gives its place
+    /// up, and what was written for it.
+    pub(super) fn claims_lost(
+        &mut self,
+        now: Time,
+        pod: PodIdx,
+        failure: Text,
+        changes: &mut Changes,
+    ) {
+        let Some(workload) = self.state.pods[pod].workload else {
+            return self.give_back(now, pod, changes);
+        };
+        let preparing = |engine: &Engine, pod: &PodIdx| match engine.state.pods[*pod].binding {
+            Binding::None => true,
+            Binding::InFlight(effect) => {
+                !matches!(engine.inflight.get(&effect), Some(InFlight::Bind(_)))
+            }
+            Binding::Kept | Binding::Bound => false,
+        };
+        let mut placed: Vec<PodIdx> = self.state.placed(workload).collect();
+        placed.retain(|member| preparing(self, member));
+        for member in placed {
+            self.give_back(now, member, changes);
+        }
+        self.back_off(now, workload, failure, changes);
+    }
+
+    /// A place that a member was to have is free again, and so is what was written for it.
+    fn give_back(&mut self, now: Time, pod: PodIdx, changes: &mut Changes) {
+        self.release_claims(now, pod);
+        self.give_up_place(pod, changes);
+    }
+
+    /// Takes back what was, or may have been, written of a member's claims.
+    pub(super) fn release_claims(&mut self, now: Time, pod: PodIdx) {
+        let in_flight = match self.state.pods[pod].binding {
+            Binding::InFlight(effect) => {
+                matches!(self.inflight.get(&effect), Some(InFlight::Allocate(_)) | None)
+            }
+            _ => false,
+        };
+        let written = self.allocated.remove(&pod) || in_flight;
+        let Some(workload) = self.state.pods[pod].workload.filter(|_| written) else { return };
+        let claims = self.releases(pod);
+        if claims.is_empty() {
+            return;
+        }
+        let reference = self.state.pods[pod].reference();
+        let uid = reference.uid.clone();
+        let action = Action::ReleaseClaims { pod: reference, claims };
+        self.effect(now, workload, Some(uid), action);
+    }
+
+    /// Claims were allocated for a member that has given its place up meanwhile.
+    pub(super) fn allocated_in_vain(&mut self, now: Time, uid: &Text) {
+        let Some(&pod) = self.state.pod_by_uid.get(uid) else { return };
+        if self.state.pods[pod].place.is_none() {
+            self.allocated.insert(pod);
+            self.release_claims(now, pod);
+        }
+    }
+
+    /// Claims of a pod as they are to be given back: with what was chosen for them here.
+    fn releases(&self, pod: PodIdx) -> Vec<ClaimGrant> {
+        let entry = &self.state.pods[pod];
+        let devices = &self.state.room.devices;
+        let hold = devices.held_by(pod);
+        let names = entry.claims.iter().flat_map(|names| names.iter()).enumerate();
+        let named = names.filter(|(_, name)| !name.is_empty());
+        let release = |(at, name): (usize, &Text)| {
+            let key = (entry.namespace.clone(), name.clone());
+            let uid = devices.claim(&key)?.uid.clone();
+            let chosen = hold.and_then(|hold| hold.own(at).or_else(|| hold.shared(&key)));
+            Some(ClaimGrant { key, uid, chosen: chosen.cloned() })
+        };
+        named.filter_map(release).collect()
+    }
+
+    /// Whoever is bound, or gone, needs no memory of what was prepared.
+    pub(super) fn forget_allocated(&mut self) {
+        let pods = &self.state.pods;
+        let waits = |pod: &PodIdx| {
+            pods.get(*pod).is_some_and(|pod| pod.place.is_some() && pod.binding != Binding::Bound)
+        };
+        self.allocated.retain(waits);
+    }
+}

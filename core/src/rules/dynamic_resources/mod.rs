@@ -1,0 +1,224 @@
+//! DynamicResources: all claims of a pod must be met on its node.
+//!
+//! A claim that has devices says itself which nodes can use them. One that has none yet gets some
+//! when its pod gets a place, within the transaction, so that no two members of a gang get the same
+//! ones; a claim that several pods use gets them once, with the first of them.
+//!
+//! | file | decides |
+//! |---|---|
+//! | [`pools`] | which devices a node reaches, in which order |
+//! | [`search`] | which of them meet all claims of a pod together |
+//! | [`capacity`] | what a claim takes of a device that several may share |
+//! | [`state`] | who has which devices |
+//!
+//! Left out: devices whose driver has to say that they are ready before a pod is bound (binding
+//! conditions) are given to nobody. Devices that running pods use come free when the API shows it;
+//! nobody is stopped for them, as kube-scheduler does not do it either.
+
+use std::sync::Arc;
+
+use crate::explain::reason::NodeRefusal;
+use crate::model::input::{
+    ClaimSpec, DeviceCount, NodeFacts, NodeSelector, PodClaim, PodShape, Text,
+};
+use crate::rules::Question;
+use crate::rules::selector::node_matches;
+
+mod capacity;
+mod pools;
+pub(crate) mod search;
+mod state;
+
+#[cfg(test)]
+mod tests;
+
+pub use state::{Chosen, ChosenDevice, Concerns, Devices, PodHold};
+
+use search::{Pick, Search, Stop, TRIES_MAX};
+use state::Held;
+
+/// Pods of one kind for which devices are counted on one node: far more than a node runs. What
+/// takes no devices (access for administration, say) ends there.
+const SLOTS_MAX: u32 = 1_024;
+
+/// What a pod's claims need on a node: those of its own, then shared ones without devices yet.
+struct Needs<'a> {
+    specs: Vec<&'a ClaimSpec>,
+    /// Positions among the pod's claims.
+    claims: Vec<usize>,
+    /// How many of them are its own.
+    own: usize,
+}
+
+/// Refuses a node where a claim cannot be used, or where none can be allocated for the pod.
+pub fn check(question: &Question<'_>, refusals: &mut Vec<NodeRefusal>) {
+    let shape = &question.shape.facts;
+    if shape.claims.is_empty() {
+        return;
+    }
+    let devices = &question.room.devices;
+    let needs = match needs(devices, shape, question.facts()) {
+        Ok(needs) => needs,
+        Err(refusal) => return refusals.push(refusal),
+    };
+    let mut search = Search::new(devices, question.facts(), &needs.specs);
+    for before in 0..=question.beside.min(SLOTS_MAX) {
+        if before > 0 {
+            search.only(needs.own);
+        }
+        if let Err(stop) = search.next() {
+            return refusals.push(refusal(&search, stop, &needs, shape));
+        }
+        if search.took_nothing() {
+            return;
+        }
+    }
+}
+
+/// How many more pods get what they need.
+pub fn slots(question: &Question<'_>) -> u32 {
+    let shape = &question.shape.facts;
+    if shape.claims.is_empty() {
+        return u32::MAX;
+    }
+    let devices = &question.room.devices;
+    let Ok(needs) = needs(devices, shape, question.facts()) else { return 0 };
+    let mut search = Search::new(devices, question.facts(), &needs.specs);
+    let mut slots = 0;
+    while slots < SLOTS_MAX && search.next().is_ok() {
+        slots += 1;
+        // Claims that others use too have their devices now.
+        search.only(needs.own);
+        if needs.own == 0 || search.took_nothing() {
+            return u32::MAX;
+        }
+    }
+    slots
+}
+
+/// Devices for a pod that gets a place on a node that was found to have them; `names`: its claims,
+/// where they exist. Nothing, where the node has none after all: facts put the pod there.
+pub(crate) fn choose(
+    devices: &Devices,
+    shape: &PodShape,
+    namespace: &Text,
+    names: Option<&[Text]>,
+    node: &NodeFacts,
+) -> PodHold {
+    let mut hold = PodHold::default();
+    for claim in &shape.claims {
+        if let PodClaim::Named(key) = claim
+            && let Some(chosen) = devices.held_for(key)
+        {
+            hold.shared.push((key.clone(), chosen.clone()));
+        }
+    }
+    let Ok(needs) = needs(devices, shape, node) else { return hold };
+    let mut search = Search::new(devices, node, &needs.specs);
+    let Ok(picks) = search.next() else { return hold };
+    for (at, &claim) in needs.claims.iter().enumerate() {
+        let of_claim = picks.iter().filter(|pick| pick.claim == at);
+        let chosen = Arc::new(chosen(devices, needs.specs[at], of_claim, &node.name));
+        match &shape.claims[claim] {
+            PodClaim::Named(key) => hold.shared.push((key.clone(), chosen)),
+            _ => {
+                let name = names.and_then(|names| names.get(claim));
+                let key = name.map(|name| (namespace.clone(), name.clone()));
+                hold.own.push(Held { claim, key, chosen });
+            }
+        }
+    }
+    hold
+}
+
+fn chosen<'a>(
+    devices: &Devices,
+    spec: &ClaimSpec,
+    picks: impl Iterator<Item = &'a Pick> + Clone,
+    node: &Text,
+) -> Chosen {
+    let pools = devices.pools();
+    let one = |pick: &Pick| ChosenDevice {
+        request: spec.requests[pick.request].options[pick.option].name.clone(),
+        device: state::allocated(pools.device(pick.device).id(), pick.share.as_deref()),
+        admin: pick.admin,
+    };
+    let entries = picks.clone().map(|pick| pools.device(pick.device));
+    Chosen { nodes: state::nodes_of(entries, node), devices: picks.map(one).collect() }
+}
+
+/// Which claims need devices on a node, if those that have some can be used there.
+fn needs<'a>(
+    devices: &'a Devices,
+    shape: &'a PodShape,
+    node: &NodeFacts,
+) -> Result<Needs<'a>, NodeRefusal> {
+    let (mut own, mut shared) = (Vec::new(), Vec::new());
+    for (at, claim) in shape.claims.iter().enumerate() {
+        match claim {
+            PodClaim::Own { spec, .. } => own.push((at, &**spec)),
+            PodClaim::Unusable(problem) => {
+                return Err(NodeRefusal::ClaimUnusable { problem: problem.clone() });
+            }
+            PodClaim::Named(key) => {
+                let Some(facts) = devices.claim(key) else {
+                    let problem = format!("resourceclaim \"{}\" not found", key.1).into();
+                    return Err(NodeRefusal::ClaimUnusable { problem });
+                };
+                let shown = facts.allocation.as_ref().map(|allocation| &allocation.nodes);
+                let fixed = shown.or_else(|| devices.held_for(key).map(|chosen| &chosen.nodes));
+                match fixed {
+                    None => shared.push((at, &*facts.spec)),
+                    Some(nodes) if reachable(nodes.as_ref(), node) => {}
+                    Some(_) => {
+                        return Err(NodeRefusal::ClaimElsewhere { claim: key.1.clone() });
+                    }
+                }
+            }
+        }
+    }
+    let count = own.len();
+    own.append(&mut shared);
+    let (claims, specs) = own.into_iter().unzip();
+    Ok(Needs { specs, claims, own: count })
+}
+
+fn reachable(nodes: Option<&NodeSelector>, node: &NodeFacts) -> bool {
+    nodes.is_none_or(|selector| node_matches(selector, &node.labels, &node.name))
+}
+
+/// The claim's name, as its pod has it.
+fn name_of(claim: &PodClaim) -> Text {
+    match claim {
+        PodClaim::Own { name, .. } => name.clone(),
+        PodClaim::Named(key) => key.1.clone(),
+        PodClaim::Unusable(problem) => problem.clone(),
+    }
+}
+
+fn refusal(search: &Search<'_>, stop: Stop, needs: &Needs<'_>, shape: &PodShape) -> NodeRefusal {
+    let named = |claim: usize| name_of(&shape.claims[needs.claims[claim]]);
+    match stop {
+        Stop::TooLong => NodeRefusal::DevicesTooLong { tries: TRIES_MAX },
+        Stop::Broken(claim, problem) => {
+            let problem = format!("resourceclaim {}: {problem}", named(claim)).into();
+            NodeRefusal::ClaimUnusable { problem }
+        }
+        Stop::None => {
+            let (claim, request) = search.stuck_at();
+            let asked = &needs.specs[claim].requests[request];
+            let ask = &asked.options[0];
+            let (matching, free) = search.counts(ask);
+            NodeRefusal::Devices {
+                claim: named(claim),
+                request: asked.name.clone(),
+                asked: match ask.count {
+                    DeviceCount::Exactly(count) => Some(count),
+                    DeviceCount::All => None,
+                },
+                matching,
+                free,
+            }
+        }
+    }
+}

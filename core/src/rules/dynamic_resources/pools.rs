@@ -1,0 +1,247 @@
+//! Pools of devices, from slices that come in any order and generation.
+//!
+//! Decides which slices count (those of a pool's newest generation), whether a pool is whole and
+//! sound, and which devices a node can reach, in the order in which they are tried: pools by driver
+//! and name, slices by name, devices as their slice has them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::model::input::{DeviceFacts, DeviceId, Nano, NodeFacts, Reach, SliceFacts, Text};
+use crate::rules::selector::node_matches;
+
+/// A device, by its place in the order of all.
+pub(super) type DeviceAt = u32;
+/// A counter of a pool.
+pub(super) type CounterAt = u32;
+
+/// All pools, as slices say.
+#[derive(Debug, Default)]
+pub(super) struct Pools {
+    pools: Vec<Pool>,
+    /// Pools that one node alone reaches in part or whole, by its name.
+    local: BTreeMap<Text, Vec<u32>>,
+    /// Pools with devices that more than one node may reach.
+    wide: Vec<u32>,
+    devices: Vec<Device>,
+    by_id: BTreeMap<DeviceId, DeviceAt>,
+    /// What counters have in all.
+    counters: Vec<Nano>,
+}
+
+/// A pool in its newest generation.
+#[derive(Debug)]
+pub(super) struct Pool {
+    /// `driver/pool`.
+    pub name: Text,
+    /// Some of its slices were not seen.
+    pub incomplete: bool,
+    /// What is wrong with it.
+    pub invalid: Option<Text>,
+    slices: Vec<Part>,
+}
+
+/// A slice of a pool: its devices, one after the other.
+#[derive(Debug)]
+struct Part {
+    facts: Arc<SliceFacts>,
+    first: DeviceAt,
+}
+
+/// A device.
+#[derive(Debug)]
+pub(super) struct Device {
+    /// Its slice.
+    pub slice: Arc<SliceFacts>,
+    /// Where it stands there.
+    pub at: usize,
+    /// What it takes of counters.
+    pub consumes: Vec<(CounterAt, Nano)>,
+    /// The first device of its pool that is like it in all but its name.
+    pub kind: DeviceAt,
+}
+
+impl Device {
+    /// Its facts.
+    pub fn facts(&self) -> &DeviceFacts {
+        &self.slice.devices[self.at]
+    }
+
+    /// Who it is.
+    pub fn id(&self) -> DeviceId {
+        (self.slice.driver.clone(), self.slice.pool.clone(), self.facts().name.clone())
+    }
+}
+
+/// What a node reaches.
+#[derive(Debug, Default)]
+pub(super) struct Reached<'a> {
+    /// Devices of whole and sound pools, in the order in which they are tried.
+    pub devices: Vec<DeviceAt>,
+    /// A pool that is not whole or not sound, with what is wrong.
+    pub unusable: Option<(&'a Text, Option<&'a Text>)>,
+}
+
+impl Pools {
+    /// Pools of all slices.
+    pub fn of(slices: &BTreeMap<Text, Arc<SliceFacts>>) -> Pools {
+        let mut by_pool: BTreeMap<(&Text, &Text), Vec<&Arc<SliceFacts>>> = BTreeMap::new();
+        for slice in slices.values() {
+            let newest = by_pool.entry((&slice.driver, &slice.pool)).or_default();
+            match newest.first().map(|first| first.generation) {
+                Some(known) if known > slice.generation => continue,
+                Some(known) if known < slice.generation => newest.clear(),
+                _ => {}
+            }
+            newest.push(slice);
+        }
+        let mut pools = Pools::default();
+        for ((driver, pool), slices) in by_pool {
+            pools.add(format!("{driver}/{pool}").into(), &slices);
+        }
+        pools
+    }
+
+    fn add(&mut self, name: Text, slices: &[&Arc<SliceFacts>]) {
+        let index = self.pools.len() as u32;
+        let mut counters: BTreeMap<(&Text, &Text), CounterAt> = BTreeMap::new();
+        let mut invalid = None;
+        let mut sets: BTreeSet<&Text> = BTreeSet::new();
+        for (set, values) in slices.iter().flat_map(|slice| &slice.counters) {
+            if !sets.insert(set) {
+                invalid = Some(format!("it has the counter set {set} twice").into());
+            }
+            for (counter, value) in values {
+                counters.insert((set, counter), self.counters.len() as CounterAt);
+                self.counters.push(*value);
+            }
+        }
+        let (mut parts, mut names) = (Vec::new(), BTreeSet::new());
+        let (mut kinds, mut nodes) = (Vec::<DeviceAt>::new(), BTreeSet::<&Text>::new());
+        let mut wide = false;
+        for slice in slices {
+            match &slice.nodes {
+                Reach::Node(node) => _ = nodes.insert(node),
+                Reach::Nowhere => {}
+                _ => wide = true,
+            }
+            parts.push(Part { facts: (*slice).clone(), first: self.devices.len() as DeviceAt });
+            for (at, facts) in slice.devices.iter().enumerate() {
+                if !names.insert(&facts.name) {
+                    invalid = Some(format!("it has the device {} twice", facts.name).into());
+                }
+                let found = |(set, counter, amount): &(Text, Text, Nano)| {
+                    Some((*counters.get(&(set, counter))?, *amount))
+                };
+                let consumes: Option<Vec<_>> = facts.consumes.iter().map(found).collect();
+                if consumes.is_none() {
+                    let device = &facts.name;
+                    invalid = Some(format!("its device {device} uses a counter unknown").into());
+                }
+                let alike = kinds.iter().find(|other| self.alike(**other, slice, facts)).copied();
+                let at_all = self.devices.len() as DeviceAt;
+                if alike.is_none() && kinds.len() < KINDS_MAX {
+                    kinds.push(at_all);
+                }
+                let kind = alike.unwrap_or(at_all);
+                let consumes = consumes.unwrap_or_default();
+                self.devices.push(Device { slice: (*slice).clone(), at, consumes, kind });
+                let id = (slice.driver.clone(), slice.pool.clone(), facts.name.clone());
+                self.by_id.insert(id, at_all);
+            }
+        }
+        let incomplete = slices.iter().any(|slice| slice.slices != slices.len() as i64);
+        for node in nodes {
+            self.local.entry(node.clone()).or_default().push(index);
+        }
+        if wide {
+            self.wide.push(index);
+        }
+        self.pools.push(Pool { name, incomplete, invalid, slices: parts });
+    }
+
+    /// Whether devices differ in nothing but their names.
+    fn alike(&self, one: DeviceAt, slice: &SliceFacts, other: &DeviceFacts) -> bool {
+        let one = &self.devices[one as usize];
+        let facts = one.facts();
+        one.slice.nodes == slice.nodes
+            && (&facts.nodes, &facts.attributes) == (&other.nodes, &other.attributes)
+            && (&facts.taints, &facts.consumes) == (&other.taints, &other.consumes)
+            && (facts.shared, facts.waits, facts.binds) == (other.shared, other.waits, other.binds)
+            && facts.capacity == other.capacity
+    }
+
+    /// The device of an id.
+    pub fn find(&self, id: &DeviceId) -> Option<DeviceAt> {
+        self.by_id.get(id).copied()
+    }
+
+    /// A device.
+    pub fn device(&self, at: DeviceAt) -> &Device {
+        &self.devices[at as usize]
+    }
+
+    /// Number of devices.
+    pub fn len(&self) -> usize {
+        self.devices.len()
+    }
+
+    /// What counters have in all.
+    pub fn counters(&self) -> &[Nano] {
+        &self.counters
+    }
+
+    /// What a node reaches.
+    pub fn reached(&self, node: &NodeFacts) -> Reached<'_> {
+        let mut found = Reached::default();
+        let local = self.local.get(&node.name).map_or(&[][..], Vec::as_slice);
+        let mut all: Vec<u32> = local.iter().chain(&self.wide).copied().collect();
+        all.sort_unstable();
+        all.dedup();
+        for pool in all.into_iter().map(|at| &self.pools[at as usize]) {
+            let before = found.devices.len();
+            let mut relevant = false;
+            for part in &pool.slices {
+                relevant |= part.reach(node, &mut found.devices);
+            }
+            if relevant && (pool.incomplete || pool.invalid.is_some()) {
+                found.devices.truncate(before);
+                found.unusable.get_or_insert((&pool.name, pool.invalid.as_ref()));
+            }
+        }
+        found
+    }
+}
+
+/// Kinds of devices in a pool that are told apart; any further device is a kind of its own.
+const KINDS_MAX: usize = 64;
+
+impl Part {
+    /// Adds the devices that a node reaches; `false`: the slice is not for it.
+    fn reach(&self, node: &NodeFacts, into: &mut Vec<DeviceAt>) -> bool {
+        let all = self.first..self.first + self.facts.devices.len() as DeviceAt;
+        if self.facts.nodes != Reach::PerDevice {
+            let reaches = reaches(&self.facts.nodes, node);
+            if reaches {
+                into.extend(all);
+            }
+            return reaches;
+        }
+        let before = into.len();
+        let mine = |at: &DeviceAt| {
+            let facts = &self.facts.devices[(*at - self.first) as usize];
+            facts.nodes.as_ref().is_some_and(|nodes| reaches(nodes, node))
+        };
+        into.extend(all.filter(mine));
+        into.len() > before
+    }
+}
+
+fn reaches(reach: &Reach, node: &NodeFacts) -> bool {
+    match reach {
+        Reach::Node(name) => *name == node.name,
+        Reach::Selected(selector) => node_matches(selector, &node.labels, &node.name),
+        Reach::Everywhere => true,
+        Reach::PerDevice | Reach::Nowhere => false,
+    }
+}

@@ -1,0 +1,553 @@
+//! Devices, claims, and who has which.
+//!
+//! A device is in use by claims that the API shows as allocated, and by claims of pods that were
+//! given a place: those are *held* until the API shows them. A claim that only its pod uses is held
+//! with the pod; one that others use too is held once, for as long as any pod with a place needs
+//! it. What is held for a claim counts for nothing once the API shows that claim as allocated.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, LazyLock};
+
+use capstan_topology::NodeIdx;
+
+use crate::model::ids::PodIdx;
+use crate::model::input::{
+    AllocatedDevice, Answer, DeviceId, Nano, NodeSelector, Reach, ResourceClaimFacts,
+    ResourceClaimKey, SliceFacts, Text,
+};
+use crate::rules::dynamic_resources::pools::{CounterAt, Device, DeviceAt, Pools};
+
+/// All devices and claims.
+#[derive(Debug, Default)]
+pub struct Devices {
+    slices: BTreeMap<Text, Arc<SliceFacts>>,
+    answers: BTreeMap<Text, BTreeMap<Text, Arc<[Answer]>>>,
+    claims: BTreeMap<ResourceClaimKey, ResourceClaimFacts>,
+    pools: Pools,
+    /// Slices changed since pools were made of them.
+    stale: bool,
+    usage: Vec<Usage>,
+    /// What devices in use take of counters.
+    counted: Vec<Nano>,
+    held: BTreeMap<PodIdx, PodHold>,
+    /// Pods that hold devices for a claim of their own.
+    own: BTreeMap<ResourceClaimKey, PodIdx>,
+    shared: BTreeMap<ResourceClaimKey, SharedHold>,
+    /// What pods held that facts take off their node: who is put back there holds the same.
+    taken_off: BTreeMap<PodIdx, (NodeIdx, PodHold)>,
+    /// Slices of each pool.
+    by_pool: BTreeMap<(Text, Text), BTreeSet<Text>>,
+}
+
+/// Whose numbers a change may change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Concerns {
+    /// Those of no node.
+    Nobody,
+    /// Those of one node.
+    Node(Text),
+    /// Those of all nodes.
+    Everybody,
+}
+
+impl Concerns {
+    /// Both.
+    pub fn and(self, other: Concerns) -> Concerns {
+        match (self, other) {
+            (Concerns::Nobody, one) | (one, Concerns::Nobody) => one,
+            (one, other) if one == other => one,
+            _ => Concerns::Everybody,
+        }
+    }
+}
+
+/// How a device is used.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Usage {
+    /// Claims that have all of it; more than one only where the API says so.
+    pub whole: u32,
+    /// Claims that have a share of it.
+    pub shares: u32,
+    /// What shares take.
+    pub consumed: BTreeMap<Text, Nano>,
+}
+
+/// What a pod with a place holds for one of its claims.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Held {
+    /// Position of the claim among the pod's.
+    pub claim: usize,
+    /// The claim itself, once it exists.
+    pub key: Option<ResourceClaimKey>,
+    /// What it has.
+    pub chosen: Arc<Chosen>,
+}
+
+/// Devices chosen for a claim that is not allocated yet.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Chosen {
+    /// The devices, in order.
+    pub devices: Vec<ChosenDevice>,
+    /// The nodes that can use them; `None`: all.
+    pub nodes: Option<NodeSelector>,
+}
+
+/// One device chosen for a claim.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ChosenDevice {
+    /// Request, or `request/option`, that it is for.
+    pub request: Text,
+    /// The device, and what is taken of it.
+    pub device: AllocatedDevice,
+    /// For administration: it stays free for others.
+    pub admin: bool,
+}
+
+/// A claim of several pods that was given devices.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct SharedHold {
+    /// What it has.
+    pub chosen: Arc<Chosen>,
+    /// Pods with a place that need it.
+    pub users: BTreeSet<PodIdx>,
+}
+
+impl Devices {
+    /// Whether there is nothing at all: no pod can have a claim then.
+    pub fn is_empty(&self) -> bool {
+        self.slices.is_empty() && self.claims.is_empty()
+    }
+
+    /// A slice exists or changed; whom it concerns.
+    pub fn put_slice(&mut self, slice: Arc<SliceFacts>) -> Concerns {
+        if self.slices.get(&slice.name) == Some(&slice) {
+            return Concerns::Nobody;
+        }
+        let before = self.unlist(&slice.name);
+        let pool = (slice.driver.clone(), slice.pool.clone());
+        self.by_pool.entry(pool.clone()).or_default().insert(slice.name.clone());
+        self.slices.insert(slice.name.clone(), slice);
+        self.stale = true;
+        before.and(self.pool_concerns(&pool))
+    }
+
+    /// A slice is gone; whom that concerns.
+    pub fn remove_slice(&mut self, name: &Text) -> Concerns {
+        for answers in self.answers.values_mut() {
+            answers.remove(name);
+        }
+        self.unlist(name)
+    }
+
+    /// Takes a slice out; whom its pool concerned with it.
+    fn unlist(&mut self, name: &Text) -> Concerns {
+        let Some(old) = self.slices.get(name) else { return Concerns::Nobody };
+        let pool = (old.driver.clone(), old.pool.clone());
+        let concerned = self.pool_concerns(&pool);
+        self.slices.remove(name);
+        self.stale = true;
+        if let Some(names) = self.by_pool.get_mut(&pool) {
+            names.remove(name);
+            if names.is_empty() {
+                self.by_pool.remove(&pool);
+            }
+        }
+        concerned
+    }
+
+    /// Whom the devices of a slice concern.
+    pub fn slice_concerns(&self, name: &Text) -> Concerns {
+        let Some(slice) = self.slices.get(name) else { return Concerns::Nobody };
+        self.pool_concerns(&(slice.driver.clone(), slice.pool.clone()))
+    }
+
+    /// Whom the devices of a pool concern: one node, where all of them are local to it.
+    fn pool_concerns(&self, pool: &(Text, Text)) -> Concerns {
+        let names = self.by_pool.get(pool).into_iter().flatten();
+        let concerns = |name: &Text| match &self.slices[name].nodes {
+            Reach::Node(node) => Concerns::Node(node.clone()),
+            Reach::Nowhere => Concerns::Nobody,
+            _ => Concerns::Everybody,
+        };
+        names.map(concerns).fold(Concerns::Nobody, Concerns::and)
+    }
+
+    /// Whom it concerns that a pod holds these devices, or no longer does.
+    pub(crate) fn hold_concerns(&self, hold: &PodHold) -> Concerns {
+        if !hold.shared.is_empty() {
+            return Concerns::Everybody;
+        }
+        let chosen = hold.own.iter().flat_map(|held| &held.chosen.devices);
+        self.devices_concern(chosen.map(|one| &one.device))
+    }
+
+    /// Whom it concerns that a claim has devices, or no longer does. The nodes that can use a claim
+    /// of several pods are those of its devices.
+    pub(crate) fn claim_concerns(&self, key: &ResourceClaimKey) -> Concerns {
+        match self.claims.get(key) {
+            None => Concerns::Nobody,
+            Some(claim) if !claim.of_one_pod => Concerns::Everybody,
+            Some(claim) => {
+                let has = claim.allocation.iter().flat_map(|has| &has.devices);
+                self.devices_concern(has)
+            }
+        }
+    }
+
+    fn devices_concern<'a>(&self, devices: impl Iterator<Item = &'a AllocatedDevice>) -> Concerns {
+        let of = |device: &AllocatedDevice| {
+            self.pool_concerns(&(device.id.0.clone(), device.id.1.clone()))
+        };
+        devices.map(of).fold(Concerns::Nobody, Concerns::and)
+    }
+
+    /// What a query says of a slice; `false`: nothing new.
+    pub fn put_answers(&mut self, query: Text, slice: Text, answers: Arc<[Answer]>) -> bool {
+        let of_query = self.answers.entry(query).or_default();
+        if of_query.get(&slice) == Some(&answers) {
+            return false;
+        }
+        of_query.insert(slice, answers);
+        true
+    }
+
+    /// Nobody asks a query any more.
+    pub fn remove_query(&mut self, query: &Text) {
+        self.answers.remove(query);
+    }
+
+    /// A claim exists or changed; `false`: nothing new.
+    pub fn put_claim(&mut self, facts: ResourceClaimFacts) -> bool {
+        let old = self.claims.get(&facts.key);
+        if old == Some(&facts) {
+            return false;
+        }
+        self.change_claim(&facts.key.clone(), Some(facts));
+        true
+    }
+
+    /// A claim is gone; `false`: it was not there.
+    pub fn remove_claim(&mut self, key: &ResourceClaimKey) -> bool {
+        let known = self.claims.contains_key(key);
+        if known {
+            self.change_claim(key, None);
+        }
+        known
+    }
+
+    fn change_claim(&mut self, key: &ResourceClaimKey, facts: Option<ResourceClaimFacts>) {
+        self.refresh();
+        self.count_claim(key, false);
+        match facts {
+            Some(facts) => drop(self.claims.insert(key.clone(), facts)),
+            None => drop(self.claims.remove(key)),
+        }
+        self.count_claim(key, true);
+    }
+
+    /// A claim.
+    pub fn claim(&self, key: &ResourceClaimKey) -> Option<&ResourceClaimFacts> {
+        self.claims.get(key)
+    }
+
+    /// Makes pools of slices again if they changed, and counts anew who uses what.
+    pub fn refresh(&mut self) {
+        if !std::mem::take(&mut self.stale) {
+            return;
+        }
+        self.pools = Pools::of(&self.slices);
+        (self.usage, self.counted) = self.use_anew();
+    }
+
+    /// All pools.
+    pub(super) fn pools(&self) -> &Pools {
+        &self.pools
+    }
+
+    /// How a device is used.
+    pub(super) fn usage(&self, device: DeviceAt) -> &Usage {
+        &self.usage[device as usize]
+    }
+
+    /// What devices in use take of a counter.
+    pub(super) fn counted(&self, counter: CounterAt) -> Nano {
+        self.counted[counter as usize]
+    }
+
+    /// What a query says of a device; `None`: nobody has said it yet.
+    pub(super) fn answer(&self, query: &Text, device: &Device) -> Option<&Answer> {
+        if query.is_empty() {
+            return Some(&Answer::Yes);
+        }
+        self.answers.get(query)?.get(&device.slice.name)?.get(device.at)
+    }
+
+    /// What a shared claim holds that is not allocated yet.
+    pub(super) fn held_for(&self, key: &ResourceClaimKey) -> Option<&Arc<Chosen>> {
+        self.shared.get(key).map(|hold| &hold.chosen)
+    }
+
+    /// What a pod holds.
+    pub(crate) fn held_by(&self, pod: PodIdx) -> Option<&PodHold> {
+        self.held.get(&pod)
+    }
+
+    /// A pod holds this for its claims. The inverse is [`Devices::give_up`].
+    pub(crate) fn hold(&mut self, pod: PodIdx, hold: PodHold) {
+        if hold.is_empty() {
+            return;
+        }
+        for held in &hold.own {
+            self.count_held(held, true);
+            self.own.extend(held.key.clone().map(|key| (key, pod)));
+        }
+        for (key, chosen) in &hold.shared {
+            let fresh = !self.shared.contains_key(key);
+            let new = || SharedHold { chosen: chosen.clone(), users: BTreeSet::new() };
+            self.shared.entry(key.clone()).or_insert_with(new).users.insert(pod);
+            if fresh && self.open(key) {
+                self.count_chosen(chosen, true);
+            }
+        }
+        let old = self.held.insert(pod, hold);
+        assert!(old.is_none(), "a pod holds devices once");
+    }
+
+    /// A pod gives up what it holds, which comes back.
+    pub(crate) fn give_up(&mut self, pod: PodIdx) -> PodHold {
+        let Some(hold) = self.held.remove(&pod) else { return PodHold::default() };
+        for held in &hold.own {
+            self.count_held(held, false);
+            held.key.iter().for_each(|key| _ = self.own.remove(key));
+        }
+        for (key, chosen) in &hold.shared {
+            let entry = self.shared.get_mut(key).expect("what a pod holds is known");
+            entry.users.remove(&pod);
+            if entry.users.is_empty() {
+                self.shared.remove(key);
+                if self.open(key) {
+                    self.count_chosen(chosen, false);
+                }
+            }
+        }
+        hold
+    }
+
+    /// Remembers what a pod held that is taken off a node.
+    pub(crate) fn take_off(&mut self, pod: PodIdx, node: NodeIdx, hold: PodHold) {
+        if !hold.is_empty() {
+            self.taken_off.insert(pod, (node, hold));
+        }
+    }
+
+    /// What a pod held that comes back to a node.
+    pub(crate) fn taken_off(&mut self, pod: PodIdx, node: NodeIdx) -> Option<PodHold> {
+        let (from, hold) = self.taken_off.remove(&pod)?;
+        (from == node).then_some(hold)
+    }
+
+    /// Who is not back by now does not come back.
+    pub(crate) fn forget_taken_off(&mut self) {
+        self.taken_off.clear();
+    }
+
+    /// Whether the API does not show a claim as allocated.
+    fn open(&self, key: &ResourceClaimKey) -> bool {
+        self.claims.get(key).is_none_or(|claim| claim.allocation.is_none())
+    }
+
+    /// Counts what is held for a pod's own claim, unless that is allocated by now.
+    fn count_held(&mut self, held: &Held, take: bool) {
+        if held.key.as_ref().is_none_or(|key| self.open(key)) {
+            self.count_chosen(&held.chosen, take);
+        }
+    }
+
+    /// Counts all that is used for a claim: what the API shows, else what is held for it.
+    fn count_claim(&mut self, key: &ResourceClaimKey, take: bool) {
+        let allocation = self.claims.get(key).and_then(|claim| claim.allocation.clone());
+        if let Some(allocation) = allocation {
+            for device in &allocation.devices {
+                self.count(device, take);
+            }
+            return;
+        }
+        if let Some(chosen) = self.shared.get(key).map(|hold| hold.chosen.clone()) {
+            self.count_chosen(&chosen, take);
+        }
+        let held = self.own.get(key).map(|pod| &self.held[pod].own);
+        let held = held.into_iter().flatten().find(|held| held.key.as_ref() == Some(key));
+        if let Some(chosen) = held.map(|held| held.chosen.clone()) {
+            self.count_chosen(&chosen, take);
+        }
+    }
+
+    fn count_chosen(&mut self, chosen: &Chosen, take: bool) {
+        for chosen in chosen.devices.iter().filter(|chosen| !chosen.admin) {
+            self.count(&chosen.device, take);
+        }
+    }
+
+    fn count(&mut self, device: &AllocatedDevice, take: bool) {
+        if let Some(at) = self.pools.find(&device.id) {
+            count(&self.pools, &mut self.usage, &mut self.counted, at, device, take);
+        }
+    }
+
+    /// Who uses what, counted from scratch.
+    fn use_anew(&self) -> (Vec<Usage>, Vec<Nano>) {
+        let mut usage = vec![Usage::default(); self.pools.len()];
+        let mut counted = vec![Nano::default(); self.pools.counters().len()];
+        let shown = self.claims.values().filter_map(|claim| claim.allocation.as_ref());
+        let shown = shown.flat_map(|allocation| &allocation.devices);
+        let own = self.held.values().flat_map(|hold| &hold.own);
+        let own = own.filter(|held| held.key.as_ref().is_none_or(|key| self.open(key)));
+        let shared = self.shared.iter().filter(|(key, _)| self.open(key));
+        let shared = shared.map(|(_, hold)| &hold.chosen);
+        let chosen = own.map(|held| &held.chosen).chain(shared);
+        let chosen = chosen.flat_map(|chosen| &chosen.devices).filter(|one| !one.admin);
+        for device in shown.chain(chosen.map(|one| &one.device)) {
+            if let Some(at) = self.pools.find(&device.id) {
+                count(&self.pools, &mut usage, &mut counted, at, device, true);
+            }
+        }
+        (usage, counted)
+    }
+
+    /// Compares what is counted with what it should be; `may_hold`: pods that may hold
+    /// devices, which are those with a place.
+    ///
+    /// # Panics
+    /// When they differ.
+    pub fn recount(&self, may_hold: impl Fn(PodIdx) -> bool) {
+        if self.stale {
+            return;
+        }
+        let (usage, counted) = self.use_anew();
+        for (at, (kept, anew)) in self.usage.iter().zip(&usage).enumerate() {
+            let (_, _, name) = self.pools.device(at as DeviceAt).id();
+            assert_eq!(kept, anew, "use of device {name}");
+        }
+        assert_eq!(self.counted, counted, "counters that devices take");
+        let mut shared: BTreeMap<&ResourceClaimKey, BTreeSet<PodIdx>> = BTreeMap::new();
+        for (pod, hold) in &self.held {
+            assert!(may_hold(*pod), "a pod without a place holds devices");
+            for (key, _) in &hold.shared {
+                shared.entry(key).or_default().insert(*pod);
+            }
+        }
+        let known = self.shared.iter().map(|(key, hold)| (key, &hold.users));
+        assert!(known.eq(shared.iter().map(|(key, users)| (*key, users))), "users of claims");
+    }
+}
+
+/// All that a pod holds.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PodHold {
+    /// For claims of its own.
+    pub(crate) own: Vec<Held>,
+    /// For claims that others may use.
+    pub(crate) shared: Vec<(ResourceClaimKey, Arc<Chosen>)>,
+}
+
+impl PodHold {
+    /// What it is for the claim at a position among the pod's.
+    pub(crate) fn own(&self, claim: usize) -> Option<&Arc<Chosen>> {
+        self.own.iter().find(|held| held.claim == claim).map(|held| &held.chosen)
+    }
+
+    /// What it is for a claim that others may use.
+    pub(crate) fn shared(&self, key: &ResourceClaimKey) -> Option<&Arc<Chosen>> {
+        self.shared.iter().find(|(of, _)| of == key).map(|(_, chosen)| chosen)
+    }
+
+    /// Whether that is nothing.
+    pub fn is_empty(&self) -> bool {
+        self.own.is_empty() && self.shared.is_empty()
+    }
+}
+
+/// Takes a device, or gives it back.
+fn count(
+    pools: &Pools,
+    usage: &mut [Usage],
+    counted: &mut [Nano],
+    at: DeviceAt,
+    device: &AllocatedDevice,
+    take: bool,
+) {
+    let used = &mut usage[at as usize];
+    let was = used.whole + used.shares > 0;
+    let sign = if take { 1 } else { -1 };
+    match device.share {
+        true => {
+            used.shares = used.shares.checked_add_signed(sign as i32).expect("a share that is had");
+            for (name, amount) in &device.consumed {
+                let sum = used.consumed.entry(name.clone()).or_default();
+                sum.0 = sum.0.saturating_add(sign * amount.0);
+                if *sum == Nano(0) {
+                    used.consumed.remove(name);
+                }
+            }
+        }
+        false => {
+            used.whole = used.whole.checked_add_signed(sign as i32).expect("a device that is had");
+        }
+    }
+    let is = used.whole + used.shares > 0;
+    if was != is {
+        for (counter, amount) in &pools.device(at).consumes {
+            let sum = &mut counted[*counter as usize];
+            sum.0 = sum.0.saturating_add(sign * amount.0);
+        }
+    }
+}
+
+/// Field by which one node is named.
+static NAME: LazyLock<Text> = LazyLock::new(|| "metadata.name".into());
+
+/// The nodes that can use devices which were chosen on one node, as kube-scheduler writes it: that
+/// node alone, if any device is local to a node; else what the slices' selectors say together.
+pub(super) fn nodes_of<'a>(
+    devices: impl Iterator<Item = &'a Device>,
+    node: &Text,
+) -> Option<NodeSelector> {
+    use crate::model::input::{NodeSelectorTerm, Operator, Requirement};
+    let mut term = NodeSelectorTerm::default();
+    for device in devices {
+        let reach = match &device.slice.nodes {
+            Reach::PerDevice => device.facts().nodes.as_ref(),
+            reach => Some(reach),
+        };
+        let one_node = device.facts().binds || matches!(reach, Some(Reach::Node(_)));
+        match reach {
+            _ if one_node => {
+                let (key, values) = (NAME.clone(), vec![node.clone()]);
+                let fields = vec![Requirement { key, operator: Operator::In, values }];
+                let labels = Vec::new();
+                return Some(NodeSelector { terms: vec![NodeSelectorTerm { labels, fields }] });
+            }
+            Some(Reach::Selected(selector)) => {
+                // An API server takes one term only.
+                for of in selector.terms.iter().take(1) {
+                    let new = |known: &[Requirement], one: &&Requirement| !known.contains(one);
+                    let labels: Vec<_> =
+                        of.labels.iter().filter(|one| new(&term.labels, one)).cloned().collect();
+                    let fields: Vec<_> =
+                        of.fields.iter().filter(|one| new(&term.fields, one)).cloned().collect();
+                    term.labels.extend(labels);
+                    term.fields.extend(fields);
+                }
+            }
+            _ => {}
+        }
+    }
+    let says = !term.labels.is_empty() || !term.fields.is_empty();
+    says.then(|| NodeSelector { terms: vec![term] })
+}
+
+/// A device as a claim has it.
+pub(super) fn allocated(id: DeviceId, share: Option<&[(Text, Nano)]>) -> AllocatedDevice {
+    let consumed = share.into_iter().flatten().cloned().collect();
+    AllocatedDevice { id, share: share.is_some(), consumed }
+}

@@ -1,0 +1,337 @@
+//! The search on small nodes: each test says in its name what is asked.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::search::{Search, Stop};
+use super::state::Devices;
+use super::*;
+use crate::model::input::{
+    AllocatedDevice, Allocation, Answer, Attribute, Capacity, CapacityType, Constraint, DeviceAsk,
+    DeviceFacts, Labels, Nano, Reach, RequestSpec, ResourceClaimFacts, SliceFacts, Taint,
+    TaintEffect, Toleration, TolerationOperator,
+};
+
+fn node(name: &str) -> NodeFacts {
+    NodeFacts {
+        name: name.into(),
+        labels: Labels::from([("zone".into(), format!("z-{name}").into())]),
+        taints: Vec::new(),
+        unschedulable: false,
+        allocatable: BTreeMap::new(),
+        features: Vec::new(),
+        images: Arc::default(),
+        capacity_type: CapacityType::Unknown,
+        price: None,
+    }
+}
+
+fn device(name: &str) -> DeviceFacts {
+    DeviceFacts {
+        name: name.into(),
+        nodes: None,
+        attributes: BTreeMap::new(),
+        taints: Vec::new(),
+        consumes: Vec::new(),
+        shared: false,
+        capacity: BTreeMap::new(),
+        waits: false,
+        binds: false,
+    }
+}
+
+fn with(name: &str, attribute: &str, value: i64) -> DeviceFacts {
+    let attributes = [(attribute.into(), Attribute::Int(value))].into();
+    DeviceFacts { attributes, ..device(name) }
+}
+
+/// A slice of the one pool `p` that node `a` reaches, alone in it.
+fn slice(devices: Vec<DeviceFacts>) -> SliceFacts {
+    SliceFacts {
+        name: "s".into(),
+        driver: "gpu.example.com".into(),
+        pool: "p".into(),
+        generation: 1,
+        slices: 1,
+        nodes: Reach::Node("a".into()),
+        devices,
+        counters: Vec::new(),
+    }
+}
+
+fn all(slices: Vec<SliceFacts>) -> Devices {
+    let mut devices = Devices::default();
+    for slice in slices {
+        devices.put_slice(Arc::new(slice));
+    }
+    devices.refresh();
+    devices
+}
+
+fn ask(name: &str, count: u64) -> DeviceAsk {
+    DeviceAsk {
+        name: name.into(),
+        query: "".into(),
+        count: DeviceCount::Exactly(count),
+        admin: false,
+        tolerations: Vec::new(),
+        capacity: BTreeMap::new(),
+    }
+}
+
+fn request(ask: DeviceAsk) -> RequestSpec {
+    RequestSpec { name: ask.name.clone(), options: vec![ask] }
+}
+
+fn claim(asks: Vec<DeviceAsk>) -> ClaimSpec {
+    ClaimSpec { requests: asks.into_iter().map(request).collect(), ..ClaimSpec::default() }
+}
+
+fn same(attribute: &str) -> Constraint {
+    Constraint { requests: Vec::new(), attribute: attribute.into(), distinct: false }
+}
+
+/// Names of the devices that the claims get on node `a`.
+fn found(devices: &Devices, claims: &[&ClaimSpec]) -> Result<Vec<String>, Stop> {
+    let node = node("a");
+    let mut search = Search::new(devices, &node, claims);
+    let picks = search.next()?.iter();
+    Ok(picks.map(|pick| devices.pools().device(pick.device).id().2.to_string()).collect())
+}
+
+fn allocated(devices: &mut Devices, names: &[&str], share: bool) {
+    let taken = names.iter().map(|name| AllocatedDevice {
+        id: ("gpu.example.com".into(), "p".into(), (*name).into()),
+        share,
+        consumed: if share { [("memory".into(), Nano(40))].into() } else { BTreeMap::new() },
+    });
+    let allocation = Allocation { nodes: None, devices: taken.collect() };
+    devices.put_claim(ResourceClaimFacts {
+        key: ("ns".into(), names.join("-").into()),
+        uid: "u".into(),
+        of_one_pod: true,
+        spec: Arc::default(),
+        allocation: Some(Arc::new(allocation)),
+    });
+}
+
+#[test]
+fn a_count_takes_the_first_that_are_free() {
+    let mut devices = all(vec![slice(vec![device("g0"), device("g1"), device("g2")])]);
+    allocated(&mut devices, &["g1"], false);
+    assert_eq!(found(&devices, &[&claim(vec![ask("r", 2)])]), Ok(vec!["g0".into(), "g2".into()]));
+    assert_eq!(found(&devices, &[&claim(vec![ask("r", 3)])]), Err(Stop::None));
+    let two = claim(vec![ask("r", 1)]);
+    assert_eq!(found(&devices, &[&two, &two]).map(|all| all.len()), Ok(2));
+    assert_eq!(found(&devices, &[&two, &two, &two]), Err(Stop::None));
+    devices.recount(|_| false);
+}
+
+#[test]
+fn all_takes_every_match_and_at_least_one() {
+    let every = DeviceAsk { count: DeviceCount::All, ..ask("r", 0) };
+    let mut devices = all(vec![slice(vec![device("g0"), device("g1")])]);
+    assert_eq!(found(&devices, &[&claim(vec![every.clone()])]).map(|all| all.len()), Ok(2));
+    allocated(&mut devices, &["g1"], false);
+    assert_eq!(found(&devices, &[&claim(vec![every.clone()])]), Err(Stop::None), "one is taken");
+    assert_eq!(found(&all(vec![slice(vec![])]), &[&claim(vec![every])]), Err(Stop::None));
+}
+
+#[test]
+fn incomplete_pools_give_nothing_and_stop_who_wants_all() {
+    let half = SliceFacts { slices: 2, ..slice(vec![device("g0")]) };
+    let devices = all(vec![half]);
+    assert_eq!(found(&devices, &[&claim(vec![ask("r", 1)])]), Err(Stop::None));
+    let every = claim(vec![DeviceAsk { count: DeviceCount::All, ..ask("r", 0) }]);
+    let Err(Stop::Broken(0, problem)) = found(&devices, &[&every]) else { panic!("found") };
+    assert!(problem.contains("pool gpu.example.com/p is being updated"), "{problem}");
+}
+
+#[test]
+fn only_the_newest_generation_counts() {
+    let old = slice(vec![device("g0"), device("g1")]);
+    let new = SliceFacts { name: "t".into(), generation: 2, ..slice(vec![device("g0")]) };
+    let devices = all(vec![old, new]);
+    assert_eq!(found(&devices, &[&claim(vec![ask("r", 2)])]), Err(Stop::None));
+    assert_eq!(found(&devices, &[&claim(vec![ask("r", 1)])]), Ok(vec!["g0".into()]));
+}
+
+#[test]
+fn a_device_twice_makes_its_pool_invalid() {
+    let devices = all(vec![slice(vec![device("g0"), device("g0")])]);
+    assert_eq!(found(&devices, &[&claim(vec![ask("r", 1)])]), Err(Stop::None));
+}
+
+#[test]
+fn constraints_are_searched_for_and_not_only_checked() {
+    let numa = "gpu.example.com/numa";
+    // The first device alone on its side is a wrong choice that has to be taken back.
+    let sides = vec![with("g0", "numa", 0), with("g1", "numa", 1), with("g2", "numa", 1)];
+    let devices = all(vec![slice(sides)]);
+    let mut spec = claim(vec![ask("r", 2)]);
+    spec.constraints = vec![same(numa)];
+    assert_eq!(found(&devices, &[&spec]), Ok(vec!["g1".into(), "g2".into()]));
+    spec.constraints[0].distinct = true;
+    assert_eq!(found(&devices, &[&spec]), Ok(vec!["g0".into(), "g1".into()]));
+    spec.requests = claim(vec![ask("r", 3)]).requests;
+    assert_eq!(found(&devices, &[&spec]), Err(Stop::None));
+    spec.constraints = vec![same("gpu.example.com/unknown")];
+    assert_eq!(found(&devices, &[&spec]), Err(Stop::None), "who lacks the attribute is out");
+    spec.constraints[0].requests = vec!["other".into()];
+    assert!(found(&devices, &[&spec]).is_ok(), "it is for another request");
+}
+
+#[test]
+fn the_first_option_that_can_be_had_is_taken() {
+    let devices = all(vec![slice(vec![device("g0"), device("g1")])]);
+    let options = vec![ask("r/many", 3), ask("r/two", 2), ask("r/one", 1)];
+    let spec = ClaimSpec {
+        requests: vec![RequestSpec { name: "r".into(), options }],
+        ..ClaimSpec::default()
+    };
+    assert_eq!(found(&devices, &[&spec]).map(|all| all.len()), Ok(2));
+    // Beside another claim only the last option is left: it is gone back to.
+    let other = claim(vec![ask("r", 1)]);
+    assert_eq!(found(&devices, &[&spec, &other]).map(|all| all.len()), Ok(2));
+}
+
+#[test]
+fn access_for_administration_takes_what_is_in_use_and_keeps_nothing() {
+    let mut devices = all(vec![slice(vec![device("g0")])]);
+    allocated(&mut devices, &["g0"], false);
+    let admin = claim(vec![DeviceAsk { admin: true, ..ask("r", 1) }]);
+    assert_eq!(found(&devices, &[&admin]), Ok(vec!["g0".into()]));
+    let twice = claim(vec![DeviceAsk { admin: true, ..ask("r", 2) }]);
+    assert_eq!(found(&devices, &[&twice]), Err(Stop::None), "one device once in a claim");
+}
+
+#[test]
+fn taints_are_tolerated_by_request() {
+    let taint = Taint { key: "bad".into(), value: "ecc".into(), effect: TaintEffect::NoSchedule };
+    let devices = all(vec![slice(vec![DeviceFacts { taints: vec![taint], ..device("g0") }])]);
+    assert_eq!(found(&devices, &[&claim(vec![ask("r", 1)])]), Err(Stop::None));
+    let tolerating = |key: &str, operator, value: &str, effect| {
+        let toleration = Toleration { key: key.into(), operator, value: value.into(), effect };
+        let spec = claim(vec![DeviceAsk { tolerations: vec![toleration], ..ask("r", 1) }]);
+        found(&devices, &[&spec]).is_ok()
+    };
+    assert!(tolerating("bad", TolerationOperator::Exists, "", None));
+    assert!(tolerating("", TolerationOperator::Equal, "ecc", Some(TaintEffect::NoSchedule)));
+    assert!(!tolerating("bad", TolerationOperator::Equal, "", None));
+    assert!(!tolerating("bad", TolerationOperator::Exists, "", Some(TaintEffect::NoExecute)));
+}
+
+#[test]
+fn partitions_share_counters() {
+    let part = |name: &str, slices: i128| DeviceFacts {
+        consumes: vec![("gpu".into(), "slices".into(), Nano(slices))],
+        ..device(name)
+    };
+    let counters = SliceFacts {
+        name: "c".into(),
+        slices: 2,
+        devices: Vec::new(),
+        counters: vec![("gpu".into(), [("slices".into(), Nano(7))].into())],
+        ..slice(vec![])
+    };
+    let parts = vec![part("whole", 7), part("half-0", 3), part("half-1", 3), part("one", 1)];
+    let mut devices = all(vec![counters, SliceFacts { slices: 2, ..slice(parts) }]);
+    // The whole comes first and leaves nothing: for two, the search goes back on it.
+    let two = claim(vec![ask("r", 2)]);
+    assert_eq!(found(&devices, &[&two]), Ok(vec!["half-0".into(), "half-1".into()]));
+    assert_eq!(found(&devices, &[&claim(vec![ask("r", 3)])]).map(|all| all.len()), Ok(3));
+    allocated(&mut devices, &["half-0"], false);
+    assert_eq!(found(&devices, &[&claim(vec![ask("r", 1)])]), Ok(vec!["half-1".into()]));
+    assert_eq!(found(&devices, &[&claim(vec![ask("r", 3)])]), Err(Stop::None));
+    devices.recount(|_| false);
+    devices.remove_claim(&("ns".into(), "half-0".into()));
+    assert_eq!(found(&devices, &[&claim(vec![ask("r", 1)])]), Ok(vec!["whole".into()]));
+    devices.recount(|_| false);
+}
+
+#[test]
+fn shares_of_a_device_end_where_its_capacity_does() {
+    let memory = Capacity { value: Nano(100), policy: None };
+    let shared =
+        DeviceFacts { shared: true, capacity: [("memory".into(), memory)].into(), ..device("g0") };
+    let mut devices = all(vec![slice(vec![shared])]);
+    let asking = |amount: i128| {
+        let capacity = [("memory".into(), Nano(amount))].into();
+        claim(vec![DeviceAsk { capacity, ..ask("r", 1) }])
+    };
+    let (forty, sixty) = (asking(40), asking(60));
+    assert_eq!(found(&devices, &[&forty, &sixty]).map(|all| all.len()), Ok(2));
+    assert_eq!(found(&devices, &[&sixty, &sixty]), Err(Stop::None));
+    assert_eq!(found(&devices, &[&claim(vec![ask("r", 1)]), &forty]), Err(Stop::None));
+    allocated(&mut devices, &["g0"], true);
+    assert!(found(&devices, &[&sixty]).is_ok());
+    assert_eq!(found(&devices, &[&asking(61)]), Err(Stop::None));
+    devices.recount(|_| false);
+}
+
+#[test]
+fn selectors_decide_and_say_where_they_fail() {
+    let mut devices = all(vec![slice(vec![device("g0"), device("g1"), device("g2")])]);
+    let answers = [Answer::No, Answer::Yes, Answer::Fails("selector #0: no such key".into())];
+    devices.put_answers("q".into(), "s".into(), answers.into());
+    let asking = |count| claim(vec![DeviceAsk { query: "q".into(), ..ask("r", count) }]);
+    assert_eq!(found(&devices, &[&asking(1)]), Ok(vec!["g1".into()]), "the first will do");
+    let Err(Stop::Broken(0, problem)) = found(&devices, &[&asking(2)]) else { panic!("found") };
+    let says = "request r: selector #0: no such key on device gpu.example.com/p/g2";
+    assert_eq!(&*problem, says);
+    let unknown = claim(vec![DeviceAsk { query: "new".into(), ..ask("r", 1) }]);
+    assert_eq!(found(&devices, &[&unknown]), Err(Stop::None), "nobody has said anything yet");
+}
+
+#[test]
+fn devices_are_reached_from_where_their_slice_says() {
+    let reaching = |nodes| SliceFacts { nodes, ..slice(vec![device("g0")]) };
+    let one = claim(vec![ask("r", 1)]);
+    let on_a = |slice: SliceFacts| found(&all(vec![slice]), &[&one]).is_ok();
+    assert!(on_a(reaching(Reach::Everywhere)));
+    assert!(!on_a(reaching(Reach::Node("b".into()))));
+    assert!(!on_a(reaching(Reach::Nowhere)));
+    let zone = |value: &str| {
+        use crate::model::input::{NodeSelectorTerm, Operator, Requirement};
+        let values = vec![value.into()];
+        let requirement = Requirement { key: "zone".into(), operator: Operator::In, values };
+        let term = NodeSelectorTerm { labels: vec![requirement], fields: Vec::new() };
+        Reach::Selected(NodeSelector { terms: vec![term] })
+    };
+    assert!(on_a(reaching(zone("z-a"))) && !on_a(reaching(zone("z-b"))));
+    let own = |name: &str, node: &str| DeviceFacts {
+        nodes: Some(Reach::Node(node.into())),
+        ..device(name)
+    };
+    let each = SliceFacts {
+        nodes: Reach::PerDevice,
+        ..slice(vec![own("g0", "b"), own("g1", "a"), device("g2")])
+    };
+    assert_eq!(found(&all(vec![each]), &[&one]), Ok(vec!["g1".into()]));
+}
+
+#[test]
+fn too_many_devices_and_too_long_a_search_are_said() {
+    let devices = all(vec![slice(vec![device("g0")])]);
+    let Err(Stop::Broken(0, problem)) = found(&devices, &[&claim(vec![ask("r", 33)])]) else {
+        panic!("found")
+    };
+    assert!(problem.contains("33 devices; a claim has 32 at most"), "{problem}");
+    // Forty devices that all differ, of which no twelve go together.
+    let many = (0..40).map(|at| with(&format!("g{at:02}"), "numa", at)).collect();
+    let devices = all(vec![slice(many)]);
+    let mut spec = claim(vec![ask("r", 6), ask("s", 6)]);
+    let distinct = Constraint { distinct: true, ..same("gpu.example.com/numa") };
+    let none = Constraint { requests: vec!["s".into()], ..same("gpu.example.com/numa") };
+    spec.constraints = vec![distinct, none];
+    assert_eq!(found(&devices, &[&spec]), Err(Stop::TooLong));
+}
+
+#[test]
+fn devices_that_are_alike_are_tried_once() {
+    let many = (0..100).map(|at| device(&format!("g{at:02}"))).collect();
+    let devices = all(vec![slice(many)]);
+    let mut spec = claim(vec![ask("r", 16), ask("s", 16)]);
+    spec.constraints = vec![Constraint { requests: vec!["s".into()], ..same("x/y") }];
+    assert_eq!(found(&devices, &[&spec]), Err(Stop::None), "and not that it took too long");
+}

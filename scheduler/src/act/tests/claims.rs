@@ -1,0 +1,167 @@
+//! Claims on devices, allocated and reserved before a bind, and given back.
+
+use super::*;
+use capstan_core::model::input::{AllocatedDevice, Nano};
+use capstan_core::plan::ClaimGrant;
+use capstan_core::rules::dynamic_resources::{Chosen, ChosenDevice};
+
+const UID: &str = "0b6f2c1e-7d0a-4a53-9c22-6f1f6a0c1d20";
+
+fn claim(status: Value) -> Value {
+    json!({
+        "kind": "ResourceClaim",
+        "metadata": { "namespace": "a", "name": "c", "uid": UID, "finalizers": ["other"] },
+        "spec": { "devices": {
+            "requests": [
+                { "name": "r", "exactly": { "deviceClassName": "gpu", "count": 1,
+                    "tolerations": [{ "key": "t", "operator": "Exists" }] } },
+                { "name": "s", "exactly": { "deviceClassName": "nic", "count": 1 } },
+            ],
+            "config": [
+                { "requests": ["s"], "opaque": { "driver": "d", "parameters": { "b": 2 } } },
+            ],
+        } },
+        "status": status,
+    })
+}
+
+fn class(name: &str) -> Value {
+    json!({
+        "kind": "DeviceClass",
+        "metadata": { "name": name, "uid": format!("uid-{name}") },
+        "spec": { "config": [{ "opaque": { "driver": "d", "parameters": { "of": name } } }] },
+    })
+}
+
+fn chosen() -> Chosen {
+    let device = |request: &str, name: &str, share: bool| ChosenDevice {
+        request: request.into(),
+        device: AllocatedDevice {
+            id: ("d".into(), "p".into(), name.into()),
+            share,
+            consumed: if share {
+                [("memory".into(), Nano(1_500_000_000))].into()
+            } else {
+                Default::default()
+            },
+        },
+        admin: false,
+    };
+    Chosen { devices: vec![device("r", "g0", false), device("s", "n0", true)], nodes: None }
+}
+
+fn grants(chosen: Option<Chosen>) -> Vec<ClaimGrant> {
+    let chosen = chosen.map(Arc::new);
+    vec![ClaimGrant { key: ("a".into(), "c".into()), uid: UID.into(), chosen }]
+}
+
+fn allocate(pod: &str, chosen: Option<Chosen>) -> Action {
+    Action::AllocateClaims { pod: pod_ref(pod), node: "n1".into(), claims: grants(chosen) }
+}
+
+fn release(pod: &str) -> Action {
+    Action::ReleaseClaims { pod: pod_ref(pod), claims: grants(None) }
+}
+
+fn server(status: Value) -> Server {
+    Server::with(&[claim(status), class("gpu"), class("nic")])
+}
+
+fn by(pod: &str) -> Value {
+    json!({ "resource": "pods", "name": pod, "uid": format!("uid-{pod}") })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_gets_its_finalizer_then_devices_and_reservation_together() {
+    let server = server(json!({}));
+    assert_eq!(carry(&server, allocate("p", Some(chosen()))).await, EffectResult::Done);
+    assert_eq!(server.log(), ["GET c", "GET gpu", "GET nic", "PATCH c", "PATCH status"]);
+    let found = server.get("resourceclaims/c").expect("there");
+    let finalizers = json!(["other", "resource.kubernetes.io/delete-protection"]);
+    assert_eq!(found["metadata"]["finalizers"], finalizers);
+    assert_eq!(found["status"]["reservedFor"], json!([by("p")]));
+    let devices = &found["status"]["allocation"]["devices"];
+    let first = json!({ "request": "r", "driver": "d", "pool": "p", "device": "g0",
+        "tolerations": [{ "key": "t", "operator": "Exists" }] });
+    assert_eq!(devices["results"][0], first);
+    let second = json!({ "request": "s", "driver": "d", "pool": "p", "device": "n0",
+        "shareID": "0b6f2c1e-7d0a-4a53-9c22-6f1f6a0c1d22",
+        "consumedCapacity": { "memory": "1500m" } });
+    assert_eq!(devices["results"][1], second);
+    let config = devices["config"].as_array().expect("a list");
+    let brief: Vec<String> =
+        config.iter().map(|one| format!("{} {}", one["source"], one["requests"])).collect();
+    let of = ["\"FromClass\" [\"r\"]", "\"FromClass\" [\"s\"]", "\"FromClaim\" [\"s\"]"];
+    assert_eq!(brief, of);
+    // Once more: all of it is there.
+    assert_eq!(carry(&server, allocate("p", Some(chosen()))).await, EffectResult::Done);
+    assert_eq!(server.log().len(), 6);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whatever_breaks_on_the_way_is_written_once() {
+    use Fault::*;
+    for fault in [LostAfter, Despite(500), LostBefore, Instead(409, 0), Instead(429, 1)] {
+        for place in 0..5 {
+            let mut faults = vec![None; place];
+            faults.push(fault);
+            let server = server(json!({})).faults(&faults);
+            let result = carry(&server, allocate("p", Some(chosen()))).await;
+            assert_eq!(result, EffectResult::Done, "{fault:?} at {place}");
+            let found = server.get("resourceclaims/c").expect("there");
+            assert_eq!(found["status"]["reservedFor"], json!([by("p")]), "{fault:?} at {place}");
+            let results = found["status"]["allocation"]["devices"]["results"].as_array();
+            assert_eq!(results.map(Vec::len), Some(2), "{fault:?} at {place}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shared_claim_is_allocated_once_and_reserved_for_each() {
+    let server = server(json!({}));
+    for pod in ["p", "q"] {
+        assert_eq!(carry(&server, allocate(pod, Some(chosen()))).await, EffectResult::Done);
+    }
+    let found = server.get("resourceclaims/c").expect("there");
+    assert_eq!(found["status"]["reservedFor"], json!([by("p"), by("q")]));
+    // One that comes later knows that it is allocated, and needs not know with what.
+    assert_eq!(carry(&server, allocate("r", None)).await, EffectResult::Done);
+    let found = server.get("resourceclaims/c").expect("there");
+    assert_eq!(found["status"]["reservedFor"].as_array().map(Vec::len), Some(3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_was_late_gets_nothing() {
+    let other = json!({ "request": "r", "driver": "d", "pool": "p", "device": "g7" });
+    let taken = json!({ "allocation": { "devices": { "results": [other] } } });
+    let result = carry(&server(taken), allocate("p", Some(chosen()))).await;
+    assert_eq!(words(&result), ("conflict", "claim c was allocated elsewhere"));
+    let result = carry(&server(json!({})), allocate("p", None)).await;
+    assert_eq!(words(&result), ("conflict", "claim c has no devices any more"));
+    let result = carry(&Server::default(), allocate("p", Some(chosen()))).await;
+    assert_eq!(words(&result), ("conflict", "claim c is gone"));
+    let mut ending = claim(json!({}));
+    ending["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    let result = carry(&Server::with(&[ending]), allocate("p", Some(chosen()))).await;
+    assert_eq!(words(&result), ("conflict", "claim c is being deleted"));
+    let server = Server::with(&[claim(json!({})), class("gpu")]);
+    let result = carry(&server, allocate("p", Some(chosen()))).await;
+    assert_eq!(words(&result), ("conflict", "device class nic is gone"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_to_leave_takes_the_devices_back() {
+    let server = server(json!({}));
+    for pod in ["p", "q"] {
+        carry(&server, allocate(pod, Some(chosen()))).await;
+    }
+    assert_eq!(carry(&server, release("p")).await, EffectResult::Done);
+    let found = server.get("resourceclaims/c").expect("there");
+    assert_eq!(found["status"]["reservedFor"], json!([by("q")]));
+    assert!(found["status"]["allocation"].is_object());
+    assert_eq!(carry(&server, release("p")).await, EffectResult::Done, "once more");
+    assert_eq!(carry(&server, release("q")).await, EffectResult::Done);
+    let found = server.get("resourceclaims/c").expect("there");
+    assert_eq!(found["status"]["allocation"], Value::Null);
+    assert_eq!(carry(&Server::default(), release("q")).await, EffectResult::Done, "gone anyway");
+}

@@ -1,0 +1,172 @@
+//! Expressions as device selectors have them, on one device.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::*;
+use crate::quantity::Quantity;
+
+fn map(entries: Vec<(&str, Value)>, open: bool) -> Value {
+    let entries = entries.into_iter().map(|(key, value)| (Key::Text(key.into()), value));
+    Value::Map(Arc::new(Map { entries: entries.collect::<BTreeMap<_, _>>(), open }))
+}
+
+fn device() -> Value {
+    let version = Value::Semver(Arc::new(Semver::parse("12.4.1", false).expect("a version")));
+    let attributes = map(
+        vec![
+            ("model", Value::Text("A100-SXM4-80GB".into())),
+            ("numa", Value::Int(1)),
+            ("ecc", Value::Bool(true)),
+            ("driverVersion", version),
+        ],
+        false,
+    );
+    let memory = Quantity::parse("80Gi").expect("a quantity");
+    map(
+        vec![
+            ("driver", Value::Text("gpu.example.com".into())),
+            ("allowMultipleAllocations", Value::Bool(false)),
+            ("attributes", map(vec![("gpu.example.com", attributes)], true)),
+            (
+                "capacity",
+                map(
+                    vec![(
+                        "gpu.example.com",
+                        map(vec![("memory", Value::Quantity(memory))], false),
+                    )],
+                    true,
+                ),
+            ),
+        ],
+        false,
+    )
+}
+
+fn run(text: &str) -> Result<Value, Fault> {
+    evaluate(&parse(text)?, "device", device())
+}
+
+#[track_caller]
+fn is(text: &str, expected: bool) {
+    assert_eq!(run(text), Ok(Value::Bool(expected)), "{text}");
+}
+
+#[track_caller]
+fn fails(text: &str, problem: &str) {
+    let fault = run(text).expect_err(text).to_string();
+    assert!(fault.contains(problem), "{text}: {fault}");
+}
+
+#[test]
+fn selectors_read_driver_attributes_and_capacity() {
+    is(r#"device.driver == "gpu.example.com""#, true);
+    is(r#"device.attributes["gpu.example.com"].model.startsWith('A100')"#, true);
+    is(r#"device.attributes["gpu.example.com"]["numa"] >= 1 && true"#, true);
+    is(r#"device.attributes["gpu.example.com"].ecc"#, true);
+    is(r#"device.capacity["gpu.example.com"].memory.compareTo(quantity("40Gi")) > 0"#, true);
+    is(r#"device.capacity["gpu.example.com"].memory.isLessThan(quantity("40Gi"))"#, false);
+    is(r#"device.capacity["gpu.example.com"].memory == quantity("81920Mi")"#, true);
+    let newer = r#"device.attributes["gpu.example.com"].driverVersion.isGreaterThan"#;
+    is(&format!(r#"{newer}(semver("12.4.0"))"#), true);
+    is(&format!(r#"{newer}(semver("v13", true))"#), false);
+    is("device.allowMultipleAllocations", false);
+}
+
+#[test]
+fn names_that_are_bound_stand_for_their_value() {
+    let bound = r#"cel.bind(gpu, device.attributes["gpu.example.com"], gpu.ecc && gpu.numa == 1)"#;
+    is(bound, true);
+    is(r#"cel.bind(x, 1, cel.bind(x, x + 1, x == 2) && x == 1)"#, true);
+    fails("cel.bind(1, 2, 3)", "cel.bind() needs");
+    fails("cel.bind(x, 1, true) && x == 1", "x is not known");
+}
+
+#[test]
+fn an_unknown_domain_is_empty_and_an_unknown_attribute_a_fault() {
+    is(r#""other.example.com" in device.attributes"#, false);
+    is(r#""gpu.example.com" in device.attributes"#, true);
+    is(r#""x" in device.attributes["other.example.com"]"#, false);
+    is(r#"has(device.attributes["other.example.com"].x)"#, false);
+    is(r#"device.attributes["gpu.example.com"].?numa.orValue(0) == 1"#, true);
+    is(r#"device.attributes["other.example.com"][?"x"].hasValue()"#, false);
+    is(r#"device.attributes["gpu.example.com"].?numa.optMap(n, n + 1).orValue(0) == 2"#, true);
+    fails(r#"device.attributes["gpu.example.com"].link"#, "no such key: link");
+    fails(r#"device.attributes["other.example.com"].x == 1"#, "no such key: x");
+}
+
+#[test]
+fn one_side_settles_what_the_other_cannot_say() {
+    is("false && device.nothing", false);
+    is("device.nothing && false", false);
+    is("device.nothing || true", true);
+    fails("device.nothing || false", "no such key");
+    is("[1, 0].exists(x, 1 / x == 1)", true);
+    is("[0, 1].exists(x, 1 / x == 1)", true);
+    fails("[0, 2].exists(x, 1 / x == 1)", "division by zero");
+    is("[0, 2].all(x, 1 / x == 1)", false);
+}
+
+#[test]
+fn lists_and_texts_have_their_functions() {
+    is("[1, 2, 3].map(x, x > 1, x * 2) == [4, 6]", true);
+    is("[1, 2, 3].filter(x, x % 2 == 1).sum() == 4", true);
+    is("[1, 1].exists_one(x, x == 1)", false);
+    is("device.attributes.exists(d, d.endsWith('.com'))", true);
+    is("'a,b,,c'.split(',').size() == 4 && 'abc'.substring(1) == 'bc'", true);
+    is("'A-100'.lowerAscii().replace('-', '') == 'a100'", true);
+    is(r#"device.attributes["gpu.example.com"].model.matches("^[AH]100-.*80GB$")"#, true);
+    is("math.greatest([1, 3, 2]) == 3 && math.least(2, 1) == 1", true);
+    is("sets.contains([1, 2], [2]) && !sets.intersects([1], [2])", true);
+    is("1 == 1.0 && 1u == 1 && 'a' != 1 && {'a': 1}['a'] == 1", true);
+    is("(true ? 1 : 2) == 1 && !(false) && -1 < 0 && 0x10 == 16", true);
+    is(r#"'é\u00e9\n'.size() == 3 && r'\n'.size() == 2 // a remark"#, true);
+    is(r#"device.attributes["gpu.example.com"].numa.includes(1)"#, true);
+    is("[1, 2].includes(3) || ['a'].join('-') == 'b'", false);
+}
+
+#[test]
+fn what_is_wrong_is_said_and_nothing_panics() {
+    fails("?!", "unexpected \"?\" at byte 0");
+    fails("device.driver ==", "it ends too soon");
+    fails("device.driver > 1", "no such overload: string > int");
+    fails("1 + 'a'", "no such overload");
+    fails("9223372036854775807 + 1", "too large");
+    fails("'a' 'b'", "unexpected a string at byte 4");
+    fails("'never ends", "does not end");
+    fails("b'x'", "not supported");
+    fails("duration('1s') == duration('1s')", "duration(string) is not supported");
+    fails("'x'.matches('(')", "is no pattern");
+    fails("quantity('1Xi') == quantity('1')", "is no quantity");
+    fails("size(1) == 1", "size() of a int");
+    for text in ["", "(", ")", "a.", "[1,", "{1}", "'\\", "0x", "é", "-", "a.b(", "1 ? 2"] {
+        assert!(run(text).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn cost_length_and_nesting_are_bounded() {
+    let ten = "[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]";
+    let mut nested = "true".to_owned();
+    for name in ["a", "b", "c", "d", "e", "f"] {
+        nested = format!("{ten}.all({name}, {nested})");
+    }
+    fails(&nested, "it costs more than 1000000 steps");
+    fails(&"(".repeat(5_000), "nested more than");
+    fails(&"!".repeat(5_000), "nested more than");
+    fails(&"-".repeat(5_000), "nested more than");
+    fails(&vec!["true"; 1_000].join("&&"), "too many terms");
+    fails(&format!("a{}", ".b".repeat(4_000)), "too many terms");
+    fails(&" ".repeat(20_000), "longer than");
+    let doubled = "'x'.replace('', 'xxxxxxxxxxxxxxxxxxxx')";
+    let grown = (0..20)
+        .fold(doubled.to_owned(), |text, _| format!("{text}.replace('x', 'xxxxxxxxxxxxxxxxxxxx')"));
+    fails(&grown, "it costs more than");
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_text_panics(text in "[\\[\\](){}.?!<>=&|+*/%:,'\"a-c0-9 \\\\exists-]{0,60}") {
+        drop(run(&text));
+    }
+}

@@ -1,0 +1,246 @@
+//! What claims ask for, and the queries that their selectors make.
+//!
+//! A query is the selectors of a class and of a request, in order, as one text: claims that ask the
+//! same ask one query, which is evaluated once for each slice.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use capstan_core::model::input::{
+    AllocatedDevice, Allocation, Answer, ClaimSpec, Constraint, DeviceAsk, DeviceCount,
+    RequestSpec, SliceFacts, Text, Toleration, TolerationOperator,
+};
+
+use super::slice::{nano, value};
+use crate::api::devices::{self as api, Exactly, Selector};
+use crate::cel::{self, Expr, Value};
+use crate::convert::selector;
+
+/// Between the selectors of a query.
+const BETWEEN: char = '\u{1e}';
+/// Between the name of a selector and its expression.
+const BEHIND_NAME: char = '\u{1f}';
+
+/// A DeviceClass: what its selectors are, or that one is of no known kind.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClassDraft(Vec<Option<String>>);
+
+impl ClassDraft {
+    /// Of a class.
+    pub fn of(class: &api::DeviceClass) -> ClassDraft {
+        ClassDraft(class.spec.selectors.iter().map(expression).collect())
+    }
+}
+
+fn expression(selector: &Selector) -> Option<String> {
+    selector.cel.as_ref().map(|cel| cel.expression.clone())
+}
+
+/// Classes by name.
+pub type Classes = BTreeMap<Text, ClassDraft>;
+
+/// What a claim asks for, given the classes that there are.
+pub fn spec(asked: &api::ClaimSpec, classes: &Classes) -> ClaimSpec {
+    let (mut spec, mut faults) = (ClaimSpec::default(), Vec::new());
+    for request in &asked.devices.requests {
+        let name: Text = request.name.as_str().into();
+        let options: Vec<DeviceAsk> = match &request.exactly {
+            Some(exactly) => vec![ask(name.clone(), exactly, classes, &mut faults)],
+            None => {
+                let one = |option: &Exactly| {
+                    let full = format!("{name}/{}", option.name).into();
+                    ask(full, option, classes, &mut faults)
+                };
+                request.first_available.iter().map(one).collect()
+            }
+        };
+        if options.is_empty() {
+            faults.push(format!("request {name}: unknown request type"));
+        }
+        spec.requests.push(RequestSpec { name, options });
+    }
+    for (at, constraint) in asked.devices.constraints.iter().enumerate() {
+        let (attribute, distinct) = match constraint {
+            api::Constraint { match_attribute: Some(attribute), .. } => (attribute, false),
+            api::Constraint { distinct_attribute: Some(attribute), .. } => (attribute, true),
+            _ => {
+                let problem = "empty constraint (unsupported constraint type?)";
+                faults.push(format!("constraint #{at}: {problem}"));
+                continue;
+            }
+        };
+        spec.constraints.push(Constraint {
+            requests: constraint.requests.iter().map(|name| name.as_str().into()).collect(),
+            attribute: attribute.as_str().into(),
+            distinct,
+        });
+    }
+    spec.fault = faults.into_iter().next().map(Text::from);
+    spec
+}
+
+fn ask(name: Text, asked: &Exactly, classes: &Classes, faults: &mut Vec<String>) -> DeviceAsk {
+    let mut fault = |problem: String| faults.push(format!("request {name}: {problem}"));
+    let class = &asked.device_class_name;
+    let mut parts = Vec::new();
+    match classes.get(class.as_str()) {
+        None if class.is_empty() => fault("it names no device class".to_owned()),
+        None => fault(format!("device class {class} does not exist")),
+        Some(ClassDraft(selectors)) => {
+            let named = |at: usize| format!("class {class}: selector #{at}");
+            parts.extend(selectors.iter().enumerate().map(|(at, one)| (named(at), one.clone())));
+        }
+    }
+    let own = asked.selectors.iter().map(expression).enumerate();
+    parts.extend(own.map(|(at, one)| (format!("selector #{at}"), one)));
+    let mut query = String::new();
+    for (name, expression) in parts {
+        let Some(expression) = expression else {
+            fault(format!("{name}: CEL expression empty (unsupported selector type?)"));
+            continue;
+        };
+        if let Err(problem) = cel::parse(&expression) {
+            fault(format!("{name}: CEL compile error: {problem}"));
+        }
+        if !query.is_empty() {
+            query.push(BETWEEN);
+        }
+        query.push_str(&name);
+        query.push(BEHIND_NAME);
+        query.push_str(&expression);
+    }
+    let count = match (asked.allocation_mode.as_deref(), asked.count) {
+        (Some("All"), _) => DeviceCount::All,
+        (None | Some("" | "ExactCount"), None) => DeviceCount::Exactly(1),
+        (None | Some("" | "ExactCount"), Some(count)) => match u64::try_from(count) {
+            Ok(count) if count > 0 => DeviceCount::Exactly(count),
+            _ => {
+                fault(format!("it asks for {count} devices, which is none"));
+                DeviceCount::Exactly(1)
+            }
+        },
+        (Some(mode), _) => {
+            fault(format!("unsupported count mode {mode}"));
+            DeviceCount::Exactly(1)
+        }
+    };
+    let capacity = asked.capacity.iter().flat_map(|capacity| &capacity.requests);
+    DeviceAsk {
+        query: query.into(),
+        count,
+        admin: asked.admin_access == Some(true),
+        tolerations: asked.tolerations.iter().map(toleration).collect(),
+        capacity: capacity.map(|(name, amount)| (name.as_str().into(), nano(*amount))).collect(),
+        name,
+    }
+}
+
+fn toleration(toleration: &api::Toleration) -> Toleration {
+    Toleration {
+        key: toleration.key.as_str().into(),
+        operator: match toleration.operator.as_str() {
+            "" | "Equal" => TolerationOperator::Equal,
+            "Exists" => TolerationOperator::Exists,
+            _ => TolerationOperator::Unknown,
+        },
+        value: toleration.value.as_str().into(),
+        effect: selector::effect(&toleration.effect),
+    }
+}
+
+/// What a claim has been given.
+pub fn allocation(given: &api::Allocation) -> Allocation {
+    let taken = given.devices.results.iter().filter(|one| one.admin_access != Some(true));
+    let text = |text: &String| Text::from(text.as_str());
+    let devices = taken.map(|one| AllocatedDevice {
+        id: (text(&one.driver), text(&one.pool), text(&one.device)),
+        share: one.share_id.is_some(),
+        consumed: one.consumed_capacity.iter().map(|(name, it)| (text(name), nano(*it))).collect(),
+    });
+    Allocation {
+        devices: devices.collect(),
+        nodes: given.node_selector.as_ref().map(selector::node_selector),
+    }
+}
+
+/// Queries that claims ask.
+#[derive(Debug, Default)]
+pub struct Queries {
+    known: BTreeMap<Text, Query>,
+}
+
+#[derive(Debug)]
+struct Query {
+    selectors: Vec<(String, Expr)>,
+    uses: usize,
+    /// What it says of the devices of slices was told.
+    told: bool,
+}
+
+impl Queries {
+    /// A claim asks what this spec has. A query whose text cannot be read has no selectors; the
+    /// spec says that it is at fault.
+    pub fn add(&mut self, spec: &ClaimSpec) {
+        for query in queries_of(spec) {
+            let new = || {
+                let parts = query.split(BETWEEN).filter_map(|part| part.split_once(BEHIND_NAME));
+                let parsed = parts
+                    .filter_map(|(name, text)| Some((name.to_owned(), cel::parse(text).ok()?)));
+                Query { selectors: parsed.collect(), uses: 0, told: false }
+            };
+            self.known.entry(query.clone()).or_insert_with(new).uses += 1;
+        }
+    }
+
+    /// A claim does not ask that any more. Queries that nobody asks now and that were told.
+    pub fn remove(&mut self, spec: &ClaimSpec) -> Vec<Text> {
+        let mut gone = Vec::new();
+        for query in queries_of(spec) {
+            let Some(entry) = self.known.get_mut(query) else { continue };
+            entry.uses -= 1;
+            if entry.uses == 0 {
+                gone.extend(self.known.remove(query).filter(|it| it.told).map(|_| query.clone()));
+            }
+        }
+        gone
+    }
+
+    /// Calls back with each query, and whether it is told for the first time.
+    pub fn tell(
+        &mut self,
+        mut with: impl FnMut(&Text, &dyn Fn(&SliceFacts) -> Arc<[Answer]>, bool),
+    ) {
+        for (text, query) in &mut self.known {
+            let first = !std::mem::replace(&mut query.told, true);
+            let selectors = &query.selectors;
+            with(text, &|slice| answers(selectors, slice), first);
+        }
+    }
+}
+
+fn queries_of(spec: &ClaimSpec) -> impl Iterator<Item = &Text> {
+    let asks = spec.requests.iter().flat_map(|request| &request.options);
+    asks.map(|ask| &ask.query).filter(|query| !query.is_empty())
+}
+
+fn answers(selectors: &[(String, Expr)], slice: &SliceFacts) -> Arc<[Answer]> {
+    let one = |device| {
+        let device = value(slice, device);
+        for (name, selector) in selectors {
+            match cel::evaluate(selector, "device", device.clone()) {
+                Ok(Value::Bool(true)) => {}
+                Ok(Value::Bool(false)) => return Answer::No,
+                Ok(other) => {
+                    let problem = format!("{name}: CEL result is a {}, not a bool", other.kind());
+                    return Answer::Fails(problem.into());
+                }
+                Err(fault) => {
+                    let problem = format!("{name}: CEL runtime error: {fault}");
+                    return Answer::Fails(problem.into());
+                }
+            }
+        }
+        Answer::Yes
+    };
+    slice.devices.iter().map(one).collect()
+}

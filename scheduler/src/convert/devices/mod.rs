@@ -1,0 +1,450 @@
+//! Dynamic resource allocation: devices, classes, claims and templates into facts.
+//!
+//! Decides which claims a pod has and in what state they are for it, what a claim asks given the
+//! classes that there are, and what selectors say of devices: each query is evaluated once for each
+//! slice, and again when the slice changes. Objects come in any order; facts are told once all of
+//! a batch are in.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use capstan_core::Input;
+use capstan_core::model::input::{
+    Allocation, ClaimSpec, PodClaim, ResourceClaimFacts, ResourceClaimKey, SliceFacts, Text,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use super::marks;
+use super::sharing::Shared;
+use crate::api::devices::{self as api, DeviceClass, ResourceClaim, ResourceClaimTemplate};
+use crate::api::devices::{DeviceObject, ResourceSlice};
+use crate::api::pod::{PodSpec, PodStatus};
+
+mod claim;
+mod slice;
+#[cfg(test)]
+mod tests;
+
+use claim::{ClassDraft, Classes, Queries};
+
+/// A claim as a pod names it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PodClaimDraft {
+    /// Its name in the pod.
+    pub name: Text,
+    /// Where it comes from.
+    pub source: ClaimSource,
+}
+
+/// Where a pod's claim comes from.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ClaimSource {
+    /// It exists under this name.
+    Named(Text),
+    /// It is made for the pod from a template: its name, once that is known.
+    Made(Text, Option<Text>),
+    /// Its template makes none for this pod.
+    None,
+    /// In no way that is known.
+    Unknown,
+}
+
+/// Claims of a pod; `None`: it has none.
+pub fn of_pod(
+    spec: &PodSpec,
+    status: Option<&PodStatus>,
+    shared: &mut Shared,
+) -> Option<Arc<Vec<PodClaimDraft>>> {
+    if spec.resource_claims.is_empty() {
+        return None;
+    }
+    let claims = spec.resource_claims.iter().map(|claim| {
+        let statuses = status.into_iter().flat_map(|status| &status.resource_claim_statuses);
+        let made = statuses.into_iter().find(|status| status.name == claim.name);
+        let source = match (&claim.resource_claim_name, &claim.resource_claim_template_name) {
+            (Some(name), _) => ClaimSource::Named(shared.texts.text(name)),
+            (None, Some(template)) => {
+                let template = shared.texts.text(template);
+                match made.map(|status| status.resource_claim_name.as_deref()) {
+                    None => ClaimSource::Made(template, None),
+                    Some(None) => ClaimSource::None,
+                    Some(Some(name)) => ClaimSource::Made(template, Some(name.into())),
+                }
+            }
+            (None, None) => ClaimSource::Unknown,
+        };
+        PodClaimDraft { name: shared.texts.text(&claim.name), source }
+    });
+    Some(Arc::new(claims.collect()))
+}
+
+/// All objects of dynamic resource allocation.
+#[derive(Debug, Default)]
+pub struct DeviceDirectory {
+    slices: BTreeMap<Text, Arc<SliceFacts>>,
+    classes: Classes,
+    claims: BTreeMap<ResourceClaimKey, Claim>,
+    templates: BTreeMap<ResourceClaimKey, Template>,
+    queries: Queries,
+    dirty: Dirty,
+    told: Told,
+}
+
+#[derive(Debug)]
+struct Claim {
+    uid: Text,
+    /// Uid of the pod, or whatever it is, that it was made for.
+    owner: Option<Text>,
+    deleting: bool,
+    asked: api::ClaimSpec,
+    spec: Arc<ClaimSpec>,
+    allocation: Option<Arc<Allocation>>,
+}
+
+#[derive(Debug)]
+struct Template {
+    asked: api::ClaimSpec,
+    spec: Arc<ClaimSpec>,
+}
+
+/// What has to be looked at or told again.
+#[derive(Debug, Default)]
+struct Dirty {
+    slices: BTreeSet<Text>,
+    classes: BTreeSet<Text>,
+    claims: BTreeSet<ResourceClaimKey>,
+    templates: BTreeSet<ResourceClaimKey>,
+    queries_gone: BTreeSet<Text>,
+}
+
+#[derive(Debug, Default)]
+struct Told {
+    slices: BTreeSet<Text>,
+    claims: BTreeSet<ResourceClaimKey>,
+}
+
+/// What changed for pods and their owners.
+#[derive(Debug, Default)]
+pub struct Changed {
+    /// Claims.
+    pub claims: BTreeSet<ResourceClaimKey>,
+    /// Templates.
+    pub templates: BTreeSet<ResourceClaimKey>,
+}
+
+/// Facts to be told.
+#[derive(Debug, Default)]
+pub struct News {
+    /// Of what is gone.
+    pub gone: Vec<Input>,
+    /// Of what is there.
+    pub facts: Vec<Input>,
+}
+
+fn key(meta: &ObjectMeta) -> ResourceClaimKey {
+    (marks::namespace(meta).into(), marks::name(meta).into())
+}
+
+impl DeviceDirectory {
+    /// Whether there is nothing.
+    pub fn is_empty(&self) -> bool {
+        self.slices.is_empty()
+            && self.classes.is_empty()
+            && self.claims.is_empty()
+            && self.templates.is_empty()
+    }
+
+    /// An object exists or changed.
+    pub fn put(&mut self, object: &DeviceObject, shared: &mut Shared) {
+        match object {
+            DeviceObject::Slice(slice) => self.put_slice(slice, shared),
+            DeviceObject::Class(class) => self.put_class(class),
+            DeviceObject::Claim(claim) => self.put_claim(claim),
+            DeviceObject::Template(template) => self.put_template(template),
+        }
+    }
+
+    /// A slice exists or changed.
+    pub fn put_slice(&mut self, slice: &ResourceSlice, shared: &mut Shared) {
+        let facts = slice::facts(slice, shared);
+        if self.slices.get(&facts.name).is_none_or(|known| **known != facts) {
+            self.dirty.slices.insert(facts.name.clone());
+            self.slices.insert(facts.name.clone(), Arc::new(facts));
+        }
+    }
+
+    /// A slice is gone.
+    pub fn remove_slice(&mut self, name: &Text) {
+        if self.slices.remove(name).is_some() {
+            self.dirty.slices.insert(name.clone());
+        }
+    }
+
+    /// A class exists or changed.
+    pub fn put_class(&mut self, class: &DeviceClass) {
+        let (name, draft) = (Text::from(marks::name(&class.metadata)), ClassDraft::of(class));
+        if self.classes.get(&name) != Some(&draft) {
+            self.dirty.classes.insert(name.clone());
+            self.classes.insert(name, draft);
+        }
+    }
+
+    /// A class is gone.
+    pub fn remove_class(&mut self, name: &Text) {
+        if self.classes.remove(name).is_some() {
+            self.dirty.classes.insert(name.clone());
+        }
+    }
+
+    /// A claim exists or changed.
+    pub fn put_claim(&mut self, claim: &ResourceClaim) {
+        let (meta, key) = (&claim.metadata, key(&claim.metadata));
+        let owners = meta.owner_references.iter().flatten();
+        let owner = owners.into_iter().find(|owner| owner.controller == Some(true));
+        let allocation = claim.status.allocation.as_ref().map(claim::allocation);
+        let spec = self.claims.get(&key).map(|known| known.spec.clone()).unwrap_or_default();
+        let claim = Claim {
+            uid: marks::uid(meta, "resourceclaim"),
+            owner: owner.map(|owner| owner.uid.as_str().into()),
+            deleting: meta.deletion_timestamp.is_some(),
+            asked: claim.spec.clone(),
+            spec,
+            allocation: allocation.map(Arc::new),
+        };
+        self.dirty.claims.insert(key.clone());
+        self.claims.insert(key, claim);
+    }
+
+    /// A claim is gone.
+    pub fn remove_claim(&mut self, key: &ResourceClaimKey) {
+        if let Some(old) = self.claims.remove(key) {
+            self.dirty.queries_gone.extend(self.queries.remove(&old.spec));
+            self.dirty.claims.insert(key.clone());
+        }
+    }
+
+    /// A template exists or changed.
+    pub fn put_template(&mut self, template: &ResourceClaimTemplate) {
+        let key = key(&template.metadata);
+        let spec = self.templates.get(&key).map(|known| known.spec.clone()).unwrap_or_default();
+        self.dirty.templates.insert(key.clone());
+        self.templates.insert(key, Template { asked: template.spec.spec.clone(), spec });
+    }
+
+    /// A template is gone.
+    pub fn remove_template(&mut self, key: &ResourceClaimKey) {
+        if let Some(old) = self.templates.remove(key) {
+            self.dirty.queries_gone.extend(self.queries.remove(&old.spec));
+            self.dirty.templates.insert(key.clone());
+        }
+    }
+
+    /// Settles what claims ask, now that classes are known; whom that changed.
+    pub fn settle(&mut self, shared: &mut Shared) -> Changed {
+        let classes = std::mem::take(&mut self.dirty.classes);
+        let of_class = |asked: &api::ClaimSpec| {
+            let asks = asked.devices.requests.iter();
+            let mut asks = asks.flat_map(|one| one.exactly.iter().chain(&one.first_available));
+            asks.any(|ask| classes.contains(ask.device_class_name.as_str()))
+        };
+        if !classes.is_empty() {
+            let claims = self.claims.iter().filter(|(_, claim)| of_class(&claim.asked));
+            self.dirty.claims.extend(claims.map(|(key, _)| key.clone()));
+            let templates = self.templates.iter().filter(|(_, one)| of_class(&one.asked));
+            self.dirty.templates.extend(templates.map(|(key, _)| key.clone()));
+        }
+        for key in &self.dirty.claims {
+            if let Some(claim) = self.claims.get_mut(key) {
+                let new = claim::spec(&claim.asked, &self.classes);
+                let gone = renew(&mut claim.spec, new, &mut self.queries, shared);
+                self.dirty.queries_gone.extend(gone);
+            }
+        }
+        let templates = std::mem::take(&mut self.dirty.templates);
+        for key in &templates {
+            if let Some(template) = self.templates.get_mut(key) {
+                let new = claim::spec(&template.asked, &self.classes);
+                let gone = renew(&mut template.spec, new, &mut self.queries, shared);
+                self.dirty.queries_gone.extend(gone);
+            }
+        }
+        Changed { claims: self.dirty.claims.clone(), templates }
+    }
+
+    /// What changed since the last time, once it is settled.
+    pub fn news(&mut self) -> News {
+        let mut news = News::default();
+        let dirty = std::mem::take(&mut self.dirty);
+        for name in &dirty.slices {
+            match self.slices.get(name) {
+                Some(slice) => {
+                    self.told.slices.insert(name.clone());
+                    news.facts.push(Input::Slice(slice.clone()));
+                }
+                None if self.told.slices.remove(name) => {
+                    news.gone.push(Input::SliceGone(name.clone()));
+                }
+                None => {}
+            }
+        }
+        let slices = &self.slices;
+        self.queries.tell(|query, answers, first| {
+            let changed = dirty.slices.iter().filter_map(|name| slices.get(name));
+            let all = slices.values().filter(|_| first);
+            for slice in all.chain(changed.filter(|_| !first)) {
+                let (query, answers) = (query.clone(), answers(slice));
+                news.facts.push(Input::Answers { query, slice: slice.name.clone(), answers });
+            }
+        });
+        news.gone.extend(dirty.queries_gone.into_iter().map(Input::QueryGone));
+        for key in dirty.claims {
+            match self.claims.get(&key) {
+                Some(claim) => {
+                    self.told.claims.insert(key.clone());
+                    news.facts.push(Input::ResourceClaim(claim.facts(key)));
+                }
+                None if self.told.claims.remove(&key) => {
+                    news.gone.push(Input::ResourceClaimGone(key))
+                }
+                None => {}
+            }
+        }
+        news
+    }
+
+    /// Everything that there is, as a new engine would be fed, once it is settled.
+    pub fn everything(&mut self) -> Vec<Input> {
+        let slices = &self.slices;
+        let mut inputs: Vec<Input> = slices.values().cloned().map(Input::Slice).collect();
+        self.queries.tell(|query, answers, _| {
+            let said = slices.values().map(|slice| Input::Answers {
+                query: query.clone(),
+                slice: slice.name.clone(),
+                answers: answers(slice),
+            });
+            inputs.extend(said);
+        });
+        let claims = self.claims.iter();
+        inputs.extend(claims.map(|(key, claim)| Input::ResourceClaim(claim.facts(key.clone()))));
+        inputs
+    }
+
+    /// Claims as a pod needs them, each with the name of its object, where there is one. `bound`:
+    /// what it needed of them it has.
+    pub fn of_pod(
+        &self,
+        claims: &[PodClaimDraft],
+        (namespace, uid): (&Text, &Text),
+        bound: bool,
+    ) -> (Vec<PodClaim>, Vec<Text>) {
+        let mut all = (Vec::new(), Vec::new());
+        for draft in claims {
+            let found = match &draft.source {
+                ClaimSource::Named(name) => self.named(namespace, name, bound),
+                ClaimSource::Made(_, Some(name)) => self.made(draft, namespace, name, uid, bound),
+                ClaimSource::Made(..) | ClaimSource::Unknown if bound => own(draft, None),
+                ClaimSource::Made(template, None) => {
+                    let name = &draft.name;
+                    let waits = "not created yet from its template";
+                    unusable(format!("resourceclaim of {name} {waits} {template}"))
+                }
+                ClaimSource::None => continue,
+                ClaimSource::Unknown => {
+                    unusable(format!("resourceclaim {}: unsupported claim type", draft.name))
+                }
+            };
+            all.0.push(found);
+            all.1.push(match &draft.source {
+                ClaimSource::Named(name) | ClaimSource::Made(_, Some(name)) => name.clone(),
+                _ => "".into(),
+            });
+        }
+        all
+    }
+
+    /// Claims as pods of a template will need them.
+    pub fn of_template(&self, claims: &[PodClaimDraft], namespace: &Text) -> Vec<PodClaim> {
+        let one = |draft: &PodClaimDraft| match &draft.source {
+            ClaimSource::Named(name) => Some(self.named(namespace, name, false)),
+            ClaimSource::Made(template, _) => {
+                let found = self.templates.get(&(namespace.clone(), template.clone()));
+                Some(match found {
+                    Some(found) => own(draft, Some(&found.spec)),
+                    None => unusable(format!("resourceclaimtemplate \"{template}\" not found")),
+                })
+            }
+            ClaimSource::None => None,
+            ClaimSource::Unknown => {
+                Some(unusable(format!("resourceclaim {}: unsupported claim type", draft.name)))
+            }
+        };
+        claims.iter().filter_map(one).collect()
+    }
+
+    fn named(&self, namespace: &Text, name: &Text, bound: bool) -> PodClaim {
+        let key = (namespace.clone(), name.clone());
+        match self.claims.get(&key) {
+            None if !bound => unusable(format!("resourceclaim \"{name}\" not found")),
+            Some(claim) if claim.deleting && !bound => {
+                unusable(format!("resourceclaim \"{name}\" is being deleted"))
+            }
+            _ => PodClaim::Named(key),
+        }
+    }
+
+    fn made(
+        &self,
+        draft: &PodClaimDraft,
+        namespace: &Text,
+        name: &Text,
+        pod: &Text,
+        bound: bool,
+    ) -> PodClaim {
+        let found = self.claims.get(&(namespace.clone(), name.clone()));
+        let usable = self.named(namespace, name, bound);
+        match (found, usable) {
+            (_, PodClaim::Unusable(problem)) => PodClaim::Unusable(problem),
+            (Some(claim), _) if !bound && claim.owner.as_ref() != Some(pod) => {
+                let words = "was not created for this pod (the pod is not its owner)";
+                unusable(format!("resourceclaim \"{name}\" {words}"))
+            }
+            (Some(claim), named) if !bound && claim.allocation.is_some() => named,
+            (found, _) => own(draft, found.map(|claim| &claim.spec)),
+        }
+    }
+}
+
+impl Claim {
+    fn facts(&self, key: ResourceClaimKey) -> ResourceClaimFacts {
+        ResourceClaimFacts {
+            key,
+            uid: self.uid.clone(),
+            of_one_pod: self.owner.is_some(),
+            spec: self.spec.clone(),
+            allocation: self.allocation.clone(),
+        }
+    }
+}
+
+fn own(draft: &PodClaimDraft, spec: Option<&Arc<ClaimSpec>>) -> PodClaim {
+    PodClaim::Own { name: draft.name.clone(), spec: spec.cloned().unwrap_or_default() }
+}
+
+fn unusable(problem: String) -> PodClaim {
+    PodClaim::Unusable(problem.into())
+}
+
+/// Puts a new spec in place of an old one; queries that nobody asks any more.
+fn renew(
+    spec: &mut Arc<ClaimSpec>,
+    new: ClaimSpec,
+    queries: &mut Queries,
+    shared: &mut Shared,
+) -> Vec<Text> {
+    if **spec == new {
+        return Vec::new();
+    }
+    let old = std::mem::replace(spec, shared.claims.of(new));
+    queries.add(spec);
+    queries.remove(&old)
+}

@@ -1,0 +1,179 @@
+//! Objects in any order, and what is told of them.
+
+use capstan_core::model::input::{Answer, DeviceCount, Reach};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::api::devices::DeviceObject;
+
+fn slice(devices: Value) -> DeviceObject {
+    let spec = json!({ "driver": "gpu.example.com", "nodeName": "a", "devices": devices,
+        "pool": { "name": "a", "generation": 1, "resourceSliceCount": 1 } });
+    let slice = json!({ "metadata": { "name": "s" }, "spec": spec });
+    DeviceObject::Slice(serde_json::from_value(slice).expect("slice"))
+}
+
+fn class(expression: &str) -> DeviceObject {
+    let spec = json!({ "selectors": [{ "cel": { "expression": expression } }] });
+    let class = json!({ "metadata": { "name": "gpu" }, "spec": spec });
+    DeviceObject::Class(serde_json::from_value(class).expect("class"))
+}
+
+fn claim_of(owner: Option<&str>, exactly: Value, status: Value) -> DeviceObject {
+    let owners = owner.map(|uid| {
+        json!([{ "apiVersion": "v1", "kind": "Pod", "name": "p",
+        "uid": uid, "controller": true }])
+    });
+    let meta = json!({ "name": "c", "namespace": "ns", "uid": "u", "ownerReferences": owners
+        .unwrap_or_else(|| json!([])) });
+    let spec = json!({ "devices": { "requests": [{ "name": "r", "exactly": exactly }] } });
+    let claim = json!({ "metadata": meta, "spec": spec, "status": status });
+    DeviceObject::Claim(serde_json::from_value(claim).expect("claim"))
+}
+
+fn claim(exactly: Value) -> DeviceObject {
+    claim_of(None, exactly, json!({}))
+}
+
+fn gpu() -> Value {
+    json!({ "deviceClassName": "gpu" })
+}
+
+fn with(objects: &[DeviceObject]) -> DeviceDirectory {
+    let (mut directory, mut shared) = (DeviceDirectory::default(), Shared::default());
+    for object in objects {
+        directory.put(object, &mut shared);
+    }
+    directory.settle(&mut shared);
+    directory
+}
+
+fn spec(directory: &mut DeviceDirectory) -> Arc<ClaimSpec> {
+    let told = directory.news().facts.into_iter().find_map(|input| match input {
+        Input::ResourceClaim(claim) => Some(claim.spec),
+        _ => None,
+    });
+    told.expect("a claim")
+}
+
+fn answers(news: &News) -> Vec<Vec<Answer>> {
+    let said = news.facts.iter().filter_map(|input| match input {
+        Input::Answers { answers, .. } => Some(answers.to_vec()),
+        _ => None,
+    });
+    said.collect()
+}
+
+#[test]
+fn a_query_is_the_class_and_the_request_together() {
+    let devices = json!([
+        { "name": "g0", "attributes": { "mem": { "int": 80 } } },
+        { "name": "g1", "attributes": { "mem": { "int": 40 } } },
+        { "name": "g2" },
+    ]);
+    let exactly = json!({ "deviceClassName": "gpu", "selectors": [{ "cel": {
+        "expression": "device.attributes['gpu.example.com'].mem > 40" } }] });
+    let of_driver = class("device.driver == 'gpu.example.com'");
+    let mut directory = with(&[slice(devices), claim(exactly), of_driver]);
+    let news = directory.news();
+    let fails = "selector #0: CEL runtime error: no such key: mem";
+    let expected = vec![Answer::Yes, Answer::No, Answer::Fails(fails.into())];
+    assert_eq!(answers(&news), [expected]);
+    assert!(directory.news().facts.is_empty(), "nothing is told twice");
+    // Another class decides: it is asked first, and the answers are all new.
+    directory.put(&class("false"), &mut Shared::default());
+    directory.settle(&mut Shared::default());
+    let news = directory.news();
+    assert_eq!(answers(&news), [vec![Answer::No; 3]]);
+    assert!(matches!(news.gone.as_slice(), [Input::QueryGone(_)]), "{:?}", news.gone);
+    // A slice that changes is looked at again; one that does not is not.
+    directory.put(&slice(json!([{ "name": "g9" }])), &mut Shared::default());
+    directory.settle(&mut Shared::default());
+    assert_eq!(answers(&directory.news()), [vec![Answer::No]]);
+}
+
+#[test]
+fn what_is_wrong_with_a_claim_is_said_with_its_request() {
+    let fault = |objects: &[DeviceObject]| {
+        spec(&mut with(objects)).fault.as_ref().map(|fault| fault.to_string())
+    };
+    let says = "request r: device class gpu does not exist";
+    assert_eq!(fault(&[claim(gpu())]).as_deref(), Some(says));
+    assert_eq!(fault(&[claim(gpu()), class("true")]), None);
+    let broken = fault(&[claim(gpu()), class("device.driver ==")]).expect("a fault");
+    let says = "request r: class gpu: selector #0: CEL compile error: it ends too soon";
+    assert_eq!(broken, says);
+    let mode = json!({ "deviceClassName": "gpu", "allocationMode": "Some" });
+    let says = "request r: unsupported count mode Some";
+    assert_eq!(fault(&[claim(mode), class("true")]).as_deref(), Some(says));
+    let none = json!({ "deviceClassName": "gpu", "count": 0 });
+    assert!(fault(&[claim(none), class("true")]).expect("a fault").contains("0 devices"));
+}
+
+#[test]
+fn requests_are_read_with_their_defaults() {
+    let exactly = json!({ "deviceClassName": "gpu", "adminAccess": true, "count": 3,
+        "capacity": { "requests": { "memory": "1Gi" } },
+        "tolerations": [{ "key": "k", "operator": "Exists" }] });
+    let spec = spec(&mut with(&[claim(exactly), class("true")]));
+    let ask = &spec.requests[0].options[0];
+    assert_eq!((&*ask.name, ask.count, ask.admin), ("r", DeviceCount::Exactly(3), true));
+    assert_eq!(ask.capacity["memory"].0, (1_i128 << 30) * 1_000_000_000);
+    assert_eq!(ask.tolerations.len(), 1);
+}
+
+#[test]
+fn a_slice_says_who_reaches_it() {
+    let reach = |spec: Value| {
+        let mut all = json!({ "driver": "d", "devices": [{ "name": "x" }],
+            "pool": { "name": "p", "resourceSliceCount": 1 } });
+        all.as_object_mut().expect("a map").extend(spec.as_object().expect("a map").clone());
+        let slice = json!({ "metadata": { "name": "s" }, "spec": all });
+        let slice: ResourceSlice = serde_json::from_value(slice).expect("slice");
+        slice::facts(&slice, &mut Shared::default()).nodes
+    };
+    assert_eq!(reach(json!({ "nodeName": "n" })), Reach::Node("n".into()));
+    assert_eq!(reach(json!({ "allNodes": true })), Reach::Everywhere);
+    assert_eq!(reach(json!({ "perDeviceNodeSelection": true })), Reach::PerDevice);
+    assert_eq!(reach(json!({ "allNodes": false })), Reach::Nowhere);
+    let terms = json!({ "nodeSelector": { "nodeSelectorTerms": [] } });
+    assert!(matches!(reach(terms), Reach::Selected(_)));
+}
+
+/// What a pod `u-p` needs of one claim, and for what name.
+fn of_pod(directory: &DeviceDirectory, source: ClaimSource, bound: bool) -> (PodClaim, Text) {
+    let draft = PodClaimDraft { name: "gpus".into(), source };
+    let (namespace, uid) = ("ns".into(), "u-p".into());
+    let (mut claims, mut names) = directory.of_pod(&[draft], (&namespace, &uid), bound);
+    (claims.remove(0), names.remove(0))
+}
+
+#[track_caller]
+fn unusable(found: (PodClaim, Text), says: &str) {
+    let PodClaim::Unusable(problem) = &found.0 else { panic!("{found:?}") };
+    assert!(problem.contains(says), "{problem}");
+}
+
+#[test]
+fn a_pod_knows_its_claims_by_what_they_are_to_it() {
+    let named = || ClaimSource::Named("c".into());
+    let made = || ClaimSource::Made("t".into(), Some("c".into()));
+    let none = with(&[]);
+    unusable(of_pod(&none, named(), false), "resourceclaim \"c\" not found");
+    let waiting = ClaimSource::Made("t".into(), None);
+    unusable(of_pod(&none, waiting, false), "not created yet from its template t");
+    unusable(of_pod(&none, ClaimSource::Unknown, false), "unsupported claim type");
+    let shared = with(&[class("true"), claim(gpu())]);
+    let key = ("ns".into(), "c".into());
+    assert_eq!(of_pod(&shared, named(), false), (PodClaim::Named(key), "c".into()));
+    unusable(of_pod(&shared, made(), false), "was not created for this pod");
+    let own = with(&[class("true"), claim_of(Some("u-p"), gpu(), json!({}))]);
+    let (found, name) = of_pod(&own, made(), false);
+    assert!(matches!(found, PodClaim::Own { ref name, .. } if &**name == "gpus"), "{found:?}");
+    assert_eq!(&*name, "c");
+    // With devices it is this very claim, until the pod is bound and like its peers again.
+    let status = json!({ "allocation": { "devices": { "results": [] } } });
+    let given = with(&[class("true"), claim_of(Some("u-p"), gpu(), status)]);
+    assert!(matches!(of_pod(&given, made(), false).0, PodClaim::Named(_)));
+    assert!(matches!(of_pod(&given, made(), true).0, PodClaim::Own { .. }));
+}

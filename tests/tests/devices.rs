@@ -1,0 +1,240 @@
+//! Claims on devices step by step: what a gang is given, in which order it is written, and what
+//! becomes of it when somebody else was first.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use capstan_core::Engine;
+use capstan_core::model::input::{
+    Allocation, ClaimSpec, DeviceAsk, DeviceCount, DeviceFacts, GangKey, GangRef, GangSource,
+    Input, PodClaim, PodFacts, PodShape, Reach, RequestSpec, ResourceClaimFacts, SliceFacts, Text,
+};
+use capstan_core::plan::{Action, ClaimGrant, Effect, EffectResult, StepOutput};
+use capstan_core::time::Time;
+use capstan_tests::facts::{self, TEAM, amounts, in_queue, namespace, text};
+use capstan_tests::hand::{answer, binds, gpu_node, is_bind, view};
+
+fn slice(node: &str, devices: &[&str]) -> Input {
+    let device = |name: &&str| DeviceFacts {
+        name: text(name),
+        nodes: None,
+        attributes: BTreeMap::new(),
+        taints: Vec::new(),
+        consumes: Vec::new(),
+        shared: false,
+        capacity: BTreeMap::new(),
+        binds: false,
+        waits: false,
+    };
+    Input::Slice(Arc::new(SliceFacts {
+        name: text(node),
+        driver: text("d"),
+        pool: text(node),
+        generation: 1,
+        slices: 1,
+        nodes: Reach::Node(text(node)),
+        devices: devices.iter().map(device).collect(),
+        counters: Vec::new(),
+    }))
+}
+
+fn spec() -> Arc<ClaimSpec> {
+    let ask = DeviceAsk {
+        name: text("r"),
+        query: text(""),
+        count: DeviceCount::Exactly(1),
+        admin: false,
+        tolerations: Vec::new(),
+        capacity: BTreeMap::new(),
+    };
+    let requests = vec![RequestSpec { name: text("r"), options: vec![ask] }];
+    Arc::new(ClaimSpec { requests, ..ClaimSpec::default() })
+}
+
+fn key(name: &str) -> (Text, Text) {
+    (text(TEAM), text(name))
+}
+
+fn claim(name: &str, of_one_pod: bool) -> ResourceClaimFacts {
+    let uid = text(format!("uid-{name}"));
+    ResourceClaimFacts { key: key(name), uid, of_one_pod, spec: spec(), allocation: None }
+}
+
+/// A member of the gang `g` of that many, with one claim of a name.
+fn member(name: &str, of: u32, needs: PodClaim, claim: &str) -> PodFacts {
+    let requests = amounts(&[("cpu", 1_000)]);
+    let shape = PodShape { requests, claims: vec![needs], ..PodShape::default() };
+    let mut pod = facts::pod(name, &Arc::new(shape), &in_queue(None));
+    pod.claims = Some(Arc::new(vec![text(claim)]));
+    pod.gang = GangRef {
+        key: GangKey::Group(GangSource::CapstanGang, text("g")),
+        name: text("g"),
+        source: GangSource::CapstanGang,
+        min_member: Some(of),
+        total: None,
+        unknown_owner: None,
+    };
+    pod
+}
+
+fn own(name: &str, of: u32) -> PodFacts {
+    let needs = PodClaim::Own { name: text("gpu"), spec: spec() };
+    member(name, of, needs, &format!("{name}-claim"))
+}
+
+/// What each pod's claims are to get, by pod.
+fn granted(output: &StepOutput) -> BTreeMap<String, Vec<ClaimGrant>> {
+    let of = |effect: &Effect| match &effect.action {
+        Action::AllocateClaims { pod, claims, .. } => Some((pod.name.to_string(), claims.clone())),
+        _ => None,
+    };
+    output.effects.iter().filter_map(of).collect()
+}
+
+fn device(grant: &ClaimGrant) -> (String, String) {
+    let chosen = grant.chosen.as_ref().expect("chosen here");
+    let (_, pool, name) = &chosen.devices[0].device.id;
+    (pool.to_string(), name.to_string())
+}
+
+/// The claim once the API shows what it was given.
+fn given(name: &str, of_one_pod: bool, grant: &ClaimGrant) -> Input {
+    let chosen = grant.chosen.as_ref().expect("chosen here");
+    let devices = chosen.devices.iter().map(|one| one.device.clone()).collect();
+    let allocation = Allocation { nodes: chosen.nodes.clone(), devices };
+    let allocation = Some(Arc::new(allocation));
+    Input::ResourceClaim(ResourceClaimFacts { allocation, ..claim(name, of_one_pod) })
+}
+
+/// Two members with a claim each, on two nodes with a device each.
+fn two() -> (Engine, Vec<Input>) {
+    let mut engine = Engine::new();
+    let mut inputs = vec![namespace(), gpu_node("a", 0), gpu_node("b", 0)];
+    inputs.extend([slice("a", &["x"]), slice("b", &["x"])]);
+    inputs.extend(["p", "q"].map(|pod| Input::ResourceClaim(claim(&format!("{pod}-claim"), true))));
+    inputs.extend(["p", "q"].map(|pod| Input::Pod(own(pod, 2))));
+    let all = inputs.clone();
+    engine.observe(Time(0), inputs);
+    (engine, all)
+}
+
+fn answers(output: &StepOutput, result: &EffectResult) -> Vec<Input> {
+    let owed = |effect: &&Effect| matches!(effect.action, Action::AllocateClaims { .. });
+    output.effects.iter().filter(owed).map(|effect| answer(effect, result.clone())).collect()
+}
+
+#[test]
+fn members_get_different_devices_and_all_of_them_before_any_is_bound() {
+    let (mut engine, _) = two();
+    let first = engine.step(Time(1), Vec::new());
+    let grants = granted(&first);
+    let mut devices: Vec<_> = grants.values().map(|claims| device(&claims[0])).collect();
+    devices.sort();
+    let both = [("a".to_owned(), "x".to_owned()), ("b".to_owned(), "x".to_owned())];
+    assert_eq!(devices, both);
+    assert_eq!(binds(&first), []);
+    let mut done = answers(&first, &EffectResult::Done);
+    let last = done.pop().expect("two answers");
+    let half = engine.step(Time(2), done);
+    assert_eq!(binds(&half), [], "one is not allocated yet");
+    // The API shows the claims of the one before the answer for the other.
+    let shown = given("p-claim", true, &grants["p"][0]);
+    let last = engine.step(Time(3), vec![shown, last]);
+    assert_eq!(binds(&last).len(), 2);
+    engine.recount();
+}
+
+#[test]
+fn who_was_late_takes_the_whole_gang_back_and_what_was_written_with_it() {
+    let (mut engine, _) = two();
+    let first = engine.step(Time(1), Vec::new());
+    let lost = EffectResult::Conflict("claim p-claim was allocated elsewhere".into());
+    let (done, mut failed) = (answers(&first, &EffectResult::Done), answers(&first, &lost));
+    let second = engine.step(Time(2), vec![done[0].clone(), failed.pop().expect("two")]);
+    assert_eq!(second.effects.iter().filter(is_bind).count(), 0);
+    let released = |effect: &&Effect| matches!(effect.action, Action::ReleaseClaims { .. });
+    assert!(second.effects.iter().any(|effect| released(&effect)), "{:?}", second.effects);
+    assert!(view(&engine, "g").reason.is_some(), "it says why it waits");
+    engine.recount();
+    // After its pause it is tried again, with what is free then.
+    let later = engine.step(second.next_wake.expect("it is tried again"), Vec::new());
+    assert_eq!(granted(&later).len(), 2);
+    engine.recount();
+}
+
+#[test]
+fn a_claim_that_members_share_gets_one_device_and_all_go_there() {
+    let mut engine = Engine::new();
+    let mut inputs = vec![namespace(), gpu_node("a", 0), gpu_node("b", 0), slice("b", &["x"])];
+    inputs.push(Input::ResourceClaim(claim("c", false)));
+    let sharing = |name: &str| member(name, 3, PodClaim::Named(key("c")), "c");
+    inputs.extend(["p", "q", "r"].map(|name| Input::Pod(sharing(name))));
+    let first = engine.step(Time(1), inputs);
+    let grants = granted(&first);
+    assert_eq!(grants.len(), 3);
+    let devices: Vec<_> = grants.values().map(|claims| device(&claims[0])).collect();
+    assert!(devices.iter().all(|it| *it == ("b".to_owned(), "x".to_owned())), "{devices:?}");
+    let second = engine.step(Time(2), answers(&first, &EffectResult::Done));
+    let nodes: Vec<String> = binds(&second).into_iter().map(|(_, node)| node).collect();
+    assert_eq!(nodes, ["b", "b", "b"]);
+    engine.recount();
+}
+
+#[test]
+fn a_shared_claim_that_no_node_has_room_beside_keeps_the_gang_waiting() {
+    let mut engine = Engine::new();
+    // The only device is on a node with room for one.
+    let small = Input::Node(facts::node("b", &[("cpu", 1_000)]));
+    let mut inputs = vec![namespace(), gpu_node("a", 0), small, slice("b", &["x"])];
+    inputs.push(Input::ResourceClaim(claim("c", false)));
+    let sharing = |name: &str| member(name, 2, PodClaim::Named(key("c")), "c");
+    inputs.extend(["p", "q"].map(|name| Input::Pod(sharing(name))));
+    let output = engine.step(Time(1), inputs);
+    assert_eq!((granted(&output).len(), binds(&output).len()), (0, 0));
+    engine.recount();
+}
+
+#[test]
+fn a_new_engine_goes_on_with_what_the_api_shows() {
+    let (mut engine, mut inputs) = two();
+    let grants = granted(&engine.step(Time(1), Vec::new()));
+    // The engine ends when one claim has its device; its pod is tied to that from now on.
+    inputs.push(given("p-claim", true, &grants["p"][0]));
+    let tied = member("p", 2, PodClaim::Named(key("p-claim")), "p-claim");
+    inputs.push(Input::Pod(tied));
+    let mut next = Engine::new();
+    let first = next.step(Time(2), inputs);
+    let anew = granted(&first);
+    assert!(anew["p"][0].chosen.is_none(), "it is reserved only");
+    assert_ne!(device(&anew["q"][0]), device(&grants["p"][0]), "that one is taken");
+    let second = next.step(Time(3), answers(&first, &EffectResult::Done));
+    assert_eq!(binds(&second).len(), 2);
+    next.recount();
+}
+
+#[test]
+fn devices_come_free_when_the_api_says_so() {
+    let mut engine = Engine::new();
+    let given = Allocation {
+        nodes: None,
+        devices: vec![capstan_core::model::input::AllocatedDevice {
+            id: (text("d"), text("a"), text("x")),
+            share: false,
+            consumed: BTreeMap::new(),
+        }],
+    };
+    let other = ResourceClaimFacts { allocation: Some(Arc::new(given)), ..claim("other", true) };
+    let inputs = vec![
+        namespace(),
+        gpu_node("a", 0),
+        slice("a", &["x"]),
+        Input::ResourceClaim(other),
+        Input::ResourceClaim(claim("p-claim", true)),
+        Input::Pod(own("p", 1)),
+    ];
+    let waits = engine.step(Time(1), inputs);
+    assert_eq!(granted(&waits).len(), 0);
+    let freed = engine.step(Time(2), vec![Input::ResourceClaimGone(key("other"))]);
+    assert_eq!(granted(&freed).len(), 1);
+    engine.recount();
+}
