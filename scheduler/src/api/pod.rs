@@ -93,6 +93,16 @@ pub struct PodSpec {
     /// Volumes.
     #[serde(default)]
     pub volumes: Vec<PodVolume>,
+    /// The group that it starts with.
+    pub scheduling_group: Option<SchedulingGroup>,
+}
+
+/// The group that a pod starts with.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SchedulingGroup {
+    /// PodGroup in its namespace.
+    pub pod_group_name: Option<String>,
 }
 
 /// Affinity of a pod.

@@ -8,7 +8,9 @@
 
 pub mod directory;
 pub mod facts;
+pub mod gang;
 pub mod gathered;
+pub mod group;
 pub mod job;
 pub mod marks;
 pub mod neighbours;
