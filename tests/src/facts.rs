@@ -162,6 +162,7 @@ pub fn pod(name: &str, shape: &Arc<PodShape>, wishes: &Arc<Wishes>) -> PodFacts 
             min_member: None,
             total: None,
             unknown_owner: None,
+            held: None,
         },
         wishes: wishes.clone(),
         binding: None,
@@ -185,6 +186,7 @@ pub fn gang(
         min_member,
         total: None,
         unknown_owner: None,
+        held: None,
     };
     let member = |at| {
         let mut member = pod(&format!("{name}-{at}"), shape, wishes);
@@ -236,6 +238,7 @@ pub fn pods_of(owner: &OwnerFacts) -> Vec<PodFacts> {
                 min_member: Some(owner.min_member),
                 total: None,
                 unknown_owner: None,
+                held: None,
             };
             made.push(member);
         }

@@ -119,6 +119,7 @@ pub fn gangs(
             min_member: Some(pods),
             total: None,
             unknown_owner: None,
+            held: None,
         };
         for member in 0..pods {
             facts.push(PodFacts {

@@ -258,6 +258,16 @@ fn nothing_is_allowed_that_is_not_needed() {
         "patch resource.k8s.io/resourceclaims",
         "patch resource.k8s.io/resourceclaims/binding",
         "patch resource.k8s.io/resourceclaims/status",
+        "patch jobset.x-k8s.io/jobsets",
+        "patch kubeflow.org/jaxjobs",
+        "patch kubeflow.org/mpijobs",
+        "patch kubeflow.org/paddlejobs",
+        "patch kubeflow.org/pytorchjobs",
+        "patch kubeflow.org/tfjobs",
+        "patch kubeflow.org/xgboostjobs",
+        "patch ray.io/rayclusters",
+        "patch ray.io/rayjobs",
+        "patch trainer.kubeflow.org/trainjobs",
     ];
     assert_eq!(writes, needed);
     for name in ["cluster-role.yaml", "role.yaml", "view-role.yaml"] {
@@ -273,6 +283,14 @@ fn nothing_is_allowed_that_is_not_needed() {
     for kind in queueing {
         let read = ("watch".to_owned(), format!("capstan.sh/{}", kind.spec.names.plural));
         assert!(reads.contains(&read), "{read:?}");
+    }
+    for row in &capstan::gangs::kinds::TABLE {
+        let kind = format!("{}/{}", row.group, row.plural);
+        for verb in ["list", "watch"] {
+            assert!(reads.contains(&(verb.to_owned(), kind.clone())), "{verb} {kind}");
+        }
+        let stops = reads.contains(&("patch".to_owned(), kind.clone()));
+        assert_eq!(stops, row.suspend.is_some(), "{kind}");
     }
 }
 

@@ -38,6 +38,11 @@ pub enum Reason {
         /// Kind and name, `Job train`.
         owner: Text,
     },
+    /// The object that says how many must run together does not exist.
+    GroupMissing {
+        /// Kind, name and API group, `PodGroup train (scheduling.x-k8s.io)`.
+        group: Text,
+    },
     /// Members have scheduling gates.
     Gated {
         /// How many.

@@ -28,7 +28,9 @@ impl Reason {
     /// The machine-readable word, for conditions, metrics and `"reason"` in JSON.
     pub fn code(&self) -> &'static str {
         match self {
-            Reason::Gathering { .. } | Reason::OwnerUnknown { .. } => "Gathering",
+            Reason::Gathering { .. }
+            | Reason::OwnerUnknown { .. }
+            | Reason::GroupMissing { .. } => "Gathering",
             Reason::Incomplete { then: Some(then), .. } => then.code(),
             Reason::Incomplete { then: None, .. } => "WaitingForQuota",
             Reason::Extras { then: Some(then), .. } => then.code(),
@@ -95,6 +97,7 @@ impl Reason {
         match self {
             Reason::Gathering { .. }
             | Reason::OwnerUnknown { .. }
+            | Reason::GroupMissing { .. }
             | Reason::Incomplete { .. }
             | Reason::Gated { .. }
             | Reason::ForeignMembers { .. }
@@ -203,6 +206,9 @@ impl fmt::Display for Reason {
             Reason::Extras { waiting, then } => write_extras(out, *waiting, then.as_deref()),
             Reason::Gathering { have, need } => write_gathering(out, *have, *need),
             Reason::OwnerUnknown { owner } => write_unknown(out, owner),
+            Reason::GroupMissing { group } => {
+                write!(out, "waits for {group}, which does not exist")
+            }
             Reason::Gated { pods } => {
                 write!(out, "{} scheduling gates", pods_that(*pods, "has", "have"))
             }

@@ -186,10 +186,8 @@ impl ClusterState {
     fn run_of_orphan(&self, known: Option<PodIdx>, facts: &PodFacts) -> Option<WorkloadIdx> {
         facts.gang.unknown_owner.as_ref()?;
         let run = self.pods[known?].workload?;
-        match (&self.workloads[run].id.key, &facts.gang.key) {
-            (GangKey::Owner(was, _), GangKey::Owner(is, _)) if was == is => Some(run),
-            _ => None,
-        }
+        // Without its owners it may seem to be of a nearer one, or of none at all.
+        matches!(self.workloads[run].id.key, GangKey::Owner(..)).then_some(run)
     }
 
     /// A pod's gang as fed: one copy for all members that say the same.

@@ -351,6 +351,7 @@ impl ClusterState {
             min_member: Some(owner.min_member),
             total: None,
             unknown_owner: None,
+            held: None,
         });
         for (at, shape) in shapes.into_iter().enumerate() {
             kept.push(self.pods.insert(Pod {

@@ -458,6 +458,18 @@ pub struct GangRef {
     /// The owner that has a say in all of this and that nobody knows, `Job train`: deleted before
     /// its pods, or not seen yet. Members that are not placed wait for it.
     pub unknown_owner: Option<Text>,
+    /// Why members that are not placed wait, whatever else there is.
+    pub held: Option<Held>,
+}
+
+/// Why a gang is held by what its source says.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Held {
+    /// The object that says its minimum does not exist: its kind and name,
+    /// `PodGroup train (scheduling.x-k8s.io)`.
+    GroupMissing(Text),
+    /// Members of the gang name another scheduler: how many do.
+    ForeignMembers(u32),
 }
 
 /// Identity of a gang within its namespace.
@@ -476,8 +488,10 @@ pub enum GangKey {
 pub enum GangSource {
     /// `spec.schedulingGroup`.
     SchedulingGroup,
-    /// A PodGroup of scheduler-plugins or Volcano.
+    /// A PodGroup of scheduler-plugins.
     PodGroup,
+    /// A PodGroup of Volcano.
+    VolcanoGroup,
     /// `capstan.sh/gang`.
     CapstanGang,
     /// `kueue.x-k8s.io/pod-group-name`.

@@ -8,7 +8,7 @@ use capstan_topology::ResourceIdx;
 
 use crate::explain::reason::Reason;
 use crate::model::ids::{FlavorIdx, PodIdx, QueueIdx, ShapeIdx, WorkloadIdx};
-use crate::model::input::{BindingNote, GangKey, GangSource, Labels, Text};
+use crate::model::input::{BindingNote, GangKey, GangSource, Held, Labels, Text};
 use crate::model::state::ClusterState;
 use crate::model::workload::{QueueRef, SetAssignment};
 use crate::policy::UnqueuedWorkloads;
@@ -41,6 +41,17 @@ impl ClusterState {
         let waiting = waiting.filter(|pod| pod.place.is_none() && pod.counts());
         if let Some(owner) = waiting.filter_map(|pod| pod.gang.unknown_owner.as_ref()).min() {
             return QueueRef::Broken(Reason::OwnerUnknown { owner: owner.clone() });
+        }
+        let waiting = entry.members.iter().map(|pod| &self.pods[*pod]);
+        let waiting = waiting.filter(|pod| pod.place.is_none() && pod.counts());
+        match waiting.filter_map(|pod| pod.gang.held.as_ref()).min() {
+            Some(Held::GroupMissing(group)) => {
+                return QueueRef::Broken(Reason::GroupMissing { group: group.clone() });
+            }
+            Some(Held::ForeignMembers(pods)) => {
+                return QueueRef::Broken(Reason::ForeignMembers { pods: *pods });
+            }
+            None => {}
         }
         let namespace = entry.id.namespace.clone();
         let named = entry.wishes.queue.as_ref();
@@ -94,7 +105,10 @@ impl ClusterState {
     fn charged_queue(&mut self, workload: WorkloadIdx) -> Option<QueueIdx> {
         let entry = &self.workloads[workload];
         let held = entry.assignment.as_ref().and_then(|held| held.queue);
-        let orphaned = |pod: PodIdx| self.pods[pod].gang.unknown_owner.is_some();
+        let orphaned = |pod: PodIdx| {
+            let gang = &self.pods[pod].gang;
+            gang.unknown_owner.is_some() || matches!(gang.held, Some(Held::GroupMissing(_)))
+        };
         if held.is_some() && self.placed(workload).any(orphaned) {
             return held;
         }
@@ -340,7 +354,7 @@ pub fn is_name_of(name: &str, base: &str, source: GangSource) -> bool {
 fn suffixed(base: &str, source: GangSource) -> Text {
     let source = match source {
         GangSource::SchedulingGroup => "schedulinggroup",
-        GangSource::PodGroup => "podgroup",
+        GangSource::PodGroup | GangSource::VolcanoGroup => "podgroup",
         GangSource::CapstanGang => "gang",
         GangSource::KueueGroup => "kueuegroup",
         GangSource::Job => "job",

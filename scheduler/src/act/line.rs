@@ -9,6 +9,7 @@ use http::Request;
 use kube::Resource;
 use kube::api::GetParams;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 
 use super::flight::{Progress, Stop};
@@ -64,6 +65,24 @@ impl Line<'_> {
                     return Err(Stop::Again { why: reply.says(), after: reply.retry_after });
                 }
                 Ok(reply)
+            }
+        }
+    }
+
+    /// Reads the object of this uid at a path of the API; `None`: it is gone.
+    pub(super) async fn read_at(&self, path: &str, of: &Named<'_>) -> Result<Option<Value>, Stop> {
+        let request = kube::core::Request::new(path).get(of.name, &GetParams::default());
+        let request = request.map_err(|error| refused(error.to_string()))?;
+        match self.send(request).await? {
+            Fate::Unknown(why) | Fate::Unsent(why) => Err(Stop::again(why)),
+            Fate::Answered(reply) if reply.code == 404 => Ok(None),
+            Fate::Answered(reply) if reply.is_success() => {
+                let found: Value = reply.object().map_err(Stop::again)?;
+                let uid = found["metadata"]["uid"].as_str();
+                Ok((uid == Some(of.uid)).then_some(found))
+            }
+            Fate::Answered(reply) => {
+                Err(Stop::Again { why: reply.says(), after: reply.retry_after })
             }
         }
     }

@@ -5,6 +5,7 @@
 
 use capstan_core::model::input::BindingNote;
 use capstan_core::plan::{EffectResult, OwnerRef, Preemption};
+use kube::Resource;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
@@ -12,9 +13,22 @@ use super::flight::{Progress, Stop, Try};
 use super::line::{Line, Named, conflict, gone, refused};
 use crate::api::job::Job;
 use crate::api::keys;
-use crate::api::pod::is_true;
 use crate::client::call::Reply;
 use crate::convert::note;
+use crate::gangs;
+use crate::gangs::fields::Part;
+use crate::gangs::kinds::Kind;
+
+/// A kind of owner that can be stopped and started.
+struct Stoppable<'a> {
+    owner: Named<'a>,
+    /// Its kind, where that is not a Job.
+    gang: Option<Kind>,
+    /// The field that stops it.
+    field: &'static str,
+    /// Where it may be in the API: a kind may be served in one of several versions.
+    paths: Vec<String>,
+}
 
 /// One try to suspend.
 pub(super) async fn suspend(
@@ -23,10 +37,10 @@ pub(super) async fn suspend(
     owner: &OwnerRef,
     preemption: &Preemption,
 ) -> Try {
-    let named = job(owner)?;
-    let found: Job = line.read(&named).await?.ok_or_else(gone)?;
-    unfinished(&found)?;
-    if found.spec.suspend {
+    let of = stoppable(owner)?;
+    let (path, found) = of.read(line).await?.ok_or_else(gone)?;
+    of.unfinished(&found)?;
+    if of.suspended(&found) {
         return Ok(EffectResult::Done);
     }
     let suspended = annotation(&found, keys::SUSPENDED).and_then(|text| text.parse::<u32>().ok());
@@ -35,24 +49,21 @@ pub(super) async fn suspend(
     let others = preemption.for_another();
     let by = others.then_some(&*preemption.preemptor);
     let reason = others.then(|| preemption.reason.as_str());
-    let body = json!({
-        "metadata": {
-            "uid": &*owner.uid,
-            "resourceVersion": found.metadata.resource_version,
-            "annotations": {
-                keys::SUSPENDED: run.to_string(),
-                keys::ADMITTED: null,
-                keys::PREEMPTED_BY: by,
-                keys::PREEMPTION_REASON: reason,
-            },
+    let meta = json!({
+        "uid": &*owner.uid,
+        "resourceVersion": found["metadata"]["resourceVersion"],
+        "annotations": {
+            keys::SUSPENDED: run.to_string(),
+            keys::ADMITTED: null,
+            keys::PREEMPTED_BY: by,
+            keys::PREEMPTION_REASON: reason,
         },
-        "spec": { "suspend": true },
     });
-    let reply = patch(line, progress, &named, &body).await?;
+    let reply = of.patch(line, progress, path, &of.body(meta, true)).await?;
     match reply.code {
         200..=299 => Ok(EffectResult::Done),
         404 => Err(gone()),
-        // The next try reads again, and finds out whether it is still the same Job.
+        // The next try reads again, and finds out whether it is still the same owner.
         409 => Err(Stop::again(reply.says())),
         _ => Err(refused(reply.says())),
     }
@@ -65,77 +76,124 @@ pub(super) async fn resume(
     owner: &OwnerRef,
     binding: &BindingNote,
 ) -> Try {
-    let named = job(owner)?;
+    let of = stoppable(owner)?;
     let value = note::admitted_value(binding);
     if progress.doubt {
-        look(line, &named, &value).await?;
+        of.look(line, &value).await?;
     }
-    let body = json!({
-        "metadata": {
-            "uid": &*owner.uid,
-            "annotations": {
-                keys::ADMITTED: &value,
-                keys::PREEMPTED_BY: null,
-                keys::PREEMPTION_REASON: null,
-            },
+    let meta = json!({
+        "uid": &*owner.uid,
+        "annotations": {
+            keys::ADMITTED: &value,
+            keys::PREEMPTED_BY: null,
+            keys::PREEMPTION_REASON: null,
         },
-        "spec": { "suspend": false },
     });
-    let reply = patch(line, progress, &named, &body).await?;
-    match reply.code {
-        200..=299 => {
-            // Unreadable or not: it was done. One that has finished will not run for it.
-            reply.object::<Job>().map_or(Ok(()), |resumed| unfinished(&resumed))?;
-            Ok(EffectResult::Done)
+    let body = of.body(meta, false);
+    for path in &of.paths {
+        let reply = of.patch(line, progress, path, &body).await?;
+        match reply.code {
+            200..=299 => {
+                // Unreadable or not: it was done. One that has finished will not run for it.
+                reply.object::<Value>().map_or(Ok(()), |resumed| of.unfinished(&resumed))?;
+                return Ok(EffectResult::Done);
+            }
+            404 => {}
+            409 | 422 => {
+                of.look(line, &value).await?;
+                let again = reply.code == 409;
+                let stop = if again { Stop::again } else { refused };
+                return Err(stop(reply.says()));
+            }
+            _ => return Err(refused(reply.says())),
         }
-        404 => Err(gone()),
-        409 | 422 => {
-            look(line, &named, &value).await?;
-            Err(if reply.code == 409 { Stop::again(reply.says()) } else { refused(reply.says()) })
-        }
-        _ => Err(refused(reply.says())),
     }
+    Err(gone())
 }
 
-/// Reads the Job; goes on only if it can still be resumed.
-async fn look(line: &Line<'_>, named: &Named<'_>, value: &str) -> Result<(), Stop> {
-    let found: Job = line.read(named).await?.ok_or_else(gone)?;
-    unfinished(&found)?;
-    if !found.spec.suspend && annotation(&found, keys::ADMITTED) == Some(value) {
-        return Err(Stop::Answer(EffectResult::Done));
+/// What an owner is, if it is of a kind that can be suspended.
+fn stoppable(owner: &OwnerRef) -> Result<Stoppable<'_>, Stop> {
+    let named = Named { namespace: &owner.namespace, name: &owner.name, uid: &owner.uid };
+    if &*owner.kind == "Job" {
+        let paths = vec![Job::url_path(&(), Some(&owner.namespace))];
+        return Ok(Stoppable { owner: named, gang: None, field: "spec.suspend", paths });
     }
-    Ok(())
-}
-
-/// The Job that an owner is; nothing else can be suspended yet.
-fn job(owner: &OwnerRef) -> Result<Named<'_>, Stop> {
-    if &*owner.kind != "Job" {
+    let kind = Kind::of_key(&owner.kind);
+    let field = kind.and_then(|kind| kind.row().suspend);
+    let (Some(kind), Some(field)) = (kind, field) else {
         return Err(refused(format!("a {} cannot be suspended or resumed", owner.kind)));
-    }
-    Ok(Named { namespace: &owner.namespace, name: &owner.name, uid: &owner.uid })
+    };
+    let row = kind.row();
+    let path = |version: &&str| {
+        let (group, namespace) = (row.group, &owner.namespace);
+        format!("/apis/{group}/{version}/namespaces/{namespace}/{}", row.plural)
+    };
+    let paths = row.versions.iter().map(path).collect();
+    Ok(Stoppable { owner: named, gang: Some(kind), field, paths })
 }
 
-fn unfinished(job: &Job) -> Result<(), Stop> {
-    if job.metadata.deletion_timestamp.is_some() {
-        return Err(conflict("it is being deleted"));
+impl Stoppable<'_> {
+    /// The owner, and the path where it is.
+    async fn read(&self, line: &Line<'_>) -> Result<Option<(&str, Value)>, Stop> {
+        for path in &self.paths {
+            if let Some(found) = line.read_at(path, &self.owner).await? {
+                return Ok(Some((path, found)));
+            }
+        }
+        Ok(None)
     }
-    let ended = |kind: &&str| is_true(&job.status.conditions, kind).is_some();
-    match ["Complete", "Failed"].iter().find(|kind| ended(kind)) {
-        Some(_) => Err(conflict("it has finished")),
-        None => Ok(()),
+
+    /// Reads the owner; goes on only if it can still be resumed.
+    async fn look(&self, line: &Line<'_>, value: &str) -> Result<(), Stop> {
+        let (_, found) = self.read(line).await?.ok_or_else(gone)?;
+        self.unfinished(&found)?;
+        if !self.suspended(&found) && annotation(&found, keys::ADMITTED) == Some(value) {
+            return Err(Stop::Answer(EffectResult::Done));
+        }
+        Ok(())
+    }
+
+    fn suspended(&self, found: &Value) -> bool {
+        *Part::whole(found).at(self.field) == true
+    }
+
+    fn unfinished(&self, found: &Value) -> Result<(), Stop> {
+        if !found["metadata"]["deletionTimestamp"].is_null() {
+            return Err(conflict("it is being deleted"));
+        }
+        let ended = match self.gang {
+            Some(kind) => gangs::finished(kind, Part::whole(found)).is_some(),
+            None => {
+                let all = found["status"]["conditions"].as_array();
+                let over = |it: &Value| it["type"] == "Complete" || it["type"] == "Failed";
+                all.into_iter().flatten().any(|it| over(it) && it["status"] == "True")
+            }
+        };
+        if ended { Err(conflict("it has finished")) } else { Ok(()) }
+    }
+
+    /// A merge patch with this metadata that stops or starts it.
+    fn body(&self, meta: Value, suspend: bool) -> Value {
+        let nested =
+            self.field.rsplit('.').fold(json!(suspend), |inner, key| json!({ key: inner }));
+        let mut body = json!({ "metadata": meta });
+        body["spec"] = nested["spec"].clone();
+        body
+    }
+
+    async fn patch(
+        &self,
+        line: &Line<'_>,
+        progress: &mut Progress,
+        path: &str,
+        body: &Value,
+    ) -> Result<Reply, Stop> {
+        let (params, body) = (PatchParams::default(), Patch::Merge(body));
+        let request = kube::core::Request::new(path);
+        line.write(progress, request.patch(self.owner.name, &params, &body)).await
     }
 }
 
-fn annotation<'a>(job: &'a Job, key: &str) -> Option<&'a str> {
-    job.metadata.annotations.as_ref()?.get(key).map(String::as_str)
-}
-
-async fn patch(
-    line: &Line<'_>,
-    progress: &mut Progress,
-    named: &Named<'_>,
-    body: &Value,
-) -> Result<Reply, Stop> {
-    let (params, body) = (PatchParams::default(), Patch::Merge(body));
-    line.write(progress, named.requests::<Job>().patch(named.name, &params, &body)).await
+fn annotation<'a>(found: &'a Value, key: &str) -> Option<&'a str> {
+    found["metadata"]["annotations"][key].as_str()
 }

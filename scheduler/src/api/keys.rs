@@ -58,6 +58,54 @@ pub const KUEUE_PREFERRED_TOPOLOGY: &str = "kueue.x-k8s.io/podset-preferred-topo
 /// Kueue's smallest parallelism of a Job; annotation.
 pub const KUEUE_JOB_MIN_PARALLELISM: &str = "kueue.x-k8s.io/job-min-parallelism";
 
+/// PodGroup of scheduler-plugins; label.
+pub const PLUGINS_GROUP: &str = "scheduling.x-k8s.io/pod-group";
+/// PodGroup of Volcano; annotation.
+pub const VOLCANO_GROUP: &str = "scheduling.k8s.io/group-name";
+/// The same, under Volcano's own prefix.
+pub const VOLCANO_GROUP_OWN: &str = "scheduling.volcano.sh/group-name";
+/// Role of a pod of a JobSet; label.
+pub const JOBSET_ROLE: &str = "jobset.sigs.k8s.io/replicatedjob-name";
+/// Try of a JobSet that a pod belongs to; label.
+pub const JOBSET_ATTEMPT: &str = "jobset.sigs.k8s.io/restart-attempt";
+/// LeaderWorkerSet of a pod; label.
+pub const LWS_NAME: &str = "leaderworkerset.sigs.k8s.io/name";
+/// Group of a LeaderWorkerSet that a pod is in; label.
+pub const LWS_GROUP: &str = "leaderworkerset.sigs.k8s.io/group-index";
+/// Revision of the template that a pod was made from; label.
+pub const LWS_REVISION: &str = "leaderworkerset.sigs.k8s.io/template-revision-hash";
+/// Pods of a group; annotation.
+pub const LWS_SIZE: &str = "leaderworkerset.sigs.k8s.io/size";
+/// The leader of a worker, which leaders do not have; annotation.
+pub const LWS_LEADER: &str = "leaderworkerset.sigs.k8s.io/leader-name";
+/// Run of a Spark application; label.
+pub const SPARK_APPLICATION: &str = "spark-app-selector";
+/// `driver` or `executor`; label.
+pub const SPARK_ROLE: &str = "spark-role";
+/// Name of a Spark application as Spark has it; label.
+pub const SPARK_NAME: &str = "spark-app-name";
+/// Name of a Spark application as its operator has it; label.
+pub const SPARK_OPERATOR_NAME: &str = "sparkoperator.k8s.io/app-name";
+
+/// Keys of other projects that say which gang a pod is in. All members of a gang have the same
+/// values: what tells one member from the other would cost memory for each.
+pub const OF_GANGS: [&str; 14] = [
+    PLUGINS_GROUP,
+    VOLCANO_GROUP,
+    VOLCANO_GROUP_OWN,
+    JOBSET_ROLE,
+    JOBSET_ATTEMPT,
+    LWS_NAME,
+    LWS_GROUP,
+    LWS_REVISION,
+    LWS_SIZE,
+    LWS_LEADER,
+    SPARK_APPLICATION,
+    SPARK_ROLE,
+    SPARK_NAME,
+    SPARK_OPERATOR_NAME,
+];
+
 /// The label that every namespace has: its own name.
 pub const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
 /// What a preempted pod's DisruptionTarget condition gives as its reason.

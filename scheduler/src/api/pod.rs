@@ -96,6 +96,8 @@ pub struct PodSpec {
     /// Claims on devices.
     #[serde(default)]
     pub resource_claims: Vec<PodResourceClaim>,
+    /// The group that it starts with.
+    pub scheduling_group: Option<SchedulingGroup>,
 }
 
 /// A claim on devices, as a pod names it.
@@ -109,6 +111,14 @@ pub struct PodResourceClaim {
     pub resource_claim_name: Option<String>,
     /// What it is made from.
     pub resource_claim_template_name: Option<String>,
+}
+
+/// The group that a pod starts with.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SchedulingGroup {
+    /// PodGroup in its namespace.
+    pub pod_group_name: Option<String>,
 }
 
 /// Affinity of a pod.

@@ -5,16 +5,21 @@
 //! told and nothing of where that came from: files and watches fill the same directory.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use capstan_core::model::input::{PodShape, Text};
+use capstan_core::time::Time;
 
 use super::devices::DeviceDirectory;
+use super::gang::GangDraft;
 use super::gathered::{OwnerDraft, PriorityClassDraft};
+use super::group::GroupDraft;
 use super::job::JobDraft;
-use super::marks::{Marks, OWNER_KINDS, OwnerName};
+use super::marks::{Marks, OwnerName, owner_group};
 use super::neighbours::Relevance;
+use super::pod::{PodDraft, Ranked};
 use super::remarks::Known;
-use super::runtime::RuntimeClassDraft;
+use super::runtime::{Runtime, RuntimeClassDraft};
 
 /// Owners looked at above a pod: ReplicaSet and Deployment, with room to spare.
 pub const OWNERS_MAX: usize = 4;
@@ -42,6 +47,8 @@ pub struct Directory {
     /// All owners of the kinds that are read are told of; an owner that is not here is gone or
     /// comes later. Else (in files) it may be left out.
     pub whole: bool,
+    /// Pods of each PodGroup that are there, by who schedules them.
+    pub cast: BTreeMap<OwnerKey, BTreeMap<Option<Text>, u32>>,
 }
 
 /// An owner whose labels count for what it owns.
@@ -49,6 +56,10 @@ pub struct Directory {
 pub enum Owner {
     /// A Job, which is a gang of its own as well.
     Job(Box<JobDraft>),
+    /// An owner of another project that is a gang of its own as well.
+    Gang(Box<GangDraft>),
+    /// A PodGroup, which owns nothing; its members look at it as at an owner.
+    Group(Box<GroupDraft>),
     /// Any other.
     Other(Box<OwnerDraft>),
 }
@@ -65,6 +76,8 @@ impl Owner {
     pub fn key(&self) -> OwnerKey {
         match self {
             Owner::Job(job) => ("Job".into(), job.namespace.clone(), job.name.clone()),
+            Owner::Gang(it) => (it.kind.row().key.into(), it.namespace.clone(), it.name.clone()),
+            Owner::Group(it) => (it.kind.row().key.into(), it.namespace.clone(), it.name.clone()),
             Owner::Other(other) => {
                 (other.kind.clone(), other.namespace.clone(), other.name.clone())
             }
@@ -75,6 +88,8 @@ impl Owner {
     pub fn uid(&self) -> &Text {
         match self {
             Owner::Job(job) => &job.uid,
+            Owner::Gang(gang) => &gang.uid,
+            Owner::Group(group) => &group.uid,
             Owner::Other(owner) => &owner.uid,
         }
     }
@@ -83,6 +98,8 @@ impl Owner {
     pub fn namespace(&self) -> &Text {
         match self {
             Owner::Job(job) => &job.namespace,
+            Owner::Gang(gang) => &gang.namespace,
+            Owner::Group(group) => &group.namespace,
             Owner::Other(owner) => &owner.namespace,
         }
     }
@@ -91,6 +108,8 @@ impl Owner {
     pub fn marks(&self) -> &Marks {
         match self {
             Owner::Job(job) => &job.marks,
+            Owner::Gang(gang) => &gang.marks,
+            Owner::Group(group) => &group.marks,
             Owner::Other(owner) => &owner.marks,
         }
     }
@@ -101,6 +120,15 @@ impl Owner {
             Owner::Job(job) => {
                 let marks = [Some(&*job.template), Some(&*job.marks)];
                 Known { kind: "Job", name: &job.name, marks }
+            }
+            Owner::Gang(gang) => {
+                let template = gang.says.roles.first().map(|role| &*role.template);
+                let marks = [template, Some(&*gang.marks)];
+                Known { kind: gang.kind.row().name, name: &gang.name, marks }
+            }
+            Owner::Group(group) => {
+                let marks = [None, Some(&*group.marks)];
+                Known { kind: group.kind.row().name, name: &group.name, marks }
             }
             Owner::Other(other) => {
                 let marks = [Some(&*other.template), Some(&*other.marks)];
@@ -113,6 +141,8 @@ impl Owner {
     pub fn owner(&self) -> Option<&OwnerName> {
         match self {
             Owner::Job(job) => job.owner.as_ref(),
+            Owner::Gang(gang) => gang.owner.as_ref(),
+            Owner::Group(group) => group.owner.as_ref(),
             Owner::Other(owner) => owner.owner.as_ref(),
         }
     }
@@ -121,14 +151,73 @@ impl Owner {
     pub fn job(&self) -> Option<&JobDraft> {
         match self {
             Owner::Job(job) => Some(job),
-            Owner::Other(_) => None,
+            _ => None,
         }
+    }
+
+    /// The gang of another project that it is.
+    pub fn gang(&self) -> Option<&GangDraft> {
+        match self {
+            Owner::Gang(gang) => Some(gang),
+            _ => None,
+        }
+    }
+
+    /// The PodGroup that it is.
+    pub fn group(&self) -> Option<&GroupDraft> {
+        match self {
+            Owner::Group(group) => Some(group),
+            _ => None,
+        }
+    }
+
+    /// Creation time, if given, of one that may have facts of its own.
+    pub fn created(&self) -> Option<Time> {
+        match self {
+            Owner::Job(job) => job.created,
+            Owner::Gang(gang) => gang.created,
+            Owner::Group(_) | Owner::Other(_) => None,
+        }
+    }
+
+    /// Whether it may have facts of its own.
+    pub fn runs(&self) -> bool {
+        matches!(self, Owner::Job(_) | Owner::Gang(_))
+    }
+
+    /// How its pods are ranked, each role by itself.
+    pub fn ranked(&self) -> impl Iterator<Item = &Ranked> {
+        let job = self.job().map(|job| &job.ranked);
+        let roles = self.gang().into_iter().flat_map(|gang| &gang.says.roles);
+        job.into_iter().chain(roles.map(|role| &role.ranked))
+    }
+
+    /// Shapes of its pods, and who schedules them.
+    pub fn shapes(&self) -> impl Iterator<Item = (&Arc<PodShape>, Option<&str>)> {
+        let job = self.job().map(|job| (&job.shape, job.scheduler.as_deref()));
+        let roles = self.gang().into_iter().flat_map(|gang| &gang.says.roles);
+        job.into_iter().chain(roles.map(|role| (&role.shape, role.scheduler.as_deref())))
+    }
+
+    /// RuntimeClasses of its pods.
+    pub fn runtimes(&self) -> impl Iterator<Item = &Runtime> {
+        let job = self.job().and_then(|job| job.runtime.as_deref());
+        let roles = self.gang().into_iter().flat_map(|gang| &gang.says.roles);
+        job.into_iter().chain(roles.filter_map(|role| role.runtime.as_deref()))
+    }
+
+    /// Whether its pods may be ranked by a PriorityClass that is looked up.
+    pub fn names_class(&self) -> bool {
+        let group = self.group().is_some_and(|group| group.says.class.is_some());
+        let gang = self.gang().is_some_and(|gang| gang.says.class.is_some());
+        group || gang
     }
 
     /// Whether what it owns would notice no difference if it became the other.
     pub fn same_below(&self, other: &Owner) -> bool {
         match (self, other) {
             (Owner::Job(one), Owner::Job(other)) => one.same_below(other),
+            (Owner::Gang(one), Owner::Gang(other)) => one.same_below(other),
             (one, other) => one == other,
         }
     }
@@ -165,7 +254,44 @@ impl Directory {
             Some(last) => last.owner(),
             None => first,
         };
-        named.filter(|it| self.whole && OWNER_KINDS.iter().any(|(kind, _)| *kind == &*it.kind))
+        named.filter(|it| self.whole && owner_group(&it.kind).is_some())
+    }
+
+    /// The PodGroup at a key.
+    pub fn group(&self, key: &OwnerKey) -> Option<&GroupDraft> {
+        self.owners.get(key)?.group()
+    }
+
+    /// Notes that a pod is there, as far as it is in a PodGroup; `true`: who schedules the members
+    /// of that is not what it was.
+    pub fn enlist(&mut self, group: &OwnerKey, pod: &PodDraft) -> bool {
+        let cast = self.cast.entry(group.clone()).or_default();
+        let count = cast.entry(pod.scheduler.clone()).or_default();
+        *count += 1;
+        cast.len() > 1
+    }
+
+    /// Notes that a pod is there no more; see [`Directory::enlist`].
+    pub fn dismiss(&mut self, group: &OwnerKey, pod: &PodDraft) -> bool {
+        let Some(cast) = self.cast.get_mut(group) else { return false };
+        let mixed = cast.len() > 1;
+        if let Some(count) = cast.get_mut(&pod.scheduler) {
+            *count -= 1;
+            if *count == 0 {
+                cast.remove(&pod.scheduler);
+            }
+        }
+        if cast.is_empty() {
+            self.cast.remove(group);
+        }
+        mixed
+    }
+
+    /// Members of a PodGroup that name another scheduler.
+    pub fn foreign(&self, group: &OwnerKey) -> u32 {
+        let others = self.cast.get(group).into_iter().flatten();
+        let others = others.filter(|(name, _)| name.as_deref() != Some(&*self.scheduler));
+        others.map(|(_, count)| *count).sum()
     }
 
     /// The owner that is meant: same name and, where both say it, same uid.

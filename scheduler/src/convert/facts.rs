@@ -8,18 +8,22 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use capstan_core::model::input::{
-    CapacityType, GangRef, OwnerFacts, OwnerPodSet, PodFacts, PodShape, Text, Wishes,
+    CapacityType, GangRef, GangSource, OwnerFacts, OwnerPodSet, PodFacts, PodShape, Text,
+    TopologyWish, Wishes,
 };
 use capstan_core::time::Time;
 
 use super::directory::{Directory, Owner};
+use super::gang::GangDraft;
 use super::gathered::PriorityClassDraft;
+use super::group::GroupSays;
 use super::job::JobDraft;
 use super::marks::Marks;
 use super::pod::{PodDraft, Ranked};
 use super::remarks::Remarks;
 use super::runtime::Runtime;
 use super::sharing::{Pairs, Shared};
+use crate::gangs::owner::Gang;
 use crate::gangs::wishes;
 use crate::gangs::{self, Member};
 use crate::read::error::Notice;
@@ -75,6 +79,24 @@ impl Missing {
 pub const MEMBERS_MAX: u32 = 150_000;
 
 impl Facts<'_> {
+    /// The facts of an owner, if it has any of its own.
+    pub fn of_owner(&mut self, owner: &Owner, start: Time) -> Option<OwnerFacts> {
+        match owner {
+            Owner::Job(job) => Some(self.of_job(job, start)),
+            Owner::Gang(gang) => self.of_gang(gang, start),
+            Owner::Group(_) | Owner::Other(_) => None,
+        }
+    }
+
+    /// What is to be said of an owner with these facts, if it has any.
+    pub fn remark(&self, owner: &Owner, facts: Option<&OwnerFacts>, remarks: &mut Remarks) {
+        match (owner, facts) {
+            (Owner::Job(job), Some(facts)) => self.remark_job(job, facts, remarks),
+            (Owner::Gang(_), Some(facts)) => self.remark_gang(owner, facts, remarks),
+            _ => self.remark_owner(owner, remarks),
+        }
+    }
+
     /// The facts of a Job; `start` stands for a creation time that nobody gave.
     pub fn of_job(&mut self, job: &JobDraft, start: Time) -> OwnerFacts {
         let chain = job.chain(self.directory);
@@ -88,16 +110,27 @@ impl Facts<'_> {
         let (priority, never_preempts) = self.rank(&job.ranked);
         let in_queue = self.in_queue(&asked.wishes, &job.namespace);
         let min_member = gangs::job::min_member(job, &chain, in_queue, &mut ignored);
+        let above = self.directory.above(&job.namespace, job.owner.as_ref());
         let member = Member {
             namespace: &job.namespace,
             name: &job.name,
             uid: &job.uid,
             chain: &chain,
+            terminating: false,
+            created: None,
             owner: None,
+            above: &above,
+            directory: self.directory,
             job: None,
         };
-        let group = gangs::group_of(&member, &mut ignored);
+        let part = Gang::above_job(&above, self.directory).is_some();
+        let group = gangs::group_of(&member, &mut ignored).or_else(|| match part {
+            true => gangs::owner::resolve(&member, &mut ignored),
+            false => None,
+        });
         let mut wishes = asked.wishes;
+        // The owner that is the gang makes these pods, as far as anybody plays that here.
+        let count = if job.count <= MEMBERS_MAX && !part { job.count } else { 0 };
         let queued = wishes.queue.is_some() || job.marked;
         wishes.ignored = ignored;
         OwnerFacts {
@@ -113,11 +146,7 @@ impl Facts<'_> {
             priority,
             never_preempts,
             wishes: self.shared.wishes.of(wishes),
-            pod_sets: vec![OwnerPodSet {
-                name: self.shared.texts.text("main"),
-                count: if job.count <= MEMBERS_MAX { job.count } else { 0 },
-                shape,
-            }],
+            pod_sets: vec![OwnerPodSet { name: self.shared.texts.text("main"), count, shape }],
             min_member,
             ended: job.succeeded,
             left: job.left,
@@ -127,11 +156,105 @@ impl Facts<'_> {
         }
     }
 
+    /// The facts of an owner of another project, if it is stopped and started as one gang.
+    pub fn of_gang(&mut self, owner: &GangDraft, start: Time) -> Option<OwnerFacts> {
+        owner.kind.row().suspend?;
+        let above = self.directory.above(&owner.namespace, owner.owner.as_ref());
+        let topmost = above.first().is_none_or(|owner| owner.gang().is_none());
+        let gang = Gang::of(owner, self.directory).filter(|gang| topmost && gang.of.whole())?;
+        // Who places a part of it only must not stop the rest.
+        if gang.mixed(&self.directory.scheduler) {
+            return None;
+        }
+        let first = &gang.of.says.roles[0];
+        let mut chain = vec![&*first.template, &*owner.marks];
+        if !std::ptr::eq(gang.of, owner) {
+            chain.insert(1, &*gang.of.marks);
+        }
+        chain.extend(above.iter().map(|owner| owner.marks()));
+        let mut ignored = owner.ignored.clone();
+        let asked = wishes::read(&chain, &mut ignored);
+        let ended = gang.ended(self.directory);
+        let min_member = gang.least(&chain, ended, &mut ignored);
+        let count = gang.count();
+        let member = Member {
+            namespace: &owner.namespace,
+            name: &owner.name,
+            uid: &owner.uid,
+            chain: &chain,
+            terminating: false,
+            created: None,
+            owner: None,
+            above: &above,
+            directory: self.directory,
+            job: None,
+        };
+        let member_of = gangs::group_of(&member, &mut ignored);
+        let (pod_sets, priority, never_preempts) =
+            self.roles(&gang, count <= MEMBERS_MAX, &asked.capacity_types);
+        let mut wishes = asked.wishes;
+        wishes.queue = wishes.queue.or_else(|| gang.of.says.queue.clone());
+        let queued = wishes.queue.is_some() || owner.marked;
+        wishes.ignored = ignored;
+        let suspended = owner.says.suspended;
+        Some(OwnerFacts {
+            uid: owner.uid.clone(),
+            kind: self.shared.texts.text(owner.kind.row().name),
+            namespace: owner.namespace.clone(),
+            name: owner.name.clone(),
+            created: owner.created.unwrap_or(start),
+            ours: gang.of.ours(&self.directory.scheduler)
+                && (!suspended || queued)
+                && count <= MEMBERS_MAX,
+            suspended,
+            incarnation: owner.incarnation.saturating_add(gang.of.says.restarts),
+            finished: owner.says.finished.clone(),
+            priority,
+            never_preempts,
+            wishes: self.shared.wishes.of(wishes),
+            pod_sets,
+            min_member: min_member.max(1),
+            ended,
+            left: Some(count.saturating_sub(ended)),
+            member_of,
+            admitted: owner.admitted.clone(),
+            eviction: owner.eviction.clone(),
+        })
+    }
+
+    /// Pod sets of a gang, its priority, and whether it never preempts.
+    fn roles(
+        &mut self,
+        gang: &Gang<'_>,
+        made: bool,
+        types: &[CapacityType],
+    ) -> (Vec<OwnerPodSet>, i32, bool) {
+        let (mut sets, mut priority, mut never) = (Vec::new(), i32::MIN, false);
+        for role in gang.together() {
+            let shape = self.with_runtime(&role.shape, role.runtime.as_deref());
+            let shape = with_capacity_types(&shape, types, self.shared);
+            let ours = role.scheduler.as_deref() == Some(&*self.directory.scheduler);
+            let shape = self.seen_by_others(&shape, (&gang.of.namespace, &role.labels), ours);
+            let count = if made { role.count() } else { 0 };
+            sets.push(OwnerPodSet { name: role.name.clone(), count, shape });
+            let (of_role, never_preempts) = self.rank(&role.ranked);
+            priority = priority.max(of_role);
+            never |= never_preempts;
+        }
+        let class = gang.of.says.class.as_ref().and_then(|class| self.class(class, false));
+        (sets, class.map_or(priority, |class| class.value), never)
+    }
+
+    /// The priority that a PodGroup gives its members.
+    fn rank_of_group(&mut self, says: &GroupSays) -> Option<i32> {
+        let class = says.class.as_ref().filter(|_| says.priority.is_none());
+        says.priority.or_else(|| self.class(class?, false).map(|class| class.value))
+    }
+
     /// The facts of a pod; `start` stands for a creation time that nobody gave.
     pub fn of_pod(&mut self, pod: &PodDraft, start: Time) -> PodFacts {
         let above = self.directory.above(&pod.namespace, pod.owner.as_deref());
-        let mut chain = vec![&*pod.marks];
-        chain.extend(above.iter().map(|owner| owner.marks()));
+        let chain = pod.chain_with(&above, self.directory);
         let mut ignored = pod.ignored.to_vec();
         let asked = wishes::read(&chain, &mut ignored);
         let shape = self.with_runtime(&pod.shape, pod.runtime.as_deref());
@@ -140,26 +263,41 @@ impl Facts<'_> {
         let shape = self.seen_by_others(&shape, (&pod.namespace, &pod.labels), ours);
         let (shape, claims) = self.with_claims(shape, pod);
         let (priority, never_preempts) = self.rank(&pod.ranked);
+        let group = gangs::groups::of(&pod.marks, &pod.namespace, self.directory);
+        let priority = group.and_then(|group| self.rank_of_group(&group.says)).unwrap_or(priority);
         let job = above.first().and_then(|owner| match owner {
             Owner::Job(job) => Some(gangs::job::Run {
                 job,
                 incarnation: job.incarnation_of(pod.terminating, pod.created),
                 in_queue: self.in_queue(&asked.wishes, &pod.namespace),
             }),
-            Owner::Other(_) => None,
+            _ => None,
         });
         let member = Member {
             namespace: &pod.namespace,
             name: &pod.name,
             uid: &pod.uid,
             chain: &chain,
+            terminating: pod.terminating,
+            created: pod.created,
             owner: pod.owner.as_deref(),
+            above: &above,
+            directory: self.directory,
             job,
         };
         let mut gang: GangRef = gangs::of(&member, &mut ignored);
         let unknown = self.directory.unknown(pod.owner.as_deref(), &above);
-        gang.unknown_owner = unknown.map(|it| format!("{} {}", it.kind, it.name).into());
+        let unknown = unknown.map(|it| format!("{} {}", it.kind, it.name).into());
+        gang.unknown_owner = unknown.or(gang.unknown_owner);
         let mut wishes = asked.wishes;
+        match (group, gang.source) {
+            (Some(group), _) => with_group(&mut wishes, &group.says),
+            (None, GangSource::Owner) => {
+                let gang = Gang::above(&above, self.directory);
+                wishes.queue = wishes.queue.or_else(|| gang?.of.says.queue.clone());
+            }
+            _ => {}
+        }
         wishes.ignored = ignored;
         PodFacts {
             uid: pod.uid.clone(),
@@ -185,14 +323,24 @@ impl Facts<'_> {
     }
 
     /// What is to be said of a Job with these facts.
-    pub fn remark_job(&self, job: &JobDraft, facts: &OwnerFacts, remarks: &mut Remarks) {
+    fn remark_job(&self, job: &JobDraft, facts: &OwnerFacts, remarks: &mut Remarks) {
         let above = self.directory.above(&job.namespace, job.owner.as_ref());
         let ours = job.ours(&self.directory.scheduler);
         remarks.on_job(job, ours, facts, above.iter().map(|owner| owner.known()));
     }
 
+    /// What is to be said of an owner of another project with these facts.
+    fn remark_gang(&self, owner: &Owner, facts: &OwnerFacts, remarks: &mut Remarks) {
+        let above = self.directory.above(owner.namespace(), owner.owner());
+        let scheduler = &self.directory.scheduler;
+        let ours = owner.gang().is_some_and(|gang| {
+            Gang::of(gang, self.directory).is_some_and(|gang| gang.of.ours(scheduler))
+        });
+        remarks.on_gang(owner.known(), ours, facts, above.iter().map(|owner| owner.known()));
+    }
+
     /// What is to be said of an owner that only passes its labels on; Jobs have facts.
-    pub fn remark_owner(&self, owner: &Owner, remarks: &mut Remarks) {
+    fn remark_owner(&self, owner: &Owner, remarks: &mut Remarks) {
         let above = self.directory.above(owner.namespace(), owner.owner());
         let above = above.iter().map(|owner| owner.known());
         remarks.on_owner(owner.known(), owner.namespace(), above);
@@ -302,10 +450,26 @@ impl JobDraft {
 impl PodDraft {
     /// Labels and annotations that count for it: its own, then its owners'.
     pub fn chain<'a>(&'a self, directory: &'a Directory) -> Vec<&'a Marks> {
-        let above = directory.above(&self.namespace, self.owner.as_deref());
+        self.chain_with(&directory.above(&self.namespace, self.owner.as_deref()), directory)
+    }
+
+    /// The same, where its owners are known.
+    fn chain_with<'a>(&'a self, above: &[&'a Owner], directory: &'a Directory) -> Vec<&'a Marks> {
         let mut chain = vec![&*self.marks];
         chain.extend(above.iter().map(|owner| owner.marks()));
+        chain.extend(gangs::lws::marks_of(&self.marks, &self.namespace, above, directory));
         chain
+    }
+}
+
+/// Wishes with what a PodGroup says, where nobody nearer says anything.
+fn with_group(wishes: &mut Wishes, says: &GroupSays) {
+    if wishes.queue.is_none() {
+        wishes.queue = says.queue.clone();
+    }
+    let unasked = wishes.topology == TopologyWish::default();
+    if let Some(level) = says.topology.as_ref().filter(|_| unasked) {
+        wishes.topology.required = Some(level.clone());
     }
 }
 

@@ -7,6 +7,8 @@ use capstan_core::model::input::{Labels, NodeFacts, StorageFact, Text};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::devices::DeviceDirectory;
+use super::gang::GangDraft;
+use super::group::GroupDraft;
 use super::job::JobDraft;
 use super::marks::{self, Marks, OwnerName};
 use super::pod::PodDraft;
@@ -38,6 +40,10 @@ pub struct Gathered {
     pub jobs: Vec<JobDraft>,
     /// Owners that only pass their labels on.
     pub owners: Vec<OwnerDraft>,
+    /// Owners of other projects that are gangs.
+    pub gangs: Vec<GangDraft>,
+    /// PodGroups.
+    pub groups: Vec<GroupDraft>,
     /// PriorityClasses by name.
     pub priority_classes: BTreeMap<Text, PriorityClassDraft>,
     /// RuntimeClasses by name.

@@ -101,7 +101,7 @@ pub fn draft(job: &Job, shared: &mut Shared) -> Result<JobDraft, Vec<Refusal>> {
         labels,
         name: marks::name(meta).into(),
         created: meta.creation_timestamp.as_ref().map(time),
-        template: shared.marks_of(&template.metadata),
+        template: shared.marks_of_pod(&template.metadata, &template.spec),
         owner: marks::owner(meta, shared),
         scheduler: template.spec.scheduler_name.as_deref().map(|name| shared.texts.text(name)),
         suspended: spec.suspend,

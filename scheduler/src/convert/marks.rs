@@ -9,6 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::sharing::Shared;
 use crate::api::keys;
+use crate::gangs::kinds::TABLE;
 
 /// Labels and annotations of ours (and of Kueue) on one object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,6 +18,8 @@ pub struct Marks {
     pub labels: Labels,
     /// Annotations.
     pub annotations: Labels,
+    /// The PodGroup of Kubernetes itself that the spec names.
+    pub scheduling_group: Option<Text>,
 }
 
 /// An owner as an object names it.
@@ -53,17 +56,27 @@ impl Marks {
                 .map(|(key, value)| (shared.texts.text(key), shared.texts.text(value)))
                 .collect()
         };
-        Marks { labels: keep(&meta.labels), annotations: keep(&meta.annotations) }
+        let (labels, annotations) = (keep(&meta.labels), keep(&meta.annotations));
+        Marks { labels, annotations, scheduling_group: None }
     }
 }
 
 fn is_mark(key: &str) -> bool {
-    key.starts_with(keys::PREFIX) || key.starts_with("kueue.x-k8s.io/")
+    key.starts_with(keys::PREFIX)
+        || key.starts_with("kueue.x-k8s.io/")
+        || keys::OF_GANGS.contains(&key)
 }
 
-/// The kinds of owners that are read, with their API groups.
-pub const OWNER_KINDS: [(&str, &str); 4] =
+/// The kinds of owners that every cluster has and that are read, with their API groups.
+const PLAIN_OWNERS: [(&str, &str); 4] =
     [("Job", "batch"), ("ReplicaSet", "apps"), ("StatefulSet", "apps"), ("Deployment", "apps")];
+
+/// The API group of owners of this kind that are read.
+pub fn owner_group(kind: &str) -> Option<&'static str> {
+    let plain = PLAIN_OWNERS.iter().find(|(name, _)| *name == kind).map(|(_, group)| *group);
+    let others = || TABLE.iter().find(|row| row.key == kind && !row.kind.is_group());
+    plain.or_else(|| others().map(|row| row.group))
+}
 
 /// The owner that controls an object, else its first. A kind that another API group has too (a
 /// `Job` of Volcano's) is told from ours by that group.
@@ -72,8 +85,8 @@ pub fn owner(meta: &ObjectMeta, shared: &mut Shared) -> Option<OwnerName> {
     let owner =
         owners.iter().find(|owner| owner.controller == Some(true)).or_else(|| owners.first())?;
     let group = owner.api_version.rsplit_once('/').map_or("", |it| it.0);
-    let same = |(kind, of): &(&str, &str)| *kind == owner.kind && *of != group;
-    let foreign = !owner.api_version.is_empty() && OWNER_KINDS.iter().any(same);
+    let ours = owner_group(&owner.kind);
+    let foreign = !owner.api_version.is_empty() && ours.is_some_and(|ours| ours != group);
     let kind = match foreign {
         true => shared.texts.text(&format!("{}.{group}", owner.kind)),
         false => shared.texts.text(&owner.kind),

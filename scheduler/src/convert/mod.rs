@@ -9,7 +9,9 @@
 pub mod devices;
 pub mod directory;
 pub mod facts;
+pub mod gang;
 pub mod gathered;
+pub mod group;
 pub mod job;
 pub mod marks;
 pub mod neighbours;

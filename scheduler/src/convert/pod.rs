@@ -100,7 +100,7 @@ impl Ranked {
 pub fn draft(pod: &Pod, shared: &mut Shared) -> Result<PodDraft, Vec<Refusal>> {
     let (meta, spec) = (&pod.metadata, &pod.spec);
     refuse(spec, "spec")?;
-    let marks = shared.marks_of(meta);
+    let marks = shared.marks_of_pod(meta, spec);
     let mut ignored = Vec::new();
     let binding = note::binding(&marks, shared, &mut ignored);
     let admitted_at = binding.as_ref().and_then(|binding| binding.admitted_at);
@@ -160,6 +160,15 @@ impl Shared {
     /// The shared marks of an object.
     pub fn marks_of(&mut self, meta: &ObjectMeta) -> Arc<Marks> {
         let marks = Marks::of(meta, self);
+        self.marks.of(marks)
+    }
+
+    /// The shared marks of a pod or a template.
+    pub fn marks_of_pod(&mut self, meta: &ObjectMeta, spec: &PodSpec) -> Arc<Marks> {
+        let mut marks = Marks::of(meta, self);
+        let group = spec.scheduling_group.as_ref().and_then(|it| it.pod_group_name.as_deref());
+        let group = group.filter(|name| !name.is_empty());
+        marks.scheduling_group = group.map(|name| self.texts.text(name));
         self.marks.of(marks)
     }
 }

@@ -11,7 +11,7 @@ use capstan_core::model::input::{GangKey, OwnerFacts, PodFacts, Text};
 use super::facts::MEMBERS_MAX;
 use super::gathered::Identity;
 use super::job::JobDraft;
-use super::marks::Marks;
+use super::marks::{self, Marks};
 use crate::api::keys;
 use crate::read::error::{Notice, Place};
 
@@ -104,13 +104,42 @@ impl Remarks {
                 job.count
             );
             self.say("Job", &job.namespace, &problem, &job.name);
-        } else if ours && job.suspended && job.finished.is_none() && !facts.ours {
+        } else if ours && facts.member_of.is_none() {
+            self.on_sleeper("Job", facts);
+        }
+    }
+
+    /// Remarks on an owner of another project whose facts are these.
+    pub fn on_gang<'a>(
+        &mut self,
+        own: Known<'a>,
+        ours: bool,
+        facts: &OwnerFacts,
+        above: impl Iterator<Item = Known<'a>>,
+    ) {
+        let kind = own.kind;
+        let chain: Vec<Known<'_>> = std::iter::once(own).chain(above).collect();
+        self.ignored(&facts.wishes.ignored, &facts.namespace, &chain);
+        if ours && facts.left.is_some_and(|left| left > MEMBERS_MAX) {
+            let problem = format!(
+                "runs more pods at once than the {MEMBERS_MAX} that a cluster is made for: left \
+                 alone"
+            );
+            self.say(kind, &facts.namespace, &problem, &facts.name);
+        } else if ours && facts.member_of.is_none() {
+            self.on_sleeper(kind, facts);
+        }
+    }
+
+    /// An owner whose pods are ours is suspended, and nobody will resume it.
+    fn on_sleeper(&mut self, kind: &str, facts: &OwnerFacts) {
+        if facts.suspended && facts.finished.is_none() && !facts.ours {
             let problem = format!(
                 "is suspended and names no queue: left alone (label {}; a default LocalQueue does \
-                 not take suspended Jobs)",
+                 not take suspended {kind}s)",
                 keys::QUEUE
             );
-            self.say("Job", &job.namespace, &problem, &job.name);
+            self.say(kind, &facts.namespace, &problem, &facts.name);
         }
     }
 
@@ -183,7 +212,7 @@ impl Remarks {
             let group = match &*kind {
                 "Pod" => "",
                 "Job" => "batch",
-                _ => "apps",
+                _ => marks::owner_group(&kind).unwrap_or("apps"),
             };
             let identity = (group.into(), kind.clone(), namespace.clone(), first.clone());
             let problem = match names.len() - 1 {

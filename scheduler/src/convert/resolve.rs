@@ -16,6 +16,7 @@ use super::gathered::Gathered;
 use super::quota;
 use super::remarks::Remarks;
 use crate::api::keys;
+use crate::gangs;
 use crate::read::error::Notice;
 
 /// Facts for the engine, and what is worth knowing about them.
@@ -35,11 +36,13 @@ pub fn resolve(gathered: Gathered, start: Time) -> Resolved {
     let mut devices = gathered.devices;
     devices.settle(&mut shared);
     let device_facts = devices.everything();
+    let Gathered { gangs, groups, .. } = gathered;
     let local = queueing.local_queues.iter().map(|(_, queue)| &queue.namespace);
     let named: BTreeSet<Text> = pods
         .iter()
         .map(|pod| &pod.namespace)
         .chain(jobs.iter().map(|job| &job.namespace))
+        .chain(gangs.iter().map(|gang| &gang.namespace))
         .chain(local)
         .cloned()
         .chain([Text::from(DEFAULT_NAMESPACE)])
@@ -59,28 +62,28 @@ pub fn resolve(gathered: Gathered, start: Time) -> Resolved {
     resolved.inputs.extend(device_facts);
     let jobs = jobs.into_iter().map(|job| Owner::Job(Box::new(job)));
     let others = owners.into_iter().map(|owner| Owner::Other(Box::new(owner)));
+    let gangs = gangs.into_iter().map(|gang| Owner::Gang(Box::new(gang)));
+    let groups = groups.into_iter().map(|group| Owner::Group(Box::new(group)));
     let mut order = Vec::new();
-    for owner in jobs.chain(others) {
+    for owner in jobs.chain(gangs).chain(others).chain(groups) {
         order.push(owner.key());
-        if let Owner::Job(job) = &owner {
-            directory.meet(&job.shape, job.scheduler.as_deref());
+        for (shape, scheduler) in owner.shapes() {
+            directory.meet(shape, scheduler);
         }
         directory.put(owner);
     }
     for pod in &pods {
         directory.meet(&pod.shape, pod.scheduler.as_deref());
+        if let Some(group) = gangs::groups::named_by(&pod.marks, &pod.namespace) {
+            directory.enlist(&group, pod);
+        }
     }
     let (mut remarks, mut missing) = (Remarks::default(), Missing::default());
     let mut facts = Facts { directory: &directory, shared: &mut shared, missing: &mut missing };
     for owner in order.iter().filter_map(|key| directory.owners.get(key)) {
-        match owner {
-            Owner::Job(job) => {
-                let made = facts.of_job(job, start);
-                facts.remark_job(job, &made, &mut remarks);
-                resolved.inputs.push(Input::Owner(made));
-            }
-            Owner::Other(_) => facts.remark_owner(owner, &mut remarks),
-        }
+        let made = facts.of_owner(owner, start);
+        facts.remark(owner, made.as_ref(), &mut remarks);
+        resolved.inputs.extend(made.map(Input::Owner));
     }
     for pod in pods {
         let made = facts.of_pod(&pod, start);

@@ -20,5 +20,6 @@ pub fn resolve(member: &Member<'_>, ignored: &mut Vec<Text>) -> Option<GangRef> 
         min_member: count(member.chain, keys::MIN_MEMBER, ignored),
         total: None,
         unknown_owner: None,
+        held: None,
     })
 }

@@ -31,6 +31,7 @@ pub fn resolve(member: &Member<'_>, ignored: &mut Vec<Text>) -> Option<GangRef> 
         min_member,
         total: None,
         unknown_owner: None,
+        held: None,
     };
     if let Some(Run { job, incarnation, in_queue }) = member.job {
         let least = min_member(job, member.chain, in_queue, ignored);

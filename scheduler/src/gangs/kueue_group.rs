@@ -20,5 +20,6 @@ pub fn resolve(member: &Member<'_>, ignored: &mut Vec<Text>) -> Option<GangRef> 
         min_member: total,
         total,
         unknown_owner: None,
+        held: None,
     })
 }

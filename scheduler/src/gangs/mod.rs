@@ -4,15 +4,34 @@
 //! new source is one file and one row. Assumes that labels of owners are already in the chain.
 
 pub mod capstan_gang;
+pub mod fields;
+pub mod groups;
 pub mod job;
+pub mod jobset;
+pub mod kinds;
+pub mod kubeflow;
 pub mod kueue_group;
+pub mod lws;
+pub mod owner;
+pub mod plugins;
+pub mod ray;
 pub mod single;
+pub mod spark;
+pub mod train;
+pub mod upstream;
+pub mod volcano;
 pub mod wishes;
 
-use capstan_core::model::input::{GangRef, Text};
+use capstan_core::model::input::{GangRef, OwnerEnd, Text};
+use capstan_core::time::Time;
 
+use self::fields::{Fields, Part};
+use self::kinds::Kind;
+use crate::convert::directory::{Directory, Owner, OwnerKey};
+use crate::convert::gang::Says;
 use crate::convert::marks::{Marks, OwnerName};
-use crate::convert::note;
+use crate::convert::sharing::Shared;
+use crate::convert::{Refusal, note};
 
 /// A pod that may be in a gang.
 #[derive(Clone, Copy, Debug)]
@@ -25,8 +44,16 @@ pub struct Member<'a> {
     pub uid: &'a Text,
     /// Our labels and annotations: its own first, then its owners' from the nearest up.
     pub chain: &'a [&'a Marks],
+    /// It is being deleted.
+    pub terminating: bool,
+    /// When it was created, if that is known.
+    pub created: Option<Time>,
     /// Its owner as it names it.
     pub owner: Option<&'a OwnerName>,
+    /// Its owners that are known, from the nearest up.
+    pub above: &'a [&'a Owner],
+    /// All that has a say.
+    pub directory: &'a Directory,
     /// The Job that owns it, where that is known.
     pub job: Option<job::Run<'a>>,
 }
@@ -35,10 +62,17 @@ pub struct Member<'a> {
 type Source = fn(&Member<'_>, &mut Vec<Text>) -> Option<GangRef>;
 
 /// Sources that name a group on the pod itself, best first.
-const GROUPS: &[Source] = &[capstan_gang::resolve, kueue_group::resolve];
+const GROUPS: &[Source] = &[
+    upstream::resolve,
+    plugins::resolve,
+    volcano::resolve,
+    capstan_gang::resolve,
+    kueue_group::resolve,
+];
 
 /// Sources that read owners, best first; the last one knows every pod.
-const OWNERS: &[Source] = &[job::resolve, single::resolve];
+const OWNERS: &[Source] =
+    &[lws::resolve, spark::resolve, owner::resolve, job::resolve, single::resolve];
 
 /// The gang of a pod. Values that cannot be read are ignored and named.
 pub fn of(member: &Member<'_>, ignored: &mut Vec<Text>) -> GangRef {
@@ -52,6 +86,58 @@ pub fn of(member: &Member<'_>, ignored: &mut Vec<Text>) -> GangRef {
 /// The group that a pod (or the pods of an owner) names, if it names one.
 pub fn group_of(member: &Member<'_>, ignored: &mut Vec<Text>) -> Option<GangRef> {
     GROUPS.iter().find_map(|source| source(member, ignored))
+}
+
+/// What an owner of another project says of its pods.
+pub fn read(
+    kind: Kind,
+    part: Part<'_>,
+    fields: &mut Fields,
+    shared: &mut Shared,
+) -> Result<Says, Vec<Refusal>> {
+    match kind {
+        Kind::TrainJob => Ok(train::read(part, fields)),
+        Kind::JobSet => jobset::read(part, fields, shared),
+        Kind::LeaderWorkerSet => Ok(lws::read(part, fields)),
+        Kind::RayJob | Kind::RayCluster => ray::read(kind, part, fields, shared),
+        Kind::SparkApplication => Ok(Says::default()),
+        _ => kubeflow::read(kind, part, fields, shared),
+    }
+}
+
+/// The objects that a pod names itself and that have a say in its gang, beside its owner.
+pub fn named_by(marks: &Marks, namespace: &Text) -> impl Iterator<Item = OwnerKey> {
+    let group = groups::named_by(marks, namespace);
+    group.into_iter().chain(lws::named_by(marks, namespace))
+}
+
+/// How an owner ended, once it has.
+pub fn finished(kind: Kind, part: Part<'_>) -> Option<OwnerEnd> {
+    let stated = match kind {
+        Kind::JobSet => part.at("status.terminalState").as_str(),
+        Kind::RayJob => part.at("status.jobDeploymentStatus").as_str(),
+        _ => None,
+    };
+    match (kind, stated) {
+        (_, Some("Complete" | "Completed")) => Some(OwnerEnd::Succeeded),
+        (_, Some("Failed")) => Some(OwnerEnd::Failed(None)),
+        (Kind::JobSet, _) => ended(part, "Completed", "Failed"),
+        (Kind::TrainJob, _) => ended(part, "Complete", "Failed"),
+        (Kind::RayJob | Kind::RayCluster, _) => None,
+        _ => ended(part, "Succeeded", "Failed"),
+    }
+}
+
+/// How an owner ended, by the conditions that say so.
+fn ended(part: Part<'_>, well: &str, badly: &str) -> Option<OwnerEnd> {
+    let conditions = part.at("status.conditions").as_array()?;
+    let holds =
+        |kind: &str| conditions.iter().find(|it| it["type"] == kind && it["status"] == "True");
+    if holds(well).is_some() {
+        return Some(OwnerEnd::Succeeded);
+    }
+    let reason = holds(badly)?["reason"].as_str().filter(|reason| !reason.is_empty());
+    Some(OwnerEnd::Failed(reason.map(Text::from)))
 }
 
 /// The first annotation of this key, from the nearest object up.

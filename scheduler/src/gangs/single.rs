@@ -13,5 +13,6 @@ pub fn resolve(member: &Member<'_>, _ignored: &mut Vec<Text>) -> Option<GangRef>
         min_member: Some(1),
         total: None,
         unknown_owner: None,
+        held: None,
     })
 }

@@ -8,10 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use capstan_core::model::input::Text;
 
 use crate::convert::directory::{OWNERS_MAX, OwnerKey};
-use crate::convert::marks::OwnerName;
-
-/// Kinds of owners whose labels count.
-const KINDS: [&str; 4] = ["Deployment", "Job", "ReplicaSet", "StatefulSet"];
+use crate::convert::marks::{OwnerName, owner_group};
 
 /// What each owner owns directly.
 #[derive(Debug, Default)]
@@ -45,6 +42,26 @@ impl Below {
     /// A pod names an owner no more.
     pub fn remove_pod(&mut self, namespace: &Text, owner: Option<&OwnerName>, uid: &Text) {
         self.change(namespace, owner, |owned| owned.pods.remove(uid));
+    }
+
+    /// A pod names an object that is not its owner.
+    pub fn add_named(&mut self, named: OwnerKey, uid: &Text) {
+        self.owners.entry(named).or_default().pods.insert(uid.clone());
+    }
+
+    /// A pod names an object no more.
+    pub fn remove_named(&mut self, named: &OwnerKey, uid: &Text) {
+        self.change_at(named, |owned| owned.pods.remove(uid));
+    }
+
+    /// The pods of an owner will name an object.
+    pub fn add_naming(&mut self, named: OwnerKey, own: &OwnerKey) {
+        self.owners.entry(named).or_default().owners.insert(own.clone());
+    }
+
+    /// The pods of an owner will name an object no more.
+    pub fn remove_naming(&mut self, named: &OwnerKey, own: &OwnerKey) {
+        self.change_at(named, |owned| owned.owners.remove(own));
     }
 
     /// An owner names one above it.
@@ -86,17 +103,22 @@ impl Below {
         owner: Option<&OwnerName>,
         remove: impl FnOnce(&mut Owned) -> bool,
     ) {
-        let Some(key) = key(namespace, owner) else { return };
-        let Some(owned) = self.owners.get_mut(&key) else { return };
+        if let Some(key) = key(namespace, owner) {
+            self.change_at(&key, remove);
+        }
+    }
+
+    fn change_at(&mut self, key: &OwnerKey, remove: impl FnOnce(&mut Owned) -> bool) {
+        let Some(owned) = self.owners.get_mut(key) else { return };
         remove(owned);
         if owned.is_empty() {
-            self.owners.remove(&key);
+            self.owners.remove(key);
         }
     }
 }
 
 fn key(namespace: &Text, owner: Option<&OwnerName>) -> Option<OwnerKey> {
-    let owner = owner.filter(|owner| KINDS.contains(&&*owner.kind))?;
+    let owner = owner.filter(|owner| owner_group(&owner.kind).is_some())?;
     Some(owner.key(namespace))
 }
 

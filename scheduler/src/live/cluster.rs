@@ -286,6 +286,7 @@ impl Live {
             Object::Queueing(queueing, origin, value) => {
                 self.put_queueing(kind, queueing, origin, *value);
             }
+            Object::Gang(gang, value) => self.put_gang(gang, &value),
             Object::Broken(_, object, path, problem) => {
                 self.refuse(kind, &object.metadata, vec![Refusal { path, problem }]);
             }
@@ -299,14 +300,14 @@ impl Live {
         named
     }
 
-    fn enter_as(&mut self, kind: Kind, named: &Named, uid: &Text) {
+    pub(super) fn enter_as(&mut self, kind: Kind, named: &Named, uid: &Text) {
         if let Some(other) = self.roster.seen(kind, named, uid) {
             self.remove(kind, named, &other);
         }
     }
 
     /// An object that should not exist as it is.
-    fn refuse(&mut self, kind: Kind, meta: &ObjectMeta, refusals: Vec<Refusal>) {
+    pub(super) fn refuse(&mut self, kind: Kind, meta: &ObjectMeta, refusals: Vec<Refusal>) {
         let named = self.enter(kind, meta);
         let fault = |refusal: Refusal| -> Fault { (Some(refusal.path), refusal.problem) };
         self.notes.faults(kind, &named, refusals.into_iter().map(fault));
@@ -333,6 +334,7 @@ impl Live {
         }
         let uid = draft.uid.clone();
         self.below.add_pod(&draft.namespace, draft.owner.as_deref(), &uid);
+        self.join_group(&draft);
         self.inhabit(&draft.namespace);
         if draft.ranked.open() {
             self.unranked.insert(uid.clone());
@@ -345,6 +347,7 @@ impl Live {
     fn remove_pod(&mut self, uid: &Text) {
         let Some(old) = self.pods.remove(uid) else { return };
         self.below.remove_pod(&old.namespace, old.owner.as_deref(), uid);
+        self.leave_group(&old);
         self.leave(&old.namespace);
         self.unranked.remove(uid);
         self.claimants.remove(&old);
@@ -368,10 +371,20 @@ impl Live {
     }
 
     fn put_owner(&mut self, kind: Kind, owner: Owner) {
+        self.put_owner_with(kind, owner, []);
+    }
+
+    /// An owner of which these things are wrong.
+    pub(super) fn put_owner_with(
+        &mut self,
+        kind: Kind,
+        owner: Owner,
+        faults: impl IntoIterator<Item = Fault>,
+    ) {
         let key = owner.key();
         let named = (key.1.clone(), key.2.clone());
         self.enter_as(kind, &named, owner.uid());
-        self.notes.faults(kind, &named, []);
+        self.notes.faults(kind, &named, faults);
         let old = self.directory.owners.get(&key);
         if old == Some(&owner) {
             return;
@@ -382,16 +395,20 @@ impl Live {
         if let Some(old) = self.directory.owners.remove(&key) {
             self.unlink_owner(&key, &old);
         }
-        if let Some(job) = owner.job()
-            && self.directory.meet(&job.shape.clone(), job.scheduler.as_deref())
-        {
+        let mut more = false;
+        for (shape, scheduler) in owner.shapes() {
+            more |= self.directory.meet(shape, scheduler);
+        }
+        if more {
             self.see_all_again();
         }
         self.below.add_owner(owner.owner(), &key);
-        if owner.job().is_some() {
+        self.link_templates(&key, &owner);
+        if owner.runs() {
             self.inhabit(&key.1);
             self.jobs.insert(owner.uid().clone());
         }
+        self.tell_above(&owner);
         self.dirty.owners.insert(key);
         self.directory.put(owner);
     }
@@ -399,12 +416,14 @@ impl Live {
     fn remove_owner(&mut self, key: &OwnerKey) {
         let Some(old) = self.directory.owners.remove(key) else { return };
         self.unlink_owner(key, &old);
+        self.tell_above(&old);
         self.disturb(key);
     }
 
     fn unlink_owner(&mut self, key: &OwnerKey, old: &Owner) {
         self.below.remove_owner(old.owner(), key);
-        if old.job().is_some() {
+        self.unlink_templates(key, old);
+        if old.runs() {
             self.leave(&key.1);
             self.jobs.remove(old.uid());
             self.dirty.jobs.insert(old.uid().clone());
@@ -412,7 +431,7 @@ impl Live {
     }
 
     /// All that looks at an owner has to be looked at again.
-    fn disturb(&mut self, key: &OwnerKey) {
+    pub(super) fn disturb(&mut self, key: &OwnerKey) {
         let below = self.below.all(key);
         self.dirty.pods.extend(below.pods);
         self.dirty.owners.extend(below.owners);
@@ -421,16 +440,21 @@ impl Live {
     /// More labels of pods matter to others than did.
     fn see_all_again(&mut self) {
         self.dirty.pods.extend(self.pods.keys().cloned());
-        let jobs = self.directory.owners.iter().filter(|(_, owner)| owner.job().is_some());
+        let jobs = self.directory.owners.iter().filter(|(_, owner)| owner.runs());
         self.dirty.owners.extend(jobs.map(|(key, _)| key.clone()));
     }
 
     /// Priorities that classes decide have to be looked at again.
     fn rank_again(&mut self) {
         self.dirty.pods.extend(self.unranked.iter().cloned());
-        let open = |owner: &Owner| owner.job().is_some_and(|job| job.ranked.open());
+        let open =
+            |owner: &Owner| owner.names_class() || owner.ranked().any(|ranked| ranked.open());
         let jobs = self.directory.owners.iter().filter(|(_, owner)| open(owner));
         self.dirty.owners.extend(jobs.map(|(key, _)| key.clone()));
+        let groups = self.directory.owners.iter().filter(|(_, owner)| owner.names_class());
+        let groups: Vec<OwnerKey> = groups.map(|(key, _)| key.clone()).collect();
+        groups.iter().for_each(|key| self.disturb(key));
+        self.tell_trains();
     }
 
     fn put_runtime_class(&mut self, meta: &ObjectMeta, draft: RuntimeClassDraft) {
@@ -445,12 +469,10 @@ impl Live {
 
     /// A RuntimeClass changed: pods are as the API server made them, templates are not.
     fn shape_again(&mut self, class: &Text) {
-        let of_class = |owner: &Owner| {
-            let runtime = owner.job().and_then(|job| job.runtime.as_deref());
-            runtime.is_some_and(|runtime| runtime.class == *class)
-        };
+        let of_class = |owner: &Owner| owner.runtimes().any(|runtime| runtime.class == *class);
         let jobs = self.directory.owners.iter().filter(|(_, owner)| of_class(owner));
         self.dirty.owners.extend(jobs.map(|(key, _)| key.clone()));
+        self.tell_trains();
     }
 
     fn put_queueing(&mut self, kind: Kind, queue: Queueing, origin: Origin, mut value: Value) {
@@ -511,6 +533,9 @@ impl Live {
                     DeviceKind::Template => devices.remove_template(named),
                 }
             }
+            Kind::Gang(gang) => {
+                self.remove_owner(&(gang.row().key.into(), named.0.clone(), named.1.clone()));
+            }
             Kind::Queueing(..) => {
                 self.queues.remove(kind, named);
                 self.queues_anew.push((kind, named.clone()));
@@ -552,6 +577,7 @@ impl Object {
             Object::Pod(_) => Kind::Pod,
             Object::Node(_) => Kind::Node,
             Object::Job(_) => Kind::Job,
+            Object::Gang(kind, _) => Kind::Gang(*kind),
             Object::Meta(kind, _) | Object::Broken(kind, ..) => *kind,
             Object::PriorityClass(_) => Kind::PriorityClass,
             Object::RuntimeClass(_) => Kind::RuntimeClass,
@@ -576,7 +602,9 @@ impl Object {
             Object::PriorityClass(class) => &class.metadata,
             Object::RuntimeClass(class) => &class.metadata,
             Object::Devices(object) => object.metadata(),
-            Object::Queueing(_, _, value) => return value_identity(self.kind(), value),
+            Object::Queueing(_, _, value) | Object::Gang(_, value) => {
+                return value_identity(self.kind(), value);
+            }
         };
         identity(self.kind(), meta)
     }
@@ -588,7 +616,7 @@ fn identity(kind: Kind, meta: &ObjectMeta) -> (Named, Text) {
     ((namespace.into(), marks::name(meta).into()), uid)
 }
 
-fn value_identity(kind: Kind, value: &Value) -> (Named, Text) {
+pub(super) fn value_identity(kind: Kind, value: &Value) -> (Named, Text) {
     let text = |key: &str| value["metadata"][key].as_str().map(ToOwned::to_owned);
     let meta = ObjectMeta {
         name: text("name"),

@@ -108,8 +108,8 @@ impl Live {
         let mut facts =
             Facts { directory: &self.directory, shared: &mut self.shared, missing: &mut missing };
         let since = |uid: &Text| self.undated.get(uid).copied().unwrap_or(now);
-        for job in self.directory.owners.values().filter_map(Owner::job) {
-            inputs.push(Input::Owner(facts.of_job(job, since(&job.uid))));
+        for owner in self.directory.owners.values().filter(|owner| owner.runs()) {
+            inputs.extend(facts.of_owner(owner, since(owner.uid())).map(Input::Owner));
         }
         for pod in self.pods.values().filter(|pod| counts(pod, &self.directory.scheduler)) {
             inputs.push(Input::Pod(facts.of_pod(pod, since(&pod.uid))));
@@ -237,14 +237,19 @@ impl Live {
             missing: &mut news.missing,
         };
         for owner in dirty.owners.iter().filter_map(|key| facts.directory.owners.get(key)) {
-            let Some(job) = owner.job() else {
-                facts.remark_owner(owner, &mut news.remarks);
+            let (uid, created) = (owner.uid(), owner.created());
+            let made = match owner.runs() {
+                true => facts.of_owner(owner, since(&mut self.undated, created, uid, now)),
+                false => None,
+            };
+            facts.remark(owner, made.as_ref(), &mut news.remarks);
+            let Some(made) = made else {
+                if self.told.jobs.remove(uid) {
+                    news.gone.push(Input::OwnerGone(uid.clone()));
+                }
                 continue;
             };
-            let start = since(&mut self.undated, job.created, &job.uid, now);
-            let made = facts.of_job(job, start);
-            facts.remark_job(job, &made, &mut news.remarks);
-            self.told.jobs.insert(job.uid.clone());
+            self.told.jobs.insert(uid.clone());
             news.facts.push(Input::Owner(made));
         }
         for uid in dirty.jobs.iter().filter(|uid| !self.jobs.contains(*uid)) {
@@ -288,13 +293,9 @@ impl Live {
             missing: &mut news.missing,
         };
         for (key, owner) in self.directory.owners.iter() {
-            match owner.job() {
-                _ if self.dirty.owners.contains(key) => {}
-                Some(job) => {
-                    let made = facts.of_job(job, now);
-                    facts.remark_job(job, &made, &mut news.remarks);
-                }
-                None => facts.remark_owner(owner, &mut news.remarks),
+            if !self.dirty.owners.contains(key) {
+                let made = facts.of_owner(owner, now);
+                facts.remark(owner, made.as_ref(), &mut news.remarks);
             }
         }
         for pod in self.pods.values().filter(|pod| !self.dirty.pods.contains(&pod.uid)) {

@@ -19,6 +19,7 @@
 //! | [`notes`] | that the same thing is said of an object once |
 //! | [`storage`] | claims, volumes and what makes them, as facts |
 //! | [`cluster`] | where each object goes, and what has to be told again because of it |
+//! | [`gangs_seen`] | what owners and PodGroups of other projects change for others |
 //! | [`drain`] | facts of what changed, in the order in which others refer to them |
 //!
 //! No rule of conversion is here: drafts, facts and remarks are those of [`crate::convert`], so
@@ -31,11 +32,14 @@ mod below;
 mod claimants;
 mod cluster;
 mod drain;
+mod gangs_seen;
 mod notes;
 mod queues;
 mod roster;
 mod storage;
 
+#[cfg(test)]
+mod manifests;
 #[cfg(test)]
 mod property;
 #[cfg(test)]
@@ -54,6 +58,7 @@ use crate::api::meta::OnlyMeta;
 use crate::api::node::Node;
 use crate::api::pod::Pod;
 use crate::config::{Config, QuotaApi};
+use crate::gangs;
 use crate::read::error::Notice;
 use crate::read::kinds::{DeviceKind, Origin, Queueing, StorageKind};
 
@@ -104,6 +109,8 @@ pub enum Kind {
     Devices(DeviceKind),
     /// A kind of queue object of one API group.
     Queueing(Queueing, Group),
+    /// An owner or a PodGroup of another project.
+    Gang(gangs::kinds::Kind),
 }
 
 /// The API group of a queue object.
@@ -157,7 +164,8 @@ impl Kind {
             QuotaApi::Kueue => Group::Kueue,
         });
         let queueing = groups.flat_map(|group| QUEUEING.map(|kind| Kind::Queueing(kind, group)));
-        ALWAYS.into_iter().chain(queueing).collect()
+        let gangs = gangs::kinds::Kind::all().map(Kind::Gang);
+        ALWAYS.into_iter().chain(queueing).chain(gangs).collect()
     }
 
     /// What people call the kind.
@@ -174,6 +182,7 @@ impl Kind {
             Kind::Deployment => "Deployment",
             Kind::Storage(kind) => kind.name(),
             Kind::Devices(kind) => kind.name(),
+            Kind::Gang(kind) => kind.row().name,
             Kind::Queueing(kind, _) => match kind {
                 Queueing::ClusterQueue => "ClusterQueue",
                 Queueing::LocalQueue => "LocalQueue",
@@ -186,11 +195,12 @@ impl Kind {
         }
     }
 
-    /// The API group of queue objects, which is not the same in every cluster.
+    /// The API group of a kind that not every cluster serves.
     pub fn group(self) -> Option<&'static str> {
         match self {
             Kind::Queueing(_, Group::Capstan) => Some("capstan.sh"),
             Kind::Queueing(_, Group::Kueue) => Some("kueue.x-k8s.io"),
+            Kind::Gang(kind) => Some(kind.row().group),
             _ => None,
         }
     }
@@ -202,6 +212,7 @@ impl Kind {
             Kind::Pod | Kind::Job | Kind::ReplicaSet | Kind::StatefulSet | Kind::Deployment => true,
             Kind::Storage(kind) => kind.namespaced(),
             Kind::Devices(kind) => kind.namespaced(),
+            Kind::Gang(_) => true,
             Kind::Queueing(kind, _) => {
                 matches!(kind, Queueing::LocalQueue | Queueing::Workload)
             }
@@ -257,6 +268,8 @@ pub enum Object {
     Devices(Box<DeviceObject>),
     /// A queue object, not decoded yet: its faults are ours to tell.
     Queueing(Queueing, Origin, Box<serde_json::Value>),
+    /// An owner or a PodGroup of another project, not decoded yet.
+    Gang(gangs::kinds::Kind, Box<serde_json::Value>),
     /// One that cannot be read: its kind and metadata, the field, what is wrong.
     Broken(Kind, Box<OnlyMeta>, String, String),
 }

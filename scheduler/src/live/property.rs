@@ -8,16 +8,18 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use capstan_core::Input;
-use capstan_core::model::input::Text;
+use capstan_core::model::input::{GangKey, Text};
 use capstan_core::time::Time;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use super::manifests::manifest;
 use super::{Group, Kind, Live, Object, Seen, Stored};
 use crate::api::devices::DeviceObject;
 use crate::api::storage::{Claim, Volume};
 use crate::config::{Config, QuotaApi};
 use crate::convert::directory::OWNERS_MAX;
+use crate::gangs::kinds as gangs;
 use crate::read::kinds::{DeviceKind, Origin, Queueing, StorageKind};
 use crate::read::read_text;
 
@@ -40,6 +42,12 @@ fn slots() -> Vec<(Kind, &'static str, &'static str)> {
         (Kind::Job, "b", "j"),
         (Kind::Storage(StorageKind::Claim), "a", "c"),
         (Kind::Storage(StorageKind::Volume), "", "v"),
+        (Kind::Job, "a", "s-w-0"),
+        (Kind::Gang(gangs::Kind::TrainJob), "a", "s"),
+        (Kind::Gang(gangs::Kind::JobSet), "a", "s"),
+        (Kind::Gang(gangs::Kind::LeaderWorkerSet), "a", "l"),
+        (Kind::Gang(gangs::Kind::PluginsGroup), "a", "g"),
+        (Kind::Gang(gangs::Kind::VolcanoGroup), "a", "g"),
     ];
     slots.extend(["p", "q", "r", "s"].map(|name| (Kind::Pod, "a", name)));
     slots.extend(["p", "q"].map(|name| (Kind::Pod, "b", name)));
@@ -263,7 +271,10 @@ impl World {
             Input::Pod(mut pod) => {
                 let is = |object: &&Value| object["metadata"]["uid"] == *pod.uid;
                 let object = self.objects.values().find(is).expect("it came from one");
-                pod.gang.unknown_owner = self.unknown_owner(object).map(Text::from);
+                let lacks_set = matches!(&pod.gang.key, GangKey::Owner(uid, _)
+                    if uid.starts_with("leaderworkerset/"));
+                let set = || lacks_set.then(|| "LeaderWorkerSet l".to_owned());
+                pod.gang.unknown_owner = self.unknown_owner(object).or_else(set).map(Text::from);
                 Input::Pod(pod)
             }
             other => other,
@@ -313,6 +324,7 @@ fn seen(kind: Kind, value: &Value) -> Object {
             Object::Queueing(kind, origin, Box::new(value))
         }
         Kind::Storage(of) => storage(of, value),
+        Kind::Gang(kind) => Object::Gang(kind, Box::new(value)),
         _ => Object::Meta(kind, serde_json::from_value(value).expect("meta")),
     }
 }
@@ -329,17 +341,6 @@ fn storage(kind: StorageKind, value: Value) -> Object {
 }
 
 /// What a claim and a volume say, each with fields of the other that nobody reads.
-fn stored(looks: &mut Looks) -> Value {
-    json!({
-        "spec": {
-            "storageClassName": looks.one_of(&[Value::Null, json!("fast")]),
-            "volumeName": looks.one_of(&[Value::Null, json!("v")]),
-            "accessModes": looks.one_of(&[json!(["ReadWriteOnce"]), json!(["ReadWriteOncePod"])]),
-        },
-        "status": { "phase": looks.one_of(&[json!("Available"), json!("Bound"), json!("Lost")]) },
-    })
-}
-
 fn device_object(kind: DeviceKind, value: Value) -> DeviceObject {
     match kind {
         DeviceKind::Slice => DeviceObject::Slice(serde_json::from_value(value).expect("slice")),
@@ -388,178 +389,6 @@ fn id(input: &Input) -> (String, bool) {
         }
     };
     (format!("{kind} {name}"), gone)
-}
-
-/// Choices made of the bits of one number.
-struct Looks(u32);
-
-impl Looks {
-    fn of(&mut self, count: u32) -> u32 {
-        let choice = self.0 % count;
-        self.0 /= count;
-        choice
-    }
-
-    fn one_of(&mut self, choices: &[Value]) -> Value {
-        choices[self.of(choices.len() as u32) as usize].clone()
-    }
-
-    fn flag(&mut self) -> bool {
-        self.of(2) == 1
-    }
-}
-
-fn manifest(kind: Kind, namespace: &str, name: &str, age: u32, looks: u32) -> Value {
-    let mut looks = Looks(looks);
-    let mut object = match kind {
-        Kind::Namespace => json!({}),
-        Kind::PriorityClass => priority_class(&mut looks),
-        Kind::RuntimeClass => runtime_class(&mut looks),
-        Kind::Node => node(&mut looks),
-        Kind::Job => job(&mut looks),
-        Kind::Pod => pod(&mut looks),
-        Kind::Storage(_) => stored(&mut looks),
-        Kind::Queueing(kind, _) => queueing(kind, &mut looks),
-        _ => json!({}),
-    };
-    let uid = format!("{}-{namespace}-{name}-{age}", kind.name());
-    let mut meta = json!({ "name": name, "uid": uid,
-        "creationTimestamp": "2026-01-01T00:00:00Z" });
-    if kind.namespaced() {
-        meta["namespace"] = namespace.into();
-    }
-    meta["labels"] = looks.one_of(&[
-        json!({}),
-        json!({ "capstan.sh/queue": "lq" }),
-        json!({ "capstan.sh/gang": "g", "dept": "x" }),
-        json!({}),
-    ]);
-    meta["annotations"] = looks.one_of(&[
-        json!({}),
-        json!({ "capstan.sh/min-member": "2" }),
-        json!({ "capstan.sh/capacity-types": "spot" }),
-        json!({ "capstan.sh/price": "2.5", "capstan.sh/suspended": "1" }),
-        json!({ "capstan.sh/admitted": r#"{"admittedAt":"2026-01-02T00:00:00Z"}"# }),
-    ]);
-    let by = looks.one_of(&[
-        Value::Null,
-        json!(["Job", "j"]),
-        json!(["Job", "j"]),
-        json!(["ReplicaSet", "r"]),
-        json!(["Deployment", "d"]),
-    ]);
-    if kind.namespaced() && by.is_array() && !matches!(kind, Kind::Queueing(..)) {
-        let (owner, own) = (by[0].as_str().expect("kind"), by[1].as_str().expect("name"));
-        let uid = format!("{owner}-{namespace}-{own}-{}", looks.of(2));
-        let ours = if owner == "Job" { "batch/v1" } else { "apps/v1" };
-        // Others have Jobs, too.
-        let api = if looks.of(5) == 0 { "x/v1" } else { ours };
-        meta["ownerReferences"] = json!([{ "apiVersion": api, "kind": owner, "name": own,
-            "uid": uid, "controller": true }]);
-    }
-    if matches!(kind, Kind::Pod | Kind::Job) && looks.of(6) == 0 {
-        meta["deletionTimestamp"] = "2026-01-03T00:00:00Z".into();
-    }
-    object["metadata"] = meta;
-    object["kind"] = kind.name().into();
-    object["apiVersion"] = match kind {
-        Kind::Pod | Kind::Node | Kind::Namespace | Kind::Storage(_) => "v1",
-        Kind::PriorityClass => "scheduling.k8s.io/v1",
-        Kind::RuntimeClass => "node.k8s.io/v1",
-        Kind::Devices(_) => "resource.k8s.io/v1",
-        Kind::Job => "batch/v1",
-        Kind::ReplicaSet | Kind::StatefulSet | Kind::Deployment => "apps/v1",
-        Kind::Queueing(_, Group::Capstan) => "capstan.sh/v1alpha1",
-        Kind::Queueing(..) if looks.flag() => "kueue.x-k8s.io/v1beta1",
-        Kind::Queueing(..) => "kueue.x-k8s.io/v1beta2",
-    }
-    .into();
-    without_nulls(&mut object);
-    object
-}
-
-/// As an API server shows objects.
-fn without_nulls(value: &mut Value) {
-    if let Some(fields) = value.as_object_mut() {
-        fields.retain(|_, value| !value.is_null());
-        fields.values_mut().for_each(without_nulls);
-    }
-}
-
-fn node(looks: &mut Looks) -> Value {
-    json!({
-        "spec": { "unschedulable": looks.flag() },
-        "status": { "allocatable": { "cpu": looks.of(4), "pods": 10 } },
-    })
-}
-
-fn spec(looks: &mut Looks) -> Value {
-    json!({
-        "schedulerName": looks.one_of(&[json!("capstan"), json!("other")]),
-        "priority": looks.one_of(&[Value::Null, json!(5)]),
-        "priorityClassName": looks.one_of(&[Value::Null, json!("high")]),
-        "runtimeClassName": looks.one_of(&[Value::Null, json!("kata")]),
-        "preemptionPolicy": looks.one_of(&[Value::Null, json!("Never")]),
-        "containers": [{ "resources": { "requests": { "cpu": looks.of(2) } } }],
-    })
-}
-
-fn priority_class(looks: &mut Looks) -> Value {
-    json!({
-        "value": looks.of(3) * 10,
-        "globalDefault": looks.flag(),
-        "preemptionPolicy": looks.one_of(&[Value::Null, json!("Never")]),
-    })
-}
-
-fn runtime_class(looks: &mut Looks) -> Value {
-    json!({
-        "overhead": { "podFixed": { "cpu": looks.of(3) } },
-        "scheduling": { "nodeSelector": looks.one_of(&[json!({}), json!({ "pool": "x" })]) },
-    })
-}
-
-fn pod(looks: &mut Looks) -> Value {
-    let mut spec = spec(looks);
-    spec["nodeName"] = looks.one_of(&[Value::Null, json!("n")]);
-    json!({
-        "spec": spec,
-        "status": { "phase": looks.one_of(&[json!("Pending"), json!("Running"), json!("Failed")]) },
-    })
-}
-
-fn job(looks: &mut Looks) -> Value {
-    json!({
-        "spec": {
-            "parallelism": 1 + looks.of(3),
-            "completions": 3,
-            "completionMode": looks.one_of(&[Value::Null, json!("Indexed")]),
-            "suspend": looks.flag(),
-            "template": { "spec": spec(looks) },
-        },
-        "status": { "succeeded": looks.of(3), "active": looks.of(2) },
-    })
-}
-
-fn queueing(kind: Queueing, looks: &mut Looks) -> Value {
-    let quota = json!({ "name": "cpu", "nominalQuota": looks.of(3),
-        "lendingLimit": looks.one_of(&[Value::Null, json!(1)]) });
-    let groups = json!([{ "coveredResources": ["cpu"],
-        "flavors": [{ "name": "f", "resources": [quota] }] }]);
-    let spec = match kind {
-        Queueing::ClusterQueue => json!({ "resourceGroups": groups,
-            "cohortName": looks.one_of(&[Value::Null, json!("co")]) }),
-        Queueing::Cohort => json!({ "resourceGroups": groups }),
-        Queueing::LocalQueue => json!({ "clusterQueue": "cq",
-            "stopPolicy": looks.one_of(&[Value::Null, json!("Hold")]) }),
-        Queueing::ResourceFlavor => json!({ "nodeLabels":
-            looks.one_of(&[json!({}), json!({ "pool": "x" })]) }),
-        Queueing::Topology => json!({ "levels": [{ "nodeLabel":
-            looks.one_of(&[json!("rack"), json!("zone")]) }] }),
-        Queueing::WorkloadPriorityClass => return json!({ "value": looks.of(3) }),
-        Queueing::Workload => json!({}),
-    };
-    json!({ "spec": spec })
 }
 
 fn difference(told: &BTreeMap<String, Input>, wanted: &BTreeMap<String, Input>) -> String {

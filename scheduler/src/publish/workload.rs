@@ -22,6 +22,7 @@ use crate::api::workload::{
     NAMES_MAX, POD_SETS_MAX, PodSet, PriorityClassRef, RequeueState, Workload, WorkloadSpec,
     WorkloadStatus,
 };
+use crate::gangs::kinds::Kind;
 
 /// A pod of its own gets an object once it has waited this long: most never do.
 pub const LONE_PATIENCE: Span = Span::seconds(30);
@@ -76,11 +77,11 @@ fn labels(spec: &WorkloadSpec) -> BTreeMap<String, String> {
 fn owner(details: &WorkloadDetails) -> Option<OwnerReference> {
     let (api_version, kind, name, uid) = match (&details.owner, &details.first_pod) {
         (Some(owner), _) => (api_version(&owner.kind)?, &*owner.kind, &owner.name, &owner.uid),
-        (None, Some(pod)) => ("v1", "Pod", &pod.name, &pod.uid),
+        (None, Some(pod)) => ("v1".to_owned(), "Pod", &pod.name, &pod.uid),
         (None, None) => return None,
     };
     Some(OwnerReference {
-        api_version: api_version.to_owned(),
+        api_version,
         kind: kind.to_owned(),
         name: name.to_string(),
         uid: uid.to_string(),
@@ -89,10 +90,10 @@ fn owner(details: &WorkloadDetails) -> Option<OwnerReference> {
 }
 
 /// The API version of owners that run as a gang.
-pub(super) fn api_version(kind: &str) -> Option<&'static str> {
+pub(super) fn api_version(kind: &str) -> Option<String> {
     match kind {
-        "Job" => Some("batch/v1"),
-        _ => None,
+        "Job" => Some("batch/v1".to_owned()),
+        _ => Kind::of_key(kind).map(|kind| kind.row().api_version()),
     }
 }
 

@@ -25,10 +25,13 @@ use crate::api::node::Node;
 use crate::api::pod::Pod;
 use crate::api::{GROUP, KUEUE_GROUP, storage};
 use crate::config::Config;
+use crate::convert::gang::GangDraft;
 use crate::convert::gathered::{OwnerDraft, PriorityClassDraft};
+use crate::convert::group::GroupDraft;
 use crate::convert::runtime::RuntimeClassDraft;
 use crate::convert::storage::Storage;
 use crate::convert::{self, Gathered, Refusal, job, marks, node, pod};
+use crate::gangs;
 
 /// Complaints kept; more would help nobody.
 const ERRORS_MAX: usize = 1_000;
@@ -229,6 +232,7 @@ impl<'a> Collector<'a> {
             Known::Devices(kind) => self.devices(named, kind),
             Known::Owner => self.owner(named),
             Known::Storage(kind) => self.storage(named, kind),
+            Known::Gang(kind) => self.gang(named, kind),
             Known::Queueing(kind, origin) => self.queueing(named, kind, origin),
         };
         for finding in result.err().unwrap_or_default() {
@@ -330,6 +334,24 @@ impl<'a> Collector<'a> {
         let draft =
             OwnerDraft::of(kind, &object.metadata, &template.metadata, &mut self.gathered.shared);
         self.gathered.owners.push(draft);
+        Ok(())
+    }
+
+    fn gang(&mut self, named: &Named, kind: gangs::kinds::Kind) -> Result<(), Vec<Finding>> {
+        let shared = &mut self.gathered.shared;
+        let odd = if kind.is_group() {
+            let (draft, odd) = GroupDraft::of(kind, &named.value, shared);
+            self.gathered.groups.push(draft);
+            odd
+        } else {
+            let (draft, odd) = GangDraft::of(kind, &named.value, shared).map_err(refused)?;
+            self.times.created(draft.created, true);
+            self.gathered.gangs.push(draft);
+            odd
+        };
+        for Refusal { path, problem } in odd {
+            self.warn(named, Some(path), problem);
+        }
         Ok(())
     }
 

@@ -1,6 +1,7 @@
 //! Which kinds are read, by API group, version and name.
 
 use crate::api::{GROUP, KUEUE_GROUP};
+use crate::gangs;
 
 /// Where a queue object comes from; the order is the one in which duplicates are preferred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -46,6 +47,8 @@ pub enum Known {
     Owner,
     /// Something of storage.
     Storage(StorageKind),
+    /// An owner or a PodGroup of another project.
+    Gang(gangs::kinds::Kind),
     /// A queue object.
     Queueing(Queueing, Origin),
 }
@@ -173,6 +176,9 @@ pub const OUR_KINDS: [&str; 7] = [
 
 /// What is known of a kind; `None`: nothing, it is ignored and counted.
 pub fn known(api_version: &str, kind: &str) -> Option<Known> {
+    if let Some(kind) = gangs::kinds::Kind::of_object(api_version, kind) {
+        return Some(Known::Gang(kind));
+    }
     let origin = match api_version {
         "v1" => {
             return match kind {
@@ -228,7 +234,7 @@ impl Known {
     /// Whether objects of this kind live in namespaces.
     pub fn namespaced(self) -> bool {
         match self {
-            Known::Pod | Known::Job | Known::Owner => true,
+            Known::Pod | Known::Job | Known::Owner | Known::Gang(_) => true,
             Known::Node | Known::Namespace | Known::PriorityClass | Known::RuntimeClass => false,
             Known::Storage(kind) => kind.namespaced(),
             Known::Devices(kind) => kind.namespaced(),

@@ -142,7 +142,9 @@ fn finish(collector: Collector<'_>) -> Result<Objects, Vec<ReadError>> {
     }
     let scheduler = &gathered.scheduler;
     let pods = gathered.pods.iter().filter(|pod| pod.ours(scheduler)).count();
-    let ours = pods + gathered.jobs.iter().filter(|job| job.ours(scheduler)).count();
+    let ours = pods
+        + gathered.jobs.iter().filter(|job| job.ours(scheduler)).count()
+        + gathered.gangs.iter().filter(|gang| gang.whole() && gang.ours(scheduler)).count();
     let earliest = times.earliest_work.or(times.earliest);
     let start = earliest.or(times.latest).unwrap_or_default();
     let resolved = convert::resolve(gathered, start);

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::api::meta::{OnlyMeta, SlimMeta, slim};
+use crate::gangs;
 use crate::live::{Group, Kind};
 use crate::read::kinds::{Origin, Queueing};
 
@@ -71,7 +72,8 @@ impl<K: Resource<DynamicType = ()>> Resource for MetaOf<K> {
     }
 }
 
-/// A queue object, whole and undecoded: what is wrong in it is told with its field.
+/// A queue object, or one of another project, whole and undecoded: what is wrong in it is told
+/// with its field.
 #[derive(Clone, Debug, Serialize)]
 #[serde(transparent)]
 pub struct Raw {
@@ -144,4 +146,14 @@ pub fn versions(kind: Kind) -> Vec<(Origin, ApiResource)> {
         (*origin, ApiResource::from_gvk_with_plural(&named, plural))
     };
     origins.iter().map(resource).collect()
+}
+
+/// The versions in which an owner or a PodGroup of another project may be served, newest first.
+pub fn of_gangs(kind: gangs::kinds::Kind) -> Vec<ApiResource> {
+    let row = kind.row();
+    let resource = |version: &&str| {
+        let named = GroupVersionKind::gvk(row.group, version, row.name);
+        ApiResource::from_gvk_with_plural(&named, row.plural)
+    };
+    row.versions.iter().map(resource).collect()
 }

@@ -21,9 +21,11 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
+use kube::core::ApiResource;
 use kube::runtime::watcher::{self, Config as Watch, Event};
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use tokio::sync::mpsc::Sender;
 use tokio::task::JoinSet;
 
@@ -40,7 +42,7 @@ use crate::api::storage::{
 };
 use crate::client;
 use crate::live::{Kind, Object, Seen, Stored};
-use crate::read::kinds::{DeviceKind, StorageKind};
+use crate::read::kinds::{DeviceKind, Origin, StorageKind};
 
 mod kinds;
 mod lenient;
@@ -53,6 +55,9 @@ const WAIT_FIRST: Duration = Duration::from_millis(100);
 
 /// Longest wait after an error; also how soon a kind that appears is picked up.
 const WAIT_MOST: Duration = Duration::from_secs(5);
+
+/// The same for kinds of other projects: there are many, and few clusters have more than one.
+const WAIT_GANGS: Duration = Duration::from_secs(30);
 
 /// Seconds after which the server ends a watch; it is resumed where it stood.
 const WATCH_SECONDS: u32 = 290;
@@ -95,7 +100,17 @@ pub fn start(client: &Client, kinds: &[Kind], to: &Sender<Seen>) -> JoinSet<()> 
             Kind::Deployment => drop(tasks.spawn(meta::<Deployment>(client, kind, to))),
             Kind::Storage(of) => storage(&mut tasks, client, of, to),
             Kind::Devices(of) => devices(&mut tasks, client, (kind, of), to),
-            Kind::Queueing(..) => drop(tasks.spawn(queueing(client, kind, to))),
+            Kind::Queueing(what, _) => {
+                let versions = kinds::versions(kind).into_iter();
+                let object = move |origin: Origin, value| Object::Queueing(what, origin, value);
+                let versions = versions.map(|(origin, of)| (of, move |it| object(origin, it)));
+                tasks.spawn(versioned(client, kind, WAIT_MOST, versions.collect(), to));
+            }
+            Kind::Gang(what) => {
+                let object = move |value| Object::Gang(what, value);
+                let versions = kinds::of_gangs(what).into_iter().map(|of| (of, object));
+                tasks.spawn(versioned(client, kind, WAIT_GANGS, versions.collect(), to));
+            }
         };
     }
     tasks
@@ -194,16 +209,20 @@ where
     typed(client, kind, plain(), object, to).await;
 }
 
-/// Queue objects, in whichever version is served. They are absent once no version is: between
+/// Undecoded objects, in whichever version is served. They are absent once no version is: between
 /// two tries nobody must take a cluster with queues for one without.
-async fn queueing(client: Client, kind: Kind, to: Sender<Seen>) {
-    let Kind::Queueing(what, _) = kind else { return };
-    let versions = kinds::versions(kind);
+async fn versioned(
+    client: Client,
+    kind: Kind,
+    wait_most: Duration,
+    versions: Vec<(ApiResource, impl Fn(Box<Value>) -> Object)>,
+    to: Sender<Seen>,
+) {
     let (mut follower, mut wait) = (Follower::new(kind, to), WAIT_FIRST);
     let mut in_vain = 0;
-    for (origin, resource) in versions.iter().cycle() {
+    for (resource, object) in versions.iter().cycle() {
         let api = Api::<Raw>::all_with(client.clone(), resource);
-        let object = |raw: Raw| Object::Queueing(what, *origin, Box::new(raw.value));
+        let object = |raw: Raw| object(Box::new(raw.value));
         match follower.follow(api, plain(), &object).await {
             Ended::NobodyListens => return,
             Ended::NotServed { listed } => {
@@ -215,7 +234,7 @@ async fn queueing(client: Client, kind: Kind, to: Sender<Seen>) {
                     return;
                 }
                 tokio::time::sleep(wait).await;
-                wait = (wait * 2).min(WAIT_MOST);
+                wait = (wait * 2).min(wait_most);
             }
         }
     }

@@ -58,6 +58,7 @@ impl World {
                 *count += 1;
             }
         }
+        spread(&owner, &mut have);
         let mut announced = self.announced.get(uid).copied().unwrap_or(0);
         let mut index = self.next_index.get(uid).copied().unwrap_or(0);
         for (number, set) in owner.pod_sets.iter().enumerate() {
@@ -165,6 +166,20 @@ fn set_of(owner: &OwnerFacts, pod: &PodFacts) -> usize {
     owner.pod_sets.iter().position(|set| set.shape == pod.shape).unwrap_or(0)
 }
 
+/// More pods of a set than it makes are those of others: what an API server adds to pods makes
+/// their shapes differ from their templates'.
+fn spread(owner: &OwnerFacts, have: &mut [u32]) {
+    let mut surplus = 0;
+    for (count, set) in have.iter_mut().zip(&owner.pod_sets) {
+        surplus += count.saturating_sub(set.count);
+        *count = (*count).min(set.count);
+    }
+    for (count, set) in have.iter_mut().zip(&owner.pod_sets) {
+        let taken = surplus.min(set.count - *count);
+        (*count, surplus) = (*count + taken, surplus - taken);
+    }
+}
+
 /// A new member of the owner's present incarnation.
 fn member(owner: &OwnerFacts, set: usize, name: Text, created: Time) -> PodFacts {
     let plain = format!("pod/{}", named(&owner.namespace, &name));
@@ -194,6 +209,7 @@ fn member(owner: &OwnerFacts, set: usize, name: Text, created: Time) -> PodFacts
             min_member: Some(owner.min_member),
             total: None,
             unknown_owner: None,
+            held: None,
         }),
         wishes: owner.wishes.clone(),
         binding: None,

@@ -3,6 +3,9 @@
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use capstan::gangs::kinds::{Kind, Row, TABLE};
+use serde_json::{Value, json};
 use std::time::Duration;
 
 use kube::Client;
@@ -78,6 +81,17 @@ impl ControlPlane {
         self.kubectl(&words).map(drop)
     }
 
+    /// Installs the kinds of other projects that say which pods start together, as small as they
+    /// can be: any spec and status, in every version that is read.
+    pub fn install_crds_of_others(&self) -> Result<()> {
+        let others = TABLE.iter().filter(|row| row.kind != Kind::UpstreamGroup);
+        let items: Vec<Value> = others.map(crd_of_others).collect();
+        let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
+        self.kubectl_with(&["create", "-f", "-"], &list.to_string())?;
+        let words = ["wait", "--for=condition=Established", "crd", "--all", "--timeout=60s"];
+        self.kubectl(&words).map(drop)
+    }
+
     /// Starts a replica of Capstan as the administrator; `config` is what its file says besides
     /// its head.
     pub fn capstan(&self, name: &str, config: &str) -> Result<Capstan> {
@@ -116,6 +130,34 @@ impl ControlPlane {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         Ok((said.status.code().unwrap_or(-1), text(&said.stdout), text(&said.stderr)))
     }
+}
+
+/// The CRD of a kind of another project.
+fn crd_of_others(row: &Row) -> Value {
+    let version = |(at, name): (usize, &&str)| {
+        let anything = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+        json!({
+            "name": name,
+            "served": true,
+            "storage": at == 0,
+            "schema": {"openAPIV3Schema": anything},
+        })
+    };
+    let versions: Vec<Value> = row.versions.iter().enumerate().map(version).collect();
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {
+            "name": format!("{}.{}", row.plural, row.group),
+            "annotations": {"api-approved.kubernetes.io": "unapproved, for tests only"},
+        },
+        "spec": {
+            "group": row.group,
+            "scope": "Namespaced",
+            "names": {"kind": row.name, "plural": row.plural},
+            "versions": versions,
+        },
+    })
 }
 
 /// A configuration file with this below its head.

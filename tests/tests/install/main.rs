@@ -9,6 +9,7 @@ mod crds;
 mod examples;
 #[cfg(target_os = "linux")]
 mod image;
+mod others;
 mod printed;
 mod rights;
 mod scene;

@@ -7,6 +7,7 @@ use std::process::Command;
 use capstan_tests::cluster::{Audited, ControlPlane, eventually, parts};
 use serde_json::Value;
 
+use crate::others;
 use crate::scene;
 use crate::setup::{NAMESPACE, SOON, cluster, deployed, path, read, replica};
 
@@ -57,6 +58,7 @@ fn what_kustomize_installs_may_do_all_its_work_and_no_more() {
     let taint = ["taint", "node", "guarded-0", "guarded=yes:NoExecute"];
     cluster.kubectl(&taint).expect("tainted");
     cluster.kubectl(&["apply", "--server-side", "-f", &path("manifests/crds")]).expect("applied");
+    cluster.install_crds_of_others().expect("installed");
     wait_for_crds(&cluster);
     cluster.kubectl(&["apply", "-k", &path("manifests/base")]).expect("applied");
     let (deployment, pods) = deployed(&cluster, NAMESPACE);
@@ -71,6 +73,7 @@ fn what_kustomize_installs_may_do_all_its_work_and_no_more() {
     scene::jobs(&cluster);
     scene::crew(&cluster);
     scene::claims(&cluster);
+    others::suspended_and_resumed(&cluster);
     assert_eq!(first.process.end(SOON).expect("it ends"), 0);
     second.wait_until(&cluster, "leading").expect("it leads");
     scene::bare_pods(&cluster);

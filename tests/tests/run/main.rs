@@ -5,6 +5,7 @@ mod asked;
 mod deleted;
 mod exercise;
 mod gangs;
+mod groups;
 mod judge;
 mod kills;
 mod life;

@@ -139,6 +139,11 @@ fn reasons_of_members_that_join_read_as_sentences() {
             "Job train, which its pods belong to, is gone or was not seen yet",
         ),
         (
+            Reason::GroupMissing { group: "PodGroup train (scheduling.x-k8s.io)".into() },
+            "Gathering",
+            "waits for PodGroup train (scheduling.x-k8s.io), which does not exist",
+        ),
+        (
             Reason::FlavorNotListed {
                 cluster_queue: "team-a".into(),
                 flavor: "a100".into(),

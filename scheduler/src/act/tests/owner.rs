@@ -1,6 +1,7 @@
 //! Every answer that suspending and resuming can meet.
 
 use super::*;
+use crate::gangs::kinds::{Kind, TABLE};
 
 fn with(job: Value, annotations: Value) -> Value {
     let mut job = job;
@@ -119,10 +120,60 @@ async fn what_has_ended_or_gone_is_neither_suspended_nor_resumed() {
 
 #[tokio::test(start_paused = true)]
 async fn a_kind_that_cannot_be_suspended_is_refused_by_name() {
-    let owner = OwnerRef { kind: "RayJob".into(), ..owner_ref("j") };
+    let owner = OwnerRef { kind: "LeaderWorkerSet".into(), ..owner_ref("j") };
     let server = Server::default();
     let action = Action::SuspendOwner { owner, preemption: preemption() };
     let result = carry(&server, action).await;
-    assert_eq!(words(&result), ("refused", "a RayJob cannot be suspended or resumed"));
+    assert_eq!(words(&result), ("refused", "a LeaderWorkerSet cannot be suspended or resumed"));
     assert_eq!(server.log(), [""; 0]);
+}
+
+/// An owner of another project, in the version in which it is served.
+fn of_others(kind: Kind, version: &str) -> Value {
+    let row = kind.row();
+    json!({
+        "kind": row.name,
+        "apiVersion": format!("{}/{version}", row.group),
+        "metadata": { "namespace": "a", "name": "j", "uid": "uid-j" },
+        "spec": { "runPolicy": { "cleanPodPolicy": "None" } },
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn owners_of_other_projects_are_suspended_and_resumed_where_they_have_the_field() {
+    let rows = TABLE.iter().filter_map(|row| Some((row, row.suspend?)));
+    let versions = rows.flat_map(|(row, field)| row.versions.iter().map(move |v| (row, field, v)));
+    for (row, field, version) in versions {
+        let server = Server::with(&[of_others(row.kind, version)]);
+        let owner = OwnerRef { kind: row.name.into(), ..owner_ref("j") };
+        let stop = Action::SuspendOwner { owner: owner.clone(), preemption: preemption() };
+        assert_eq!(carry(&server, stop).await, EffectResult::Done, "{}", row.name);
+        let shown = || server.get(&format!("{}/j", row.plural)).expect("there");
+        let pointer = format!("/{}", field.replace('.', "/"));
+        assert_eq!(shown().pointer(&pointer), Some(&json!(true)), "{}", row.name);
+        assert_eq!(shown()["metadata"]["annotations"]["capstan.sh/suspended"], "1");
+        assert_eq!(shown()["spec"]["runPolicy"]["cleanPodPolicy"], "None", "the rest stays");
+        let resume = Action::ResumeOwner { owner, note: note() };
+        assert_eq!(carry(&server, resume).await, EffectResult::Done, "{}", row.name);
+        assert_eq!(shown().pointer(&pointer), Some(&json!(false)), "{}", row.name);
+        assert!(shown()["metadata"]["annotations"]["capstan.sh/admitted"].is_string());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn owners_of_other_projects_that_have_ended_are_let_be() {
+    let ended = [
+        (Kind::JobSet, json!({ "terminalState": "Completed" })),
+        (Kind::TrainJob, json!({ "conditions": [{ "type": "Complete", "status": "True" }] })),
+        (Kind::TfJob, json!({ "conditions": [{ "type": "Failed", "status": "True" }] })),
+        (Kind::RayJob, json!({ "jobDeploymentStatus": "Complete" })),
+    ];
+    for (kind, status) in ended {
+        let mut object = of_others(kind, kind.row().versions[0]);
+        object["status"] = status;
+        let owner = OwnerRef { kind: kind.row().name.into(), ..owner_ref("j") };
+        let stop = Action::SuspendOwner { owner, preemption: preemption() };
+        let result = carry(&Server::with(&[object]), stop).await;
+        assert_eq!(words(&result), ("conflict", "it has finished"), "{kind:?}");
+    }
 }

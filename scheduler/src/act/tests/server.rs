@@ -13,6 +13,8 @@ use serde_json::{Value, json};
 use tower::timeout::TimeoutLayer;
 use tower::{BoxError, ServiceBuilder};
 
+use crate::gangs::kinds::Kind;
+
 /// What happens to one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
@@ -187,15 +189,23 @@ fn path(object: &Value) -> String {
     let text = |key: &str| object["metadata"][key].as_str().expect("named").to_owned();
     let (group, kinds) = match object["kind"].as_str() {
         Some("PersistentVolume") => return format!("/api/v1/persistentvolumes/{}", text("name")),
-        Some("PersistentVolumeClaim") => ("api/v1", "persistentvolumeclaims"),
-        Some("Job") => ("apis/batch/v1", "jobs"),
-        Some("ResourceClaim") => ("apis/resource.k8s.io/v1", "resourceclaims"),
+        Some("PersistentVolumeClaim") => ("api/v1".to_owned(), "persistentvolumeclaims"),
+        Some("Job") => ("apis/batch/v1".to_owned(), "jobs"),
+        Some("ResourceClaim") => ("apis/resource.k8s.io/v1".to_owned(), "resourceclaims"),
         Some("DeviceClass") => {
             return format!("/apis/resource.k8s.io/v1/deviceclasses/{}", text("name"));
         }
-        _ => ("api/v1", "pods"),
+        None | Some("Pod") => ("api/v1".to_owned(), "pods"),
+        Some(other) => {
+            let kind = Kind::of_key(other).expect("a kind of others");
+            (format!("apis/{}", text_of(&object["apiVersion"])), kind.row().plural)
+        }
     };
     format!("/{group}/namespaces/{}/{kinds}/{}", text("namespace"), text("name"))
+}
+
+fn text_of(value: &Value) -> &str {
+    value.as_str().expect("a text")
 }
 
 impl State {

@@ -79,12 +79,3 @@ async fn who_is_gone_or_going_tolerates_nothing_more() {
     let server = Server::with(&[pod("p")]).faults(&[Fault::None, Fault::Instead(422, 0)]);
     assert_eq!(words(&carry(&server, add()).await), ("refused", "a fault (422)"));
 }
-
-#[tokio::test(start_paused = true)]
-async fn what_this_version_cannot_prepare_is_refused() {
-    let server = Server::with(&[pod("p")]);
-    let action = Action::AllocateClaims { pod: pod_ref("p"), node: "n1".into() };
-    let result = carry(&server, action).await;
-    assert_eq!(words(&result), ("refused", "this version cannot allocate resource claims (pod p)"));
-    assert_eq!(server.log(), [""; 0]);
-}

@@ -54,6 +54,7 @@ fn pod(name: &str, runtime: Option<i64>) -> PodFacts {
             min_member: None,
             total: None,
             unknown_owner: None,
+            held: None,
         },
         wishes: wishes(runtime),
         binding: None,
@@ -75,6 +76,7 @@ fn member(name: &str, gang: &str) -> PodFacts {
         min_member: Some(2),
         total: None,
         unknown_owner: None,
+        held: None,
     };
     PodFacts { gang, ..pod(name, Some(60)) }
 }
@@ -115,6 +117,7 @@ fn pod_of(owner: &OwnerFacts, name: &str) -> PodFacts {
         min_member: Some(owner.min_member),
         total: None,
         unknown_owner: None,
+        held: None,
     };
     let shape = owner.pod_sets[0].shape.clone();
     PodFacts { gang, shape, wishes: owner.wishes.clone(), ..pod(name, None) }

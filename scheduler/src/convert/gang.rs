@@ -1,0 +1,261 @@
+//! Owners of other projects whose pods start together, as far as they can be understood alone.
+//!
+//! Decides which of its runs the next one is, and how many pods its roles make; what a kind says
+//! of its roles is read in [`crate::gangs`], one file for each kind.
+
+use std::sync::Arc;
+
+use capstan_core::model::input::{BindingNote, EvictionNote, OwnerEnd, PodShape, Text};
+use capstan_core::time::Time;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde_json::Value;
+
+use super::marks::{self, Marks, OwnerName};
+use super::pod::{self, Ranked};
+use super::runtime::Runtime;
+use super::sharing::{Pairs, Shared};
+use super::storage::Holder;
+use super::{Refusal, neighbours, note, requests, storage, time};
+use crate::api::keys;
+use crate::api::meta::SlimMeta;
+use crate::api::pod::{PodStatus, PodTemplate};
+use crate::gangs;
+use crate::gangs::fields::{Fields, Part};
+use crate::gangs::kinds::Kind;
+use crate::read::decode;
+
+/// An owner that waits for its own owners and classes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GangDraft {
+    /// Kind.
+    pub kind: Kind,
+    /// Unique id.
+    pub uid: Text,
+    /// Namespace.
+    pub namespace: Text,
+    /// Name.
+    pub name: Text,
+    /// Creation time, if given.
+    pub created: Option<Time>,
+    /// Our labels and annotations on it.
+    pub marks: Arc<Marks>,
+    /// Who owns it.
+    pub owner: Option<OwnerName>,
+    /// How often we suspended it.
+    pub incarnation: u32,
+    /// It carries our mark of suspension; not where somebody suspended it after we resumed it.
+    pub marked: bool,
+    /// What it was resumed with.
+    pub admitted: Option<BindingNote>,
+    /// Who wants its room, while it still has pods.
+    pub eviction: Option<EvictionNote>,
+    /// What its kind says.
+    pub says: Says,
+    /// Values of ours that could not be read.
+    pub ignored: Vec<Text>,
+}
+
+/// What an owner says of its pods and of how far it is.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Says {
+    /// Roles, in its own order.
+    pub roles: Vec<Role>,
+    /// Members that must run together, where it says so itself.
+    pub min: Option<u32>,
+    /// Pods of one group of which it makes several.
+    pub size: u32,
+    /// The workers of a group are made once its leader is ready.
+    pub leader_first: bool,
+    /// Queue, by the name of a LocalQueue.
+    pub queue: Option<Text>,
+    /// PriorityClass of the whole gang.
+    pub class: Option<Text>,
+    /// No pods while this is set.
+    pub suspended: bool,
+    /// How often it began anew by itself.
+    pub restarts: u32,
+    /// How its work ended, once it has.
+    pub finished: Option<OwnerEnd>,
+    /// It says that it has pods.
+    pub active: bool,
+    /// Members that ended well, as far as it counts them.
+    pub ended: u32,
+}
+
+/// Pods that an owner makes from one template.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Role {
+    /// Name.
+    pub name: Text,
+    /// Jobs, or groups of pods, that it makes.
+    pub jobs: u32,
+    /// Pods of each.
+    pub pods: u32,
+    /// Pods in all that must run together with the others.
+    pub least: u32,
+    /// Pods that ended well, as far as it counts them.
+    pub done: u32,
+    /// With whom it starts.
+    pub quorum: Quorum,
+    /// Labels of its pods.
+    pub labels: Pairs,
+    /// Our labels and annotations on its template.
+    pub template: Arc<Marks>,
+    /// Who schedules its pods.
+    pub scheduler: Option<Text>,
+    /// Shape of its pods, without the capacity types that an owner may add.
+    pub shape: Arc<PodShape>,
+    /// The RuntimeClass of its pods.
+    pub runtime: Option<Box<Runtime>>,
+    /// How its pods are ranked.
+    pub ranked: Ranked,
+}
+
+/// With whom the pods of a role start. Pods that are only made once others run must not be waited
+/// for by those.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Quorum {
+    /// With all others of this kind.
+    Together,
+    /// They join those once those run.
+    Late,
+    /// By themselves: a gang of their own.
+    Apart,
+}
+
+impl GangDraft {
+    /// The draft of an owner, and what was odd about it.
+    pub fn of(
+        kind: Kind,
+        value: &Value,
+        shared: &mut Shared,
+    ) -> Result<(GangDraft, Vec<Refusal>), Vec<Refusal>> {
+        let meta = meta(value);
+        let namespace = shared.texts.text(marks::namespace(&meta));
+        let mut fields = Fields { namespace: namespace.clone(), odd: Vec::new() };
+        let says = gangs::read(kind, Part::whole(value), &mut fields, shared)?;
+        let marks = shared.marks_of(&meta);
+        let mut ignored = Vec::new();
+        let times = marks.annotations.get(keys::SUSPENDED);
+        let counted = times.and_then(|text| text.parse::<u32>().ok());
+        if let Some(text) = times.filter(|_| counted.is_none()) {
+            ignored.push(note::malformed(keys::SUSPENDED, text, "a count"));
+        }
+        let resumed = says.suspended && marks.annotations.contains_key(keys::ADMITTED);
+        let leaving = says.suspended && says.active;
+        let deleted = meta.deletion_timestamp.is_some().then_some(OwnerEnd::Deleted);
+        let draft = GangDraft {
+            kind,
+            uid: marks::uid(&meta, &kind.row().name.to_lowercase()),
+            namespace,
+            name: marks::name(&meta).into(),
+            created: meta.creation_timestamp.as_ref().map(time),
+            owner: marks::owner(&meta, shared),
+            incarnation: counted.unwrap_or(0),
+            marked: counted.is_some_and(|count| count > 0) && !resumed,
+            admitted: note::admitted(&marks.annotations, shared, &mut ignored),
+            eviction: if leaving { note::eviction(&marks, &mut ignored) } else { None },
+            says: Says { finished: says.finished.or(deleted), ..says },
+            marks,
+            ignored,
+        };
+        Ok((draft, fields.odd))
+    }
+
+    /// Whether all its pods are one gang, so that it can be stopped and started as one.
+    pub fn whole(&self) -> bool {
+        let apart = |role: &Role| role.quorum == Quorum::Apart;
+        !self.says.roles.is_empty() && !self.says.roles.iter().any(apart)
+    }
+
+    /// Whether its pods name this scheduler.
+    pub fn ours(&self, scheduler: &str) -> bool {
+        self.says.roles.iter().all(|role| role.scheduler.as_deref() == Some(scheduler))
+    }
+
+    /// How often it was suspended before the run of a pod: see
+    /// [`super::job::JobDraft::incarnation_of`].
+    pub fn incarnation_of(&self, terminating: bool, created: Option<Time>) -> u32 {
+        let admitted = self.admitted.as_ref().and_then(|note| note.admitted_at);
+        let older = match (created, admitted) {
+            (Some(created), Some(admitted)) => created < admitted,
+            _ => false,
+        };
+        if self.says.suspended || (terminating && older) {
+            return self.incarnation.saturating_sub(1);
+        }
+        self.incarnation
+    }
+
+    /// Whether its pods, and what stands between, would notice no difference if it became the
+    /// other: they look at who it is and which of them run together, not at how far it is.
+    pub fn same_below(&self, other: &GangDraft) -> bool {
+        let still = |draft: &GangDraft| {
+            let mut still = draft.clone();
+            (still.eviction, still.ignored) = (None, Vec::new());
+            (still.says.finished, still.says.active) = (None, false);
+            if still.whole() {
+                still.says.ended = 0;
+                still.says.roles.iter_mut().for_each(|role| role.done = 0);
+            }
+            still
+        };
+        still(self) == still(other)
+    }
+}
+
+impl Role {
+    /// Pods in all.
+    pub fn count(&self) -> u32 {
+        self.jobs.saturating_mul(self.pods)
+    }
+
+    /// A role with one group of so many pods, all of which must run.
+    pub fn of(
+        name: &str,
+        (template, namespace): (Part<'_>, &Text),
+        count: u32,
+        shared: &mut Shared,
+    ) -> Result<Role, Vec<Refusal>> {
+        let within = |path: &str| match path {
+            "" => template.path.to_owned(),
+            path => template.path_of(path),
+        };
+        let found: PodTemplate = decode::lenient(template.value).map_err(|findings| {
+            let one = |finding: crate::read::schema::Finding| Refusal {
+                path: within(&finding.path),
+                problem: finding.problem,
+            };
+            findings.into_iter().map(one).collect::<Vec<Refusal>>()
+        })?;
+        pod::refuse(&found.spec, &template.path_of("spec"))?;
+        let mut shape = pod::shape(&found.spec);
+        shape.requests = requests::of_pod(&found.spec, &PodStatus::default()).effective();
+        let labels = shared.labels_of(found.metadata.labels.as_ref());
+        shape.neighbours = neighbours::of(&found.spec, namespace, &labels);
+        let holder = Holder { namespace, pod: None };
+        shape.volumes = storage::of_pod(&found.spec.volumes, &holder, shared);
+        let node_name = found.spec.node_name.as_deref().filter(|name| !name.is_empty());
+        shape.node_name = node_name.map(|name| shared.texts.text(name));
+        Ok(Role {
+            name: shared.texts.text(name),
+            jobs: 1,
+            pods: count,
+            least: count,
+            done: 0,
+            quorum: Quorum::Together,
+            labels,
+            template: shared.marks_of_pod(&found.metadata, &found.spec),
+            scheduler: found.spec.scheduler_name.as_deref().map(|name| shared.texts.text(name)),
+            shape: shared.shapes.of(shape),
+            runtime: Runtime::of(&found.spec, shared),
+            ranked: Ranked::of(&found.spec, shared),
+        })
+    }
+}
+
+/// The metadata of an object; what cannot be read of it is left out.
+pub fn meta(value: &Value) -> ObjectMeta {
+    use serde::Deserialize;
+    SlimMeta::deserialize(&value["metadata"]).unwrap_or_default().into()
+}

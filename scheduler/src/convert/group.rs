@@ -1,0 +1,72 @@
+//! PodGroups of whichever API group, as far as scheduling looks at them.
+
+use std::sync::Arc;
+
+use capstan_core::model::input::Text;
+use serde_json::Value;
+
+use super::marks::{self, Marks, OwnerName};
+use super::sharing::Shared;
+use super::{Refusal, gang};
+use crate::gangs::fields::{Fields, Part};
+use crate::gangs::kinds::Kind;
+use crate::gangs::{plugins, upstream, volcano};
+
+/// A PodGroup.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GroupDraft {
+    /// Of which API group.
+    pub kind: Kind,
+    /// Unique id.
+    pub uid: Text,
+    /// Namespace.
+    pub namespace: Text,
+    /// Name.
+    pub name: Text,
+    /// Our labels and annotations on it.
+    pub marks: Arc<Marks>,
+    /// Who owns it.
+    pub owner: Option<OwnerName>,
+    /// What it says.
+    pub says: GroupSays,
+}
+
+/// What a PodGroup says of its members.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct GroupSays {
+    /// Members that must run together; `None`: as many as exist.
+    pub min: Option<u32>,
+    /// Queue, by the name of a LocalQueue.
+    pub queue: Option<Text>,
+    /// Priority.
+    pub priority: Option<i32>,
+    /// PriorityClass, which counts where there is no priority.
+    pub class: Option<Text>,
+    /// Level within one domain of which they must be.
+    pub topology: Option<Text>,
+}
+
+impl GroupDraft {
+    /// The draft of a PodGroup, and what was odd about it.
+    pub fn of(kind: Kind, value: &Value, shared: &mut Shared) -> (GroupDraft, Vec<Refusal>) {
+        let meta = gang::meta(value);
+        let namespace = shared.texts.text(marks::namespace(&meta));
+        let mut fields = Fields { namespace: namespace.clone(), odd: Vec::new() };
+        let part = Part::whole(value);
+        let says = match kind {
+            Kind::UpstreamGroup => upstream::read(part, &mut fields, shared),
+            Kind::VolcanoGroup => volcano::read(part, &mut fields, shared),
+            _ => plugins::read(part, &mut fields),
+        };
+        let draft = GroupDraft {
+            kind,
+            uid: marks::uid(&meta, &kind.row().key.to_lowercase()),
+            namespace,
+            name: marks::name(&meta).into(),
+            marks: shared.marks_of(&meta),
+            owner: marks::owner(&meta, shared),
+            says,
+        };
+        (draft, fields.odd)
+    }
+}

@@ -1,0 +1,70 @@
+//! LeaderWorkerSets: one gang for each group, a leader and its workers.
+//!
+//! A group's pods start together. With `LeaderReady` the workers are made once the leader runs, so
+//! it does not wait for them; they wait for each other, and the group that lacks them is in part.
+//! Group index and revision tell groups, and tries of one, apart.
+
+use capstan_core::model::input::{GangKey, GangRef, GangSource, Text};
+
+use super::fields::{Fields, Part};
+use super::kinds::Kind;
+use super::{Member, annotation, count};
+use crate::api::keys;
+use crate::convert::directory::{Directory, Owner, OwnerKey};
+use crate::convert::gang::Says;
+use crate::convert::marks::Marks;
+
+/// What a LeaderWorkerSet says.
+pub fn read(part: Part<'_>, fields: &mut Fields) -> Says {
+    Says {
+        size: fields.above_zero(part, "spec.leaderWorkerTemplate.size").unwrap_or(1),
+        leader_first: part.at("spec.startupPolicy") == "LeaderReady",
+        ..Says::default()
+    }
+}
+
+/// The gang of a pod of a group. Workers are owned by their leader, so that labels name the set.
+pub fn resolve(member: &Member<'_>, ignored: &mut Vec<Text>) -> Option<GangRef> {
+    let marks = member.chain.first()?;
+    let key = named_by(marks, member.namespace)?;
+    let index = marks.labels.get(keys::LWS_GROUP)?;
+    let revision = marks.labels.get(keys::LWS_REVISION).map_or("", |text| text);
+    let set = member.directory.owners.get(&key).and_then(|owner| owner.gang());
+    let uid = set
+        .map_or_else(|| format!("leaderworkerset/{}/{}", key.1, key.2), |set| set.uid.to_string());
+    let leads = annotation(&member.chain[..1], keys::LWS_LEADER).is_none();
+    let stated = annotation(&member.chain[..1], keys::LWS_SIZE).and_then(|text| text.parse().ok());
+    let size = set.map(|set| set.says.size).or(stated);
+    let min_member = match set.is_some_and(|set| set.says.leader_first) && leads {
+        true => Some(1),
+        false => count(member.chain, keys::MIN_MEMBER, ignored).or(size),
+    };
+    let unknown = set.is_none() && member.directory.whole;
+    Some(GangRef {
+        key: GangKey::Owner(format!("{uid}/{index}/{revision}").into(), 0),
+        name: format!("{}-{index}", key.2).into(),
+        source: GangSource::Owner,
+        min_member,
+        total: None,
+        unknown_owner: unknown.then(|| format!("LeaderWorkerSet {}", key.2).into()),
+        held: None,
+    })
+}
+
+/// What a set says for a pod that names it: its owners lead to its leader, not to the set.
+pub fn marks_of<'a>(
+    marks: &Marks,
+    namespace: &Text,
+    above: &[&Owner],
+    directory: &'a Directory,
+) -> Option<&'a Marks> {
+    let set = directory.owners.get(&named_by(marks, namespace)?)?;
+    let there = above.iter().any(|owner| std::ptr::eq(*owner, set));
+    (!there).then(|| set.marks())
+}
+
+/// The set that a pod belongs to, by its label.
+pub fn named_by(marks: &Marks, namespace: &Text) -> Option<OwnerKey> {
+    let name = marks.labels.get(keys::LWS_NAME).filter(|name| !name.is_empty())?;
+    Some((Kind::LeaderWorkerSet.row().key.into(), namespace.clone(), name.clone()))
+}

@@ -1,0 +1,142 @@
+//! Pods of owners that start all their pods together: JobSets, TrainJobs, Kubeflow's jobs, Ray.
+//!
+//! Decides which owner is the gang: the topmost of those kinds, which is what people made and what
+//! can be stopped and started; and how many of its pods must run together.
+
+use capstan_core::model::input::{GangKey, GangRef, GangSource, Held, Text};
+
+use super::kinds::Kind;
+use super::{Member, count, jobset, train};
+use crate::api::keys;
+use crate::convert::directory::{Directory, Owner};
+use crate::convert::gang::{GangDraft, Quorum, Role};
+use crate::convert::marks::Marks;
+
+/// An owner that is a gang.
+#[derive(Clone, Copy, Debug)]
+pub struct Gang<'a> {
+    /// What is stopped and started, and what people know.
+    pub top: &'a GangDraft,
+    /// What says of which roles it is.
+    pub of: &'a GangDraft,
+}
+
+impl<'a> Gang<'a> {
+    /// The gang that an owner is, with all its roles.
+    pub fn of(top: &'a GangDraft, directory: &'a Directory) -> Option<Gang<'a>> {
+        let of = match top.kind {
+            Kind::TrainJob => train::job_set(top, directory)?,
+            _ => top,
+        };
+        (!of.says.roles.is_empty()).then_some(Gang { top, of })
+    }
+
+    /// The gang that a pod is in whose owners these are, the nearest first.
+    pub fn above(owners: &[&'a Owner], directory: &'a Directory) -> Option<Gang<'a>> {
+        let first = owners.iter().position(|owner| owner.gang().is_some())?;
+        let gangs = owners[first..].iter().map_while(|owner| owner.gang());
+        let top = gangs.last().expect("the first is one");
+        // The Job that submits a RayJob is no part of the cluster that it waits for.
+        let submits = first > 0 && matches!(top.kind, Kind::RayJob | Kind::RayCluster);
+        if submits { None } else { Gang::of(top, directory) }
+    }
+
+    /// The gang that the pods of a Job are in whose owners these are.
+    pub fn above_job(owners: &[&'a Owner], directory: &'a Directory) -> Option<Gang<'a>> {
+        let first = owners.first()?.gang()?;
+        let submits = matches!(first.kind, Kind::RayJob | Kind::RayCluster);
+        if submits { None } else { Gang::above(owners, directory) }
+    }
+
+    /// Members that must run together, of those that start with each other.
+    pub fn least(&self, chain: &[&Marks], ended: u32, ignored: &mut Vec<Text>) -> u32 {
+        let left = self.count().saturating_sub(ended);
+        let asked = count(chain, keys::MIN_MEMBER, ignored).or(self.of.says.min);
+        let all = || self.together().fold(0_u32, |sum, role| sum.saturating_add(role.least));
+        let least = asked.unwrap_or_else(all);
+        // Near its end an owner has fewer pods than it began with: those are all there will be.
+        if ended > 0 { least.min(left) } else { least }
+    }
+
+    /// Pods of roles that start together.
+    pub fn count(&self) -> u32 {
+        self.together().fold(0, |sum, role| sum.saturating_add(role.count()))
+    }
+
+    /// Whether some of its roles are for this scheduler and some for another.
+    pub fn mixed(&self, scheduler: &str) -> bool {
+        let mut roles = self.of.says.roles.iter();
+        let ours = |role: &Role| role.scheduler.as_deref() == Some(scheduler);
+        roles.any(ours) && self.held(scheduler).is_some()
+    }
+
+    /// Why it waits: some of its roles are for another scheduler, which knows nothing of the rest.
+    fn held(&self, scheduler: &str) -> Option<Held> {
+        let others = self.of.says.roles.iter();
+        let others = others.filter(|role| role.scheduler.as_deref() != Some(scheduler));
+        let pods = others.fold(0_u32, |sum, role| sum.saturating_add(role.count()));
+        (pods > 0).then_some(Held::ForeignMembers(pods))
+    }
+
+    /// Roles that start together.
+    pub fn together(&self) -> impl Iterator<Item = &'a Role> {
+        self.of.says.roles.iter().filter(|role| role.quorum == Quorum::Together)
+    }
+
+    /// Members that ended well: its Jobs know best, where they are there.
+    pub fn ended(&self, directory: &Directory) -> u32 {
+        let of_jobs =
+            self.of.says.roles.iter().filter_map(|role| ended_of(self.of, role, directory));
+        match self.of.kind {
+            Kind::JobSet => of_jobs
+                .fold(None, |sum: Option<u32>, ended| Some(sum.unwrap_or(0).saturating_add(ended))),
+            _ => None,
+        }
+        .unwrap_or(self.of.says.ended)
+    }
+}
+
+/// Members of a role of a JobSet that ended well, as its Jobs say; `None`: none of them is there.
+fn ended_of(set: &GangDraft, role: &Role, directory: &Directory) -> Option<u32> {
+    let job = |number: u32| {
+        let name = format!("{}-{}-{number}", set.name, role.name);
+        let owner = directory.owners.get(&("Job".into(), set.namespace.clone(), name.into()))?;
+        owner.job().map(|job| job.succeeded)
+    };
+    let jobs = (0..role.jobs.min(JOBS_MAX)).filter_map(job);
+    jobs.fold(None, |sum: Option<u32>, ended| Some(sum.unwrap_or(0).saturating_add(ended)))
+}
+
+/// Jobs of one role that are looked at; a number that was meant otherwise must not cost its time.
+const JOBS_MAX: u32 = 10_000;
+
+/// The gang of a pod that such an owner made.
+pub fn resolve(member: &Member<'_>, ignored: &mut Vec<Text>) -> Option<GangRef> {
+    let gang = Gang::above(member.above, member.directory)?;
+    let Gang { top, of } = gang;
+    let attempt = jobset::attempt(member).unwrap_or(of.says.restarts);
+    let run = top.incarnation_of(member.terminating, member.created).saturating_add(attempt);
+    let apart = || {
+        let role = jobset::role_of(member)?;
+        of.says.roles.iter().find(|one| one.name == *role && one.quorum == Quorum::Apart)
+    };
+    let (uid, name, least): (Text, Text, u32) = match apart() {
+        Some(role) => {
+            let left = role.least.saturating_sub(role.done);
+            let uid = format!("{}/{}", top.uid, role.name);
+            (uid.into(), format!("{}-{}", top.name, role.name).into(), left.max(1))
+        }
+        None => (top.uid.clone(), top.name.clone(), gang.least(member.chain, 0, ignored).max(1)),
+    };
+    let held = gang.held(&member.directory.scheduler);
+    Some(GangRef {
+        key: GangKey::Owner(uid, run),
+        name,
+        source: GangSource::Owner,
+        // Those of others will never be members here: it is not they who are waited for.
+        min_member: Some(if held.is_some() { 1 } else { least }),
+        total: None,
+        unknown_owner: None,
+        held,
+    })
+}

@@ -1,0 +1,32 @@
+//! Spark applications: the driver starts alone, for executors only exist once it runs.
+//!
+//! Executors join the driver's gang. How many of them must run together nobody says unless
+//! `capstan.sh/min-member` does, which then counts the driver too.
+
+use capstan_core::model::input::{GangKey, GangRef, GangSource, Text};
+
+use super::{Member, count};
+use crate::api::keys;
+
+/// The gang of a pod of a Spark application.
+pub fn resolve(member: &Member<'_>, ignored: &mut Vec<Text>) -> Option<GangRef> {
+    let labels = &member.chain.first()?.labels;
+    let role = labels.get(keys::SPARK_ROLE)?;
+    let id = labels.get(keys::SPARK_APPLICATION).filter(|id| !id.is_empty())?;
+    let names = [keys::SPARK_OPERATOR_NAME, keys::SPARK_NAME];
+    let name = names.iter().find_map(|key| labels.get(*key)).unwrap_or(id);
+    let least = match &**role {
+        "executor" => count(member.chain, keys::MIN_MEMBER, ignored).unwrap_or(1),
+        _ => 1,
+    };
+    Some(GangRef {
+        // The id is made anew for each run.
+        key: GangKey::Owner(format!("spark/{id}").into(), 0),
+        name: name.clone(),
+        source: GangSource::Owner,
+        min_member: Some(least),
+        total: None,
+        unknown_owner: None,
+        held: None,
+    })
+}

@@ -1,0 +1,26 @@
+//! TrainJobs of Kubeflow's trainer: the JobSet that one makes says what its pods are.
+//!
+//! The TrainJob is what people see and what is stopped and started; it has the JobSet's name.
+
+use super::fields::{Fields, Part};
+use super::finished;
+use super::kinds::Kind;
+use crate::convert::directory::{Directory, OwnerKey};
+use crate::convert::gang::{GangDraft, Says};
+
+/// What a TrainJob says.
+pub fn read(part: Part<'_>, fields: &mut Fields) -> Says {
+    Says {
+        suspended: fields.flag(part, "spec.suspend"),
+        finished: finished(Kind::TrainJob, part),
+        ..Says::default()
+    }
+}
+
+/// The JobSet of a TrainJob.
+pub fn job_set<'a>(job: &GangDraft, directory: &'a Directory) -> Option<&'a GangDraft> {
+    let key: OwnerKey = (Kind::JobSet.row().key.into(), job.namespace.clone(), job.name.clone());
+    let found = directory.owners.get(&key)?.gang()?;
+    let made = found.owner.as_ref().is_some_and(|owner| &*owner.kind == Kind::TrainJob.row().key);
+    made.then_some(found)
+}

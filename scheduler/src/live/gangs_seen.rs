@@ -1,0 +1,101 @@
+//! Owners and PodGroups of other projects, and what their changes mean for others.
+//!
+//! Decides who is told again: members of a group hear of it by its name, before it is there and
+//! after it is gone; who is stopped and started hears of what stands between it and its pods.
+
+use capstan_core::model::input::Text;
+use serde_json::Value;
+
+use super::Kind;
+use super::cluster::Live;
+use super::notes::Fault;
+use crate::convert::directory::{Owner, OwnerKey};
+use crate::convert::gang::{self, GangDraft};
+use crate::convert::group::GroupDraft;
+use crate::convert::marks::Marks;
+use crate::convert::pod::PodDraft;
+use crate::gangs::kinds;
+use crate::gangs::{groups, named_by};
+
+impl Live {
+    /// An owner or a PodGroup as the API shows it.
+    pub(super) fn put_gang(&mut self, kind: kinds::Kind, value: &Value) {
+        let at = Kind::Gang(kind);
+        let (owner, odd) = if kind.is_group() {
+            let (draft, odd) = GroupDraft::of(kind, value, &mut self.shared);
+            (Owner::Group(Box::new(draft)), odd)
+        } else {
+            match GangDraft::of(kind, value, &mut self.shared) {
+                Ok((draft, odd)) => (Owner::Gang(Box::new(draft)), odd),
+                Err(refusals) => return self.refuse(at, &gang::meta(value), refusals),
+            }
+        };
+        let fault = |odd: crate::convert::Refusal| -> Fault { (Some(odd.path), odd.problem) };
+        self.put_owner_with(at, owner, odd.into_iter().map(fault));
+    }
+
+    /// A pod is there: what it names beside its owner has a say in it, and it in its group.
+    pub(super) fn join_group(&mut self, pod: &PodDraft) {
+        for named in named_by(&pod.marks, &pod.namespace) {
+            self.below.add_named(named, &pod.uid);
+        }
+        if let Some(group) = groups::named_by(&pod.marks, &pod.namespace)
+            && self.directory.enlist(&group, pod)
+        {
+            self.disturb(&group);
+        }
+    }
+
+    /// A pod is there no more.
+    pub(super) fn leave_group(&mut self, pod: &PodDraft) {
+        for named in named_by(&pod.marks, &pod.namespace) {
+            self.below.remove_named(&named, &pod.uid);
+        }
+        if let Some(group) = groups::named_by(&pod.marks, &pod.namespace)
+            && self.directory.dismiss(&group, pod)
+        {
+            self.disturb(&group);
+        }
+    }
+
+    /// What the pods of an owner will name has a say in its own facts.
+    pub(super) fn link_templates(&mut self, key: &OwnerKey, owner: &Owner) {
+        for named in of_template(owner) {
+            self.below.add_naming(named, key);
+        }
+    }
+
+    /// The owner is there no more.
+    pub(super) fn unlink_templates(&mut self, key: &OwnerKey, owner: &Owner) {
+        for named in of_template(owner) {
+            self.below.remove_naming(&named, key);
+        }
+    }
+
+    /// Gangs above an owner count what it has done, and what roles it has.
+    pub(super) fn tell_above(&mut self, owner: &Owner) {
+        let above = self.directory.above(owner.namespace(), owner.owner());
+        let gangs = above.iter().filter(|owner| owner.gang().is_some());
+        let keys: Vec<OwnerKey> = gangs.map(|owner| owner.key()).collect();
+        self.dirty.owners.extend(keys);
+    }
+
+    /// What a class changes about a JobSet it changes about the TrainJob that made it.
+    pub(super) fn tell_trains(&mut self) {
+        let trains = self.directory.owners.iter().filter(|(_, owner)| {
+            owner.gang().is_some_and(|gang| gang.kind == kinds::Kind::TrainJob)
+        });
+        self.dirty.owners.extend(trains.map(|(key, _)| key.clone()));
+    }
+}
+
+/// What the first template of an owner names.
+fn of_template(owner: &Owner) -> impl Iterator<Item = OwnerKey> {
+    let template: Option<(&Marks, &Text)> = match owner {
+        Owner::Job(job) => Some((&*job.template, &job.namespace)),
+        Owner::Gang(gang) => gang.says.roles.first().map(|role| (&*role.template, &gang.namespace)),
+        _ => None,
+    };
+    let group = template.and_then(|(marks, namespace)| groups::named_by(marks, namespace));
+    group.into_iter()
+}

@@ -1,0 +1,152 @@
+//! PodGroups and owners of other projects that come, change and go while their pods are there.
+
+use capstan_core::model::input::{GangRef, GangSource, Held, OwnerFacts};
+
+use super::*;
+use crate::gangs::kinds::Kind as Of;
+
+fn gang(of: Of, name: &str, spec: Value, status: Value) -> Object {
+    let uid = format!("u-{name}");
+    Object::Gang(
+        of,
+        Box::new(json!({ "metadata": meta(name, &uid), "spec": spec,
+        "status": status })),
+    )
+}
+
+fn group(least: Value) -> Object {
+    gang(Of::PluginsGroup, "g", json!({ "minMember": least }), json!({}))
+}
+
+fn member(name: &str, scheduler: &str) -> Object {
+    let mut value = pod_value(name, name);
+    value["metadata"]["labels"] = json!({ "scheduling.x-k8s.io/pod-group": "g" });
+    value["spec"]["schedulerName"] = scheduler.into();
+    pod(value)
+}
+
+fn job_set(suspend: bool, status: Value) -> Object {
+    let pods = json!({ "spec": { "schedulerName": "capstan", "containers": [{}] } });
+    let jobs = json!({ "name": "w", "replicas": 2,
+        "template": { "spec": { "parallelism": 2, "template": pods } } });
+    let spec = json!({ "suspend": suspend, "replicatedJobs": [jobs] });
+    gang(Of::JobSet, "s", spec, status)
+}
+
+/// A Job of the set, and what is above it.
+fn of_set(number: u32, succeeded: u32) -> Object {
+    let name = format!("s-w-{number}");
+    let mut value = job_value(&name, &name);
+    value["metadata"]["ownerReferences"] = json!([{ "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet", "name": "s", "uid": "u-s", "controller": true }]);
+    value["status"] = json!({ "succeeded": succeeded });
+    job(value)
+}
+
+fn gangs(inputs: &[Input]) -> Vec<&GangRef> {
+    pods(inputs).into_iter().map(|pod| &pod.gang).collect()
+}
+
+fn owner_named<'a>(inputs: &'a [Input], name: &str) -> Option<&'a OwnerFacts> {
+    inputs.iter().find_map(|input| match input {
+        Input::Owner(owner) if *owner.name == *name => Some(owner),
+        _ => None,
+    })
+}
+
+#[test]
+fn members_hear_of_a_group_that_comes_changes_and_goes() {
+    let mut live = synced(&Config::default());
+    live.take(Seen::Applied(member("p", "capstan")));
+    let missing = Held::GroupMissing("PodGroup g (scheduling.x-k8s.io)".into());
+    let inputs = told(&mut live);
+    let first = gangs(&inputs)[0];
+    assert_eq!((first.source, &first.held), (GangSource::PodGroup, &Some(missing.clone())));
+    for least in [2, 3] {
+        live.take(Seen::Applied(group(json!(least))));
+        let inputs = told(&mut live);
+        let told = gangs(&inputs)[0];
+        assert_eq!((told.min_member, &told.held), (Some(least), &None));
+    }
+    live.take(Seen::Applied(group(json!(3))));
+    assert!(told(&mut live).is_empty(), "nothing changed");
+    live.take(Seen::Absent(Kind::Gang(Of::PluginsGroup)));
+    let inputs = told(&mut live);
+    let gone = gangs(&inputs)[0];
+    assert_eq!((gone.min_member, &gone.held), (Some(1), &Some(missing)), "what runs goes on");
+}
+
+#[test]
+fn what_is_odd_about_a_group_is_said_once() {
+    let mut live = synced(&Config::default());
+    let says = "PodGroup ns/g: spec.minMember: \"x\" is not a count of zero or more; it is ignored";
+    live.take(Seen::Applied(group(json!("x"))));
+    assert_eq!(said(&mut live), [says]);
+    live.take(Seen::Applied(group(json!("x"))));
+    assert_eq!(said(&mut live), [""; 0]);
+}
+
+#[test]
+fn a_gang_is_held_while_a_member_names_another_scheduler() {
+    let mut live = synced(&Config::default());
+    live.take(Seen::Applied(group(json!(2))));
+    live.take(Seen::Applied(member("p", "capstan")));
+    assert_eq!(gangs(&told(&mut live))[0].held, None);
+    live.take(Seen::Applied(member("q", "other")));
+    assert_eq!(gangs(&told(&mut live))[0].held, Some(Held::ForeignMembers(1)));
+    live.take(Seen::Deleted(member("q", "other")));
+    assert_eq!(gangs(&told(&mut live))[0].held, None);
+}
+
+#[test]
+fn a_job_set_is_one_workload_and_its_jobs_are_none() {
+    let mut live = synced(&Config::default());
+    live.take(Seen::Applied(of_set(0, 0)));
+    live.take(Seen::Applied(job_set(false, json!({}))));
+    let inputs = told(&mut live);
+    let set = owner_named(&inputs, "s").expect("told");
+    assert!(set.ours && set.min_member == 4 && set.left == Some(4));
+    let job = owner_named(&inputs, "s-w-0").expect("told");
+    assert!(job.member_of.is_some() && job.pod_sets[0].count == 0, "{job:?}");
+    // What its Jobs have done counts for the set, and for nobody else.
+    live.take(Seen::Applied(of_set(0, 1)));
+    let inputs = told(&mut live);
+    let set = owner_named(&inputs, "s").expect("told");
+    assert_eq!((set.min_member, set.ended, set.left), (3, 1, Some(3)));
+}
+
+#[test]
+fn a_try_of_a_job_set_is_a_gang_of_its_own() {
+    let mut live = synced(&Config::default());
+    live.take(Seen::Applied(job_set(false, json!({}))));
+    live.take(Seen::Applied(of_set(0, 0)));
+    let of_try = |name: &str, attempt: &str| {
+        let mut value = owned(pod_value(name, name), "Job", "s-w-0", "s-w-0");
+        value["metadata"]["labels"] = json!({ "jobset.sigs.k8s.io/restart-attempt": attempt });
+        pod(value)
+    };
+    live.take(Seen::Applied(of_try("p", "0")));
+    live.take(Seen::Applied(of_try("q", "1")));
+    let inputs = told(&mut live);
+    let keys: Vec<&GangKey> = gangs(&inputs).into_iter().map(|gang| &gang.key).collect();
+    let key = |run| GangKey::Owner("u-s".into(), run);
+    assert_eq!(keys, [&key(0), &key(1)]);
+    let active = json!({ "restarts": 1, "replicatedJobsStatus": [{ "name": "w", "active": 1 }] });
+    live.take(Seen::Applied(job_set(false, active)));
+    assert_eq!(owner_named(&told(&mut live), "s").expect("told").incarnation, 1);
+}
+
+#[test]
+fn how_far_an_owner_is_does_not_concern_its_pods() {
+    let mut live = synced(&Config::default());
+    live.take(Seen::Applied(job_set(false, json!({}))));
+    live.take(Seen::Applied(of_set(0, 0)));
+    live.take(Seen::Applied(pod(owned(pod_value("p", "p"), "Job", "s-w-0", "s-w-0"))));
+    told(&mut live);
+    let status = json!({ "replicatedJobsStatus": [{ "name": "w", "active": 2, "ready": 1 }] });
+    live.take(Seen::Applied(job_set(false, status)));
+    let inputs = told(&mut live);
+    assert!(pods(&inputs).is_empty() && owner_named(&inputs, "s").is_some());
+    live.take(Seen::Applied(job_set(true, json!({}))));
+    assert_eq!(pods(&told(&mut live)).len(), 1, "a run that ends concerns them");
+}
