@@ -378,15 +378,19 @@ impl Looks {
     }
 }
 
+fn priority_class(looks: &mut Looks) -> Value {
+    json!({
+        "value": looks.of(3) * 10,
+        "globalDefault": looks.flag(),
+        "preemptionPolicy": looks.one_of(&[Value::Null, json!("Never")]),
+    })
+}
+
 fn manifest(kind: Kind, namespace: &str, name: &str, age: u32, looks: u32) -> Value {
     let mut looks = Looks(looks);
     let mut object = match kind {
         Kind::Namespace => json!({}),
-        Kind::PriorityClass => json!({
-            "value": looks.of(3) * 10,
-            "globalDefault": looks.flag(),
-            "preemptionPolicy": looks.one_of(&[Value::Null, json!("Never")]),
-        }),
+        Kind::PriorityClass => priority_class(&mut looks),
         Kind::RuntimeClass => runtime_class(&mut looks),
         Kind::Node => node(&mut looks),
         Kind::Job => job(&mut looks),
