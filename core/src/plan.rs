@@ -6,9 +6,10 @@
 use std::sync::Arc;
 
 use crate::explain::reason::Reason;
-use crate::model::input::{BindingNote, ClaimKey, ResourceClaimKey, Text, Toleration};
+use crate::model::input::{
+    AllocatedDevice, BindingNote, ClaimKey, NodeSelector, ResourceClaimKey, Text, Toleration,
+};
 use crate::money::MicroUsd;
-use crate::rules::dynamic_resources::Chosen;
 use crate::time::{Span, Time};
 
 /// Identity of an effect, unique within one engine.
@@ -87,6 +88,26 @@ pub struct VolumeSetting {
     pub node: Text,
     /// The volume that it gets; `None`: one is made for the node.
     pub volume: Option<Text>,
+}
+
+/// Devices chosen for a claim that is not allocated yet.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Chosen {
+    /// The devices, in order.
+    pub devices: Vec<ChosenDevice>,
+    /// The nodes that can use them; `None`: all.
+    pub nodes: Option<NodeSelector>,
+}
+
+/// One device chosen for a claim.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ChosenDevice {
+    /// Request, or `request/option`, that it is for.
+    pub request: Text,
+    /// The device, and what is taken of it.
+    pub device: AllocatedDevice,
+    /// For administration: it stays free for others.
+    pub admin: bool,
 }
 
 /// A claim on devices for a pod that is to be bound.

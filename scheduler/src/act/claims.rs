@@ -8,8 +8,7 @@
 //! What drivers are to configure is copied from classes and claim as they are then.
 
 use capstan_core::model::input::{Nano, NodeSelector, Operator, Requirement, Text};
-use capstan_core::plan::{ClaimGrant, EffectResult, PodRef};
-use capstan_core::rules::dynamic_resources::{Chosen, ChosenDevice};
+use capstan_core::plan::{Chosen, ChosenDevice, ClaimGrant, EffectResult, PodRef};
 use k8s_openapi::api::resource::v1::{DeviceClass, ResourceClaim};
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
@@ -280,7 +279,10 @@ fn node_selector(selector: &NodeSelector) -> Value {
         Operator::Lt => "Lt",
         Operator::Unknown => "",
     };
-    let one = |it: &Requirement| json!({ "key": it.key, "operator": operator(it.operator), "values": it.values });
+    let one = |it: &Requirement| -> Value {
+        let operator = operator(it.operator);
+        json!({ "key": it.key, "operator": operator, "values": it.values })
+    };
     let terms = selector.terms.iter().map(|term| {
         let mut written = json!({});
         if !term.labels.is_empty() {

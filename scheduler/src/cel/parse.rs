@@ -1,8 +1,8 @@
 //! From the text of an expression to its tree.
 //!
-//! Decides the grammar: CEL with its macros, the optional syntax (`.?`, `[?]`) and `cel.bind`, which
-//! device selectors are advised to use. Nesting and length are bounded, so that no text can use up
-//! the stack.
+//! Decides the grammar: CEL with its macros, the optional syntax (`.?`, `[?]`) and `cel.bind`,
+//! which device selectors are advised to use. Nesting and length are bounded, so that no text can
+//! use up the stack.
 
 use std::sync::Arc;
 

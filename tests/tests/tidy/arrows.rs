@@ -34,6 +34,7 @@ const MAY_USE: [(&str, &[&str]); 5] = [
             "parking_lot",
             "prometheus",
             "proptest",
+            "regex",
             "schemars",
             "serde",
             "serde-saphyr",

@@ -21,6 +21,7 @@ use crate::explain::reason::NodeRefusal;
 use crate::model::input::{
     ClaimSpec, DeviceCount, NodeFacts, NodeSelector, PodClaim, PodShape, Text,
 };
+use crate::plan::{Chosen, ChosenDevice};
 use crate::rules::Question;
 use crate::rules::selector::node_matches;
 
@@ -32,7 +33,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 
-pub use state::{Chosen, ChosenDevice, Concerns, Devices, PodHold};
+pub use state::{Concerns, Devices, PodHold};
 
 use search::{Pick, Search, Stop, TRIES_MAX};
 use state::Held;

@@ -15,6 +15,7 @@ use crate::model::input::{
     AllocatedDevice, Answer, DeviceId, Nano, NodeSelector, Reach, ResourceClaimFacts,
     ResourceClaimKey, SliceFacts, Text,
 };
+use crate::plan::Chosen;
 use crate::rules::dynamic_resources::pools::{CounterAt, Device, DeviceAt, Pools};
 
 /// All devices and claims.
@@ -81,26 +82,6 @@ pub(crate) struct Held {
     pub key: Option<ResourceClaimKey>,
     /// What it has.
     pub chosen: Arc<Chosen>,
-}
-
-/// Devices chosen for a claim that is not allocated yet.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Chosen {
-    /// The devices, in order.
-    pub devices: Vec<ChosenDevice>,
-    /// The nodes that can use them; `None`: all.
-    pub nodes: Option<NodeSelector>,
-}
-
-/// One device chosen for a claim.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ChosenDevice {
-    /// Request, or `request/option`, that it is for.
-    pub request: Text,
-    /// The device, and what is taken of it.
-    pub device: AllocatedDevice,
-    /// For administration: it stays free for others.
-    pub admin: bool,
 }
 
 /// A claim of several pods that was given devices.

@@ -2,8 +2,7 @@
 
 use super::*;
 use capstan_core::model::input::{AllocatedDevice, Nano};
-use capstan_core::plan::ClaimGrant;
-use capstan_core::rules::dynamic_resources::{Chosen, ChosenDevice};
+use capstan_core::plan::{Chosen, ChosenDevice, ClaimGrant};
 
 const UID: &str = "0b6f2c1e-7d0a-4a53-9c22-6f1f6a0c1d20";
 
