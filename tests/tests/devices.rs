@@ -72,6 +72,7 @@ fn member(name: &str, of: u32, needs: PodClaim, claim: &str) -> PodFacts {
         source: GangSource::CapstanGang,
         min_member: Some(of),
         total: None,
+        held: None,
         unknown_owner: None,
     };
     pod
