@@ -255,9 +255,6 @@ fn nothing_is_allowed_that_is_not_needed() {
         "patch capstan.sh/localqueues/status",
         "patch capstan.sh/workloads",
         "patch capstan.sh/workloads/status",
-        "patch resource.k8s.io/resourceclaims",
-        "patch resource.k8s.io/resourceclaims/binding",
-        "patch resource.k8s.io/resourceclaims/status",
         "patch jobset.x-k8s.io/jobsets",
         "patch kubeflow.org/jaxjobs",
         "patch kubeflow.org/mpijobs",
@@ -267,6 +264,9 @@ fn nothing_is_allowed_that_is_not_needed() {
         "patch kubeflow.org/xgboostjobs",
         "patch ray.io/rayclusters",
         "patch ray.io/rayjobs",
+        "patch resource.k8s.io/resourceclaims",
+        "patch resource.k8s.io/resourceclaims/binding",
+        "patch resource.k8s.io/resourceclaims/status",
         "patch trainer.kubeflow.org/trainjobs",
     ];
     assert_eq!(writes, needed);

@@ -3,6 +3,7 @@
 //! A check returns `Ok` or one of these, never a bare `false`. Wording is in
 //! [`super::wording`] only.
 
+pub use super::shortage::{Nearest, NodeShortage};
 pub use super::storage::StorageRefusal;
 use crate::model::input::{AboveLimit, CapacityType, Text};
 use crate::time::Time;
@@ -439,39 +440,6 @@ impl FlavorProblem {
         }
         self
     }
-}
-
-/// Why nodes do not hold a gang.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NodeShortage {
-    /// Nodes looked at.
-    pub nodes: u32,
-    /// Members asked for.
-    pub asked: u32,
-    /// Members that would fit.
-    pub holds: u32,
-    /// Refusals by kind with the number of nodes, in order of their first words.
-    pub refusals: Vec<(NodeRefusal, u32)>,
-    /// The node that comes closest and the resource it lacks.
-    pub nearest: Option<Nearest>,
-    /// Where the pod's author excludes every node of its flavors: by what most of them, and how
-    /// many, whatever else refuses those.
-    pub unwanted: Option<(NodeRefusal, u32)>,
-    /// As if this many workloads had left that may be preempted for it; 0: as things are.
-    pub gone: u32,
-}
-
-/// The node that comes closest.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Nearest {
-    /// Node.
-    pub node: Text,
-    /// Resource that it lacks.
-    pub resource: Text,
-    /// Amount that one pod asks.
-    pub asked: i64,
-    /// Amount free there (may be negative: debt from outside).
-    pub free: i64,
 }
 
 /// Why a node refuses a pod: a rule's verdict, with numbers.

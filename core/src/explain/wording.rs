@@ -206,9 +206,7 @@ impl fmt::Display for Reason {
             Reason::Extras { waiting, then } => write_extras(out, *waiting, then.as_deref()),
             Reason::Gathering { have, need } => write_gathering(out, *have, *need),
             Reason::OwnerUnknown { owner } => write_unknown(out, owner),
-            Reason::GroupMissing { group } => {
-                write!(out, "waits for {group}, which does not exist")
-            }
+            Reason::GroupMissing { group } => write_group_missing(out, group),
             Reason::Gated { pods } => {
                 write!(out, "{} scheduling gates", pods_that(*pods, "has", "have"))
             }
@@ -295,6 +293,10 @@ fn incomplete(
 
 fn write_gathering(out: &mut fmt::Formatter<'_>, have: u32, need: u32) -> fmt::Result {
     write!(out, "{have} of {} exist", counted(i64::from(need), "pod"))
+}
+
+fn write_group_missing(out: &mut fmt::Formatter<'_>, group: &str) -> fmt::Result {
+    write!(out, "waits for {group}, which does not exist")
 }
 
 fn write_unknown(out: &mut fmt::Formatter<'_>, owner: &str) -> fmt::Result {

@@ -14,6 +14,7 @@ use crate::policy::Policy;
 use crate::time::{Span, Time};
 
 mod devices;
+mod limits;
 mod neighbours;
 mod queues;
 mod storage;
@@ -23,6 +24,7 @@ pub use devices::{
     ClaimSpec, Constraint, DeviceAsk, DeviceCount, DeviceFacts, DeviceId, Nano, PodClaim, Reach,
     RequestSpec, ResourceClaimFacts, ResourceClaimKey, SliceFacts,
 };
+pub use limits::AboveLimit;
 pub use neighbours::{Kin, Neighbours, PeerSelector, PeerTerm, PreferredPeers, Spread};
 pub use queues::{
     BorrowThreshold, ClusterQueueFacts, CohortFacts, FlavorFacts, FlavorQuota, Fungibility,
@@ -364,19 +366,6 @@ pub struct PodShape {
     pub volumes: Option<Arc<PodVolumes>>,
     /// Claims on devices.
     pub claims: Vec<PodClaim>,
-}
-
-/// A request above its own limit; the first of a pod.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct AboveLimit {
-    /// Container; empty: the pod as a whole.
-    pub container: Text,
-    /// Resource.
-    pub resource: Text,
-    /// Requested, in the resource's unit.
-    pub request: i64,
-    /// Its limit.
-    pub limit: i64,
 }
 
 /// A pod.

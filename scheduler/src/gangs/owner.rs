@@ -101,7 +101,10 @@ fn ended_of(set: &GangDraft, role: &Role, directory: &Directory) -> Option<u32> 
     let job = |number: u32| {
         let name = format!("{}-{}-{number}", set.name, role.name);
         let owner = directory.owners.get(&("Job".into(), set.namespace.clone(), name.into()))?;
-        owner.job().map(|job| job.succeeded)
+        // One of that name may be somebody else's.
+        let above = directory.above(&set.namespace, owner.owner());
+        let own = above.iter().any(|above| *above.uid() == set.uid);
+        owner.job().filter(|_| own).map(|job| job.succeeded)
     };
     let jobs = (0..role.jobs.min(JOBS_MAX)).filter_map(job);
     jobs.fold(None, |sum: Option<u32>, ended| Some(sum.unwrap_or(0).saturating_add(ended)))

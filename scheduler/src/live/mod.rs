@@ -20,6 +20,7 @@
 //! | [`storage`] | claims, volumes and what makes them, as facts |
 //! | [`cluster`] | where each object goes, and what has to be told again because of it |
 //! | [`gangs_seen`] | what owners and PodGroups of other projects change for others |
+//! | [`objects`] | who an object is |
 //! | [`drain`] | facts of what changed, in the order in which others refer to them |
 //!
 //! No rule of conversion is here: drafts, facts and remarks are those of [`crate::convert`], so
@@ -34,6 +35,7 @@ mod cluster;
 mod drain;
 mod gangs_seen;
 mod notes;
+mod objects;
 mod queues;
 mod roster;
 mod storage;
