@@ -6,6 +6,7 @@
 pub mod obstacles;
 pub mod quantity;
 pub mod reason;
+mod removable;
 pub mod shortage;
 mod storage;
 pub mod together;

@@ -16,6 +16,7 @@ use crate::time::{Span, Time};
 mod devices;
 mod limits;
 mod neighbours;
+mod prices;
 mod queues;
 mod storage;
 
@@ -26,6 +27,7 @@ pub use devices::{
 };
 pub use limits::AboveLimit;
 pub use neighbours::{Kin, Neighbours, PeerSelector, PeerTerm, PreferredPeers, Spread};
+pub use prices::{CapacityType, Price, PriceSource};
 pub use queues::{
     BorrowThreshold, ClusterQueueFacts, CohortFacts, FlavorFacts, FlavorQuota, Fungibility,
     LocalQueueFacts, PreemptReclaim, PreemptWithin, PreemptionPolicy, QueueingStrategy, Quota,
@@ -179,39 +181,6 @@ impl NodeFacts {
                 == (other.unschedulable, other.capacity_type)
             && (features, price) == (&other.features, &other.price)
     }
-}
-
-/// A node's price and where it was found.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Price {
-    /// Micro-USD per hour for the whole node.
-    pub per_hour: MicroUsd,
-    /// Which of the three sources said so.
-    pub source: PriceSource,
-}
-
-/// Where a price was found, best first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum PriceSource {
-    /// The node's own annotation.
-    Annotation,
-    /// The configured price list.
-    Configured,
-    /// The built-in catalogue.
-    Catalogue,
-}
-
-/// How capacity is bought; the order is the default preference.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum CapacityType {
-    /// Already paid for (reservations, capacity blocks).
-    Reserved,
-    /// May be taken back at short notice.
-    Spot,
-    /// Paid by the hour, not taken back.
-    OnDemand,
-    /// No label says.
-    Unknown,
 }
 
 /// A node or flavor taint.

@@ -35,7 +35,7 @@ const ARRIVED: Duration = Duration::from_secs(3);
 const IN_FLIGHT: usize = 256;
 /// Gangs that wait beyond those that were begun, whenever somebody is struck: more than the quota
 /// holds at once, so that work never runs out, however slow the machine is.
-const AHEAD: usize = 100;
+const AHEAD: usize = 150;
 /// How long all of it may take.
 const DONE: Duration = Duration::from_secs(240);
 /// Nobody has to wait for a lease.
