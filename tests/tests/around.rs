@@ -197,6 +197,30 @@ fn with_slots(model: &mut Cluster, members: &[Arc<PodShape>]) -> Vec<Arc<PodShap
     members.iter().map(sized).collect()
 }
 
+/// Found by the property below: nodes that lack the key keep nobody away, and hold as many as have
+/// room.
+#[test]
+fn nodes_without_the_key_keep_nobody_away() {
+    let own = [Requirement { key: text("app"), operator: Operator::In, values: vec![text("a")] }];
+    let peers = PeerSelector {
+        namespaces: vec![text(TEAM)],
+        namespace_selector: None,
+        labels: Some(own.to_vec()),
+    };
+    let apart = PeerTerm { key: text(ZONE), peers };
+    let member = Arc::new(PodShape {
+        kin: Some(Arc::new(Kin { namespace: text(TEAM), labels: labels(&[("app", "a")]) })),
+        neighbours: Some(Arc::new(Neighbours {
+            anti_affinity: vec![apart],
+            ..Neighbours::default()
+        })),
+        ..PodShape::default()
+    });
+    let nodes = vec![node("n0", &[("pods", 1)]), node("n1", &[("pods", 4)])];
+    let case = Case { nodes, there: Vec::new(), members: vec![member; 5] };
+    assert_eq!(case.decided().len(), 5);
+}
+
 proptest! {
     #![proptest_config(config(INSTANCES))]
 

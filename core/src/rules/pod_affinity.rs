@@ -15,7 +15,7 @@ pub fn check(question: &Question<'_>, refusals: &mut Vec<NodeRefusal>) {
         refusals.push(NodeRefusal::PodAffinity);
         return;
     }
-    let beside = match question.beside > 0 && outlook.repels_own(question.shape.index) {
+    let beside = match question.beside > 0 && outlook.repels_own(question) {
         true => question.beside,
         false => 0,
     };
@@ -39,7 +39,7 @@ pub fn slots(question: &Question<'_>) -> u32 {
     let refused = !outlook.is_near(room, node)
         || outlook.unwanted(room, node) > 0
         || outlook.repelling(room, node) > 0;
-    match (refused, outlook.repels_own(question.shape.index)) {
+    match (refused, outlook.repels_own(question)) {
         (true, _) => 0,
         (false, true) => 1,
         (false, false) => u32::MAX,

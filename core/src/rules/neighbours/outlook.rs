@@ -330,9 +330,13 @@ impl Outlook {
         (wanted > 0).then_some((kept, wanted))
     }
 
-    /// Whether a pod of the class keeps others of it off its node.
-    pub fn repels_own(&self, own: ShapeIdx) -> bool {
-        self.shared(own).any(|counter| matches!(counter.aim, Aim::Apart | Aim::Repelled))
+    /// Whether a pod of the class on a node keeps others of it off that node: not if the node
+    /// lacks the keys by which they do.
+    pub fn repels_own(&self, question: &Question<'_>) -> bool {
+        let keys = &question.room.neighbourhood.keys;
+        let keyed = |counter: &Counter| keys.table(counter.key).domain(question.node).is_some();
+        let mut own = self.shared(question.shape.index);
+        own.any(|counter| matches!(counter.aim, Aim::Apart | Aim::Repelled) && keyed(counter))
     }
 
     /// Whether a pod of another shape, once placed, turns the answer for other nodes than its own.
