@@ -15,6 +15,8 @@ use crate::model::state::ClusterState;
 use crate::model::txn::Txn;
 use crate::model::workload::FlavorScan;
 use crate::place::gang::{self, Ask, TopologyAsk};
+use crate::place::levels;
+use crate::place::slices::Slices;
 use crate::quota::flavors::as_things_are::{self, Most};
 use crate::quota::flavors::{self, Choice, Demand, Mode, SetDemand, lacking, with_victims};
 use crate::victims::{self, Need};
@@ -146,13 +148,23 @@ impl Engine {
     ) -> Result<TopologyAsk, Reason> {
         let wish = self.state.workloads[workload].topology();
         let room = &self.state.room;
-        let level = |name: &Text| gang::level_named(room, name);
+        let level = |name: &Text| levels::level_named(room, name);
         let required = match &wish.required {
             None => None,
             Some(name) => Some(level(name).ok_or_else(|| self.unknown_level(name))?),
         };
+        let slices = match &wish.slices {
+            None => None,
+            Some(slices) => {
+                let level = level(&slices.level);
+                let level = level.ok_or_else(|| self.unknown_level(&slices.level))?;
+                Some(Slices { level, size: slices.size.max(1) })
+            }
+        };
         Ok(TopologyAsk {
             required,
+            // All of it within one domain of an inner level: so are its parts.
+            slices: slices.filter(|slices| required.is_none_or(|level| level < slices.level)),
             preferred: wish.preferred.as_ref().and_then(level),
             per_set: wish.per_pod_set,
             anywhere: self.state.policy.weights(self.profile(queue)).locality == 0,

@@ -59,7 +59,13 @@ impl Engine {
         let entry = &state.workloads[index];
         let members = || entry.members.iter().map(|pod| &state.pods[*pod]);
         let waits = |pod: &&crate::model::pod::Pod| pod.needs_place() && pod.ours && !pod.kept();
-        let victims = state.claims.get(index).map_or(&[][..], |claim| &claim.victims);
+        let claim = state.claims.get(index);
+        let victims = claim.map_or(&[][..], |claim| &claim.victims);
+        let planned = claim.map_or(&[][..], |claim| &claim.places);
+        let planned = planned.iter().filter_map(|(pod, node)| {
+            let node = state.room.facts(*node)?;
+            Some((state.pods.get(*pod)?.uid.clone(), node.name.clone()))
+        });
         let named = |victim: &WorkloadIdx| Some(state.workloads.get(*victim)?.full_name.clone());
         WorkloadDetails {
             view: self.workload_view(index),
@@ -75,6 +81,7 @@ impl Engine {
             owner_end: state.owner_of(index).and_then(|owner| owner.finished.clone()),
             failed: members().any(|pod| pod.phase == PodPhase::Failed),
             waiting: members().filter(waits).map(|pod| pod.reference()).collect(),
+            planned: planned.collect(),
             victims: victims.iter().filter_map(named).collect(),
             failures: entry.requeue.failures,
             retry_at: entry.requeue.not_before,

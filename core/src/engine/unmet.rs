@@ -9,7 +9,7 @@ use crate::engine::Engine;
 use crate::model::ids::WorkloadIdx;
 use crate::model::input::Text;
 use crate::model::workload::QueueRef;
-use crate::place::gang;
+use crate::place::levels;
 use crate::plan::{Action, Unmet};
 use crate::time::Time;
 
@@ -79,7 +79,7 @@ impl Engine {
             Unmet::UnknownTopologyLevel => {
                 let levels = entry.topology().preferred.iter();
                 let vain =
-                    levels.filter(|level| gang::level_named(&self.state.room, level).is_none());
+                    levels.filter(|level| levels::level_named(&self.state.room, level).is_none());
                 let says = |level: &Text| format!("preferred {}", self.unknown_level(level));
                 vain.map(|level| (level.clone(), says(level).into())).collect()
             }

@@ -16,7 +16,7 @@ use crate::explain::view::{NodeVerdict, PodExplanation};
 use crate::model::ids::{ClassIdx, FlavorIdx, PodIdx, QueueIdx, WorkloadIdx};
 use crate::model::input::Text;
 use crate::model::workload::QueueRef;
-use crate::place::gang;
+use crate::place::levels;
 use crate::plan::State;
 use crate::quota::flavors::Choice;
 use crate::rules;
@@ -106,7 +106,7 @@ impl Engine {
             }
             let mut locality = || {
                 together.push(node);
-                let value = gang::locality(&state.room, &together);
+                let value = levels::locality(&state.room, &together);
                 together.pop();
                 if together.is_empty() { score::FULL } else { value }
             };

@@ -15,7 +15,7 @@ use priority_queue::PriorityQueue;
 
 use crate::explain::reason::Reason;
 use crate::model::ids::{QueueIdx, ShapeIdx, WorkloadIdx};
-use crate::model::input::{Text, TopologyWish};
+use crate::model::input::{SliceWish, Text, TopologyWish};
 use crate::model::workload::Workload;
 use crate::time::Time;
 
@@ -42,6 +42,7 @@ struct GroupKey {
     never_preempts: bool,
     required: Option<Text>,
     preferred: Option<Text>,
+    slices: Option<SliceWish>,
     per_pod_set: bool,
 }
 
@@ -132,7 +133,7 @@ impl Waiting {
             uid: Reverse(workload.uid.clone()),
         };
         let wish = workload.topology();
-        let TopologyWish { required, preferred, per_pod_set } = wish.clone();
+        let TopologyWish { required, preferred, slices, per_pod_set } = wish.clone();
         let group = GroupKey {
             priority: workload.priority,
             sets: workload.sets.iter().map(|set| (set.shape, set.count)).collect(),
@@ -140,6 +141,7 @@ impl Waiting {
             never_preempts: workload.never_preempts,
             required,
             preferred,
+            slices,
             per_pod_set,
         };
         let line = self.lines.entry(queue).or_default();

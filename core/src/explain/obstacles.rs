@@ -180,6 +180,7 @@ mod tests {
             nearest,
             unwanted: None,
             gone: 0,
+            ended: None,
         }))
     }
 

@@ -3,7 +3,7 @@
 //! A check returns `Ok` or one of these, never a bare `false`. Wording is in
 //! [`super::wording`] only.
 
-pub use super::shortage::{Nearest, NodeShortage};
+pub use super::shortage::{Nearest, NodeShortage, SearchBound};
 pub use super::storage::StorageRefusal;
 use crate::model::input::{AboveLimit, CapacityType, Text};
 use crate::time::Time;
@@ -165,12 +165,16 @@ pub enum Reason {
         level: Text,
         /// Pods asked.
         asked: u32,
-        /// Domain that holds most.
+        /// Domain that holds most (of slices: none is named).
         best: Option<Text>,
         /// How many it holds.
         holds: u32,
+        /// Its members go there in slices of so many; then pods are counted in whole slices.
+        slice: Option<u32>,
         /// As if this many workloads had left that may be preempted for it; 0: as things are.
         gone: u32,
+        /// The search for places ended before it had looked at all of them.
+        ended: Option<SearchBound>,
     },
     /// Its quota would do, if a head that waits did not keep some of it back.
     HeldBack {
@@ -352,12 +356,16 @@ pub enum FlavorProblem {
         level: Text,
         /// Pods asked.
         asked: u32,
-        /// Domain that holds most.
+        /// Domain that holds most (of slices: none is named).
         best: Option<Text>,
         /// How many it holds.
         holds: u32,
+        /// Its members go there in slices of so many; then pods are counted in whole slices.
+        slice: Option<u32>,
         /// As if this many workloads had left that may be preempted for it; 0: as things are.
         gone: u32,
+        /// The search for places ended before it had looked at all of them.
+        ended: Option<SearchBound>,
     },
 }
 
@@ -423,6 +431,22 @@ impl Reason {
             Reason::Together { then, .. } => {
                 let inner = std::mem::replace(&mut **then, Reason::Unqueued);
                 **then = inner.with_gone(count);
+            }
+            _ => {}
+        }
+        self
+    }
+}
+
+impl Reason {
+    /// The same where the search for places ended at its bound.
+    pub fn with_ended(mut self, bound: SearchBound) -> Reason {
+        match &mut self {
+            Reason::Nodes(shortage) => shortage.ended = Some(bound),
+            Reason::Topology { ended, .. } => *ended = Some(bound),
+            Reason::Together { then, .. } => {
+                let inner = std::mem::replace(&mut **then, Reason::Unqueued);
+                **then = inner.with_ended(bound);
             }
             _ => {}
         }

@@ -21,6 +21,18 @@ pub struct NodeShortage {
     pub unwanted: Option<(NodeRefusal, u32)>,
     /// As if this many workloads had left that may be preempted for it; 0: as things are.
     pub gone: u32,
+    /// The search for places ended before it had looked at all of them.
+    pub ended: Option<SearchBound>,
+}
+
+/// Where a search for the places of a gang ends although there may be some: that it found none is
+/// not the cluster's doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SearchBound {
+    /// After so many placements tried.
+    Tries(u32),
+    /// Members are tried in every order only where at most this many nodes are to choose from.
+    Nodes(u32),
 }
 
 /// The node that comes closest.

@@ -4,6 +4,7 @@ use capstan_topology::{DomainIdx, LevelIdx};
 
 use super::reason::Reason;
 use super::verdict;
+use crate::model::ids::ClassIdx;
 use crate::model::input::Text;
 use crate::model::txn::Txn;
 use crate::place::gang::{self, Ask, TopologyAsk};
@@ -24,12 +25,17 @@ pub fn shortage(txn: &mut Txn<'_>, asks: &[Ask], names: &[&Text], topology: Topo
         return Reason::Together { pod_set: names[at].clone(), beside: 0, then: Box::new(why) };
     }
     let start = txn.checkpoint();
-    let reason = match topology.required.filter(|_| !topology.per_set) {
+    let whole = !topology.per_set && topology.slices.is_none();
+    let reason = match topology.required.filter(|_| whole) {
         Some(level) => no_domain(txn, asks, level),
         None => beside(txn, asks, names, topology),
     };
     txn.rollback_to(start);
-    reason
+    let counts: Vec<(ClassIdx, u32)> = asks.iter().map(|ask| (ask.class, count(ask))).collect();
+    match txn.ended(&counts) {
+        Some(bound) => reason.with_ended(bound),
+        None => reason,
+    }
 }
 
 /// No domain of the level takes all members: which takes most.
@@ -64,7 +70,7 @@ fn no_domain(txn: &mut Txn<'_>, asks: &[Ask], level: LevelIdx) -> Reason {
         None => (0, None),
     };
     let level = txn.state().room.levels[level.at()].clone();
-    Reason::Topology { level, asked, best: name, holds, gone: 0 }
+    Reason::Topology { level, asked, best: name, holds, slice: None, gone: 0, ended: None }
 }
 
 /// Each finds room by itself: which does not beside those that go first.

@@ -12,6 +12,7 @@ use crate::model::state::ClusterState;
 use crate::model::txn::Txn;
 use crate::place::coupled;
 use crate::place::gang::TopologyAsk;
+use crate::place::slices;
 
 /// Why a class of members does not fit, as a flavor's problem.
 pub fn flavor_shortage(
@@ -24,12 +25,22 @@ pub fn flavor_shortage(
     if coupled::are_coupled(txn, &[(class, asked)]) {
         return coupled_shortage(txn, class, asked);
     }
+    if let Some(of) = topology.slices
+        && room_for(txn.state(), class) >= u64::from(asked)
+    {
+        let holds = slices::most(txn.state(), class, asked, topology);
+        let level = txn.state().room.levels[of.level.at()].clone();
+        let (slice, ended) = (Some(of.size), txn.ended(&[(class, asked)]));
+        return FlavorProblem::Topology { level, asked, best: None, holds, slice, gone: 0, ended };
+    }
     if let Some(level) = topology.required
         && room_for(txn.state(), class) >= u64::from(asked)
     {
         let (best, holds) = fullest(txn.state(), class, level);
         let level = txn.state().room.levels[level.at()].clone();
-        return FlavorProblem::Topology { level, asked, best, holds, gone: 0 };
+        let ended = txn.ended(&[(class, asked)]);
+        let slice = None;
+        return FlavorProblem::Topology { level, asked, best, holds, slice, gone: 0, ended };
     }
     let holds = u32::try_from(room_for(txn.state(), class)).unwrap_or(u32::MAX);
     nodes_short(txn, class, (asked, holds))
@@ -55,6 +66,7 @@ fn nodes_short(txn: &mut Txn<'_>, class: ClassIdx, (asked, holds): (u32, u32)) -
         nearest: found.nearest.clone(),
         unwanted: found.unwanted.clone(),
         gone: 0,
+        ended: txn.ended(&[(class, asked)]),
     }))
 }
 
@@ -66,8 +78,8 @@ pub fn unqueued_shortage(
     topology: TopologyAsk,
 ) -> Reason {
     match flavor_shortage(txn, class, asked, topology) {
-        FlavorProblem::Topology { level, asked, best, holds, gone } => {
-            Reason::Topology { level, asked, best, holds, gone }
+        FlavorProblem::Topology { level, asked, best, holds, slice, gone, ended } => {
+            Reason::Topology { level, asked, best, holds, slice, gone, ended }
         }
         FlavorProblem::Nodes(shortage) => Reason::Nodes(shortage),
         _ => unreachable!("a shortage is one of the two"),

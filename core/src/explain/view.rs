@@ -80,6 +80,8 @@ pub struct WorkloadDetails {
     pub failed: bool,
     /// Members that wait for a node and that nothing of their own keeps from one, in order.
     pub waiting: Vec<PodRef>,
+    /// Nodes on which room is made for members, by their uid.
+    pub planned: BTreeMap<Text, Text>,
     /// Workloads whose room it waits for, `namespace/name`.
     pub victims: Vec<Text>,
     /// Failures in a row.

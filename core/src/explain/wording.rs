@@ -20,7 +20,9 @@ use std::fmt;
 use self::nodes::{histogram_entries, shortage};
 use self::short::Of;
 use super::quantity::{amount as amount_of, counted, noun, pair, quantity};
-use super::reason::{FlavorProblem, FlavorRefusal, Inactive, NoVictims, NodeShortage, Reason};
+use super::reason::{
+    FlavorProblem, FlavorRefusal, Inactive, NoVictims, NodeShortage, Reason, SearchBound,
+};
 use crate::model::input::Text;
 use crate::time::Time;
 
@@ -249,8 +251,9 @@ impl fmt::Display for Reason {
             Reason::RoomTaken => out.write_str("its room went to others of this round"),
             Reason::AboveLimit { .. } => asked::write_above_limit(out, self),
             Reason::UnknownLevel { .. } => asked::write_unknown_level(out, self),
-            Reason::Topology { level, asked, best, holds, gone } => {
-                out.write_str(&topology(level, *asked, (best.as_ref(), *holds), *gone))
+            Reason::Topology { level, asked, best, holds, slice, gone, ended } => {
+                let holds = (best.as_ref(), *holds);
+                out.write_str(&topology(level, *asked, holds, (*slice, *gone, *ended)))
             }
             Reason::NoRoomBeside { level, domain, asked, holds } => {
                 write_no_room_beside(out, &named_domain(level, domain.as_ref()), *asked, *holds)
@@ -488,8 +491,8 @@ fn problem_words(why: &FlavorProblem, queue: &str, whole: bool) -> String {
         }
         FlavorProblem::Nodes(nodes) if whole => shortage(nodes),
         FlavorProblem::Nodes(nodes) => nodes::headline(nodes),
-        FlavorProblem::Topology { level, asked, best, holds, gone } => {
-            topology(level, *asked, (best.as_ref(), *holds), *gone)
+        FlavorProblem::Topology { level, asked, best, holds, slice, gone, ended } => {
+            topology(level, *asked, (best.as_ref(), *holds), (*slice, *gone, *ended))
         }
     }
 }
@@ -513,13 +516,23 @@ fn no_victims(victims: &NoVictims) -> String {
     }
 }
 
-fn topology(level: &str, asked: u32, (best, holds): (Option<&Text>, u32), gone: u32) -> String {
+fn topology(
+    level: &str,
+    asked: u32,
+    (best, holds): (Option<&Text>, u32),
+    (slice, gone, ended): (Option<u32>, u32, Option<SearchBound>),
+) -> String {
     let pods = counted(i64::from(asked), "pod");
-    let even = nodes::even_then(gone);
-    match best {
-        Some(best) => format!("{even}no one {level} holds {pods}; {best} holds most, {holds}"),
-        None => format!("{even}no one {level} holds {pods}; none holds any"),
-    }
+    let (even, ended) = (nodes::even_then(gone), nodes::ended_behind(ended));
+    let said = match (slice, best) {
+        (Some(size), _) => {
+            let size = counted(i64::from(size), "pod");
+            format!("{holds} of {pods} fit in slices of {size}, each within one {level}")
+        }
+        (None, Some(best)) => format!("no one {level} holds {pods}; {best} holds most, {holds}"),
+        (None, None) => format!("no one {level} holds {pods}; none holds any"),
+    };
+    format!("{even}{said}{ended}")
 }
 
 fn place_of_topology(level: &str, best: Option<&Text>, gone: u32) -> String {

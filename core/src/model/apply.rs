@@ -64,6 +64,8 @@ impl ClusterState {
             Input::Policy(policy) => self.apply_policy(policy, changes),
             Input::Storage(fact) => changes.storage |= self.room.apply_storage(fact),
             Input::Outcome { .. } => {}
+            Input::Budget(facts) => self.budgets.put(facts),
+            Input::BudgetGone { namespace, name } => self.budgets.remove(&namespace, &name),
             Input::Slice(_)
             | Input::SliceGone(_)
             | Input::Answers { .. }

@@ -13,13 +13,16 @@ use crate::plan::{EffectId, EffectResult};
 use crate::policy::Policy;
 use crate::time::{Span, Time};
 
+mod budgets;
 mod devices;
 mod limits;
 mod neighbours;
 mod prices;
 mod queues;
 mod storage;
+mod topology;
 
+pub use budgets::BudgetFacts;
 pub use devices::{
     AllocatedDevice, Allocation, Answer, Attribute, Capacity, CapacityPolicy, CapacityRange,
     ClaimSpec, Constraint, DeviceAsk, DeviceCount, DeviceFacts, DeviceId, Nano, PodClaim, Reach,
@@ -37,6 +40,7 @@ pub use storage::{
     AccessModes, Attach, AttachmentFacts, CapacityFacts, ClaimFacts, ClaimKey, ClaimUse, Disk,
     DiskKind, PodVolumes, StorageClassFacts, StorageFact, StorageId, StorageKind, VolumeFacts,
 };
+pub use topology::{SliceWish, TopologyWish};
 
 /// Shared, immutable text: names, uids, label keys and values.
 pub type Text = Arc<str>;
@@ -104,6 +108,15 @@ pub enum Input {
     },
     /// The namespace of this name is gone.
     NamespaceGone(Text),
+    /// A PodDisruptionBudget exists, or changed.
+    Budget(Arc<BudgetFacts>),
+    /// The PodDisruptionBudget is gone.
+    BudgetGone {
+        /// Its namespace.
+        namespace: Text,
+        /// Its name.
+        name: Text,
+    },
     /// A Topology object: level keys, outermost first.
     Topology {
         /// Its name.
@@ -475,17 +488,6 @@ pub struct Wishes {
     pub expected_runtime: Option<Span>,
     /// Values that could not be read and were ignored, each with its key, for one event.
     pub ignored: Vec<Text>,
-}
-
-/// Topology wanted for a gang.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct TopologyWish {
-    /// All members within one domain of this level (a node label key), or none.
-    pub required: Option<Text>,
-    /// Within one domain of this level if possible.
-    pub preferred: Option<Text>,
-    /// The levels hold for each pod set by itself (Kueue's annotations), not for the whole gang.
-    pub per_pod_set: bool,
 }
 
 /// What we wrote on a pod (or owner) when it was admitted; enough to rebuild placements.

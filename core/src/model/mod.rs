@@ -8,6 +8,7 @@
 pub mod adopt;
 pub mod apply;
 pub mod assemble;
+pub mod budgets;
 pub mod claim;
 mod devices;
 pub mod facts;

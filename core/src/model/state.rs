@@ -10,6 +10,7 @@ use std::sync::Arc;
 use capstan_topology::{LedgerUndo, NodeIdx};
 
 use crate::explain::reason::StorageRefusal;
+use crate::model::budgets::Budgets;
 use crate::model::claim::Claims;
 use crate::model::facts::QueueFacts;
 use crate::model::ids::{
@@ -57,6 +58,8 @@ pub struct ClusterState {
     pub room: Room,
     /// Pod classes and their indexes.
     pub classes: Classes,
+    /// PodDisruptionBudgets.
+    pub budgets: Budgets,
     /// Quota tree, queues and flavors.
     pub quota: QuotaState,
     /// Queue objects as fed.

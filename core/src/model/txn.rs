@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use capstan_topology::{LedgerUndo, NodeIdx, ResourceIdx};
 
+use crate::explain::reason::SearchBound;
 use crate::model::ids::{ClassIdx, FlavorIdx, FrIdx, PodIdx, QueueIdx, ShapeIdx, WorkloadIdx};
 use crate::model::input::PodVolumes;
 use crate::model::state::ClusterState;
@@ -56,6 +57,13 @@ pub struct Checkpoint(usize);
 #[must_use = "its changes stay until it is taken up again"]
 pub struct SetAside(Vec<Undo>);
 
+/// Members asked for, in whatever order they were given.
+fn in_order(asks: &[(ClassIdx, u32)]) -> Vec<(ClassIdx, u32)> {
+    let mut asks: Vec<_> = asks.iter().copied().filter(|(_, count)| *count > 0).collect();
+    asks.sort_unstable();
+    asks
+}
+
 /// States up to this many pods are recounted at every commit.
 const SMALL: usize = 64;
 
@@ -64,6 +72,8 @@ const SMALL: usize = 64;
 pub struct Txn<'a> {
     state: &'a mut ClusterState,
     log: Vec<Undo>,
+    /// For whose places a search ended at its bound, and at which. Nothing is decided from it.
+    ended: Vec<(Vec<(ClassIdx, u32)>, SearchBound)>,
 }
 
 impl<'a> Txn<'a> {
@@ -71,7 +81,7 @@ impl<'a> Txn<'a> {
     pub fn begin(state: &'a mut ClusterState) -> Txn<'a> {
         state.classes.trim();
         let log = std::mem::take(&mut state.undo_buffer).0;
-        Txn { state, log }
+        Txn { state, log, ended: Vec::new() }
     }
 
     /// The state as changed so far.
@@ -98,6 +108,23 @@ impl<'a> Txn<'a> {
     /// The class of a shape with flavors; making one is no change that needs undoing.
     pub fn class(&mut self, shape: ShapeIdx, flavors: &[FlavorIdx], profile: u32) -> ClassIdx {
         self.state.class(shape, flavors, profile)
+    }
+
+    /// Notes that the search for places of these members ended at its bound.
+    pub fn note_end(&mut self, asks: &[(ClassIdx, u32)], bound: SearchBound) {
+        let asks = in_order(asks);
+        if !self.ended.iter().any(|(known, _)| *known == asks) {
+            self.ended.push((asks, bound));
+        }
+    }
+
+    /// The bound at which a search for places of these members ended in this transaction.
+    pub fn ended(&self, asks: &[(ClassIdx, u32)]) -> Option<SearchBound> {
+        if self.ended.is_empty() {
+            return None;
+        }
+        let asks = in_order(asks);
+        self.ended.iter().find(|(known, _)| *known == asks).map(|(_, bound)| *bound)
     }
 
     /// A point to roll back to.
@@ -138,7 +165,7 @@ impl<'a> Txn<'a> {
 
     /// Takes up a transaction that was set aside.
     pub fn take_up(state: &'a mut ClusterState, aside: SetAside) -> Txn<'a> {
-        Txn { state, log: aside.0 }
+        Txn { state, log: aside.0, ended: Vec::new() }
     }
 
     /// The workload holds (or no longer holds) flavors. No member of it may be placed.

@@ -6,7 +6,8 @@
 //! does, every member must fit as things are when it is placed; a gang is placed if some order and
 //! some choice of nodes get all of it in.
 //!
-//! Phases, in each domain that the wished topology allows: everybody to the best node that will
+//! Phases, in each domain that the wished topology allows: no, where there are more members than
+//! could go whoever else is placed; everybody to the best node that will
 //! have them, round after round until nobody moves; the same with the first of those who are wanted
 //! near put into each domain of that key in turn, the roomiest first; then a search over all
 //! members and nodes that takes choices back. States that were reached in another order are looked
@@ -22,6 +23,7 @@ use std::ops::Range;
 
 use capstan_topology::{DomainIdx, LevelIdx, NodeIdx, ResourceIdx};
 
+use crate::explain::reason::SearchBound;
 use crate::model::ids::{ClassIdx, ShapeIdx};
 use crate::model::txn::Txn;
 use crate::place::gang::{TRIES_MAX, TopologyAsk};
@@ -42,8 +44,8 @@ pub enum Found {
     Places(Vec<(usize, NodeIdx)>),
     /// There are none.
     None,
-    /// None were found within the bounds of the search.
-    Bound,
+    /// None were found within this bound of the search.
+    Bound(SearchBound),
 }
 
 /// How many members of a class are to be placed.
@@ -86,16 +88,16 @@ pub fn find(txn: &mut Txn<'_>, asks: &[Count], topology: TopologyAsk) -> Found {
     if topology.per_set {
         return each_by_itself(txn, asks, topology);
     }
-    let mut bound = false;
+    let mut bound = None;
     for domain in domains(txn, asks, topology) {
         let domain = txn.state().room.tree.domain(domain);
         match within(txn, asks, domain.start..domain.end) {
             Found::None => {}
-            Found::Bound => bound = true,
+            Found::Bound(at) => bound = Some(at),
             found => return found,
         }
     }
-    if bound { Found::Bound } else { Found::None }
+    bound.map_or(Found::None, Found::Bound)
 }
 
 /// Levels hold for each set: one after the other.
@@ -156,12 +158,18 @@ pub fn within(txn: &mut Txn<'_>, asks: &[Count], range: Range<usize>) -> Found {
     let start = txn.checkpoint();
     let shapes = prepare(txn, asks);
     let mut search = Search::new(txn, asks, shapes, range);
+    if search.is_hopeless(txn) {
+        return Found::None;
+    }
     let found = search.greedy(txn) || search.anchored(txn) || search.everything(txn);
     txn.rollback_to(start);
-    match (found, search.gave_up()) {
+    match (found, search.bound()) {
         (true, _) => Found::Places(search.places),
-        (false, true) => Found::Bound,
-        (false, false) => Found::None,
+        (false, Some(bound)) => {
+            txn.note_end(asks, bound);
+            Found::Bound(bound)
+        }
+        (false, None) => Found::None,
     }
 }
 
@@ -205,8 +213,46 @@ impl Search {
         }
     }
 
-    fn gave_up(&self) -> bool {
-        self.steps > STEPS_MAX || self.range.len() > NODES_MAX
+    /// Where it ended before it had looked at everything.
+    fn bound(&self) -> Option<SearchBound> {
+        match self.range.len() > NODES_MAX {
+            true => Some(SearchBound::Nodes(NODES_MAX as u32)),
+            false => (self.steps > STEPS_MAX).then_some(SearchBound::Tries(STEPS_MAX)),
+        }
+    }
+
+    /// Whether some ask has more members than go there whoever else is placed, and where: what
+    /// need not be searched for. Others make room only for those who want somebody near, or spread.
+    fn is_hopeless(&self, txn: &mut Txn<'_>) -> bool {
+        self.asks.iter().for_each(|class| txn.fresh(*class));
+        (0..self.asks.len()).any(|at| self.most(txn, at) < u64::from(self.left[at]))
+    }
+
+    /// No more members of an ask than this go into the range.
+    fn most(&self, txn: &Txn<'_>, at: usize) -> u64 {
+        let (state, class) = (txn.state(), self.asks[at]);
+        let (room, index) = (&state.room, state.classes.fit(class));
+        let outlook = state.classes.class(class).outlook();
+        let nodes = || self.range.clone().map(|position| (position, room.tree.order()[position]));
+        if outlook.opens() {
+            let request = room.shape(self.shapes[at]).request;
+            let slots = |(_, node): (usize, NodeIdx)| u64::from(room.ledger.slots(node, request));
+            return nodes().map(slots).fold(0, u64::saturating_add);
+        }
+        let slots = |position: usize| u64::from(index.spot(position).slots);
+        let all = nodes().map(|(position, _)| slots(position)).fold(0, u64::saturating_add);
+        let keys = outlook.keys_apart(self.shapes[at]);
+        let apart = keys.map(|key| {
+            let table = room.neighbourhood.keys.table(key);
+            let mut domains = BTreeSet::new();
+            let free = nodes().filter(|(position, _)| slots(*position) > 0);
+            let lacking = free.filter_map(|(position, node)| match table.domain(node) {
+                Some(domain) => domains.insert(domain).then_some(1),
+                None => Some(slots(position)),
+            });
+            lacking.fold(0, u64::saturating_add)
+        });
+        apart.fold(all, u64::min)
     }
 
     /// Everybody to the best node, those first who others want near, then the larger ones.

@@ -13,6 +13,8 @@
 //! Members that join a gang that runs (lost ones replaced, extras) go as near to it as they can,
 //! and never out of the domain of a required level.
 //!
+//! Where slices of the gang were asked for, [`slices`] decides which domains they go to.
+//!
 //! Cost: a gang of one shape is placed without any try that fails; the search over domains reads
 //! two numbers per domain.
 
@@ -23,10 +25,10 @@ use std::ops::Range;
 use capstan_topology::{DomainIdx, LevelIdx, NodeIdx, Tree};
 
 use crate::model::ids::{ClassIdx, PodIdx, ShapeIdx};
-use crate::model::room::Room;
 use crate::model::txn::Txn;
 use crate::place::coupled::{self, Found};
 use crate::place::search;
+use crate::place::slices::{self, Slices};
 
 /// Members of one class to be placed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +48,8 @@ pub struct TopologyAsk {
     pub preferred: Option<LevelIdx>,
     /// The levels hold for each shape by itself.
     pub per_set: bool,
+    /// Slices of each shape within one domain of an inner level.
+    pub slices: Option<Slices>,
     /// Closeness does not matter (profile weight 0): take the best nodes wherever they are.
     pub anywhere: bool,
 }
@@ -55,30 +59,25 @@ pub struct TopologyAsk {
 /// thousand racks and bound the work for a gang that fits nowhere.
 pub const TRIES_MAX: usize = 32;
 
+/// Orders that are tried of each kind in one domain. A gang each of whose members has a claim of
+/// its own has as many shapes as members, and their order says little of them.
+const ORDERS_MAX: usize = 16;
+
 /// Domains of a required level that are searched with second thoughts, roomiest first.
 const SEARCHES_MAX: usize = 4;
-
-/// Level of a node label key, or of its plain name (`zone`, `block`, `rack`, `host`).
-pub fn level_named(room: &Room, name: &str) -> Option<LevelIdx> {
-    let exact = room.levels.iter().position(|key| &**key == name);
-    let used = |at: &usize| !room.tree.domains_at(LevelIdx(*at as u8)).is_empty();
-    let plain = || {
-        let wanted = if name == "host" { "hostname" } else { name };
-        let last = |key: &str| key.rsplit(['/', '-']).next().is_some_and(|last| last == wanted);
-        (0..room.levels.len()).rev().filter(used).find(|at| last(&room.levels[*at]))
-    };
-    exact.filter(used).or_else(plain).map(|at| LevelIdx(at as u8))
-}
 
 /// Places every member of every ask, or nothing and answers `false`.
 pub fn place(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk) -> bool {
     let start = txn.checkpoint();
-    let placed = match asks {
-        [] => true,
-        coupled if are_coupled(txn, coupled) => place_coupled(txn, coupled, topology),
-        [one] => place_one(txn, one, topology),
-        several if topology.per_set => several.iter().all(|ask| place_one(txn, ask, topology)),
-        several => place_several(txn, several, topology),
+    let placed = match (asks, topology.slices) {
+        ([], _) => true,
+        (all, Some(of)) => slices::place(txn, all, topology, of),
+        (coupled, None) if are_coupled(txn, coupled) => place_coupled(txn, coupled, topology),
+        ([one], None) => place_one(txn, one, topology),
+        (several, None) if topology.per_set => {
+            several.iter().all(|ask| place_one(txn, ask, topology))
+        }
+        (several, None) => place_several(txn, several, topology),
     };
     if !placed {
         txn.rollback_to(start);
@@ -125,7 +124,9 @@ pub fn place_beside(
     peers: &[(ShapeIdx, NodeIdx)],
 ) -> bool {
     let start = txn.checkpoint();
-    let placed = if topology.per_set {
+    let placed = if let Some(of) = topology.slices {
+        slices::place_beside(txn, asks, topology, of, peers)
+    } else if topology.per_set {
         asks.iter().all(|ask| {
             let shape = txn.state().classes.class(ask.class).key.shape;
             let own = peers.iter().filter(|(of, _)| *of == shape).map(|(_, node)| *node);
@@ -227,6 +228,9 @@ fn domains_of(
 
 /// Whether members of one class fit as things are, without placing them. Exact for one ask.
 pub fn holds(txn: &mut Txn<'_>, class: ClassIdx, count: u32, topology: TopologyAsk) -> bool {
+    if let Some(of) = topology.slices {
+        return slices::holds(txn, class, count, topology, of);
+    }
     if coupled::are_coupled(txn, &[(class, count)]) {
         let found = coupled::find(txn, &[(class, count)], topology);
         return matches!(found, Found::Places(_));
@@ -324,7 +328,7 @@ pub fn coupled(txn: &Txn<'_>, class: ClassIdx) -> bool {
 /// Puts members of one class into a domain that holds them, in as few children as possible.
 /// `false`: those placed took from each other what slots promised, as only those do that have
 /// volumes or claims on devices.
-fn fill(
+pub(super) fn fill(
     txn: &mut Txn<'_>,
     class: ClassIdx,
     pods: &[PodIdx],
@@ -470,7 +474,7 @@ fn try_domain(txn: &mut Txn<'_>, asks: &[&Ask], domain: DomainIdx, anywhere: boo
     by_size.sort_by_key(|ask| Reverse(size(txn, ask)));
     for first_order in [order, by_size] {
         let mut order = first_order;
-        for _ in 0..asks.len() {
+        for _ in 0..asks.len().min(ORDERS_MAX) {
             let Some(failed) = fill_in_order(txn, &order, domain, anywhere) else { return true };
             txn.rollback_to(start);
             if failed == 0 {
@@ -522,8 +526,8 @@ pub fn first_short(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk) -> (u
     let mut placed = 0;
     for at in order {
         let ask = &asks[at];
-        let done = match topology.per_set {
-            true => place_one(txn, ask, topology),
+        let done = match topology.per_set || topology.slices.is_some() {
+            true => place(txn, std::slice::from_ref(ask), topology),
             false => fill_in_order(txn, &[ask], root, topology.anywhere).is_none(),
         };
         if !done {
@@ -563,33 +567,7 @@ pub fn take_in(txn: &mut Txn<'_>, asks: &[Ask], domain: DomainIdx) -> u32 {
 }
 
 /// How large one member of an ask is, then how many there are.
-fn size(txn: &Txn<'_>, ask: &Ask) -> ((i64, i64, i64), usize) {
+pub(super) fn size(txn: &Txn<'_>, ask: &Ask) -> ((i64, i64, i64), usize) {
     let shape = txn.state().classes.class(ask.class).key.shape;
     (txn.state().room.size(shape), ask.pods.len())
-}
-
-/// How close together a placement is, 0..=1000: 1000 on one node, less for each level up, 0 when
-/// nothing known is shared; 500 when the cluster has no levels at all.
-pub fn locality(room: &Room, nodes: &[NodeIdx]) -> u32 {
-    let positions: Vec<usize> = nodes.iter().filter_map(|node| room.tree.position(*node)).collect();
-    let Some(&first) = positions.first() else { return crate::score::NEUTRAL };
-    if positions.iter().all(|position| *position == first) {
-        return crate::score::FULL;
-    }
-    let used: Vec<LevelIdx> = (0..room.tree.levels())
-        .map(|level| LevelIdx(level as u8))
-        .filter(|level| {
-            let domains = room.tree.domains_at(*level);
-            !domains.is_empty() && domains.len() < room.tree.order().len()
-        })
-        .collect();
-    if used.is_empty() {
-        return crate::score::NEUTRAL;
-    }
-    let shared = |level: &LevelIdx| {
-        let of = |position: usize| room.tree.domain_of(*level, position);
-        of(first).is_some() && positions.iter().all(|position| of(*position) == of(first))
-    };
-    let deepest = used.iter().rposition(shared).map_or(0, |at| at + 1);
-    (crate::score::FULL as usize * deepest / (used.len() + 1)) as u32
 }

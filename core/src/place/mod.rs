@@ -7,5 +7,7 @@
 pub mod classes;
 pub mod coupled;
 pub mod gang;
+pub mod levels;
 pub mod refusals;
 pub mod search;
+pub mod slices;

@@ -9,6 +9,7 @@ use std::ops::Range;
 
 use capstan_topology::{NodeIdx, ResourceIdx};
 
+use crate::explain::reason::SearchBound;
 use crate::model::ids::{ClassIdx, PodIdx};
 use crate::model::txn::Txn;
 use crate::place::gang::Ask;
@@ -24,6 +25,7 @@ const NODES_MAX: usize = 256;
 /// Places every member somewhere in a range of positions, or nothing and answers `false`.
 pub fn place(txn: &mut Txn<'_>, asks: &[&Ask], range: Range<usize>) -> bool {
     if range.len() > NODES_MAX {
+        note_end(txn, asks, SearchBound::Nodes(NODES_MAX as u32));
         return false;
     }
     let members = asks.iter().flat_map(|ask| ask.pods.iter().map(|pod| (ask.class, *pod)));
@@ -34,7 +36,16 @@ pub fn place(txn: &mut Txn<'_>, asks: &[&Ask], range: Range<usize>) -> bool {
         range,
         steps: 0,
     };
-    search.from(txn, 0)
+    let placed = search.from(txn, 0);
+    if !placed && search.steps > STEPS_MAX {
+        note_end(txn, asks, SearchBound::Tries(STEPS_MAX));
+    }
+    placed
+}
+
+fn note_end(txn: &mut Txn<'_>, asks: &[&Ask], bound: SearchBound) {
+    let counts = asks.iter().map(|ask| (ask.class, ask.pods.len() as u32));
+    txn.note_end(&counts.collect::<Vec<_>>(), bound);
 }
 
 struct Search {

@@ -18,6 +18,7 @@ use std::cmp::Reverse;
 
 use capstan_topology::ResourceIdx;
 
+use crate::model::budgets::Allowance;
 use crate::model::ids::{FrIdx, QueueIdx, QuotaIdx, WorkloadIdx};
 use crate::model::input::{PreemptReclaim, PreemptWithin, PreemptionPolicy, Text};
 use crate::model::state::ClusterState;
@@ -84,6 +85,8 @@ pub struct Candidate {
     pub room: bool,
     /// Lowest cohort that it shares with the preemptor, when it is in another queue.
     pub common: Option<QuotaIdx>,
+    /// Its leaving, after those before it, goes beyond what a PodDisruptionBudget allows.
+    pub breaks_budget: bool,
 }
 
 /// Who wants room.
@@ -229,7 +232,8 @@ pub fn collect(
     for &workload in &state.unqueued_holding {
         if workload != preemptor && state.workloads[workload].priority < who.priority {
             let (kind, common) = (Kind::Unqueued, None);
-            found.push(Candidate { workload, kind, quota: false, room: true, common });
+            let quota = false;
+            found.push(candidate(workload, kind, (quota, true), common));
         }
     }
     if let Some(queue) = queue {
@@ -239,7 +243,34 @@ pub fn collect(
     promised(state, preemptor, need, &mut found);
     found.retain(|candidate| !state.claims.spent(candidate.workload));
     found.sort_by_cached_key(|candidate| order(state, candidate));
+    heed_budgets(state, &mut found);
     found
+}
+
+fn candidate(
+    workload: WorkloadIdx,
+    kind: Kind,
+    (quota, room): (bool, bool),
+    common: Option<QuotaIdx>,
+) -> Candidate {
+    Candidate { workload, kind, quota, room, common, breaks_budget: false }
+}
+
+/// Of each kind those go last whose leaving breaks a PodDisruptionBudget, whatever their priority,
+/// as with kube-scheduler. Budgets move nobody from one kind to another: what was lent comes back
+/// before own work leaves, however well its borrower guards it.
+fn heed_budgets(state: &ClusterState, found: &mut [Candidate]) {
+    if state.budgets.is_empty() {
+        return;
+    }
+    let mut allowance = Allowance::new(state);
+    for candidate in found.iter_mut() {
+        candidate.breaks_budget = allowance.breaks(candidate.workload);
+    }
+    found.sort_by_key(|candidate| {
+        let leaving = state.leaving(candidate.workload);
+        (!leaving, candidate.kind.rank(), candidate.breaks_budget)
+    });
 }
 
 /// Who leaves for the preemptor already needs no policy's leave.
@@ -250,7 +281,7 @@ fn promised(state: &ClusterState, preemptor: WorkloadIdx, need: &Need, found: &m
             found.retain(|candidate| candidate.workload != workload);
             let (kind, quota) =
                 (Kind::Promised(note.reason), holds_contested(state, workload, need));
-            found.push(Candidate { workload, kind, quota, room: true, common: None });
+            found.push(candidate(workload, kind, (quota, true), None));
         }
     }
 }
@@ -260,7 +291,7 @@ fn promised(state: &ClusterState, preemptor: WorkloadIdx, need: &Need, found: &m
 type Loss = (Option<MicroUsd>, Span);
 
 /// Leaving first, and of those who leaves for the preemptor; then hierarchical, other cohort, own
-/// queue; lower priority; later admission; less loss; uid.
+/// queue; within budgets ([`heed_budgets`]); lower priority; later admission; less loss; uid.
 fn order(
     state: &ClusterState,
     candidate: &Candidate,
@@ -336,7 +367,7 @@ fn own_queue(
         let room = charges(state, workload).any(|fr| who.asked.contains(&state.quota.fr(fr).1));
         if quota || room {
             let (kind, common) = (Kind::WithinQueue, None);
-            found.push(Candidate { workload, kind, quota, room, common });
+            found.push(candidate(workload, kind, (quota, room), common));
         }
     }
 }
@@ -378,7 +409,7 @@ fn cohorts(
                 if who.may_reclaim(priority, facts.preemption.reclaim) {
                     let common = Some(cohort);
                     let kind = kind(priority);
-                    found.push(Candidate { workload, kind, quota, room, common });
+                    found.push(candidate(workload, kind, (quota, room), common));
                 }
             });
         }

@@ -5,8 +5,9 @@
 //! of them whole was wanted. All candidates together would do, and the owner would wait for what
 //! it lent.
 //!
-//! Wanted: room where less harm is done, and nobody who makes none. A node costs the highest
-//! priority that leaves it, then how many leave it, for the first member more that it holds.
+//! Wanted: room where less harm is done, and nobody who makes none. A node costs the budgets that
+//! are broken there, then the highest priority that leaves it, then how many leave it, for the
+//! first member more that it holds.
 //!
 //! Phases, inside one required domain after the other (the roomiest first), else anywhere: what
 //! each node would cost, then nodes in that order, each as far as it comes to hold more members:
@@ -266,7 +267,8 @@ impl<'c> Focus<'_, '_, 'c> {
                 let priority =
                     |taken: &Taken<'_>| txn.state().workloads[taken.candidate.workload].priority;
                 let highest = taken.iter().map(priority).max();
-                costs.push((highest, taken.len(), position, at));
+                let breaks = taken.iter().filter(|taken| taken.candidate.breaks_budget).count();
+                costs.push((breaks, highest, taken.len(), position, at));
             } else {
                 failures += 1;
             }

@@ -7,7 +7,8 @@
 //! Phases: [`candidates`] lists who may go and in which order (classical preemption of Kueue);
 //! the search takes them one by one inside a transaction until quota fits, then until nodes fit,
 //! and finally gives back, last first, everyone who turns out not to be needed. Candidates that
-//! are already leaving come first: taking them costs nothing more. Work without a queue is taken
+//! are already leaving come first: taking them costs nothing more. PodDisruptionBudgets are a
+//! preference among those of one kind. Work without a queue is taken
 //! only for room on nodes, before anyone in a queue. Where those taken in order leave no room,
 //! `focus` chooses them by where they stand.
 //!
@@ -320,10 +321,16 @@ impl<'a> Search<'a> {
             txn.rollback_to(start);
             removed = self.attempt_by_place(txn, list, attempt, start).ok_or(For::Room)?;
         }
-        // Everyone but the last taken goes back, last first, if the need fits all the same.
-        for at in (0..removed.taken.len().saturating_sub(1)).rev() {
-            let fits = |txn: &mut Txn<'_>| self.quota_fits(txn, attempt) && self.room_fits(txn);
-            removed.give_back(txn, at, fits);
+        // Everyone but the last taken goes back if the need fits all the same: whose leaving breaks
+        // a budget before the others, and of those the last taken first.
+        for guarded in [true, false] {
+            for at in (0..removed.taken.len().saturating_sub(1)).rev() {
+                if removed.taken[at].candidate.breaks_budget == guarded {
+                    let fits =
+                        |txn: &mut Txn<'_>| self.quota_fits(txn, attempt) && self.room_fits(txn);
+                    removed.give_back(txn, at, fits);
+                }
+            }
         }
         let victim = |taken: &Taken<'_>| Victim {
             workload: taken.candidate.workload,

@@ -20,6 +20,10 @@ pub const MIN_MEMBER: &str = "capstan.sh/min-member";
 pub const REQUIRED_TOPOLOGY: &str = "capstan.sh/required-topology";
 /// Level within one domain of which a gang had better be; annotation.
 pub const PREFERRED_TOPOLOGY: &str = "capstan.sh/preferred-topology";
+/// Level within one domain of which each slice of a pod set goes; annotation.
+pub const SLICE_TOPOLOGY: &str = "capstan.sh/slice-topology";
+/// Members of a slice; annotation.
+pub const SLICE_SIZE: &str = "capstan.sh/slice-size";
 /// Ordered allow-list of capacity types; annotation.
 pub const CAPACITY_TYPES: &str = "capstan.sh/capacity-types";
 /// Run time that the owner declares, a Go duration; annotation.
@@ -55,6 +59,10 @@ pub const KUEUE_GROUP_TOTAL: &str = "kueue.x-k8s.io/pod-group-total-count";
 pub const KUEUE_REQUIRED_TOPOLOGY: &str = "kueue.x-k8s.io/podset-required-topology";
 /// Kueue's preferred topology of one pod set; annotation.
 pub const KUEUE_PREFERRED_TOPOLOGY: &str = "kueue.x-k8s.io/podset-preferred-topology";
+/// Kueue's level of slices of one pod set; annotation.
+pub const KUEUE_SLICE_TOPOLOGY: &str = "kueue.x-k8s.io/podset-slice-required-topology";
+/// Kueue's size of a slice; annotation.
+pub const KUEUE_SLICE_SIZE: &str = "kueue.x-k8s.io/podset-slice-size";
 /// Kueue's smallest parallelism of a Job; annotation.
 pub const KUEUE_JOB_MIN_PARALLELISM: &str = "kueue.x-k8s.io/job-min-parallelism";
 
@@ -113,13 +121,15 @@ pub const PREEMPTION_BY_SCHEDULER: &str = "PreemptionByScheduler";
 
 /// Keys of ours that pods, their templates and their owners may carry; one that is missing here is
 /// warned of as misspelt.
-const READ: [&str; 16] = [
+const READ: [&str; 18] = [
     QUEUE,
     PRIORITY_CLASS,
     GANG,
     MIN_MEMBER,
     REQUIRED_TOPOLOGY,
     PREFERRED_TOPOLOGY,
+    SLICE_TOPOLOGY,
+    SLICE_SIZE,
     CAPACITY_TYPES,
     EXPECTED_RUNTIME,
     WORKLOAD,
@@ -133,9 +143,7 @@ const READ: [&str; 16] = [
 ];
 
 /// Keys of the API that change nothing yet, without their prefix.
-const RESERVED: [&str; 12] = [
-    "slice-size",
-    "slice-topology",
+const RESERVED: [&str; 10] = [
     "on-demand-after",
     "interruptible",
     "checkpoint-interval",

@@ -4,6 +4,7 @@
 //! pod costs little to decode and to keep; fields that it does not name are skipped. Meaning is
 //! given to these types in [`crate::convert`] only.
 
+pub mod budget;
 pub mod classes;
 pub mod cluster_queue;
 pub mod crds;

@@ -243,6 +243,8 @@ pub struct PodStatus {
     pub phase: Option<String>,
     /// When the kubelet took it on.
     pub start_time: Option<Time>,
+    /// Where its scheduler makes room for it.
+    pub nominated_node_name: Option<String>,
     /// Conditions.
     #[serde(default)]
     pub conditions: Vec<Condition>,

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use capstan_core::model::input::{PodShape, Text};
+use capstan_core::model::input::{BudgetFacts, PodShape, Text};
 use capstan_core::time::Time;
 
 use super::devices::DeviceDirectory;
@@ -68,6 +68,15 @@ impl Directory {
     /// A pod, or a template of a Job, was seen; whether more labels of others are read now.
     pub fn meet(&mut self, shape: &PodShape, scheduler: Option<&str>) -> bool {
         self.relevance.meet(shape, scheduler == Some(&*self.scheduler))
+    }
+}
+
+impl Directory {
+    /// A PodDisruptionBudget was seen; whether more labels of pods are read now.
+    pub fn guard(&mut self, budget: &BudgetFacts) -> bool {
+        // One without requirements means no pod.
+        let labels = budget.labels.as_ref().filter(|labels| !labels.is_empty());
+        labels.is_some_and(|labels| self.relevance.read(labels))
     }
 }
 

@@ -306,7 +306,7 @@ impl Facts<'_> {
             shape,
             holds: pod.holds.clone(),
             ours,
-            node: pod.node.clone(),
+            node: pod.stands_on(&self.directory.scheduler).cloned(),
             phase: pod.phase,
             terminating: pod.terminating,
             gated: pod.gated,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use capstan_core::model::input::{Labels, NodeFacts, StorageFact, Text};
+use capstan_core::model::input::{BudgetFacts, Labels, NodeFacts, StorageFact, Text};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::devices::DeviceDirectory;
@@ -54,6 +54,8 @@ pub struct Gathered {
     pub queueing: quota::Objects,
     /// Claims, volumes and what makes them.
     pub storage: Vec<StorageFact>,
+    /// PodDisruptionBudgets.
+    pub budgets: Vec<Arc<BudgetFacts>>,
 }
 
 /// An owner that only passes its labels on: ReplicaSet, StatefulSet, Deployment.

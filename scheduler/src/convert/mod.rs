@@ -6,6 +6,7 @@
 //! Assumes decoded objects; leaves placement and quota decisions to the engine. Nothing here
 //! panics on what an API server could hold: what breaks a rule is marked as broken.
 
+pub mod budget;
 pub mod devices;
 pub mod directory;
 pub mod facts;

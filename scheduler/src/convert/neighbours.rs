@@ -95,7 +95,7 @@ fn spread(constraint: &full::TopologySpreadConstraint, own: &[(Text, Text)]) -> 
 }
 
 /// A label selector of the API: pairs and expressions.
-fn label_selector(selector: &meta::LabelSelector) -> LabelSelector {
+pub(super) fn label_selector(selector: &meta::LabelSelector) -> LabelSelector {
     let pairs = selector.match_labels.iter().flatten().map(|(key, value)| Requirement {
         key: key.as_str().into(),
         operator: Operator::In,
@@ -126,10 +126,16 @@ impl Relevance {
         let Some(wants) = &shape.neighbours else { return false };
         let mut more = false;
         for labels in selectors(wants, ours) {
-            more |= !std::mem::replace(&mut self.any, true);
-            for requirement in labels {
-                more |= self.keys.insert(requirement.key.clone());
-            }
+            more |= self.read(labels);
+        }
+        more
+    }
+
+    /// A selector of something that is no pod reads labels; whether it reads more than others did.
+    pub fn read(&mut self, labels: &LabelSelector) -> bool {
+        let mut more = !std::mem::replace(&mut self.any, true);
+        for requirement in labels {
+            more |= self.keys.insert(requirement.key.clone());
         }
         more
     }

@@ -46,6 +46,8 @@ pub struct PodDraft {
     pub scheduler: Option<Text>,
     /// Node it is bound to.
     pub node: Option<Text>,
+    /// Node for which its scheduler nominated it, while it has none.
+    pub nominated: Option<Text>,
     /// Life cycle.
     pub phase: PodPhase,
     /// It is being deleted.
@@ -120,6 +122,9 @@ pub fn draft(pod: &Pod, shared: &mut Shared) -> Result<PodDraft, Vec<Refusal>> {
     shape.volumes = storage::of_pod(&spec.volumes, &holder, shared);
     let held = node.as_ref().map(|_| resources.held()).filter(|held| *held != shape.requests);
     let terminating = meta.deletion_timestamp.is_some();
+    let nominated = pod.status.nominated_node_name.as_deref().filter(|name| !name.is_empty());
+    let nominated = nominated.filter(|_| node.is_none() && !terminating);
+    let nominated = nominated.map(|name| shared.texts.text(name));
     let marked = terminating || disrupted(&pod.status);
     Ok(PodDraft {
         uid,
@@ -137,6 +142,7 @@ pub fn draft(pod: &Pod, shared: &mut Shared) -> Result<PodDraft, Vec<Refusal>> {
         created: meta.creation_timestamp.as_ref().map(time),
         bound_at: node.as_ref().and_then(|_| bound_at(meta, &pod.status, admitted_at)),
         node,
+        nominated,
         ranked: Ranked::of(&pod.spec, shared),
         eviction: match marked {
             true => note::eviction(&marks, &mut ignored).map(Box::new),
@@ -153,6 +159,15 @@ impl PodDraft {
     /// Whether it names this scheduler.
     pub fn ours(&self, scheduler: &str) -> bool {
         self.scheduler.as_deref() == Some(scheduler)
+    }
+
+    /// The node where it holds room: that to which it is bound, or for which another scheduler
+    /// nominated it. That one made the room there and comes for it; who takes it would make it
+    /// preempt again. So it is kept from everybody, for those few seconds, whatever the priorities
+    /// (kube-scheduler keeps it from those of lower or equal priority).
+    pub fn stands_on(&self, scheduler: &str) -> Option<&Text> {
+        let nominated = self.nominated.as_ref().filter(|_| !self.ours(scheduler));
+        self.node.as_ref().or(nominated)
     }
 }
 

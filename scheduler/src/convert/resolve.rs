@@ -36,7 +36,7 @@ pub fn resolve(gathered: Gathered, start: Time) -> Resolved {
     let mut devices = gathered.devices;
     devices.settle(&mut shared);
     let device_facts = devices.everything();
-    let Gathered { gangs, groups, .. } = gathered;
+    let Gathered { gangs, groups, budgets, .. } = gathered;
     let local = queueing.local_queues.iter().map(|(_, queue)| &queue.namespace);
     let named: BTreeSet<Text> = pods
         .iter()
@@ -77,6 +77,10 @@ pub fn resolve(gathered: Gathered, start: Time) -> Resolved {
         if let Some(group) = gangs::groups::named_by(&pod.marks, &pod.namespace) {
             directory.enlist(&group, pod);
         }
+    }
+    for budget in budgets {
+        directory.guard(&budget);
+        resolved.inputs.push(Input::Budget(budget));
     }
     let (mut remarks, mut missing) = (Remarks::default(), Missing::default());
     let mut facts = Facts { directory: &directory, shared: &mut shared, missing: &mut missing };

@@ -3,7 +3,7 @@
 //! Decides where each wish is read (the pod first, then its owners; our spelling before
 //! Kueue's) and that a value which cannot be read is ignored and named, never an obstacle.
 
-use capstan_core::model::input::{CapacityType, Text, TopologyWish, Wishes};
+use capstan_core::model::input::{CapacityType, SliceWish, Text, TopologyWish, Wishes};
 
 use super::annotation;
 use crate::api::{duration, keys};
@@ -39,7 +39,7 @@ pub fn read(chain: &[&Marks], ignored: &mut Vec<Text>) -> Asked {
         wishes: Wishes {
             queue: queue(chain),
             priority_class: named(chain, keys::PRIORITY_CLASS, keys::KUEUE_PRIORITY_CLASS),
-            topology: topology(chain),
+            topology: topology(chain, ignored),
             expected_runtime: runtime,
             ignored: Vec::new(),
         },
@@ -59,13 +59,14 @@ fn named(chain: &[&Marks], key: &str, alias: &str) -> Option<Text> {
 }
 
 /// Our annotations hold for the whole gang; Kueue's for each pod set by itself.
-fn topology(chain: &[&Marks]) -> TopologyWish {
+fn topology(chain: &[&Marks], ignored: &mut Vec<Text>) -> TopologyWish {
     let level = |key: &str| {
         annotation(chain, key).map(|text| Text::from(text.trim())).filter(|text| !text.is_empty())
     };
     let ours = TopologyWish {
         required: level(keys::REQUIRED_TOPOLOGY),
         preferred: level(keys::PREFERRED_TOPOLOGY),
+        slices: slices(chain, (keys::SLICE_TOPOLOGY, keys::SLICE_SIZE), ignored),
         per_pod_set: false,
     };
     if ours != TopologyWish::default() {
@@ -74,12 +75,39 @@ fn topology(chain: &[&Marks]) -> TopologyWish {
     let kueues = TopologyWish {
         required: level(keys::KUEUE_REQUIRED_TOPOLOGY),
         preferred: level(keys::KUEUE_PREFERRED_TOPOLOGY),
+        slices: slices(chain, (keys::KUEUE_SLICE_TOPOLOGY, keys::KUEUE_SLICE_SIZE), ignored),
         per_pod_set: true,
     };
-    if kueues.required.is_none() && kueues.preferred.is_none() {
-        return ours;
+    let asked = kueues.required.is_some() || kueues.preferred.is_some() || kueues.slices.is_some();
+    if asked { kueues } else { ours }
+}
+
+/// Level and size go together; one without the other, or a size that is none, is said and ignored.
+fn slices(
+    chain: &[&Marks],
+    (level, size): (&str, &str),
+    ignored: &mut Vec<Text>,
+) -> Option<SliceWish> {
+    let text =
+        |key: &str| annotation(chain, key).map(|text| text.trim()).filter(|it| !it.is_empty());
+    match (text(level), text(size)) {
+        (Some(level), Some(text)) => match text.parse::<u32>().ok().filter(|size| *size > 0) {
+            Some(size) => Some(SliceWish { level: level.into(), size }),
+            None => {
+                ignored.push(note::malformed(size, text, "a number of pods above zero"));
+                None
+            }
+        },
+        (None, None) => None,
+        (Some(text), None) => {
+            ignored.push(note::malformed(level, text, &format!("enough without {size}")));
+            None
+        }
+        (None, Some(text)) => {
+            ignored.push(note::malformed(size, text, &format!("enough without {level}")));
+            None
+        }
     }
-    kueues
 }
 
 /// An ordered allow-list. A word that nobody knows allows nothing more, so the others still hold;

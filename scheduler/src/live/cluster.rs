@@ -4,8 +4,9 @@
 //! should not have taken is named, and its last good version stays.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use capstan_core::model::input::{GangKey, Labels, NodeFacts, Text};
+use capstan_core::model::input::{BudgetFacts, GangKey, Labels, NodeFacts, Text};
 use capstan_core::time::Time;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
@@ -18,6 +19,7 @@ use super::queues::Queues;
 use super::roster::{Named, Roster};
 use super::storage::Storages;
 use super::{Kind, Object, Seen};
+use crate::api::budget::PodDisruptionBudget;
 use crate::api::node::Node;
 use crate::api::pod::Pod;
 use crate::config::{Config, PriceConfig};
@@ -29,7 +31,7 @@ use crate::convert::pod::PodDraft;
 use crate::convert::resolve::DEFAULT_NAMESPACE;
 use crate::convert::runtime::RuntimeClassDraft;
 use crate::convert::sharing::Shared;
-use crate::convert::{Refusal, job, marks, node, pod};
+use crate::convert::{Refusal, budget, job, marks, node, pod};
 use crate::prices::PRICE_ANNOTATION;
 use crate::read::kinds::{DeviceKind, Origin, Queueing};
 use crate::read::queueing;
@@ -64,6 +66,8 @@ pub struct Live {
     pub(super) queues_anew: Vec<(Kind, Named)>,
     pub(super) below: Below,
     pub(super) storage: Storages,
+    /// PodDisruptionBudgets.
+    pub(super) budgets: BTreeMap<Named, Arc<BudgetFacts>>,
     /// Pods by the claims that they name.
     pub(super) claimants: Claimants,
     /// Pods whose priority is still their class's to say.
@@ -90,6 +94,8 @@ pub struct Dirty {
     pub nodes: BTreeSet<Text>,
     /// Namespaces, by name; also those that are gone.
     pub namespaces: BTreeSet<Text>,
+    /// PodDisruptionBudgets; also those that are gone.
+    pub budgets: BTreeSet<Named>,
 }
 
 /// A node, with the annotation that says its price.
@@ -277,6 +283,7 @@ impl Live {
                 Ok(draft) => self.put_runtime_class(&class.metadata, draft),
                 Err(refusals) => self.refuse(kind, &class.metadata, refusals),
             },
+            Object::Budget(budget) => self.put_budget(&budget),
             Object::Storage(of, object, seen) => self.put_storage(of, &object.metadata, &*seen),
             Object::Devices(object) => {
                 let named = self.enter(kind, object.metadata());
@@ -467,6 +474,20 @@ impl Live {
         }
     }
 
+    fn put_budget(&mut self, budget: &PodDisruptionBudget) {
+        let named = self.enter(Kind::Budget, &budget.metadata);
+        self.notes.faults(Kind::Budget, &named, []);
+        let facts = budget::facts(budget, &mut self.shared);
+        if self.budgets.get(&named) == Some(&facts) {
+            return;
+        }
+        if self.directory.guard(&facts) {
+            self.see_all_again();
+        }
+        self.dirty.budgets.insert(named.clone());
+        self.budgets.insert(named, facts);
+    }
+
     /// A RuntimeClass changed: pods are as the API server made them, templates are not.
     fn shape_again(&mut self, class: &Text) {
         let of_class = |owner: &Owner| owner.runtimes().any(|runtime| runtime.class == *class);
@@ -522,6 +543,10 @@ impl Live {
             }
             Kind::Job | Kind::ReplicaSet | Kind::StatefulSet | Kind::Deployment => {
                 self.remove_owner(&(kind.name().into(), named.0.clone(), named.1.clone()));
+            }
+            Kind::Budget => {
+                self.budgets.remove(named);
+                self.dirty.budgets.insert(named.clone());
             }
             Kind::Storage(kind) => self.storage.remove(kind, named),
             Kind::Devices(of) => {

@@ -13,6 +13,7 @@ use capstan_core::time::Time;
 use super::Drained;
 use super::cluster::{Dirty, Live};
 use super::queues::Changes;
+use super::roster::Named;
 use crate::convert::devices::{ClaimSource, PodClaimDraft};
 use crate::convert::directory::{Owner, OwnerKey};
 use crate::convert::facts::{Facts, Missing};
@@ -30,6 +31,7 @@ pub struct Told {
     jobs: BTreeSet<Text>,
     nodes: BTreeSet<Text>,
     namespaces: BTreeMap<Text, Input>,
+    budgets: BTreeSet<Named>,
     /// Namespaces that LocalQueues name.
     queued: BTreeSet<Text>,
     /// Facts were told before everything was seen, so that nothing was remarked on them.
@@ -63,6 +65,7 @@ impl Live {
         news.facts.extend(storage);
         let mut devices = self.directory.devices.news();
         news.facts.append(&mut devices.facts);
+        self.tell_budgets(&dirty, &mut news);
         self.tell_owners(&dirty, now, &mut news);
         self.tell_pods(&dirty, now, &mut news);
         let Changes { gone: mut queues_gone, mut notices, .. } = queues;
@@ -102,6 +105,7 @@ impl Live {
         let mut inputs = resolved.inputs;
         inputs.extend(self.nodes.values().map(|entry| Input::Node(entry.facts.clone())));
         inputs.extend(self.storage.everything());
+        inputs.extend(self.budgets.values().cloned().map(Input::Budget));
         self.directory.devices.settle(&mut self.shared);
         inputs.extend(self.directory.devices.everything());
         let mut missing = Missing::default();
@@ -212,6 +216,22 @@ impl Live {
         }
     }
 
+    fn tell_budgets(&mut self, dirty: &Dirty, news: &mut News) {
+        for named in &dirty.budgets {
+            match self.budgets.get(named) {
+                Some(budget) => {
+                    news.facts.push(Input::Budget(budget.clone()));
+                    self.told.budgets.insert(named.clone());
+                }
+                None if self.told.budgets.remove(named) => {
+                    let (namespace, name) = named.clone();
+                    news.gone.push(Input::BudgetGone { namespace, name });
+                }
+                None => {}
+            }
+        }
+    }
+
     /// What others refer to goes after them.
     fn forget_nodes_and_namespaces(&mut self, dirty: &Dirty, gone: &mut Vec<Input>) {
         let mut nodes = Vec::new();
@@ -310,7 +330,7 @@ impl Live {
 
 /// Whether a pod is the engine's business: it is ours, or it holds room.
 fn counts(pod: &PodDraft, scheduler: &str) -> bool {
-    pod.node.is_some() || pod.ours(scheduler)
+    pod.ours(scheduler) || pod.stands_on(scheduler).is_some()
 }
 
 /// What stands for a creation time that nobody gave: when the object was told first.

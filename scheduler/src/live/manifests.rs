@@ -37,6 +37,10 @@ pub fn manifest(kind: Kind, namespace: &str, name: &str, age: u32, looks: u32) -
             "preemptionPolicy": looks.one_of(&[Value::Null, json!("Never")]),
         }),
         Kind::RuntimeClass => runtime_class(&mut looks),
+        Kind::Budget => json!({
+            "spec": { "selector": looks.one_of(&[Value::Null, json!({})]) },
+            "status": { "disruptionsAllowed": looks.of(2) },
+        }),
         Kind::Node => node(&mut looks),
         Kind::Job => job(&mut looks),
         Kind::Pod => pod(&mut looks),
@@ -58,6 +62,7 @@ pub fn manifest(kind: Kind, namespace: &str, name: &str, age: u32, looks: u32) -
         Kind::PriorityClass => "scheduling.k8s.io/v1",
         Kind::RuntimeClass => "node.k8s.io/v1",
         Kind::Job => "batch/v1",
+        Kind::Budget => "policy/v1",
         Kind::ReplicaSet | Kind::StatefulSet | Kind::Deployment => "apps/v1",
         Kind::Queueing(_, Group::Capstan) => "capstan.sh/v1alpha1",
         Kind::Queueing(..) if looks.flag() => "kueue.x-k8s.io/v1beta1",
@@ -163,7 +168,10 @@ fn pod(looks: &mut Looks) -> Value {
     spec["nodeName"] = looks.one_of(&[Value::Null, json!("n")]);
     json!({
         "spec": spec,
-        "status": { "phase": looks.one_of(&[json!("Pending"), json!("Running"), json!("Failed")]) },
+        "status": {
+            "phase": looks.one_of(&[json!("Pending"), json!("Running"), json!("Failed")]),
+            "nominatedNodeName": looks.one_of(&[Value::Null, json!("n")]),
+        },
     })
 }
 

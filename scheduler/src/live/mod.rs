@@ -53,6 +53,7 @@ use std::fmt;
 use capstan_core::Input;
 use capstan_core::model::input::Text;
 
+use crate::api::budget::PodDisruptionBudget;
 use crate::api::classes::{PriorityClass, RuntimeClass};
 use crate::api::devices::DeviceObject;
 use crate::api::job::Job;
@@ -105,6 +106,8 @@ pub enum Kind {
     StatefulSet,
     /// `apps/v1` Deployments.
     Deployment,
+    /// `policy/v1` PodDisruptionBudgets.
+    Budget,
     /// A kind that says what storage there is.
     Storage(StorageKind),
     /// A kind of dynamic resource allocation, `resource.k8s.io/v1`.
@@ -125,7 +128,7 @@ pub enum Group {
 }
 
 /// Kinds that are watched whatever the configuration says.
-const ALWAYS: [Kind; 20] = [
+const ALWAYS: [Kind; 21] = [
     Kind::Namespace,
     Kind::PriorityClass,
     Kind::RuntimeClass,
@@ -138,6 +141,7 @@ const ALWAYS: [Kind; 20] = [
     Kind::ReplicaSet,
     Kind::StatefulSet,
     Kind::Job,
+    Kind::Budget,
     Kind::Pod,
     Kind::Storage(StorageKind::Class),
     Kind::Storage(StorageKind::Driver),
@@ -182,6 +186,7 @@ impl Kind {
             Kind::ReplicaSet => "ReplicaSet",
             Kind::StatefulSet => "StatefulSet",
             Kind::Deployment => "Deployment",
+            Kind::Budget => "PodDisruptionBudget",
             Kind::Storage(kind) => kind.name(),
             Kind::Devices(kind) => kind.name(),
             Kind::Gang(kind) => kind.row().name,
@@ -214,7 +219,7 @@ impl Kind {
             Kind::Pod | Kind::Job | Kind::ReplicaSet | Kind::StatefulSet | Kind::Deployment => true,
             Kind::Storage(kind) => kind.namespaced(),
             Kind::Devices(kind) => kind.namespaced(),
-            Kind::Gang(_) => true,
+            Kind::Gang(_) | Kind::Budget => true,
             Kind::Queueing(kind, _) => {
                 matches!(kind, Queueing::LocalQueue | Queueing::Workload)
             }
@@ -264,6 +269,8 @@ pub enum Object {
     PriorityClass(Box<PriorityClass>),
     /// A RuntimeClass.
     RuntimeClass(Box<RuntimeClass>),
+    /// A PodDisruptionBudget.
+    Budget(Box<PodDisruptionBudget>),
     /// Something of storage: its kind, metadata and what it says.
     Storage(StorageKind, Box<OnlyMeta>, Box<dyn Stored>),
     /// A device, or what claims it.

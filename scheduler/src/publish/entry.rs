@@ -194,13 +194,8 @@ pub(super) fn next(now: Time, key: &Key, entry: &Entry, listed: bool) -> Next {
                 (before(shown, &shown.conditions), diff::value(&queues::cohort(shown, view, now)));
             patch(of_status(before, after), Write::Status)
         }
-        (Wanted::Pod(wanted), Some(Shown::Pod(shown))) if wanted == shown => Next::Nothing,
-        (Wanted::Pod(wanted), Some(Shown::Pod(shown))) if wanted.reason == shown.reason => {
-            let at = entry.written_at.plus(WORDS_EVERY);
-            match at <= now {
-                true => Next::Do(Write::Condition(wanted.clone())),
-                false => Next::Wait(at),
-            }
+        (Wanted::Pod(wanted), Some(Shown::Pod(shown))) => {
+            next_words(now, wanted, shown, entry.written_at)
         }
         (Wanted::Pod(wanted), _) => Next::Do(Write::Condition(wanted.clone())),
         (Wanted::Gone(at), _) if now < *at => Next::Wait(*at),
@@ -212,6 +207,22 @@ pub(super) fn next(now: Time, key: &Key, entry: &Entry, listed: bool) -> Next {
         }
         (Wanted::Gone(_), _) => Next::Nothing,
         (wanted, Some(shown)) => unreachable!("{key:?} wants {wanted:?} and shows {shown:?}"),
+    }
+}
+
+/// What a pod says: at once where its reason or node is another, else now and then.
+fn next_words(
+    now: Time,
+    wanted: &Arc<PodCondition>,
+    shown: &Arc<PodCondition>,
+    written_at: Time,
+) -> Next {
+    let words_only = (&wanted.reason, &wanted.node) == (&shown.reason, &shown.node);
+    let at = if words_only { written_at.plus(WORDS_EVERY) } else { now };
+    match wanted == shown {
+        true => Next::Nothing,
+        false if now < at => Next::Wait(at),
+        false => Next::Do(Write::Condition(wanted.clone())),
     }
 }
 

@@ -27,9 +27,10 @@ use super::entry::{
     shown_workload,
 };
 use super::events::{Notes, Told};
+use super::pods::{self, PodCondition};
 use super::rates::{Bucket, CALM, HOLD, LATE, Limits, What};
 use super::shown::ShownWorkload;
-use super::{pods, workload};
+use super::workload;
 
 /// Time between two writes of one object.
 pub const EVERY: Span = Span::seconds(1);
@@ -180,9 +181,11 @@ impl Plan {
     pub fn workload(&mut self, now: Time, details: WorkloadDetails) {
         let view = &details.view;
         let name = (view.namespace.clone(), view.name.clone());
-        // While it gathers nothing was decided: no condition is written.
+        // While it gathers nothing was decided: no condition is written, unless a member would go
+        // on naming a node where no room is made for it any more.
         let waits =
-            matches!(view.state, State::Queued | State::Reserved | State::Binding | State::Running);
+            matches!(view.state, State::Queued | State::Reserved | State::Binding | State::Running)
+                || details.waiting.iter().any(|pod| self.nominates(pod));
         let condition =
             view.reason.as_ref().filter(|_| waits).map(|why| Arc::new(pods::condition(why)));
         let waiting = match condition.is_some() {
@@ -196,7 +199,14 @@ impl Plan {
         }
         if let Some(condition) = condition {
             for pod in &waiting {
-                self.want(now, Key::Pod(pod.clone()), Wanted::Pod(condition.clone()));
+                let said = match details.planned.get(&pod.uid) {
+                    Some(node) => {
+                        let node = Some(node.clone());
+                        Arc::new(PodCondition { node, ..PodCondition::clone(&condition) })
+                    }
+                    None => condition.clone(),
+                };
+                self.want(now, Key::Pod(pod.clone()), Wanted::Pod(said));
             }
         }
         if !waiting.is_empty() {
@@ -213,6 +223,13 @@ impl Plan {
             |name: &Name| entries.get(&Key::Workload(name.clone())).and_then(shown_workload);
         self.notes.of_workload(now, &details, shown);
         self.want(now, key, Wanted::Workload(Box::new(details)));
+    }
+
+    /// Whether the API shows a node for a pod where room was to be made.
+    fn nominates(&self, pod: &PodRef) -> bool {
+        let entry = self.entries.get(&Key::Pod(pod.clone()));
+        let shown = entry.and_then(|entry| entry.shown.as_ref());
+        matches!(shown, Some(Shown::Pod(condition)) if condition.node.is_some())
     }
 
     /// A workload is gone and nobody bears its name.

@@ -1,4 +1,7 @@
-//! What a waiting pod's PodScheduled condition says.
+//! What a waiting pod's PodScheduled condition says, and which node it is nominated for.
+//!
+//! `nominatedNodeName` says where room is being made by preemption, and nothing else: autoscalers
+//! build no node for such a pod. It is cleared with the plan.
 //!
 //! `Unschedulable` is what autoscalers build nodes for, so only work that waits for room carries
 //! it, with kube-scheduler's words; whoever waits for quota, a queue, members or victims carries
@@ -6,6 +9,7 @@
 
 use capstan_core::explain::reason::{FlavorProblem, NodeShortage, Reason};
 use capstan_core::explain::wording::nodes::histogram;
+use capstan_core::model::input::Text;
 
 /// Reason and message of `PodScheduled: False`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,15 +18,21 @@ pub struct PodCondition {
     pub reason: String,
     /// For people; for room in kube-scheduler's form.
     pub message: String,
+    /// `status.nominatedNodeName`: where victims make room for it.
+    pub node: Option<Text>,
 }
 
 /// What a member that waits for this reason says.
 pub fn condition(reason: &Reason) -> PodCondition {
     match shortage(reason) {
         Some(nodes) => {
-            PodCondition { reason: "Unschedulable".to_owned(), message: histogram(nodes) }
+            let (reason, message) = ("Unschedulable".to_owned(), histogram(nodes));
+            PodCondition { reason, message, node: None }
         }
-        None => PodCondition { reason: reason.code().to_owned(), message: reason.to_string() },
+        None => {
+            let (reason, message) = (reason.code().to_owned(), reason.to_string());
+            PodCondition { reason, message, node: None }
+        }
     }
 }
 
@@ -66,6 +76,7 @@ mod tests {
             nearest: None,
             unwanted: None,
             gone: 0,
+            ended: None,
         })
     }
 

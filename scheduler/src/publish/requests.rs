@@ -177,7 +177,7 @@ async fn condition_of(
     condition: Arc<PodCondition>,
 ) -> Result<Answer, Error> {
     let now = jiff::Timestamp::now();
-    let body = condition_patch(uid, false, &condition.reason, &condition.message, now);
+    let body = condition_patch(uid, Some(&condition), now);
     let params = PatchParams::default();
     let pod = match api.patch_status(name, &params, &Patch::Strategic(body)).await {
         // The uid is another's: ours is gone.
@@ -185,30 +185,28 @@ async fn condition_of(
         other => other?,
     };
     if pod.spec.is_some_and(|spec| spec.node_name.is_some()) {
-        let body = condition_patch(uid, true, "", "", now);
+        let body = condition_patch(uid, None, now);
         api.patch_status(name, &params, &Patch::Strategic(body)).await?;
         return Ok(Answer::Gone);
     }
     Ok(Answer::Shows(Shown::Pod(condition)))
 }
 
-fn condition_patch(
-    uid: &str,
-    scheduled: bool,
-    reason: &str,
-    message: &str,
-    now: jiff::Timestamp,
-) -> Value {
-    let word = |text: &str| if text.is_empty() { Value::Null } else { json!(text) };
+/// What a pod says while it waits, or (`None`) once it has a node.
+fn condition_patch(uid: &str, waits: Option<&PodCondition>, now: jiff::Timestamp) -> Value {
+    let word = |text: fn(&PodCondition) -> &str| waits.map(text).filter(|text| !text.is_empty());
     json!({
         "metadata": { "uid": uid },
-        "status": { "conditions": [{
-            "type": "PodScheduled",
-            "status": if scheduled { "True" } else { "False" },
-            "reason": word(reason),
-            "message": word(message),
-            "lastTransitionTime": k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(now),
-        }] },
+        "status": {
+            "nominatedNodeName": waits.and_then(|it| it.node.as_deref()),
+            "conditions": [{
+                "type": "PodScheduled",
+                "status": if waits.is_none() { "True" } else { "False" },
+                "reason": word(|it| &it.reason),
+                "message": word(|it| &it.message),
+                "lastTransitionTime": k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(now),
+            }],
+        },
     })
 }
 

@@ -17,6 +17,7 @@ use super::kinds::{self, DeviceKind, Known, OUR_KINDS, Origin, Queueing, Storage
 use super::names;
 use super::queueing;
 use super::schema::{self, Finding};
+use crate::api::budget::PodDisruptionBudget;
 use crate::api::classes::{PriorityClass, RuntimeClass};
 use crate::api::devices::DeviceObject;
 use crate::api::job::Job;
@@ -30,7 +31,7 @@ use crate::convert::gathered::{OwnerDraft, PriorityClassDraft};
 use crate::convert::group::GroupDraft;
 use crate::convert::runtime::RuntimeClassDraft;
 use crate::convert::storage::Storage;
-use crate::convert::{self, Gathered, Refusal, job, marks, node, pod};
+use crate::convert::{self, Gathered, Refusal, budget, job, marks, node, pod};
 use crate::gangs;
 
 /// Complaints kept; more would help nobody.
@@ -229,6 +230,7 @@ impl<'a> Collector<'a> {
             Known::Namespace => self.namespace(named),
             Known::PriorityClass => self.priority_class(named),
             Known::RuntimeClass => self.runtime_class(named),
+            Known::Budget => self.budget(named),
             Known::Devices(kind) => self.devices(named, kind),
             Known::Owner => self.owner(named),
             Known::Storage(kind) => self.storage(named, kind),
@@ -308,6 +310,13 @@ impl<'a> Collector<'a> {
         };
         let fact = object.fact(&mut self.gathered.shared);
         self.gathered.storage.push(fact);
+        Ok(())
+    }
+
+    fn budget(&mut self, named: &Named) -> Result<(), Vec<Finding>> {
+        let object: PodDisruptionBudget = decode::lenient(&named.value)?;
+        let facts = budget::facts(&object, &mut self.gathered.shared);
+        self.gathered.budgets.push(facts);
         Ok(())
     }
 

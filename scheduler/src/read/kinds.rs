@@ -41,6 +41,8 @@ pub enum Known {
     PriorityClass,
     /// A RuntimeClass.
     RuntimeClass,
+    /// A PodDisruptionBudget.
+    Budget,
     /// One of the kinds of dynamic resource allocation.
     Devices(DeviceKind),
     /// An owner whose labels count for its pods.
@@ -201,6 +203,7 @@ pub fn known(api_version: &str, kind: &str) -> Option<Known> {
             let of_name = |it: &DeviceKind| it.name() == kind;
             return DeviceKind::ALL.into_iter().find(of_name).map(Known::Devices);
         }
+        "policy/v1" => return (kind == "PodDisruptionBudget").then_some(Known::Budget),
         "node.k8s.io/v1" => return (kind == "RuntimeClass").then_some(Known::RuntimeClass),
         "capstan.sh/v1alpha1" => Origin::Capstan,
         "kueue.x-k8s.io/v1beta1" => Origin::KueueV1Beta1,
@@ -234,7 +237,7 @@ impl Known {
     /// Whether objects of this kind live in namespaces.
     pub fn namespaced(self) -> bool {
         match self {
-            Known::Pod | Known::Job | Known::Owner | Known::Gang(_) => true,
+            Known::Pod | Known::Job | Known::Owner | Known::Gang(_) | Known::Budget => true,
             Known::Node | Known::Namespace | Known::PriorityClass | Known::RuntimeClass => false,
             Known::Storage(kind) => kind.namespaced(),
             Known::Devices(kind) => kind.namespaced(),

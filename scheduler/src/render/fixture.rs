@@ -162,6 +162,7 @@ pub fn no_room() -> Reason {
         nearest: Some(Nearest { node: "a4".into(), resource: gpu(), asked: 8, free: 5 }),
         unwanted: None,
         gone: 0,
+        ended: None,
     }))
 }
 

@@ -29,6 +29,7 @@ use serde_json::Value;
 use tokio::sync::mpsc::Sender;
 use tokio::task::JoinSet;
 
+use crate::api::budget::PodDisruptionBudget;
 use crate::api::classes::{Namespace, PriorityClass, RuntimeClass};
 use crate::api::devices::{
     DeviceClass, DeviceObject, ResourceClaim, ResourceClaimTemplate, ResourceSlice,
@@ -89,6 +90,10 @@ pub fn start(client: &Client, kinds: &[Kind], to: &Sender<Seen>) -> JoinSet<()> 
             }
             Kind::RuntimeClass => {
                 let object = |class: RuntimeClass| Object::RuntimeClass(Box::new(class));
+                tasks.spawn(typed(client, kind, plain(), object, to));
+            }
+            Kind::Budget => {
+                let object = |one: PodDisruptionBudget| Object::Budget(Box::new(one));
                 tasks.spawn(typed(client, kind, plain(), object, to));
             }
             Kind::Namespace => {

@@ -133,6 +133,7 @@ enum Identity {
     Cohort(Text),
     ClusterQueue(Text),
     LocalQueue(Text, Text),
+    Budget(Text, Text),
     Node(Text),
     Storage(StorageId),
     Slice(Text),
@@ -535,6 +536,12 @@ fn identify(input: &Input) -> Option<(Identity, bool)> {
         Input::WorkloadPriorityClassGone(name) => (Identity::PriorityClass(name.clone()), true),
         Input::Namespace { name, .. } => (Identity::Namespace(name.clone()), false),
         Input::NamespaceGone(name) => (Identity::Namespace(name.clone()), true),
+        Input::Budget(budget) => {
+            (Identity::Budget(budget.namespace.clone(), budget.name.clone()), false)
+        }
+        Input::BudgetGone { namespace, name } => {
+            (Identity::Budget(namespace.clone(), name.clone()), true)
+        }
         Input::Topology { name, .. } => (Identity::Topology(name.clone()), false),
         Input::TopologyGone(name) => (Identity::Topology(name.clone()), true),
         Input::Storage(fact) => {

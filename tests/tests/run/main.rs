@@ -9,6 +9,7 @@ mod groups;
 mod judge;
 mod kills;
 mod life;
+mod nominated;
 mod oddities;
 mod own;
 mod reclaim;

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::explain::quantity::{counted, named, pair, quantity};
-use crate::explain::reason::{NodeRefusal, NodeShortage};
+use crate::explain::reason::{NodeRefusal, NodeShortage, SearchBound};
 use crate::explain::wording::{named_domain, storage};
 
 /// The words of kube-scheduler's histogram, without the count.
@@ -126,7 +126,28 @@ pub fn histogram(nodes: &NodeShortage) -> String {
     if nodes.nodes == 0 {
         return "no nodes available to schedule pods".to_owned();
     }
-    format!("{}{}.", even_then(nodes.gone), histogram_entries(nodes))
+    let (then, entries) = (even_then(nodes.gone), histogram_entries(nodes));
+    match nodes.ended {
+        None => format!("{then}{entries}."),
+        Some(bound) => format!("{then}{entries}. {}.", ended(bound)),
+    }
+}
+
+/// That the bound of the search, not the cluster, said no.
+pub(super) fn ended(bound: SearchBound) -> String {
+    match bound {
+        SearchBound::Tries(tries) => {
+            format!("The search for places ended after {tries} tries: there may be some")
+        }
+        SearchBound::Nodes(most) => {
+            format!("Places are searched for in every order on up to {most} nodes, not on so many")
+        }
+    }
+}
+
+/// The same at the end of a sentence.
+pub(super) fn ended_behind(bound: Option<SearchBound>) -> String {
+    bound.map_or_else(String::new, |bound| format!(" ({})", ended(bound)))
 }
 
 /// That what follows would hold with so many workloads preempted, too.
@@ -242,7 +263,8 @@ pub(super) fn shortage(nodes: &NodeShortage) -> String {
     if nodes.nodes == 0 {
         return "no nodes available to schedule pods".to_owned();
     }
-    format!("{}{}", even_then(nodes.gone), shortage_then(nodes))
+    let ended = ended_behind(nodes.ended);
+    format!("{}{}{ended}", even_then(nodes.gone), shortage_then(nodes))
 }
 
 fn shortage_then(nodes: &NodeShortage) -> String {

@@ -131,6 +131,7 @@ mod tests {
             nearest: None,
             unwanted: None,
             gone: 0,
+            ended: None,
         };
         let said = "0/3 nodes are available: persistentvolumeclaim \"c\" not found.";
         assert_eq!(histogram(&shortage), said);

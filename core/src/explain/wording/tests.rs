@@ -1,7 +1,7 @@
 //! The exact texts, reason by reason: whoever changes one sees who reads it.
 
 use super::*;
-use crate::explain::reason::{Nearest, NodeRefusal};
+use crate::explain::reason::{Nearest, NodeRefusal, SearchBound};
 use crate::explain::view::Change;
 use crate::model::input::CapacityType;
 use crate::money::MicroUsd;
@@ -25,6 +25,7 @@ fn shortage_of(asked: u32, holds: u32) -> NodeShortage {
         nearest: Some(Nearest { node: "gpu-node-3".into(), resource: gpus(), asked: 8, free: 5 }),
         unwanted: None,
         gone: 0,
+        ended: None,
     }
 }
 
@@ -253,7 +254,9 @@ fn levels_and_rooms_read_as_sentences() {
                 asked: 4,
                 best: Some("r1".into()),
                 holds: 3,
+                slice: None,
                 gone: 0,
+                ended: None,
             },
             "TopologyPlacementFailed",
             "no one rack holds 4 pods; r1 holds most, 3",
@@ -294,7 +297,9 @@ fn a_set_without_room_beside_others_is_named() {
         asked: 4,
         best: Some("r1".into()),
         holds: 3,
+        slice: None,
         gone: 0,
+        ended: None,
     };
     let reason = Reason::Together { pod_set: "driver".into(), beside: 2, then: Box::new(then) };
     let said =
@@ -399,12 +404,37 @@ fn node_reasons_give_the_nearest_node_and_the_histogram() {
         nearest: None,
         unwanted: None,
         gone: 0,
+        ended: None,
     };
     assert_eq!(Reason::Nodes(Box::new(none)).to_string(), "no nodes available to schedule pods");
     let bare = NodeShortage { nearest: None, ..shortage_of(1, 0) };
     assert_eq!(
         Reason::Nodes(Box::new(bare)).headline(),
         "no node takes it: less than 8 nvidia.com/gpu on 8 of 12"
+    );
+}
+
+#[test]
+fn where_the_search_ended_it_is_not_the_cluster_that_says_no() {
+    let short = NodeShortage { ended: Some(SearchBound::Tries(16)), ..shortage_of(4, 3) };
+    let reason = Reason::Nodes(Box::new(short.clone()));
+    let words = "The search for places ended after 16 tries: there may be some";
+    assert!(reason.to_string().contains(&format!(" ({words})")), "{reason}");
+    assert!(nodes::histogram(&short).ends_with(&format!("nvidia.com/gpu. {words}.")));
+    let topology = Reason::Topology {
+        level: "rack".into(),
+        asked: 4,
+        best: None,
+        holds: 0,
+        slice: None,
+        gone: 0,
+        ended: None,
+    };
+    let large = topology.with_ended(SearchBound::Nodes(256)).to_string();
+    assert_eq!(
+        large,
+        "no one rack holds 4 pods; none holds any (Places are searched for in every order on up \
+         to 256 nodes, not on so many)"
     );
 }
 

@@ -350,6 +350,22 @@ impl Outlook {
         })
     }
 
+    /// Whether pods that come may open nodes for it: it wants some near, or spreads.
+    pub fn opens(&self) -> bool {
+        let opens = |counter: &Counter| match counter.aim {
+            Aim::Near => true,
+            Aim::Spread(_) => counter.required(),
+            Aim::Apart | Aim::Repelled | Aim::Preferred(_) => false,
+        };
+        self.counters.iter().any(opens)
+    }
+
+    /// Keys of the domains of which each has one of the class at most.
+    pub fn keys_apart(&self, own: ShapeIdx) -> impl Iterator<Item = KeyIdx> + '_ {
+        let apart = |counter: &&Counter| matches!(counter.aim, Aim::Apart | Aim::Repelled);
+        self.shared(own).filter(apart).map(|counter| counter.key)
+    }
+
     /// Whether pods of another shape are among those that it wants near.
     pub fn wants_near(&self, other: ShapeIdx) -> Option<KeyIdx> {
         let mut near = self.shared(other).filter(|counter| counter.aim == Aim::Near);

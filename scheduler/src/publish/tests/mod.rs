@@ -62,6 +62,7 @@ fn gang(state: State) -> WorkloadDetails {
         owner_end: None,
         failed: false,
         waiting: Vec::new(),
+        planned: Default::default(),
         victims: Vec::new(),
         failures: 0,
         retry_at: None,
@@ -87,6 +88,7 @@ fn room(free: u32) -> Reason {
         nearest: None,
         unwanted: None,
         gone: 0,
+        ended: None,
     }))
 }
 

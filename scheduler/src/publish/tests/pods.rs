@@ -31,6 +31,7 @@ fn pods_that_wait_say_so_once_for_each_reason() {
             nearest: None,
             unwanted: None,
             gone: 0,
+            ended: None,
         }))
     };
     let again = 5 * 60 + 1;
@@ -97,4 +98,46 @@ fn members_of_a_gang_that_is_not_whole_yet_say_nothing() {
     plan.workload(at(60_500), gathering);
     api.work(&mut plan, at(90_000));
     assert_eq!(conditions(&api), []);
+}
+
+/// Pods and nodes for which they were nominated, in the order written.
+fn nominations(api: &Api) -> Vec<(String, Option<String>)> {
+    let of = |(key, write): &(Key, Write)| match (key, write) {
+        (Key::Pod(pod), Write::Condition(said)) => {
+            Some((pod.name.to_string(), said.node.as_ref().map(ToString::to_string)))
+        }
+        _ => None,
+    };
+    api.writes.iter().filter_map(of).collect()
+}
+
+#[test]
+fn members_name_the_nodes_where_room_is_made_for_them_until_it_is_not() {
+    let (mut plan, mut api) = ready();
+    let victims = || Reason::WaitingForVictims { victims: 1 };
+    let mut reserved = waits(gang(State::Reserved), victims(), &["g-0", "g-1"]);
+    reserved.view.state = State::Reserved;
+    for (pod, node) in reserved.waiting.iter().zip(["n1", "n2"]) {
+        reserved.planned.insert(pod.uid.clone(), node.into());
+    }
+    plan.workload(at(0), reserved.clone());
+    api.work(&mut plan, at(0));
+    let named = |pod: &str, node: &str| (pod.to_owned(), Some(node.to_owned()));
+    assert_eq!(nominations(&api), [named("g-0", "n1"), named("g-1", "n2")]);
+    // Another plan is told at once, though the word for why it waits is the same.
+    reserved.planned.insert(reserved.waiting[1].uid.clone(), "n3".into());
+    plan.workload(at(1_000), reserved.clone());
+    api.work(&mut plan, at(2_000));
+    assert_eq!(nominations(&api)[2..], [named("g-1", "n3")]);
+    // The plan is given up: it gathers, of which nothing else would be told.
+    let mut gathering = waits(gang(State::Gathering), victims(), &["g-0", "g-1"]);
+    gathering.view.state = State::Gathering;
+    gathering.view.reason = Some(Reason::Gathering { have: 2, need: 3 });
+    plan.workload(at(3_000), gathering.clone());
+    api.work(&mut plan, at(5_000));
+    let cleared = |pod: &str| (pod.to_owned(), None);
+    assert_eq!(nominations(&api)[3..], [cleared("g-0"), cleared("g-1")]);
+    plan.workload(at(400_000), gathering);
+    api.work(&mut plan, at(800_000));
+    assert_eq!(nominations(&api).len(), 5);
 }

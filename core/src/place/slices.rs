@@ -1,0 +1,341 @@
+//! Gangs in slices: every so many members of a pod set together within one domain, wherever the
+//! other slices are.
+//!
+//! Problem: a model that is split over eight GPUs of one rack wants each eight of its workers in
+//! one rack, and as many racks as it takes. The members of a set are cut into slices of the wished
+//! size in their order; what is left over is a smaller slice of its own.
+//!
+//! Wanted: whoever fits is found (for members that do not depend on each other), in few domains
+//! that are close together, within the required level of the whole gang if there is one. A slice
+//! that lost members gets them back where the others of it are.
+//!
+//! Phases: outer domains, the innermost first, that have slots for all slices of each set by
+//! itself; in each the sets one after the other, in several orders; a set's slices go to the fewest inner
+//! domains (the last one to where it fits best) and there go as every gang goes.
+//!
+//! Restart: nothing is kept; who is where says which slices lack members. Cost: a few numbers for
+//! each domain of the two levels.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use capstan_topology::{DomainIdx, LevelIdx, NodeIdx};
+
+use super::coupled;
+use super::gang::{self, Ask, TRIES_MAX, TopologyAsk};
+use crate::explain::reason::SearchBound;
+use crate::model::ids::{ClassIdx, PodIdx, ShapeIdx};
+use crate::model::state::ClusterState;
+use crate::model::txn::Txn;
+
+/// Slices asked of a placement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slices {
+    /// Each within one domain of this level.
+    pub level: LevelIdx,
+    /// Members of a slice; at least one.
+    pub size: u32,
+}
+
+/// An inner domain, and how much of a set goes there.
+struct Share {
+    domain: DomainIdx,
+    slots: u64,
+    /// Members that go there.
+    taken: u64,
+}
+
+impl Share {
+    fn whole(&self, size: u64) -> u64 {
+        (self.slots - self.taken) / size
+    }
+}
+
+/// Whether the slices of a set of one class find domains, as things are. Exact for members that do
+/// not depend on each other.
+pub fn holds(
+    txn: &mut Txn<'_>,
+    class: ClassIdx,
+    count: u32,
+    topology: TopologyAsk,
+    of: Slices,
+) -> bool {
+    txn.fresh(class);
+    let state = txn.state();
+    let fits = |outer: &DomainIdx| most_in(state, class, count, of, *outer) == count;
+    match topology.required {
+        None => fits(&state.room.tree.root()),
+        Some(level) => state.room.tree.domains_at(level).iter().any(fits),
+    }
+}
+
+/// How many members of a set find places in whole slices (and what is left over), in the outer
+/// domain that takes most.
+pub fn most(state: &ClusterState, class: ClassIdx, count: u32, topology: TopologyAsk) -> u32 {
+    let Some(of) = topology.slices else { return 0 };
+    let tree = &state.room.tree;
+    let most = |outer: &DomainIdx| most_in(state, class, count, of, *outer);
+    match topology.required {
+        None => most(&tree.root()),
+        Some(level) => tree.domains_at(level).iter().map(most).max().unwrap_or(0),
+    }
+}
+
+/// Places every member of every ask, or answers `false` and leaves what it placed to the caller.
+pub fn place(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk, of: Slices) -> bool {
+    let order: Vec<&Ask> = asks.iter().filter(|ask| !ask.pods.is_empty()).collect();
+    match topology.per_set {
+        true => order.iter().all(|ask| place_together(txn, &[ask], topology, of)),
+        false => place_together(txn, &order, topology, of),
+    }
+}
+
+fn place_together(txn: &mut Txn<'_>, asks: &[&Ask], topology: TopologyAsk, of: Slices) -> bool {
+    let counts: Vec<_> = asks.iter().map(|ask| (ask.class, ask.pods.len() as u32)).collect();
+    let step_by_step = topology.anywhere || coupled::are_coupled(txn, &counts);
+    let mut tries = 0;
+    for outer in outer_domains(txn, asks, topology, of) {
+        tries += 1;
+        if place_in(txn, asks, outer, of, step_by_step) {
+            return true;
+        }
+    }
+    // For these, slots of domains are no proof, and not every way was tried.
+    if tries > 0 {
+        txn.note_end(&counts, SearchBound::Tries(tries));
+    }
+    false
+}
+
+/// Outer domains that have slots for the slices of each set by itself, the innermost and tightest
+/// first.
+fn outer_domains(
+    txn: &mut Txn<'_>,
+    asks: &[&Ask],
+    topology: TopologyAsk,
+    of: Slices,
+) -> Vec<DomainIdx> {
+    asks.iter().for_each(|ask| txn.fresh(ask.class));
+    let state = txn.state();
+    let tree = &state.room.tree;
+    let within = |outer: DomainIdx| {
+        let start = tree.domain(outer).start;
+        topology.required.is_none_or(|level| tree.domain_of(level, start).is_some())
+    };
+    let holds = |outer: &DomainIdx| {
+        let all = |ask: &&Ask| {
+            let count = ask.pods.len() as u32;
+            most_in(state, ask.class, count, of, *outer) == count
+        };
+        within(*outer) && asks.iter().all(all)
+    };
+    let slots = |outer: DomainIdx| -> u64 {
+        asks.iter().map(|ask| state.classes.fit(ask.class).slots(outer)).sum()
+    };
+    let mut found = Vec::new();
+    for level in levels(tree.levels(), topology, of).rev() {
+        let domains = tree.domains_at(level).iter().copied();
+        let mut here: Vec<DomainIdx> = domains.filter(holds).collect();
+        here.sort_by_key(|outer| (slots(*outer), *outer));
+        here.truncate(TRIES_MAX);
+        found.extend(here);
+    }
+    if topology.required.is_none() && holds(&tree.root()) {
+        found.push(tree.root());
+    }
+    found
+}
+
+/// Levels of outer domains, outermost first: from the required one to that of the slices; where
+/// closeness does not matter, only those that were asked for.
+fn levels(
+    known: usize,
+    topology: TopologyAsk,
+    of: Slices,
+) -> impl DoubleEndedIterator<Item = LevelIdx> {
+    let (required, preferred) = (topology.required, topology.preferred);
+    let first = required.map_or(0, LevelIdx::at);
+    let asked = move |level: &LevelIdx| {
+        !topology.anywhere || required == Some(*level) || preferred == Some(*level)
+    };
+    let last = (of.level.at() + 1).min(known);
+    (first..last.max(first)).map(|level| LevelIdx(level as u8)).filter(asked)
+}
+
+/// Places all asks within an outer domain, or nothing.
+fn place_in(
+    txn: &mut Txn<'_>,
+    asks: &[&Ask],
+    outer: DomainIdx,
+    of: Slices,
+    step_by_step: bool,
+) -> bool {
+    let start = txn.checkpoint();
+    let mut order = asks.to_vec();
+    order.sort_by_key(|ask| Reverse(gang::size(txn, ask)));
+    for _ in 0..asks.len() {
+        let failed = order
+            .iter()
+            .position(|ask| !place_set(txn, ask.class, &ask.pods, outer, of, step_by_step));
+        let Some(failed) = failed else { return true };
+        txn.rollback_to(start);
+        if failed == 0 {
+            return false;
+        }
+        // Who found no place goes first.
+        let ask = order.remove(failed);
+        order.insert(0, ask);
+    }
+    false
+}
+
+/// Places the members of one set, slice by slice; `false`: some of them may be placed.
+fn place_set(
+    txn: &mut Txn<'_>,
+    class: ClassIdx,
+    pods: &[PodIdx],
+    outer: DomainIdx,
+    of: Slices,
+    step_by_step: bool,
+) -> bool {
+    txn.fresh(class);
+    let Some(shares) = shares(txn.state(), class, pods.len() as u32, of, outer) else {
+        return false;
+    };
+    let mut left = pods;
+    for (domain, count) in shares {
+        let (here, rest) = left.split_at(count as usize);
+        if !gang::fill(txn, class, here, domain, step_by_step) {
+            return false;
+        }
+        left = rest;
+    }
+    true
+}
+
+/// Inner domains of an outer one, with slots for the class.
+fn inner(state: &ClusterState, class: ClassIdx, of: Slices, outer: DomainIdx) -> Vec<Share> {
+    let tree = &state.room.tree;
+    let Range { start, end } = tree.domain(outer).start..tree.domain(outer).end;
+    let inside = |domain: &DomainIdx| {
+        let inner = tree.domain(*domain);
+        inner.start >= start && inner.end <= end
+    };
+    let index = state.classes.fit(class);
+    let share = |domain: DomainIdx| Share { domain, slots: index.slots(domain), taken: 0 };
+    let domains = tree.domains_at(of.level).iter().copied().filter(inside);
+    domains.map(share).filter(|share| share.slots > 0).collect()
+}
+
+/// How many members of a set find places within an outer domain.
+fn most_in(state: &ClusterState, class: ClassIdx, count: u32, of: Slices, outer: DomainIdx) -> u32 {
+    let size = u64::from(of.size);
+    let (mut whole, mut longest) = (0_u64, 0);
+    for share in inner(state, class, of, outer) {
+        whole = whole.saturating_add(share.slots / size);
+        longest = longest.max(share.slots % size);
+    }
+    let (wanted, rest) = (u64::from(count) / size, u64::from(count) % size);
+    let rest_fits = rest > 0 && (whole > wanted || longest >= rest);
+    let held = whole.min(wanted) * size + if rest_fits { rest } else { 0 };
+    u32::try_from(held).unwrap_or(u32::MAX)
+}
+
+/// How many members of a set go to which inner domains, in their order; `None`: not all of them.
+fn shares(
+    state: &ClusterState,
+    class: ClassIdx,
+    count: u32,
+    of: Slices,
+    outer: DomainIdx,
+) -> Option<Vec<(DomainIdx, u64)>> {
+    let size = u64::from(of.size);
+    let mut all = inner(state, class, of, outer);
+    let (mut wanted, rest) = (u64::from(count) / size, u64::from(count) % size);
+    while wanted > 0 {
+        // The tightest that takes all that is left, else the one that takes most.
+        let enough = all.iter_mut().filter(|share| share.whole(size) >= wanted);
+        let share = match enough.min_by_key(|share| (share.slots - share.taken, share.domain)) {
+            Some(share) => share,
+            None => all.iter_mut().max_by_key(|it| (it.whole(size), Reverse(it.domain)))?,
+        };
+        let slices = share.whole(size).min(wanted);
+        if slices == 0 {
+            return None;
+        }
+        share.taken += slices * size;
+        wanted -= slices;
+    }
+    if rest > 0 {
+        // Beside the others if it can be, and there where least is left.
+        let holds = all.iter_mut().filter(|share| share.slots - share.taken >= rest);
+        let share = holds.min_by_key(|it| (it.taken == 0, it.slots - it.taken, it.domain))?;
+        share.taken += rest;
+    }
+    let taken = all.into_iter().filter(|share| share.taken > 0);
+    Some(taken.map(|share| (share.domain, share.taken)).collect())
+}
+
+/// Places more members of a gang that runs (`peers`: shape and node of those): into slices that
+/// lack some, where the others of those are, then in slices of their own. `false`: some of them may
+/// be placed.
+pub fn place_beside(
+    txn: &mut Txn<'_>,
+    asks: &[Ask],
+    topology: TopologyAsk,
+    of: Slices,
+    peers: &[(ShapeIdx, NodeIdx)],
+) -> bool {
+    let all: Vec<NodeIdx> = peers.iter().map(|(_, node)| *node).collect();
+    asks.iter().filter(|ask| !ask.pods.is_empty()).all(|ask| {
+        let shape = txn.state().classes.class(ask.class).key.shape;
+        let own = peers.iter().filter(|(of, _)| *of == shape).map(|(_, node)| *node);
+        let own: Vec<NodeIdx> = own.collect();
+        let near = if topology.per_set { &own } else { &all };
+        place_more(txn, ask, (&own, near), topology, of)
+    })
+}
+
+fn place_more(
+    txn: &mut Txn<'_>,
+    ask: &Ask,
+    (own, near): (&[NodeIdx], &[NodeIdx]),
+    topology: TopologyAsk,
+    of: Slices,
+) -> bool {
+    let mut left = &ask.pods[..];
+    for (domain, lacks) in lacking(txn.state(), own, of) {
+        let (here, rest) = left.split_at(left.len().min(lacks as usize));
+        txn.fresh(ask.class);
+        let slots = txn.state().classes.fit(ask.class).slots(domain);
+        if slots < here.len() as u64 || !gang::fill(txn, ask.class, here, domain, true) {
+            return false;
+        }
+        left = rest;
+    }
+    if left.is_empty() {
+        return true;
+    }
+    let rest = Ask { class: ask.class, pods: left.to_vec() };
+    let tree = &txn.state().room.tree;
+    match topology.required.and_then(|level| gang::home(tree, level, near)) {
+        Some(home) => place_in(txn, &[&rest], home, of, true),
+        None => place_together(txn, &[&rest], topology, of),
+    }
+}
+
+/// Inner domains with a slice that lacks members, and how many; those that lack fewest first.
+fn lacking(state: &ClusterState, own: &[NodeIdx], of: Slices) -> Vec<(DomainIdx, u32)> {
+    let tree = &state.room.tree;
+    let mut counts: BTreeMap<DomainIdx, u32> = BTreeMap::new();
+    for position in own.iter().filter_map(|node| tree.position(*node)) {
+        if let Some(domain) = tree.domain_of(of.level, position) {
+            *counts.entry(domain).or_default() += 1;
+        }
+    }
+    let lacks = |(domain, count): (DomainIdx, u32)| (domain, (of.size - count % of.size) % of.size);
+    let mut found: Vec<_> = counts.into_iter().map(lacks).filter(|(_, lacks)| *lacks > 0).collect();
+    found.sort_by_key(|(domain, lacks)| (*lacks, *domain));
+    found
+}

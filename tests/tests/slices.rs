@@ -1,0 +1,199 @@
+//! Gangs in slices, on small clusters: against every choice of racks for each slice.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use capstan_core::Engine;
+use capstan_core::model::input::{Input, NodeFacts, PodFacts, PodShape, SliceWish, Wishes};
+use capstan_core::time::Time;
+use capstan_tests::facts::{gang, in_queue, namespace, node, shape, text};
+use capstan_tests::hand::binds;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, FileFailurePersistence};
+
+const NOW: Time = Time(1_000_000);
+const ZONE: &str = "topology.kubernetes.io/zone";
+const RACK: &str = "topology.kubernetes.io/rack";
+
+/// Nodes by zone, rack (of its zone) and cpus; a gang of members that ask one cpu, and perhaps of
+/// some that ask two.
+#[derive(Clone, Debug)]
+struct Case {
+    nodes: Vec<(u8, u8, i64)>,
+    members: [u32; 2],
+    size: u32,
+    in_one_zone: bool,
+}
+
+/// A zone and a rack of it.
+type Rack = (u8, u8);
+
+impl Case {
+    fn wishes(&self) -> Arc<Wishes> {
+        let mut wishes = Wishes::clone(&in_queue(None));
+        wishes.topology.slices = Some(SliceWish { level: text(RACK), size: self.size });
+        wishes.topology.required = self.in_one_zone.then(|| text(ZONE));
+        Arc::new(wishes)
+    }
+
+    fn facts(&self) -> Vec<NodeFacts> {
+        let nodes = self.nodes.iter().enumerate().map(|(at, (zone, rack, cpus))| {
+            let mut facts = node(&format!("n{at}"), &[("cpu", *cpus)]);
+            facts.labels.insert(text(ZONE), text(zone));
+            facts.labels.insert(text(RACK), text(format!("{zone}-{rack}")));
+            facts
+        });
+        nodes.collect()
+    }
+
+    fn gang(&self) -> Vec<PodFacts> {
+        let shapes = [shape(&[("cpu", 1)]), shape(&[("cpu", 2)])];
+        let count: u32 = self.members.iter().sum();
+        let mut pods = gang("g", count, Some(count), &shapes[0], &self.wishes());
+        pods[self.members[0] as usize..].iter_mut().for_each(|pod| pod.shape = shapes[1].clone());
+        pods
+    }
+
+    /// Where members go, by what they ask.
+    fn decided(&self) -> Vec<(Arc<PodShape>, usize)> {
+        let (mut engine, pods) = (Engine::new(), self.gang());
+        let mut facts = vec![namespace()];
+        facts.extend(self.facts().into_iter().map(Input::Node));
+        facts.extend(pods.iter().cloned().map(Input::Pod));
+        let output = engine.step(NOW, facts);
+        engine.recount();
+        let placed = binds(&output).into_iter().map(|(name, node)| {
+            let pod = pods.iter().find(|pod| *pod.name == *name).expect("a member");
+            let at = node.strip_prefix('n').and_then(|at| at.parse().ok()).expect("a node");
+            (pod.shape.clone(), at)
+        });
+        placed.collect()
+    }
+
+    /// How many members of one cpu each rack has room for.
+    fn racks(&self) -> BTreeMap<Rack, u32> {
+        let mut racks = BTreeMap::new();
+        for (zone, rack, cpus) in &self.nodes {
+            *racks.entry((*zone, *rack)).or_default() += *cpus as u32;
+        }
+        racks
+    }
+
+    /// Whether slices of these sizes, of members that ask one cpu, find racks.
+    fn takes(racks: &mut BTreeMap<Rack, u32>, slices: &[u32]) -> bool {
+        let Some((slice, others)) = slices.split_first() else { return true };
+        let names: Vec<Rack> = racks.keys().copied().collect();
+        names.into_iter().any(|name| {
+            let room = racks[&name];
+            let takes = room >= *slice && {
+                racks.insert(name, room - slice);
+                Case::takes(racks, others)
+            };
+            racks.insert(name, room);
+            takes
+        })
+    }
+
+    /// Whether members of one cpu could go somewhere in slices.
+    fn could_go(&self) -> bool {
+        let (count, size) = (self.members[0], self.size);
+        let mut slices = vec![size; (count / size) as usize];
+        slices.extend((count % size > 0).then_some(count % size));
+        let racks = self.racks();
+        if !self.in_one_zone {
+            return Case::takes(&mut racks.clone(), &slices);
+        }
+        (0..3).any(|zone| {
+            let here = racks.iter().filter(|((of, _), _)| *of == zone);
+            Case::takes(&mut here.map(|(name, room)| (*name, *room)).collect(), &slices)
+        })
+    }
+
+    /// What is wrong with where members went.
+    fn problem(&self, placed: &[(Arc<PodShape>, usize)]) -> Option<String> {
+        if placed.len() as u32 != self.members.iter().sum::<u32>() {
+            return Some(format!("{} members are placed", placed.len()));
+        }
+        let mut by_rack: BTreeMap<(&PodShape, Rack), u32> = BTreeMap::new();
+        for (shape, node) in placed {
+            let (zone, rack, _) = self.nodes[*node];
+            *by_rack.entry((shape, (zone, rack))).or_default() += 1;
+        }
+        let mut zones: Vec<u8> = by_rack.keys().map(|(_, (zone, _))| *zone).collect();
+        zones.dedup();
+        zones.sort_unstable();
+        zones.dedup();
+        if self.in_one_zone && zones.len() > 1 {
+            return Some(format!("zones {zones:?}"));
+        }
+        let mut parts: BTreeMap<&PodShape, Vec<u32>> = BTreeMap::new();
+        for ((shape, _), count) in &by_rack {
+            parts
+                .entry(shape)
+                .or_default()
+                .extend([count % self.size].iter().filter(|it| **it > 0));
+        }
+        let more = parts.values().find(|parts| parts.len() > 1);
+        more.map(|parts| format!("slices in part: {parts:?}"))
+    }
+}
+
+fn case(two: bool) -> impl Strategy<Value = Case> {
+    let node = (0..3_u8, 0..3_u8, 0..5_i64);
+    let twos = if two { 1..7_u32 } else { 0..1_u32 };
+    (vec(node, 1..8), 2..9_u32, twos, 1..5_u32, any::<bool>()).prop_map(
+        |(nodes, ones, twos, size, in_one_zone)| Case {
+            nodes,
+            members: [ones, twos],
+            size,
+            in_one_zone,
+        },
+    )
+}
+
+fn config(cases: u32) -> Config {
+    let failure_persistence = Some(Box::new(FileFailurePersistence::Off) as _);
+    Config { cases, failure_persistence, ..Config::default() }
+}
+
+proptest! {
+    #![proptest_config(config(4_096))]
+
+    /// Members of one kind are placed if and only if each slice finds a rack, and then in slices.
+    #[test]
+    fn slices_that_find_racks_are_placed(case in case(false)) {
+        let placed = case.decided();
+        prop_assert_eq!(!placed.is_empty(), case.could_go());
+        if !placed.is_empty() {
+            prop_assert_eq!(case.problem(&placed), None);
+        }
+    }
+
+    /// Of two kinds each is in slices of its own, all of it or nothing.
+    #[test]
+    fn each_kind_has_slices_of_its_own(case in case(true)) {
+        let placed = case.decided();
+        if !placed.is_empty() {
+            prop_assert_eq!(case.problem(&placed), None);
+        }
+    }
+}
+
+/// Who comes for a member that was lost goes where the others of its slice are.
+#[test]
+fn a_slice_gets_its_member_back() {
+    let nodes = vec![(0, 0, 2), (0, 1, 4)];
+    let case = Case { nodes, members: [4, 0], size: 2, in_one_zone: false };
+    let (mut engine, mut pods) = (Engine::new(), case.gang());
+    for (pod, node) in pods.iter_mut().zip(["n0", "", "n1", "n1"]) {
+        pod.node = Some(text(node)).filter(|node| !node.is_empty());
+    }
+    let mut facts = vec![namespace()];
+    facts.extend(case.facts().into_iter().map(Input::Node));
+    facts.extend(pods.into_iter().map(Input::Pod));
+    let output = engine.step(NOW, facts);
+    let placed = binds(&output);
+    assert_eq!(placed.len(), 1);
+    assert_eq!(&*placed[0].1, "n0");
+}
