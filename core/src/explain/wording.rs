@@ -251,10 +251,9 @@ impl fmt::Display for Reason {
             Reason::RoomTaken => out.write_str("its room went to others of this round"),
             Reason::AboveLimit { .. } => asked::write_above_limit(out, self),
             Reason::UnknownLevel { .. } => asked::write_unknown_level(out, self),
-            Reason::Topology { level, asked, best, holds, slice, gone, ended } => {
-                let holds = (best.as_ref(), *holds);
-                out.write_str(&topology(level, *asked, holds, (*slice, *gone, *ended)))
-            }
+            Reason::Topology { level, asked, best, holds, slice, gone, ended } => out.write_str(
+                &topology(level, *asked, (best.as_ref(), *holds), (*slice, *gone, *ended)),
+            ),
             Reason::NoRoomBeside { level, domain, asked, holds } => {
                 write_no_room_beside(out, &named_domain(level, domain.as_ref()), *asked, *holds)
             }

@@ -10,8 +10,8 @@
 //! that lost members gets them back where the others of it are.
 //!
 //! Phases: outer domains, the innermost first, that have slots for all slices of each set by
-//! itself; in each the sets one after the other, in several orders; a set's slices go to the fewest inner
-//! domains (the last one to where it fits best) and there go as every gang goes.
+//! itself; in each the sets one after the other, in several orders; a set's slices go to the fewest
+//! inner domains (the last one to where it fits best) and there go as every gang goes.
 //!
 //! Restart: nothing is kept; who is where says which slices lack members. Cost: a few numbers for
 //! each domain of the two levels.

@@ -5,9 +5,10 @@
 //! before that an owner may only seem to be missing.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use capstan_core::Input;
-use capstan_core::model::input::{GangKey, PodFacts, Text};
+use capstan_core::model::input::{BudgetFacts, GangKey, PodFacts, Text};
 use capstan_core::time::Time;
 
 use super::Drained;
@@ -31,7 +32,7 @@ pub struct Told {
     jobs: BTreeSet<Text>,
     nodes: BTreeSet<Text>,
     namespaces: BTreeMap<Text, Input>,
-    budgets: BTreeSet<Named>,
+    budgets: BTreeMap<Named, Arc<BudgetFacts>>,
     /// Namespaces that LocalQueues name.
     queued: BTreeSet<Text>,
     /// Facts were told before everything was seen, so that nothing was remarked on them.
@@ -219,11 +220,12 @@ impl Live {
     fn tell_budgets(&mut self, dirty: &Dirty, news: &mut News) {
         for named in &dirty.budgets {
             match self.budgets.get(named) {
+                Some(budget) if self.told.budgets.get(named) == Some(budget) => {}
                 Some(budget) => {
                     news.facts.push(Input::Budget(budget.clone()));
-                    self.told.budgets.insert(named.clone());
+                    self.told.budgets.insert(named.clone(), budget.clone());
                 }
-                None if self.told.budgets.remove(named) => {
+                None if self.told.budgets.remove(named).is_some() => {
                     let (namespace, name) = named.clone();
                     news.gone.push(Input::BudgetGone { namespace, name });
                 }

@@ -121,20 +121,20 @@ fn members_name_the_nodes_where_room_is_made_for_them_until_it_is_not() {
         reserved.planned.insert(pod.uid.clone(), node.into());
     }
     plan.workload(at(0), reserved.clone());
-    api.work(&mut plan, at(0));
+    api.work(&mut plan, at(1_000));
     let named = |pod: &str, node: &str| (pod.to_owned(), Some(node.to_owned()));
     assert_eq!(nominations(&api), [named("g-0", "n1"), named("g-1", "n2")]);
     // Another plan is told at once, though the word for why it waits is the same.
     reserved.planned.insert(reserved.waiting[1].uid.clone(), "n3".into());
-    plan.workload(at(1_000), reserved.clone());
-    api.work(&mut plan, at(2_000));
+    plan.workload(at(2_000), reserved.clone());
+    api.work(&mut plan, at(3_000));
     assert_eq!(nominations(&api)[2..], [named("g-1", "n3")]);
     // The plan is given up: it gathers, of which nothing else would be told.
     let mut gathering = waits(gang(State::Gathering), victims(), &["g-0", "g-1"]);
     gathering.view.state = State::Gathering;
     gathering.view.reason = Some(Reason::Gathering { have: 2, need: 3 });
-    plan.workload(at(3_000), gathering.clone());
-    api.work(&mut plan, at(5_000));
+    plan.workload(at(4_000), gathering.clone());
+    api.work(&mut plan, at(6_000));
     let cleared = |pod: &str| (pod.to_owned(), None);
     assert_eq!(nominations(&api)[3..], [cleared("g-0"), cleared("g-1")]);
     plan.workload(at(400_000), gathering);
