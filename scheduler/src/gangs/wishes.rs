@@ -212,6 +212,35 @@ mod tests {
     }
 
     #[test]
+    fn slices_have_a_level_and_a_size() {
+        let ours =
+            annotations(&[("capstan.sh/slice-topology", "rack"), ("capstan.sh/slice-size", " 4 ")]);
+        let kueues = annotations(&[
+            ("kueue.x-k8s.io/podset-slice-required-topology", "block"),
+            ("kueue.x-k8s.io/podset-slice-size", "2"),
+        ]);
+        let slices = |level: &str, size| Some(SliceWish { level: level.into(), size });
+        let wish = |chain: &[&Marks]| asked(chain).0.wishes.topology;
+        assert_eq!(wish(&[&ours, &kueues]).slices, slices("rack", 4));
+        assert_eq!(
+            (wish(&[&kueues]).slices, wish(&[&kueues]).per_pod_set),
+            (slices("block", 2), true)
+        );
+        for (list, said) in [
+            (&[("capstan.sh/slice-topology", "rack")][..], "without capstan.sh/slice-size"),
+            (&[("capstan.sh/slice-size", "4")], "without capstan.sh/slice-topology"),
+            (
+                &[("capstan.sh/slice-topology", "rack"), ("capstan.sh/slice-size", "0")],
+                "a number of pods above zero",
+            ),
+        ] {
+            let (read, ignored) = asked(&[&annotations(list)]);
+            assert_eq!(read.wishes.topology.slices, None);
+            assert!(ignored.len() == 1 && ignored[0].contains(said), "{ignored:?}");
+        }
+    }
+
+    #[test]
     fn a_misspelt_capacity_type_allows_nothing_more() {
         let key = "capstan.sh/capacity-types";
         let (read, ignored) = asked(&[&annotations(&[(key, "spot,cheap,,on-demand")])]);
