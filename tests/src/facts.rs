@@ -161,6 +161,7 @@ pub fn pod(name: &str, shape: &Arc<PodShape>, wishes: &Arc<Wishes>) -> PodFacts 
             source: GangSource::Pod,
             min_member: None,
             total: None,
+            roles: None,
             unknown_owner: None,
             held: None,
         },
@@ -185,6 +186,7 @@ pub fn gang(
         source: GangSource::CapstanGang,
         min_member,
         total: None,
+        roles: None,
         unknown_owner: None,
         held: None,
     };
@@ -237,6 +239,7 @@ pub fn pods_of(owner: &OwnerFacts) -> Vec<PodFacts> {
                 source: GangSource::Job,
                 min_member: Some(owner.min_member),
                 total: None,
+                roles: None,
                 unknown_owner: None,
                 held: None,
             };

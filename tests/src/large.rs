@@ -118,6 +118,7 @@ pub fn gangs(
             source: GangSource::CapstanGang,
             min_member: Some(pods),
             total: None,
+            roles: None,
             unknown_owner: None,
             held: None,
         };

@@ -73,6 +73,7 @@ fn member(name: &str, of: u32, needs: PodClaim, claim: &str) -> PodFacts {
         min_member: Some(of),
         total: None,
         held: None,
+        roles: None,
         unknown_owner: None,
     };
     pod

@@ -140,14 +140,19 @@ impl Engine {
         sets
     }
 
-    /// Topology asked, with level names resolved.
+    /// Topology asked, with level names resolved; or why nobody knows where its pods may run.
     pub(crate) fn topology_ask(
         &self,
         queue: Option<QueueIdx>,
         workload: WorkloadIdx,
     ) -> Result<TopologyAsk, Reason> {
-        let wish = self.state.workloads[workload].topology();
         let room = &self.state.room;
+        for set in &self.state.workloads[workload].sets {
+            if let Some(what) = room.shape(set.shape).facts.malformed.clone() {
+                return Err(Reason::Malformed { pod_set: set.name.clone(), what });
+            }
+        }
+        let wish = self.state.workloads[workload].topology();
         let level = |name: &Text| levels::level_named(room, name);
         let required = match &wish.required {
             None => None,

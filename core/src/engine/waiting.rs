@@ -136,7 +136,7 @@ impl Waiting {
         let TopologyWish { required, preferred, slices, per_pod_set } = wish.clone();
         let group = GroupKey {
             priority: workload.priority,
-            sets: workload.sets.iter().map(|set| (set.shape, set.count)).collect(),
+            sets: workload.sets.iter().map(|set| (set.shape, set.ready)).collect(),
             min_member: workload.min_member,
             never_preempts: workload.never_preempts,
             required,

@@ -130,7 +130,9 @@ pub fn obstacle(reason: Reason) -> Obstacle {
         Reason::Topology { asked, holds, .. } | Reason::NoRoomBeside { asked, holds, .. } => {
             pods(*asked, *holds)
         }
-        Reason::Gathering { have, need } => pods(*need, *have),
+        Reason::Gathering { have, need } | Reason::RoleGathering { have, need, .. } => {
+            pods(*need, *have)
+        }
         Reason::HeldBack { asked, left, .. } => (Some(*asked), Some(*left)),
         // None of it is the queue's to give.
         Reason::NotCovered { asked, .. } => (Some(*asked), Some(0)),

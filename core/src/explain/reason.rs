@@ -5,7 +5,7 @@
 
 pub use super::shortage::{Nearest, NodeShortage, SearchBound};
 pub use super::storage::StorageRefusal;
-use crate::model::input::{AboveLimit, CapacityType, Text};
+use crate::model::input::{AboveLimit, CapacityType, Malformed, Text};
 use crate::time::Time;
 
 /// Why a workload waits.
@@ -16,6 +16,15 @@ pub enum Reason {
         /// Members that exist and are not terminal.
         have: u32,
         /// Members needed.
+        need: u32,
+    },
+    /// Fewer members of a role exist than must run together.
+    RoleGathering {
+        /// The role.
+        role: Text,
+        /// Members of it that exist and are not terminal.
+        have: u32,
+        /// Members of it needed.
         need: u32,
     },
     /// Some members run, fewer than must run together, and the others find no place.
@@ -155,6 +164,13 @@ pub enum Reason {
         pod_set: Text,
         /// Which container, and by how much.
         excess: AboveLimit,
+    },
+    /// A selector of its pods cannot be read: nobody knows where they may run.
+    Malformed {
+        /// Pod set.
+        pod_set: Text,
+        /// Which, and what is wrong with it.
+        what: Malformed,
     },
     /// It fitted when the round began, and others of the round took the room. What it lacks is
     /// known in the next round, which follows at once.
@@ -423,6 +439,11 @@ pub enum NoVictims {
 }
 
 impl Reason {
+    /// Whether members are waited for that do not exist.
+    pub fn gathers(&self) -> bool {
+        matches!(self, Reason::Gathering { .. } | Reason::RoleGathering { .. })
+    }
+
     /// The same as if so many workloads had left that may be preempted.
     pub fn with_gone(mut self, count: u32) -> Reason {
         match &mut self {

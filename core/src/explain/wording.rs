@@ -31,6 +31,7 @@ impl Reason {
     pub fn code(&self) -> &'static str {
         match self {
             Reason::Gathering { .. }
+            | Reason::RoleGathering { .. }
             | Reason::OwnerUnknown { .. }
             | Reason::GroupMissing { .. } => "Gathering",
             Reason::Incomplete { then: Some(then), .. } => then.code(),
@@ -44,7 +45,8 @@ impl Reason {
             | Reason::LocalQueueBroken { .. }
             | Reason::NamespaceNotSelected { .. }
             | Reason::UnknownLevel { .. }
-            | Reason::AboveLimit { .. } => "Misconfigured",
+            | Reason::AboveLimit { .. }
+            | Reason::Malformed { .. } => "Misconfigured",
             Reason::Inactive { why: Inactive::Stopped, .. }
             | Reason::LocalQueueStopped { .. }
             | Reason::Unqueued => "Suspended",
@@ -98,12 +100,14 @@ impl Reason {
     pub fn kind(&self) -> &'static str {
         match self {
             Reason::Gathering { .. }
+            | Reason::RoleGathering { .. }
             | Reason::OwnerUnknown { .. }
             | Reason::GroupMissing { .. }
             | Reason::Incomplete { .. }
             | Reason::Gated { .. }
             | Reason::ForeignMembers { .. }
-            | Reason::AboveLimit { .. } => "pods",
+            | Reason::AboveLimit { .. }
+            | Reason::Malformed { .. } => "pods",
             Reason::LocalQueueMissing { .. }
             | Reason::ClusterQueueMissing { .. }
             | Reason::LocalQueueStopped { .. }
@@ -206,7 +210,7 @@ impl fmt::Display for Reason {
                 out.write_str(&incomplete((*have, *need), then.as_deref(), Reason::to_string))
             }
             Reason::Extras { waiting, then } => write_extras(out, *waiting, then.as_deref()),
-            Reason::Gathering { have, need } => write_gathering(out, *have, *need),
+            Reason::Gathering { .. } | Reason::RoleGathering { .. } => asked::write_few(out, self),
             Reason::OwnerUnknown { owner } => write_unknown(out, owner),
             Reason::GroupMissing { group } => write_group_missing(out, group),
             Reason::Gated { pods } => {
@@ -249,7 +253,7 @@ impl fmt::Display for Reason {
             }
             Reason::Nodes(nodes) => write_nodes(out, nodes),
             Reason::RoomTaken => out.write_str("its room went to others of this round"),
-            Reason::AboveLimit { .. } => asked::write_above_limit(out, self),
+            Reason::AboveLimit { .. } | Reason::Malformed { .. } => asked::write_odd(out, self),
             Reason::UnknownLevel { .. } => asked::write_unknown_level(out, self),
             Reason::Topology { level, asked, best, holds, slice, gone, ended } => out.write_str(
                 &topology(level, *asked, (best.as_ref(), *holds), (*slice, *gone, *ended)),
@@ -288,13 +292,11 @@ fn incomplete(
         Some(Reason::Gathering { have: exist, .. }) => {
             format!("{have} of {need} members run; {exist} of {need} exist")
         }
-        Some(gated @ Reason::Gated { .. }) => format!("{have} of {need} members run; {gated}"),
+        Some(lacks @ (Reason::Gated { .. } | Reason::RoleGathering { .. })) => {
+            format!("{have} of {need} members run; {lacks}")
+        }
         Some(then) => format!("{have} of {need} members run; for the others {}", why(then)),
     }
-}
-
-fn write_gathering(out: &mut fmt::Formatter<'_>, have: u32, need: u32) -> fmt::Result {
-    write!(out, "{have} of {} exist", counted(i64::from(need), "pod"))
 }
 
 fn write_group_missing(out: &mut fmt::Formatter<'_>, group: &str) -> fmt::Result {

@@ -246,6 +246,7 @@ impl ClusterState {
             phase: facts.phase,
             terminating: false,
             gated: false,
+            later: false,
             created: facts.created,
             bound_at: None,
             priority: 0,

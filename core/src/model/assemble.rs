@@ -119,6 +119,7 @@ impl ClusterState {
         }
         self.room.volumes.restore_used(std::mem::take(&mut changes.chosen));
         for &workload in &dirty {
+            self.derive_roles(workload);
             self.derive_state(workload);
             self.recount_claims_on(workload);
         }
@@ -350,6 +351,7 @@ impl ClusterState {
             source: if &*owner.kind == "Job" { GangSource::Job } else { GangSource::Owner },
             min_member: Some(owner.min_member),
             total: None,
+            roles: None,
             unknown_owner: None,
             held: None,
         });
@@ -365,6 +367,7 @@ impl ClusterState {
                 phase: PodPhase::Pending,
                 terminating: false,
                 gated: false,
+                later: false,
                 created: owner.created,
                 bound_at: None,
                 priority: owner.priority,
@@ -422,7 +425,7 @@ impl ClusterState {
         let set_names = owner.as_ref().map(|owner| &owner.pod_sets);
         let mut sets: Vec<PodSet> = Vec::new();
         for pod in &active {
-            let ready = u32::from(!pod.gated && !pod.terminating);
+            let ready = u32::from(pod.ready());
             match sets.iter_mut().find(|set| set.shape == pod.shape) {
                 Some(set) => (set.count, set.ready) = (set.count + 1, set.ready + ready),
                 None => {
@@ -468,15 +471,17 @@ impl ClusterState {
     /// Members of this run of a gang that ended well: they need no place any more. Those that ended
     /// before any other was made belong to an earlier run of the same name.
     pub(super) fn done(&self, workload: WorkloadIdx) -> u32 {
+        self.ended_well(workload).len() as u32
+    }
+
+    /// The members that [`ClusterState::done`] counts.
+    pub(super) fn ended_well(&self, workload: WorkloadIdx) -> Vec<&Pod> {
         let members = self.workloads[workload].members.iter().map(|pod| &self.pods[*pod]);
-        let (ended, active): (Vec<&Pod>, Vec<&Pod>) = members.partition(|pod| !pod.active());
+        let (mut ended, active): (Vec<&Pod>, Vec<&Pod>) = members.partition(|pod| !pod.active());
         let first = active.iter().map(|pod| pod.created).min();
         let last = ended.iter().map(|pod| pod.created).max();
-        let succeeded = |pod: &&&Pod| pod.phase == PodPhase::Succeeded;
-        match first <= last {
-            true => ended.iter().filter(succeeded).count() as u32,
-            false => 0,
-        }
+        ended.retain(|pod| first <= last && pod.phase == PodPhase::Succeeded);
+        ended
     }
 
     /// Derives the state of one workload again after the engine changed what it holds.
@@ -509,12 +514,15 @@ impl ClusterState {
             () if placed > 0 && (flying || in_part || kept) => State::Binding,
             () if placed > 0 => State::Running,
             () if was == State::Reserved => State::Reserved,
-            () if active - gated < need => State::Gathering,
+            () if active - gated < need || self.lacking_role(workload).is_some() => {
+                State::Gathering
+            }
             () => State::Queued,
         };
         if placed == 0 && self.workloads[workload].assignment.is_some() {
             self.set_assignment(workload, None);
         }
+        let gathers = (state == State::Gathering).then(|| self.gathering(workload));
         let entry = &mut self.workloads[workload];
         entry.state = match state {
             State::Resuming if !kept => State::Binding,
@@ -527,9 +535,9 @@ impl ClusterState {
         let extras = matches!(entry.reason, Some(Reason::Extras { .. }));
         match entry.state {
             State::Running | State::Binding if extras && waits && placed >= need => {}
-            State::Gathering => entry.reason = Some(missing(active, gated, need)),
+            State::Gathering => entry.reason = gathers,
             _ if extras => entry.reason = None,
-            State::Queued if matches!(entry.reason, Some(Reason::Gathering { .. })) => {
+            State::Queued if entry.reason.as_ref().is_some_and(Reason::gathers) => {
                 entry.reason = None;
             }
             State::Running | State::Finished => entry.reason = None,
@@ -557,7 +565,11 @@ impl ClusterState {
         let entry = &self.workloads[workload];
         let pods = || entry.members.iter().map(|pod| &self.pods[*pod]).filter(|pod| pod.counts());
         let gated = pods().filter(|pod| pod.gated).count() as u32;
-        missing(pods().count() as u32, gated, entry.min_member)
+        let (exist, need) = (pods().count() as u32, entry.min_member);
+        match exist - gated < need {
+            true => missing(exist, gated, need),
+            false => self.lacking_role(workload).unwrap_or(missing(exist, gated, need)),
+        }
     }
 
     /// Whether the API shows that a workload is being stopped by us.

@@ -16,9 +16,11 @@ use crate::time::{Span, Time};
 mod budgets;
 mod devices;
 mod limits;
+mod malformed;
 mod neighbours;
 mod prices;
 mod queues;
+mod roles;
 mod storage;
 mod topology;
 
@@ -29,6 +31,7 @@ pub use devices::{
     RequestSpec, ResourceClaimFacts, ResourceClaimKey, SliceFacts,
 };
 pub use limits::AboveLimit;
+pub use malformed::Malformed;
 pub use neighbours::{Kin, Neighbours, PeerSelector, PeerTerm, PreferredPeers, Spread};
 pub use prices::{CapacityType, Price, PriceSource};
 pub use queues::{
@@ -36,6 +39,7 @@ pub use queues::{
     LocalQueueFacts, PreemptReclaim, PreemptWithin, PreemptionPolicy, QueueingStrategy, Quota,
     ResourceGroup,
 };
+pub use roles::Roles;
 pub use storage::{
     AccessModes, Attach, AttachmentFacts, CapacityFacts, ClaimFacts, ClaimKey, ClaimUse, Disk,
     DiskKind, PodVolumes, StorageClassFacts, StorageFact, StorageId, StorageKind, VolumeFacts,
@@ -340,6 +344,8 @@ pub struct PodShape {
     pub capacity_types: Vec<CapacityType>,
     /// A request above its own limit: no API server takes such a pod, so it waits.
     pub above_limit: Option<AboveLimit>,
+    /// A selector that cannot be read, so that nobody knows where it may run: it waits.
+    pub malformed: Option<Malformed>,
     /// What it is to pods that want something of the pods around them; `None`: nobody does.
     pub kin: Option<Arc<Kin>>,
     /// What it wants of the pods around it.
@@ -426,6 +432,8 @@ pub struct GangRef {
     pub min_member: Option<u32>,
     /// The gang is whole only when this many members exist (Kueue's total count).
     pub total: Option<u32>,
+    /// Minimums of its roles, where its source states any.
+    pub roles: Option<Arc<Roles>>,
     /// The owner that has a say in all of this and that nobody knows, `Job train`: deleted before
     /// its pods, or not seen yet. Members that are not placed wait for it.
     pub unknown_owner: Option<Text>,

@@ -2,8 +2,8 @@
 //!
 //! [`input`] is what comes in; [`apply`], [`assemble`], [`standing`] and [`adopt`] turn it into
 //! [`state`]; [`txn`] is the only way to change it speculatively; [`claim`] keeps room for
-//! reserved work, [`vacancy`] quota for members that died; [`volumes`] knows storage; [`sweep`]
-//! forgets what nothing uses any more.
+//! reserved work, [`vacancy`] quota for members that died; `roles` knows minimums of roles;
+//! [`volumes`] knows storage; [`sweep`] forgets what nothing uses any more.
 
 pub mod adopt;
 pub mod apply;
@@ -16,6 +16,7 @@ pub mod ids;
 pub mod input;
 pub mod lookup;
 pub mod pod;
+mod roles;
 pub mod room;
 pub mod standing;
 pub mod state;

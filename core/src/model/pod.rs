@@ -32,6 +32,8 @@ pub struct Pod {
     pub terminating: bool,
     /// Has scheduling gates.
     pub gated: bool,
+    /// Its gang begins without it: others of its role go first.
+    pub later: bool,
     /// Creation time.
     pub created: Time,
     /// When it was bound, as the API shows it, or when we decided.
@@ -82,9 +84,14 @@ impl Pod {
         self.active() && !(self.terminating && self.binding == Binding::None)
     }
 
+    /// Whether nothing of its own, nor of its gang's, keeps it from a node.
+    pub fn ready(&self) -> bool {
+        !self.gated && !self.terminating && !self.later
+    }
+
     /// Whether it waits for a node: not placed, and nothing keeps it from being.
     pub fn needs_place(&self) -> bool {
-        self.place.is_none() && self.active() && !self.gated && !self.terminating
+        self.place.is_none() && self.active() && self.ready()
     }
 
     /// Whether it stands for a pod that does not exist yet.

@@ -72,6 +72,8 @@ pub const PLUGINS_GROUP: &str = "scheduling.x-k8s.io/pod-group";
 pub const VOLCANO_GROUP: &str = "scheduling.k8s.io/group-name";
 /// The same, under Volcano's own prefix.
 pub const VOLCANO_GROUP_OWN: &str = "scheduling.volcano.sh/group-name";
+/// Role of a pod in a PodGroup of Volcano; annotation.
+pub const VOLCANO_TASK: &str = "volcano.sh/task-spec";
 /// Role of a pod of a JobSet; label.
 pub const JOBSET_ROLE: &str = "jobset.sigs.k8s.io/replicatedjob-name";
 /// Try of a JobSet that a pod belongs to; label.
@@ -95,12 +97,13 @@ pub const SPARK_NAME: &str = "spark-app-name";
 /// Name of a Spark application as its operator has it; label.
 pub const SPARK_OPERATOR_NAME: &str = "sparkoperator.k8s.io/app-name";
 
-/// Keys of other projects that say which gang a pod is in. All members of a gang have the same
-/// values: what tells one member from the other would cost memory for each.
-pub const OF_GANGS: [&str; 14] = [
+/// Keys of other projects that say which gang a pod is in. All members of a gang, or of a role in
+/// it, have the same values: what tells one member from the other would cost memory for each.
+pub const OF_GANGS: [&str; 15] = [
     PLUGINS_GROUP,
     VOLCANO_GROUP,
     VOLCANO_GROUP_OWN,
+    VOLCANO_TASK,
     JOBSET_ROLE,
     JOBSET_ATTEMPT,
     LWS_NAME,

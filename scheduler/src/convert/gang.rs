@@ -62,6 +62,8 @@ pub struct Says {
     pub roles: Vec<Role>,
     /// Members that must run together, where it says so itself.
     pub min: Option<u32>,
+    /// Who schedules its pods, where it says so for all of them.
+    pub scheduler: Option<Text>,
     /// Pods of one group of which it makes several.
     pub size: u32,
     /// The workers of a group are made once its leader is ready.
@@ -171,6 +173,14 @@ impl GangDraft {
     /// Whether its pods name this scheduler.
     pub fn ours(&self, scheduler: &str) -> bool {
         self.says.roles.iter().all(|role| role.scheduler.as_deref() == Some(scheduler))
+    }
+
+    /// Whether all its pods are known to name this scheduler, before there is any.
+    pub fn names(&self, scheduler: &str) -> bool {
+        match &self.says.scheduler {
+            Some(name) => **name == *scheduler,
+            None => !self.says.roles.is_empty() && self.ours(scheduler),
+        }
     }
 
     /// How often it was suspended before the run of a pod: see

@@ -1,5 +1,6 @@
 //! PodGroups of whichever API group, as far as scheduling looks at them.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use capstan_core::model::input::Text;
@@ -17,6 +18,8 @@ use crate::gangs::{plugins, upstream, volcano};
 pub struct GroupDraft {
     /// Of which API group.
     pub kind: Kind,
+    /// In which version of that it is served.
+    pub version: Text,
     /// Unique id.
     pub uid: Text,
     /// Namespace.
@@ -27,6 +30,8 @@ pub struct GroupDraft {
     pub marks: Arc<Marks>,
     /// Who owns it.
     pub owner: Option<OwnerName>,
+    /// Volcano's, and its phase does not let anybody make its pods yet.
+    pub shut: bool,
     /// What it says.
     pub says: GroupSays,
 }
@@ -36,6 +41,8 @@ pub struct GroupDraft {
 pub struct GroupSays {
     /// Members that must run together; `None`: as many as exist.
     pub min: Option<u32>,
+    /// Members of each role that must run together, where that counts for each by itself.
+    pub roles: Option<Arc<BTreeMap<Text, u32>>>,
     /// Queue, by the name of a LocalQueue.
     pub queue: Option<Text>,
     /// Priority.
@@ -58,8 +65,12 @@ impl GroupDraft {
             Kind::VolcanoGroup => volcano::read(part, &mut fields, shared),
             _ => plugins::read(part, &mut fields),
         };
+        let version = value["apiVersion"].as_str().and_then(|it| it.rsplit_once('/'));
+        let phase = part.at("status.phase").as_str().unwrap_or_default();
         let draft = GroupDraft {
             kind,
+            version: shared.texts.text(version.map_or(kind.row().versions[0], |it| it.1)),
+            shut: kind == Kind::VolcanoGroup && matches!(phase, "" | "Pending"),
             uid: marks::uid(&meta, &kind.row().key.to_lowercase()),
             namespace,
             name: marks::name(&meta).into(),
@@ -68,5 +79,12 @@ impl GroupDraft {
             says,
         };
         (draft, fields.odd)
+    }
+
+    /// Whether its members would notice no difference if it became the other: what is written of
+    /// how far it is does not concern them.
+    pub fn same_below(&self, other: &GroupDraft) -> bool {
+        let still = |draft: &GroupDraft| GroupDraft { shut: false, ..draft.clone() };
+        still(self) == still(other)
     }
 }

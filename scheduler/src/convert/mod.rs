@@ -14,6 +14,7 @@ pub mod gang;
 pub mod gathered;
 pub mod group;
 pub mod job;
+pub mod malformed;
 pub mod marks;
 pub mod neighbours;
 pub mod node;

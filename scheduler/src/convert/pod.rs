@@ -17,7 +17,7 @@ use super::marks::{self, Marks, OwnerName};
 use super::runtime::Runtime;
 use super::sharing::{Pairs, Shared};
 use super::storage::{self, Holder};
-use super::{Refusal, devices, neighbours, note, requests, selector, time};
+use super::{Refusal, devices, malformed, neighbours, note, requests, selector, time};
 use crate::api::keys;
 use crate::api::pod::{Container, Pod, PodSpec, PodStatus, Resources, is_true};
 
@@ -243,6 +243,7 @@ pub fn shape(spec: &PodSpec) -> PodShape {
         tolerations: selector::tolerations(&spec.tolerations),
         ports: ports(spec),
         above_limit: requests::above_limit(spec),
+        malformed: malformed::first(spec),
         ..PodShape::default()
     }
 }

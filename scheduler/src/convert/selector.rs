@@ -1,7 +1,8 @@
 //! Selectors, taints and tolerations, from Kubernetes' types to the engine's.
 //!
 //! Decides how values that no API server would accept are kept harmless: an operator nobody
-//! knows matches (or tolerates) nothing, a taint with an unknown effect does nothing.
+//! knows matches (or tolerates) nothing, a taint with an unknown effect does nothing. That a pod
+//! with such a selector waits, and why, is said by [`super::malformed`].
 
 use std::collections::BTreeMap;
 

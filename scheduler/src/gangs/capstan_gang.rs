@@ -19,6 +19,7 @@ pub fn resolve(member: &Member<'_>, ignored: &mut Vec<Text>) -> Option<GangRef> 
         source: GangSource::CapstanGang,
         min_member: count(member.chain, keys::MIN_MEMBER, ignored),
         total: None,
+        roles: None,
         unknown_owner: None,
         held: None,
     })

@@ -7,6 +7,7 @@ use capstan_core::model::input::{GangKey, GangRef, GangSource, Held, Text};
 
 use super::Member;
 use super::kinds::Kind;
+use super::volcano::roles;
 use crate::api::keys;
 use crate::convert::directory::{Directory, OwnerKey};
 use crate::convert::group::GroupDraft;
@@ -32,6 +33,7 @@ pub(super) fn gang(member: &Member<'_>, kind: Kind, source: GangSource, name: Te
         // Members of others are not waited for: they are what the rest is held for.
         min_member: group.filter(|_| held.is_none()).map_or(Some(1), |group| group.says.min),
         total: None,
+        roles: group.filter(|_| held.is_none()).and_then(|group| roles(member, &group.says)),
         unknown_owner: None,
         held,
     }

@@ -30,6 +30,7 @@ pub fn resolve(member: &Member<'_>, ignored: &mut Vec<Text>) -> Option<GangRef> 
         source: GangSource::Job,
         min_member,
         total: None,
+        roles: None,
         unknown_owner: None,
         held: None,
     };

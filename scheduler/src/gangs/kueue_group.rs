@@ -19,6 +19,7 @@ pub fn resolve(member: &Member<'_>, ignored: &mut Vec<Text>) -> Option<GangRef> 
         source: GangSource::KueueGroup,
         min_member: total,
         total,
+        roles: None,
         unknown_owner: None,
         held: None,
     })

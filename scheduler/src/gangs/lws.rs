@@ -46,6 +46,7 @@ pub fn resolve(member: &Member<'_>, ignored: &mut Vec<Text>) -> Option<GangRef> 
         source: GangSource::Owner,
         min_member,
         total: None,
+        roles: None,
         unknown_owner: unknown.then(|| format!("LeaderWorkerSet {}", key.2).into()),
         held: None,
     })

@@ -139,6 +139,7 @@ pub fn resolve(member: &Member<'_>, ignored: &mut Vec<Text>) -> Option<GangRef> 
         // Those of others will never be members here: it is not they who are waited for.
         min_member: Some(if held.is_some() { 1 } else { least }),
         total: None,
+        roles: None,
         unknown_owner: None,
         held,
     })

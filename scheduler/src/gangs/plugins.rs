@@ -1,7 +1,8 @@
 //! Gangs of scheduler-plugins: a label names a PodGroup of `scheduling.x-k8s.io`.
 //!
 //! Kubeflow's operators, KubeRay and the trainer make such groups, and set the label. What a group
-//! says of `minResources` adds nothing to what its members ask once they exist.
+//! says of `minResources` adds nothing to what its members ask once they exist, and before that
+//! nothing is kept for it (as for Volcano's).
 
 use capstan_core::model::input::{GangRef, GangSource, Text};
 

@@ -12,6 +12,7 @@ pub fn resolve(member: &Member<'_>, _ignored: &mut Vec<Text>) -> Option<GangRef>
         source: GangSource::Pod,
         min_member: Some(1),
         total: None,
+        roles: None,
         unknown_owner: None,
         held: None,
     })

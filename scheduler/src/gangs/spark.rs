@@ -26,6 +26,7 @@ pub fn resolve(member: &Member<'_>, ignored: &mut Vec<Text>) -> Option<GangRef> 
         source: GangSource::Owner,
         min_member: Some(least),
         total: None,
+        roles: None,
         unknown_owner: None,
         held: None,
     })

@@ -32,6 +32,7 @@ pub fn read(part: Part<'_>, fields: &mut Fields, shared: &mut Shared) -> GroupSa
     }
     GroupSays {
         min,
+        roles: None,
         priority: known,
         class: fields.text(part, "spec.priorityClassName").map(|name| shared.texts.text(name)),
         topology: level.map(|level| shared.texts.text(level)),

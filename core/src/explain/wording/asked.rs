@@ -2,12 +2,19 @@
 
 use std::fmt;
 
-use super::super::quantity::{amount, quantity};
+use super::super::quantity::{amount, counted, quantity};
 use super::Reason;
 
-/// A container that requests more than its own limit.
-pub fn write_above_limit(out: &mut fmt::Formatter<'_>, reason: &Reason) -> fmt::Result {
-    let Reason::AboveLimit { pod_set, excess } = reason else { return Ok(()) };
+/// A container that requests more than its own limit, or a selector that cannot be read.
+pub fn write_odd(out: &mut fmt::Formatter<'_>, reason: &Reason) -> fmt::Result {
+    let (pod_set, excess) = match reason {
+        Reason::AboveLimit { pod_set, excess } => (pod_set, excess),
+        Reason::Malformed { pod_set, what } => {
+            let who = super::of_pod_set(pod_set);
+            return write!(out, "{who}{}: {}", what.field, what.problem);
+        }
+        _ => return Ok(()),
+    };
     let resource = &*excess.resource;
     let (request, limit) = (amount(resource, excess.request), quantity(resource, excess.limit));
     let who = super::of_pod_set(pod_set);
@@ -16,6 +23,18 @@ pub fn write_above_limit(out: &mut fmt::Formatter<'_>, reason: &Reason) -> fmt::
         container => write!(out, "{who}container {container}")?,
     }
     write!(out, " requests {request} above its limit of {limit}")
+}
+
+/// Members that do not exist, of all or of a role.
+pub fn write_few(out: &mut fmt::Formatter<'_>, reason: &Reason) -> fmt::Result {
+    let pods = |need: u32| counted(i64::from(need), "pod");
+    match reason {
+        Reason::Gathering { have, need } => write!(out, "{have} of {} exist", pods(*need)),
+        Reason::RoleGathering { role, have, need } => {
+            write!(out, "{have} of {} of role {role} exist", pods(*need))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// A resource without quota.
@@ -71,7 +90,7 @@ pub fn write_unknown_level(out: &mut fmt::Formatter<'_>, reason: &Reason) -> fmt
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::input::AboveLimit;
+    use crate::model::input::{AboveLimit, Malformed};
 
     #[test]
     fn a_request_above_its_limit_names_set_and_container() {
@@ -85,6 +104,27 @@ mod tests {
             let reason = Reason::AboveLimit { pod_set: pod_set.into(), excess };
             assert_eq!((reason.code(), reason.kind()), ("Misconfigured", "pods"));
             assert_eq!(reason.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_and_who_is_lacking_is_named() {
+        let (field, problem) = ("spec.affinity".into(), "\"x\" is none of In".into());
+        let what = Malformed { field, problem };
+        let rows = [
+            (
+                Reason::Malformed { pod_set: "workers".into(), what },
+                "Misconfigured",
+                "pod set workers: spec.affinity: \"x\" is none of In",
+            ),
+            (
+                Reason::RoleGathering { role: "worker".into(), have: 1, need: 2 },
+                "Gathering",
+                "1 of 2 pods of role worker exist",
+            ),
+        ];
+        for (reason, code, text) in rows {
+            assert_eq!((reason.code(), reason.to_string().as_str()), (code, text));
         }
     }
 }

@@ -53,6 +53,7 @@ fn pod(name: &str, runtime: Option<i64>) -> PodFacts {
             source: GangSource::Pod,
             min_member: None,
             total: None,
+            roles: None,
             unknown_owner: None,
             held: None,
         },
@@ -75,6 +76,7 @@ fn member(name: &str, gang: &str) -> PodFacts {
         source: GangSource::CapstanGang,
         min_member: Some(2),
         total: None,
+        roles: None,
         unknown_owner: None,
         held: None,
     };
@@ -116,6 +118,7 @@ fn pod_of(owner: &OwnerFacts, name: &str) -> PodFacts {
         source: GangSource::Job,
         min_member: Some(owner.min_member),
         total: None,
+        roles: None,
         unknown_owner: None,
         held: None,
     };

@@ -1,0 +1,15 @@
+//! Minimums of a gang's roles, each by itself.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::Text;
+
+/// What a gang's source says of its roles, as one member sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Roles {
+    /// The role of this member; `None`: none that has a name.
+    pub own: Option<Text>,
+    /// How many members of each role must run together; none is zero.
+    pub least: Arc<BTreeMap<Text, u32>>,
+}

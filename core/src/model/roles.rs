@@ -1,0 +1,121 @@
+//! Minimums of roles, each by itself: with whom a gang begins that has some.
+//!
+//! Problem: a source may say how many of each role must run together; placement knows one minimum,
+//! of members of whatever role.
+//!
+//! Decides that a gang below its minimum looks for places for exactly as many members as it lacks:
+//! of each role those that the role lacks, the first in the order of members, then the first of
+//! all others. None of them can be left out, so whatever is chosen among them breaks no role. The
+//! others are extra members, as any that come late. A gang that lost members of a role which is
+//! below its own minimum by that is below its minimum whatever else of it runs: what runs and what
+//! its roles lack must run together.
+//!
+//! Cost: gangs without such minimums a look at one member; others a look at each.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::explain::reason::Reason;
+use crate::model::ids::{PodIdx, WorkloadIdx};
+use crate::model::input::{GangKey, Roles, Text};
+use crate::model::pod::Pod;
+use crate::model::state::ClusterState;
+
+impl ClusterState {
+    /// Takes the roles into the minimum, and puts those off that a gang begins without.
+    pub(super) fn derive_roles(&mut self, workload: WorkloadIdx) {
+        let entry = &self.workloads[workload];
+        if !matches!(entry.id.key, GangKey::Group(..)) {
+            return;
+        }
+        let Some(roles) = self.roles_of(workload) else {
+            if entry.members.iter().any(|pod| self.pods[*pod].later) {
+                self.put_off(workload, &BTreeSet::new());
+            }
+            return;
+        };
+        let members = entry.members.clone();
+        let placed = members.iter().filter(|pod| self.pods[**pod].place.is_some());
+        let placed = placed.count() as u32;
+        let mut lacks = self.lacks(workload, &roles);
+        let lacking = lacks.values().fold(0_u32, |sum, lacks| sum.saturating_add(*lacks));
+        let stated = entry.min_member;
+        let least = match lacking {
+            0 => stated,
+            lacking => stated.max(placed.saturating_add(lacking)),
+        };
+        let mut others = least.saturating_sub(placed).saturating_sub(lacking);
+        let mut later = BTreeSet::new();
+        for pod in members.into_iter().filter(|_| placed < least) {
+            let of = &self.pods[pod];
+            if of.place.is_some() || !of.active() || of.gated || of.terminating {
+                continue;
+            }
+            let role = role_of(of).and_then(|role| lacks.get_mut(role));
+            match role.filter(|lacks| **lacks > 0) {
+                Some(lacks) => *lacks -= 1,
+                None if others > 0 => others -= 1,
+                None => drop(later.insert(pod)),
+            }
+        }
+        self.workloads[workload].min_member = least;
+        self.put_off(workload, &later);
+    }
+
+    /// The first role of which fewer members exist, or are free of gates, than must run together.
+    pub(super) fn lacking_role(&self, workload: WorkloadIdx) -> Option<Reason> {
+        let roles = self.roles_of(workload)?;
+        let done = self.ended_well(workload);
+        let members = &self.workloads[workload].members;
+        roles.least.iter().find_map(|(role, need)| {
+            let of_role = |pod: &&Pod| role_of(pod) == Some(role);
+            let all = members.iter().map(|pod| &self.pods[*pod]).filter(of_role);
+            let all: Vec<&Pod> = all.filter(|pod| pod.counts()).collect();
+            let ended = done.iter().copied().filter(of_role).count() as u32;
+            let (have, need) = (all.len() as u32, need.saturating_sub(ended));
+            let gated = all.iter().filter(|pod| pod.gated).count() as u32;
+            if have < need {
+                return Some(Reason::RoleGathering { role: role.clone(), have, need });
+            }
+            (have - gated < need).then_some(Reason::Gated { pods: gated })
+        })
+    }
+
+    /// The roles of a gang, if it has minimums for them.
+    fn roles_of(&self, workload: WorkloadIdx) -> Option<Arc<Roles>> {
+        let mut members = self.workloads[workload].members.iter().map(|pod| &self.pods[*pod]);
+        members.find(|pod| pod.counts())?.gang.roles.clone()
+    }
+
+    /// How many members of each role have neither a place nor ended well and must run.
+    fn lacks<'a>(&self, workload: WorkloadIdx, roles: &'a Roles) -> BTreeMap<&'a Text, u32> {
+        let mut lacks: BTreeMap<&Text, u32> =
+            roles.least.iter().map(|(role, least)| (role, *least)).collect();
+        let members = self.workloads[workload].members.iter().map(|pod| &self.pods[*pod]);
+        let placed = members.filter(|pod| pod.place.is_some());
+        for pod in placed.chain(self.ended_well(workload)) {
+            if let Some(lacks) = role_of(pod).and_then(|role| lacks.get_mut(role)) {
+                *lacks = lacks.saturating_sub(1);
+            }
+        }
+        lacks
+    }
+
+    /// Puts these members of a workload off, and no others.
+    fn put_off(&mut self, workload: WorkloadIdx, later: &BTreeSet<PodIdx>) {
+        for pod in self.workloads[workload].members.clone() {
+            self.pods[pod].later = later.contains(&pod);
+        }
+        let entry = &mut self.workloads[workload];
+        for set in &mut entry.sets {
+            let pods = entry.members.iter().map(|pod| &self.pods[*pod]);
+            let ready = pods.filter(|pod| pod.shape == set.shape && pod.counts() && pod.ready());
+            set.ready = ready.count() as u32;
+        }
+    }
+}
+
+/// The role of a member, where it has one with a name.
+fn role_of(pod: &Pod) -> Option<&Text> {
+    pod.gang.roles.as_ref()?.own.as_ref()
+}

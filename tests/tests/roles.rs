@@ -1,0 +1,132 @@
+//! Gangs whose roles have minimums of their own, fed by hand.
+
+use std::sync::Arc;
+
+use capstan_core::Engine;
+use capstan_core::explain::reason::Reason;
+use capstan_core::model::input::{Input, PodFacts, Roles, Text};
+use capstan_core::plan::{EffectResult, State, StepOutput};
+use capstan_core::time::Time;
+use capstan_tests::facts::{GPU, gang, in_queue, shape, text};
+use capstan_tests::hand::{answer, binds, bound, gpu_node, is_bind, one_queue, view};
+
+const NOW: Time = Time(1_000_000);
+
+/// Pods of a role, each with so many GPUs, of a gang with these minimums.
+fn of_role(
+    name: &str,
+    (role, pods, gpus): (&str, u32, i64),
+    least: &[(&str, u32)],
+) -> Vec<PodFacts> {
+    let sum = least.iter().map(|(_, least)| least).sum();
+    let (shape, wishes) = (shape(&[(GPU, gpus)]), in_queue(Some("main")));
+    let mut members = gang(name, pods, Some(sum), &shape, &wishes);
+    let least = least.iter().map(|(role, least)| (text(*role), *least)).collect();
+    let roles = Arc::new(Roles { own: Some(text(role)), least: Arc::new(least) });
+    for (at, member) in members.iter_mut().enumerate() {
+        let name: Text = text(format!("{name}-{role}-{at}"));
+        (member.uid, member.name) = (name.clone(), name);
+        member.gang.roles = Some(roles.clone());
+    }
+    members
+}
+
+/// A gang of workers, which stand first, and of one master.
+fn crew(workers: u32) -> Vec<PodFacts> {
+    let least = [("a-worker", 2), ("b-master", 1)];
+    let mut members = of_role("g", ("a-worker", workers, 1), &least);
+    members.extend(of_role("g", ("b-master", 1, 1), &least));
+    members
+}
+
+fn engine(gpus: i64) -> Engine {
+    let mut engine = Engine::new();
+    engine.step(NOW, one_queue(64).into_iter().chain([gpu_node("n", gpus)]).collect());
+    engine
+}
+
+fn fed(engine: &mut Engine, pods: &[PodFacts]) -> StepOutput {
+    engine.step(NOW, pods.iter().cloned().map(Input::Pod).collect())
+}
+
+/// What was bound is there, and nothing else happens.
+fn done(engine: &mut Engine, output: &StepOutput, pods: &[PodFacts]) -> StepOutput {
+    let ended = output.effects.iter().filter(is_bind).map(|bind| answer(bind, EffectResult::Done));
+    let named = binds(output);
+    let there = pods.iter().filter(|pod| named.iter().any(|(name, _)| **name == *pod.name));
+    engine.step(NOW, ended.chain(there.map(|pod| bound(pod, "n"))).collect())
+}
+
+fn names(output: &StepOutput) -> Vec<String> {
+    binds(output).into_iter().map(|(pod, _)| pod).collect()
+}
+
+#[test]
+fn a_gang_begins_with_the_minimum_of_each_role() {
+    let (mut engine, crew) = (engine(3), crew(4));
+    let output = fed(&mut engine, &crew);
+    assert_eq!(names(&output), ["g-a-worker-0", "g-a-worker-1", "g-b-master-0"]);
+    engine.recount();
+}
+
+#[test]
+fn others_join_once_it_runs() {
+    let (mut engine, crew) = (engine(8), crew(4));
+    let output = fed(&mut engine, &crew);
+    assert_eq!(names(&output).len(), 3);
+    let output = done(&mut engine, &output, &crew);
+    assert_eq!(names(&output), ["g-a-worker-2", "g-a-worker-3"]);
+    engine.recount();
+}
+
+#[test]
+fn nothing_begins_while_one_role_lacks_pods() {
+    let (mut engine, crew) = (engine(8), crew(4));
+    let output = fed(&mut engine, &crew[..4]);
+    assert_eq!(names(&output), [""; 0]);
+    let waits = view(&engine, "g");
+    let lacks = Reason::RoleGathering { role: text("b-master"), have: 0, need: 1 };
+    assert_eq!((waits.state, waits.reason), (State::Gathering, Some(lacks)));
+    let mut gated = crew[4].clone();
+    gated.gated = true;
+    fed(&mut engine, &[gated]);
+    assert_eq!(view(&engine, "g").reason, Some(Reason::Gated { pods: 1 }));
+    assert_eq!(names(&fed(&mut engine, &crew[4..])).len(), 3);
+}
+
+#[test]
+fn a_gang_that_lost_a_role_is_below_its_minimum_whatever_else_runs() {
+    let (mut engine, crew) = (engine(8), crew(4));
+    let output = fed(&mut engine, &crew);
+    let output = done(&mut engine, &output, &crew);
+    done(&mut engine, &output, &crew);
+    assert_eq!(view(&engine, "g").state, State::Running);
+    engine.step(NOW, vec![Input::PodGone(text("g-b-master-0"))]);
+    let lost = view(&engine, "g");
+    assert_eq!((lost.state, lost.min_member), (State::Binding, 5));
+    let why = lost.reason.map(|why| why.to_string());
+    assert_eq!(why.as_deref(), Some("4 of 5 members run; 4 of 5 exist"));
+    let mut another = crew[4].clone();
+    (another.uid, another.name) = (text("g-b-master-x"), text("g-b-master-x"));
+    let output = fed(&mut engine, &[another.clone()]);
+    assert_eq!(names(&output), ["g-b-master-x"]);
+    done(&mut engine, &output, &[another]);
+    let whole = view(&engine, "g");
+    assert_eq!((whole.state, whole.min_member, whole.reason), (State::Running, 3, None));
+    engine.recount();
+}
+
+#[test]
+fn gangs_with_other_minimums_of_the_same_pods_are_looked_at_apart() {
+    let mut engine = engine(4);
+    let of = |name: &str, large: u32, small: u32| {
+        let least = [("large", large), ("small", small)];
+        let mut members = of_role(name, ("large", 2, 2), &least);
+        members.extend(of_role(name, ("small", 2, 1), &least));
+        members
+    };
+    let pods = [of("p", 2, 1), of("q", 1, 2)].concat();
+    let output = fed(&mut engine, &pods);
+    assert_eq!(names(&output), ["q-large-0", "q-small-0", "q-small-1"]);
+    assert_eq!(view(&engine, "p").state, State::Queued);
+}
