@@ -57,7 +57,7 @@ pub fn bytes_per_pod() -> Result<u64, &'static str> {
         shown.catch_up();
     }
     let made = shown.answers.made();
-    shown.everything(&engine);
+    shown.everything(&engine, &live);
     let above = resident().ok_or("no /proc/self/statm")?.saturating_sub(before);
     assert_eq!((live.count(Kind::Pod), bound), (JOBS * MEMBERS, JOBS * MEMBERS));
     assert_eq!((made, shown.answers.made()), (JOBS, JOBS), "each gang has a Workload");
@@ -98,13 +98,13 @@ impl Shown {
     }
 
     /// Looks at everything as a leader does again and again: what is shown already costs nothing.
-    fn everything(&mut self, engine: &Engine) {
+    fn everything(&mut self, engine: &Engine, live: &Live) {
         self.publisher.queues(engine.queues());
         self.publisher.local_queues(engine.local_queues());
         let mut mark = Some(0);
         while let Some(from) = mark {
             let (page, next) = engine.details_from(from, 500);
-            self.publisher.workloads(page);
+            self.publisher.workloads(page, live);
             self.catch_up();
             mark = next;
         }
@@ -123,7 +123,7 @@ fn settle(live: &mut Live, engine: &mut Engine, publisher: &Publisher, now: Time
         loop {
             let output = engine.step(now, std::mem::take(&mut inputs));
             for effect in output.effects {
-                publisher.publish(&effect, engine);
+                publisher.publish(&effect, engine, live);
                 let Action::Bind { pod: named, node, .. } = effect.action else { continue };
                 bound += 1;
                 let mut numbers = named.name.split('-').skip(1).map(|it| it.parse::<usize>());

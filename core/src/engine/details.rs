@@ -11,7 +11,7 @@ use crate::engine::Engine;
 use crate::explain::reason::Reason;
 use crate::explain::view::{CohortView, LocalQueueView, WorkloadDetails};
 use crate::model::ids::WorkloadIdx;
-use crate::model::input::{LocalQueueFacts, PodPhase, Text};
+use crate::model::input::{GangKey, LocalQueueFacts, PodPhase, Text};
 use crate::model::workload::Workload;
 use crate::money::MicroUsd;
 
@@ -70,6 +70,10 @@ impl Engine {
         WorkloadDetails {
             view: self.workload_view(index),
             source: entry.source,
+            group: match &entry.id.key {
+                GangKey::Group(_, name) => Some(name.clone()),
+                GangKey::Owner(..) | GangKey::Pod(_) => None,
+            },
             owner: self.owner_ref(index),
             first_pod: members().find(|pod| !pod.kept()).map(|pod| pod.reference()),
             lone: entry.lone(),
@@ -77,6 +81,7 @@ impl Engine {
             members: members().filter(|pod| pod.counts()).count() as u32,
             needed: entry.min_member,
             placed: state.placed(index).count() as u32,
+            running: members().filter(|pod| pod.phase == PodPhase::Running).count() as u32,
             started: entry.started,
             owner_end: state.owner_of(index).and_then(|owner| owner.finished.clone()),
             failed: members().any(|pod| pod.phase == PodPhase::Failed),

@@ -443,48 +443,6 @@ impl Reason {
     pub fn gathers(&self) -> bool {
         matches!(self, Reason::Gathering { .. } | Reason::RoleGathering { .. })
     }
-
-    /// The same as if so many workloads had left that may be preempted.
-    pub fn with_gone(mut self, count: u32) -> Reason {
-        match &mut self {
-            Reason::Nodes(shortage) => shortage.gone = count,
-            Reason::Topology { gone, .. } => *gone = count,
-            Reason::Together { then, .. } => {
-                let inner = std::mem::replace(&mut **then, Reason::Unqueued);
-                **then = inner.with_gone(count);
-            }
-            _ => {}
-        }
-        self
-    }
-}
-
-impl Reason {
-    /// The same where the search for places ended at its bound.
-    pub fn with_ended(mut self, bound: SearchBound) -> Reason {
-        match &mut self {
-            Reason::Nodes(shortage) => shortage.ended = Some(bound),
-            Reason::Topology { ended, .. } => *ended = Some(bound),
-            Reason::Together { then, .. } => {
-                let inner = std::mem::replace(&mut **then, Reason::Unqueued);
-                **then = inner.with_ended(bound);
-            }
-            _ => {}
-        }
-        self
-    }
-}
-
-impl FlavorProblem {
-    /// The same as if so many workloads had left that may be preempted.
-    pub fn with_gone(mut self, count: u32) -> FlavorProblem {
-        match &mut self {
-            FlavorProblem::Nodes(shortage) => shortage.gone = count,
-            FlavorProblem::Topology { gone, .. } => *gone = count,
-            _ => {}
-        }
-        self
-    }
 }
 
 /// Why a node refuses a pod: a rule's verdict, with numbers.

@@ -58,6 +58,8 @@ pub struct WorkloadDetails {
     pub view: WorkloadView,
     /// Where membership was found.
     pub source: GangSource,
+    /// The group that its members name, if they name one.
+    pub group: Option<Text>,
     /// Owner that can be suspended and resumed.
     pub owner: Option<OwnerRef>,
     /// First member by creation.
@@ -72,6 +74,8 @@ pub struct WorkloadDetails {
     pub needed: u32,
     /// Members that have a node.
     pub placed: u32,
+    /// Members that run.
+    pub running: u32,
     /// Enough members have started to run.
     pub started: bool,
     /// How its owner's work ended, once it has.

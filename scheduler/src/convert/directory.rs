@@ -215,6 +215,15 @@ impl Owner {
         job.into_iter().chain(roles.filter_map(|role| role.runtime.as_deref()))
     }
 
+    /// Whether all its pods are known to name this scheduler, before there is any.
+    pub fn names(&self, scheduler: &str) -> bool {
+        match self {
+            Owner::Job(job) => job.ours(scheduler),
+            Owner::Gang(gang) => gang.names(scheduler),
+            Owner::Group(_) | Owner::Other(_) => false,
+        }
+    }
+
     /// Whether its pods may be ranked by a PriorityClass that is looked up.
     pub fn names_class(&self) -> bool {
         let group = self.group().is_some_and(|group| group.says.class.is_some());
@@ -227,6 +236,7 @@ impl Owner {
         match (self, other) {
             (Owner::Job(one), Owner::Job(other)) => one.same_below(other),
             (Owner::Gang(one), Owner::Gang(other)) => one.same_below(other),
+            (Owner::Group(one), Owner::Group(other)) => one.same_below(other),
             (one, other) => one == other,
         }
     }

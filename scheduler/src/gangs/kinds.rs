@@ -12,6 +12,8 @@ pub enum Kind {
     PluginsGroup,
     /// PodGroup of Volcano.
     VolcanoGroup,
+    /// Volcano's own Job; its pods are members of a PodGroup.
+    VolcanoJob,
     /// TrainJob of Kubeflow's trainer; its pods are those of a JobSet.
     TrainJob,
     /// JobSet.
@@ -45,7 +47,7 @@ pub struct Row {
     pub kind: Kind,
     /// What people call it.
     pub name: &'static str,
-    /// How owners are told apart: PodGroups of three API groups have one name.
+    /// How owners are told apart: PodGroups of three API groups have one name, Jobs of two.
     pub key: &'static str,
     /// API group.
     pub group: &'static str,
@@ -82,7 +84,7 @@ const fn owner(
 const KUBEFLOW: &str = "kubeflow.org";
 
 /// All kinds.
-pub const TABLE: [Row; 15] = [
+pub const TABLE: [Row; 16] = [
     group(
         Kind::UpstreamGroup,
         "PodGroup.scheduling.k8s.io",
@@ -96,6 +98,15 @@ pub const TABLE: [Row; 15] = [
         "scheduling.volcano.sh",
         &["v1beta1"],
     ),
+    Row {
+        kind: Kind::VolcanoJob,
+        name: "Job",
+        key: "Job.batch.volcano.sh",
+        group: "batch.volcano.sh",
+        versions: &["v1alpha1"],
+        plural: "jobs",
+        suspend: None,
+    },
     owner(Kind::TrainJob, ("TrainJob", "trainjobs"), "trainer.kubeflow.org", &["v1alpha1"], SPEC),
     owner(Kind::JobSet, ("JobSet", "jobsets"), "jobset.x-k8s.io", &["v1alpha2"], SPEC),
     owner(
@@ -170,6 +181,8 @@ mod tests {
         assert_eq!(at("scheduling.k8s.io/v1", "PodGroup"), None);
         assert_eq!(at("kubeflow.org/v1", "MPIJob"), Some(Kind::MpiJob));
         assert_eq!(at("v1", "PodGroup"), None);
+        assert_eq!(at("batch.volcano.sh/v1alpha1", "Job"), Some(Kind::VolcanoJob));
+        assert_eq!(at("batch/v1", "Job"), None);
         for kind in Kind::all() {
             assert_eq!(Kind::of_key(kind.row().key), Some(kind));
             assert_eq!(at(&kind.row().api_version(), kind.row().name), Some(kind));

@@ -101,6 +101,7 @@ pub fn read(
         Kind::LeaderWorkerSet => Ok(lws::read(part, fields)),
         Kind::RayJob | Kind::RayCluster => ray::read(kind, part, fields, shared),
         Kind::SparkApplication => Ok(Says::default()),
+        Kind::VolcanoJob => Ok(volcano::read_job(part, fields, shared)),
         _ => kubeflow::read(kind, part, fields, shared),
     }
 }

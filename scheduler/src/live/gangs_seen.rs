@@ -12,7 +12,7 @@ use super::notes::Fault;
 use crate::convert::directory::{Owner, OwnerKey};
 use crate::convert::gang::{self, GangDraft};
 use crate::convert::group::GroupDraft;
-use crate::convert::marks::Marks;
+use crate::convert::marks::{Marks, OwnerName};
 use crate::convert::pod::PodDraft;
 use crate::gangs::kinds;
 use crate::gangs::{groups, named_by};
@@ -70,6 +70,33 @@ impl Live {
         for named in of_template(owner) {
             self.below.remove_naming(&named, key);
         }
+    }
+
+    /// The PodGroup of this kind and name, if it exists.
+    pub fn group(&self, kind: kinds::Kind, namespace: &Text, name: &Text) -> Option<&GroupDraft> {
+        self.directory.group(&(kind.row().key.into(), namespace.clone(), name.clone()))
+    }
+
+    /// Who owns a pod, as far as owners of its kind are read.
+    pub fn owner_of(&self, uid: &Text) -> Option<&OwnerName> {
+        self.pods.get(uid)?.owner.as_deref()
+    }
+
+    /// PodGroups that have no pods yet because their phase lets nobody make any, and whose owner
+    /// says that all of them will be ours. Of others nobody knows whose they are until a pod names
+    /// its scheduler.
+    pub fn shut_groups(&self) -> impl Iterator<Item = &GroupDraft> {
+        let key: Text = kinds::Kind::VolcanoGroup.row().key.into();
+        let first: OwnerKey = (key.clone(), "".into(), "".into());
+        let groups = self.directory.owners.range(first..);
+        let groups = groups.take_while(move |(of, _)| of.0 == key);
+        let groups = groups.filter_map(|(key, owner)| Some((key, owner.group()?)));
+        let shut = groups.filter(move |(key, group)| {
+            let above = || self.directory.above(&group.namespace, group.owner.as_ref());
+            let ours = |owner: &&Owner| owner.names(&self.directory.scheduler);
+            group.shut && !self.directory.cast.contains_key(*key) && above().iter().any(ours)
+        });
+        shut.map(|(_, group)| group)
     }
 
     /// Gangs above an owner count what it has done, and what roles it has.

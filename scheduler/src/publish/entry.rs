@@ -12,6 +12,7 @@ use capstan_core::plan::{PodRef, State};
 use capstan_core::time::Time;
 use serde_json::{Value, json};
 
+use super::groups::{self, Ends, GroupKey, GroupWish, ShownGroup, Stands};
 use super::plan::{EVERY, Name, WORDS_EVERY};
 use super::pods::PodCondition;
 use super::rates::What;
@@ -34,6 +35,8 @@ pub enum Key {
     Cohort(Text),
     /// A pod's PodScheduled condition.
     Pod(PodRef),
+    /// A PodGroup's status.
+    Group(GroupKey),
 }
 
 /// What is wanted of an object.
@@ -44,6 +47,7 @@ pub(super) enum Wanted {
     LocalQueue(Box<LocalQueueView>),
     Cohort(Box<CohortView>),
     Pod(Arc<PodCondition>),
+    Group(Box<GroupWish>),
     /// It should not be there, from then on.
     Gone(Time),
 }
@@ -61,6 +65,8 @@ pub enum Shown {
     Cohort(Box<CohortStatus>),
     /// A pod's condition; shared by members that say the same.
     Pod(Arc<PodCondition>),
+    /// A PodGroup.
+    Group(Box<ShownGroup>),
 }
 
 /// One request.
@@ -78,6 +84,8 @@ pub enum Write {
     Delete(Option<String>),
     /// Read a status that was never seen.
     Read,
+    /// Count how the pods of a PodGroup ended.
+    Count,
 }
 
 /// What became of a request.
@@ -85,6 +93,8 @@ pub enum Write {
 pub enum Answer {
     /// Done (or read); the API shows this now.
     Shows(Shown),
+    /// So many pods of a PodGroup ended.
+    Counted(Ends),
     /// There is no such object (any more).
     Gone,
     /// It failed; try again later.
@@ -175,6 +185,7 @@ pub(super) fn next(now: Time, key: &Key, entry: &Entry, listed: bool) -> Next {
         (Wanted::ClusterQueue(_) | Wanted::LocalQueue(_) | Wanted::Cohort(_), None) => {
             Next::Do(Write::Read)
         }
+        (Wanted::Group(wish), shown) => group(now, key, entry, wish, shown.as_ref()),
         (Wanted::ClusterQueue(view), Some(Shown::ClusterQueue(shown))) => {
             let (before, after) = (
                 before(shown, &shown.conditions),
@@ -226,6 +237,28 @@ fn next_words(
     }
 }
 
+/// What is to be done about the status of a PodGroup.
+fn group(now: Time, key: &Key, entry: &Entry, wish: &GroupWish, shown: Option<&Shown>) -> Next {
+    let (Key::Group(key), Some(Shown::Group(shown))) = (key, shown) else {
+        return Next::Do(Write::Read);
+    };
+    if shown.uid != wish.uid {
+        // Another one is there, or is to come.
+        let at = entry.written_at.plus(EVERY);
+        return if at <= now { Next::Do(Write::Read) } else { Next::Wait(at) };
+    }
+    if wish.stands == Stands::Left {
+        return Next::Do(Write::Count);
+    }
+    let at = entry.written_at.plus(WORDS_EVERY);
+    let fresh = at <= now;
+    match groups::patch(key, shown, wish, (now, fresh)) {
+        Some(patch) => Next::Do(Write::Status(patch)),
+        None if !fresh && groups::patch(key, shown, wish, (now, true)).is_some() => Next::Wait(at),
+        None => Next::Nothing,
+    }
+}
+
 /// What a queue's status is compared with. Before the first, even a zero is news.
 fn before<S: serde::Serialize, C>(shown: &S, conditions: &[C]) -> Value {
     if conditions.is_empty() { json!({}) } else { diff::value(shown) }
@@ -238,7 +271,8 @@ pub(super) fn counted(key: &Key, write: &Write, entry: &Entry) -> What {
         (Write::Object(_), ..) => What::Object,
         (Write::Condition(_), ..) => What::PodCondition,
         (Write::Delete(_), ..) => What::Deleted,
-        (Write::Read, ..) => What::Read,
+        (Write::Read | Write::Count, ..) => What::Read,
+        (Write::Status(_), Key::Group(_), _) => What::GroupStatus,
         (Write::Status(_), Key::Workload(_), Some(Wanted::Workload(details))) => {
             match details.view.state {
                 State::Running | State::Evicting | State::Finished => What::StatusLater,

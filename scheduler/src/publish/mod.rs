@@ -28,6 +28,7 @@ mod diff;
 mod entry;
 mod events;
 mod follow;
+mod groups;
 mod plan;
 mod pods;
 mod queues;
@@ -59,6 +60,7 @@ use events::Told;
 use plan::Plan;
 
 use crate::clock::Clock;
+use crate::live::Live;
 use crate::read::kinds::Queueing;
 
 /// Takes what is to be shown; never waits, so that the engine's thread may call it. Clones share
@@ -85,13 +87,13 @@ impl Publisher {
         });
     }
 
-    /// Takes a `Status` or `Event` effect; what it is about is asked of the engine. Other effects
-    /// are not for here and are passed over.
-    pub fn publish(&self, effect: &Effect, engine: &Engine) {
+    /// Takes a `Status` or `Event` effect; what it is about is asked of the engine, and its
+    /// PodGroup of the cluster. Other effects are not for here and are passed over.
+    pub fn publish(&self, effect: &Effect, engine: &Engine, live: &Live) {
         match &effect.action {
             Action::Status(status) => {
                 if let Some(details) = engine.details(&status.namespace, &status.name) {
-                    self.workloads([details]);
+                    self.workloads([details], live);
                 }
             }
             Action::Event { about, reason, message } => {
@@ -111,9 +113,37 @@ impl Publisher {
         }
     }
 
-    /// Workloads as they are now: news, or a page of all of them.
-    pub fn workloads(&self, all: impl IntoIterator<Item = WorkloadDetails>) {
-        self.with(|plan, now| all.into_iter().for_each(|details| plan.workload(now, details)));
+    /// Workloads as they are now: news, or a page of all of them; and their PodGroups.
+    pub fn workloads(&self, all: impl IntoIterator<Item = WorkloadDetails>, live: &Live) {
+        let all: Vec<_> =
+            all.into_iter().map(|details| (groups::of_workload(&details, live), details)).collect();
+        self.with(|plan, now| {
+            for (group, details) in all {
+                if let Some(group) = group {
+                    let view = &details.view;
+                    let name = (view.namespace.clone(), view.name.clone());
+                    plan.group(now, Some(name), group);
+                }
+                plan.workload(now, details);
+            }
+        });
+    }
+
+    /// PodGroups whose pods nobody makes before they are let in.
+    pub fn open_groups(&self, live: &Live) {
+        let shut: Vec<_> = live.shut_groups().map(groups::opened).collect();
+        if !shut.is_empty() {
+            self.with(|plan, now| shut.into_iter().for_each(|it| plan.group(now, None, it)));
+        }
+    }
+
+    /// PodGroups that are not there any more are forgotten.
+    pub fn groups_there(&self, live: &Live) {
+        let there = |key: &groups::GroupKey| {
+            let group = live.group(key.kind, &key.name.0, &key.name.1);
+            group.is_some_and(|group| groups::key(group) == *key)
+        };
+        self.with(|plan, _| plan.groups_there(there));
     }
 
     /// Our kinds were listed: they may have been away, and every Workload with them.

@@ -27,6 +27,7 @@ use super::entry::{
     shown_workload,
 };
 use super::events::{Notes, Told};
+use super::groups::{Bearers, GroupKey, GroupWish, Stands};
 use super::pods::{self, PodCondition};
 use super::rates::{Bucket, CALM, HOLD, LATE, Limits, What};
 use super::shown::ShownWorkload;
@@ -64,6 +65,8 @@ pub struct Plan {
     late_turn: bool,
     /// Pods of a workload that say why they wait.
     waiting: BTreeMap<Name, Vec<PodRef>>,
+    /// PodGroups of workloads.
+    bearers: Bearers,
     /// Workloads were listed: one that is not shown does not exist.
     listed: bool,
     /// Their kind may have been away: they are to be listed again.
@@ -88,6 +91,7 @@ impl Plan {
             whole_until: Time::MIN,
             late_turn: true,
             waiting: BTreeMap::new(),
+            bearers: Bearers::default(),
             listed: false,
             doubtful: false,
             standing: None,
@@ -238,6 +242,9 @@ impl Plan {
             self.forget(&Key::Pod(pod));
         }
         self.notes.forget(name);
+        if let Some((key, wish)) = self.bearers.gone(name) {
+            self.want(now, Key::Group(key), Wanted::Group(Box::new(wish)));
+        }
         let key = Key::Workload(name.clone());
         match self.entries.get(&key) {
             Some(entry) if entry.shown.is_some() || entry.flying => {
@@ -246,6 +253,19 @@ impl Plan {
             Some(_) if !self.listed => self.want(now, key, Wanted::Gone(now)),
             _ => self.forget(&key),
         }
+    }
+
+    /// A PodGroup as it is now, of this workload if it has one.
+    pub fn group(&mut self, now: Time, workload: Option<Name>, (key, wish): (GroupKey, GroupWish)) {
+        if let Some(workload) = workload {
+            self.bearers.note(workload, &key, &wish);
+        }
+        self.want(now, Key::Group(key), Wanted::Group(Box::new(wish)));
+    }
+
+    /// Forgets PodGroups that are not there any more.
+    pub fn groups_there(&mut self, there: impl Fn(&GroupKey) -> bool) {
+        self.forget_all(|key| matches!(key, Key::Group(key) if !there(key)));
     }
 
     /// ClusterQueues as they are now.
@@ -436,11 +456,19 @@ impl Plan {
         entry.flying = false;
         let outlived = std::mem::take(&mut entry.outlived);
         match answer {
-            Answer::Shows(_) | Answer::Gone if outlived => {}
+            Answer::Shows(_) | Answer::Counted(_) | Answer::Gone if outlived => {}
             Answer::Shows(shown) => {
                 (entry.shown, entry.failures) = (Some(shown), 0);
                 if let (Key::Workload(name), Some(shown)) = (key, shown_workload(entry)) {
                     self.notes.shown(now, name, shown);
+                }
+            }
+            Answer::Counted(ends) => {
+                entry.failures = 0;
+                if let Some(Wanted::Group(wish)) = &mut entry.wanted
+                    && wish.stands == Stands::Left
+                {
+                    wish.stands = Stands::Ended(ends);
                 }
             }
             Answer::Gone => {

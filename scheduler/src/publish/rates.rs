@@ -31,6 +31,8 @@ pub enum What {
     Object,
     /// Statuses of queues.
     QueueStatus,
+    /// Statuses of PodGroups.
+    GroupStatus,
     /// Conditions of pods.
     PodCondition,
     /// Workloads deleted.
@@ -58,6 +60,7 @@ impl What {
             What::StatusLater => "workload_status_later",
             What::Object => "workload_object",
             What::QueueStatus => "queue_status",
+            What::GroupStatus => "group_status",
             What::PodCondition => "pod_condition",
             What::Deleted => "workload_delete",
             What::Read => "status_read",

@@ -13,20 +13,28 @@ use kube::api::{
     Api, ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams,
     Preconditions,
 };
+use kube::core::GroupVersionKind;
 use kube::{Client, Error, Resource};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use super::diff;
 use super::entry::{Answer, Key, Shown, Write};
+use super::groups::{self, Ends, GroupKey, ShownGroup};
 use super::plan::Name;
 use super::pods::PodCondition;
 use super::shown::ShownWorkload;
 use crate::api::cluster_queue::{ClusterQueue, Cohort};
+use crate::api::keys;
 use crate::api::local_queue::LocalQueue;
+use crate::api::pod::Pod as SlimPod;
 use crate::api::workload::Workload;
+use crate::gangs::kinds::Kind;
 
 /// Objects asked for at once.
 const PAGE: u32 = 500;
+/// Pods that have ended.
+const ENDED: &str = "status.phase!=Pending,status.phase!=Running";
 
 /// All Workloads, packed page by page; `None`: the API does not serve them.
 pub(super) async fn list(client: &Client) -> Result<Option<Vec<(Name, ShownWorkload)>>, Error> {
@@ -72,6 +80,7 @@ pub(super) async fn carry_out(client: &Client, key: &Key, write: Write) -> Answe
         Key::Cohort(name) => status_of::<Cohort, _>(client, None, name, write)
             .await
             .map(|status| Answer::Shows(Shown::Cohort(status))),
+        Key::Group(of) => group(client, of, write).await,
         Key::Pod(pod) => {
             let api: Api<Pod> = Api::namespaced(client.clone(), &pod.namespace);
             match write {
@@ -131,6 +140,78 @@ where
     }
 }
 
+/// Reads a PodGroup, patches its status, or counts its pods. It is of another project: nothing of
+/// it is decoded.
+async fn group(client: &Client, of: &GroupKey, write: Write) -> Result<Answer, Error> {
+    let (row, (namespace, name)) = (of.kind.row(), &of.name);
+    let named = GroupVersionKind::gvk(row.group, &of.version, row.name);
+    let kind = ApiResource::from_gvk_with_plural(&named, row.plural);
+    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &kind);
+    let shows = |object: DynamicObject| {
+        let shown = ShownGroup::of(&diff::value(&object));
+        Answer::Shows(Shown::Group(Box::new(shown)))
+    };
+    let patch = match write {
+        Write::Status(patch) => patch,
+        Write::Count => return Ok(Answer::Counted(ends(client, of).await?)),
+        _ => return api.get(name).await.map(shows),
+    };
+    let params = PatchParams::default();
+    let patched = match of.kind {
+        Kind::UpstreamGroup => api.patch_status(name, &params, &Patch::Strategic(&patch)).await,
+        // Its status is a part of it like any other.
+        Kind::VolcanoGroup => api.patch(name, &params, &Patch::Merge(&patch)).await,
+        _ => api.patch_status(name, &params, &Patch::Merge(&patch)).await,
+    };
+    match patched {
+        Ok(object) if groups::taken(&patch, &ShownGroup::of(&diff::value(&object))) => {
+            Ok(shows(object))
+        }
+        // Its kind is served in a way that we do not know.
+        Ok(_) => {
+            tracing::warn!(%namespace, name = %name, "the status of a PodGroup is not taken");
+            Ok(Answer::Failed)
+        }
+        // Another object, or another version of it: what is there is compared anew.
+        Err(error) if meets_another(&error) => api.get(name).await.map(shows),
+        Err(error) if code(&error) == Some(404) => api.get(name).await.map(|_| Answer::Failed),
+        Err(error) => Err(error),
+    }
+}
+
+/// How the pods of a PodGroup ended.
+async fn ends(client: &Client, of: &GroupKey) -> Result<Ends, Error> {
+    let (namespace, name) = &of.name;
+    let api: Api<SlimPod> = Api::namespaced(client.clone(), namespace);
+    let mut params = ListParams::default().limit(PAGE).fields(ENDED);
+    if of.kind == Kind::PluginsGroup {
+        params = params.labels(&format!("{}={name}", keys::PLUGINS_GROUP));
+    }
+    let keys = [keys::VOLCANO_GROUP, keys::VOLCANO_GROUP_OWN];
+    let member = |pod: &&SlimPod| {
+        let marks = pod.metadata.annotations.as_ref();
+        let named = keys.iter().any(|key| {
+            marks.and_then(|marks| marks.get(*key)).is_some_and(|group| **group == **name)
+        });
+        of.kind == Kind::PluginsGroup || named
+    };
+    let mut ends = Ends::default();
+    loop {
+        let page = api.list(&params).await?;
+        for pod in page.items.iter().filter(member) {
+            match pod.status.phase.as_deref() {
+                Some("Succeeded") => ends.succeeded += 1,
+                Some("Failed") => ends.failed += 1,
+                _ => {}
+            }
+        }
+        match page.metadata.continue_.filter(|next| !next.is_empty()) {
+            Some(next) => params.continue_token = Some(next),
+            None => return Ok(ends),
+        }
+    }
+}
+
 async fn workload(api: &Api<Workload>, name: &str, write: Write) -> Result<Answer, Error> {
     let merge = PatchParams::default();
     let shown = match write {
@@ -161,7 +242,7 @@ async fn workload(api: &Api<Workload>, name: &str, write: Write) -> Result<Answe
                 _ => Ok(Answer::Gone),
             };
         }
-        write @ (Write::Status(_) | Write::Read | Write::Condition(_)) => {
+        write @ (Write::Status(_) | Write::Read | Write::Count | Write::Condition(_)) => {
             status(api, name, write).await?
         }
     };

@@ -256,7 +256,7 @@ impl Desk {
         }
         self.answer_questions(now);
         if self.phase == Phase::Leading {
-            self.looks.tell(&self.tools.publisher, &self.engine);
+            self.looks.tell(&self.tools.publisher, &self.live, &self.engine);
             self.looks.look(&self.tools, &self.live, &self.engine);
         }
     }

@@ -57,9 +57,9 @@ impl Looks {
     }
 
     /// Tells some news.
-    pub fn tell(&mut self, publisher: &Publisher, engine: &Engine) {
+    pub fn tell(&mut self, publisher: &Publisher, live: &Live, engine: &Engine) {
         let some = self.news.len().min(NEWS_MAX);
-        self.news.drain(..some).for_each(|effect| publisher.publish(&effect, engine));
+        self.news.drain(..some).for_each(|effect| publisher.publish(&effect, engine, live));
     }
 
     /// Looks at everything, if it is time.
@@ -71,10 +71,12 @@ impl Looks {
         if begun >= self.names {
             self.names = begun + NAMES_EVERY;
             tools.publisher.standing(engine.names());
+            tools.publisher.groups_there(live);
         }
         let (page, mark) = engine.details_from(self.mark, PAGE);
         self.mark = mark.unwrap_or(0);
-        tools.publisher.workloads(page);
+        tools.publisher.workloads(page, live);
+        tools.publisher.open_groups(live);
         let queues = engine.queues();
         tools.metrics.views(&engine.workloads(), &queues);
         tools.metrics.footprint(&engine.footprint());

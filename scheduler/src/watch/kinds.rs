@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::api::meta::{OnlyMeta, SlimMeta, slim};
 use crate::gangs;
-use crate::live::{Group, Kind};
+use crate::live::{Group, Kind, Object};
 use crate::read::kinds::{Origin, Queueing};
 
 /// The metadata of a kind.
@@ -146,6 +146,15 @@ pub fn versions(kind: Kind) -> Vec<(Origin, ApiResource)> {
         (*origin, ApiResource::from_gvk_with_plural(&named, plural))
     };
     origins.iter().map(resource).collect()
+}
+
+/// An owner or a PodGroup of another project as it was served. Items of a list do not say in which
+/// version that is.
+pub fn gang_object(kind: gangs::kinds::Kind, served: &str, mut value: Box<Value>) -> Object {
+    if let Some(fields) = value.as_object_mut() {
+        fields.entry("apiVersion").or_insert_with(|| served.into());
+    }
+    Object::Gang(kind, value)
 }
 
 /// The versions in which an owner or a PodGroup of another project may be served, newest first.

@@ -112,8 +112,10 @@ pub fn start(client: &Client, kinds: &[Kind], to: &Sender<Seen>) -> JoinSet<()> 
                 tasks.spawn(versioned(client, kind, WAIT_MOST, versions.collect(), to));
             }
             Kind::Gang(what) => {
-                let object = move |value| Object::Gang(what, value);
-                let versions = kinds::of_gangs(what).into_iter().map(|of| (of, object));
+                let versions = kinds::of_gangs(what).into_iter().map(|of| {
+                    let served = of.api_version.clone();
+                    (of, move |value| kinds::gang_object(what, &served, value))
+                });
                 tasks.spawn(versioned(client, kind, WAIT_GANGS, versions.collect(), to));
             }
         };

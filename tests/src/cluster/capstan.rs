@@ -82,7 +82,8 @@ impl ControlPlane {
     }
 
     /// Installs the kinds of other projects that say which pods start together, as small as they
-    /// can be: any spec and status, in every version that is read.
+    /// can be: any spec and status, in every version that is read; the status apart where a kind is
+    /// written to and has it so.
     pub fn install_crds_of_others(&self) -> Result<()> {
         let others = TABLE.iter().filter(|row| row.kind != Kind::UpstreamGroup);
         let items: Vec<Value> = others.map(crd_of_others).collect();
@@ -136,12 +137,16 @@ impl ControlPlane {
 fn crd_of_others(row: &Row) -> Value {
     let version = |(at, name): (usize, &&str)| {
         let anything = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-        json!({
+        let mut version = json!({
             "name": name,
             "served": true,
             "storage": at == 0,
             "schema": {"openAPIV3Schema": anything},
-        })
+        });
+        if row.kind == Kind::PluginsGroup {
+            version["subresources"] = json!({"status": {}});
+        }
+        version
     };
     let versions: Vec<Value> = row.versions.iter().enumerate().map(version).collect();
     json!({

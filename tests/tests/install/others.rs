@@ -1,10 +1,11 @@
-//! Owners of other projects: each is preempted, and is suspended and resumed.
+//! Kinds of other projects: each owner is preempted, and is suspended and resumed; each PodGroup is
+//! told how far its gang is.
 
 use capstan::gangs::kinds::{Kind, Row, TABLE};
 use capstan_tests::cluster::{ControlPlane, eventually};
 use serde_json::{Value, json};
 
-use crate::scene::{Pods, run, wait};
+use crate::scene::{Pods, holds, run, wait};
 use crate::setup::{SOON, read};
 
 /// Owners at a time: with a GPU each they all stand on the open node.
@@ -32,6 +33,41 @@ pub fn suspended_and_resumed(cluster: &ControlPlane) {
             cluster.kubectl(&["delete", &kind, &name(row), "-n", "team"]).expect("deleted");
         }
         cluster.kubectl(&["delete", "jobsets", "--all", "-n", "team"]).expect("deleted");
+        wait(cluster, "workloads", "", "none is left", <[Value]>::is_empty);
+    }
+}
+
+/// PodGroups whose status says that their gangs run.
+pub fn told_how_far_they_are(cluster: &ControlPlane) {
+    for row in TABLE.iter().filter(|row| row.kind.is_group()) {
+        let kind = format!("{}.{}", row.plural, row.group);
+        let group = json!({
+            "apiVersion": row.api_version(),
+            "kind": row.name,
+            "metadata": {"name": "told", "namespace": "team"},
+            "spec": match row.kind {
+                Kind::UpstreamGroup => json!({"schedulingPolicy": {"gang": {"minCount": 1}}}),
+                _ => json!({"minMember": 1}),
+            },
+        });
+        cluster.apply(&group.to_string()).expect("applied");
+        let pod = Pods { name: "told-0", queue: "open", class: "low", gpus: 1, runs_for: None };
+        let mut pod = pod.bare();
+        match row.kind {
+            Kind::UpstreamGroup => pod["spec"]["schedulingGroup"] = json!({"podGroupName": "told"}),
+            Kind::PluginsGroup => {
+                pod["metadata"]["labels"]["scheduling.x-k8s.io/pod-group"] = json!("told");
+            }
+            _ => pod["metadata"]["annotations"]["scheduling.k8s.io/group-name"] = json!("told"),
+        }
+        cluster.apply(&pod.to_string()).expect("applied");
+        run(cluster, "told-0", 1);
+        wait(cluster, &kind, "told", "said to run", |all| match row.kind {
+            Kind::UpstreamGroup => all.iter().any(|it| holds(it, "PodGroupInitiallyScheduled")),
+            _ => all.iter().any(|it| it["status"]["phase"] == "Running"),
+        });
+        cluster.kubectl(&["delete", "pod", "told-0", "--namespace", "team"]).expect("deleted");
+        cluster.kubectl(&["delete", &kind, "told", "--namespace", "team"]).expect("deleted");
         wait(cluster, "workloads", "", "none is left", <[Value]>::is_empty);
     }
 }

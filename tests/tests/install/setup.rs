@@ -26,7 +26,7 @@ pub fn path(name: &str) -> String {
 
 /// A whole control plane that writes down what it is asked, with these nodes.
 pub fn cluster(nodes: &[GpuNodes]) -> ControlPlane {
-    let options = Options { audit: true, ..Options::full() };
+    let options = Options { audit: true, upstream_gangs: true, ..Options::full() };
     let cluster = ControlPlane::start(options).expect("a control plane");
     for nodes in nodes {
         cluster.create_nodes(nodes).expect("nodes");

@@ -1,9 +1,9 @@
 //! Gangs of Kubernetes itself and of other projects, on an API server that serves them.
 
-use capstan_tests::cluster::{ControlPlane, GpuNodes, Options, name_of};
+use capstan_tests::cluster::{Capstan, ControlPlane, GpuNodes, Options, RUNS_FOR, name_of};
 use serde_json::{Value, json};
 
-use crate::scene::{Job, cluster_with, names, running, wait_for};
+use crate::scene::{Job, bare_gang, cluster_with, names, running, wait_for};
 
 /// Members of a gang, one GPU each.
 const SIZE: usize = 4;
@@ -98,5 +98,164 @@ fn kinds_of_other_projects_are_read_once_they_are_served() {
     });
     create(&cluster, &[group]);
     run(&cluster, "plugins", SIZE);
+    assert!(capstan.process.runs(), "{}", capstan.process.trouble("ended"));
+}
+
+/// A cluster with all kinds of groups, on whose one node there is room for half of a gang, and
+/// Capstan.
+fn crowded() -> (ControlPlane, Capstan) {
+    let cluster = cluster();
+    cluster.install_crds_of_others().expect("installed");
+    let mut capstan = cluster.capstan("capstan-0", "").expect("started");
+    capstan.wait_until(&cluster, "leading").expect("it leads");
+    create(&cluster, &bare_gang("crowd", 8 - SIZE / 2));
+    run(&cluster, "crowd", 8 - SIZE / 2);
+    (cluster, capstan)
+}
+
+/// There is room for a gang.
+fn make_room(cluster: &ControlPlane) {
+    let pods = (0..8 - SIZE / 2).map(|at| format!("crowd-{at}"));
+    let pods: Vec<String> = pods.collect();
+    let mut words = vec!["delete", "pods", "--namespace", "default"];
+    words.extend(pods.iter().map(String::as_str));
+    cluster.kubectl(&words).expect("deleted");
+}
+
+/// Waits until the status of a group is as it should be; it comes back.
+fn told(
+    cluster: &ControlPlane,
+    (kind, name): (&str, &str),
+    what: &str,
+    is: impl Fn(&Value) -> bool,
+) -> Value {
+    let of = |all: &[Value]| all.iter().find(|it| name_of(it) == name).cloned();
+    let all = wait_for(cluster, kind, what, |all| of(all).is_some_and(|it| is(&it["status"])));
+    of(&all).expect("it was seen")["status"].take()
+}
+
+/// A condition of a status.
+fn condition(status: &Value, of: &str) -> Value {
+    let all = status["conditions"].as_array().cloned().unwrap_or_default();
+    all.into_iter().find(|it| it["type"] == of).unwrap_or_default()
+}
+
+#[test]
+fn a_group_of_kubernetes_itself_shows_that_its_gang_waits_and_then_that_it_has_its_nodes() {
+    let (cluster, mut capstan) = crowded();
+    let kind = ("podgroups.scheduling.k8s.io", "train");
+    let of = "PodGroupInitiallyScheduled";
+    create(
+        &cluster,
+        &[json!({
+            "apiVersion": "scheduling.k8s.io/v1beta1",
+            "kind": "PodGroup",
+            "metadata": {"name": "train", "namespace": "default"},
+            "spec": {"schedulingPolicy": {"gang": {"minCount": SIZE}}},
+        })],
+    );
+    create(
+        &cluster,
+        &members("train", |pod| {
+            pod["spec"]["schedulingGroup"] = json!({"podGroupName": "train"});
+        }),
+    );
+    let status = told(&cluster, kind, "it waits", |it| condition(it, of)["status"] == "False");
+    let waits = condition(&status, of);
+    assert_eq!(waits["reason"], "Unschedulable", "{waits}");
+    let message = waits["message"].as_str().unwrap_or_default();
+    assert!(message.contains("Insufficient nvidia.com/gpu"), "{waits}");
+    make_room(&cluster);
+    run(&cluster, "train", SIZE);
+    let status = told(&cluster, kind, "it has nodes", |it| condition(it, of)["status"] == "True");
+    assert_eq!(condition(&status, of)["reason"], "Scheduled", "{status}");
+    assert!(capstan.process.runs(), "{}", capstan.process.trouble("ended"));
+}
+
+#[test]
+fn a_group_of_scheduler_plugins_goes_from_pending_to_finished() {
+    let (cluster, mut capstan) = crowded();
+    let kind = ("podgroups.scheduling.x-k8s.io", "plugins");
+    create(
+        &cluster,
+        &[json!({
+            "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+            "kind": "PodGroup",
+            "metadata": {"name": "plugins", "namespace": "default"},
+            "spec": {"minMember": SIZE},
+        })],
+    );
+    create(
+        &cluster,
+        &members("plugins", |pod| {
+            pod["metadata"]["labels"] = json!({"scheduling.x-k8s.io/pod-group": "plugins"});
+            pod["metadata"]["annotations"] = json!({RUNS_FOR: "20s"});
+        }),
+    );
+    let status = told(&cluster, kind, "it waits", |it| it["phase"] == "Pending");
+    assert!(status["running"].as_u64().unwrap_or(0) == 0, "{status}");
+    make_room(&cluster);
+    let status = told(&cluster, kind, "it runs", |it| it["phase"] == "Running");
+    assert!(status["scheduleStartTime"].is_string(), "{status}");
+    told(&cluster, kind, "all of it runs", |it| it["running"] == SIZE);
+    let status = told(&cluster, kind, "it is done", |it| it["phase"] == "Finished");
+    assert_eq!((&status["succeeded"], &status["running"]), (&json!(SIZE), &json!(0)), "{status}");
+    assert!(capstan.process.runs(), "{}", capstan.process.trouble("ended"));
+}
+
+#[test]
+fn a_group_of_volcano_is_let_in_before_it_has_pods_and_only_if_those_will_be_ours() {
+    let (cluster, mut capstan) = crowded();
+    let kind = ("podgroups.scheduling.volcano.sh", "ours");
+    for (name, scheduler) in [("theirs", "volcano"), ("ours", "capstan")] {
+        let job = json!({
+            "apiVersion": "batch.volcano.sh/v1alpha1",
+            "kind": "Job",
+            "metadata": {"name": name, "namespace": "default"},
+            "spec": {"schedulerName": scheduler},
+        });
+        create(&cluster, &[job]);
+        let jobs = cluster.list("jobs.batch.volcano.sh").expect("jobs");
+        let job = jobs.iter().find(|it| name_of(it) == name).expect("it was made");
+        create(
+            &cluster,
+            &[json!({
+                "apiVersion": "scheduling.volcano.sh/v1beta1",
+                "kind": "PodGroup",
+                "metadata": {
+                    "name": name,
+                    "namespace": "default",
+                    "ownerReferences": [{
+                        "apiVersion": "batch.volcano.sh/v1alpha1",
+                        "kind": "Job",
+                        "name": name,
+                        "uid": job["metadata"]["uid"],
+                        "controller": true,
+                    }],
+                },
+                "spec": {"minMember": SIZE, "minResources": {"nvidia.com/gpu": "64"}},
+                "status": {"phase": "Pending"},
+            })],
+        );
+    }
+    told(&cluster, kind, "its pods may be made", |it| it["phase"] == "Inqueue");
+    create(
+        &cluster,
+        &members("ours", |pod| {
+            pod["metadata"]["annotations"] = json!({"scheduling.k8s.io/group-name": "ours"});
+        }),
+    );
+    let status = told(&cluster, kind, "it waits", |it| {
+        condition(it, "Unschedulable")["reason"] == "NotEnoughResources"
+    });
+    assert_eq!(status["phase"], "Inqueue", "{status}");
+    make_room(&cluster);
+    let status = told(&cluster, kind, "all of it runs", |it| {
+        it["phase"] == "Running" && it["running"] == SIZE
+    });
+    assert_eq!(condition(&status, "Scheduled")["status"], "True", "{status}");
+    assert!(condition(&status, "Unschedulable").is_null(), "{status}");
+    let theirs = told(&cluster, (kind.0, "theirs"), "it is as it was", |_| true);
+    assert_eq!(theirs, json!({"phase": "Pending"}), "it is another scheduler's");
     assert!(capstan.process.runs(), "{}", capstan.process.trouble("ended"));
 }

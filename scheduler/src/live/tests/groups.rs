@@ -150,3 +150,65 @@ fn how_far_an_owner_is_does_not_concern_its_pods() {
     live.take(Seen::Applied(job_set(true, json!({}))));
     assert_eq!(pods(&told(&mut live)).len(), 1, "a run that ends concerns them");
 }
+
+fn volcano(name: &str, owner: Option<(&str, &str)>, status: Value) -> Object {
+    let mut meta = meta(name, &format!("u-{name}"));
+    if let Some((version, name)) = owner {
+        let kind = if version.starts_with("kubeflow") { "PyTorchJob" } else { "Job" };
+        meta["ownerReferences"] = json!([{ "apiVersion": version, "kind": kind, "name": name,
+            "uid": format!("u-{name}"), "controller": true }]);
+    }
+    let tasks = json!({ "ps": 1, "worker": 2, "none": 0 });
+    let spec = json!({ "minMember": 3, "minTaskMember": tasks });
+    let value = json!({ "metadata": meta, "spec": spec, "status": status });
+    Object::Gang(Of::VolcanoGroup, Box::new(value))
+}
+
+#[test]
+fn groups_without_pods_are_let_in_if_their_owner_says_that_those_will_be_ours() {
+    let mut live = synced(&Config::default());
+    let of_volcano = "batch.volcano.sh/v1alpha1";
+    let shut = |live: &Live| -> Vec<String> {
+        live.shut_groups().map(|group| group.name.to_string()).collect()
+    };
+    live.take(Seen::Applied(volcano("ours", Some((of_volcano, "ours")), json!({}))));
+    let pending = || json!({ "phase": "Pending" });
+    live.take(Seen::Applied(volcano("theirs", Some((of_volcano, "theirs")), pending())));
+    live.take(Seen::Applied(volcano("train", Some(("kubeflow.org/v1", "train")), pending())));
+    live.take(Seen::Applied(volcano("nobodys", None, pending())));
+    assert_eq!(shut(&live), [""; 0], "their owners are not known yet");
+    let job = |name: &str, scheduler: &str| {
+        gang(Of::VolcanoJob, name, json!({ "schedulerName": scheduler }), json!({}))
+    };
+    live.take(Seen::Applied(job("ours", "capstan")));
+    live.take(Seen::Applied(job("theirs", "volcano")));
+    let pods = json!({ "spec": { "schedulerName": "capstan", "containers": [{}] } });
+    let roles = json!({ "pytorchReplicaSpecs": { "Worker": { "template": pods } } });
+    live.take(Seen::Applied(gang(Of::PyTorchJob, "train", roles, json!({}))));
+    assert_eq!(shut(&live), ["ours", "train"]);
+    // With pods it is these that are told of, and with another phase nothing is to be done.
+    let mut member = pod_value("p", "p");
+    member["metadata"]["annotations"] = json!({ "scheduling.k8s.io/group-name": "train" });
+    live.take(Seen::Applied(pod(member)));
+    assert_eq!(shut(&live), ["ours"]);
+    let inqueue = json!({ "phase": "Inqueue" });
+    live.take(Seen::Applied(volcano("ours", Some((of_volcano, "ours")), inqueue)));
+    assert_eq!(shut(&live), [""; 0]);
+}
+
+#[test]
+fn members_are_told_their_role_and_no_phase() {
+    let mut live = synced(&Config::default());
+    live.take(Seen::Applied(volcano("v", None, json!({}))));
+    let mut member = pod_value("p", "p");
+    member["metadata"]["annotations"] =
+        json!({ "scheduling.k8s.io/group-name": "v", "volcano.sh/task-spec": "worker" });
+    live.take(Seen::Applied(pod(member)));
+    let inputs = told(&mut live);
+    let roles = gangs(&inputs)[0].roles.as_deref().expect("it has minimums");
+    assert_eq!(roles.own.as_deref(), Some("worker"));
+    let least: Vec<(&str, u32)> = roles.least.iter().map(|(role, it)| (&**role, *it)).collect();
+    assert_eq!((least, gangs(&inputs)[0].min_member), (vec![("ps", 1), ("worker", 2)], Some(3)));
+    live.take(Seen::Applied(volcano("v", None, json!({ "phase": "Inqueue" }))));
+    assert!(told(&mut live).is_empty(), "how far it is does not concern its members");
+}

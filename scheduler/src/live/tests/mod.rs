@@ -560,11 +560,19 @@ fn pods_wait_while_nobody_knows_their_owner() {
 #[test]
 fn owners_of_kinds_that_nobody_reads_are_not_waited_for() {
     let mut live = synced(&Config::default());
-    let mut volcano = owned(pod_value("v-0", "p1"), "Job", "v", "u-v");
-    volcano["metadata"]["ownerReferences"][0]["apiVersion"] = "batch.volcano.sh/v1alpha1".into();
-    live.take(Seen::Applied(pod(volcano)));
+    let of_group = |group: &str| {
+        let mut value = owned(pod_value("v-0", "p1"), "Job", "v", "u-v");
+        value["metadata"]["ownerReferences"][0]["apiVersion"] = format!("{group}/v1").into();
+        pod(value)
+    };
+    live.take(Seen::Applied(of_group("batch.example.com")));
     let inputs = told(&mut live);
     assert_eq!(the_pod(&inputs).gang.unknown_owner, None);
+    // Volcano's Jobs are read.
+    live.take(Seen::Applied(of_group("batch.volcano.sh")));
+    let inputs = told(&mut live);
+    let volcanos = the_pod(&inputs).gang.unknown_owner.as_deref();
+    assert_eq!(volcanos, Some("Job.batch.volcano.sh v"));
     live.take(Seen::Applied(pod(owned(pod_value("w-0", "p2"), "RayCluster", "w", "u-w"))));
     let inputs = told(&mut live);
     assert_eq!(the_pod(&inputs).gang.unknown_owner, None);

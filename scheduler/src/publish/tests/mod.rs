@@ -2,6 +2,7 @@
 
 mod beside;
 mod cohorts;
+mod groups;
 mod pods;
 mod requests;
 mod told;
@@ -18,6 +19,7 @@ use serde_json::{Value, json};
 
 use super::conditions::{api_time, holds};
 use super::entry::{Answer, Key, Shown, Write};
+use super::groups::{Ends, ShownGroup};
 use super::plan::{EVERY, Name, PAUSE_MAX, Plan};
 use super::rates::{Limits, What};
 use super::shown::ShownWorkload;
@@ -51,6 +53,7 @@ fn gang(state: State) -> WorkloadDetails {
     WorkloadDetails {
         view,
         source: GangSource::Job,
+        group: None,
         owner: Some(owner),
         first_pod: Some(pod("g-0")),
         lone: false,
@@ -58,6 +61,7 @@ fn gang(state: State) -> WorkloadDetails {
         members: 3,
         needed: 3,
         placed: 0,
+        running: 0,
         started: false,
         owner_end: None,
         failed: false,
@@ -108,6 +112,8 @@ fn name(of: &str) -> Name {
 struct Api {
     objects: std::collections::BTreeMap<Key, Value>,
     writes: Vec<(Key, Write)>,
+    /// How pods of PodGroups ended.
+    ends: Ends,
 }
 
 impl Api {
@@ -129,6 +135,7 @@ impl Api {
                 self.objects.remove(key);
                 return Answer::Gone;
             }
+            (_, Write::Count) => return Answer::Counted(self.ends),
             (_, Write::Read) => {}
         }
         let Some(object) = self.objects.get(key).cloned() else { return Answer::Gone };
@@ -137,6 +144,7 @@ impl Api {
                 let object: Workload = serde_json::from_value(object).expect("ours");
                 Shown::Workload(ShownWorkload::of(&object))
             }
+            Key::Group(_) => Shown::Group(Box::new(ShownGroup::of(&object))),
             Key::Cohort(_) => {
                 let status = serde_json::from_value(object["status"].clone()).expect("ours");
                 Shown::Cohort(Box::new(status))

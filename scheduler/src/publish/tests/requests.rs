@@ -10,6 +10,8 @@ use tower::BoxError;
 
 use super::*;
 use crate::api::cluster_queue::CohortStatus;
+use crate::gangs::kinds::Kind;
+use crate::publish::groups::GroupKey;
 use crate::publish::requests::carry_out;
 
 /// A server that has one Workload, and refuses a patch of the object itself with this code where
@@ -95,4 +97,107 @@ async fn a_status_is_read_whatever_else_the_object_says() {
         panic!("it is there");
     };
     assert_eq!(shown.fair_sharing.map(|it| it.weighted_share), Some(7));
+}
+
+/// A server that has a PodGroup of this status; patches are answered with this code, and taken
+/// or not. Pods that it lists have ended. It notes what it is asked.
+fn with_group(code: u16, taken: bool, log: Arc<Mutex<Vec<String>>>) -> Client {
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let log = log.clone();
+        async move {
+            let (parts, body) = request.into_parts();
+            let form = parts.headers.get("content-type").and_then(|form| form.to_str().ok());
+            let form = form.unwrap_or_default().replace("application/", "");
+            log.lock().push(format!("{} {} {form}", parts.method, parts.uri).trim().to_owned());
+            let body: Value =
+                serde_json::from_slice(&body.collect_bytes().await?).unwrap_or(Value::Null);
+            let mut object = json!({"apiVersion": "a/v1", "kind": "PodGroup",
+                "metadata": {"name": "g", "namespace": "ns", "uid": "u", "resourceVersion": "9"},
+                "status": {"phase": "Pending"}});
+            if parts.method == Method::PATCH && taken {
+                merge(&mut object["status"], &body["status"]);
+            }
+            let pod = |phase: &str, group: &str| {
+                json!({"metadata": {"annotations": {"scheduling.k8s.io/group-name": group}},
+                    "spec": {"containers": []}, "status": {"phase": phase}})
+            };
+            let pods = [pod("Succeeded", "g"), pod("Failed", "g"), pod("Succeeded", "other")];
+            let list = json!({"apiVersion": "v1", "kind": "PodList", "metadata": {},
+                "items": pods});
+            let refused = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure",
+                "message": "the object has been modified", "reason": "Conflict", "code": code});
+            let (code, answer) = match () {
+                () if parts.method == Method::PATCH && code != 200 => (code, refused),
+                () if parts.uri.path().ends_with("/pods") => (200, list),
+                () => (200, object),
+            };
+            let answer =
+                Response::builder().status(code).body(Body::from(answer.to_string().into_bytes()));
+            Ok::<_, BoxError>(answer.expect("an answer"))
+        }
+    });
+    Client::new(service, "ns")
+}
+
+fn group(kind: Kind) -> Key {
+    let version = kind.row().versions[0].into();
+    Key::Group(GroupKey { kind, version, name: name("g") })
+}
+
+#[tokio::test]
+async fn the_status_of_a_group_is_written_where_its_project_has_it() {
+    let patch = || Write::Status(json!({"metadata": {"uid": "u"}, "status": {"phase": "Running"}}));
+    for (kind, asked) in [
+        (
+            Kind::UpstreamGroup,
+            "PATCH /apis/scheduling.k8s.io/v1beta1/namespaces/ns/podgroups/g/status? \
+             strategic-merge-patch+json",
+        ),
+        (
+            Kind::PluginsGroup,
+            "PATCH /apis/scheduling.x-k8s.io/v1alpha1/namespaces/ns/podgroups/g/status? \
+             merge-patch+json",
+        ),
+        (
+            Kind::VolcanoGroup,
+            "PATCH /apis/scheduling.volcano.sh/v1beta1/namespaces/ns/podgroups/g? \
+             merge-patch+json",
+        ),
+    ] {
+        let log = Arc::default();
+        let client = with_group(200, true, Arc::clone(&log));
+        let answer = carry_out(&client, &group(kind), patch()).await;
+        let Answer::Shows(Shown::Group(shown)) = answer else { panic!("{answer:?}") };
+        assert_eq!((&shown.status["phase"], &*shown.resource_version), (&json!("Running"), "9"));
+        assert_eq!(*log.lock(), [asked]);
+    }
+}
+
+#[tokio::test]
+async fn a_group_that_changed_is_read_and_one_that_takes_nothing_is_left_alone_for_a_while() {
+    let patch = || Write::Status(json!({"metadata": {"uid": "u"}, "status": {"phase": "Running"}}));
+    let key = group(Kind::VolcanoGroup);
+    let client = with_group(409, true, Arc::default());
+    let answer = carry_out(&client, &key, patch()).await;
+    let Answer::Shows(Shown::Group(shown)) = answer else { panic!("{answer:?}") };
+    assert_eq!(shown.status["phase"], "Pending", "what is there");
+    for (code, taken) in [(404, true), (200, false), (500, true)] {
+        let client = with_group(code, taken, Arc::default());
+        assert_eq!(carry_out(&client, &key, patch()).await, Answer::Failed, "{code}");
+    }
+}
+
+#[tokio::test]
+async fn pods_that_ended_are_counted_by_their_group() {
+    let log = Arc::default();
+    let client = with_group(200, true, Arc::clone(&log));
+    let of = async |kind: Kind| carry_out(&client, &group(kind), Write::Count).await;
+    let own = Ends { succeeded: 1, failed: 1 };
+    assert_eq!(of(Kind::VolcanoGroup).await, Answer::Counted(own));
+    // The API server looks at labels; whatever it answers is of the group.
+    let all = Ends { succeeded: 2, failed: 1 };
+    assert_eq!(of(Kind::PluginsGroup).await, Answer::Counted(all));
+    let asked = log.lock().join("\n");
+    assert!(asked.contains("labelSelector=scheduling.x-k8s.io%2Fpod-group%3Dg"), "{asked}");
+    assert_eq!(asked.matches("fieldSelector=status.phase").count(), 2, "{asked}");
 }

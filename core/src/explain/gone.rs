@@ -1,0 +1,48 @@
+//! Reasons as they are told of a search: as if others had left, or where it ended.
+
+use super::reason::{FlavorProblem, Reason};
+use super::shortage::SearchBound;
+
+impl Reason {
+    /// The same as if so many workloads had left that may be preempted.
+    pub fn with_gone(mut self, count: u32) -> Reason {
+        match &mut self {
+            Reason::Nodes(shortage) => shortage.gone = count,
+            Reason::Topology { gone, .. } => *gone = count,
+            Reason::Together { then, .. } => {
+                let inner = std::mem::replace(&mut **then, Reason::Unqueued);
+                **then = inner.with_gone(count);
+            }
+            _ => {}
+        }
+        self
+    }
+}
+
+impl Reason {
+    /// The same where the search for places ended at its bound.
+    pub fn with_ended(mut self, bound: SearchBound) -> Reason {
+        match &mut self {
+            Reason::Nodes(shortage) => shortage.ended = Some(bound),
+            Reason::Topology { ended, .. } => *ended = Some(bound),
+            Reason::Together { then, .. } => {
+                let inner = std::mem::replace(&mut **then, Reason::Unqueued);
+                **then = inner.with_ended(bound);
+            }
+            _ => {}
+        }
+        self
+    }
+}
+
+impl FlavorProblem {
+    /// The same as if so many workloads had left that may be preempted.
+    pub fn with_gone(mut self, count: u32) -> FlavorProblem {
+        match &mut self {
+            FlavorProblem::Nodes(shortage) => shortage.gone = count,
+            FlavorProblem::Topology { gone, .. } => *gone = count,
+            _ => {}
+        }
+        self
+    }
+}
