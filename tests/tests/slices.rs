@@ -197,3 +197,20 @@ fn a_slice_gets_its_member_back() {
     assert_eq!(placed.len(), 1);
     assert_eq!(&*placed[0].1, "n0");
 }
+
+/// Of a slice of four and one of two three are lost: they go where there is room for all three.
+#[test]
+fn a_slice_in_part_is_completed_where_there_is_room() {
+    let case =
+        Case { nodes: vec![(0, 0, 4), (0, 1, 2)], members: [6, 0], size: 4, in_one_zone: false };
+    let (mut engine, mut pods) = (Engine::new(), case.gang());
+    for (pod, node) in pods.iter_mut().zip(["n0", "", "", "", "n1", "n1"]) {
+        pod.node = Some(text(node)).filter(|node| !node.is_empty());
+    }
+    let mut facts = vec![namespace()];
+    facts.extend(case.facts().into_iter().map(Input::Node));
+    facts.extend(pods.into_iter().map(Input::Pod));
+    let placed = binds(&engine.step(NOW, facts));
+    let nodes: Vec<&str> = placed.iter().map(|(_, node)| node.as_str()).collect();
+    assert_eq!(nodes, ["n0"; 3]);
+}

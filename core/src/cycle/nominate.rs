@@ -461,11 +461,12 @@ impl Attempt<'_> {
 
 /// Whether all members find nodes together, as things are.
 fn holds_all(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk) -> bool {
-    // Of members that share volumes only placing them tells.
-    if let [only] = asks
-        && (only.pods.len() == 1 || !gang::coupled(txn, only.class))
-    {
-        return gang::holds(txn, only.class, only.pods.len() as u32, topology);
+    // Of some members only placing them tells.
+    if let [only] = asks {
+        let count = only.pods.len() as u32;
+        if count == 1 || !gang::wants_trial(txn, only.class, count, topology) {
+            return gang::holds(txn, only.class, count, topology);
+        }
     }
     let start = txn.checkpoint();
     let placed = gang::place(txn, asks, topology);

@@ -31,6 +31,8 @@ pub struct NodeShortage {
 pub enum SearchBound {
     /// After so many placements tried.
     Tries(u32),
+    /// After so many domains.
+    Domains(u32),
     /// Members are tried in every order only where at most this many nodes are to choose from.
     Nodes(u32),
 }

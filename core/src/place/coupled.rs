@@ -88,10 +88,20 @@ pub fn find(txn: &mut Txn<'_>, asks: &[Count], topology: TopologyAsk) -> Found {
     if topology.per_set {
         return each_by_itself(txn, asks, topology);
     }
-    let mut bound = None;
+    let (mut bound, mut tries) = (None, 0);
     for domain in domains(txn, asks, topology) {
         let domain = txn.state().room.tree.domain(domain);
-        match within(txn, asks, domain.start..domain.end) {
+        let range = domain.start..domain.end;
+        if is_hopeless(txn, asks, range.clone()) {
+            continue;
+        }
+        tries += 1;
+        if tries > TRIES_MAX {
+            let most = SearchBound::Domains(TRIES_MAX as u32);
+            txn.note_end(asks, most);
+            return Found::Bound(most);
+        }
+        match within(txn, asks, range) {
             Found::None => {}
             Found::Bound(at) => bound = Some(at),
             found => return found,
@@ -130,7 +140,6 @@ fn domains(txn: &mut Txn<'_>, asks: &[Count], topology: TopologyAsk) -> Vec<Doma
     let of_level = |level: LevelIdx| {
         let mut found = tree.domains_at(level).to_vec();
         found.sort_by_key(|domain| (Reverse(room_in(txn, asks, *domain)), *domain));
-        found.truncate(TRIES_MAX);
         found
     };
     match (topology.required, topology.preferred) {
@@ -151,6 +160,12 @@ fn domains(txn: &mut Txn<'_>, asks: &[Count], topology: TopologyAsk) -> Vec<Doma
 fn room_in(txn: &Txn<'_>, asks: &[Count], domain: DomainIdx) -> u64 {
     let fit = |class: ClassIdx| txn.state().classes.fit(class).slots(domain);
     asks.iter().map(|(class, count)| fit(*class).min(u64::from(*count))).sum()
+}
+
+/// Whether some members go nowhere in a range whoever else is placed.
+fn is_hopeless(txn: &mut Txn<'_>, asks: &[Count], range: Range<usize>) -> bool {
+    let shapes = prepare(txn, asks);
+    Search::new(txn, asks, shapes, range).is_hopeless(txn)
 }
 
 /// Places for all members in a range of positions.
@@ -195,6 +210,8 @@ struct Search {
     /// Who is where, in states that led nowhere.
     seen: BTreeSet<Vec<(u16, NodeIdx)>>,
     range: Range<usize>,
+    /// Some member chooses volumes or devices where it goes.
+    chooses: bool,
     steps: u32,
 }
 
@@ -207,6 +224,7 @@ impl Search {
             left: asks.iter().map(|(_, count)| *count).collect(),
             places: Vec::new(),
             seen: BTreeSet::new(),
+            chooses: classes().any(|class| txn.state().classes.class(class).coupled()),
             range,
             shapes,
             steps: 0,
@@ -428,6 +446,10 @@ impl Search {
 
     /// Whether the state with one more member there was not looked at yet.
     fn is_new(&mut self, at: usize, node: NodeIdx) -> bool {
+        // Which volumes are taken depends on who came first.
+        if self.chooses {
+            return true;
+        }
         let placed = self.places.iter().map(|(of, on)| (*of as u16, *on));
         let mut state: Vec<(u16, NodeIdx)> = placed.chain([(at as u16, node)]).collect();
         state.sort_unstable();
@@ -438,7 +460,8 @@ impl Search {
     fn looks(&self, txn: &Txn<'_>, position: usize) -> (Vec<u32>, Vec<i64>) {
         let state = txn.state();
         let node = state.room.tree.order()[position];
-        let mut looks: Vec<u32> = Vec::new();
+        // No two nodes offer volumes alike.
+        let mut looks: Vec<u32> = self.chooses.then_some(position as u32).into_iter().collect();
         for class in &self.asks {
             looks.push(state.classes.fit(*class).spot(position).slots);
             state.classes.class(*class).outlook().looks(&state.room, node, &mut looks);

@@ -325,6 +325,15 @@ pub fn coupled(txn: &Txn<'_>, class: ClassIdx) -> bool {
     txn.state().classes.class(class).coupled()
 }
 
+/// Whether only placing members of one class tells if they fit: they choose volumes or devices and
+/// depend on each other's places, too, or go in slices and do.
+pub fn wants_trial(txn: &mut Txn<'_>, class: ClassIdx, count: u32, topology: TopologyAsk) -> bool {
+    let shape = txn.state().classes.class(class).key.shape;
+    let claims = !txn.state().room.shape(shape).facts.claims.is_empty();
+    coupled(txn, class)
+        || (claims || topology.slices.is_some()) && coupled::are_coupled(txn, &[(class, count)])
+}
+
 /// Puts members of one class into a domain that holds them, in as few children as possible.
 /// `false`: those placed took from each other what slots promised, as only those do that have
 /// volumes or claims on devices.

@@ -103,7 +103,7 @@ fn place_together(txn: &mut Txn<'_>, asks: &[&Ask], topology: TopologyAsk, of: S
     }
     // For these, slots of domains are no proof, and not every way was tried.
     if tries > 0 {
-        txn.note_end(&counts, SearchBound::Tries(tries));
+        txn.note_end(&counts, SearchBound::Domains(tries));
     }
     false
 }
@@ -304,38 +304,74 @@ fn place_more(
     topology: TopologyAsk,
     of: Slices,
 ) -> bool {
+    txn.fresh(ask.class);
+    let tree = &txn.state().room.tree;
+    let home = topology.required.and_then(|level| gang::home(tree, level, near));
+    let outer = home.unwrap_or(tree.root());
+    let Some(shares) = completed(txn.state(), ask, own, of, outer) else { return false };
     let mut left = &ask.pods[..];
-    for (domain, lacks) in lacking(txn.state(), own, of) {
-        let (here, rest) = left.split_at(left.len().min(lacks as usize));
-        txn.fresh(ask.class);
-        let slots = txn.state().classes.fit(ask.class).slots(domain);
-        if slots < here.len() as u64 || !gang::fill(txn, ask.class, here, domain, true) {
+    for (domain, count) in shares {
+        let (here, rest) = left.split_at(count as usize);
+        if !gang::fill(txn, ask.class, here, domain, true) {
             return false;
         }
         left = rest;
     }
-    if left.is_empty() {
-        return true;
-    }
-    let rest = Ask { class: ask.class, pods: left.to_vec() };
-    let tree = &txn.state().room.tree;
-    match topology.required.and_then(|level| gang::home(tree, level, near)) {
-        Some(home) => place_in(txn, &[&rest], home, of, true),
-        None => place_together(txn, &[&rest], topology, of),
-    }
+    true
 }
 
-/// Inner domains with a slice that lacks members, and how many; those that lack fewest first.
-fn lacking(state: &ClusterState, own: &[NodeIdx], of: Slices) -> Vec<(DomainIdx, u32)> {
+/// How many more members of a set go to which inner domains, so that with those that are there all
+/// are in whole slices, but for one that is what is left over; `None`: there is no such way.
+fn completed(
+    state: &ClusterState,
+    ask: &Ask,
+    own: &[NodeIdx],
+    of: Slices,
+    outer: DomainIdx,
+) -> Option<Vec<(DomainIdx, u64)>> {
+    let size = u64::from(of.size);
+    let there = counts(state, own, of);
+    let mut all = inner(state, ask.class, of, outer);
+    let known: Vec<DomainIdx> = all.iter().map(|share| share.domain).collect();
+    let full = there.keys().filter(|domain| !known.contains(domain));
+    all.extend(full.map(|domain| Share { domain: *domain, slots: 0, taken: 0 }));
+    let count = |share: &Share| there.get(&share.domain).copied().unwrap_or(0);
+    let rest = (there.values().sum::<u64>() + ask.pods.len() as u64) % size;
+    // What is left over stays where the fuller part of a slice is, else where it could be made whole.
+    all.sort_by_key(|share| {
+        let part = count(share) % size;
+        (Reverse(part), share.slots < size, share.slots, share.domain)
+    });
+    let odd = (0..all.len()).map(Some).filter(|_| rest > 0).chain((rest == 0).then_some(None));
+    odd.into_iter().find_map(|odd| {
+        let mut left = ask.pods.len() as u64;
+        for (at, share) in all.iter_mut().enumerate() {
+            let wanted = if Some(at) == odd { rest } else { 0 };
+            share.taken = (wanted + size - count(share) % size) % size;
+            left = left.checked_sub(share.taken)?;
+            if share.taken > share.slots {
+                return None;
+            }
+        }
+        let mut wanted = left / size;
+        for share in &mut all {
+            let slices = share.whole(size).min(wanted);
+            share.taken += slices * size;
+            wanted -= slices;
+        }
+        let taken = all.iter().filter(|share| share.taken > 0);
+        (wanted == 0).then(|| taken.map(|share| (share.domain, share.taken)).collect())
+    })
+}
+
+/// Members of a set by inner domain.
+fn counts(state: &ClusterState, own: &[NodeIdx], of: Slices) -> BTreeMap<DomainIdx, u64> {
     let tree = &state.room.tree;
-    let mut counts: BTreeMap<DomainIdx, u32> = BTreeMap::new();
+    let mut counts = BTreeMap::new();
     for position in own.iter().filter_map(|node| tree.position(*node)) {
         if let Some(domain) = tree.domain_of(of.level, position) {
             *counts.entry(domain).or_default() += 1;
         }
     }
-    let lacks = |(domain, count): (DomainIdx, u32)| (domain, (of.size - count % of.size) % of.size);
-    let mut found: Vec<_> = counts.into_iter().map(lacks).filter(|(_, lacks)| *lacks > 0).collect();
-    found.sort_by_key(|(domain, lacks)| (*lacks, *domain));
-    found
+    counts
 }

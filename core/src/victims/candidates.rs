@@ -243,7 +243,7 @@ pub fn collect(
     promised(state, preemptor, need, &mut found);
     found.retain(|candidate| !state.claims.spent(candidate.workload));
     found.sort_by_cached_key(|candidate| order(state, candidate));
-    heed_budgets(state, &mut found);
+    heed_budgets(state, need, &mut found);
     found
 }
 
@@ -259,12 +259,17 @@ fn candidate(
 /// Of each kind those go last whose leaving breaks a PodDisruptionBudget, whatever their priority,
 /// as with kube-scheduler. Budgets move nobody from one kind to another: what was lent comes back
 /// before own work leaves, however well its borrower guards it.
-fn heed_budgets(state: &ClusterState, found: &mut [Candidate]) {
+///
+/// Who could not help, because it holds nothing that is short and stands where nobody wants to go,
+/// does not leave, and uses up nothing that budgets allow.
+fn heed_budgets(state: &ClusterState, need: &Need, found: &mut [Candidate]) {
     if state.budgets.is_empty() {
         return;
     }
     let mut allowance = Allowance::new(state);
-    for candidate in found.iter_mut() {
+    let could_help =
+        |candidate: &Candidate| candidate.quota || need.could_free(state, candidate.workload);
+    for candidate in found.iter_mut().filter(|candidate| could_help(candidate)) {
         candidate.breaks_budget = allowance.breaks(candidate.workload);
     }
     found.sort_by_key(|candidate| {

@@ -55,6 +55,19 @@ impl Need {
         asked.dedup();
         asked
     }
+
+    /// Whether any member of a workload is on a node that some wanted class may use at all, or
+    /// keeps it away from others.
+    fn could_free(&self, state: &ClusterState, workload: WorkloadIdx) -> bool {
+        state.placed(workload).any(|pod| {
+            let pod = &state.pods[pod];
+            let Some(node) = pod.place else { return false };
+            self.asks.iter().any(|(class, _)| {
+                let accepts = || state.classes.accepts(&state.room, *class, node);
+                state.classes.class(*class).outlook().minds(pod.shape) || accepts()
+            })
+        })
+    }
 }
 
 /// A victim and why it was chosen.
@@ -376,7 +389,7 @@ impl<'a> Search<'a> {
         for candidate in order {
             if removed.contains(candidate)
                 || !self.usable(txn, candidate, attempt, For::Room)
-                || !self.could_help(txn, candidate.workload)
+                || !self.need.could_free(txn.state(), candidate.workload)
             {
                 continue;
             }
@@ -386,20 +399,6 @@ impl<'a> Search<'a> {
             }
         }
         false
-    }
-
-    /// Whether any member of a candidate is on a node that some wanted class may use at all, or
-    /// keeps it away from others.
-    fn could_help(&self, txn: &Txn<'_>, workload: WorkloadIdx) -> bool {
-        let state = txn.state();
-        state.placed(workload).any(|pod| {
-            let pod = &state.pods[pod];
-            let Some(node) = pod.place else { return false };
-            self.need.asks.iter().any(|(class, _)| {
-                let accepts = || state.classes.accepts(&state.room, *class, node);
-                state.classes.class(*class).outlook().minds(pod.shape) || accepts()
-            })
-        })
     }
 
     /// Whether a candidate may be taken now: borrowers only while they, and every cohort between
@@ -441,7 +440,11 @@ impl<'a> Search<'a> {
         if !self.need.asks.iter().all(|ask| fits_alone(ask, txn)) {
             return false;
         }
-        let shared = self.members.iter().any(|ask| gang::coupled(txn, ask.class));
+        let topology = self.need.topology;
+        let shared = self
+            .members
+            .iter()
+            .any(|ask| gang::wants_trial(txn, ask.class, ask.pods.len() as u32, topology));
         if self.members.len() < 2 && !shared {
             return true;
         }

@@ -123,7 +123,9 @@ pub fn draft(pod: &Pod, shared: &mut Shared) -> Result<PodDraft, Vec<Refusal>> {
     let held = node.as_ref().map(|_| resources.held()).filter(|held| *held != shape.requests);
     let terminating = meta.deletion_timestamp.is_some();
     let nominated = pod.status.nominated_node_name.as_deref().filter(|name| !name.is_empty());
-    let nominated = nominated.filter(|_| node.is_none() && !terminating);
+    // Who has gates is on its way nowhere.
+    let going = node.is_none() && !terminating && pod.spec.scheduling_gates.is_empty();
+    let nominated = nominated.filter(|_| going);
     let nominated = nominated.map(|name| shared.texts.text(name));
     let marked = terminating || disrupted(&pod.status);
     Ok(PodDraft {
@@ -163,8 +165,8 @@ impl PodDraft {
 
     /// The node where it holds room: that to which it is bound, or for which another scheduler
     /// nominated it. That one made the room there and comes for it; who takes it would make it
-    /// preempt again. So it is kept from everybody, for those few seconds, whatever the priorities
-    /// (kube-scheduler keeps it from those of lower or equal priority).
+    /// preempt again. It is kept from everybody, whatever the priorities: kube-scheduler keeps it
+    /// from those of lower or equal priority only.
     pub fn stands_on(&self, scheduler: &str) -> Option<&Text> {
         let nominated = self.nominated.as_ref().filter(|_| !self.ours(scheduler));
         self.node.as_ref().or(nominated)

@@ -187,11 +187,13 @@ impl Plan {
         let name = (view.namespace.clone(), view.name.clone());
         // While it gathers nothing was decided: no condition is written, unless a member would go
         // on naming a node where no room is made for it any more.
+        let nominates = details.waiting.iter().any(|pod| self.nominates(pod));
         let waits =
-            matches!(view.state, State::Queued | State::Reserved | State::Binding | State::Running)
-                || details.waiting.iter().any(|pod| self.nominates(pod));
-        let condition =
-            view.reason.as_ref().filter(|_| waits).map(|why| Arc::new(pods::condition(why)));
+            matches!(view.state, State::Queued | State::Reserved | State::Binding | State::Running);
+        let condition = match view.reason.as_ref().filter(|_| waits || nominates) {
+            Some(why) => Some(Arc::new(pods::condition(why))),
+            None => nominates.then(|| Arc::new(pods::undecided())),
+        };
         let waiting = match condition.is_some() {
             true => details.waiting.clone(),
             false => Vec::new(),
@@ -231,9 +233,11 @@ impl Plan {
 
     /// Whether the API shows a node for a pod where room was to be made.
     fn nominates(&self, pod: &PodRef) -> bool {
-        let entry = self.entries.get(&Key::Pod(pod.clone()));
-        let shown = entry.and_then(|entry| entry.shown.as_ref());
-        matches!(shown, Some(Shown::Pod(condition)) if condition.node.is_some())
+        let Some(entry) = self.entries.get(&Key::Pod(pod.clone())) else { return false };
+        // A write that is on its way was wanted, and counts as shown.
+        let wanted = matches!(&entry.wanted, Some(Wanted::Pod(said)) if said.node.is_some());
+        wanted && entry.flying
+            || matches!(&entry.shown, Some(Shown::Pod(said)) if said.node.is_some())
     }
 
     /// A workload is gone and nobody bears its name.

@@ -36,6 +36,12 @@ pub fn condition(reason: &Reason) -> PodCondition {
     }
 }
 
+/// What a member says of which nothing is decided, and that named a node before.
+pub fn undecided() -> PodCondition {
+    let (reason, message) = ("PendingEvaluation".to_owned(), "has not been considered yet".into());
+    PodCondition { reason, message, node: None }
+}
+
 /// The nodes that lack room, if that is what it waits for.
 fn shortage(reason: &Reason) -> Option<&NodeShortage> {
     match reason {

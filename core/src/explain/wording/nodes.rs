@@ -139,6 +139,12 @@ pub(super) fn ended(bound: SearchBound) -> String {
         SearchBound::Tries(tries) => {
             format!("The search for places ended after {tries} tries: there may be some")
         }
+        SearchBound::Domains(1) => {
+            "The search for places ended after one domain: there may be some".to_owned()
+        }
+        SearchBound::Domains(tried) => {
+            format!("The search for places ended after {tried} domains: there may be some")
+        }
         SearchBound::Nodes(most) => {
             format!("Places are searched for in every order on up to {most} nodes, not on so many")
         }
