@@ -35,7 +35,8 @@ pub use queues::{
 };
 pub use storage::{
     AccessModes, Attach, AttachmentFacts, CapacityFacts, ClaimFacts, ClaimKey, ClaimUse, Disk,
-    DiskKind, PodVolumes, StorageClassFacts, StorageFact, StorageId, StorageKind, VolumeFacts,
+    DiskKind, DriverFacts, PodVolumes, StorageClassFacts, StorageFact, StorageId, StorageKind,
+    VolumeFacts,
 };
 
 /// Shared, immutable text: names, uids, label keys and values.
