@@ -71,6 +71,11 @@ pub enum StorageRefusal {
         /// How many it attaches.
         limit: i64,
     },
+    /// The node lacks a driver that pods with its volumes must not be without.
+    DriverMissing {
+        /// The driver.
+        driver: Text,
+    },
     /// The volume that a claim is bound to is in another zone.
     VolumeZone {
         /// The volume.

@@ -42,7 +42,8 @@ pub use queues::{
 pub use roles::Roles;
 pub use storage::{
     AccessModes, Attach, AttachmentFacts, CapacityFacts, ClaimFacts, ClaimKey, ClaimUse, Disk,
-    DiskKind, PodVolumes, StorageClassFacts, StorageFact, StorageId, StorageKind, VolumeFacts,
+    DiskKind, DriverFacts, PodVolumes, StorageClassFacts, StorageFact, StorageId, StorageKind,
+    VolumeFacts,
 };
 pub use topology::{SliceWish, TopologyWish};
 

@@ -1,8 +1,10 @@
 //! NodeVolumeLimits: a node attaches so many volumes of a driver and no more.
 //!
 //! What counts is every volume once, by driver and handle: those of pods on the node, those that
-//! its VolumeAttachments name, and those that the pod adds. A claim that is not bound yet counts
-//! for the driver of its class. A node whose CSINode says nothing of a driver has no limit.
+//! its VolumeAttachments name, and those that the pod adds. One that is attached, and that no pod
+//! there uses any more, counts once more for the pod that wants it, as kube-scheduler has it. A
+//! claim that is not bound yet counts for the driver of its class. A node whose CSINode says
+//! nothing of a driver has no limit; but there are drivers that a node must have for its volumes.
 
 use std::collections::BTreeSet;
 
@@ -10,23 +12,32 @@ use super::Question;
 use crate::explain::reason::{NodeRefusal, StorageRefusal};
 use crate::model::volumes::{Counted, by_attach};
 
-/// Refuses a node that would have more volumes of a driver than it attaches; names the first.
+/// Refuses a node that lacks a driver which it must have, or that would have more volumes of a
+/// driver than it attaches; names the first.
 pub fn check(question: &Question<'_>, refusals: &mut Vec<NodeRefusal>) {
     if question.volumes.is_none() {
         return;
     }
     let (volumes, name) = (&question.room.volumes, &question.facts().name);
-    let Some(limits) = volumes.limits(name) else { return };
     let Some(wanted) = &question.shape.facts.volumes else { return };
     let claims = wanted.claims.iter().filter_map(|using| volumes.counted(&using.claim));
     let disks = wanted.disks.iter().filter_map(|disk| disk.attach.as_ref()).map(by_attach);
-    let limited = |counted: &Counted<'_>| limits.contains_key(counted.0);
-    let mut new: BTreeSet<Counted<'_>> = claims.chain(disks).filter(limited).collect();
+    let mut new: BTreeSet<Counted<'_>> = claims.chain(disks).collect();
+    let limits = volumes.limits(name);
+    let here = |counted: &Counted<'_>| limits.is_some_and(|all| all.contains_key(counted.0));
+    if let Some((driver, _)) = new.iter().find(|it| volumes.requires(it.0) && !here(it)) {
+        let refusal = StorageRefusal::DriverMissing { driver: (*driver).into() };
+        refusals.push(NodeRefusal::Storage(refusal));
+        return;
+    }
+    let Some(limits) = limits else { return };
+    new.retain(here);
     if new.is_empty() {
         return;
     }
-    let there = volumes.counted_on(question.node, name);
+    let mut there = volumes.counted_on(question.node);
     new.retain(|counted| !there.contains(counted));
+    there.extend(volumes.attached_to(name));
     for (driver, limit) in limits {
         let of = |counted: &&Counted<'_>| *counted.0 == **driver;
         let more = new.iter().filter(of).count();

@@ -10,6 +10,8 @@
 use capstan_core::model::input::{Nano, NodeSelector, Operator, Requirement, Text};
 use capstan_core::plan::{Chosen, ChosenDevice, ClaimGrant, EffectResult, PodRef};
 use k8s_openapi::api::resource::v1::{DeviceClass, ResourceClaim};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::Timestamp;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
@@ -200,7 +202,10 @@ async fn written(
             config.push(with(one, "FromClaim", json!(of)));
         }
     }
-    let mut allocation = json!({ "devices": { "results": results } });
+    // kube-scheduler sets a time that is missing when a pod of its own shares the claim, which is
+    // refused: an allocation is not to change.
+    let now = Time(Timestamp::now());
+    let mut allocation = json!({ "devices": { "results": results }, "allocationTimestamp": now });
     if !config.is_empty() {
         allocation["devices"]["config"] = config.into();
     }

@@ -290,6 +290,8 @@ resource_like!(CsiDriver, k8s_openapi::api::storage::v1::CSIDriver);
 pub struct CsiDriverSpec {
     /// It says what it can still make.
     pub storage_capacity: Option<bool>,
+    /// Pods with its volumes stay away from nodes where it is not.
+    pub prevent_pod_scheduling_if_missing: Option<bool>,
 }
 
 /// A CSINode.

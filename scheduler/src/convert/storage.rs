@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use capstan_core::model::input::{
     AccessModes, Attach, AttachmentFacts, CapacityFacts, ClaimFacts, ClaimKey, ClaimUse, Disk,
-    DiskKind, LabelSelector, Operator, PodVolumes, Requirement, StorageClassFacts, StorageFact,
-    Text, VolumeFacts,
+    DiskKind, DriverFacts, LabelSelector, Operator, PodVolumes, Requirement, StorageClassFacts,
+    StorageFact, Text, VolumeFacts,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
@@ -169,7 +169,8 @@ fn zone(meta: &ObjectMeta) -> Option<&str> {
 
 fn attach(spec: &VolumeSpec, zone: Option<&str>, shared: &mut Shared) -> Option<Attach> {
     if let Some(csi) = &spec.csi {
-        return counted(&csi.driver, &csi.volume_handle, shared);
+        let found = counted(&csi.driver, &csi.volume_handle, shared);
+        return found.map(|attach| Attach { migrated: false, ..attach });
     }
     let (driver, handle) = if let Some(disk) = &spec.gce_persistent_disk {
         (GCE, gce_handle(&disk.pd_name, zone))
@@ -187,9 +188,11 @@ fn attach(spec: &VolumeSpec, zone: Option<&str>, shared: &mut Shared) -> Option<
     counted(driver, &handle, shared)
 }
 
+/// A volume of a driver that took over a kind of volume.
 fn counted(driver: &str, handle: &str, shared: &mut Shared) -> Option<Attach> {
     let named = !driver.is_empty() && !handle.is_empty();
-    named.then(|| Attach { driver: shared.texts.text(driver), handle: handle.into() })
+    let handle = handle.into();
+    named.then(|| Attach { driver: shared.texts.text(driver), handle, migrated: true })
 }
 
 fn gce_handle(name: &str, zone: Option<&str>) -> String {
@@ -235,18 +238,19 @@ impl Storage for StorageClass {
 
 impl Storage for CsiDriver {
     fn fact(&self, shared: &mut Shared) -> StorageFact {
-        StorageFact::Driver {
+        StorageFact::Driver(DriverFacts {
             name: shared.texts.text(marks::name(&self.metadata)),
             counts_capacity: self.spec.storage_capacity == Some(true),
-        }
+            required: self.spec.prevent_pod_scheduling_if_missing == Some(true),
+        })
     }
 }
 
 impl Storage for CsiNode {
     fn fact(&self, shared: &mut Shared) -> StorageFact {
-        let counts = self.spec.drivers.iter().filter_map(|driver| {
-            let count = driver.allocatable.count?;
-            Some((shared.texts.text(&driver.name), i64::from(count)))
+        let counts = self.spec.drivers.iter().map(|driver| {
+            let most = driver.allocatable.count.map_or(i64::MAX, i64::from);
+            (shared.texts.text(&driver.name), most)
         });
         let limits = counts.collect();
         StorageFact::Limits { node: shared.texts.text(marks::name(&self.metadata)), limits }

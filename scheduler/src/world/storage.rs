@@ -82,7 +82,7 @@ impl World {
             claim: None,
             available: false,
             deleting: false,
-            attach: driver.map(|driver| Attach { driver, handle: name }),
+            attach: driver.map(|driver| Attach { driver, handle: name, migrated: false }),
         }
     }
 }

@@ -30,6 +30,9 @@ pub fn kube_reason(refusal: &StorageRefusal) -> Cow<'static, str> {
         }
         StorageRefusal::NoStorage { .. } => "node(s) did not have enough free storage",
         StorageRefusal::TooManyVolumes { .. } => "node(s) exceed max volume count",
+        StorageRefusal::DriverMissing { driver } => {
+            return Cow::Owned(format!("{driver} CSI driver is not installed on the node"));
+        }
         StorageRefusal::VolumeZone { .. } => "node(s) had no available volume zone",
     })
 }
@@ -75,6 +78,7 @@ pub fn detail(refusal: &StorageRefusal) -> String {
         StorageRefusal::TooManyVolumes { driver, limit } => {
             format!("attaches {} of {driver} at most", counted(*limit, "volume"))
         }
+        StorageRefusal::DriverMissing { driver } => format!("has no CSI driver {driver}"),
         StorageRefusal::VolumeZone { volume } => format!("volume {volume} is in another zone"),
     }
 }

@@ -19,20 +19,15 @@ pub enum StorageFact {
     Class(StorageClassFacts),
     /// The StorageClass of this name is gone.
     ClassGone(Text),
-    /// A CSIDriver: whether what it can still make is to be looked at.
-    Driver {
-        /// Its name.
-        name: Text,
-        /// `spec.storageCapacity`.
-        counts_capacity: bool,
-    },
+    /// A CSIDriver exists, or changed.
+    Driver(DriverFacts),
     /// The CSIDriver of this name is gone.
     DriverGone(Text),
     /// A CSINode: how many volumes each driver attaches to the node of this name, where it says.
     Limits {
         /// The node.
         node: Text,
-        /// Volumes at most, by driver.
+        /// Volumes at most, by driver; of one that says nothing, as many as a number can count.
         limits: BTreeMap<Text, i64>,
     },
     /// The CSINode of this name is gone.
@@ -45,6 +40,18 @@ pub enum StorageFact {
     Attachment(AttachmentFacts),
     /// The VolumeAttachment of this name is gone.
     AttachmentGone(Text),
+}
+
+/// A CSIDriver.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DriverFacts {
+    /// Unique name.
+    pub name: Text,
+    /// What it can still make is to be looked at: `spec.storageCapacity`.
+    pub counts_capacity: bool,
+    /// Pods with its volumes stay away from nodes where it is not:
+    /// `spec.preventPodSchedulingIfMissing`.
+    pub required: bool,
 }
 
 /// Names a PersistentVolumeClaim.
@@ -155,6 +162,8 @@ pub struct Attach {
     pub driver: Text,
     /// The driver's name of the volume.
     pub handle: Text,
+    /// Its kind was a part of Kubernetes before it had a driver.
+    pub migrated: bool,
 }
 
 /// A StorageClass.
@@ -286,9 +295,7 @@ impl StorageFact {
             StorageFact::VolumeGone(name) => ((StorageKind::Volume, none(), name.clone()), true),
             StorageFact::Class(it) => ((StorageKind::Class, none(), it.name.clone()), false),
             StorageFact::ClassGone(name) => ((StorageKind::Class, none(), name.clone()), true),
-            StorageFact::Driver { name, .. } => {
-                ((StorageKind::Driver, none(), name.clone()), false)
-            }
+            StorageFact::Driver(it) => ((StorageKind::Driver, none(), it.name.clone()), false),
             StorageFact::DriverGone(name) => ((StorageKind::Driver, none(), name.clone()), true),
             StorageFact::Limits { node, .. } => {
                 ((StorageKind::Limits, none(), node.clone()), false)

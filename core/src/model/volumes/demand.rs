@@ -183,7 +183,7 @@ impl Volumes {
 
     fn making(&self, claim: &ClaimFacts, class: &Arc<StorageClassFacts>) -> Making {
         let Some(provisioner) = &class.provisioner else { return Making::default() };
-        let counts = self.drivers.get(provisioner).copied().unwrap_or(false);
+        let counts = self.drivers.get(provisioner).is_some_and(|it| it.counts_capacity);
         let capacities = claim.size.filter(|_| counts).map(|size| {
             let pool = &self.pools[&class.name];
             let all = pool.capacities.iter().map(|key| &self.capacities[key]);

@@ -265,19 +265,24 @@ impl Volumes {
         self.on_node.get(node.at()).map_or(&[], |held| &held.disks)
     }
 
-    /// Volumes that a node has, or will have, as drivers count them; some perhaps twice.
-    pub fn counted_on<'a>(&'a self, node: NodeIdx, name: &Text) -> BTreeSet<Counted<'a>> {
+    /// Volumes that pods of a node have, or will have, as drivers count them.
+    pub fn counted_on(&self, node: NodeIdx) -> BTreeSet<Counted<'_>> {
         let held = self.on_node.get(node.at()).into_iter();
         let claims = held.clone().flat_map(|held| held.claims.keys());
         let disks = held.flat_map(|held| &held.disks).filter_map(|disk| disk.attach.as_ref());
+        let claims = claims.filter_map(|claim| self.counted(claim));
+        claims.chain(disks.map(by_attach)).collect()
+    }
+
+    /// Volumes that are attached to a node, as drivers count them: only those that name their
+    /// driver themselves.
+    pub fn attached_to<'a>(&'a self, name: &Text) -> impl Iterator<Item = Counted<'a>> {
         let attached = self.attached.get(name).into_iter().flatten();
-        let attached = attached.filter_map(|name| {
+        attached.filter_map(|name| {
             let it = &self.attachments[name];
             let attach = self.volume(&it.volume)?.attach.as_ref()?;
-            Some((&*it.driver, by_attach(attach).1))
-        });
-        let claims = claims.filter_map(|claim| self.counted(claim));
-        claims.chain(disks.map(by_attach)).chain(attached).collect()
+            (!attach.migrated).then(|| (&*it.driver, by_attach(attach).1))
+        })
     }
 
     /// Forgets a node that nobody holds anything on.

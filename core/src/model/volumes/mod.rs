@@ -14,8 +14,8 @@ use std::sync::Arc;
 use capstan_topology::NodeIdx;
 
 use crate::model::input::{
-    AttachmentFacts, CapacityFacts, ClaimFacts, ClaimKey, PodVolumes, StorageClassFacts,
-    StorageFact, Text, VolumeFacts,
+    AttachmentFacts, CapacityFacts, ClaimFacts, ClaimKey, DriverFacts, PodVolumes,
+    StorageClassFacts, StorageFact, Text, VolumeFacts,
 };
 
 mod demand;
@@ -35,8 +35,7 @@ pub struct Volumes {
     kept_for: BTreeMap<ClaimKey, BTreeSet<Text>>,
     /// By StorageClass.
     pools: BTreeMap<Text, Pool>,
-    /// Whether capacity counts, by driver.
-    drivers: BTreeMap<Text, bool>,
+    drivers: BTreeMap<Text, DriverFacts>,
     /// By node and driver.
     limits: BTreeMap<Text, BTreeMap<Text, i64>>,
     capacities: BTreeMap<(Text, Text), Arc<CapacityFacts>>,
@@ -108,9 +107,9 @@ impl Volumes {
             StorageFact::VolumeGone(name) => self.put_volume(&name, None),
             StorageFact::Class(facts) => self.put_class(&facts.name.clone(), Some(facts)),
             StorageFact::ClassGone(name) => self.put_class(&name, None),
-            StorageFact::Driver { name, counts_capacity } => {
-                let old = self.drivers.insert(name, counts_capacity);
-                self.concern_everybody(old != Some(counts_capacity))
+            StorageFact::Driver(facts) => {
+                let old = self.drivers.insert(facts.name.clone(), facts.clone());
+                self.concern_everybody(old != Some(facts))
             }
             StorageFact::DriverGone(name) => {
                 let old = self.drivers.remove(&name);
@@ -328,6 +327,11 @@ impl Volumes {
     /// A volume as fed.
     pub fn volume(&self, name: &Text) -> Option<&Arc<VolumeFacts>> {
         self.volumes.get(name)?.facts.as_ref()
+    }
+
+    /// Whether pods stay away from nodes where a driver is not.
+    pub fn requires(&self, driver: &str) -> bool {
+        self.drivers.get(driver).is_some_and(|facts| facts.required)
     }
 
     /// Most volumes of each driver on a node; `None`: nobody says.

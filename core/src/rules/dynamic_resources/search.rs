@@ -273,9 +273,19 @@ impl<'a> Search<'a> {
         if !usable
             || !self.counters_last(device)
             || facts.taints.iter().any(|taint| !tolerated(&ask.tolerations, taint))
-            || !self.constraints_hold(at, device)
         {
             return Ok(false);
+        }
+        if !self.constraints_hold(at, device) {
+            return match ask.count {
+                DeviceCount::Exactly(_) => Ok(false),
+                // As kube-scheduler has it: other devices for earlier requests are not tried.
+                DeviceCount::All => {
+                    let device = self.devices.pools().device(device).id().2;
+                    let problem = format!("request {}: a constraint keeps {device} out", ask.name);
+                    Err(Stop::Broken(at.claim, problem.into()))
+                }
+            };
         }
         let Some(taken) = self.fits(device, ask) else { return Ok(false) };
         let share = facts.shared.then(|| taken.into_iter().collect());

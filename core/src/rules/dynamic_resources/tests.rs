@@ -182,6 +182,21 @@ fn constraints_are_searched_for_and_not_only_checked() {
 }
 
 #[test]
+fn all_of_which_a_constraint_keeps_one_out_ends_the_search() {
+    // Other devices than the first would do for the request before.
+    let sides = vec![with("g0", "numa", 0), with("g1", "numa", 1), with("g2", "numa", 1)];
+    let mut devices = all(vec![slice(sides)]);
+    let answers = [Answer::No, Answer::No, Answer::Yes];
+    devices.put_answers("last".into(), "s".into(), answers.into());
+    let every = DeviceAsk { count: DeviceCount::All, query: "last".into(), ..ask("all", 0) };
+    let mut spec = claim(vec![ask("r", 1), every]);
+    assert_eq!(found(&devices, &[&spec]), Ok(vec!["g0".into(), "g2".into()]));
+    spec.constraints = vec![same("gpu.example.com/numa")];
+    let Err(Stop::Broken(0, problem)) = found(&devices, &[&spec]) else { panic!("found") };
+    assert_eq!(&*problem, "request all: a constraint keeps g2 out");
+}
+
+#[test]
 fn the_first_option_that_can_be_had_is_taken() {
     let devices = all(vec![slice(vec![device("g0"), device("g1")])]);
     let options = vec![ask("r/many", 3), ask("r/two", 2), ask("r/one", 1)];

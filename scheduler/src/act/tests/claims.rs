@@ -79,6 +79,8 @@ async fn a_claim_gets_its_finalizer_then_devices_and_reservation_together() {
     let finalizers = json!(["other", "resource.kubernetes.io/delete-protection"]);
     assert_eq!(found["metadata"]["finalizers"], finalizers);
     assert_eq!(found["status"]["reservedFor"], json!([by("p")]));
+    let at = found["status"]["allocation"]["allocationTimestamp"].as_str();
+    assert!(at.is_some_and(|at| at.ends_with('Z')), "a time that others need not add: {at:?}");
     let devices = &found["status"]["allocation"]["devices"];
     let first = json!({ "request": "r", "driver": "d", "pool": "p", "device": "g0",
         "tolerations": [{ "key": "t", "operator": "Exists" }] });
