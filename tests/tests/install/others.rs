@@ -33,7 +33,7 @@ pub fn suspended_and_resumed(cluster: &ControlPlane) {
             cluster.kubectl(&["delete", &kind, &name(row), "-n", "team"]).expect("deleted");
         }
         cluster.kubectl(&["delete", "jobsets", "--all", "-n", "team"]).expect("deleted");
-        wait(cluster, "workloads", "", "none is left", <[Value]>::is_empty);
+        wait(cluster, "workloads.capstan.sh", "", "none is left", <[Value]>::is_empty);
     }
 }
 
@@ -68,7 +68,7 @@ pub fn told_how_far_they_are(cluster: &ControlPlane) {
         });
         cluster.kubectl(&["delete", "pod", "told-0", "--namespace", "team"]).expect("deleted");
         cluster.kubectl(&["delete", &kind, "told", "--namespace", "team"]).expect("deleted");
-        wait(cluster, "workloads", "", "none is left", <[Value]>::is_empty);
+        wait(cluster, "workloads.capstan.sh", "", "none is left", <[Value]>::is_empty);
     }
 }
 

@@ -135,7 +135,7 @@ pub fn jobs(cluster: &ControlPlane) {
     let low = Pods { name: "low", queue: "open", class: "low", gpus: 2, runs_for: None };
     cluster.apply(&low.job(4).to_string()).expect("applied");
     run(cluster, "low-", 4);
-    wait(cluster, "workloads", "low", "shown as running", |all| {
+    wait(cluster, "workloads.capstan.sh", "low", "shown as running", |all| {
         all.len() == 1 && all[0]["status"]["state"] == "Running"
     });
     let high = Pods { name: "high", queue: "open", class: "high", gpus: 4, runs_for: Some("3s") };
@@ -146,7 +146,7 @@ pub fn jobs(cluster: &ControlPlane) {
     let jobs = found(cluster, "jobs", "low");
     assert!(!holds(&jobs[0], "Failed") && !holds(&jobs[0], "Suspended"), "{jobs:?}");
     cluster.kubectl(&["delete", "jobs", "--all", "--namespace", "team"]).expect("deleted");
-    wait(cluster, "workloads", "", "none is left", <[Value]>::is_empty);
+    wait(cluster, "workloads.capstan.sh", "", "none is left", <[Value]>::is_empty);
 }
 
 /// A gang of bare pods grows while it runs; a Workload of its name is there already.
@@ -167,12 +167,12 @@ pub fn crew(cluster: &ControlPlane) {
     for (name, count) in [("crew-0", 1), ("crew-1", 2)] {
         member(name);
         run(cluster, "crew-", count);
-        wait(cluster, "workloads", "crew", "shown with its members", |all| {
+        wait(cluster, "workloads.capstan.sh", "crew", "shown with its members", |all| {
             all.len() == 1 && all[0]["spec"]["podSets"][0]["count"] == count
         });
     }
     cluster.kubectl(&["delete", "pods", "--all", "--namespace", "team"]).expect("deleted");
-    wait(cluster, "workloads", "", "none is left", <[Value]>::is_empty);
+    wait(cluster, "workloads.capstan.sh", "", "none is left", <[Value]>::is_empty);
 }
 
 /// A pod with a claim on a device is bound once that is allocated and reserved for it.
@@ -221,7 +221,7 @@ pub fn claims(cluster: &ControlPlane) {
     let finalizers = claim["metadata"]["finalizers"].to_string();
     assert!(finalizers.contains("resource.kubernetes.io/delete-protection"), "{finalizers}");
     cluster.kubectl(&["delete", "pods", "--all", "--namespace", "team"]).expect("deleted");
-    wait(cluster, "workloads", "", "none is left", <[Value]>::is_empty);
+    wait(cluster, "workloads.capstan.sh", "", "none is left", <[Value]>::is_empty);
 }
 
 /// A bare pod takes the room of another, a third waits, and one that needs its flavor's
@@ -241,9 +241,11 @@ pub fn bare_pods(cluster: &ControlPlane) {
         let conditions = pods[0]["status"]["conditions"].as_array();
         conditions.is_some_and(|all| all.iter().any(|it| it["type"] == "PodScheduled"))
     });
-    wait(cluster, "workloads", "waiter", "shown once it has waited", |all| all.len() == 1);
+    wait(cluster, "workloads.capstan.sh", "waiter", "shown once it has waited", |all| {
+        all.len() == 1
+    });
     cluster.kubectl(&["delete", "pod", "waiter", "--namespace", "team"]).expect("deleted");
-    wait(cluster, "workloads", "waiter", "gone with its pod", <[Value]>::is_empty);
+    wait(cluster, "workloads.capstan.sh", "waiter", "gone with its pod", <[Value]>::is_empty);
     pod("guest", "guarded", "low");
     run(cluster, "guest", 1);
     let guest = found(cluster, "pods", "guest").remove(0);
