@@ -337,7 +337,8 @@ fn completed(
     all.extend(full.map(|domain| Share { domain: *domain, slots: 0, taken: 0 }));
     let count = |share: &Share| there.get(&share.domain).copied().unwrap_or(0);
     let rest = (there.values().sum::<u64>() + ask.pods.len() as u64) % size;
-    // What is left over stays where the fuller part of a slice is, else where it could be made whole.
+    // What is left over stays where the fuller part of a slice is, else where it could be made
+    // whole.
     all.sort_by_key(|share| {
         let part = count(share) % size;
         (Reverse(part), share.slots < size, share.slots, share.domain)
