@@ -140,6 +140,12 @@ impl Site<'_> {
             // Nobody would take the taint off a new node, or not fast enough for thousands.
             without.push("TaintNodesByCondition");
         }
+        if self.options.decisions {
+            // Nobody would take the finalizers off again.
+            without.push("StorageObjectInUseProtection");
+            // A rule that kube-scheduler has whatever the gate, on pods that need it to be made.
+            flag(command, "feature-gates", "UserNamespacesHostNetworkSupport=true");
+        }
         if !without.is_empty() {
             flag(command, "disable-admission-plugins", without.join(","));
         }
@@ -178,8 +184,9 @@ impl Site<'_> {
     }
 
     fn scheduler(&self, command: &mut Command) -> Result<()> {
-        let config = json!({
-            "apiVersion": "kubescheduler.config.k8s.io/v1",
+        let version = "kubescheduler.config.k8s.io/v1";
+        let mut config = json!({
+            "apiVersion": version,
             "kind": "KubeSchedulerConfiguration",
             "leaderElection": {"leaderElect": false},
             "clientConnection": {
@@ -188,6 +195,15 @@ impl Site<'_> {
                 "burst": 20_000,
             },
         });
+        if self.options.decisions {
+            let kind = "VolumeBindingArgs";
+            let args = json!({"apiVersion": version, "kind": kind, "bindTimeoutSeconds": 0});
+            let volumes = json!({"name": "VolumeBinding", "args": args});
+            let name = "default-scheduler";
+            config["profiles"] = json!([{"schedulerName": name, "pluginConfig": [volumes]}]);
+            config["podInitialBackoffSeconds"] = json!(1);
+            config["podMaxBackoffSeconds"] = json!(1);
+        }
         let path = self.folder.write("kube-scheduler.yaml", &format!("{config:#}\n"))?;
         flag(command, "config", path.display());
         flag(command, "secure-port", 0);

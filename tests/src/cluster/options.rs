@@ -16,6 +16,9 @@ pub struct Options {
     pub upstream_gangs: bool,
     /// For benchmarks: no bounds on requests in flight, and new nodes are ready at once.
     pub unbounded: bool,
+    /// For comparisons: kube-scheduler waits for no volume, so that what it chose is seen at once,
+    /// and volumes and claims go when they are deleted, whoever uses them.
+    pub decisions: bool,
     /// Every request is written down, with who sent it and what was answered.
     pub audit: bool,
     /// Who else may talk to it.

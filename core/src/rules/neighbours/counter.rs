@@ -123,6 +123,20 @@ impl Counter {
         }
     }
 
+    /// Without slots of nodes that are gone.
+    ///
+    /// # Panics
+    /// When somebody is counted there.
+    pub fn cut(&self, slots: usize) -> Counter {
+        let mut cut = self.clone();
+        let gone = cut.on_node.drain(slots.min(cut.on_node.len())..);
+        assert!(gone.sum::<u32>() == 0, "pods around a node that is gone");
+        if let Some(balance) = &mut cut.balance {
+            balance.eligible.truncate(slots);
+        }
+        cut
+    }
+
     /// Whether a pod of the class may come into a domain, as far as this counter goes. `open`: it
     /// may be the first of those that want to be near each other.
     #[inline]

@@ -416,7 +416,11 @@ impl Outlook {
         for counter in &self.counters {
             let same = |other: &&Counter| (other.aim, other.key) == (counter.aim, counter.key);
             match anew.counters.iter().find(same) {
-                Some(other) => assert_eq!(counter, other, "a count of pods around nodes"),
+                // A class that nobody asks about does not see that nodes at the end are forgotten.
+                Some(other) => {
+                    let counter = counter.cut(question.room.slots());
+                    assert_eq!(counter, *other, "a count of pods around nodes");
+                }
                 None => assert_eq!(counter.total(), 0, "a count of pods that are not there"),
             }
         }
