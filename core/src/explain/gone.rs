@@ -6,32 +6,30 @@ use super::shortage::SearchBound;
 impl Reason {
     /// The same as if so many workloads had left that may be preempted.
     pub fn with_gone(mut self, count: u32) -> Reason {
-        match &mut self {
+        match self.innermost() {
             Reason::Nodes(shortage) => shortage.gone = count,
             Reason::Topology { gone, .. } => *gone = count,
-            Reason::Together { then, .. } => {
-                let inner = std::mem::replace(&mut **then, Reason::Unqueued);
-                **then = inner.with_gone(count);
-            }
             _ => {}
         }
         self
     }
-}
 
-impl Reason {
     /// The same where the search for places ended at its bound.
     pub fn with_ended(mut self, bound: SearchBound) -> Reason {
-        match &mut self {
+        match self.innermost() {
             Reason::Nodes(shortage) => shortage.ended = Some(bound),
             Reason::Topology { ended, .. } => *ended = Some(bound),
-            Reason::Together { then, .. } => {
-                let inner = std::mem::replace(&mut **then, Reason::Unqueued);
-                **then = inner.with_ended(bound);
-            }
             _ => {}
         }
         self
+    }
+
+    /// What is said of one set, where it is said of a set beside others.
+    fn innermost(&mut self) -> &mut Reason {
+        match self {
+            Reason::Together { then, .. } => then.innermost(),
+            reason => reason,
+        }
     }
 }
 
