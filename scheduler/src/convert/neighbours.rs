@@ -124,7 +124,8 @@ impl Relevance {
     /// A kind of pod was seen; whether more of others matters now than did.
     pub fn meet(&mut self, shape: &PodShape, ours: bool) -> bool {
         let Some(wants) = &shape.neighbours else { return false };
-        let mut more = false;
+        // A term without a selector means no pod, and a node without its key is refused for it.
+        let mut more = ours && !std::mem::replace(&mut self.any, true);
         for labels in selectors(wants, ours) {
             more |= self.read(labels);
         }
@@ -149,10 +150,10 @@ impl Relevance {
         shared: &mut Shared,
     ) -> Arc<PodShape> {
         if !self.any {
-            return match (ours, &shape.neighbours) {
-                // Constraints that mean no pod at all.
-                (true, _) | (false, None) => shape.clone(),
-                (false, Some(_)) => {
+            return match &shape.neighbours {
+                None => shape.clone(),
+                // Of others: terms that mean no pod at all.
+                Some(_) => {
                     shared.shapes.of(PodShape { neighbours: None, ..PodShape::clone(shape) })
                 }
             };
@@ -238,6 +239,20 @@ mod tests {
         assert!(seen.kin.as_deref().is_some_and(|kin| kin.labels.is_empty()));
         let wants = seen.neighbours.as_deref().expect("anti-affinity");
         assert_eq!((wants.anti_affinity.len(), wants.spread.len()), (1, 0));
+    }
+
+    #[test]
+    fn a_spread_that_means_no_pod_reads_keys_of_nodes_all_the_same() {
+        let spread = serde_json::json!({
+            "topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule",
+        });
+        let spreads = shape(serde_json::json!({"topologySpreadConstraints": [spread]}), &[]);
+        let mut relevance = Relevance::default();
+        assert!(!relevance.meet(&spreads, false), "others are not placed by us");
+        assert!(relevance.meet(&spreads, true));
+        let own = (&"ns".into(), &Pairs::default());
+        let seen = relevance.applied(&Arc::new(spreads), own, true, &mut Shared::default());
+        assert!(seen.kin.is_some() && seen.neighbours.is_some(), "{seen:?}");
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! spread and no term of an affinity, as a selector would. kube-scheduler gets a copy, and once it
 //! has decided the copy is deleted and all that was written for it put back; then Capstan gets
 //! one, on the same state. What counts is whether the node takes the pod, not in which words it
-//! does not. A pair on which both differ is tried again when nothing moves any more, since each
+//! does not. Each cluster has a Capstan of its own. A pair on which both differ is tried again when nothing moves any more, since each
 //! sees changes in its own time; one on which they still differ is printed as a scenario file.
 //!
 //! The clusters are the same in every run: what is in one is made from its number. Some control
@@ -93,26 +93,38 @@ fn work(queue: &Queue) -> Result<Tally> {
 
 fn play(plane: &ControlPlane, queue: &Queue) -> Result<Tally> {
     plane.install_crds()?;
+    let client = plane.client()?;
+    let mut tries = plane.block_on(Tries::begin(client))?;
+    let mut tally = Tally::default();
+    loop {
+        let next = queue.lock().expect("nobody panics with it").next();
+        let Some(number) = next else { return Ok(tally) };
+        let begun = Instant::now();
+        if let Err(trouble) = play_one(plane, number, &mut tries, &mut tally) {
+            tally.disagreements.push(format!("case {number} was not played: {trouble}"));
+        }
+        let (pairs, differ) = (tally.pairs, tally.disagreements.len());
+        let took = begun.elapsed().as_secs();
+        say(&format!("case {number}: {took} s; so far {pairs} pairs, {differ} disagreements"));
+    }
+}
+
+/// A Capstan of its own for each cluster: what it learnt of one before decides nothing here, and
+/// a number plays the same alone.
+fn play_one(
+    plane: &ControlPlane,
+    number: u64,
+    tries: &mut Tries,
+    tally: &mut Tally,
+) -> Result<()> {
     let mut capstan = plane.capstan("capstan-0", ALONE)?;
     capstan.wait_until(plane, "leading")?;
     let url = capstan.url().parse().map_err(|e| Trouble::new(format!("{}: {e}", capstan.url())))?;
-    let client = plane.client()?;
-    plane.block_on(async {
+    let play = async {
         let account = Client::try_from(kube::Config::new(url))?;
-        let mut tries = Tries::begin(client, account).await?;
-        let mut tally = Tally::default();
-        loop {
-            let next = queue.lock().expect("nobody panics with it").next();
-            let Some(number) = next else { return Ok(tally) };
-            let begun = Instant::now();
-            if let Err(trouble) = tries.play(&generate::case(number), &mut tally).await {
-                tally.disagreements.push(format!("case {number} was not played: {trouble}"));
-            }
-            let (pairs, differ) = (tally.pairs, tally.disagreements.len());
-            let took = begun.elapsed().as_secs();
-            say(&format!("case {number}: {took} s; so far {pairs} pairs, {differ} disagreements"));
-        }
-    })
+        tries.play(&generate::case(number), account, tally).await
+    };
+    plane.block_on(play)
 }
 
 #[allow(clippy::print_stdout, reason = "the harness shows it when the test fails")]

@@ -63,8 +63,8 @@ impl Who {
 /// A control plane with both schedulers.
 pub struct Tries {
     objects: Objects,
-    /// Capstan's own account, by HTTP.
-    account: Client,
+    /// Capstan's own account, by HTTP, once it runs.
+    account: Option<Client>,
     seen: UnboundedReceiver<Pod>,
     serial: usize,
     /// Volumes and claims of the cluster that is laid out.
@@ -73,17 +73,18 @@ pub struct Tries {
 
 impl Tries {
     /// Begins on a control plane without nodes.
-    pub async fn begin(client: Client, account: Client) -> Result<Tries> {
+    pub async fn begin(client: Client) -> Result<Tries> {
         let objects = Objects(client.clone());
         for object in always() {
             objects.create(&object).await?;
         }
         let seen = watch(client);
-        Ok(Tries { objects, account, seen, serial: 0, held: Vec::new() })
+        Ok(Tries { objects, account: None, seen, serial: 0, held: Vec::new() })
     }
 
-    /// Tries all pods of a case on all its nodes.
-    pub async fn play(&mut self, case: &Case, tally: &mut Tally) -> Result<()> {
+    /// Tries all pods of a case on all its nodes, with the Capstan whose account this is.
+    pub async fn play(&mut self, case: &Case, account: Client, tally: &mut Tally) -> Result<()> {
+        self.account = Some(account);
         let played = self.try_all(case, tally).await;
         self.clear().await?;
         played
@@ -222,8 +223,9 @@ impl Tries {
         // The `&` is for the question mark that every list's path gets.
         let path = format!("/debug/explain/workload/{namespace}/{name}?output=json&");
         let request = Request::new(path).list(&kube::api::ListParams::default());
+        let Some(account) = &self.account else { return Value::Null };
         let said: kube::Result<Value> = match request {
-            Ok(request) => self.account.request(request).await,
+            Ok(request) => account.request(request).await,
             Err(error) => return json!(error.to_string()),
         };
         said.unwrap_or_else(|error| json!(error.to_string()))

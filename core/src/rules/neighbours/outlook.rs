@@ -68,7 +68,10 @@ impl Outlook {
         let room = question.room;
         *self = Outlook { epoch: room.neighbourhood.epoch(), ..Outlook::default() };
         let shape = &*question.shape.facts;
-        let Some(kin) = shape.kin.as_deref() else { return };
+        let Some(kin) = shape.kin.as_deref() else {
+            assert!(shape.neighbours.is_none(), "who looks at others is seen by them");
+            return;
+        };
         if let Some(wants) = shape.neighbours.as_deref() {
             let means =
                 |term: &crate::model::input::PeerTerm| room.neighbourhood.selects(&term.peers, kin);
