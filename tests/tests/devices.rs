@@ -7,7 +7,7 @@ use std::sync::Arc;
 use capstan_core::Engine;
 use capstan_core::model::input::{
     Allocation, ClaimSpec, DeviceAsk, DeviceCount, DeviceFacts, GangKey, GangRef, GangSource,
-    Input, PodClaim, PodFacts, PodShape, Reach, RequestSpec, ResourceClaimFacts, SliceFacts, Text,
+    Input, PodClaim, PodFacts, PodPhase, PodShape, Reach, RequestSpec, ResourceClaimFacts, SliceFacts, Text,
 };
 use capstan_core::plan::{Action, ClaimGrant, Effect, EffectResult, StepOutput};
 use capstan_core::time::Time;
@@ -238,5 +238,149 @@ fn devices_come_free_when_the_api_says_so() {
     assert_eq!(granted(&waits).len(), 0);
     let freed = engine.step(Time(2), vec![Input::ResourceClaimGone(key("other"))]);
     assert_eq!(granted(&freed).len(), 1);
+    engine.recount();
+}
+
+/// A claim that has these devices of a node.
+fn holding(name: &str, node: &str, devices: &[&str]) -> Input {
+    let device = |device: &&str| capstan_core::model::input::AllocatedDevice {
+        id: (text("d"), text(node), text(device)),
+        share: false,
+        consumed: BTreeMap::new(),
+    };
+    let devices = devices.iter().map(device).collect();
+    let allocation = Some(Arc::new(Allocation { nodes: None, devices }));
+    Input::ResourceClaim(ResourceClaimFacts { allocation, ..claim(name, true) })
+}
+
+/// A pod by itself with one claim.
+fn lone(name: &str, priority: i32, needs: PodClaim, claim: &str) -> PodFacts {
+    let group = member(name, 1, needs, claim);
+    PodFacts { priority, gang: facts::pod(name, &group.shape, &group.wishes).gang, ..group }
+}
+
+fn alone(name: &str, priority: i32) -> PodFacts {
+    let needs = PodClaim::Own { name: text("gpu"), spec: spec() };
+    lone(name, priority, needs, &format!("{name}-claim"))
+}
+
+/// The same with a place and devices.
+fn running(name: &str, node: &str) -> Input {
+    let mut pod = alone(name, 0);
+    pod.phase = PodPhase::Running;
+    pod.node = Some(text(node));
+    Input::Pod(pod)
+}
+
+fn gone(name: &str) -> Input {
+    Input::PodGone(text(name))
+}
+
+fn evicted(output: &StepOutput) -> Vec<String> {
+    let of = |effect: &Effect| match &effect.action {
+        Action::Evict { pod, .. } => Some(pod.name.to_string()),
+        _ => None,
+    };
+    output.effects.iter().filter_map(of).collect()
+}
+
+/// Two nodes with two devices each, all of them in use; whoever has one has both.
+fn full() -> Engine {
+    let mut engine = Engine::new();
+    let mut inputs = vec![namespace(), gpu_node("a", 0), gpu_node("b", 0)];
+    inputs.extend([slice("a", &["x", "y"]), slice("b", &["x", "y"])]);
+    for (name, node) in [("low-a", "a"), ("low-b", "b")] {
+        inputs.push(holding(&format!("{name}-claim"), node, &["x", "y"]));
+        inputs.push(running(name, node));
+    }
+    engine.observe(Time(0), inputs);
+    engine
+}
+
+fn comes(name: &str, priority: i32) -> Vec<Input> {
+    let claim = Input::ResourceClaim(claim(&format!("{name}-claim"), true));
+    vec![claim, Input::Pod(alone(name, priority))]
+}
+
+#[test]
+fn a_victim_leaves_its_devices_to_whom_it_leaves_for() {
+    let mut engine = full();
+    let first = engine.step(Time(1), comes("high", 10));
+    let victims = evicted(&first);
+    assert_eq!(victims.len(), 1, "one node is enough");
+    engine.recount();
+    // The pod is gone, its claim is not: nobody else has to leave, and nothing is given yet.
+    let second = engine.step(Time(2), vec![gone(&victims[0])]);
+    assert_eq!((evicted(&second), granted(&second).len()), (Vec::new(), 0));
+    let waits = format!("waits until the devices of claim team/{}-claim are free", victims[0]);
+    let said = view(&engine, "high").reason.map(|reason| reason.to_string()).unwrap_or_default();
+    assert!(said.starts_with(&waits), "{said}");
+    engine.recount();
+    let key = key(&format!("{}-claim", victims[0]));
+    let third = engine.step(Time(3), vec![Input::ResourceClaimGone(key)]);
+    assert_eq!((evicted(&third), granted(&third).len()), (Vec::new(), 1));
+    engine.recount();
+}
+
+#[test]
+fn it_leaves_what_this_engine_gave_it_too() {
+    let mut engine = Engine::new();
+    let mut inputs = vec![namespace(), gpu_node("a", 0), slice("a", &["x"])];
+    inputs.extend(comes("low", 0));
+    let first = engine.step(Time(1), inputs);
+    let grant = granted(&first)["low"][0].clone();
+    let second = engine.step(Time(2), answers(&first, &EffectResult::Done));
+    assert_eq!(binds(&second).len(), 1);
+    let bound = second.effects.iter().filter(is_bind);
+    let mut shown: Vec<Input> = bound.map(|effect| answer(effect, EffectResult::Done)).collect();
+    shown.extend([given("low-claim", true, &grant), running("low", "a")]);
+    engine.step(Time(3), shown);
+    assert_eq!(evicted(&engine.step(Time(4), comes("high", 10))), ["low"]);
+    engine.recount();
+    engine.step(Time(5), vec![gone("low")]);
+    let last = engine.step(Time(6), vec![Input::ResourceClaimGone(key("low-claim"))]);
+    assert_eq!(granted(&last).len(), 1);
+    engine.recount();
+}
+
+#[test]
+fn what_a_victim_leaves_is_promised_once() {
+    let mut engine = full();
+    let inputs: Vec<Input> = ["one", "two", "three"].iter().flat_map(|it| comes(it, 10)).collect();
+    // Each victim leaves two devices: of three, one needs the second victim.
+    let mut victims = Vec::new();
+    for (at, input) in inputs.into_iter().enumerate() {
+        victims.extend(evicted(&engine.step(Time(at as i64 + 1), vec![input])));
+        engine.recount();
+    }
+    assert_eq!(victims.len(), 2, "{victims:?}");
+    let left = victims.iter().map(|name| gone(name));
+    assert_eq!(granted(&engine.step(Time(10), left.collect())).len(), 0);
+    let keys = victims.iter().map(|name| Input::ResourceClaimGone(key(&format!("{name}-claim"))));
+    let given = granted(&engine.step(Time(11), keys.collect()));
+    let mut devices: Vec<_> = given.values().map(|claims| device(&claims[0])).collect();
+    devices.sort();
+    devices.dedup();
+    assert_eq!(devices.len(), 3, "each another one");
+    engine.recount();
+}
+
+#[test]
+fn a_claim_that_somebody_who_stays_uses_comes_not_free() {
+    let mut engine = Engine::new();
+    let shared = |name: &str, priority: i32| {
+        let mut pod = lone(name, priority, PodClaim::Named(key("shared")), "shared");
+        (pod.phase, pod.node) = (PodPhase::Running, Some(text("a")));
+        Input::Pod(pod)
+    };
+    let Input::ResourceClaim(held) = holding("shared", "a", &["x"]) else { unreachable!() };
+    let held = ResourceClaimFacts { of_one_pod: false, ..held };
+    let mut inputs = vec![namespace(), gpu_node("a", 0), slice("a", &["x"])];
+    inputs.push(Input::ResourceClaim(held));
+    inputs.extend([shared("low", 0), shared("higher", 20)]);
+    engine.observe(Time(0), inputs);
+    // Both would have to go, and one of them may not.
+    assert_eq!(evicted(&engine.step(Time(1), comes("middle", 10))), Vec::<String>::new());
+    assert_eq!(evicted(&engine.step(Time(2), vec![gone("higher")])), ["low"]);
     engine.recount();
 }

@@ -49,6 +49,7 @@ impl Engine {
             let claim = self.state.claims.get(*workload).expect("just listed");
             claim.victims.is_empty()
         });
+        ready.retain(|workload| !self.waits_for_devices(*workload));
         self.state.in_queue_order(&mut ready);
         for workload in ready {
             let claim = self.state.drop_claim(workload).expect("just listed");
@@ -69,6 +70,18 @@ impl Engine {
             }
             round.decided = true;
         }
+    }
+
+    /// Whether devices that victims had, who are gone, are still to come free; that is said.
+    fn waits_for_devices(&mut self, workload: WorkloadIdx) -> bool {
+        let claim = self.state.claims.get(workload).expect("just listed");
+        let devices = &self.state.room.devices;
+        let mut awaited = claim.places.frees.iter().filter(|key| devices.coming_free(key));
+        let Some((namespace, name)) = awaited.next().cloned() else { return false };
+        let more = awaited.count() as u32;
+        let claim = format!("{namespace}/{name}").into();
+        self.set_reason(workload, Reason::WaitingForDevices { claim, more });
+        true
     }
 
     /// Claims again what an engine before this one claimed for work that waits, the first of its
@@ -150,12 +163,12 @@ impl Engine {
         let admitted = Assignment { at: self.state.now, ..(*claim.assignment).clone() };
         let mut txn = Txn::begin(&mut self.state);
         txn.assign(workload, Some(Arc::new(admitted)));
-        let members = claim.places.iter().map(|(pod, _)| *pod);
+        let members = claim.places.members.iter().map(|(pod, _)| *pod);
         let Some(asks) = asks_with(&mut txn, &claim.assignment, members, profile) else {
             return Redeemed::NeverFits;
         };
         let start = txn.checkpoint();
-        let planned = place_as_planned(&mut txn, &asks, &claim.places);
+        let planned = place_as_planned(&mut txn, &asks, &claim.places.members);
         if !planned {
             txn.rollback_to(start);
         }

@@ -3,13 +3,12 @@
 
 use std::sync::Arc;
 
-use capstan_topology::NodeIdx;
-
 use crate::cycle::nominate::asks;
 use crate::cycle::{Entry, Round, Verdict};
 use crate::engine::Engine;
 use crate::engine::waiting::Wake;
 use crate::explain::reason::Reason;
+use crate::model::claim::Places;
 use crate::model::ids::{FrIdx, PodIdx, QueueIdx, WorkloadIdx};
 use crate::model::input::QueueingStrategy;
 use crate::model::state::Held;
@@ -20,9 +19,6 @@ use crate::plan::{Outcome, State};
 use crate::quota::flavors;
 use crate::time::Time;
 use crate::victims::{self, Victim};
-
-/// Which member goes where.
-type Places = Vec<(PodIdx, NodeIdx)>;
 
 /// Others that leave in a round and that one preemptor looks at, at most.
 const LEAVING_MAX: usize = 64;
@@ -418,7 +414,13 @@ fn place_all(
     if !gang::place(txn, asks, topology) {
         return None;
     }
-    let members = asks.iter().flat_map(|ask| &ask.pods);
-    let place = |pod: &PodIdx| (*pod, txn.state().pods[*pod].place.expect("was placed"));
-    Some(members.map(place).collect())
+    let state = txn.state();
+    let members = || asks.iter().flat_map(|ask| &ask.pods);
+    let place = |pod: &PodIdx| (*pod, state.pods[*pod].place.expect("was placed"));
+    let devices = &state.room.devices;
+    Some(Places {
+        members: members().map(place).collect(),
+        devices: devices.held_by_all(members().copied()).into(),
+        frees: devices.left_behind(),
+    })
 }

@@ -61,7 +61,7 @@ impl Engine {
         let waits = |pod: &&crate::model::pod::Pod| pod.needs_place() && pod.ours && !pod.kept();
         let claim = state.claims.get(index);
         let victims = claim.map_or(&[][..], |claim| &claim.victims);
-        let planned = claim.map_or(&[][..], |claim| &claim.places);
+        let planned = claim.map_or(&[][..], |claim| &claim.places.members);
         let planned = planned.iter().filter_map(|(pod, node)| {
             let node = state.room.facts(*node)?;
             Some((state.pods.get(*pod)?.uid.clone(), node.name.clone()))

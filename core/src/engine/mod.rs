@@ -331,7 +331,7 @@ impl Engine {
         let Some(claim) = self.state.claims.get(workload) else { return };
         let entry = &self.state.workloads[workload];
         let same = entry.state == State::Reserved
-            && claim.places.iter().all(|(pod, _)| entry.members.contains(pod))
+            && claim.places.members.iter().all(|(pod, _)| entry.members.contains(pod))
             && matches!(entry.queue, QueueRef::Unqueued | QueueRef::Queue(_));
         if !same {
             self.state.drop_claim(workload);

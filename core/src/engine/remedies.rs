@@ -175,7 +175,7 @@ impl Engine {
         let leave: Vec<WorkloadIdx> = found.iter().map(|victim| victim.workload).collect();
         let places = self.plan_after(&entry, assignment, &leave);
         self.state.let_go();
-        let places = places?;
+        let places = places?.members;
         let room = &self.state.room;
         let hourly = |&(pod, node): &(_, _)| {
             let shape = room.shape(self.state.pods[pod].shape);

@@ -250,6 +250,13 @@ pub enum Reason {
         /// Victims not gone yet.
         victims: u32,
     },
+    /// Its victims are gone; devices that they had are still to come free.
+    WaitingForDevices {
+        /// A claim that has them, as `namespace/name`.
+        claim: Text,
+        /// Further such claims.
+        more: u32,
+    },
     /// What it asks is free once work that is being stopped for others has left, and not before.
     StillHeld {
         /// ClusterQueue.

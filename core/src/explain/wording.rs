@@ -57,9 +57,9 @@ impl Reason {
             Reason::Flavors { tried, .. } => most_telling(tried).map_or("NoMatchingFlavor", code),
             Reason::Nodes(_) => "WaitingForCapacity",
             Reason::Topology { .. } | Reason::NoRoomBeside { .. } => "TopologyPlacementFailed",
-            Reason::WaitingForVictims { .. } | Reason::StillHeld { .. } => {
-                "WaitingForPreemptedWorkloads"
-            }
+            Reason::WaitingForVictims { .. }
+            | Reason::WaitingForDevices { .. }
+            | Reason::StillHeld { .. } => "WaitingForPreemptedWorkloads",
             Reason::LostRace { then } | Reason::Together { then, .. } => then.code(),
             Reason::HeldBack { .. } | Reason::Exposes { .. } => "WaitingForQuota",
             Reason::Backoff { .. } => "Backoff",
@@ -134,6 +134,7 @@ impl Reason {
                 "topology"
             }
             Reason::WaitingForVictims { .. }
+            | Reason::WaitingForDevices { .. }
             | Reason::StillHeld { .. }
             | Reason::Preempted { .. } => "victims",
             Reason::Backoff { .. } => "time",
@@ -262,6 +263,7 @@ impl fmt::Display for Reason {
                 write_no_room_beside(out, &named_domain(level, domain.as_ref()), *asked, *holds)
             }
             Reason::WaitingForVictims { victims } => write_victims(out, *victims),
+            Reason::WaitingForDevices { claim, more } => write_devices(out, claim, *more),
             Reason::StillHeld { .. } => waits::write_still_held(out, self),
             Reason::HeldBack { .. } | Reason::Exposes { .. } => waits::write_for_head(out, self),
             Reason::LostRace { then } => then.fmt(out),
@@ -321,6 +323,14 @@ fn extras(waiting: u32, why: &str) -> String {
 fn write_victims(out: &mut fmt::Formatter<'_>, victims: u32) -> fmt::Result {
     let victims = counted(i64::from(victims), "preempted workload");
     write!(out, "waits for {victims} to leave; the room is held for it")
+}
+
+fn write_devices(out: &mut fmt::Formatter<'_>, claim: &Text, more: u32) -> fmt::Result {
+    write!(out, "waits until the devices of claim {claim}")?;
+    if more > 0 {
+        write!(out, " and of {}", counted(i64::from(more), "other claim"))?;
+    }
+    write!(out, " are free, whose users were preempted; the room is held for it")
 }
 
 fn write_backoff(out: &mut fmt::Formatter<'_>, until: Time, failure: &str) -> fmt::Result {

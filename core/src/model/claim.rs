@@ -23,7 +23,7 @@ use capstan_topology::{NodeIdx, ResourceIdx};
 
 use crate::model::claim::draw::Together;
 use crate::model::ids::{FrIdx, PodIdx, QueueIdx, WorkloadIdx};
-use crate::model::input::{HostPort, PodShape};
+use crate::model::input::{AllocatedDevice, HostPort, PodShape, ResourceClaimKey};
 use crate::model::state::ClusterState;
 use crate::model::txn::Txn;
 use crate::model::vacancy::Holding;
@@ -45,13 +45,24 @@ pub struct Claims {
     spent: BTreeSet<WorkloadIdx>,
 }
 
+/// Where all members of a workload go once its victims have left, and with what.
+#[derive(Clone, Debug, Default)]
+pub struct Places {
+    /// Which member goes where.
+    pub members: Vec<(PodIdx, NodeIdx)>,
+    /// Devices that its members get.
+    pub devices: Arc<[AllocatedDevice]>,
+    /// Claims on devices that nobody uses any more then: their devices come free after that.
+    pub frees: Vec<ResourceClaimKey>,
+}
+
 /// One claim.
 #[derive(Clone, Debug)]
 pub struct Claim {
     /// What it will hold quota with.
     pub assignment: Arc<Assignment>,
-    /// Which member goes where.
-    pub places: Vec<(PodIdx, NodeIdx)>,
+    /// What it plans.
+    pub places: Places,
     /// Victims that have not left.
     pub victims: Vec<WorkloadIdx>,
     /// What counts now, in the quota tree.
@@ -150,7 +161,7 @@ impl ClusterState {
         &mut self,
         workload: WorkloadIdx,
         assignment: Arc<Assignment>,
-        places: Vec<(PodIdx, NodeIdx)>,
+        places: Places,
         victims: Vec<WorkloadIdx>,
     ) {
         let (quota, room) = Amounts::default();
@@ -276,6 +287,7 @@ impl ClusterState {
                 self.room.ports.place(*node, &shape.ports);
                 self.room.touch(*node);
             }
+            self.room.keep_devices(workload, &claim.places.devices.clone(), true);
             let claim = self.claims.by_workload.get_mut(&workload).expect("is one of the claims");
             (claim.quota, claim.room, claim.ports) = (quota, room, ports);
             claim.together = Some(drawing.clone());
@@ -288,7 +300,7 @@ impl ClusterState {
             let shape = &self.room.shape(self.pods.get(pod)?.shape).facts;
             (!shape.ports.is_empty()).then(|| (node, shape.clone()))
         };
-        claim.places.iter().filter_map(using).collect()
+        claim.places.members.iter().filter_map(using).collect()
     }
 
     fn uncount_claim(&mut self, workload: WorkloadIdx) {
@@ -304,6 +316,7 @@ impl ClusterState {
             self.room.ports.remove(node, &shape.ports);
             self.room.touch(node);
         }
+        self.room.keep_devices(workload, &claim.places.devices, false);
     }
 }
 

@@ -1,9 +1,13 @@
 //! Devices and claims of a room: facts into them, and whose numbers those change.
 
-use crate::model::ids::PodIdx;
-use crate::model::input::Input;
+use std::sync::Arc;
+
+use capstan_topology::NodeIdx;
+
+use crate::model::ids::{PodIdx, WorkloadIdx};
+use crate::model::input::{AllocatedDevice, Input, PodShape, ResourceClaimKey, Text};
 use crate::model::room::Room;
-use crate::rules::dynamic_resources::{Concerns, PodHold};
+use crate::rules::dynamic_resources::{self, Concerns, PodHold};
 
 impl Room {
     /// Stores a fact of devices or claims. Returns whether more may fit now.
@@ -46,11 +50,59 @@ impl Room {
         self.touch_concerned(&concerns);
     }
 
+    /// A pod of a shape that does not exist holds devices on a node; `false`: it needs none.
+    pub(super) fn occupy_devices(&mut self, shape: &PodShape, node: NodeIdx) -> bool {
+        let Some(facts) = self.facts(node).filter(|_| !shape.claims.is_empty()) else {
+            return false;
+        };
+        let nowhere = Text::default();
+        let hold = dynamic_resources::choose(&self.devices, shape, &nowhere, None, facts);
+        if hold.is_empty() {
+            return false;
+        }
+        let concerns = self.devices.hold_concerns(&hold);
+        self.devices.hold_as_another(hold);
+        self.touch_concerned(&concerns);
+        true
+    }
+
+    /// Takes the last [`Room::occupy_devices`] back that was not.
+    pub(super) fn leave_devices(&mut self) {
+        let hold = self.devices.give_up_last();
+        self.touch_concerned(&self.devices.hold_concerns(&hold));
+    }
+
     /// A pod gives up what it holds, which comes back.
     pub(super) fn drop_devices(&mut self, pod: PodIdx) -> PodHold {
         let hold = self.devices.give_up(pod);
         self.touch_concerned(&self.devices.hold_concerns(&hold));
         hold
+    }
+
+    /// A pod that has devices goes, or comes back, as far as a transaction is concerned.
+    pub(super) fn go(
+        &mut self,
+        pod: PodIdx,
+        claims: impl Iterator<Item = ResourceClaimKey>,
+        back: bool,
+    ) {
+        let concerns = self.devices.go(pod, claims, back);
+        self.touch_concerned(&concerns);
+    }
+
+    /// Devices are kept for whom victims leave, or no longer are.
+    pub(super) fn keep_devices(
+        &mut self,
+        workload: WorkloadIdx,
+        devices: &Arc<[AllocatedDevice]>,
+        keep: bool,
+    ) {
+        match keep {
+            true => self.devices.keep(workload, devices),
+            false => self.devices.let_go(workload),
+        }
+        let concerns = self.devices.devices_concern(devices.iter());
+        self.touch_concerned(&concerns);
     }
 
     fn touch_concerned(&mut self, concerns: &Concerns) {

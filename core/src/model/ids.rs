@@ -174,6 +174,11 @@ impl<T> Handle<T> {
     /// Before all others, for ranges of ordered tables.
     pub const FIRST: Handle<T> = Handle { slot: 0, generation: 0, of: PhantomData };
 
+    /// One that stands in for a value that does not exist: no arena comes to have as many.
+    pub fn stand_in(number: u32) -> Handle<T> {
+        Handle { slot: u32::MAX - number, ..Handle::FIRST }
+    }
+
     /// Its slot, for tables beside the arena; another value may live there later.
     pub fn slot(self) -> usize {
         self.slot as usize

@@ -204,6 +204,28 @@ impl ClusterState {
         Some(PodHold::default())
     }
 
+    /// The part of those who use claims; `false`: the pod has none. One to which the API has given
+    /// them goes, and comes back; others have a place, or none.
+    pub(super) fn change_users(&mut self, pod: PodIdx, place: bool) -> bool {
+        let entry = &self.pods[pod];
+        let shape = self.room.shape(entry.shape).facts.clone();
+        if shape.claims.is_empty() {
+            return false;
+        }
+        let told = matches!(entry.binding, Binding::InFlight(_) | Binding::Bound);
+        match (told, place) {
+            (false, true) => self.room.devices.join(pod, &shape),
+            (false, false) => self.room.devices.leave(pod, &shape),
+            (true, back) => {
+                let namespace = entry.namespace.clone();
+                let names = entry.claims.clone().unwrap_or_default();
+                let names = names.iter().filter(|name| !name.is_empty()).cloned();
+                self.room.go(pod, names.map(|name| (namespace.clone(), name)), back);
+            }
+        }
+        true
+    }
+
     /// What a pod charges to its queue: calls back with each amount.
     pub(super) fn each_charge(
         &mut self,
@@ -267,6 +289,8 @@ impl ClusterState {
         if let Some(wanted) = self.volumes_of(pod) {
             self.room.volumes.hold(node, &wanted);
         }
+        let shape = self.room.shape(self.pods[pod].shape).facts.clone();
+        self.room.devices.join(pod, &shape);
         match self.room.devices.taken_off(pod, node) {
             Some(hold) => self.room.hold_devices(pod, hold),
             None => _ = self.change_devices(pod, node, true),
@@ -285,6 +309,8 @@ impl ClusterState {
         self.change_neighbours(pod, node, false);
         let hold = self.room.drop_devices(pod);
         self.room.devices.take_off(pod, node, hold);
+        let shape = self.room.shape(self.pods[pod].shape).facts.clone();
+        self.room.devices.leave(pod, &shape);
         self.each_charge(pod, |quota, queue, fr, amount| quota.change(queue, fr, -amount));
         match self.volumes_of(pod) {
             Some(wanted) => self.room.volumes.let_go(node, &wanted),
@@ -409,7 +435,7 @@ impl ClusterState {
         self.room.neighbourhood.recount(around);
         let with = |(_, pod, node)| Some((node, &**shape(pod).volumes.as_ref()?));
         self.room.volumes.recount(placed().filter_map(with));
-        self.room.devices.recount(|pod| self.pods.get(pod).is_some());
+        self.room.devices.recount(placed().map(|(index, pod, _)| (index, shape(pod))));
         self.classes.recount(&self.room);
         self.recount_used();
         for (index, workload) in self.workloads.iter() {

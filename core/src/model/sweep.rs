@@ -104,7 +104,7 @@ impl ClusterState {
         }
         for claim in self.claims.iter() {
             used.assignment(&claim.assignment);
-            claim.places.iter().for_each(|(_, node)| used.node(*node));
+            claim.places.members.iter().for_each(|(_, node)| used.node(*node));
         }
         self.mark_quota(&mut used);
         used

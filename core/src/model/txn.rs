@@ -31,11 +31,15 @@ enum Undo {
     Neighbours(PodIdx, NodeIdx, bool),
     /// A pod that does not exist was taken to be on a node; what was chosen for its volumes.
     Occupied(ShapeIdx, NodeIdx, Option<Box<Choices>>),
+    /// It holds devices.
+    OccupiedDevices,
     /// Storage: the pod's volumes are held (true) or let go (false); what was chosen, or dropped,
     /// with that.
     Volumes(PodIdx, NodeIdx, bool, Option<Box<Choices>>),
     /// DynamicResources: the pod held this; nothing: it got what it holds.
     Devices(PodIdx, PodHold),
+    /// Users of claims on devices: the pod was placed (true) or removed (false).
+    Users(PodIdx, bool),
     /// Quota: an amount was charged (negative: discharged).
     Quota(QueueIdx, FrIdx, i64),
     /// A pod's place was something else.
@@ -192,6 +196,10 @@ impl<'a> Txn<'a> {
         let chosen = wanted.map(|wanted| self.state.change_volumes(&wanted, node, true));
         let chosen = chosen.filter(|chosen| !chosen.is_empty()).map(Box::new);
         self.log.push(Undo::Occupied(shape, node, chosen));
+        let facts = self.state.room.shape(shape).facts.clone();
+        if self.state.room.occupy_devices(&facts, node) {
+            self.log.push(Undo::OccupiedDevices);
+        }
     }
 
     /// Takes a placed pod off its node, and its charge off its queue.
@@ -231,6 +239,9 @@ impl<'a> Txn<'a> {
             let choices = self.state.change_volumes(&wanted, node, placed);
             let choices = (!choices.is_empty()).then(|| Box::new(choices));
             self.log.push(Undo::Volumes(pod, node, placed, choices));
+        }
+        if self.state.change_users(pod, placed) {
+            self.log.push(Undo::Users(pod, placed));
         }
         if let Some(held) = self.state.change_devices(pod, node, placed) {
             self.log.push(Undo::Devices(pod, held));
@@ -327,12 +338,14 @@ impl ClusterState {
                     self.let_go_of(&wanted, node, &chosen);
                 }
             }
+            Undo::OccupiedDevices => self.room.leave_devices(),
             Undo::Volumes(pod, node, held, choices) => {
                 let choices = choices.map_or_else(Choices::new, |choices| *choices);
                 self.undo_volumes(pod, node, held, &choices);
             }
             Undo::Devices(pod, held) if held.is_empty() => drop(self.room.drop_devices(pod)),
             Undo::Devices(pod, held) => self.room.hold_devices(pod, held),
+            Undo::Users(pod, placed) => _ = self.change_users(pod, !placed),
             Undo::Quota(queue, fr, amount) => self.quota.change(queue, fr, -amount),
             Undo::Vacated(workload, charges) => self.restore_vacancies(workload, charges),
             Undo::Restored(workload) => drop(self.drop_vacancies(workload)),

@@ -198,6 +198,13 @@ pub fn fill(txn: &mut Txn<'_>, asks: &[Count], range: Range<usize>) -> Vec<u32> 
     asks.iter().zip(&search.left).map(placed).collect()
 }
 
+/// Whether members of a class choose volumes or devices where they go.
+fn chooses(txn: &Txn<'_>, class: ClassIdx) -> bool {
+    let state = txn.state();
+    let class = state.classes.class(class);
+    class.coupled() || !state.room.shape(class.key.shape).facts.claims.is_empty()
+}
+
 /// A search for places in one domain.
 struct Search {
     asks: Vec<ClassIdx>,
@@ -224,7 +231,7 @@ impl Search {
             left: asks.iter().map(|(_, count)| *count).collect(),
             places: Vec::new(),
             seen: BTreeSet::new(),
-            chooses: classes().any(|class| txn.state().classes.class(class).coupled()),
+            chooses: classes().any(|class| chooses(txn, class)),
             range,
             shapes,
             steps: 0,
@@ -446,7 +453,7 @@ impl Search {
 
     /// Whether the state with one more member there was not looked at yet.
     fn is_new(&mut self, at: usize, node: NodeIdx) -> bool {
-        // Which volumes are taken depends on who came first.
+        // Which volumes and devices are taken depends on who came first.
         if self.chooses {
             return true;
         }
@@ -460,7 +467,7 @@ impl Search {
     fn looks(&self, txn: &Txn<'_>, position: usize) -> (Vec<u32>, Vec<i64>) {
         let state = txn.state();
         let node = state.room.tree.order()[position];
-        // No two nodes offer volumes alike.
+        // No two nodes offer volumes or devices alike.
         let mut looks: Vec<u32> = self.chooses.then_some(position as u32).into_iter().collect();
         for class in &self.asks {
             looks.push(state.classes.fit(*class).spot(position).slots);

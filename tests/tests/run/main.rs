@@ -3,6 +3,7 @@
 
 mod asked;
 mod deleted;
+mod devices;
 mod exercise;
 mod gangs;
 mod groups;

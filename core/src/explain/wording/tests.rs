@@ -200,6 +200,12 @@ fn waiting_reasons_read_as_sentences() {
             "waits for 2 preempted workloads to leave; the room is held for it",
         ),
         (
+            Reason::WaitingForDevices { claim: "red/low-gpu".into(), more: 1 },
+            "WaitingForPreemptedWorkloads",
+            "waits until the devices of claim red/low-gpu and of 1 other claim are free, whose users \
+             were preempted; the room is held for it",
+        ),
+        (
             Reason::StillHeld {
                 cluster_queue: "team-a".into(),
                 flavor: "h100".into(),

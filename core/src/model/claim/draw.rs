@@ -176,7 +176,7 @@ impl Together {
 impl ClusterState {
     /// What a claim is for.
     fn wants(&self, claim: &Claim) -> Stake {
-        let there = claim.places.iter().filter(|(pod, _)| self.pods.get(*pod).is_some());
+        let there = claim.places.members.iter().filter(|(pod, _)| self.pods.get(*pod).is_some());
         self.stake(Some(&claim.assignment), there.copied())
     }
 

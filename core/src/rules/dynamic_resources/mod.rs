@@ -10,10 +10,18 @@
 //! | [`search`] | which of them meet all claims of a pod together |
 //! | [`capacity`] | what a claim takes of a device that several may share |
 //! | [`state`] | who has which devices |
+//! | [`users`] | who uses which claims, and what comes free with whom |
+//!
+//! Devices that victims have are free for whom they leave for, which kube-scheduler does not look
+//! at: it stops nobody for devices. They come free a moment after the victims are gone, once the
+//! controller of claims has taken them back: until then they are kept, and waited for.
 //!
 //! Left out: devices whose driver has to say that they are ready before a pod is bound (binding
-//! conditions) are given to nobody. Devices that running pods use come free when the API shows it;
-//! nobody is stopped for them, as kube-scheduler does not do it either.
+//! conditions) are given to nobody.
+//!
+//! Restart: all of it is derived from slices, claims and pods. What is kept follows from marks on
+//! victims that are still there; between the end of the last one and that of its claim nothing
+//! tells of it.
 
 use std::sync::Arc;
 
@@ -29,6 +37,7 @@ mod capacity;
 mod pools;
 pub(crate) mod search;
 mod state;
+mod users;
 
 #[cfg(test)]
 mod tests;
@@ -145,7 +154,7 @@ fn chosen<'a>(
         admin: pick.admin,
     };
     let entries = picks.clone().map(|pick| pools.device(pick.device));
-    Chosen { nodes: state::nodes_of(entries, node), devices: picks.map(one).collect() }
+    Chosen { nodes: pools::nodes_of(entries, node), devices: picks.map(one).collect() }
 }
 
 /// Which claims need devices on a node, if those that have some can be used there.

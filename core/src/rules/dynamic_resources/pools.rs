@@ -2,12 +2,16 @@
 //!
 //! Decides which slices count (those of a pool's newest generation), whether a pool is whole and
 //! sound, and which devices a node can reach, in the order in which they are tried: pools by driver
-//! and name, slices by name, devices as their slice has them.
+//! and name, slices by name, devices as their slice has them; and which nodes can use devices that
+//! were chosen on one.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
-use crate::model::input::{DeviceFacts, DeviceId, Nano, NodeFacts, Reach, SliceFacts, Text};
+use crate::model::input::{
+    DeviceFacts, DeviceId, Nano, NodeFacts, NodeSelector, NodeSelectorTerm, Operator, Reach,
+    Requirement, SliceFacts, Text,
+};
 use crate::rules::selector::node_matches;
 
 /// A device, by its place in the order of all.
@@ -244,4 +248,46 @@ fn reaches(reach: &Reach, node: &NodeFacts) -> bool {
         Reach::Everywhere => true,
         Reach::PerDevice | Reach::Nowhere => false,
     }
+}
+
+/// Field by which one node is named.
+static NAME: LazyLock<Text> = LazyLock::new(|| "metadata.name".into());
+
+/// The nodes that can use devices which were chosen on one node, as kube-scheduler writes it: that
+/// node alone, if any device is local to a node; else what the slices' selectors say together.
+pub(super) fn nodes_of<'a>(
+    devices: impl Iterator<Item = &'a Device>,
+    node: &Text,
+) -> Option<NodeSelector> {
+    let mut term = NodeSelectorTerm::default();
+    for device in devices {
+        let reach = match &device.slice.nodes {
+            Reach::PerDevice => device.facts().nodes.as_ref(),
+            reach => Some(reach),
+        };
+        let one_node = device.facts().binds || matches!(reach, Some(Reach::Node(_)));
+        match reach {
+            _ if one_node => {
+                let (key, values) = (NAME.clone(), vec![node.clone()]);
+                let fields = vec![Requirement { key, operator: Operator::In, values }];
+                let labels = Vec::new();
+                return Some(NodeSelector { terms: vec![NodeSelectorTerm { labels, fields }] });
+            }
+            Some(Reach::Selected(selector)) => {
+                // An API server takes one term only.
+                for of in selector.terms.iter().take(1) {
+                    let new = |known: &[Requirement], one: &&Requirement| !known.contains(one);
+                    let labels: Vec<_> =
+                        of.labels.iter().filter(|one| new(&term.labels, one)).cloned().collect();
+                    let fields: Vec<_> =
+                        of.fields.iter().filter(|one| new(&term.fields, one)).cloned().collect();
+                    term.labels.extend(labels);
+                    term.fields.extend(fields);
+                }
+            }
+            _ => {}
+        }
+    }
+    let says = !term.labels.is_empty() || !term.fields.is_empty();
+    says.then(|| NodeSelector { terms: vec![term] })
 }

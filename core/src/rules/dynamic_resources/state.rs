@@ -4,19 +4,21 @@
 //! given a place: those are *held* until the API shows them. A claim that only its pod uses is held
 //! with the pod; one that others use too is held once, for as long as any pod with a place needs
 //! it. What is held for a claim counts for nothing once the API shows that claim as allocated.
+//! Devices that victims leave are *kept* for whom they leave for, beside what the victims have.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use capstan_topology::NodeIdx;
 
-use crate::model::ids::PodIdx;
+use crate::model::ids::{PodIdx, WorkloadIdx};
 use crate::model::input::{
-    AllocatedDevice, Answer, DeviceId, Nano, NodeSelector, Reach, ResourceClaimFacts,
+    AllocatedDevice, Allocation, Answer, DeviceId, Nano, PodClaim, PodShape, Reach, ResourceClaimFacts,
     ResourceClaimKey, SliceFacts, Text,
 };
 use crate::plan::Chosen;
 use crate::rules::dynamic_resources::pools::{CounterAt, Device, DeviceAt, Pools};
+use crate::rules::dynamic_resources::users::Users;
 
 /// All devices and claims.
 #[derive(Debug, Default)]
@@ -34,6 +36,11 @@ pub struct Devices {
     /// Pods that hold devices for a claim of their own.
     own: BTreeMap<ResourceClaimKey, PodIdx>,
     shared: BTreeMap<ResourceClaimKey, SharedHold>,
+    users: Users,
+    /// Pods that do not exist and hold devices: `PodIdx::stand_in` of each number below.
+    stand_ins: u32,
+    /// What comes free for those whose victims leave.
+    kept: BTreeMap<WorkloadIdx, Arc<[AllocatedDevice]>>,
     /// What pods held that facts take off their node: who is put back there holds the same.
     taken_off: BTreeMap<PodIdx, (NodeIdx, PodHold)>,
     /// Slices of each pool.
@@ -175,13 +182,6 @@ impl Devices {
         }
     }
 
-    fn devices_concern<'a>(&self, devices: impl Iterator<Item = &'a AllocatedDevice>) -> Concerns {
-        let of = |device: &AllocatedDevice| {
-            self.pool_concerns(&(device.id.0.clone(), device.id.1.clone()))
-        };
-        devices.map(of).fold(Concerns::Nobody, Concerns::and)
-    }
-
     /// What a query says of a slice; `false`: nothing new.
     pub fn put_answers(&mut self, query: Text, slice: Text, answers: Arc<[Answer]>) -> bool {
         let of_query = self.answers.entry(query).or_default();
@@ -294,6 +294,18 @@ impl Devices {
         assert!(old.is_none(), "a pod holds devices once");
     }
 
+    /// A pod that does not exist holds this. The inverse is [`Devices::give_up_last`].
+    pub(crate) fn hold_as_another(&mut self, hold: PodHold) {
+        self.hold(PodIdx::stand_in(self.stand_ins), hold);
+        self.stand_ins += 1;
+    }
+
+    /// The last pod that does not exist holds nothing any more; what it held.
+    pub(crate) fn give_up_last(&mut self) -> PodHold {
+        self.stand_ins -= 1;
+        self.give_up(PodIdx::stand_in(self.stand_ins))
+    }
+
     /// A pod gives up what it holds, which comes back.
     pub(crate) fn give_up(&mut self, pod: PodIdx) -> PodHold {
         let Some(hold) = self.held.remove(&pod) else { return PodHold::default() };
@@ -332,9 +344,109 @@ impl Devices {
         self.taken_off.clear();
     }
 
-    /// Whether the API does not show a claim as allocated.
+    /// A pod that has a place now uses the claims that its shape names.
+    pub(crate) fn join(&mut self, pod: PodIdx, shape: &PodShape) {
+        named(shape).for_each(|key| self.change_users(key, |users| users.join(key, pod)));
+    }
+
+    /// A pod has its place no more.
+    pub(crate) fn leave(&mut self, pod: PodIdx, shape: &PodShape) {
+        named(shape).for_each(|key| self.change_users(key, |users| users.leave(key, pod)));
+    }
+
+    /// A pod to which the API has given these claims goes, or comes back, as far as a transaction
+    /// is concerned; whom that concerns.
+    pub(crate) fn go(
+        &mut self,
+        pod: PodIdx,
+        claims: impl Iterator<Item = ResourceClaimKey>,
+        back: bool,
+    ) -> Concerns {
+        let mut concerns = Concerns::Nobody;
+        for key in claims {
+            let has = self.claims.get(&key).and_then(|claim| claim.allocation.clone());
+            if let Some(has) = has {
+                concerns = concerns.and(self.devices_concern(has.devices.iter()));
+            }
+            self.change_users(&key, |users| match back {
+                true => users.come_back(&key, pod),
+                false => users.go(&key, pod),
+            });
+        }
+        concerns
+    }
+
+    fn change_users(&mut self, key: &ResourceClaimKey, change: impl FnOnce(&mut Users)) {
+        self.count_claim(key, false);
+        change(&mut self.users);
+        self.count_claim(key, true);
+    }
+
+    /// Claims with devices that nobody would use any more without those who have gone.
+    pub(crate) fn left_behind(&self) -> Vec<ResourceClaimKey> {
+        let allocated = |key: &&ResourceClaimKey| {
+            self.users.all_gone(key)
+                && self.claims.get(*key).is_some_and(|claim| claim.allocation.is_some())
+        };
+        self.users.left_behind().filter(allocated).cloned().collect()
+    }
+
+    /// Whether a claim has devices that nobody uses any more: its controller is about to take them.
+    pub(crate) fn coming_free(&self, key: &ResourceClaimKey) -> bool {
+        let allocated = self.claims.get(key).is_some_and(|claim| claim.allocation.is_some());
+        allocated && !self.users.any(key)
+    }
+
+    /// Keeps devices for whom victims leave. The inverse is [`Devices::let_go`].
+    pub(crate) fn keep(&mut self, workload: WorkloadIdx, devices: &Arc<[AllocatedDevice]>) {
+        if devices.is_empty() {
+            return;
+        }
+        devices.iter().for_each(|device| self.count(device, true));
+        let old = self.kept.insert(workload, devices.clone());
+        assert!(old.is_none(), "devices are kept once");
+    }
+
+    /// Keeps nothing any more.
+    pub(crate) fn let_go(&mut self, workload: WorkloadIdx) {
+        let devices = self.kept.remove(&workload);
+        devices.iter().flat_map(|kept| kept.iter()).for_each(|device| self.count(device, false));
+    }
+
+    /// Devices that members hold, to be kept for them.
+    pub(crate) fn held_by_all(&self, members: impl Iterator<Item = PodIdx>) -> Vec<AllocatedDevice> {
+        let mut chosen: Vec<&Arc<Chosen>> = Vec::new();
+        let mut shared: BTreeSet<&ResourceClaimKey> = BTreeSet::new();
+        for hold in members.filter_map(|pod| self.held.get(&pod)) {
+            chosen.extend(hold.own.iter().map(|held| &held.chosen));
+            let once = hold.shared.iter().filter(|(key, _)| shared.insert(key));
+            chosen.extend(once.map(|(_, chosen)| chosen));
+        }
+        let devices = chosen.into_iter().flat_map(|chosen| &chosen.devices);
+        devices.filter(|one| !one.admin).map(|one| one.device.clone()).collect()
+    }
+
+    /// Whom it concerns that such devices are used, or no longer are.
+    pub(crate) fn devices_concern<'a>(
+        &self,
+        devices: impl Iterator<Item = &'a AllocatedDevice>,
+    ) -> Concerns {
+        let of = |device: &AllocatedDevice| {
+            self.pool_concerns(&(device.id.0.clone(), device.id.1.clone()))
+        };
+        devices.map(of).fold(Concerns::Nobody, Concerns::and)
+    }
+
+    /// What the API shows a claim to have, unless all who use it have gone.
+    fn shown(&self, key: &ResourceClaimKey) -> Option<&Arc<Allocation>> {
+        let shown = self.claims.get(key)?.allocation.as_ref()?;
+        (!self.users.all_gone(key)).then_some(shown)
+    }
+
+    /// Whether what is held for a claim is all that it has, and somebody who uses it stays.
     fn open(&self, key: &ResourceClaimKey) -> bool {
         self.claims.get(key).is_none_or(|claim| claim.allocation.is_none())
+            && !self.users.all_gone(key)
     }
 
     /// Counts what is held for a pod's own claim, unless that is allocated by now.
@@ -346,11 +458,12 @@ impl Devices {
 
     /// Counts all that is used for a claim: what the API shows, else what is held for it.
     fn count_claim(&mut self, key: &ResourceClaimKey, take: bool) {
-        let allocation = self.claims.get(key).and_then(|claim| claim.allocation.clone());
-        if let Some(allocation) = allocation {
+        if let Some(allocation) = self.shown(key).cloned() {
             for device in &allocation.devices {
                 self.count(device, take);
             }
+        }
+        if !self.open(key) {
             return;
         }
         if let Some(chosen) = self.shared.get(key).map(|hold| hold.chosen.clone()) {
@@ -379,15 +492,16 @@ impl Devices {
     fn use_anew(&self) -> (Vec<Usage>, Vec<Nano>) {
         let mut usage = vec![Usage::default(); self.pools.len()];
         let mut counted = vec![Nano::default(); self.pools.counters().len()];
-        let shown = self.claims.values().filter_map(|claim| claim.allocation.as_ref());
+        let shown = self.claims.keys().filter_map(|key| self.shown(key));
         let shown = shown.flat_map(|allocation| &allocation.devices);
+        let kept = self.kept.values().flat_map(|devices| devices.iter());
         let own = self.held.values().flat_map(|hold| &hold.own);
         let own = own.filter(|held| held.key.as_ref().is_none_or(|key| self.open(key)));
         let shared = self.shared.iter().filter(|(key, _)| self.open(key));
         let shared = shared.map(|(_, hold)| &hold.chosen);
         let chosen = own.map(|held| &held.chosen).chain(shared);
         let chosen = chosen.flat_map(|chosen| &chosen.devices).filter(|one| !one.admin);
-        for device in shown.chain(chosen.map(|one| &one.device)) {
+        for device in shown.chain(kept).chain(chosen.map(|one| &one.device)) {
             if let Some(at) = self.pools.find(&device.id) {
                 count(&self.pools, &mut usage, &mut counted, at, device, true);
             }
@@ -395,30 +509,39 @@ impl Devices {
         (usage, counted)
     }
 
-    /// Compares what is counted with what it should be; `may_hold`: pods that may hold
-    /// devices, which are those with a place.
+    /// Compares what is counted with what it should be; `placed`: pods with a place, each with its
+    /// shape.
     ///
     /// # Panics
     /// When they differ.
-    pub fn recount(&self, may_hold: impl Fn(PodIdx) -> bool) {
+    pub fn recount<'a>(&self, placed: impl Iterator<Item = (PodIdx, &'a PodShape)>) {
         if self.stale {
             return;
         }
-        let (usage, counted) = self.use_anew();
-        for (at, (kept, anew)) in self.usage.iter().zip(&usage).enumerate() {
-            let (_, _, name) = self.pools.device(at as DeviceAt).id();
-            assert_eq!(kept, anew, "use of device {name}");
-        }
-        assert_eq!(self.counted, counted, "counters that devices take");
+        let with: BTreeMap<PodIdx, &PodShape> =
+            placed.filter(|(_, shape)| !shape.claims.is_empty()).collect();
+        let users = with.iter().flat_map(|(pod, shape)| named(shape).map(|key| (key, *pod)));
+        self.users.recount(users.map(|(key, pod)| (key.clone(), pod)));
+        self.recount_use();
         let mut shared: BTreeMap<&ResourceClaimKey, BTreeSet<PodIdx>> = BTreeMap::new();
         for (pod, hold) in &self.held {
-            assert!(may_hold(*pod), "a pod without a place holds devices");
+            assert!(with.contains_key(pod), "a pod without a place holds devices");
             for (key, _) in &hold.shared {
                 shared.entry(key).or_default().insert(*pod);
             }
         }
         let known = self.shared.iter().map(|(key, hold)| (key, &hold.users));
         assert!(known.eq(shared.iter().map(|(key, users)| (*key, users))), "users of claims");
+    }
+
+    /// The part of it that holds within a transaction, too.
+    pub(super) fn recount_use(&self) {
+        let (usage, counted) = self.use_anew();
+        for (at, (kept, anew)) in self.usage.iter().zip(&usage).enumerate() {
+            let (_, _, name) = self.pools.device(at as DeviceAt).id();
+            assert_eq!(kept, anew, "use of device {name}");
+        }
+        assert_eq!(self.counted, counted, "counters that devices take");
     }
 }
 
@@ -446,6 +569,14 @@ impl PodHold {
     pub fn is_empty(&self) -> bool {
         self.own.is_empty() && self.shared.is_empty()
     }
+}
+
+/// Claims that a shape names.
+pub(super) fn named(shape: &PodShape) -> impl Iterator<Item = &ResourceClaimKey> {
+    shape.claims.iter().filter_map(|claim| match claim {
+        PodClaim::Named(key) => Some(key),
+        PodClaim::Own { .. } | PodClaim::Unusable(_) => None,
+    })
 }
 
 /// Takes a device, or gives it back.
@@ -482,49 +613,6 @@ fn count(
             sum.0 = sum.0.saturating_add(sign * amount.0);
         }
     }
-}
-
-/// Field by which one node is named.
-static NAME: LazyLock<Text> = LazyLock::new(|| "metadata.name".into());
-
-/// The nodes that can use devices which were chosen on one node, as kube-scheduler writes it: that
-/// node alone, if any device is local to a node; else what the slices' selectors say together.
-pub(super) fn nodes_of<'a>(
-    devices: impl Iterator<Item = &'a Device>,
-    node: &Text,
-) -> Option<NodeSelector> {
-    use crate::model::input::{NodeSelectorTerm, Operator, Requirement};
-    let mut term = NodeSelectorTerm::default();
-    for device in devices {
-        let reach = match &device.slice.nodes {
-            Reach::PerDevice => device.facts().nodes.as_ref(),
-            reach => Some(reach),
-        };
-        let one_node = device.facts().binds || matches!(reach, Some(Reach::Node(_)));
-        match reach {
-            _ if one_node => {
-                let (key, values) = (NAME.clone(), vec![node.clone()]);
-                let fields = vec![Requirement { key, operator: Operator::In, values }];
-                let labels = Vec::new();
-                return Some(NodeSelector { terms: vec![NodeSelectorTerm { labels, fields }] });
-            }
-            Some(Reach::Selected(selector)) => {
-                // An API server takes one term only.
-                for of in selector.terms.iter().take(1) {
-                    let new = |known: &[Requirement], one: &&Requirement| !known.contains(one);
-                    let labels: Vec<_> =
-                        of.labels.iter().filter(|one| new(&term.labels, one)).cloned().collect();
-                    let fields: Vec<_> =
-                        of.fields.iter().filter(|one| new(&term.fields, one)).cloned().collect();
-                    term.labels.extend(labels);
-                    term.fields.extend(fields);
-                }
-            }
-            _ => {}
-        }
-    }
-    let says = !term.labels.is_empty() || !term.fields.is_empty();
-    says.then(|| NodeSelector { terms: vec![term] })
 }
 
 /// A device as a claim has it.

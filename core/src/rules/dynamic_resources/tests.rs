@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::search::{Search, Stop};
 use super::state::Devices;
 use super::*;
+use crate::model::ids::{PodIdx, WorkloadIdx};
 use crate::model::input::{
     AllocatedDevice, Allocation, Answer, Attribute, Capacity, CapacityType, Constraint, DeviceAsk,
     DeviceFacts, Labels, Nano, Reach, RequestSpec, ResourceClaimFacts, SliceFacts, Taint,
@@ -124,7 +125,7 @@ fn a_count_takes_the_first_that_are_free() {
     let two = claim(vec![ask("r", 1)]);
     assert_eq!(found(&devices, &[&two, &two]).map(|all| all.len()), Ok(2));
     assert_eq!(found(&devices, &[&two, &two, &two]), Err(Stop::None));
-    devices.recount(|_| false);
+    devices.recount(std::iter::empty());
 }
 
 #[test]
@@ -258,10 +259,10 @@ fn partitions_share_counters() {
     allocated(&mut devices, &["half-0"], false);
     assert_eq!(found(&devices, &[&claim(vec![ask("r", 1)])]), Ok(vec!["half-1".into()]));
     assert_eq!(found(&devices, &[&claim(vec![ask("r", 3)])]), Err(Stop::None));
-    devices.recount(|_| false);
+    devices.recount(std::iter::empty());
     devices.remove_claim(&("ns".into(), "half-0".into()));
     assert_eq!(found(&devices, &[&claim(vec![ask("r", 1)])]), Ok(vec!["whole".into()]));
-    devices.recount(|_| false);
+    devices.recount(std::iter::empty());
 }
 
 #[test]
@@ -281,7 +282,7 @@ fn shares_of_a_device_end_where_its_capacity_does() {
     allocated(&mut devices, &["g0"], true);
     assert!(found(&devices, &[&sixty]).is_ok());
     assert_eq!(found(&devices, &[&asking(61)]), Err(Stop::None));
-    devices.recount(|_| false);
+    devices.recount(std::iter::empty());
 }
 
 #[test]
@@ -349,4 +350,56 @@ fn devices_that_are_alike_are_tried_once() {
     let mut spec = claim(vec![ask("r", 16), ask("s", 16)]);
     spec.constraints = vec![Constraint { requests: vec!["s".into()], ..same("x/y") }];
     assert_eq!(found(&devices, &[&spec]), Err(Stop::None), "and not that it took too long");
+}
+
+/// Whoever uses claims comes, leaves, goes for a while and comes back, devices are kept for others,
+/// and claims get and lose devices: what is counted is what counting anew finds.
+#[test]
+fn use_of_devices_is_counted_whoever_goes() {
+    let names = ["g0", "g1", "g2"];
+    let key = |claim: usize| -> (Text, Text) { ("ns".into(), names[claim].into()) };
+    let mut devices = all(vec![slice(names.map(device).into())]);
+    let mut placed: BTreeMap<PodIdx, PodShape> = BTreeMap::new();
+    let mut away: BTreeMap<PodIdx, Vec<(Text, Text)>> = BTreeMap::new();
+    let mut state: u64 = 1;
+    let mut below = |count: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 33) % count
+    };
+    for _ in 0..20_000 {
+        let (step, claim) = (below(7), below(3) as usize);
+        let pod = PodIdx::stand_in(below(4) as u32);
+        let here = placed.contains_key(&pod) && !away.contains_key(&pod);
+        match step {
+            0 if !placed.contains_key(&pod) => {
+                let claims = [claim, (claim + 1) % 3].map(|at| PodClaim::Named(key(at)));
+                let shape = PodShape { claims: claims.into(), ..PodShape::default() };
+                devices.join(pod, &shape);
+                placed.insert(pod, shape);
+            }
+            1 if here => devices.leave(pod, &placed.remove(&pod).expect("it is here")),
+            2 if here => {
+                let keys: Vec<_> = state::named(&placed[&pod]).cloned().collect();
+                devices.go(pod, keys.iter().cloned(), false);
+                away.insert(pod, keys);
+            }
+            3 => {
+                let keys = away.remove(&pod).into_iter().flatten();
+                devices.go(pod, keys, true);
+            }
+            4 => allocated(&mut devices, &[names[claim]], false),
+            5 => _ = devices.remove_claim(&key(claim)),
+            6 => {
+                devices.let_go(WorkloadIdx::FIRST);
+                let id = ("gpu.example.com".into(), "p".into(), names[claim].into());
+                let kept = AllocatedDevice { id, share: false, consumed: BTreeMap::new() };
+                devices.keep(WorkloadIdx::FIRST, &[kept].into());
+            }
+            _ => {}
+        }
+        devices.recount_use();
+        if away.is_empty() {
+            devices.recount(placed.iter().map(|(pod, shape)| (*pod, shape)));
+        }
+    }
 }
