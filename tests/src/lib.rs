@@ -7,6 +7,7 @@
 
 pub mod around;
 pub mod cluster;
+pub mod devices;
 pub mod exercise;
 pub mod facts;
 pub mod hand;

@@ -6,13 +6,15 @@ use std::sync::Arc;
 
 use capstan_core::Engine;
 use capstan_core::model::input::{
-    Input, Kin, LabelSelector, Neighbours, NodeFacts, Operator, PeerSelector, PeerTerm, PodFacts,
-    PodPhase, PodShape, Requirement, Spread, Text,
+    Amounts, Input, Kin, LabelSelector, Neighbours, NodeFacts, Operator, PeerSelector, PeerTerm,
+    PodClaim, PodFacts, PodPhase, PodShape, Requirement, Spread, Text,
 };
+use capstan_core::plan::{Action, Effect, EffectResult};
 use capstan_core::time::Time;
 use capstan_tests::around::{Cluster, Placed};
+use capstan_tests::devices;
 use capstan_tests::facts::{TEAM, amounts, gang, in_queue, labels, namespace, node, pod, text};
-use capstan_tests::hand::binds;
+use capstan_tests::hand::{answer, binds};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -36,6 +38,8 @@ struct Case {
     nodes: Vec<NodeFacts>,
     there: Vec<(Arc<PodShape>, usize, bool)>,
     members: Vec<Arc<PodShape>>,
+    /// What members ask of `cpu` they claim as devices, of which a node has what is left of it.
+    devices: bool,
 }
 
 impl Case {
@@ -51,6 +55,7 @@ impl Case {
     fn ground(&self) -> Vec<Input> {
         let mut all = vec![namespace()];
         all.extend(self.nodes.iter().cloned().map(Input::Node));
+        all.extend((0..self.nodes.len()).filter(|_| self.devices).map(|at| self.slice(at)));
         for (at, placed) in self.model().placed.iter().enumerate() {
             let mut facts = pod(&format!("there-{at}"), &placed.shape, &in_queue(None));
             facts.ours = false;
@@ -70,14 +75,44 @@ impl Case {
         pods
     }
 
+    /// A device for each `cpu` that a node has left.
+    fn slice(&self, at: usize) -> Input {
+        let cpu = |amounts: &Amounts| amounts.get("cpu").copied().unwrap_or(0);
+        let here = self.there.iter().filter(|(_, on, _)| on % self.nodes.len() == at);
+        let used: i64 = here.map(|(shape, ..)| cpu(&shape.requests)).sum();
+        let free = cpu(&self.nodes[at].allocatable) - used;
+        let names: Vec<String> = (0..free).map(|device| format!("d{device}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        devices::slice(&self.nodes[at].name, &names)
+    }
+
+    /// What a member asks of `cpu` as a claim of its own, and that claim.
+    fn claiming(&self, pod: &mut PodFacts) -> Option<Input> {
+        let mut shape = PodShape::clone(&pod.shape);
+        let asked = shape.requests.remove("cpu").filter(|asked| *asked > 0 && self.devices)?;
+        let (name, spec) = (format!("{}-claim", pod.name), devices::spec(asked as u64));
+        shape.claims = vec![PodClaim::Own { name: text("d"), spec: spec.clone() }];
+        (pod.shape, pod.claims) = (Arc::new(shape), Some(Arc::new(vec![text(&name)])));
+        Some(Input::ResourceClaim(devices::claim(&name, true, spec)))
+    }
+
     /// Where the gang's members go, by the engine.
     fn decided(&self) -> Vec<(Arc<PodShape>, usize)> {
         let mut engine = Engine::new();
         let pods = self.gang();
         let mut facts = self.ground();
-        facts.extend(pods.iter().cloned().map(Input::Pod));
-        let output = engine.step(NOW, facts);
+        for mut pod in pods.iter().cloned() {
+            facts.extend(self.claiming(&mut pod));
+            facts.push(Input::Pod(pod));
+        }
+        let mut output = engine.step(NOW, facts);
         engine.recount();
+        let gives = |effect: &&Effect| matches!(effect.action, Action::AllocateClaims { .. });
+        let given: Vec<Input> = output.effects.iter().filter(gives).map(done).collect();
+        if !given.is_empty() {
+            output.effects.extend(engine.step(NOW, given).effects);
+            engine.recount();
+        }
         let placed = binds(&output).into_iter().map(|(name, node)| {
             let shape = pods.iter().find(|pod| *pod.name == *name).map(|pod| pod.shape.clone());
             let at = self.nodes.iter().position(|it| *it.name == *node);
@@ -85,6 +120,10 @@ impl Case {
         });
         placed.collect()
     }
+}
+
+fn done(effect: &Effect) -> Input {
+    answer(effect, EffectResult::Done)
 }
 
 fn selector() -> impl Strategy<Value = Option<LabelSelector>> {
@@ -180,7 +219,7 @@ fn case() -> impl Strategy<Value = Case> {
             own.requests.remove("pods");
             Arc::new(own)
         };
-        Case { nodes, there, members: all.take(5).map(sized).collect() }
+        Case { nodes, there, members: all.take(5).map(sized).collect(), devices: false }
     })
 }
 
@@ -219,7 +258,8 @@ fn too_near(zones: usize, members: usize) -> Case {
         facts.labels.insert(text(ZONE), text(at / 4));
         facts
     });
-    Case { nodes: nodes.collect(), there: Vec::new(), members: vec![member; members] }
+    let (nodes, members) = (nodes.collect(), vec![member; members]);
+    Case { nodes, there: Vec::new(), members, devices: false }
 }
 
 fn told(case: &Case) -> String {
@@ -269,29 +309,46 @@ fn nodes_without_the_key_keep_nobody_away() {
         ..PodShape::default()
     });
     let nodes = vec![node("n0", &[("pods", 1)]), node("n1", &[("pods", 4)])];
-    let case = Case { nodes, there: Vec::new(), members: vec![member; 5] };
+    let members = vec![member; 5];
+    let case = Case { nodes, there: Vec::new(), members, devices: false };
     assert_eq!(case.decided().len(), 5);
+}
+
+/// A gang is placed if and only if some order and some nodes get it in, and then so that it could
+/// have come about pod by pod.
+fn placed_if_it_can_be(case: &Case) -> Result<(), TestCaseError> {
+    let decided = case.decided();
+    let mut model = case.model();
+    let members = with_slots(&mut model, &case.members);
+    if decided.is_empty() {
+        prop_assert!(!model.takes_all(&members), "it could have been placed");
+    } else {
+        prop_assert_eq!(decided.len(), members.len(), "all or none");
+        let (shapes, nodes): (Vec<_>, Vec<_>) = decided.into_iter().unzip();
+        let sized = with_slots(&mut model.clone(), &shapes);
+        let places: Vec<_> = sized.into_iter().zip(nodes).collect();
+        prop_assert!(model.comes_about(&places), "it breaks a rule: {places:?}");
+    }
+    Ok(())
 }
 
 proptest! {
     #![proptest_config(config(INSTANCES))]
 
-    /// A gang is placed if and only if some order and some nodes get it in, and then so that it
-    /// could have come about pod by pod.
+    /// Members that want each other near, away, or spread.
     #[test]
     fn a_gang_that_can_be_placed_is_placed(case in case()) {
-        let decided = case.decided();
-        let mut model = case.model();
-        let members = with_slots(&mut model, &case.members);
-        if decided.is_empty() {
-            prop_assert!(!model.takes_all(&members), "it could have been placed");
-        } else {
-            prop_assert_eq!(decided.len(), members.len(), "all or none");
-            let (shapes, nodes): (Vec<_>, Vec<_>) = decided.into_iter().unzip();
-            let sized = with_slots(&mut model.clone(), &shapes);
-            let places: Vec<_> = sized.into_iter().zip(nodes).collect();
-            prop_assert!(model.comes_about(&places), "it breaks a rule: {places:?}");
-        }
+        placed_if_it_can_be(&case)?;
+    }
+}
+
+proptest! {
+    #![proptest_config(config(4_000))]
+
+    /// The same where what is scarce are devices.
+    #[test]
+    fn a_gang_that_finds_its_devices_is_placed(case in case()) {
+        placed_if_it_can_be(&Case { devices: true, ..case })?;
     }
 }
 

@@ -6,58 +6,21 @@ use std::sync::Arc;
 
 use capstan_core::Engine;
 use capstan_core::model::input::{
-    Allocation, ClaimSpec, DeviceAsk, DeviceCount, DeviceFacts, GangKey, GangRef, GangSource,
-    Input, PodClaim, PodFacts, PodPhase, PodShape, Reach, RequestSpec, ResourceClaimFacts, SliceFacts, Text,
+    Allocation, ClaimSpec, GangKey, GangRef, GangSource, Input, PodClaim, PodFacts, PodPhase,
+    PodShape, ResourceClaimFacts,
 };
 use capstan_core::plan::{Action, ClaimGrant, Effect, EffectResult, StepOutput};
 use capstan_core::time::Time;
-use capstan_tests::facts::{self, TEAM, amounts, in_queue, namespace, text};
+use capstan_tests::devices::{self, key, slice};
+use capstan_tests::facts::{self, amounts, in_queue, namespace, text};
 use capstan_tests::hand::{answer, binds, gpu_node, is_bind, view};
 
-fn slice(node: &str, devices: &[&str]) -> Input {
-    let device = |name: &&str| DeviceFacts {
-        name: text(name),
-        nodes: None,
-        attributes: BTreeMap::new(),
-        taints: Vec::new(),
-        consumes: Vec::new(),
-        shared: false,
-        capacity: BTreeMap::new(),
-        binds: false,
-        waits: false,
-    };
-    Input::Slice(Arc::new(SliceFacts {
-        name: text(node),
-        driver: text("d"),
-        pool: text(node),
-        generation: 1,
-        slices: 1,
-        nodes: Reach::Node(text(node)),
-        devices: devices.iter().map(device).collect(),
-        counters: Vec::new(),
-    }))
-}
-
 fn spec() -> Arc<ClaimSpec> {
-    let ask = DeviceAsk {
-        name: text("r"),
-        query: text(""),
-        count: DeviceCount::Exactly(1),
-        admin: false,
-        tolerations: Vec::new(),
-        capacity: BTreeMap::new(),
-    };
-    let requests = vec![RequestSpec { name: text("r"), options: vec![ask] }];
-    Arc::new(ClaimSpec { requests, ..ClaimSpec::default() })
-}
-
-fn key(name: &str) -> (Text, Text) {
-    (text(TEAM), text(name))
+    devices::spec(1)
 }
 
 fn claim(name: &str, of_one_pod: bool) -> ResourceClaimFacts {
-    let uid = text(format!("uid-{name}"));
-    ResourceClaimFacts { key: key(name), uid, of_one_pod, spec: spec(), allocation: None }
+    devices::claim(name, of_one_pod, spec())
 }
 
 /// A member of the gang `g` of that many, with one claim of a name.

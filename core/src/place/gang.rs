@@ -99,7 +99,7 @@ fn place_coupled(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk) -> bool
 }
 
 /// Puts the members of asks where places were found for them, in the order in which that goes.
-/// `false`: devices that they claim, which the search for places does not follow, do not suffice.
+/// `false`: claims that some of them have by name leave less than the search for places took.
 fn put(txn: &mut Txn<'_>, asks: &[Ask], found: Found) -> bool {
     let Found::Places(places) = found else { return false };
     let mut members: Vec<_> = asks.iter().map(|ask| ask.pods.iter()).collect();

@@ -111,12 +111,7 @@ fn play(plane: &ControlPlane, queue: &Queue) -> Result<Tally> {
 
 /// A Capstan of its own for each cluster: what it learnt of one before decides nothing here, and
 /// a number plays the same alone.
-fn play_one(
-    plane: &ControlPlane,
-    number: u64,
-    tries: &mut Tries,
-    tally: &mut Tally,
-) -> Result<()> {
+fn play_one(plane: &ControlPlane, number: u64, tries: &mut Tries, tally: &mut Tally) -> Result<()> {
     let mut capstan = plane.capstan("capstan-0", ALONE)?;
     capstan.wait_until(plane, "leading")?;
     let url = capstan.url().parse().map_err(|e| Trouble::new(format!("{}: {e}", capstan.url())))?;

@@ -95,9 +95,10 @@ fn a_preemptor_gets_the_device_of_the_one_victim_that_it_needs() {
     names.sort_unstable();
     assert_eq!(names, ["boss", "other"], "one victim, no more");
     assert_eq!(running(&pods, |_| true), 2);
-    let claims = wait_for(&cluster, "resourceclaims", "what was made for the victim is gone", |all| {
-        all.len() == 2
-    });
+    let claims =
+        wait_for(&cluster, "resourceclaims", "what was made for the victim is gone", |all| {
+            all.len() == 2
+        });
     let of_boss = allocated(&claims).into_iter().find(|(name, _)| name.starts_with("boss"));
     assert_eq!(of_boss.map(|(_, pool)| pool), Some(device), "the device that came free");
 }

@@ -13,8 +13,8 @@ use capstan_topology::NodeIdx;
 
 use crate::model::ids::{PodIdx, WorkloadIdx};
 use crate::model::input::{
-    AllocatedDevice, Allocation, Answer, DeviceId, Nano, PodClaim, PodShape, Reach, ResourceClaimFacts,
-    ResourceClaimKey, SliceFacts, Text,
+    AllocatedDevice, Allocation, Answer, DeviceId, Nano, PodClaim, PodShape, Reach,
+    ResourceClaimFacts, ResourceClaimKey, SliceFacts, Text,
 };
 use crate::plan::Chosen;
 use crate::rules::dynamic_resources::pools::{CounterAt, Device, DeviceAt, Pools};
@@ -414,7 +414,10 @@ impl Devices {
     }
 
     /// Devices that members hold, to be kept for them.
-    pub(crate) fn held_by_all(&self, members: impl Iterator<Item = PodIdx>) -> Vec<AllocatedDevice> {
+    pub(crate) fn held_by_all(
+        &self,
+        members: impl Iterator<Item = PodIdx>,
+    ) -> Vec<AllocatedDevice> {
         let mut chosen: Vec<&Arc<Chosen>> = Vec::new();
         let mut shared: BTreeSet<&ResourceClaimKey> = BTreeSet::new();
         for hold in members.filter_map(|pod| self.held.get(&pod)) {

@@ -1,0 +1,61 @@
+//! Facts of devices and of claims on them, as short as tests want them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use capstan_core::model::input::{
+    ClaimSpec, DeviceAsk, DeviceCount, DeviceFacts, Input, Reach, RequestSpec, ResourceClaimFacts,
+    SliceFacts, Text,
+};
+
+use crate::facts::{TEAM, text};
+
+/// Devices of these names that are local to a node.
+pub fn slice(node: &str, devices: &[&str]) -> Input {
+    let device = |name: &&str| DeviceFacts {
+        name: text(name),
+        nodes: None,
+        attributes: BTreeMap::new(),
+        taints: Vec::new(),
+        consumes: Vec::new(),
+        shared: false,
+        capacity: BTreeMap::new(),
+        binds: false,
+        waits: false,
+    };
+    Input::Slice(Arc::new(SliceFacts {
+        name: text(node),
+        driver: text("d"),
+        pool: text(node),
+        generation: 1,
+        slices: 1,
+        nodes: Reach::Node(text(node)),
+        devices: devices.iter().map(device).collect(),
+        counters: Vec::new(),
+    }))
+}
+
+/// Asks for so many devices, whichever.
+pub fn spec(count: u64) -> Arc<ClaimSpec> {
+    let ask = DeviceAsk {
+        name: text("r"),
+        query: text(""),
+        count: DeviceCount::Exactly(count),
+        admin: false,
+        tolerations: Vec::new(),
+        capacity: BTreeMap::new(),
+    };
+    let requests = vec![RequestSpec { name: text("r"), options: vec![ask] }];
+    Arc::new(ClaimSpec { requests, ..ClaimSpec::default() })
+}
+
+/// Namespace and name of a claim.
+pub fn key(name: &str) -> (Text, Text) {
+    (text(TEAM), text(name))
+}
+
+/// A claim that has no devices yet.
+pub fn claim(name: &str, of_one_pod: bool, spec: Arc<ClaimSpec>) -> ResourceClaimFacts {
+    let uid = text(format!("uid-{name}"));
+    ResourceClaimFacts { key: key(name), uid, of_one_pod, spec, allocation: None }
+}
