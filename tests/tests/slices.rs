@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use capstan_core::Engine;
-use capstan_core::model::input::{Input, NodeFacts, PodFacts, PodShape, SliceWish, Wishes};
+use capstan_core::model::input::{Input, Kin, NodeFacts, PodFacts, PodShape, SliceWish, Wishes};
 use capstan_core::time::Time;
-use capstan_tests::facts::{gang, in_queue, namespace, node, shape, text};
+use capstan_tests::facts::{TEAM, gang, in_queue, labels, namespace, node, shape, text};
 use capstan_tests::hand::binds;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -24,6 +24,8 @@ struct Case {
     members: [u32; 2],
     size: u32,
     in_one_zone: bool,
+    /// Each member has a label of its own that somebody reads: to the engine no two are alike.
+    labelled: bool,
 }
 
 /// A zone and a rack of it.
@@ -52,6 +54,11 @@ impl Case {
         let count: u32 = self.members.iter().sum();
         let mut pods = gang("g", count, Some(count), &shapes[0], &self.wishes());
         pods[self.members[0] as usize..].iter_mut().for_each(|pod| pod.shape = shapes[1].clone());
+        for (at, pod) in pods.iter_mut().enumerate().filter(|_| self.labelled) {
+            let kin = Kin { namespace: text(TEAM), labels: labels(&[("index", &at.to_string())]) };
+            let kin = Some(Arc::new(kin));
+            pod.shape = Arc::new(PodShape { kin, ..PodShape::clone(&pod.shape) });
+        }
         pods
     }
 
@@ -66,7 +73,7 @@ impl Case {
         let placed = binds(&output).into_iter().map(|(name, node)| {
             let pod = pods.iter().find(|pod| *pod.name == *name).expect("a member");
             let at = node.strip_prefix('n').and_then(|at| at.parse().ok()).expect("a node");
-            (pod.shape.clone(), at)
+            (Arc::new(PodShape { kin: None, ..PodShape::clone(&pod.shape) }), at)
         });
         placed.collect()
     }
@@ -142,12 +149,14 @@ impl Case {
 fn case(two: bool) -> impl Strategy<Value = Case> {
     let node = (0..3_u8, 0..3_u8, 0..5_i64);
     let twos = if two { 1..7_u32 } else { 0..1_u32 };
-    (vec(node, 1..8), 2..9_u32, twos, 1..5_u32, any::<bool>()).prop_map(
-        |(nodes, ones, twos, size, in_one_zone)| Case {
+    let labelled = prop::bool::weighted(0.3);
+    (vec(node, 1..8), 2..9_u32, twos, 1..5_u32, any::<bool>(), labelled).prop_map(
+        |(nodes, ones, twos, size, in_one_zone, labelled)| Case {
             nodes,
             members: [ones, twos],
             size,
             in_one_zone,
+            labelled,
         },
     )
 }
@@ -183,8 +192,12 @@ proptest! {
 /// Who comes for a member that was lost goes where the others of its slice are.
 #[test]
 fn a_slice_gets_its_member_back() {
+    [false, true].into_iter().for_each(gets_its_member_back);
+}
+
+fn gets_its_member_back(labelled: bool) {
     let nodes = vec![(0, 0, 2), (0, 1, 4)];
-    let case = Case { nodes, members: [4, 0], size: 2, in_one_zone: false };
+    let case = Case { nodes, members: [4, 0], size: 2, in_one_zone: false, labelled };
     let (mut engine, mut pods) = (Engine::new(), case.gang());
     for (pod, node) in pods.iter_mut().zip(["n0", "", "n1", "n1"]) {
         pod.node = Some(text(node)).filter(|node| !node.is_empty());
@@ -201,8 +214,12 @@ fn a_slice_gets_its_member_back() {
 /// Of a slice of four and one of two three are lost: they go where there is room for all three.
 #[test]
 fn a_slice_in_part_is_completed_where_there_is_room() {
-    let case =
-        Case { nodes: vec![(0, 0, 4), (0, 1, 2)], members: [6, 0], size: 4, in_one_zone: false };
+    [false, true].into_iter().for_each(is_completed_where_there_is_room);
+}
+
+fn is_completed_where_there_is_room(labelled: bool) {
+    let nodes = vec![(0, 0, 4), (0, 1, 2)];
+    let case = Case { nodes, members: [6, 0], size: 4, in_one_zone: false, labelled };
     let (mut engine, mut pods) = (Engine::new(), case.gang());
     for (pod, node) in pods.iter_mut().zip(["n0", "", "", "", "n1", "n1"]) {
         pod.node = Some(text(node)).filter(|node| !node.is_empty());

@@ -27,6 +27,7 @@ use crate::model::state::ClusterState;
 use crate::model::txn::Txn;
 use crate::model::workload::{Assignment, QueueRef, SetAssignment};
 use crate::place::gang::{self, Ask, TopologyAsk};
+use crate::place::pod_sets;
 use crate::plan::Outcome;
 use crate::quota::flavors::{self, Demand, Mode, SetDemand};
 
@@ -254,7 +255,7 @@ impl Engine {
     ) -> (Vec<NodeIdx>, Option<(LevelIdx, DomainIdx)>) {
         let company: Vec<NodeIdx> = peers(&self.state, workload)
             .into_iter()
-            .filter(|(of, _)| !topology.per_set || *of == shape)
+            .filter(|(of, _)| !topology.per_set || pod_sets::alike(&self.state.room, *of, shape))
             .map(|(_, node)| node)
             .collect();
         let tree = &self.state.room.tree;

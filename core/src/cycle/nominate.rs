@@ -15,8 +15,8 @@ use crate::model::state::ClusterState;
 use crate::model::txn::Txn;
 use crate::model::workload::FlavorScan;
 use crate::place::gang::{self, Ask, TopologyAsk};
-use crate::place::levels;
 use crate::place::slices::Slices;
+use crate::place::{levels, pod_sets};
 use crate::quota::flavors::as_things_are::{self, Most};
 use crate::quota::flavors::{self, Choice, Demand, Mode, SetDemand, lacking, with_victims};
 use crate::victims::{self, Need};
@@ -166,8 +166,11 @@ impl Engine {
                 Some(Slices { level, size: slices.size.max(1) })
             }
         };
+        let by_set = wish.per_pod_set || wish.slices.is_some();
+        let sets = self.state.workloads[workload].sets.iter();
         Ok(TopologyAsk {
             required,
+            mixed: by_set && pod_sets::any_mixed(room, sets.map(|set| set.shape)),
             // All of it within one domain of an inner level: so are its parts.
             slices: slices.filter(|slices| required.is_none_or(|level| level < slices.level)),
             preferred: wish.preferred.as_ref().and_then(level),

@@ -267,6 +267,10 @@ impl Engine {
         missing: u32,
     ) -> bool {
         let limits: Vec<u32> = groups.iter().map(|group| group.len() as u32).collect();
+        if limits.iter().sum::<u32>() == missing {
+            // Nobody can be left out, and parts of a slice may fit nowhere where the whole does.
+            return self.place_members(workload, &groups.concat(), true);
+        }
         let mut tries = elastic::TRIES_MAX;
         let shapes: Vec<_> = groups.iter().map(|group| self.state.pods[group[0]].shape).collect();
         for order in self.orders(&shapes) {

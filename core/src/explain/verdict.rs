@@ -25,7 +25,7 @@ pub fn flavor_shortage(
     if coupled::are_coupled(txn, &[(class, asked)]) {
         return coupled_shortage(txn, class, asked);
     }
-    if let Some(of) = topology.slices
+    if let Some(of) = topology.slices.filter(|_| !topology.mixed)
         && room_for(txn.state(), class) >= u64::from(asked)
     {
         let holds = slices::most(txn.state(), class, asked, topology);

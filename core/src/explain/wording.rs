@@ -237,9 +237,7 @@ impl fmt::Display for Reason {
             Reason::NamespaceNotSelected { cluster_queue, namespace, selector_absent } => {
                 write_unselected(out, cluster_queue, namespace, *selector_absent)
             }
-            Reason::Unqueued => {
-                out.write_str("has no queue, and unqueuedWorkloads: Hold keeps such work waiting")
-            }
+            Reason::Unqueued => out.write_str(UNQUEUED),
             Reason::NotCovered { cluster_queue, resource, asked } => {
                 asked::write_not_covered(out, cluster_queue, resource, *asked)
             }
@@ -262,8 +260,9 @@ impl fmt::Display for Reason {
             Reason::NoRoomBeside { level, domain, asked, holds } => {
                 write_no_room_beside(out, &named_domain(level, domain.as_ref()), *asked, *holds)
             }
-            Reason::WaitingForVictims { victims } => write_victims(out, *victims),
-            Reason::WaitingForDevices { claim, more } => write_devices(out, claim, *more),
+            Reason::WaitingForVictims { .. } | Reason::WaitingForDevices { .. } => {
+                waits::write_leaving(out, self)
+            }
             Reason::StillHeld { .. } => waits::write_still_held(out, self),
             Reason::HeldBack { .. } | Reason::Exposes { .. } => waits::write_for_head(out, self),
             Reason::LostRace { then } => then.fmt(out),
@@ -277,6 +276,8 @@ impl fmt::Display for Reason {
         }
     }
 }
+
+const UNQUEUED: &str = "has no queue, and unqueuedWorkloads: Hold keeps such work waiting";
 
 /// `1 pod has`, `2 pods have`.
 fn pods_that(pods: u32, one: &str, many: &str) -> String {
@@ -318,19 +319,6 @@ fn write_extras(out: &mut fmt::Formatter<'_>, waiting: u32, then: Option<&Reason
 fn extras(waiting: u32, why: &str) -> String {
     let verb = if waiting == 1 { "waits" } else { "wait" };
     format!("{} {verb}: {why}", counted(i64::from(waiting), "extra member"))
-}
-
-fn write_victims(out: &mut fmt::Formatter<'_>, victims: u32) -> fmt::Result {
-    let victims = counted(i64::from(victims), "preempted workload");
-    write!(out, "waits for {victims} to leave; the room is held for it")
-}
-
-fn write_devices(out: &mut fmt::Formatter<'_>, claim: &Text, more: u32) -> fmt::Result {
-    write!(out, "waits until the devices of claim {claim}")?;
-    if more > 0 {
-        write!(out, " and of {}", counted(i64::from(more), "other claim"))?;
-    }
-    write!(out, " are free, whose users were preempted; the room is held for it")
 }
 
 fn write_backoff(out: &mut fmt::Formatter<'_>, until: Time, failure: &str) -> fmt::Result {

@@ -83,11 +83,8 @@ fn prepare(txn: &mut Txn<'_>, asks: &[Count]) -> Vec<ShapeIdx> {
     shapes
 }
 
-/// Places for all members; the transaction is left as it was.
+/// Places for all members, which levels hold for together; the transaction is left as it was.
 pub fn find(txn: &mut Txn<'_>, asks: &[Count], topology: TopologyAsk) -> Found {
-    if topology.per_set {
-        return each_by_itself(txn, asks, topology);
-    }
     let (mut bound, mut tries) = (None, 0);
     for domain in domains(txn, asks, topology) {
         let domain = txn.state().room.tree.domain(domain);
@@ -108,27 +105,6 @@ pub fn find(txn: &mut Txn<'_>, asks: &[Count], topology: TopologyAsk) -> Found {
         }
     }
     bound.map_or(Found::None, Found::Bound)
-}
-
-/// Levels hold for each set: one after the other.
-fn each_by_itself(txn: &mut Txn<'_>, asks: &[Count], topology: TopologyAsk) -> Found {
-    let (start, mut all) = (txn.checkpoint(), Vec::new());
-    for (at, ask) in asks.iter().enumerate() {
-        let one = TopologyAsk { per_set: false, ..topology };
-        match find(txn, std::slice::from_ref(ask), one) {
-            Found::Places(places) => {
-                let shape = txn.state().classes.class(ask.0).key.shape;
-                places.iter().for_each(|(_, node)| txn.occupy(shape, *node));
-                all.extend(places.into_iter().map(|(_, node)| (at, node)));
-            }
-            other => {
-                txn.rollback_to(start);
-                return other;
-            }
-        }
-    }
-    txn.rollback_to(start);
-    Found::Places(all)
 }
 
 /// Domains in which to look, in order: those of a required level, or of a preferred one and then

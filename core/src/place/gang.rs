@@ -27,8 +27,8 @@ use capstan_topology::{DomainIdx, LevelIdx, NodeIdx, Tree};
 use crate::model::ids::{ClassIdx, PodIdx, ShapeIdx};
 use crate::model::txn::Txn;
 use crate::place::coupled::{self, Found};
-use crate::place::search;
 use crate::place::slices::{self, Slices};
+use crate::place::{pod_sets, search};
 
 /// Members of one class to be placed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,10 +46,13 @@ pub struct TopologyAsk {
     pub required: Option<LevelIdx>,
     /// Within one domain of this level if possible.
     pub preferred: Option<LevelIdx>,
-    /// The levels hold for each shape by itself.
+    /// The levels hold for each pod set by itself.
     pub per_set: bool,
-    /// Slices of each shape within one domain of an inner level.
+    /// Slices of each pod set within one domain of an inner level.
     pub slices: Option<Slices>,
+    /// Some pod set has members of several shapes, and levels or slices hold for pod sets: what one
+    /// shape finds by itself says little then.
+    pub mixed: bool,
     /// Closeness does not matter (profile weight 0): take the best nodes wherever they are.
     pub anywhere: bool,
 }
@@ -59,10 +62,6 @@ pub struct TopologyAsk {
 /// thousand racks and bound the work for a gang that fits nowhere.
 pub const TRIES_MAX: usize = 32;
 
-/// Orders that are tried of each kind in one domain. A gang each of whose members has a claim of
-/// its own has as many shapes as members, and their order says little of them.
-const ORDERS_MAX: usize = 16;
-
 /// Domains of a required level that are searched with second thoughts, roomiest first.
 const SEARCHES_MAX: usize = 4;
 
@@ -71,12 +70,12 @@ pub fn place(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk) -> bool {
     let start = txn.checkpoint();
     let placed = match (asks, topology.slices) {
         ([], _) => true,
+        (several, _) if topology.per_set && several.len() > 1 => {
+            pod_sets::place(txn, several, topology)
+        }
         (all, Some(of)) => slices::place(txn, all, topology, of),
         (coupled, None) if are_coupled(txn, coupled) => place_coupled(txn, coupled, topology),
         ([one], None) => place_one(txn, one, topology),
-        (several, None) if topology.per_set => {
-            several.iter().all(|ask| place_one(txn, ask, topology))
-        }
         (several, None) => place_several(txn, several, topology),
     };
     if !placed {
@@ -127,11 +126,11 @@ pub fn place_beside(
     let placed = if let Some(of) = topology.slices {
         slices::place_beside(txn, asks, topology, of, peers)
     } else if topology.per_set {
-        asks.iter().all(|ask| {
-            let shape = txn.state().classes.class(ask.class).key.shape;
-            let own = peers.iter().filter(|(of, _)| *of == shape).map(|(_, node)| *node);
-            let own: Vec<NodeIdx> = own.collect();
-            place_near(txn, std::slice::from_ref(ask), topology, &own)
+        let alone = TopologyAsk { per_set: false, ..topology };
+        pod_sets::sets(txn, asks.iter(), topology.mixed).into_iter().all(|set| {
+            let own = peers_of(txn, set[0], peers);
+            let set: Vec<Ask> = set.into_iter().cloned().collect();
+            place_near(txn, &set, alone, &own)
         })
     } else {
         let all: Vec<NodeIdx> = peers.iter().map(|(_, node)| *node).collect();
@@ -141,6 +140,14 @@ pub fn place_beside(
         txn.rollback_to(start);
     }
     placed
+}
+
+/// Where those of a gang are that are of the pod set of an ask.
+pub(super) fn peers_of(txn: &Txn<'_>, ask: &Ask, peers: &[(ShapeIdx, NodeIdx)]) -> Vec<NodeIdx> {
+    let state = txn.state();
+    let shape = state.classes.class(ask.class).key.shape;
+    let own = peers.iter().filter(|(of, _)| pod_sets::alike(&state.room, *of, shape));
+    own.map(|(_, node)| *node).collect()
 }
 
 fn place_near(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk, peers: &[NodeIdx]) -> bool {
@@ -226,9 +233,10 @@ fn domains_of(
     found.into_iter().map(|(domain, _)| domain).take(TRIES_MAX).collect()
 }
 
-/// Whether members of one class fit as things are, without placing them. Exact for one ask.
+/// Whether members of one class fit as things are, without placing them. Exact for one ask, unless
+/// [`wants_trial`].
 pub fn holds(txn: &mut Txn<'_>, class: ClassIdx, count: u32, topology: TopologyAsk) -> bool {
-    if let Some(of) = topology.slices {
+    if let Some(of) = topology.slices.filter(|_| !topology.mixed) {
         return slices::holds(txn, class, count, topology, of);
     }
     if coupled::are_coupled(txn, &[(class, count)]) {
@@ -331,6 +339,7 @@ pub fn wants_trial(txn: &mut Txn<'_>, class: ClassIdx, count: u32, topology: Top
     let shape = txn.state().classes.class(class).key.shape;
     let claims = !txn.state().room.shape(shape).facts.claims.is_empty();
     coupled(txn, class)
+        || topology.mixed
         || (claims || topology.slices.is_some()) && coupled::are_coupled(txn, &[(class, count)])
 }
 
@@ -468,8 +477,12 @@ fn candidates(
 
 /// Tries to place all asks in one domain, in several orders: those with the least to spare
 /// first, then larger members first; after a failure the ask that found no place goes first.
-fn try_domain(txn: &mut Txn<'_>, asks: &[&Ask], domain: DomainIdx, anywhere: bool) -> bool {
-    let start = txn.checkpoint();
+pub(super) fn try_domain(
+    txn: &mut Txn<'_>,
+    asks: &[&Ask],
+    domain: DomainIdx,
+    anywhere: bool,
+) -> bool {
     let spare = |txn: &Txn<'_>, ask: &Ask| {
         let slots = txn.state().classes.fit(ask.class).slots(domain);
         slots.saturating_sub(ask.pods.len() as u64)
@@ -481,38 +494,15 @@ fn try_domain(txn: &mut Txn<'_>, asks: &[&Ask], domain: DomainIdx, anywhere: boo
     order.sort_by_key(|ask| (spare(txn, ask), Reverse(size(txn, ask))));
     let mut by_size = asks.to_vec();
     by_size.sort_by_key(|ask| Reverse(size(txn, ask)));
-    for first_order in [order, by_size] {
-        let mut order = first_order;
-        for _ in 0..asks.len().min(ORDERS_MAX) {
-            let Some(failed) = fill_in_order(txn, &order, domain, anywhere) else { return true };
-            txn.rollback_to(start);
-            if failed == 0 {
-                return false;
-            }
-            let ask = order.remove(failed);
-            order.insert(0, ask);
-        }
-    }
-    false
+    let fill = |txn: &mut Txn<'_>, ask: &Ask| fill_one(txn, ask, domain, anywhere);
+    [order, by_size].into_iter().any(|order| pod_sets::in_some_order(txn, order, fill))
 }
 
-/// Places asks one after the other; the position of the first that finds no room.
-fn fill_in_order(
-    txn: &mut Txn<'_>,
-    order: &[&Ask],
-    domain: DomainIdx,
-    anywhere: bool,
-) -> Option<usize> {
-    for (at, ask) in order.iter().enumerate() {
-        txn.fresh(ask.class);
-        if txn.state().classes.fit(ask.class).slots(domain) < ask.pods.len() as u64 {
-            return Some(at);
-        }
-        if !fill(txn, ask.class, &ask.pods, domain, anywhere) {
-            return Some(at);
-        }
-    }
-    None
+/// Places an ask in a domain that has slots for it; `false`: some of its members may be placed.
+fn fill_one(txn: &mut Txn<'_>, ask: &Ask, domain: DomainIdx, anywhere: bool) -> bool {
+    txn.fresh(ask.class);
+    txn.state().classes.fit(ask.class).slots(domain) >= ask.pods.len() as u64
+        && fill(txn, ask.class, &ask.pods, domain, anywhere)
 }
 
 /// Places asks of a gang that is not placed together as the search for it begins, largest members
@@ -537,7 +527,7 @@ pub fn first_short(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk) -> (u
         let ask = &asks[at];
         let done = match topology.per_set || topology.slices.is_some() {
             true => place(txn, std::slice::from_ref(ask), topology),
-            false => fill_in_order(txn, &[ask], root, topology.anywhere).is_none(),
+            false => fill_one(txn, ask, root, topology.anywhere),
         };
         if !done {
             return (at, placed);

@@ -8,6 +8,7 @@ pub mod classes;
 pub mod coupled;
 pub mod gang;
 pub mod levels;
+pub mod pod_sets;
 pub mod refusals;
 pub mod search;
 pub mod slices;

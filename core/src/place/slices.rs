@@ -22,8 +22,8 @@ use std::ops::Range;
 
 use capstan_topology::{DomainIdx, LevelIdx, NodeIdx};
 
-use super::coupled;
 use super::gang::{self, Ask, TRIES_MAX, TopologyAsk};
+use super::{coupled, pod_sets};
 use crate::explain::reason::SearchBound;
 use crate::model::ids::{ClassIdx, PodIdx, ShapeIdx};
 use crate::model::state::ClusterState;
@@ -84,20 +84,17 @@ pub fn most(state: &ClusterState, class: ClassIdx, count: u32, topology: Topolog
 
 /// Places every member of every ask, or answers `false` and leaves what it placed to the caller.
 pub fn place(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk, of: Slices) -> bool {
-    let order: Vec<&Ask> = asks.iter().filter(|ask| !ask.pods.is_empty()).collect();
-    match topology.per_set {
-        true => order.iter().all(|ask| place_together(txn, &[ask], topology, of)),
-        false => place_together(txn, &order, topology, of),
-    }
-}
-
-fn place_together(txn: &mut Txn<'_>, asks: &[&Ask], topology: TopologyAsk, of: Slices) -> bool {
+    let asks: Vec<&Ask> = asks.iter().filter(|ask| !ask.pods.is_empty()).collect();
     let counts: Vec<_> = asks.iter().map(|ask| (ask.class, ask.pods.len() as u32)).collect();
     let step_by_step = topology.anywhere || coupled::are_coupled(txn, &counts);
+    let mut sets = pod_sets::sets(txn, asks.iter().copied(), topology.mixed);
+    sets.sort_by_key(|set| Reverse(gang::size(txn, set[0])));
     let mut tries = 0;
-    for outer in outer_domains(txn, asks, topology, of) {
+    for outer in outer_domains(txn, &sets, topology, of) {
         tries += 1;
-        if place_in(txn, asks, outer, of, step_by_step) {
+        let order = sets.iter().map(Vec::as_slice).collect();
+        let place = |txn: &mut Txn<'_>, set: &[&Ask]| place_set(txn, set, outer, of, step_by_step);
+        if pod_sets::in_some_order(txn, order, place) {
             return true;
         }
     }
@@ -112,27 +109,30 @@ fn place_together(txn: &mut Txn<'_>, asks: &[&Ask], topology: TopologyAsk, of: S
 /// first.
 fn outer_domains(
     txn: &mut Txn<'_>,
-    asks: &[&Ask],
+    sets: &[Vec<&Ask>],
     topology: TopologyAsk,
     of: Slices,
 ) -> Vec<DomainIdx> {
-    asks.iter().for_each(|ask| txn.fresh(ask.class));
+    let asks = || sets.iter().flatten();
+    asks().for_each(|ask| txn.fresh(ask.class));
     let state = txn.state();
     let tree = &state.room.tree;
     let within = |outer: DomainIdx| {
         let start = tree.domain(outer).start;
         topology.required.is_none_or(|level| tree.domain_of(level, start).is_some())
     };
+    let slots_of = |ask: &Ask, outer: DomainIdx| state.classes.fit(ask.class).slots(outer);
     let holds = |outer: &DomainIdx| {
-        let all = |ask: &&Ask| {
-            let count = ask.pods.len() as u32;
-            most_in(state, ask.class, count, of, *outer) == count
+        let all = |set: &Vec<&Ask>| match set.as_slice() {
+            [ask] => {
+                let count = ask.pods.len() as u32;
+                most_in(state, ask.class, count, of, *outer) == count
+            }
+            mixed => mixed.iter().all(|ask| slots_of(ask, *outer) >= ask.pods.len() as u64),
         };
-        within(*outer) && asks.iter().all(all)
+        within(*outer) && sets.iter().all(all)
     };
-    let slots = |outer: DomainIdx| -> u64 {
-        asks.iter().map(|ask| state.classes.fit(ask.class).slots(outer)).sum()
-    };
+    let slots = |outer: DomainIdx| -> u64 { asks().map(|ask| slots_of(ask, outer)).sum() };
     let mut found = Vec::new();
     for level in levels(tree.levels(), topology, of).rev() {
         let domains = tree.domains_at(level).iter().copied();
@@ -163,50 +163,24 @@ fn levels(
     (first..last.max(first)).map(|level| LevelIdx(level as u8)).filter(asked)
 }
 
-/// Places all asks within an outer domain, or nothing.
-fn place_in(
-    txn: &mut Txn<'_>,
-    asks: &[&Ask],
-    outer: DomainIdx,
-    of: Slices,
-    step_by_step: bool,
-) -> bool {
-    let start = txn.checkpoint();
-    let mut order = asks.to_vec();
-    order.sort_by_key(|ask| Reverse(gang::size(txn, ask)));
-    for _ in 0..asks.len() {
-        let failed = order
-            .iter()
-            .position(|ask| !place_set(txn, ask.class, &ask.pods, outer, of, step_by_step));
-        let Some(failed) = failed else { return true };
-        txn.rollback_to(start);
-        if failed == 0 {
-            return false;
-        }
-        // Who found no place goes first.
-        let ask = order.remove(failed);
-        order.insert(0, ask);
-    }
-    false
-}
-
 /// Places the members of one set, slice by slice; `false`: some of them may be placed.
 fn place_set(
     txn: &mut Txn<'_>,
-    class: ClassIdx,
-    pods: &[PodIdx],
+    set: &[&Ask],
     outer: DomainIdx,
     of: Slices,
     step_by_step: bool,
 ) -> bool {
-    txn.fresh(class);
-    let Some(shares) = shares(txn.state(), class, pods.len() as u32, of, outer) else {
+    let &[ask] = set else { return place_mixed(txn, set, outer, of, step_by_step) };
+    txn.fresh(ask.class);
+    let count = ask.pods.len() as u32;
+    let Some(shares) = shares(txn.state(), ask.class, count, of, outer) else {
         return false;
     };
-    let mut left = pods;
+    let mut left = &ask.pods[..];
     for (domain, count) in shares {
         let (here, rest) = left.split_at(count as usize);
-        if !gang::fill(txn, class, here, domain, step_by_step) {
+        if !gang::fill(txn, ask.class, here, domain, step_by_step) {
             return false;
         }
         left = rest;
@@ -214,17 +188,76 @@ fn place_set(
     true
 }
 
-/// Inner domains of an outer one, with slots for the class.
-fn inner(state: &ClusterState, class: ClassIdx, of: Slices, outer: DomainIdx) -> Vec<Share> {
+/// Places a set whose members have several shapes: slices in the order of members, each in the
+/// tightest inner domain that takes it.
+fn place_mixed(
+    txn: &mut Txn<'_>,
+    set: &[&Ask],
+    outer: DomainIdx,
+    of: Slices,
+    step_by_step: bool,
+) -> bool {
+    let members = in_order(txn, set);
+    let slices: Vec<Vec<Ask>> = members.chunks(of.size as usize).map(by_class).collect();
+    let place = |txn: &mut Txn<'_>, slice: &[Ask]| {
+        let asks: Vec<&Ask> = slice.iter().collect();
+        asks.iter().for_each(|ask| txn.fresh(ask.class));
+        let state = txn.state();
+        let slots = |ask: &Ask, domain| state.classes.fit(ask.class).slots(domain);
+        let holds = |ask: &&Ask, domain| slots(ask, domain) >= ask.pods.len() as u64;
+        let mut domains: Vec<DomainIdx> = inner_domains(state, of, outer).collect();
+        domains.retain(|domain| asks.iter().all(|ask| holds(ask, *domain)));
+        domains.sort_by_key(|domain| (asks.iter().map(|ask| slots(ask, *domain)).min(), *domain));
+        domains.truncate(TRIES_MAX);
+        domains.into_iter().any(|domain| gang::try_domain(txn, &asks, domain, step_by_step))
+    };
+    pod_sets::in_some_order(txn, slices.iter().map(Vec::as_slice).collect(), place)
+}
+
+/// Members of a set in the order that they have in their gang, each with its class.
+fn in_order(txn: &Txn<'_>, set: &[&Ask]) -> Vec<(ClassIdx, PodIdx)> {
+    let state = txn.state();
+    let mut all: Vec<(ClassIdx, PodIdx)> =
+        set.iter().flat_map(|ask| ask.pods.iter().map(|pod| (ask.class, *pod))).collect();
+    let workload = all.first().and_then(|(_, pod)| state.pods[*pod].workload);
+    let members = workload.map_or(&[][..], |workload| &state.workloads[workload].members);
+    let at: BTreeMap<PodIdx, usize> = members.iter().copied().zip(0..).collect();
+    all.sort_by_key(|(_, pod)| at.get(pod).copied());
+    all
+}
+
+/// Members as asks, one for each class.
+fn by_class(members: &[(ClassIdx, PodIdx)]) -> Vec<Ask> {
+    let mut asks: Vec<Ask> = Vec::new();
+    for &(class, pod) in members {
+        match asks.iter_mut().find(|ask| ask.class == class) {
+            Some(ask) => ask.pods.push(pod),
+            None => asks.push(Ask { class, pods: vec![pod] }),
+        }
+    }
+    asks
+}
+
+/// Inner domains of an outer one.
+fn inner_domains(
+    state: &ClusterState,
+    of: Slices,
+    outer: DomainIdx,
+) -> impl Iterator<Item = DomainIdx> + '_ {
     let tree = &state.room.tree;
     let Range { start, end } = tree.domain(outer).start..tree.domain(outer).end;
-    let inside = |domain: &DomainIdx| {
+    let inside = move |domain: &DomainIdx| {
         let inner = tree.domain(*domain);
         inner.start >= start && inner.end <= end
     };
+    tree.domains_at(of.level).iter().copied().filter(inside)
+}
+
+/// Inner domains of an outer one, with slots for the class.
+fn inner(state: &ClusterState, class: ClassIdx, of: Slices, outer: DomainIdx) -> Vec<Share> {
     let index = state.classes.fit(class);
     let share = |domain: DomainIdx| Share { domain, slots: index.slots(domain), taken: 0 };
-    let domains = tree.domains_at(of.level).iter().copied().filter(inside);
+    let domains = inner_domains(state, of, outer);
     domains.map(share).filter(|share| share.slots > 0).collect()
 }
 
@@ -288,27 +321,24 @@ pub fn place_beside(
     peers: &[(ShapeIdx, NodeIdx)],
 ) -> bool {
     let all: Vec<NodeIdx> = peers.iter().map(|(_, node)| *node).collect();
-    asks.iter().filter(|ask| !ask.pods.is_empty()).all(|ask| {
-        let shape = txn.state().classes.class(ask.class).key.shape;
-        let own = peers.iter().filter(|(of, _)| *of == shape).map(|(_, node)| *node);
-        let own: Vec<NodeIdx> = own.collect();
+    let asks = asks.iter().filter(|ask| !ask.pods.is_empty());
+    pod_sets::sets(txn, asks, topology.mixed).into_iter().all(|set| {
+        let own = gang::peers_of(txn, set[0], peers);
         let near = if topology.per_set { &own } else { &all };
-        place_more(txn, ask, (&own, near), topology, of)
+        let home = |level| gang::home(&txn.state().room.tree, level, near);
+        let outer = topology.required.and_then(home).unwrap_or(txn.state().room.tree.root());
+        match set.as_slice() {
+            [ask] => place_more(txn, ask, &own, of, outer),
+            mixed => place_more_mixed(txn, mixed, &own, of, outer),
+        }
     })
 }
 
-fn place_more(
-    txn: &mut Txn<'_>,
-    ask: &Ask,
-    (own, near): (&[NodeIdx], &[NodeIdx]),
-    topology: TopologyAsk,
-    of: Slices,
-) -> bool {
+fn place_more(txn: &mut Txn<'_>, ask: &Ask, own: &[NodeIdx], of: Slices, outer: DomainIdx) -> bool {
     txn.fresh(ask.class);
-    let tree = &txn.state().room.tree;
-    let home = topology.required.and_then(|level| gang::home(tree, level, near));
-    let outer = home.unwrap_or(tree.root());
-    let Some(shares) = completed(txn.state(), ask, own, of, outer) else { return false };
+    let more = ask.pods.len() as u64;
+    let shares = completed(txn.state(), (ask.class, more), own, of, outer);
+    let Some(shares) = shares else { return false };
     let mut left = &ask.pods[..];
     for (domain, count) in shares {
         let (here, rest) = left.split_at(count as usize);
@@ -320,23 +350,53 @@ fn place_more(
     true
 }
 
+/// The same for members of several shapes: as if all were of one of these, in their order.
+fn place_more_mixed(
+    txn: &mut Txn<'_>,
+    set: &[&Ask],
+    own: &[NodeIdx],
+    of: Slices,
+    outer: DomainIdx,
+) -> bool {
+    let start = txn.checkpoint();
+    let members = in_order(txn, set);
+    set.iter().any(|like| {
+        set.iter().for_each(|ask| txn.fresh(ask.class));
+        let more = members.len() as u64;
+        let shares = completed(txn.state(), (like.class, more), own, of, outer);
+        let mut left = &members[..];
+        let placed = shares.is_some_and(|shares| {
+            shares.into_iter().all(|(domain, count)| {
+                let (here, rest) = left.split_at(count as usize);
+                left = rest;
+                let asks = by_class(here);
+                gang::try_domain(txn, &asks.iter().collect::<Vec<_>>(), domain, true)
+            })
+        });
+        if !placed {
+            txn.rollback_to(start);
+        }
+        placed
+    })
+}
+
 /// How many more members of a set go to which inner domains, so that with those that are there all
 /// are in whole slices, but for one that is what is left over; `None`: there is no such way.
 fn completed(
     state: &ClusterState,
-    ask: &Ask,
+    (class, more): (ClassIdx, u64),
     own: &[NodeIdx],
     of: Slices,
     outer: DomainIdx,
 ) -> Option<Vec<(DomainIdx, u64)>> {
     let size = u64::from(of.size);
     let there = counts(state, own, of);
-    let mut all = inner(state, ask.class, of, outer);
+    let mut all = inner(state, class, of, outer);
     let known: Vec<DomainIdx> = all.iter().map(|share| share.domain).collect();
     let full = there.keys().filter(|domain| !known.contains(domain));
     all.extend(full.map(|domain| Share { domain: *domain, slots: 0, taken: 0 }));
     let count = |share: &Share| there.get(&share.domain).copied().unwrap_or(0);
-    let rest = (there.values().sum::<u64>() + ask.pods.len() as u64) % size;
+    let rest = (there.values().sum::<u64>() + more) % size;
     // What is left over stays where the fuller part of a slice is, else where it could be made
     // whole.
     all.sort_by_key(|share| {
@@ -345,7 +405,7 @@ fn completed(
     });
     let odd = (0..all.len()).map(Some).filter(|_| rest > 0).chain((rest == 0).then_some(None));
     odd.into_iter().find_map(|odd| {
-        let mut left = ask.pods.len() as u64;
+        let mut left = more;
         for (at, share) in all.iter_mut().enumerate() {
             let wanted = if Some(at) == odd { rest } else { 0 };
             share.taken = (wanted + size - count(share) % size) % size;

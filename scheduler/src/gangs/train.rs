@@ -17,10 +17,14 @@ pub fn read(part: Part<'_>, fields: &mut Fields) -> Says {
     }
 }
 
-/// The JobSet of a TrainJob.
+/// The JobSet that this very TrainJob made: one that another of its name left behind says nothing
+/// of it.
 pub fn job_set<'a>(job: &GangDraft, directory: &'a Directory) -> Option<&'a GangDraft> {
     let key: OwnerKey = (Kind::JobSet.row().key.into(), job.namespace.clone(), job.name.clone());
     let found = directory.owners.get(&key)?.gang()?;
-    let made = found.owner.as_ref().is_some_and(|owner| &*owner.kind == Kind::TrainJob.row().key);
+    let made = found
+        .owner
+        .as_ref()
+        .is_some_and(|owner| &*owner.kind == Kind::TrainJob.row().key && *owner.uid == *job.uid);
     made.then_some(found)
 }

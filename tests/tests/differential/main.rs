@@ -5,8 +5,9 @@
 //! spread and no term of an affinity, as a selector would. kube-scheduler gets a copy, and once it
 //! has decided the copy is deleted and all that was written for it put back; then Capstan gets
 //! one, on the same state. What counts is whether the node takes the pod, not in which words it
-//! does not. Each cluster has a Capstan of its own. A pair on which both differ is tried again when nothing moves any more, since each
-//! sees changes in its own time; one on which they still differ is printed as a scenario file.
+//! does not. Each cluster has a Capstan of its own. A pair on which both differ is tried again when
+//! nothing moves any more, since each sees changes in its own time; one on which they still differ
+//! is printed as a scenario file.
 //!
 //! The clusters are the same in every run: what is in one is made from its number. Some control
 //! planes run side by side, each with one cluster at a time, since most of the time goes by

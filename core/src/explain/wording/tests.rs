@@ -202,8 +202,8 @@ fn waiting_reasons_read_as_sentences() {
         (
             Reason::WaitingForDevices { claim: "red/low-gpu".into(), more: 1 },
             "WaitingForPreemptedWorkloads",
-            "waits until the devices of claim red/low-gpu and of 1 other claim are free, whose users \
-             were preempted; the room is held for it",
+            "waits until the devices of claim red/low-gpu and of 1 other claim are free, whose \
+             users were preempted; the room is held for it",
         ),
         (
             Reason::StillHeld {

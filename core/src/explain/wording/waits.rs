@@ -2,8 +2,27 @@
 
 use std::fmt;
 
-use super::super::quantity::{amount, quantity};
+use super::super::quantity::{amount, counted, quantity};
 use super::Reason;
+
+/// What preempted work still holds of what is held for it.
+pub fn write_leaving(out: &mut fmt::Formatter<'_>, reason: &Reason) -> fmt::Result {
+    match reason {
+        Reason::WaitingForVictims { victims } => {
+            let victims = counted(i64::from(*victims), "preempted workload");
+            write!(out, "waits for {victims} to leave")?;
+        }
+        Reason::WaitingForDevices { claim, more } => {
+            write!(out, "waits until the devices of claim {claim}")?;
+            if *more > 0 {
+                write!(out, " and of {}", counted(i64::from(*more), "other claim"))?;
+            }
+            out.write_str(" are free, whose users were preempted")?;
+        }
+        _ => return Ok(()),
+    }
+    out.write_str("; the room is held for it")
+}
 
 /// Quota that preempted work holds until it has stopped.
 pub fn write_still_held(out: &mut fmt::Formatter<'_>, reason: &Reason) -> fmt::Result {

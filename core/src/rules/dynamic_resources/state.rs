@@ -13,34 +13,34 @@ use capstan_topology::NodeIdx;
 
 use crate::model::ids::{PodIdx, WorkloadIdx};
 use crate::model::input::{
-    AllocatedDevice, Allocation, Answer, DeviceId, Nano, PodClaim, PodShape, Reach,
-    ResourceClaimFacts, ResourceClaimKey, SliceFacts, Text,
+    AllocatedDevice, Allocation, Answer, DeviceId, Nano, PodShape, Reach, ResourceClaimFacts,
+    ResourceClaimKey, SliceFacts, Text,
 };
 use crate::plan::Chosen;
 use crate::rules::dynamic_resources::pools::{CounterAt, Device, DeviceAt, Pools};
-use crate::rules::dynamic_resources::users::Users;
+use crate::rules::dynamic_resources::users::{Users, named};
 
 /// All devices and claims.
 #[derive(Debug, Default)]
 pub struct Devices {
     slices: BTreeMap<Text, Arc<SliceFacts>>,
     answers: BTreeMap<Text, BTreeMap<Text, Arc<[Answer]>>>,
-    claims: BTreeMap<ResourceClaimKey, ResourceClaimFacts>,
+    pub(super) claims: BTreeMap<ResourceClaimKey, ResourceClaimFacts>,
     pools: Pools,
     /// Slices changed since pools were made of them.
     stale: bool,
     usage: Vec<Usage>,
     /// What devices in use take of counters.
     counted: Vec<Nano>,
-    held: BTreeMap<PodIdx, PodHold>,
+    pub(super) held: BTreeMap<PodIdx, PodHold>,
     /// Pods that hold devices for a claim of their own.
     own: BTreeMap<ResourceClaimKey, PodIdx>,
     shared: BTreeMap<ResourceClaimKey, SharedHold>,
-    users: Users,
+    pub(super) users: Users,
     /// Pods that do not exist and hold devices: `PodIdx::stand_in` of each number below.
     stand_ins: u32,
     /// What comes free for those whose victims leave.
-    kept: BTreeMap<WorkloadIdx, Arc<[AllocatedDevice]>>,
+    pub(super) kept: BTreeMap<WorkloadIdx, Arc<[AllocatedDevice]>>,
     /// What pods held that facts take off their node: who is put back there holds the same.
     taken_off: BTreeMap<PodIdx, (NodeIdx, PodHold)>,
     /// Slices of each pool.
@@ -344,91 +344,6 @@ impl Devices {
         self.taken_off.clear();
     }
 
-    /// A pod that has a place now uses the claims that its shape names.
-    pub(crate) fn join(&mut self, pod: PodIdx, shape: &PodShape) {
-        named(shape).for_each(|key| self.change_users(key, |users| users.join(key, pod)));
-    }
-
-    /// A pod has its place no more.
-    pub(crate) fn leave(&mut self, pod: PodIdx, shape: &PodShape) {
-        named(shape).for_each(|key| self.change_users(key, |users| users.leave(key, pod)));
-    }
-
-    /// A pod to which the API has given these claims goes, or comes back, as far as a transaction
-    /// is concerned; whom that concerns.
-    pub(crate) fn go(
-        &mut self,
-        pod: PodIdx,
-        claims: impl Iterator<Item = ResourceClaimKey>,
-        back: bool,
-    ) -> Concerns {
-        let mut concerns = Concerns::Nobody;
-        for key in claims {
-            let has = self.claims.get(&key).and_then(|claim| claim.allocation.clone());
-            if let Some(has) = has {
-                concerns = concerns.and(self.devices_concern(has.devices.iter()));
-            }
-            self.change_users(&key, |users| match back {
-                true => users.come_back(&key, pod),
-                false => users.go(&key, pod),
-            });
-        }
-        concerns
-    }
-
-    fn change_users(&mut self, key: &ResourceClaimKey, change: impl FnOnce(&mut Users)) {
-        self.count_claim(key, false);
-        change(&mut self.users);
-        self.count_claim(key, true);
-    }
-
-    /// Claims with devices that nobody would use any more without those who have gone.
-    pub(crate) fn left_behind(&self) -> Vec<ResourceClaimKey> {
-        let allocated = |key: &&ResourceClaimKey| {
-            self.users.all_gone(key)
-                && self.claims.get(*key).is_some_and(|claim| claim.allocation.is_some())
-        };
-        self.users.left_behind().filter(allocated).cloned().collect()
-    }
-
-    /// Whether a claim has devices that nobody uses any more: its controller is about to take them.
-    pub(crate) fn coming_free(&self, key: &ResourceClaimKey) -> bool {
-        let allocated = self.claims.get(key).is_some_and(|claim| claim.allocation.is_some());
-        allocated && !self.users.any(key)
-    }
-
-    /// Keeps devices for whom victims leave. The inverse is [`Devices::let_go`].
-    pub(crate) fn keep(&mut self, workload: WorkloadIdx, devices: &Arc<[AllocatedDevice]>) {
-        if devices.is_empty() {
-            return;
-        }
-        devices.iter().for_each(|device| self.count(device, true));
-        let old = self.kept.insert(workload, devices.clone());
-        assert!(old.is_none(), "devices are kept once");
-    }
-
-    /// Keeps nothing any more.
-    pub(crate) fn let_go(&mut self, workload: WorkloadIdx) {
-        let devices = self.kept.remove(&workload);
-        devices.iter().flat_map(|kept| kept.iter()).for_each(|device| self.count(device, false));
-    }
-
-    /// Devices that members hold, to be kept for them.
-    pub(crate) fn held_by_all(
-        &self,
-        members: impl Iterator<Item = PodIdx>,
-    ) -> Vec<AllocatedDevice> {
-        let mut chosen: Vec<&Arc<Chosen>> = Vec::new();
-        let mut shared: BTreeSet<&ResourceClaimKey> = BTreeSet::new();
-        for hold in members.filter_map(|pod| self.held.get(&pod)) {
-            chosen.extend(hold.own.iter().map(|held| &held.chosen));
-            let once = hold.shared.iter().filter(|(key, _)| shared.insert(key));
-            chosen.extend(once.map(|(_, chosen)| chosen));
-        }
-        let devices = chosen.into_iter().flat_map(|chosen| &chosen.devices);
-        devices.filter(|one| !one.admin).map(|one| one.device.clone()).collect()
-    }
-
     /// Whom it concerns that such devices are used, or no longer are.
     pub(crate) fn devices_concern<'a>(
         &self,
@@ -460,7 +375,7 @@ impl Devices {
     }
 
     /// Counts all that is used for a claim: what the API shows, else what is held for it.
-    fn count_claim(&mut self, key: &ResourceClaimKey, take: bool) {
+    pub(super) fn count_claim(&mut self, key: &ResourceClaimKey, take: bool) {
         if let Some(allocation) = self.shown(key).cloned() {
             for device in &allocation.devices {
                 self.count(device, take);
@@ -485,7 +400,7 @@ impl Devices {
         }
     }
 
-    fn count(&mut self, device: &AllocatedDevice, take: bool) {
+    pub(super) fn count(&mut self, device: &AllocatedDevice, take: bool) {
         if let Some(at) = self.pools.find(&device.id) {
             count(&self.pools, &mut self.usage, &mut self.counted, at, device, take);
         }
@@ -572,14 +487,6 @@ impl PodHold {
     pub fn is_empty(&self) -> bool {
         self.own.is_empty() && self.shared.is_empty()
     }
-}
-
-/// Claims that a shape names.
-pub(super) fn named(shape: &PodShape) -> impl Iterator<Item = &ResourceClaimKey> {
-    shape.claims.iter().filter_map(|claim| match claim {
-        PodClaim::Named(key) => Some(key),
-        PodClaim::Own { .. } | PodClaim::Unusable(_) => None,
-    })
 }
 
 /// Takes a device, or gives it back.

@@ -379,7 +379,7 @@ fn use_of_devices_is_counted_whoever_goes() {
             }
             1 if here => devices.leave(pod, &placed.remove(&pod).expect("it is here")),
             2 if here => {
-                let keys: Vec<_> = state::named(&placed[&pod]).cloned().collect();
+                let keys: Vec<_> = users::named(&placed[&pod]).cloned().collect();
                 devices.go(pod, keys.iter().cloned(), false);
                 away.insert(pod, keys);
             }

@@ -7,9 +7,12 @@
 //! come free when it shows that.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use crate::model::ids::PodIdx;
-use crate::model::input::ResourceClaimKey;
+use super::state::{Concerns, Devices};
+use crate::model::ids::{PodIdx, WorkloadIdx};
+use crate::model::input::{AllocatedDevice, PodClaim, PodShape, ResourceClaimKey};
+use crate::plan::Chosen;
 
 /// Users of claims.
 #[derive(Debug, Default)]
@@ -79,4 +82,99 @@ fn take(
     if of.is_empty() {
         users.remove(key);
     }
+}
+
+impl Devices {
+    /// A pod that has a place now uses the claims that its shape names.
+    pub(crate) fn join(&mut self, pod: PodIdx, shape: &PodShape) {
+        named(shape).for_each(|key| self.change_users(key, |users| users.join(key, pod)));
+    }
+
+    /// A pod has its place no more.
+    pub(crate) fn leave(&mut self, pod: PodIdx, shape: &PodShape) {
+        named(shape).for_each(|key| self.change_users(key, |users| users.leave(key, pod)));
+    }
+
+    /// A pod to which the API has given these claims goes, or comes back, as far as a transaction
+    /// is concerned; whom that concerns.
+    pub(crate) fn go(
+        &mut self,
+        pod: PodIdx,
+        claims: impl Iterator<Item = ResourceClaimKey>,
+        back: bool,
+    ) -> Concerns {
+        let mut concerns = Concerns::Nobody;
+        for key in claims {
+            let has = self.claims.get(&key).and_then(|claim| claim.allocation.clone());
+            if let Some(has) = has {
+                concerns = concerns.and(self.devices_concern(has.devices.iter()));
+            }
+            self.change_users(&key, |users| match back {
+                true => users.come_back(&key, pod),
+                false => users.go(&key, pod),
+            });
+        }
+        concerns
+    }
+
+    fn change_users(&mut self, key: &ResourceClaimKey, change: impl FnOnce(&mut Users)) {
+        self.count_claim(key, false);
+        change(&mut self.users);
+        self.count_claim(key, true);
+    }
+
+    /// Claims with devices that nobody would use any more without those who have gone.
+    pub(crate) fn left_behind(&self) -> Vec<ResourceClaimKey> {
+        let allocated = |key: &&ResourceClaimKey| {
+            self.users.all_gone(key)
+                && self.claims.get(*key).is_some_and(|claim| claim.allocation.is_some())
+        };
+        self.users.left_behind().filter(allocated).cloned().collect()
+    }
+
+    /// Whether a claim has devices that nobody uses any more: its controller is about to take them.
+    pub(crate) fn coming_free(&self, key: &ResourceClaimKey) -> bool {
+        let allocated = self.claims.get(key).is_some_and(|claim| claim.allocation.is_some());
+        allocated && !self.users.any(key)
+    }
+
+    /// Keeps devices for whom victims leave. The inverse is [`Devices::let_go`].
+    pub(crate) fn keep(&mut self, workload: WorkloadIdx, devices: &Arc<[AllocatedDevice]>) {
+        if devices.is_empty() {
+            return;
+        }
+        devices.iter().for_each(|device| self.count(device, true));
+        let old = self.kept.insert(workload, devices.clone());
+        assert!(old.is_none(), "devices are kept once");
+    }
+
+    /// Keeps nothing any more.
+    pub(crate) fn let_go(&mut self, workload: WorkloadIdx) {
+        let devices = self.kept.remove(&workload);
+        devices.iter().flat_map(|kept| kept.iter()).for_each(|device| self.count(device, false));
+    }
+
+    /// Devices that members hold, to be kept for them.
+    pub(crate) fn held_by_all(
+        &self,
+        members: impl Iterator<Item = PodIdx>,
+    ) -> Vec<AllocatedDevice> {
+        let mut chosen: Vec<&Arc<Chosen>> = Vec::new();
+        let mut shared: BTreeSet<&ResourceClaimKey> = BTreeSet::new();
+        for hold in members.filter_map(|pod| self.held.get(&pod)) {
+            chosen.extend(hold.own.iter().map(|held| &held.chosen));
+            let once = hold.shared.iter().filter(|(key, _)| shared.insert(key));
+            chosen.extend(once.map(|(_, chosen)| chosen));
+        }
+        let devices = chosen.into_iter().flat_map(|chosen| &chosen.devices);
+        devices.filter(|one| !one.admin).map(|one| one.device.clone()).collect()
+    }
+}
+
+/// Claims that a shape names.
+pub(super) fn named(shape: &PodShape) -> impl Iterator<Item = &ResourceClaimKey> {
+    shape.claims.iter().filter_map(|claim| match claim {
+        PodClaim::Named(key) => Some(key),
+        PodClaim::Own { .. } | PodClaim::Unusable(_) => None,
+    })
 }

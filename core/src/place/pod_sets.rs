@@ -1,0 +1,91 @@
+//! Pod sets of a gang: whose members levels and slices hold for together.
+//!
+//! Members of one template may differ in what makes them other kinds of pods to the engine: each
+//! has a volume of its own, or a label that some selector reads (an index, say). They are one pod
+//! set all the same, and a slice of four is four of them whatever volumes they have. Alike are
+//! therefore shapes that differ in nothing but volumes, names of claims on devices, and labels.
+//!
+//! Decides which asks make a set, and in which order sets (or whatever goes one after the other)
+//! are placed. Cost: a comparison of shapes for each ask, where levels or slices hold for sets.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::gang::{self, Ask, TopologyAsk};
+use crate::model::ids::ShapeIdx;
+use crate::model::input::{PodClaim, PodShape, Text};
+use crate::model::room::Room;
+use crate::model::txn::Txn;
+
+/// Orders that are tried of each kind in one domain.
+const ORDERS_MAX: usize = 16;
+
+/// What members of one pod set have in common.
+fn common(shape: &PodShape) -> PodShape {
+    let claims = vec![PodClaim::Unusable(Text::default()); shape.claims.len()];
+    PodShape { kin: None, volumes: None, claims, ..shape.clone() }
+}
+
+/// Whether members of two shapes may be of one pod set.
+pub fn alike(room: &Room, one: ShapeIdx, other: ShapeIdx) -> bool {
+    one == other || common(&room.shape(one).facts) == common(&room.shape(other).facts)
+}
+
+/// Whether some pod set has members of several of these shapes.
+pub fn any_mixed(room: &Room, mut shapes: impl Iterator<Item = ShapeIdx>) -> bool {
+    let mut known = BTreeSet::new();
+    shapes.any(|shape| !known.insert(common(&room.shape(shape).facts)))
+}
+
+/// The asks of each pod set, in the order of their first ones.
+pub(super) fn sets<'a>(
+    txn: &Txn<'_>,
+    asks: impl Iterator<Item = &'a Ask>,
+    mixed: bool,
+) -> Vec<Vec<&'a Ask>> {
+    if !mixed {
+        return asks.map(|ask| vec![ask]).collect();
+    }
+    let state = txn.state();
+    let mut at: BTreeMap<PodShape, usize> = BTreeMap::new();
+    let mut sets: Vec<Vec<&Ask>> = Vec::new();
+    for ask in asks {
+        let shape = state.classes.class(ask.class).key.shape;
+        let known = *at.entry(common(&state.room.shape(shape).facts)).or_insert(sets.len());
+        match sets.get_mut(known) {
+            Some(set) => set.push(ask),
+            None => sets.push(vec![ask]),
+        }
+    }
+    sets
+}
+
+/// Places pod sets for each of which the levels hold by itself.
+pub(super) fn place(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk) -> bool {
+    let alone = TopologyAsk { per_set: false, ..topology };
+    let sets = sets(txn, asks.iter(), topology.mixed);
+    let sets: Vec<Vec<Ask>> =
+        sets.into_iter().map(|set| set.into_iter().cloned().collect()).collect();
+    in_some_order(txn, sets.iter().collect(), |txn, set| gang::place(txn, set, alone))
+}
+
+/// Places all of these, one after the other: who finds no place goes first in the next try.
+/// `false`: none is placed.
+pub(super) fn in_some_order<T: Copy>(
+    txn: &mut Txn<'_>,
+    mut order: Vec<T>,
+    mut place: impl FnMut(&mut Txn<'_>, T) -> bool,
+) -> bool {
+    let start = txn.checkpoint();
+    // A gang each of whose members has a claim of its own has as many shapes as members, and their
+    // order says little of them.
+    for _ in 0..order.len().min(ORDERS_MAX) {
+        let Some(failed) = order.iter().position(|one| !place(txn, *one)) else { return true };
+        txn.rollback_to(start);
+        if failed == 0 {
+            return false;
+        }
+        let one = order.remove(failed);
+        order.insert(0, one);
+    }
+    false
+}
