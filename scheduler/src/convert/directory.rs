@@ -306,11 +306,15 @@ impl Directory {
         mixed
     }
 
-    /// Members of a PodGroup that name another scheduler.
+    /// Members of a PodGroup of ours that name another scheduler. A group that is all another's
+    /// is none of ours: its members are not counted anew with each that comes.
     pub fn foreign(&self, group: &OwnerKey) -> u32 {
-        let others = self.cast.get(group).into_iter().flatten();
-        let others = others.filter(|(name, _)| name.as_deref() != Some(&*self.scheduler));
-        others.map(|(_, count)| *count).sum()
+        let Some(cast) = self.cast.get(group) else { return 0 };
+        let ours = |name: &Option<Text>| name.as_deref() == Some(&*self.scheduler);
+        if !cast.keys().any(ours) {
+            return 0;
+        }
+        cast.iter().filter(|(name, _)| !ours(name)).map(|(_, count)| *count).sum()
     }
 
     /// The owner that is meant: same name and, where both say it, same uid.
