@@ -396,11 +396,16 @@ impl Live {
         if old == Some(&owner) {
             return;
         }
-        if old.is_none_or(|old| !old.same_below(&owner)) {
+        let disturbs = old.is_none_or(|old| !old.same_below(&owner));
+        if disturbs {
             self.disturb(&key);
+            self.disturb_train(&owner);
         }
         if let Some(old) = self.directory.owners.remove(&key) {
             self.unlink_owner(&key, &old);
+            if disturbs {
+                self.disturb_train(&old);
+            }
         }
         let mut more = false;
         for (shape, scheduler) in owner.shapes() {
@@ -425,6 +430,7 @@ impl Live {
         self.unlink_owner(key, &old);
         self.tell_above(&old);
         self.disturb(key);
+        self.disturb_train(&old);
     }
 
     fn unlink_owner(&mut self, key: &OwnerKey, old: &Owner) {

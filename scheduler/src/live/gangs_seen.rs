@@ -107,6 +107,15 @@ impl Live {
         self.dirty.owners.extend(keys);
     }
 
+    /// What pods of a TrainJob are its JobSet says: also those that it owns without one between.
+    pub(super) fn disturb_train(&mut self, set: &Owner) {
+        let is_set = set.gang().is_some_and(|gang| gang.kind == kinds::Kind::JobSet);
+        let train = set.owner().filter(|owner| *owner.kind == *kinds::Kind::TrainJob.row().key);
+        if let Some(train) = train.filter(|_| is_set) {
+            self.disturb(&train.key(set.namespace()));
+        }
+    }
+
     /// What a class changes about a JobSet it changes about the TrainJob that made it.
     pub(super) fn tell_trains(&mut self) {
         let trains = self.directory.owners.iter().filter(|(_, owner)| {
