@@ -160,6 +160,23 @@ fn jobs_of_ever_new_shapes_take_no_more_than_those_alive() {
     assert!(last.sweeps as usize <= 2 * batches, "sweeping costs no more than it gives: {last:?}");
 }
 
+/// Who stands by for weeks keeps no more than who leads.
+#[test]
+fn who_only_observes_forgets_too() {
+    let mut engine = Engine::new();
+    engine.observe(NOW, vec![linux("n")]);
+    for number in 0..JOBS {
+        let name = format!("pod-{number}");
+        let one = pod(&name, &own_shape(number, 100), &in_queue(None));
+        engine.observe(NOW, vec![Input::Pod(one)]);
+        engine.observe(NOW, vec![Input::PodGone(text(&name))]);
+    }
+    let footprint = engine.footprint();
+    for (table, entries) in swept(&footprint) {
+        assert!(entries <= 8_192, "{table}: {entries}");
+    }
+}
+
 #[test]
 fn nothing_new_is_never_swept() {
     let mut stage = Stage::new(NOW);

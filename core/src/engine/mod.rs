@@ -108,6 +108,7 @@ impl Engine {
         let acts = |e: &Effect| !matches!(e.action, Action::Status(_) | Action::Event { .. });
         debug_assert!(!self.effects.iter().any(acts), "facts alone decide nothing");
         self.effects.clear();
+        self.sweep_if_due();
     }
 
     /// Applies facts, runs rounds, and returns what to do.

@@ -15,11 +15,12 @@
 //! tie may end at such a number (ties end at names, uids and identities). So plans stay the same,
 //! which a property checks by sweeping at every step.
 //!
-//! **When.** At the end of a step, when no transaction is open and no fact half applied, by
-//! counts: if entries grew by as many as the last sweep left (at least [`GROWTH_MIN`], and one for
-//! each [`ALIVE_SHARE`] pods and workloads, so that a sweep of a large cluster pays off), or if
-//! less than half is alive of what was since. So tables have at most a few times the entries that
-//! are in use, and a sweep visits a bounded number of things for each one that came or went.
+//! **When.** At the end of a step, or of facts that are only observed, when no transaction is open
+//! and no fact half applied, by counts: if entries grew by as many as the last sweep left (at least
+//! [`GROWTH_MIN`], and one for each [`ALIVE_SHARE`] pods and workloads, so that a sweep of a large
+//! cluster pays off), or if less than half is alive of what was since. So tables have at most a few
+//! times the entries that are in use, and a sweep visits a bounded number of things for each one
+//! that came or went.
 //!
 //! Swept, once nothing holds a handle:
 //!

@@ -4,9 +4,9 @@ use tracing_subscriber::EnvFilter;
 
 use super::args::{Cli, Command, LogFormat};
 
-/// Libraries that say at `info` what is nobody's business; one warns at each try of a watch of
+/// Libraries that say at `info` what is nobody's business, and warn at each try of a request of
 /// what we say once.
-const QUIET: &str = "kube_client=warn,kube_runtime=error,hyper_util=warn,tower=warn";
+const QUIET: &str = "kube_client=off,kube_runtime=error,hyper_util=warn,tower=warn";
 
 /// Warnings, and what a scheduler does; more with `-v`; `RUST_LOG` overrides both.
 pub fn to_stderr(cli: &Cli) {

@@ -403,9 +403,7 @@ impl Live {
         }
         if let Some(old) = self.directory.owners.remove(&key) {
             self.unlink_owner(&key, &old);
-            if disturbs {
-                self.disturb_train(&old);
-            }
+            self.disturb_train(&old);
         }
         let mut more = false;
         for (shape, scheduler) in owner.shapes() {

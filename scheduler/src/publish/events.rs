@@ -138,7 +138,18 @@ impl Notes {
         self.queue.len()
     }
 
-    /// A workload is gone.
+    /// A workload is gone for now. One that had its places may come back to say how it ended: its
+    /// pods went before its owner knew.
+    pub(super) fn left(&mut self, name: &Name) {
+        self.held.remove(name);
+        let waits =
+            |state: State| matches!(state, State::Gathering | State::Queued | State::Reserved);
+        if self.last.get(name).is_some_and(|(state, ..)| waits(*state)) {
+            self.last.remove(name);
+        }
+    }
+
+    /// A workload is gone, and so is its object.
     pub(super) fn forget(&mut self, name: &Name) {
         self.last.remove(name);
         self.held.remove(name);
@@ -233,7 +244,9 @@ impl Notes {
                 }
             }
             State::Finished if was.is_some() => {
-                if let Some((_, note)) = ended {
+                let told_before = before
+                    .is_some_and(|(state, code, _)| state == State::Finished && !code.is_empty());
+                if let Some((_, note)) = ended.filter(|_| !told_before) {
                     self.tell_of_workload(now, object, told(false, "Finished", "Finishing", note));
                 }
             }

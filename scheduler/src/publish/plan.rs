@@ -245,16 +245,19 @@ impl Plan {
         for pod in self.waiting.remove(name).unwrap_or_default() {
             self.forget(&Key::Pod(pod));
         }
-        self.notes.forget(name);
         if let Some((key, wish)) = self.bearers.gone(name) {
             self.want(now, Key::Group(key), Wanted::Group(Box::new(wish)));
         }
         let key = Key::Workload(name.clone());
         match self.entries.get(&key) {
             Some(entry) if entry.shown.is_some() || entry.flying => {
+                self.notes.left(name);
                 self.want(now, key, Wanted::Gone(now.plus(COMES_BACK)));
             }
-            Some(_) if !self.listed => self.want(now, key, Wanted::Gone(now)),
+            Some(_) if !self.listed => {
+                self.notes.forget(name);
+                self.want(now, key, Wanted::Gone(now));
+            }
             _ => self.forget(&key),
         }
     }
@@ -345,9 +348,16 @@ impl Plan {
     /// Nothing is wanted of it any more; what is on its way is let go.
     fn forget(&mut self, key: &Key) {
         self.unfile(key);
+        self.notes_forget(key);
         match self.entries.get_mut(key) {
             Some(entry) if entry.flying => entry.wanted = None,
             _ => drop(self.entries.remove(key)),
+        }
+    }
+
+    fn notes_forget(&mut self, key: &Key) {
+        if let Key::Workload(name) = key {
+            self.notes.forget(name);
         }
     }
 
@@ -422,6 +432,7 @@ impl Plan {
                     (entry.filed, entry.wanted) = (None, None);
                     if entry.shown.is_none() {
                         self.entries.remove(&key);
+                        self.notes_forget(&key);
                     }
                 }
             }
@@ -497,7 +508,10 @@ impl Plan {
         // What is wanted stays until it is compared again; nothing is wanted of what was let go.
         match entry.wanted.is_some() {
             true => self.file(now, key),
-            false => drop(self.entries.remove(key)),
+            false => {
+                self.entries.remove(key);
+                self.notes_forget(key);
+            }
         }
     }
 

@@ -139,8 +139,10 @@ pub fn status(shown: &WorkloadStatus, details: &WorkloadDetails, now: Time) -> W
     );
     let since = queued_since(&status, details);
     status.state = view.state.to_string();
-    status.reason = match (&view.reason, waits) {
-        (Some(reason), true) => reason.headline(),
+    let end = ended(details).filter(|_| view.state == State::Finished);
+    status.reason = match (&view.reason, end) {
+        (Some(reason), _) if waits => reason.headline(),
+        (_, Some((_, how))) => how,
         _ => String::new(),
     };
     (status.pods, status.gpus) = pods_and_gpus(shown, details);
@@ -296,9 +298,12 @@ pub fn stopped_because(stop: &Preemption) -> String {
 /// last of its pods; without one, its members do.
 pub fn ended(details: &WorkloadDetails) -> Option<(&'static str, String)> {
     let Some(owner) = &details.owner else {
-        return Some(match details.failed {
-            true => ("Failed", "a member failed".to_owned()),
-            false => ("Succeeded", "all members ended well".to_owned()),
+        let owned = matches!(details.source, GangSource::Job | GangSource::Owner);
+        return Some(match (owned, details.failed) {
+            // It is gone, and did not say how its work ended.
+            (true, _) => ("Deleted", "its owner was deleted".to_owned()),
+            (false, true) => ("Failed", "a member failed".to_owned()),
+            (false, false) => ("Succeeded", "all members ended well".to_owned()),
         });
     };
     let kind = &owner.kind;

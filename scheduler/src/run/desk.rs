@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 use capstan_core::Engine;
 use capstan_core::model::input::{Input, Text};
 use capstan_core::plan::{Action, Effect, EffectId, EffectResult, PodRef, StepOutput};
+use capstan_core::policy::Policy;
 use capstan_core::time::Time;
 use tokio::sync::watch;
 
@@ -83,6 +84,8 @@ pub struct Desk {
     unread: Vec<Kind>,
     /// Facts that are no objects: the configuration, answers to effects.
     told: Vec<Input>,
+    /// What is configured, for an engine of its own that answers a question.
+    policy: Arc<Policy>,
     questions: Vec<Question>,
     /// Binds under way, for the events that say that they are done.
     binds: BTreeMap<EffectId, (PodRef, Text)>,
@@ -108,6 +111,7 @@ impl Desk {
             barrier: None,
             unread: Vec::new(),
             told: vec![Input::Policy(Arc::new(config.policy.clone()))],
+            policy: Arc::new(config.policy.clone()),
             questions: Vec::new(),
             binds: BTreeMap::new(),
             bound: Vec::new(),
@@ -164,7 +168,8 @@ impl Desk {
             Message::Lead(_) => {}
             Message::Config(config) => {
                 self.live.reconfigure(&config);
-                self.told.push(Input::Policy(Arc::new(config.policy)));
+                self.policy = Arc::new(config.policy);
+                self.told.push(Input::Policy(self.policy.clone()));
             }
             Message::Stop => {
                 self.phase = Phase::Stopped;
@@ -329,18 +334,46 @@ impl Desk {
         self.looks.news(says);
     }
 
+    /// Who stands by has looked at nobody, and so knows no reasons: it says what an engine that
+    /// began to lead now would.
     fn answer_questions(&mut self, now: Time) {
-        for question in std::mem::take(&mut self.questions) {
-            // Who asked may have gone; nobody else wants the answer.
-            match question {
-                Question::Pod(namespace, name, to) => {
-                    let found = self.engine.explain_pod(&namespace, &name);
-                    drop(to.send(found.map(|explanation| explained(explanation, now))));
-                }
-                Question::Workload(namespace, name, to) => {
-                    let found = self.engine.explain_workload(now, &namespace, &name);
-                    drop(to.send(found.map(|explanation| explained(explanation, now))));
-                }
+        let questions = std::mem::take(&mut self.questions);
+        if self.phase == Phase::Leading {
+            return answer(&mut self.engine, now, questions);
+        }
+        let (of_pods, of_workloads): (Vec<_>, Vec<_>) =
+            questions.into_iter().partition(|question| matches!(question, Question::Pod(..)));
+        if !of_pods.is_empty() {
+            let mut engine = Engine::new();
+            engine.observe(now, self.everything(now));
+            answer(&mut engine, now, of_pods);
+        }
+        if !of_workloads.is_empty() {
+            let mut engine = Engine::new();
+            // What is decided here is carried out by nobody.
+            engine.step(now, self.everything(now));
+            answer(&mut engine, now, of_workloads);
+        }
+    }
+
+    fn everything(&mut self, now: Time) -> Vec<Input> {
+        let mut inputs = vec![Input::Policy(self.policy.clone())];
+        inputs.extend(self.live.everything(now));
+        inputs
+    }
+}
+
+fn answer(engine: &mut Engine, now: Time, questions: Vec<Question>) {
+    for question in questions {
+        // Who asked may have gone; nobody else wants the answer.
+        match question {
+            Question::Pod(namespace, name, to) => {
+                let found = engine.explain_pod(&namespace, &name);
+                drop(to.send(found.map(|explanation| explained(explanation, now))));
+            }
+            Question::Workload(namespace, name, to) => {
+                let found = engine.explain_workload(now, &namespace, &name);
+                drop(to.send(found.map(|explanation| explained(explanation, now))));
             }
         }
     }

@@ -240,11 +240,17 @@ impl Replica {
             return;
         };
         let (inbox, mut before) = (self.inbox.clone(), self.config.file.clone());
+        let name = self.config.scheduler_name.clone();
         let metrics = self.metrics.clone();
         tokio::spawn(file.follow(move |config| {
             metrics.reloaded(config.is_some());
-            let Some(config) = config else { return };
+            let Some(mut config) = config else { return };
             tracing::info!("another configuration holds from now on");
+            // The lease is that of this name: under another, two might lead at once.
+            if config.scheduler_name != name {
+                tracing::warn!("schedulerName has changed: that holds after a restart");
+                config.scheduler_name = name.clone();
+            }
             warn(&config);
             warn_of_restart(&before, &config.file);
             before = config.file.clone();

@@ -157,12 +157,44 @@ fn what_has_finished_says_how_its_owner_says_that_it_ended() {
         plan.workload(at(99_000), done);
         assert_eq!(told(&mut plan, at(99_000)), [], "once");
     }
-    for (failed, reason) in [(false, "Succeeded"), (true, "Failed")] {
+    for (source, failed, reason) in [
+        (GangSource::CapstanGang, false, "Succeeded"),
+        (GangSource::CapstanGang, true, "Failed"),
+        (GangSource::Owner, false, "Deleted"),
+    ] {
         let (mut plan, mut api) = ready();
         let mut bare = gang(State::Finished);
-        (bare.owner, bare.source, bare.failed) = (None, GangSource::CapstanGang, failed);
+        (bare.owner, bare.source, bare.failed) = (None, source, failed);
         plan.workload(at(0), bare);
         api.work(&mut plan, at(0));
         assert_eq!(holds(&api.status("g").conditions, "Finished").expect("it is").reason, reason);
     }
+}
+
+/// The pods of a Job that completes go before it is done: nothing is left of its workload for a
+/// moment.
+#[test]
+fn what_ends_after_its_pods_went_is_told_and_shown() {
+    let (mut plan, mut api) = ready();
+    plan.workload(at(0), gang(State::Running));
+    api.work(&mut plan, at(0));
+    told(&mut plan, at(0));
+    plan.gone(at(1_000), &name("g"));
+    let mut done = gang(State::Finished);
+    (done.members, done.owner_end) = (0, Some(OwnerEnd::Failed(None)));
+    plan.workload(at(1_500), done);
+    api.work(&mut plan, at(1_500));
+    assert_eq!(told(&mut plan, at(1_500)), [said("Workload", "made", "Finished")]);
+    assert_eq!(api.status("g").reason, "its Job failed");
+    // Deleted while it waited, it has not ended in any way.
+    let (mut plan, mut api) = ready();
+    plan.workload(at(0), waits(gang(State::Queued), room(1), &[]));
+    api.work(&mut plan, at(0));
+    told(&mut plan, at(0));
+    plan.gone(at(1_000), &name("g"));
+    let mut done = gang(State::Finished);
+    (done.members, done.owner) = (0, None);
+    plan.workload(at(1_500), done);
+    api.work(&mut plan, at(1_500));
+    assert_eq!(told(&mut plan, at(1_500)), []);
 }

@@ -238,3 +238,20 @@ fn at_the_start_a_kind_that_cannot_be_read_is_waited_for_and_named() {
     bench.sees(vec![Seen::Absent(forbidden)]);
     assert!(*bench.desk.tools.synced.borrow());
 }
+
+/// Who stands by has looked at nobody; it answers as an engine would that began to lead.
+#[tokio::test]
+async fn who_stands_by_says_why_work_waits_as_a_leader_would() {
+    let mut bench = Bench::with_nodes(1);
+    // Pod by pod, so that each was met before there was anything to say of it.
+    for (at, name) in ["one", "two"].into_iter().enumerate() {
+        bench.sees(vec![pod(name, at as u64 + 1, None)]);
+    }
+    let (to, mut answer) = tokio::sync::oneshot::channel();
+    bench.told(Message::Ask(Question::Workload("ns".into(), "two".into(), to)));
+    let found = answer.try_recv().expect("an answer").expect("there is such a workload");
+    let said =
+        found.explanation.workload.reason.map(|reason| reason.to_string()).unwrap_or_default();
+    assert!(said.contains("0/1 nodes are available: 1 Insufficient cpu"), "{said}");
+    assert_eq!(bench.bound().await, [] as [String; 0], "and decides nothing");
+}
