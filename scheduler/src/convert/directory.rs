@@ -320,12 +320,16 @@ impl Directory {
     /// The owner that is meant: same name and, where both say it, same uid.
     fn find(&self, namespace: &Text, name: &OwnerName) -> Option<&Owner> {
         let owner = self.owners.get(&name.key(namespace))?;
-        let same = name.uid.is_empty() || name.uid == *owner.uid() || made_up(owner.uid());
-        same.then_some(owner)
+        name.means(owner.uid()).then_some(owner)
     }
 }
 
 impl OwnerName {
+    /// Whether the owner of this uid is meant, as far as both say one.
+    pub fn means(&self, uid: &str) -> bool {
+        self.uid.is_empty() || *self.uid == *uid || made_up(uid)
+    }
+
     /// Where the directory has the owner that is named.
     pub fn key(&self, namespace: &Text) -> OwnerKey {
         (self.kind.clone(), namespace.clone(), self.name.clone())

@@ -25,6 +25,6 @@ pub fn job_set<'a>(job: &GangDraft, directory: &'a Directory) -> Option<&'a Gang
     let made = found
         .owner
         .as_ref()
-        .is_some_and(|owner| &*owner.kind == Kind::TrainJob.row().key && *owner.uid == *job.uid);
+        .is_some_and(|owner| &*owner.kind == Kind::TrainJob.row().key && owner.means(&job.uid));
     made.then_some(found)
 }
