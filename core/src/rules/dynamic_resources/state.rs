@@ -575,7 +575,7 @@ impl PodHold {
 pub(super) fn named(shape: &PodShape) -> impl Iterator<Item = &ResourceClaimKey> {
     shape.claims.iter().filter_map(|claim| match claim {
         PodClaim::Named(key) => Some(key),
-        PodClaim::Own { .. } | PodClaim::Unusable(_) => None,
+        PodClaim::Own { .. } | PodClaim::Extended { .. } | PodClaim::Unusable(_) => None,
     })
 }
 
