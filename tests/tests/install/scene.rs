@@ -239,6 +239,8 @@ pub fn extended(cluster: &ControlPlane) {
     cluster.apply(&class.to_string()).expect("applied");
     let pod = Pods { name: "swift", queue: "open", class: "low", gpus: 1, runs_for: None };
     let mut pod = pod.bare();
+    // The queue has none of it to give.
+    pod["metadata"]["labels"] = json!({});
     for amounts in ["requests", "limits"] {
         pod["spec"]["containers"][0]["resources"][amounts]["example.com/swift"] = json!(1);
     }
