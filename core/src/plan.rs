@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use crate::explain::reason::Reason;
 use crate::model::input::{
-    AllocatedDevice, BindingNote, ClaimKey, NodeSelector, ResourceClaimKey, Text, Toleration,
+    AllocatedDevice, BindingNote, ClaimKey, NodeSelector, RequestMapping, ResourceClaimKey, Text,
+    Toleration,
 };
 use crate::money::MicroUsd;
 use crate::time::{Span, Time};
@@ -119,6 +120,29 @@ pub struct ClaimGrant {
     pub uid: Text,
     /// What it gets; `None`: it has devices already.
     pub chosen: Option<Arc<Chosen>>,
+    /// Set where it is the pod's claim for extended resources, which is made when it is allocated
+    /// and deleted when it is given back. Its uid may be unknown then, and is empty.
+    pub special: Option<Arc<SpecialClaim>>,
+}
+
+/// The claim for a pod's extended resources on one node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SpecialClaim {
+    /// What it asks for, in the order of names.
+    pub requests: Vec<SpecialRequest>,
+    /// Which container uses which of them.
+    pub mappings: Vec<RequestMapping>,
+}
+
+/// A request of a claim for extended resources.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpecialRequest {
+    /// Its name.
+    pub name: Text,
+    /// The DeviceClass.
+    pub class: Text,
+    /// Devices.
+    pub count: u64,
 }
 
 /// The kinds of effects.

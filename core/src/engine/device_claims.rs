@@ -5,14 +5,21 @@
 //! all that is prepared. If one of them fails (somebody else was first), no member that waits for
 //! its bind keeps its place: what was written is released, and the gang goes back to its queue.
 //! What a new engine has to know stands in the claims themselves.
+//!
+//! The claim for a pod's extended resources is made with its allocation, and deleted when that is
+//! given back. One that is found with a pod that is not on its way anywhere was left by a try that
+//! nobody knows the end of (an engine before this one began it): it is deleted, as kube-scheduler
+//! does, and the pod waits until it is gone.
+
+use std::sync::Arc;
 
 use crate::engine::Engine;
 use crate::engine::inflight::InFlight;
 use crate::model::apply::Changes;
 use crate::model::ids::{PodIdx, WorkloadIdx};
-use crate::model::input::{PodClaim, ResourceClaimKey, Text};
+use crate::model::input::{ExtendedClaim, PodClaim, ResourceClaimKey, Text};
 use crate::model::pod::Binding;
-use crate::plan::{Action, ClaimGrant};
+use crate::plan::{Action, Chosen, ClaimGrant, SpecialClaim, SpecialRequest};
 use crate::time::Time;
 
 impl Engine {
@@ -65,13 +72,24 @@ impl Engine {
         let grant = |(at, claim): (usize, &PodClaim)| {
             let name = names.get(at).filter(|name| !name.is_empty())?;
             let key: ResourceClaimKey = (entry.namespace.clone(), name.clone());
+            if let PodClaim::Extended { claim, .. } = claim {
+                let chosen = hold?.own(at)?;
+                let special = Some(Arc::new(special(claim, chosen)));
+                return Some(ClaimGrant {
+                    key,
+                    uid: Text::default(),
+                    chosen: Some(chosen.clone()),
+                    special,
+                });
+            }
             let facts = devices.claim(&key)?;
             let chosen = match claim {
                 _ if facts.allocation.is_some() => None,
                 PodClaim::Named(_) => hold.and_then(|hold| hold.shared(&key)),
                 _ => hold.and_then(|hold| hold.own(at)),
             };
-            Some(ClaimGrant { uid: facts.uid.clone(), key, chosen: chosen.cloned() })
+            let (uid, chosen) = (facts.uid.clone(), chosen.cloned());
+            Some(ClaimGrant { uid, key, chosen, special: None })
         };
         shape.claims.iter().enumerate().filter_map(grant).collect()
     }
@@ -123,6 +141,9 @@ impl Engine {
         if claims.is_empty() {
             return;
         }
+        if claims.iter().any(|claim| claim.special.is_some()) {
+            self.releasing.insert(pod);
+        }
         let reference = self.state.pods[pod].reference();
         let uid = reference.uid.clone();
         let action = Action::ReleaseClaims { pod: reference, claims };
@@ -138,18 +159,54 @@ impl Engine {
         }
     }
 
+    /// Deletes claims for extended resources that earlier tries left.
+    pub(super) fn release_left(&mut self, now: Time) {
+        if self.state.left_claims.is_empty() && self.releasing.is_empty() {
+            return;
+        }
+        let left = &self.state.left_claims;
+        self.releasing.retain(|pod| left.contains(pod));
+        let pods = &self.state.pods;
+        let idle = |pod: &PodIdx| {
+            let entry = &pods[*pod];
+            entry.place.is_none() && entry.binding == Binding::None && !entry.terminating
+        };
+        let due = left.difference(&self.releasing).copied().filter(idle);
+        let mut due: Vec<PodIdx> = due.collect();
+        due.sort_by(|a, b| pods[*a].uid.cmp(&pods[*b].uid));
+        for pod in due {
+            self.allocated.insert(pod);
+            self.release_claims(now, pod);
+        }
+    }
+
+    /// Nobody knows whether a claim that was left is gone: it is tried again, if it still shows.
+    pub(super) fn release_unknown(&mut self, uid: &Text) {
+        if let Some(pod) = self.state.pod_by_uid.get(uid) {
+            self.releasing.remove(pod);
+        }
+    }
+
     /// Claims of a pod as they are to be given back: with what was chosen for them here.
     fn releases(&self, pod: PodIdx) -> Vec<ClaimGrant> {
         let entry = &self.state.pods[pod];
         let devices = &self.state.room.devices;
+        let shape = &self.state.room.shape(entry.shape).facts;
         let hold = devices.held_by(pod);
         let names = entry.claims.iter().flat_map(|names| names.iter()).enumerate();
         let named = names.filter(|(_, name)| !name.is_empty());
         let release = |(at, name): (usize, &Text)| {
             let key = (entry.namespace.clone(), name.clone());
-            let uid = devices.claim(&key)?.uid.clone();
+            let uid = devices.claim(&key).map(|claim| claim.uid.clone());
             let chosen = hold.and_then(|hold| hold.own(at).or_else(|| hold.shared(&key)));
-            Some(ClaimGrant { key, uid, chosen: chosen.cloned() })
+            let chosen = chosen.cloned();
+            if let Some(PodClaim::Extended { .. }) = shape.claims.get(at) {
+                // It may exist before it is seen.
+                let may_exist = uid.is_some() || chosen.is_some();
+                let (uid, special) = (uid.unwrap_or_default(), Some(Arc::default()));
+                return may_exist.then_some(ClaimGrant { key, uid, chosen, special });
+            }
+            Some(ClaimGrant { key, uid: uid?, chosen, special: None })
         };
         named.filter_map(release).collect()
     }
@@ -162,4 +219,18 @@ impl Engine {
         };
         self.allocated.retain(waits);
     }
+}
+
+/// The claim for extended resources as it is made: with the requests that got devices, which are
+/// those for what the node does not have itself.
+fn special(claim: &ExtendedClaim, chosen: &Chosen) -> SpecialClaim {
+    let count = |name: &Text| chosen.devices.iter().filter(|one| one.request == *name).count();
+    let requests = claim.spec.requests.iter().zip(&claim.classes).map(|(request, class)| {
+        let (name, class) = (request.name.clone(), class.clone());
+        SpecialRequest { count: count(&name) as u64, name, class }
+    });
+    let requests: Vec<_> = requests.filter(|request| request.count > 0).collect();
+    let made = |name: &Text| requests.iter().any(|request| request.name == *name);
+    let mappings = claim.mappings.iter().filter(|one| made(&one.request)).cloned().collect();
+    SpecialClaim { requests, mappings }
 }

@@ -22,6 +22,8 @@ pub(crate) enum InFlight {
     Prepare(Text),
     /// Allocating claims of a pod before its gang is bound.
     Allocate(Text),
+    /// Giving claims of a pod back.
+    Release(Text),
     /// Resuming an owner.
     Resume(WorkloadIdx),
     /// Stopping a victim.
@@ -39,7 +41,8 @@ impl Engine {
             Action::AllocateClaims { pod, .. } => InFlight::Allocate(pod.uid.clone()),
             Action::ResumeOwner { .. } => InFlight::Resume(of),
             Action::SuspendOwner { .. } | Action::Evict { .. } => InFlight::Stop(of),
-            Action::ReleaseClaims { .. } | Action::Status(_) | Action::Event { .. } => return,
+            Action::ReleaseClaims { pod, .. } => InFlight::Release(pod.uid.clone()),
+            Action::Status(_) | Action::Event { .. } => return,
         };
         self.inflight.insert(id, kind);
     }
@@ -54,6 +57,11 @@ impl Engine {
     ) -> Option<PodIdx> {
         // Unknown is no answer: what happened will show in the API, or in a later outcome.
         if result == EffectResult::TimedOut {
+            if let Some(InFlight::Release(uid)) = self.inflight.get(&effect) {
+                let uid = uid.clone();
+                self.inflight.remove(&effect);
+                self.release_unknown(&uid);
+            }
             return None;
         }
         let kind = self.inflight.remove(&effect)?;
@@ -61,7 +69,7 @@ impl Engine {
             InFlight::Bind(uid) | InFlight::Prepare(uid) | InFlight::Allocate(uid) => {
                 self.flying(uid, effect)
             }
-            InFlight::Resume(_) | InFlight::Stop(_) => None,
+            InFlight::Release(_) | InFlight::Resume(_) | InFlight::Stop(_) => None,
         };
         let done = result == EffectResult::Done;
         match (kind, pod) {
@@ -92,6 +100,7 @@ impl Engine {
             }
             (InFlight::Allocate(uid), None) if done => self.allocated_in_vain(now, &uid),
             (InFlight::Bind(_) | InFlight::Prepare(_) | InFlight::Allocate(_), None) => {}
+            (InFlight::Release(_), _) => {}
             (InFlight::Resume(workload) | InFlight::Stop(workload), _)
                 if self.state.workloads.get(workload).is_none() => {}
             (InFlight::Resume(_), _) if done => {}

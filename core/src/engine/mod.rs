@@ -59,6 +59,8 @@ pub struct Engine {
     unsent_while_stopped: BTreeSet<WorkloadIdx>,
     /// Members whose claims on devices are allocated, and that are not bound yet.
     allocated: BTreeSet<PodIdx>,
+    /// Members whose claim for extended resources is being deleted, until that is seen.
+    releasing: BTreeSet<PodIdx>,
     /// Victims that bear marks of an engine before this one, and were perhaps never deleted.
     pub(crate) half_evicted: BTreeSet<WorkloadIdx>,
     /// Why a workload was preempted last, by name, until it is admitted again. Shown only.
@@ -114,6 +116,7 @@ impl Engine {
     /// Applies facts, runs rounds, and returns what to do.
     pub fn step(&mut self, now: Time, inputs: Vec<Input>) -> StepOutput {
         self.take_in(now, inputs);
+        self.release_left(now);
         self.finish_evictions(now);
         self.wake_in_time(now);
         self.counts = Counts::default();

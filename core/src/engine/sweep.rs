@@ -171,6 +171,7 @@ impl Engine {
                 let pod = state.pod_by_uid.get(uid).map(|pod| &state.pods[*pod]);
                 pod.is_some_and(|pod| pod.binding == Binding::InFlight(*id))
             }
+            InFlight::Release(uid) => state.pod_by_uid.contains_key(uid),
             InFlight::Resume(workload) | InFlight::Stop(workload) => {
                 state.workloads.get(*workload).is_some()
             }

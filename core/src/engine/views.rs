@@ -296,8 +296,10 @@ impl Engine {
         }
         let nodes = room.nodes_by_name().map(|(index, facts)| {
             let name = |resource| room.resources.name(resource).clone();
-            let has = room.ledger.capacity(index).entries().map(|(r, n)| (name(r), n));
+            let has = room.ledger.capacity(index).entries();
+            let has = has.filter(|(r, _)| room.is_shown(index, *r)).map(|(r, n)| (name(r), n));
             let held = room.ledger.held(index).entries();
+            let held = held.filter(|(r, _)| room.is_shown(index, *r));
             // Pods are charged by what each asks most of; together that may be more than all.
             let charged = spent.get(&index).copied().unwrap_or_default();
             let price = facts.price.as_ref().map_or(charged, |price| price.per_hour);

@@ -72,6 +72,7 @@ impl ClusterState {
             | Input::QueryGone(_)
             | Input::ResourceClaim(_)
             | Input::ResourceClaimGone(_) => changes.room |= self.room.apply_devices(input),
+            Input::BackedResources(names) => changes.room |= self.room.set_backed(&names),
             object => {
                 match &object {
                     Input::Namespace { name, labels } => {
@@ -180,6 +181,7 @@ impl ClusterState {
         }
         pod.eviction = facts.eviction.map(Arc::new);
         pod.claims = facts.claims;
+        self.note_left_claim(index);
         self.move_membership(index, old_workload, workload, changes);
     }
 
@@ -284,6 +286,7 @@ impl ClusterState {
 
     fn remove_pod(&mut self, uid: &Text, changes: &mut Changes) {
         let Some(index) = self.pod_by_uid.remove(uid) else { return };
+        self.left_claims.remove(&index);
         self.release(index, changes);
         let workload = self.pods[index].workload;
         self.move_membership(index, workload, None, changes);

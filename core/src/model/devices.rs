@@ -5,9 +5,26 @@ use std::sync::Arc;
 use capstan_topology::NodeIdx;
 
 use crate::model::ids::{PodIdx, WorkloadIdx};
-use crate::model::input::{AllocatedDevice, Input, PodShape, ResourceClaimKey, Text};
+use crate::model::input::{AllocatedDevice, Input, PodClaim, PodShape, ResourceClaimKey, Text};
+use crate::model::pod::Binding;
 use crate::model::room::Room;
+use crate::model::state::ClusterState;
 use crate::rules::dynamic_resources::{self, Concerns, PodHold};
+
+impl ClusterState {
+    /// Notes whether a pod of ours that is not bound has a claim for extended resources from an
+    /// earlier try.
+    pub(super) fn note_left_claim(&mut self, index: PodIdx) {
+        let pod = &self.pods[index];
+        let claims = &self.room.shape(pod.shape).facts.claims;
+        let left = |claim: &PodClaim| matches!(claim, PodClaim::Extended { left: true, .. });
+        let open = pod.ours && pod.active() && pod.binding != Binding::Bound;
+        match open && claims.iter().any(left) {
+            true => _ = self.left_claims.insert(index),
+            false => _ = self.left_claims.remove(&index),
+        }
+    }
+}
 
 impl Room {
     /// Stores a fact of devices or claims. Returns whether more may fit now.

@@ -5,7 +5,7 @@
 //! identity, so feeding it twice, or in another order between objects, changes nothing.
 //! Quantities are whole: CPU in milli-units, everything else in base units.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::money::MicroUsd;
@@ -27,8 +27,8 @@ mod topology;
 pub use budgets::BudgetFacts;
 pub use devices::{
     AllocatedDevice, Allocation, Answer, Attribute, Capacity, CapacityPolicy, CapacityRange,
-    ClaimSpec, Constraint, DeviceAsk, DeviceCount, DeviceFacts, DeviceId, Nano, PodClaim, Reach,
-    RequestSpec, ResourceClaimFacts, ResourceClaimKey, SliceFacts,
+    ClaimSpec, Constraint, DeviceAsk, DeviceCount, DeviceFacts, DeviceId, ExtendedClaim, Nano,
+    PodClaim, Reach, RequestMapping, RequestSpec, ResourceClaimFacts, ResourceClaimKey, SliceFacts,
 };
 pub use limits::AboveLimit;
 pub use malformed::Malformed;
@@ -152,6 +152,8 @@ pub enum Input {
     ResourceClaim(ResourceClaimFacts),
     /// The ResourceClaim is gone.
     ResourceClaimGone(ResourceClaimKey),
+    /// All extended resources that a DeviceClass backs.
+    BackedResources(Arc<BTreeSet<Text>>),
     /// The whole validated configuration; replaces the one before.
     Policy(Arc<Policy>),
     /// What became of an effect, or that its deadline passed.

@@ -5,7 +5,7 @@
 //! before it is fed (or after it is gone) is a ghost: it is accounted and never offered. Shapes and
 //! nodes that nothing refers to any more are forgotten by [`Room::sweep`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
 
 use capstan_topology::{
@@ -36,6 +36,8 @@ pub struct Room {
     pub neighbourhood: Neighbourhood,
     /// Devices of drivers, and claims on them.
     pub devices: Devices,
+    /// Extended resources that a DeviceClass backs.
+    backed: BTreeSet<ResourceIdx>,
     /// Arguments of rules.
     pub args: RuleArgs,
     /// Storage, and who uses what of it where.
@@ -216,7 +218,37 @@ impl Room {
                 vector.set(resource, *amount);
             }
         }
+        // Devices decide there: see `rules::dynamic_resources`.
+        for &resource in self.backed.iter().filter(|of| vector.get(**of) == 0).collect::<Vec<_>>() {
+            vector.set(resource, UNLIMITED);
+        }
         vector
+    }
+
+    /// States which extended resources a DeviceClass backs: a node that has none of one itself
+    /// offers whatever devices it has, so that the ledger has no say. Whether that is news.
+    pub(super) fn set_backed(&mut self, names: &BTreeSet<Text>) -> bool {
+        let backed = names.iter().map(|name| self.resources.intern(name));
+        let backed: BTreeSet<ResourceIdx> = backed.filter(|of| *of != BEYOND).collect();
+        if self.backed == backed {
+            return false;
+        }
+        self.backed = backed;
+        for index in (0..self.nodes.len() as u32).map(NodeIdx) {
+            if let Some(facts) = self.nodes[index.at()].facts.clone() {
+                let allocatable = self.vector(&facts.allocatable);
+                self.ledger.set_allocatable(index, allocatable);
+                // What was found out about the node's facts is found out again.
+                self.nodes[index.at()].version += 1;
+            }
+        }
+        self.touch_all();
+        true
+    }
+
+    /// What people see of a node's amounts: nothing of a resource that only its devices back.
+    pub fn is_shown(&self, node: NodeIdx, resource: ResourceIdx) -> bool {
+        !(self.backed.contains(&resource) && self.ledger.allocatable(node, resource) == UNLIMITED)
     }
 
     /// The handle of a shape, the same for equal shapes.
@@ -415,13 +447,20 @@ impl Room {
     /// Idle whole GPUs of a node (zero when overcommitted).
     pub fn idle_gpus(&self, node: NodeIdx) -> i64 {
         let gpus = self.resources.gpus().iter();
-        resources::total(gpus.map(|gpu| self.ledger.free(node, *gpu).max(0)))
+        resources::total(gpus.map(|gpu| match self.ledger.free(node, *gpu) {
+            UNLIMITED => 0,
+            free => free.max(0),
+        }))
     }
 
     /// Whole GPUs of a node.
     pub fn total_gpus(&self, node: NodeIdx) -> i64 {
         let gpus = self.resources.gpus().iter();
-        resources::total(gpus.map(|gpu| self.ledger.allocatable(node, *gpu)))
+        resources::total(gpus.map(|gpu| match self.ledger.allocatable(node, *gpu) {
+            // Devices of drivers are not counted here.
+            UNLIMITED => 0,
+            has => has,
+        }))
     }
 
     /// The largest share of a node that a request takes, as a fraction; GPUs and other devices

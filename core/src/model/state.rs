@@ -80,6 +80,9 @@ pub struct ClusterState {
     pub renamed: Vec<WorkloadIdx>,
     /// Owners by uid.
     pub owners: BTreeMap<Text, Arc<OwnerFacts>>,
+    /// Pods of ours that are not bound and have a claim for extended resources all the same: of a
+    /// try that is under way, or that came to nothing.
+    pub left_claims: BTreeSet<PodIdx>,
     /// The last run of which pods were seen, of owners that were resumed.
     pub came: BTreeMap<Text, u32>,
     /// Claims of reserved work.

@@ -1,7 +1,9 @@
 //! NodeResourcesFit: everything a pod asks must be free on the node.
 //!
 //! Only what is asked is looked at, so a zero request passes an overcommitted node; the `pods`
-//! slot is always asked. All insufficient resources are named.
+//! slot is always asked. All insufficient resources are named. An extended resource that a
+//! DeviceClass backs is without limit where the node has none of it: devices decide there, see
+//! [`super::dynamic_resources`].
 
 use capstan_topology::ResourceIdx;
 

@@ -5,7 +5,10 @@
 //! read. A claim that has just those devices already needs the reservation only, so that a try may
 //! come twice, and members of a gang may share a claim. One that has others was lost.
 //!
-//! What drivers are to configure is copied from classes and claim as they are then.
+//! What drivers are to configure is copied from classes and claim as they are then. The claim for a
+//! pod's extended resources is made first, and deleted when it is given back: see [`special`].
+//!
+//! [`special`]: super::special
 
 use capstan_core::model::input::{Nano, NodeSelector, Operator, Requirement, Text};
 use capstan_core::plan::{Chosen, ChosenDevice, ClaimGrant, EffectResult, PodRef};
@@ -17,11 +20,12 @@ use serde_json::{Value, json};
 
 use super::flight::{Progress, Stop, Try};
 use super::line::{Line, Named, conflict, refused};
+use super::special;
 use crate::client::call::Reply;
 use crate::quantity::Quantity;
 
 /// Keeps a claim while it has devices.
-const FINALIZER: &str = "resource.kubernetes.io/delete-protection";
+pub(super) const FINALIZER: &str = "resource.kubernetes.io/delete-protection";
 
 /// One try to allocate and reserve them all.
 pub(super) async fn allocate(
@@ -31,7 +35,14 @@ pub(super) async fn allocate(
     claims: &[ClaimGrant],
 ) -> Try {
     for grant in claims {
-        allocate_one(line, progress, pod, grant).await?;
+        let Some(special) = &grant.special else {
+            allocate_one(line, progress, pod, grant).await?;
+            continue;
+        };
+        let uid = special::make(line, progress, pod, (&grant.key, special)).await?;
+        let made = ClaimGrant { uid, ..grant.clone() };
+        allocate_one(line, progress, pod, &made).await?;
+        special::tell(line, progress, pod, Some((&grant.key.1, special))).await?;
     }
     Ok(EffectResult::Done)
 }
@@ -93,6 +104,10 @@ pub(super) async fn release(
     claims: &[ClaimGrant],
 ) -> Try {
     for grant in claims {
+        if grant.special.is_some() {
+            special::delete(line, progress, pod, &grant.key).await?;
+            continue;
+        }
         let Some(found) = line.read::<ResourceClaim>(&named(grant)).await? else { continue };
         let version = found.metadata.resource_version.clone();
         let whole = serde_json::to_value(&found).map_err(|error| refused(error.to_string()))?;

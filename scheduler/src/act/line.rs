@@ -92,31 +92,30 @@ impl Line<'_> {
     where
         K: Resource<DynamicType = ()> + DeserializeOwned,
     {
-        let request = of.requests::<K>().get(of.name, &GetParams::default());
-        let request = request.map_err(|error| refused(error.to_string()))?;
-        match self.send(request).await? {
-            Fate::Unknown(why) | Fate::Unsent(why) => Err(Stop::again(why)),
-            Fate::Answered(reply) if reply.code == 404 => Ok(None),
-            Fate::Answered(reply) if reply.is_success() => {
-                let found: K = reply.object().map_err(Stop::again)?;
-                // Another object under the same name is not the one that was meant.
-                Ok(Some(found).filter(|found| found.meta().uid.as_deref() == Some(of.uid)))
-            }
-            Fate::Answered(reply) => {
-                Err(Stop::Again { why: reply.says(), after: reply.retry_after })
-            }
-        }
+        let found: Option<K> = self.read_named(Some(of.namespace), of.name).await?;
+        // Another object under the same name is not the one that was meant.
+        Ok(found.filter(|found| found.meta().uid.as_deref() == Some(of.uid)))
     }
-}
 
-impl Line<'_> {
     /// Reads an object that is in no namespace, whatever its uid; `None`: there is none.
     pub(super) async fn read_plain<K>(&self, name: &Text) -> Result<Option<K>, Stop>
     where
         K: Resource<DynamicType = ()> + DeserializeOwned,
     {
-        let requests = kube::core::Request::new(K::url_path(&(), None));
-        let request = requests.get(name, &GetParams::default());
+        self.read_named(None, name).await
+    }
+
+    /// Reads an object, whatever its uid; `None`: there is none.
+    pub(super) async fn read_named<K>(
+        &self,
+        namespace: Option<&Text>,
+        name: &Text,
+    ) -> Result<Option<K>, Stop>
+    where
+        K: Resource<DynamicType = ()> + DeserializeOwned,
+    {
+        let path = K::url_path(&(), namespace.map(|namespace| &**namespace));
+        let request = kube::core::Request::new(path).get(name, &GetParams::default());
         let request = request.map_err(|error| refused(error.to_string()))?;
         match self.send(request).await? {
             Fate::Unknown(why) | Fate::Unsent(why) => Err(Stop::again(why)),

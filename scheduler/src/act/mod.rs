@@ -14,7 +14,8 @@
 //!
 //! - `queue` says which effect is next and how many are under way; `flight` is one effect with its
 //!   deadline, its doubts and the answer that it owes; `line` sends its requests.
-//! - `bind`, `claims`, `evict`, `owner`, `tolerate`, `volumes` are the protocols, one file each.
+//! - `bind`, `claims` (with `special`, the claims for extended resources), `evict`, `owner`,
+//!   `tolerate`, `volumes` are the protocols, one file each.
 //!
 //! At its deadline an effect that certainly was not carried out (always throttled, never
 //! connected, never sent) is `Refused`. One that may have been is pursued until that is known:
@@ -30,6 +31,7 @@ mod flight;
 mod line;
 mod owner;
 mod queue;
+mod special;
 #[cfg(test)]
 mod tests;
 mod tolerate;

@@ -226,10 +226,13 @@ resource_like!(DeviceClass, k8s_openapi::api::resource::v1::DeviceClass);
 
 /// What a class selects.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct ClassSpec {
     /// All must match.
     #[serde(default)]
     pub selectors: Vec<Selector>,
+    /// The extended resource that its devices back.
+    pub extended_resource_name: Option<String>,
 }
 
 /// A selector of devices.

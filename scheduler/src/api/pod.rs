@@ -262,6 +262,17 @@ pub struct PodStatus {
     /// Claims that were made from templates.
     #[serde(default)]
     pub resource_claim_statuses: Vec<PodClaimStatus>,
+    /// The claim that a scheduler made for its extended resources.
+    pub extended_resource_claim_status: Option<ExtendedClaimStatus>,
+}
+
+/// The claim for a pod's extended resources.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ExtendedClaimStatus {
+    /// Its name.
+    #[serde(default)]
+    pub resource_claim_name: String,
 }
 
 /// A claim that was made from a template.

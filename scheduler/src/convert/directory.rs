@@ -10,7 +10,7 @@ use std::sync::Arc;
 use capstan_core::model::input::{BudgetFacts, PodShape, Text};
 use capstan_core::time::Time;
 
-use super::devices::DeviceDirectory;
+use super::devices::{DeviceDirectory, PodClaimDraft};
 use super::gang::GangDraft;
 use super::gathered::{OwnerDraft, PriorityClassDraft};
 use super::group::GroupDraft;
@@ -170,6 +170,16 @@ impl Owner {
             Owner::Gang(gang) => Some(gang),
             _ => None,
         }
+    }
+
+    /// Claims on devices of the pods that it makes.
+    pub fn claims(&self) -> Vec<&[PodClaimDraft]> {
+        let drafts: Vec<&Option<Arc<Vec<PodClaimDraft>>>> = match self {
+            Owner::Job(job) => vec![&job.claims],
+            Owner::Gang(gang) => gang.says.roles.iter().map(|role| &role.claims).collect(),
+            Owner::Group(_) | Owner::Other(_) => Vec::new(),
+        };
+        drafts.into_iter().flatten().map(|all| all.as_slice()).collect()
     }
 
     /// The PodGroup that it is.

@@ -13,6 +13,7 @@ use capstan_core::model::input::{
 };
 use capstan_core::time::Time;
 
+use super::devices::{Claimant, PodClaimDraft};
 use super::directory::{Directory, Owner};
 use super::gang::GangDraft;
 use super::gathered::PriorityClassDraft;
@@ -106,7 +107,7 @@ impl Facts<'_> {
         let shape = with_capacity_types(&shape, &asked.capacity_types, self.shared);
         let ours = job.ours(&self.directory.scheduler);
         let shape = self.seen_by_others(&shape, (&job.namespace, &job.labels), ours);
-        let shape = self.with_template_claims(shape, job);
+        let shape = self.with_template_claims(shape, &job.claims, &job.namespace);
         let (priority, never_preempts) = self.rank(&job.ranked);
         let in_queue = self.in_queue(&asked.wishes, &job.namespace);
         let min_member = gangs::job::min_member(job, &chain, in_queue, &mut ignored);
@@ -235,6 +236,7 @@ impl Facts<'_> {
             let shape = with_capacity_types(&shape, types, self.shared);
             let ours = role.scheduler.as_deref() == Some(&*self.directory.scheduler);
             let shape = self.seen_by_others(&shape, (&gang.of.namespace, &role.labels), ours);
+            let shape = self.with_template_claims(shape, &role.claims, &gang.of.namespace);
             let count = if made { role.count() } else { 0 };
             sets.push(OwnerPodSet { name: role.name.clone(), count, shape });
             let (of_role, never_preempts) = self.rank(&role.ranked);
@@ -429,17 +431,37 @@ impl Facts<'_> {
         shape: Arc<PodShape>,
         pod: &PodDraft,
     ) -> (Arc<PodShape>, Option<Arc<Vec<Text>>>) {
-        let Some(drafts) = &pod.claims else { return (shape, None) };
-        let (of, bound) = ((&pod.namespace, &pod.uid), pod.node.is_some());
-        let (claims, names) = self.directory.devices.of_pod(drafts, of, bound);
+        let devices = &self.directory.devices;
+        let drafts = pod.claims.as_ref();
+        let Some(drafts) = drafts.filter(|all| devices.has_claims(all, Some(&pod.uid))) else {
+            return (shape, None);
+        };
+        let claimant = Claimant {
+            namespace: &pod.namespace,
+            name: &pod.name,
+            uid: &pod.uid,
+            bound: pod.node.is_some(),
+        };
+        let (claims, names) = devices.of_pod(drafts, &claimant, self.shared);
+        if claims.is_empty() {
+            return (shape, None);
+        }
         let shape = PodShape { claims, ..PodShape::clone(&shape) };
         (self.shared.shapes.of(shape), Some(Arc::new(names)))
     }
 
-    /// A shape with the claims that pods of a Job will have.
-    fn with_template_claims(&mut self, shape: Arc<PodShape>, job: &JobDraft) -> Arc<PodShape> {
-        let Some(drafts) = &job.claims else { return shape };
-        let claims = self.directory.devices.of_template(drafts, &job.namespace);
+    /// A shape with the claims that pods of a template will have.
+    fn with_template_claims(
+        &mut self,
+        shape: Arc<PodShape>,
+        drafts: &Option<Arc<Vec<PodClaimDraft>>>,
+        namespace: &Text,
+    ) -> Arc<PodShape> {
+        let devices = &self.directory.devices;
+        let Some(drafts) = drafts.as_ref().filter(|all| devices.has_claims(all, None)) else {
+            return shape;
+        };
+        let claims = devices.of_template(drafts, namespace, self.shared);
         self.shared.shapes.of(PodShape { claims, ..PodShape::clone(&shape) })
     }
 

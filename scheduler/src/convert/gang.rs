@@ -10,12 +10,13 @@ use capstan_core::time::Time;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
 
+use super::devices::PodClaimDraft;
 use super::marks::{self, Marks, OwnerName};
 use super::pod::{self, Ranked};
 use super::runtime::Runtime;
 use super::sharing::{Pairs, Shared};
 use super::storage::Holder;
-use super::{Refusal, neighbours, note, requests, storage, time};
+use super::{Refusal, devices, neighbours, note, requests, storage, time};
 use crate::api::keys;
 use crate::api::meta::SlimMeta;
 use crate::api::pod::{PodStatus, PodTemplate};
@@ -109,6 +110,8 @@ pub struct Role {
     pub shape: Arc<PodShape>,
     /// The RuntimeClass of its pods.
     pub runtime: Option<Box<Runtime>>,
+    /// Claims of its pods on devices, if they have any.
+    pub claims: Option<Arc<Vec<PodClaimDraft>>>,
     /// How its pods are ranked.
     pub ranked: Ranked,
 }
@@ -259,6 +262,7 @@ impl Role {
             scheduler: found.spec.scheduler_name.as_deref().map(|name| shared.texts.text(name)),
             shape: shared.shapes.of(shape),
             runtime: Runtime::of(&found.spec, shared),
+            claims: devices::of_pod(&found.spec, None, shared),
             ranked: Ranked::of(&found.spec, shared),
         })
     }

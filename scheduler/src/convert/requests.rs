@@ -22,7 +22,7 @@ pub fn amounts(list: &BTreeMap<String, Quantity>) -> Amounts {
 }
 
 /// Requests, with limits in the place of those that are missing.
-fn defaulted(resources: &Resources) -> Amounts {
+pub fn defaulted(resources: &Resources) -> Amounts {
     let mut all = amounts(&resources.limits);
     all.extend(amounts(&resources.requests));
     all

@@ -7,9 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use capstan_core::model::input::{
-    Amounts, BindingNote, ClaimSpec, Images, Kin, PodShape, Text, Wishes,
+    Amounts, BindingNote, ClaimSpec, ExtendedClaim, Images, Kin, PodShape, Text, Wishes,
 };
 
+use super::devices::PodClaimDraft;
 use super::marks::{Marks, OwnerName};
 
 /// Labels, in order of keys.
@@ -95,6 +96,12 @@ pub struct Shared {
     pub kin: Once<Kin>,
     /// What claims ask for.
     pub claims: Once<ClaimSpec>,
+    /// Claims as pods name them.
+    pub claim_drafts: Once<Vec<PodClaimDraft>>,
+    /// What extended resources ask of devices.
+    pub extended: Once<ExtendedClaim>,
+    /// A pod was met that names a DeviceClass as an extended resource.
+    pub implicit: bool,
 }
 
 impl Shared {
@@ -120,6 +127,8 @@ impl Shared {
         self.labels.sweep();
         self.kin.sweep();
         self.claims.sweep();
+        self.claim_drafts.sweep();
+        self.extended.sweep();
         self.texts.sweep();
     }
 
@@ -129,7 +138,8 @@ impl Shared {
         let written = self.wishes.0.len() + self.notes.0.len() + self.flavors.0.len();
         let seen = self.owners.0.len() + self.images.0.len() + self.texts.0.len();
         let around = self.labels.0.len() + self.kin.0.len();
-        whole + written + seen + around + self.claims.0.len()
+        let devices = self.claims.0.len() + self.claim_drafts.0.len() + self.extended.0.len();
+        whole + written + seen + around + devices
     }
 
     /// Whether nothing is kept.

@@ -15,7 +15,6 @@ use super::Drained;
 use super::cluster::{Dirty, Live};
 use super::queues::Changes;
 use super::roster::Named;
-use crate::convert::devices::{ClaimSource, PodClaimDraft};
 use crate::convert::directory::{Owner, OwnerKey};
 use crate::convert::facts::{Facts, Missing};
 use crate::convert::job::JobDraft;
@@ -142,20 +141,21 @@ impl Live {
         for key in &changed.claims {
             self.dirty.pods.extend(self.claimants.of(key).cloned());
         }
-        if changed.claims.is_empty() && changed.templates.is_empty() {
+        let known = |uid: &&Text| self.pods.contains_key(*uid);
+        self.dirty.pods.extend(changed.pods.iter().filter(known).cloned());
+        if changed.is_of_pods_only() {
             return;
         }
-        let names = |job: &JobDraft, draft: &PodClaimDraft| {
-            let key = |name: &Text| (job.namespace.clone(), name.clone());
-            match &draft.source {
-                ClaimSource::Named(name) => changed.claims.contains(&key(name)),
-                ClaimSource::Made(template, _) => changed.templates.contains(&key(template)),
-                _ => false,
-            }
-        };
-        let concerned = self.directory.owners.iter().filter(|(_, owner)| {
-            let job = owner.job().filter(|job| job.claims.is_some());
-            job.is_some_and(|job| job.claims.iter().flat_map(|all| &**all).any(|d| names(job, d)))
+        if !changed.resources.is_empty() {
+            let concerned = self.pods.values().filter(|pod| {
+                let claims = pod.claims.as_ref();
+                claims.is_some_and(|claims| changed.concerns(claims, &pod.namespace))
+            });
+            self.dirty.pods.extend(concerned.map(|pod| pod.uid.clone()));
+        }
+        let concerned = self.directory.owners.iter().filter(|(key, owner)| {
+            let claims = owner.claims();
+            claims.into_iter().any(|claims| changed.concerns(claims, &key.1))
         });
         self.dirty.owners.extend(concerned.map(|(key, _)| key.clone()));
     }

@@ -388,6 +388,7 @@ fn id(input: &Input) -> (String, bool) {
         Input::Answers { query, slice, .. } => ("answers", format!("{query} {slice}"), false),
         Input::ResourceClaim(claim) => ("claim", claim.key.1.to_string(), false),
         Input::ResourceClaimGone(key) => ("claim", key.1.to_string(), true),
+        Input::BackedResources(_) => ("backed", "".to_owned(), false),
         Input::QueryGone(_) | Input::Policy(_) | Input::Outcome { .. } => {
             panic!("no fact of an object: {input:?}")
         }

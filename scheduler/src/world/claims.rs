@@ -17,6 +17,17 @@ impl World {
             return EffectResult::Gone;
         }
         for grant in claims {
+            if let (Some(_), None) = (&grant.special, self.claim(&grant.key)) {
+                let (key, uid) = (grant.key.clone(), format!("{}-claim", pod.uid).into());
+                let spec = Arc::default();
+                self.put_claim(ResourceClaimFacts {
+                    key,
+                    uid,
+                    of_one_pod: true,
+                    spec,
+                    allocation: None,
+                });
+            }
             let Some(claim) = self.claim(&grant.key).cloned() else {
                 return EffectResult::Conflict(format!("claim {} is gone", grant.key.1).into());
             };
@@ -41,7 +52,16 @@ impl World {
 
     /// Takes back what was chosen for claims of a pod that is not bound.
     pub(super) fn release(&mut self, pod: &PodRef, claims: &[ClaimGrant]) -> EffectResult {
-        for grant in claims.iter().filter(|grant| grant.chosen.is_some()) {
+        for grant in claims {
+            if grant.special.is_some() {
+                if self.claim(&grant.key).is_some() {
+                    self.put_object(Input::ResourceClaimGone(grant.key.clone()));
+                }
+                continue;
+            }
+            if grant.chosen.is_none() {
+                continue;
+            }
             self.free_claim(&grant.key, |other| *other.uid == *pod.uid);
         }
         EffectResult::Done

@@ -139,6 +139,7 @@ enum Identity {
     Slice(Text),
     Answers(Text, Text),
     ResourceClaim(Text, Text),
+    BackedResources,
 }
 
 impl World {
@@ -555,6 +556,7 @@ fn identify(input: &Input) -> Option<(Identity, bool)> {
         }
         Input::ResourceClaim(claim) => (claim_identity(&claim.key), false),
         Input::ResourceClaimGone(key) => (claim_identity(key), true),
+        Input::BackedResources(_) => (Identity::BackedResources, false),
         Input::Pod(_)
         | Input::QueryGone(_)
         | Input::PodGone(_)

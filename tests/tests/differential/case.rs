@@ -87,9 +87,11 @@ impl Draft {
         volumes.into_iter().flatten().any(claims)
     }
 
-    /// Whether it claims devices.
+    /// Whether it claims devices, or may get some for extended resources.
     pub fn claims_devices(&self) -> bool {
-        self.pod["spec"]["resourceClaims"].as_array().is_some_and(|claims| !claims.is_empty())
+        let spec = &self.pod["spec"];
+        let claims = spec["resourceClaims"].as_array().is_some_and(|claims| !claims.is_empty());
+        claims || spec.to_string().contains("\"limits\"")
     }
 }
 

@@ -20,6 +20,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::{sleep, timeout};
 
 use crate::case::{Case, Draft, NAMESPACES, always, claim_of};
+use crate::generate::SPECIAL;
 use crate::objects::{KINDS, Objects, place};
 use crate::tally::{Pair, Tally};
 use crate::verdict::{self, Verdict};
@@ -239,6 +240,12 @@ impl Tries {
             for kind in HELD {
                 for now in self.objects.list(kind).await? {
                     let was = self.held.iter().find(|held| place(held) == place(&now));
+                    if was.is_none() && !now["metadata"]["annotations"][SPECIAL].is_null() {
+                        // Nobody collects here what a scheduler made for a copy.
+                        changed = true;
+                        self.let_go(&now).await?;
+                        continue;
+                    }
                     let Some(was) = was.filter(|was| !same(was, &now)) else { continue };
                     changed = true;
                     let mut back = was.clone();

@@ -73,6 +73,7 @@ fn what_kustomize_installs_may_do_all_its_work_and_no_more() {
     scene::jobs(&cluster);
     scene::crew(&cluster);
     scene::claims(&cluster);
+    scene::extended(&cluster);
     others::suspended_and_resumed(&cluster);
     others::told_how_far_they_are(&cluster);
     assert_eq!(first.process.end(SOON).expect("it ends"), 0);

@@ -196,7 +196,7 @@ pub fn claims(cluster: &ControlPlane) {
                 "driver": "fast.example.com",
                 "nodeName": "open-0",
                 "pool": {"name": "open-0", "generation": 1, "resourceSliceCount": 1},
-                "devices": [{"name": "d0"}],
+                "devices": [{"name": "d0"}, {"name": "d1"}],
             },
         }),
         json!({
@@ -220,6 +220,52 @@ pub fn claims(cluster: &ControlPlane) {
     assert_eq!(claim["status"]["reservedFor"][0]["name"], "claimant", "{claim}");
     let finalizers = claim["metadata"]["finalizers"].to_string();
     assert!(finalizers.contains("resource.kubernetes.io/delete-protection"), "{finalizers}");
+    cluster.kubectl(&["delete", "pods", "--all", "--namespace", "team"]).expect("deleted");
+    wait(cluster, "workloads.capstan.sh", "", "none is left", <[Value]>::is_empty);
+}
+
+/// An extended resource is met by a device with a claim that is made for it; one that was left by
+/// a try that nobody knows the end of is deleted.
+pub fn extended(cluster: &ControlPlane) {
+    let class = json!({
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "DeviceClass",
+        "metadata": {"name": "swift"},
+        "spec": {
+            "extendedResourceName": "example.com/swift",
+            "selectors": [{"cel": {"expression": "device.driver == 'fast.example.com'"}}],
+        },
+    });
+    cluster.apply(&class.to_string()).expect("applied");
+    let pod = Pods { name: "swift", queue: "open", class: "low", gpus: 1, runs_for: None };
+    let mut pod = pod.bare();
+    // The queue has none of it to give.
+    pod["metadata"]["labels"] = json!({});
+    for amounts in ["requests", "limits"] {
+        pod["spec"]["containers"][0]["resources"][amounts]["example.com/swift"] = json!(1);
+    }
+    cluster.apply(&pod.to_string()).expect("applied");
+    run(cluster, "swift", 1);
+    let claim = found(cluster, "resourceclaims", "swift").remove(0);
+    assert_eq!(claim["status"]["reservedFor"][0]["name"], "swift", "{claim}");
+
+    pod["metadata"]["name"] = json!("gated");
+    pod["spec"]["schedulingGates"] = json!([{"name": "test.capstan.sh/wait"}]);
+    cluster.apply(&pod.to_string()).expect("applied");
+    let pod = found(cluster, "pods", "gated").remove(0);
+    let owner = json!({"apiVersion": "v1", "kind": "Pod", "name": "gated", "controller": true,
+        "uid": pod["metadata"]["uid"]});
+    let left = json!({
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {
+            "name": "gated-left", "namespace": "team", "ownerReferences": [owner],
+            "annotations": claim["metadata"]["annotations"],
+        },
+        "spec": claim["spec"],
+    });
+    cluster.apply(&left.to_string()).expect("applied");
+    wait(cluster, "resourceclaims", "gated-left", "gone", <[Value]>::is_empty);
     cluster.kubectl(&["delete", "pods", "--all", "--namespace", "team"]).expect("deleted");
     wait(cluster, "workloads.capstan.sh", "", "none is left", <[Value]>::is_empty);
 }

@@ -1,10 +1,11 @@
 //! Devices that a victim has come free with the real controller of claims: a moment after the
-//! victim is gone, and nobody else leaves meanwhile.
+//! victim is gone, and nobody else leaves meanwhile. Extended resources that devices back are
+//! claimed as kube-scheduler claims them, and a claim that a try left is made no obstacle.
 
-use capstan_tests::cluster::{GpuNodes, name_of};
+use capstan_tests::cluster::{ControlPlane, GpuNodes, Options, name_of};
 use serde_json::{Value, json};
 
-use crate::scene::{cluster, running, wait_for};
+use crate::scene::{cluster, cluster_with, running, wait_for};
 
 const DRIVER: &str = "gpu.example.com";
 
@@ -101,4 +102,136 @@ fn a_preemptor_gets_the_device_of_the_one_victim_that_it_needs() {
         });
     let of_boss = allocated(&claims).into_iter().find(|(name, _)| name.starts_with("boss"));
     assert_eq!(of_boss.map(|(_, pool)| pool), Some(device), "the device that came free");
+}
+
+/// A pod that asks for extended resources, in an init container and in two that run together.
+fn plain(name: &str, scheduler: &str, priority: &str) -> Value {
+    let container = |name: &str, count: u32| {
+        json!({
+            "name": name, "image": "example/main",
+            "resources": {"limits": {"cpu": "1", "example.com/gpu": count}},
+        })
+    };
+    json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {
+            "schedulerName": scheduler,
+            "priorityClassName": priority,
+            "initContainers": [container("before", 3)],
+            "containers": [container("one", 1), container("two", 1)],
+        },
+    })
+}
+
+/// What a claim and the status of its pod say, but for names and times that are their own.
+fn account(claim: &Value, pod: &Value) -> Value {
+    let (meta, owner) = (&claim["metadata"], &claim["metadata"]["ownerReferences"][0]);
+    assert_eq!(
+        (&owner["name"], &owner["uid"]),
+        (&pod["metadata"]["name"], &pod["metadata"]["uid"])
+    );
+    let status = &pod["status"]["extendedResourceClaimStatus"];
+    assert_eq!(status["resourceClaimName"], meta["name"]);
+    let by = json!([{"resource": "pods", "name": owner["name"], "uid": owner["uid"]}]);
+    assert_eq!(claim["status"]["reservedFor"], by);
+    let base = format!("{}-extended-resources-", name_of(pod));
+    assert!(name_of(claim).starts_with(&base), "{claim}");
+    assert_eq!(meta["generateName"], base.as_str());
+    let mut allocation = claim["status"]["allocation"].clone();
+    allocation["allocationTimestamp"].take();
+    json!({
+        "annotations": meta["annotations"],
+        "controller": owner["controller"],
+        "finalizers": meta["finalizers"],
+        "spec": claim["spec"],
+        "allocation": allocation,
+        "mappings": status["requestMappings"],
+    })
+}
+
+#[test]
+fn extended_resources_are_claimed_as_kube_scheduler_claims_them() {
+    let cluster = cluster_with(Options::full(), &GpuNodes::new("h100", 2));
+    let mut capstan = cluster.capstan("capstan-0", "").expect("started");
+    capstan.wait_until(&cluster, "leading").expect("it leads");
+    let create = |items: Vec<Value>| {
+        let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
+        cluster.kubectl_with(&["create", "-f", "-"], &list.to_string()).expect("created");
+    };
+    let class = |name: &str, value: i32| {
+        json!({
+            "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass",
+            "metadata": {"name": name}, "value": value,
+        })
+    };
+    let nodes = wait_for(&cluster, "nodes", "both are there", |nodes| nodes.len() == 2);
+    let mut devices = slice(name_of(&nodes[0]));
+    devices["spec"]["devices"] = json!([{"name": "g0"}, {"name": "g1"}, {"name": "g2"}]);
+    create(vec![
+        devices,
+        class("low", 1),
+        class("high", 10),
+        json!({
+            "apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "gpu"},
+            "spec": {
+                "extendedResourceName": "example.com/gpu",
+                "selectors": [{"cel": {"expression": format!("device.driver == '{DRIVER}'")}}],
+            },
+        }),
+    ]);
+    // Each scheduler in turn, with all devices for itself.
+    let mut accounts = Vec::new();
+    for (name, scheduler) in [("theirs", "default-scheduler"), ("ours", "capstan")] {
+        create(vec![plain(name, scheduler, "low")]);
+        let pods = wait_for(&cluster, "pods", "it runs", |pods| running(pods, |_| true) == 1);
+        let claims = wait_for(&cluster, "resourceclaims", "one", |all| all.len() == 1);
+        assert_eq!(pods[0]["spec"]["nodeName"], nodes[0]["metadata"]["name"]);
+        accounts.push(account(&claims[0], &pods[0]));
+        if scheduler == "default-scheduler" {
+            cluster.kubectl(&["delete", "pod", name]).expect("deleted");
+            wait_for(&cluster, "resourceclaims", "its claim is gone", <[Value]>::is_empty);
+        }
+    }
+    assert_eq!(accounts[1], accounts[0], "ours, and kube-scheduler's");
+
+    // The devices of a victim come free, and its claim goes with it.
+    create(vec![plain("boss", "capstan", "high")]);
+    wait_for(&cluster, "pods", "the preemptor runs", |pods| {
+        pods.len() == 1 && running(pods, |name| name == "boss") == 1
+    });
+    let claims = wait_for(&cluster, "resourceclaims", "one is left", |all| all.len() == 1);
+    assert!(name_of(&claims[0]).starts_with("boss-"), "{claims:?}");
+
+    goes_on_after_a_crash(&cluster, &claims[0]);
+}
+
+/// What an earlier try left of a claim is deleted before the pod is placed.
+fn goes_on_after_a_crash(cluster: &ControlPlane, claim: &Value) {
+    let create = |object: Value| {
+        cluster.kubectl_with(&["create", "-f", "-"], &object.to_string()).expect("created");
+    };
+    cluster.kubectl(&["delete", "pod", "boss"]).expect("deleted");
+    let mut again = plain("again", "capstan", "low");
+    again["spec"]["schedulingGates"] = json!([{"name": "test.capstan.sh/wait"}]);
+    create(again);
+    let pods = wait_for(cluster, "pods", "it waits", |pods| {
+        pods.len() == 1 && name_of(&pods[0]) == "again"
+    });
+    let mut left = claim.clone();
+    left["metadata"] = json!({
+        "name": "left", "namespace": "default",
+        "annotations": left["metadata"]["annotations"],
+        "finalizers": left["metadata"]["finalizers"],
+        "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "again",
+            "uid": pods[0]["metadata"]["uid"], "controller": true}],
+    });
+    create(left);
+    wait_for(cluster, "resourceclaims", "what was left is gone", <[Value]>::is_empty);
+    let no_gates = "--patch={\"spec\": {\"schedulingGates\": null}}";
+    cluster.kubectl(&["patch", "pod", "again", "--type=merge", no_gates]).expect("patched");
+    wait_for(cluster, "pods", "it runs", |pods| running(pods, |_| true) == 1);
+    let claims = wait_for(cluster, "resourceclaims", "one is made", |all| all.len() == 1);
+    assert!(name_of(&claims[0]).starts_with("again-"), "{claims:?}");
 }

@@ -237,6 +237,39 @@ pub enum PodClaim {
     },
     /// This very claim: others may use it too, or it has devices already.
     Named(ResourceClaimKey),
+    /// The one claim that is made for all extended resources of a pod which devices back, where it
+    /// goes to a node that offers them in no other way.
+    Extended {
+        /// What it asks for.
+        claim: Arc<ExtendedClaim>,
+        /// An earlier try left one: no other is made before that is gone.
+        left: bool,
+    },
     /// One that cannot be used as it is, and why.
     Unusable(Text),
+}
+
+/// What a pod's extended resources ask of devices, those that a class backs. On a node that offers
+/// a resource itself (its device plugin does), the requests for that one are left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ExtendedClaim {
+    /// All requests, in the order of their names.
+    pub spec: ClaimSpec,
+    /// The resource that each of them is for.
+    pub resources: Vec<Text>,
+    /// The DeviceClass that each of them names.
+    pub classes: Vec<Text>,
+    /// Which container uses which request for which resource.
+    pub mappings: Vec<RequestMapping>,
+}
+
+/// Devices that a container uses for an extended resource: an entry of the pod's status.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RequestMapping {
+    /// Name of the container.
+    pub container: Text,
+    /// The extended resource.
+    pub resource: Text,
+    /// Name of the request.
+    pub request: Text,
 }

@@ -16,18 +16,26 @@
 //! at: it stops nobody for devices. They come free a moment after the victims are gone, once the
 //! controller of claims has taken them back: until then they are kept, and waited for.
 //!
+//! An extended resource that a DeviceClass backs is met by devices of that class on nodes that have
+//! none of it themselves (DRAExtendedResource, KEP-5004): there [`resources_fit`] has no say, and
+//! all such resources of a pod together are one more claim of its own. On a node that has the
+//! resource, of a device plugin, the ordinary count decides and no claim is made.
+//!
 //! Left out: devices whose driver has to say that they are ready before a pod is bound (binding
 //! conditions) are given to nobody.
 //!
 //! Restart: all of it is derived from slices, claims and pods. What is kept follows from marks on
 //! victims that are still there; between the end of the last one and that of its claim nothing
 //! tells of it.
+//!
+//! [`resources_fit`]: super::resources_fit
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::explain::reason::NodeRefusal;
 use crate::model::input::{
-    ClaimSpec, DeviceCount, NodeFacts, NodeSelector, PodClaim, PodShape, Text,
+    ClaimSpec, DeviceCount, ExtendedClaim, NodeFacts, NodeSelector, PodClaim, PodShape, Text,
 };
 use crate::plan::{Chosen, ChosenDevice};
 use crate::rules::Question;
@@ -53,11 +61,17 @@ const SLOTS_MAX: u32 = 1_024;
 
 /// What a pod's claims need on a node: those of its own, then shared ones without devices yet.
 struct Needs<'a> {
-    specs: Vec<&'a ClaimSpec>,
+    specs: Vec<Cow<'a, ClaimSpec>>,
     /// Positions among the pod's claims.
     claims: Vec<usize>,
     /// How many of them are its own.
     own: usize,
+}
+
+impl Needs<'_> {
+    fn specs(&self) -> Vec<&ClaimSpec> {
+        self.specs.iter().map(|spec| &**spec).collect()
+    }
 }
 
 /// Refuses a node where a claim cannot be used, or where none can be allocated for the pod.
@@ -71,7 +85,8 @@ pub fn check(question: &Question<'_>, refusals: &mut Vec<NodeRefusal>) {
         Ok(needs) => needs,
         Err(refusal) => return refusals.push(refusal),
     };
-    let mut search = Search::new(devices, question.facts(), &needs.specs);
+    let specs = needs.specs();
+    let mut search = Search::new(devices, question.facts(), &specs);
     for before in 0..=question.beside.min(SLOTS_MAX) {
         if before > 0 {
             search.only(needs.own);
@@ -93,7 +108,8 @@ pub fn slots(question: &Question<'_>) -> u32 {
     }
     let devices = &question.room.devices;
     let Ok(needs) = needs(devices, shape, question.facts()) else { return 0 };
-    let mut search = Search::new(devices, question.facts(), &needs.specs);
+    let specs = needs.specs();
+    let mut search = Search::new(devices, question.facts(), &specs);
     let mut slots = 0;
     while slots < SLOTS_MAX && search.next().is_ok() {
         slots += 1;
@@ -124,11 +140,12 @@ pub(crate) fn choose(
         }
     }
     let Ok(needs) = needs(devices, shape, node) else { return hold };
-    let mut search = Search::new(devices, node, &needs.specs);
+    let specs = needs.specs();
+    let mut search = Search::new(devices, node, &specs);
     let Ok(picks) = search.next() else { return hold };
     for (at, &claim) in needs.claims.iter().enumerate() {
         let of_claim = picks.iter().filter(|pick| pick.claim == at);
-        let chosen = Arc::new(chosen(devices, needs.specs[at], of_claim, &node.name));
+        let chosen = Arc::new(chosen(devices, specs[at], of_claim, &node.name));
         match &shape.claims[claim] {
             PodClaim::Named(key) => hold.shared.push((key.clone(), chosen)),
             _ => {
@@ -166,7 +183,15 @@ fn needs<'a>(
     let (mut own, mut shared) = (Vec::new(), Vec::new());
     for (at, claim) in shape.claims.iter().enumerate() {
         match claim {
-            PodClaim::Own { spec, .. } => own.push((at, &**spec)),
+            PodClaim::Own { spec, .. } => own.push((at, Cow::Borrowed(&**spec))),
+            PodClaim::Extended { claim, left } => {
+                let Some(spec) = asked_of_devices(claim, node) else { continue };
+                if *left {
+                    let problem = "the resourceclaim of an earlier try is not gone yet".into();
+                    return Err(NodeRefusal::ClaimUnusable { problem });
+                }
+                own.push((at, spec));
+            }
             PodClaim::Unusable(problem) => {
                 return Err(NodeRefusal::ClaimUnusable { problem: problem.clone() });
             }
@@ -178,7 +203,7 @@ fn needs<'a>(
                 let shown = facts.allocation.as_ref().map(|allocation| &allocation.nodes);
                 let fixed = shown.or_else(|| devices.held_for(key).map(|chosen| &chosen.nodes));
                 match fixed {
-                    None => shared.push((at, &*facts.spec)),
+                    None => shared.push((at, Cow::Borrowed(&*facts.spec))),
                     Some(nodes) if reachable(nodes.as_ref(), node) => {}
                     Some(_) => {
                         return Err(NodeRefusal::ClaimElsewhere { claim: key.1.clone() });
@@ -193,6 +218,22 @@ fn needs<'a>(
     Ok(Needs { specs, claims, own: count })
 }
 
+/// What a pod's extended resources ask of devices on a node: those of which it has none itself.
+fn asked_of_devices<'a>(claim: &'a ExtendedClaim, node: &NodeFacts) -> Option<Cow<'a, ClaimSpec>> {
+    let backed = |resource: &Text| node.allocatable.get(resource).is_none_or(|has| *has == 0);
+    let count = claim.resources.iter().filter(|resource| backed(resource)).count();
+    if count == 0 {
+        return None;
+    }
+    if count == claim.resources.len() {
+        return Some(Cow::Borrowed(&claim.spec));
+    }
+    let mut spec = claim.spec.clone();
+    let mut resources = claim.resources.iter();
+    spec.requests.retain(|_| resources.next().is_some_and(backed));
+    Some(Cow::Owned(spec))
+}
+
 fn reachable(nodes: Option<&NodeSelector>, node: &NodeFacts) -> bool {
     nodes.is_none_or(|selector| node_matches(selector, &node.labels, &node.name))
 }
@@ -202,6 +243,7 @@ fn name_of(claim: &PodClaim) -> Text {
     match claim {
         PodClaim::Own { name, .. } => name.clone(),
         PodClaim::Named(key) => key.1.clone(),
+        PodClaim::Extended { .. } => "extended-resources".into(),
         PodClaim::Unusable(problem) => problem.clone(),
     }
 }

@@ -403,3 +403,35 @@ fn use_of_devices_is_counted_whoever_goes() {
         }
     }
 }
+
+#[test]
+fn extended_resources_are_asked_of_devices_where_the_node_has_none_itself() {
+    let extended = |left: bool| {
+        let claim = ExtendedClaim {
+            spec: claim(vec![ask("of-x", 1), ask("of-y", 2)]),
+            resources: vec!["x".into(), "y".into()],
+            classes: vec!["c".into(), "c".into()],
+            mappings: Vec::new(),
+        };
+        let claims = vec![PodClaim::Extended { claim: Arc::new(claim), left }];
+        PodShape { claims, ..PodShape::default() }
+    };
+    let devices = all(vec![slice(vec![device("g0"), device("g1"), device("g2")])]);
+    let shape = extended(false);
+    let got = |allocatable: &[(&str, i64)]| {
+        let allocatable = allocatable.iter().map(|(name, has)| ((*name).into(), *has)).collect();
+        let node = NodeFacts { allocatable, ..node("a") };
+        let names = ["n".into()];
+        let hold = choose(&devices, &shape, &"ns".into(), Some(&names), &node);
+        let chosen = hold.own(0).map(|chosen| chosen.devices.clone()).unwrap_or_default();
+        chosen.iter().map(|one| one.request.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(got(&[]), ["of-x", "of-y", "of-y"]);
+    assert_eq!(got(&[("x", 0), ("y", 4)]), ["of-x"], "none of it is as if it were not there");
+    assert_eq!(got(&[("x", 1)]), ["of-y", "of-y"]);
+    assert_eq!(got(&[("x", 1), ("y", 1)]), [""; 0], "no claim is made");
+    let (left, has) = (extended(true), [("x".into(), 1), ("y".into(), 1)].into());
+    assert!(needs(&devices, &left, &node("a")).is_err(), "what was left goes first");
+    let offers = NodeFacts { allocatable: has, ..node("a") };
+    assert!(needs(&devices, &left, &offers).is_ok_and(|needs| needs.specs.is_empty()));
+}

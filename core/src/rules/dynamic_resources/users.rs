@@ -175,6 +175,6 @@ impl Devices {
 pub(super) fn named(shape: &PodShape) -> impl Iterator<Item = &ResourceClaimKey> {
     shape.claims.iter().filter_map(|claim| match claim {
         PodClaim::Named(key) => Some(key),
-        PodClaim::Own { .. } | PodClaim::Unusable(_) => None,
+        PodClaim::Own { .. } | PodClaim::Extended { .. } | PodClaim::Unusable(_) => None,
     })
 }

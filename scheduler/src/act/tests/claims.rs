@@ -51,7 +51,7 @@ fn chosen() -> Chosen {
 
 fn grants(chosen: Option<Chosen>) -> Vec<ClaimGrant> {
     let chosen = chosen.map(Arc::new);
-    vec![ClaimGrant { key: ("a".into(), "c".into()), uid: UID.into(), chosen }]
+    vec![ClaimGrant { key: ("a".into(), "c".into()), uid: UID.into(), chosen, special: None }]
 }
 
 fn allocate(pod: &str, chosen: Option<Chosen>) -> Action {

@@ -7,6 +7,7 @@ mod evict;
 mod owner;
 mod random;
 mod server;
+mod special;
 mod tolerate;
 mod volumes;
 

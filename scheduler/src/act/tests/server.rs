@@ -211,6 +211,16 @@ fn text_of(value: &Value) -> &str {
 impl State {
     fn handle(&mut self, method: &str, path: &str, body: Value) -> (u16, Value) {
         let status = |code: u16, message: &str| (code, json!({ "message": message }));
+        if method == "POST" && body["kind"] == "ResourceClaim" {
+            let path = self::path(&body);
+            if self.objects.contains_key(&path) {
+                return status(409, "already exists");
+            }
+            return self.change(path, body, |claim| {
+                let name = claim["metadata"]["name"].as_str().unwrap_or_default();
+                claim["metadata"]["uid"] = json!(format!("uid-{name}"));
+            });
+        }
         let base = path.trim_end_matches("/binding").trim_end_matches("/status").to_owned();
         let Some(found) = self.objects.get(&base).cloned() else {
             return status(404, "not found");
@@ -220,6 +230,11 @@ impl State {
             "DELETE" => {
                 if body["preconditions"]["uid"] != found["metadata"]["uid"] {
                     return status(409, "the UID in the precondition does not match");
+                }
+                let kept = found["metadata"]["finalizers"].as_array();
+                if found["kind"] == "ResourceClaim" && kept.is_none_or(Vec::is_empty) {
+                    self.objects.remove(&base);
+                    return (200, found);
                 }
                 self.change(base, found, |pod| {
                     pod["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");

@@ -11,6 +11,8 @@ use capstan_core::model::input::{
     RequestSpec, SliceFacts, Text, Toleration, TolerationOperator,
 };
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
 use super::slice::{nano, value};
 use crate::api::devices::{self as api, Exactly, Selector};
 use crate::cel::{self, Expr, Value};
@@ -21,14 +23,26 @@ const BETWEEN: char = '\u{1e}';
 /// Between the name of a selector and its expression.
 const BEHIND_NAME: char = '\u{1f}';
 
-/// A DeviceClass: what its selectors are, or that one is of no known kind.
+/// A DeviceClass.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ClassDraft(Vec<Option<String>>);
+pub struct ClassDraft {
+    /// What its selectors are; `None`: one of no known kind.
+    selectors: Vec<Option<String>>,
+    /// The extended resource that it names.
+    pub resource: Option<Text>,
+    /// When it was made.
+    pub created: Option<Time>,
+}
 
 impl ClassDraft {
     /// Of a class.
     pub fn of(class: &api::DeviceClass) -> ClassDraft {
-        ClassDraft(class.spec.selectors.iter().map(expression).collect())
+        let resource = class.spec.extended_resource_name.as_deref();
+        ClassDraft {
+            selectors: class.spec.selectors.iter().map(expression).collect(),
+            resource: resource.filter(|name| !name.is_empty()).map(Text::from),
+            created: class.metadata.creation_timestamp.clone(),
+        }
     }
 }
 
@@ -86,7 +100,7 @@ fn ask(name: Text, asked: &Exactly, classes: &Classes, faults: &mut Vec<String>)
     match classes.get(class.as_str()) {
         None if class.is_empty() => fault("it names no device class".to_owned()),
         None => fault(format!("device class {class} does not exist")),
-        Some(ClassDraft(selectors)) => {
+        Some(ClassDraft { selectors, .. }) => {
             let named = |at: usize| format!("class {class}: selector #{at}");
             parts.extend(selectors.iter().enumerate().map(|(at, one)| (named(at), one.clone())));
         }

@@ -21,11 +21,13 @@ use crate::api::devices::{DeviceObject, ResourceSlice};
 use crate::api::pod::{PodSpec, PodStatus};
 
 mod claim;
+pub mod extended;
 mod slice;
 #[cfg(test)]
 mod tests;
 
 use claim::{ClassDraft, Classes, Queries};
+use extended::{Backing, ExtendedDraft};
 
 /// A claim as a pod names it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -43,6 +45,9 @@ pub enum ClaimSource {
     Named(Text),
     /// It is made for the pod from a template: its name, once that is known.
     Made(Text, Option<Text>),
+    /// A scheduler makes it for extended resources that devices back: its name, once the pod's
+    /// status says it.
+    Extended(Option<Arc<ExtendedDraft>>, Option<Text>),
     /// Its template makes none for this pod.
     None,
     /// In no way that is known.
@@ -55,7 +60,10 @@ pub fn of_pod(
     status: Option<&PodStatus>,
     shared: &mut Shared,
 ) -> Option<Arc<Vec<PodClaimDraft>>> {
-    if spec.resource_claims.is_empty() {
+    let made = status.and_then(|status| status.extended_resource_claim_status.as_ref());
+    let made = made.map(|made| shared.texts.text(&made.resource_claim_name));
+    let extended = extended::draft(spec, shared).map(Arc::new);
+    if spec.resource_claims.is_empty() && extended.is_none() && made.is_none() {
         return None;
     }
     let claims = spec.resource_claims.iter().map(|claim| {
@@ -75,7 +83,29 @@ pub fn of_pod(
         };
         PodClaimDraft { name: shared.texts.text(&claim.name), source }
     });
-    Some(Arc::new(claims.collect()))
+    let mut claims: Vec<PodClaimDraft> = claims.collect();
+    if extended.is_some() || made.is_some() {
+        let name = shared.texts.text(EXTENDED);
+        claims.push(PodClaimDraft { name, source: ClaimSource::Extended(extended, made) });
+    }
+    Some(shared.claim_drafts.of(claims))
+}
+
+/// What the claim for extended resources is called in its pod: no name of a claim that a pod may
+/// have itself.
+const EXTENDED: &str = "<extended-resources>";
+
+/// A pod that has claims.
+#[derive(Clone, Copy, Debug)]
+pub struct Claimant<'a> {
+    /// Namespace.
+    pub namespace: &'a Text,
+    /// Name.
+    pub name: &'a Text,
+    /// Unique id.
+    pub uid: &'a Text,
+    /// What it needed of its claims it has.
+    pub bound: bool,
 }
 
 /// All objects of dynamic resource allocation.
@@ -85,6 +115,9 @@ pub struct DeviceDirectory {
     classes: Classes,
     claims: BTreeMap<ResourceClaimKey, Claim>,
     templates: BTreeMap<ResourceClaimKey, Template>,
+    /// Claims for extended resources, by uid of the pod that each was made for.
+    special: BTreeMap<Text, ResourceClaimKey>,
+    backing: Backing,
     queries: Queries,
     dirty: Dirty,
     told: Told,
@@ -115,6 +148,10 @@ struct Dirty {
     claims: BTreeSet<ResourceClaimKey>,
     templates: BTreeSet<ResourceClaimKey>,
     queries_gone: BTreeSet<Text>,
+    /// Other resources are backed.
+    backed: bool,
+    /// Uids of pods whose claims for extended resources came or went.
+    pods: BTreeSet<Text>,
 }
 
 #[derive(Debug, Default)]
@@ -130,6 +167,33 @@ pub struct Changed {
     pub claims: BTreeSet<ResourceClaimKey>,
     /// Templates.
     pub templates: BTreeSet<ResourceClaimKey>,
+    /// Extended resources that something else backs now.
+    pub resources: BTreeSet<Text>,
+    /// Uids of pods.
+    pub pods: BTreeSet<Text>,
+}
+
+impl Changed {
+    /// Whether a pod of a namespace with these claims is concerned by templates or resources.
+    pub fn concerns(&self, claims: &[PodClaimDraft], namespace: &Text) -> bool {
+        let key = |name: &Text| (namespace.clone(), name.clone());
+        claims.iter().any(|draft| match &draft.source {
+            ClaimSource::Named(name) => self.claims.contains(&key(name)),
+            ClaimSource::Made(template, _) => self.templates.contains(&key(template)),
+            ClaimSource::Extended(draft, _) => self.backs(draft.as_deref()),
+            ClaimSource::None | ClaimSource::Unknown => false,
+        })
+    }
+
+    /// Whether devices have another say in extended resources.
+    fn backs(&self, draft: Option<&ExtendedDraft>) -> bool {
+        draft.is_some_and(|draft| draft.resources().any(|name| self.resources.contains(name)))
+    }
+
+    /// Whether nothing changed but pods and claims of theirs.
+    pub fn is_of_pods_only(&self) -> bool {
+        self.claims.is_empty() && self.templates.is_empty() && self.resources.is_empty()
+    }
 }
 
 /// Facts to be told.
@@ -203,9 +267,17 @@ impl DeviceDirectory {
         let owner = owners.into_iter().find(|owner| owner.controller == Some(true));
         let allocation = claim.status.allocation.as_ref().map(claim::allocation);
         let spec = self.claims.get(&key).map(|known| known.spec.clone()).unwrap_or_default();
+        let owner = owner.map(|owner| Text::from(owner.uid.as_str()));
+        let mut annotations = meta.annotations.iter().flatten();
+        if let Some(pod) = &owner
+            && annotations.any(|(name, value)| name == extended::ANNOTATION && value == "true")
+            && self.special.insert(pod.clone(), key.clone()).as_ref() != Some(&key)
+        {
+            self.dirty.pods.insert(pod.clone());
+        }
         let claim = Claim {
             uid: marks::uid(meta, "resourceclaim"),
-            owner: owner.map(|owner| owner.uid.as_str().into()),
+            owner,
             deleting: meta.deletion_timestamp.is_some(),
             asked: claim.spec.clone(),
             spec,
@@ -218,6 +290,12 @@ impl DeviceDirectory {
     /// A claim is gone.
     pub fn remove_claim(&mut self, key: &ResourceClaimKey) {
         if let Some(old) = self.claims.remove(key) {
+            if let Some(pod) = &old.owner
+                && self.special.get(pod) == Some(key)
+            {
+                self.special.remove(pod);
+                self.dirty.pods.insert(pod.clone());
+            }
             self.dirty.queries_gone.extend(self.queries.remove(&old.spec));
             self.dirty.claims.insert(key.clone());
         }
@@ -268,7 +346,15 @@ impl DeviceDirectory {
                 self.dirty.queries_gone.extend(gone);
             }
         }
-        Changed { claims: self.dirty.claims.clone(), templates }
+        let mut resources = BTreeSet::new();
+        if !classes.is_empty() || self.backing.is_stale(shared) {
+            let unasked;
+            (resources, unasked) = self.backing.settle(&self.classes, &mut self.queries, shared);
+            self.dirty.queries_gone.extend(unasked);
+            self.dirty.backed |= !resources.is_empty();
+        }
+        let pods = std::mem::take(&mut self.dirty.pods);
+        Changed { claims: self.dirty.claims.clone(), templates, resources, pods }
     }
 
     /// What changed since the last time, once it is settled.
@@ -297,6 +383,9 @@ impl DeviceDirectory {
             }
         });
         news.gone.extend(dirty.queries_gone.into_iter().map(Input::QueryGone));
+        if dirty.backed {
+            news.facts.push(self.backed());
+        }
         for key in dirty.claims {
             match self.claims.get(&key) {
                 Some(claim) => {
@@ -324,21 +413,48 @@ impl DeviceDirectory {
             });
             inputs.extend(said);
         });
+        if !self.backing.is_empty() {
+            inputs.push(self.backed());
+        }
         let claims = self.claims.iter();
         inputs.extend(claims.map(|(key, claim)| Input::ResourceClaim(claim.facts(key.clone()))));
         inputs
     }
 
-    /// Claims as a pod needs them, each with the name of its object, where there is one. `bound`:
-    /// what it needed of them it has.
+    fn backed(&self) -> Input {
+        Input::BackedResources(Arc::new(self.backing.resources()))
+    }
+
+    /// Whether a pod with these drafts has any claim: extended resources alone make none, where no
+    /// class backs them and nobody made one.
+    pub fn has_claims(&self, claims: &[PodClaimDraft], pod: Option<&Text>) -> bool {
+        claims.iter().any(|draft| match &draft.source {
+            ClaimSource::Extended(draft, made) => {
+                made.is_some()
+                    || draft.as_ref().is_some_and(|draft| self.backing.concerns(draft))
+                    || pod.is_some_and(|pod| self.special.contains_key(pod))
+            }
+            _ => true,
+        })
+    }
+
+    /// Claims as a pod needs them, each with the name of its object, where there is one.
     pub fn of_pod(
         &self,
         claims: &[PodClaimDraft],
-        (namespace, uid): (&Text, &Text),
-        bound: bool,
+        pod: &Claimant<'_>,
+        shared: &mut Shared,
     ) -> (Vec<PodClaim>, Vec<Text>) {
+        let &Claimant { namespace, uid, bound, .. } = pod;
         let mut all = (Vec::new(), Vec::new());
         for draft in claims {
+            if let ClaimSource::Extended(extended, made) = &draft.source {
+                if let Some((claim, name)) = self.extended(extended.as_deref(), made, pod, shared) {
+                    all.0.push(claim);
+                    all.1.push(name);
+                }
+                continue;
+            }
             let found = match &draft.source {
                 ClaimSource::Named(name) => self.named(namespace, name, bound),
                 ClaimSource::Made(_, Some(name)) => self.made(draft, namespace, name, uid, bound),
@@ -348,7 +464,7 @@ impl DeviceDirectory {
                     let waits = "not created yet from its template";
                     unusable(format!("resourceclaim of {name} {waits} {template}"))
                 }
-                ClaimSource::None => continue,
+                ClaimSource::None | ClaimSource::Extended(..) => continue,
                 ClaimSource::Unknown => {
                     unusable(format!("resourceclaim {}: unsupported claim type", draft.name))
                 }
@@ -363,7 +479,19 @@ impl DeviceDirectory {
     }
 
     /// Claims as pods of a template will need them.
-    pub fn of_template(&self, claims: &[PodClaimDraft], namespace: &Text) -> Vec<PodClaim> {
+    pub fn of_template(
+        &self,
+        claims: &[PodClaimDraft],
+        namespace: &Text,
+        shared: &mut Shared,
+    ) -> Vec<PodClaim> {
+        let extended = claims.iter().find_map(|draft| match &draft.source {
+            ClaimSource::Extended(Some(draft), _) if self.backing.concerns(draft) => {
+                let claim = shared.extended.of(self.backing.claim(draft));
+                Some(PodClaim::Extended { claim, left: false })
+            }
+            _ => None,
+        });
         let one = |draft: &PodClaimDraft| match &draft.source {
             ClaimSource::Named(name) => Some(self.named(namespace, name, false)),
             ClaimSource::Made(template, _) => {
@@ -373,12 +501,13 @@ impl DeviceDirectory {
                     None => unusable(format!("resourceclaimtemplate \"{template}\" not found")),
                 })
             }
-            ClaimSource::None => None,
+            ClaimSource::None | ClaimSource::Extended(..) => None,
             ClaimSource::Unknown => {
                 Some(unusable(format!("resourceclaim {}: unsupported claim type", draft.name)))
             }
         };
-        claims.iter().filter_map(one).collect()
+        // It is the last of a draft's.
+        claims.iter().filter_map(one).chain(extended).collect()
     }
 
     fn named(&self, namespace: &Text, name: &Text, bound: bool) -> PodClaim {

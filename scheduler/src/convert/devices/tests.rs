@@ -143,8 +143,10 @@ fn a_slice_says_who_reaches_it() {
 /// What a pod `u-p` needs of one claim, and for what name.
 fn of_pod(directory: &DeviceDirectory, source: ClaimSource, bound: bool) -> (PodClaim, Text) {
     let draft = PodClaimDraft { name: "gpus".into(), source };
-    let (namespace, uid) = ("ns".into(), "u-p".into());
-    let (mut claims, mut names) = directory.of_pod(&[draft], (&namespace, &uid), bound);
+    let (namespace, name, uid) = ("ns".into(), "p".into(), "u-p".into());
+    let claimant = Claimant { namespace: &namespace, name: &name, uid: &uid, bound };
+    let drafts = [draft];
+    let (mut claims, mut names) = directory.of_pod(&drafts, &claimant, &mut Shared::default());
     (claims.remove(0), names.remove(0))
 }
 
@@ -176,4 +178,82 @@ fn a_pod_knows_its_claims_by_what_they_are_to_it() {
     let given = with(&[class("true"), claim_of(Some("u-p"), gpu(), status)]);
     assert!(matches!(of_pod(&given, made(), false).0, PodClaim::Named(_)));
     assert!(matches!(of_pod(&given, made(), true).0, PodClaim::Own { .. }));
+}
+
+fn backing(name: &str, made: &str) -> DeviceObject {
+    let spec = json!({ "extendedResourceName": "example.com/gpu" });
+    let meta = json!({ "name": name, "creationTimestamp": made });
+    let class = json!({ "metadata": meta, "spec": spec });
+    DeviceObject::Class(serde_json::from_value(class).expect("class"))
+}
+
+/// What a pod `u-p` that asks for one GPU needs of devices.
+fn of_plain(directory: &DeviceDirectory, bound: bool) -> Option<(PodClaim, Text)> {
+    let spec = json!({ "containers": [{ "name": "c",
+        "resources": { "limits": { "example.com/gpu": 1 } } }] });
+    let spec = serde_json::from_value(spec).expect("spec");
+    let mut shared = Shared::default();
+    let drafts = super::of_pod(&spec, None, &mut shared).expect("it asks");
+    let (namespace, name, uid) = ("ns".into(), "p".into(), "u-p".into());
+    if !directory.has_claims(&drafts, Some(&uid)) {
+        return None;
+    }
+    let claimant = Claimant { namespace: &namespace, name: &name, uid: &uid, bound };
+    let (mut claims, mut names) = directory.of_pod(&drafts, &claimant, &mut shared);
+    Some((claims.pop()?, names.remove(0)))
+}
+
+fn class_of(found: &Option<(PodClaim, Text)>) -> Option<&str> {
+    match found {
+        Some((PodClaim::Extended { claim, .. }, _)) => claim.classes.first().map(|class| &**class),
+        _ => None,
+    }
+}
+
+#[test]
+fn the_newest_class_backs_a_resource_then_the_lower_name() {
+    assert_eq!(of_plain(&with(&[class("true")]), false), None, "nothing backs it");
+    let (first, later) = ("2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z");
+    let mut directory = with(&[backing("b", later), backing("a", first)]);
+    assert_eq!(class_of(&of_plain(&directory, false)), Some("b"));
+    let as_old = with(&[backing("b", later), backing("a", later)]);
+    assert_eq!(class_of(&of_plain(&as_old, false)), Some("a"));
+    directory.news();
+    directory.remove_class(&"b".into());
+    let changed = directory.settle(&mut Shared::default());
+    assert_eq!(changed.resources, ["example.com/gpu".into()].into());
+    assert_eq!(class_of(&of_plain(&directory, false)), Some("a"), "the other takes over");
+    directory.remove_class(&"a".into());
+    directory.settle(&mut Shared::default());
+    let told = directory.news().facts;
+    let nothing = |input: &Input| matches!(input, Input::BackedResources(all) if all.is_empty());
+    assert!(told.iter().any(nothing), "{told:?}");
+    assert_eq!(of_plain(&directory, false), None);
+}
+
+#[test]
+fn a_claim_that_was_made_for_extended_resources_is_known_by_owner_and_annotation() {
+    let class = || backing("gpu", "2026-01-01T00:00:00Z");
+    let (found, name) = of_plain(&with(&[class()]), false).expect("it needs one");
+    assert!(matches!(found, PodClaim::Extended { left: false, .. }), "{found:?}");
+    assert_eq!(name, extended::claim_name("p", "u-p"));
+    // Where it is bound without one, its node has the resource.
+    assert_eq!(&*of_plain(&with(&[class()]), true).expect("as its peers").1, "");
+    let DeviceObject::Claim(mut made) = claim_of(Some("u-p"), gpu(), json!({})) else {
+        unreachable!("a claim")
+    };
+    made.metadata.annotations = Some([(extended::ANNOTATION.to_owned(), "true".to_owned())].into());
+    let mut directory = with(&[class()]);
+    directory.put(&DeviceObject::Claim(made), &mut Shared::default());
+    assert_eq!(directory.settle(&mut Shared::default()).pods, ["u-p".into()].into());
+    let (found, name) = of_plain(&directory, false).expect("it has one");
+    assert!(matches!(found, PodClaim::Extended { left: true, .. }), "{found:?}");
+    assert_eq!(&*name, "c");
+    let (found, name) = of_plain(&directory, true).expect("it has one");
+    assert!(matches!(found, PodClaim::Extended { left: false, .. }), "{found:?}");
+    assert_eq!(&*name, "c");
+    directory.remove_claim(&("ns".into(), "c".into()));
+    assert_eq!(directory.settle(&mut Shared::default()).pods, ["u-p".into()].into());
+    let (found, _) = of_plain(&directory, false).expect("it needs one");
+    assert!(matches!(found, PodClaim::Extended { left: false, .. }), "{found:?}");
 }

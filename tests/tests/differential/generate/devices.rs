@@ -1,4 +1,5 @@
-//! Devices: classes, pools of every kind, claims that have some and claims that want some.
+//! Devices: classes, pools of every kind, claims that have some and claims that want some, and
+//! extended resources that devices back where nodes have none themselves.
 
 use capstan_tests::seed::Seed;
 use serde_json::{Value, json};
@@ -37,7 +38,7 @@ impl Stock {
         if !theme.has(Theme::Devices) {
             return stock;
         }
-        stock.objects = classes();
+        stock.objects = classes(seed);
         for node in nodes {
             stock.pool(seed, node);
         }
@@ -121,6 +122,7 @@ impl Stock {
         if !shared {
             self.free.remove(at);
         }
+        let special = one_in(seed, 4);
         let (name, uid) = (&pod["metadata"]["name"], &pod["metadata"]["uid"]);
         let claim = format!("h-{}", name.as_str().unwrap_or_default());
         let mut result =
@@ -148,6 +150,9 @@ impl Stock {
                 "reservedFor": [{"resource": "pods", "name": name, "uid": uid}],
             },
         }));
+        if special {
+            return self.held_special(pod, &claim);
+        }
         let namespace = pod["metadata"]["namespace"].as_str().unwrap_or_default();
         let namespace = NAMESPACES.iter().find(|it| it.0 == namespace).expect("one of ours").0;
         // Others may share it.
@@ -157,9 +162,39 @@ impl Stock {
         pod["spec"]["resourceClaims"] = json!([{"name": "some", "resourceClaimName": claim}]);
     }
 
+    /// Makes the last claim one that a scheduler made for a pod's extended resources.
+    fn held_special(&mut self, pod: &mut Value, claim: &str) {
+        let meta = &pod["metadata"];
+        let owner = json!({"apiVersion": "v1", "kind": "Pod", "name": meta["name"],
+            "uid": meta["uid"], "controller": true});
+        let object = self.objects.last_mut().expect("a claim");
+        object["metadata"]["annotations"] = json!({SPECIAL: "true"});
+        object["metadata"]["ownerReferences"] = json!([owner]);
+        pod["spec"]["containers"][0]["resources"]["limits"] = json!({EXTENDED: "1"});
+        let mapping =
+            json!({"containerName": "main", "resourceName": EXTENDED, "requestName": "some"});
+        pod["status"]["extendedResourceClaimStatus"] =
+            json!({"resourceClaimName": claim, "requestMappings": [mapping]});
+    }
+
     /// Adds a wish.
     pub fn wish(&self, seed: &mut Seed, draft: &mut Draft) {
         let pod = &mut draft.pod;
+        let spec = pod["spec"].as_object_mut().expect("a spec");
+        if one_in(seed, 3) {
+            // kube-scheduler makes an empty claim, and fails, where a node has the resource itself
+            // and the pod has claims besides.
+            if spec.remove("resourceClaims").is_some() {
+                (draft.unready, draft.made) = (false, Vec::new());
+                draft.begun &= spec.contains_key("volumes");
+            }
+            return extended(seed, pod);
+        }
+        spec.remove("initContainers");
+        spec["containers"].as_array_mut().expect("a list").truncate(1);
+        if let Some(limits) = spec["containers"][0]["resources"]["limits"].as_object_mut() {
+            limits.retain(|name, _| !BACKED.contains(&name.as_str()));
+        }
         if one_in(seed, 5) {
             let namespace = pod["metadata"]["namespace"].as_str().unwrap_or_default();
             let spec = json!({"devices": wants(seed, namespace)});
@@ -199,7 +234,45 @@ impl Stock {
     }
 }
 
-fn classes() -> Vec<Value> {
+/// The extended resource that some nodes have, and a class backs where there is one.
+const EXTENDED: &str = "example.com/gpu";
+/// All that a class may back.
+const BACKED: [&str; 2] = [EXTENDED, "deviceclass.resource.kubernetes.io/any"];
+/// Says of a claim that a scheduler made it for a pod's extended resources.
+pub const SPECIAL: &str = "resource.kubernetes.io/extended-resource-claim";
+
+/// Containers that ask for extended resources.
+fn extended(seed: &mut Seed, pod: &mut Value) {
+    let spec = &mut pod["spec"];
+    let limits = &mut spec["containers"][0]["resources"]["limits"];
+    let more = one_in(seed, 4);
+    if one_in(seed, 5) {
+        limits[BACKED[1]] = json!("1");
+    }
+    if !more || one_in(seed, 2) {
+        limits[EXTENDED] = json!(seed.pick(&["1", "1", "1", "2"]));
+    }
+    let container = |seed: &mut Seed, name: &str| {
+        let amount = *seed.pick(&["1", "1", "2", "3"]);
+        json!({"name": name, "image": "example/more",
+            "resources": {"limits": {EXTENDED: amount}}})
+    };
+    if more {
+        let other = container(seed, "other");
+        let containers = spec["containers"].as_array_mut().expect("a list");
+        containers.truncate(1);
+        containers.push(other);
+    }
+    if one_in(seed, 4) {
+        let mut all = vec![container(seed, "first"), container(seed, "second")];
+        if one_in(seed, 2) {
+            all[0]["restartPolicy"] = json!("Always");
+        }
+        spec["initContainers"] = json!(all);
+    }
+}
+
+fn classes(seed: &mut Seed) -> Vec<Value> {
     let class = |name: &str, selectors: &[&str]| {
         let selectors: Vec<Value> =
             selectors.iter().map(|it| json!({"cel": {"expression": it}})).collect();
@@ -210,11 +283,18 @@ fn classes() -> Vec<Value> {
             "spec": {"selectors": selectors},
         })
     };
-    vec![
+    let mut all = vec![
         class("any", &[]),
         class("gpu", &["device.driver == 'gpu.example.com'"]),
         class("big", &["device.driver == 'gpu.example.com'", LARGE]),
-    ]
+    ];
+    // What is made in the same second goes by name. In the order of names kube-scheduler is right
+    // whenever it sees them.
+    if !one_in(seed, 4) {
+        let backs = seed.between(1, 2) as usize;
+        all[backs]["spec"]["extendedResourceName"] = json!(EXTENDED);
+    }
+    all
 }
 
 const LARGE: &str = "device.capacity['gpu.example.com'].memory.compareTo(quantity('40Gi')) >= 0";

@@ -15,6 +15,7 @@ use capstan_tests::seed::Seed;
 use serde_json::{Value, json};
 
 use crate::case::{Case, Draft, NAMESPACES};
+pub use devices::SPECIAL;
 
 /// Pods to try in each case.
 const DRAFTS: usize = 9;
