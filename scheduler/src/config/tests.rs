@@ -137,6 +137,24 @@ waitForPodsReady: {{timeout: -1s}}
 }
 
 #[test]
+fn a_lease_that_no_api_server_would_hold_is_named() {
+    for (text, want) in [
+        (
+            "leaderElection: {resourceName: 'A b'}",
+            "leaderElection.resourceName: \"A b\" is no name",
+        ),
+        ("leaderElection: {resourceName: Capstan}", "has capitals"),
+        ("leaderElection: {resourceNamespace: a.b}", "is no namespace"),
+        ("schedulerName: My_own", "schedulerName: \"My_own\" is no name"),
+    ] {
+        let found = complaints(&format!("{HEAD}{text}\n"));
+        assert!(found.len() == 1 && found[0].contains(want), "{text}: {found:?}");
+    }
+    let alone = "schedulerName: My_own\nleaderElection: {leaderElect: false}\n";
+    assert_eq!(complaints(&format!("{HEAD}{alone}")), [] as [String; 0]);
+}
+
+#[test]
 fn other_documents_are_no_configuration() {
     for (text, want) in [
         ("kind: CapstanConfiguration\n".to_owned(), "no configuration; it begins with"),

@@ -20,6 +20,7 @@ use super::{Config, QuotaApi, gates};
 use crate::api::GoDuration;
 use crate::convert::selector;
 use crate::quantity::Quantity;
+use crate::read::names;
 use crate::read::schema::{field, nearest};
 
 /// A path and what is wrong there.
@@ -60,6 +61,7 @@ pub fn validate(file: CapstanConfiguration) -> Result<(Config, Vec<Finding>), Ve
         let problem = "must be a name such as capstan";
         errors.push(("schedulerName".to_owned(), problem.to_owned()));
     }
+    lease(&file, scheduler_name, &mut errors);
     let config = Config {
         scheduler_name: scheduler_name.into(),
         quota_apis: quota_apis(file.quota_apis.as_deref(), &mut errors),
@@ -76,6 +78,25 @@ pub fn validate(file: CapstanConfiguration) -> Result<(Config, Vec<Finding>), Ve
     };
     let warnings = unused(&config.file);
     if errors.is_empty() { Ok((config, warnings)) } else { Err(errors) }
+}
+
+/// Names under which no API server would hold a lease.
+fn lease(file: &CapstanConfiguration, scheduler_name: &str, errors: &mut Vec<Finding>) {
+    let election = &file.leader_election;
+    let (path, name) = match &election.resource_name {
+        Some(name) => ("leaderElection.resourceName", name.as_str()),
+        None => ("schedulerName", scheduler_name),
+    };
+    let capitals = name.contains(|letter: char| letter.is_ascii_uppercase());
+    let capitals = capitals.then(|| format!("{name:?} has capitals, which no name has"));
+    let elects = election.leader_elect != Some(false);
+    let wrong = names::subdomain(name).or(capitals).filter(|_| elects);
+    // A scheduler's name that is none at all was named already.
+    let known = errors.iter().any(|(at, _)| at == path);
+    errors.extend(wrong.filter(|_| !known).map(|problem| (path.to_owned(), problem)));
+    let namespace = election.resource_namespace.as_deref().and_then(names::label);
+    let at = "leaderElection.resourceNamespace";
+    errors.extend(namespace.map(|problem| (at.to_owned(), problem)));
 }
 
 fn seconds(given: Option<i64>, default: Span) -> Span {

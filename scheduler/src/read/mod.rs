@@ -10,7 +10,7 @@ pub mod error;
 mod json;
 pub mod kinds;
 mod kueue;
-mod names;
+pub mod names;
 pub mod queueing;
 pub mod schema;
 mod value;

@@ -38,14 +38,14 @@ pub fn problems(meta: &Value, known: Known, namespace: &str) -> Vec<(&'static st
 }
 
 /// What is wrong with a DNS-1123 subdomain, if anything.
-fn subdomain(name: &str) -> Option<String> {
+pub fn subdomain(name: &str) -> Option<String> {
     let good = name.len() <= SUBDOMAIN_MAX && name.split('.').all(is_label);
     let rule = "letters, digits, '-' and '.', letters or digits at both ends, at most";
     (!good).then(|| format!("{} is no name ({rule} {SUBDOMAIN_MAX})", shown(name)))
 }
 
 /// What is wrong with a DNS-1123 label, if anything.
-fn label(name: &str) -> Option<String> {
+pub fn label(name: &str) -> Option<String> {
     let good = name.len() <= LABEL_MAX && is_label(name);
     let rule = "letters, digits and '-', letters or digits at both ends, at most";
     (!good).then(|| format!("{} is no namespace ({rule} {LABEL_MAX})", shown(name)))

@@ -65,8 +65,12 @@ struct Server {
 }
 
 async fn start() -> Server {
+    start_with(Health::default()).await
+}
+
+async fn start_with(health: Health) -> Server {
     let (leading, until) = watch::channel(None);
-    let (health, metrics) = (Arc::new(Health::default()), Arc::new(Metrics::new()));
+    let (health, metrics) = (Arc::new(health), Arc::new(Metrics::new()));
     let served = Served {
         metrics: metrics.clone(),
         health: health.clone(),
@@ -120,14 +124,17 @@ async fn probes_say_how_it_is() {
     assert_eq!(server.get("/nowhere").await.0, 404);
 }
 
-#[test]
-fn a_thread_that_is_stuck_is_noticed() {
+#[tokio::test]
+async fn a_thread_that_is_stuck_fails_its_probe() {
     let mut health = Health::default();
     let past = BEAT_MAX + Duration::from_secs(2);
     health.begun = health.begun.checked_sub(past).expect("the machine is up for longer");
-    assert!(health.silence() > BEAT_MAX);
-    health.beat();
-    assert!(health.silence() < BEAT_MAX);
+    let server = start_with(health).await;
+    let (status, says) = server.get("/healthz").await;
+    assert_eq!(status, 503);
+    assert!(says.contains("the engine has not answered for "), "{says}");
+    server.health.beat();
+    assert_eq!(server.get("/healthz").await.0, 200);
 }
 
 #[tokio::test]
