@@ -5,7 +5,7 @@
 use capstan_tests::cluster::{ControlPlane, GpuNodes, Options, name_of};
 use serde_json::{Value, json};
 
-use crate::scene::{cluster, cluster_with, running, wait_for};
+use crate::scene::{class, cluster, cluster_with, create, running, wait_for};
 
 const DRIVER: &str = "gpu.example.com";
 
@@ -57,16 +57,6 @@ fn a_preemptor_gets_the_device_of_the_one_victim_that_it_needs() {
     let cluster = cluster(&GpuNodes::new("h100", 2));
     let mut capstan = cluster.capstan("capstan-0", "").expect("started");
     capstan.wait_until(&cluster, "leading").expect("it leads");
-    let create = |items: Vec<Value>| {
-        let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
-        cluster.kubectl_with(&["create", "-f", "-"], &list.to_string()).expect("created");
-    };
-    let class = |name: &str, value: i32| {
-        json!({
-            "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass",
-            "metadata": {"name": name}, "value": value,
-        })
-    };
     let devices = json!({"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]});
     let nodes = wait_for(&cluster, "nodes", "both are there", |nodes| nodes.len() == 2);
     let mut all: Vec<Value> = nodes.iter().map(|node| slice(name_of(node))).collect();
@@ -79,8 +69,8 @@ fn a_preemptor_gets_the_device_of_the_one_victim_that_it_needs() {
         "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate",
         "metadata": {"name": "one", "namespace": "default"}, "spec": {"spec": {"devices": devices}},
     }));
-    create(all);
-    create(vec![pod("victim", "lower"), pod("other", "low")]);
+    create(&cluster, all);
+    create(&cluster, vec![pod("victim", "lower"), pod("other", "low")]);
     wait_for(&cluster, "pods", "both run", |pods| running(pods, |_| true) == 2);
     let claims = wait_for(&cluster, "resourceclaims", "both have a device", |claims| {
         allocated(claims).len() == 2
@@ -88,7 +78,7 @@ fn a_preemptor_gets_the_device_of_the_one_victim_that_it_needs() {
     let of_victim = allocated(&claims).into_iter().find(|(name, _)| name.starts_with("victim"));
     let (_, device) = of_victim.expect("it has one");
 
-    create(vec![pod("boss", "high")]);
+    create(&cluster, vec![pod("boss", "high")]);
     let pods = wait_for(&cluster, "pods", "the preemptor runs", |pods| {
         running(pods, |name| name == "boss") == 1
     });
@@ -156,35 +146,28 @@ fn extended_resources_are_claimed_as_kube_scheduler_claims_them() {
     let cluster = cluster_with(Options::full(), &GpuNodes::new("h100", 2));
     let mut capstan = cluster.capstan("capstan-0", "").expect("started");
     capstan.wait_until(&cluster, "leading").expect("it leads");
-    let create = |items: Vec<Value>| {
-        let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
-        cluster.kubectl_with(&["create", "-f", "-"], &list.to_string()).expect("created");
-    };
-    let class = |name: &str, value: i32| {
-        json!({
-            "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass",
-            "metadata": {"name": name}, "value": value,
-        })
-    };
     let nodes = wait_for(&cluster, "nodes", "both are there", |nodes| nodes.len() == 2);
     let mut devices = slice(name_of(&nodes[0]));
     devices["spec"]["devices"] = json!([{"name": "g0"}, {"name": "g1"}, {"name": "g2"}]);
-    create(vec![
-        devices,
-        class("low", 1),
-        class("high", 10),
-        json!({
-            "apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "gpu"},
-            "spec": {
-                "extendedResourceName": "example.com/gpu",
-                "selectors": [{"cel": {"expression": format!("device.driver == '{DRIVER}'")}}],
-            },
-        }),
-    ]);
+    create(
+        &cluster,
+        vec![
+            devices,
+            class("low", 1),
+            class("high", 10),
+            json!({
+                "apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "gpu"},
+                "spec": {
+                    "extendedResourceName": "example.com/gpu",
+                    "selectors": [{"cel": {"expression": format!("device.driver == '{DRIVER}'")}}],
+                },
+            }),
+        ],
+    );
     // Each scheduler in turn, with all devices for itself.
     let mut accounts = Vec::new();
     for (name, scheduler) in [("theirs", "default-scheduler"), ("ours", "capstan")] {
-        create(vec![plain(name, scheduler, "low")]);
+        create(&cluster, vec![plain(name, scheduler, "low")]);
         let pods = wait_for(&cluster, "pods", "it runs", |pods| running(pods, |_| true) == 1);
         let claims = wait_for(&cluster, "resourceclaims", "one", |all| all.len() == 1);
         assert_eq!(pods[0]["spec"]["nodeName"], nodes[0]["metadata"]["name"]);
@@ -197,7 +180,7 @@ fn extended_resources_are_claimed_as_kube_scheduler_claims_them() {
     assert_eq!(accounts[1], accounts[0], "ours, and kube-scheduler's");
 
     // The devices of a victim come free, and its claim goes with it.
-    create(vec![plain("boss", "capstan", "high")]);
+    create(&cluster, vec![plain("boss", "capstan", "high")]);
     wait_for(&cluster, "pods", "the preemptor runs", |pods| {
         pods.len() == 1 && running(pods, |name| name == "boss") == 1
     });
@@ -209,13 +192,10 @@ fn extended_resources_are_claimed_as_kube_scheduler_claims_them() {
 
 /// What an earlier try left of a claim is deleted before the pod is placed.
 fn goes_on_after_a_crash(cluster: &ControlPlane, claim: &Value) {
-    let create = |object: Value| {
-        cluster.kubectl_with(&["create", "-f", "-"], &object.to_string()).expect("created");
-    };
     cluster.kubectl(&["delete", "pod", "boss"]).expect("deleted");
     let mut again = plain("again", "capstan", "low");
     again["spec"]["schedulingGates"] = json!([{"name": "test.capstan.sh/wait"}]);
-    create(again);
+    create(cluster, vec![again]);
     let pods = wait_for(cluster, "pods", "it waits", |pods| {
         pods.len() == 1 && name_of(&pods[0]) == "again"
     });
@@ -227,7 +207,7 @@ fn goes_on_after_a_crash(cluster: &ControlPlane, claim: &Value) {
         "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "again",
             "uid": pods[0]["metadata"]["uid"], "controller": true}],
     });
-    create(left);
+    create(cluster, vec![left]);
     wait_for(cluster, "resourceclaims", "what was left is gone", <[Value]>::is_empty);
     let no_gates = "--patch={\"spec\": {\"schedulingGates\": null}}";
     cluster.kubectl(&["patch", "pod", "again", "--type=merge", no_gates]).expect("patched");

@@ -3,19 +3,10 @@
 use capstan_tests::cluster::{GpuNodes, name_of};
 use serde_json::{Value, json};
 
-use crate::scene::{cluster, running, wait_for};
+use crate::scene::{class, cluster, create, running, wait_for};
 
 /// Keeps a pod that is being deleted until the test has looked.
 const HOLD: &str = "tests.capstan.sh/hold";
-
-fn class(name: &str, value: i32) -> Value {
-    json!({
-        "apiVersion": "scheduling.k8s.io/v1",
-        "kind": "PriorityClass",
-        "metadata": {"name": name},
-        "value": value,
-    })
-}
 
 /// A pod that takes all GPUs of a node.
 fn pod(name: &str, priority: &str, finalizers: &[&str]) -> Value {
@@ -60,19 +51,18 @@ fn the_preemptor_names_the_node_of_a_victim_that_no_budget_guards() {
     let cluster = cluster(&GpuNodes::new("h100", 2));
     let mut capstan = cluster.capstan("capstan-0", "").expect("started");
     capstan.wait_until(&cluster, "leading").expect("it leads");
-    let create = |items: Vec<Value>| {
-        let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
-        cluster.kubectl_with(&["create", "-f", "-"], &list.to_string()).expect("created");
-    };
-    create(vec![class("least", 1), class("less", 2), class("most", 3), budget("guarded")]);
-    create(vec![pod("guarded", "least", &[]), pod("plain", "less", &[HOLD])]);
+    create(
+        &cluster,
+        vec![class("least", 1), class("less", 2), class("most", 3), budget("guarded")],
+    );
+    create(&cluster, vec![pod("guarded", "least", &[]), pod("plain", "less", &[HOLD])]);
     let pods = wait_for(&cluster, "pods", "both run", |pods| running(pods, |_| true) == 2);
     let node = named(&pods, "plain").map(|pod| pod["spec"]["nodeName"].clone()).expect("there");
     wait_for(&cluster, "poddisruptionbudgets", "its controller has spoken", |budgets| {
         budgets.iter().any(|budget| budget["status"]["expectedPods"] == 1)
     });
 
-    create(vec![pod("boss", "most", &[])]);
+    create(&cluster, vec![pod("boss", "most", &[])]);
     let pods = wait_for(&cluster, "pods", "the preemptor names a node", |pods| {
         named(pods, "boss").is_some_and(|boss| !boss["status"]["nominatedNodeName"].is_null())
     });

@@ -129,6 +129,22 @@ pub fn cluster_with(options: Options, nodes: &GpuNodes) -> ControlPlane {
     cluster
 }
 
+/// Makes these objects, as `kubectl create` does.
+pub fn create(cluster: &ControlPlane, items: Vec<Value>) {
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
+    cluster.kubectl_with(&["create", "-f", "-"], &list.to_string()).expect("created");
+}
+
+/// A PriorityClass.
+pub fn class(name: &str, value: i32) -> Value {
+    json!({
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": name},
+        "value": value,
+    })
+}
+
 /// Names of objects that pass.
 pub fn names(objects: &[Value], which: impl Fn(&Value) -> bool) -> Vec<String> {
     let named = objects.iter().filter(|it| which(it)).map(name_of);

@@ -3,7 +3,7 @@
 use capstan_tests::cluster::{GpuNodes, name_of};
 use serde_json::{Value, json};
 
-use crate::scene::{cluster, running, wait_for};
+use crate::scene::{cluster, create, running, wait_for};
 
 /// A class of local volumes, and one such volume on each of the nodes.
 fn local_volumes(nodes: &[&str]) -> Vec<Value> {
@@ -76,12 +76,8 @@ fn a_gang_is_bound_with_its_local_volumes_or_waits_whole() {
     let cluster = cluster(&GpuNodes::new("disk", 4));
     let mut capstan = cluster.capstan("capstan-0", "").expect("started");
     capstan.wait_until(&cluster, "leading").expect("it leads");
-    let create = |items: Vec<Value>| {
-        let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
-        cluster.kubectl_with(&["create", "-f", "-"], &list.to_string()).expect("created");
-    };
-    create(local_volumes(&["disk-0", "disk-1"]));
-    create((0..2).flat_map(|at| member("first", at)).collect());
+    create(&cluster, local_volumes(&["disk-0", "disk-1"]));
+    create(&cluster, (0..2).flat_map(|at| member("first", at)).collect());
     let pods =
         wait_for(&cluster, "pods", "the first gang runs", |pods| running(pods, |_| true) == 2);
     for pod in &pods {
@@ -92,12 +88,12 @@ fn a_gang_is_bound_with_its_local_volumes_or_waits_whole() {
         assert_eq!(claim["status"]["phase"], "Bound");
         assert_eq!(claim["spec"]["volumeName"], format!("v-{node}"), "the volume of its node");
     }
-    create((0..2).flat_map(|at| member("second", at)).collect());
+    create(&cluster, (0..2).flat_map(|at| member("second", at)).collect());
     let second = |pod: &&Value| name_of(pod).starts_with("second");
     wait_for(&cluster, "pods", "the second gang says why it waits", |pods| {
         let waits = |pod: &&Value| says(pod, "didn't find available persistent volumes to bind");
         pods.iter().filter(second).filter(waits).count() == 2
     });
-    create(local_volumes(&["disk-2", "disk-3"]).split_off(1));
+    create(&cluster, local_volumes(&["disk-2", "disk-3"]).split_off(1));
     wait_for(&cluster, "pods", "the second gang runs, too", |pods| running(pods, |_| true) == 4);
 }
