@@ -156,7 +156,9 @@ fn extended_resources_are_claimed_as_kube_scheduler_claims_them() {
             class("low", 1),
             class("high", 10),
             json!({
-                "apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "gpu"},
+                "apiVersion": "resource.k8s.io/v1",
+                "kind": "DeviceClass",
+                "metadata": {"name": "gpu"},
                 "spec": {
                     "extendedResourceName": "example.com/gpu",
                     "selectors": [{"cel": {"expression": format!("device.driver == '{DRIVER}'")}}],
