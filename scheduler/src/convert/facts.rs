@@ -257,7 +257,7 @@ impl Facts<'_> {
     pub fn of_pod(&mut self, pod: &PodDraft, start: Time) -> PodFacts {
         let above = self.directory.above(&pod.namespace, pod.owner.as_deref());
         let chain = pod.chain_with(&above, self.directory);
-        let mut ignored = pod.ignored.to_vec();
+        let mut ignored = pod.ignored().to_vec();
         let asked = wishes::read(&chain, &mut ignored);
         let shape = self.with_runtime(&pod.shape, pod.runtime.as_deref());
         let shape = with_capacity_types(&shape, &asked.capacity_types, self.shared);
@@ -418,7 +418,7 @@ impl Facts<'_> {
     /// wants it near, or is spread with it, may be wrong before it is there.
     fn as_nominated(&mut self, shape: Arc<PodShape>, pod: &PodDraft) -> Arc<PodShape> {
         let stands = || pod.stands_on(&self.directory.scheduler).is_some();
-        let nominated = pod.node.is_none() && pod.nominated.is_some() && stands();
+        let nominated = pod.node.is_none() && pod.nominated().is_some() && stands();
         let Some(kin) = shape.kin.as_ref().filter(|_| nominated) else { return shape };
         let kin = Kin { namespace: kin.namespace.clone(), labels: Labels::default() };
         let kin = Some(self.shared.kin.of(kin));

@@ -46,8 +46,6 @@ pub struct PodDraft {
     pub scheduler: Option<Text>,
     /// Node it is bound to.
     pub node: Option<Text>,
-    /// Node for which its scheduler nominated it, while it has none.
-    pub nominated: Option<Text>,
     /// Life cycle.
     pub phase: PodPhase,
     /// It is being deleted.
@@ -64,10 +62,19 @@ pub struct PodDraft {
     pub binding: Option<Arc<BindingNote>>,
     /// Who wants its room.
     pub eviction: Option<Box<EvictionNote>>,
-    /// Values of ours that could not be read.
-    pub ignored: Box<[Text]>,
     /// Claims on devices, if it has any.
     pub claims: Option<Arc<Vec<PodClaimDraft>>>,
+    /// What few pods have; by itself, since there are many pods.
+    pub rare: Option<Box<Rare>>,
+}
+
+/// What few pods have.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Rare {
+    /// Node for which its scheduler nominated it, while it has none.
+    pub nominated: Option<Text>,
+    /// Values of ours that could not be read.
+    pub ignored: Vec<Text>,
 }
 
 /// What a pod spec says of priority, before classes are looked up.
@@ -128,6 +135,11 @@ pub fn draft(pod: &Pod, shared: &mut Shared) -> Result<PodDraft, Vec<Refusal>> {
     let nominated = nominated.filter(|_| going);
     let nominated = nominated.map(|name| shared.texts.text(name));
     let marked = terminating || disrupted(&pod.status);
+    let eviction = match marked {
+        true => note::eviction(&marks, &mut ignored).map(Box::new),
+        false => None,
+    };
+    let rare = Rare { nominated, ignored };
     Ok(PodDraft {
         uid,
         namespace,
@@ -144,16 +156,12 @@ pub fn draft(pod: &Pod, shared: &mut Shared) -> Result<PodDraft, Vec<Refusal>> {
         created: meta.creation_timestamp.as_ref().map(time),
         bound_at: node.as_ref().and_then(|_| bound_at(meta, &pod.status, admitted_at)),
         node,
-        nominated,
         ranked: Ranked::of(&pod.spec, shared),
-        eviction: match marked {
-            true => note::eviction(&marks, &mut ignored).map(Box::new),
-            false => None,
-        },
+        eviction,
         binding: binding.map(|note| shared.notes.of(note)),
         marks,
-        ignored: ignored.into(),
         claims: devices::of_pod(&pod.spec, Some(&pod.status), shared),
+        rare: (rare != Rare::default()).then(|| Box::new(rare)),
     })
 }
 
@@ -168,8 +176,18 @@ impl PodDraft {
     /// preempt again. It is kept from everybody, whatever the priorities: kube-scheduler keeps it
     /// from those of lower or equal priority only.
     pub fn stands_on(&self, scheduler: &str) -> Option<&Text> {
-        let nominated = self.nominated.as_ref().filter(|_| !self.ours(scheduler));
+        let nominated = self.nominated().filter(|_| !self.ours(scheduler));
         self.node.as_ref().or(nominated)
+    }
+
+    /// Node for which its scheduler nominated it, while it has none.
+    pub fn nominated(&self) -> Option<&Text> {
+        self.rare.as_ref()?.nominated.as_ref()
+    }
+
+    /// Values of ours that could not be read.
+    pub fn ignored(&self) -> &[Text] {
+        self.rare.as_ref().map_or(&[], |rare| &rare.ignored)
     }
 }
 
