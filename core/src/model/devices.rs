@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use capstan_topology::NodeIdx;
 
-use crate::model::ids::{PodIdx, WorkloadIdx};
-use crate::model::input::{AllocatedDevice, Input, PodClaim, PodShape, ResourceClaimKey, Text};
+use crate::model::ids::{PodIdx, ShapeIdx, WorkloadIdx};
+use crate::model::input::{AllocatedDevice, Input, PodClaim, ResourceClaimKey, Text};
 use crate::model::pod::Binding;
 use crate::model::room::Room;
 use crate::model::state::ClusterState;
@@ -68,7 +68,8 @@ impl Room {
     }
 
     /// A pod of a shape that does not exist holds devices on a node; `false`: it needs none.
-    pub(super) fn occupy_devices(&mut self, shape: &PodShape, node: NodeIdx) -> bool {
+    pub(super) fn occupy_devices(&mut self, shape: ShapeIdx, node: NodeIdx) -> bool {
+        let shape = &self.shape(shape).facts;
         let Some(facts) = self.facts(node).filter(|_| !shape.claims.is_empty()) else {
             return false;
         };

@@ -16,7 +16,7 @@ use crate::model::facts::QueueFacts;
 use crate::model::ids::{
     Arena, ClassIdx, FlavorIdx, FrIdx, PodIdx, QueueIdx, ShapeIdx, WorkloadIdx,
 };
-use crate::model::input::{EvictionNote, OwnerFacts, PodVolumes, Text};
+use crate::model::input::{EvictionNote, OwnerFacts, PodShape, PodVolumes, Text};
 use crate::model::lookup::Lookup;
 use crate::model::pod::{Binding, Pod};
 use crate::model::room::Room;
@@ -207,14 +207,17 @@ impl ClusterState {
         Some(PodHold::default())
     }
 
+    /// The shape of a pod, if it has claims on devices.
+    fn claiming(&self, pod: PodIdx) -> Option<Arc<PodShape>> {
+        let shape = &self.room.shape(self.pods[pod].shape).facts;
+        (!shape.claims.is_empty()).then(|| shape.clone())
+    }
+
     /// The part of those who use claims; `false`: the pod has none. One to which the API has given
     /// them goes, and comes back; others have a place, or none.
     pub(super) fn change_users(&mut self, pod: PodIdx, place: bool) -> bool {
         let entry = &self.pods[pod];
-        let shape = self.room.shape(entry.shape).facts.clone();
-        if shape.claims.is_empty() {
-            return false;
-        }
+        let Some(shape) = self.claiming(pod) else { return false };
         let told = matches!(entry.binding, Binding::InFlight(_) | Binding::Bound);
         match (told, place) {
             (false, true) => self.room.devices.join(pod, &shape),
@@ -292,8 +295,9 @@ impl ClusterState {
         if let Some(wanted) = self.volumes_of(pod) {
             self.room.volumes.hold(node, &wanted);
         }
-        let shape = self.room.shape(self.pods[pod].shape).facts.clone();
-        self.room.devices.join(pod, &shape);
+        if let Some(shape) = self.claiming(pod) {
+            self.room.devices.join(pod, &shape);
+        }
         match self.room.devices.taken_off(pod, node) {
             Some(hold) => self.room.hold_devices(pod, hold),
             None => _ = self.change_devices(pod, node, true),
@@ -312,8 +316,9 @@ impl ClusterState {
         self.change_neighbours(pod, node, false);
         let hold = self.room.drop_devices(pod);
         self.room.devices.take_off(pod, node, hold);
-        let shape = self.room.shape(self.pods[pod].shape).facts.clone();
-        self.room.devices.leave(pod, &shape);
+        if let Some(shape) = self.claiming(pod) {
+            self.room.devices.leave(pod, &shape);
+        }
         self.each_charge(pod, |quota, queue, fr, amount| quota.change(queue, fr, -amount));
         match self.volumes_of(pod) {
             Some(wanted) => self.room.volumes.let_go(node, &wanted),

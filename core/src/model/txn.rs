@@ -196,8 +196,7 @@ impl<'a> Txn<'a> {
         let chosen = wanted.map(|wanted| self.state.change_volumes(&wanted, node, true));
         let chosen = chosen.filter(|chosen| !chosen.is_empty()).map(Box::new);
         self.log.push(Undo::Occupied(shape, node, chosen));
-        let facts = self.state.room.shape(shape).facts.clone();
-        if self.state.room.occupy_devices(&facts, node) {
+        if self.state.room.occupy_devices(shape, node) {
             self.log.push(Undo::OccupiedDevices);
         }
     }

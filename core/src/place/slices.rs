@@ -85,6 +85,9 @@ pub fn most(state: &ClusterState, class: ClassIdx, count: u32, topology: Topolog
 /// Places every member of every ask, or answers `false` and leaves what it placed to the caller.
 pub fn place(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk, of: Slices) -> bool {
     let asks: Vec<&Ask> = asks.iter().filter(|ask| !ask.pods.is_empty()).collect();
+    if asks.is_empty() {
+        return true;
+    }
     let counts: Vec<_> = asks.iter().map(|ask| (ask.class, ask.pods.len() as u32)).collect();
     let step_by_step = topology.anywhere || coupled::are_coupled(txn, &counts);
     let mut sets = pod_sets::sets(txn, asks.iter().copied(), topology.mixed);
