@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use crate::explain::reason::Reason;
 use crate::model::input::{
-    AllocatedDevice, BindingNote, ClaimKey, NodeSelector, RequestMapping, ResourceClaimKey, Text,
-    Toleration,
+    AllocatedDevice, BindingNote, ClaimKey, NodeSelector, ReadyWhen, RequestMapping,
+    ResourceClaimKey, Text, Toleration,
 };
 use crate::money::MicroUsd;
 use crate::time::{Span, Time};
@@ -109,6 +109,8 @@ pub struct ChosenDevice {
     pub device: AllocatedDevice,
     /// For administration: it stays free for others.
     pub admin: bool,
+    /// What must be said of it before its pod is bound.
+    pub ready_when: Option<Arc<ReadyWhen>>,
 }
 
 /// A claim on devices for a pod that is to be bound.

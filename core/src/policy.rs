@@ -39,6 +39,8 @@ pub struct Policy {
     pub effect_timeout: Span,
     /// A gang whose claims are not bound so long after what was chosen was written goes back.
     pub volume_timeout: Span,
+    /// A gang whose devices are not ready so long after they were allocated goes back.
+    pub device_timeout: Span,
 }
 
 /// Work without a queue, once queues exist.
@@ -130,6 +132,7 @@ impl Default for Policy {
             recovery_timeout: Some(Span::minutes(5)),
             effect_timeout: Span::seconds(30),
             volume_timeout: Span::seconds(600),
+            device_timeout: Span::seconds(600),
         }
     }
 }

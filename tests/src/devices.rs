@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use capstan_core::model::input::{
-    ClaimSpec, DeviceAsk, DeviceCount, DeviceFacts, Input, Reach, RequestSpec, ResourceClaimFacts,
-    SliceFacts, Text,
+    ClaimSpec, DeviceAsk, DeviceCount, DeviceFacts, GangKey, GangRef, GangSource, Input, PodClaim,
+    PodFacts, PodShape, Reach, RequestSpec, ResourceClaimFacts, SliceFacts, Text,
 };
 
-use crate::facts::{TEAM, text};
+use crate::facts::{self, TEAM, amounts, in_queue, text};
 
 /// Devices of these names that are local to a node.
 pub fn slice(node: &str, devices: &[&str]) -> Input {
@@ -21,7 +21,7 @@ pub fn slice(node: &str, devices: &[&str]) -> Input {
         shared: false,
         capacity: BTreeMap::new(),
         binds: false,
-        waits: false,
+        ready_when: None,
     };
     Input::Slice(Arc::new(SliceFacts {
         name: text(node),
@@ -58,4 +58,23 @@ pub fn key(name: &str) -> (Text, Text) {
 pub fn claim(name: &str, of_one_pod: bool, spec: Arc<ClaimSpec>) -> ResourceClaimFacts {
     let uid = text(format!("uid-{name}"));
     ResourceClaimFacts { key: key(name), uid, of_one_pod, spec, allocation: None }
+}
+
+/// A member of the gang `g` of that many, with one claim of a name.
+pub fn member(name: &str, of: u32, needs: PodClaim, claim: &str) -> PodFacts {
+    let requests = amounts(&[("cpu", 1_000)]);
+    let shape = PodShape { requests, claims: vec![needs], ..PodShape::default() };
+    let mut pod = facts::pod(name, &Arc::new(shape), &in_queue(None));
+    pod.claims = Some(Arc::new(vec![text(claim)]));
+    pod.gang = GangRef {
+        key: GangKey::Group(GangSource::CapstanGang, text("g")),
+        name: text("g"),
+        source: GangSource::CapstanGang,
+        min_member: Some(of),
+        total: None,
+        held: None,
+        roles: None,
+        unknown_owner: None,
+    };
+    pod
 }

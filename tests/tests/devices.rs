@@ -6,13 +6,12 @@ use std::sync::Arc;
 
 use capstan_core::Engine;
 use capstan_core::model::input::{
-    Allocation, ClaimSpec, GangKey, GangRef, GangSource, Input, PodClaim, PodFacts, PodPhase,
-    PodShape, ResourceClaimFacts,
+    Allocation, ClaimSpec, Input, PodClaim, PodFacts, PodPhase, ResourceClaimFacts,
 };
 use capstan_core::plan::{Action, ClaimGrant, Effect, EffectResult, StepOutput};
 use capstan_core::time::Time;
 use capstan_tests::devices::{self, key, slice};
-use capstan_tests::facts::{self, amounts, in_queue, namespace, text};
+use capstan_tests::facts::{self, namespace, text};
 use capstan_tests::hand::{answer, binds, gpu_node, is_bind, view};
 
 fn spec() -> Arc<ClaimSpec> {
@@ -23,28 +22,9 @@ fn claim(name: &str, of_one_pod: bool) -> ResourceClaimFacts {
     devices::claim(name, of_one_pod, spec())
 }
 
-/// A member of the gang `g` of that many, with one claim of a name.
-fn member(name: &str, of: u32, needs: PodClaim, claim: &str) -> PodFacts {
-    let requests = amounts(&[("cpu", 1_000)]);
-    let shape = PodShape { requests, claims: vec![needs], ..PodShape::default() };
-    let mut pod = facts::pod(name, &Arc::new(shape), &in_queue(None));
-    pod.claims = Some(Arc::new(vec![text(claim)]));
-    pod.gang = GangRef {
-        key: GangKey::Group(GangSource::CapstanGang, text("g")),
-        name: text("g"),
-        source: GangSource::CapstanGang,
-        min_member: Some(of),
-        total: None,
-        held: None,
-        roles: None,
-        unknown_owner: None,
-    };
-    pod
-}
-
 fn own(name: &str, of: u32) -> PodFacts {
     let needs = PodClaim::Own { name: text("gpu"), spec: spec() };
-    member(name, of, needs, &format!("{name}-claim"))
+    devices::member(name, of, needs, &format!("{name}-claim"))
 }
 
 /// What each pod's claims are to get, by pod.
@@ -66,7 +46,7 @@ fn device(grant: &ClaimGrant) -> (String, String) {
 fn given(name: &str, of_one_pod: bool, grant: &ClaimGrant) -> Input {
     let chosen = grant.chosen.as_ref().expect("chosen here");
     let devices = chosen.devices.iter().map(|one| one.device.clone()).collect();
-    let allocation = Allocation { nodes: chosen.nodes.clone(), devices };
+    let allocation = Allocation { nodes: chosen.nodes.clone(), devices, ..Allocation::default() };
     let allocation = Some(Arc::new(allocation));
     Input::ResourceClaim(ResourceClaimFacts { allocation, ..claim(name, of_one_pod) })
 }
@@ -132,7 +112,7 @@ fn a_claim_that_members_share_gets_one_device_and_all_go_there() {
     let mut engine = Engine::new();
     let mut inputs = vec![namespace(), gpu_node("a", 0), gpu_node("b", 0), slice("b", &["x"])];
     inputs.push(Input::ResourceClaim(claim("c", false)));
-    let sharing = |name: &str| member(name, 3, PodClaim::Named(key("c")), "c");
+    let sharing = |name: &str| devices::member(name, 3, PodClaim::Named(key("c")), "c");
     inputs.extend(["p", "q", "r"].map(|name| Input::Pod(sharing(name))));
     let first = engine.step(Time(1), inputs);
     let grants = granted(&first);
@@ -152,7 +132,7 @@ fn a_shared_claim_that_no_node_has_room_beside_keeps_the_gang_waiting() {
     let small = Input::Node(facts::node("b", &[("cpu", 1_000)]));
     let mut inputs = vec![namespace(), gpu_node("a", 0), small, slice("b", &["x"])];
     inputs.push(Input::ResourceClaim(claim("c", false)));
-    let sharing = |name: &str| member(name, 2, PodClaim::Named(key("c")), "c");
+    let sharing = |name: &str| devices::member(name, 2, PodClaim::Named(key("c")), "c");
     inputs.extend(["p", "q"].map(|name| Input::Pod(sharing(name))));
     let output = engine.step(Time(1), inputs);
     assert_eq!((granted(&output).len(), binds(&output).len()), (0, 0));
@@ -165,7 +145,7 @@ fn a_new_engine_goes_on_with_what_the_api_shows() {
     let grants = granted(&engine.step(Time(1), Vec::new()));
     // The engine ends when one claim has its device; its pod is tied to that from now on.
     inputs.push(given("p-claim", true, &grants["p"][0]));
-    let tied = member("p", 2, PodClaim::Named(key("p-claim")), "p-claim");
+    let tied = devices::member("p", 2, PodClaim::Named(key("p-claim")), "p-claim");
     inputs.push(Input::Pod(tied));
     let mut next = Engine::new();
     let first = next.step(Time(2), inputs);
@@ -181,12 +161,12 @@ fn a_new_engine_goes_on_with_what_the_api_shows() {
 fn devices_come_free_when_the_api_says_so() {
     let mut engine = Engine::new();
     let given = Allocation {
-        nodes: None,
         devices: vec![capstan_core::model::input::AllocatedDevice {
             id: (text("d"), text("a"), text("x")),
             share: false,
             consumed: BTreeMap::new(),
         }],
+        ..Allocation::default()
     };
     let other = ResourceClaimFacts { allocation: Some(Arc::new(given)), ..claim("other", true) };
     let inputs = vec![
@@ -212,13 +192,13 @@ fn holding(name: &str, node: &str, devices: &[&str]) -> Input {
         consumed: BTreeMap::new(),
     };
     let devices = devices.iter().map(device).collect();
-    let allocation = Some(Arc::new(Allocation { nodes: None, devices }));
+    let allocation = Some(Arc::new(Allocation { devices, ..Allocation::default() }));
     Input::ResourceClaim(ResourceClaimFacts { allocation, ..claim(name, true) })
 }
 
 /// A pod by itself with one claim.
 fn lone(name: &str, priority: i32, needs: PodClaim, claim: &str) -> PodFacts {
-    let group = member(name, 1, needs, claim);
+    let group = devices::member(name, 1, needs, claim);
     PodFacts { priority, gang: facts::pod(name, &group.shape, &group.wishes).gang, ..group }
 }
 

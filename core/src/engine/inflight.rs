@@ -89,7 +89,7 @@ impl Engine {
             (InFlight::Allocate(_), Some(pod)) if done => {
                 self.allocated.insert(pod);
                 changes.dirty.extend(self.state.pods[pod].workload);
-                return Some(pod);
+                return (!self.must_get_ready(now, pod, effect)).then_some(pod);
             }
             (InFlight::Allocate(_), Some(pod)) => {
                 self.claims_lost(now, pod, describe(&result), changes);

@@ -31,6 +31,7 @@ mod evictions;
 mod inflight;
 mod news;
 mod overdue;
+mod readiness;
 mod remedies;
 mod sweep;
 mod unmet;
@@ -59,6 +60,8 @@ pub struct Engine {
     unsent_while_stopped: BTreeSet<WorkloadIdx>,
     /// Members whose claims on devices are allocated, and that are not bound yet.
     allocated: BTreeSet<PodIdx>,
+    /// Members whose devices are being made ready.
+    readying: BTreeMap<PodIdx, readiness::Readying>,
     /// Members whose claim for extended resources is being deleted, until that is seen.
     releasing: BTreeSet<PodIdx>,
     /// Victims that bear marks of an engine before this one, and were perhaps never deleted.
@@ -167,6 +170,7 @@ impl Engine {
         self.state.derive(&mut changes);
         let settled = self.look_at_volumes(now, &mut changes);
         prepared.extend(self.tolerate_settled(now, settled));
+        prepared.extend(self.look_at_devices(now, &mut changes));
         self.bind_prepared(now, &prepared);
         self.absorb(now, changes);
     }

@@ -57,7 +57,8 @@ impl Engine {
         let timeout = self.state.policy.recovery_timeout;
         let since = self.state.in_part.values().filter_map(|since| *since).min();
         let overdue = timeout.and_then(|timeout| Some(since?.plus(timeout)));
-        delayed.into_iter().chain(deadline).chain(overdue).chain(self.volumes_due()).min()
+        let prepared = self.volumes_due().into_iter().chain(self.devices_due());
+        delayed.into_iter().chain(deadline).chain(overdue).chain(prepared).min()
     }
 
     /// Carries out what is due.
@@ -75,6 +76,7 @@ impl Engine {
             self.stop_keeping(now, due, &mut changes);
         }
         self.give_up_on_volumes(now, &mut changes);
+        self.give_up_on_devices(now, &mut changes);
         self.stop_what_stays_in_part(now, &mut changes);
         if !changes.dirty.is_empty() {
             self.take_in_changes(now, changes);

@@ -28,7 +28,8 @@ pub use budgets::BudgetFacts;
 pub use devices::{
     AllocatedDevice, Allocation, Answer, Attribute, Capacity, CapacityPolicy, CapacityRange,
     ClaimSpec, Constraint, DeviceAsk, DeviceCount, DeviceFacts, DeviceId, ExtendedClaim, Nano,
-    PodClaim, Reach, RequestMapping, RequestSpec, ResourceClaimFacts, ResourceClaimKey, SliceFacts,
+    PodClaim, Reach, Readiness, ReadyWhen, RequestMapping, RequestSpec, ResourceClaimFacts,
+    ResourceClaimKey, SliceFacts,
 };
 pub use limits::AboveLimit;
 pub use malformed::Malformed;

@@ -277,6 +277,12 @@ fn result(chosen: &ChosenDevice, at: usize, requests: &[&Value], grant: &ClaimGr
         });
         result["consumedCapacity"] = Value::Object(consumed.collect());
     }
+    if let Some(ready) = &chosen.ready_when {
+        result["bindingConditions"] = json!(ready.conditions);
+        if !ready.failures.is_empty() {
+            result["bindingFailureConditions"] = json!(ready.failures);
+        }
+    }
     result
 }
 

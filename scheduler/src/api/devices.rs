@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::NodeSelector;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -13,7 +13,7 @@ use super::meta::{SlimMeta, slim};
 use super::resource_like;
 use crate::quantity::Quantity;
 
-/// An object of one of the four kinds.
+/// An object of one of the five kinds.
 #[derive(Clone, Debug)]
 pub enum DeviceObject {
     /// Devices that a driver offers.
@@ -24,6 +24,8 @@ pub enum DeviceObject {
     Claim(ResourceClaim),
     /// What claims are made from.
     Template(ResourceClaimTemplate),
+    /// A taint on devices that somebody else than their driver wants.
+    TaintRule(DeviceTaintRule),
 }
 
 impl DeviceObject {
@@ -34,6 +36,7 @@ impl DeviceObject {
             DeviceObject::Class(object) => &object.metadata,
             DeviceObject::Claim(object) => &object.metadata,
             DeviceObject::Template(object) => &object.metadata,
+            DeviceObject::TaintRule(object) => &object.metadata,
         }
     }
 }
@@ -143,9 +146,12 @@ pub struct Device {
     /// Once allocated, it is used from that node only.
     #[serde(default)]
     pub binds_to_node: bool,
-    /// What its driver says before a pod may be bound.
+    /// Conditions that must be true of it before a pod that uses it is bound.
     #[serde(default)]
     pub binding_conditions: Vec<String>,
+    /// Conditions of which one says that it will not be.
+    #[serde(default)]
+    pub binding_failure_conditions: Vec<String>,
     /// Several claims may have a share.
     pub allow_multiple_allocations: Option<bool>,
 }
@@ -208,6 +214,40 @@ pub struct Taint {
     /// Effect.
     #[serde(default)]
     pub effect: String,
+}
+
+/// A taint on devices that somebody else than their driver wants.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+pub struct DeviceTaintRule {
+    /// Metadata.
+    #[serde(default, deserialize_with = "slim")]
+    #[schemars(with = "SlimMeta")]
+    pub metadata: ObjectMeta,
+    /// Spec.
+    pub spec: TaintRuleSpec,
+}
+
+resource_like!(DeviceTaintRule, k8s_openapi::api::resource::v1::DeviceTaintRule);
+
+/// Which devices, and which taint.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TaintRuleSpec {
+    /// Which devices; absent: none, empty: all.
+    pub device_selector: Option<TaintSelector>,
+    /// The taint.
+    pub taint: Taint,
+}
+
+/// Devices that a rule is for: those of which all this is true.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+pub struct TaintSelector {
+    /// Their driver.
+    pub driver: Option<String>,
+    /// Their pool.
+    pub pool: Option<String>,
+    /// Their name in it.
+    pub device: Option<String>,
 }
 
 /// A kind of devices.
@@ -389,6 +429,43 @@ pub struct Constraint {
 pub struct ClaimStatus {
     /// What it has been given.
     pub allocation: Option<Allocation>,
+    /// What drivers say of the devices that it has.
+    #[serde(default)]
+    pub devices: Vec<DeviceStatus>,
+}
+
+/// What a driver says of a device that a claim has.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+pub struct DeviceStatus {
+    /// Driver.
+    pub driver: String,
+    /// Pool.
+    pub pool: String,
+    /// Device.
+    pub device: String,
+    /// Which share of it.
+    #[serde(rename = "shareID")]
+    pub share_id: Option<String>,
+    /// Conditions.
+    #[serde(default)]
+    pub conditions: Vec<DeviceCondition>,
+}
+
+/// A condition of a device.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+pub struct DeviceCondition {
+    /// Which.
+    #[serde(rename = "type")]
+    pub of: String,
+    /// `True`, `False` or `Unknown`.
+    #[serde(default)]
+    pub status: String,
+    /// Why, in one word.
+    #[serde(default)]
+    pub reason: String,
+    /// Why, for people.
+    #[serde(default)]
+    pub message: String,
 }
 
 /// What a claim has been given.
@@ -400,6 +477,8 @@ pub struct Allocation {
     pub devices: AllocatedDevices,
     /// Nodes that can use it; absent: all.
     pub node_selector: Option<NodeSelector>,
+    /// When it was given.
+    pub allocation_timestamp: Option<Time>,
 }
 
 /// Devices of a claim.
@@ -428,4 +507,10 @@ pub struct AllocatedDevice {
     /// What the share takes.
     #[serde(default)]
     pub consumed_capacity: BTreeMap<String, Quantity>,
+    /// Conditions that must be true of it before its pod is bound.
+    #[serde(default)]
+    pub binding_conditions: Vec<String>,
+    /// Conditions of which one says that it will not be.
+    #[serde(default)]
+    pub binding_failure_conditions: Vec<String>,
 }

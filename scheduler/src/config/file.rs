@@ -206,8 +206,8 @@ pub struct Rules {
     pub pod_topology_spread: Option<Value>,
     /// Accepted; for the affinity rule.
     pub inter_pod_affinity: Option<Value>,
-    /// Accepted; for the device rule.
-    pub dynamic_resources: Option<Value>,
+    /// Arguments of DynamicResources.
+    pub dynamic_resources: DynamicResourcesArgs,
     /// Accepted; for the feature rule.
     pub node_declared_features: Option<Value>,
     /// Accepted; without effect.
@@ -234,6 +234,20 @@ pub struct VolumeBindingArgs {
     pub bind_timeout_seconds: Option<i64>,
     /// Accepted; without effect.
     pub shape: Option<Value>,
+}
+
+/// `DynamicResourcesArgs`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct DynamicResourcesArgs {
+    /// Accepted; without effect.
+    pub api_version: Option<Value>,
+    /// Accepted; without effect.
+    pub kind: Option<Value>,
+    /// Accepted; without effect: a search on one node ends after a count of tries.
+    pub filter_timeout: Option<Value>,
+    /// Time that devices of a gang may take to be made ready; 0 or absent: 600s.
+    pub binding_timeout: Option<GoDuration>,
 }
 
 /// `NodeAffinityArgs`.

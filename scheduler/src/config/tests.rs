@@ -221,3 +221,17 @@ fn claims_have_as_long_as_the_configuration_says() {
     let told = "rules.volumeBinding.bindTimeoutSeconds: -1 is below zero";
     assert!(complaints.len() == 1 && complaints[0].contains(told), "{complaints:?}");
 }
+
+#[test]
+fn devices_have_as_long_as_the_configuration_says() {
+    let timeout = |rules: &str| {
+        let rules = format!("rules: {{dynamicResources: {{{rules}}}}}\n");
+        good(&rules).policy.device_timeout
+    };
+    assert_eq!(timeout("bindingTimeout: 90s, filterTimeout: 10s"), Span::seconds(90));
+    assert_eq!([timeout("bindingTimeout: 0s"), timeout("")], [Span::seconds(600); 2]);
+    let text = format!("{HEAD}rules: {{dynamicResources: {{bindingTimeout: -1s}}}}\n");
+    let complaints = complaints(&text);
+    let told = "rules.dynamicResources.bindingTimeout: below zero";
+    assert!(complaints.len() == 1 && complaints[0].contains(told), "{complaints:?}");
+}

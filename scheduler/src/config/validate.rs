@@ -49,6 +49,7 @@ pub fn validate(file: CapstanConfiguration) -> Result<(Config, Vec<Finding>), Ve
         backoff_max,
         recovery_timeout: recovery_timeout(&file, defaults.recovery_timeout),
         volume_timeout: volume_timeout(&file.rules, defaults.volume_timeout, &mut errors),
+        device_timeout: device_timeout(&file.rules, defaults.device_timeout),
         ..defaults
     };
     for (name, profile) in &file.profiles {
@@ -150,6 +151,12 @@ fn volume_timeout(rules: &Rules, usual: Span, errors: &mut Vec<Finding>) -> Span
     }
 }
 
+/// How long devices may take to be made ready.
+fn device_timeout(rules: &Rules, usual: Span) -> Span {
+    let given = rules.dynamic_resources.binding_timeout.map(|it| it.0);
+    given.filter(|span| span.0 > 0).unwrap_or(usual)
+}
+
 /// More seconds than a year has are as good as a year.
 const SECONDS_MAX: i64 = 366 * 24 * 3_600;
 
@@ -189,7 +196,9 @@ fn durations(file: &CapstanConfiguration, errors: &mut Vec<Finding>) {
     let ready = file.wait_for_pods_ready.as_ref();
     let autoscaler = file.autoscaler.as_ref();
     let sharing = file.admission_fair_sharing.as_ref();
-    let all: [(&str, Option<GoDuration>); 8] = [
+    let devices = &file.rules.dynamic_resources;
+    let all: [(&str, Option<GoDuration>); 9] = [
+        ("rules.dynamicResources.bindingTimeout", devices.binding_timeout),
         ("leaderElection.leaseDuration", election.lease_duration),
         ("leaderElection.renewDeadline", election.renew_deadline),
         ("leaderElection.retryPeriod", election.retry_period),

@@ -33,7 +33,7 @@ use crate::convert::runtime::RuntimeClassDraft;
 use crate::convert::sharing::Shared;
 use crate::convert::{Refusal, budget, job, marks, node, pod};
 use crate::prices::PRICE_ANNOTATION;
-use crate::read::kinds::{DeviceKind, Origin, Queueing};
+use crate::read::kinds::{Origin, Queueing};
 use crate::read::queueing;
 
 /// Values that may gather before what nobody holds any more is looked for.
@@ -553,15 +553,7 @@ impl Live {
                 self.dirty.budgets.insert(named.clone());
             }
             Kind::Storage(kind) => self.storage.remove(kind, named),
-            Kind::Devices(of) => {
-                let devices = &mut self.directory.devices;
-                match of {
-                    DeviceKind::Slice => devices.remove_slice(&named.1),
-                    DeviceKind::Class => devices.remove_class(&named.1),
-                    DeviceKind::Claim => devices.remove_claim(named),
-                    DeviceKind::Template => devices.remove_template(named),
-                }
-            }
+            Kind::Devices(of) => self.directory.devices.remove(of, named),
             Kind::Gang(gang) => {
                 self.remove_owner(&(gang.row().key.into(), named.0.clone(), named.1.clone()));
             }

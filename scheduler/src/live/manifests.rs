@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{Group, Kind};
 use crate::gangs::kinds as gangs;
-use crate::read::kinds::Queueing;
+use crate::read::kinds::{DeviceKind, Queueing};
 
 /// Choices made of the bits of one number.
 struct Looks(u32);
@@ -47,6 +47,7 @@ pub fn manifest(kind: Kind, namespace: &str, name: &str, age: u32, looks: u32) -
         Kind::Queueing(kind, _) => queueing(kind, &mut looks),
         Kind::Gang(kind) => gang(kind, &mut looks),
         Kind::Storage(_) => stored(&mut looks),
+        Kind::Devices(kind) => device(kind, &mut looks),
         _ => json!({}),
     };
     object["metadata"] = meta(kind, (namespace, name), age, &mut looks);
@@ -240,4 +241,29 @@ fn queueing(kind: Queueing, looks: &mut Looks) -> Value {
         Queueing::Workload => json!({}),
     };
     json!({ "spec": spec })
+}
+
+/// Devices, and what taints them.
+fn device(kind: DeviceKind, looks: &mut Looks) -> Value {
+    match kind {
+        DeviceKind::Slice => json!({ "spec": {
+            "driver": "d", "nodeName": "n",
+            "pool": { "name": "n", "generation": looks.of(2), "resourceSliceCount": 1 },
+            "devices": looks.one_of(&[
+                json!([]),
+                json!([{ "name": "x" }, { "name": "y" }]),
+                json!([{ "name": "x", "bindingConditions": ["Attached"] }]),
+            ]),
+        } }),
+        DeviceKind::TaintRule => json!({ "spec": {
+            "deviceSelector": looks.one_of(&[
+                Value::Null,
+                json!({}),
+                json!({ "driver": "d", "device": "x" }),
+                json!({ "pool": "other" }),
+            ]),
+            "taint": { "key": "k", "effect": looks.one_of(&[json!("NoSchedule"), json!("None")]) },
+        } }),
+        DeviceKind::Claim | DeviceKind::Class | DeviceKind::Template => json!({}),
+    }
 }

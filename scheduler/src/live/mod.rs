@@ -128,7 +128,7 @@ pub enum Group {
 }
 
 /// Kinds that are watched whatever the configuration says.
-const ALWAYS: [Kind; 21] = [
+const ALWAYS: [Kind; 22] = [
     Kind::Namespace,
     Kind::PriorityClass,
     Kind::RuntimeClass,
@@ -137,6 +137,7 @@ const ALWAYS: [Kind; 21] = [
     Kind::Devices(DeviceKind::Class),
     Kind::Devices(DeviceKind::Claim),
     Kind::Devices(DeviceKind::Template),
+    Kind::Devices(DeviceKind::TaintRule),
     Kind::Deployment,
     Kind::ReplicaSet,
     Kind::StatefulSet,

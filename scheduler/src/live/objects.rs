@@ -25,6 +25,7 @@ impl Object {
             Object::Storage(kind, ..) => Kind::Storage(*kind),
             Object::Devices(object) => Kind::Devices(match **object {
                 DeviceObject::Slice(_) => DeviceKind::Slice,
+                DeviceObject::TaintRule(_) => DeviceKind::TaintRule,
                 DeviceObject::Class(_) => DeviceKind::Class,
                 DeviceObject::Claim(_) => DeviceKind::Claim,
                 DeviceObject::Template(_) => DeviceKind::Template,

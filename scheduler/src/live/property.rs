@@ -41,6 +41,8 @@ fn slots() -> Vec<(Kind, &'static str, &'static str)> {
         (Kind::Job, "a", "k"),
         (Kind::Job, "b", "j"),
         (Kind::Budget, "a", "b"),
+        (Kind::Devices(DeviceKind::Slice), "", "s"),
+        (Kind::Devices(DeviceKind::TaintRule), "", "t"),
         (Kind::Storage(StorageKind::Claim), "a", "c"),
         (Kind::Storage(StorageKind::Volume), "", "v"),
         (Kind::Job, "a", "s-w-0"),
@@ -348,6 +350,9 @@ fn device_object(kind: DeviceKind, value: Value) -> DeviceObject {
         DeviceKind::Slice => DeviceObject::Slice(serde_json::from_value(value).expect("slice")),
         DeviceKind::Class => DeviceObject::Class(serde_json::from_value(value).expect("class")),
         DeviceKind::Claim => DeviceObject::Claim(serde_json::from_value(value).expect("claim")),
+        DeviceKind::TaintRule => {
+            DeviceObject::TaintRule(serde_json::from_value(value).expect("rule"))
+        }
         DeviceKind::Template => {
             DeviceObject::Template(serde_json::from_value(value).expect("template"))
         }

@@ -327,6 +327,7 @@ impl<'a> Collector<'a> {
             DeviceKind::Class => DeviceObject::Class(decode::lenient(value)?),
             DeviceKind::Claim => DeviceObject::Claim(decode::lenient(value)?),
             DeviceKind::Template => DeviceObject::Template(decode::lenient(value)?),
+            DeviceKind::TaintRule => DeviceObject::TaintRule(decode::lenient(value)?),
         };
         let created = object.metadata().creation_timestamp.as_ref().map(convert::time);
         self.times.created(created, false);

@@ -123,12 +123,19 @@ pub enum DeviceKind {
     Claim,
     /// ResourceClaimTemplate.
     Template,
+    /// DeviceTaintRule.
+    TaintRule,
 }
 
 impl DeviceKind {
     /// All of them.
-    pub const ALL: [DeviceKind; 4] =
-        [DeviceKind::Slice, DeviceKind::Class, DeviceKind::Claim, DeviceKind::Template];
+    pub const ALL: [DeviceKind; 5] = [
+        DeviceKind::Slice,
+        DeviceKind::Class,
+        DeviceKind::Claim,
+        DeviceKind::Template,
+        DeviceKind::TaintRule,
+    ];
 
     /// Its name in the API.
     pub fn name(self) -> &'static str {
@@ -137,6 +144,7 @@ impl DeviceKind {
             DeviceKind::Class => "DeviceClass",
             DeviceKind::Claim => "ResourceClaim",
             DeviceKind::Template => "ResourceClaimTemplate",
+            DeviceKind::TaintRule => "DeviceTaintRule",
         }
     }
 

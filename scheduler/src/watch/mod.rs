@@ -32,7 +32,7 @@ use tokio::task::JoinSet;
 use crate::api::budget::PodDisruptionBudget;
 use crate::api::classes::{Namespace, PriorityClass, RuntimeClass};
 use crate::api::devices::{
-    DeviceClass, DeviceObject, ResourceClaim, ResourceClaimTemplate, ResourceSlice,
+    DeviceClass, DeviceObject, DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice,
 };
 use crate::api::job::Job;
 use crate::api::meta::OnlyMeta;
@@ -170,6 +170,10 @@ fn devices(
         }
         DeviceKind::Template => {
             let object = move |one: ResourceClaimTemplate| made(DeviceObject::Template(one));
+            tasks.spawn(typed(client, kind, plain(), object, to));
+        }
+        DeviceKind::TaintRule => {
+            let object = move |one: DeviceTaintRule| made(DeviceObject::TaintRule(one));
             tasks.spawn(typed(client, kind, plain(), object, to));
         }
     }

@@ -34,7 +34,8 @@ impl World {
             let Some(chosen) = &grant.chosen else { continue };
             let taken = chosen.devices.iter().filter(|one| !one.admin);
             let devices = taken.map(|one| one.device.clone()).collect();
-            let allocation = Allocation { nodes: chosen.nodes.clone(), devices };
+            let allocation =
+                Allocation { nodes: chosen.nodes.clone(), devices, ..Allocation::default() };
             match &claim.allocation {
                 Some(has) if **has == allocation => {}
                 Some(_) => {

@@ -217,3 +217,69 @@ fn goes_on_after_a_crash(cluster: &ControlPlane, claim: &Value) {
     let claims = wait_for(cluster, "resourceclaims", "one is made", |all| all.len() == 1);
     assert!(name_of(&claims[0]).starts_with("again-"), "{claims:?}");
 }
+
+/// A device that a rule taints is given to nobody, and one that has to be made ready is waited for:
+/// the API server takes what is written for it, and its pod is bound once its driver says so.
+#[test]
+fn tainted_devices_are_left_alone_and_slow_ones_waited_for() {
+    let cluster = cluster(&GpuNodes::new("h100", 2));
+    let mut capstan = cluster.capstan("capstan-0", "").expect("started");
+    capstan.wait_until(&cluster, "leading").expect("it leads");
+    let nodes = wait_for(&cluster, "nodes", "both are there", |nodes| nodes.len() == 2);
+    let mut all: Vec<Value> = nodes.iter().map(|node| slice(name_of(node))).collect();
+    let (tainted, slow) = (name_of(&nodes[0]), name_of(&nodes[1]));
+    let device = &mut all[1]["spec"]["devices"][0];
+    device["bindsToNode"] = true.into();
+    device["bindingConditions"] = json!(["Attached"]);
+    device["bindingFailureConditions"] = json!(["Broken"]);
+    all.extend([class("low", 1)]);
+    all.push(json!({
+        "apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "gpu"},
+        "spec": {},
+    }));
+    all.push(json!({
+        "apiVersion": "resource.k8s.io/v1", "kind": "DeviceTaintRule",
+        "metadata": {"name": "maintenance"},
+        "spec": {
+            "deviceSelector": {"pool": tainted},
+            "taint": {"key": "k", "effect": "NoSchedule"},
+        },
+    }));
+    let devices = json!({"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]});
+    all.push(json!({
+        "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate",
+        "metadata": {"name": "one", "namespace": "default"}, "spec": {"spec": {"devices": devices}},
+    }));
+    create(&cluster, all);
+    create(&cluster, vec![pod("patient", "low")]);
+    let claims = wait_for(&cluster, "resourceclaims", "it has the slow device", |claims| {
+        allocated(claims).iter().any(|(_, pool)| pool == slow)
+    });
+    let result = claims[0].pointer("/status/allocation/devices/results/0").expect("a result");
+    let conditions = (&result["bindingConditions"], &result["bindingFailureConditions"]);
+    assert_eq!(conditions, (&json!(["Attached"]), &json!(["Broken"])));
+    let pods = cluster.list("pods").expect("listed");
+    assert!(pods[0]["spec"]["nodeName"].is_null(), "bound before its device is ready: {pods:?}");
+    let said = |of: &str| {
+        let now = "2026-01-01T00:00:00Z";
+        json!({"status": {"devices": [{
+            "driver": DRIVER, "pool": slow, "device": "g0",
+            "conditions": [{
+                "type": of, "status": "True", "reason": "Cable", "message": "it is loose",
+                "lastTransitionTime": now,
+            }],
+        }]}})
+    };
+    let say = |of: &str| {
+        let (claim, said) = (name_of(&claims[0]), said(of).to_string());
+        let words = ["patch", "resourceclaim", claim, "--subresource=status", "--type=merge", "-p"];
+        cluster.kubectl(&[&words[..], &[&said]].concat()).expect("patched");
+    };
+    // It fails first: the claim is given back, and gets its device anew.
+    say("Broken");
+    wait_for(&cluster, "resourceclaims", "it is tried again", |claims| {
+        allocated(claims).len() == 1 && claims[0]["status"]["devices"].is_null()
+    });
+    say("Attached");
+    wait_for(&cluster, "pods", "it runs", |pods| running(pods, |_| true) == 1);
+}

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{NodeSelector, Taint, Text, Toleration};
+use crate::time::Time;
 
 /// An amount exact to a billionth of a unit: capacities and counters of devices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -73,8 +74,18 @@ pub struct DeviceFacts {
     pub capacity: BTreeMap<Text, Capacity>,
     /// Who has it can use it from one node only, wherever it could be used before.
     pub binds: bool,
-    /// Its driver has to say that it is ready before a pod that uses it is bound.
-    pub waits: bool,
+    /// What must be said of it before a pod that uses it is bound; `None`: nothing.
+    pub ready_when: Option<Arc<ReadyWhen>>,
+}
+
+/// What drivers say of a device, once a claim has it, before a pod may be bound (binding
+/// conditions, KEP-5007).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReadyWhen {
+    /// Conditions all of which must be true; never empty.
+    pub conditions: Vec<Text>,
+    /// Conditions of which one that is true says that they never will.
+    pub failures: Vec<Text>,
 }
 
 /// Value of an attribute.
@@ -205,12 +216,36 @@ pub struct ResourceClaimFacts {
 }
 
 /// What a claim has been given.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Allocation {
     /// Nodes that can use it; `None`: all.
     pub nodes: Option<NodeSelector>,
     /// Devices that it keeps from others; access for administration keeps none.
     pub devices: Vec<AllocatedDevice>,
+    /// Whether pods that use it may be bound.
+    pub readiness: Readiness,
+    /// When it was given, where that is said.
+    pub at: Option<Time>,
+}
+
+/// Whether the devices of a claim are ready for use.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Readiness {
+    /// They are.
+    #[default]
+    Ready,
+    /// A device has conditions that are not true yet: which device, and which conditions.
+    Waits(Text),
+    /// A device never will be: which, and why.
+    Failed(Text),
+}
+
+impl Readiness {
+    /// A device lacks conditions: `device g0 is not Attached, Ready`.
+    pub fn waits_for<'a>(device: &str, lacks: impl Iterator<Item = &'a str>) -> Readiness {
+        let lacks: Vec<&str> = lacks.collect();
+        Readiness::Waits(format!("device {device} is not {}", lacks.join(", ")).into())
+    }
 }
 
 /// A device in use.

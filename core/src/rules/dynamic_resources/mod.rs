@@ -21,8 +21,10 @@
 //! all such resources of a pod together are one more claim of its own. On a node that has the
 //! resource, of a device plugin, the ordinary count decides and no claim is made.
 //!
-//! Left out: devices whose driver has to say that they are ready before a pod is bound (binding
-//! conditions) are given to nobody.
+//! Devices whose driver has to say that they are ready before a pod is bound (binding conditions)
+//! are tried last, and waited for in [`readiness`] once they are allocated.
+//!
+//! [`readiness`]: crate::engine
 //!
 //! Restart: all of it is derived from slices, claims and pods. What is kept follows from marks on
 //! victims that are still there; between the end of the last one and that of its claim nothing
@@ -169,6 +171,7 @@ fn chosen<'a>(
         request: spec.requests[pick.request].options[pick.option].name.clone(),
         device: state::allocated(pools.device(pick.device).id(), pick.share.as_deref()),
         admin: pick.admin,
+        ready_when: pools.device(pick.device).facts().ready_when.clone(),
     };
     let entries = picks.clone().map(|pick| pools.device(pick.device));
     Chosen { nodes: pools::nodes_of(entries, node), devices: picks.map(one).collect() }

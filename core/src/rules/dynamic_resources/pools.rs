@@ -2,7 +2,8 @@
 //!
 //! Decides which slices count (those of a pool's newest generation), whether a pool is whole and
 //! sound, and which devices a node can reach, in the order in which they are tried: pools by driver
-//! and name, slices by name, devices as their slice has them; and which nodes can use devices that
+//! and name (those with devices that have to be made ready last), slices by name, devices as their
+//! slice has them; and which nodes can use devices that
 //! were chosen on one.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -99,6 +100,11 @@ impl Pools {
             }
             newest.push(slice);
         }
+        // As kube-scheduler has it, pools with devices that have to be waited for come last.
+        let waits =
+            |slice: &&Arc<SliceFacts>| slice.devices.iter().any(|one| one.ready_when.is_some());
+        let mut by_pool: Vec<_> = by_pool.into_iter().collect();
+        by_pool.sort_by_key(|(_, slices)| slices.iter().any(waits));
         let mut pools = Pools::default();
         for ((driver, pool), slices) in by_pool {
             pools.add(format!("{driver}/{pool}").into(), &slices);
@@ -171,8 +177,8 @@ impl Pools {
         one.slice.nodes == slice.nodes
             && (&facts.nodes, &facts.attributes) == (&other.nodes, &other.attributes)
             && (&facts.taints, &facts.consumes) == (&other.taints, &other.consumes)
-            && (facts.shared, facts.waits, facts.binds) == (other.shared, other.waits, other.binds)
-            && facts.capacity == other.capacity
+            && (facts.shared, facts.binds) == (other.shared, other.binds)
+            && (&facts.capacity, &facts.ready_when) == (&other.capacity, &other.ready_when)
     }
 
     /// The device of an id.

@@ -301,9 +301,6 @@ impl<'a> Search<'a> {
     /// Whether class and request selectors match a device.
     fn matches(&self, claim: usize, ask: &DeviceAsk, device: DeviceAt) -> Result<bool, Stop> {
         let entry = self.devices.pools().device(device);
-        if entry.facts().waits {
-            return Ok(false);
-        }
         match self.devices.answer(&ask.query, entry) {
             None | Some(Answer::No) => Ok(false),
             Some(Answer::Yes) => Ok(true),
@@ -319,7 +316,7 @@ impl<'a> Search<'a> {
     fn answer(&self, ask: &DeviceAsk, device: DeviceAt) -> Option<bool> {
         let entry = self.devices.pools().device(device);
         let answer = self.devices.answer(&ask.query, entry)?;
-        Some(*answer == Answer::Yes && !entry.facts().waits)
+        Some(*answer == Answer::Yes)
     }
 
     /// Whether somebody has all of a device.

@@ -36,7 +36,7 @@ fn device(name: &str) -> DeviceFacts {
         consumes: Vec::new(),
         shared: false,
         capacity: BTreeMap::new(),
-        waits: false,
+        ready_when: None,
         binds: false,
     }
 }
@@ -106,7 +106,7 @@ fn allocated(devices: &mut Devices, names: &[&str], share: bool) {
         share,
         consumed: if share { [("memory".into(), Nano(40))].into() } else { BTreeMap::new() },
     });
-    let allocation = Allocation { nodes: None, devices: taken.collect() };
+    let allocation = Allocation { devices: taken.collect(), ..Allocation::default() };
     devices.put_claim(ResourceClaimFacts {
         key: ("ns".into(), names.join("-").into()),
         uid: "u".into(),

@@ -45,6 +45,7 @@ fn chosen() -> Chosen {
             },
         },
         admin: false,
+        ready_when: None,
     };
     Chosen { devices: vec![device("r", "g0", false), device("s", "n0", true)], nodes: None }
 }

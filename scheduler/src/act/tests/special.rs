@@ -15,6 +15,7 @@ fn grant(count: u64) -> ClaimGrant {
             consumed: Default::default(),
         },
         admin: false,
+        ready_when: None,
     };
     let request =
         SpecialRequest { name: "container-0-request-0".into(), class: "gpu".into(), count };

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use capstan_core::model::input::{
-    AllocatedDevice, Allocation, Answer, ClaimSpec, Constraint, DeviceAsk, DeviceCount,
+    AllocatedDevice, Allocation, Answer, ClaimSpec, Constraint, DeviceAsk, DeviceCount, Readiness,
     RequestSpec, SliceFacts, Text, Toleration, TolerationOperator,
 };
 
@@ -16,7 +16,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use super::slice::{nano, value};
 use crate::api::devices::{self as api, Exactly, Selector};
 use crate::cel::{self, Expr, Value};
-use crate::convert::selector;
+use crate::convert::{self, selector};
 
 /// Between the selectors of a query.
 const BETWEEN: char = '\u{1e}';
@@ -162,8 +162,9 @@ fn toleration(toleration: &api::Toleration) -> Toleration {
     }
 }
 
-/// What a claim has been given.
-pub fn allocation(given: &api::Allocation) -> Allocation {
+/// What a claim has been given, and what drivers say of that.
+pub fn allocation(status: &api::ClaimStatus) -> Option<Allocation> {
+    let given = status.allocation.as_ref()?;
     let taken = given.devices.results.iter().filter(|one| one.admin_access != Some(true));
     let text = |text: &String| Text::from(text.as_str());
     let devices = taken.map(|one| AllocatedDevice {
@@ -171,10 +172,36 @@ pub fn allocation(given: &api::Allocation) -> Allocation {
         share: one.share_id.is_some(),
         consumed: one.consumed_capacity.iter().map(|(name, it)| (text(name), nano(*it))).collect(),
     });
-    Allocation {
+    Some(Allocation {
         devices: devices.collect(),
         nodes: given.node_selector.as_ref().map(selector::node_selector),
+        readiness: readiness(given, &status.devices),
+        at: given.allocation_timestamp.as_ref().map(convert::time),
+    })
+}
+
+/// Whether devices are ready, as kube-scheduler has it: the first that is not decides.
+fn readiness(given: &api::Allocation, said: &[api::DeviceStatus]) -> Readiness {
+    let awaited = given.devices.results.iter().filter(|one| !one.binding_conditions.is_empty());
+    for one in awaited {
+        let this = |status: &&api::DeviceStatus| {
+            (&status.driver, &status.pool) == (&one.driver, &one.pool)
+                && (&status.device, &status.share_id) == (&one.device, &one.share_id)
+        };
+        let said = said.iter().find(this).map_or(&[][..], |status| status.conditions.as_slice());
+        let is = |of: &String| said.iter().find(|it| it.of == *of && it.status == "True");
+        if let Some(failure) = one.binding_failure_conditions.iter().find_map(is) {
+            let api::DeviceCondition { of, reason, message, .. } = failure;
+            let device = &one.device;
+            let why = format!("device {device} failed: {of}, reason {reason}: {message}");
+            return Readiness::Failed(why.into());
+        }
+        let mut lacks = one.binding_conditions.iter().filter(|of| is(of).is_none()).peekable();
+        if lacks.peek().is_some() {
+            return Readiness::waits_for(&one.device, lacks.map(String::as_str));
+        }
     }
+    Readiness::Ready
 }
 
 /// Queries that claims ask.

@@ -1,9 +1,9 @@
 //! Dynamic resource allocation: devices, classes, claims and templates into facts.
 //!
 //! Decides which claims a pod has and in what state they are for it, what a claim asks given the
-//! classes that there are, and what selectors say of devices: each query is evaluated once for each
-//! slice, and again when the slice changes. Objects come in any order; facts are told once all of
-//! a batch are in.
+//! classes that there are, which taints devices have, and what selectors say of devices: each query
+//! is evaluated once for each slice, and again when the slice changes. Objects come in any order;
+//! facts are told once all of a batch are in.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,15 +19,18 @@ use super::sharing::Shared;
 use crate::api::devices::{self as api, DeviceClass, ResourceClaim, ResourceClaimTemplate};
 use crate::api::devices::{DeviceObject, ResourceSlice};
 use crate::api::pod::{PodSpec, PodStatus};
+use crate::read::kinds::DeviceKind;
 
 mod claim;
 pub mod extended;
 mod slice;
+mod taint_rule;
 #[cfg(test)]
 mod tests;
 
 use claim::{ClassDraft, Classes, Queries};
 use extended::{Backing, ExtendedDraft};
+use taint_rule::TaintRule;
 
 /// A claim as a pod names it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -111,7 +114,9 @@ pub struct Claimant<'a> {
 /// All objects of dynamic resource allocation.
 #[derive(Debug, Default)]
 pub struct DeviceDirectory {
+    /// As their drivers have them, without taints of rules.
     slices: BTreeMap<Text, Arc<SliceFacts>>,
+    taint_rules: BTreeMap<Text, TaintRule>,
     classes: Classes,
     claims: BTreeMap<ResourceClaimKey, Claim>,
     templates: BTreeMap<ResourceClaimKey, Template>,
@@ -156,7 +161,8 @@ struct Dirty {
 
 #[derive(Debug, Default)]
 struct Told {
-    slices: BTreeSet<Text>,
+    /// Slices as they were told.
+    slices: BTreeMap<Text, Arc<SliceFacts>>,
     claims: BTreeSet<ResourceClaimKey>,
 }
 
@@ -225,11 +231,23 @@ impl DeviceDirectory {
             DeviceObject::Class(class) => self.put_class(class),
             DeviceObject::Claim(claim) => self.put_claim(claim),
             DeviceObject::Template(template) => self.put_template(template),
+            DeviceObject::TaintRule(rule) => self.put_taint_rule(rule, shared),
+        }
+    }
+
+    /// An object is gone.
+    pub fn remove(&mut self, kind: DeviceKind, named: &ResourceClaimKey) {
+        match kind {
+            DeviceKind::Slice => self.remove_slice(&named.1),
+            DeviceKind::Class => self.remove_class(&named.1),
+            DeviceKind::Claim => self.remove_claim(named),
+            DeviceKind::Template => self.remove_template(named),
+            DeviceKind::TaintRule => self.change_taint_rule(&named.1, None),
         }
     }
 
     /// A slice exists or changed.
-    pub fn put_slice(&mut self, slice: &ResourceSlice, shared: &mut Shared) {
+    fn put_slice(&mut self, slice: &ResourceSlice, shared: &mut Shared) {
         let facts = slice::facts(slice, shared);
         if self.slices.get(&facts.name).is_none_or(|known| **known != facts) {
             self.dirty.slices.insert(facts.name.clone());
@@ -238,14 +256,14 @@ impl DeviceDirectory {
     }
 
     /// A slice is gone.
-    pub fn remove_slice(&mut self, name: &Text) {
+    fn remove_slice(&mut self, name: &Text) {
         if self.slices.remove(name).is_some() {
             self.dirty.slices.insert(name.clone());
         }
     }
 
     /// A class exists or changed.
-    pub fn put_class(&mut self, class: &DeviceClass) {
+    fn put_class(&mut self, class: &DeviceClass) {
         let (name, draft) = (Text::from(marks::name(&class.metadata)), ClassDraft::of(class));
         if self.classes.get(&name) != Some(&draft) {
             self.dirty.classes.insert(name.clone());
@@ -254,18 +272,18 @@ impl DeviceDirectory {
     }
 
     /// A class is gone.
-    pub fn remove_class(&mut self, name: &Text) {
+    fn remove_class(&mut self, name: &Text) {
         if self.classes.remove(name).is_some() {
             self.dirty.classes.insert(name.clone());
         }
     }
 
     /// A claim exists or changed.
-    pub fn put_claim(&mut self, claim: &ResourceClaim) {
+    fn put_claim(&mut self, claim: &ResourceClaim) {
         let (meta, key) = (&claim.metadata, key(&claim.metadata));
         let owners = meta.owner_references.iter().flatten();
         let owner = owners.into_iter().find(|owner| owner.controller == Some(true));
-        let allocation = claim.status.allocation.as_ref().map(claim::allocation);
+        let allocation = claim::allocation(&claim.status);
         let spec = self.claims.get(&key).map(|known| known.spec.clone()).unwrap_or_default();
         let owner = owner.map(|owner| Text::from(owner.uid.as_str()));
         let mut annotations = meta.annotations.iter().flatten();
@@ -288,7 +306,7 @@ impl DeviceDirectory {
     }
 
     /// A claim is gone.
-    pub fn remove_claim(&mut self, key: &ResourceClaimKey) {
+    fn remove_claim(&mut self, key: &ResourceClaimKey) {
         if let Some(old) = self.claims.remove(key) {
             if let Some(pod) = &old.owner
                 && self.special.get(pod) == Some(key)
@@ -302,7 +320,7 @@ impl DeviceDirectory {
     }
 
     /// A template exists or changed.
-    pub fn put_template(&mut self, template: &ResourceClaimTemplate) {
+    fn put_template(&mut self, template: &ResourceClaimTemplate) {
         let key = key(&template.metadata);
         let spec = self.templates.get(&key).map(|known| known.spec.clone()).unwrap_or_default();
         self.dirty.templates.insert(key.clone());
@@ -310,7 +328,7 @@ impl DeviceDirectory {
     }
 
     /// A template is gone.
-    pub fn remove_template(&mut self, key: &ResourceClaimKey) {
+    fn remove_template(&mut self, key: &ResourceClaimKey) {
         if let Some(old) = self.templates.remove(key) {
             self.dirty.queries_gone.extend(self.queries.remove(&old.spec));
             self.dirty.templates.insert(key.clone());
@@ -361,23 +379,25 @@ impl DeviceDirectory {
     pub fn news(&mut self) -> News {
         let mut news = News::default();
         let dirty = std::mem::take(&mut self.dirty);
+        let mut changed = Vec::new();
         for name in &dirty.slices {
-            match self.slices.get(name) {
+            let tainted = |slice| taint_rule::tainted(slice, &self.taint_rules);
+            match self.slices.get(name).map(tainted) {
+                Some(slice) if self.told.slices.get(name) == Some(&slice) => {}
                 Some(slice) => {
-                    self.told.slices.insert(name.clone());
-                    news.facts.push(Input::Slice(slice.clone()));
+                    self.told.slices.insert(name.clone(), slice.clone());
+                    changed.push(slice.clone());
+                    news.facts.push(Input::Slice(slice));
                 }
-                None if self.told.slices.remove(name) => {
+                None if self.told.slices.remove(name).is_some() => {
                     news.gone.push(Input::SliceGone(name.clone()));
                 }
                 None => {}
             }
         }
-        let slices = &self.slices;
         self.queries.tell(|query, answers, first| {
-            let changed = dirty.slices.iter().filter_map(|name| slices.get(name));
-            let all = slices.values().filter(|_| first);
-            for slice in all.chain(changed.filter(|_| !first)) {
+            let all = self.slices.values().filter(|_| first);
+            for slice in all.chain(changed.iter().filter(|_| !first)) {
                 let (query, answers) = (query.clone(), answers(slice));
                 news.facts.push(Input::Answers { query, slice: slice.name.clone(), answers });
             }
@@ -404,7 +424,8 @@ impl DeviceDirectory {
     /// Everything that there is, as a new engine would be fed, once it is settled.
     pub fn everything(&mut self) -> Vec<Input> {
         let slices = &self.slices;
-        let mut inputs: Vec<Input> = slices.values().cloned().map(Input::Slice).collect();
+        let tainted = |slice| Input::Slice(taint_rule::tainted(slice, &self.taint_rules));
+        let mut inputs: Vec<Input> = slices.values().map(tainted).collect();
         self.queries.tell(|query, answers, _| {
             let said = slices.values().map(|slice| Input::Answers {
                 query: query.clone(),

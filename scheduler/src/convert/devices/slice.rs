@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use capstan_core::model::input::{
-    Attribute, Capacity, CapacityPolicy, CapacityRange, DeviceFacts, Nano, Reach, SliceFacts,
-    Taint, TaintEffect, Text,
+    Attribute, Capacity, CapacityPolicy, CapacityRange, DeviceFacts, Nano, Reach, ReadyWhen,
+    SliceFacts, Taint, TaintEffect, Text,
 };
 use k8s_openapi::api::core::v1::NodeSelector;
 
@@ -95,9 +95,19 @@ fn device(device: &api::Device, shared: &mut Shared) -> DeviceFacts {
         consumes,
         shared: device.allow_multiple_allocations == Some(true),
         capacity,
-        waits: !device.binding_conditions.is_empty(),
+        ready_when: ready_when(device, shared),
         binds: device.binds_to_node,
     }
+}
+
+fn ready_when(device: &api::Device, shared: &mut Shared) -> Option<Arc<ReadyWhen>> {
+    if device.binding_conditions.is_empty() {
+        return None;
+    }
+    let mut texts = |all: &[String]| all.iter().map(|one| shared.texts.text(one)).collect();
+    let conditions = texts(&device.binding_conditions);
+    let failures = texts(&device.binding_failure_conditions);
+    Some(Arc::new(ReadyWhen { conditions, failures }))
 }
 
 fn attribute(value: &api::Attribute, shared: &mut Shared) -> Option<Attribute> {

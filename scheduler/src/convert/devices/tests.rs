@@ -257,3 +257,88 @@ fn a_claim_that_was_made_for_extended_resources_is_known_by_owner_and_annotation
     let (found, _) = of_plain(&directory, false).expect("it needs one");
     assert!(matches!(found, PodClaim::Extended { left: false, .. }), "{found:?}");
 }
+
+fn rule(name: &str, selector: Value, effect: &str) -> DeviceObject {
+    let spec = json!({ "deviceSelector": selector, "taint": { "key": name, "effect": effect } });
+    let rule = json!({ "metadata": { "name": name }, "spec": spec });
+    DeviceObject::TaintRule(serde_json::from_value(rule).expect("rule"))
+}
+
+/// Names of devices with the keys of their taints, as told last.
+fn tainted(directory: &mut DeviceDirectory) -> Vec<(String, Vec<String>)> {
+    directory.settle(&mut Shared::default());
+    let told = directory.news().facts.into_iter().find_map(|input| match input {
+        Input::Slice(slice) => Some(slice),
+        _ => None,
+    });
+    let slice = told.expect("a slice is told anew");
+    let keys = |device: &capstan_core::model::input::DeviceFacts| {
+        device.taints.iter().map(|taint| taint.key.to_string()).collect()
+    };
+    slice.devices.iter().map(|device| (device.name.to_string(), keys(device))).collect()
+}
+
+#[test]
+fn rules_taint_the_devices_that_they_select() {
+    let own = json!([{ "key": "own", "effect": "NoSchedule" }]);
+    let devices = json!([{ "name": "g0", "taints": own }, { "name": "g1" }]);
+    let named = json!({ "driver": "gpu.example.com", "pool": "a", "device": "g1" });
+    let mut directory = with(&[slice(devices), rule("one", named, "NoSchedule")]);
+    let of = |name: &str, keys: &[&str]| {
+        (name.to_owned(), keys.iter().map(ToString::to_string).collect::<Vec<_>>())
+    };
+    assert_eq!(tainted(&mut directory), [of("g0", &["own"]), of("g1", &["one"])]);
+    let shared = &mut Shared::default();
+    directory.put(&rule("all", json!({}), "NoExecute"), shared);
+    assert_eq!(tainted(&mut directory), [of("g0", &["own", "all"]), of("g1", &["all", "one"])]);
+    // One that changes takes back what it said; one without a selector selects nothing.
+    directory.put(&rule("all", Value::Null, "NoExecute"), shared);
+    assert_eq!(tainted(&mut directory), [of("g0", &["own"]), of("g1", &["one"])]);
+    directory.remove(DeviceKind::TaintRule, &("".into(), "one".into()));
+    assert_eq!(tainted(&mut directory), [of("g0", &["own"]), of("g1", &[])]);
+    // Other drivers, other pools, and effects that keep nobody out.
+    let others = [
+        rule("driver", json!({ "driver": "other" }), "NoSchedule"),
+        rule("pool", json!({ "pool": "other" }), "NoSchedule"),
+        rule("soft", json!({}), "None"),
+    ];
+    others.iter().for_each(|other| directory.put(other, shared));
+    assert!(directory.news().facts.is_empty(), "nothing is told that says the same");
+    assert!(matches!(&directory.everything()[0],
+        Input::Slice(slice) if slice.devices[1].taints.is_empty()));
+}
+
+#[test]
+fn a_claim_says_whether_its_devices_are_ready() {
+    use capstan_core::model::input::Readiness;
+    let readiness = |conditions: Value| {
+        let result = json!({ "request": "r", "driver": "d", "pool": "p", "device": "x",
+            "bindingConditions": ["Attached", "Warm"], "bindingFailureConditions": ["Broken"] });
+        let free = json!({ "request": "r", "driver": "d", "pool": "p", "device": "free" });
+        let status = json!({
+            "allocation": { "devices": { "results": [free, result] },
+                "allocationTimestamp": "2026-01-01T00:00:00Z" },
+            "devices": [{ "driver": "d", "pool": "p", "device": "x", "conditions": conditions }],
+        });
+        let mut directory = with(&[claim_of(None, gpu(), status)]);
+        let told = directory.news().facts.into_iter().find_map(|input| match input {
+            Input::ResourceClaim(claim) => claim.allocation,
+            _ => None,
+        });
+        let allocation = told.expect("allocated");
+        assert!(allocation.at.is_some(), "when it was given");
+        allocation.readiness.clone()
+    };
+    let is = |of: &str, status: &str| {
+        json!({ "type": of, "status": status, "reason": "Cable",
+        "message": "it is loose" })
+    };
+    let waits = |lacks: &[&str]| Readiness::waits_for("x", lacks.iter().copied());
+    assert_eq!(readiness(json!([])), waits(&["Attached", "Warm"]));
+    assert_eq!(readiness(json!([is("Attached", "True"), is("Warm", "False")])), waits(&["Warm"]));
+    let all = json!([is("Attached", "True"), is("Warm", "True"), is("Broken", "False")]);
+    assert_eq!(readiness(all), Readiness::Ready);
+    let broken = json!([is("Attached", "True"), is("Warm", "True"), is("Broken", "True")]);
+    let why = "device x failed: Broken, reason Cable: it is loose";
+    assert_eq!(readiness(broken), Readiness::Failed(why.into()));
+}
