@@ -160,3 +160,23 @@ fn devices_that_need_not_be_made_ready_are_tried_first() {
     assert_eq!(&*chosen.devices[0].device.id.1, "z");
     assert_eq!(key("p-claim"), allocations(&output)[0].1.key);
 }
+
+#[test]
+fn a_new_engine_goes_on_waiting_and_then_binds() {
+    let (_, first) = begun();
+    let (pod, grant) = slow(&first);
+    // The one before wrote this, and ended: its pod names the claim now, as others would.
+    let of = |readiness| given(&pod, &grant, readiness, Time(2_000));
+    let named = devices::member(&pod, 1, PodClaim::Named(grant.key.clone()), &grant.key.1);
+    let mut engine = Engine::new();
+    let nodes = vec![namespace(), gpu_node("a", 0), gpu_node("b", 0), attachable("a", &["x"])];
+    let inputs = [nodes, vec![of(waits()), Input::Pod(named)]].concat();
+    let again = engine.step(Time(5_000), inputs);
+    assert!(allocations(&again)[0].1.chosen.is_none(), "it has its devices");
+    let second = engine.step(Time(6_000), done(&again));
+    let until = Time(2_000).plus(Span::seconds(600));
+    assert_eq!((binds(&second).len(), second.next_wake), (0, Some(until)));
+    let ready = engine.step(Time(7_000), vec![of(Readiness::Ready)]);
+    assert_eq!(binds(&ready).len(), 1);
+    engine.recount();
+}

@@ -243,7 +243,7 @@ fn queueing(kind: Queueing, looks: &mut Looks) -> Value {
     json!({ "spec": spec })
 }
 
-/// Devices, and what taints them.
+/// Devices, what taints them, and what has them.
 fn device(kind: DeviceKind, looks: &mut Looks) -> Value {
     match kind {
         DeviceKind::Slice => json!({ "spec": {
@@ -264,6 +264,18 @@ fn device(kind: DeviceKind, looks: &mut Looks) -> Value {
             ]),
             "taint": { "key": "k", "effect": looks.one_of(&[json!("NoSchedule"), json!("None")]) },
         } }),
-        DeviceKind::Claim | DeviceKind::Class | DeviceKind::Template => json!({}),
+        DeviceKind::Claim => {
+            let given = json!({ "devices": { "results": [{ "request": "r", "driver": "d",
+                "pool": "n", "device": "x", "bindingConditions": ["Attached"] }] } });
+            let said = json!([{ "driver": "d", "pool": "n", "device": "x",
+                "conditions": [{ "type": "Attached", "status": "True" }] }]);
+            let status = [
+                json!({}),
+                json!({ "allocation": given }),
+                json!({ "allocation": given, "devices": said }),
+            ];
+            json!({ "status": looks.one_of(&status) })
+        }
+        DeviceKind::Class | DeviceKind::Template => json!({}),
     }
 }

@@ -43,6 +43,7 @@ fn slots() -> Vec<(Kind, &'static str, &'static str)> {
         (Kind::Budget, "a", "b"),
         (Kind::Devices(DeviceKind::Slice), "", "s"),
         (Kind::Devices(DeviceKind::TaintRule), "", "t"),
+        (Kind::Devices(DeviceKind::Claim), "a", "c"),
         (Kind::Storage(StorageKind::Claim), "a", "c"),
         (Kind::Storage(StorageKind::Volume), "", "v"),
         (Kind::Job, "a", "s-w-0"),

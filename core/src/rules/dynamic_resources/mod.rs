@@ -22,9 +22,7 @@
 //! resource, of a device plugin, the ordinary count decides and no claim is made.
 //!
 //! Devices whose driver has to say that they are ready before a pod is bound (binding conditions)
-//! are tried last, and waited for in [`readiness`] once they are allocated.
-//!
-//! [`readiness`]: crate::engine
+//! are tried last, and waited for once they are allocated (`engine/readiness.rs`).
 //!
 //! Restart: all of it is derived from slices, claims and pods. What is kept follows from marks on
 //! victims that are still there; between the end of the last one and that of its claim nothing

@@ -3,8 +3,7 @@
 //! Decides which slices count (those of a pool's newest generation), whether a pool is whole and
 //! sound, and which devices a node can reach, in the order in which they are tried: pools by driver
 //! and name (those with devices that have to be made ready last), slices by name, devices as their
-//! slice has them; and which nodes can use devices that
-//! were chosen on one.
+//! slice has them; and which nodes can use devices that were chosen on one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};

@@ -159,11 +159,11 @@ struct Dirty {
     pods: BTreeSet<Text>,
 }
 
+/// What was told last: what is as it was told is no news.
 #[derive(Debug, Default)]
 struct Told {
-    /// Slices as they were told.
     slices: BTreeMap<Text, Arc<SliceFacts>>,
-    claims: BTreeSet<ResourceClaimKey>,
+    claims: BTreeMap<ResourceClaimKey, ResourceClaimFacts>,
 }
 
 /// What changed for pods and their owners.
@@ -281,9 +281,8 @@ impl DeviceDirectory {
     /// A claim exists or changed.
     fn put_claim(&mut self, claim: &ResourceClaim) {
         let (meta, key) = (&claim.metadata, key(&claim.metadata));
-        let owners = meta.owner_references.iter().flatten();
-        let owner = owners.into_iter().find(|owner| owner.controller == Some(true));
-        let allocation = claim::allocation(&claim.status);
+        let mut owners = meta.owner_references.iter().flatten();
+        let owner = owners.find(|owner| owner.controller == Some(true));
         let spec = self.claims.get(&key).map(|known| known.spec.clone()).unwrap_or_default();
         let owner = owner.map(|owner| Text::from(owner.uid.as_str()));
         let mut annotations = meta.annotations.iter().flatten();
@@ -299,7 +298,7 @@ impl DeviceDirectory {
             deleting: meta.deletion_timestamp.is_some(),
             asked: claim.spec.clone(),
             spec,
-            allocation: allocation.map(Arc::new),
+            allocation: claim::allocation(&claim.status).map(Arc::new),
         };
         self.dirty.claims.insert(key.clone());
         self.claims.insert(key, claim);
@@ -379,10 +378,9 @@ impl DeviceDirectory {
     pub fn news(&mut self) -> News {
         let mut news = News::default();
         let dirty = std::mem::take(&mut self.dirty);
-        let mut changed = Vec::new();
+        let (mut changed, rules) = (Vec::new(), &self.taint_rules);
         for name in &dirty.slices {
-            let tainted = |slice| taint_rule::tainted(slice, &self.taint_rules);
-            match self.slices.get(name).map(tainted) {
+            match self.slices.get(name).map(|slice| taint_rule::tainted(slice, rules)) {
                 Some(slice) if self.told.slices.get(name) == Some(&slice) => {}
                 Some(slice) => {
                     self.told.slices.insert(name.clone(), slice.clone());
@@ -407,12 +405,13 @@ impl DeviceDirectory {
             news.facts.push(self.backed());
         }
         for key in dirty.claims {
-            match self.claims.get(&key) {
-                Some(claim) => {
-                    self.told.claims.insert(key.clone());
-                    news.facts.push(Input::ResourceClaim(claim.facts(key)));
+            match self.claims.get(&key).map(|claim| claim.facts(key.clone())) {
+                Some(facts) if self.told.claims.get(&key) == Some(&facts) => {}
+                Some(facts) => {
+                    self.told.claims.insert(key, facts.clone());
+                    news.facts.push(Input::ResourceClaim(facts));
                 }
-                None if self.told.claims.remove(&key) => {
+                None if self.told.claims.remove(&key).is_some() => {
                     news.gone.push(Input::ResourceClaimGone(key))
                 }
                 None => {}
