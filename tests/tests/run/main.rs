@@ -9,6 +9,7 @@ mod gangs;
 mod groups;
 mod judge;
 mod kills;
+mod leaving;
 mod life;
 mod nominated;
 mod oddities;

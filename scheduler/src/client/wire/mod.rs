@@ -39,10 +39,17 @@ struct Connection {
     requests: usize,
 }
 
+/// Connections in the order in which they were made, and the paths of all requests, as they came.
+#[derive(Clone, Default)]
+struct Traffic {
+    connections: Arc<Mutex<Vec<Connection>>>,
+    paths: Arc<Mutex<Vec<String>>>,
+}
+
 /// A server that answers everything with one code.
 struct Server {
     port: u16,
-    connections: Arc<Mutex<Vec<Connection>>>,
+    traffic: Traffic,
 }
 
 impl Server {
@@ -59,18 +66,23 @@ impl Server {
         let acceptor = TlsAcceptor::from(Arc::new(config));
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let port = listener.local_addr().expect("bound").port();
-        let connections: Arc<Mutex<Vec<Connection>>> = Arc::default();
-        let kept = connections.clone();
+        let traffic = Traffic::default();
+        let kept = traffic.clone();
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 tokio::spawn(serve(acceptor.clone(), stream, kept.clone(), code));
             }
         });
-        Server { port, connections }
+        Server { port, traffic }
     }
 
     /// The clients as `capstan run` makes them.
     async fn clients(&self) -> Clients {
+        self.clients_with(&ClientConnection::default()).await
+    }
+
+    /// The same under other settings.
+    async fn clients_with(&self, settings: &ClientConnection) -> Clients {
         let folder = tempfile::tempdir().expect("folder");
         let kubeconfig = folder.path().join("config");
         let text = json!({ "apiVersion": "v1", "kind": "Config", "current-context": "a",
@@ -81,11 +93,11 @@ impl Server {
             "contexts": [{ "name": "a", "context": { "cluster": "c", "user": "u" } }] });
         std::fs::write(&kubeconfig, text.to_string()).expect("written");
         let target = Target { kubeconfig: Some(kubeconfig), context: None };
-        Clients::connect(&target, &ClientConnection::default()).await.expect("clients")
+        Clients::connect(&target, settings).await.expect("clients")
     }
 
     fn connections(&self) -> Vec<Connection> {
-        self.connections.lock().clone()
+        self.traffic.connections.lock().clone()
     }
 
     fn requests(&self) -> usize {
@@ -96,7 +108,7 @@ impl Server {
 async fn serve(
     acceptor: TlsAcceptor,
     stream: tokio::net::TcpStream,
-    connections: Arc<Mutex<Vec<Connection>>>,
+    Traffic { connections, paths }: Traffic,
     code: u16,
 ) {
     let Ok(stream) = acceptor.accept(stream).await else { return };
@@ -107,8 +119,9 @@ async fn serve(
         all.push(Connection { protocol: protocol.clone(), requests: 0 });
         all.len() - 1
     };
-    let service = service_fn(move |_: Request<Incoming>| {
+    let service = service_fn(move |request: Request<Incoming>| {
         connections.lock()[at].requests += 1;
+        paths.lock().push(request.uri().path().to_owned());
         async move {
             tokio::time::sleep(ANSWER).await;
             let status = json!({ "kind": "Status", "message": "so it is", "code": code });
@@ -127,7 +140,11 @@ async fn serve(
 }
 
 fn write() -> Request<Vec<u8>> {
-    Request::post("/api/v1/namespaces/a/pods/b/binding").body(vec![b'x']).expect("request")
+    write_to("/api/v1/namespaces/a/pods/b/binding")
+}
+
+fn write_to(path: &str) -> Request<Vec<u8>> {
+    Request::post(path).body(vec![b'x']).expect("request")
 }
 
 /// This many writes at once; all are answered.
@@ -203,6 +220,37 @@ async fn who_leads_no_more_writes_nothing_on_connections_that_are_open() {
     let api: Api<k8s_openapi::api::core::v1::Node> = Api::all(clients.lease.clone());
     api.list(&ListParams::default()).await.expect_err("it is answered, and is no list");
     assert_eq!(server.requests(), 7, "two of each, and the lease's");
+}
+
+#[tokio::test]
+async fn what_people_look_at_lets_binds_go_first() {
+    let server = Server::start(201).await;
+    let qps = crate::quantity::Quantity::parse("20");
+    let settings = ClientConnection { qps, burst: Some(1), ..Default::default() };
+    let clients = server.clients_with(&settings).await;
+    let mut calls = JoinSet::new();
+    let mut ask = |client: &Client, path: &'static str| {
+        let client = client.clone();
+        calls.spawn(async move { call(&client, write_to(path)).await });
+    };
+    // They would take the first second if they let nobody go first.
+    for _ in 0..10 {
+        ask(&clients.low, "/status");
+        ask(&clients.events, "/event");
+    }
+    // All of them wait for their turn by now.
+    tokio::time::sleep(ANSWER).await;
+    for _ in 0..10 {
+        ask(&clients.writes, "/bind");
+    }
+    for fate in calls.join_all().await {
+        assert!(matches!(&fate, Fate::Answered(reply) if reply.code == 201), "{fate:?}");
+    }
+    let paths = server.traffic.paths.lock();
+    assert_eq!(paths.len(), 30);
+    let last = |path: &str| paths.iter().rposition(|it| it == path).expect("asked");
+    let bound = last("/bind");
+    assert!(bound < last("/status") && bound < last("/event"), "{paths:?}");
 }
 
 #[tokio::test]
