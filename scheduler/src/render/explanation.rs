@@ -285,11 +285,7 @@ pub fn workload_verdicts(explanation: &WorkloadExplanation, cut: bool) -> Option
 
 /// Node by node: the verdict, and the score term by term.
 pub fn verdicts(nodes: &[NodeVerdict], cut: bool) -> Option<Table> {
-    let terms: Vec<&TermView> = nodes
-        .iter()
-        .find_map(|verdict| verdict.score.as_ref())
-        .map(|score| score.terms.iter().filter(|term| term.weight > 0).collect())
-        .unwrap_or_default();
+    let (terms, alike) = terms(nodes);
     let mut columns = vec![Column::new("NODE", Fit::Name), Column::new("VERDICT", Fit::Sentence)];
     if nodes.iter().any(|verdict| verdict.score.is_some()) {
         columns.push(Column::new("SCORE", Fit::Number));
@@ -316,15 +312,39 @@ pub fn verdicts(nodes: &[NodeVerdict], cut: bool) -> Option<Table> {
     if !rest.is_empty() {
         table.notes.push(rest_words(&rest));
     }
-    if !terms.is_empty() {
-        let weights: Vec<String> =
-            terms.iter().map(|term| format!("{} {}", term.name, term.weight)).collect();
-        table.notes.push(format!(
-            "Score: weighted mean of the terms, 0 to 1000. Weights: {}.",
-            weights.join(", ")
-        ));
-    }
+    let scored = nodes.iter().find_map(|verdict| verdict.score.as_ref());
+    table.notes.extend(scored.and_then(|score| score_note(score, &alike)));
     (!table.rows.is_empty()).then_some(table)
+}
+
+/// Terms of the score that tell nodes apart, and those that have one value on all of them: these
+/// would only take room from names. Of one node alone all terms are told.
+fn terms(nodes: &[NodeVerdict]) -> (Vec<&TermView>, Vec<&TermView>) {
+    let scores: Vec<&ScoreView> = nodes.iter().filter_map(|it| it.score.as_ref()).collect();
+    let Some(first) = scores.first() else { return Default::default() };
+    let differs = |term: &&TermView| {
+        let value = |score: &&ScoreView| {
+            score.terms.iter().find(|it| it.name == term.name).map(|it| it.value)
+        };
+        scores.len() == 1 || scores.iter().any(|score| value(score) != Some(term.value))
+    };
+    first.terms.iter().filter(|term| term.weight > 0).partition(differs)
+}
+
+/// How the score comes about.
+fn score_note(score: &ScoreView, alike: &[&TermView]) -> Option<String> {
+    let list = |terms: &[&TermView], number: fn(&TermView) -> i64| {
+        let words = terms.iter().map(|term| format!("{} {}", term.name, number(term)));
+        words.collect::<Vec<_>>().join(", ")
+    };
+    let all: Vec<&TermView> = score.terms.iter().filter(|term| term.weight > 0).collect();
+    let weights = list(&all, |term| i64::from(term.weight));
+    let alike = match list(alike, |term| i64::from(term.value)) {
+        none if none.is_empty() => none,
+        some => format!(" The same on all nodes that fit: {some}."),
+    };
+    let mean = "Score: weighted mean of the terms, 0 to 1000.";
+    (!all.is_empty()).then(|| format!("{mean} Weights: {weights}.{alike}"))
 }
 
 fn verdict_words(verdict: &NodeVerdict) -> Cell {
