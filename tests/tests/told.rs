@@ -5,14 +5,17 @@ use std::sync::Arc;
 use capstan_core::Engine;
 use capstan_core::explain::reason::Inactive;
 use capstan_core::model::input::{
-    Input, OwnerEnd, OwnerFacts, PodFacts, PodPhase, PreemptWithin, QueueingStrategy, Wishes,
+    Input, OwnerEnd, OwnerFacts, PodFacts, PodPhase, PreemptWithin, Price, PriceSource,
+    QueueingStrategy, Wishes,
 };
+use capstan_core::money::MicroUsd;
 use capstan_core::plan::{Action, EffectResult, State, StepOutput, WorkloadStatus};
 use capstan_core::time::{Span, Time};
 use capstan_tests::facts::{
     DEFAULT, GPU, TEAM, cluster_queue, cohort, flavor, gang, group, in_queue, job, local_queue,
     namespace, node, nominal, pod, pods_of, shape, text,
 };
+use capstan_tests::hand::bound;
 
 const NOW: Time = Time(1_000_000);
 
@@ -384,4 +387,30 @@ fn cohorts_in_a_cycle_say_so_and_those_below_a_broken_one() {
     assert!(matches!(cycle, Some(Inactive::CohortCycle(_))), "{cycle:?}");
     engine.step(NOW, vec![Input::Cohort(cohort("left", None))]);
     assert!(says(&engine)[2..].iter().all(|(_, sound)| *sound));
+}
+
+#[test]
+fn a_queue_says_what_is_known_of_its_price_and_how_much_is_not() {
+    let mut engine = Engine::new();
+    let mut priced = node("priced", &[("cpu", 64_000), (GPU, 4)]);
+    let per_hour = MicroUsd(8_000_000);
+    priced.price = Some(Price { per_hour, source: PriceSource::Catalogue });
+    let mut facts = one_queue(8);
+    facts.extend([Input::Node(priced), gpu_node("unpriced", 4)]);
+    let one = |name: &str| pod(name, &shape(&[(GPU, 2)]), &in_queue(Some("main")));
+    facts.extend([bound(&one("a"), "priced"), bound(&one("b"), "unpriced")]);
+    facts.push(bound(&one("c"), "unpriced"));
+    engine.step(NOW, facts);
+    let queues = engine.queues();
+    let known = Some(MicroUsd(4_000_000));
+    assert_eq!((queues[0].per_hour, queues[0].unpriced, queues[0].admitted), (known, 2, 3));
+    let local = engine.local_queues();
+    assert_eq!((local[0].per_hour, local[0].unpriced, local[0].admitted), (known, 2, 3));
+    // What ended costs nothing, known or not.
+    engine.step(NOW, ["b", "c"].map(|name| Input::PodGone(one(name).uid)).to_vec());
+    let (queue, local) = (engine.queues().remove(0), engine.local_queues().remove(0));
+    assert_eq!((queue.per_hour, queue.unpriced), (known, 0));
+    assert_eq!((local.per_hour, local.unpriced), (known, 0));
+    engine.step(NOW, vec![Input::PodGone(one("a").uid)]);
+    assert_eq!(engine.queues()[0].per_hour, None);
 }

@@ -156,6 +156,7 @@ impl Engine {
             admitted: 0,
             used: pairs.map(named).collect(),
             per_hour: None,
+            unpriced: 0,
         }
     }
 
@@ -178,6 +179,7 @@ impl Engine {
                 *sum = sum.saturating_add(amount);
             }
         }
+        view.unpriced += u32::from(state.unpriced(index));
         if let Some(price) = state.hourly(index) {
             view.per_hour = Some(view.per_hour.unwrap_or(MicroUsd(0)).plus(price));
         }

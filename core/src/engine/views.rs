@@ -225,9 +225,7 @@ impl Engine {
             };
             pairs.filter_map(view).collect::<Vec<_>>()
         };
-        // One unknown price makes the sum unknown.
-        let hourly: Option<Vec<MicroUsd>> =
-            queue.holding.iter().map(|workload| state.hourly(*workload)).collect();
+        let hourly = queue.holding.iter().filter_map(|workload| state.hourly(*workload));
         QueueView {
             name: queue.name.clone(),
             cohort: facts.cohort.clone(),
@@ -238,7 +236,8 @@ impl Engine {
             quotas: queue.groups.iter().flat_map(quota).collect(),
             pending: 0,
             admitted: queue.holding.len() as u32,
-            per_hour: hourly.and_then(|all| all.into_iter().reduce(MicroUsd::plus)),
+            per_hour: hourly.reduce(MicroUsd::plus),
+            unpriced: queue.holding.iter().filter(|it| state.unpriced(**it)).count() as u32,
         }
     }
 

@@ -41,6 +41,11 @@ pub fn quantity(resource: &str, amount: i64) -> String {
     }
 }
 
+/// An hourly price in dollars of which some may be unknown: `36.75`, `36.75+`.
+pub fn price(per_hour: MicroUsd, unpriced: u32) -> String {
+    format!("{per_hour}{}", if unpriced > 0 { "+" } else { "" })
+}
+
 /// Two amounts of one resource that are compared: written alike only when they are equal.
 pub fn pair(resource: &str, one: i64, other: i64) -> (String, String) {
     let plain = (quantity(resource, one), quantity(resource, other));

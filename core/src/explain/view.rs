@@ -189,6 +189,8 @@ pub struct QueueView {
     pub admitted: u32,
     /// Price of all that runs in it per hour, as far as known; `None`: nothing of it is.
     pub per_hour: Option<MicroUsd>,
+    /// Workloads that run in it on some node without a known price: not in the sum.
+    pub unpriced: u32,
 }
 
 /// A Cohort object.
@@ -219,6 +221,8 @@ pub struct LocalQueueView {
     pub used: BTreeMap<(Text, Text), i64>,
     /// Price of all that runs from it per hour, as far as known; `None`: nothing of it is.
     pub per_hour: Option<MicroUsd>,
+    /// Workloads that run from it on some node without a known price: not in the sum.
+    pub unpriced: u32,
 }
 
 /// One flavor and resource of a ClusterQueue.

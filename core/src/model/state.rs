@@ -373,6 +373,11 @@ impl ClusterState {
         total
     }
 
+    /// Whether a workload holds something whose price is not known.
+    pub fn unpriced(&self, workload: WorkloadIdx) -> bool {
+        self.placed(workload).any(|pod| self.pod_hourly(&self.pods[pod]).is_none())
+    }
+
     /// Price per hour of what a placed pod holds; `None`: not placed, or unknown.
     pub fn pod_hourly(&self, pod: &Pod) -> Option<MicroUsd> {
         let node = pod.place?;

@@ -46,6 +46,8 @@ use crate::quantity::Quantity;
         priority = 1
     ),
     printcolumn(name = "GPUs", type_ = "string", json_path = ".status.gpus"),
+    printcolumn(name = "CPU", type_ = "string", json_path = ".status.cpu"),
+    printcolumn(name = "Memory", type_ = "string", json_path = ".status.memory", priority = 1),
     printcolumn(name = "$/h", type_ = "string", json_path = ".status.usdPerHour"),
     printcolumn(
         name = "Active",
@@ -391,7 +393,12 @@ pub struct ClusterQueueStatus {
     pub admitted_workloads: i32,
     /// GPUs in use and own quota of them, as `used/nominal`.
     pub gpus: String,
-    /// Hourly price of all that runs in it, in US dollars; empty: not known.
+    /// CPU in use and own quota of it, as `used/nominal`.
+    pub cpu: String,
+    /// Memory in use and own quota of it, as `used/nominal`.
+    pub memory: String,
+    /// Hourly price of all that runs in it, in US dollars; with a `+` where more runs at a price
+    /// that is not known; empty: nothing of it is known.
     pub usd_per_hour: String,
     /// Quota held, by flavor.
     pub flavors_reservation: Vec<FlavorUsage>,

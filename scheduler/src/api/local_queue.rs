@@ -35,6 +35,7 @@ use super::usage::{FlavorUsage, LocalQueueFairSharingStatus};
         json_path = ".status.admittedWorkloads"
     ),
     printcolumn(name = "GPUs", type_ = "integer", json_path = ".status.gpus"),
+    printcolumn(name = "CPU", type_ = "string", json_path = ".status.cpu"),
     printcolumn(name = "$/h", type_ = "string", json_path = ".status.usdPerHour"),
     printcolumn(
         name = "Active",
@@ -76,7 +77,10 @@ pub struct LocalQueueStatus {
     pub admitted_workloads: i32,
     /// GPUs in use.
     pub gpus: i64,
-    /// Hourly price of all that runs from it, in US dollars; empty: not known.
+    /// CPU in use; empty: it has no quota of it.
+    pub cpu: String,
+    /// Hourly price of all that runs from it, in US dollars; with a `+` where more runs at a price
+    /// that is not known; empty: nothing of it is known.
     pub usd_per_hour: String,
     /// Quota held, by flavor.
     pub flavors_reservation: Vec<FlavorUsage>,

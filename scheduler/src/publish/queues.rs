@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use capstan_core::explain::quantity::is_gpu;
+use capstan_core::explain::quantity::{self as words, is_gpu};
 use capstan_core::explain::reason::{Inactive, Reason};
 use capstan_core::explain::view::{CohortView, LocalQueueView, QueueView};
 use capstan_core::model::input::Text;
@@ -20,6 +20,9 @@ use crate::read::queueing::TERMINATING;
 /// What the rule begins with that a queue in both API groups breaks, and the word for it.
 const DUPLICATE: &str = "DuplicateQueue";
 
+const CPU: &str = "cpu";
+const MEMORY: &str = "memory";
+
 /// The status that a ClusterQueue should show, given the one that it does.
 pub fn cluster_queue(
     shown: &ClusterQueueStatus,
@@ -27,26 +30,22 @@ pub fn cluster_queue(
     now: Time,
 ) -> ClusterQueueStatus {
     let mut usage: BTreeMap<&Text, Vec<ResourceUsage>> = BTreeMap::new();
-    let (mut used, mut nominal) = (0_i64, 0_i64);
     for line in &view.quotas {
         usage.entry(&line.flavor).or_default().push(ResourceUsage {
             name: line.resource.to_string(),
             total: quantity(&line.resource, line.used),
             borrowed: Some(quantity(&line.resource, line.borrowed)),
         });
-        if is_gpu(&line.resource) {
-            used = used.saturating_add(line.used);
-            nominal = nominal.saturating_add(line.nominal);
-        }
     }
     let usage = by_flavor(usage);
-    let any_gpu = view.quotas.iter().any(|line| is_gpu(&line.resource));
     let mut status = ClusterQueueStatus {
         pending_workloads: number(view.pending),
         reserving_workloads: number(view.admitted),
         admitted_workloads: number(view.admitted),
-        gpus: if any_gpu { format!("{used}/{nominal}") } else { String::new() },
-        usd_per_hour: view.per_hour.map(|usd| usd.to_string()).unwrap_or_default(),
+        gpus: used_of(view, is_gpu),
+        cpu: used_of(view, |resource| resource == CPU),
+        memory: used_of(view, |resource| resource == MEMORY),
+        usd_per_hour: view.per_hour.map(|usd| words::price(usd, view.unpriced)).unwrap_or_default(),
         flavors_reservation: usage.clone(),
         flavors_usage: usage,
         ..shown.clone()
@@ -55,18 +54,34 @@ pub fn cluster_queue(
     status
 }
 
+/// `used/own quota` of the resources of one column, over all flavors; empty: the queue has no
+/// quota of them.
+fn used_of(view: &QueueView, of: impl Fn(&str) -> bool) -> String {
+    let lines: Vec<_> = view.quotas.iter().filter(|line| of(&line.resource)).collect();
+    let Some(first) = lines.first() else { return String::new() };
+    let (mut used, mut nominal) = (0_i64, 0_i64);
+    for line in &lines {
+        used = used.saturating_add(line.used);
+        nominal = nominal.saturating_add(line.nominal);
+    }
+    let text = |amount: i64| words::quantity(&first.resource, amount);
+    format!("{}/{}", text(used), text(nominal))
+}
+
 /// The status that a LocalQueue should show, given the one that it does.
 pub fn local_queue(shown: &LocalQueueStatus, view: &LocalQueueView, now: Time) -> LocalQueueStatus {
     let mut usage: BTreeMap<&Text, Vec<ResourceUsage>> = BTreeMap::new();
-    let mut gpus = 0_i64;
+    let (mut gpus, mut cpu) = (0_i64, 0_i64);
+    let any_cpu = view.used.keys().any(|(_, resource)| &**resource == CPU);
     for ((flavor, resource), used) in &view.used {
         usage.entry(flavor).or_default().push(ResourceUsage {
             name: resource.to_string(),
             total: quantity(resource, *used),
             borrowed: None,
         });
-        if is_gpu(resource) {
-            gpus = gpus.saturating_add(*used);
+        let sums = [(is_gpu(resource), &mut gpus), (&**resource == CPU, &mut cpu)];
+        for (_, sum) in sums.into_iter().filter(|(of, _)| *of) {
+            *sum = sum.saturating_add(*used);
         }
     }
     let usage = by_flavor(usage);
@@ -75,7 +90,8 @@ pub fn local_queue(shown: &LocalQueueStatus, view: &LocalQueueView, now: Time) -
         reserving_workloads: number(view.admitted),
         admitted_workloads: number(view.admitted),
         gpus,
-        usd_per_hour: view.per_hour.map(|usd| usd.to_string()).unwrap_or_default(),
+        cpu: if any_cpu { words::quantity(CPU, cpu) } else { String::new() },
+        usd_per_hour: view.per_hour.map(|usd| words::price(usd, view.unpriced)).unwrap_or_default(),
         flavors_reservation: usage.clone(),
         flavors_usage: usage,
         ..shown.clone()
@@ -149,7 +165,7 @@ fn by_flavor(usage: BTreeMap<&Text, Vec<ResourceUsage>>) -> Vec<FlavorUsage> {
 
 fn quantity(resource: &str, amount: i64) -> Quantity {
     match resource {
-        "cpu" => Quantity::parse(&format!("{amount}m")),
+        CPU => Quantity::parse(&format!("{amount}m")),
         _ => Quantity::parse(&amount.to_string()),
     }
     .unwrap_or_default()

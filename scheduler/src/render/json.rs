@@ -162,7 +162,7 @@ fn preemption_object(preemption: &Preemption) -> Value {
 }
 
 fn queue_object(queue: &QueueView) -> Value {
-    // What nothing runs in costs nothing; what runs at an unknown price is unknown.
+    // What nothing runs in costs nothing; where only unknown prices are, the sum is unknown.
     let idle = (queue.admitted == 0).then_some(MicroUsd(0));
     let quotas = queue.quotas.iter().map(|quota| {
         json!({
@@ -183,6 +183,7 @@ fn queue_object(queue: &QueueView) -> Value {
         "pending": queue.pending,
         "admitted": queue.admitted,
         "usdPerHour": queue.per_hour.or(idle).map(dollars),
+        "unpricedWorkloads": queue.unpriced,
     })
 }
 

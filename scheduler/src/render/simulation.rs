@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use capstan_core::explain::quantity::{amount, noun, quantity};
+use capstan_core::explain::quantity::{amount, noun, price, quantity};
 use capstan_core::explain::view::{QueueView, QuotaView, WorkloadView};
 use capstan_core::model::input::Text;
 use capstan_core::time::{Span, Time};
@@ -122,7 +122,7 @@ fn queue_columns(common: Option<&Text>) -> Vec<Column> {
 fn queue_rows(queue: &QueueView, quotas: &[&QuotaView]) -> Vec<Vec<Cell>> {
     let tone = if queue.inactive.is_some() { Tone::Waits } else { Tone::Plain };
     let cohort = queue.cohort.as_deref().unwrap_or("-");
-    let per_hour = queue.per_hour.map_or_else(|| "-".to_owned(), |price| price.to_string());
+    let per_hour = queue.per_hour.map_or_else(|| "-".to_owned(), |it| price(it, queue.unpriced));
     let waits = if queue.pending > 0 { Tone::Waits } else { Tone::Plain };
     let pending = Cell::toned(thousands(i64::from(queue.pending)), waits);
     let whole = |numbers: [String; 6]| {

@@ -99,16 +99,15 @@ fn table(printed: &str) -> Table {
             }
         }
     }
-    table.without_empty(&LEFT_OUT).without_empty(&["$/H", "REASON"])
+    table.without_empty(&LEFT_OUT).without_empty(&["CPU", "$/H", "REASON"])
 }
 
 fn column(heading: String) -> Column {
     let fit = match heading.as_str() {
         "NAME" | "NAMESPACE" | "QUEUE" | "CLUSTERQUEUE" => Fit::Name,
         "REASON" => Fit::Sentence,
-        "PRIORITY" | "PODS" | "GPUS" | "$/H" | "PENDING WORKLOADS" | "ADMITTED WORKLOADS" => {
-            Fit::Number
-        }
+        "PRIORITY" | "PODS" | "GPUS" | "CPU" | "$/H" => Fit::Number,
+        "PENDING WORKLOADS" | "ADMITTED WORKLOADS" => Fit::Number,
         _ => Fit::Word,
     };
     Column::new(heading, fit)

@@ -28,8 +28,8 @@ const SHOWN: [Shown; 7] = [
     Shown {
         plural: "clusterqueues",
         short: &["cq"],
-        columns: &["NAME", "COHORT", "PENDING WORKLOADS", "GPUS", "$/H", "ACTIVE", "AGE"],
-        wide: &["STRATEGY", "ADMITTED WORKLOADS", "REASON"],
+        columns: &["NAME", "COHORT", "PENDING WORKLOADS", "GPUS", "CPU", "$/H", "ACTIVE", "AGE"],
+        wide: &["STRATEGY", "ADMITTED WORKLOADS", "MEMORY", "REASON"],
         status: true,
     },
     Shown {
@@ -41,6 +41,7 @@ const SHOWN: [Shown; 7] = [
             "PENDING WORKLOADS",
             "ADMITTED WORKLOADS",
             "GPUS",
+            "CPU",
             "$/H",
             "ACTIVE",
             "AGE",
@@ -175,14 +176,14 @@ fn a_status_is_written_beside_the_spec_and_shown() {
     assert_eq!(fixed, wanted, "{said}");
     assert!(row[7].ends_with('d'), "a wait since spring: {said}");
     let queue = json!({"status": {
-        "gpus": "24/16", "usdPerHour": "65.59", "pendingWorkloads": 3,
+        "gpus": "24/16", "cpu": "96/128", "usdPerHour": "65.59+", "pendingWorkloads": 3,
         "conditions": [{"type": "Active", "status": "True", "reason": "Ready", "message": "it",
             "lastTransitionTime": "2026-03-02T09:00:00Z"}],
     }});
     patch("cq", true, &queue).expect("patched");
     let said = cluster.kubectl(&["get", "cq", "it"]).expect("shown");
     let row = cells(said.lines().nth(1).expect("a row"));
-    assert_eq!(row[..6], ["it", "all", "3", "24/16", "65.59", "True"], "{said}");
+    assert_eq!(row[..7], ["it", "all", "3", "24/16", "96/128", "65.59+", "True"], "{said}");
     // Kueue's commonest trap: here a queue without a selector is for every namespace.
     assert_eq!(read("cq")["spec"]["namespaceSelector"], json!({}));
 }

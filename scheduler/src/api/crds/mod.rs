@@ -130,10 +130,11 @@ mod tests {
     #[test]
     fn printer_columns_are_kueues_and_then_what_runs_costs_and_hinders() {
         let counters = ["Pending Workloads", "Admitted Workloads"];
-        let ours = ["GPUs", "$/h", "Active", "Reason", "Age"];
-        let queue = [&["Cohort", "Strategy"][..], &counters, &ours].concat();
-        assert_eq!(columns("ClusterQueue"), queue);
-        assert_eq!(columns("LocalQueue"), [&["ClusterQueue"][..], &counters, &ours].concat());
+        let ours = ["$/h", "Active", "Reason", "Age"];
+        let queue = [&["Cohort", "Strategy"][..], &counters, &["GPUs", "CPU", "Memory"], &ours];
+        assert_eq!(columns("ClusterQueue"), queue.concat());
+        let local = [&["ClusterQueue"][..], &counters, &["GPUs", "CPU"], &ours];
+        assert_eq!(columns("LocalQueue"), local.concat());
         assert_eq!(columns("Cohort"), ["Parent", "Active", "Reason", "Age"]);
         assert_eq!(columns("WorkloadPriorityClass"), ["Value", "Age"]);
         let workload =

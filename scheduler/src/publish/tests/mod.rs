@@ -445,7 +445,37 @@ fn queue_view() -> QueueView {
         pending: 1,
         admitted: 2,
         per_hour: None,
+        unpriced: 0,
     }
+}
+
+#[test]
+fn columns_of_a_queue_show_what_it_has_quota_of_and_how_far_its_price_is_known() {
+    let shown = |view: &QueueView| {
+        let status = super::queues::cluster_queue(&Default::default(), view, at(0));
+        [status.gpus, status.cpu, status.memory, status.usd_per_hour]
+    };
+    let mut view = queue_view();
+    assert_eq!(shown(&view), ["24/16", "", "", ""]);
+    let line = |resource: &str, used: i64, nominal: i64| QuotaView {
+        resource: resource.into(),
+        used,
+        nominal,
+        borrowed: 0,
+        ..view.quotas[0].clone()
+    };
+    // Two flavors of CPU are one column.
+    view.quotas = vec![
+        line("cpu", 1_500, 8_000),
+        line("memory", 3 << 30, 64 << 30),
+        line("cpu", 2_000, 32_000),
+    ];
+    view.per_hour = Some(capstan_core::money::MicroUsd(36_750_000));
+    assert_eq!(shown(&view), ["", "3.5/40", "3Gi/64Gi", "36.75"]);
+    view.unpriced = 1;
+    assert_eq!(shown(&view)[3], "36.75+");
+    view.per_hour = None;
+    assert_eq!(shown(&view)[3], "", "nothing of it is known");
 }
 
 #[test]
