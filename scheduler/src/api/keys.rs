@@ -78,6 +78,10 @@ pub const VOLCANO_TASK: &str = "volcano.sh/task-spec";
 pub const JOBSET_ROLE: &str = "jobset.sigs.k8s.io/replicatedjob-name";
 /// Try of a JobSet that a pod belongs to; label.
 pub const JOBSET_ATTEMPT: &str = "jobset.sigs.k8s.io/restart-attempt";
+/// Level of which each Job of a JobSet, or of a role of it, has a domain to itself; annotation.
+pub const JOBSET_EXCLUSIVE: &str = "alpha.jobset.sigs.k8s.io/exclusive-topology";
+/// Those domains were labelled beforehand: nothing waits for a first pod; annotation.
+pub const JOBSET_LABELLED: &str = "alpha.jobset.sigs.k8s.io/node-selector";
 /// LeaderWorkerSet of a pod; label.
 pub const LWS_NAME: &str = "leaderworkerset.sigs.k8s.io/name";
 /// Group of a LeaderWorkerSet that a pod is in; label.
@@ -88,6 +92,8 @@ pub const LWS_REVISION: &str = "leaderworkerset.sigs.k8s.io/template-revision-ha
 pub const LWS_SIZE: &str = "leaderworkerset.sigs.k8s.io/size";
 /// The leader of a worker, which leaders do not have; annotation.
 pub const LWS_LEADER: &str = "leaderworkerset.sigs.k8s.io/leader-name";
+/// Level of which each group of a LeaderWorkerSet has a domain to itself; annotation.
+pub const LWS_EXCLUSIVE: &str = "leaderworkerset.sigs.k8s.io/exclusive-topology";
 /// Run of a Spark application; label.
 pub const SPARK_APPLICATION: &str = "spark-app-selector";
 /// `driver` or `executor`; label.
@@ -99,7 +105,7 @@ pub const SPARK_OPERATOR_NAME: &str = "sparkoperator.k8s.io/app-name";
 
 /// Keys of other projects that say which gang a pod is in. All members of a gang, or of a role in
 /// it, have the same values: what tells one member from the other would cost memory for each.
-pub const OF_GANGS: [&str; 15] = [
+pub const OF_GANGS: [&str; 16] = [
     PLUGINS_GROUP,
     VOLCANO_GROUP,
     VOLCANO_GROUP_OWN,
@@ -111,6 +117,7 @@ pub const OF_GANGS: [&str; 15] = [
     LWS_REVISION,
     LWS_SIZE,
     LWS_LEADER,
+    LWS_EXCLUSIVE,
     SPARK_APPLICATION,
     SPARK_ROLE,
     SPARK_NAME,

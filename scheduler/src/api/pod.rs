@@ -98,6 +98,8 @@ pub struct PodSpec {
     pub resource_claims: Vec<PodResourceClaim>,
     /// The group that it starts with.
     pub scheduling_group: Option<SchedulingGroup>,
+    /// The same as Kubernetes 1.35 had it, which is gone since.
+    pub workload_ref: Option<WorkloadRef>,
 }
 
 /// A claim on devices, as a pod names it.
@@ -119,6 +121,15 @@ pub struct PodResourceClaim {
 pub struct SchedulingGroup {
     /// PodGroup in its namespace.
     pub pod_group_name: Option<String>,
+}
+
+/// A group of a Workload of `scheduling.k8s.io/v1alpha1`.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct WorkloadRef {
+    /// Workload in its namespace.
+    #[serde(default)]
+    pub name: String,
 }
 
 /// Affinity of a pod.

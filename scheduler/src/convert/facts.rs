@@ -325,6 +325,16 @@ impl Facts<'_> {
         }
     }
 
+    /// The uid of the owner that made a pod, and that makes it again.
+    pub fn maker(&self, pod: &PodDraft) -> Option<&Text> {
+        let above = self.directory.above(&pod.namespace, pod.owner.as_deref());
+        match (Gang::above(&above, self.directory), above.first()?) {
+            (Some(gang), _) => Some(&gang.top.uid),
+            (None, Owner::Job(job)) => Some(&job.uid),
+            (None, _) => None,
+        }
+    }
+
     /// What is to be said of a Job with these facts.
     fn remark_job(&self, job: &JobDraft, facts: &OwnerFacts, remarks: &mut Remarks) {
         let above = self.directory.above(&job.namespace, job.owner.as_ref());

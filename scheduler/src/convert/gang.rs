@@ -96,6 +96,8 @@ pub struct Role {
     pub pods: u32,
     /// Pods in all that must run together with the others.
     pub least: u32,
+    /// The first pod of each Job is made before the others of it, which wait until it has a node.
+    pub firsts: bool,
     /// Pods that ended well, as far as it counts them.
     pub done: u32,
     /// With whom it starts.
@@ -223,6 +225,16 @@ impl Role {
         self.jobs.saturating_mul(self.pods)
     }
 
+    /// Pods of it that are made before any of them runs.
+    pub fn first(&self) -> u32 {
+        if self.firsts { self.count().min(self.jobs) } else { self.count() }
+    }
+
+    /// Pods of it that must run together as soon as they can.
+    pub fn starts_with(&self) -> u32 {
+        self.least.min(self.first())
+    }
+
     /// A role with one group of so many pods, all of which must run.
     pub fn of(
         name: &str,
@@ -255,6 +267,7 @@ impl Role {
             jobs: 1,
             pods: count,
             least: count,
+            firsts: false,
             done: 0,
             quorum: Quorum::Together,
             labels,

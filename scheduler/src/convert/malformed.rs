@@ -1,4 +1,5 @@
-//! Selectors of a pod that cannot be read, by the rules of kube-scheduler.
+//! What a pod says that cannot be read: selectors, by the rules of kube-scheduler, and groups as
+//! Kubernetes 1.35 had them (`spec.workloadRef`, in alpha there and gone in 1.36).
 //!
 //! Decides that such a pod waits and says which field it is, whether the selector is of something
 //! required or preferred: what its author wanted is not known. Terms of a required node affinity
@@ -44,7 +45,19 @@ pub fn first(spec: &PodSpec) -> Option<Malformed> {
             },
         )
     });
+    let found = found.or_else(|| of_workload(spec));
     found.map(|(field, problem)| Malformed { field: field.into(), problem: problem.into() })
+}
+
+/// Half of such a group must not start because nobody knows of the rest.
+fn of_workload(spec: &PodSpec) -> Option<Fault> {
+    let of = spec.workload_ref.as_ref().filter(|_| spec.scheduling_group.is_none())?;
+    let problem = format!(
+        "Workload {} of scheduling.k8s.io/v1alpha1 is not read (try spec.schedulingGroup, or the \
+         label capstan.sh/gang)",
+        of.name
+    );
+    Some(("spec.workloadRef".to_owned(), problem))
 }
 
 fn of_peers(term: &full::PodAffinityTerm, at: &str) -> Option<Fault> {

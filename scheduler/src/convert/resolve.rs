@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use capstan_core::Input;
-use capstan_core::model::input::{Labels, Text};
+use capstan_core::model::input::{GangKey, Labels, OwnerFacts, PodFacts, Text};
 use capstan_core::time::Time;
 
 use super::directory::{Directory, Owner};
@@ -26,6 +26,36 @@ pub struct Resolved {
     pub inputs: Vec<Input>,
     /// What is worth knowing.
     pub notices: Vec<Notice>,
+    /// Members of groups and the owners that made them, by uid.
+    made_by: Vec<(Text, Text)>,
+}
+
+impl Resolved {
+    /// Facts for who plays owners' controllers: these make the pods that are missing, and a pod that
+    /// an operator put into a group is none of those, though it is no member of its owner's gang.
+    pub fn to_be_played(self) -> Vec<Input> {
+        let Resolved { mut inputs, made_by, .. } = self;
+        if made_by.is_empty() {
+            return inputs;
+        }
+        let made_by: BTreeMap<Text, Text> = made_by.into_iter().collect();
+        let maker = |input: &Input| match input {
+            Input::Pod(pod) => Some((made_by.get(&pod.uid)?.clone(), pod.clone())),
+            _ => None,
+        };
+        let mut made: BTreeMap<Text, Vec<PodFacts>> = BTreeMap::new();
+        for (owner, pod) in inputs.iter().filter_map(maker) {
+            made.entry(owner).or_default().push(pod);
+        }
+        for input in &mut inputs {
+            if let Input::Owner(owner) = input
+                && let Some(pods) = made.get(&owner.uid)
+            {
+                pods.iter().for_each(|pod| count_in(owner, pod));
+            }
+        }
+        inputs
+    }
 }
 
 /// Settles everything; `start` stands for creation times that nobody gave.
@@ -92,11 +122,28 @@ pub fn resolve(gathered: Gathered, start: Time) -> Resolved {
     for pod in pods {
         let made = facts.of_pod(&pod, start);
         facts.remark_pod(&pod, &made, &mut remarks);
+        if let (GangKey::Group(..), Some(maker)) = (&made.gang.key, facts.maker(&pod)) {
+            resolved.made_by.push((made.uid.clone(), maker.clone()));
+        }
         resolved.inputs.push(Input::Pod(made));
     }
     resolved.notices.extend(remarks.notices(&gathered.places));
     resolved.notices.extend(missing.notices("input"));
     resolved
+}
+
+/// Counts a member of a group among the pods that its owner has made; those that are missing come
+/// into the same group.
+fn count_in(owner: &mut OwnerFacts, pod: &PodFacts) {
+    if pod.phase.terminal() {
+        return;
+    }
+    owner.member_of.get_or_insert_with(|| pod.gang.clone());
+    let sets = &mut owner.pod_sets;
+    let alike = sets.iter().position(|set| set.count > 0 && set.shape == pod.shape);
+    if let Some(at) = alike.or_else(|| sets.iter().position(|set| set.count > 0)) {
+        sets[at].count -= 1;
+    }
 }
 
 /// The namespace that every cluster has.

@@ -7,6 +7,7 @@ use capstan_core::model::input::{GangKey, GangRef, GangSource, Held, Text};
 
 use super::Member;
 use super::kinds::Kind;
+use super::owner::Gang;
 use super::volcano::roles;
 use crate::api::keys;
 use crate::convert::directory::{Directory, OwnerKey};
@@ -31,12 +32,20 @@ pub(super) fn gang(member: &Member<'_>, kind: Kind, source: GangSource, name: Te
         source,
         // What runs of a group that is gone goes on: nobody knows any more what it needs.
         // Members of others are not waited for: they are what the rest is held for.
-        min_member: group.filter(|_| held.is_none()).map_or(Some(1), |group| group.says.min),
+        min_member: group.filter(|_| held.is_none()).map_or(Some(1), |group| least(member, group)),
         total: None,
         roles: group.filter(|_| held.is_none()).and_then(|group| roles(member, &group.says)),
         unknown_owner: None,
         held,
     }
+}
+
+/// What a group says of its minimum. An operator that makes the group for a job may count pods in
+/// it that it only makes once the others run (the launcher of an MPIJob that waits for its workers).
+fn least(member: &Member<'_>, group: &GroupDraft) -> Option<u32> {
+    let stated = group.says.min?;
+    let gang = Gang::above(member.above, member.directory);
+    Some(gang.map_or(stated, |gang| gang.at_most(stated)))
 }
 
 /// Where the directory has a PodGroup.

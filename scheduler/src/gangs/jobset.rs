@@ -2,8 +2,10 @@
 //!
 //! Decides which of them wait for each other. Where Jobs start in order, or depend on others, those
 //! that come later are only made once the first run, so each such role is a gang of its own.
-//! (jobset.sigs.k8s.io: `startupPolicy`, `dependsOn`; `restart-attempt` tells one try from the
-//! next.)
+//! Where each Job has a domain to itself (`exclusive-topology`), its first pod chooses it, and the
+//! others are only made once that one has a node: those first pods start together, the others
+//! join them. (jobset.sigs.k8s.io: `startupPolicy`, `dependsOn`; `restart-attempt` tells one try
+//! from the next.)
 
 use capstan_core::model::input::Text;
 
@@ -22,6 +24,12 @@ pub fn read(
     fields: &mut Fields,
     shared: &mut Shared,
 ) -> Result<Says, Vec<Refusal>> {
+    let chooses = |part: &Part<'_>, path: &str| {
+        let annotations = part.at(path);
+        annotations[keys::JOBSET_EXCLUSIVE].is_string()
+            && !annotations[keys::JOBSET_LABELLED].is_string()
+    };
+    let all_choose = chooses(&part, "metadata.annotations");
     let in_order = part.at("spec.startupPolicy.startupPolicyOrder") == "InOrder";
     let mut roles: Vec<Role> = Vec::new();
     for (value, path) in fields.list(part, "spec.replicatedJobs") {
@@ -35,6 +43,7 @@ pub fn read(
         let template = Part { value: job.at("template.spec.template"), path: &at };
         let mut role = Role::of(name, (template, &fields.namespace), pods, shared)?;
         (role.jobs, role.least) = (replicas, replicas.saturating_mul(pods));
+        role.firsts = all_choose || chooses(&job, "template.metadata.annotations");
         let later = !fields.list(job, "dependsOn").is_empty();
         if in_order || later {
             role.quorum = Quorum::Apart;

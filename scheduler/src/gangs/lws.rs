@@ -1,8 +1,9 @@
 //! LeaderWorkerSets: one gang for each group, a leader and its workers.
 //!
-//! A group's pods start together. With `LeaderReady` the workers are made once the leader runs, so
-//! it does not wait for them; they wait for each other, and the group that lacks them is in part.
-//! Group index and revision tell groups, and tries of one, apart.
+//! A group's pods start together. With `LeaderReady` the workers are made once the leader runs, and
+//! with an exclusive topology once it has a node, whose domain they are pinned to: so it does not
+//! wait for them. They wait for each other, and the group that lacks them is in part. Group index
+//! and revision tell groups, and tries of one, apart.
 
 use capstan_core::model::input::{GangKey, GangRef, GangSource, Text};
 
@@ -18,7 +19,8 @@ use crate::convert::marks::Marks;
 pub fn read(part: Part<'_>, fields: &mut Fields) -> Says {
     Says {
         size: fields.above_zero(part, "spec.leaderWorkerTemplate.size").unwrap_or(1),
-        leader_first: part.at("spec.startupPolicy") == "LeaderReady",
+        leader_first: part.at("spec.startupPolicy") == "LeaderReady"
+            || part.at("metadata.annotations")[keys::LWS_EXCLUSIVE].is_string(),
         ..Says::default()
     }
 }
@@ -35,7 +37,9 @@ pub fn resolve(member: &Member<'_>, ignored: &mut Vec<Text>) -> Option<GangRef> 
     let leads = annotation(&member.chain[..1], keys::LWS_LEADER).is_none();
     let stated = annotation(&member.chain[..1], keys::LWS_SIZE).and_then(|text| text.parse().ok());
     let size = set.map(|set| set.says.size).or(stated);
-    let min_member = match set.is_some_and(|set| set.says.leader_first) && leads {
+    let exclusive = annotation(&member.chain[..1], keys::LWS_EXCLUSIVE).is_some();
+    let leader_first = exclusive || set.is_some_and(|set| set.says.leader_first);
+    let min_member = match leader_first && leads {
         true => Some(1),
         false => count(member.chain, keys::MIN_MEMBER, ignored).or(size),
     };

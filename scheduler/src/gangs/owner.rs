@@ -48,14 +48,30 @@ impl<'a> Gang<'a> {
         if submits { None } else { Gang::above(owners, directory) }
     }
 
-    /// Members that must run together, of those that start with each other.
+    /// Members that must run together, of those that start with each other. What is asked in words
+    /// never means pods that are only made once these run.
     pub fn least(&self, chain: &[&Marks], ended: u32, ignored: &mut Vec<Text>) -> u32 {
         let left = self.count().saturating_sub(ended);
         let asked = count(chain, keys::MIN_MEMBER, ignored).or(self.of.says.min);
-        let all = || self.together().fold(0_u32, |sum, role| sum.saturating_add(role.least));
-        let least = asked.unwrap_or_else(all);
+        // What is suspended has no pods yet: it starts when there is room for all that it will have.
+        let of =
+            |role: &Role| if self.top.says.suspended { role.least } else { role.starts_with() };
+        let all = || self.together().map(of).fold(0_u32, u32::saturating_add);
+        let least = asked.map_or_else(all, |asked| self.at_most(asked));
         // Near its end an owner has fewer pods than it began with: those are all there will be.
         if ended > 0 { least.min(left) } else { least }
+    }
+
+    /// A stated minimum, without pods that are only made once others run: no group has them before.
+    pub fn at_most(&self, stated: u32) -> u32 {
+        let first = self.together().map(Role::first).fold(0_u32, u32::saturating_add);
+        if self.joined_later() { stated.min(first) } else { stated }
+    }
+
+    /// Whether pods of it are only made once others run.
+    fn joined_later(&self) -> bool {
+        let later = |role: &Role| role.quorum == Quorum::Late || role.firsts;
+        self.of.says.roles.iter().any(later)
     }
 
     /// Pods of roles that start together.
@@ -125,7 +141,7 @@ pub fn resolve(member: &Member<'_>, ignored: &mut Vec<Text>) -> Option<GangRef> 
     };
     let (uid, name, least): (Text, Text, u32) = match apart() {
         Some(role) => {
-            let left = role.least.saturating_sub(role.done);
+            let left = role.starts_with().saturating_sub(role.done);
             let uid = format!("{}/{}", top.uid, role.name);
             (uid.into(), format!("{}-{}", top.name, role.name).into(), left.max(1))
         }

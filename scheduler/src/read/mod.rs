@@ -147,10 +147,11 @@ fn finish(collector: Collector<'_>) -> Result<Objects, Vec<ReadError>> {
         + gathered.gangs.iter().filter(|gang| gang.whole() && gang.ours(scheduler)).count();
     let earliest = times.earliest_work.or(times.earliest);
     let start = earliest.or(times.latest).unwrap_or_default();
-    let resolved = convert::resolve(gathered, start);
+    let mut resolved = convert::resolve(gathered, start);
+    let notices = std::mem::take(&mut resolved.notices);
     Ok(Objects {
-        inputs: resolved.inputs,
-        warnings: warnings.into_iter().chain(resolved.notices).collect(),
+        inputs: resolved.to_be_played(),
+        warnings: warnings.into_iter().chain(notices).collect(),
         ignored,
         latest: times.latest,
         ours,

@@ -115,6 +115,47 @@ fn a_job_set_is_one_workload_and_its_jobs_are_none() {
     assert_eq!((set.min_member, set.ended, set.left), (3, 1, Some(3)));
 }
 
+/// A set of two Jobs of two pods whose Jobs have domains to themselves, as written at one of two
+/// places.
+fn exclusive(place: &str, annotations: Value, suspend: bool) -> Object {
+    let pods = json!({ "spec": { "schedulerName": "capstan", "containers": [{}] } });
+    let mut spec = json!({ "suspend": suspend, "replicatedJobs": [{ "name": "w", "replicas": 2,
+        "template": { "spec": { "parallelism": 2, "template": pods } } }] });
+    if place == "job" {
+        spec["replicatedJobs"][0]["template"]["metadata"] = json!({ "annotations": annotations });
+        return gang(Of::JobSet, "s", spec, json!({}));
+    }
+    let mut set = gang(Of::JobSet, "s", spec, json!({}));
+    if let Object::Gang(_, value) = &mut set {
+        value["metadata"]["annotations"] = annotations;
+    }
+    set
+}
+
+#[test]
+fn first_pods_that_choose_a_domain_do_not_wait_for_those_that_are_made_after_them() {
+    let chooses = json!({ "alpha.jobset.sigs.k8s.io/exclusive-topology": "rack" });
+    let mut labelled = chooses.clone();
+    labelled["alpha.jobset.sigs.k8s.io/node-selector"] = json!("true");
+    for (place, annotations, suspend, least) in [
+        ("set", &chooses, false, 2),
+        ("job", &chooses, false, 2),
+        // It starts when there is room for all that it will have.
+        ("set", &chooses, true, 4),
+        ("set", &labelled, false, 4),
+        ("job", &json!({}), false, 4),
+    ] {
+        let mut live = synced(&Config::default());
+        live.take(Seen::Applied(of_set(0, 0)));
+        live.take(Seen::Applied(exclusive(place, annotations.clone(), suspend)));
+        live.take(Seen::Applied(pod(owned(pod_value("p", "p"), "Job", "s-w-0", "s-w-0"))));
+        let inputs = told(&mut live);
+        let set = owner_named(&inputs, "s").expect("told");
+        let told = (set.min_member, gangs(&inputs)[0].min_member, set.left);
+        assert_eq!(told, (least, Some(least), Some(4)), "{place} {annotations} {suspend}");
+    }
+}
+
 #[test]
 fn a_try_of_a_job_set_is_a_gang_of_its_own() {
     let mut live = synced(&Config::default());
