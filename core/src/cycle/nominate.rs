@@ -16,7 +16,7 @@ use crate::model::txn::Txn;
 use crate::model::workload::FlavorScan;
 use crate::place::gang::{self, Ask, TopologyAsk};
 use crate::place::slices::Slices;
-use crate::place::{levels, pod_sets};
+use crate::place::{coupled, levels, pod_sets};
 use crate::quota::flavors::as_things_are::{self, Most};
 use crate::quota::flavors::{self, Choice, Demand, Mode, SetDemand, lacking, with_victims};
 use crate::victims::{self, Need};
@@ -377,7 +377,7 @@ impl Attempt<'_> {
         };
         let victims = |txn: &mut Txn<'_>, other: &Choice| {
             let asks = self.asks(txn, other);
-            let need = self.need(other, &asks);
+            let need = self.need(txn, other, &asks);
             victims::search_exact(txn, self.workload, &need, &asks).ok()
         };
         let hold = |txn: &mut Txn<'_>, chosen: &[Vec<(ResourceIdx, FlavorIdx)>]| {
@@ -389,11 +389,12 @@ impl Attempt<'_> {
     }
 
     /// What must fit once others have left.
-    fn need(&self, choice: &Choice, asks: &[Ask]) -> Need {
+    fn need(&self, txn: &Txn<'_>, choice: &Choice, asks: &[Ask]) -> Need {
         Need {
             usage: choice.usage.clone(),
             contested: choice.contested.clone(),
             asks: asks.iter().map(|ask| (ask.class, ask.pods.len() as u32)).collect(),
+            together: coupled::together(txn, self.sets.iter().map(|set| set.shape)),
             topology: self.topology,
         }
     }
@@ -440,7 +441,7 @@ impl Attempt<'_> {
     fn judge(&self, txn: &mut Txn<'_>, choice: &mut Choice) -> Verdict {
         let asks = self.asks(txn, choice);
         let quota_short = choice.mode < Mode::Fit;
-        let need = self.need(choice, &asks);
+        let need = self.need(txn, choice, &asks);
         if !quota_short {
             let names: Vec<&Text> = self.sets.iter().map(|set| &set.name).collect();
             choice.reason = Some(together::shortage(txn, &asks, &names, self.topology));
