@@ -106,11 +106,16 @@ impl Engine {
         }
         let mut order: Vec<usize> = (0..sets.len()).collect();
         let mut txn = Txn::begin(&mut self.state);
+        // Of whatever flavor, and how well it suits does not matter.
+        let (flavors, profile) = (&[], 0);
+        let class = |set: &SetDemand| (txn.class(set.shape, flavors, profile), set.count);
+        let asks: Vec<(ClassIdx, u32)> = sets.iter().map(class).collect();
+        let coupled = coupled::are_coupled(&mut txn, &asks);
+        let wanted = if coupled { coupled::are_wanted(&mut txn, &asks) } else { Vec::new() };
         order.sort_by_cached_key(|at| {
-            // Of whatever flavor, and how well it suits does not matter.
-            let (shape, flavors, profile) = (sets[*at].shape, &[], 0);
-            let class = txn.class(shape, flavors, profile);
-            (!lacking::some_node_accepts(&txn, class), txn.state().room.size(shape))
+            let accepted = lacking::some_node_accepts(&txn, asks[*at].0);
+            let wanted = wanted.get(*at).is_some_and(|wanted| *wanted);
+            (!accepted, !wanted, txn.state().room.size(sets[*at].shape))
         });
         let (mut counts, mut left) = (vec![0; sets.len()], least);
         for at in order {
