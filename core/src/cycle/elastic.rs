@@ -41,6 +41,10 @@ pub(super) const TRIES_MAX: u32 = 256;
 /// it needs few.
 const TRIES_KEPT: u32 = 64;
 
+/// Of these, for numbers of members that need each other: all of a gang of three shapes of which six
+/// must start.
+pub(super) const WAYS_MAX: u32 = 28;
+
 /// Looks of the scan of flavors in one try: a set may have to leave its first flavor to another
 /// that has no choice.
 const LOOKS_FEWER: u32 = 4;
@@ -152,10 +156,8 @@ impl Engine {
         let (queue, workload) = (search.whole.queue, search.whole.workload);
         let (sets, topology, gone) = (search.sets, search.topology, search.gone);
         let limits: Vec<(ShapeIdx, u32)> = sets.iter().map(|set| (set.shape, set.count)).collect();
-        let mut ways = self.ways(&limits, (least, most))?;
-        while search.tries > 0
-            && let Some(counts) = ways.next()
-        {
+        let ways = self.ways(&limits, (least, most))?;
+        for counts in ways.take(search.tries.min(WAYS_MAX) as usize) {
             search.tries -= 1;
             let fewer = with_counts(sets, &counts);
             let mut entry = self.scan_fewer((queue, workload), &fewer, (topology, gone), &fits);

@@ -288,7 +288,7 @@ impl Engine {
         }
         let limits: Vec<_> = shapes.into_iter().zip(limits).collect();
         let ways = self.ways(&limits, exactly).into_iter().flatten();
-        let mut ways = ways.take(tries as usize);
+        let mut ways = ways.take(tries.min(elastic::WAYS_MAX) as usize);
         ways.any(|counts| self.place_members(workload, &members(&counts), true))
     }
 

@@ -89,9 +89,9 @@ pub const CANDIDATES_MAX: usize = 20_000;
 /// How often those who are not needed are looked for, where one who goes back may make room.
 const PASSES_MAX: usize = 4;
 
-/// Looks for places of members that depend on each other, each of which is a search, before such a
-/// look is worth one more candidate that leaves: who leaves in vain goes back.
-const LOOKS_BETWEEN: usize = 64;
+/// Candidates that are taken one by one where each look for places is a search, as for members that
+/// depend on each other; after that many, an eighth more at a time. Who leaves in vain goes back.
+const ONE_BY_ONE: usize = 64;
 
 /// Removes victims inside the transaction so that the need fits, and names them; `Err`: nothing
 /// allowed would do, for lack of this, and nothing was removed. The caller rolls back or keeps.
@@ -418,7 +418,7 @@ impl<'a> Search<'a> {
             let leaving = txn.state().leaving(candidate.workload);
             (!leaving, candidate.kind != Kind::Unqueued)
         });
-        let (mut looks, mut unseen) = (0, 0);
+        let mut unseen = 0;
         for candidate in order {
             if removed.contains(candidate)
                 || !self.usable(txn, candidate, attempt, For::Room)
@@ -428,13 +428,14 @@ impl<'a> Search<'a> {
             }
             removed.take(txn, candidate);
             unseen += 1;
-            if self.coupled && unseen <= looks / LOOKS_BETWEEN {
+            let taken = removed.taken.len();
+            if self.coupled && taken > ONE_BY_ONE && unseen < taken / 8 {
                 continue;
             }
             if self.room_fits(txn) {
                 return true;
             }
-            (looks, unseen) = (looks + 1, 0);
+            unseen = 0;
         }
         unseen > 0 && self.room_fits(txn)
     }
