@@ -25,8 +25,13 @@ pub fn first_short(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk) -> (u
     }
     let root = txn.state().room.tree.root();
     let mut order: Vec<usize> = (0..asks.len()).collect();
+    let shapes = asks.iter().map(|ask| txn.state().classes.class(ask.class).key.shape);
+    let together = coupled::together(txn, shapes);
     if !topology.per_set {
         order.sort_by_key(|at| Reverse(size(txn, &asks[*at])));
+    } else if !together.is_empty() {
+        // Those for whom others may open nodes come after these.
+        order.sort_by_cached_key(|at| coupled::waits_for(txn, asks[*at].class, &together));
     }
     let mut placed = 0;
     for at in order {
