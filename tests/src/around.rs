@@ -31,6 +31,8 @@ pub struct Cluster {
     pub namespaces: BTreeMap<Text, Labels>,
     /// Pods.
     pub placed: Vec<Placed>,
+    /// Nodes that have the device for the one claim which all pods with a claim share.
+    pub linked: Vec<usize>,
 }
 
 impl Cluster {
@@ -38,6 +40,7 @@ impl Cluster {
     pub fn takes(&self, node: usize, shape: &PodShape) -> bool {
         self.selects(node, shape)
             && self.has_room(node, shape)
+            && self.is_linked(node, shape)
             && self.is_near(node, shape)
             && self.is_apart(node, shape)
             && self.is_spread(node, shape)
@@ -55,6 +58,14 @@ impl Cluster {
             let has = self.nodes[node].allocatable.get(resource).copied().unwrap_or(0);
             used + asked <= has
         })
+    }
+
+    /// Whether the claim of a pod can be used on a node: it has the device, and whoever shares it
+    /// is there.
+    fn is_linked(&self, node: usize, shape: &PodShape) -> bool {
+        let sharing = self.placed.iter().filter(|placed| !placed.shape.claims.is_empty());
+        shape.claims.is_empty()
+            || self.linked.contains(&node) && sharing.clone().all(|placed| placed.node == node)
     }
 
     fn value(&self, node: usize, key: &Text) -> Option<&Text> {
@@ -142,24 +153,25 @@ impl Cluster {
         })
     }
 
-    /// Whether all of these find places, in some order.
-    pub fn takes_all(&mut self, members: &[Arc<PodShape>]) -> bool {
+    /// Whether so many of these, or all, find places in some order.
+    pub fn takes_some(&mut self, members: &[Arc<PodShape>], least: usize) -> bool {
         let mut left: BTreeMap<Arc<PodShape>, u32> = BTreeMap::new();
         members.iter().for_each(|shape| *left.entry(shape.clone()).or_default() += 1);
-        self.search(&mut left, &mut Vec::new(), &mut BTreeSet::new())
+        self.search(&mut left, least.min(members.len()), &mut Vec::new(), &mut BTreeSet::new())
     }
 
     fn search(
         &mut self,
         left: &mut BTreeMap<Arc<PodShape>, u32>,
+        least: usize,
         places: &mut Vec<(Arc<PodShape>, usize)>,
         seen: &mut BTreeSet<Vec<(Arc<PodShape>, usize)>>,
     ) -> bool {
-        let kinds: Vec<Arc<PodShape>> =
-            left.iter().filter(|(_, count)| **count > 0).map(|(shape, _)| shape.clone()).collect();
-        if kinds.is_empty() {
+        if places.len() >= least {
             return true;
         }
+        let kinds: Vec<Arc<PodShape>> =
+            left.iter().filter(|(_, count)| **count > 0).map(|(shape, _)| shape.clone()).collect();
         let mut state = places.clone();
         state.sort();
         if !seen.insert(state) {
@@ -173,7 +185,7 @@ impl Cluster {
                 self.placed.push(Placed { node, shape: shape.clone(), leaving: false });
                 places.push((shape.clone(), node));
                 *left.get_mut(&shape).expect("listed") -= 1;
-                let found = self.search(left, places, seen);
+                let found = self.search(left, least, places, seen);
                 *left.get_mut(&shape).expect("listed") += 1;
                 places.pop();
                 self.placed.pop();

@@ -12,6 +12,7 @@ pub mod exercise;
 pub mod facts;
 pub mod hand;
 pub mod invariants;
+pub mod kinds;
 pub mod large;
 pub mod model;
 pub mod play;

@@ -8,7 +8,10 @@
 //! each shape has nodes of its own, any order finds the most.
 //!
 //! Wanted: fewer members fit wherever more do; the order of the members decides between equals;
-//! no member is cut that a later look would have kept in the same order.
+//! no member is cut that a later look would have kept in the same order. Members of several shapes
+//! may need each other to find nodes (a master and its workers, roles that spread together), and
+//! then no shape goes as far as it can by itself: as many are tried as go one after the other
+//! wherever they go, and else every way to make up the minimum.
 //!
 //! Somebody leaves for the minimum alone, and of the orders that find one the fewest. Where nothing
 //! fits, the gang waits for its smallest members that some node admits, and says what those lack:
@@ -23,7 +26,9 @@ use std::cmp::Reverse;
 use crate::cycle::nominate::{COMBINATIONS_FEWER, Look};
 use crate::cycle::{Entry, Head, Premise, Verdict};
 use crate::engine::Engine;
-use crate::model::ids::{ShapeIdx, WorkloadIdx};
+use crate::model::ids::{ClassIdx, ShapeIdx, WorkloadIdx};
+use crate::model::txn::Txn;
+use crate::place::coupled;
 use crate::place::gang::TopologyAsk;
 use crate::quota::flavors::SetDemand;
 
@@ -35,6 +40,10 @@ pub(super) const TRIES_MAX: u32 = 256;
 /// Of these, kept for the minimum alone, which may preempt: shapes are taken whole or cut once, so
 /// it needs few.
 const TRIES_KEPT: u32 = 64;
+
+/// Of these, for numbers of members that need each other: all of a gang of three shapes of which six
+/// must start.
+pub(super) const WAYS_MAX: u32 = 28;
 
 /// Looks of the scan of flavors in one try: a set may have to leave its first flavor to another
 /// that has no choice.
@@ -131,7 +140,61 @@ impl Engine {
                 break;
             }
         }
+        if best.is_none() {
+            return self.members_together(search, (least, most), fits);
+        }
         best.map(|(_, entry)| entry)
+    }
+
+    /// The same for shapes that need each other: the first numbers of each that `fits` accepts.
+    fn members_together(
+        &mut self,
+        search: &mut Search<'_>,
+        (least, most): (u32, u32),
+        fits: impl Fn(&Entry) -> bool,
+    ) -> Option<Entry> {
+        let (queue, workload) = (search.whole.queue, search.whole.workload);
+        let (sets, topology, gone) = (search.sets, search.topology, search.gone);
+        let limits: Vec<(ShapeIdx, u32)> = sets.iter().map(|set| (set.shape, set.count)).collect();
+        let ways = self.ways(&limits, (least, most))?;
+        for counts in ways.take(search.tries.min(WAYS_MAX) as usize) {
+            search.tries -= 1;
+            let fewer = with_counts(sets, &counts);
+            let mut entry = self.scan_fewer((queue, workload), &fewer, (topology, gone), &fits);
+            entry.choice.next.clear();
+            search.room |= entry.room;
+            if fits(&entry) {
+                return Some(entry);
+            }
+        }
+        None
+    }
+
+    /// How many of each shape to try of members that need each other: as many as go one after the
+    /// other, up to `most`, then `least` of them; then every way to make up `least`. `None`: they
+    /// do not need each other, or all of them are needed.
+    pub(super) fn ways(
+        &mut self,
+        limits: &[(ShapeIdx, u32)],
+        (least, most): (u32, u32),
+    ) -> Option<Ways> {
+        let mut txn = Txn::begin(&mut self.state);
+        let (flavors, profile) = (&[], 0);
+        let class =
+            |(shape, count): &(ShapeIdx, u32)| (txn.class(*shape, flavors, profile), *count);
+        let asks: Vec<(ClassIdx, u32)> = limits.iter().map(class).collect();
+        if asks.len() < 2 || !coupled::are_coupled(&mut txn, &asks) {
+            return None;
+        }
+        let mut first = Vec::new();
+        for most in [least, most] {
+            let counts = coupled::some(&mut txn, &asks, most);
+            if counts.iter().sum::<u32>() >= least && !first.contains(&counts) {
+                first.push(counts);
+            }
+        }
+        let limits: Vec<u32> = limits.iter().map(|(_, count)| *count).collect();
+        Some(Ways { first, next: fullest(&limits, least), limits })
     }
 
     /// The first nomination of a scan of flavors that `fits` accepts, else the first of all.
@@ -176,6 +239,52 @@ impl Engine {
         orders.dedup();
         orders
     }
+}
+
+/// Numbers of members of each shape, one way after the other.
+pub(super) struct Ways {
+    /// Those that come first, the last of them first.
+    first: Vec<Vec<u32>>,
+    limits: Vec<u32>,
+    /// The next of all ways to make up a number.
+    next: Option<Vec<u32>>,
+}
+
+impl Iterator for Ways {
+    type Item = Vec<u32>;
+
+    fn next(&mut self) -> Option<Vec<u32>> {
+        if let Some(first) = self.first.pop() {
+            return Some(first);
+        }
+        let counts = self.next.take()?;
+        self.next = self.after(&counts);
+        Some(counts)
+    }
+}
+
+impl Ways {
+    /// The way after one: fewer of the last shape of which others behind it can make up for one.
+    fn after(&self, counts: &[u32]) -> Option<Vec<u32>> {
+        (0..counts.len()).rev().find_map(|at| {
+            let (kept, behind) = counts.split_at(at + 1);
+            let fewer = kept[at].checked_sub(1)?;
+            let rest = fullest(&self.limits[at + 1..], behind.iter().sum::<u32>() + 1)?;
+            Some([&kept[..at], &[fewer], &rest].concat())
+        })
+    }
+}
+
+/// So many members in all, as many of each shape as there are beside those of the shapes before.
+fn fullest(limits: &[u32], all: u32) -> Option<Vec<u32>> {
+    let mut left = all;
+    let take = |limit: &u32| {
+        let taken = left.min(*limit);
+        left -= taken;
+        taken
+    };
+    let counts = limits.iter().map(take).collect();
+    (left == 0).then_some(counts)
 }
 
 /// The same sets with these counts; those without members are left out.
@@ -230,7 +339,19 @@ pub(super) fn fill(
 
 #[cfg(test)]
 mod tests {
-    use super::fill;
+    use super::{Ways, fill, fullest};
+
+    #[test]
+    fn every_way_to_make_up_a_number_comes_once() {
+        let all = |limits: &[u32], least: u32| -> Vec<Vec<u32>> {
+            let (first, limits) = (Vec::new(), limits.to_vec());
+            Ways { first, next: fullest(&limits, least), limits }.collect()
+        };
+        let three = [[2, 1, 0], [2, 0, 1], [1, 2, 0], [1, 1, 1], [1, 0, 2], [0, 2, 1], [0, 1, 2]];
+        assert_eq!(all(&[2, 2, 2], 3), three);
+        assert_eq!(all(&[2, 1], 3), [[2, 1]]);
+        assert_eq!(all(&[2, 1], 4), Vec::<Vec<u32>>::new());
+    }
 
     #[test]
     fn each_shape_goes_as_far_as_it_can_beside_those_before_it() {

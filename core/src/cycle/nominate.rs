@@ -16,7 +16,7 @@ use crate::model::txn::Txn;
 use crate::model::workload::FlavorScan;
 use crate::place::gang::{self, Ask, TopologyAsk};
 use crate::place::slices::Slices;
-use crate::place::{levels, pod_sets};
+use crate::place::{coupled, levels, pod_sets};
 use crate::quota::flavors::as_things_are::{self, Most};
 use crate::quota::flavors::{self, Choice, Demand, Mode, SetDemand, lacking, with_victims};
 use crate::victims::{self, Need};
@@ -106,11 +106,16 @@ impl Engine {
         }
         let mut order: Vec<usize> = (0..sets.len()).collect();
         let mut txn = Txn::begin(&mut self.state);
+        // Of whatever flavor, and how well it suits does not matter.
+        let (flavors, profile) = (&[], 0);
+        let class = |set: &SetDemand| (txn.class(set.shape, flavors, profile), set.count);
+        let asks: Vec<(ClassIdx, u32)> = sets.iter().map(class).collect();
+        let coupled = coupled::are_coupled(&mut txn, &asks);
+        let wanted = if coupled { coupled::are_wanted(&mut txn, &asks) } else { Vec::new() };
         order.sort_by_cached_key(|at| {
-            // Of whatever flavor, and how well it suits does not matter.
-            let (shape, flavors, profile) = (sets[*at].shape, &[], 0);
-            let class = txn.class(shape, flavors, profile);
-            (!lacking::some_node_accepts(&txn, class), txn.state().room.size(shape))
+            let accepted = lacking::some_node_accepts(&txn, asks[*at].0);
+            let wanted = wanted.get(*at).is_some_and(|wanted| *wanted);
+            (!accepted, !wanted, txn.state().room.size(sets[*at].shape))
         });
         let (mut counts, mut left) = (vec![0; sets.len()], least);
         for at in order {
@@ -377,7 +382,7 @@ impl Attempt<'_> {
         };
         let victims = |txn: &mut Txn<'_>, other: &Choice| {
             let asks = self.asks(txn, other);
-            let need = self.need(other, &asks);
+            let need = self.need(txn, other, &asks);
             victims::search_exact(txn, self.workload, &need, &asks).ok()
         };
         let hold = |txn: &mut Txn<'_>, chosen: &[Vec<(ResourceIdx, FlavorIdx)>]| {
@@ -389,11 +394,12 @@ impl Attempt<'_> {
     }
 
     /// What must fit once others have left.
-    fn need(&self, choice: &Choice, asks: &[Ask]) -> Need {
+    fn need(&self, txn: &Txn<'_>, choice: &Choice, asks: &[Ask]) -> Need {
         Need {
             usage: choice.usage.clone(),
             contested: choice.contested.clone(),
             asks: asks.iter().map(|ask| (ask.class, ask.pods.len() as u32)).collect(),
+            together: coupled::together(txn, self.sets.iter().map(|set| set.shape)),
             topology: self.topology,
         }
     }
@@ -440,7 +446,7 @@ impl Attempt<'_> {
     fn judge(&self, txn: &mut Txn<'_>, choice: &mut Choice) -> Verdict {
         let asks = self.asks(txn, choice);
         let quota_short = choice.mode < Mode::Fit;
-        let need = self.need(choice, &asks);
+        let need = self.need(txn, choice, &asks);
         if !quota_short {
             let names: Vec<&Text> = self.sets.iter().map(|set| &set.name).collect();
             choice.reason = Some(together::shortage(txn, &asks, &names, self.topology));

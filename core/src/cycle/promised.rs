@@ -273,12 +273,12 @@ impl Engine {
         }
         let mut tries = elastic::TRIES_MAX;
         let shapes: Vec<_> = groups.iter().map(|group| self.state.pods[group[0]].shape).collect();
+        let members = |counts: &[u32]| -> Vec<PodIdx> {
+            let taken = groups.iter().zip(counts);
+            taken.flat_map(|(group, count)| &group[..*count as usize]).copied().collect()
+        };
+        let exactly = (missing, missing);
         for order in self.orders(&shapes) {
-            let members = |counts: &[u32]| -> Vec<PodIdx> {
-                let taken = groups.iter().zip(counts);
-                taken.flat_map(|(group, count)| &group[..*count as usize]).copied().collect()
-            };
-            let exactly = (missing, missing);
             let counts = elastic::fill(&limits, &order, exactly, &mut tries, |counts| {
                 self.place_members(workload, &members(counts), false)
             });
@@ -286,7 +286,10 @@ impl Engine {
                 return self.place_members(workload, &members(&counts), true);
             }
         }
-        false
+        let limits: Vec<_> = shapes.into_iter().zip(limits).collect();
+        let ways = self.ways(&limits, exactly).into_iter().flatten();
+        let mut ways = ways.take(tries.min(elastic::WAYS_MAX) as usize);
+        ways.any(|counts| self.place_members(workload, &members(&counts), true))
     }
 
     /// Places some members with the flavors that the workload has; kept, or only tried.

@@ -10,6 +10,7 @@ use super::view::{Obstacle, WorkloadView};
 use crate::model::ids::QueueIdx;
 use crate::model::input::Text;
 use crate::model::txn::Txn;
+use crate::place::coupled;
 use crate::place::gang::{self, TopologyAsk};
 use crate::quota::flavors::{self, SetDemand};
 
@@ -110,9 +111,10 @@ fn shorts(txn: &Txn<'_>, asked: &Asked<'_>, refusal: &FlavorRefusal) -> Vec<Flav
 /// Why the nodes of a flavor would be next in the way.
 fn no_room(txn: &mut Txn<'_>, asked: &Asked<'_>, refusal: &FlavorRefusal) -> Option<FlavorProblem> {
     let flavor = txn.state().quota.find_flavor(&refusal.flavor)?;
+    let together = coupled::together(txn, asked.sets.iter().map(|set| set.shape));
     for set in asked.sets {
         let class = txn.class(set.shape, &[flavor], asked.profile);
-        if !gang::holds(txn, class, set.count, asked.topology) {
+        if !gang::may_hold(txn, (class, set.count), &together, asked.topology) {
             return Some(verdict::flavor_shortage(txn, class, set.count, asked.topology));
         }
     }

@@ -8,6 +8,7 @@ use crate::model::ids::ClassIdx;
 use crate::model::input::Text;
 use crate::model::txn::Txn;
 use crate::place::gang::{self, Ask, TopologyAsk};
+use crate::place::{coupled, partial};
 
 /// Why these asks, one for each named set, are not placed together as things are.
 ///
@@ -15,7 +16,12 @@ use crate::place::gang::{self, Ask, TopologyAsk};
 /// domain that takes most members; else the set that finds none beside those placed before it.
 pub fn shortage(txn: &mut Txn<'_>, asks: &[Ask], names: &[&Text], topology: TopologyAsk) -> Reason {
     let count = |ask: &Ask| ask.pods.len() as u32;
-    let alone = asks.iter().position(|ask| !gang::holds(txn, ask.class, count(ask), topology));
+    let shapes = asks.iter().map(|ask| txn.state().classes.class(ask.class).key.shape);
+    let together = coupled::together(txn, shapes);
+    let lacks = |ask: &Ask, txn: &mut Txn<'_>| {
+        !gang::may_hold(txn, (ask.class, count(ask)), &together, topology)
+    };
+    let alone = asks.iter().position(|ask| lacks(ask, txn));
     if let [ask] = asks {
         return verdict::unqueued_shortage(txn, ask.class, count(ask), topology);
     }
@@ -58,7 +64,7 @@ fn no_domain(txn: &mut Txn<'_>, asks: &[Ask], level: LevelIdx) -> Reason {
         if best.is_some_and(|(holds, _)| u64::from(holds) >= slots) {
             break;
         }
-        let holds = gang::take_in(txn, asks, domain);
+        let holds = partial::take_in(txn, asks, domain);
         txn.rollback_to(start);
         if best.is_none_or(|(most, _)| holds > most) {
             best = Some((holds, domain));
@@ -75,7 +81,7 @@ fn no_domain(txn: &mut Txn<'_>, asks: &[Ask], level: LevelIdx) -> Reason {
 
 /// Each finds room by itself: which does not beside those that go first.
 fn beside(txn: &mut Txn<'_>, asks: &[Ask], names: &[&Text], topology: TopologyAsk) -> Reason {
-    let (at, placed) = gang::first_short(txn, asks, topology);
+    let (at, placed) = partial::first_short(txn, asks, topology);
     let ask = &asks[at];
     let why = verdict::unqueued_shortage(txn, ask.class, ask.pods.len() as u32, topology);
     Reason::Together { pod_set: names[at].clone(), beside: placed, then: Box::new(why) }

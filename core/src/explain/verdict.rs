@@ -12,6 +12,7 @@ use crate::model::state::ClusterState;
 use crate::model::txn::Txn;
 use crate::place::coupled;
 use crate::place::gang::TopologyAsk;
+use crate::place::shared;
 use crate::place::slices;
 
 /// Why a class of members does not fit, as a flavor's problem.
@@ -24,6 +25,11 @@ pub fn flavor_shortage(
     txn.fresh(class);
     if coupled::are_coupled(txn, &[(class, asked)]) {
         return coupled_shortage(txn, class, asked);
+    }
+    if shared::contend(txn.state(), class, asked) {
+        return shared::shortage(txn, (class, asked), topology, |txn, holds| {
+            nodes_short(txn, class, (asked, holds))
+        });
     }
     if let Some(of) = topology.slices.filter(|_| !topology.mixed)
         && room_for(txn.state(), class) >= u64::from(asked)
@@ -54,6 +60,42 @@ fn coupled_shortage(txn: &mut Txn<'_>, class: ClassIdx, asked: u32) -> FlavorPro
     let short = nodes_short(txn, class, (asked, holds));
     txn.rollback_to(start);
     short
+}
+
+/// Why members of the first of these find too little free, for whom the others may open nodes: once
+/// as many of all as go have places.
+pub fn beside_others(
+    txn: &mut Txn<'_>,
+    asks: &[(ClassIdx, u32)],
+    topology: TopologyAsk,
+) -> FlavorProblem {
+    let (class, asked) = asks[0];
+    let all = 0..txn.state().room.tree.order().len();
+    if let Some(level) = topology.required
+        && coupled::free_in(txn.state(), class, all.clone()) >= u64::from(asked)
+    {
+        let (best, holds) = freest(txn.state(), class, level);
+        let level = txn.state().room.levels[level.at()].clone();
+        let (slice, ended) = (None, None);
+        return FlavorProblem::Topology { level, asked, best, holds, slice, gone: 0, ended };
+    }
+    let start = txn.checkpoint();
+    let holds = coupled::fill(txn, asks, all)[0];
+    let short = nodes_short(txn, class, (asked, holds));
+    txn.rollback_to(start);
+    short
+}
+
+/// The domain of a level where most members of a class find what they ask free, by name.
+fn freest(state: &ClusterState, class: ClassIdx, level: LevelIdx) -> (Option<Text>, u32) {
+    let tree = &state.room.tree;
+    let free = |at: DomainIdx| {
+        let domain = tree.domain(at);
+        (coupled::free_in(state, class, domain.start..domain.end), std::cmp::Reverse(at))
+    };
+    let most = tree.domains_at(level).iter().map(|domain| free(*domain)).max();
+    let Some((free, std::cmp::Reverse(domain))) = most else { return (None, 0) };
+    (name_of(state, level, domain), u32::try_from(free).unwrap_or(u32::MAX))
 }
 
 fn nodes_short(txn: &mut Txn<'_>, class: ClassIdx, (asked, holds): (u32, u32)) -> FlavorProblem {

@@ -78,6 +78,8 @@ pub struct Txn<'a> {
     log: Vec<Undo>,
     /// For whose places a search ended at its bound, and at which. Nothing is decided from it.
     ended: Vec<(Vec<(ClassIdx, u32)>, SearchBound)>,
+    /// Steps that searches for places took.
+    steps: u32,
 }
 
 impl<'a> Txn<'a> {
@@ -85,7 +87,7 @@ impl<'a> Txn<'a> {
     pub fn begin(state: &'a mut ClusterState) -> Txn<'a> {
         state.classes.trim();
         let log = std::mem::take(&mut state.undo_buffer).0;
-        Txn { state, log, ended: Vec::new() }
+        Txn { state, log, ended: Vec::new(), steps: 0 }
     }
 
     /// The state as changed so far.
@@ -131,6 +133,12 @@ impl<'a> Txn<'a> {
         self.ended.iter().find(|(known, _)| *known == asks).map(|(_, bound)| *bound)
     }
 
+    /// A search for places took so many steps; all did so many together.
+    pub fn count_steps(&mut self, more: u32) -> u32 {
+        self.steps = self.steps.saturating_add(more);
+        self.steps
+    }
+
     /// A point to roll back to.
     pub fn checkpoint(&self) -> Checkpoint {
         Checkpoint(self.log.len())
@@ -169,7 +177,7 @@ impl<'a> Txn<'a> {
 
     /// Takes up a transaction that was set aside.
     pub fn take_up(state: &'a mut ClusterState, aside: SetAside) -> Txn<'a> {
-        Txn { state, log: aside.0, ended: Vec::new() }
+        Txn { state, log: aside.0, ended: Vec::new(), steps: 0 }
     }
 
     /// The workload holds (or no longer holds) flavors. No member of it may be placed.

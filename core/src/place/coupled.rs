@@ -25,14 +25,23 @@ use capstan_topology::{DomainIdx, LevelIdx, NodeIdx, ResourceIdx};
 
 use crate::explain::reason::SearchBound;
 use crate::model::ids::{ClassIdx, ShapeIdx};
+use crate::model::state::ClusterState;
 use crate::model::txn::Txn;
 use crate::place::gang::{TRIES_MAX, TopologyAsk};
-use crate::place::search;
+use crate::place::{search, shared};
 use crate::rules::neighbours::keys::KeyIdx;
+use crate::rules::resources_fit;
 
 /// Placements that the search for one gang tries: all of a gang of six on six nodes, several times
 /// over.
 const STEPS_MAX: u32 = 16_384;
+
+/// The same for all searches of one transaction: other flavors and other victims are as many gangs.
+/// Once that many are spent, a search tries [`STEPS_LEAST`].
+const STEPS_IN_ALL: u32 = 4 * STEPS_MAX;
+
+/// All of a gang of three on six nodes.
+const STEPS_LEAST: u32 = 256;
 
 /// Domains with more nodes than this are not searched, as in [`search`].
 const NODES_MAX: usize = 256;
@@ -81,6 +90,58 @@ fn prepare(txn: &mut Txn<'_>, asks: &[Count]) -> Vec<ShapeIdx> {
         txn.learn(*class, &shapes);
     }
     shapes
+}
+
+/// Shapes that come together, if what some of them find may depend on others; else none.
+pub fn together(txn: &Txn<'_>, shapes: impl Iterator<Item = ShapeIdx> + Clone) -> Vec<ShapeIdx> {
+    let looks = |shape: ShapeIdx| txn.state().room.shape(shape).facts.neighbours.is_some();
+    if shapes.clone().nth(1).is_some() && shapes.clone().any(looks) {
+        return shapes.collect();
+    }
+    Vec::new()
+}
+
+/// Whether others that come with a class may open nodes for it: it wants some of those near, or
+/// spreads among them. What its members find without the others says nothing then.
+pub fn waits_for(txn: &mut Txn<'_>, class: ClassIdx, together: &[ShapeIdx]) -> bool {
+    let state = txn.state();
+    let own = state.classes.class(class).key.shape;
+    if together.len() < 2 || state.room.shape(own).facts.neighbours.is_none() {
+        return false;
+    }
+    txn.learn(class, together);
+    let outlook = txn.state().classes.class(class).outlook();
+    together.iter().any(|other| *other != own && outlook.is_opened_by(*other))
+}
+
+/// Whether nodes that admit a class have so much free for members of it, whoever is around them:
+/// what others cannot bring about.
+pub fn has_room(txn: &Txn<'_>, class: ClassIdx, count: u32, topology: TopologyAsk) -> bool {
+    let tree = &txn.state().room.tree;
+    let holds = |domain: &DomainIdx| {
+        let domain = tree.domain(*domain);
+        free_in(txn.state(), class, domain.start..domain.end) >= u64::from(count)
+    };
+    match topology.required {
+        None => holds(&tree.root()),
+        Some(level) => tree.domains_at(level).iter().any(holds),
+    }
+}
+
+/// How many members of a class find what they ask free in a range of positions, on nodes that
+/// admit it.
+pub fn free_in(state: &ClusterState, class: ClassIdx, range: Range<usize>) -> u64 {
+    let slots = range.map(|position| u64::from(free_on(state, class, position)));
+    slots.fold(0, u64::saturating_add)
+}
+
+/// The same for one node.
+pub fn free_on(state: &ClusterState, class: ClassIdx, position: usize) -> u32 {
+    let node = state.room.tree.order()[position];
+    if !state.classes.accepts(&state.room, class, node) {
+        return 0;
+    }
+    resources_fit::slots(&state.classes.class(class).question(&state.room, node))
 }
 
 /// Places for all members, which levels hold for together; the transaction is left as it was.
@@ -152,8 +213,10 @@ pub fn within(txn: &mut Txn<'_>, asks: &[Count], range: Range<usize>) -> Found {
     if search.is_hopeless(txn) {
         return Found::None;
     }
-    let found = search.greedy(txn) || search.anchored(txn) || search.everything(txn);
+    let found =
+        search.greedy(txn) || search.anchored(txn) || search.sharing(txn) || search.everything(txn);
     txn.rollback_to(start);
+    txn.count_steps(search.steps);
     match (found, search.bound()) {
         (true, _) => Found::Places(search.places),
         (false, Some(bound)) => {
@@ -172,6 +235,30 @@ pub fn fill(txn: &mut Txn<'_>, asks: &[Count], range: Range<usize>) -> Vec<u32> 
     search.advance(txn);
     let placed = |(count, left): (&Count, &u32)| count.1 - left;
     asks.iter().zip(&search.left).map(placed).collect()
+}
+
+/// How many of each ask go onto the best nodes of the cluster, at most so many in all; those first
+/// whom others want near. Whoever is placed last may be left out. Nobody stays there.
+pub fn some(txn: &mut Txn<'_>, asks: &[Count], most: u32) -> Vec<u32> {
+    let start = txn.checkpoint();
+    let shapes = prepare(txn, asks);
+    let range = 0..txn.state().room.tree.order().len();
+    let mut search = Search::new(txn, asks, shapes, range);
+    search.advance(txn);
+    txn.rollback_to(start);
+    let mut counts = vec![0; asks.len()];
+    search.places.iter().take(most as usize).for_each(|(at, _)| counts[*at] += 1);
+    counts
+}
+
+/// Whether others want members of an ask near, by ask.
+pub fn are_wanted(txn: &mut Txn<'_>, asks: &[Count]) -> Vec<bool> {
+    let shapes = prepare(txn, asks);
+    let classes = &txn.state().classes;
+    let wants = |class: ClassIdx, shape: ShapeIdx| {
+        classes.class(class).outlook().wants_near(shape).is_some()
+    };
+    shapes.iter().map(|shape| asks.iter().any(|(class, _)| wants(*class, *shape))).collect()
 }
 
 /// Whether members of a class choose volumes or devices where they go.
@@ -196,6 +283,8 @@ struct Search {
     /// Some member chooses volumes or devices where it goes.
     chooses: bool,
     steps: u32,
+    /// Steps that it may take.
+    most: u32,
 }
 
 impl Search {
@@ -211,6 +300,7 @@ impl Search {
             range,
             shapes,
             steps: 0,
+            most: STEPS_MAX,
         }
     }
 
@@ -218,7 +308,7 @@ impl Search {
     fn bound(&self) -> Option<SearchBound> {
         match self.range.len() > NODES_MAX {
             true => Some(SearchBound::Nodes(NODES_MAX as u32)),
-            false => (self.steps > STEPS_MAX).then_some(SearchBound::Tries(STEPS_MAX)),
+            false => (self.steps > self.most).then_some(SearchBound::Tries(self.most)),
         }
     }
 
@@ -226,19 +316,24 @@ impl Search {
     /// need not be searched for. Others make room only for those who want somebody near, or spread.
     fn is_hopeless(&self, txn: &mut Txn<'_>) -> bool {
         self.asks.iter().for_each(|class| txn.fresh(*class));
-        (0..self.asks.len()).any(|at| self.most(txn, at) < u64::from(self.left[at]))
+        (0..self.asks.len()).any(|at| self.upper(txn, at) < u64::from(self.left[at]))
+            || self.chooses
+                && !shared::fit_one_node(txn.state(), &self.counts(), self.range.clone())
+    }
+
+    /// Members still to place, with their classes.
+    fn counts(&self) -> Vec<Count> {
+        self.asks.iter().copied().zip(self.left.iter().copied()).collect()
     }
 
     /// No more members of an ask than this go into the range.
-    fn most(&self, txn: &Txn<'_>, at: usize) -> u64 {
+    fn upper(&self, txn: &Txn<'_>, at: usize) -> u64 {
         let (state, class) = (txn.state(), self.asks[at]);
         let (room, index) = (&state.room, state.classes.fit(class));
         let outlook = state.classes.class(class).outlook();
         let nodes = || self.range.clone().map(|position| (position, room.tree.order()[position]));
         if outlook.opens() {
-            let request = room.shape(self.shapes[at]).request;
-            let slots = |(_, node): (usize, NodeIdx)| u64::from(room.ledger.slots(node, request));
-            return nodes().map(slots).fold(0, u64::saturating_add);
+            return free_in(state, class, self.range.clone());
         }
         let slots = |position: usize| u64::from(index.spot(position).slots);
         let all = nodes().map(|(position, _)| slots(position)).fold(0, u64::saturating_add);
@@ -336,6 +431,44 @@ impl Search {
         false
     }
 
+    /// The first of those who share a claim onto each node that could hold them, and the others of
+    /// them after it.
+    fn sharing(&mut self, txn: &mut Txn<'_>) -> bool {
+        if !self.chooses {
+            return false;
+        }
+        let all = self.counts();
+        for shared in shared::claims(txn.state(), &all) {
+            self.asks.iter().for_each(|class| txn.fresh(*class));
+            let positions = shared::positions(txn.state(), &shared, &all, self.range.clone());
+            for position in positions.into_iter().take(TRIES_MAX) {
+                let (mark, left) = (txn.checkpoint(), self.left.clone());
+                let node = txn.state().room.tree.order()[position];
+                if self.share_from(txn, node, shared.asks()) && self.greedy(txn) {
+                    return true;
+                }
+                self.back_to(txn, mark, left);
+            }
+        }
+        false
+    }
+
+    /// The first that a node takes of these, then all others; `false`: it takes none.
+    fn share_from(&mut self, txn: &mut Txn<'_>, node: NodeIdx, asks: &[usize]) -> bool {
+        let first = asks.iter().copied().find(|at| {
+            txn.fresh(self.asks[*at]);
+            let state = txn.state();
+            let position = state.room.tree.position(node).expect("an offered node");
+            state.classes.fit(self.asks[*at]).spot(position).slots > 0
+        });
+        let Some(first) = first else { return false };
+        self.put(txn, first, node);
+        for &at in asks {
+            while self.left[at] > 0 && self.step(txn, at) {}
+        }
+        true
+    }
+
     /// The first ask whose members others want near, and within what.
     fn anchor(&self, txn: &Txn<'_>) -> Option<(usize, KeyIdx)> {
         self.order(txn).into_iter().find_map(|at| {
@@ -382,6 +515,8 @@ impl Search {
 
     /// Every choice, until one leads to the end.
     fn everything(&mut self, txn: &mut Txn<'_>) -> bool {
+        let left = STEPS_IN_ALL.saturating_sub(txn.count_steps(0));
+        self.most = left.clamp(STEPS_LEAST, STEPS_MAX);
         self.range.len() <= NODES_MAX && self.go_on(txn)
     }
 
@@ -404,7 +539,7 @@ impl Search {
                     continue;
                 }
                 self.steps += 1;
-                if self.steps > STEPS_MAX {
+                if self.steps > self.most {
                     return false;
                 }
                 let mark = txn.checkpoint();

@@ -25,10 +25,10 @@ use std::ops::Range;
 use capstan_topology::{DomainIdx, LevelIdx, NodeIdx, Tree};
 
 use crate::model::ids::{ClassIdx, PodIdx, ShapeIdx};
-use crate::model::txn::Txn;
+use crate::model::txn::{Checkpoint, Txn};
 use crate::place::coupled::{self, Found};
 use crate::place::slices::{self, Slices};
-use crate::place::{pod_sets, search};
+use crate::place::{pod_sets, search, shared};
 
 /// Members of one class to be placed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,13 +70,16 @@ pub fn place(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk) -> bool {
     let start = txn.checkpoint();
     let placed = match (asks, topology.slices) {
         ([], _) => true,
+        (sharing, _) if !claims_fit(txn, sharing, topology) => false,
         (several, _) if topology.per_set && several.len() > 1 => {
             pod_sets::place(txn, several, topology)
         }
         (all, Some(of)) => slices::place(txn, all, topology, of),
         (coupled, None) if are_coupled(txn, coupled) => place_coupled(txn, coupled, topology),
-        ([one], None) => place_one(txn, one, topology),
-        (several, None) => place_several(txn, several, topology),
+        ([one], None) => place_one(txn, one, topology) || place_sharing(txn, asks, topology, start),
+        (several, None) => {
+            place_several(txn, several, topology) || place_sharing(txn, asks, topology, start)
+        }
     };
     if !placed {
         txn.rollback_to(start);
@@ -84,12 +87,31 @@ pub fn place(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk) -> bool {
     placed
 }
 
-fn are_coupled(txn: &mut Txn<'_>, asks: &[Ask]) -> bool {
+/// Whether a member that is placed may turn the answer for others on other nodes.
+pub fn are_coupled(txn: &mut Txn<'_>, asks: &[Ask]) -> bool {
     coupled::are_coupled(txn, &counts_of(asks))
 }
 
-fn counts_of(asks: &[Ask]) -> Vec<coupled::Count> {
+pub(super) fn counts_of(asks: &[Ask]) -> Vec<coupled::Count> {
     asks.iter().map(|ask| (ask.class, ask.pods.len() as u32)).collect()
+}
+
+/// Whether nodes have room for all who share a claim that one node alone can use, as far as that
+/// can be told without placing anybody.
+fn claims_fit(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk) -> bool {
+    let some = asks.iter().any(|ask| shared::any(txn.state(), ask.class));
+    !some || shared::fit_some_node(txn, &counts_of(asks), topology)
+}
+
+/// Members that share claims, whom no domain took as it takes others: those who share one first.
+fn place_sharing(
+    txn: &mut Txn<'_>,
+    asks: &[Ask],
+    topology: TopologyAsk,
+    start: Checkpoint,
+) -> bool {
+    txn.rollback_to(start);
+    asks.iter().any(|ask| shared::any(txn.state(), ask.class)) && place_coupled(txn, asks, topology)
 }
 
 fn place_coupled(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk) -> bool {
@@ -247,11 +269,26 @@ pub fn holds(txn: &mut Txn<'_>, class: ClassIdx, count: u32, topology: TopologyA
     let state = txn.state();
     let index = state.classes.fit(class);
     let tree = &state.room.tree;
-    match topology.required {
+    let has_slots = match topology.required {
         None => index.slots(tree.root()) >= u64::from(count),
         Some(level) => {
             tree.domains_at(level).iter().any(|domain| index.slots(*domain) >= u64::from(count))
         }
+    };
+    has_slots && (count < 2 || shared::fit_some_node(txn, &[(class, count)], topology))
+}
+
+/// Whether members of one class may fit as things are, beside all shapes that come `together`:
+/// where those may open nodes for them, only the whole gang tells.
+pub fn may_hold(
+    txn: &mut Txn<'_>,
+    (class, count): (ClassIdx, u32),
+    together: &[ShapeIdx],
+    topology: TopologyAsk,
+) -> bool {
+    match coupled::waits_for(txn, class, together) {
+        true => coupled::has_room(txn, class, count, topology),
+        false => holds(txn, class, count, topology),
     }
 }
 
@@ -327,19 +364,20 @@ fn levels_to_try(tree: &Tree, topology: TopologyAsk) -> Range<usize> {
     outermost..innermost
 }
 
-/// Whether members of a class share volumes, so that each that is placed changes where the next
-/// can go.
+/// Whether members of a class share volumes or a claim that has no devices yet, so that each that
+/// is placed changes where the next can go.
 pub fn coupled(txn: &Txn<'_>, class: ClassIdx) -> bool {
-    txn.state().classes.class(class).coupled()
+    txn.state().classes.class(class).coupled() || shared::any(txn.state(), class)
 }
 
 /// Whether only placing members of one class tells if they fit: they choose volumes or devices and
-/// depend on each other's places, too, or go in slices and do.
+/// depend on each other's places, too, or on each other's choice; or go in slices and do.
 pub fn wants_trial(txn: &mut Txn<'_>, class: ClassIdx, count: u32, topology: TopologyAsk) -> bool {
     let shape = txn.state().classes.class(class).key.shape;
     let claims = !txn.state().room.shape(shape).facts.claims.is_empty();
     coupled(txn, class)
         || topology.mixed
+        || shared::contend(txn.state(), class, count)
         || (claims || topology.slices.is_some()) && coupled::are_coupled(txn, &[(class, count)])
 }
 
@@ -499,70 +537,10 @@ pub(super) fn try_domain(
 }
 
 /// Places an ask in a domain that has slots for it; `false`: some of its members may be placed.
-fn fill_one(txn: &mut Txn<'_>, ask: &Ask, domain: DomainIdx, anywhere: bool) -> bool {
+pub(super) fn fill_one(txn: &mut Txn<'_>, ask: &Ask, domain: DomainIdx, anywhere: bool) -> bool {
     txn.fresh(ask.class);
     txn.state().classes.fit(ask.class).slots(domain) >= ask.pods.len() as u64
         && fill(txn, ask.class, &ask.pods, domain, anywhere)
-}
-
-/// Places asks of a gang that is not placed together as the search for it begins, largest members
-/// first (each by itself where levels hold for each shape), and answers with the position of the
-/// first that finds no room and the number of members placed before it.
-pub fn first_short(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk) -> (usize, u32) {
-    if !topology.per_set && are_coupled(txn, asks) {
-        let range = 0..txn.state().room.tree.order().len();
-        let placed = coupled::fill(txn, &counts_of(asks), range);
-        let short =
-            asks.iter().zip(&placed).position(|(ask, got)| (*got as usize) < ask.pods.len());
-        // All of them one by one and not in the domains that were asked for: the last one, then.
-        return (short.unwrap_or(asks.len() - 1), placed.iter().sum());
-    }
-    let root = txn.state().room.tree.root();
-    let mut order: Vec<usize> = (0..asks.len()).collect();
-    if !topology.per_set {
-        order.sort_by_key(|at| Reverse(size(txn, &asks[*at])));
-    }
-    let mut placed = 0;
-    for at in order {
-        let ask = &asks[at];
-        let done = match topology.per_set || topology.slices.is_some() {
-            true => place(txn, std::slice::from_ref(ask), topology),
-            false => fill_one(txn, ask, root, topology.anywhere),
-        };
-        if !done {
-            return (at, placed);
-        }
-        placed += ask.pods.len() as u32;
-    }
-    // Found in this order and not by the search: only where choices of volumes or devices exclude
-    // each other.
-    let last = asks.iter().rposition(|ask| coupled(txn, ask.class));
-    let last = last.unwrap_or(asks.len() - 1);
-    (last, placed - asks[last].pods.len() as u32)
-}
-
-/// Places as many members as a domain takes, largest first; their number.
-pub fn take_in(txn: &mut Txn<'_>, asks: &[Ask], domain: DomainIdx) -> u32 {
-    if are_coupled(txn, asks) {
-        let domain = txn.state().room.tree.domain(domain);
-        let range = domain.start..domain.end;
-        return coupled::fill(txn, &counts_of(asks), range).iter().sum();
-    }
-    let mut order: Vec<&Ask> = asks.iter().collect();
-    order.sort_by_key(|ask| Reverse(size(txn, ask)));
-    let mut taken = 0;
-    for ask in order {
-        txn.fresh(ask.class);
-        let slots = txn.state().classes.fit(ask.class).slots(domain);
-        let count = slots.min(ask.pods.len() as u64) as usize;
-        // Coupled ones may be fewer than slots promised.
-        let all = fill(txn, ask.class, &ask.pods[..count], domain, false);
-        let placed = |pod: &&PodIdx| txn.state().pods[**pod].place.is_some();
-        let placed = ask.pods[..count].iter().filter(placed).count();
-        assert!(!all || placed == count, "members that were filled in have places");
-        taken += placed as u32;
-    }
-    taken
 }
 
 /// How large one member of an ask is, then how many there are.

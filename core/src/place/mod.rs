@@ -2,13 +2,16 @@
 //!
 //! [`classes`] keeps, for each kind of pod, what fits where and how good it is; [`gang`] chooses
 //! domain and nodes for a whole gang inside a transaction; [`search`] is its last resort for
-//! gangs of several shapes; [`coupled`] places gangs whose members want each other near or away.
+//! gangs of several shapes; [`coupled`] places gangs whose members want each other near or away;
+//! [`shared`] knows of claims that members share; [`partial`] tells how far a gang gets.
 
 pub mod classes;
 pub mod coupled;
 pub mod gang;
 pub mod levels;
+pub mod partial;
 pub mod pod_sets;
 pub mod refusals;
 pub mod search;
+pub mod shared;
 pub mod slices;

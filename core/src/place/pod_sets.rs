@@ -10,6 +10,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::coupled;
 use super::gang::{self, Ask, TopologyAsk};
 use crate::model::ids::ShapeIdx;
 use crate::model::input::{PodClaim, PodShape, Text};
@@ -63,8 +64,17 @@ pub(super) fn sets<'a>(
 pub(super) fn place(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk) -> bool {
     let alone = TopologyAsk { per_set: false, ..topology };
     let sets = sets(txn, asks.iter(), topology.mixed);
-    let sets: Vec<Vec<Ask>> =
+    let mut sets: Vec<Vec<Ask>> =
         sets.into_iter().map(|set| set.into_iter().cloned().collect()).collect();
+    let shapes = asks.iter().map(|ask| txn.state().classes.class(ask.class).key.shape);
+    let together = coupled::together(txn, shapes);
+    if !together.is_empty() {
+        // Those for whom others may open nodes come after these.
+        let waits = |txn: &mut Txn<'_>, set: &[Ask]| {
+            set.iter().any(|ask| coupled::waits_for(txn, ask.class, &together))
+        };
+        sets.sort_by_cached_key(|set| waits(txn, set));
+    }
     in_some_order(txn, sets.iter().collect(), |txn, set| gang::place(txn, set, alone))
 }
 

@@ -12,7 +12,7 @@ use capstan_topology::{NodeIdx, ResourceIdx};
 use crate::explain::reason::SearchBound;
 use crate::model::ids::{ClassIdx, PodIdx};
 use crate::model::txn::Txn;
-use crate::place::gang::Ask;
+use crate::place::gang::{self, Ask};
 
 /// Placements that one search tries. Far more than a gang of a dozen members on a few racks
 /// needs; it bounds what a gang costs that fits nowhere.
@@ -57,7 +57,8 @@ struct Search {
 }
 
 /// All that members can tell of a node: who may use it, and what is free there; and which it is,
-/// if any of them chooses volumes there, which no two nodes offer alike.
+/// if any of them chooses volumes there, or what it shares with others, which no two nodes offer
+/// alike.
 type Looks = (Vec<u32>, Vec<i64>, Option<usize>);
 
 impl Search {
@@ -99,7 +100,7 @@ impl Search {
         let node = state.room.tree.order()[position];
         let slots = |class: &ClassIdx| state.classes.fit(*class).spot(position).slots;
         let free = |resource: &ResourceIdx| state.room.ledger.free(node, *resource);
-        let chooses = self.classes.iter().any(|class| state.classes.class(*class).coupled());
+        let chooses = self.classes.iter().any(|class| gang::coupled(txn, *class));
         let which = chooses.then_some(position);
         let slots = self.classes.iter().map(slots).collect();
         (slots, self.resources.iter().map(free).collect(), which)

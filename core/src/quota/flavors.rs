@@ -13,11 +13,11 @@ use std::sync::Arc;
 use capstan_topology::ResourceIdx;
 
 use crate::explain::reason::{FlavorProblem, FlavorRefusal, NoVictims, Reason};
-use crate::explain::verdict;
 use crate::model::ids::{ClassIdx, FlavorIdx, FrIdx, QueueIdx, ShapeIdx, WorkloadIdx};
 use crate::model::input::{FlavorFacts, Fungibility, PreemptReclaim, PreemptWithin};
 use crate::model::state::ClusterState;
 use crate::model::txn::Txn;
+use crate::place::coupled;
 use crate::place::gang::{self, TopologyAsk};
 use crate::quota::eligible;
 use crate::victims::{self, Lack, Need};
@@ -70,6 +70,13 @@ pub struct Demand<'a> {
     pub start: &'a [((usize, usize), usize)],
     /// Combinations of flavors that may be tried where those found first do not do.
     pub combinations: u32,
+}
+
+impl Demand<'_> {
+    /// Shapes that come together, if what some find may depend on others.
+    fn together(&self, txn: &Txn<'_>) -> Vec<ShapeIdx> {
+        coupled::together(txn, self.sets.iter().map(|set| set.shape))
+    }
 }
 
 /// The flavors found.
@@ -398,7 +405,7 @@ fn try_flavor(
         let (fr, total) = total(txn, resource, amount);
         if let Some(why) = beyond(txn.state(), demand.queue, fr, (total, amount)) {
             let why = match lacking::no_node_of_it_will_do(txn, class) {
-                true => verdict::flavor_shortage(txn, class, set.count, demand.topology),
+                true => lacking::nodes_for(txn, demand, ask),
                 false => why,
             };
             let candidate = Candidate { mode: Mode::NoFit, ..candidate };
@@ -429,14 +436,15 @@ fn try_flavor(
         }
     }
     let mut problem = problem.map(|(_, why)| why);
-    if candidate.mode == Mode::Fit && !gang::holds(txn, class, set.count, demand.topology) {
+    let together = demand.together(txn);
+    if candidate.mode == Mode::Fit && !gang::may_hold(txn, ask, &together, demand.topology) {
         let frs: Vec<(FrIdx, i64)> = asked
             .iter()
             .map(|(resource, n)| (txn.state().quota.listed_fr(flavor, *resource), *n))
             .collect();
         candidate.mode = room_mode(txn, demand, frs, ask);
         stands.0 = candidate.mode;
-        problem = Some(verdict::flavor_shortage(txn, class, set.count, demand.topology));
+        problem = Some(lacking::nodes_for(txn, demand, ask));
     }
     Ok((stands, candidate, problem))
 }
@@ -532,7 +540,7 @@ fn quota_mode(
     let why = match quota_of(txn.state(), demand, fr, total, own) {
         Quota::Fits(height) => return (Mode::Fit, height, None),
         _ if lacking::no_node_of_it_will_do(txn, ask.0) => {
-            let nodes = verdict::flavor_shortage(txn, ask.0, ask.1, demand.topology);
+            let nodes = lacking::nodes_for(txn, demand, ask);
             return (Mode::NoFit, 0, Some(nodes));
         }
         Quota::Never(height, why) => return (Mode::NoFit, height, Some(why)),
@@ -542,6 +550,7 @@ fn quota_mode(
         usage: vec![(fr, total)],
         contested: vec![fr],
         asks: vec![ask],
+        together: demand.together(txn),
         topology: demand.topology,
     };
     let node = txn.state().quota.queue(demand.queue).node.expect("only existing queues have heads");
@@ -570,7 +579,8 @@ fn room_mode(
     usage: Vec<(FrIdx, i64)>,
     ask: (ClassIdx, u32),
 ) -> Mode {
-    let need = Need { usage, contested: Vec::new(), asks: vec![ask], topology: demand.topology };
+    let (contested, together) = (Vec::new(), demand.together(txn));
+    let need = Need { usage, contested, asks: vec![ask], together, topology: demand.topology };
     let start = txn.checkpoint();
     let found = victims::search_in(txn, demand.workload, &need);
     txn.rollback_to(start);

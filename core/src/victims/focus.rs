@@ -29,6 +29,7 @@ use super::{Attempt, For, Removed, Search, Taken};
 use crate::model::ids::{ClassIdx, FrIdx, PodIdx, WorkloadIdx};
 use crate::model::state::ClusterState;
 use crate::model::txn::{Checkpoint, Txn};
+use crate::place::coupled;
 use crate::resources;
 use crate::victims::candidates::{Candidate, Kind};
 
@@ -188,7 +189,13 @@ impl Search<'_> {
         let mut short = Vec::new();
         for (class, count) in &self.need.asks {
             txn.fresh(*class);
-            if txn.state().classes.fit(*class).slots(scope) < u64::from(*count) {
+            let state = txn.state();
+            let domain = state.room.tree.domain(scope);
+            let slots = match self.open.contains(class) {
+                true => coupled::free_in(state, *class, domain.start..domain.end),
+                false => state.classes.fit(*class).slots(scope),
+            };
+            if slots < u64::from(*count) {
                 short.push(*class);
             }
         }
@@ -280,7 +287,7 @@ impl<'c> Focus<'_, '_, 'c> {
 
     /// How many members of the kinds that lack room a node holds.
     fn slots(&self, txn: &mut Txn<'_>, position: usize) -> u64 {
-        slots_of(txn, &self.short, position)
+        slots_of(txn, self.search, &self.short, position)
     }
 
     /// Takes candidates of a node until it holds more members; who makes no difference to that
@@ -348,8 +355,9 @@ impl<'c> Focus<'_, '_, 'c> {
     /// Of those taken since `from`, all but the last go back if the node holds more all the same.
     fn give_back(&mut self, txn: &mut Txn<'_>, from: usize, position: usize, slots: u64) {
         for at in (from..self.removed.taken.len() - 1).rev() {
-            let short = &self.short;
-            self.removed.give_back(txn, at, |txn| slots_of(txn, short, position) > slots);
+            let (search, short) = (self.search, &self.short);
+            let fits = |txn: &mut Txn<'_>| slots_of(txn, search, short, position) > slots;
+            self.removed.give_back(txn, at, fits);
         }
     }
 
@@ -365,11 +373,15 @@ impl<'c> Focus<'_, '_, 'c> {
 }
 
 /// How many members of these kinds a node holds.
-fn slots_of(txn: &mut Txn<'_>, kinds: &[ClassIdx], position: usize) -> u64 {
+fn slots_of(txn: &mut Txn<'_>, of: &Search<'_>, kinds: &[ClassIdx], position: usize) -> u64 {
     let mut slots = 0;
     for class in kinds {
         txn.fresh(*class);
-        slots += u64::from(txn.state().classes.fit(*class).spot(position).slots);
+        let state = txn.state();
+        slots += u64::from(match of.open.contains(class) {
+            true => coupled::free_on(state, *class, position),
+            false => state.classes.fit(*class).spot(position).slots,
+        });
     }
     slots
 }

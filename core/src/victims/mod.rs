@@ -18,12 +18,13 @@ use std::collections::BTreeSet;
 
 use capstan_topology::ResourceIdx;
 
-use crate::model::ids::{ClassIdx, FrIdx, QueueIdx, WorkloadIdx};
+use crate::model::ids::{ClassIdx, FrIdx, QueueIdx, ShapeIdx, WorkloadIdx};
 use crate::model::input::PreemptReclaim;
 use crate::model::state::ClusterState;
 use crate::model::txn::Txn;
 use crate::model::vacancy::Holding;
 use crate::model::workload::QueueRef;
+use crate::place::coupled;
 use crate::place::gang::{self, Ask, TopologyAsk};
 use crate::plan::PreemptionReason;
 use crate::victims::candidates::{Candidate, Kind};
@@ -41,6 +42,8 @@ pub struct Need {
     pub contested: Vec<FrIdx>,
     /// Members per class that must find nodes.
     pub asks: Vec<(ClassIdx, u32)>,
+    /// Shapes of all members that come together, if what some find may depend on others.
+    pub together: Vec<ShapeIdx>,
     /// Topology asked.
     pub topology: TopologyAsk,
 }
@@ -82,6 +85,13 @@ pub struct Victim {
 /// Candidates that one search looks at, at most. Far above any real reclaim; it bounds a round on
 /// a cluster full of tiny lower-priority work.
 pub const CANDIDATES_MAX: usize = 20_000;
+
+/// How often those who are not needed are looked for, where one who goes back may make room.
+const PASSES_MAX: usize = 4;
+
+/// Candidates that are taken one by one where each look for places is a search, as for members that
+/// depend on each other; after that many, an eighth more at a time. Who leaves in vain goes back.
+const ONE_BY_ONE: usize = 64;
 
 /// Removes victims inside the transaction so that the need fits, and names them; `Err`: nothing
 /// allowed would do, for lack of this, and nothing was removed. The caller rolls back or keeps.
@@ -163,6 +173,11 @@ struct Search<'a> {
     members: &'a [Ask],
     /// Resources that members ask of nodes.
     asked: Vec<ResourceIdx>,
+    /// Where members go depends on each other, and may on who stays: fewer that are there need not
+    /// make more room.
+    coupled: bool,
+    /// Kinds of members for which others may open nodes.
+    open: Vec<ClassIdx>,
     /// Own work may leave for quota whatever of it is short.
     own_too: bool,
 }
@@ -260,7 +275,7 @@ impl<'c> Removed<'c> {
 
 impl<'a> Search<'a> {
     fn new(
-        txn: &Txn<'_>,
+        txn: &mut Txn<'_>,
         preemptor: WorkloadIdx,
         need: &'a Need,
         members: &'a [Ask],
@@ -269,7 +284,11 @@ impl<'a> Search<'a> {
             QueueRef::Queue(queue) => Some(queue),
             _ => None,
         };
-        Search { queue, need, members, asked: need.asked(txn.state()), own_too: false }
+        let asked = need.asked(txn.state());
+        let mut open: Vec<ClassIdx> = need.asks.iter().map(|(class, _)| *class).collect();
+        open.retain(|class| coupled::waits_for(txn, *class, &need.together));
+        let coupled = gang::are_coupled(txn, members);
+        Search { queue, need, members, asked, coupled, open, own_too: false }
     }
 
     /// Who may be stopped, in the order in which they are taken.
@@ -334,22 +353,35 @@ impl<'a> Search<'a> {
             txn.rollback_to(start);
             removed = self.attempt_by_place(txn, list, attempt, start).ok_or(For::Room)?;
         }
-        // Everyone but the last taken goes back if the need fits all the same: whose leaving breaks
-        // a budget before the others, and of those the last taken first.
-        for guarded in [true, false] {
-            for at in (0..removed.taken.len().saturating_sub(1)).rev() {
-                if removed.taken[at].candidate.breaks_budget == guarded {
-                    let fits =
-                        |txn: &mut Txn<'_>| self.quota_fits(txn, attempt) && self.room_fits(txn);
-                    removed.give_back(txn, at, fits);
-                }
-            }
-        }
+        self.give_back(txn, attempt, &mut removed);
         let victim = |taken: &Taken<'_>| Victim {
             workload: taken.candidate.workload,
             reason: taken.candidate.kind.reason(),
         };
         Ok(removed.taken.iter().map(victim).collect())
+    }
+
+    /// Everyone but the last taken goes back if the need fits all the same: whose leaving breaks a
+    /// budget before the others, and of those the last taken first. For members that depend on each
+    /// other the last one, too, and again as long as anyone does.
+    fn give_back(&self, txn: &mut Txn<'_>, attempt: Attempt, removed: &mut Removed<'_>) {
+        let (kept, passes) = if self.coupled { (0, PASSES_MAX) } else { (1, 1) };
+        for _ in 0..passes {
+            let before = removed.taken.len();
+            for guarded in [true, false] {
+                for at in (0..removed.taken.len().saturating_sub(kept)).rev() {
+                    if removed.taken[at].candidate.breaks_budget == guarded {
+                        let fits = |txn: &mut Txn<'_>| {
+                            self.quota_fits(txn, attempt) && self.room_fits(txn)
+                        };
+                        removed.give_back(txn, at, fits);
+                    }
+                }
+            }
+            if removed.taken.len() == before {
+                return;
+            }
+        }
     }
 
     /// Takes one after the other until quota fits.
@@ -386,6 +418,7 @@ impl<'a> Search<'a> {
             let leaving = txn.state().leaving(candidate.workload);
             (!leaving, candidate.kind != Kind::Unqueued)
         });
+        let mut unseen = 0;
         for candidate in order {
             if removed.contains(candidate)
                 || !self.usable(txn, candidate, attempt, For::Room)
@@ -394,11 +427,17 @@ impl<'a> Search<'a> {
                 continue;
             }
             removed.take(txn, candidate);
+            unseen += 1;
+            let taken = removed.taken.len();
+            if self.coupled && taken > ONE_BY_ONE && unseen < taken / 8 {
+                continue;
+            }
             if self.room_fits(txn) {
                 return true;
             }
+            unseen = 0;
         }
-        false
+        unseen > 0 && self.room_fits(txn)
     }
 
     /// Whether a candidate may be taken now: borrowers only while they, and every cohort between
@@ -434,13 +473,11 @@ impl<'a> Search<'a> {
     }
 
     fn room_fits(&self, txn: &mut Txn<'_>) -> bool {
-        let fits_alone = |(class, count): &(ClassIdx, u32), txn: &mut Txn<'_>| {
-            gang::holds(txn, *class, *count, self.need.topology)
-        };
-        if !self.need.asks.iter().all(|ask| fits_alone(ask, txn)) {
+        let Need { asks, together, topology, .. } = self.need;
+        let topology = *topology;
+        if !asks.iter().all(|ask| gang::may_hold(txn, *ask, together, topology)) {
             return false;
         }
-        let topology = self.need.topology;
         let shared = self
             .members
             .iter()
@@ -449,7 +486,7 @@ impl<'a> Search<'a> {
             return true;
         }
         let start = txn.checkpoint();
-        let fits = gang::place(txn, self.members, self.need.topology);
+        let fits = gang::place(txn, self.members, topology);
         txn.rollback_to(start);
         fits
     }

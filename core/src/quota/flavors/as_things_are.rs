@@ -90,7 +90,8 @@ impl<F: FnMut(&mut Txn<'_>, &Choice) -> bool> Seeker for Search<'_, '_, F> {
         }
         let class = class_of(txn, self.demand, part, flavor, choice);
         let count = self.demand.sets[part.set].count;
-        let holds = gang::holds(txn, class, count, self.demand.topology);
+        let together = self.demand.together(txn);
+        let holds = gang::may_hold(txn, (class, count), &together, self.demand.topology);
         self.room |= !holds;
         holds.then(|| with(txn, self.demand, part, candidate, choice))
     }

@@ -13,10 +13,31 @@ use crate::explain::{together, verdict};
 use crate::model::ids::{ClassIdx, FlavorIdx, FrIdx};
 use crate::model::input::Text;
 use crate::model::txn::Txn;
+use crate::place::coupled;
 use crate::place::gang::Ask;
 use crate::quota::flavors;
 use crate::rules;
 use crate::victims::{self, Lack, Need};
+
+/// What nodes lack for members of one class: where others of their gang may open some for them,
+/// once as many of those as go have places.
+pub(super) fn nodes_for(
+    txn: &mut Txn<'_>,
+    demand: &Demand<'_>,
+    (class, count): (ClassIdx, u32),
+) -> FlavorProblem {
+    let together = demand.together(txn);
+    if !coupled::waits_for(txn, class, &together) {
+        return verdict::flavor_shortage(txn, class, count, demand.topology);
+    }
+    let own = txn.state().classes.class(class).key.shape;
+    let mut asks = vec![(class, count)];
+    for set in demand.sets.iter().filter(|set| set.shape != own) {
+        // Of whatever flavor: which one the others get is not known yet.
+        asks.push((txn.class(set.shape, &[], demand.profile), set.count));
+    }
+    verdict::beside_others(txn, &asks, demand.topology)
+}
 
 /// What one flavor lacks for members of one class, whose quota is short like this.
 pub(super) fn of_flavor(
@@ -30,9 +51,9 @@ pub(super) fn of_flavor(
         put(&mut short, &no_victims(txn, demand, lack, need));
         return short;
     }
-    let now = verdict::flavor_shortage(txn, class, count, demand.topology);
+    let now = nodes_for(txn, demand, (class, count));
     let then = victims::with_all_gone(txn, demand.workload, need, &[], |txn, gone| {
-        (verdict::flavor_shortage(txn, class, count, demand.topology), gone)
+        (nodes_for(txn, demand, (class, count)), gone)
     });
     match then {
         Some((then, gone)) if then != now => then.with_gone(gone),

@@ -26,7 +26,6 @@ use super::combinations::{Part, Seeker, Walk, height_of, parts, quota_for, with}
 use super::with_victims::ways_back;
 use super::{Choice, Demand, Mode, better, class_with, lacking, mode_of, refusal, stops, viable};
 use crate::explain::reason::{FlavorProblem, FlavorRefusal, Reason};
-use crate::explain::verdict;
 use crate::model::ids::{ClassIdx, FlavorIdx, FrIdx};
 use crate::model::txn::Txn;
 use crate::place::gang;
@@ -143,7 +142,8 @@ impl Seeker for OneSet<'_, '_> {
     fn judge(&mut self, txn: &mut Txn<'_>, flavor: FlavorIdx, mut chosen: Chosen) -> bool {
         let (demand, set) = (self.demand, &self.demand.sets[self.set]);
         let class = class_with(txn, demand, set.shape, &chosen.choice.sets[self.set], flavor);
-        let holds = gang::holds(txn, class, set.count, demand.topology);
+        let together = demand.together(txn);
+        let holds = gang::may_hold(txn, (class, set.count), &together, demand.topology);
         let mut mode = Mode::Fit;
         if !holds || !chosen.short.is_empty() {
             self.room |= chosen.short.is_empty();
@@ -202,6 +202,7 @@ impl<'a, 'd> OneSet<'a, 'd> {
                 usage: choice.usage.clone(),
                 contested: choice.contested.clone(),
                 asks: vec![ask],
+                together: self.demand.together(txn),
                 topology: self.demand.topology,
             };
             let (found, height) = self.after_preemption(txn, &need, short);
@@ -222,7 +223,7 @@ impl<'a, 'd> OneSet<'a, 'd> {
         if let Some(nodes) = even_then {
             *why = vec![(flavor, nodes)];
         } else if nodes {
-            let nodes = verdict::flavor_shortage(txn, class, ask.1, self.demand.topology);
+            let nodes = lacking::nodes_for(txn, self.demand, ask);
             *why = vec![(flavor, nodes)];
         }
         let nearest = why.iter().map(|(_, why)| why.remoteness()).min();

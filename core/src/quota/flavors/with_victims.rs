@@ -185,7 +185,8 @@ pub(super) fn ways_back(
         of_group.for_each(|(_, flavor)| *flavor = own);
         let of_set = &demand.sets[set];
         let class = class_with(txn, demand, of_set.shape, &flavors, own);
-        if gang::holds(txn, class, of_set.count, demand.topology) {
+        let together = demand.together(txn);
+        if gang::may_hold(txn, (class, of_set.count), &together, demand.topology) {
             ways.push(Way { set, group, own, flavors });
         }
     }

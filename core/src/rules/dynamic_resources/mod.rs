@@ -35,7 +35,8 @@ use std::sync::Arc;
 
 use crate::explain::reason::NodeRefusal;
 use crate::model::input::{
-    ClaimSpec, DeviceCount, ExtendedClaim, NodeFacts, NodeSelector, PodClaim, PodShape, Text,
+    Answer, ClaimSpec, DeviceAsk, DeviceCount, ExtendedClaim, NodeFacts, NodeSelector, PodClaim,
+    PodShape, ResourceClaimKey, Text,
 };
 use crate::plan::{Chosen, ChosenDevice};
 use crate::rules::Question;
@@ -120,6 +121,18 @@ pub fn slots(question: &Question<'_>) -> u32 {
         }
     }
     slots
+}
+
+/// Whether only devices that one node alone can use meet some request of a claim: then all who
+/// need it go to that node.
+pub(crate) fn is_of_one_node(devices: &Devices, key: &ResourceClaimKey) -> bool {
+    let Some(claim) = devices.claim(key) else { return false };
+    let reached = || devices.pools().wide();
+    let may_be = |ask: &DeviceAsk, device| devices.answer(&ask.query, device) != Some(&Answer::No);
+    claim.spec.requests.iter().any(|request| {
+        let mut asks = request.options.iter();
+        asks.all(|ask| reached().all(|device| !may_be(ask, device)))
+    })
 }
 
 /// Devices for a pod that gets a place on a node that was found to have them; `names`: its claims,

@@ -195,6 +195,22 @@ impl Pools {
         self.devices.len()
     }
 
+    /// Devices that more than one node can use.
+    pub fn wide(&self) -> impl Iterator<Item = &Device> {
+        let slices = self.wide.iter().flat_map(|at| &self.pools[*at as usize].slices);
+        let wide = slices.filter(|part| !matches!(part.facts.nodes, Reach::Node(_)));
+        let devices = wide.flat_map(|part| {
+            let first = part.first as usize;
+            &self.devices[first..first + part.facts.devices.len()]
+        });
+        devices.filter(|device| !device.facts().binds)
+    }
+
+    /// Whether there are such.
+    pub fn any_wide(&self) -> bool {
+        !self.wide.is_empty()
+    }
+
     /// What counters have in all.
     pub fn counters(&self) -> &[Nano] {
         &self.counters

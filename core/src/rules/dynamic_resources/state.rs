@@ -162,7 +162,8 @@ impl Devices {
 
     /// Whom it concerns that a pod holds these devices, or no longer does.
     pub(crate) fn hold_concerns(&self, hold: &PodHold) -> Concerns {
-        if !hold.shared.is_empty() {
+        // What others hold too stays as it is.
+        if hold.shared.iter().any(|(key, _)| !self.shared.contains_key(key)) {
             return Concerns::Everybody;
         }
         let chosen = hold.own.iter().flat_map(|held| &held.chosen.devices);
@@ -266,6 +267,17 @@ impl Devices {
     /// What a shared claim holds that is not allocated yet.
     pub(super) fn held_for(&self, key: &ResourceClaimKey) -> Option<&Arc<Chosen>> {
         self.shared.get(key).map(|hold| &hold.chosen)
+    }
+
+    /// Whether a claim has no devices, and none are held for it: whoever needs it first gets some.
+    pub(crate) fn is_untaken(&self, key: &ResourceClaimKey) -> bool {
+        let known = self.claims.get(key);
+        known.is_some_and(|claim| claim.allocation.is_none()) && !self.shared.contains_key(key)
+    }
+
+    /// Whether more than one node can use some devices.
+    pub(crate) fn any_wide(&self) -> bool {
+        self.pools.any_wide()
     }
 
     /// What a pod holds.

@@ -355,12 +355,12 @@ impl Outlook {
 
     /// Whether pods that come may open nodes for it: it wants some near, or spreads.
     pub fn opens(&self) -> bool {
-        let opens = |counter: &Counter| match counter.aim {
-            Aim::Near => true,
-            Aim::Spread(_) => counter.required(),
-            Aim::Apart | Aim::Repelled | Aim::Preferred(_) => false,
-        };
-        self.counters.iter().any(opens)
+        self.counters.iter().any(Counter::opens)
+    }
+
+    /// Whether pods of another shape that come may open nodes for it.
+    pub fn is_opened_by(&self, other: ShapeIdx) -> bool {
+        self.shared(other).any(Counter::opens)
     }
 
     /// Keys of the domains of which each has one of the class at most.
@@ -433,6 +433,15 @@ impl Outlook {
 impl Counter {
     fn required(&self) -> bool {
         self.balance.as_ref().is_none_or(|balance| balance.required)
+    }
+
+    /// Whether pods that count for it may open nodes.
+    fn opens(&self) -> bool {
+        match self.aim {
+            Aim::Near => true,
+            Aim::Spread(_) => self.required(),
+            Aim::Apart | Aim::Repelled | Aim::Preferred(_) => false,
+        }
     }
 
     fn spread(&self) -> Option<usize> {
