@@ -9,9 +9,10 @@
 //! Phases, in each domain that the wished topology allows: no, where there are more members than
 //! could go whoever else is placed; everybody to the best node that will
 //! have them, round after round until nobody moves; the same with the first of those who are wanted
-//! near put into each domain of that key in turn, the roomiest first; then a search over all
-//! members and nodes that takes choices back. States that were reached in another order are looked
-//! at once, and nodes that look the same to all members are tried once.
+//! near put into each domain of that key in turn, the roomiest first, or with the first of those who
+//! share a claim ([`shared`]) put onto each node that has room for more of them; then a search over
+//! all members and nodes that takes choices back. States that were reached in another order are
+//! looked at once, and nodes that look the same to all members are tried once.
 //!
 //! Bounds are counts: what is not found within them is told as such ([`Found::Bound`]).
 //!
