@@ -31,8 +31,8 @@ pub struct Cluster {
     pub namespaces: BTreeMap<Text, Labels>,
     /// Pods.
     pub placed: Vec<Placed>,
-    /// Nodes that have the device for the one claim which all pods with a claim share.
-    pub linked: Vec<usize>,
+    /// Nodes that reach a device for the one claim which all pods with a claim share: which device.
+    pub linked: BTreeMap<usize, usize>,
 }
 
 impl Cluster {
@@ -60,12 +60,14 @@ impl Cluster {
         })
     }
 
-    /// Whether the claim of a pod can be used on a node: it has the device, and whoever shares it
-    /// is there.
+    /// Whether the claim of a pod can be used on a node: it reaches a device, the one of whoever
+    /// shares the claim.
     fn is_linked(&self, node: usize, shape: &PodShape) -> bool {
         let sharing = self.placed.iter().filter(|placed| !placed.shape.claims.is_empty());
         shape.claims.is_empty()
-            || self.linked.contains(&node) && sharing.clone().all(|placed| placed.node == node)
+            || self.linked.get(&node).is_some_and(|device| {
+                sharing.clone().all(|placed| self.linked.get(&placed.node) == Some(device))
+            })
     }
 
     fn value(&self, node: usize, key: &Text) -> Option<&Text> {

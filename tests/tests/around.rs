@@ -1,13 +1,14 @@
 //! Gangs whose members want each other near, away, or spread: against every order and every choice
 //! of nodes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use capstan_core::Engine;
 use capstan_core::model::input::{
-    Amounts, Input, Kin, Neighbours, NodeFacts, Operator, PeerSelector, PeerTerm, PodClaim,
-    PodFacts, PodPhase, PodShape, PreemptWithin, Requirement, Wishes,
+    Amounts, Input, Kin, Neighbours, NodeFacts, NodeSelector, NodeSelectorTerm, Operator,
+    PeerSelector, PeerTerm, PodClaim, PodFacts, PodPhase, PodShape, PreemptWithin, Reach,
+    Requirement, Text, Wishes,
 };
 use capstan_core::plan::{Action, Effect, EffectResult};
 use capstan_core::time::Time;
@@ -48,8 +49,9 @@ struct Case {
     least: usize,
     /// Flavors of their queue, to which nodes belong in turn; 0: they are in no queue.
     flavors: usize,
-    /// Nodes with the device of the claim that members share whose `cpu` is odd.
-    linked: Vec<usize>,
+    /// Nodes that reach a device for the claim that members share whose `cpu` is odd: which one, by
+    /// the first of those nodes.
+    linked: BTreeMap<usize, usize>,
 }
 
 impl Case {
@@ -58,7 +60,7 @@ impl Case {
         there: Vec<(Arc<PodShape>, usize, bool)>,
         members: Vec<Arc<PodShape>>,
     ) -> Case {
-        let (least, linked) = (usize::MAX, Vec::new());
+        let (least, linked) = (usize::MAX, BTreeMap::new());
         Case { nodes, there, members, devices: false, least, flavors: 0, linked }
     }
 
@@ -146,8 +148,9 @@ impl Case {
         all
     }
 
-    /// The same with members that share a claim: those whose `cpu` is odd.
-    fn sharing(mut self, linked: Vec<usize>) -> Case {
+    /// The same with members that share a claim: those whose `cpu` is odd. Its devices are those of
+    /// nodes, or of their zones.
+    fn sharing(mut self, linked: &BTreeSet<usize>, zones: bool) -> Case {
         let shares = |shape: &Arc<PodShape>| {
             let mut own = PodShape::clone(shape);
             if own.requests.get("cpu").is_some_and(|cpu| cpu % 2 == 1) {
@@ -156,16 +159,42 @@ impl Case {
             Arc::new(own)
         };
         self.members = self.members.iter().map(shares).collect();
-        self.linked = linked.into_iter().filter(|at| *at < self.nodes.len()).collect();
+        let device = |node: usize| match self.zone(node) {
+            zone if zones => {
+                let mut of_zone = linked.iter().filter(|at| **at < self.nodes.len());
+                of_zone.find(|at| zone.is_some() && self.zone(**at) == zone).copied()
+            }
+            _ => linked.contains(&node).then_some(node),
+        };
+        let found = (0..self.nodes.len()).filter_map(|node| Some((node, device(node)?)));
+        self.linked = found.collect();
         self
+    }
+
+    fn zone(&self, node: usize) -> Option<&Text> {
+        self.nodes[node].labels.get(ZONE)
+    }
+
+    /// The device of a node, or of its zone.
+    fn link(&self, node: usize, zones: bool) -> Input {
+        let slice = devices::slice(&self.nodes[node].name, &["link"]);
+        let Input::Slice(mut slice) = slice else { unreachable!("a slice") };
+        if zones {
+            let values = self.zone(node).into_iter().cloned().collect();
+            let labels = vec![Requirement { key: text(ZONE), operator: Operator::In, values }];
+            let terms = vec![NodeSelectorTerm { labels, fields: Vec::new() }];
+            Arc::make_mut(&mut slice).nodes = Reach::Selected(NodeSelector { terms });
+        }
+        Input::Slice(slice)
     }
 
     fn ground(&self) -> Vec<Input> {
         let mut all = vec![namespace()];
         all.extend(self.nodes.iter().cloned().map(Input::Node));
         all.extend((0..self.nodes.len()).filter(|_| self.devices).map(|at| self.slice(at)));
-        let link = |at: &usize| devices::slice(&self.nodes[*at].name, &["link"]);
-        all.extend(self.linked.iter().map(link));
+        let zones = self.linked.iter().any(|(node, device)| node != device);
+        let devices: BTreeSet<usize> = self.linked.values().copied().collect();
+        all.extend(devices.into_iter().map(|at| self.link(at, zones)));
         if !self.linked.is_empty() {
             all.push(Input::ResourceClaim(devices::claim(LINK, false, devices::spec(1))));
         }
@@ -415,10 +444,11 @@ proptest! {
     fn members_that_share_a_claim_are_placed(
         case in case(),
         linked in prop::collection::btree_set(0..5_usize, 1..4),
+        zones in any::<bool>(),
         flavors in 0..3_usize,
         least in 1..9_usize,
     ) {
-        let case = case.sharing(linked.into_iter().collect());
+        let case = case.sharing(&linked, zones);
         placed_if_it_can_be(&Case { flavors, least, ..case })?;
     }
 }
@@ -488,9 +518,10 @@ proptest! {
         low in vec(prop::bool::weighted(0.8), 4),
         flavors in 0..3_usize,
         linked in option::of(prop::collection::btree_set(0..5_usize, 1..4)),
+        zones in any::<bool>(),
     ) {
         let case = match linked {
-            Some(linked) => case.sharing(linked.into_iter().collect()),
+            Some(linked) => case.sharing(&linked, zones),
             None => case,
         };
         // In a queue, work leaves for what is charged.

@@ -41,8 +41,8 @@ pub(super) const TRIES_MAX: u32 = 256;
 /// it needs few.
 const TRIES_KEPT: u32 = 64;
 
-/// Of these, for numbers of members that need each other: all of a gang of three shapes of which six
-/// must start.
+/// Of these, for numbers of members that need each other: all of a gang of three shapes of which
+/// six must start.
 pub(super) const WAYS_MAX: u32 = 28;
 
 /// Looks of the scan of flavors in one try: a set may have to leave its first flavor to another

@@ -10,9 +10,9 @@ use crate::model::ids::ClassIdx;
 use crate::model::input::Text;
 use crate::model::state::ClusterState;
 use crate::model::txn::Txn;
+use crate::place::common_claims;
 use crate::place::coupled;
 use crate::place::gang::TopologyAsk;
-use crate::place::shared;
 use crate::place::slices;
 
 /// Why a class of members does not fit, as a flavor's problem.
@@ -26,8 +26,8 @@ pub fn flavor_shortage(
     if coupled::are_coupled(txn, &[(class, asked)]) {
         return coupled_shortage(txn, class, asked);
     }
-    if shared::contend(txn.state(), class, asked) {
-        return shared::shortage(txn, (class, asked), topology, |txn, holds| {
+    if common_claims::contend(txn.state(), class, asked) {
+        return common_claims::shortage(txn, (class, asked), topology, |txn, holds| {
             nodes_short(txn, class, (asked, holds))
         });
     }

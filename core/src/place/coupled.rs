@@ -7,9 +7,10 @@
 //! some choice of nodes get all of it in.
 //!
 //! Phases, in each domain that the wished topology allows: no, where there are more members than
-//! could go whoever else is placed; everybody to the best node that will
-//! have them, round after round until nobody moves; the same with the first of those who are wanted
-//! near put into each domain of that key in turn, the roomiest first; then a search over all
+//! could go whoever else is placed; everybody to the best node that will have them, round after
+//! round until nobody moves; the same with the first of those who are wanted near put into each
+//! domain of that key in turn, the roomiest first, or with the first of those who share a claim
+//! ([`common_claims`]) put onto each node that has room for more of them; then a search over all
 //! members and nodes that takes choices back. States that were reached in another order are looked
 //! at once, and nodes that look the same to all members are tried once.
 //!
@@ -28,7 +29,7 @@ use crate::model::ids::{ClassIdx, ShapeIdx};
 use crate::model::state::ClusterState;
 use crate::model::txn::Txn;
 use crate::place::gang::{TRIES_MAX, TopologyAsk};
-use crate::place::{search, shared};
+use crate::place::{common_claims, search};
 use crate::rules::neighbours::keys::KeyIdx;
 use crate::rules::resources_fit;
 
@@ -318,7 +319,7 @@ impl Search {
         self.asks.iter().for_each(|class| txn.fresh(*class));
         (0..self.asks.len()).any(|at| self.upper(txn, at) < u64::from(self.left[at]))
             || self.chooses
-                && !shared::fit_one_node(txn.state(), &self.counts(), self.range.clone())
+                && !common_claims::fit_one_node(txn.state(), &self.counts(), self.range.clone())
     }
 
     /// Members still to place, with their classes.
@@ -438,9 +439,10 @@ impl Search {
             return false;
         }
         let all = self.counts();
-        for shared in shared::claims(txn.state(), &all) {
+        for shared in common_claims::claims(txn.state(), &all) {
             self.asks.iter().for_each(|class| txn.fresh(*class));
-            let positions = shared::positions(txn.state(), &shared, &all, self.range.clone());
+            let positions =
+                common_claims::positions(txn.state(), &shared, &all, self.range.clone());
             for position in positions.into_iter().take(TRIES_MAX) {
                 let (mark, left) = (txn.checkpoint(), self.left.clone());
                 let node = txn.state().room.tree.order()[position];

@@ -28,7 +28,7 @@ use crate::model::ids::{ClassIdx, PodIdx, ShapeIdx};
 use crate::model::txn::{Checkpoint, Txn};
 use crate::place::coupled::{self, Found};
 use crate::place::slices::{self, Slices};
-use crate::place::{pod_sets, search, shared};
+use crate::place::{common_claims, pod_sets, search};
 
 /// Members of one class to be placed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,8 +99,8 @@ pub(super) fn counts_of(asks: &[Ask]) -> Vec<coupled::Count> {
 /// Whether nodes have room for all who share a claim that one node alone can use, as far as that
 /// can be told without placing anybody.
 fn claims_fit(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk) -> bool {
-    let some = asks.iter().any(|ask| shared::any(txn.state(), ask.class));
-    !some || shared::fit_some_node(txn, &counts_of(asks), topology)
+    let some = asks.iter().any(|ask| common_claims::any(txn.state(), ask.class));
+    !some || common_claims::fit_some_node(txn, &counts_of(asks), topology)
 }
 
 /// Members that share claims, whom no domain took as it takes others: those who share one first.
@@ -111,7 +111,8 @@ fn place_sharing(
     start: Checkpoint,
 ) -> bool {
     txn.rollback_to(start);
-    asks.iter().any(|ask| shared::any(txn.state(), ask.class)) && place_coupled(txn, asks, topology)
+    asks.iter().any(|ask| common_claims::any(txn.state(), ask.class))
+        && place_coupled(txn, asks, topology)
 }
 
 fn place_coupled(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk) -> bool {
@@ -275,7 +276,7 @@ pub fn holds(txn: &mut Txn<'_>, class: ClassIdx, count: u32, topology: TopologyA
             tree.domains_at(level).iter().any(|domain| index.slots(*domain) >= u64::from(count))
         }
     };
-    has_slots && (count < 2 || shared::fit_some_node(txn, &[(class, count)], topology))
+    has_slots && (count < 2 || common_claims::fit_some_node(txn, &[(class, count)], topology))
 }
 
 /// Whether members of one class may fit as things are, beside all shapes that come `together`:
@@ -367,7 +368,7 @@ fn levels_to_try(tree: &Tree, topology: TopologyAsk) -> Range<usize> {
 /// Whether members of a class share volumes or a claim that has no devices yet, so that each that
 /// is placed changes where the next can go.
 pub fn coupled(txn: &Txn<'_>, class: ClassIdx) -> bool {
-    txn.state().classes.class(class).coupled() || shared::any(txn.state(), class)
+    txn.state().classes.class(class).coupled() || common_claims::any(txn.state(), class)
 }
 
 /// Whether only placing members of one class tells if they fit: they choose volumes or devices and
@@ -377,7 +378,7 @@ pub fn wants_trial(txn: &mut Txn<'_>, class: ClassIdx, count: u32, topology: Top
     let claims = !txn.state().room.shape(shape).facts.claims.is_empty();
     coupled(txn, class)
         || topology.mixed
-        || shared::contend(txn.state(), class, count)
+        || common_claims::contend(txn.state(), class, count)
         || (claims || topology.slices.is_some()) && coupled::are_coupled(txn, &[(class, count)])
 }
 

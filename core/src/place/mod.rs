@@ -3,9 +3,10 @@
 //! [`classes`] keeps, for each kind of pod, what fits where and how good it is; [`gang`] chooses
 //! domain and nodes for a whole gang inside a transaction; [`search`] is its last resort for
 //! gangs of several shapes; [`coupled`] places gangs whose members want each other near or away;
-//! [`shared`] knows of claims that members share; [`partial`] tells how far a gang gets.
+//! [`common_claims`] knows of claims that members share; [`partial`] tells how far a gang gets.
 
 pub mod classes;
+pub mod common_claims;
 pub mod coupled;
 pub mod gang;
 pub mod levels;
@@ -13,5 +14,4 @@ pub mod partial;
 pub mod pod_sets;
 pub mod refusals;
 pub mod search;
-pub mod shared;
 pub mod slices;

@@ -181,7 +181,9 @@ pub fn shortage(
     roomy.sort_unstable();
     roomy.retain(|(Reverse(slots), _)| *slots > 0);
     let mut best = (0, 0);
-    for (_, position) in roomy.into_iter().take(LOOKS_MAX) {
+    // Without a claim that all need, it matters little where the first one is.
+    let looks = if any(txn.state(), class) { LOOKS_MAX } else { 1 };
+    for (_, position) in roomy.into_iter().take(looks) {
         let placed = fill(txn, (class, asked), position, topology);
         txn.rollback_to(start);
         if placed > best.0 {
