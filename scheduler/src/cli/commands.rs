@@ -167,9 +167,9 @@ fn warnings_of(config: &Config, objects: &Objects) -> Vec<String> {
 
 /// An engine that has been told everything, the pods that Jobs would make included, and has
 /// decided nothing; with its events.
-fn look(config: &Config, objects: Objects) -> (Engine, world::Events) {
+fn look(config: &Config, mut objects: Objects) -> (Engine, world::Events) {
     let now = objects.latest.unwrap_or_default();
-    let world = world::World::still(objects.inputs, config.policy.clone());
+    let world = world::World::still(objects.to_be_played(), config.policy.clone());
     let policy = capstan_core::policy::Policy { rounds_max: 0, ..config.policy.clone() };
     let mut inputs = world.facts();
     inputs.push(Input::Policy(Arc::new(policy)));
@@ -183,9 +183,10 @@ fn look(config: &Config, objects: Objects) -> (Engine, world::Events) {
 }
 
 /// Plays the objects on a virtual cluster.
-fn settle(config: &Config, objects: Objects, mode: world::Mode) -> world::Run {
+fn settle(config: &Config, mut objects: Objects, mode: world::Mode) -> world::Run {
     let (policy, start) = (config.policy.clone(), start_of(&objects));
-    with_progress(move |progress| world::run(objects.inputs, policy, start, mode, progress))
+    let inputs = objects.to_be_played();
+    with_progress(move |progress| world::run(inputs, policy, start, mode, progress))
 }
 
 fn start_of(objects: &Objects) -> world::StartTimes {
@@ -196,7 +197,7 @@ fn start_of(objects: &Objects) -> world::StartTimes {
 }
 
 /// Simulates, and gathers what is printed of it.
-fn play(config: &Config, objects: Objects, mode: args::Mode) -> (SimulationResult, String) {
+fn play(config: &Config, mut objects: Objects, mode: args::Mode) -> (SimulationResult, String) {
     let mut result = SimulationResult::default();
     for input in &objects.inputs {
         if let Input::Node(node) = input
@@ -214,7 +215,7 @@ fn play(config: &Config, objects: Objects, mode: args::Mode) -> (SimulationResul
     let scenario = world::Scenario {
         policy: config.policy.clone(),
         start: start_of(&objects),
-        inputs: objects.inputs,
+        inputs: objects.to_be_played(),
         mode: world_mode(mode),
     };
     let (run, metrics) = with_progress(move |progress| {

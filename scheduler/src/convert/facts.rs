@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use capstan_core::model::input::{
-    CapacityType, GangRef, GangSource, Kin, Labels, OwnerFacts, OwnerPodSet, PodFacts, PodShape,
-    Text, TopologyWish, Wishes,
+    CapacityType, GangKey, GangRef, GangSource, Kin, Labels, OwnerFacts, OwnerPodSet, PodFacts,
+    PodShape, Text, TopologyWish, Wishes,
 };
 use capstan_core::time::Time;
 
@@ -325,14 +325,18 @@ impl Facts<'_> {
         }
     }
 
-    /// The uid of the owner that made a pod, and that makes it again.
-    pub fn maker(&self, pod: &PodDraft) -> Option<&Text> {
-        let above = self.directory.above(&pod.namespace, pod.owner.as_deref());
-        match (Gang::above(&above, self.directory), above.first()?) {
-            (Some(gang), _) => Some(&gang.top.uid),
-            (None, Owner::Job(job)) => Some(&job.uid),
-            (None, _) => None,
+    /// A member of a group, and the owner that made it and makes it again, by uid.
+    pub fn maker(&self, pod: &PodDraft, gang: &GangKey) -> Option<(Text, Text)> {
+        if !matches!(gang, GangKey::Group(..)) {
+            return None;
         }
+        let above = self.directory.above(&pod.namespace, pod.owner.as_deref());
+        let maker = match (Gang::above(&above, self.directory), above.first()?) {
+            (Some(gang), _) => &gang.top.uid,
+            (None, Owner::Job(job)) => &job.uid,
+            (None, _) => return None,
+        };
+        Some((pod.uid.clone(), maker.clone()))
     }
 
     /// What is to be said of a Job with these facts.

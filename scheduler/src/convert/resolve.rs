@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use capstan_core::Input;
-use capstan_core::model::input::{GangKey, Labels, OwnerFacts, PodFacts, Text};
+use capstan_core::model::input::{Labels, OwnerFacts, PodFacts, Text};
 use capstan_core::time::Time;
 
 use super::directory::{Directory, Owner};
@@ -26,36 +26,31 @@ pub struct Resolved {
     pub inputs: Vec<Input>,
     /// What is worth knowing.
     pub notices: Vec<Notice>,
-    /// Members of groups and the owners that made them, by uid.
-    made_by: Vec<(Text, Text)>,
+    /// Members of groups, each with the owner that made it, by uid.
+    pub made_by: BTreeMap<Text, Text>,
 }
 
-impl Resolved {
-    /// Facts for who plays owners' controllers: these make the pods that are missing, and a pod that
-    /// an operator put into a group is none of those, though it is no member of its owner's gang.
-    pub fn to_be_played(self) -> Vec<Input> {
-        let Resolved { mut inputs, made_by, .. } = self;
-        if made_by.is_empty() {
-            return inputs;
-        }
-        let made_by: BTreeMap<Text, Text> = made_by.into_iter().collect();
-        let maker = |input: &Input| match input {
-            Input::Pod(pod) => Some((made_by.get(&pod.uid)?.clone(), pod.clone())),
-            _ => None,
-        };
-        let mut made: BTreeMap<Text, Vec<PodFacts>> = BTreeMap::new();
-        for (owner, pod) in inputs.iter().filter_map(maker) {
-            made.entry(owner).or_default().push(pod);
-        }
-        for input in &mut inputs {
-            if let Input::Owner(owner) = input
-                && let Some(pods) = made.get(&owner.uid)
-            {
-                pods.iter().for_each(|pod| count_in(owner, pod));
-            }
-        }
-        inputs
+/// Facts for who plays owners' controllers: these make the pods that are missing, and a pod that an
+/// operator put into a group is none of those, though it is no member of its owner's gang.
+pub fn to_be_played(mut inputs: Vec<Input>, made_by: &BTreeMap<Text, Text>) -> Vec<Input> {
+    if made_by.is_empty() {
+        return inputs;
     }
+    let mut made: BTreeMap<&Text, Vec<PodFacts>> = BTreeMap::new();
+    for input in &inputs {
+        if let Input::Pod(pod) = input
+            && let Some(owner) = made_by.get(&pod.uid)
+        {
+            made.entry(owner).or_default().push(pod.clone());
+        }
+    }
+    for input in &mut inputs {
+        if let Input::Owner(owner) = input {
+            let pods = made.get(&owner.uid);
+            pods.into_iter().flatten().for_each(|pod| count_in(owner, pod));
+        }
+    }
+    inputs
 }
 
 /// Settles everything; `start` stands for creation times that nobody gave.
@@ -122,9 +117,7 @@ pub fn resolve(gathered: Gathered, start: Time) -> Resolved {
     for pod in pods {
         let made = facts.of_pod(&pod, start);
         facts.remark_pod(&pod, &made, &mut remarks);
-        if let (GangKey::Group(..), Some(maker)) = (&made.gang.key, facts.maker(&pod)) {
-            resolved.made_by.push((made.uid.clone(), maker.clone()));
-        }
+        resolved.made_by.extend(facts.maker(&pod, &made.gang.key));
         resolved.inputs.push(Input::Pod(made));
     }
     resolved.notices.extend(remarks.notices(&gathered.places));

@@ -40,8 +40,8 @@ pub(super) fn gang(member: &Member<'_>, kind: Kind, source: GangSource, name: Te
     }
 }
 
-/// What a group says of its minimum. An operator that makes the group for a job may count pods in
-/// it that it only makes once the others run (the launcher of an MPIJob that waits for its workers).
+/// What a group says of its minimum. An operator that makes it for a job may count pods in it
+/// that it only makes once the others run (the launcher of an MPIJob that waits for its workers).
 fn least(member: &Member<'_>, group: &GroupDraft) -> Option<u32> {
     let stated = group.says.min?;
     let gang = Gang::above(member.above, member.directory);

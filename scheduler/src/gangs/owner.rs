@@ -53,7 +53,7 @@ impl<'a> Gang<'a> {
     pub fn least(&self, chain: &[&Marks], ended: u32, ignored: &mut Vec<Text>) -> u32 {
         let left = self.count().saturating_sub(ended);
         let asked = count(chain, keys::MIN_MEMBER, ignored).or(self.of.says.min);
-        // What is suspended has no pods yet: it starts when there is room for all that it will have.
+        // What is suspended has no pods yet: it starts once there is room for all of them.
         let of =
             |role: &Role| if self.top.says.suspended { role.least } else { role.starts_with() };
         let all = || self.together().map(of).fold(0_u32, u32::saturating_add);

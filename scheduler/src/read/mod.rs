@@ -44,6 +44,8 @@ use json::Take;
 pub struct Objects {
     /// Facts: what others refer to first.
     pub inputs: Vec<Input>,
+    /// Members of groups, each with the owner that made it, by uid.
+    pub made_by: BTreeMap<Text, Text>,
     /// What is worth knowing.
     pub warnings: Vec<Notice>,
     /// Objects of kinds that nobody knows, by kind.
@@ -55,6 +57,13 @@ pub struct Objects {
     /// Earliest creation of a pod or Job, else of anything. Work without a creation time was
     /// created then.
     pub earliest: Option<Time>,
+}
+
+impl Objects {
+    /// Facts for a world that plays owners' controllers: see [`convert::resolve::to_be_played`].
+    pub fn to_be_played(&mut self) -> Vec<Input> {
+        convert::resolve::to_be_played(std::mem::take(&mut self.inputs), &self.made_by)
+    }
 }
 
 /// Reads files; `-` is standard input.
@@ -147,11 +156,11 @@ fn finish(collector: Collector<'_>) -> Result<Objects, Vec<ReadError>> {
         + gathered.gangs.iter().filter(|gang| gang.whole() && gang.ours(scheduler)).count();
     let earliest = times.earliest_work.or(times.earliest);
     let start = earliest.or(times.latest).unwrap_or_default();
-    let mut resolved = convert::resolve(gathered, start);
-    let notices = std::mem::take(&mut resolved.notices);
+    let resolved = convert::resolve(gathered, start);
     Ok(Objects {
-        inputs: resolved.to_be_played(),
-        warnings: warnings.into_iter().chain(notices).collect(),
+        inputs: resolved.inputs,
+        made_by: resolved.made_by,
+        warnings: warnings.into_iter().chain(resolved.notices).collect(),
         ignored,
         latest: times.latest,
         ours,
