@@ -239,6 +239,7 @@ impl Engine {
             pending: 0,
             admitted: queue.holding.len() as u32,
             per_hour: hourly.and_then(|all| all.into_iter().reduce(MicroUsd::plus)),
+            share: state.quota.shares_fairly().then(|| state.quota.share(node).shown()),
         }
     }
 

@@ -189,6 +189,9 @@ pub struct QueueView {
     pub admitted: u32,
     /// Price of all that runs in it per hour, as far as known; `None`: nothing of it is.
     pub per_hour: Option<MicroUsd>,
+    /// Its dominant resource share in thousandths, what is promised counted; the largest number
+    /// for infinity. `None`: fair sharing is off.
+    pub share: Option<i64>,
 }
 
 /// A Cohort object.
@@ -198,6 +201,8 @@ pub struct CohortView {
     pub name: Text,
     /// Why queues below it admit nothing, if so.
     pub inactive: Option<Inactive>,
+    /// Its dominant resource share, as that of a queue.
+    pub share: Option<i64>,
 }
 
 /// A LocalQueue.

@@ -47,6 +47,7 @@ fn queue() -> QueueView {
         pending: 3,
         admitted: 2,
         per_hour: Some(MicroUsd(36_750_000)),
+        share: None,
     }
 }
 

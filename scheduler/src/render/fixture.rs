@@ -119,6 +119,7 @@ fn queue(name: &str, cohort: Option<&str>, quotas: Vec<QuotaView>) -> QueueView 
         pending: 0,
         admitted: 0,
         per_hour: None,
+        share: None,
     }
 }
 

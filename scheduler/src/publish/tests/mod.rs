@@ -445,6 +445,7 @@ fn queue_view() -> QueueView {
         pending: 1,
         admitted: 2,
         per_hour: None,
+        share: None,
     }
 }
 
