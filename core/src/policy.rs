@@ -23,6 +23,9 @@ pub struct Policy {
     pub levels: Option<Vec<Text>>,
     /// Which resources count against quota.
     pub quota: QuotaArgs,
+    /// How queues of a cohort share what they borrow; `None`: first come, first served, and
+    /// classical preemption. For clusters whose teams all borrow.
+    pub fair_sharing: Option<FairSharing>,
     /// Arguments of placement rules.
     pub rules: RuleArgs,
     /// Rounds of one step at most; a simulation uses 1 so that victims leave in between.
@@ -50,6 +53,18 @@ pub enum UnqueuedWorkloads {
     Allow,
     /// It waits until somebody gives it a queue.
     Hold,
+}
+
+/// When the shares of two queues let the work of one stop that of the other: Kueue's
+/// `fairSharing.preemptionStrategies` (spec/quota.md 9.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FairSharing {
+    /// `LessThanOrEqualToFinalShare`: the preemptor's share is at most the victim's afterwards.
+    FinalShare,
+    /// `LessThanInitialShare`: the preemptor's share is below the victim's before.
+    InitialShare,
+    /// The first, then the second for those that the first let stay.
+    FinalThenInitial,
 }
 
 /// Which resources count against quota, as Kueue's configuration says it (`resources`).
@@ -106,9 +121,9 @@ impl Policy {
     /// Whether another configuration decides the same: only bounds and times differ, so that
     /// nothing that was derived under this one has to be derived again.
     pub(crate) fn decides_as(&self, other: &Policy) -> bool {
-        let Policy { profiles, unqueued, levels, quota, rules, .. } = other;
+        let Policy { profiles, unqueued, levels, quota, fair_sharing, rules, .. } = other;
         (&self.profiles, &self.unqueued, &self.quota) == (profiles, unqueued, quota)
-            && (&self.levels, &self.rules) == (levels, rules)
+            && (&self.levels, &self.fair_sharing, &self.rules) == (levels, fair_sharing, rules)
     }
 
     /// Weights of a profile index.
@@ -124,6 +139,7 @@ impl Default for Policy {
             unqueued: UnqueuedWorkloads::Allow,
             levels: None,
             quota: QuotaArgs::default(),
+            fair_sharing: None,
             rules: RuleArgs::default(),
             rounds_max: ROUNDS_MAX,
             backoff_first: Span::seconds(1),
@@ -148,5 +164,7 @@ mod tests {
         assert!(policy.decides_as(&slower) && policy != slower);
         let held = Policy { unqueued: UnqueuedWorkloads::Hold, ..policy.clone() };
         assert!(!policy.decides_as(&held));
+        let fair = Policy { fair_sharing: Some(FairSharing::FinalShare), ..policy.clone() };
+        assert!(!policy.decides_as(&fair));
     }
 }

@@ -6,7 +6,7 @@ use capstan_core::model::input::{
     Amounts, CapacityType, ClusterQueueFacts, CohortFacts, FlavorFacts, FlavorQuota, Fungibility,
     GangKey, GangRef, GangSource, Input, Labels, LocalQueueFacts, NodeFacts, OwnerFacts,
     OwnerPodSet, PodFacts, PodPhase, PodShape, PreemptReclaim, PreemptWithin, PreemptionPolicy,
-    QueueingStrategy, Quota, ResourceGroup, Text, Wishes,
+    QueueingStrategy, Quota, ResourceGroup, Text, Weight, Wishes,
 };
 use capstan_core::time::Time;
 
@@ -98,6 +98,7 @@ pub fn cluster_queue(name: &str, cohort: Option<&str>, group: ResourceGroup) -> 
         },
         stopped: false,
         profile: None,
+        weight: Weight::ONE,
         broken: Vec::new(),
     }
 }
@@ -119,6 +120,7 @@ pub fn cohort(name: &str, parent: Option<&str>) -> CohortFacts {
         name: text(name),
         parent: parent.map(text),
         groups: Vec::new(),
+        weight: Weight::ONE,
         broken: Vec::new(),
     }
 }

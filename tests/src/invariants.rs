@@ -119,6 +119,16 @@ fn views_that_disagree(engine: &Engine, model: &QuotaModel) -> Vec<String> {
             differs("borrowed", quota.borrowed, (used - quota.nominal).max(0));
             differs("available", quota.available, model.room(name, &pair).max(0));
         }
+        let share = view.share.map(|share| (share, model.share(&view.name).shown()));
+        if let Some((have, want)) = share.filter(|(have, want)| have != want) {
+            wrong.push(format!("{}: a share of {have} is shown, it has {want}", view.name));
+        }
+    }
+    for view in engine.cohorts() {
+        let share = view.share.map(|share| (share, model.share(&view.name).shown()));
+        if let Some((have, want)) = share.filter(|(have, want)| have != want) {
+            wrong.push(format!("{}: a share of {have} is shown, it has {want}", view.name));
+        }
     }
     wrong
 }

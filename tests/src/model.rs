@@ -6,14 +6,17 @@
 //! - Sub: N of a queue; N of a cohort plus what each child lends it (Sub - Local of the child);
 //! - Local: what it keeps, max(0, Sub - L), and 0 without L;
 //! - U of a cohort: what each child uses beyond its Local;
+//! - share: what a node uses beyond Sub of the resource of which that is most, over what its parent
+//!   could use at most, over the weight;
 //! - available: at the root Sub - U; else max(0, Local - U) plus what the parent has, that
 //!   bounded by (Sub - Local) - max(0, U - Local) + B.
 //!
 //! It exists to be compared with the engine's incremental numbers.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
-use capstan_core::model::input::{ClusterQueueFacts, CohortFacts, Input, Quota, Text};
+use capstan_core::model::input::{ClusterQueueFacts, CohortFacts, Input, Quota, Text, Weight};
 
 /// A flavor and a resource.
 pub type Pair = (Text, Text);
@@ -31,6 +34,68 @@ pub struct QuotaModel {
 enum Node<'a> {
     Queue(&'a Text),
     Cohort(&'a Text),
+}
+
+impl<'a> Node<'a> {
+    fn name(self) -> &'a Text {
+        match self {
+            Node::Queue(name) | Node::Cohort(name) => name,
+        }
+    }
+}
+
+/// A dominant resource share, as a fraction.
+#[derive(Clone, Copy, Debug)]
+pub struct Share {
+    borrowed: i64,
+    lendable: i64,
+    /// In billionths.
+    weight: u64,
+    /// It borrows anything at all.
+    pub borrows: bool,
+}
+
+impl Share {
+    fn ratio(&self, other: &Share) -> Ordering {
+        let across = |one: &Share, other: &Share| i128::from(one.borrowed) * other.lendable as i128;
+        across(self, other).cmp(&across(other, self))
+    }
+
+    fn infinite(&self) -> bool {
+        self.borrows && self.weight == 0
+    }
+
+    /// In thousandths, rounded up.
+    pub fn shown(&self) -> i64 {
+        if self.infinite() {
+            return i64::MAX;
+        }
+        let above = i128::from(self.borrowed) * 1_000 * i128::from(Weight::ONE.0);
+        let below = i128::from(self.lendable) * i128::from(self.weight);
+        ((above + below - 1) / below) as i64
+    }
+}
+
+impl PartialEq for Share {
+    fn eq(&self, other: &Share) -> bool {
+        self.partial_cmp(other) == Some(Ordering::Equal)
+    }
+}
+
+impl PartialOrd for Share {
+    fn partial_cmp(&self, other: &Share) -> Option<Ordering> {
+        Some(match (self.infinite(), other.infinite()) {
+            (true, true) => self.ratio(other),
+            (true, false) => Ordering::Greater,
+            (false, true) => Ordering::Less,
+            (false, false) => {
+                let across = |one: &Share, other: &Share| {
+                    i128::from(one.borrowed) * i128::from(other.lendable) * i128::from(other.weight)
+                };
+                across(self, other).cmp(&across(other, self))
+            }
+        })
+    }
 }
 
 impl QuotaModel {
@@ -85,6 +150,83 @@ impl QuotaModel {
     /// The most that a queue could ever use.
     pub fn potential(&self, queue: &Text, pair: &Pair) -> i64 {
         self.most(Node::Queue(queue), pair)
+    }
+
+    /// Own quota of a queue.
+    pub fn nominal_of(&self, queue: &Text, pair: &Pair) -> i64 {
+        self.quota(Node::Queue(queue), pair).nominal
+    }
+
+    /// Dominant resource share of a queue or cohort, by name; a queue's where both have it.
+    pub fn share(&self, name: &Text) -> Share {
+        let (node, weight) = self.node(name);
+        let none = Share { borrowed: 0, lendable: 1, weight: 1, borrows: false };
+        let Some(parent) = self.parent(node) else { return none };
+        let pairs = self.pairs_of_tree(node);
+        let beyond = |pair: &Pair| (self.usage(node, pair) - self.subtree(node, pair)).max(0);
+        if pairs.iter().all(|pair| beyond(pair) == 0) {
+            return none;
+        }
+        let resources: BTreeSet<&Text> = pairs.iter().map(|(_, resource)| resource).collect();
+        let of = |resource: &Text| {
+            let of_it = || pairs.iter().filter(|(_, of)| of == resource);
+            let borrowed: i64 = of_it().map(beyond).sum();
+            let lendable: i64 = of_it().map(|pair| self.most(parent, pair)).sum();
+            Share { borrowed, lendable, weight: weight.0, borrows: true }
+        };
+        let lent = resources.into_iter().map(of).filter(|share| share.lendable > 0);
+        let most = lent.max_by(|one, other| one.ratio(other));
+        most.unwrap_or(Share { weight: weight.0, borrows: true, ..none })
+    }
+
+    /// Of two queues of one tree: the nodes from each up to below the lowest cohort of both.
+    pub fn sides(&self, one: &Text, other: &Text) -> Option<(Vec<Text>, Vec<Text>)> {
+        let (up, down) = (self.path(one), self.path(other));
+        let common = up.iter().find(|node| down.contains(node))?.clone();
+        let below = |path: Vec<Text>| path.into_iter().take_while(|it| *it != common).collect();
+        Some((below(up), below(down)))
+    }
+
+    /// A queue and the cohorts around it.
+    fn path(&self, queue: &Text) -> Vec<Text> {
+        let queue = self.queues.get_key_value(queue);
+        let (mut at, mut path) = (queue.map(|(name, _)| Node::Queue(name)), Vec::new());
+        while let Some(node) = at {
+            path.push(node.name().clone());
+            at = self.parent(node);
+        }
+        path
+    }
+
+    /// Name of the root above a node.
+    fn top<'a>(&'a self, node: Node<'a>) -> &'a Text {
+        let mut top = node;
+        while let Some(parent) = self.parent(top) {
+            top = parent;
+        }
+        top.name()
+    }
+
+    fn node(&self, name: &Text) -> (Node<'_>, Weight) {
+        if let Some((name, queue)) = self.queues.get_key_value(name) {
+            return (Node::Queue(name), queue.weight);
+        }
+        let (name, cohort) = self.cohorts.get_key_value(name).expect("a known cohort");
+        (Node::Cohort(name), cohort.weight)
+    }
+
+    /// Flavors and resources that anybody lists in the tree of a node.
+    fn pairs_of_tree(&self, node: Node<'_>) -> BTreeSet<Pair> {
+        let root = self.top(node);
+        let queues = self.queues.iter().filter(|(name, _)| self.top(Node::Queue(name)) == root);
+        let cohorts = self.cohorts.iter().filter(|(name, _)| self.top(Node::Cohort(name)) == root);
+        let groups = queues.flat_map(|(_, queue)| &queue.groups);
+        let groups = groups.chain(cohorts.flat_map(|(_, cohort)| &cohort.groups));
+        let flavors = groups.flat_map(|group| &group.flavors);
+        let pairs = flavors.flat_map(|flavor| {
+            flavor.resources.keys().map(|resource| (flavor.flavor.clone(), resource.clone()))
+        });
+        pairs.collect()
     }
 
     /// Everything that the rules do not allow; empty in a cluster that started without debt.

@@ -207,6 +207,9 @@ impl Engine {
         self.growth.remove(&victim);
         self.growth_parked.remove(&victim);
         let name = self.state.workloads[victim].full_name.clone();
+        if self.state.quota.shares_fairly() && preemption.for_another() {
+            self.state.turns.note(&name, now);
+        }
         self.preemptions.insert(name, preemption.clone());
         let entry = &mut self.state.workloads[victim];
         entry.state = State::Evicting;

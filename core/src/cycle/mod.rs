@@ -8,9 +8,10 @@
 //! Phases: finish what was promised (claims whose victims left, gangs with missing members, owners
 //! that were resumed, work for which victims of an engine before this one leave) -> nominate a
 //! head per queue (flavors, room, victims; all inside a transaction that is rolled back) -> order
-//! -> settle each (admit, preempt and claim, hold back, or wait) -> the head of work without a
-//! queue -> extra members of elastic gangs. A gang with missing members that some head could stop
-//! comes after that head, unless it was admitted a moment ago.
+//! (while fair sharing is on, a tournament by shares) -> settle each (admit, preempt and claim,
+//! hold back, or wait) -> the head of work without a queue -> extra members of elastic gangs. A
+//! gang with missing members that some head could stop comes after that head, unless it was
+//! admitted a moment ago.
 //!
 //! Restart: a round reads facts and claims only; scan memory, parking and backoff speed it up and
 //! are lost without harm. Cost: what changed, per head; a head that cannot fit is parked with all
@@ -34,6 +35,7 @@ mod nominate;
 mod preemptions;
 mod promised;
 mod settle;
+mod tournament;
 
 pub(crate) use nominate::Premise;
 
@@ -129,14 +131,17 @@ impl Engine {
         if round.decided {
             self.decided_round = self.round_number;
         }
-        round.decided || round.more
+        round.decided || round.more || self.wake_by_share()
     }
 
     /// Nominates all against the same state, then settles one by one.
     fn settle_all(&mut self, now: Time, heads: Vec<Head>, round: &mut Round) {
         let nominate = |(queue, head)| self.nominate(queue, head);
-        let entries = heads.into_iter().map(nominate).collect();
-        self.settle_in_order(now, entries, round);
+        let entries: Vec<Entry> = heads.into_iter().map(nominate).collect();
+        match self.state.quota.shares_fairly() && entries.len() > 1 {
+            true => self.settle_by_share(now, entries, round),
+            false => self.settle_in_order(now, entries, round),
+        }
     }
 
     fn settle_in_order(&mut self, now: Time, mut entries: Vec<Entry>, round: &mut Round) {

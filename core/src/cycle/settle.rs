@@ -281,15 +281,12 @@ impl Engine {
         let left = self.left_after(queue, usage, victims);
         let mut short = usage.iter().zip(left).filter(|((_, asked), left)| left < asked);
         let (&(fr, asked), beside) = short.next()?;
-        let others = self.state.held.iter().filter(|held| held.fr == fr && held.amount > 0);
-        let others: Vec<Held> = others.copied().collect();
-        for held in &others {
-            self.state.quota.change(held.queue, held.fr, -held.amount);
-        }
+        let all = self.state.let_go();
+        let others = all.iter().filter(|held| held.fr != fr || held.amount <= 0);
+        others.for_each(|held| self.state.hold(*held));
         let without = self.left_after(queue, &[(fr, asked)], victims)[0];
-        for held in &others {
-            self.state.quota.change(held.queue, held.fr, held.amount);
-        }
+        self.state.let_go();
+        all.into_iter().for_each(|held| self.state.hold(held));
         (without >= asked).then(|| self.who_keeps_back(fr, (asked, beside))).flatten()
     }
 

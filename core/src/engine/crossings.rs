@@ -4,6 +4,10 @@
 //! came last. Work that was refused because nobody was there to preempt (it lacks quota, or room on
 //! nodes) must be looked at again when a queue, or a cohort around it, crosses its own quota.
 //!
+//! While fair sharing is on, work may also be let in because somebody else's share rose, be it
+//! that he borrowed before: the trees where that happened are looked at once more, when nothing
+//! else is left to decide.
+//!
 //! Kept: for each node of the quota tree the flavors and resources that it is known to borrow.
 //! Growth adds to it and wakes, frees take away from it, and a tree that is built anew begins with
 //! none; to know too few wakes once too often, which costs a look and harms nothing. Nothing
@@ -18,6 +22,8 @@ use crate::model::ids::{FrIdx, QueueIdx, QuotaIdx};
 #[derive(Debug, Default)]
 pub(super) struct Crossings {
     known: BTreeSet<(QuotaIdx, FrIdx)>,
+    /// Roots of trees in which a share rose.
+    risen: BTreeSet<QuotaIdx>,
 }
 
 impl Engine {
@@ -33,6 +39,9 @@ impl Engine {
                 }
             }
         }
+        if self.state.quota.shares_fairly() {
+            self.note_rises(gained);
+        }
         if crossed.is_empty() {
             return;
         }
@@ -41,6 +50,29 @@ impl Engine {
             queue.and_then(|queue| quota.root(queue)).is_some_and(|root| crossed.contains(&root))
         };
         self.waiting.wake(in_tree, |wake| wake.room);
+    }
+
+    fn note_rises(&mut self, gained: &BTreeSet<QueueIdx>) {
+        let quota = &self.state.quota;
+        let nodes = gained.iter().filter_map(|queue| quota.queue(*queue).node);
+        let borrow = nodes.filter(|node| quota.tree.borrowed(*node).next().is_some());
+        self.crossings.risen.extend(borrow.map(|node| quota.tree.root(node)));
+    }
+
+    /// Whether somebody is to be looked at again because others' shares rose.
+    pub(crate) fn wake_by_share(&mut self) -> bool {
+        let risen = std::mem::take(&mut self.crossings.risen);
+        if risen.is_empty() {
+            return false;
+        }
+        let quota = &self.state.quota;
+        let in_tree = |queue: Option<QueueIdx>| {
+            queue.and_then(|queue| quota.root(queue)).is_some_and(|root| risen.contains(&root))
+        };
+        // Heads of strict queues are never parked.
+        let head = |queue: Option<QueueIdx>| self.waiting.head(queue).is_some();
+        let stands = self.waiting.active().any(|queue| in_tree(Some(queue)) && head(Some(queue)));
+        self.waiting.wake_quota(in_tree) || stands
     }
 
     /// These queues hold less than before.
@@ -57,6 +89,7 @@ impl Engine {
     /// The quota tree was built anew.
     pub(super) fn forget_crossings(&mut self) {
         self.crossings.known.clear();
+        self.crossings.risen.clear();
     }
 
     /// Everything that a queue and the cohorts around it have numbers for.

@@ -98,6 +98,7 @@ impl Engine {
         let view = |name: &Text| CohortView {
             name: name.clone(),
             inactive: self.state.quota.broken_cohort(name).cloned(),
+            share: self.state.quota.cohort_share(name),
         };
         self.state.facts.cohorts.keys().map(view).collect()
     }

@@ -238,6 +238,7 @@ impl Engine {
             admitted: queue.holding.len() as u32,
             per_hour: hourly.reduce(MicroUsd::plus),
             unpriced: queue.holding.iter().filter(|it| state.unpriced(**it)).count() as u32,
+            share: state.quota.shares_fairly().then(|| state.quota.share(node).shown()),
         }
     }
 

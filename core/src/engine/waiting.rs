@@ -232,6 +232,12 @@ impl Waiting {
         self.unpark(|_| true, |wake| wake.held)
     }
 
+    /// Files groups of some queues that wait for quota among those to look at; whether there are
+    /// any.
+    pub fn wake_quota(&mut self, queues: impl Fn(Option<QueueIdx>) -> bool) -> bool {
+        self.unpark(queues, |wake| wake.quota)
+    }
+
     fn unpark(
         &mut self,
         queues: impl Fn(Option<QueueIdx>) -> bool,

@@ -443,6 +443,20 @@ pub enum NoVictims {
         /// How much of it.
         amount: i64,
     },
+    /// Nobody that could be reclaimed from has a larger share than it would have itself.
+    Share {
+        /// Its own, in thousandths.
+        own: i64,
+        /// Who has the largest.
+        queue: Text,
+        /// That share, in thousandths.
+        most: i64,
+    },
+    /// It was stopped so often within the hour that it takes only what its queue owns.
+    Turns {
+        /// How often.
+        times: u32,
+    },
 }
 
 impl Reason {

@@ -191,6 +191,9 @@ pub struct QueueView {
     pub per_hour: Option<MicroUsd>,
     /// Workloads that run in it on some node without a known price: not in the sum.
     pub unpriced: u32,
+    /// Its dominant resource share in thousandths, what is promised counted; the largest number
+    /// for infinity. `None`: fair sharing is off.
+    pub share: Option<i64>,
 }
 
 /// A Cohort object.
@@ -200,6 +203,8 @@ pub struct CohortView {
     pub name: Text,
     /// Why queues below it admit nothing, if so.
     pub inactive: Option<Inactive>,
+    /// Its dominant resource share, as that of a queue.
+    pub share: Option<i64>,
 }
 
 /// A LocalQueue.

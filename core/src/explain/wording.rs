@@ -512,6 +512,8 @@ fn no_victims(victims: &NoVictims) -> String {
             let borrowed = amount_of(resource, *amount);
             format!("; its queue would borrow {borrowed}, and who borrows may not reclaim")
         }
+        NoVictims::Share { own, queue, most } => short::shares(*own, queue, *most),
+        NoVictims::Turns { times } => short::turns(*times),
     }
 }
 

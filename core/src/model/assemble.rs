@@ -134,7 +134,7 @@ impl ClusterState {
         self.classes.clear();
         // All workloads are derived again: each keeps then what it may by the new rules.
         self.vacancies.clear();
-        self.quota.rebuild(&self.facts, &self.policy.quota, &mut self.room.resources);
+        self.quota.rebuild(&self.facts, &self.policy, &mut self.room.resources);
         if recharge {
             self.recharge();
         }

@@ -38,7 +38,7 @@ pub use prices::{CapacityType, Price, PriceSource};
 pub use queues::{
     BorrowThreshold, ClusterQueueFacts, CohortFacts, FlavorFacts, FlavorQuota, Fungibility,
     LocalQueueFacts, PreemptReclaim, PreemptWithin, PreemptionPolicy, QueueingStrategy, Quota,
-    ResourceGroup,
+    ResourceGroup, Weight,
 };
 pub use roles::Roles;
 pub use storage::{

@@ -34,6 +34,7 @@ use crate::rules::Question;
 use crate::rules::dynamic_resources::{self, PodHold};
 use crate::score;
 use crate::time::{Span, Time};
+use crate::victims::turns::Turns;
 
 /// What prices are for, in milliseconds.
 const MILLIS_OF_AN_HOUR: i64 = 3_600_000;
@@ -94,6 +95,8 @@ pub struct ClusterState {
     pub vacancies: BTreeMap<WorkloadIdx, Charges>,
     /// Quota kept back for blocked heads, within one round.
     pub held: Vec<Held>,
+    /// What a transaction charges a queue for work that it only proposes; empty between them.
+    pub(super) proposed: Vec<(QueueIdx, FrIdx, i64)>,
     /// Unqueued work that holds nodes: victims for room.
     pub unqueued_holding: BTreeSet<WorkloadIdx>,
     /// Workloads whose members use something of their queue's that no flavor was found for.
@@ -101,6 +104,8 @@ pub struct ClusterState {
     /// Victims of an engine before this one that are leaving, with what their marks tell: for
     /// whom they leave, and why.
     pub inherited: BTreeMap<WorkloadIdx, EvictionNote>,
+    /// How often work was stopped for others of late, while fair sharing is on.
+    pub turns: Turns,
     /// Configuration.
     pub policy: Arc<Policy>,
     /// Log memory for the next transaction.
@@ -492,7 +497,8 @@ impl ClusterState {
         let claimed = claims.iter().flat_map(|(_, (quota, _))| quota.iter().copied());
         let held = self.held.iter().map(|held| (held.queue, held.fr, held.amount));
         let kept = self.vacancies.values().flatten().copied();
-        self.quota.recount(charges.chain(claimed).chain(held).chain(kept));
+        let proposed = self.proposed.iter().copied();
+        self.quota.recount(charges.chain(claimed).chain(held).chain(kept).chain(proposed));
     }
 
     /// What a placed pod charges its queue.

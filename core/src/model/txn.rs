@@ -42,6 +42,8 @@ enum Undo {
     Users(PodIdx, bool),
     /// Quota: an amount was charged (negative: discharged).
     Quota(QueueIdx, FrIdx, i64),
+    /// Quota: an amount was charged for work that is only proposed (true), or no more (false).
+    Proposed(QueueIdx, FrIdx, i64, bool),
     /// A pod's place was something else.
     Place(PodIdx, Option<NodeIdx>),
     /// A workload kept this for members that it lacks.
@@ -267,6 +269,13 @@ impl<'a> Txn<'a> {
         self.log.push(Undo::Quota(queue, fr, amount));
     }
 
+    /// A queue is charged as if work ran that is only proposed (or no more): what shares would be.
+    /// Never kept.
+    pub fn propose(&mut self, queue: QueueIdx, fr: FrIdx, amount: i64, runs: bool) {
+        self.state.change_proposed((queue, fr, amount), runs);
+        self.log.push(Undo::Proposed(queue, fr, amount, runs));
+    }
+
     /// A claim on a node grows (or shrinks).
     pub fn claim_room(&mut self, node: NodeIdx, resource: ResourceIdx, amount: i64) {
         let undo = self.state.room.ledger.claim(node, resource, amount);
@@ -325,6 +334,17 @@ impl ClusterState {
         assert!(dropped.is_empty(), "a choice that was there before its first user");
     }
 
+    fn change_proposed(&mut self, charge: (QueueIdx, FrIdx, i64), runs: bool) {
+        let (queue, fr, amount) = charge;
+        if runs {
+            self.proposed.push(charge);
+        } else {
+            let at = self.proposed.iter().rposition(|known| *known == charge);
+            self.proposed.swap_remove(at.expect("what was proposed before"));
+        }
+        self.quota.change(queue, fr, if runs { amount } else { -amount });
+    }
+
     fn undo(&mut self, undo: Undo) {
         match undo {
             Undo::Ledger(undo) => {
@@ -354,6 +374,9 @@ impl ClusterState {
             Undo::Devices(pod, held) => self.room.hold_devices(pod, held),
             Undo::Users(pod, placed) => _ = self.change_users(pod, !placed),
             Undo::Quota(queue, fr, amount) => self.quota.change(queue, fr, -amount),
+            Undo::Proposed(queue, fr, amount, ran) => {
+                self.change_proposed((queue, fr, amount), !ran);
+            }
             Undo::Vacated(workload, charges) => self.restore_vacancies(workload, charges),
             Undo::Restored(workload) => drop(self.drop_vacancies(workload)),
             Undo::Place(pod, place) => self.pods[pod].place = place,

@@ -12,9 +12,10 @@ use capstan_topology::{Interner, ResourceIdx};
 use crate::explain::reason::Inactive;
 use crate::model::facts::QueueFacts;
 use crate::model::ids::{FlavorIdx, FrIdx, QueueIdx, QuotaIdx, WorkloadIdx};
-use crate::model::input::{ClusterQueueFacts, FlavorFacts, Quota, ResourceGroup, Text};
+use crate::model::input::{ClusterQueueFacts, FlavorFacts, Quota, ResourceGroup, Text, Weight};
 use crate::model::sweep::Used;
-use crate::policy::QuotaArgs;
+use crate::policy::{Policy, QuotaArgs};
+use crate::quota::share::{Share, Shares};
 use crate::quota::tree::QuotaTree;
 use crate::resources::Resources;
 
@@ -23,6 +24,10 @@ use crate::resources::Resources;
 pub struct QuotaState {
     /// The arithmetic.
     pub tree: QuotaTree,
+    /// What shares of nodes are reckoned from; `None`: fair sharing is off.
+    shares: Option<Shares>,
+    /// Cohorts that are in the tree, while their shares are looked at.
+    cohorts: BTreeMap<Text, QuotaIdx>,
     queues: Vec<Queue>,
     queue_by_name: Interner<Text>,
     flavors: Vec<(Text, Option<Arc<FlavorFacts>>)>,
@@ -252,12 +257,61 @@ impl QuotaState {
     /// # Panics
     /// When they differ.
     pub fn recount(&self, charges: impl Iterator<Item = (QueueIdx, FrIdx, i64)>) {
+        if let Some(shares) = &self.shares {
+            shares.recount(&self.tree, |fr| self.fr(fr).1);
+        }
         let node = |queue: QueueIdx| self.queue(queue).node;
         self.tree.recount(charges.filter_map(|(queue, fr, n)| Some((node(queue)?, fr, n))));
     }
 
+    /// Whether queues of a cohort share by weight.
+    pub fn shares_fairly(&self) -> bool {
+        self.shares.is_some()
+    }
+
+    /// Share of a node as things are; while fair sharing is off nobody has any.
+    pub fn share(&self, node: QuotaIdx) -> Share {
+        let of = |shares: &Shares| shares.of(&self.tree, node, |fr| self.fr(fr).1);
+        self.shares.as_ref().map_or(Share::NONE, of)
+    }
+
+    /// Share of a cohort in thousandths, if it is in the tree and fair sharing is on.
+    pub fn cohort_share(&self, name: &Text) -> Option<i64> {
+        self.cohorts.get(name).map(|node| self.share(*node).shown())
+    }
+
+    /// Puts a tree of the same nodes with other quotas in place, for a try; the one before it.
+    pub fn replace_tree(&mut self, tree: QuotaTree) -> QuotaTree {
+        assert_eq!(tree.len(), self.tree.len(), "the same nodes");
+        let before = std::mem::replace(&mut self.tree, tree);
+        if let Some(shares) = &mut self.shares {
+            shares.follow(&self.tree, |fr| self.frs[fr.at()].1);
+        }
+        before
+    }
+
+    /// Weights by node. `cohorts` are those that stand in the tree.
+    fn weights(
+        &self,
+        facts: &QueueFacts,
+        cohorts: &BTreeMap<Text, Result<QuotaIdx, Inactive>>,
+    ) -> Vec<Weight> {
+        let mut weights = vec![Weight::ONE; self.tree.len()];
+        for (name, cohort) in &facts.cohorts {
+            if let Some(Ok(node)) = cohorts.get(name) {
+                weights[node.at()] = cohort.weight;
+            }
+        }
+        for (_, queue) in self.existing() {
+            if let (Some(node), Some(facts)) = (queue.node, &queue.facts) {
+                weights[node.at()] = facts.weight;
+            }
+        }
+        weights
+    }
+
     /// Builds everything from the objects, without usage: the caller charges it again.
-    pub fn rebuild(&mut self, facts: &QueueFacts, args: &QuotaArgs, resources: &mut Resources) {
+    pub fn rebuild(&mut self, facts: &QueueFacts, policy: &Policy, resources: &mut Resources) {
         for flavor in &mut self.flavors {
             flavor.1 = None;
         }
@@ -277,7 +331,7 @@ impl QuotaState {
             let placed = queue.cohort.as_ref().map(|cohort| cohorts[cohort].clone());
             let parent = placed.clone().and_then(|placed| placed.ok());
             let node = self.tree.add(parent, &quotas);
-            let groups = self.groups(queue, args, resources);
+            let groups = self.groups(queue, &policy.quota, resources);
             let inactive = self.inactive(queue, placed.and_then(|placed| placed.err()), facts);
             let slot = self.queue_mut(index);
             slot.facts = Some(queue.clone());
@@ -285,10 +339,19 @@ impl QuotaState {
             slot.groups = groups;
             slot.inactive = inactive;
         }
+        let shares = policy.fair_sharing.map(|_| self.weights(facts, &cohorts));
+        let placed = |(name, placed): (&Text, &Result<QuotaIdx, Inactive>)| {
+            Some((name.clone(), *placed.as_ref().ok()?))
+        };
+        self.cohorts = match &shares {
+            Some(_) => cohorts.iter().filter_map(placed).collect(),
+            None => BTreeMap::new(),
+        };
         let broken =
             |(name, placed): (Text, Result<QuotaIdx, Inactive>)| Some((name, placed.err()?));
         self.broken_cohorts = cohorts.into_iter().filter_map(broken).collect();
         self.tree.finish();
+        self.shares = shares.map(|weights| Shares::new(&self.tree, weights, |fr| self.fr(fr).1));
         self.generations = vec![edits; self.tree.len()];
         self.queue_of = vec![None; self.tree.len()];
         for (at, queue) in self.queues.iter().enumerate() {

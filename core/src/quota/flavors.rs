@@ -491,7 +491,9 @@ fn quota_of(state: &ClusterState, demand: &Demand<'_>, fr: FrIdx, total: i64, ow
         return Quota::Never(0, why);
     }
     let policy = queue.facts.as_ref().expect("only existing queues have heads").preemption;
-    match total <= tree.nominal(node, fr) || may_reclaim || policy.while_borrowing.is_some() {
+    let shares = state.quota.shares_fairly() && policy.reclaim != PreemptReclaim::Never;
+    let while_borrowing = policy.while_borrowing.is_some() || shares;
+    match total <= tree.nominal(node, fr) || may_reclaim || while_borrowing {
         true => Quota::Short(why),
         false => Quota::Never(height, why),
     }

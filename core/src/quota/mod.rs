@@ -1,9 +1,11 @@
 //! Quota: who may use how much of which flavor, borrowing and lending included.
 //!
 //! [`tree`] is the arithmetic of hierarchical cohorts; [`eligible`] and [`flavors`] choose flavors
-//! for a workload; [`build`] turns queue objects into the tree and says which are inactive.
+//! for a workload; [`build`] turns queue objects into the tree and says which are inactive;
+//! [`share`] says who borrows most.
 
 pub mod build;
 pub mod eligible;
 pub mod flavors;
+pub mod share;
 pub mod tree;

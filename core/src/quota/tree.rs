@@ -195,6 +195,21 @@ impl QuotaTree {
         self.climb(node, fr, step, |root| root.subtree)
     }
 
+    /// The most that a node could ever use, given the most that the one above it could.
+    pub(super) fn reach(&self, node: QuotaIdx, fr: FrIdx, above: Option<i128>) -> i128 {
+        let cell = self.cell(node, fr);
+        let Some(above) = above else { return cell.subtree };
+        let bound = cell.borrowing.map_or(i128::MAX, |borrowing| cell.subtree + borrowing);
+        bound.min(cell.local() + above)
+    }
+
+    /// What a node uses beyond its subtree quota, of each flavor and resource of which it does.
+    pub fn borrowed(&self, node: QuotaIdx) -> impl Iterator<Item = (FrIdx, i128)> + '_ {
+        let cells = self.nodes[node.at()].cells.iter();
+        let beyond = cells.map(|(fr, cell)| (*fr, cell.usage - cell.subtree));
+        beyond.filter(|(_, amount)| *amount > 0)
+    }
+
     /// The most that a queue could ever use, everybody else idle.
     pub fn potential(&self, queue: QuotaIdx, fr: FrIdx) -> i64 {
         clamp(self.most(queue, fr))

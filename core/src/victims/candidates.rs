@@ -13,6 +13,9 @@
 //! borrows, whichever flavor that is, because a node asks for none. So whoever ends within its own
 //! quota holds nothing that could be taken back for room, and no two queues take turns. In the own
 //! queue the policy alone decides.
+//!
+//! While fair sharing is on, whoever borrows may be asked, wherever it stands in the tree; who of
+//! them leaves is decided by shares, as the search goes on.
 
 use std::cmp::Reverse;
 
@@ -41,6 +44,8 @@ pub enum Kind {
     WhileBorrowing,
     /// Only if the preemptor ends within its nominal quota.
     WithoutBorrowing,
+    /// By shares, or because the preemptor owns what it takes: fair sharing is on.
+    Sharing,
     /// It leaves for the preemptor already: an engine before this one saw to that, for this.
     Promised(PreemptionReason),
 }
@@ -48,7 +53,15 @@ pub enum Kind {
 impl Kind {
     /// In another queue.
     pub fn elsewhere(self) -> bool {
-        matches!(self, Kind::Hierarchical | Kind::WhileBorrowing | Kind::WithoutBorrowing)
+        matches!(
+            self,
+            Kind::Hierarchical | Kind::WhileBorrowing | Kind::WithoutBorrowing | Kind::Sharing
+        )
+    }
+
+    /// Shares decide when its turn is, if they decide at all.
+    pub fn by_share(self) -> bool {
+        matches!(self, Kind::Sharing | Kind::WithinQueue)
     }
 
     /// Reason in Kueue's words.
@@ -58,6 +71,7 @@ impl Kind {
             Kind::WithinQueue => PreemptionReason::InClusterQueue,
             Kind::Hierarchical | Kind::WithoutBorrowing => PreemptionReason::InCohortReclamation,
             Kind::WhileBorrowing => PreemptionReason::InCohortReclaimWhileBorrowing,
+            Kind::Sharing => PreemptionReason::InCohortFairSharing,
             Kind::Promised(reason) => reason,
         }
     }
@@ -66,7 +80,7 @@ impl Kind {
         match self {
             Kind::Promised(_) => 0,
             Kind::Unqueued | Kind::Hierarchical => 1,
-            Kind::WhileBorrowing | Kind::WithoutBorrowing => 2,
+            Kind::WhileBorrowing | Kind::WithoutBorrowing | Kind::Sharing => 2,
             Kind::WithinQueue => 3,
         }
     }
@@ -178,13 +192,16 @@ pub fn could_reclaim(
         })
 }
 
-/// Whether it might do so while its own queue borrows.
+/// Whether it might do so while its own queue borrows; by shares anybody might.
 pub fn could_reclaim_while_borrowing(
     state: &ClusterState,
     head: WorkloadIdx,
     queue: QueueIdx,
     from: QueueIdx,
 ) -> bool {
+    if state.quota.shares_fairly() {
+        return could_reclaim(state, head, queue, from);
+    }
     let own = state.workloads[head].priority;
     state.quota.queue(queue).facts.as_ref().is_some_and(|facts| {
         let mut holders = state.quota.queue(from).holding.iter();
@@ -238,7 +255,10 @@ pub fn collect(
     }
     if let Some(queue) = queue {
         own_queue(state, &who, queue, need, &mut found);
-        cohorts(state, &who, queue, need, &mut found);
+        match state.quota.shares_fairly() {
+            true => sharers(state, &who, queue, need, &mut found),
+            false => cohorts(state, &who, queue, need, &mut found),
+        }
     }
     promised(state, preemptor, need, &mut found);
     found.retain(|candidate| !state.claims.spent(candidate.workload));
@@ -311,6 +331,12 @@ fn order(
         (state.spent(candidate.workload, state.now), state.worked(candidate.workload, state.now)),
         workload.uid.clone(),
     )
+}
+
+/// The node of the queue in which a workload holds quota.
+pub(super) fn node_of(state: &ClusterState, workload: WorkloadIdx) -> Option<QuotaIdx> {
+    let assignment = state.workloads[workload].assignment.as_ref()?;
+    state.quota.queue(assignment.queue?).node
 }
 
 /// What a workload charges.
@@ -426,6 +452,46 @@ fn cohorts(
         }
         advantage |= all_fit;
         (from, at) = (cohort, tree.parent(cohort));
+    }
+}
+
+/// Everyone in a borrowing queue of the whole tree (spec/quota.md 9.4). A cohort that borrows
+/// nothing, and does not hold the preemptor's queue, is passed over with all below it.
+fn sharers(
+    state: &ClusterState,
+    who: &Preemptor,
+    queue: QueueIdx,
+    need: &Need,
+    found: &mut Vec<Candidate>,
+) {
+    let slot = state.quota.queue(queue);
+    let policy = slot.facts.as_ref().expect("only existing queues have heads").preemption.reclaim;
+    if policy == PreemptReclaim::Never {
+        return;
+    }
+    let tree = &state.quota.tree;
+    let (mut from, mut at) = (slot.node.expect("the queue exists"), slot.node);
+    let mut open: Vec<QuotaIdx> = Vec::new();
+    while let Some(common) = at.and_then(|node| tree.parent(node)) {
+        open.extend(tree.children(common).iter().filter(|child| **child != from));
+        while let Some(node) = open.pop() {
+            if tree.borrowed(node).next().is_none() {
+                continue;
+            }
+            open.extend(tree.children(node));
+            let other = state.quota.queue_at(node).map(|other| state.quota.queue(other));
+            let Some(other) = other.filter(|other| other.inactive.is_none()) else { continue };
+            let for_quota = borrows_contested(state, node, need);
+            for &workload in &other.holding {
+                let quota = for_quota && holds_contested(state, workload, need);
+                let room = is_borrowed(state, workload, node, common, &who.asked);
+                let allowed = who.may_reclaim(state.workloads[workload].priority, policy);
+                if allowed && (quota || room) {
+                    found.push(candidate(workload, Kind::Sharing, (quota, room), Some(common)));
+                }
+            }
+        }
+        (from, at) = (common, Some(common));
     }
 }
 

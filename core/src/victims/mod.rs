@@ -10,7 +10,9 @@
 //! are already leaving come first: taking them costs nothing more. PodDisruptionBudgets are a
 //! preference among those of one kind. Work without a queue is taken
 //! only for room on nodes, before anyone in a queue. Where those taken in order leave no room,
-//! `focus` chooses them by where they stand.
+//! `focus` chooses them by where they stand. While fair sharing is on, shares decide who comes next
+//! and who may be taken at all: `fair`, `targets`; who was stopped too often takes only what
+//! it owns: `turns`.
 //!
 //! Cost: one removal and one check per candidate; a check reads the quota path and one index.
 
@@ -27,10 +29,15 @@ use crate::model::workload::QueueRef;
 use crate::place::coupled;
 use crate::place::gang::{self, Ask, TopologyAsk};
 use crate::plan::PreemptionReason;
+use crate::quota::share::Share;
 use crate::victims::candidates::{Candidate, Kind};
+use crate::victims::fair::Sharing;
 
 pub mod candidates;
+mod fair;
 mod focus;
+mod targets;
+pub mod turns;
 
 /// What must fit once the victims are gone.
 #[derive(Clone, Debug, Default)]
@@ -124,6 +131,12 @@ pub fn search_exact(
         }
     }
     if !room {
+        if let Some((queue, own, most)) = search.largest_share(txn, &list) {
+            return Err(Lack::Share { queue, own, most });
+        }
+        if let Some(sharing) = search.sharing {
+            return Err(sharing.stopped.map_or(Lack::Quota, Lack::Turns));
+        }
         let reclaimed = list.iter().any(|c| c.kind.elsewhere() && c.quota);
         let borrowed = search.borrowed(txn).filter(|_| reclaimed && !search.may_borrow(txn));
         return Err(borrowed.map_or(Lack::Quota, Lack::WouldBorrow));
@@ -131,7 +144,9 @@ pub fn search_exact(
     // Borrowers leave only for one that borrows nothing. Where nodes are what is short, the own
     // queue may have to make place within its quota for that.
     let has = |wanted: fn(Kind) -> bool| list.iter().any(|c| c.room && wanted(c.kind));
-    search.own_too = has(Kind::elsewhere) && has(|kind| kind == Kind::WithinQueue);
+    // By shares own work leaves for that in its turn.
+    let turns = search.sharing.is_some();
+    search.own_too = !turns && has(Kind::elsewhere) && has(|kind| kind == Kind::WithinQueue);
     if !search.own_too {
         return Err(Lack::Room);
     }
@@ -155,6 +170,7 @@ pub fn with_all_gone<R>(
     let mut told = None;
     for attempt in search.attempts(txn, &list) {
         let mut removed = Removed::default();
+        search.charge(txn, *attempt, true);
         if search.take_for_quota(txn, &list, *attempt, &mut removed) {
             search.make_room(txn, &list, *attempt, &mut removed);
             told = Some(tell(txn, removed.taken.len() as u32));
@@ -180,6 +196,8 @@ struct Search<'a> {
     open: Vec<ClassIdx>,
     /// Own work may leave for quota whatever of it is short.
     own_too: bool,
+    /// How shares decide; `None`: classical preemption.
+    sharing: Option<Sharing>,
 }
 
 /// What is short although all who may be stopped would leave.
@@ -190,6 +208,17 @@ pub enum Lack {
     /// Quota; others hold some of it who may be stopped only for one that borrows nothing, and it
     /// would borrow this.
     WouldBorrow(FrIdx),
+    /// Quota; nobody who holds some of it has a larger share than the preemptor would have.
+    Share {
+        /// The queue whose side has the largest.
+        queue: QueueIdx,
+        /// Share of the preemptor's side, as if it ran.
+        own: Share,
+        /// That of the other side.
+        most: Share,
+    },
+    /// Quota; it was stopped so often of late that it stops others only within its own quota.
+    Turns(u32),
     /// Room on nodes, in one domain if that is asked.
     Room,
 }
@@ -214,6 +243,8 @@ enum Attempt {
     /// It borrows nothing; they leave for room on nodes alone. So for one that may not take quota
     /// back: it holds as much as it owns already, and pays for quota with its own work.
     RoomOnly,
+    /// It may borrow itself, its usage is charged, and shares decide who leaves.
+    Sharing,
 }
 
 impl Attempt {
@@ -221,7 +252,7 @@ impl Attempt {
     fn takes(self, kind: Kind, what: For) -> bool {
         kind != Kind::WithoutBorrowing
             || match self {
-                Attempt::Borrowing => false,
+                Attempt::Borrowing | Attempt::Sharing => false,
                 Attempt::Within => true,
                 Attempt::RoomOnly => what == For::Room,
             }
@@ -288,7 +319,9 @@ impl<'a> Search<'a> {
         let mut open: Vec<ClassIdx> = need.asks.iter().map(|(class, _)| *class).collect();
         open.retain(|class| coupled::waits_for(txn, *class, &need.together));
         let coupled = gang::are_coupled(txn, members);
-        Search { queue, need, members, asked, coupled, open, own_too: false }
+        let state = txn.state();
+        let sharing = queue.and_then(|queue| Sharing::of(state, preemptor, queue, need));
+        Search { queue, need, members, asked, coupled, open, own_too: false, sharing }
     }
 
     /// Who may be stopped, in the order in which they are taken.
@@ -317,6 +350,9 @@ impl<'a> Search<'a> {
 
     /// Whether to try with borrowing, without, or both, and in which order.
     fn attempts(&self, txn: &Txn<'_>, list: &[Candidate]) -> &'static [Attempt] {
+        if self.sharing.is_some() {
+            return &[Attempt::Sharing];
+        }
         let Some(queue) = self.queue else { return &[Attempt::Borrowing] };
         let borrow = self.may_borrow(txn);
         let others = list.iter().any(|c| c.kind.elsewhere() && c.quota);
@@ -343,6 +379,27 @@ impl<'a> Search<'a> {
         list: &[Candidate],
         attempt: Attempt,
     ) -> Result<Vec<Victim>, For> {
+        match attempt {
+            Attempt::Sharing => self.attempt_by_share(txn, list),
+            _ => Ok(self.victims(&self.attempt_as_charged(txn, list, attempt)?)),
+        }
+    }
+
+    /// Who was removed, and why.
+    fn victims(&self, removed: &Removed<'_>) -> Vec<Victim> {
+        let victim = |taken: &Taken<'_>| Victim {
+            workload: taken.candidate.workload,
+            reason: self.reason(taken.candidate),
+        };
+        removed.taken.iter().map(victim).collect()
+    }
+
+    fn attempt_as_charged<'c>(
+        &self,
+        txn: &mut Txn<'_>,
+        list: &'c [Candidate],
+        attempt: Attempt,
+    ) -> Result<Removed<'c>, For> {
         let start = txn.checkpoint();
         let mut removed = Removed::default();
         if !self.take_for_quota(txn, list, attempt, &mut removed) {
@@ -354,11 +411,7 @@ impl<'a> Search<'a> {
             removed = self.attempt_by_place(txn, list, attempt, start).ok_or(For::Room)?;
         }
         self.give_back(txn, attempt, &mut removed);
-        let victim = |taken: &Taken<'_>| Victim {
-            workload: taken.candidate.workload,
-            reason: taken.candidate.kind.reason(),
-        };
-        Ok(removed.taken.iter().map(victim).collect())
+        Ok(removed)
     }
 
     /// Everyone but the last taken goes back if the need fits all the same: whose leaving breaks a
@@ -393,7 +446,8 @@ impl<'a> Search<'a> {
         removed: &mut Removed<'c>,
     ) -> bool {
         let own = |c: &Candidate| self.own_too && c.kind == Kind::WithinQueue;
-        for candidate in list.iter().filter(|c| c.quota || own(c)) {
+        let turn = |c: &&Candidate| attempt != Attempt::Sharing || !c.kind.by_share();
+        for candidate in list.iter().filter(|c| c.quota || own(c)).filter(turn) {
             if self.quota_fits(txn, attempt) {
                 return true;
             }
@@ -402,6 +456,7 @@ impl<'a> Search<'a> {
             }
         }
         self.quota_fits(txn, attempt)
+            || (attempt == Attempt::Sharing && self.take_by_share(txn, list, For::Quota, removed))
     }
 
     /// Takes more until nodes fit: work without a queue first, then the others in order.
@@ -413,7 +468,8 @@ impl<'a> Search<'a> {
         removed: &mut Removed<'c>,
     ) -> bool {
         // Who is leaving anyway, then work without a queue, then the others in order.
-        let mut order: Vec<&'c Candidate> = list.iter().filter(|c| c.room).collect();
+        let turn = |c: &&Candidate| attempt != Attempt::Sharing || !c.kind.by_share();
+        let mut order: Vec<&'c Candidate> = list.iter().filter(|c| c.room).filter(turn).collect();
         order.sort_by_key(|candidate| {
             let leaving = txn.state().leaving(candidate.workload);
             (!leaving, candidate.kind != Kind::Unqueued)
@@ -437,14 +493,26 @@ impl<'a> Search<'a> {
             }
             unseen = 0;
         }
-        unseen > 0 && self.room_fits(txn)
+        if unseen > 0 && self.room_fits(txn) {
+            return true;
+        }
+        attempt == Attempt::Sharing && self.take_by_share(txn, list, For::Room, removed)
     }
 
     /// Whether a candidate may be taken now: borrowers only while they, and every cohort between
     /// them and the common one, still borrow something contested; for room, what it holds.
-    fn usable(&self, txn: &Txn<'_>, candidate: &Candidate, attempt: Attempt, what: For) -> bool {
+    fn usable(
+        &self,
+        txn: &mut Txn<'_>,
+        candidate: &Candidate,
+        attempt: Attempt,
+        what: For,
+    ) -> bool {
         if !attempt.takes(candidate.kind, what) {
             return false;
+        }
+        if attempt == Attempt::Sharing {
+            return self.may_leave_for_room(txn, candidate);
         }
         let Some(common) = candidate.common else { return true };
         let state = txn.state();
@@ -466,6 +534,9 @@ impl<'a> Search<'a> {
         let state = txn.state();
         let node = state.quota.queue(queue).node.expect("the queue exists");
         let tree = &state.quota.tree;
+        if attempt == Attempt::Sharing {
+            return self.charged_fits(state, node);
+        }
         let borrowing = attempt == Attempt::Borrowing;
         self.need.usage.iter().all(|&(fr, amount)| {
             (borrowing || !tree.borrows(node, fr, amount)) && amount <= tree.available(node, fr)

@@ -36,8 +36,6 @@ pub struct Config {
     pub quota_apis: Vec<QuotaApi>,
     /// Prices and capacity types of nodes.
     pub prices: PriceConfig,
-    /// Fair sharing, if switched on; kept for the fair-sharing engine.
-    pub fair_sharing: Option<file::FairSharing>,
     /// Feature gates that were set.
     pub feature_gates: BTreeMap<String, bool>,
     /// The file as it was read, for the parts that only the shell looks at.
@@ -63,7 +61,6 @@ impl Default for Config {
             scheduler_name: "capstan".into(),
             quota_apis: vec![QuotaApi::Capstan],
             prices: PriceConfig::default(),
-            fair_sharing: None,
             feature_gates: BTreeMap::new(),
             file: CapstanConfiguration::default(),
             warnings: Vec::new(),

@@ -30,7 +30,7 @@ fn a_file_that_says_nothing_changes_nothing() {
     assert_eq!(config.scheduler_name, default.scheduler_name);
     assert_eq!(config.quota_apis, default.quota_apis);
     assert_eq!(config.prices, default.prices);
-    assert!(config.fair_sharing.is_none() && config.warnings.is_empty());
+    assert!(config.policy.fair_sharing.is_none() && config.warnings.is_empty());
 }
 
 #[test]
@@ -170,13 +170,27 @@ fn other_documents_are_no_configuration() {
 }
 
 #[test]
-fn fair_sharing_is_kept_with_kueues_defaults() {
-    let config = good("fairSharing: {}\n");
-    assert_eq!(config.fair_sharing.expect("on").preemption_strategies.len(), 2);
-    assert_eq!(config.warnings.len(), 1);
-    assert!(good("fairSharing: {enable: false}\n").fair_sharing.is_none());
-    let one = good("fairSharing: {preemptionStrategies: [LessThanInitialShare]}\n");
-    assert_eq!(one.fair_sharing.expect("on").preemption_strategies.len(), 1);
+fn fair_sharing_reaches_the_policy_with_kueues_defaults() {
+    use capstan_core::policy::FairSharing;
+    let (first, second) = ("LessThanOrEqualToFinalShare", "LessThanInitialShare");
+    let with = |list: &str| format!("fairSharing: {{preemptionStrategies: [{list}]}}\n");
+    for (text, wanted) in [
+        ("fairSharing: {}\n".to_owned(), Some(FairSharing::FinalThenInitial)),
+        ("fairSharing: {enable: true}\n".to_owned(), Some(FairSharing::FinalThenInitial)),
+        ("fairSharing: {enable: false}\n".to_owned(), None),
+        (with(first), Some(FairSharing::FinalShare)),
+        (with(second), Some(FairSharing::InitialShare)),
+        (with(&format!("{first}, {second}")), Some(FairSharing::FinalThenInitial)),
+    ] {
+        let config = good(&text);
+        assert_eq!(config.policy.fair_sharing, wanted, "{text}");
+        assert!(config.warnings.is_empty(), "{:?}", config.warnings);
+    }
+    for list in [format!("{second}, {first}"), format!("{first}, {first}")] {
+        let found = complaints(&format!("{HEAD}{}", with(&list)));
+        let says = "fairSharing.preemptionStrategies: use LessThanOrEqualToFinalShare";
+        assert!(found.len() == 1 && found[0].contains(says), "{list}: {found:?}");
+    }
 }
 
 #[test]

@@ -44,6 +44,7 @@ pub fn validate(file: CapstanConfiguration) -> Result<(Config, Vec<Finding>), Ve
         },
         levels: levels(file.topology.levels.as_deref(), &mut errors),
         quota: quota_args(&file.resources),
+        fair_sharing: fair_sharing(file.fair_sharing.as_ref(), &mut errors),
         rules: rules(&file.rules),
         backoff_first,
         backoff_max,
@@ -67,11 +68,6 @@ pub fn validate(file: CapstanConfiguration) -> Result<(Config, Vec<Finding>), Ve
         scheduler_name: scheduler_name.into(),
         quota_apis: quota_apis(file.quota_apis.as_deref(), &mut errors),
         prices: prices(&file, &mut errors),
-        fair_sharing: file
-            .fair_sharing
-            .clone()
-            .filter(|sharing| sharing.enable != Some(false))
-            .map(strategies),
         feature_gates: file.feature_gates.clone(),
         policy,
         warnings: Vec::new(),
@@ -306,21 +302,32 @@ fn quota_args(resources: &Resources) -> policy::QuotaArgs {
     }
 }
 
-fn strategies(mut sharing: FairSharing) -> FairSharing {
-    if sharing.preemption_strategies.is_empty() {
-        sharing.preemption_strategies = vec![
-            PreemptionStrategy::LessThanOrEqualToFinalShare,
-            PreemptionStrategy::LessThanInitialShare,
-        ];
+/// Fair sharing, if it is on, with the strategies that Kueue allows together.
+fn fair_sharing(
+    given: Option<&FairSharing>,
+    errors: &mut Vec<Finding>,
+) -> Option<policy::FairSharing> {
+    use PreemptionStrategy::{LessThanInitialShare, LessThanOrEqualToFinalShare};
+    let given = given.filter(|sharing| sharing.enable != Some(false))?;
+    match &given.preemption_strategies[..] {
+        [] | [LessThanOrEqualToFinalShare, LessThanInitialShare] => {
+            Some(policy::FairSharing::FinalThenInitial)
+        }
+        [LessThanOrEqualToFinalShare] => Some(policy::FairSharing::FinalShare),
+        [LessThanInitialShare] => Some(policy::FairSharing::InitialShare),
+        _ => {
+            let problem = "use LessThanOrEqualToFinalShare, LessThanInitialShare, or both in \
+                           that order";
+            errors.push(("fairSharing.preemptionStrategies".to_owned(), problem.to_owned()));
+            None
+        }
     }
-    sharing
 }
 
 /// Parts that are checked and kept, but change nothing in this version.
 fn unused(file: &CapstanConfiguration) -> Vec<Finding> {
     let ready = file.wait_for_pods_ready.as_ref();
     let set = [
-        ("fairSharing", file.fair_sharing.is_some()),
         ("admissionFairSharing", file.admission_fair_sharing.is_some()),
         ("resources.transformations", !file.resources.transformations.is_empty()),
         ("resources.deviceClassMappings", !file.resources.device_class_mappings.is_empty()),

@@ -48,6 +48,7 @@ fn queue() -> QueueView {
         admitted: 2,
         per_hour: Some(MicroUsd(36_750_000)),
         unpriced: 0,
+        share: None,
     }
 }
 

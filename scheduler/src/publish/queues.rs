@@ -1,6 +1,6 @@
 //! Status of ClusterQueues, LocalQueues and Cohorts, from the engine's views.
 //!
-//! What is not known here (budget, fair sharing) is left as the API shows it.
+//! What is not known here (a budget; shares while fair sharing is off) is left as the API shows it.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use capstan_core::time::Time;
 use super::conditions::{Says, set};
 use crate::api::cluster_queue::{ClusterQueueStatus, CohortStatus};
 use crate::api::local_queue::LocalQueueStatus;
-use crate::api::usage::{FlavorUsage, ResourceUsage};
+use crate::api::usage::{FairSharingStatus, FlavorUsage, ResourceUsage};
 use crate::quantity::Quantity;
 use crate::read::queueing::TERMINATING;
 
@@ -48,6 +48,7 @@ pub fn cluster_queue(
         usd_per_hour: view.per_hour.map(|usd| words::price(usd, view.unpriced)).unwrap_or_default(),
         flavors_reservation: usage.clone(),
         flavors_usage: usage,
+        fair_sharing: view.share.map(share).or(shown.fair_sharing.clone()),
         ..shown.clone()
     };
     set(&mut status.conditions, active(view.inactive.as_ref(), "can admit new workloads"), now);
@@ -104,6 +105,7 @@ pub fn local_queue(shown: &LocalQueueStatus, view: &LocalQueueView, now: Time) -
 /// The status that a Cohort should show, given the one that it does.
 pub fn cohort(shown: &CohortStatus, view: &CohortView, now: Time) -> CohortStatus {
     let mut status = shown.clone();
+    status.fair_sharing = view.share.map(share).or(status.fair_sharing);
     let says = match &view.inactive {
         None => ready("its quota is shared by its members"),
         Some(why) => {
@@ -112,6 +114,10 @@ pub fn cohort(shown: &CohortStatus, view: &CohortView, now: Time) -> CohortStatu
     };
     set(&mut status.conditions, says, now);
     status
+}
+
+fn share(weighted_share: i64) -> FairSharingStatus {
+    FairSharingStatus { weighted_share }
 }
 
 fn ready(message: &str) -> Says<'static> {

@@ -120,6 +120,7 @@ fn queue(name: &str, cohort: Option<&str>, quotas: Vec<QuotaView>) -> QueueView 
         admitted: 0,
         per_hour: None,
         unpriced: 0,
+        share: None,
     }
 }
 

@@ -175,7 +175,7 @@ fn queue_object(queue: &QueueView) -> Value {
             "available": quota.available,
         })
     });
-    json!({
+    let mut object = json!({
         "name": &*queue.name,
         "cohort": queue.cohort.as_deref(),
         "inactive": queue.inactive.as_ref().map(ToString::to_string),
@@ -184,7 +184,11 @@ fn queue_object(queue: &QueueView) -> Value {
         "admitted": queue.admitted,
         "usdPerHour": queue.per_hour.or(idle).map(dollars),
         "unpricedWorkloads": queue.unpriced,
-    })
+    });
+    if let Some(share) = queue.share {
+        object["weightedShare"] = json!(share);
+    }
+    object
 }
 
 fn moment_object(moment: &Moment) -> Value {

@@ -199,7 +199,8 @@ impl Engine {
                 let left = left(&self.state.quota.tree, node, *fr);
                 let short = amount.saturating_sub(left).max(0);
                 *by = by.saturating_add(short);
-                self.state.quota.tree = self.state.quota.tree.raised(node, *fr, short);
+                let quota = &mut self.state.quota;
+                quota.replace_tree(quota.tree.raised(node, *fr, short));
             }
         }
         let mut start = raised.iter().any(|by| *by > 0).then(|| self.start(now, index)).flatten();
@@ -214,14 +215,14 @@ impl Engine {
                 if by == less {
                     break;
                 }
-                self.state.quota.tree = tree.raised(node, fr, by);
+                self.state.quota.replace_tree(tree.raised(node, fr, by));
                 match self.start(now, index) {
                     Some(found) => (start, raised[*only]) = (Some(found), by),
                     None => less = by,
                 }
             }
         }
-        self.state.quota.tree = tree;
+        self.state.quota.replace_tree(tree);
         let start = start?;
         let named = |(fr, _): &(FrIdx, i64)| {
             self.state.room.resources.name(self.state.quota.fr(*fr).1).clone()

@@ -60,6 +60,21 @@ impl Of<'_> {
     }
 }
 
+/// That nobody borrows a larger share than its queue would, in thousandths of what is lent.
+pub(super) fn shares(own: i64, queue: &str, most: i64) -> String {
+    let figure = |share: i64| match share {
+        i64::MAX => "infinite".to_owned(),
+        share => share.to_string(),
+    };
+    let (own, most) = (figure(own), figure(most));
+    format!("; its queue's share would be {own}, and no other is larger: {queue} has {most}")
+}
+
+/// That work was stopped too often to stop others but for what its queue owns.
+pub(super) fn turns(times: u32) -> String {
+    format!("; stopped {times} times within the hour, it stops nobody to borrow for now")
+}
+
 /// What a resource is called behind an amount; nothing where the amount says it.
 pub(super) fn spaced_noun(resource: &str, one: bool) -> String {
     match noun(resource, if one { 1 } else { 2 }) {
@@ -71,6 +86,19 @@ pub(super) fn spaced_noun(resource: &str, one: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn shares_are_said_with_both_figures() {
+        let words = shares(445, "b", 223);
+        assert_eq!(words, "; its queue's share would be 445, and no other is larger: b has 223");
+        let words = shares(i64::MAX, "b", i64::MAX);
+        assert!(words.ends_with("no other is larger: b has infinite"), "{words}");
+    }
+
+    #[test]
+    fn turns_are_said_with_their_number() {
+        assert!(turns(2).starts_with("; stopped 2 times within the hour"));
+    }
 
     #[test]
     fn what_is_lent_is_not_counted_as_borrowed() {

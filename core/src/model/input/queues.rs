@@ -28,6 +28,8 @@ pub struct ClusterQueueFacts {
     pub stopped: bool,
     /// Scoring profile by name; `None`: the default one.
     pub profile: Option<Text>,
+    /// `fairSharing.weight`.
+    pub weight: Weight,
     /// Rules that its spec breaks (found by the shell's validation): such a queue is inactive.
     pub broken: Vec<Text>,
 }
@@ -59,6 +61,21 @@ pub struct Quota {
     pub borrowing: Option<i64>,
     /// How much of it may be lent; `None`: all.
     pub lending: Option<i64>,
+}
+
+/// Weight of a queue or cohort in fair sharing, in billionths (spec/quota.md 1.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Weight(pub u64);
+
+impl Weight {
+    /// That of who names none.
+    pub const ONE: Weight = Weight(1_000_000_000);
+}
+
+impl Default for Weight {
+    fn default() -> Weight {
+        Weight::ONE
+    }
 }
 
 /// Whether the head of a queue blocks those behind it.
@@ -145,6 +162,8 @@ pub struct CohortFacts {
     pub parent: Option<Text>,
     /// Quota of its own, shared by its members.
     pub groups: Vec<ResourceGroup>,
+    /// `fairSharing.weight`.
+    pub weight: Weight,
     /// Rules that its spec breaks: queues below it are inactive.
     pub broken: Vec<Text>,
 }

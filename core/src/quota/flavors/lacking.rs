@@ -155,6 +155,13 @@ pub(crate) fn some_node_accepts(txn: &Txn<'_>, class: ClassIdx) -> bool {
 /// Why nobody leaves.
 pub(super) fn no_victims(txn: &Txn<'_>, demand: &Demand<'_>, lack: Lack, need: &Need) -> NoVictims {
     let state = txn.state();
+    if let Lack::Share { queue, own, most } = lack {
+        let queue = state.quota.queue(queue).name.clone();
+        return NoVictims::Share { own: own.shown(), queue, most: most.shown() };
+    }
+    if let Lack::Turns(times) = lack {
+        return NoVictims::Turns { times };
+    }
     let Lack::WouldBorrow(fr) = lack else {
         return if may_preempt(state, demand) { NoVictims::TooFew } else { NoVictims::NotAsked };
     };

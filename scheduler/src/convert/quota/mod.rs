@@ -12,7 +12,7 @@ use capstan_core::Input;
 use capstan_core::model::input::{
     BorrowThreshold, ClusterQueueFacts, CohortFacts, FlavorFacts, FlavorQuota, Fungibility,
     LocalQueueFacts, PreemptReclaim, PreemptWithin, PreemptionPolicy, QueueingStrategy, Quota,
-    ResourceGroup, Text,
+    ResourceGroup, Text, Weight,
 };
 
 use super::resolve::Resolved;
@@ -110,6 +110,7 @@ pub fn cluster_queue(
         preemption: preemption(spec.preemption.as_ref()),
         stopped: stopped(spec.stop_policy),
         profile: named(&spec.scoring_profile),
+        weight: weight(spec.fair_sharing.as_ref()),
         broken: broken.into_iter().map(Text::from).collect(),
     }
 }
@@ -120,6 +121,12 @@ fn named(name: &Option<String>) -> Option<Text> {
 
 fn stopped(policy: Option<api::StopPolicy>) -> bool {
     !matches!(policy, None | Some(api::StopPolicy::None))
+}
+
+/// A weight that breaks the rules is none: the queue, or all below the cohort, is inactive.
+fn weight(given: Option<&api::FairSharing>) -> Weight {
+    let weight = given.and_then(|sharing| sharing.weight);
+    weight.map_or(Weight::ONE, |weight| Weight(weight.nano().clamp(0, u64::MAX.into()) as u64))
 }
 
 fn groups(groups: &[api::ResourceGroup]) -> Vec<ResourceGroup> {
@@ -184,6 +191,7 @@ pub fn cohort(name: &str, spec: &api::CohortSpec) -> CohortFacts {
         name: name.into(),
         parent: named(&spec.parent_name),
         groups: groups(&spec.resource_groups),
+        weight: weight(spec.fair_sharing.as_ref()),
         broken: rules::cohort(spec).into_iter().map(Text::from).collect(),
     }
 }

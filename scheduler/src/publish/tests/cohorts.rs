@@ -19,7 +19,7 @@ fn a_cohort_says_whether_its_quota_counts_and_why_not() {
     ];
     for (step, (inactive, status, reason)) in steps.into_iter().enumerate() {
         let now = at(step as i64 * 2_000);
-        let view = CohortView { name: "all".into(), inactive };
+        let view = CohortView { name: "all".into(), inactive, share: None };
         plan.cohorts(now, vec![view.clone()]);
         let requests = if step == 0 { 2 } else { 1 };
         assert_eq!(api.work(&mut plan, now), requests, "it is read before it is written");
@@ -36,4 +36,28 @@ fn a_cohort_says_whether_its_quota_counts_and_why_not() {
     // One that is gone is let alone; one that comes again is read again.
     plan.cohorts(at(20_000), Vec::new());
     assert_eq!((api.work(&mut plan, at(99_000)), plan.backlog()), (0, 0));
+}
+
+#[test]
+fn shares_are_shown_while_fair_sharing_is_on() {
+    let (mut plan, mut api) = ready();
+    let (queue, cohort) = (Key::ClusterQueue("q".into()), Key::Cohort("all".into()));
+    let before = json!({"status": {"fairSharing": {"weightedShare": 7}}});
+    for key in [&queue, &cohort] {
+        api.objects.insert(key.clone(), before.clone());
+    }
+    for (step, (share, shown)) in
+        [(None, 7), (Some(223), 223), (Some(i64::MAX), i64::MAX), (Some(0), 0), (None, 0)]
+            .into_iter()
+            .enumerate()
+    {
+        let now = at(step as i64 * 5_000);
+        plan.cluster_queues(now, vec![QueueView { share, ..queue_view() }]);
+        plan.cohorts(now, vec![CohortView { name: "all".into(), inactive: None, share }]);
+        api.work(&mut plan, now);
+        for key in [&queue, &cohort] {
+            let status = &api.objects[key]["status"];
+            assert_eq!(status["fairSharing"]["weightedShare"], shown, "{key:?}, step {step}");
+        }
+    }
 }

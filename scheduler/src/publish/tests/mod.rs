@@ -446,6 +446,7 @@ fn queue_view() -> QueueView {
         admitted: 2,
         per_hour: None,
         unpriced: 0,
+        share: None,
     }
 }
 

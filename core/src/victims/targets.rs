@@ -1,0 +1,130 @@
+//! From which queue the next victim comes while fair sharing is on.
+//!
+//! From the root down, the child with the largest share is entered: a queue, or a cohort in which
+//! the search goes on. Left out for good is who has no candidates any more, and who borrows
+//! nothing; but not the preemptor's queue and the cohorts around it, where its own work may leave,
+//! and where siblings may be out of balance though the cohort itself is not. Equal shares: a cohort
+//! before a queue, then where the first candidate comes first (spec/quota.md 9.4).
+//!
+//! Shares are reckoned once and kept until something is taken below. Cost of a choice: the children
+//! with candidates on the way down.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use crate::model::ids::QuotaIdx;
+use crate::model::state::ClusterState;
+use crate::quota::share::Share;
+use crate::victims::candidates::{self, Candidate};
+
+/// Candidates by queue, and who of the tree is still asked.
+pub(super) struct Targets<'c> {
+    root: QuotaIdx,
+    /// The preemptor's queue, and the cohorts around it.
+    own: Vec<QuotaIdx>,
+    /// By queue: its candidates in order, each with its position among all.
+    waiting: BTreeMap<QuotaIdx, VecDeque<(usize, &'c Candidate)>>,
+    /// By cohort: children that are still asked.
+    below: BTreeMap<QuotaIdx, Vec<QuotaIdx>>,
+    shares: BTreeMap<QuotaIdx, Share>,
+}
+
+impl<'c> Targets<'c> {
+    /// Of a preemptor in the queue at `own`. Candidates that hold no quota are left out.
+    pub(super) fn new(
+        state: &ClusterState,
+        own: QuotaIdx,
+        candidates: impl Iterator<Item = &'c Candidate>,
+    ) -> Targets<'c> {
+        let tree = &state.quota.tree;
+        let mut targets = Targets {
+            root: tree.root(own),
+            own: std::iter::successors(Some(own), |node| tree.parent(*node)).collect(),
+            waiting: BTreeMap::new(),
+            below: BTreeMap::new(),
+            shares: BTreeMap::new(),
+        };
+        for entry @ (_, candidate) in candidates.enumerate() {
+            let Some(queue) = candidates::node_of(state, candidate.workload) else { continue };
+            targets.waiting.entry(queue).or_default().push_back(entry);
+        }
+        let mut linked = BTreeSet::new();
+        for &queue in targets.waiting.keys() {
+            let mut node = queue;
+            while let Some(parent) = tree.parent(node).filter(|_| linked.insert(node)) {
+                targets.below.entry(parent).or_default().push(node);
+                node = parent;
+            }
+        }
+        targets
+    }
+
+    /// The queue that is asked next; it has a candidate.
+    pub(super) fn next(&mut self, state: &ClusterState) -> Option<QuotaIdx> {
+        let mut at = self.root;
+        loop {
+            let children = self.below.get(&at).cloned().unwrap_or_default();
+            let asked: Vec<QuotaIdx> =
+                children.into_iter().filter(|child| self.is_asked(state, *child)).collect();
+            let best = asked.iter().copied().max_by_key(|child| {
+                let queue = self.waiting.contains_key(child);
+                (self.shares[child], !queue, Reverse(self.first(*child)))
+            });
+            self.below.insert(at, asked);
+            match best {
+                Some(queue) if self.waiting.contains_key(&queue) => return Some(queue),
+                Some(cohort) => at = cohort,
+                None if at == self.root => return None,
+                // All of its children are left out: so is the cohort.
+                None => at = self.root,
+            }
+        }
+    }
+
+    /// Takes the next candidate of a queue.
+    pub(super) fn pop(&mut self, queue: QuotaIdx) -> Option<&'c Candidate> {
+        let (_, candidate) = self.waiting.get_mut(&queue)?.pop_front()?;
+        Some(candidate)
+    }
+
+    /// Asks a queue no more.
+    pub(super) fn drop_queue(&mut self, queue: QuotaIdx) {
+        self.waiting.insert(queue, VecDeque::new());
+    }
+
+    /// Something of a queue was taken.
+    pub(super) fn changed(&mut self, state: &ClusterState, queue: QuotaIdx) {
+        let tree = &state.quota.tree;
+        for node in std::iter::successors(Some(queue), |node| tree.parent(*node)) {
+            self.shares.remove(&node);
+        }
+    }
+
+    /// Whether there may be candidates at or below a node; its share is known then.
+    fn is_asked(&mut self, state: &ClusterState, node: QuotaIdx) -> bool {
+        let some = match self.waiting.get(&node) {
+            Some(candidates) => !candidates.is_empty(),
+            None => !self.below.get(&node).is_none_or(Vec::is_empty),
+        };
+        if !some {
+            return false;
+        }
+        let share = *self.shares.entry(node).or_insert_with(|| state.quota.share(node));
+        share.borrows() || self.own.contains(&node)
+    }
+
+    /// Position of the first candidate at or below a node.
+    fn first(&self, node: QuotaIdx) -> usize {
+        let (mut open, mut first) = (vec![node], usize::MAX);
+        while let Some(node) = open.pop() {
+            match self.waiting.get(&node) {
+                Some(candidates) => {
+                    let next = candidates.front().map(|(at, _)| *at);
+                    first = first.min(next.unwrap_or(usize::MAX));
+                }
+                None => open.extend(self.below.get(&node).into_iter().flatten()),
+            }
+        }
+        first
+    }
+}
