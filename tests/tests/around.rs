@@ -392,6 +392,37 @@ fn nodes_without_the_key_keep_nobody_away() {
     assert_eq!(case.decided().len(), 5);
 }
 
+/// Found by the property below: of three shapes only the sixth choice of flavors holds a minimum.
+#[test]
+fn a_minimum_is_found_in_the_sixth_choice_of_flavors() {
+    let on = |name: &str, cpu: i64, pool: &str, zone: Option<&str>| {
+        let mut facts = node(name, &[("cpu", cpu), ("pods", 1)]);
+        facts.labels.insert(text("pool"), text(pool));
+        facts.labels.extend(zone.map(|zone| (text(ZONE), text(zone))));
+        facts
+    };
+    let nodes = vec![
+        on("n0", 2, "0", Some("z")),
+        on("n1", 2, "1", None),
+        on("n2", 0, "0", None),
+        on("n3", 1, "1", Some("z")),
+    ];
+    let member = |cpu: i64, own: &[(&str, &str)]| {
+        let kin = Kin { namespace: text(TEAM), labels: labels(own) };
+        Arc::new(PodShape {
+            requests: amounts(&[("cpu", cpu)]),
+            kin: Some(Arc::new(kin)),
+            ..PodShape::default()
+        })
+    };
+    let a = [("app", "a")];
+    let members = vec![member(1, &a), member(2, &a), member(2, &[]), member(2, &[])];
+    let case = Case::of(nodes, Vec::new(), members).sharing(&[0].into(), true);
+    let case = Case { flavors: 2, least: 3, ..case };
+    assert!(case.can_be_placed());
+    assert_eq!(case.decided().len(), 3, "{}", told(&case));
+}
+
 /// A gang is placed if and only if some order and some nodes get it in, and then so that it could
 /// have come about pod by pod.
 fn placed_if_it_can_be(case: &Case) -> Result<(), TestCaseError> {

@@ -49,6 +49,16 @@ pub(super) const WAYS_MAX: u32 = 28;
 /// that has no choice.
 const LOOKS_FEWER: u32 = 4;
 
+/// Tries that look at every choice of flavors of a gang of five shapes and two flavors, which is
+/// [`COMBINATIONS_WIDE`]; the others at [`COMBINATIONS_FEWER`].
+const TRIES_WIDE: u32 = 48;
+
+/// Of these, kept for the minimum alone.
+const TRIES_WIDE_KEPT: u32 = 16;
+
+/// All choices of two flavors for five shapes.
+const COMBINATIONS_WIDE: u32 = 32;
+
 /// One elastic gang that does not fit whole.
 struct Search<'a> {
     whole: &'a Entry,
@@ -58,6 +68,8 @@ struct Search<'a> {
     gone: &'a [WorkloadIdx],
     /// Tries left.
     tries: u32,
+    /// Of these, those that may look at many choices of flavors.
+    wide: u32,
     /// With more room on nodes some try might have ended otherwise.
     room: bool,
 }
@@ -76,7 +88,8 @@ impl Engine {
         (topology, gone): (TopologyAsk, &[WorkloadIdx]),
     ) -> Entry {
         let tries = TRIES_MAX - TRIES_KEPT;
-        let mut search = Search { whole: &whole, sets, topology, gone, tries, room: whole.room };
+        let (wide, room) = (TRIES_WIDE - TRIES_WIDE_KEPT, whole.room);
+        let mut search = Search { whole: &whole, sets, topology, gone, tries, wide, room };
         let as_is = |entry: &Entry| entry.verdict == Verdict::Fit;
         let somehow = |entry: &Entry| matches!(entry.verdict, Verdict::Fit | Verdict::Preempt(_));
         // What was promised after others leave was promised to the minimum: the rest comes last.
@@ -86,6 +99,7 @@ impl Engine {
             return entry;
         }
         search.tries += TRIES_KEPT;
+        search.wide += TRIES_WIDE_KEPT;
         if let Some(entry) = self.most_members(&mut search, (least, least), somehow) {
             return entry;
         }
@@ -117,10 +131,11 @@ impl Engine {
         let shapes: Vec<ShapeIdx> = sets.iter().map(|set| set.shape).collect();
         for order in self.orders(&shapes) {
             let mut found = None;
-            let (tries, room) = (&mut search.tries, &mut search.room);
+            let (tries, wide, room) = (&mut search.tries, &mut search.wide, &mut search.room);
             let counts = fill(&limits, &order, (least, most), tries, |counts| {
                 let fewer = with_counts(sets, counts);
-                let mut entry = self.scan_fewer((queue, workload), &fewer, (topology, gone), &fits);
+                let premise = (topology, gone, combinations(wide));
+                let mut entry = self.scan_fewer((queue, workload), &fewer, premise, &fits);
                 entry.choice.next.clear();
                 *room |= entry.room;
                 let accepted = fits(&entry);
@@ -160,7 +175,8 @@ impl Engine {
         for counts in ways.take(search.tries.min(WAYS_MAX) as usize) {
             search.tries -= 1;
             let fewer = with_counts(sets, &counts);
-            let mut entry = self.scan_fewer((queue, workload), &fewer, (topology, gone), &fits);
+            let premise = (topology, gone, combinations(&mut search.wide));
+            let mut entry = self.scan_fewer((queue, workload), &fewer, premise, &fits);
             entry.choice.next.clear();
             search.room |= entry.room;
             if fits(&entry) {
@@ -202,12 +218,12 @@ impl Engine {
         &mut self,
         (queue, workload): Head,
         sets: &[SetDemand],
-        (topology, gone): (TopologyAsk, &[WorkloadIdx]),
+        (topology, gone, combinations): (TopologyAsk, &[WorkloadIdx], u32),
         fits: &impl Fn(&Entry) -> bool,
     ) -> Entry {
         let mut try_from = |start: &[_]| {
             let premise = Premise { gone };
-            let look = Look { start, combinations: COMBINATIONS_FEWER, premise };
+            let look = Look { start, combinations, premise };
             self.try_sets(queue, workload, sets.to_vec(), topology, look)
         };
         let first = try_from(&[]);
@@ -239,6 +255,13 @@ impl Engine {
         orders.dedup();
         orders
     }
+}
+
+/// How many choices of flavors a try looks at.
+fn combinations(wide: &mut u32) -> u32 {
+    let some = *wide > 0;
+    *wide = wide.saturating_sub(1);
+    if some { COMBINATIONS_WIDE } else { COMBINATIONS_FEWER }
 }
 
 /// Numbers of members of each shape, one way after the other.
