@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use capstan_core::explain::view::{Footprint, QueueView, WorkloadView};
 use capstan_core::model::input::Text;
+use capstan_core::money::MicroUsd;
 use capstan_core::plan::{Outcome, PreemptionReason, Report, State};
 use parking_lot::Mutex;
 use prometheus::{
@@ -190,8 +191,12 @@ impl Metrics {
         }
         self.usd_per_hour.reset();
         for queue in queues {
-            let dollars = as_float(queue.per_hour.unwrap_or_default().0) / MICRO;
-            self.usd_per_hour.with_label_values(&[&*queue.name]).set(dollars);
+            // What runs at unknown prices only has no sum; nothing would be a wrong one.
+            let idle = (queue.admitted == 0).then(MicroUsd::default);
+            if let Some(price) = queue.per_hour.or(idle) {
+                let dollars = as_float(price.0) / MICRO;
+                self.usd_per_hour.with_label_values(&[&*queue.name]).set(dollars);
+            }
             for line in &queue.quotas {
                 let labels = [&*queue.name, &*line.flavor, &*line.resource];
                 let set = |vector: &GaugeVec, amount: i64| {

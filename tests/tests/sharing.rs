@@ -287,6 +287,14 @@ fn world(
     }
 }
 
+/// However many of its Jobs come together, it comes to rest with so many evictions at most.
+fn rests(world: &World, most: usize) {
+    for together in 1..=world.jobs.len() {
+        let played = world.play(together, None).expect("it comes to rest");
+        assert!(played.evictions <= most, "{} evictions", played.evictions);
+    }
+}
+
 /// A small Job takes part of the share that a large one of its queue was stopped for, and makes
 /// place for it: each step is fair, and all together would go round for ever.
 #[test]
@@ -295,10 +303,7 @@ fn older_work_of_a_queue_takes_no_endless_turns() {
     let policies = [(1, 0), (0, 0), (2, 0)];
     let jobs = [(2, 3, 1, 0), (2, 1, 1, 0), (0, 1, 1, 1), (0, 3, 1, 0), (1, 1, 1, 0)];
     let world = world(&queues, &policies, &jobs);
-    for together in 1..=jobs.len() {
-        let played = world.play(together, None).expect("it comes to rest");
-        assert!(played.evictions <= evictions_max(&world), "{} evictions", played.evictions);
-    }
+    rests(&world, evictions_max(&world));
 }
 
 /// No share decides here: an owner reclaims, and who is higher or older in its queue takes its
@@ -308,10 +313,7 @@ fn owners_and_higher_priorities_take_no_endless_turns() {
     let queues = [(0, 0, [1, 100]), (0, 0, [2, 100])];
     let jobs = [(1, 3, 1, 0), (2, 1, 1, 0), (1, 1, 1, 0), (2, 3, 1, 1)];
     let world = world(&queues, &[(1, 0), (2, 0)], &jobs);
-    for together in 1..=jobs.len() {
-        let played = world.play(together, None).expect("it comes to rest");
-        assert!(played.evictions <= evictions_max(&world), "{} evictions", played.evictions);
-    }
+    rests(&world, evictions_max(&world));
 }
 
 /// A queue of weight zero that borrows cpu loses no GPUs of its own by that: it would only take
@@ -321,10 +323,7 @@ fn what_is_owned_is_not_taken_for_the_sake_of_another_resource() {
     let queues = [(0, 0, [3, 100]), (0, 3, [2, 0])];
     let jobs = [(1, 2, 1, 0), (1, 2, 1, 0), (0, 4, 1, 0)];
     let world = world(&queues, &[(0, 0), (0, 0)], &jobs);
-    for together in 1..=jobs.len() {
-        let played = world.play(together, None).expect("it comes to rest");
-        assert!(played.evictions <= 1, "{} evictions", played.evictions);
-    }
+    rests(&world, 1);
 }
 
 /// A head that finds its room kept back is told so, whoever it counts on is leaving for others.

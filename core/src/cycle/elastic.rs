@@ -121,8 +121,7 @@ impl Engine {
         (least, most): (u32, u32),
         fits: impl Fn(&Entry) -> bool,
     ) -> Option<Entry> {
-        let (queue, workload) = (search.whole.queue, search.whole.workload);
-        let (sets, topology, gone) = (search.sets, search.topology, search.gone);
+        let sets = search.sets;
         let mut limits: Vec<u32> = sets.iter().map(|set| set.count).collect();
         if let [only] = limits.as_mut_slice() {
             *only = most.min(*only);
@@ -131,17 +130,14 @@ impl Engine {
         let shapes: Vec<ShapeIdx> = sets.iter().map(|set| set.shape).collect();
         for order in self.orders(&shapes) {
             let mut found = None;
-            let (tries, wide, room) = (&mut search.tries, &mut search.wide, &mut search.room);
-            let counts = fill(&limits, &order, (least, most), tries, |counts| {
-                let fewer = with_counts(sets, counts);
-                let premise = (topology, gone, combinations(wide));
-                let mut entry = self.scan_fewer((queue, workload), &fewer, premise, &fits);
-                entry.choice.next.clear();
-                *room |= entry.room;
-                let accepted = fits(&entry);
-                found = accepted.then_some(entry).or(found.take());
+            let mut tries = search.tries;
+            let counts = fill(&limits, &order, (least, most), &mut tries, |counts| {
+                let entry = self.try_counts(search, counts, &fits);
+                let accepted = entry.is_some();
+                found = entry.or(found.take());
                 accepted
             });
+            search.tries = tries;
             let Some(total) = counts.map(|counts| counts.iter().sum()) else { continue };
             let Some(entry) = found else { continue };
             let leave = entry.verdict.victims();
@@ -168,22 +164,29 @@ impl Engine {
         (least, most): (u32, u32),
         fits: impl Fn(&Entry) -> bool,
     ) -> Option<Entry> {
-        let (queue, workload) = (search.whole.queue, search.whole.workload);
-        let (sets, topology, gone) = (search.sets, search.topology, search.gone);
-        let limits: Vec<(ShapeIdx, u32)> = sets.iter().map(|set| (set.shape, set.count)).collect();
+        let limits: Vec<_> = search.sets.iter().map(|set| (set.shape, set.count)).collect();
         let ways = self.ways(&limits, (least, most))?;
-        for counts in ways.take(search.tries.min(WAYS_MAX) as usize) {
+        let mut ways = ways.take(search.tries.min(WAYS_MAX) as usize);
+        ways.find_map(|counts| {
             search.tries -= 1;
-            let fewer = with_counts(sets, &counts);
-            let premise = (topology, gone, combinations(&mut search.wide));
-            let mut entry = self.scan_fewer((queue, workload), &fewer, premise, &fits);
-            entry.choice.next.clear();
-            search.room |= entry.room;
-            if fits(&entry) {
-                return Some(entry);
-            }
-        }
-        None
+            self.try_counts(search, &counts, &fits)
+        })
+    }
+
+    /// The nomination with so many members of each shape, if `fits` accepts it.
+    fn try_counts(
+        &mut self,
+        search: &mut Search<'_>,
+        counts: &[u32],
+        fits: &impl Fn(&Entry) -> bool,
+    ) -> Option<Entry> {
+        let head = (search.whole.queue, search.whole.workload);
+        let fewer = with_counts(search.sets, counts);
+        let premise = (search.topology, search.gone, combinations(&mut search.wide));
+        let mut entry = self.scan_fewer(head, &fewer, premise, fits);
+        entry.choice.next.clear();
+        search.room |= entry.room;
+        fits(&entry).then_some(entry)
     }
 
     /// How many of each shape to try of members that need each other: as many as go one after the

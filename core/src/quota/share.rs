@@ -7,7 +7,7 @@
 //! of these ratios over the node's weight is its share. A root has none. Who borrows at weight
 //! zero has more than anybody of another weight; two of them are compared by their ratios.
 //!
-//! Wanted: exact order. Shares stay fractions of whole numbers and are compared by products of 256
+//! Wanted: exact order. Shares stay fractions of whole numbers and are compared by products of 192
 //! bits; nothing is rounded but the figure that people see.
 //!
 //! Kept: what each cohort could lend, by resource. It depends on quotas alone, and is found anew

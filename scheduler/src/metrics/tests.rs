@@ -173,6 +173,13 @@ fn queues_show_quota_in_base_units_and_dollars() {
     has(&metrics, &format!("capstan_cluster_queue_resource_usage{cpu} 12"));
     has(&metrics, &format!("capstan_cluster_queue_borrowed{gpu} 4"));
     has(&metrics, "capstan_cluster_queue_usd_per_hour{cluster_queue=\"team\"} 36.75");
+    let unpriced = QueueView { per_hour: None, unpriced: 2, ..queue() };
+    let idle = QueueView { name: "idle".into(), per_hour: None, admitted: 0, ..queue() };
+    let shown = Metrics::new();
+    shown.views(&[], &[unpriced, idle]);
+    has(&shown, "capstan_cluster_queue_usd_per_hour{cluster_queue=\"idle\"} 0");
+    let price = "capstan_cluster_queue_usd_per_hour{cluster_queue=\"team\"}";
+    assert!(!shown.encode().contains(price), "nobody knows what it costs");
     has(&metrics, "capstan_pending_workloads{cluster_queue=\"team\"} 3");
     has(&metrics, "capstan_pending_workloads{cluster_queue=\"\"} 1");
     has(&metrics, "capstan_admitted_active_workloads{cluster_queue=\"team\"} 2");

@@ -1,6 +1,7 @@
 //! Status of ClusterQueues, LocalQueues and Cohorts, from the engine's views.
 //!
-//! What is not known here (a budget; shares while fair sharing is off) is left as the API shows it.
+//! What is not known here (a budget) is left as the API shows it; a share that nobody reckons any
+//! more is not.
 
 use std::collections::BTreeMap;
 
@@ -48,7 +49,7 @@ pub fn cluster_queue(
         usd_per_hour: view.per_hour.map(|usd| words::price(usd, view.unpriced)).unwrap_or_default(),
         flavors_reservation: usage.clone(),
         flavors_usage: usage,
-        fair_sharing: view.share.map(share).or(shown.fair_sharing.clone()),
+        fair_sharing: view.share.map(share),
         ..shown.clone()
     };
     set(&mut status.conditions, active(view.inactive.as_ref(), "can admit new workloads"), now);
@@ -105,7 +106,7 @@ pub fn local_queue(shown: &LocalQueueStatus, view: &LocalQueueView, now: Time) -
 /// The status that a Cohort should show, given the one that it does.
 pub fn cohort(shown: &CohortStatus, view: &CohortView, now: Time) -> CohortStatus {
     let mut status = shown.clone();
-    status.fair_sharing = view.share.map(share).or(status.fair_sharing);
+    status.fair_sharing = view.share.map(share);
     let says = match &view.inactive {
         None => ready("its quota is shared by its members"),
         Some(why) => {

@@ -313,12 +313,14 @@ pub fn verdicts(nodes: &[NodeVerdict], cut: bool) -> Option<Table> {
         table.notes.push(rest_words(&rest));
     }
     let scored = nodes.iter().find_map(|verdict| verdict.score.as_ref());
-    table.notes.extend(scored.and_then(|score| score_note(score, &alike)));
+    let one = nodes.iter().filter(|verdict| verdict.score.is_some()).count() == 1;
+    let those = if one { "On the node that fits" } else { "The same on all nodes that fit" };
+    table.notes.extend(scored.and_then(|score| score_note(score, (&alike, those))));
     (!table.rows.is_empty()).then_some(table)
 }
 
 /// Terms of the score that tell nodes apart, and those that have one value on all of them: these
-/// would only take room from names. Of one node alone all terms are told.
+/// would only take room from names and reasons.
 fn terms(nodes: &[NodeVerdict]) -> (Vec<&TermView>, Vec<&TermView>) {
     let scores: Vec<&ScoreView> = nodes.iter().filter_map(|it| it.score.as_ref()).collect();
     let Some(first) = scores.first() else { return Default::default() };
@@ -326,13 +328,13 @@ fn terms(nodes: &[NodeVerdict]) -> (Vec<&TermView>, Vec<&TermView>) {
         let value = |score: &&ScoreView| {
             score.terms.iter().find(|it| it.name == term.name).map(|it| it.value)
         };
-        scores.len() == 1 || scores.iter().any(|score| value(score) != Some(term.value))
+        scores.iter().any(|score| value(score) != Some(term.value))
     };
     first.terms.iter().filter(|term| term.weight > 0).partition(differs)
 }
 
 /// How the score comes about.
-fn score_note(score: &ScoreView, alike: &[&TermView]) -> Option<String> {
+fn score_note(score: &ScoreView, (alike, those): (&[&TermView], &str)) -> Option<String> {
     let list = |terms: &[&TermView], number: fn(&TermView) -> i64| {
         let words = terms.iter().map(|term| format!("{} {}", term.name, number(term)));
         words.collect::<Vec<_>>().join(", ")
@@ -341,7 +343,7 @@ fn score_note(score: &ScoreView, alike: &[&TermView]) -> Option<String> {
     let weights = list(&all, |term| i64::from(term.weight));
     let alike = match list(alike, |term| i64::from(term.value)) {
         none if none.is_empty() => none,
-        some => format!(" The same on all nodes that fit: {some}."),
+        some => format!(" {those}: {some}."),
     };
     let mean = "Score: weighted mean of the terms, 0 to 1000.";
     (!all.is_empty()).then(|| format!("{mean} Weights: {weights}.{alike}"))

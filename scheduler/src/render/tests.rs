@@ -92,6 +92,11 @@ fn an_explained_pod_as_text() {
     let refused = fixture::verdicts().split_off(2);
     expect_file!["snapshots/pod-refused.txt"]
         .assert_eq(&plain(&text::pod(&explained_pod(refused))));
+    // One node that fits is compared with nobody: its terms leave the columns to reasons.
+    let one = plain(&text::pod(&explained_pod(fixture::verdicts().split_off(1))));
+    assert!(one.contains("VERDICT") && !one.contains("LOCALITY"), "{one}");
+    let words = one.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("On the node that fits: cost 700, "), "{one}");
     let nowhere = text::pod(&explained_pod(vec![]));
     assert_eq!(nowhere, "ns/p fits nowhere: there are no nodes.\n");
 }

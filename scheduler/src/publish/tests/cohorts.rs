@@ -9,8 +9,7 @@ use super::*;
 fn a_cohort_says_whether_its_quota_counts_and_why_not() {
     let (mut plan, mut api) = ready();
     let key = Key::Cohort("all".into());
-    let share = json!({"fairSharing": {"weightedShare": 7}});
-    api.objects.insert(key.clone(), json!({ "status": share }));
+    api.objects.insert(key.clone(), json!({ "status": {} }));
     let steps = [
         (None, "True", "Ready"),
         (Some(Inactive::CohortCycle("left".into())), "False", "CohortCycle"),
@@ -26,10 +25,7 @@ fn a_cohort_says_whether_its_quota_counts_and_why_not() {
         let shown = &api.objects[&key]["status"];
         let active = &shown["conditions"][0];
         assert_eq!((&active["type"], &active["status"]), (&json!("Active"), &json!(status)));
-        assert_eq!(
-            (&active["reason"], &shown["fairSharing"]),
-            (&json!(reason), &share["fairSharing"])
-        );
+        assert_eq!((&active["reason"], &shown["fairSharing"]), (&json!(reason), &json!(null)));
         plan.cohorts(now.plus(EVERY), vec![view]);
         assert_eq!(api.work(&mut plan, now.plus(EVERY)), 0, "nothing changed");
     }
@@ -42,22 +38,20 @@ fn a_cohort_says_whether_its_quota_counts_and_why_not() {
 fn shares_are_shown_while_fair_sharing_is_on() {
     let (mut plan, mut api) = ready();
     let (queue, cohort) = (Key::ClusterQueue("q".into()), Key::Cohort("all".into()));
-    let before = json!({"status": {"fairSharing": {"weightedShare": 7}}});
     for key in [&queue, &cohort] {
-        api.objects.insert(key.clone(), before.clone());
+        api.objects.insert(key.clone(), json!({ "status": {} }));
     }
-    for (step, (share, shown)) in
-        [(None, 7), (Some(223), 223), (Some(i64::MAX), i64::MAX), (Some(0), 0), (None, 0)]
-            .into_iter()
-            .enumerate()
-    {
+    // One that was shown before is not left there once fair sharing is off.
+    let shares = [None, Some(223), Some(i64::MAX), Some(0), None];
+    for (step, share) in shares.into_iter().enumerate() {
         let now = at(step as i64 * 5_000);
         plan.cluster_queues(now, vec![QueueView { share, ..queue_view() }]);
         plan.cohorts(now, vec![CohortView { name: "all".into(), inactive: None, share }]);
         api.work(&mut plan, now);
         for key in [&queue, &cohort] {
             let status = &api.objects[key]["status"];
-            assert_eq!(status["fairSharing"]["weightedShare"], shown, "{key:?}, step {step}");
+            let shown = &status["fairSharing"]["weightedShare"];
+            assert_eq!(*shown, json!(share), "{key:?}, step {step}");
         }
     }
 }
