@@ -407,16 +407,34 @@ pub enum PreemptionReason {
         /// For how long.
         waited: Span,
     },
+    /// Nobody's victim: its Workload object says that it may not run.
+    Deactivated,
+    /// Nobody's victim: its LocalQueue is drained.
+    LocalQueueStopped,
+    /// Nobody's victim: its ClusterQueue is drained.
+    ClusterQueueStopped,
 }
 
 impl Preemption {
     /// Whether it makes room for another.
     pub fn for_another(&self) -> bool {
-        !matches!(self.reason, PreemptionReason::PodsReadyTimeout { .. })
+        self.reason.for_another()
     }
 }
 
 impl PreemptionReason {
+    /// Whether it makes room for another.
+    pub fn for_another(self) -> bool {
+        use PreemptionReason::{
+            ClusterQueueStopped, Deactivated, LocalQueueStopped, PodsReadyTimeout,
+        };
+        let for_nobody = matches!(
+            self,
+            PodsReadyTimeout { .. } | Deactivated | LocalQueueStopped | ClusterQueueStopped
+        );
+        !for_nobody
+    }
+
     /// The word used in the API.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -426,6 +444,9 @@ impl PreemptionReason {
             PreemptionReason::InCohortFairSharing => "InCohortFairSharing",
             PreemptionReason::Priority => "Priority",
             PreemptionReason::PodsReadyTimeout { .. } => "PodsReadyTimeout",
+            PreemptionReason::Deactivated => "Deactivated",
+            PreemptionReason::LocalQueueStopped => "LocalQueueStopped",
+            PreemptionReason::ClusterQueueStopped => "ClusterQueueStopped",
         }
     }
 }

@@ -6,7 +6,7 @@ use capstan_core::model::input::{
     Amounts, CapacityType, ClusterQueueFacts, CohortFacts, FlavorFacts, FlavorQuota, Fungibility,
     GangKey, GangRef, GangSource, Input, Labels, LocalQueueFacts, NodeFacts, OwnerFacts,
     OwnerPodSet, PodFacts, PodPhase, PodShape, PreemptReclaim, PreemptWithin, PreemptionPolicy,
-    QueueingStrategy, Quota, ResourceGroup, Text, Weight, Wishes,
+    QueueingStrategy, Quota, ResourceGroup, StopPolicy, Text, Weight, Wishes,
 };
 use capstan_core::time::Time;
 
@@ -96,7 +96,7 @@ pub fn cluster_queue(name: &str, cohort: Option<&str>, group: ResourceGroup) -> 
             reclaim: PreemptReclaim::Never,
             while_borrowing: None,
         },
-        stopped: false,
+        stop: StopPolicy::None,
         profile: None,
         weight: Weight::ONE,
         broken: Vec::new(),
@@ -109,7 +109,7 @@ pub fn local_queue(cluster_queue: &str) -> LocalQueueFacts {
         namespace: text(TEAM),
         name: text(cluster_queue),
         cluster_queue: text(cluster_queue),
-        stopped: false,
+        stop: StopPolicy::None,
         broken: Vec::new(),
     }
 }

@@ -8,7 +8,7 @@ use capstan_core::Engine;
 use capstan_core::explain::reason::{FlavorProblem, Inactive, Reason};
 use capstan_core::model::input::{
     BindingNote, ClusterQueueFacts, Input, PodFacts, PodPhase, PreemptReclaim, PreemptWithin,
-    QueueingStrategy,
+    QueueingStrategy, StopPolicy,
 };
 use capstan_core::plan::{Action, Effect, StepOutput};
 use capstan_core::policy::Policy;
@@ -151,8 +151,8 @@ fn a_member_of_a_new_shape_waits_while_the_queue_lacks_its_flavor() {
         let members = gang("g", 2, Some(min), &shape(&[(GPU, 1)]), &in_queue(Some("main")));
         let mut wide = members[1].clone();
         wide.shape = shape(&[(GPU, 2)]);
-        for stopped in [false, true] {
-            let mut facts = ground(ClusterQueueFacts { stopped, ..queue(4) });
+        for stop in [StopPolicy::None, StopPolicy::Hold] {
+            let mut facts = ground(ClusterQueueFacts { stop, ..queue(4) });
             facts.push(Input::FlavorGone(text(DEFAULT)));
             facts.push(bound(&members[0], "n", &[(GPU, DEFAULT)]));
             facts.push(Input::Pod(wide.clone()));
@@ -221,7 +221,7 @@ fn extras_behind_a_strict_head_name_it() {
 #[test]
 fn extras_of_a_stopped_queue_name_the_stop() {
     let members = gang("g", 2, Some(1), &shape(&[(GPU, 1)]), &in_queue(Some("main")));
-    let mut facts = ground(ClusterQueueFacts { stopped: true, ..queue(4) });
+    let mut facts = ground(ClusterQueueFacts { stop: StopPolicy::Hold, ..queue(4) });
     facts.push(bound(&members[0], "n", &[(GPU, DEFAULT)]));
     facts.push(Input::Pod(members[1].clone()));
     let mut engine = Engine::new();

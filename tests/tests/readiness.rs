@@ -99,6 +99,9 @@ fn nobody_of_a_gang_is_bound_before_all_devices_are_ready() {
     assert_eq!(binds(&second), [], "its claim was not seen yet");
     let third = engine.step(Time(3_000), vec![given(&pod, &grant, waits(), Time(2_000))]);
     assert_eq!(binds(&third), [], "it is not attached yet");
+    let said = view(&engine, "g").reason.map(|reason| reason.to_string());
+    let words = format!("not ready yet: claim {pod}-claim: device x is not Attached");
+    assert_eq!(said, Some(words));
     engine.recount();
     let ready = given(&pod, &grant, Readiness::Ready, Time(2_000));
     let last = engine.step(Time(4_000), vec![ready]);

@@ -145,12 +145,18 @@ fn waits(engine: &Engine) -> Option<String> {
     }
 }
 
+fn reason(engine: &Engine) -> Option<String> {
+    view(engine, "pair").reason.map(|reason| reason.to_string())
+}
+
 #[test]
 fn a_gang_is_bound_once_all_its_claims_are() {
     let mut engine = Engine::new();
     let first = engine.step(NOW, local());
     assert_eq!(binds(&first), [], "nothing before its claims");
     assert_eq!(view(&engine, "pair").state, State::Preparing);
+    let said = reason(&engine).expect("it waits for something");
+    assert!(said.ends_with("is being bound to a volume; 2 pods wait for what they use"), "{said}");
     let written = selects(&first);
     let mut volumes: Vec<_> =
         written.iter().map(|(_, settings)| settings[0].volume.clone().expect("found")).collect();
@@ -160,9 +166,12 @@ fn a_gang_is_bound_once_all_its_claims_are() {
     assert_eq!(binds(&second), [], "written is not bound");
     let one = engine.step(after(2), bound(&written[0].1[0]).into());
     assert_eq!((binds(&one), view(&engine, "pair").state), (vec![], State::Preparing));
+    let last = &written[1].1[0].claim.name;
+    let said = format!("claim {last} is being bound to a volume");
+    assert_eq!(reason(&engine), Some(said), "of one pod only: the other has its own");
     let all = engine.step(after(3), bound(&written[1].1[0]).into());
     assert_eq!(binds(&all).len(), 2);
-    assert_eq!(view(&engine, "pair").state, State::Binding);
+    assert_eq!((view(&engine, "pair").state, reason(&engine)), (State::Binding, None));
     for (name, node) in binds(&all) {
         let (_, settings) = written
             .iter()

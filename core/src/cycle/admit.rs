@@ -56,7 +56,8 @@ impl Engine {
             return;
         }
         let note = self.state.note(workload, None);
-        let price = self.state.hourly(workload);
+        // Half of a price would be taken for all of it.
+        let price = self.state.hourly(workload).filter(|_| self.state.unpriced(workload) == 0);
         let note = BindingNote { price, ..note };
         let Some(owner) = self.owner_ref(workload) else { return };
         let uid = owner.uid.clone();

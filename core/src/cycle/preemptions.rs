@@ -27,12 +27,11 @@ impl Engine {
         let wanted: Vec<_> = usage.iter().map(|(fr, _)| self.state.quota.fr(*fr).1).collect();
         let mut borrowed = Borrowed::new();
         let told = victims.iter().map(|victim| {
-            let reclaimed = !matches!(
+            let own = matches!(
                 victim.reason,
-                PreemptionReason::InClusterQueue
-                    | PreemptionReason::Priority
-                    | PreemptionReason::PodsReadyTimeout { .. }
+                PreemptionReason::InClusterQueue | PreemptionReason::Priority
             );
+            let reclaimed = !own && victim.reason.for_another();
             let given_back = match reclaimed {
                 true => self.given_back(victim.workload, &mut borrowed),
                 false => BTreeMap::new(),

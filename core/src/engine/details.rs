@@ -11,7 +11,7 @@ use crate::engine::Engine;
 use crate::explain::reason::Reason;
 use crate::explain::view::{CohortView, LocalQueueView, WorkloadDetails};
 use crate::model::ids::WorkloadIdx;
-use crate::model::input::{GangKey, LocalQueueFacts, PodPhase, Text};
+use crate::model::input::{GangKey, LocalQueueFacts, PodPhase, StopPolicy, Text};
 use crate::model::workload::Workload;
 use crate::money::MicroUsd;
 
@@ -84,6 +84,7 @@ impl Engine {
             running: members().filter(|pod| pod.phase == PodPhase::Running).count() as u32,
             started: entry.started,
             owner_end: state.owner_of(index).and_then(|owner| owner.finished.clone()),
+            suspended: state.owner_of(index).is_some_and(|owner| owner.suspended),
             failed: members().any(|pod| pod.phase == PodPhase::Failed),
             waiting: members().filter(waits).map(|pod| pod.reference()).collect(),
             planned: planned.collect(),
@@ -137,7 +138,9 @@ impl Engine {
         let local_queue = || Text::from(format!("{}/{}", facts.namespace, facts.name));
         let inactive = match (facts.broken.first().cloned(), queue) {
             (Some(rule), _) => Some(Reason::LocalQueueBroken { local_queue: local_queue(), rule }),
-            _ if facts.stopped => Some(Reason::LocalQueueStopped { local_queue: local_queue() }),
+            _ if facts.stop != StopPolicy::None => {
+                Some(Reason::LocalQueueStopped { local_queue: local_queue() })
+            }
             (None, None) => Some(Reason::ClusterQueueMissing {
                 local_queue: local_queue(),
                 name: facts.cluster_queue.clone(),
@@ -180,7 +183,7 @@ impl Engine {
                 *sum = sum.saturating_add(amount);
             }
         }
-        view.unpriced += u32::from(state.unpriced(index));
+        view.unpriced += u32::from(state.unpriced(index) > 0);
         if let Some(price) = state.hourly(index) {
             view.per_hour = Some(view.per_hour.unwrap_or(MicroUsd(0)).plus(price));
         }

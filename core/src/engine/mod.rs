@@ -28,6 +28,7 @@ mod crossings;
 mod details;
 mod device_claims;
 mod evictions;
+mod holds;
 mod inflight;
 mod news;
 mod overdue;
@@ -35,6 +36,7 @@ mod readiness;
 mod remedies;
 mod sweep;
 mod unmet;
+mod unprepared;
 mod verdicts;
 mod views;
 mod volumes;
@@ -74,6 +76,7 @@ pub struct Engine {
     /// A claim was given up outside of a round: what it kept is free for others.
     claim_freed: bool,
     crossings: crossings::Crossings,
+    holds: holds::Holds,
     /// What heads kept back in the last round: where that changes, who it was kept from is looked
     /// at again.
     pub(crate) kept_back: Vec<Held>,
@@ -121,6 +124,7 @@ impl Engine {
         self.take_in(now, inputs);
         self.release_left(now);
         self.finish_evictions(now);
+        self.stop_what_may_not_run(now);
         self.wake_in_time(now);
         self.counts = Counts::default();
         let evaluated = self.state.classes.evaluations();
@@ -187,6 +191,7 @@ impl Engine {
         self.mark_changed(&changes.dirty);
         for &workload in &changes.dirty {
             self.file_eviction(workload);
+            self.file_hold(workload);
             let Some(entry) = self.state.workloads.get(workload) else { continue };
             self.deadlines.set(workload, entry.kept_until);
             let broken = matches!(entry.queue, QueueRef::Broken(_));
@@ -290,6 +295,7 @@ impl Engine {
         self.delayed.retain(|(_, delayed)| *delayed != workload);
         self.deadlines.set(workload, None);
         self.resumed_before.remove(&workload);
+        self.holds.forget(workload);
     }
 
     /// Puts a workload where it belongs: its queue, the growing ones, or nowhere.

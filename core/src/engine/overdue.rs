@@ -21,7 +21,6 @@ use crate::model::apply::Changes;
 use crate::model::ids::{PodIdx, WorkloadIdx};
 use crate::plan::{Action, Preemption, PreemptionReason, State};
 use crate::time::{Span, Time};
-use crate::victims::Victim;
 
 /// When the pods of resumed owners must be there: one time for each workload.
 #[derive(Debug, Default)]
@@ -58,7 +57,8 @@ impl Engine {
         let since = self.state.in_part.values().filter_map(|since| *since).min();
         let overdue = timeout.and_then(|timeout| Some(since?.plus(timeout)));
         let prepared = self.volumes_due().into_iter().chain(self.devices_due());
-        delayed.into_iter().chain(deadline).chain(overdue).chain(prepared).min()
+        let again = self.holds_due();
+        delayed.into_iter().chain(deadline).chain(overdue).chain(prepared).chain(again).min()
     }
 
     /// Carries out what is due.
@@ -148,7 +148,7 @@ impl Engine {
         }
     }
 
-    /// What stopping a workload is that makes room for nobody else.
+    /// What stopping a workload is whose members did not all come.
     fn stopped_for_nobody(
         &self,
         now: Time,
@@ -157,8 +157,10 @@ impl Engine {
     ) -> Option<Preemption> {
         let placed = self.state.placed(workload).filter(|pod| !self.state.pods[*pod].kept());
         let (have, need) = (placed.count() as u32, self.state.workloads[workload].min_member);
-        let reason = PreemptionReason::PodsReadyTimeout { have, need, waited };
-        let victim = Victim { workload, reason };
-        self.preemptions(now, workload, &[victim], &[]).pop()
+        self.stop_for_nobody(
+            now,
+            workload,
+            PreemptionReason::PodsReadyTimeout { have, need, waited },
+        )
     }
 }

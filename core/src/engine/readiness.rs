@@ -112,7 +112,7 @@ impl Engine {
 
     /// Whether all devices of a member are ready, and when the first that are not were allocated,
     /// where that is known.
-    fn readiness(&self, pod: PodIdx) -> (Readiness, Option<Time>) {
+    pub(super) fn readiness(&self, pod: PodIdx) -> (Readiness, Option<Time>) {
         let entry = &self.state.pods[pod];
         let devices = &self.state.room.devices;
         let hold = devices.held_by(pod);

@@ -61,6 +61,7 @@ impl Engine {
             min_member: entry.min_member,
             borrowed: self.borrows(index),
             per_hour: state.hourly(index),
+            unpriced: state.unpriced(index),
             reason: self.reason_of(index),
             uncharged: self.uncharged(index),
             created: entry.created,
@@ -130,7 +131,8 @@ impl Engine {
         if !waits {
             let of_some =
                 |why: &&Reason| matches!(why, Reason::Incomplete { .. } | Reason::Extras { .. });
-            return entry.reason.as_ref().filter(of_some).cloned();
+            let of_some = entry.reason.as_ref().filter(of_some).cloned();
+            return self.unprepared(index).or(of_some);
         }
         let shared = || self.waiting.why(index).cloned();
         if let Some(reason) = self.behind_head(index).or_else(shared) {
@@ -237,7 +239,7 @@ impl Engine {
             pending: 0,
             admitted: queue.holding.len() as u32,
             per_hour: hourly.reduce(MicroUsd::plus),
-            unpriced: queue.holding.iter().filter(|it| state.unpriced(**it)).count() as u32,
+            unpriced: queue.holding.iter().filter(|it| state.unpriced(**it) > 0).count() as u32,
             share: state.quota.shares_fairly().then(|| state.quota.share(node).shown()),
         }
     }

@@ -244,6 +244,27 @@ impl Engine {
         }
     }
 
+    /// The first claim of a member that is not bound yet, while that is waited for.
+    pub(super) fn unbound_claim(&self, pod: PodIdx) -> Option<Text> {
+        let settling = self.settling.get(&pod)?;
+        let node = self.state.room.facts(self.state.pods[pod].place?)?;
+        let volumes = &self.state.room.volumes;
+        let open = |setting: &Setting| {
+            let claim = volumes.claim(&setting.claim).filter(|claim| claim.uid == setting.uid);
+            let of = |claim| progress(volumes, claim, setting, node, true);
+            !matches!(claim.map(of), Some(Ok(Progress::Bound)))
+        };
+        let open = settling.claims.iter().find(|(setting, _)| open(setting));
+        match open {
+            Some((setting, _)) => Some(setting.claim.name.clone()),
+            // It is still to be made for this pod.
+            None if settling.claims.is_empty() => {
+                Some(format!("of pod {}", self.state.pods[pod].name).into())
+            }
+            None => None,
+        }
+    }
+
     /// When the first claims must be bound.
     pub(super) fn volumes_due(&self) -> Option<Time> {
         self.settling.values().map(|settling| settling.until).min()

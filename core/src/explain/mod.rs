@@ -3,6 +3,7 @@
 //! Reasons carry numbers and stay data until [`wording`] turns them into text; the same words
 //! appear in `simulate`, `explain`, events and conditions.
 
+mod flavors;
 mod gone;
 pub mod obstacles;
 pub mod quantity;

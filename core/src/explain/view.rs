@@ -37,8 +37,11 @@ pub struct WorkloadView {
     pub min_member: u32,
     /// Amounts borrowed by its queue that it is part of: it holds a borrowed resource.
     pub borrowed: bool,
-    /// Price of what it holds per hour; `None` when a node's price is unknown or it holds nothing.
+    /// Price per hour of what it holds, as far as it is known; `None`: none of it is, or it holds
+    /// nothing.
     pub per_hour: Option<MicroUsd>,
+    /// Members on nodes whose price is not known.
+    pub unpriced: u32,
     /// Why it waits, when it waits.
     pub reason: Option<Reason>,
     /// Members that hold no quota although they are in a queue.
@@ -80,6 +83,8 @@ pub struct WorkloadDetails {
     pub started: bool,
     /// How its owner's work ended, once it has.
     pub owner_end: Option<OwnerEnd>,
+    /// Its owner is suspended.
+    pub suspended: bool,
     /// A member ended badly, as far as it is still shown.
     pub failed: bool,
     /// Members that wait for a node and that nothing of their own keeps from one, in order.

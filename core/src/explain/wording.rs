@@ -50,6 +50,8 @@ impl Reason {
             Reason::Inactive { why: Inactive::Stopped, .. }
             | Reason::LocalQueueStopped { .. }
             | Reason::Unqueued => "Suspended",
+            Reason::Deactivated { .. } => "Deactivated",
+            Reason::Preparing { .. } => "Preparing",
             Reason::Inactive { .. } => "Misconfigured",
             Reason::NotCovered { .. }
             | Reason::NoFlavorYet { .. }
@@ -107,6 +109,7 @@ impl Reason {
             | Reason::Gated { .. }
             | Reason::ForeignMembers { .. }
             | Reason::AboveLimit { .. }
+            | Reason::Preparing { .. }
             | Reason::Malformed { .. } => "pods",
             Reason::LocalQueueMissing { .. }
             | Reason::ClusterQueueMissing { .. }
@@ -115,6 +118,7 @@ impl Reason {
             | Reason::Inactive { .. }
             | Reason::NamespaceNotSelected { .. }
             | Reason::Unqueued
+            | Reason::Deactivated { .. }
             | Reason::BehindHead { .. }
             | Reason::Behind { .. } => "queue",
             Reason::NotCovered { .. }
@@ -227,8 +231,8 @@ impl fmt::Display for Reason {
                 out,
                 "LocalQueue {local_queue} points to ClusterQueue {name}, which does not exist"
             ),
-            Reason::LocalQueueStopped { local_queue } => {
-                write!(out, "LocalQueue {local_queue} is stopped (stopPolicy)")
+            Reason::LocalQueueStopped { .. } | Reason::Deactivated { .. } => {
+                waits::write_stopped(out, self)
             }
             Reason::LocalQueueBroken { local_queue, rule } => {
                 write!(out, "LocalQueue {local_queue} is inactive: {rule}")
@@ -260,10 +264,10 @@ impl fmt::Display for Reason {
             Reason::NoRoomBeside { level, domain, asked, holds } => {
                 write_no_room_beside(out, &named_domain(level, domain.as_ref()), *asked, *holds)
             }
-            Reason::WaitingForVictims { .. } | Reason::WaitingForDevices { .. } => {
-                waits::write_leaving(out, self)
-            }
-            Reason::StillHeld { .. } => waits::write_still_held(out, self),
+            Reason::WaitingForVictims { .. }
+            | Reason::WaitingForDevices { .. }
+            | Reason::StillHeld { .. } => waits::write_leaving(out, self),
+            Reason::Preparing { pods, what } => waits::write_preparing(out, *pods, what),
             Reason::HeldBack { .. } | Reason::Exposes { .. } => waits::write_for_head(out, self),
             Reason::LostRace { then } => then.fmt(out),
             Reason::Together { pod_set, beside, then } => {

@@ -72,6 +72,13 @@ impl ClusterState {
             | Input::QueryGone(_)
             | Input::ResourceClaim(_)
             | Input::ResourceClaimGone(_) => changes.room |= self.room.apply_devices(input),
+            Input::Deactivated(facts) => {
+                let name = (facts.namespace, facts.name);
+                self.deactivate(name, Some(facts.owners.into()), changes);
+            }
+            Input::Reactivated(namespace, name) => {
+                self.deactivate((namespace, name), None, changes)
+            }
             Input::BackedResources(names) => changes.room |= self.room.set_backed(&names),
             object => {
                 match &object {

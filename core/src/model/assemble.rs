@@ -109,6 +109,7 @@ impl ClusterState {
             true
         });
         self.derive_names(&dirty);
+        self.hold_inactive(&dirty, changes);
         for &workload in &dirty {
             self.adopt_assignment(workload, changes);
         }

@@ -26,6 +26,8 @@ pub struct QueueFacts {
     pub namespaces: BTreeMap<Text, Labels>,
     /// Topology objects: level keys, outermost first.
     pub topologies: BTreeMap<Text, Vec<Text>>,
+    /// Workloads that may not run, by namespace and name, with the uids of the objects' owners.
+    pub deactivated: BTreeMap<(Text, Text), Arc<[Text]>>,
     /// Something that the quota tree is built from changed.
     pub stale: bool,
 }

@@ -14,6 +14,7 @@ use crate::policy::Policy;
 use crate::time::{Span, Time};
 
 mod budgets;
+mod deactivated;
 mod devices;
 mod limits;
 mod malformed;
@@ -25,6 +26,7 @@ mod storage;
 mod topology;
 
 pub use budgets::BudgetFacts;
+pub use deactivated::DeactivatedFacts;
 pub use devices::{
     AllocatedDevice, Allocation, Answer, Attribute, Capacity, CapacityPolicy, CapacityRange,
     ClaimSpec, Constraint, DeviceAsk, DeviceCount, DeviceFacts, DeviceId, ExtendedClaim, Nano,
@@ -38,7 +40,7 @@ pub use prices::{CapacityType, Price, PriceSource};
 pub use queues::{
     BorrowThreshold, ClusterQueueFacts, CohortFacts, FlavorFacts, FlavorQuota, Fungibility,
     LocalQueueFacts, PreemptReclaim, PreemptWithin, PreemptionPolicy, QueueingStrategy, Quota,
-    ResourceGroup, Weight,
+    ResourceGroup, StopPolicy, Weight,
 };
 pub use roles::Roles;
 pub use storage::{
@@ -88,6 +90,10 @@ pub enum Input {
         /// Its name.
         name: Text,
     },
+    /// A Workload object says that what it stands for may not run.
+    Deactivated(DeactivatedFacts),
+    /// It says so no more, or is gone: its namespace and name.
+    Reactivated(Text, Text),
     /// A Cohort object exists, or changed.
     Cohort(CohortFacts),
     /// The Cohort object of this name is gone.

@@ -12,6 +12,7 @@ pub mod budgets;
 pub mod claim;
 mod devices;
 pub mod facts;
+mod holds;
 pub mod ids;
 pub mod input;
 pub mod lookup;

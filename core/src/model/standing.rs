@@ -8,7 +8,7 @@ use capstan_topology::ResourceIdx;
 
 use crate::explain::reason::Reason;
 use crate::model::ids::{FlavorIdx, PodIdx, QueueIdx, ShapeIdx, WorkloadIdx};
-use crate::model::input::{BindingNote, GangKey, GangSource, Held, Labels, Text};
+use crate::model::input::{BindingNote, GangKey, GangSource, Held, Labels, StopPolicy, Text};
 use crate::model::state::ClusterState;
 use crate::model::workload::{QueueRef, SetAssignment};
 use crate::policy::UnqueuedWorkloads;
@@ -74,7 +74,7 @@ impl ClusterState {
         if let Some(rule) = facts.broken.first().cloned() {
             return QueueRef::Broken(Reason::LocalQueueBroken { local_queue: local_queue(), rule });
         }
-        if facts.stopped {
+        if facts.stop != StopPolicy::None {
             return QueueRef::Broken(Reason::LocalQueueStopped { local_queue: local_queue() });
         }
         let Some(queue) = self.facts.cluster_queues.get(&name) else {

@@ -368,19 +368,16 @@ impl ClusterState {
         Span(resources::total(self.placed(workload).filter_map(of_member)))
     }
 
-    /// Price per hour of all that a workload holds; `None`: nothing, or some of it unknown.
+    /// Price per hour of what a workload holds, as far as it is known; `None`: of nothing.
     pub fn hourly(&self, workload: WorkloadIdx) -> Option<MicroUsd> {
-        let mut total = None;
-        for pod in self.placed(workload) {
-            let price = self.pod_hourly(&self.pods[pod])?;
-            total = Some(total.unwrap_or(MicroUsd(0)).plus(price));
-        }
-        total
+        let priced = self.placed(workload).filter_map(|pod| self.pod_hourly(&self.pods[pod]));
+        priced.reduce(MicroUsd::plus)
     }
 
-    /// Whether a workload holds something whose price is not known.
-    pub fn unpriced(&self, workload: WorkloadIdx) -> bool {
-        self.placed(workload).any(|pod| self.pod_hourly(&self.pods[pod]).is_none())
+    /// Members of a workload with a place whose price is not known.
+    pub fn unpriced(&self, workload: WorkloadIdx) -> u32 {
+        let unknown = |pod: &PodIdx| self.pod_hourly(&self.pods[*pod]).is_none();
+        self.placed(workload).filter(unknown).count() as u32
     }
 
     /// Price per hour of what a placed pod holds; `None`: not placed, or unknown.

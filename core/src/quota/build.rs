@@ -12,7 +12,9 @@ use capstan_topology::{Interner, ResourceIdx};
 use crate::explain::reason::Inactive;
 use crate::model::facts::QueueFacts;
 use crate::model::ids::{FlavorIdx, FrIdx, QueueIdx, QuotaIdx, WorkloadIdx};
-use crate::model::input::{ClusterQueueFacts, FlavorFacts, Quota, ResourceGroup, Text, Weight};
+use crate::model::input::{
+    ClusterQueueFacts, FlavorFacts, Quota, ResourceGroup, StopPolicy, Text, Weight,
+};
 use crate::model::sweep::Used;
 use crate::policy::{Policy, QuotaArgs};
 use crate::quota::share::{Share, Shares};
@@ -461,7 +463,7 @@ impl QuotaState {
         if let Some(broken) = queue.broken.first() {
             return Some(Inactive::Broken(broken.clone()));
         }
-        if queue.stopped {
+        if queue.stop != StopPolicy::None {
             return Some(Inactive::Stopped);
         }
         for flavor in queue.groups.iter().flat_map(|group| &group.flavors) {

@@ -30,6 +30,7 @@ pub const NAMES_MAX: usize = 256;
     derive = "PartialEq",
     shortname = "wl",
     category = "capstan",
+    selectable = ".spec.active",
     printcolumn(name = "Queue", type_ = "string", json_path = ".spec.queueName"),
     printcolumn(name = "Priority", type_ = "integer", json_path = ".spec.priority"),
     printcolumn(name = "State", type_ = "string", json_path = ".status.state"),
@@ -38,7 +39,20 @@ pub const NAMES_MAX: usize = 256;
     printcolumn(name = "$/h", type_ = "string", json_path = ".status.usdPerHour"),
     printcolumn(name = "Wait", type_ = "date", json_path = ".status.waitingSince"),
     printcolumn(name = "Reason", type_ = "string", json_path = ".status.reason"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    printcolumn(
+        name = "ClusterQueue",
+        type_ = "string",
+        json_path = ".status.clusterQueue",
+        priority = 1
+    ),
+    printcolumn(name = "Nodes", type_ = "string", json_path = ".status.nodes[*]", priority = 1),
+    printcolumn(
+        name = "Preemptor",
+        type_ = "string",
+        json_path = ".status.preemptor",
+        priority = 1
+    )
 )]
 #[serde(rename_all = "camelCase")]
 pub struct WorkloadSpec {
@@ -51,7 +65,8 @@ pub struct WorkloadSpec {
     /// Where that priority comes from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority_class_ref: Option<PriorityClassRef>,
-    /// Whether it may start. `false` is kept, and has no effect in this version.
+    /// Whether it may run. While it is `false` the work is held: what waits does not start, what
+    /// runs is stopped as a victim of preemption is.
     #[serde(default = "active")]
     pub active: bool,
     /// Its pod sets.

@@ -11,6 +11,8 @@ use capstan_core::time::{Span, Time};
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use clap_complete::Shell;
 
+use crate::gangs;
+
 /// A second Kubernetes scheduler for batch and GPU work: quota, gangs, price and preemption
 /// decided at once, and explained.
 #[derive(Clone, Debug, Parser)]
@@ -231,9 +233,20 @@ impl FromStr for Target {
         match kind.to_ascii_lowercase().as_str() {
             "pod" | "pods" | "po" => Ok(Target::Pod(name.to_owned())),
             "workload" | "workloads" | "wl" => Ok(Target::Workload(name.to_owned())),
+            // An owner gives its workload its name.
+            kind if is_owner(kind) => Ok(Target::Workload(name.to_owned())),
             _ => Err(format!("{kind} cannot be explained, pod/NAME and workload/NAME can")),
         }
     }
+}
+
+/// Whether workloads bear the names of objects of this kind, as `kubectl` may call it.
+fn is_owner(kind: &str) -> bool {
+    let names = gangs::kinds::Kind::all().map(|kind| kind.row().name);
+    std::iter::once("Job").chain(names).any(|name| {
+        let name = name.to_ascii_lowercase();
+        kind == name || kind.strip_suffix('s') == Some(&name)
+    })
 }
 
 /// `check-config`.
@@ -297,6 +310,16 @@ mod tests {
         let at = Until::At(Time(1_785_578_400_000));
         assert_eq!(until("2026-08-01T10:00:00Z"), Mode::Until(at));
         assert_eq!(until("2026-08-01T12:00:00+02:00"), Mode::Until(at));
+    }
+
+    #[test]
+    fn an_owner_is_explained_as_the_workload_of_its_name() {
+        for target in ["job/a", "Jobs/a", "jobset/a", "pytorchjobs/a", "wl/a", "workload/a"] {
+            assert_eq!(target.parse(), Ok(Target::Workload("a".to_owned())), "{target}");
+        }
+        for target in ["node/a", "jobss/a", "s/a", "/a"] {
+            assert!(target.parse::<Target>().is_err(), "{target}");
+        }
     }
 
     #[test]

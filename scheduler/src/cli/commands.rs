@@ -17,6 +17,7 @@ use super::args::{self, CheckConfig, Cli, Completions, Explain, Format, Simulate
 use super::output::Console;
 use crate::api;
 use crate::config::{self, Config};
+use crate::gangs;
 use crate::metrics::Metrics;
 use crate::prices;
 use crate::progress::with_progress;
@@ -94,7 +95,9 @@ pub fn explain(args: &Explain, namespace: Option<&str>, console: &mut Console<'_
                 console.warning(&warning);
                 warnings.push(warning);
             }
-            let found = run.engine.explain_workload(run.now, &namespace, name);
+            let engine = &mut run.engine;
+            let mut names = gangs::names_of(name);
+            let found = names.find_map(|name| engine.explain_workload(run.now, &namespace, &name));
             let Some(explanation) = found.or_else(|| lost(&run, &namespace, name)) else {
                 let errors = [missing("workload", &namespace, name, "these files")];
                 return refuse(console, &errors, "nothing explained");

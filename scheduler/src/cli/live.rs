@@ -6,7 +6,8 @@
 use std::time::Duration;
 
 use capstan_core::Engine;
-use capstan_core::model::input::Input;
+use capstan_core::explain::quantity::counted;
+use capstan_core::model::input::{Input, Text};
 use kube::Client;
 use kube::client::Body;
 use tokio::sync::mpsc;
@@ -19,13 +20,24 @@ use super::output::Console;
 use crate::client::{self, Clients};
 use crate::clock::Clock;
 use crate::config::{self, Config};
-use crate::live::{Kind, Live};
+use crate::live::{Kind, Live, Seen};
+use crate::read::error::Notice;
 use crate::render::state::Negative as _;
 use crate::render::{html, json, text};
-use crate::{run, serve, watch};
+use crate::{gangs, run, serve, watch};
 
+/// Kinds that one line names.
+const NAMED_MAX: usize = 8;
 /// How long a cluster may take to be read.
 const READ_MAX: Duration = Duration::from_secs(60);
+/// How long it may take to answer at all.
+const CONNECT_MAX: Duration = Duration::from_secs(5);
+/// Without these nothing can be said. What others say is left out where it may not be read.
+const NEEDED: [Kind; 2] = [Kind::Node, Kind::Pod];
+/// How to get an answer without the rights to read a cluster.
+const ASK_INSTEAD: &str = "explain reads the whole cluster; without the right to, ask the running \
+                           scheduler: kubectl -n capstan-system port-forward deploy/capstan 8080, \
+                           then explain --server http://localhost:8080";
 /// What was not done when explaining failed.
 const UNDONE: &str = "nothing explained";
 
@@ -72,7 +84,8 @@ pub fn explain(args: &Explain, cli: &Cli, console: &mut Console<'_>) -> Exit {
     match runtime.block_on(read(&config, &target(cli))) {
         Ok((live, own)) => {
             let namespace = cli.namespace.as_deref().unwrap_or(&own);
-            explain_read(args, namespace, &config, live, console)
+            let all = cli.verbose > 0;
+            explain_read((args, namespace, all), &config, live, console)
         }
         Err(error) => refuse(console, &[error], UNDONE),
     }
@@ -107,37 +120,83 @@ async fn ask(
     }
 }
 
+/// A cluster as it was read once.
+struct Cluster {
+    live: Live,
+    /// Kinds that may not be read.
+    forbidden: Vec<Kind>,
+}
+
 /// Reads a cluster once, and which namespace its kubeconfig names.
-async fn read(config: &Config, target: &client::Target) -> Result<(Live, String), String> {
+async fn read(config: &Config, target: &client::Target) -> Result<(Cluster, String), String> {
     let clients = Clients::connect(target, &config.file.client_connection).await?;
+    reach(&clients).await?;
     let kinds: Vec<Kind> = Kind::all(config).into_iter().collect();
     let (to, mut from) = mpsc::channel(1_024);
     let _watches = watch::start(&clients.watches, &kinds, &to);
     let (mut live, end) = (Live::new(config), Instant::now() + READ_MAX);
+    let mut forbidden = Vec::new();
     while !live.synced() {
         match timeout_at(end, from.recv()).await {
+            Ok(Some(Seen::Forbidden(kind, says))) if NEEDED.contains(&kind) => {
+                return Err(format!("{says}; {ASK_INSTEAD}"));
+            }
+            Ok(Some(Seen::Forbidden(kind, _))) => {
+                forbidden.push(kind);
+                live.take(Seen::Absent(kind));
+            }
             Ok(Some(seen)) => live.take(seen),
             Ok(None) | Err(_) => {
-                let names: Vec<&str> = live.waiting_for().iter().map(|kind| kind.name()).collect();
-                let seconds = READ_MAX.as_secs();
-                return Err(format!("not read within {seconds} s: {}", names.join(", ")));
+                let (names, seconds) = (list(&live.waiting_for()), READ_MAX.as_secs());
+                return Err(format!("not read within {seconds} s: {names}"));
             }
         }
     }
-    Ok((live, clients.namespace))
+    Ok((Cluster { live, forbidden }, clients.namespace))
+}
+
+/// Whether the cluster answers us at all: who asks must not wait for what will not come.
+async fn reach(clients: &Clients) -> Result<(), String> {
+    let answer = timeout_at(Instant::now() + CONNECT_MAX, clients.watches.apiserver_version());
+    let says = match answer.await {
+        Ok(Ok(_)) => return Ok(()),
+        Ok(Err(error)) => client::explain(&error),
+        Err(_) => format!("no answer within {} s", CONNECT_MAX.as_secs()),
+    };
+    Err(format!("{}: {says}", clients.server))
+}
+
+/// Kinds by name, the first few of many.
+fn list(kinds: &[Kind]) -> String {
+    let names: Vec<String> = kinds.iter().take(NAMED_MAX).map(ToString::to_string).collect();
+    match kinds.len().saturating_sub(NAMED_MAX) {
+        0 => names.join(", "),
+        more => format!("{} and {more} more", names.join(", ")),
+    }
 }
 
 fn explain_read(
-    args: &Explain,
-    namespace: &str,
+    (args, namespace, all): (&Explain, &str, bool),
     config: &Config,
-    mut live: Live,
+    Cluster { mut live, forbidden }: Cluster,
     console: &mut Console<'_>,
 ) -> Exit {
     let now = Clock::start().now();
     let drained = live.drain(now);
-    for notice in &drained.notices {
+    if !forbidden.is_empty() {
+        console.warning(&format!("may not be read, and is left out: {}", list(&forbidden)));
+    }
+    let name = match &args.target {
+        Target::Pod(name) | Target::Workload(name) => format!("{namespace}/{name}"),
+    };
+    let (told, others): (Vec<&Notice>, Vec<&Notice>) =
+        drained.notices.iter().partition(|notice| all || notice.is_about(&name));
+    for notice in told {
         console.warning(&notice.to_string());
+    }
+    if !others.is_empty() {
+        let others = counted(others.len() as i64, "warning");
+        console.warning(&format!("{others} about other objects (-v shows all)"));
     }
     let mut inputs = vec![Input::Policy(config.policy.clone().into())];
     inputs.extend(drained.inputs);
@@ -157,7 +216,8 @@ fn explain_read(
         Target::Workload(name) => {
             // What is decided here is carried out by nobody.
             engine.step(now, inputs);
-            let Some(explanation) = engine.explain_workload(now, namespace, name) else {
+            let find = |name: Text| engine.explain_workload(now, namespace, &name);
+            let Some(explanation) = gangs::names_of(name).find_map(find) else {
                 return refuse(console, &[missing("workload", namespace, name, PLACE)], UNDONE);
             };
             let no = explanation.negative();

@@ -15,7 +15,8 @@ pub fn to_stderr(cli: &Cli) {
         _ => (0, LogFormat::Text),
     };
     let filter = match cli.verbose.saturating_add(runs) {
-        0 => "warn".to_owned(),
+        // What cannot be read is said with the answer.
+        0 => format!("warn,{QUIET},capstan::watch=off"),
         1 => format!("info,{QUIET}"),
         2 => format!("debug,{QUIET}"),
         3 => "debug".to_owned(),

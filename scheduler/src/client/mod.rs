@@ -67,6 +67,8 @@ pub struct Clients {
     pub fence: Fence,
     /// The namespace that the kubeconfig or the service account names.
     pub namespace: String,
+    /// Where the cluster is.
+    pub server: http::Uri,
 }
 
 impl Clients {
@@ -95,6 +97,7 @@ impl Clients {
             lease,
             fence,
             namespace: config.default_namespace.clone(),
+            server: config.cluster_url.clone(),
         })
     }
 }

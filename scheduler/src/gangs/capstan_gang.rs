@@ -4,7 +4,7 @@
 
 use capstan_core::model::input::{GangKey, GangRef, GangSource, Text};
 
-use super::{Member, count};
+use super::{Member, count, workload_name};
 use crate::api::keys;
 
 /// The gang that a pod names.
@@ -15,7 +15,7 @@ pub fn resolve(member: &Member<'_>, ignored: &mut Vec<Text>) -> Option<GangRef> 
     }
     Some(GangRef {
         key: GangKey::Group(GangSource::CapstanGang, name.clone()),
-        name: name.clone(),
+        name: workload_name(name),
         source: GangSource::CapstanGang,
         min_member: count(member.chain, keys::MIN_MEMBER, ignored),
         total: None,

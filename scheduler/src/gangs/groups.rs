@@ -5,10 +5,10 @@
 
 use capstan_core::model::input::{GangKey, GangRef, GangSource, Held, Text};
 
-use super::Member;
 use super::kinds::Kind;
 use super::owner::Gang;
 use super::volcano::roles;
+use super::{Member, workload_name};
 use crate::api::keys;
 use crate::convert::directory::{Directory, OwnerKey};
 use crate::convert::group::GroupDraft;
@@ -27,8 +27,8 @@ pub(super) fn gang(member: &Member<'_>, kind: Kind, source: GangSource, name: Te
         Some(_) => (foreign > 0).then_some(Held::ForeignMembers(foreign)),
     };
     GangRef {
-        key: GangKey::Group(source, name.clone()),
-        name,
+        name: workload_name(&name),
+        key: GangKey::Group(source, name),
         source,
         // What runs of a group that is gone goes on: nobody knows any more what it needs.
         // Members of others are not waited for: they are what the rest is held for.

@@ -4,7 +4,7 @@
 
 use capstan_core::model::input::{GangKey, GangRef, GangSource, Text};
 
-use super::{Member, count};
+use super::{Member, count, workload_name};
 use crate::api::keys;
 
 /// The pod group that a pod names.
@@ -14,8 +14,8 @@ pub fn resolve(member: &Member<'_>, ignored: &mut Vec<Text>) -> Option<GangRef> 
     let name = member.chain.iter().find_map(labels).filter(|name| !name.is_empty())?;
     let total = count(member.chain, keys::KUEUE_GROUP_TOTAL, ignored);
     Some(GangRef {
-        key: GangKey::Group(GangSource::KueueGroup, name.clone()),
-        name,
+        name: workload_name(&name),
+        key: GangKey::Group(GangSource::KueueGroup, name),
         source: GangSource::KueueGroup,
         min_member: total,
         total,

@@ -32,6 +32,7 @@ use crate::convert::gang::Says;
 use crate::convert::marks::{Marks, OwnerName};
 use crate::convert::sharing::Shared;
 use crate::convert::{Refusal, note};
+use crate::read::names;
 
 /// A pod that may be in a gang.
 #[derive(Clone, Copy, Debug)]
@@ -141,6 +142,34 @@ fn ended(part: Part<'_>, well: &str, badly: &str) -> Option<OwnerEnd> {
     Some(OwnerEnd::Failed(reason.map(Text::from)))
 }
 
+/// The name of the workload of a gang that a label or annotation names: that, with what no object
+/// may be named by (`exp_42`) written so that one may (`exp-42`).
+pub fn workload_name(group: &Text) -> Text {
+    if names::is_object_name(group) {
+        return group.clone();
+    }
+    let mut name: String = group
+        .chars()
+        .map(|letter| match letter.to_ascii_lowercase() {
+            letter if letter.is_ascii_alphanumeric() || letter == '.' => letter,
+            _ => '-',
+        })
+        .take(names::SUBDOMAIN_MAX)
+        .collect();
+    let parts: Vec<&str> = name.split('.').map(|part| part.trim_matches('-')).collect();
+    let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    name = parts.join(".");
+    if name.is_empty() { "gang".into() } else { name.into() }
+}
+
+/// Names that a workload may have that people call by this one.
+pub fn names_of(asked: &str) -> impl Iterator<Item = Text> {
+    let asked = Text::from(asked);
+    let made = workload_name(&asked);
+    let other = (made != asked).then_some(made);
+    std::iter::once(asked).chain(other)
+}
+
 /// The first annotation of this key, from the nearest object up.
 fn annotation<'a>(chain: &[&'a Marks], key: &str) -> Option<&'a Text> {
     chain.iter().find_map(|marks| marks.annotations.get(key))
@@ -154,4 +183,30 @@ fn count(chain: &[&Marks], key: &str, ignored: &mut Vec<Text>) -> Option<u32> {
         ignored.push(note::malformed(key, text, "a count above zero"));
     }
     count
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_workload_is_named_as_an_object_may_be() {
+        let long = "x".repeat(300);
+        for (group, name) in [
+            ("train", "train"),
+            ("a.b-1", "a.b-1"),
+            ("exp_42", "exp-42"),
+            ("Wait_Q", "wait-q"),
+            ("_x_", "x"),
+            ("a._.b", "a.b"),
+            ("größe/8", "gr--e-8"),
+            ("___", "gang"),
+            (&long, &long[..253]),
+        ] {
+            assert_eq!(&*workload_name(&group.into()), name);
+            assert!(names::is_object_name(name), "{name}");
+        }
+        assert_eq!(names_of("exp_42").collect::<Vec<_>>(), ["exp_42".into(), "exp-42".into()]);
+        assert_eq!(names_of("train").collect::<Vec<_>>(), ["train".into()]);
+    }
 }

@@ -121,7 +121,10 @@ impl Live {
     /// Records an event.
     pub fn take(&mut self, seen: Seen) {
         let kind = match &seen {
-            Seen::Listing(kind) | Seen::Complete(kind) | Seen::Absent(kind) => *kind,
+            Seen::Listing(kind)
+            | Seen::Complete(kind)
+            | Seen::Absent(kind)
+            | Seen::Forbidden(kind, _) => *kind,
             Seen::Listed(object) | Seen::Applied(object) | Seen::Deleted(object) => object.kind(),
         };
         if !self.kinds.contains(&kind) {
@@ -138,6 +141,7 @@ impl Live {
             }
             Seen::Complete(kind) => self.roster.complete(kind),
             Seen::Absent(kind) => self.roster.absent(kind),
+            Seen::Forbidden(..) => Vec::new(),
             Seen::Deleted(object) => {
                 let (named, uid) = object.identity();
                 let there = self.roster.gone(kind, &named, &uid);
@@ -504,14 +508,15 @@ impl Live {
         queueing::without_nulls(&mut value);
         queueing::upgrade(&mut value, origin);
         let (named, uid) = value_identity(kind, &value);
-        if !self.roster.holds(kind, &named) {
+        if queue != Queueing::Workload && !self.roster.holds(kind, &named) {
             self.queues_anew.push((kind, named.clone()));
         }
         self.enter_as(kind, &named, &uid);
         match queueing::decode(queue, origin, (&named.0, &named.1), &value) {
             Ok(mut decoded) => {
-                if let Some(draft) = decoded.draft.take() {
-                    self.queues.put(kind, named.clone(), origin, draft);
+                match decoded.draft.take() {
+                    Some(draft) => self.queues.put(kind, named.clone(), origin, draft),
+                    None => self.queues.remove(kind, &named),
                 }
                 self.notes.faults(kind, &named, decoded.said());
             }

@@ -238,7 +238,7 @@ fn queueing(kind: Queueing, looks: &mut Looks) -> Value {
         Queueing::Topology => json!({ "levels": [{ "nodeLabel":
             looks.one_of(&[json!("rack"), json!("zone")]) }] }),
         Queueing::WorkloadPriorityClass => return json!({ "value": looks.of(3) }),
-        Queueing::Workload => json!({}),
+        Queueing::Workload => json!({ "active": looks.flag() }),
     };
     json!({ "spec": spec })
 }

@@ -83,6 +83,8 @@ pub enum Seen {
     Deleted(Object),
     /// The API group of this kind is not served (any more): there are no objects of it.
     Absent(Kind),
+    /// We may not look at this kind; what was there of it stays. What the server says.
+    Forbidden(Kind, String),
 }
 
 /// A watched kind.
@@ -128,7 +130,7 @@ pub enum Group {
 }
 
 /// Kinds that are watched whatever the configuration says.
-const ALWAYS: [Kind; 22] = [
+const ALWAYS: [Kind; 23] = [
     Kind::Namespace,
     Kind::PriorityClass,
     Kind::RuntimeClass,
@@ -151,9 +153,12 @@ const ALWAYS: [Kind; 22] = [
     Kind::Storage(StorageKind::Volume),
     Kind::Storage(StorageKind::Claim),
     Kind::Storage(StorageKind::Attachment),
+    // Whichever queues are read: Workloads are ours.
+    Kind::Queueing(Queueing::Workload, Group::Capstan),
 ];
 
-/// Kinds of queue objects that are watched; Workloads are written and never believed.
+/// Kinds of queue objects that are watched. Of Workloads, which are written and not believed, only
+/// those are watched that people deactivated.
 const QUEUEING: [Queueing; 6] = [
     Queueing::ResourceFlavor,
     Queueing::Topology,

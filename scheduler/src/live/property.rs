@@ -55,6 +55,7 @@ fn slots() -> Vec<(Kind, &'static str, &'static str)> {
     ];
     slots.extend(["p", "q", "r", "s"].map(|name| (Kind::Pod, "a", name)));
     slots.extend(["p", "q"].map(|name| (Kind::Pod, "b", name)));
+    slots.push((Kind::Queueing(Queueing::Workload, Group::Capstan), "a", "p"));
     for group in [Group::Capstan, Group::Kueue] {
         let kind = |kind| Kind::Queueing(kind, group);
         slots.push((kind(Queueing::ResourceFlavor), "", "f"));
@@ -373,6 +374,8 @@ fn id(input: &Input) -> (String, bool) {
         Input::ClusterQueueGone(name) => ("cq", name.to_string(), true),
         Input::LocalQueue(queue) => ("lq", format!("{}/{}", queue.namespace, queue.name), false),
         Input::LocalQueueGone { namespace, name } => ("lq", format!("{namespace}/{name}"), true),
+        Input::Deactivated(it) => ("inactive", format!("{}/{}", it.namespace, it.name), false),
+        Input::Reactivated(namespace, name) => ("inactive", format!("{namespace}/{name}"), true),
         Input::Cohort(cohort) => ("cohort", cohort.name.to_string(), false),
         Input::CohortGone(name) => ("cohort", name.to_string(), true),
         Input::Flavor(flavor) => ("flavor", flavor.name.to_string(), false),

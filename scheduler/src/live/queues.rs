@@ -33,6 +33,7 @@ enum Identity {
     Cohort(Text),
     ClusterQueue(Text),
     LocalQueue(Text, Text),
+    Deactivated(Text, Text),
 }
 
 /// What changed.
@@ -121,6 +122,9 @@ fn identity(input: &Input) -> Option<Identity> {
         Input::LocalQueue(queue) => {
             Identity::LocalQueue(queue.namespace.clone(), queue.name.clone())
         }
+        Input::Deactivated(workload) => {
+            Identity::Deactivated(workload.namespace.clone(), workload.name.clone())
+        }
         _ => return None,
     })
 }
@@ -133,5 +137,6 @@ fn gone(identity: Identity) -> Input {
         Identity::Cohort(name) => Input::CohortGone(name),
         Identity::ClusterQueue(name) => Input::ClusterQueueGone(name),
         Identity::LocalQueue(namespace, name) => Input::LocalQueueGone { namespace, name },
+        Identity::Deactivated(namespace, name) => Input::Reactivated(namespace, name),
     }
 }

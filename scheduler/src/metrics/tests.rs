@@ -21,6 +21,7 @@ fn workload(name: &str, queue: Option<&str>, state: State) -> WorkloadView {
         min_member: 1,
         borrowed: false,
         per_hour: None,
+        unpriced: 0,
         reason: None,
         uncharged: None,
         created: Time(0),

@@ -220,7 +220,14 @@ impl Notes {
             note,
         };
         match view.state {
-            State::Queued | State::Reserved => self.waits(now, details, object, &about),
+            State::Queued | State::Reserved => {
+                let ran = matches!(was, Some(State::Binding | State::Running));
+                if ran && details.suspended && view.preempted.is_none() {
+                    let note = suspended(&name);
+                    self.tell_of_both(now, object, told(false, "Suspended", "Requeueing", note));
+                }
+                self.waits(now, details, object, &about);
+            }
             State::Resuming | State::Preparing | State::Binding if !admitted(was) => {
                 if let Some(queue) = &view.cluster_queue {
                     let note = format!("quota reserved in ClusterQueue {queue}");
@@ -233,9 +240,8 @@ impl Notes {
             }
             State::Evicting if was != Some(State::Evicting) => {
                 if let Some(why) = &view.preempted {
-                    let stop =
-                        told(false, "Preempted", "Preempting", workload::stopped_because(why));
-                    self.stopped(now, object, stop, why);
+                    let note = workload::stopped_because(why);
+                    self.stopped(now, object, told(false, "Preempted", "Preempting", note), why);
                     let taker = why.preemptor.split_once('/').filter(|_| why.for_another());
                     if let Some(taker) = taker.map(|(of, name)| (of.into(), name.into())) {
                         let one = told(false, "PreemptedWorkload", "Preempting", took(&name, why));
@@ -268,14 +274,14 @@ impl Notes {
         let reason = if room { "FailedScheduling".to_owned() } else { said.reason };
         let one = Told {
             regarding: about.clone(),
-            warning: false,
+            warning: room,
             reason,
             action: "Scheduling",
             note: said.message,
         };
         if let Some(pod) = details.waiting.first() {
             let regarding = of_pod(pod);
-            self.tell(now, Told { regarding, warning: room, ..one.clone() });
+            self.tell(now, Told { regarding, ..one.clone() });
         }
         match &*about.kind {
             "Pod" => self.tell_of_workload(now, object, one),
@@ -312,6 +318,14 @@ impl Notes {
         let (regarding, reason) = (of_pod(pod), "Scheduled".to_owned());
         self.tell(now, Told { regarding, warning: false, reason, action: "Binding", note });
     }
+}
+
+/// Its owner was suspended, not by us.
+fn suspended((namespace, name): &Name) -> String {
+    format!(
+        "its owner was suspended by somebody else: it is queued again and starts when it is its \
+         turn; to hold it, set spec.active: false on Workload {namespace}/{name}"
+    )
 }
 
 /// What the preemptor's Workload says of its victim.

@@ -75,6 +75,8 @@ pub struct Plan {
     standing: Option<BTreeSet<Name>>,
     /// Events.
     pub notes: Notes,
+    /// Events given out and not answered yet.
+    telling: usize,
     counts: BTreeMap<What, u64>,
 }
 
@@ -96,6 +98,7 @@ impl Plan {
             doubtful: false,
             standing: None,
             notes: Notes::new(limits.events),
+            telling: 0,
             counts: BTreeMap::new(),
         }
     }
@@ -117,7 +120,13 @@ impl Plan {
     /// Objects with a request to come or on its way.
     pub fn backlog(&self) -> usize {
         let ready: usize = self.ready.iter().map(BTreeMap::len).sum();
-        self.later.len() + ready + self.entries.values().filter(|e| e.flying).count()
+        let flying = self.entries.values().filter(|e| e.flying).count();
+        self.later.len() + ready + flying + self.telling
+    }
+
+    /// An event that was given out was sent, or could not be.
+    pub fn event_answered(&mut self) {
+        self.telling = self.telling.saturating_sub(1);
     }
 
     /// Our kinds were away and are there again: what is shown may be gone.
@@ -517,6 +526,8 @@ impl Plan {
 
     /// The next event, if the rate allows one and there is any.
     pub fn next_event(&mut self, now: Time) -> Option<Told> {
-        self.notes.next(now, now < self.beside_until)
+        let next = self.notes.next(now, now < self.beside_until);
+        self.telling += usize::from(next.is_some());
+        next
     }
 }

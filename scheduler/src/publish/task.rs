@@ -66,14 +66,16 @@ pub async fn run(
         tokio::select! {
             () = publisher.bell.notified() => {}
             Some(done) = flying.join_next() => answered(&publisher, done),
-            Some(_) = telling.join_next() => {}
+            Some(_) = telling.join_next() => publisher.plan.lock().event_answered(),
             () = tokio::time::sleep(nap) => {}
         }
         tokio::time::sleep_until(next).await;
         while let Some(done) = flying.try_join_next() {
             answered(&publisher, done);
         }
-        while telling.try_join_next().is_some() {}
+        while telling.try_join_next().is_some() {
+            publisher.plan.lock().event_answered();
+        }
     }
 }
 
@@ -96,6 +98,7 @@ impl Publisher {
             if let Err(error) = requests::send(client, &event).await {
                 tracing::warn!(error = crate::client::explain(&error), "event not sent");
             }
+            self.plan.lock().event_answered();
         }
     }
 }

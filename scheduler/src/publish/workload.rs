@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use capstan_core::explain::quantity::price;
 use capstan_core::explain::view::{PodSetView, WorkloadDetails};
 use capstan_core::model::input::{GangSource, OwnerEnd};
 use capstan_core::plan::{Preemption, State};
@@ -141,12 +142,12 @@ pub fn status(shown: &WorkloadStatus, details: &WorkloadDetails, now: Time) -> W
     status.state = view.state.to_string();
     let end = ended(details).filter(|_| view.state == State::Finished);
     status.reason = match (&view.reason, end) {
-        (Some(reason), _) if waits => reason.headline(),
+        (Some(reason), _) if waits || view.state == State::Preparing => reason.headline(),
         (_, Some((_, how))) => how,
         _ => String::new(),
     };
     (status.pods, status.gpus) = pods_and_gpus(shown, details);
-    status.usd_per_hour = view.per_hour.map(|usd| usd.to_string()).unwrap_or_default();
+    status.usd_per_hour = view.per_hour.map(|usd| price(usd, view.unpriced)).unwrap_or_default();
     status.waiting_since = waits.then(|| api_time(since));
     let waited_from = shown.waiting_since.as_ref().map(engine_time);
     if let Some(at) = view.admitted_at
@@ -339,7 +340,10 @@ pub fn object_patch(
     shown: &Compared,
     details: &WorkloadDetails,
 ) -> Option<Value> {
-    let wanted = spec(Some(&shown.spec), details);
+    let owner = owner(details).filter(|owner| !shown.owners.contains(&owner.uid));
+    let mut wanted = spec(Some(&shown.spec), details);
+    // Who deactivated the work of an owner that is gone did not mean its successor.
+    wanted.active |= owner.is_some() && details.owner.is_some();
     let mut patch = Map::new();
     if let Some(changes) = diff::merge_patch(&diff::value(&shown.spec), &diff::value(&wanted)) {
         patch.insert("spec".to_owned(), changes);
@@ -349,9 +353,7 @@ pub fn object_patch(
     if shown.queue != label {
         meta.insert("labels".to_owned(), json!({ keys::QUEUE: label }));
     }
-    if let Some(owner) = owner(details)
-        && !shown.owners.contains(&owner.uid)
-    {
+    if let Some(owner) = owner {
         meta.insert("ownerReferences".to_owned(), json!([owner]));
     }
     if patch.is_empty() && meta.is_empty() {

@@ -65,6 +65,14 @@ impl ReadError {
         ReadError { place: Some(place), object: None, path: None, problem: problem.into() }
     }
 
+    /// Whether it is about an object whose namespace and name begin so, or about no object alone.
+    pub fn is_about(&self, full_name: &str) -> bool {
+        let named = |object: &Text| {
+            object.split(' ').next_back().is_some_and(|it| it.starts_with(full_name))
+        };
+        self.object.as_ref().is_none_or(named)
+    }
+
     /// A complaint about the input as a whole.
     pub fn overall(problem: impl Into<String>) -> ReadError {
         ReadError { place: None, object: None, path: None, problem: problem.into() }

@@ -11,7 +11,7 @@ use super::kinds::Known;
 use super::schema;
 
 /// Letters of a DNS subdomain.
-const SUBDOMAIN_MAX: usize = 253;
+pub const SUBDOMAIN_MAX: usize = 253;
 
 /// Letters of a DNS label.
 const LABEL_MAX: usize = 63;
@@ -42,6 +42,11 @@ pub fn subdomain(name: &str) -> Option<String> {
     let good = name.len() <= SUBDOMAIN_MAX && name.split('.').all(is_label);
     let rule = "letters, digits, '-' and '.', letters or digits at both ends, at most";
     (!good).then(|| format!("{} is no name ({rule} {SUBDOMAIN_MAX})", shown(name)))
+}
+
+/// Whether an API server takes an object of this name.
+pub fn is_object_name(name: &str) -> bool {
+    subdomain(name).is_none() && !name.bytes().any(|byte| byte.is_ascii_uppercase())
 }
 
 /// What is wrong with a DNS-1123 label, if anything.

@@ -4,6 +4,7 @@
 //! Whether an unknown field is a mistake is the caller's: in a file it is, in a cluster the
 //! object stands there all the same.
 
+use capstan_core::model::input::Text;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -14,7 +15,7 @@ use super::kueue;
 use super::schema::{self, Finding};
 use crate::api::GoDuration;
 use crate::api::classes::WorkloadPriorityClass;
-use crate::api::cluster_queue::{ClusterQueueSpec, CohortSpec, StopPolicy, VictimOrder};
+use crate::api::cluster_queue::{ClusterQueueSpec, CohortSpec, VictimOrder};
 use crate::api::flavor::{ResourceFlavorSpec, TopologySpec};
 use crate::api::local_queue::LocalQueueSpec;
 use crate::api::meta::Object;
@@ -77,7 +78,6 @@ pub fn decode(
         Queueing::ClusterQueue => {
             let (spec, unknown) = spec::<ClusterQueueSpec>(value, origin)?;
             remarks = without_effect(&spec);
-            remarks.extend(half_done(spec.stop_policy));
             let mut facts = quota::cluster_queue(name, &spec, origin);
             if !value["metadata"]["deletionTimestamp"].is_null() {
                 facts.broken.insert(0, TERMINATING.into());
@@ -86,7 +86,6 @@ pub fn decode(
         }
         Queueing::LocalQueue => {
             let (spec, unknown) = spec::<LocalQueueSpec>(value, origin)?;
-            remarks.extend(half_done(spec.stop_policy));
             let facts = quota::local_queue(namespace.into(), name, &spec);
             (Some(Draft::LocalQueue(facts)), unknown)
         }
@@ -112,10 +111,24 @@ pub fn decode(
             let (class, unknown) = whole::<WorkloadPriorityClass>(value, origin)?;
             (Some(Draft::PriorityClass(name.into(), class.value)), unknown)
         }
-        // What a Workload says is rebuilt from its pods.
-        Queueing::Workload => (None, spec::<WorkloadSpec>(value, origin)?.1),
+        // What else a Workload says is rebuilt from its pods.
+        Queueing::Workload => {
+            let (spec, unknown) = spec::<WorkloadSpec>(value, origin)?;
+            let held = (!spec.active).then(|| {
+                let facts = quota::deactivated(namespace.into(), name, owners(value));
+                Draft::Deactivated(facts)
+            });
+            (held, unknown)
+        }
     };
     Ok(Decoded { draft, unknown, remarks })
+}
+
+/// Uids of an object's owners.
+fn owners(value: &Value) -> Vec<Text> {
+    let owners = value["metadata"]["ownerReferences"].as_array();
+    let uids = owners.into_iter().flatten().filter_map(|owner| owner["uid"].as_str());
+    uids.map(Text::from).collect()
 }
 
 /// What an object breaks, as it is said where nothing that names the object says it.
@@ -163,13 +176,6 @@ fn counted(finding: &Finding) -> bool {
         ("metadata", Some(key), None) => !OTHER_META.contains(&key),
         (top, ..) => !matches!(top, "metadata" | "status" | "apiVersion" | "kind"),
     }
-}
-
-/// A stop policy that is followed in part.
-fn half_done(policy: Option<StopPolicy>) -> Option<(Option<String>, String)> {
-    let drains = policy == Some(StopPolicy::HoldAndDrain);
-    let says = "HoldAndDrain holds what waits; work that runs is not stopped by this version";
-    drains.then(|| (Some("spec.stopPolicy".to_owned()), says.to_owned()))
 }
 
 /// Fields that are understood but change nothing yet must not be trusted in silence.

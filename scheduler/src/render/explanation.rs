@@ -50,7 +50,8 @@ pub fn workload_answer(explained: &Explained<WorkloadExplanation>) -> String {
             let nodes = node_list(&nodes_of(workload), 40);
             let place = if nodes.is_empty() { String::new() } else { format!(" on {nodes}") };
             let price = match workload.per_hour {
-                Some(usd) => format!(" for ${usd}/h"),
+                Some(usd) if workload.unpriced == 0 => format!(" for ${usd}/h"),
+                Some(usd) => format!(" for ${usd}/h and an unknown price"),
                 None => " at an unknown price".to_owned(),
             };
             let others =

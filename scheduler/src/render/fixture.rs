@@ -46,6 +46,7 @@ pub fn workload(namespace: &str, name: &str) -> WorkloadView {
         min_member: 3,
         borrowed: false,
         per_hour: None,
+        unpriced: 0,
         reason: None,
         uncharged: None,
         created: Time(NOW.0 - 720_000),
@@ -186,7 +187,7 @@ pub fn result() -> SimulationResult {
     (eval.per_hour, eval.priority) = (Some(MicroUsd(12_500_000)), 1000);
     let mut serve =
         placed(queued("serving", "ranker-5d9c", "serving", 1, 4), State::Running, "t4", &["b1"]);
-    serve.found_running = true;
+    (serve.found_running, serve.unpriced) = (true, 1);
     let mut sweep = queued("vision", "sweep-7", "team-vision", 1, 8);
     sweep.preempted = Some(preemption());
     sweep.reason = Some(short(8, 0));

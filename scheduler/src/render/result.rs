@@ -88,6 +88,7 @@ pub fn lost_view(preemption: &Preemption) -> WorkloadView {
         min_member: 0,
         borrowed: false,
         per_hour: None,
+        unpriced: 0,
         reason: None,
         uncharged: None,
         created: Time::default(),

@@ -233,7 +233,7 @@ fn workload_row(
         shape_of(workload).into(),
         or_dash(flavors.join(",")).into(),
         or_dash(node_list(&nodes_of(workload), room.nodes)).into(),
-        workload.per_hour.map_or("-".to_owned(), |usd| usd.to_string()).into(),
+        workload.per_hour.map_or("-".to_owned(), |usd| price(usd, workload.unpriced)).into(),
         or_dash(why(workload, state, result, borrowing)).into(),
     ]
 }
@@ -279,7 +279,7 @@ fn why(
         } else if placed > 0 && placed < wanted {
             clauses.push(format!("{placed} of {wanted} pods placed"));
         }
-        if placed > 0 && workload.per_hour.is_none() {
+        if workload.unpriced > 0 {
             clauses.push("a node's price is unknown".to_owned());
         }
     }

@@ -71,7 +71,10 @@ impl Progress {
     /// Notes what an event says about how far its watch is.
     pub fn note(&mut self, seen: &Seen, now: Instant) {
         let kind = match seen {
-            Seen::Listing(kind) | Seen::Complete(kind) | Seen::Absent(kind) => *kind,
+            Seen::Listing(kind)
+            | Seen::Complete(kind)
+            | Seen::Absent(kind)
+            | Seen::Forbidden(kind, _) => *kind,
             Seen::Listed(object) | Seen::Applied(object) | Seen::Deleted(object) => object.kind(),
         };
         if !COUNTED.contains(&kind) {
@@ -86,7 +89,7 @@ impl Progress {
             Seen::Applied(object) | Seen::Deleted(object) => {
                 shown.version = shown.version.max(version(object));
             }
-            Seen::Absent(_) => {}
+            Seen::Absent(_) | Seen::Forbidden(..) => {}
         }
     }
 }

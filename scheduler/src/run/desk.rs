@@ -29,6 +29,7 @@ use super::message::{Message, Question};
 use crate::act::{Answer, Executor};
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::gangs;
 use crate::live::{Group, Kind, Live, Seen};
 use crate::metrics::Metrics;
 use crate::publish::Publisher;
@@ -372,7 +373,8 @@ fn answer(engine: &mut Engine, now: Time, questions: Vec<Question>) {
                 drop(to.send(found.map(|explanation| explained(explanation, now))));
             }
             Question::Workload(namespace, name, to) => {
-                let found = engine.explain_workload(now, &namespace, &name);
+                let find = |name: Text| engine.explain_workload(now, &namespace, &name);
+                let found = gangs::names_of(&name).find_map(find);
                 drop(to.send(found.map(|explanation| explained(explanation, now))));
             }
         }

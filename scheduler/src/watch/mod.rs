@@ -43,7 +43,7 @@ use crate::api::storage::{
 };
 use crate::client;
 use crate::live::{Kind, Object, Seen, Stored};
-use crate::read::kinds::{DeviceKind, Origin, StorageKind};
+use crate::read::kinds::{DeviceKind, Origin, Queueing, StorageKind};
 
 mod kinds;
 mod lenient;
@@ -59,6 +59,9 @@ const WAIT_MOST: Duration = Duration::from_secs(5);
 
 /// The same for kinds of other projects: there are many, and few clusters have more than one.
 const WAIT_GANGS: Duration = Duration::from_secs(30);
+
+/// Workloads that may not run.
+const INACTIVE: &str = "spec.active=false";
 
 /// Seconds after which the server ends a watch; it is resumed where it stood.
 const WATCH_SECONDS: u32 = 290;
@@ -106,17 +109,22 @@ pub fn start(client: &Client, kinds: &[Kind], to: &Sender<Seen>) -> JoinSet<()> 
             Kind::Storage(of) => storage(&mut tasks, client, of, to),
             Kind::Devices(of) => devices(&mut tasks, client, (kind, of), to),
             Kind::Queueing(what, _) => {
+                let watch = match what {
+                    // That it is active again shows as its deletion.
+                    Queueing::Workload => plain().fields(INACTIVE),
+                    _ => plain(),
+                };
                 let versions = kinds::versions(kind).into_iter();
                 let object = move |origin: Origin, value| Object::Queueing(what, origin, value);
                 let versions = versions.map(|(origin, of)| (of, move |it| object(origin, it)));
-                tasks.spawn(versioned(client, kind, WAIT_MOST, versions.collect(), to));
+                tasks.spawn(versioned(client, (kind, watch), WAIT_MOST, versions.collect(), to));
             }
             Kind::Gang(what) => {
                 let versions = kinds::of_gangs(what).into_iter().map(|of| {
                     let served = of.api_version.clone();
                     (of, move |value| kinds::gang_object(what, &served, value))
                 });
-                tasks.spawn(versioned(client, kind, WAIT_GANGS, versions.collect(), to));
+                tasks.spawn(versioned(client, (kind, plain()), WAIT_GANGS, versions.collect(), to));
             }
         };
     }
@@ -179,6 +187,11 @@ fn devices(
     }
 }
 
+/// Whether lists are asked for as such, and not streamed.
+fn lists(watch: &Watch) -> bool {
+    matches!(watch.initial_list_strategy, watcher::InitialListStrategy::ListWatch)
+}
+
 fn plain() -> Watch {
     Watch::default().timeout(WATCH_SECONDS).streaming_lists()
 }
@@ -224,7 +237,7 @@ where
 /// two tries nobody must take a cluster with queues for one without.
 async fn versioned(
     client: Client,
-    kind: Kind,
+    (kind, watch): (Kind, Watch),
     wait_most: Duration,
     versions: Vec<(ApiResource, impl Fn(Box<Value>) -> Object)>,
     to: Sender<Seen>,
@@ -234,7 +247,7 @@ async fn versioned(
     for (resource, object) in versions.iter().cycle() {
         let api = Api::<Raw>::all_with(client.clone(), resource);
         let object = |raw: Raw| object(Box::new(raw.value));
-        match follower.follow(api, plain(), &object).await {
+        match follower.follow(api, watch.clone(), &object).await {
             Ended::NobodyListens => return,
             Ended::NotServed { listed } => {
                 (in_vain, wait) = if listed { (1, WAIT_FIRST) } else { (in_vain + 1, wait) };
@@ -299,9 +312,21 @@ impl Follower {
                     }
                     Err(error) => error,
                 };
-                let answer = Answer::of(&error);
-                self.say(answer, &error);
-                if answer == Answer::NotServed {
+                let answer = match Answer::of(&error) {
+                    // Older definitions of ours let nobody select by what is selected here.
+                    Answer::NoStreaming if lists(&watch) && watch.field_selector.is_some() => {
+                        Answer::NotSelected
+                    }
+                    answer => answer,
+                };
+                let news = self.say(answer, &error);
+                let forbidden = news && answer == Answer::Forbidden;
+                if forbidden
+                    && self.to.send(Seen::Forbidden(self.kind, explain(&error))).await.is_err()
+                {
+                    return Ended::NobodyListens;
+                }
+                if matches!(answer, Answer::NotServed | Answer::NotSelected) {
                     return Ended::NotServed { listed };
                 }
                 tokio::time::sleep(wait).await;
@@ -329,10 +354,14 @@ impl Follower {
         }
     }
 
-    /// Says what is wrong, once for each thing that is.
-    fn say(&mut self, answer: Answer, error: &watcher::Error) {
+    /// Says what is wrong, once for each thing that is; whether it did.
+    fn say(&mut self, answer: Answer, error: &watcher::Error) -> bool {
         let text = match answer {
             Answer::NotServed => "not served; it is read once it is".to_owned(),
+            Answer::NotSelected => {
+                let says = explain(error);
+                format!("{says}; nothing of it is read: apply the CRDs of this version")
+            }
             Answer::Forbidden => {
                 let says = explain(error);
                 format!("{says}; grant get, list and watch on it to the service account")
@@ -340,7 +369,7 @@ impl Follower {
             _ => explain(error),
         };
         if self.told == text {
-            return;
+            return false;
         }
         let (kind, group) = (self.kind.name(), self.kind.group());
         match answer {
@@ -348,6 +377,7 @@ impl Follower {
             _ => tracing::warn!(kind, group, "watch: {text}"),
         }
         self.told = text;
+        true
     }
 }
 
@@ -356,6 +386,8 @@ impl Follower {
 enum Answer {
     /// The kind, or its API group, is not there.
     NotServed,
+    /// The server does not know the field by which objects are selected.
+    NotSelected,
     /// Where the watch stood is forgotten; it is listed anew.
     Expired,
     /// We may not.

@@ -124,6 +124,7 @@ async fn next(from: &mut Receiver<Seen>) -> String {
         Seen::Listed(object) => format!("listed {}", object.kind()),
         Seen::Complete(kind) => format!("complete {kind}"),
         Seen::Absent(kind) => format!("absent {kind}"),
+        Seen::Forbidden(kind, _) => format!("forbidden {kind}"),
         other => format!("{other:?}"),
     }
 }
@@ -180,6 +181,8 @@ async fn trouble_says_nothing_of_what_there_is_and_passes() {
             seen.push(next(&mut from).await);
         }
         assert!(!seen.iter().any(|word| word.starts_with("absent")), "{code}: {seen:?}");
+        let forbidden = seen.iter().filter(|word| word.starts_with("forbidden")).count();
+        assert_eq!(forbidden, usize::from(code == 403), "said once: {seen:?}");
         assert_eq!(seen.iter().filter(|word| word.starts_with("listed")).count(), 1);
     }
 }
@@ -200,6 +203,23 @@ async fn a_group_that_is_not_served_is_absent_after_every_version_was_tried() {
     // It is said again at each try: who asks never takes it for good.
     while next(&mut from).await != "absent Cohort (kueue.x-k8s.io)" {}
     assert!(begun.elapsed() <= 2 * WAIT_MOST, "{:?}", begun.elapsed());
+}
+
+/// As with a definition of Workloads from before they could be selected by `spec.active`.
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_selected_is_absent_and_asked_for_again() {
+    let kind = Kind::Queueing(Queueing::Workload, Group::Capstan);
+    let (client, asked) = server(|_, number| match number {
+        0..=4 => refusal(400),
+        _ => Does::Watches,
+    });
+    let (_tasks, mut from) = follow(&client, kind);
+    while next(&mut from).await != "absent Workload (capstan.sh)" {}
+    let tried = asked.lock().clone();
+    assert!(tried.iter().all(|uri| uri.contains("fieldSelector=spec.active")), "{tried:?}");
+    while asked.lock().len() < 6 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
 }
 
 #[tokio::test(start_paused = true)]

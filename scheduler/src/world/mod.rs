@@ -133,6 +133,7 @@ enum Identity {
     Cohort(Text),
     ClusterQueue(Text),
     LocalQueue(Text, Text),
+    Deactivated(Text, Text),
     Budget(Text, Text),
     Node(Text),
     Storage(StorageId),
@@ -537,6 +538,12 @@ fn identify(input: &Input) -> Option<(Identity, bool)> {
         Input::WorkloadPriorityClassGone(name) => (Identity::PriorityClass(name.clone()), true),
         Input::Namespace { name, .. } => (Identity::Namespace(name.clone()), false),
         Input::NamespaceGone(name) => (Identity::Namespace(name.clone()), true),
+        Input::Deactivated(workload) => {
+            (Identity::Deactivated(workload.namespace.clone(), workload.name.clone()), false)
+        }
+        Input::Reactivated(namespace, name) => {
+            (Identity::Deactivated(namespace.clone(), name.clone()), true)
+        }
         Input::Budget(budget) => {
             (Identity::Budget(budget.namespace.clone(), budget.name.clone()), false)
         }

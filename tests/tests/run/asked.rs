@@ -4,12 +4,15 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
-use capstan_tests::cluster::{ControlPlane, GpuNodes, capstan_config, name_of};
+use capstan_tests::cluster::{ControlPlane, GpuNodes, Options, capstan_config, name_of};
 use serde_json::Value;
 
-use crate::scene::{Job, cluster, running, submit, wait_for};
+use crate::scene::{Job, bare_gang, cluster, cluster_with, create, running, submit, wait_for};
 
+/// How long a cluster may take to be read before that is given up.
+const READ_MAX: Duration = Duration::from_secs(60);
 /// A queue for all.
 const QUEUE: &str = include_str!("one-queue.yaml");
 
@@ -26,6 +29,57 @@ fn kubectl_capstan(cluster: &ControlPlane, words: &[&str]) -> (i32, String) {
     let said = call.output().expect("kubectl runs");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (said.status.code().unwrap_or(-1), text(&said.stdout) + &text(&said.stderr))
+}
+
+/// What may be read by who sees nodes and pods and nothing else.
+const SOME: &str = "
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: some}
+rules:
+- {apiGroups: [''], resources: [nodes, pods], verbs: [get, list, watch]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: some}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: some}
+subjects: [{kind: User, name: viewer, apiGroup: rbac.authorization.k8s.io}]
+";
+
+#[test]
+fn who_may_not_read_a_cluster_is_told_so_at_once() {
+    let options = Options { controller_manager: true, ..Options::bare() };
+    let cluster = cluster_with(options.user("viewer", &[]), &GpuNodes::new("h100", 1));
+    create(&cluster, bare_gang("g", 1));
+    let viewer = cluster.kubeconfig_of("viewer").expect("known");
+    let viewer = viewer.to_str().expect("a path").to_owned();
+    let explain = |kubeconfig: &str| {
+        let words = ["explain", "pod/g-0", "--kubeconfig", kubeconfig];
+        cluster.capstan_says(&words).expect("it runs")
+    };
+    let begun = Instant::now();
+    let (code, _, errors) = explain(&viewer);
+    assert_eq!(code, 2, "{errors}");
+    assert!(errors.contains("is forbidden") && errors.contains("--server"), "{errors}");
+    assert_eq!(errors.lines().count(), 2, "{errors}");
+
+    // Nobody listens there.
+    let text = fs::read_to_string(&viewer).expect("a kubeconfig");
+    let dead = cluster.folder().join("dead");
+    let mut config: Value = serde_json::from_str(&text).expect("JSON");
+    config["clusters"][0]["cluster"]["server"] = "https://127.0.0.1:1".into();
+    fs::write(&dead, config.to_string()).expect("written");
+    let (code, _, errors) = explain(dead.to_str().expect("a path"));
+    assert_eq!(code, 2, "{errors}");
+    assert!(errors.contains("https://127.0.0.1:1") && errors.contains("refused"), "{errors}");
+    assert_eq!(errors.lines().count(), 2, "{errors}");
+    assert!(begun.elapsed() < READ_MAX, "{:?}", begun.elapsed());
+
+    cluster.apply(SOME).expect("applied");
+    let (code, said, errors) = explain(&viewer);
+    assert_eq!(code, 0, "{said}{errors}");
+    assert!(errors.contains("may not be read, and is left out: "), "{errors}");
+    assert_eq!(errors.lines().count(), 1, "{errors}");
 }
 
 /// An explanation but for the line that says how long it waits.

@@ -7,6 +7,7 @@ mod devices;
 mod exercise;
 mod gangs;
 mod groups;
+mod held;
 mod judge;
 mod kills;
 mod leaving;

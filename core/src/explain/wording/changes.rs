@@ -44,6 +44,15 @@ impl Preemption {
             PreemptionReason::PodsReadyTimeout { have, need, waited } => {
                 format!("only {have} of the {need} members that it needs had a place for {waited}")
             }
+            PreemptionReason::Deactivated => {
+                "its Workload was deactivated (spec.active: false)".to_owned()
+            }
+            PreemptionReason::LocalQueueStopped => {
+                "its LocalQueue is drained (stopPolicy: HoldAndDrain)".to_owned()
+            }
+            PreemptionReason::ClusterQueueStopped => {
+                "its ClusterQueue is drained (stopPolicy: HoldAndDrain)".to_owned()
+            }
         }
     }
 

@@ -1,7 +1,7 @@
 //! The exact texts, reason by reason: whoever changes one sees who reads it.
 
 use super::*;
-use crate::explain::reason::{Nearest, NodeRefusal, SearchBound};
+use crate::explain::reason::{Nearest, NodeRefusal, SearchBound, Unprepared};
 use crate::explain::view::Change;
 use crate::model::input::CapacityType;
 use crate::money::MicroUsd;
@@ -86,6 +86,16 @@ fn queue_reasons_read_as_sentences() {
             Reason::LocalQueueStopped { local_queue: "vision/lq".into() },
             "Suspended",
             "LocalQueue vision/lq is stopped (stopPolicy)",
+        ),
+        (
+            Reason::Deactivated { workload: "vision/train".into() },
+            "Deactivated",
+            "deactivated: Workload vision/train has spec.active: false",
+        ),
+        (
+            Reason::Preparing { pods: 1, what: Unprepared::Volume("data-0".into()) },
+            "Preparing",
+            "claim data-0 is being bound to a volume",
         ),
         (inactive(Inactive::Stopped), "Suspended", "ClusterQueue team-a is stopped (stopPolicy)"),
         (

@@ -4,8 +4,9 @@ use std::fmt;
 
 use super::super::quantity::{amount, counted, quantity};
 use super::Reason;
+use crate::explain::reason::Unprepared;
 
-/// What preempted work still holds of what is held for it.
+/// What waits until preempted work has left.
 pub fn write_leaving(out: &mut fmt::Formatter<'_>, reason: &Reason) -> fmt::Result {
     match reason {
         Reason::WaitingForVictims { victims } => {
@@ -19,13 +20,13 @@ pub fn write_leaving(out: &mut fmt::Formatter<'_>, reason: &Reason) -> fmt::Resu
             }
             out.write_str(" are free, whose users were preempted")?;
         }
-        _ => return Ok(()),
+        _ => return write_still_held(out, reason),
     }
     out.write_str("; the room is held for it")
 }
 
 /// Quota that preempted work holds until it has stopped.
-pub fn write_still_held(out: &mut fmt::Formatter<'_>, reason: &Reason) -> fmt::Result {
+fn write_still_held(out: &mut fmt::Formatter<'_>, reason: &Reason) -> fmt::Result {
     let Reason::StillHeld { cluster_queue, flavor, resource, asked, left } = reason else {
         return Ok(());
     };
@@ -35,6 +36,31 @@ pub fn write_still_held(out: &mut fmt::Formatter<'_>, reason: &Reason) -> fmt::R
         "{left} left in {cluster_queue} until preempted work has stopped, {asked} asked (flavor \
          {flavor})"
     )
+}
+
+/// What members wait for that have their places.
+pub fn write_preparing(out: &mut fmt::Formatter<'_>, pods: u32, what: &Unprepared) -> fmt::Result {
+    match what {
+        Unprepared::Volume(claim) => write!(out, "claim {claim} is being bound to a volume")?,
+        Unprepared::Device(device) => write!(out, "not ready yet: {device}")?,
+    }
+    match pods {
+        0 | 1 => Ok(()),
+        pods => write!(out, "; {pods} pods wait for what they use"),
+    }
+}
+
+/// What somebody holds by its queue or its Workload object.
+pub fn write_stopped(out: &mut fmt::Formatter<'_>, reason: &Reason) -> fmt::Result {
+    match reason {
+        Reason::LocalQueueStopped { local_queue } => {
+            write!(out, "LocalQueue {local_queue} is stopped (stopPolicy)")
+        }
+        Reason::Deactivated { workload } => {
+            write!(out, "deactivated: Workload {workload} has spec.active: false")
+        }
+        _ => Ok(()),
+    }
 }
 
 /// What waits for the sake of a head that waits.

@@ -24,14 +24,26 @@ pub struct ClusterQueueFacts {
     pub fungibility: Fungibility,
     /// Whom it may preempt.
     pub preemption: PreemptionPolicy,
-    /// `stopPolicy` is not `None`.
-    pub stopped: bool,
+    /// Whether it admits anything, and what becomes of what it admitted.
+    pub stop: StopPolicy,
     /// Scoring profile by name; `None`: the default one.
     pub profile: Option<Text>,
     /// `fairSharing.weight`.
     pub weight: Weight,
     /// Rules that its spec breaks (found by the shell's validation): such a queue is inactive.
     pub broken: Vec<Text>,
+}
+
+/// `stopPolicy` of a ClusterQueue or LocalQueue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StopPolicy {
+    /// It admits.
+    #[default]
+    None,
+    /// Nothing new is admitted; what runs goes on.
+    Hold,
+    /// Nothing new is admitted; what runs is stopped.
+    HoldAndDrain,
 }
 
 /// Resources whose flavor is chosen together.
@@ -147,8 +159,8 @@ pub struct LocalQueueFacts {
     pub name: Text,
     /// ClusterQueue that it points to.
     pub cluster_queue: Text,
-    /// `stopPolicy` is not `None`.
-    pub stopped: bool,
+    /// Whether it admits anything, and what becomes of what it admitted.
+    pub stop: StopPolicy,
     /// Rules that it breaks: work waits.
     pub broken: Vec<Text>,
 }

@@ -139,7 +139,8 @@ mod tests {
         assert_eq!(columns("WorkloadPriorityClass"), ["Value", "Age"]);
         let workload =
             ["Queue", "Priority", "State", "Pods", "GPUs", "$/h", "Wait", "Reason", "Age"];
-        assert_eq!(columns("Workload"), workload);
+        let wide = ["ClusterQueue", "Nodes", "Preemptor"];
+        assert_eq!(columns("Workload"), [&workload[..], &wide].concat());
     }
 
     #[test]

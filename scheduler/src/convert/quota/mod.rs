@@ -10,9 +10,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use capstan_core::Input;
 use capstan_core::model::input::{
-    BorrowThreshold, ClusterQueueFacts, CohortFacts, FlavorFacts, FlavorQuota, Fungibility,
-    LocalQueueFacts, PreemptReclaim, PreemptWithin, PreemptionPolicy, QueueingStrategy, Quota,
-    ResourceGroup, Text, Weight,
+    BorrowThreshold, ClusterQueueFacts, CohortFacts, DeactivatedFacts, FlavorFacts, FlavorQuota,
+    Fungibility, LocalQueueFacts, PreemptReclaim, PreemptWithin, PreemptionPolicy,
+    QueueingStrategy, Quota, ResourceGroup, StopPolicy, Text, Weight,
 };
 
 use super::resolve::Resolved;
@@ -39,6 +39,8 @@ pub enum Draft {
     PriorityClass(Text, i32),
     /// A Topology: name and levels.
     Topology(Text, Vec<Text>),
+    /// A Workload that may not run.
+    Deactivated(DeactivatedFacts),
 }
 
 /// Queue objects with their origins.
@@ -56,6 +58,8 @@ pub struct Objects {
     pub workload_priority_classes: Vec<(Origin, Text, i32)>,
     /// Topologies: name and levels.
     pub topologies: Vec<(Origin, Text, Vec<Text>)>,
+    /// Workloads that may not run.
+    pub deactivated: Vec<DeactivatedFacts>,
 }
 
 impl Objects {
@@ -70,6 +74,7 @@ impl Objects {
                 self.workload_priority_classes.push((origin, name, value));
             }
             Draft::Topology(name, levels) => self.topologies.push((origin, name, levels)),
+            Draft::Deactivated(workload) => self.deactivated.push(workload),
         }
     }
 
@@ -108,7 +113,7 @@ pub fn cluster_queue(
         namespaces,
         fungibility: fungibility(spec.flavor_fungibility.as_ref()),
         preemption: preemption(spec.preemption.as_ref()),
-        stopped: stopped(spec.stop_policy),
+        stop: stop(spec.stop_policy),
         profile: named(&spec.scoring_profile),
         weight: weight(spec.fair_sharing.as_ref()),
         broken: broken.into_iter().map(Text::from).collect(),
@@ -119,8 +124,12 @@ fn named(name: &Option<String>) -> Option<Text> {
     name.as_deref().filter(|name| !name.is_empty()).map(Text::from)
 }
 
-fn stopped(policy: Option<api::StopPolicy>) -> bool {
-    !matches!(policy, None | Some(api::StopPolicy::None))
+fn stop(policy: Option<api::StopPolicy>) -> StopPolicy {
+    match policy {
+        None | Some(api::StopPolicy::None) => StopPolicy::None,
+        Some(api::StopPolicy::Hold) => StopPolicy::Hold,
+        Some(api::StopPolicy::HoldAndDrain) => StopPolicy::HoldAndDrain,
+    }
 }
 
 /// A weight that breaks the rules is none: the queue, or all below the cohort, is inactive.
@@ -202,9 +211,14 @@ pub fn local_queue(namespace: Text, name: &str, spec: &LocalQueueSpec) -> LocalQ
         namespace,
         name: name.into(),
         cluster_queue: spec.cluster_queue.as_str().into(),
-        stopped: stopped(spec.stop_policy),
+        stop: stop(spec.stop_policy),
         broken: Vec::new(),
     }
+}
+
+/// What a Workload says that may not run.
+pub fn deactivated(namespace: Text, name: &str, owners: Vec<Text>) -> DeactivatedFacts {
+    DeactivatedFacts { namespace, name: name.into(), owners }
 }
 
 /// The facts of a ResourceFlavor.
@@ -276,6 +290,7 @@ pub fn inputs(objects: Objects, resolved: &mut Resolved) {
         }
         resolved.inputs.push(Input::LocalQueue(queue));
     }
+    resolved.inputs.extend(objects.deactivated.into_iter().map(Input::Deactivated));
 }
 
 /// Objects of one name together, our own group's first.
@@ -320,7 +335,7 @@ mod tests {
         assert_eq!(queue.preemption.within_cluster_queue, PreemptWithin::Never);
         assert_eq!(queue.preemption.reclaim, PreemptReclaim::Never);
         assert_eq!(queue.preemption.while_borrowing, None);
-        assert!(!queue.stopped && queue.broken.is_empty());
+        assert!(queue.stop == StopPolicy::None && queue.broken.is_empty());
     }
 
     #[test]
@@ -368,6 +383,6 @@ mod tests {
         assert!(queue.broken[0].starts_with("DuplicateQueue: ClusterQueue q"));
         let Input::LocalQueue(queue) = &resolved.inputs[1] else { panic!("a LocalQueue") };
         assert!(queue.broken[0].starts_with("DuplicateQueue: LocalQueue ns/l is in"));
-        assert!(!queue.stopped && resolved.notices.len() == 1);
+        assert!(queue.stop == StopPolicy::None && resolved.notices.len() == 1);
     }
 }

@@ -111,7 +111,8 @@ fn queue_objects_are_watched_in_the_groups_that_are_configured() {
     assert!(kinds.contains(&cluster_queue(Group::Capstan)) && kinds.contains(&Kind::Pod));
     assert!(!kinds.contains(&cluster_queue(Group::Kueue)));
     assert_eq!(Kind::all(&both).len(), kinds.len() + 6);
-    assert!(!kinds.contains(&Kind::Queueing(Queueing::Workload, Group::Capstan)));
+    assert!(kinds.contains(&Kind::Queueing(Queueing::Workload, Group::Capstan)));
+    assert!(!Kind::all(&both).contains(&Kind::Queueing(Queueing::Workload, Group::Kueue)));
 }
 
 #[test]

@@ -22,10 +22,10 @@ use super::entry::{Answer, Key, Shown, Write};
 use super::groups::{Ends, ShownGroup};
 use super::plan::{EVERY, Name, PAUSE_MAX, Plan};
 use super::rates::{Limits, What};
-use super::shown::ShownWorkload;
-use super::workload::LONE_PATIENCE;
+use super::shown::{Compared, ShownWorkload};
+use super::workload::{self, LONE_PATIENCE};
 use crate::api::cluster_queue::ClusterQueueStatus;
-use crate::api::workload::{Workload, WorkloadStatus};
+use crate::api::workload::{Workload, WorkloadSpec, WorkloadStatus};
 use crate::render::fixture;
 
 /// When everything was created.
@@ -64,6 +64,7 @@ fn gang(state: State) -> WorkloadDetails {
         running: 0,
         started: false,
         owner_end: None,
+        suspended: false,
         failed: false,
         waiting: Vec::new(),
         planned: Default::default(),
@@ -204,6 +205,18 @@ fn ready() -> (Plan, Api) {
 
 fn count(plan: &mut Plan, what: What) -> u64 {
     plan.take_counts().get(&what).copied().unwrap_or(0)
+}
+
+#[test]
+fn who_was_deactivated_stays_so_unless_its_owner_is_another() {
+    let details = gang(State::Queued);
+    let spec = WorkloadSpec { active: false, ..workload::spec(None, &details) };
+    for (owner, active) in [("uid-g", None), ("uid-of-one-before", Some(true))] {
+        let (queue, owners) = (None, vec![owner.to_owned()]);
+        let shown = Compared { queue, owners, spec: spec.clone(), status: None };
+        let patch = workload::object_patch(None, &shown, &details).unwrap_or_default();
+        assert_eq!(patch["spec"]["active"].as_bool(), active, "{patch}");
+    }
 }
 
 #[test]

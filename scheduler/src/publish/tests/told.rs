@@ -123,6 +123,26 @@ fn who_is_stopped_for_nobody_is_evicted_and_not_preempted() {
     assert!(condition("Preempted").is_none() && status.preemptor.is_none());
 }
 
+/// Who suspends a Job that runs is told that it starts again, and what holds it.
+#[test]
+fn a_job_that_somebody_suspends_says_how_to_hold_it() {
+    for (suspended, preempted) in [(true, false), (false, false), (true, true)] {
+        let (mut plan, mut api) = ready();
+        let mut it = gang(State::Running);
+        plan.workload(at(0), it.clone());
+        api.work(&mut plan, at(0));
+        told(&mut plan, at(0));
+        (it.view.state, it.suspended) = (State::Queued, suspended);
+        it.view.preempted = preempted.then(fixture::preemption);
+        it.view.reason = Some(Reason::RoomTaken);
+        plan.workload(at(2_000), it);
+        let told = told(&mut plan, at(2_000));
+        let by_hand = told.iter().filter(|one| one.2 == "Suspended").count();
+        let both = if suspended && !preempted { 2 } else { 0 };
+        assert_eq!(by_hand, both, "{told:?}");
+    }
+}
+
 #[test]
 fn what_has_finished_says_how_its_owner_says_that_it_ended() {
     let ends = [

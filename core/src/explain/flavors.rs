@@ -1,0 +1,113 @@
+//! Why a flavor does not take a pod set, with the numbers that show it.
+
+use super::reason::{NoVictims, NodeShortage, SearchBound};
+use crate::model::input::Text;
+
+/// Why one flavor did not take a pod set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FlavorRefusal {
+    /// Flavor.
+    pub flavor: Text,
+    /// Why.
+    pub why: FlavorProblem,
+}
+
+/// What is wrong with a flavor for a pod set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FlavorProblem {
+    /// A taint of the flavor is not tolerated.
+    Taint {
+        /// Taint key.
+        key: Text,
+        /// Taint value.
+        value: Text,
+    },
+    /// The pod's node selector or affinity excludes the flavor's labels.
+    Affinity,
+    /// More than the queue could ever have.
+    ExceedsMax {
+        /// Resource.
+        resource: Text,
+        /// Amount asked, by other pod sets of the workload too.
+        asked: i64,
+        /// What those ask of it.
+        others: i64,
+        /// The most that queue and cohort could give.
+        most: i64,
+    },
+    /// Not enough is left now.
+    Short {
+        /// Resource.
+        resource: Text,
+        /// Amount asked, by other pod sets of the workload too.
+        asked: i64,
+        /// What those ask of it.
+        others: i64,
+        /// Amount left.
+        left: i64,
+        /// Cohort whose room was counted, if any.
+        cohort: Option<Text>,
+        /// Own quota that is not used, what others borrow of it included.
+        own: i64,
+        /// By how much the whole tree is over-committed; above zero nothing is left.
+        debt: i64,
+        /// Why nobody leaves for it.
+        victims: NoVictims,
+    },
+    /// Quota would do; its nodes do not.
+    Nodes(Box<NodeShortage>),
+    /// Quota would do; no domain of the required level holds it.
+    Topology {
+        /// Level.
+        level: Text,
+        /// Pods asked.
+        asked: u32,
+        /// Domain that holds most (of slices: none is named).
+        best: Option<Text>,
+        /// How many it holds.
+        holds: u32,
+        /// Its members go there in slices of so many; then pods are counted in whole slices.
+        slice: Option<u32>,
+        /// As if this many workloads had left that may be preempted for it; 0: as things are.
+        gone: u32,
+        /// The search for places ended before it had looked at all of them.
+        ended: Option<SearchBound>,
+    },
+}
+
+impl FlavorProblem {
+    /// Says of amounts which part the pod set that is told asks itself, if it asks any.
+    pub fn split(&mut self, of_set: impl Fn(&Text) -> i64) {
+        if let FlavorProblem::ExceedsMax { resource, asked, others, .. }
+        | FlavorProblem::Short { resource, asked, others, .. } = self
+        {
+            let own = of_set(resource);
+            *others = if own > 0 { (*asked - own).max(0) } else { 0 };
+        }
+    }
+
+    /// Whether more room on nodes might help. Where victims were looked for, it might: nobody is
+    /// stopped for a preemptor that would find no nodes.
+    pub fn wants_room(&self) -> bool {
+        match self {
+            FlavorProblem::Nodes(_) | FlavorProblem::Topology { .. } => true,
+            FlavorProblem::Short { victims, .. } => *victims != NoVictims::NotAsked,
+            FlavorProblem::Taint { .. }
+            | FlavorProblem::Affinity
+            | FlavorProblem::ExceedsMax { .. } => false,
+        }
+    }
+
+    /// How far it is from a fit, nearest first: quota that is short now says more than nodes that
+    /// never matched.
+    pub fn remoteness(&self) -> u8 {
+        match self {
+            FlavorProblem::Short { .. } => 0,
+            FlavorProblem::Nodes(shortage) if shortage.nearest.is_some() => 1,
+            FlavorProblem::Topology { .. } => 2,
+            FlavorProblem::Nodes(_) => 3,
+            FlavorProblem::ExceedsMax { .. } => 4,
+            FlavorProblem::Taint { .. } | FlavorProblem::Affinity => 5,
+        }
+    }
+}

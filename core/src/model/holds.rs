@@ -1,0 +1,90 @@
+//! Who may not run: work whose Workload object is inactive, and work of queues that are drained.
+//!
+//! A Workload object speaks of work by its name, and of no other's: an owner that was made anew
+//! under the same name has another uid, and starts active. Names are known only once all workloads
+//! are derived, so this comes after them.
+
+use std::sync::Arc;
+
+use crate::explain::reason::Reason;
+use crate::model::apply::Changes;
+use crate::model::ids::WorkloadIdx;
+use crate::model::input::{StopPolicy, Text};
+use crate::model::state::ClusterState;
+use crate::model::workload::QueueRef;
+use crate::plan::{PreemptionReason, State};
+
+impl ClusterState {
+    /// Notes that the Workload object of this name is inactive, with its owners, or that it is
+    /// not.
+    pub(super) fn deactivate(
+        &mut self,
+        name: (Text, Text),
+        owners: Option<Arc<[Text]>>,
+        changes: &mut Changes,
+    ) {
+        changes.dirty.extend(self.workload_by_name.get(&name));
+        match owners {
+            Some(owners) => drop(self.facts.deactivated.insert(name, owners)),
+            None => drop(self.facts.deactivated.remove(&name)),
+        }
+    }
+
+    /// Takes work out of its queue that may not run. Who got another name is looked at anew.
+    pub(super) fn hold_inactive(&mut self, dirty: &[WorkloadIdx], changes: &mut Changes) {
+        if self.facts.deactivated.is_empty() {
+            return;
+        }
+        for workload in self.renamed.clone() {
+            if self.workloads.get(workload).is_some() && changes.dirty.insert(workload) {
+                self.derive_queue(workload);
+                self.hold_if_inactive(workload);
+            }
+        }
+        for &workload in dirty {
+            self.hold_if_inactive(workload);
+        }
+    }
+
+    fn hold_if_inactive(&mut self, workload: WorkloadIdx) {
+        if self.inactive(workload) {
+            let workload_object = self.workloads[workload].full_name.clone();
+            let reason = Reason::Deactivated { workload: workload_object };
+            self.workloads[workload].queue = QueueRef::Broken(reason);
+        }
+    }
+
+    /// Whether the Workload object of a workload says that it may not run.
+    fn inactive(&self, workload: WorkloadIdx) -> bool {
+        let entry = &self.workloads[workload];
+        let name = (entry.id.namespace.clone(), entry.name.clone());
+        let Some(owners) = self.facts.deactivated.get(&name) else { return false };
+        let is_owner = |uid: &Text| owners.contains(uid);
+        owners.is_empty()
+            || self.owner_of(workload).is_some_and(|owner| is_owner(&owner.uid))
+            || entry.members.iter().any(|pod| is_owner(&self.pods[*pod].uid))
+    }
+
+    /// Why a workload that holds quota or nodes has to give them back for nobody's sake.
+    pub(crate) fn must_stop(&self, workload: WorkloadIdx) -> Option<PreemptionReason> {
+        let entry = &self.workloads[workload];
+        let holds = matches!(
+            entry.state,
+            State::Resuming | State::Preparing | State::Binding | State::Running
+        );
+        if !holds || self.leaving(workload) {
+            return None;
+        }
+        if !self.facts.deactivated.is_empty() && self.inactive(workload) {
+            return Some(PreemptionReason::Deactivated);
+        }
+        let named = entry.wishes.queue.as_ref();
+        let local = self.facts.local_queue(&entry.id.namespace, named)?;
+        if local.stop == StopPolicy::HoldAndDrain {
+            return Some(PreemptionReason::LocalQueueStopped);
+        }
+        let queue = self.facts.cluster_queues.get(&local.cluster_queue)?;
+        let drains = queue.stop == StopPolicy::HoldAndDrain;
+        drains.then_some(PreemptionReason::ClusterQueueStopped)
+    }
+}

@@ -1,0 +1,109 @@
+//! Work that people hold by its Workload: it stops, waits with the reason, and goes on later; and
+//! a queue that is drained.
+
+use capstan_tests::cluster::{GpuNodes, name_of};
+use serde_json::{Value, json};
+
+use crate::scene::{self, Job, bare_gang, cluster, running, submit, wait_for};
+
+/// A queue for all.
+const QUEUE: &str = include_str!("one-queue.yaml");
+
+fn state(workloads: &[Value], name: &str) -> (String, String) {
+    let found = workloads.iter().find(|it| name_of(it) == name);
+    let text = |key: &str| {
+        let said = found.and_then(|it| it["status"][key].as_str());
+        said.unwrap_or_default().to_owned()
+    };
+    (text("state"), text("reason"))
+}
+
+#[test]
+fn a_workload_that_is_deactivated_stops_and_goes_on_when_it_is_active_again() {
+    let cluster = cluster(&GpuNodes::new("h100", 1));
+    cluster.apply(QUEUE).expect("applied");
+    let mut capstan = cluster.capstan("first", "").expect("started");
+    capstan.wait_until(&cluster, "leading").expect("it leads");
+    submit(&cluster, &[Job { queue: Some("gpus"), ..Job::of("default", "train", 4) }]);
+    let runs = |pods: &[Value]| running(pods, |name| name.starts_with("train-")) == 4;
+    wait_for(&cluster, "pods", "the Job runs", runs);
+    wait_for(&cluster, "workloads.capstan.sh", "its Workload says so", |all| {
+        state(all, "train").0 == "Running"
+    });
+
+    let active = |value: bool| {
+        let patch = json!({"spec": {"active": value}}).to_string();
+        cluster
+            .kubectl(&["patch", "wl", "train", "--type", "merge", "-p", &patch])
+            .expect("patched");
+    };
+    active(false);
+    let held = wait_for(&cluster, "workloads.capstan.sh", "it is held", |all| {
+        let (state, reason) = state(all, "train");
+        state == "Queued" && reason.contains("spec.active: false")
+    });
+    let conditions = held[0]["status"]["conditions"].as_array().expect("conditions");
+    let of = |kind: &str| conditions.iter().find(|it| it["type"] == kind).expect("said");
+    assert_eq!(of("Evicted")["reason"], "Deactivated");
+    assert_eq!(of("QuotaReserved")["reason"], "Deactivated");
+    wait_for(&cluster, "pods", "its pods are gone", <[Value]>::is_empty);
+    let jobs = cluster.list("jobs").expect("jobs");
+    assert_eq!(jobs[0]["spec"]["suspend"], true);
+
+    // Another replica finds it held before it decides anything.
+    assert_eq!(capstan.process.end(scene::SOON).expect("it ends"), 0);
+    let mut second = cluster.capstan("second", "").expect("started");
+    second.wait_until(&cluster, "leading").expect("it leads");
+    submit(&cluster, &[Job { queue: Some("gpus"), ..Job::of("default", "other", 8) }]);
+    wait_for(&cluster, "pods", "others run in its place", |pods| {
+        running(pods, |name| name.starts_with("other-")) == 8
+    });
+    let pods = cluster.list("pods").expect("pods");
+    assert!(!pods.iter().any(|pod| name_of(pod).starts_with("train-")), "it stays held");
+    cluster.kubectl(&["delete", "job", "other"]).expect("deleted");
+
+    active(true);
+    wait_for(&cluster, "pods", "it runs again", runs);
+}
+
+#[test]
+fn a_queue_that_is_drained_stops_its_work_and_starts_it_again() {
+    let cluster = cluster(&GpuNodes::new("h100", 1));
+    cluster.apply(QUEUE).expect("applied");
+    let _capstan = cluster.capstan("capstan", "").expect("started");
+    submit(&cluster, &[Job { queue: Some("gpus"), ..Job::of("default", "train", 4) }]);
+    let runs = |pods: &[Value]| running(pods, |name| name.starts_with("train-")) == 4;
+    wait_for(&cluster, "pods", "the Job runs", runs);
+    let stop = |policy: &str| {
+        let patch = json!({"spec": {"stopPolicy": policy}}).to_string();
+        cluster
+            .kubectl(&["patch", "cq", "gpus", "--type", "merge", "-p", &patch])
+            .expect("patched");
+    };
+    stop("HoldAndDrain");
+    wait_for(&cluster, "jobs", "the Job is suspended", |jobs| jobs[0]["spec"]["suspend"] == true);
+    wait_for(&cluster, "workloads.capstan.sh", "it says why", |all| {
+        let conditions = all.iter().flat_map(|it| it["status"]["conditions"].as_array());
+        let mut conditions = conditions.flatten();
+        conditions.any(|it| it["type"] == "Evicted" && it["reason"] == "ClusterQueueStopped")
+    });
+    stop("None");
+    wait_for(&cluster, "pods", "it runs again", runs);
+}
+
+#[test]
+fn a_gang_whose_name_no_object_may_have_gets_its_workload() {
+    let cluster = cluster(&GpuNodes::new("h100", 1));
+    let _capstan = cluster.capstan("capstan", "").expect("started");
+    let mut members = bare_gang("exp-42", 2);
+    for member in &mut members {
+        member["metadata"]["labels"]["capstan.sh/gang"] = json!("Exp_42");
+    }
+    scene::create(&cluster, members);
+    wait_for(&cluster, "workloads.capstan.sh", "it has its Workload", |all| {
+        state(all, "exp-42").0 == "Running"
+    });
+    let (code, said, errors) =
+        cluster.capstan_says(&["explain", "workload/Exp_42"]).expect("it runs");
+    assert_eq!((code, said.contains("default/exp-42")), (0, true), "{said}{errors}");
+}
