@@ -87,16 +87,6 @@ fn queue_reasons_read_as_sentences() {
             "Suspended",
             "LocalQueue vision/lq is stopped (stopPolicy)",
         ),
-        (
-            Reason::Deactivated { workload: "vision/train".into() },
-            "Deactivated",
-            "deactivated: Workload vision/train has spec.active: false",
-        ),
-        (
-            Reason::Preparing { pods: 1, what: Unprepared::Volume("data-0".into()) },
-            "Preparing",
-            "claim data-0 is being bound to a volume",
-        ),
         (inactive(Inactive::Stopped), "Suspended", "ClusterQueue team-a is stopped (stopPolicy)"),
         (
             inactive(Inactive::FlavorMissing("a100".into())),
@@ -138,6 +128,31 @@ fn queue_reasons_read_as_sentences() {
     for (reason, code, text) in rows {
         assert_eq!((reason.code(), reason.to_string().as_str()), (code, text));
         assert_eq!(reason.headline(), text, "short ones are their own headline");
+    }
+}
+
+#[test]
+fn what_is_held_and_what_is_not_ready_reads_as_a_sentence() {
+    let device = Unprepared::Device("claim c: device g0 is not Attached".into());
+    let rows = [
+        (
+            Reason::Deactivated { workload: "vision/train".into() },
+            "Deactivated",
+            "deactivated: Workload vision/train has spec.active: false",
+        ),
+        (
+            Reason::Preparing { pods: 1, what: Unprepared::Volume("data-0".into()) },
+            "Preparing",
+            "claim data-0 is being bound to a volume",
+        ),
+        (
+            Reason::Preparing { pods: 3, what: device },
+            "Preparing",
+            "not ready yet: claim c: device g0 is not Attached; 3 pods wait for what they use",
+        ),
+    ];
+    for (reason, code, text) in rows {
+        assert_eq!((reason.code(), reason.to_string().as_str()), (code, text));
     }
 }
 
