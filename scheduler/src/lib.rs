@@ -13,6 +13,7 @@ pub mod gangs;
 pub mod lease;
 pub mod live;
 pub mod metrics;
+pub mod migrate;
 pub mod prices;
 pub mod progress;
 pub mod publish;

@@ -52,6 +52,9 @@ pub enum Command {
     /// Print the CustomResourceDefinitions of capstan.sh
     #[command(after_help = "Example:\n  capstan crds | kubectl apply --server-side -f -")]
     Crds,
+    /// Turn the objects of another scheduler into Capstan's
+    #[command(after_help = MIGRATE_EXAMPLES)]
+    Migrate(Migrate),
     /// Check a configuration file and list everything that is wrong with it
     CheckConfig(CheckConfig),
     /// Print completions for a shell
@@ -81,6 +84,38 @@ Examples:
   capstan explain wl/finetune -n language --server http://localhost:8080
   capstan explain workload/finetune -n language -f cluster.yaml
   capstan explain pod/notebook-0 -f nodes.yaml pods.yaml --output json";
+
+const MIGRATE_EXAMPLES: &str =
+    "Prints our objects; what has no equal is said on stderr, and the exit \
+code is 1 then.
+Nothing is changed in any cluster.
+
+Examples:
+  capstan migrate kueue queues.yaml > capstan.yaml
+  kubectl get cq,lq,rf,cohorts,topologies,workloadpriorityclasses,admissionchecks -A -o yaml |
+    capstan migrate kueue - > capstan.yaml
+  capstan migrate kueue kueue-manager-config.yaml --config-out capstan-config.yaml";
+
+/// `migrate`.
+#[derive(Clone, Debug, Args)]
+pub struct Migrate {
+    /// Whose objects they are
+    #[arg(value_enum, value_name = "SCHEDULER")]
+    pub from: Scheduler,
+    /// Manifests, dumps and configurations; - is standard input
+    #[arg(required = true, value_name = "FILES", value_hint = ValueHint::FilePath)]
+    pub files: Vec<PathBuf>,
+    /// Where the configuration is written, if one is found
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub config_out: Option<PathBuf>,
+}
+
+/// Another scheduler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Scheduler {
+    /// kueue.x-k8s.io, v1beta1 and v1beta2.
+    Kueue,
+}
 
 /// `run`.
 #[derive(Clone, Debug, Args)]

@@ -13,12 +13,15 @@ use capstan_core::{Engine, Input};
 use clap::CommandFactory;
 
 use super::Exit;
-use super::args::{self, CheckConfig, Cli, Completions, Explain, Format, Simulate, Target};
+use super::args::{
+    self, CheckConfig, Cli, Completions, Explain, Format, Migrate, Scheduler, Simulate, Target,
+};
 use super::output::Console;
 use crate::api;
 use crate::config::{self, Config};
 use crate::gangs;
 use crate::metrics::Metrics;
+use crate::migrate;
 use crate::prices;
 use crate::progress::with_progress;
 use crate::read::{self, Objects};
@@ -109,6 +112,40 @@ pub fn explain(args: &Explain, namespace: Option<&str>, console: &mut Console<'_
             if no { negative(printed) } else { printed }
         }
     }
+}
+
+/// `migrate`: 1 when something has no equal.
+pub fn migrate(args: &Migrate, console: &mut Console<'_>) -> Exit {
+    let migrated = match args.from {
+        Scheduler::Kueue => migrate::kueue(&args.files),
+    };
+    let migrated = match migrated {
+        Ok(migrated) => migrated,
+        Err(errors) => return refuse(console, &errors, "nothing migrated"),
+    };
+    let configuration = migrated.configuration_file();
+    if migrated.objects.is_empty() && configuration.is_none() && migrated.lost.is_empty() {
+        return refuse(console, &["no object of Kueue in these files"], "nothing migrated");
+    }
+    for lost in &migrated.lost {
+        console.warning(&lost.to_string());
+    }
+    match (&configuration, &args.config_out) {
+        (Some(text), Some(path)) => {
+            if let Err(error) = std::fs::write(path, text) {
+                let errors = [format!("{}: {error}", path.display())];
+                return refuse(console, &errors, "configuration not written");
+            }
+        }
+        (Some(_), None) => console.note("a configuration was found; --config-out FILE writes it"),
+        (None, _) => {}
+    }
+    for note in migrated.notes() {
+        console.note(&note);
+    }
+    let written = console.answer(&migrated.manifests());
+    let printed = answered(console, written);
+    if migrated.lost.is_empty() { printed } else { negative(printed) }
 }
 
 /// `check-config`: 0 when nothing is wrong with the file.

@@ -67,6 +67,7 @@ pub fn run_styled<A: Into<OsString>>(
         Command::Explain(args) if args.files.is_empty() => live::explain(args, &cli, &mut console),
         Command::Explain(args) => commands::explain(args, cli.namespace.as_deref(), &mut console),
         Command::Crds => commands::crds(&mut console),
+        Command::Migrate(args) => commands::migrate(args, &mut console),
         Command::CheckConfig(args) => commands::check_config(args, &mut console),
         Command::Completions(args) => commands::completions(args, program, &mut console),
     };

@@ -129,7 +129,7 @@ fn from_values(mut documents: Vec<read::Located>, name: &str) -> Result<Config, 
 fn beside(value: &serde_json::Value, findings: &[read::schema::Finding]) -> Vec<validate::Finding> {
     let wrong: Vec<&str> = findings.iter().map(|one| one.path.as_str()).collect();
     let mut fine = value.clone();
-    remove(&mut fine, "", &wrong);
+    read::schema::prune(&mut fine, "", &wrong);
     let decoded = read::decode::strict::<CapstanConfiguration>(&fine).or_else(|_| {
         let mut coarse = value.clone();
         if let Some(fields) = coarse.as_object_mut() {
@@ -144,22 +144,4 @@ fn beside(value: &serde_json::Value, findings: &[read::schema::Finding]) -> Vec<
 /// The first name of a path.
 fn heading(path: &str) -> &str {
     path.split(['.', '[']).next().unwrap_or_default()
-}
-
-/// Removes the fields at these paths.
-fn remove(value: &mut serde_json::Value, path: &str, wrong: &[&str]) {
-    match value {
-        serde_json::Value::Object(fields) => {
-            fields.retain(|key, _| !wrong.contains(&read::schema::field(path, key).as_str()));
-            for (key, value) in fields {
-                remove(value, &read::schema::field(path, key), wrong);
-            }
-        }
-        serde_json::Value::Array(items) => {
-            for (at, item) in items.iter_mut().enumerate() {
-                remove(item, &format!("{path}[{at}]"), wrong);
-            }
-        }
-        _ => {}
-    }
 }

@@ -105,6 +105,39 @@ pub struct Located {
     pub value: Value,
 }
 
+/// Gives every object of these files to somebody, one at a time; what is wrong comes back.
+pub fn each_object(paths: &[PathBuf], give: &mut dyn FnMut(Place, Value)) -> Vec<ReadError> {
+    let mut each = Each { give, errors: Vec::new() };
+    paths.iter().for_each(|path| read_file(path, &mut each));
+    each.errors
+}
+
+/// The same for a text.
+pub fn each_object_of(
+    name: &str,
+    text: &str,
+    give: &mut dyn FnMut(Place, Value),
+) -> Vec<ReadError> {
+    let mut each = Each { give, errors: Vec::new() };
+    read_stream(&name.into(), text.as_bytes(), &mut each);
+    each.errors
+}
+
+struct Each<'a> {
+    give: &'a mut dyn FnMut(Place, Value),
+    errors: Vec<ReadError>,
+}
+
+impl Take for Each<'_> {
+    fn object(&mut self, place: Place, value: Value) {
+        (self.give)(place, value);
+    }
+
+    fn complain(&mut self, error: ReadError) {
+        self.errors.push(error);
+    }
+}
+
 /// The plain values of a small file, such as a configuration.
 pub fn values_of_file(path: &Path) -> Result<Vec<Located>, Vec<ReadError>> {
     let mut values = Values::default();

@@ -47,6 +47,24 @@ pub fn check(schema: &Value, value: &Value, path: &str) -> Vec<Finding> {
     walk.found
 }
 
+/// Takes the fields at these paths out of a value at a path.
+pub fn prune(value: &mut Value, path: &str, fields: &[&str]) {
+    match value {
+        Value::Object(all) => {
+            all.retain(|key, _| !fields.contains(&field(path, key).as_str()));
+            for (key, value) in all {
+                prune(value, &field(path, key), fields);
+            }
+        }
+        Value::Array(items) => {
+            for (at, item) in items.iter_mut().enumerate() {
+                prune(item, &format!("{path}[{at}]"), fields);
+            }
+        }
+        _ => {}
+    }
+}
+
 /// `path.key`, with brackets where the key itself has dots or slashes.
 pub fn field(path: &str, key: &str) -> String {
     let plain = key.chars().all(|c| c.is_alphanumeric() || c == '-' || c == '_');

@@ -1,0 +1,138 @@
+//! Kueue's configuration: what of it is ours under the same name, and what has no equal.
+
+use serde_json::{Map, Value};
+
+use super::{Migrated, named, our_version};
+use crate::config::{self, KIND, file::CapstanConfiguration};
+use crate::read::error::{Place, ReadError};
+use crate::read::schema::prune;
+use crate::read::{self, decode};
+
+/// The API group of Kueue's configuration.
+pub(super) const GROUP: &str = "config.kueue.x-k8s.io";
+
+/// Where Kueue's manifests keep it.
+const FILE: &str = "controller_manager_config.yaml";
+
+/// Parts that mean the same here.
+const SAME: [&str; 6] = [
+    "fairSharing",
+    "admissionFairSharing",
+    "waitForPodsReady",
+    "resources",
+    "leaderElection",
+    "clientConnection",
+];
+
+/// Parts that are about Kueue's process and decide nothing.
+const PROCESS: [&str; 12] = [
+    "apiVersion",
+    "kind",
+    "metadata",
+    "namespace",
+    "controller",
+    "health",
+    "metrics",
+    "webhook",
+    "internalCertManagement",
+    "pprofBindAddress",
+    "tls",
+    "visibility",
+];
+
+/// Fields of leader election that name the lease; ours is another, or both would wait.
+const LEASE: [&str; 3] = [
+    "leaderElection.resourceName",
+    "leaderElection.resourceNamespace",
+    "leaderElection.resourceLock",
+];
+
+impl Migrated {
+    /// The configuration in a ConfigMap, if that is one of Kueue's.
+    pub(super) fn configuration_in(&mut self, place: &Place, map: &Value) {
+        let Some(text) = map["data"][FILE].as_str() else { return };
+        let name = format!("{}, {}", place.file, named("ConfigMap", map));
+        match read::values_of_text(&name, text) {
+            Ok(documents) => {
+                for document in documents {
+                    let version = document.value["apiVersion"].as_str().unwrap_or_default();
+                    if version.starts_with(GROUP) {
+                        self.configuration(document.place, document.value);
+                    }
+                }
+            }
+            Err(errors) => self.errors.extend(errors),
+        }
+    }
+
+    pub(super) fn configuration(&mut self, place: Place, value: Value) {
+        if self.configuration.is_some() {
+            let problem = "a second Configuration; leave one out";
+            return self.errors.push(ReadError::at(place, problem));
+        }
+        let mut ours = Map::new();
+        for (part, given) in value.as_object().into_iter().flatten() {
+            match part.as_str() {
+                part if PROCESS.contains(&part) => {}
+                part if SAME.contains(&part) => drop(ours.insert(part.to_owned(), given.clone())),
+                "manageJobsWithoutQueueName" => {
+                    if given == &Value::Bool(true) {
+                        ours.insert("unqueuedWorkloads".to_owned(), "Hold".into());
+                    }
+                }
+                "integrations" => self.integrations(&place, given),
+                part => {
+                    let problem = "has no equal in Capstan".to_owned();
+                    self.lose(&place, "Configuration", Some(part), problem);
+                }
+            }
+        }
+        ours.insert("apiVersion".to_owned(), our_version().into());
+        ours.insert("kind".to_owned(), KIND.into());
+        self.settle(&place, ours.into());
+    }
+
+    /// Leaves out what our configuration does not know, and says what of the rest does nothing.
+    fn settle(&mut self, place: &Place, mut ours: Value) {
+        prune(&mut ours, "", &LEASE);
+        if let Err(findings) = decode::strict::<CapstanConfiguration>(&ours) {
+            let paths: Vec<&str> = findings.iter().map(|one| one.path.as_str()).collect();
+            for one in &findings {
+                let problem = match one.unknown {
+                    true => "has no equal in Capstan".to_owned(),
+                    false => format!("{}; it was left out", one.problem),
+                };
+                self.lose(place, "Configuration", Some(&one.path), problem);
+            }
+            prune(&mut ours, "", &paths);
+        }
+        let text = super::yaml(&ours);
+        match config::read_config_text(&place.file, &text) {
+            Ok(config) => {
+                for warning in config.warnings {
+                    self.lose(place, "Configuration", warning.path.as_deref(), warning.problem);
+                }
+                self.configuration = Some(ours);
+            }
+            Err(errors) => self.errors.extend(errors.into_iter().map(|error| ReadError {
+                place: Some(place.clone()),
+                object: Some("Configuration".into()),
+                ..error
+            })),
+        }
+    }
+
+    /// Kinds of jobs: ours are found by what a cluster serves, so that only others are lost.
+    fn integrations(&mut self, place: &Place, given: &Value) {
+        let others = given["externalFrameworks"].as_array();
+        for framework in others.into_iter().flatten().filter_map(Value::as_str) {
+            let problem = format!("{framework}: Capstan does not know this kind as an owner");
+            let path = Some("integrations.externalFrameworks");
+            self.lose(place, "Configuration", path, problem);
+        }
+        if !given["labelKeysToCopy"].is_null() {
+            let problem = "has no equal in Capstan".to_owned();
+            self.lose(place, "Configuration", Some("integrations.labelKeysToCopy"), problem);
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Queue objects of Kueue: the same fields in our group, and what has no equal.
+
+use serde_json::{Map, Value, json};
+
+use super::{Migrated, named, our_version, rank};
+use crate::convert::quota::Draft;
+use crate::read::error::{Place, ReadError};
+use crate::read::kinds::{Origin, Queueing};
+use crate::read::queueing;
+use crate::read::schema::prune;
+
+/// What of metadata is people's own.
+const KEPT: [&str; 4] = ["name", "namespace", "labels", "annotations"];
+
+/// What `kubectl apply` keeps of the object that was.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+impl Migrated {
+    pub(super) fn queueing(
+        &mut self,
+        place: Place,
+        what: Queueing,
+        origin: Origin,
+        mut value: Value,
+    ) {
+        queueing::without_nulls(&mut value);
+        queueing::upgrade(&mut value, origin);
+        let kind = value["kind"].as_str().unwrap_or_default().to_owned();
+        let object = named(&kind, &value);
+        let text = |key: &str| value["metadata"][key].as_str().unwrap_or_default().to_owned();
+        let (namespace, name) = (text("namespace"), text("name"));
+        let wrong = |path: String, problem: String| ReadError {
+            place: Some(place.clone()),
+            object: Some(object.as_str().into()),
+            path: Some(path),
+            problem,
+        };
+        if name.is_empty() {
+            return self.errors.push(wrong("metadata.name".to_owned(), "missing".to_owned()));
+        }
+        if what == Queueing::LocalQueue && namespace.is_empty() {
+            let problem = "missing; a LocalQueue is in a namespace".to_owned();
+            return self.errors.push(wrong("metadata.namespace".to_owned(), problem));
+        }
+        let decoded = match queueing::decode(what, origin, (&namespace, &name), &value) {
+            Ok(decoded) => decoded,
+            Err(findings) => {
+                let findings = findings.into_iter().map(|one| wrong(one.path, one.problem));
+                return self.errors.extend(findings);
+            }
+        };
+        for (path, problem) in checks(&value) {
+            self.lose(&place, &object, Some(path), problem);
+        }
+        let unknown: Vec<&str> = decoded.unknown.iter().map(|one| one.path.as_str()).collect();
+        for path in unknown.iter().filter(|path| !path.contains("dmissionChecks")) {
+            let problem = "has no equal in Capstan".to_owned();
+            self.lose(&place, &object, Some(path), problem);
+        }
+        for rule in broken(decoded.draft.as_ref()) {
+            let problem = format!("{rule}: Kueue's webhook would not take it, and it is inactive");
+            self.lose(&place, &object, None, problem);
+        }
+        prune(&mut value, "", &unknown);
+        if what == Queueing::ClusterQueue && value["spec"]["namespaceSelector"].is_null() {
+            value["spec"]["namespaceSelector"] = nobody();
+            let problem = "absent, which for Kueue is no namespace at all: written as a selector \
+                           that matches none";
+            self.lose(&place, &object, Some("spec.namespaceSelector"), problem.to_owned());
+        }
+        let identity = (rank(what), namespace, name);
+        if self.objects.insert(identity, ours(&kind, &value)).is_some() {
+            let problem = "given twice; leave one out".to_owned();
+            self.errors.push(wrong("metadata.name".to_owned(), problem));
+        }
+    }
+
+    /// A kind of Kueue that we have nothing for.
+    pub(super) fn without_equal(&mut self, place: Place, version: &str, kind: &str, value: &Value) {
+        let object = named(kind, value);
+        let problem = match kind {
+            // Its own bookkeeping; ours is made anew.
+            "Workload" => return *self.kept_back.entry(kind.to_owned()).or_default() += 1,
+            "AdmissionCheck" => {
+                let by = value["spec"]["controllerName"].as_str().unwrap_or("a controller");
+                format!("has no equal: nothing here waits for what {by} says of a workload")
+            }
+            "MultiKueueConfig" | "MultiKueueCluster" => {
+                "has no equal: Capstan schedules the cluster that it runs in, and sends no work \
+                 to others"
+                    .to_owned()
+            }
+            "ProvisioningRequestConfig" => {
+                "has no equal: no nodes are asked for by ProvisioningRequest".to_owned()
+            }
+            _ => format!("is of {version}, which is not read; export it as v1beta1 or v1beta2"),
+        };
+        self.lose(&place, &object, None, problem);
+    }
+}
+
+/// Names of the checks that gate what a queue admits, and what becomes of that.
+fn checks(value: &Value) -> Vec<(&'static str, String)> {
+    let plain = value["spec"]["admissionChecks"].as_array();
+    let plain = plain.into_iter().flatten().filter_map(Value::as_str);
+    let strategy = value["spec"]["admissionChecksStrategy"]["admissionChecks"].as_array();
+    let strategy = strategy.into_iter().flatten().filter_map(|check| check["name"].as_str());
+    let said = |names: Vec<&str>| {
+        let (checks, them) = if names.len() == 1 { ("check", "it") } else { ("checks", "them") };
+        let names = names.join(", ");
+        format!("admission {checks} {names}: no equal, work starts without waiting for {them}")
+    };
+    let both = [
+        ("spec.admissionChecks", plain.collect::<Vec<_>>()),
+        ("spec.admissionChecksStrategy", strategy.collect()),
+    ];
+    let given = both.into_iter().filter(|(_, names)| !names.is_empty());
+    given.map(|(path, names)| (path, said(names))).collect()
+}
+
+/// Rules that an object breaks.
+fn broken(draft: Option<&Draft>) -> Vec<String> {
+    let rules = match draft {
+        Some(Draft::ClusterQueue(queue)) => &queue.broken,
+        Some(Draft::LocalQueue(queue)) => &queue.broken,
+        Some(Draft::Cohort(cohort)) => &cohort.broken,
+        Some(Draft::Flavor(flavor)) => &flavor.broken,
+        _ => return Vec::new(),
+    };
+    let deleted = |rule: &&_| **rule != *queueing::TERMINATING;
+    rules.iter().filter(|rule| deleted(&&***rule)).map(ToString::to_string).collect()
+}
+
+/// A selector that matches nothing: every namespace has this label, or none has it.
+fn nobody() -> Value {
+    let key = "kubernetes.io/metadata.name";
+    json!({ "matchExpressions": [
+        { "key": key, "operator": "Exists" },
+        { "key": key, "operator": "DoesNotExist" },
+    ]})
+}
+
+/// The object in our group, without what a cluster adds.
+fn ours(kind: &str, value: &Value) -> Value {
+    let mut meta = Map::new();
+    for key in KEPT {
+        let mut field = value["metadata"][key].clone();
+        if let Some(fields) = field.as_object_mut() {
+            fields.remove(LAST_APPLIED);
+        }
+        let empty = field.as_object().is_some_and(Map::is_empty) || field == "";
+        if !field.is_null() && !empty {
+            meta.insert(key.to_owned(), field);
+        }
+    }
+    let fields = value.as_object().into_iter().flatten();
+    let others = ["apiVersion", "kind", "metadata", "status"];
+    let rest = fields.filter(|(key, _)| !others.contains(&key.as_str()));
+    let mut object: Map<String, Value> =
+        rest.map(|(key, value)| (key.clone(), value.clone())).collect();
+    object.insert("apiVersion".to_owned(), our_version().into());
+    object.insert("kind".to_owned(), kind.into());
+    object.insert("metadata".to_owned(), meta.into());
+    object.into()
+}

@@ -1,0 +1,120 @@
+//! What comes out of what went in.
+
+use super::*;
+
+fn migrated(text: &str) -> Migrated {
+    kueue_text("file", text).expect("it is readable")
+}
+
+fn losses(migrated: &Migrated) -> Vec<String> {
+    migrated.lost.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn a_queue_keeps_its_fields_and_loses_what_a_cluster_added() {
+    let migrated = migrated(
+        "apiVersion: kueue.x-k8s.io/v1beta1\n\
+         kind: ClusterQueue\n\
+         metadata:\n  name: q\n  uid: u\n  resourceVersion: '7'\n  finalizers: [a]\n  \
+           labels: {team: a}\n  annotations: {kubectl.kubernetes.io/last-applied-configuration: x}\n\
+         spec:\n  cohort: c\n  namespaceSelector: {}\n  \
+           flavorFungibility: {whenCanBorrow: Borrow}\n  \
+           resourceGroups:\n  - coveredResources: [cpu]\n    \
+             flavors: [{name: f, resources: [{name: cpu, nominalQuota: 4}]}]\n\
+         status: {pendingWorkloads: 3}\n",
+    );
+    assert_eq!(losses(&migrated), [""; 0]);
+    let text = migrated.manifests();
+    let begins = "apiVersion: capstan.sh/v1alpha1\nkind: ClusterQueue\nmetadata:\n";
+    assert!(text.starts_with(begins), "{text}");
+    for gone in ["uid", "finalizers", "status", "kubectl", "Borrow\n", "cohort:"] {
+        assert!(!text.contains(gone), "{gone}:\n{text}");
+    }
+    for kept in ["team: a", "cohortName: c", "whenCanBorrow: MayStopSearch", "nominalQuota: 4"] {
+        assert!(text.contains(kept), "{kept}:\n{text}");
+    }
+}
+
+#[test]
+fn what_has_no_equal_is_named() {
+    let migrated = migrated(
+        "apiVersion: kueue.x-k8s.io/v1beta2\n\
+         kind: ClusterQueue\n\
+         metadata: {name: q}\n\
+         spec:\n  admissionChecksStrategy: {admissionChecks: [{name: multi}, {name: prov}]}\n  \
+           resourceGroups: []\n\
+         ---\n\
+         apiVersion: kueue.x-k8s.io/v1beta2\n\
+         kind: AdmissionCheck\n\
+         metadata: {name: multi}\n\
+         spec: {controllerName: kueue.x-k8s.io/multikueue}\n\
+         ---\n\
+         {apiVersion: kueue.x-k8s.io/v1beta2, kind: MultiKueueConfig, metadata: {name: m}}\n\
+         ---\n\
+         {apiVersion: kueue.x-k8s.io/v1alpha1, kind: Cohort, metadata: {name: co}}\n\
+         ---\n\
+         {apiVersion: kueue.x-k8s.io/v1beta2, kind: Workload, metadata: {name: w, namespace: n}}\n\
+         ---\n\
+         {apiVersion: batch/v1, kind: Job, metadata: {name: j, labels: \
+          {kueue.x-k8s.io/queue-name: q}}}\n\
+         ---\n\
+         {apiVersion: v1, kind: Pod, metadata: {name: p}}\n",
+    );
+    let losses = losses(&migrated);
+    let words = [
+        "ClusterQueue q: spec.admissionChecksStrategy: admission checks multi, prov: no equal",
+        "ClusterQueue q: spec.namespaceSelector: absent, which for Kueue is no namespace",
+        "AdmissionCheck multi: has no equal: nothing here waits for what kueue.x-k8s.io/multikueue",
+        "MultiKueueConfig m: has no equal: Capstan schedules the cluster that it runs in",
+        "Cohort co: is of kueue.x-k8s.io/v1alpha1, which is not read",
+    ];
+    assert_eq!(losses.len(), words.len(), "{losses:#?}");
+    for word in words {
+        assert!(losses.iter().any(|loss| loss.contains(word)), "{word} in {losses:#?}");
+    }
+    assert_eq!(migrated.objects.len(), 1);
+    let text = migrated.manifests();
+    assert!(text.contains("DoesNotExist") && !text.contains("admissionChecks"), "{text}");
+    let notes = migrated.notes();
+    assert!(notes[0].starts_with("1 Job with Kueue's queue label"), "{notes:?}");
+    assert!(notes[1].starts_with("1 Workload left out"), "{notes:?}");
+}
+
+#[test]
+fn a_configuration_keeps_what_is_ours_and_names_the_rest() {
+    let text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: kueue-manager-config}\ndata:\n  \
+                controller_manager_config.yaml: |\n    \
+                apiVersion: config.kueue.x-k8s.io/v1beta2\n    kind: Configuration\n    \
+                health: {healthProbeBindAddress: ':8081'}\n    \
+                leaderElection: {leaderElect: true, resourceName: c1f6bfd2.kueue.x-k8s.io}\n    \
+                manageJobsWithoutQueueName: true\n    \
+                fairSharing: {preemptionStrategies: [LessThanInitialShare]}\n    \
+                multiKueue: {gcInterval: 1m}\n    \
+                integrations: {frameworks: [batch/job], externalFrameworks: [Foo.v1.example.com]}\n";
+    let migrated = migrated(text);
+    let losses = losses(&migrated);
+    assert_eq!(losses.len(), 2, "{losses:#?}");
+    assert!(losses.iter().any(|loss| loss.contains("multiKueue: has no equal")), "{losses:?}");
+    assert!(losses.iter().any(|loss| loss.contains("Foo.v1.example.com")), "{losses:?}");
+    let file = migrated.configuration_file().expect("a configuration");
+    let config = crate::config::read_config_text("ours", &file).expect("it is valid");
+    assert!(config.policy.fair_sharing.is_some());
+    for word in ["unqueuedWorkloads: Hold", "leaderElect: true"] {
+        assert!(file.contains(word), "{word}:\n{file}");
+    }
+    assert!(!file.contains("resourceName"), "{file}");
+}
+
+#[test]
+fn mistakes_are_named_all_at_once() {
+    let errors = kueue_text(
+        "file",
+        "{apiVersion: kueue.x-k8s.io/v1beta2, kind: LocalQueue, metadata: {name: a}}\n---\n\
+         {apiVersion: kueue.x-k8s.io/v1beta2, kind: ClusterQueue, metadata: {name: q}, \
+          spec: {cohortName: 7}}\n",
+    )
+    .expect_err("two mistakes");
+    let said: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    assert_eq!(said.len(), 2, "{said:?}");
+    assert!(said[0].contains("metadata.namespace") && said[1].contains("spec.cohortName"));
+}
