@@ -315,10 +315,10 @@ impl Attempt<'_> {
         let Some(Reason::Flavors { pod_set, tried, .. }) = &mut choice.reason else { return };
         let named = self.sets.iter().find(|set| set.name == *pod_set);
         let Some(set) = named.filter(|_| self.sets.len() > 1) else { return };
-        let request = state.room.ledger.request(state.room.shape(set.shape).request);
+        let counted = state.room.counted(set.shape);
         for refusal in tried {
             refusal.why.split(|resource| {
-                let asked = state.room.resources.find(resource).map_or(0, |at| request.get(at));
+                let asked = state.room.resources.find(resource).map_or(0, |at| counted.get(at));
                 asked.saturating_mul(set.count.into())
             });
         }
