@@ -198,8 +198,8 @@ fn what_counts_against_quota_reaches_the_policy() {
     let config = good(
         "resources:\n  excludeResourcePrefixes: [example.com/]\n  \
          quotaCheckStrategy: IgnoreUndeclared\n  \
-         transformations:\n  - {input: a, strategy: Replace, multiplyBy: b, outputs: {cpu: 500m, c: -2}}\n  \
-         - {input: b}\n",
+         transformations:\n  - {input: a, strategy: Replace, multiplyBy: b, \
+         outputs: {cpu: 500m, c: -2}}\n  - {input: b}\n",
     );
     let quota = &config.policy.quota;
     assert!(quota.ignore_undeclared);
