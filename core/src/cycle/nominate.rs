@@ -90,6 +90,12 @@ impl Engine {
                 let (pod_set, excess) = (set.name.clone(), excess.clone());
                 return Err(Reason::AboveLimit { pod_set, excess });
             }
+            // What has no queue is nobody's to hold back: its pods are there already.
+            let out = &self.state.room.shape(set.shape).facts.out_of_range;
+            if let Some(what) = out.as_ref().filter(|_| queue.is_some()) {
+                let (pod_set, what) = (set.name.clone(), what.clone());
+                return Err(Reason::OutOfRange { pod_set, what });
+            }
         }
         self.topology_ask(queue, workload)
     }

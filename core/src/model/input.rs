@@ -31,7 +31,7 @@ pub use devices::{
     PodClaim, Reach, Readiness, ReadyWhen, RequestMapping, RequestSpec, ResourceClaimFacts,
     ResourceClaimKey, SliceFacts,
 };
-pub use limits::AboveLimit;
+pub use limits::{AboveLimit, Breach, OutOfRange};
 pub use malformed::Malformed;
 pub use neighbours::{Kin, Neighbours, PeerSelector, PeerTerm, PreferredPeers, Spread};
 pub use prices::{CapacityType, Price, PriceSource};
@@ -348,6 +348,8 @@ pub struct PodShape {
     pub capacity_types: Vec<CapacityType>,
     /// A request above its own limit: no API server takes such a pod, so it waits.
     pub above_limit: Option<AboveLimit>,
+    /// What a LimitRange does not allow: work in queues waits, as no API server takes such a pod.
+    pub out_of_range: Option<Arc<OutOfRange>>,
     /// A selector that cannot be read, so that nobody knows where it may run: it waits.
     pub malformed: Option<Malformed>,
     /// What it is to pods that want something of the pods around them; `None`: nobody does.
