@@ -74,12 +74,35 @@ pub struct QuotaArgs {
     pub excluded_prefixes: Vec<Text>,
     /// A resource that no group of a queue covers is left out, instead of keeping the work out.
     pub ignore_undeclared: bool,
+    /// Resources that count as others. For clusters whose quota is in credits, or in memory of
+    /// devices, say.
+    pub transformations: Vec<Transformation>,
+}
+
+/// A resource that counts as others, beside itself or instead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Transformation {
+    /// The resource; no other transformation has the same.
+    pub input: Text,
+    /// It does not count itself.
+    pub replaces: bool,
+    /// A resource whose amount multiplies the outputs, where it is asked.
+    pub multiply_by: Option<Text>,
+    /// Billionths of a unit for one unit of the input; below zero they take away from what other
+    /// transformations make of the same resource.
+    pub outputs: Vec<(Text, i128)>,
 }
 
 impl QuotaArgs {
-    /// Whether a resource counts at all.
+    /// Whether a resource that is asked counts at all.
     pub fn counts(&self, resource: &str) -> bool {
         !self.excluded_prefixes.iter().any(|prefix| resource.starts_with(&**prefix))
+    }
+
+    /// Whether anything may be charged for a resource: it counts, or something counts as it.
+    pub fn charges(&self, resource: &str) -> bool {
+        let mut outputs = self.transformations.iter().flat_map(|it| &it.outputs);
+        self.counts(resource) || outputs.any(|(output, _)| &**output == resource)
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use capstan_core::Engine;
 use capstan_core::model::input::{GangKey, Input, NodeFacts, PodFacts, Text, UNLIMITED};
 
-use crate::model::QuotaModel;
+use crate::model::{QuotaModel, counted};
 use crate::play::Stage;
 
 /// All that is wrong with a stage: gangs in part, negative free, quota overrun (nothing came in
@@ -24,6 +24,11 @@ pub fn broken(stage: &Stage) -> Vec<String> {
 /// The quota model with all bound pods charged to what their notes say.
 pub fn charged(stage: &Stage) -> QuotaModel {
     let mut model = QuotaModel::new(&stage.rest);
+    let policy = stage.rest.iter().rev().find_map(|fact| match fact {
+        Input::Policy(policy) => Some(policy.clone()),
+        _ => None,
+    });
+    let args = &policy.unwrap_or_default().quota;
     let mut behind: BTreeMap<(&Text, &Text), &Text> = BTreeMap::new();
     for fact in &stage.rest {
         if let Input::LocalQueue(queue) = fact {
@@ -35,7 +40,7 @@ pub fn charged(stage: &Stage) -> QuotaModel {
         let Some(queue) = behind.get(&(&pod.namespace, local)) else { continue };
         let note = pod.binding.clone().unwrap_or_default();
         for (resource, flavor) in note.flavors.iter() {
-            let amount = pod.shape.requests.get(resource).copied().unwrap_or(0);
+            let amount = counted(args, &pod.shape.requests, resource);
             model.charge(queue, flavor, resource, amount);
         }
     }

@@ -6,6 +6,8 @@
 //! - Sub: N of a queue; N of a cohort plus what each child lends it (Sub - Local of the child);
 //! - Local: what it keeps, max(0, Sub - L), and 0 without L;
 //! - U of a cohort: what each child uses beyond its Local;
+//! - what a pod counts of a resource: what it asks, unless that is left out or replaced, plus what
+//!   transformations make of the rest, together not below 0;
 //! - share: what a node uses beyond Sub of the resource of which that is most, over what its parent
 //!   could use at most, over the weight;
 //! - available: at the root Sub - U; else max(0, Local - U) plus what the parent has, that
@@ -16,7 +18,10 @@
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
-use capstan_core::model::input::{ClusterQueueFacts, CohortFacts, Input, Quota, Text, Weight};
+use capstan_core::model::input::{
+    Amounts, ClusterQueueFacts, CohortFacts, Input, Quota, Text, Weight,
+};
+use capstan_core::policy::QuotaArgs;
 
 /// A flavor and a resource.
 pub type Pair = (Text, Text);
@@ -27,6 +32,32 @@ pub struct QuotaModel {
     queues: BTreeMap<Text, ClusterQueueFacts>,
     cohorts: BTreeMap<Text, CohortFacts>,
     usage: BTreeMap<(Text, Pair), i64>,
+}
+
+/// What a pod that asks this counts of a resource; for amounts that are whole in the end.
+pub fn counted(args: &QuotaArgs, asked: &Amounts, resource: &Text) -> i64 {
+    // In billionths of a unit.
+    let asked = |name: &Text| -> i128 {
+        let one = if &**name == "cpu" { 1_000_000 } else { 1_000_000_000 };
+        let amount = asked.get(name).filter(|_| args.counts(name)).copied();
+        i128::from(amount.unwrap_or(0)) * one
+    };
+    let (mut own, mut made) = (asked(resource), 0);
+    for transformation in &args.transformations {
+        let input = asked(&transformation.input);
+        if transformation.input == *resource && transformation.replaces {
+            own = 0;
+        }
+        let by = transformation.multiply_by.as_ref().map_or(0, asked);
+        let by = if by == 0 { 1_000_000_000 } else { by };
+        for (output, each) in &transformation.outputs {
+            if output == resource {
+                made += input * each / 1_000_000_000 * by / 1_000_000_000;
+            }
+        }
+    }
+    let one = if &**resource == "cpu" { 1_000_000 } else { 1_000_000_000 };
+    ((own + made.max(0)) / one) as i64
 }
 
 /// A node of the tree.

@@ -5,12 +5,14 @@
 //! as a scenario or as a named case here.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use capstan_core::model::input::{GangKey, Input, PodFacts, PodPhase, Text};
+use capstan_core::model::input::{GangKey, Input, PodFacts, PodPhase, Quota, Text};
 use capstan_core::plan::{Action, Outcome, State, StepOutput};
+use capstan_core::policy::{Policy, QuotaArgs, Transformation};
 use capstan_core::time::Time;
 use capstan_core::{Engine, Input as Fact};
-use capstan_tests::facts::{GPU, gang, in_queue, node, shape};
+use capstan_tests::facts::{GPU, gang, in_queue, node, shape, text};
 use capstan_tests::invariants::{bound, broken};
 use capstan_tests::play::{Stage, deeds};
 use capstan_tests::seed::Seed;
@@ -61,6 +63,17 @@ proptest! {
 
     /// Who was promised what its victims leave gets it, however long they take and whoever else
     /// comes meanwhile.
+    /// Quota of twice as many credits, two for each GPU, is the same quota.
+    #[test]
+    fn what_counts_as_others_is_planned_as_if_it_were_itself(cluster in cluster()) {
+        let plain = settled(cluster.facts())?;
+        let credits = settled(cluster.facts().into_iter().map(in_credits).chain([credits()]))?;
+        let nodes = |stage: &Stage| -> Vec<(Text, Option<Text>)> {
+            stage.pods.values().map(|pod| (pod.name.clone(), pod.node.clone())).collect()
+        };
+        prop_assert_eq!(nodes(&plain), nodes(&credits));
+    }
+
     #[test]
     fn promises_are_kept(cluster in cluster(), seed: u64) {
         let mut stage = Stage::new(NOW);
@@ -479,4 +492,32 @@ proptest! {
             prop_assert_eq!(quotas(&fresh), quotas(&stage.engine));
         }
     }
+}
+
+const CREDITS: &str = "example.com/credits";
+
+/// Each GPU counts as two credits, and no more as a GPU.
+fn credits() -> Input {
+    let outputs = vec![(text(CREDITS), 2_000_000_000)];
+    let of_gpus = Transformation { input: text(GPU), replaces: true, multiply_by: None, outputs };
+    let quota = QuotaArgs { transformations: vec![of_gpus], ..QuotaArgs::default() };
+    Input::Policy(Arc::new(Policy { quota, ..Policy::default() }))
+}
+
+/// The same quota in credits.
+fn in_credits(mut fact: Input) -> Input {
+    if let Input::ClusterQueue(queue) = &mut fact {
+        for group in &mut queue.groups {
+            let gpus = group.covered.iter_mut().filter(|name| ***name == *GPU);
+            gpus.for_each(|name| *name = text(CREDITS));
+            for flavor in &mut group.flavors {
+                let Some(quota) = flavor.resources.remove(GPU) else { continue };
+                let twice = |limit: Option<i64>| limit.map(|limit| limit * 2);
+                let (borrowing, lending) = (twice(quota.borrowing), twice(quota.lending));
+                let quota = Quota { nominal: quota.nominal * 2, borrowing, lending };
+                flavor.resources.insert(text(CREDITS), quota);
+            }
+        }
+    }
+    fact
 }

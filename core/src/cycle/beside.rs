@@ -130,8 +130,7 @@ impl Engine {
         let state = &self.state;
         let slot = state.quota.queue(queue);
         let cluster_queue = || slot.name.clone();
-        let request = state.room.ledger.request(state.room.shape(set.shape).request);
-        request.entries().iter().find_map(|&(of, asked)| {
+        state.room.counted(set.shape).entries().iter().find_map(|&(of, asked)| {
             let resource = || state.room.resources.name(of).clone();
             let Some(group) = slot.groups.iter().find(|group| group.covered.contains(&of)) else {
                 let needs_none = of == crate::resources::PODS;

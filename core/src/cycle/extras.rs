@@ -242,13 +242,12 @@ impl Engine {
         })
     }
 
-    /// What all sets ask together.
+    /// What all sets count against quota together.
     fn asked(&self, sets: &[SetDemand]) -> Vec<(ResourceIdx, i64)> {
         let room = &self.state.room;
         let mut asked: Vec<(ResourceIdx, i64)> = Vec::new();
         for set in sets {
-            let request = room.ledger.request(room.shape(set.shape).request);
-            for &(resource, each) in request.entries() {
+            for &(resource, each) in room.counted(set.shape).entries() {
                 let amount = each.saturating_mul(set.count.into());
                 match asked.iter_mut().find(|(of, _)| *of == resource) {
                     Some((_, sum)) => *sum = sum.saturating_add(amount),

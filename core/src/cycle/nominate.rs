@@ -90,6 +90,12 @@ impl Engine {
                 let (pod_set, excess) = (set.name.clone(), excess.clone());
                 return Err(Reason::AboveLimit { pod_set, excess });
             }
+            // What has no queue is nobody's to hold back: its pods are there already.
+            let out = &self.state.room.shape(set.shape).facts.out_of_range;
+            if let Some(what) = out.as_ref().filter(|_| queue.is_some()) {
+                let (pod_set, what) = (set.name.clone(), what.clone());
+                return Err(Reason::OutOfRange { pod_set, what });
+            }
         }
         self.topology_ask(queue, workload)
     }
@@ -315,10 +321,10 @@ impl Attempt<'_> {
         let Some(Reason::Flavors { pod_set, tried, .. }) = &mut choice.reason else { return };
         let named = self.sets.iter().find(|set| set.name == *pod_set);
         let Some(set) = named.filter(|_| self.sets.len() > 1) else { return };
-        let request = state.room.ledger.request(state.room.shape(set.shape).request);
+        let counted = state.room.counted(set.shape);
         for refusal in tried {
             refusal.why.split(|resource| {
-                let asked = state.room.resources.find(resource).map_or(0, |at| request.get(at));
+                let asked = state.room.resources.find(resource).map_or(0, |at| counted.get(at));
                 asked.saturating_mul(set.count.into())
             });
         }

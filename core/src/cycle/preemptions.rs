@@ -59,14 +59,18 @@ impl Engine {
         for pod in state.placed(victim.workload) {
             let pod = &state.pods[pod];
             since = since.into_iter().chain(pod.bound_at).min();
-            for &(resource, amount) in state.room.ledger.request(pod.holds).entries() {
-                let named = resource != resources::PODS
-                    && (wanted.contains(&resource)
-                        || wanted.is_empty()
-                        || given_back.contains_key(&resource));
-                if named {
-                    resources::add(held.entry(resource).or_default(), amount);
-                }
+            let holds = state.room.ledger.request(pod.holds);
+            let concerned = |of: &ResourceIdx| {
+                *of != resources::PODS && (wanted.contains(of) || given_back.contains_key(of))
+            };
+            // What something counts as is told beside what is held; only quota knows it.
+            let counted = state.room.counted(pod.shape).entries().iter();
+            let counted = counted.filter(|(of, _)| holds.get(*of) == 0 && concerned(of));
+            let all = wanted.is_empty();
+            let named = |of: &ResourceIdx| concerned(of) || (all && *of != resources::PODS);
+            let holds = holds.entries().iter().filter(|(of, _)| named(of));
+            for &(resource, amount) in holds.chain(counted) {
+                resources::add(held.entry(resource).or_default(), amount);
             }
         }
         let mut frees: Vec<Freed> = Vec::new();

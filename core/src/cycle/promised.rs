@@ -159,6 +159,10 @@ impl Engine {
         let Ok(topology) = self.topology_ask(queue, workload) else {
             return Redeemed::NeverFits;
         };
+        // The configuration changed meanwhile, and flavors have to be chosen for more.
+        if claim.assignment.sets.iter().any(|set| !self.state.lacking(queue, set).is_empty()) {
+            return Redeemed::NeverFits;
+        }
         // It is admitted now; when it was promised says nothing about when its pods must be there.
         let admitted = Assignment { at: self.state.now, ..(*claim.assignment).clone() };
         let mut txn = Txn::begin(&mut self.state);

@@ -105,11 +105,11 @@ impl Engine {
             }
             found.pods += 1;
             found.nodes.extend(pod.place.map(|node| state.room.node(node).name.clone()));
-            let request = state.room.ledger.request(state.room.shape(pod.shape).request);
+            let counted = state.room.counted(pod.shape);
             for resource in lacking {
                 let name = state.room.resources.name(resource).clone();
                 let sum = found.amounts.entry(name).or_default();
-                *sum = sum.saturating_add(request.get(resource));
+                *sum = sum.saturating_add(counted.get(resource));
                 let group = queue.groups.iter().find(|group| group.covered.contains(&resource));
                 for flavor in group.iter().flat_map(|group| &group.flavors) {
                     let flavor = state.quota.flavor_name(*flavor);

@@ -8,6 +8,7 @@ mod gone;
 pub mod obstacles;
 pub mod quantity;
 pub mod reason;
+mod refusal;
 mod removable;
 pub mod shortage;
 mod storage;

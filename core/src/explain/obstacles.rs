@@ -89,8 +89,8 @@ fn shorts(txn: &Txn<'_>, asked: &Asked<'_>, refusal: &FlavorRefusal) -> Vec<Flav
     let mut found: Vec<(bool, FlavorProblem)> = Vec::new();
     for resource in groups.flat_map(|group| group.covered.iter().copied()) {
         let amounts = asked.sets.iter().map(|set| {
-            let request = state.room.ledger.request(state.room.shape(set.shape).request);
-            request.get(resource).saturating_mul(set.count.into())
+            let counted = state.room.counted(set.shape);
+            counted.get(resource).saturating_mul(set.count.into())
         });
         let amount = amounts.fold(0, i64::saturating_add);
         let Some(fr) = state.quota.find_fr(flavor, resource) else { continue };

@@ -46,6 +46,7 @@ impl Reason {
             | Reason::NamespaceNotSelected { .. }
             | Reason::UnknownLevel { .. }
             | Reason::AboveLimit { .. }
+            | Reason::OutOfRange { .. }
             | Reason::Malformed { .. } => "Misconfigured",
             Reason::Inactive { why: Inactive::Stopped, .. }
             | Reason::LocalQueueStopped { .. }
@@ -110,6 +111,7 @@ impl Reason {
             | Reason::ForeignMembers { .. }
             | Reason::AboveLimit { .. }
             | Reason::Preparing { .. }
+            | Reason::OutOfRange { .. }
             | Reason::Malformed { .. } => "pods",
             Reason::LocalQueueMissing { .. }
             | Reason::ClusterQueueMissing { .. }
@@ -242,21 +244,17 @@ impl fmt::Display for Reason {
                 write_unselected(out, cluster_queue, namespace, *selector_absent)
             }
             Reason::Unqueued => out.write_str(UNQUEUED),
-            Reason::NotCovered { cluster_queue, resource, asked } => {
-                asked::write_not_covered(out, cluster_queue, resource, *asked)
-            }
-            Reason::NoFlavorYet { cluster_queue, resource, pods, asked } => {
-                asked::write_no_flavor(out, cluster_queue, (resource, *asked), *pods)
-            }
-            Reason::FlavorNotListed { cluster_queue, flavor, resource } => {
-                asked::write_not_listed(out, cluster_queue, flavor, resource)
-            }
+            Reason::NotCovered { .. }
+            | Reason::NoFlavorYet { .. }
+            | Reason::FlavorNotListed { .. } => asked::write_no_quota(out, self),
             Reason::Flavors { cluster_queue, pod_set, tried } => {
                 write_flavors(out, cluster_queue, pod_set, tried)
             }
             Reason::Nodes(nodes) => write_nodes(out, nodes),
             Reason::RoomTaken => out.write_str("its room went to others of this round"),
-            Reason::AboveLimit { .. } | Reason::Malformed { .. } => asked::write_odd(out, self),
+            Reason::AboveLimit { .. } | Reason::Malformed { .. } | Reason::OutOfRange { .. } => {
+                asked::write_odd(out, self)
+            }
             Reason::UnknownLevel { .. } => asked::write_unknown_level(out, self),
             Reason::Topology { level, asked, best, holds, slice, gone, ended } => out.write_str(
                 &topology(level, *asked, (best.as_ref(), *holds), (*slice, *gone, *ended)),

@@ -13,6 +13,7 @@ use crate::model::apply::Changes;
 use crate::model::ids::{FlavorIdx, PodIdx, QueueIdx, ShapeIdx, WorkloadIdx};
 use crate::model::state::ClusterState;
 use crate::model::workload::{Assignment, SetAssignment};
+use crate::quota::build::Group;
 use crate::quota::eligible;
 use crate::rules::flavor::is_of;
 
@@ -97,19 +98,19 @@ impl ClusterState {
         mut flavors: Vec<(ResourceIdx, FlavorIdx)>,
     ) -> SetAssignment {
         if let Some(queue) = queue {
-            let groups = &self.quota.queue(queue).groups;
-            for resource in self.asked(shape) {
-                if flavors.iter().any(|(known, _)| *known == resource) {
-                    continue;
-                }
+            let mut asked = self.asked(shape);
+            asked.retain(|resource| flavors.iter().all(|(known, _)| known != resource));
+            for resource in asked {
                 let noted = members.iter().find_map(|(pod, _)| self.noted(*pod, resource));
-                let group = groups.iter().find(|group| group.covered.contains(&resource));
-                let by_node = |flavors: &[FlavorIdx]| {
-                    members.iter().find_map(|(_, node)| self.flavor_of_node(flavors, shape, *node))
+                flavors.extend(noted.map(|flavor| (resource, flavor)));
+            }
+            self.share_flavors(queue, shape, &mut flavors);
+            for (resource, group) in self.without_flavor(queue, shape, &flavors) {
+                let on = |(_, node): &(PodIdx, NodeIdx)| {
+                    self.flavor_of_node(&group.flavors, shape, *node)
                 };
-                if let Some(flavor) = noted.or_else(|| by_node(&group?.flavors)) {
-                    flavors.push((resource, flavor));
-                }
+                let found = members.iter().find_map(on);
+                flavors.extend(found.map(|flavor| (resource, flavor)));
             }
         }
         self.set_assignment_of(shape, flavors)
@@ -138,15 +139,42 @@ impl ClusterState {
         flavors.iter().find(of).copied()
     }
 
-    /// Resources that a set asks and its queue covers, and for which it has no flavor.
+    /// Gives what has no flavor that of others of its group, which have one together: it counts
+    /// only since the configuration says so.
+    pub(super) fn share_flavors(
+        &self,
+        queue: QueueIdx,
+        shape: ShapeIdx,
+        flavors: &mut Vec<(ResourceIdx, FlavorIdx)>,
+    ) {
+        for (resource, group) in self.without_flavor(queue, shape, flavors) {
+            let of_group = |(known, flavor): &&(ResourceIdx, FlavorIdx)| {
+                group.covered.contains(known) && group.flavors.contains(flavor)
+            };
+            let same = flavors.iter().find(of_group).map(|(_, flavor)| *flavor);
+            flavors.extend(same.map(|flavor| (resource, flavor)));
+        }
+    }
+
+    /// Resources that a shape counts, its queue covers and these flavors leave out, with their
+    /// groups.
+    fn without_flavor(
+        &self,
+        queue: QueueIdx,
+        shape: ShapeIdx,
+        flavors: &[(ResourceIdx, FlavorIdx)],
+    ) -> Vec<(ResourceIdx, &Group)> {
+        let groups = &self.quota.queue(queue).groups;
+        let mut asked = self.asked(shape);
+        asked.retain(|resource| flavors.iter().all(|(known, _)| known != resource));
+        let covering = |of: ResourceIdx| groups.iter().find(|group| group.covered.contains(&of));
+        asked.into_iter().filter_map(|of| Some((of, covering(of)?))).collect()
+    }
+
+    /// Resources that a set counts and its queue covers, and for which it has no flavor.
     pub fn lacking(&self, queue: Option<QueueIdx>, set: &SetAssignment) -> Vec<ResourceIdx> {
         let Some(queue) = queue else { return Vec::new() };
-        let groups = &self.quota.queue(queue).groups;
-        let mut asked = self.asked(set.shape);
-        asked.retain(|resource| {
-            groups.iter().any(|group| group.covered.contains(resource))
-                && set.flavors.iter().all(|(known, _)| known != resource)
-        });
-        asked
+        let lacking = self.without_flavor(queue, set.shape, &set.flavors);
+        lacking.into_iter().map(|(resource, _)| resource).collect()
     }
 }

@@ -130,6 +130,7 @@ impl ClusterState {
         }
         changes.recharge |= self.policy.quota != policy.quota;
         self.room.args = policy.rules.clone();
+        self.room.count_by(&policy.quota);
         self.policy = policy;
         changes.rebuild = true;
         changes.everything = true;

@@ -165,11 +165,17 @@ impl ClusterState {
         }
     }
 
-    /// The same flavors with what counts now.
+    /// The same flavors with what counts now; what did not count before has that of its group.
     fn charged_anew(&mut self, assignment: &Assignment) -> Arc<Assignment> {
-        let sets = assignment.sets.iter();
-        let sets = sets.map(|set| self.set_assignment_of(set.shape, set.flavors.clone())).collect();
-        Arc::new(Assignment { queue: assignment.queue, sets, at: assignment.at })
+        let mut anew = Assignment::clone(assignment);
+        for set in &mut anew.sets {
+            let mut flavors = std::mem::take(&mut set.flavors);
+            if let Some(queue) = anew.queue {
+                self.share_flavors(queue, set.shape, &mut flavors);
+            }
+            *set = self.set_assignment_of(set.shape, flavors);
+        }
+        Arc::new(anew)
     }
 
     /// Members in order; places kept for an owner's pods are made, taken over, or dropped.

@@ -8,7 +8,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::money::MicroUsd;
 use crate::plan::{EffectId, EffectResult};
 use crate::policy::Policy;
 use crate::time::{Span, Time};
@@ -19,6 +18,7 @@ mod devices;
 mod limits;
 mod malformed;
 mod neighbours;
+mod notes;
 mod prices;
 mod queues;
 mod roles;
@@ -33,9 +33,10 @@ pub use devices::{
     PodClaim, Reach, Readiness, ReadyWhen, RequestMapping, RequestSpec, ResourceClaimFacts,
     ResourceClaimKey, SliceFacts,
 };
-pub use limits::AboveLimit;
+pub use limits::{AboveLimit, Breach, OutOfRange};
 pub use malformed::Malformed;
 pub use neighbours::{Kin, Neighbours, PeerSelector, PeerTerm, PreferredPeers, Spread};
+pub use notes::{BindingNote, EvictionNote};
 pub use prices::{CapacityType, Price, PriceSource};
 pub use queues::{
     BorrowThreshold, ClusterQueueFacts, CohortFacts, FlavorFacts, FlavorQuota, Fungibility,
@@ -354,6 +355,8 @@ pub struct PodShape {
     pub capacity_types: Vec<CapacityType>,
     /// A request above its own limit: no API server takes such a pod, so it waits.
     pub above_limit: Option<AboveLimit>,
+    /// What a LimitRange does not allow: work in queues waits, as no API server takes such a pod.
+    pub out_of_range: Option<Arc<OutOfRange>>,
     /// A selector that cannot be read, so that nobody knows where it may run: it waits.
     pub malformed: Option<Malformed>,
     /// What it is to pods that want something of the pods around them; `None`: nobody does.
@@ -506,28 +509,6 @@ pub struct Wishes {
     pub expected_runtime: Option<Span>,
     /// Values that could not be read and were ignored, each with its key, for one event.
     pub ignored: Vec<Text>,
-}
-
-/// What we wrote on a pod (or owner) when it was admitted; enough to rebuild placements.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct BindingNote {
-    /// Resource name to flavor name; shared between the members of a set.
-    pub flavors: Arc<BTreeMap<Text, Text>>,
-    /// When quota was taken.
-    pub admitted_at: Option<Time>,
-    /// Hourly price at that moment.
-    pub price: Option<MicroUsd>,
-    /// Name of the workload.
-    pub workload: Option<Text>,
-}
-
-/// Why a pod or owner is being stopped, as marked on it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EvictionNote {
-    /// `namespace/name` of the preemptor.
-    pub preemptor: Text,
-    /// Reason.
-    pub reason: crate::plan::PreemptionReason,
 }
 
 /// How the work of an owner ended.

@@ -9,15 +9,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
 
 use capstan_topology::{
-    Interner, Ledger, LedgerUndo, NodeIdx, Place, RequestIdx, ResourceIdx, ResourceVector, Tree,
-    UNLIMITED,
+    Interner, Ledger, LedgerUndo, NodeIdx, Place, Request, RequestIdx, ResourceIdx, ResourceVector,
+    Tree, UNLIMITED,
 };
 
 use crate::model::ids::ShapeIdx;
 use crate::model::input::{Amounts, NodeFacts, PodShape, StorageFact, Text};
 use crate::model::sweep::Used;
 use crate::model::volumes::Volumes;
-use crate::policy::RuleArgs;
+use crate::policy::{QuotaArgs, RuleArgs};
+use crate::quota::counted;
 use crate::resources::{self, BEYOND, CPU, EPHEMERAL, MEMORY, PODS, Resources};
 use crate::rules::dynamic_resources::Devices;
 use crate::rules::neighbours::{self, Neighbourhood};
@@ -40,6 +41,8 @@ pub struct Room {
     backed: BTreeSet<ResourceIdx>,
     /// Arguments of rules.
     pub args: RuleArgs,
+    /// What counts against quota, and as what.
+    counting: QuotaArgs,
     /// Storage, and who uses what of it where.
     pub volumes: Volumes,
     /// Level keys of the tree, outermost first.
@@ -79,6 +82,8 @@ pub struct Shape {
     pub facts: Arc<PodShape>,
     /// Its request, one of `pods` included.
     pub request: RequestIdx,
+    /// What it counts against quota, one of `pods` included.
+    pub counted: RequestIdx,
     /// Its own handle.
     pub index: ShapeIdx,
 }
@@ -89,10 +94,10 @@ static NO_SHAPE: LazyLock<Arc<PodShape>> = LazyLock::new(Arc::default);
 static NO_NAME: LazyLock<Text> = LazyLock::new(|| "".into());
 
 impl Shape {
-    /// A free slot; its request is nobody's, so that using it is noticed.
+    /// A free slot; its requests are nobody's, so that using them is noticed.
     fn free() -> Shape {
-        let (request, index) = (RequestIdx(u32::MAX), ShapeIdx(u32::MAX));
-        Shape { facts: NO_SHAPE.clone(), request, index }
+        let (nobody, index) = (RequestIdx(u32::MAX), ShapeIdx(u32::MAX));
+        Shape { facts: NO_SHAPE.clone(), request: nobody, counted: nobody, index }
     }
 }
 
@@ -268,9 +273,10 @@ impl Room {
             return ShapeIdx(known);
         }
         let request = self.intern_amounts(&facts.requests);
+        let counted = self.intern_counted(facts);
         let index = ShapeIdx(self.known_shapes.add(facts.clone()));
         self.shapes.resize_with(self.known_shapes.slots(), Shape::free);
-        self.shapes[index.at()] = Shape { facts: facts.clone(), request, index };
+        self.shapes[index.at()] = Shape { facts: facts.clone(), request, counted, index };
         self.neighbourhood.meet(index, facts);
         for key in neighbours::keys_of(facts) {
             self.neighbourhood.keys.add(key, offered_of(&self.nodes));
@@ -330,11 +336,43 @@ impl Room {
             let slot = &self.shapes[index as usize];
             assert!(Arc::ptr_eq(&slot.facts, facts), "facts of shape {index}");
             assert!(requests[slot.request.at()], "request of shape {index}");
+            let mut counted = counted::counted(&self.counting, &facts.requests);
+            counted.retain(|_, amount| *amount > 0);
+            let of_slot = self.ledger.request(slot.counted).entries().iter();
+            let of_slot = of_slot.filter(|(resource, _)| *resource != PODS);
+            let of_slot = of_slot.map(|(of, n)| (self.resources.name(*of).clone(), *n)).collect();
+            assert_eq!(counted, of_slot, "what shape {index} counts");
             assert_eq!(slot.index, ShapeIdx(index), "handle of shape {index}");
         }
         if !self.tree_stale {
             self.neighbourhood.keys.recount(|| offered_of(&self.nodes));
         }
+    }
+
+    /// What a pod of a shape counts against quota, one of `pods` included.
+    pub fn counted(&self, shape: ShapeIdx) -> &Request {
+        self.ledger.request(self.shape(shape).counted)
+    }
+
+    /// States what counts against quota: every shape is counted anew.
+    pub(super) fn count_by(&mut self, args: &QuotaArgs) {
+        if self.counting == *args {
+            return;
+        }
+        self.counting = args.clone();
+        let shapes: Vec<u32> = self.known_shapes.iter().map(|(_, index)| index).collect();
+        for at in shapes {
+            let facts = self.shapes[at as usize].facts.clone();
+            self.shapes[at as usize].counted = self.intern_counted(&facts);
+        }
+    }
+
+    fn intern_counted(&mut self, facts: &PodShape) -> RequestIdx {
+        let counted = counted::counted(&self.counting, &facts.requests);
+        let request = self.resources.pod_request(&counted);
+        let counts = |of: &ResourceIdx| *of != PODS || self.counting.counts("pods");
+        let entries = request.entries().iter().filter(|(of, _)| counts(of)).copied();
+        self.ledger.intern(Request::new(entries))
     }
 
     /// The handle of a request by amounts, one of `pods` added.

@@ -275,10 +275,9 @@ impl ClusterState {
         }
     }
 
-    /// Resources that a pod of a shape asks, `pods` included.
+    /// Resources that a pod of a shape counts against quota, `pods` included.
     pub fn asked(&self, shape: ShapeIdx) -> Vec<ResourceIdx> {
-        let request = self.room.ledger.request(self.room.shape(shape).request);
-        request.entries().iter().map(|(resource, _)| *resource).collect()
+        self.room.counted(shape).entries().iter().map(|(resource, _)| *resource).collect()
     }
 
     /// What one member of a shape charges with these flavors. `pods` counts only where covered.
@@ -288,13 +287,11 @@ impl ClusterState {
         mut flavors: Vec<(ResourceIdx, FlavorIdx)>,
     ) -> SetAssignment {
         flavors.sort_unstable();
-        let request = self.room.ledger.request(self.room.shape(shape).request).clone();
-        let (names, args) = (&self.room.resources, &self.policy.quota);
+        let counted = self.room.counted(shape);
         let charge = flavors
             .iter()
-            .filter(|(resource, _)| args.counts(names.name(*resource)))
             .map(|&(resource, flavor)| {
-                (self.quota.intern_fr(flavor, resource), request.get(resource))
+                (self.quota.intern_fr(flavor, resource), counted.get(resource))
             })
             .filter(|(_, amount)| *amount > 0)
             .collect();

@@ -135,7 +135,9 @@ impl ClusterState {
     pub fn sweep(&mut self, mut used: Used) {
         for (_, at) in self.room.shapes().iter() {
             if used.shapes[at as usize] {
-                used.request(self.room.shape(ShapeIdx(at)).request);
+                let shape = self.room.shape(ShapeIdx(at));
+                used.request(shape.request);
+                used.request(shape.counted);
             }
         }
         self.classes.sweep(&used);

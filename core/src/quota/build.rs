@@ -445,7 +445,7 @@ impl QuotaState {
     ) -> Vec<Group> {
         let mut groups = Vec::new();
         for group in &queue.groups {
-            let named = group.covered.iter().filter(|name| args.counts(name));
+            let named = group.covered.iter().filter(|name| args.charges(name));
             let mut covered: Vec<ResourceIdx> = named.map(|name| resources.intern(name)).collect();
             covered.sort_unstable();
             let flavors = group.flavors.iter().map(|f| self.intern_flavor(&f.flavor)).collect();

@@ -217,15 +217,12 @@ pub fn shortage(
 fn covered(txn: &Txn<'_>, demand: &Demand<'_>, set: &SetDemand) -> Result<(), Reason> {
     let state = txn.state();
     let queue = state.quota.queue(demand.queue);
-    let request = state.room.ledger.request(state.room.shape(set.shape).request);
-    let args = &state.policy.quota;
-    if args.ignore_undeclared {
+    if state.policy.quota.ignore_undeclared {
         return Ok(());
     }
-    for &(resource, amount) in request.entries() {
+    for &(resource, amount) in state.room.counted(set.shape).entries() {
         let known = queue.groups.iter().any(|group| group.covered.contains(&resource));
-        let counts = || args.counts(state.room.resources.name(resource));
-        if !known && resource != crate::resources::PODS && counts() {
+        if !known && resource != crate::resources::PODS {
             return Err(Reason::NotCovered {
                 cluster_queue: queue.name.clone(),
                 resource: state.room.resources.name(resource).clone(),
@@ -244,9 +241,10 @@ fn asked_of(
 ) -> Vec<(ResourceIdx, i64)> {
     let set = &demand.sets[at];
     let state = txn.state();
-    let request = state.room.ledger.request(state.room.shape(set.shape).request);
     let covered = &state.quota.queue(demand.queue).groups[group].covered;
-    let mut asked: Vec<(ResourceIdx, i64)> = request
+    let mut asked: Vec<(ResourceIdx, i64)> = state
+        .room
+        .counted(set.shape)
         .entries()
         .iter()
         .filter(|(resource, _)| covered.contains(resource))

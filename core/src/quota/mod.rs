@@ -2,9 +2,10 @@
 //!
 //! [`tree`] is the arithmetic of hierarchical cohorts; [`eligible`] and [`flavors`] choose flavors
 //! for a workload; [`build`] turns queue objects into the tree and says which are inactive;
-//! [`share`] says who borrows most.
+//! [`share`] says who borrows most; [`counted`] what a pod counts as.
 
 pub mod build;
+pub mod counted;
 pub mod eligible;
 pub mod flavors;
 pub mod share;

@@ -56,7 +56,7 @@ pub struct Need {
 }
 
 impl Need {
-    /// Resources that members ask of nodes, `pods` apart.
+    /// Resources that members count against quota, `pods` apart.
     fn asked(&self, state: &ClusterState) -> Vec<ResourceIdx> {
         let shapes = self.asks.iter().map(|(class, _)| state.classes.class(*class).key.shape);
         let mut asked: Vec<ResourceIdx> = shapes.flat_map(|shape| state.asked(shape)).collect();

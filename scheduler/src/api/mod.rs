@@ -13,6 +13,7 @@ pub mod duration;
 pub mod flavor;
 pub mod job;
 pub mod keys;
+pub mod limits;
 pub mod local_queue;
 pub mod meta;
 pub mod node;

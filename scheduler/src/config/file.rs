@@ -341,9 +341,10 @@ pub struct Transformation {
     pub input: String,
     /// Whether it still counts itself. Default `Retain`.
     pub strategy: Option<TransformationStrategy>,
-    /// A resource whose quantity multiplies the outputs.
+    /// A resource whose quantity multiplies the outputs, where it is asked.
     pub multiply_by: Option<String>,
-    /// Amounts for one of the input.
+    /// Amounts for one of the input, also below zero: an allowance, which takes away from what
+    /// others make of the same resource.
     #[serde(default)]
     pub outputs: BTreeMap<String, Quantity>,
 }

@@ -7,6 +7,7 @@
 pub mod file;
 pub mod gates;
 pub mod prices;
+pub mod quota;
 pub mod validate;
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use capstan_core::model::input::CapacityType;
 use capstan_core::money::MicroUsd;
-use capstan_core::policy::UnqueuedWorkloads;
+use capstan_core::policy::{Transformation, UnqueuedWorkloads};
 use capstan_core::time::Span;
 
 use super::*;
@@ -194,18 +194,51 @@ fn fair_sharing_reaches_the_policy_with_kueues_defaults() {
 }
 
 #[test]
-fn what_counts_against_quota_reaches_the_policy_and_the_rest_is_said_to_do_nothing() {
+fn what_counts_against_quota_reaches_the_policy() {
     let config = good(
         "resources:\n  excludeResourcePrefixes: [example.com/]\n  \
          quotaCheckStrategy: IgnoreUndeclared\n  \
-         transformations: [{input: example.com/a, outputs: {cpu: 1}}]\n",
+         transformations:\n  - {input: a, strategy: Replace, multiplyBy: b, \
+         outputs: {cpu: 500m, c: -2}}\n  - {input: b}\n",
     );
     let quota = &config.policy.quota;
     assert!(quota.ignore_undeclared);
     assert_eq!((quota.counts("example.com/gpu"), quota.counts("cpu")), (false, true));
-    let said: Vec<String> = config.warnings.iter().map(ToString::to_string).collect();
-    assert_eq!(said.len(), 1, "{said:?}");
-    assert!(said[0].contains("resources.transformations: has no effect"), "{said:?}");
+    let transformation = |input: &str, replaces, by: Option<&str>, outputs| Transformation {
+        input: input.into(),
+        replaces,
+        multiply_by: by.map(Into::into),
+        outputs,
+    };
+    let outputs = vec![("c".into(), -2_000_000_000), ("cpu".into(), 500_000_000)];
+    let want = [
+        transformation("a", true, Some("b"), outputs),
+        transformation("b", false, None, Vec::new()),
+    ];
+    assert_eq!(quota.transformations, want);
+    assert!(config.warnings.is_empty());
+}
+
+#[test]
+fn transformations_that_say_two_things_or_none_are_refused() {
+    let found = complaints(&format!(
+        "{HEAD}resources: {{transformations: [{{input: a}}, {{input: a, multiplyBy: ''}}, \
+         {{input: ''}}, {{input: pods, multiplyBy: pods, outputs: {{pods: 1, '': 1}}}}]}}\n"
+    ));
+    let told = [
+        "[1].input: a is transformed twice; put its outputs together",
+        "[1].multiplyBy: empty",
+        "[2].input: empty; name a resource",
+        "[3].input: pods are counted one by one; name another resource",
+        "[3].multiplyBy: pods are counted",
+        "[3].outputs: an empty name",
+        "[3].outputs.pods: pods are counted",
+    ];
+    for says in told {
+        let says = format!("resources.transformations{says}");
+        assert!(found.iter().any(|one| one.contains(&says)), "{says}: {found:?}");
+    }
+    assert_eq!(found.len(), told.len(), "{found:?}");
 }
 
 #[test]

@@ -13,10 +13,10 @@ use capstan_core::time::Span;
 
 use super::file::{
     CapacityTypeName, CapstanConfiguration, FairSharing, PreemptionStrategy, Profile, QuotaApiName,
-    QuotaCheckStrategy, RequeuingStrategy, Resources, Rules, UnqueuedWorkloads,
+    RequeuingStrategy, Rules, UnqueuedWorkloads,
 };
 use super::prices::{CapacityLabel, PriceConfig, PriceEntry};
-use super::{Config, QuotaApi, gates};
+use super::{Config, QuotaApi, gates, quota};
 use crate::api::GoDuration;
 use crate::convert::selector;
 use crate::quantity::Quantity;
@@ -43,7 +43,7 @@ pub fn validate(file: CapstanConfiguration) -> Result<(Config, Vec<Finding>), Ve
             Some(UnqueuedWorkloads::Allow) | None => policy::UnqueuedWorkloads::Allow,
         },
         levels: levels(file.topology.levels.as_deref(), &mut errors),
-        quota: quota_args(&file.resources),
+        quota: quota::args(&file.resources, &mut errors),
         fair_sharing: fair_sharing(file.fair_sharing.as_ref(), &mut errors),
         rules: rules(&file.rules),
         backoff_first,
@@ -291,17 +291,6 @@ fn capacity_type(name: CapacityTypeName) -> CapacityType {
     }
 }
 
-fn quota_args(resources: &Resources) -> policy::QuotaArgs {
-    let prefixes = resources.exclude_resource_prefixes.iter();
-    policy::QuotaArgs {
-        excluded_prefixes: prefixes.map(|prefix| prefix.as_str().into()).collect(),
-        ignore_undeclared: matches!(
-            resources.quota_check_strategy,
-            Some(QuotaCheckStrategy::IgnoreUndeclared)
-        ),
-    }
-}
-
 /// Fair sharing, if it is on, with the strategies that Kueue allows together.
 fn fair_sharing(
     given: Option<&FairSharing>,
@@ -329,7 +318,6 @@ fn unused(file: &CapstanConfiguration) -> Vec<Finding> {
     let ready = file.wait_for_pods_ready.as_ref();
     let set = [
         ("admissionFairSharing", file.admission_fair_sharing.is_some()),
-        ("resources.transformations", !file.resources.transformations.is_empty()),
         ("resources.deviceClassMappings", !file.resources.device_class_mappings.is_empty()),
         ("waitForPodsReady.timeout", ready.is_some_and(|it| it.timeout.is_some())),
         ("waitForPodsReady.blockAdmission", ready.is_some_and(|it| it.block_admission.is_some())),

@@ -18,6 +18,7 @@ use super::job::JobDraft;
 use super::marks::{Marks, OwnerName, owner_group};
 use super::neighbours::Relevance;
 use super::pod::{PodDraft, Ranked};
+use super::ranges::LimitRanges;
 use super::remarks::Known;
 use super::runtime::{Runtime, RuntimeClassDraft};
 
@@ -38,6 +39,8 @@ pub struct Directory {
     pub classes: BTreeMap<Text, PriorityClassDraft>,
     /// RuntimeClasses by name.
     pub runtimes: BTreeMap<Text, RuntimeClassDraft>,
+    /// LimitRanges.
+    pub ranges: LimitRanges,
     /// Labels of pods that selectors of others read.
     pub relevance: Relevance,
     /// Owners.

@@ -21,6 +21,7 @@ use super::group::GroupSays;
 use super::job::JobDraft;
 use super::marks::Marks;
 use super::pod::{PodDraft, Ranked};
+use super::ranges::Contents;
 use super::remarks::Remarks;
 use super::runtime::Runtime;
 use super::sharing::{Pairs, Shared};
@@ -103,7 +104,8 @@ impl Facts<'_> {
         let chain = job.chain(self.directory);
         let mut ignored = job.ignored.clone();
         let asked = wishes::read(&chain, &mut ignored);
-        let shape = self.with_runtime(&job.shape, job.runtime.as_deref());
+        let shape = self.with_ranges(&job.shape, (&job.namespace, false), Some(&job.contents));
+        let shape = self.with_runtime(&shape, job.runtime.as_deref());
         let shape = with_capacity_types(&shape, &asked.capacity_types, self.shared);
         let ours = job.ours(&self.directory.scheduler);
         let shape = self.seen_by_others(&shape, (&job.namespace, &job.labels), ours);
@@ -232,7 +234,9 @@ impl Facts<'_> {
     ) -> (Vec<OwnerPodSet>, i32, bool) {
         let (mut sets, mut priority, mut never) = (Vec::new(), i32::MIN, false);
         for role in gang.together() {
-            let shape = self.with_runtime(&role.shape, role.runtime.as_deref());
+            let of = (&gang.of.namespace, false);
+            let shape = self.with_ranges(&role.shape, of, Some(&role.contents));
+            let shape = self.with_runtime(&shape, role.runtime.as_deref());
             let shape = with_capacity_types(&shape, types, self.shared);
             let ours = role.scheduler.as_deref() == Some(&*self.directory.scheduler);
             let shape = self.seen_by_others(&shape, (&gang.of.namespace, &role.labels), ours);
@@ -259,7 +263,7 @@ impl Facts<'_> {
         let chain = pod.chain_with(&above, self.directory);
         let mut ignored = pod.ignored().to_vec();
         let asked = wishes::read(&chain, &mut ignored);
-        let shape = self.with_runtime(&pod.shape, pod.runtime.as_deref());
+        let shape = self.completed(pod);
         let shape = with_capacity_types(&shape, &asked.capacity_types, self.shared);
         let ours = pod.ours(&self.directory.scheduler);
         let shape = self.seen_by_others(&shape, (&pod.namespace, &pod.labels), ours);
@@ -405,6 +409,28 @@ impl Facts<'_> {
             *self.missing.0.entry((ClassKind::Priority, name.clone())).or_default() += 1;
         }
         None
+    }
+
+    /// The shape of a pod with what an API server adds, as far as none did.
+    fn completed(&mut self, pod: &PodDraft) -> Arc<PodShape> {
+        let of = (&pod.namespace, pod.node.is_some());
+        let shape = self.with_ranges(&pod.shape, of, pod.contents.as_deref());
+        self.with_runtime(&shape, pod.runtime.as_deref())
+    }
+
+    /// A shape with what LimitRanges of its namespace fill in; unless it is bound already, also
+    /// with what they do not allow.
+    fn with_ranges(
+        &mut self,
+        shape: &Arc<PodShape>,
+        (namespace, bound): (&Text, bool),
+        contents: Option<&Contents>,
+    ) -> Arc<PodShape> {
+        let ranges = &self.directory.ranges;
+        let changed = contents.and_then(|contents| ranges.on(shape, namespace, contents));
+        let Some(mut changed) = changed else { return shape.clone() };
+        changed.out_of_range = changed.out_of_range.filter(|_| !bound);
+        self.shared.shapes.of(changed)
     }
 
     /// A shape with what its RuntimeClass adds.

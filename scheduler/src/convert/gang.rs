@@ -13,6 +13,7 @@ use serde_json::Value;
 use super::devices::PodClaimDraft;
 use super::marks::{self, Marks, OwnerName};
 use super::pod::{self, Ranked};
+use super::ranges::Contents;
 use super::runtime::Runtime;
 use super::sharing::{Pairs, Shared};
 use super::storage::Holder;
@@ -112,6 +113,8 @@ pub struct Role {
     pub shape: Arc<PodShape>,
     /// The RuntimeClass of its pods.
     pub runtime: Option<Box<Runtime>>,
+    /// What their containers state, of which LimitRanges have a say.
+    pub contents: Arc<Contents>,
     /// Claims of its pods on devices, if they have any.
     pub claims: Option<Arc<Vec<PodClaimDraft>>>,
     /// How its pods are ranked.
@@ -275,6 +278,7 @@ impl Role {
             scheduler: found.spec.scheduler_name.as_deref().map(|name| shared.texts.text(name)),
             shape: shared.shapes.of(shape),
             runtime: Runtime::of(&found.spec, shared),
+            contents: Contents::of(&found.spec, false, shared),
             claims: devices::of_pod(&found.spec, None, shared),
             ranked: Ranked::of(&found.spec, shared),
         })

@@ -13,6 +13,7 @@ use super::job::JobDraft;
 use super::marks::{self, Marks, OwnerName};
 use super::pod::PodDraft;
 use super::quota;
+use super::ranges::LimitRanges;
 use super::runtime::RuntimeClassDraft;
 use super::sharing::Shared;
 use crate::api::classes::PriorityClass;
@@ -48,6 +49,8 @@ pub struct Gathered {
     pub priority_classes: BTreeMap<Text, PriorityClassDraft>,
     /// RuntimeClasses by name.
     pub runtime_classes: BTreeMap<Text, RuntimeClassDraft>,
+    /// LimitRanges.
+    pub limit_ranges: LimitRanges,
     /// Devices, and claims on them.
     pub devices: DeviceDirectory,
     /// Queue objects.

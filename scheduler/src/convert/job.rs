@@ -10,6 +10,7 @@ use capstan_core::time::Time;
 use super::devices::PodClaimDraft;
 use super::marks::{self, Marks, OwnerName};
 use super::pod::{self, Ranked};
+use super::ranges::Contents;
 use super::runtime::Runtime;
 use super::sharing::{Pairs, Shared};
 use super::storage::{self, Holder};
@@ -60,6 +61,8 @@ pub struct JobDraft {
     pub shape: Arc<PodShape>,
     /// The RuntimeClass of its pods, which has a say in their shape.
     pub runtime: Option<Box<Runtime>>,
+    /// What their containers state, of which LimitRanges have a say.
+    pub contents: Arc<Contents>,
     /// Claims of its pods on devices, if they have any.
     pub claims: Option<Arc<Vec<PodClaimDraft>>>,
     /// How its pods are ranked.
@@ -117,6 +120,7 @@ pub fn draft(job: &Job, shared: &mut Shared) -> Result<JobDraft, Vec<Refusal>> {
             && spec.completions == Some(spec.parallelism.unwrap_or(1)),
         shape: shared.shapes.of(shape),
         runtime: Runtime::of(&template.spec, shared),
+        contents: Contents::of(&template.spec, false, shared),
         claims: devices::of_pod(&template.spec, None, shared),
         ranked: Ranked::of(&template.spec, shared),
         admitted: note::admitted(&marks.annotations, shared, &mut ignored),

@@ -21,6 +21,7 @@ pub mod node;
 pub mod note;
 pub mod pod;
 pub mod quota;
+pub mod ranges;
 pub mod remarks;
 pub mod requests;
 pub mod resolve;

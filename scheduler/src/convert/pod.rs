@@ -14,6 +14,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::devices::PodClaimDraft;
 use super::marks::{self, Marks, OwnerName};
+use super::ranges::Contents;
 use super::runtime::Runtime;
 use super::sharing::{Pairs, Shared};
 use super::storage::{self, Holder};
@@ -40,6 +41,8 @@ pub struct PodDraft {
     pub shape: Arc<PodShape>,
     /// Its RuntimeClass, while that has a say in its shape: no API server has seen it yet.
     pub runtime: Option<Box<Runtime>>,
+    /// What its containers state, while it waits: LimitRanges have a say in it.
+    pub contents: Option<Arc<Contents>>,
     /// What it holds, when that differs.
     pub holds: Option<Arc<Amounts>>,
     /// Who schedules it.
@@ -139,6 +142,8 @@ pub fn draft(pod: &Pod, shared: &mut Shared) -> Result<PodDraft, Vec<Refusal>> {
         true => note::eviction(&marks, &mut ignored).map(Box::new),
         false => None,
     };
+    // Whoever bound it, what no API server has seen is defaulted all the same.
+    let waits = node.is_none() || meta.uid.is_none();
     let rare = Rare { nominated, ignored };
     Ok(PodDraft {
         uid,
@@ -148,6 +153,7 @@ pub fn draft(pod: &Pod, shared: &mut Shared) -> Result<PodDraft, Vec<Refusal>> {
         owner: marks::owner(meta, shared).map(|owner| shared.owners.of(owner)),
         shape: shared.shapes.of(shape),
         runtime: Runtime::of(&pod.spec, shared).filter(|_| meta.uid.is_none()),
+        contents: waits.then(|| Contents::of(&pod.spec, meta.uid.is_some(), shared)),
         holds: held.map(|held| shared.amounts.of(held)),
         scheduler: pod.spec.scheduler_name.as_deref().map(|name| shared.texts.text(name)),
         phase: phase(&pod.status),

@@ -58,10 +58,9 @@ pub fn resolve(gathered: Gathered, start: Time) -> Resolved {
     let mut resolved = Resolved::default();
     let Gathered { mut shared, nodes, namespaces, pods, jobs, owners, queueing, storage, .. } =
         gathered;
-    let mut devices = gathered.devices;
+    let Gathered { gangs, groups, budgets, mut devices, .. } = gathered;
     devices.settle(&mut shared);
     let device_facts = devices.everything();
-    let Gathered { gangs, groups, budgets, .. } = gathered;
     let local = queueing.local_queues.iter().map(|(_, queue)| &queue.namespace);
     let named: BTreeSet<Text> = pods
         .iter()
@@ -78,6 +77,7 @@ pub fn resolve(gathered: Gathered, start: Time) -> Resolved {
         default_queues: queueing.default_queues(),
         classes: gathered.priority_classes,
         runtimes: gathered.runtime_classes,
+        ranges: gathered.limit_ranges,
         devices,
         ..Directory::default()
     };

@@ -12,6 +12,7 @@ use capstan_core::model::input::{
 
 use super::devices::PodClaimDraft;
 use super::marks::{Marks, OwnerName};
+use super::ranges::Contents;
 
 /// Labels, in order of keys.
 pub type Pairs = Arc<[(Text, Text)]>;
@@ -98,6 +99,8 @@ pub struct Shared {
     pub claims: Once<ClaimSpec>,
     /// Claims as pods name them.
     pub claim_drafts: Once<Vec<PodClaimDraft>>,
+    /// What containers of pods that wait, and of templates, state.
+    pub contents: Once<Contents>,
     /// What extended resources ask of devices.
     pub extended: Once<ExtendedClaim>,
     /// A pod was met that names a DeviceClass as an extended resource.
@@ -129,6 +132,7 @@ impl Shared {
         self.claims.sweep();
         self.claim_drafts.sweep();
         self.extended.sweep();
+        self.contents.sweep();
         self.texts.sweep();
     }
 
@@ -138,8 +142,9 @@ impl Shared {
         let written = self.wishes.0.len() + self.notes.0.len() + self.flavors.0.len();
         let seen = self.owners.0.len() + self.images.0.len() + self.texts.0.len();
         let around = self.labels.0.len() + self.kin.0.len();
+        let stated = self.contents.0.len();
         let devices = self.claims.0.len() + self.claim_drafts.0.len() + self.extended.0.len();
-        whole + written + seen + around + devices
+        whole + written + seen + around + devices + stated
     }
 
     /// Whether nothing is kept.

@@ -287,6 +287,7 @@ impl Live {
                 Ok(draft) => self.put_runtime_class(&class.metadata, draft),
                 Err(refusals) => self.refuse(kind, &class.metadata, refusals),
             },
+            Object::LimitRange(range) => self.put_limit_range(&range),
             Object::Budget(budget) => self.put_budget(&budget),
             Object::Storage(of, object, seen) => self.put_storage(of, &object.metadata, &*seen),
             Object::Devices(object) => {
@@ -557,6 +558,7 @@ impl Live {
                 self.budgets.remove(named);
                 self.dirty.budgets.insert(named.clone());
             }
+            Kind::LimitRange => self.remove_limit_range(named),
             Kind::Storage(kind) => self.storage.remove(kind, named),
             Kind::Devices(of) => self.directory.devices.remove(of, named),
             Kind::Gang(gang) => {

@@ -57,6 +57,7 @@ impl Live {
             self.remark_all(now, &mut news);
         }
         self.settle_devices();
+        self.settle_ranges();
         let dirty = std::mem::take(&mut self.dirty);
         self.tell_namespaces(&dirty, &mut news);
         news.facts.extend(queues.facts);

@@ -37,6 +37,7 @@ pub fn manifest(kind: Kind, namespace: &str, name: &str, age: u32, looks: u32) -
             "preemptionPolicy": looks.one_of(&[Value::Null, json!("Never")]),
         }),
         Kind::RuntimeClass => runtime_class(&mut looks),
+        Kind::LimitRange => limit_range(&mut looks),
         Kind::Budget => json!({
             "spec": { "selector": looks.one_of(&[Value::Null, json!({})]) },
             "status": { "disruptionsAllowed": looks.of(2) },
@@ -58,7 +59,7 @@ pub fn manifest(kind: Kind, namespace: &str, name: &str, age: u32, looks: u32) -
         return object;
     }
     object["apiVersion"] = match kind {
-        Kind::Pod | Kind::Node | Kind::Namespace | Kind::Storage(_) => "v1",
+        Kind::Pod | Kind::Node | Kind::Namespace | Kind::Storage(_) | Kind::LimitRange => "v1",
         Kind::Devices(_) => "resource.k8s.io/v1",
         Kind::PriorityClass => "scheduling.k8s.io/v1",
         Kind::RuntimeClass => "node.k8s.io/v1",
@@ -161,6 +162,16 @@ fn runtime_class(looks: &mut Looks) -> Value {
     json!({
         "overhead": { "podFixed": { "cpu": looks.of(3) } },
         "scheduling": { "nodeSelector": looks.one_of(&[json!({}), json!({ "pool": "x" })]) },
+    })
+}
+
+fn limit_range(looks: &mut Looks) -> Value {
+    let max = looks.one_of(&[json!({}), json!({ "cpu": 0 }), json!({ "cpu": 1 })]);
+    json!({
+        "spec": { "limits": [
+            { "type": "Container", "default": { "cpu": 1, "memory": looks.of(3) }, "max": max },
+            { "type": "Pod", "min": looks.one_of(&[json!({}), json!({ "memory": 1 })]) },
+        ] },
     })
 }
 

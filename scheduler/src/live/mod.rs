@@ -37,6 +37,7 @@ mod gangs_seen;
 mod notes;
 mod objects;
 mod queues;
+mod ranges;
 mod roster;
 mod storage;
 
@@ -57,6 +58,7 @@ use crate::api::budget::PodDisruptionBudget;
 use crate::api::classes::{PriorityClass, RuntimeClass};
 use crate::api::devices::DeviceObject;
 use crate::api::job::Job;
+use crate::api::limits::LimitRange;
 use crate::api::meta::OnlyMeta;
 use crate::api::node::Node;
 use crate::api::pod::Pod;
@@ -100,6 +102,8 @@ pub enum Kind {
     PriorityClass,
     /// `node.k8s.io/v1` RuntimeClasses.
     RuntimeClass,
+    /// `v1` LimitRanges.
+    LimitRange,
     /// `batch/v1` Jobs.
     Job,
     /// `apps/v1` ReplicaSets.
@@ -130,10 +134,11 @@ pub enum Group {
 }
 
 /// Kinds that are watched whatever the configuration says.
-const ALWAYS: [Kind; 23] = [
+const ALWAYS: [Kind; 24] = [
     Kind::Namespace,
     Kind::PriorityClass,
     Kind::RuntimeClass,
+    Kind::LimitRange,
     Kind::Node,
     Kind::Devices(DeviceKind::Slice),
     Kind::Devices(DeviceKind::Class),
@@ -188,6 +193,7 @@ impl Kind {
             Kind::Namespace => "Namespace",
             Kind::PriorityClass => "PriorityClass",
             Kind::RuntimeClass => "RuntimeClass",
+            Kind::LimitRange => "LimitRange",
             Kind::Job => "Job",
             Kind::ReplicaSet => "ReplicaSet",
             Kind::StatefulSet => "StatefulSet",
@@ -225,7 +231,7 @@ impl Kind {
             Kind::Pod | Kind::Job | Kind::ReplicaSet | Kind::StatefulSet | Kind::Deployment => true,
             Kind::Storage(kind) => kind.namespaced(),
             Kind::Devices(kind) => kind.namespaced(),
-            Kind::Gang(_) | Kind::Budget => true,
+            Kind::Gang(_) | Kind::Budget | Kind::LimitRange => true,
             Kind::Queueing(kind, _) => {
                 matches!(kind, Queueing::LocalQueue | Queueing::Workload)
             }
@@ -275,6 +281,8 @@ pub enum Object {
     PriorityClass(Box<PriorityClass>),
     /// A RuntimeClass.
     RuntimeClass(Box<RuntimeClass>),
+    /// A LimitRange.
+    LimitRange(Box<LimitRange>),
     /// A PodDisruptionBudget.
     Budget(Box<PodDisruptionBudget>),
     /// Something of storage: its kind, metadata and what it says.

@@ -21,6 +21,7 @@ impl Object {
             Object::Meta(kind, _) | Object::Broken(kind, ..) => *kind,
             Object::PriorityClass(_) => Kind::PriorityClass,
             Object::RuntimeClass(_) => Kind::RuntimeClass,
+            Object::LimitRange(_) => Kind::LimitRange,
             Object::Budget(_) => Kind::Budget,
             Object::Storage(kind, ..) => Kind::Storage(*kind),
             Object::Devices(object) => Kind::Devices(match **object {
@@ -43,6 +44,7 @@ impl Object {
             Object::Storage(_, object, _) => &object.metadata,
             Object::PriorityClass(class) => &class.metadata,
             Object::RuntimeClass(class) => &class.metadata,
+            Object::LimitRange(range) => &range.metadata,
             Object::Budget(budget) => &budget.metadata,
             Object::Devices(object) => object.metadata(),
             Object::Queueing(_, _, value) | Object::Gang(_, value) => {

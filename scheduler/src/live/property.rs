@@ -33,6 +33,7 @@ fn slots() -> Vec<(Kind, &'static str, &'static str)> {
         (Kind::PriorityClass, "", "high"),
         (Kind::PriorityClass, "", "usual"),
         (Kind::RuntimeClass, "", "kata"),
+        (Kind::LimitRange, "a", "l"),
         (Kind::Node, "", "n"),
         (Kind::Deployment, "a", "d"),
         (Kind::ReplicaSet, "a", "r"),
@@ -320,6 +321,7 @@ fn seen(kind: Kind, value: &Value) -> Object {
         Kind::Budget => Object::Budget(serde_json::from_value(value).expect("budget")),
         Kind::PriorityClass => Object::PriorityClass(serde_json::from_value(value).expect("class")),
         Kind::RuntimeClass => Object::RuntimeClass(serde_json::from_value(value).expect("class")),
+        Kind::LimitRange => Object::LimitRange(serde_json::from_value(value).expect("range")),
         Kind::Devices(kind) => Object::Devices(Box::new(device_object(kind, value))),
         Kind::Queueing(kind, _) => {
             let origin = match value["apiVersion"].as_str() {

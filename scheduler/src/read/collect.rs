@@ -21,6 +21,7 @@ use crate::api::budget::PodDisruptionBudget;
 use crate::api::classes::{PriorityClass, RuntimeClass};
 use crate::api::devices::DeviceObject;
 use crate::api::job::Job;
+use crate::api::limits::LimitRange;
 use crate::api::meta::OnlyMeta;
 use crate::api::node::Node;
 use crate::api::pod::Pod;
@@ -29,6 +30,7 @@ use crate::config::Config;
 use crate::convert::gang::GangDraft;
 use crate::convert::gathered::{OwnerDraft, PriorityClassDraft};
 use crate::convert::group::GroupDraft;
+use crate::convert::ranges::LimitRangeDraft;
 use crate::convert::runtime::RuntimeClassDraft;
 use crate::convert::storage::Storage;
 use crate::convert::{self, Gathered, Refusal, budget, job, marks, node, pod};
@@ -230,6 +232,7 @@ impl<'a> Collector<'a> {
             Known::Namespace => self.namespace(named),
             Known::PriorityClass => self.priority_class(named),
             Known::RuntimeClass => self.runtime_class(named),
+            Known::LimitRange => self.limit_range(named),
             Known::Budget => self.budget(named),
             Known::Devices(kind) => self.devices(named, kind),
             Known::Owner => self.owner(named),
@@ -294,6 +297,14 @@ impl<'a> Collector<'a> {
         let object: RuntimeClass = decode::lenient(&named.value)?;
         let draft = RuntimeClassDraft::of(&object).map_err(refused)?;
         self.gathered.runtime_classes.insert(named.name.as_str().into(), draft);
+        Ok(())
+    }
+
+    fn limit_range(&mut self, named: &Named) -> Result<(), Vec<Finding>> {
+        let object: LimitRange = decode::lenient(&named.value)?;
+        let draft = LimitRangeDraft::of(&object).map_err(refused)?;
+        let (namespace, name) = (marks::namespace(&object.metadata), named.name.as_str());
+        self.gathered.limit_ranges.put(&namespace.into(), &name.into(), Some(draft));
         Ok(())
     }
 

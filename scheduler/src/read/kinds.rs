@@ -41,6 +41,8 @@ pub enum Known {
     PriorityClass,
     /// A RuntimeClass.
     RuntimeClass,
+    /// A LimitRange.
+    LimitRange,
     /// A PodDisruptionBudget.
     Budget,
     /// One of the kinds of dynamic resource allocation.
@@ -195,6 +197,7 @@ pub fn known(api_version: &str, kind: &str) -> Option<Known> {
                 "Node" => Some(Known::Node),
                 "Pod" => Some(Known::Pod),
                 "Namespace" => Some(Known::Namespace),
+                "LimitRange" => Some(Known::LimitRange),
                 _ => StorageKind::of(false, kind).map(Known::Storage),
             };
         }
@@ -245,7 +248,8 @@ impl Known {
     /// Whether objects of this kind live in namespaces.
     pub fn namespaced(self) -> bool {
         match self {
-            Known::Pod | Known::Job | Known::Owner | Known::Gang(_) | Known::Budget => true,
+            Known::Pod | Known::Job | Known::Owner | Known::Gang(_) => true,
+            Known::Budget | Known::LimitRange => true,
             Known::Node | Known::Namespace | Known::PriorityClass | Known::RuntimeClass => false,
             Known::Storage(kind) => kind.namespaced(),
             Known::Devices(kind) => kind.namespaced(),

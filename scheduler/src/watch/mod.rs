@@ -35,6 +35,7 @@ use crate::api::devices::{
     DeviceClass, DeviceObject, DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice,
 };
 use crate::api::job::Job;
+use crate::api::limits::LimitRange;
 use crate::api::meta::OnlyMeta;
 use crate::api::node::Node;
 use crate::api::pod::Pod;
@@ -93,6 +94,10 @@ pub fn start(client: &Client, kinds: &[Kind], to: &Sender<Seen>) -> JoinSet<()> 
             }
             Kind::RuntimeClass => {
                 let object = |class: RuntimeClass| Object::RuntimeClass(Box::new(class));
+                tasks.spawn(typed(client, kind, plain(), object, to));
+            }
+            Kind::LimitRange => {
+                let object = |range: LimitRange| Object::LimitRange(Box::new(range));
                 tasks.spawn(typed(client, kind, plain(), object, to));
             }
             Kind::Budget => {

@@ -263,8 +263,8 @@ impl Engine {
             let sets = || sets.iter().enumerate().filter(|(at, _)| here(*at));
             let asked = resources.iter().filter_map(|resource| {
                 let of_set = |(_, set): (usize, &SetDemand)| {
-                    let request = state.room.ledger.request(state.room.shape(set.shape).request);
-                    request.get(*resource).saturating_mul(set.count.into())
+                    let counted = state.room.counted(set.shape);
+                    counted.get(*resource).saturating_mul(set.count.into())
                 };
                 let total = sets().map(of_set).fold(0, i64::saturating_add);
                 Some((state.quota.find_fr(flavor, *resource)?, total))

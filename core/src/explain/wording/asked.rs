@@ -4,8 +4,10 @@ use std::fmt;
 
 use super::super::quantity::{amount, counted, quantity};
 use super::Reason;
+use crate::model::input::{Breach, OutOfRange};
 
-/// A container that requests more than its own limit, or a selector that cannot be read.
+/// A container that requests more than its own limit, or is out of a LimitRange; a selector that
+/// cannot be read.
 pub fn write_odd(out: &mut fmt::Formatter<'_>, reason: &Reason) -> fmt::Result {
     let (pod_set, excess) = match reason {
         Reason::AboveLimit { pod_set, excess } => (pod_set, excess),
@@ -13,16 +15,58 @@ pub fn write_odd(out: &mut fmt::Formatter<'_>, reason: &Reason) -> fmt::Result {
             let who = super::of_pod_set(pod_set);
             return write!(out, "{who}{}: {}", what.field, what.problem);
         }
+        Reason::OutOfRange { pod_set, what } => return write_range(out, pod_set, what),
         _ => return Ok(()),
     };
     let resource = &*excess.resource;
     let (request, limit) = (amount(resource, excess.request), quantity(resource, excess.limit));
-    let who = super::of_pod_set(pod_set);
-    match &*excess.container {
-        "" => write!(out, "{who}the pod")?,
-        container => write!(out, "{who}container {container}")?,
-    }
+    write_who(out, pod_set, &excess.container)?;
     write!(out, " requests {request} above its limit of {limit}")
+}
+
+/// A bound of a LimitRange that does not hold.
+fn write_range(out: &mut fmt::Formatter<'_>, pod_set: &str, what: &OutOfRange) -> fmt::Result {
+    let resource = &*what.resource;
+    write_who(out, pod_set, &what.container)?;
+    let (asked, bound, field) = match what.breach {
+        Breach::RequestBelowMin { request, min } => {
+            (("requests", request), ("below", quantity(resource, min)), "min")
+        }
+        Breach::LimitBelowMin { limit, min } => {
+            (("has a limit of", limit), ("below", quantity(resource, min)), "min")
+        }
+        Breach::RequestAboveMax { request, max } => {
+            (("requests", request), ("above", quantity(resource, max)), "max")
+        }
+        Breach::LimitAboveMax { limit, max } => {
+            (("has a limit of", limit), ("above", quantity(resource, max)), "max")
+        }
+        Breach::AboveDefault { request, limit } => {
+            (("requests", request), ("above", quantity(resource, limit)), "default limit")
+        }
+        Breach::Ratio { request, limit, most_milli } => {
+            let (limit, request) = (amount(resource, limit), quantity(resource, request));
+            let most = quantity("cpu", most_milli);
+            return write!(
+                out,
+                " has a limit of {limit} for a request of {request}, above the \
+                 maxLimitRequestRatio of {most} in LimitRange {}",
+                what.range
+            );
+        }
+    };
+    let ((has, asked), (side, bound)) = (asked, bound);
+    let asked = amount(resource, asked);
+    write!(out, " {has} {asked}, {side} the {field} of {bound} in LimitRange {}", what.range)
+}
+
+/// A container, or the pod as a whole, of a pod set.
+fn write_who(out: &mut fmt::Formatter<'_>, pod_set: &str, container: &str) -> fmt::Result {
+    let who = super::of_pod_set(pod_set);
+    match container {
+        "" => write!(out, "{who}the pod"),
+        container => write!(out, "{who}container {container}"),
+    }
 }
 
 /// Members that do not exist, of all or of a role.
@@ -37,8 +81,24 @@ pub fn write_few(out: &mut fmt::Formatter<'_>, reason: &Reason) -> fmt::Result {
     }
 }
 
+/// A resource without quota, or without a flavor to take it from.
+pub fn write_no_quota(out: &mut fmt::Formatter<'_>, reason: &Reason) -> fmt::Result {
+    match reason {
+        Reason::NotCovered { cluster_queue, resource, asked } => {
+            write_not_covered(out, cluster_queue, resource, *asked)
+        }
+        Reason::NoFlavorYet { cluster_queue, resource, pods, asked } => {
+            write_no_flavor(out, cluster_queue, (resource, *asked), *pods)
+        }
+        Reason::FlavorNotListed { cluster_queue, flavor, resource } => {
+            write_not_listed(out, cluster_queue, flavor, resource)
+        }
+        _ => Ok(()),
+    }
+}
+
 /// A resource without quota.
-pub fn write_not_covered(
+fn write_not_covered(
     out: &mut fmt::Formatter<'_>,
     queue: &str,
     resource: &str,
@@ -49,7 +109,7 @@ pub fn write_not_covered(
 }
 
 /// Members whose running siblings stand on nodes of no flavor.
-pub fn write_no_flavor(
+fn write_no_flavor(
     out: &mut fmt::Formatter<'_>,
     queue: &str,
     (resource, asked): (&str, i64),
@@ -61,7 +121,7 @@ pub fn write_no_flavor(
 }
 
 /// Members whose running siblings have a flavor that their queue does not list.
-pub fn write_not_listed(
+fn write_not_listed(
     out: &mut fmt::Formatter<'_>,
     queue: &str,
     flavor: &str,
@@ -102,6 +162,44 @@ mod tests {
             let (container, resource) = (container.into(), "cpu".into());
             let excess = AboveLimit { container, resource, request: 4_000, limit: 2_000 };
             let reason = Reason::AboveLimit { pod_set: pod_set.into(), excess };
+            assert_eq!((reason.code(), reason.kind()), ("Misconfigured", "pods"));
+            assert_eq!(reason.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn what_a_limit_range_does_not_allow_names_it_and_its_field() {
+        let rows = [
+            (
+                ("main", "c", Breach::RequestBelowMin { request: 0, min: 500 }),
+                "container c requests 0 cpu, below the min of 500m in LimitRange small",
+            ),
+            (
+                ("main", "c", Breach::LimitBelowMin { limit: 100, min: 500 }),
+                "container c has a limit of 100m cpu, below the min of 500m in LimitRange small",
+            ),
+            (
+                ("workers", "", Breach::RequestAboveMax { request: 4_000, max: 2_000 }),
+                "pod set workers: the pod requests 4 cpu, above the max of 2 in LimitRange small",
+            ),
+            (
+                ("main", "c", Breach::LimitAboveMax { limit: 4_000, max: 2_000 }),
+                "container c has a limit of 4 cpu, above the max of 2 in LimitRange small",
+            ),
+            (
+                ("main", "c", Breach::AboveDefault { request: 4_000, limit: 2_000 }),
+                "container c requests 4 cpu, above the default limit of 2 in LimitRange small",
+            ),
+            (
+                ("main", "c", Breach::Ratio { request: 1_000, limit: 4_000, most_milli: 1_500 }),
+                "container c has a limit of 4 cpu for a request of 1, above the \
+                 maxLimitRequestRatio of 1.5 in LimitRange small",
+            ),
+        ];
+        for ((pod_set, container, breach), text) in rows {
+            let (range, container) = ("small".into(), container.into());
+            let what = OutOfRange { range, container, resource: "cpu".into(), breach };
+            let reason = Reason::OutOfRange { pod_set: pod_set.into(), what: what.into() };
             assert_eq!((reason.code(), reason.kind()), ("Misconfigured", "pods"));
             assert_eq!(reason.to_string(), text);
         }

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 mod groups;
 mod joining;
 mod others;
+mod ranges;
 
 use super::{Group, Kind, Live, Object, Seen};
 use crate::config::{Config, PriceEntry, QuotaApi};
