@@ -276,7 +276,7 @@ fn nothing_is_allowed_that_is_not_needed() {
         "patch trainer.kubeflow.org/trainjobs",
     ];
     assert_eq!(writes, needed);
-    for name in ["cluster-role.yaml", "role.yaml", "view-role.yaml"] {
+    for name in ["cluster-role.yaml", "role.yaml", "view-role.yaml", "edit-role.yaml"] {
         for (verb, resource) in allowed(&base(name)) {
             let secret = resource.ends_with("/secrets") || resource == "kueue.x-k8s.io/workloads";
             assert!(!verb.contains('*') && !resource.contains('*') && !secret, "{verb} {resource}");

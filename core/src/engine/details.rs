@@ -115,7 +115,7 @@ impl Engine {
             let facts = self.state.facts.local_queue(&entry.id.namespace, named);
             let name = facts.map(|facts| (facts.namespace.clone(), facts.name.clone()));
             let Some(view) = name.and_then(|name| views.get_mut(&name)) else { continue };
-            if entry.pending() {
+            if entry.competes() {
                 view.pending += 1;
             }
             self.add_usage(index, view);

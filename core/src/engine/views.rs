@@ -187,7 +187,7 @@ impl Engine {
         let lent = self.lent();
         let mut pending: BTreeMap<QueueIdx, u32> = BTreeMap::new();
         for (_, workload) in self.state.workloads.iter() {
-            if let Some(queue) = workload.cluster_queue.filter(|_| workload.pending()) {
+            if let Some(queue) = workload.cluster_queue.filter(|_| workload.competes()) {
                 *pending.entry(queue).or_default() += 1;
             }
         }

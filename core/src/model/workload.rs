@@ -192,6 +192,12 @@ impl Workload {
         matches!(self.state, State::Gathering | State::Queued | State::Reserved)
     }
 
+    /// Whether it is counted among what waits in its queue: what somebody holds is not.
+    pub fn competes(&self) -> bool {
+        let held = matches!(self.queue, QueueRef::Broken(Reason::Deactivated { .. }));
+        self.pending() && !held
+    }
+
     /// Whether it is a pod of its own, without an owner that we know.
     pub fn lone(&self) -> bool {
         self.source == GangSource::Pod && self.owner.is_none() && self.members.len() <= 1

@@ -46,7 +46,7 @@ pub const NAMES_MAX: usize = 256;
         json_path = ".status.clusterQueue",
         priority = 1
     ),
-    printcolumn(name = "Nodes", type_ = "string", json_path = ".status.nodes[*]", priority = 1),
+    printcolumn(name = "Nodes", type_ = "string", json_path = ".status.nodes", priority = 1),
     printcolumn(
         name = "Preemptor",
         type_ = "string",

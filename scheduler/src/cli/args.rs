@@ -239,6 +239,7 @@ pub struct Explain {
     pub files: Vec<PathBuf>,
     /// Ask a running scheduler at this address
     #[arg(long, value_name = "URL", conflicts_with_all = ["files", "config"])]
+    #[arg(value_parser = server)]
     pub server: Option<http::Uri>,
     /// Configuration file of the scheduler
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -272,6 +273,17 @@ impl FromStr for Target {
             kind if is_owner(kind) => Ok(Target::Workload(name.to_owned())),
             _ => Err(format!("{kind} cannot be explained, pod/NAME and workload/NAME can")),
         }
+    }
+}
+
+/// The address of a running scheduler; `localhost:8080` is one too.
+fn server(text: &str) -> Result<http::Uri, String> {
+    let text = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
+    let uri: http::Uri = text.parse().map_err(|error| format!("{error}"))?;
+    let known = matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some();
+    match known {
+        true => Ok(uri),
+        false => Err("write http://HOST:PORT".to_owned()),
     }
 }
 
@@ -354,6 +366,20 @@ mod tests {
         }
         for target in ["node/a", "jobss/a", "s/a", "/a"] {
             assert!(target.parse::<Target>().is_err(), "{target}");
+        }
+    }
+
+    #[test]
+    fn a_server_needs_no_scheme() {
+        for (text, whole) in [
+            ("localhost:8080", "http://localhost:8080/"),
+            ("127.0.0.1", "http://127.0.0.1/"),
+            ("https://a.b:1/x", "https://a.b:1/x"),
+        ] {
+            assert_eq!(server(text).map(|uri| uri.to_string()), Ok(whole.to_owned()));
+        }
+        for text in ["", "ftp://a", "http://", "a b"] {
+            assert!(server(text).is_err(), "{text:?}");
         }
     }
 

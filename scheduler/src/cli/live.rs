@@ -116,6 +116,7 @@ async fn ask(
     let said = String::from_utf8_lossy(&said).into_owned();
     match status.is_success() {
         true => Ok((said, no)),
+        false if said.trim().is_empty() => Err(shown(&status)),
         false => Err(shown(&said.trim_end())),
     }
 }
@@ -205,7 +206,7 @@ fn explain_read(
         Target::Pod(name) => {
             engine.observe(now, inputs);
             let Some(explanation) = engine.explain_pod(namespace, name) else {
-                return refuse(console, &[missing("pod", namespace, name, PLACE)], UNDONE);
+                return refuse(console, &[unseen("pod", namespace, name, &forbidden)], UNDONE);
             };
             let no = explanation.negative();
             let explained = run::explained(explanation, now);
@@ -218,7 +219,7 @@ fn explain_read(
             engine.step(now, inputs);
             let find = |name: Text| engine.explain_workload(now, namespace, &name);
             let Some(explanation) = gangs::names_of(name).find_map(find) else {
-                return refuse(console, &[missing("workload", namespace, name, PLACE)], UNDONE);
+                return refuse(console, &[unseen("workload", namespace, name, &forbidden)], UNDONE);
             };
             let no = explanation.negative();
             let explained = run::explained(explanation, now);
@@ -231,3 +232,12 @@ fn explain_read(
 
 /// Where something is missing.
 const PLACE: &str = "this cluster";
+
+/// What is said of something that is not there, or that may not be read.
+fn unseen(kind: &str, namespace: &str, name: &str, forbidden: &[Kind]) -> String {
+    let missing = missing(kind, namespace, name, PLACE);
+    match forbidden.is_empty() {
+        true => missing,
+        false => format!("{missing}, unless it is of what may not be read; {ASK_INSTEAD}"),
+    }
+}

@@ -142,10 +142,14 @@ fn ended(part: Part<'_>, well: &str, badly: &str) -> Option<OwnerEnd> {
     Some(OwnerEnd::Failed(reason.map(Text::from)))
 }
 
+/// Letters of the name of a workload that comes from a label or annotation: there is room for what
+/// is appended where several would have the same.
+const NAME_MAX: usize = names::SUBDOMAIN_MAX - 32;
+
 /// The name of the workload of a gang that a label or annotation names: that, with what no object
 /// may be named by (`exp_42`) written so that one may (`exp-42`).
 pub fn workload_name(group: &Text) -> Text {
-    if names::is_object_name(group) {
+    if names::is_object_name(group) && group.len() <= NAME_MAX {
         return group.clone();
     }
     let mut name: String = group
@@ -154,7 +158,7 @@ pub fn workload_name(group: &Text) -> Text {
             letter if letter.is_ascii_alphanumeric() || letter == '.' => letter,
             _ => '-',
         })
-        .take(names::SUBDOMAIN_MAX)
+        .take(NAME_MAX)
         .collect();
     let parts: Vec<&str> = name.split('.').map(|part| part.trim_matches('-')).collect();
     let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
@@ -201,7 +205,7 @@ mod tests {
             ("a._.b", "a.b"),
             ("größe/8", "gr--e-8"),
             ("___", "gang"),
-            (&long, &long[..253]),
+            (&long, &long[..NAME_MAX]),
         ] {
             assert_eq!(&*workload_name(&group.into()), name);
             assert!(names::is_object_name(name), "{name}");

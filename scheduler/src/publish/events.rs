@@ -220,13 +220,10 @@ impl Notes {
             note,
         };
         match view.state {
-            State::Queued | State::Reserved => {
-                let ran = matches!(was, Some(State::Binding | State::Running));
-                if ran && details.suspended && view.preempted.is_none() {
-                    let note = suspended(&name);
-                    self.tell_of_both(now, object, told(false, "Suspended", "Requeueing", note));
-                }
-                self.waits(now, details, object, &about);
+            State::Queued | State::Reserved => self.waits(now, details, object, (&about, was)),
+            // It runs, or is in part, and some of its members find no place.
+            State::Binding | State::Running if admitted(was) && view.reason.is_some() => {
+                self.waits(now, details, object, (&about, was));
             }
             State::Resuming | State::Preparing | State::Binding if !admitted(was) => {
                 if let Some(queue) = &view.cluster_queue {
@@ -266,8 +263,20 @@ impl Notes {
         now: Time,
         details: &WorkloadDetails,
         object: (&Name, Option<&ShownWorkload>),
-        about: &Object,
+        (about, was): (&Object, Option<State>),
     ) {
+        let ran = matches!(was, Some(State::Binding | State::Running));
+        let stopped = ran && details.view.state == State::Queued && details.suspended;
+        if stopped && details.view.preempted.is_none() {
+            let by_hand = Told {
+                regarding: about.clone(),
+                warning: false,
+                reason: "Suspended".to_owned(),
+                action: "Requeueing",
+                note: suspended(object.0),
+            };
+            self.tell_of_both(now, object, by_hand);
+        }
         let Some(why) = &details.view.reason else { return };
         let said = pods::condition(why);
         let room = said.reason == "Unschedulable";

@@ -142,7 +142,9 @@ pub fn status(shown: &WorkloadStatus, details: &WorkloadDetails, now: Time) -> W
     status.state = view.state.to_string();
     let end = ended(details).filter(|_| view.state == State::Finished);
     status.reason = match (&view.reason, end) {
-        (Some(reason), _) if waits || view.state == State::Preparing => reason.headline(),
+        (Some(reason), _) if !matches!(view.state, State::Evicting | State::Finished) => {
+            reason.headline()
+        }
         (_, Some((_, how))) => how,
         _ => String::new(),
     };
@@ -225,6 +227,9 @@ fn conditions(
     now: Time,
 ) {
     let view = &details.view;
+    let recovers = conditions.iter().any(|known| {
+        known.type_ == "PodsReady" && (known.status == "True" || known.reason == "WaitForRecovery")
+    });
     let mut say = |of, status, reason: &str, message: String| {
         set(conditions, Says { of, status, reason, message }, now);
     };
@@ -242,6 +247,14 @@ fn conditions(
         State::Provisioning => {
             say("QuotaReserved", true, "QuotaReserved", reserved_in(details));
             say("Admitted", false, "PendingDelayedTopologyRequests", "nodes are built".to_owned());
+        }
+        State::Resuming | State::Preparing | State::Binding if recovers => {
+            admitted(&mut say, details);
+            let message = match &view.reason {
+                Some(reason) => reason.to_string(),
+                None => "members that it lost are being replaced".to_owned(),
+            };
+            say("PodsReady", false, "WaitForRecovery", message);
         }
         State::Resuming | State::Preparing | State::Binding => {
             admitted(&mut say, details);
@@ -343,7 +356,8 @@ pub fn object_patch(
     let owner = owner(details).filter(|owner| !shown.owners.contains(&owner.uid));
     let mut wanted = spec(Some(&shown.spec), details);
     // Who deactivated the work of an owner that is gone did not mean its successor.
-    wanted.active |= owner.is_some() && details.owner.is_some();
+    let another = owner.is_some() && !shown.owners.is_empty();
+    wanted.active |= another && details.owner.is_some();
     let mut patch = Map::new();
     if let Some(changes) = diff::merge_patch(&diff::value(&shown.spec), &diff::value(&wanted)) {
         patch.insert("spec".to_owned(), changes);

@@ -70,7 +70,11 @@ fn waits_for(reason: &Reason) -> String {
         "pods" => " for its pods",
         _ => "",
     };
-    format!("waits{what}: {reason}")
+    let words = reason.to_string();
+    match words.strip_prefix("waits ") {
+        Some(rest) if what.is_empty() => format!("waits {rest}"),
+        _ => format!("waits{what}: {words}"),
+    }
 }
 
 /// Who it is: `Gang of 4×8 GPUs, queue team-language, priority 1000, waiting 12m, first in its

@@ -318,7 +318,8 @@ impl Follower {
                     Err(error) => error,
                 };
                 let answer = match Answer::of(&error) {
-                    // Older definitions of ours let nobody select by what is selected here.
+                    // Older definitions of ours let nobody select by what is selected here, and
+                    // older servers know of no such thing.
                     Answer::NoStreaming if lists(&watch) && watch.field_selector.is_some() => {
                         Answer::NotSelected
                     }
@@ -331,12 +332,16 @@ impl Follower {
                 {
                     return Ended::NobodyListens;
                 }
-                if matches!(answer, Answer::NotServed | Answer::NotSelected) {
+                if answer == Answer::NotServed {
                     return Ended::NotServed { listed };
                 }
                 tokio::time::sleep(wait).await;
                 wait = (wait * 2).min(WAIT_MOST);
                 match answer {
+                    Answer::NotSelected => {
+                        watch = plain();
+                        continue 'again;
+                    }
                     Answer::NoStreaming => {
                         watch.initial_list_strategy = watcher::InitialListStrategy::ListWatch;
                         continue 'again;
@@ -365,7 +370,7 @@ impl Follower {
             Answer::NotServed => "not served; it is read once it is".to_owned(),
             Answer::NotSelected => {
                 let says = explain(error);
-                format!("{says}; nothing of it is read: apply the CRDs of this version")
+                format!("{says}; all of them are read: apply the CRDs of this version")
             }
             Answer::Forbidden => {
                 let says = explain(error);

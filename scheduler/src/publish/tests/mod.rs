@@ -211,8 +211,9 @@ fn count(plan: &mut Plan, what: What) -> u64 {
 fn who_was_deactivated_stays_so_unless_its_owner_is_another() {
     let details = gang(State::Queued);
     let spec = WorkloadSpec { active: false, ..workload::spec(None, &details) };
-    for (owner, active) in [("uid-g", None), ("uid-of-one-before", Some(true))] {
-        let (queue, owners) = (None, vec![owner.to_owned()]);
+    let cases = [(Some("uid-g"), None), (None, None), (Some("uid-of-one-before"), Some(true))];
+    for (owner, active) in cases {
+        let (queue, owners) = (None, owner.map(str::to_owned).into_iter().collect());
         let shown = Compared { queue, owners, spec: spec.clone(), status: None };
         let patch = workload::object_patch(None, &shown, &details).unwrap_or_default();
         assert_eq!(patch["spec"]["active"].as_bool(), active, "{patch}");
