@@ -15,8 +15,8 @@ use capstan_core::money::MicroUsd;
 use capstan_core::plan::{Outcome, PreemptionReason, Report, State};
 use parking_lot::Mutex;
 use prometheus::{
-    Gauge, GaugeVec, Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec,
-    Opts, Registry, TextEncoder,
+    Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge,
+    IntGaugeVec, Opts, Registry, TextEncoder,
 };
 
 #[cfg(test)]
@@ -26,6 +26,14 @@ mod tests;
 /// largest gang that is promised takes 150 ms.
 const STEP_SECONDS: [f64; 12] =
     [1e-5, 5e-5, 1e-4, 5e-4, 1e-3, 5e-3, 1e-2, 5e-2, 0.15, 0.5, 1.0, 5.0];
+
+/// Upper bounds of how long work waited, in seconds: those of Kueue.
+const WAIT_SECONDS: [f64; 14] = [
+    1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 320.0, 640.0, 1_280.0, 2_560.0, 5_120.0, 10_240.0,
+];
+
+/// Why a victim is evicted, as its condition has it.
+const PREEMPTED: &str = "Preempted";
 
 /// Millionths in a dollar.
 const MICRO: f64 = 1e6;
@@ -41,8 +49,13 @@ pub struct Metrics {
     step_seconds: Histogram,
     admitted: IntCounterVec,
     preempted: IntCounterVec,
+    evicted: IntCounterVec,
+    waited: HistogramVec,
     pending: IntGaugeVec,
     admitted_active: IntGaugeVec,
+    unadmitted: IntGaugeVec,
+    status: IntGaugeVec,
+    share: GaugeVec,
     quota: QuotaGauges,
     usd_per_hour: GaugeVec,
     published: IntCounterVec,
@@ -70,8 +83,21 @@ struct QuotaGauges {
 struct Unnamed {
     admitted: BTreeMap<Text, u64>,
     preempted: BTreeMap<(Text, PreemptionReason), u64>,
+    /// Who was stopped, and why.
+    evicted: Vec<(Text, &'static str)>,
     /// Victims whose stop was counted and that were not admitted since.
     stopped: BTreeSet<Text>,
+}
+
+impl QuotaGauges {
+    fn new(at: &Registry) -> QuotaGauges {
+        QuotaGauges {
+            nominal: quota(at, "nominal_quota", "Own quota."),
+            used: quota(at, "resource_usage", "Quota in use, borrowed quota included."),
+            borrowed: quota(at, "borrowed", "Quota used beyond the own."),
+            lent: quota(at, "lent", "Own quota that others of the cohort use."),
+        }
+    }
 }
 
 impl Default for Metrics {
@@ -110,18 +136,18 @@ impl Metrics {
                 ("preempted_workloads_total", "Workloads stopped to make room for others."),
                 &["preempting_cluster_queue", "reason"],
             ),
+            evicted: evicted(at),
+            waited: waited(at),
             pending: int_gauges(at, "pending_workloads", "Workloads that wait."),
             admitted_active: int_gauges(
                 at,
                 "admitted_active_workloads",
                 "Workloads that hold quota.",
             ),
-            quota: QuotaGauges {
-                nominal: quota(at, "nominal_quota", "Own quota."),
-                used: quota(at, "resource_usage", "Quota in use, borrowed quota included."),
-                borrowed: quota(at, "borrowed", "Quota used beyond the own."),
-                lent: quota(at, "lent", "Own quota that others of the cohort use."),
-            },
+            unadmitted: unadmitted(at),
+            status: status(at),
+            share: share(at),
+            quota: QuotaGauges::new(at),
             usd_per_hour: gauges(
                 at,
                 ("cluster_queue_usd_per_hour", "Price of all that runs in the ClusterQueue."),
@@ -173,12 +199,16 @@ impl Metrics {
                         if unnamed.stopped.insert(victim.victim.clone()) {
                             let key = (victim.preemptor.clone(), victim.reason);
                             *unnamed.preempted.entry(key).or_default() += 1;
+                            unnamed.evicted.push((victim.victim.clone(), PREEMPTED));
                         }
                     }
                 }
                 Outcome::Waiting(_) => {}
             }
         }
+        let stopped = report.stopped.iter();
+        let stopped = stopped.map(|stop| (stop.victim.clone(), stop.reason.as_str()));
+        unnamed.evicted.extend(stopped);
     }
 
     /// Sets what the engine shows now, and names the queues of what was counted since.
@@ -190,7 +220,10 @@ impl Metrics {
             vector.reset();
         }
         self.usd_per_hour.reset();
+        self.share.reset();
+        self.status.reset();
         for queue in queues {
+            self.show_queue(queue);
             // What runs at unknown prices only has no sum; nothing would be a wrong one.
             let idle = (queue.admitted == 0).then(MicroUsd::default);
             if let Some(price) = queue.per_hour.or(idle) {
@@ -208,6 +241,20 @@ impl Metrics {
                 set(&quota.borrowed, line.borrowed);
                 set(&quota.lent, line.lent);
             }
+        }
+    }
+
+    /// Whether a queue admits, and its share.
+    fn show_queue(&self, queue: &QueueView) {
+        for (word, holds) in
+            [("active", queue.inactive.is_none()), ("inactive", queue.inactive.is_some())]
+        {
+            self.status.with_label_values(&[&*queue.name, word]).set(i64::from(holds));
+        }
+        if let Some(share) = queue.share {
+            // Whoever has no weight and borrows has more than anybody.
+            let share = if share == i64::MAX { f64::INFINITY } else { as_float(share) };
+            self.share.with_label_values(&[&*queue.name]).set(share);
         }
     }
 
@@ -257,10 +304,13 @@ impl Metrics {
 
     fn name(&self, workloads: &[WorkloadView]) {
         let mut unnamed = self.unnamed.lock();
-        let Unnamed { admitted, preempted, stopped } = &mut *unnamed;
+        let Unnamed { admitted, preempted, evicted, stopped } = &mut *unnamed;
+        let preemptors = preempted.keys().map(|(by, _)| by);
+        let victims = evicted.iter().map(|(victim, _)| victim);
         let asked: BTreeSet<Text> =
-            admitted.keys().chain(preempted.keys().map(|(by, _)| by)).cloned().collect();
+            admitted.keys().chain(preemptors).chain(victims).cloned().collect();
         let (mut queue_of, mut waiting) = (BTreeMap::new(), BTreeSet::new());
+        let mut waits = BTreeMap::new();
         for view in workloads {
             if asked.is_empty() && stopped.is_empty() {
                 break;
@@ -270,6 +320,8 @@ impl Metrics {
                 waiting.insert(name.clone());
             }
             if asked.contains(&name) {
+                let wait = view.admitted_at.map(|at| at.since(view.created));
+                waits.insert(name.clone(), wait);
                 queue_of.insert(name, view.cluster_queue.clone());
             }
         }
@@ -277,11 +329,18 @@ impl Metrics {
             queue_of.get(workload).cloned().flatten().unwrap_or_else(|| Text::from(""))
         };
         for (workload, count) in std::mem::take(admitted) {
-            self.admitted.with_label_values(&[&*queue(&workload)]).inc_by(count);
+            let queue = queue(&workload);
+            self.admitted.with_label_values(&[&*queue]).inc_by(count);
+            if let Some(wait) = waits.get(&workload).copied().flatten() {
+                self.waited.with_label_values(&[&*queue]).observe(as_float(wait.0) / 1_000.0);
+            }
         }
         for ((preemptor, reason), count) in std::mem::take(preempted) {
             let labels = [&*queue(&preemptor), reason.as_str()];
             self.preempted.with_label_values(&labels).inc_by(count);
+        }
+        for (victim, reason) in std::mem::take(evicted) {
+            self.evicted.with_label_values(&[&*queue(&victim), reason]).inc();
         }
         *stopped = waiting;
     }
@@ -293,6 +352,14 @@ impl Metrics {
             let name = &*queue.name;
             self.pending.with_label_values(&[name]).set(i64::from(queue.pending));
             self.admitted_active.with_label_values(&[name]).set(i64::from(queue.admitted));
+        }
+        self.unadmitted.reset();
+        for view in workloads {
+            let waits = matches!(view.state, State::Gathering | State::Queued | State::Reserved);
+            if let Some(reason) = view.reason.as_ref().filter(|_| waits) {
+                let queue = view.cluster_queue.as_deref().unwrap_or_default();
+                self.unadmitted.with_label_values(&[queue, reason.code()]).inc();
+            }
         }
         // Work without a ClusterQueue is in no queue's numbers.
         for view in workloads.iter().filter(|view| view.cluster_queue.is_none()) {
@@ -401,6 +468,36 @@ fn sweeps(registry: &Registry) -> IntGauge {
 fn unread(registry: &Registry) -> IntGauge {
     let help = "Kinds that the configuration names and that could not be read so far.";
     int_gauge(registry, "kinds_unread", help)
+}
+
+fn evicted(registry: &Registry) -> IntCounterVec {
+    let named = ("evicted_workloads_total", "Workloads stopped, by why.");
+    counters(registry, named, &["cluster_queue", "reason"])
+}
+
+fn share(registry: &Registry) -> GaugeVec {
+    let help = "What the ClusterQueue borrows of what is lent, by weight, in thousandths, while \
+                shares are fair.";
+    gauges(registry, ("cluster_queue_weighted_share", help), &["cluster_queue"])
+}
+
+fn waited(registry: &Registry) -> HistogramVec {
+    let help = "Time from the creation of a workload until it was admitted.";
+    let options = HistogramOpts::from(opts("admission_wait_time_seconds", help));
+    let options = options.buckets(WAIT_SECONDS.to_vec());
+    register(registry, HistogramVec::new(options, &["cluster_queue"]))
+}
+
+fn unadmitted(registry: &Registry) -> IntGaugeVec {
+    let help = "Workloads that wait, by why.";
+    let labels = ["cluster_queue", "reason"];
+    register(registry, IntGaugeVec::new(opts("unadmitted_workloads", help), &labels))
+}
+
+fn status(registry: &Registry) -> IntGaugeVec {
+    let help = "Whether the ClusterQueue admits: 1 for the status that it has.";
+    let labels = ["cluster_queue", "status"];
+    register(registry, IntGaugeVec::new(opts("cluster_queue_status", help), &labels))
 }
 
 fn counter(registry: &Registry, name: &str, help: &str) -> IntCounter {

@@ -513,13 +513,15 @@ fn leaves_if_it_must(case: &Case, low: &[bool]) -> Result<(), TestCaseError> {
         let there = there.map(|(_, one)| one.clone()).collect();
         Case { there, ..case.clone() }.can_be_placed()
     };
-    // Nobody is stopped so that a member may be the first of those that it wants near.
-    let affine =
-        |shape: &PodShape| shape.neighbours.as_ref().is_some_and(|it| !it.affinity.is_empty());
+    // Nobody is stopped so that a member may be the first of those that it wants near; an empty
+    // selector wants whatever has no label, too.
+    let wants = case.members.iter().filter_map(|shape| shape.neighbours.as_ref());
+    let wants = wants.flat_map(|it| &it.affinity).map(|term| &term.peers.labels);
+    let wants: Vec<bool> = wants.map(|it| it.as_ref().is_some_and(|all| all.is_empty())).collect();
     let labelled =
         |at: usize| case.there[at].0.kin.as_ref().is_some_and(|kin| !kin.labels.is_empty());
-    let wanted = case.members.iter().any(|shape| affine(shape))
-        && (0..case.there.len()).any(|at| is_low(at) && labelled(at));
+    let wanted =
+        (0..case.there.len()).any(|at| is_low(at) && wants.iter().any(|all| *all || labelled(at)));
     let starts = |effect: &Effect| {
         matches!(effect.action, Action::AllocateClaims { .. } | Action::Bind { .. })
     };

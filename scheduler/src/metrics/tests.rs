@@ -193,3 +193,53 @@ fn a_queue_that_is_gone_leaves_no_gauge() {
     metrics.views(&[], &[]);
     assert!(!metrics.encode().contains("team"));
 }
+
+#[test]
+fn who_is_stopped_is_counted_by_why_and_how_long_who_is_admitted_waited() {
+    let metrics = Metrics::new();
+    let Outcome::Preempting(mut stopped) = stop("ns/held") else { unreachable!("a stop") };
+    stopped[0].reason = PreemptionReason::Deactivated;
+    let outcomes = vec![
+        decided("ns/high", stop("ns/low")),
+        decided("ns/high", stop("ns/low")),
+        decided("ns/quick", Outcome::Admitted),
+    ];
+    metrics.step(&Report { outcomes, stopped, ..Report::default() }, Duration::ZERO);
+    let mut quick = workload("quick", Some("team"), State::Binding);
+    (quick.created, quick.admitted_at) = (Time(1_000), Some(Time(4_000)));
+    let mut held = workload("held", Some("team"), State::Evicting);
+    held.reason = Some(capstan_core::explain::reason::Reason::RoomTaken);
+    let mut low = workload("low", Some("other"), State::Queued);
+    low.reason = Some(capstan_core::explain::reason::Reason::RoomTaken);
+    metrics.views(&[quick, held, low], &[queue()]);
+    let evicted = "capstan_evicted_workloads_total";
+    has(&metrics, &format!("{evicted}{{cluster_queue=\"other\",reason=\"Preempted\"}} 1"));
+    has(&metrics, &format!("{evicted}{{cluster_queue=\"team\",reason=\"Deactivated\"}} 1"));
+    let waited = "capstan_admission_wait_time_seconds";
+    has(&metrics, &format!("{waited}_sum{{cluster_queue=\"team\"}} 3"));
+    has(&metrics, &format!("{waited}_bucket{{cluster_queue=\"team\",le=\"5\"}} 1"));
+    has(&metrics, &format!("{waited}_bucket{{cluster_queue=\"team\",le=\"2.5\"}} 0"));
+    let why = "cluster_queue=\"other\",reason=\"PendingEvaluation\"";
+    has(&metrics, &format!("capstan_unadmitted_workloads{{{why}}} 1"));
+    assert_eq!(metrics.encode().matches("capstan_unadmitted_workloads{").count(), 1);
+}
+
+#[test]
+fn a_queue_shows_whether_it_admits_and_its_share() {
+    let metrics = Metrics::new();
+    let of = |share, inactive: bool| {
+        let why = || capstan_core::explain::reason::Reason::Unqueued;
+        QueueView { share, inactive: inactive.then(why), ..queue() }
+    };
+    metrics.views(&[], &[of(Some(250), false)]);
+    has(&metrics, "capstan_cluster_queue_weighted_share{cluster_queue=\"team\"} 250");
+    let status =
+        |word| format!("capstan_cluster_queue_status{{cluster_queue=\"team\",status={word:?}}}");
+    has(&metrics, &format!("{} 1", status("active")));
+    metrics.views(&[], &[of(Some(i64::MAX), true)]);
+    has(&metrics, "capstan_cluster_queue_weighted_share{cluster_queue=\"team\"} inf");
+    has(&metrics, &format!("{} 0", status("active")));
+    has(&metrics, &format!("{} 1", status("inactive")));
+    metrics.views(&[], &[of(None, false)]);
+    assert!(!metrics.encode().contains("weighted_share{"));
+}

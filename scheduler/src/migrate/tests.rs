@@ -16,7 +16,8 @@ fn a_queue_keeps_its_fields_and_loses_what_a_cluster_added() {
         "apiVersion: kueue.x-k8s.io/v1beta1\n\
          kind: ClusterQueue\n\
          metadata:\n  name: q\n  uid: u\n  resourceVersion: '7'\n  finalizers: [a]\n  \
-           labels: {team: a}\n  annotations: {kubectl.kubernetes.io/last-applied-configuration: x}\n\
+           labels: {team: a}\n  \
+           annotations: {kubectl.kubernetes.io/last-applied-configuration: x}\n\
          spec:\n  cohort: c\n  namespaceSelector: {}\n  \
            flavorFungibility: {whenCanBorrow: Borrow}\n  \
            resourceGroups:\n  - coveredResources: [cpu]\n    \
@@ -90,7 +91,8 @@ fn a_configuration_keeps_what_is_ours_and_names_the_rest() {
                 manageJobsWithoutQueueName: true\n    \
                 fairSharing: {preemptionStrategies: [LessThanInitialShare]}\n    \
                 multiKueue: {gcInterval: 1m}\n    \
-                integrations: {frameworks: [batch/job], externalFrameworks: [Foo.v1.example.com]}\n";
+                integrations:\n      frameworks: [batch/job]\n      externalFrameworks: \
+                [Foo.v1.example.com]\n";
     let migrated = migrated(text);
     let losses = losses(&migrated);
     assert_eq!(losses.len(), 2, "{losses:#?}");
