@@ -513,8 +513,7 @@ fn leaves_if_it_must(case: &Case, low: &[bool]) -> Result<(), TestCaseError> {
         let there = there.map(|(_, one)| one.clone()).collect();
         Case { there, ..case.clone() }.can_be_placed()
     };
-    // Nobody is stopped so that a member may be the first of those that it wants near; an empty
-    // selector wants whatever has no label, too.
+    // Nobody leaves to make a member the first of those it wants near (an empty selector: all).
     let wants = case.members.iter().filter_map(|shape| shape.neighbours.as_ref());
     let wants = wants.flat_map(|it| &it.affinity).map(|term| &term.peers.labels);
     let wants: Vec<bool> = wants.map(|it| it.as_ref().is_some_and(|all| all.is_empty())).collect();
