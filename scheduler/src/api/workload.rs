@@ -39,7 +39,6 @@ pub const NAMES_MAX: usize = 256;
     printcolumn(name = "$/h", type_ = "string", json_path = ".status.usdPerHour"),
     printcolumn(name = "Wait", type_ = "date", json_path = ".status.waitingSince"),
     printcolumn(name = "Reason", type_ = "string", json_path = ".status.reason"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
     printcolumn(
         name = "ClusterQueue",
         type_ = "string",
@@ -52,7 +51,8 @@ pub const NAMES_MAX: usize = 256;
         type_ = "string",
         json_path = ".status.preemptor",
         priority = 1
-    )
+    ),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
 pub struct WorkloadSpec {

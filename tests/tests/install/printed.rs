@@ -22,7 +22,7 @@ const SHOWN: [Shown; 7] = [
         columns: &[
             "NAME", "QUEUE", "PRIORITY", "STATE", "PODS", "GPUS", "$/H", "WAIT", "REASON", "AGE",
         ],
-        wide: &[],
+        wide: &["CLUSTERQUEUE", "NODES", "PREEMPTOR"],
         status: true,
     },
     Shown {

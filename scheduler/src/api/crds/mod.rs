@@ -137,9 +137,8 @@ mod tests {
         assert_eq!(columns("LocalQueue"), local.concat());
         assert_eq!(columns("Cohort"), ["Parent", "Active", "Reason", "Age"]);
         assert_eq!(columns("WorkloadPriorityClass"), ["Value", "Age"]);
-        let workload =
-            ["Queue", "Priority", "State", "Pods", "GPUs", "$/h", "Wait", "Reason", "Age"];
-        let wide = ["ClusterQueue", "Nodes", "Preemptor"];
+        let workload = ["Queue", "Priority", "State", "Pods", "GPUs", "$/h", "Wait", "Reason"];
+        let wide = ["ClusterQueue", "Nodes", "Preemptor", "Age"];
         assert_eq!(columns("Workload"), [&workload[..], &wide].concat());
     }
 
