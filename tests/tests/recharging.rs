@@ -5,7 +5,9 @@
 use std::sync::Arc;
 
 use capstan_core::Engine;
-use capstan_core::model::input::{Breach, Input, OutOfRange, PodShape, PreemptWithin};
+use capstan_core::model::input::{
+    Breach, ClusterQueueFacts, Input, OutOfRange, PodShape, PreemptWithin,
+};
 use capstan_core::plan::{Action, Effect, State, StepOutput};
 use capstan_core::policy::{Policy, QuotaArgs, Transformation};
 use capstan_core::time::Time;
@@ -61,17 +63,9 @@ fn what_no_longer_counts_is_given_back_and_what_counts_again_is_charged() {
     queue.preemption.within_cluster_queue = PreemptWithin::LowerPriority;
     let asked = shape(&[("cpu", 12_000), (GPU, 8)]);
     let low = pod("low", &asked, &in_queue(Some("main")));
-    let first = engine.step(
-        NOW,
-        vec![
-            namespace(),
-            Input::Flavor(flavor(DEFAULT, &[])),
-            Input::ClusterQueue(queue),
-            Input::LocalQueue(local_queue("main")),
-            gpu_node("n", 8),
-            Input::Pod(low.clone()),
-        ],
-    );
+    let mut facts = ground(queue);
+    facts.push(Input::Pod(low.clone()));
+    let first = engine.step(NOW, facts);
     assert_eq!(first.effects.iter().filter(|effect: &&Effect| is_bind(effect)).count(), 1);
     let mut high = pod("high", &asked, &in_queue(Some("main")));
     high.priority = 10;
@@ -95,6 +89,17 @@ fn what_no_longer_counts_is_given_back_and_what_counts_again_is_charged() {
     assert_eq!(used(&engine), (Some(12_000), None));
 }
 
+/// A queue, and a node of eight GPUs.
+fn ground(queue: ClusterQueueFacts) -> Vec<Input> {
+    vec![
+        namespace(),
+        Input::Flavor(flavor(DEFAULT, &[])),
+        Input::ClusterQueue(queue),
+        Input::LocalQueue(local_queue("main")),
+        gpu_node("n", 8),
+    ]
+}
+
 #[test]
 fn what_counts_as_something_else_is_charged_as_a_new_engine_would() {
     let mut engine = Engine::new();
@@ -103,14 +108,8 @@ fn what_counts_as_something_else_is_charged_as_a_new_engine_would() {
     queue.preemption.within_cluster_queue = PreemptWithin::LowerPriority;
     let asked = shape(&[(GPU, 8)]);
     let low = pod("low", &asked, &in_queue(Some("main")));
-    let facts = vec![
-        namespace(),
-        Input::Flavor(flavor(DEFAULT, &[])),
-        Input::ClusterQueue(queue),
-        Input::LocalQueue(local_queue("main")),
-        gpu_node("n", 8),
-        Input::Pod(low.clone()),
-    ];
+    let mut facts = ground(queue);
+    facts.push(Input::Pod(low.clone()));
     engine.step(NOW, facts);
     let mut high = pod("high", &asked, &in_queue(Some("main")));
     high.priority = 10;
@@ -188,15 +187,8 @@ fn a_promise_that_lacks_a_flavor_is_made_anew() {
     let low = pod("low", &asked, &in_queue(Some("main")));
     let mut high = pod("high", &asked, &in_queue(Some("main")));
     high.priority = 10;
-    let facts = vec![
-        namespace(),
-        Input::Flavor(flavor(DEFAULT, &[])),
-        Input::ClusterQueue(queue),
-        Input::LocalQueue(local_queue("main")),
-        gpu_node("n", 8),
-        bound(&low, "n"),
-        Input::Pod(high),
-    ];
+    let mut facts = ground(queue);
+    facts.extend([bound(&low, "n"), Input::Pod(high)]);
     engine.step(NOW, facts);
     assert_eq!(view(&engine, "high").state, State::Reserved);
     // Credits are of a group of their own: what runs is charged by its node, what waits is looked

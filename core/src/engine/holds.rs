@@ -38,9 +38,17 @@ impl Holds {
 impl Engine {
     /// Notes a workload that changed if it has to be stopped.
     pub(super) fn file_hold(&mut self, workload: WorkloadIdx) {
-        match self.state.workloads.get(workload).and_then(|_| self.state.must_stop(workload)) {
-            Some(_) => _ = self.holds.found.insert(workload),
-            None => _ = self.holds.found.remove(&workload),
+        if self.state.workloads.get(workload).is_none() {
+            return;
+        }
+        if self.state.must_stop(workload).is_some() {
+            self.holds.found.insert(workload);
+            return;
+        }
+        self.holds.found.remove(&workload);
+        // A stop that came about is no reason to put off the next one.
+        if !self.state.leaving(workload) {
+            self.holds.asked.remove(&workload);
         }
     }
 

@@ -15,6 +15,7 @@ pub mod facts;
 mod holds;
 pub mod ids;
 pub mod input;
+mod lifecycle;
 pub mod lookup;
 pub mod pod;
 mod roles;

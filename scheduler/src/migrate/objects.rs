@@ -12,6 +12,9 @@ use crate::read::schema::prune;
 /// What of metadata is people's own.
 const KEPT: [&str; 4] = ["name", "namespace", "labels", "annotations"];
 
+/// Where a queue names what gates it, in v1beta1 and since.
+const CHECKS: [&str; 2] = ["spec.admissionChecks", "spec.admissionChecksStrategy"];
+
 /// What `kubectl apply` keeps of the object that was.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
@@ -53,7 +56,7 @@ impl Migrated {
             self.lose(&place, &object, Some(path), problem);
         }
         let unknown: Vec<&str> = decoded.unknown.iter().map(|one| one.path.as_str()).collect();
-        for path in unknown.iter().filter(|path| !path.contains("dmissionChecks")) {
+        for path in unknown.iter().filter(|path| !CHECKS.contains(path)) {
             let problem = "has no equal in Capstan".to_owned();
             self.lose(&place, &object, Some(path), problem);
         }
@@ -110,11 +113,8 @@ fn checks(value: &Value) -> Vec<(&'static str, String)> {
         let names = names.join(", ");
         format!("admission {checks} {names}: no equal, work starts without waiting for {them}")
     };
-    let both = [
-        ("spec.admissionChecks", plain.collect::<Vec<_>>()),
-        ("spec.admissionChecksStrategy", strategy.collect()),
-    ];
-    let given = both.into_iter().filter(|(_, names)| !names.is_empty());
+    let both = CHECKS.into_iter().zip([plain.collect::<Vec<_>>(), strategy.collect()]);
+    let given = both.filter(|(_, names)| !names.is_empty());
     given.map(|(path, names)| (path, said(names))).collect()
 }
 

@@ -140,38 +140,21 @@ impl Take for Each<'_> {
 
 /// The plain values of a small file, such as a configuration.
 pub fn values_of_file(path: &Path) -> Result<Vec<Located>, Vec<ReadError>> {
-    let mut values = Values::default();
-    read_file(path, &mut values);
-    values.finish()
+    values(|give| each_object(&[path.to_owned()], give))
 }
 
 /// The plain values of a text.
 pub fn values_of_text(name: &str, text: &str) -> Result<Vec<Located>, Vec<ReadError>> {
-    let mut values = Values::default();
-    read_stream(&name.into(), text.as_bytes(), &mut values);
-    values.finish()
+    values(|give| each_object_of(name, text, give))
 }
 
-#[derive(Default)]
-struct Values {
-    values: Vec<Located>,
-    errors: Vec<ReadError>,
-}
-
-impl Take for Values {
-    fn object(&mut self, place: Place, value: Value) {
-        self.values.push(Located { place, value });
-    }
-
-    fn complain(&mut self, error: ReadError) {
-        self.errors.push(error);
-    }
-}
-
-impl Values {
-    fn finish(self) -> Result<Vec<Located>, Vec<ReadError>> {
-        if self.errors.is_empty() { Ok(self.values) } else { Err(self.errors) }
-    }
+/// All values that a reader gives, unless something is wrong.
+fn values(
+    read: impl FnOnce(&mut dyn FnMut(Place, Value)) -> Vec<ReadError>,
+) -> Result<Vec<Located>, Vec<ReadError>> {
+    let mut values = Vec::new();
+    let errors = read(&mut |place, value| values.push(Located { place, value }));
+    if errors.is_empty() { Ok(values) } else { Err(errors) }
 }
 
 fn finish(collector: Collector<'_>) -> Result<Objects, Vec<ReadError>> {

@@ -4,10 +4,7 @@
 use capstan_tests::cluster::{GpuNodes, name_of};
 use serde_json::{Value, json};
 
-use crate::scene::{self, Job, bare_gang, cluster, running, submit, wait_for};
-
-/// A queue for all.
-const QUEUE: &str = include_str!("one-queue.yaml");
+use crate::scene::{self, Job, bare_gang, cluster, led, running, submit, wait_for};
 
 fn state(workloads: &[Value], name: &str) -> (String, String) {
     let found = workloads.iter().find(|it| name_of(it) == name);
@@ -20,10 +17,7 @@ fn state(workloads: &[Value], name: &str) -> (String, String) {
 
 #[test]
 fn a_workload_that_is_deactivated_stops_and_goes_on_when_it_is_active_again() {
-    let cluster = cluster(&GpuNodes::new("h100", 1));
-    cluster.apply(QUEUE).expect("applied");
-    let mut capstan = cluster.capstan("first", "").expect("started");
-    capstan.wait_until(&cluster, "leading").expect("it leads");
+    let (cluster, mut capstan) = led(&GpuNodes::new("h100", 1));
     submit(&cluster, &[Job { queue: Some("gpus"), ..Job::of("default", "train", 4) }]);
     let runs = |pods: &[Value]| running(pods, |name| name.starts_with("train-")) == 4;
     wait_for(&cluster, "pods", "the Job runs", runs);
@@ -68,9 +62,7 @@ fn a_workload_that_is_deactivated_stops_and_goes_on_when_it_is_active_again() {
 
 #[test]
 fn a_queue_that_is_drained_stops_its_work_and_starts_it_again() {
-    let cluster = cluster(&GpuNodes::new("h100", 1));
-    cluster.apply(QUEUE).expect("applied");
-    let _capstan = cluster.capstan("capstan", "").expect("started");
+    let (cluster, _capstan) = led(&GpuNodes::new("h100", 1));
     submit(&cluster, &[Job { queue: Some("gpus"), ..Job::of("default", "train", 4) }]);
     let runs = |pods: &[Value]| running(pods, |name| name.starts_with("train-")) == 4;
     wait_for(&cluster, "pods", "the Job runs", runs);

@@ -11,8 +11,8 @@ use crate::scene::{self, Job, SOON, wait_for};
 
 /// Pods of which most are still to be bound when the first one is seen.
 const MANY: usize = 800;
-/// Pods whose events are told within the half second that a replica has for it.
-const FEW: usize = 8;
+/// Pods whose events are told within the second or two that a replica has for it.
+const FEW: usize = 40;
 /// A replica that was too quick to be caught at work says nothing; each time it would.
 const TRIES: usize = 3;
 /// How long a replica without an election waits before it decides anything.

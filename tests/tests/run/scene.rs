@@ -116,6 +116,15 @@ pub fn submit(cluster: &ControlPlane, jobs: &[Job]) {
     cluster.kubectl_with(&["create", "-f", "-"], &list.to_string()).expect("created");
 }
 
+/// A control plane with a queue for all on these nodes, and a replica that leads.
+pub fn led(nodes: &GpuNodes) -> (ControlPlane, Capstan) {
+    let cluster = cluster(nodes);
+    cluster.apply(include_str!("one-queue.yaml")).expect("applied");
+    let mut capstan = cluster.capstan("capstan-0", "").expect("started");
+    capstan.wait_until(&cluster, "leading").expect("it leads");
+    (cluster, capstan)
+}
+
 /// A control plane with these nodes and Capstan's kinds; nothing but Capstan binds there.
 pub fn cluster(nodes: &GpuNodes) -> ControlPlane {
     cluster_with(Options { controller_manager: true, kwok: true, ..Options::bare() }, nodes)

@@ -123,6 +123,36 @@ fn who_is_stopped_for_nobody_is_evicted_and_not_preempted() {
     assert!(condition("Preempted").is_none() && status.preemptor.is_none());
 }
 
+/// A gang that lost a member for which there is no room says so, though it is admitted.
+#[test]
+fn a_gang_in_part_says_why_and_that_it_recovers() {
+    let (mut plan, mut api) = ready();
+    let mut it = gang(State::Running);
+    (it.started, it.placed) = (true, 3);
+    plan.workload(at(0), it.clone());
+    api.work(&mut plan, at(0));
+    told(&mut plan, at(0));
+    (it.view.state, it.started, it.placed) = (State::Binding, false, 2);
+    let then = Some(Box::new(Reason::RoomTaken));
+    it.view.reason = Some(Reason::Incomplete { have: 2, need: 3, then });
+    plan.workload(at(2_000), it.clone());
+    let waits = |kind, uid| said(kind, uid, "PendingEvaluation");
+    assert_eq!(told(&mut plan, at(2_000)), [waits("Workload", "made"), waits("Job", "uid-g")]);
+    api.work(&mut plan, at(2_000));
+    let status = api.status("g");
+    assert!(status.reason.contains("2 of"), "{}", status.reason);
+    let ready = status.conditions.iter().find(|it| it.type_ == "PodsReady").expect("said");
+    assert_eq!((ready.status.as_str(), ready.reason.as_str()), ("False", "WaitForRecovery"));
+    assert!(holds(&status.conditions, "Admitted").is_some());
+    // That it is written again changes nothing.
+    it.view.reason = None;
+    plan.workload(at(4_000), it);
+    api.work(&mut plan, at(4_000));
+    let status = api.status("g");
+    let ready = status.conditions.iter().find(|it| it.type_ == "PodsReady").expect("said");
+    assert_eq!((ready.reason.as_str(), status.reason.as_str()), ("WaitForRecovery", ""));
+}
+
 /// Who suspends a Job that runs is told that it starts again, and what holds it.
 #[test]
 fn a_job_that_somebody_suspends_says_how_to_hold_it() {

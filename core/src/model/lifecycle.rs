@@ -1,0 +1,135 @@
+//! What state a workload is in, from what its members and its owner show.
+//!
+//! The engine is in the middle of some states (`Reserved`, `Resuming`, `Preparing`); those stay
+//! until facts say otherwise. Everything else is derived, so that a new engine finds the same.
+//!
+//! | state | derived from |
+//! |---|---|
+//! | Gathering, Queued | no placed member |
+//! | Resuming | an owner resumed a moment ago that has no pods yet: places are kept for them |
+//! | Binding | some members placed, fewer than must run together, or places kept for some that a |
+//! | | resumed owner has still to make; quota is kept for the others |
+//! | Running | at least the minimum placed |
+//! | Evicting | marked members or a marked owner, while anything is placed |
+//! | Finished | the owner is done, or every member ended |
+
+use crate::explain::reason::Reason;
+use crate::model::ids::WorkloadIdx;
+use crate::model::input::PodPhase;
+use crate::model::pod::Binding;
+use crate::model::state::ClusterState;
+use crate::plan::State;
+
+impl ClusterState {
+    /// Derives the state of one workload again after the engine changed what it holds.
+    pub fn keep_state(&mut self, workload: WorkloadIdx) {
+        self.derive_state(workload);
+    }
+
+    /// State from facts, unless the engine is in the middle of something.
+    pub(super) fn derive_state(&mut self, workload: WorkloadIdx) {
+        let entry = &self.workloads[workload];
+        let pods = || entry.members.iter().map(|pod| &self.pods[*pod]);
+        let active = pods().filter(|pod| pod.counts()).count() as u32;
+        let placed = pods().filter(|pod| pod.place.is_some()).count() as u32;
+        let flying = pods().any(|pod| matches!(pod.binding, Binding::InFlight(_)));
+        let finished = self.owner_of(workload).is_some_and(|owner| owner.finished.is_some());
+        let marked = self.eviction_of(workload);
+        let gated = pods().filter(|pod| pod.counts() && pod.gated).count() as u32;
+        let started = pods().filter(|pod| pod.phase == PodPhase::Running).count() as u32;
+        let waits = pods().any(|pod| pod.needs_place() && !pod.kept());
+        let was = entry.state;
+        let need = entry.min_member;
+        let kept = pods().any(|pod| pod.kept() && pod.place.is_some());
+        let in_part = placed > 0 && placed < need;
+        let lacks = in_part && !flying && !waits && self.members_lacking(workload) > 0;
+        let state = match () {
+            () if finished || active == 0 => State::Finished,
+            () if marked && placed > 0 => State::Evicting,
+            () if was == State::Resuming && placed > 0 => State::Resuming,
+            () if was == State::Preparing && placed > 0 && flying => State::Preparing,
+            () if placed > 0 && (flying || in_part || kept) => State::Binding,
+            () if placed > 0 => State::Running,
+            () if was == State::Reserved => State::Reserved,
+            () if active - gated < need || self.lacking_role(workload).is_some() => {
+                State::Gathering
+            }
+            () => State::Queued,
+        };
+        if placed == 0 && self.workloads[workload].assignment.is_some() {
+            self.set_assignment(workload, None);
+        }
+        let gathers = (state == State::Gathering).then(|| self.gathering(workload));
+        let entry = &mut self.workloads[workload];
+        // All have left: members that are made again are not on their way out. An owner's next run
+        // is another workload.
+        if placed == 0 && entry.owner.is_none() {
+            (entry.evicting, entry.stop_asked) = (None, false);
+        }
+        entry.state = match state {
+            State::Resuming if !kept => State::Binding,
+            state => state,
+        };
+        if entry.state == State::Running {
+            entry.requeue.failures = 0;
+        }
+        entry.started = entry.state == State::Running && started >= need;
+        let extras = matches!(entry.reason, Some(Reason::Extras { .. }));
+        match entry.state {
+            State::Running | State::Binding if extras && waits && placed >= need => {}
+            State::Gathering => entry.reason = gathers,
+            _ if extras => entry.reason = None,
+            State::Queued if entry.reason.as_ref().is_some_and(Reason::gathers) => {
+                entry.reason = None;
+            }
+            State::Running | State::Finished => entry.reason = None,
+            State::Binding if placed >= need => entry.reason = None,
+            State::Binding if lacks => {
+                let then = Some(Box::new(missing(active, gated, need)));
+                entry.reason = Some(Reason::Incomplete { have: placed, need, then });
+            }
+            _ => {}
+        }
+        match in_part {
+            true => self.note_in_part(workload, waits && state != State::Evicting),
+            false => _ = self.in_part.remove(&workload),
+        }
+    }
+
+    /// Since when a workload has been in part; members that come after all was done count from now
+    /// on.
+    fn note_in_part(&mut self, workload: WorkloadIdx, waits: bool) {
+        let since = self.in_part.entry(workload).or_insert(Some(self.now));
+        if since.is_none() && waits {
+            *since = Some(self.now);
+        }
+    }
+
+    /// Why fewer members than the minimum could run: some have gates, or do not exist.
+    pub(crate) fn gathering(&self, workload: WorkloadIdx) -> Reason {
+        let entry = &self.workloads[workload];
+        let pods = || entry.members.iter().map(|pod| &self.pods[*pod]).filter(|pod| pod.counts());
+        let gated = pods().filter(|pod| pod.gated).count() as u32;
+        let (exist, need) = (pods().count() as u32, entry.min_member);
+        match exist - gated < need {
+            true => missing(exist, gated, need),
+            false => self.lacking_role(workload).unwrap_or(missing(exist, gated, need)),
+        }
+    }
+
+    /// Whether the API shows that a workload is being stopped by us.
+    fn eviction_of(&self, workload: WorkloadIdx) -> bool {
+        let entry = &self.workloads[workload];
+        entry.evicting.is_some()
+            || entry.members.iter().any(|pod| self.pods[*pod].eviction.is_some())
+            || self.owner_mark(workload).is_some()
+    }
+}
+
+/// Why fewer than the minimum could run, of so many members that exist, some of them with gates.
+fn missing(exist: u32, gated: u32, need: u32) -> Reason {
+    match gated {
+        0 => Reason::Gathering { have: exist, need },
+        pods => Reason::Gated { pods },
+    }
+}
