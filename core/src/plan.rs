@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::explain::reason::Reason;
 use crate::model::input::{
-    AllocatedDevice, BindingNote, ClaimKey, NodeSelector, ReadyWhen, RequestMapping,
+    AllocatedDevice, BindingNote, ClaimKey, NodeSelector, ReadyWhen, RequestMapping, RequeueNote,
     ResourceClaimKey, Text, Toleration,
 };
 use crate::money::MicroUsd;
@@ -193,6 +193,15 @@ pub enum Action {
         owner: OwnerRef,
         /// Why.
         preemption: Preemption,
+        /// What its next run has to know.
+        requeue: RequeueNote,
+    },
+    /// Write on the Workload object that its work may not run, until somebody says it may.
+    Deactivate {
+        /// Namespace of the object.
+        namespace: Text,
+        /// Its name.
+        name: Text,
     },
     /// Bind a pod to a node; the note travels as annotations.
     Bind {
@@ -407,8 +416,29 @@ pub enum PreemptionReason {
         /// For how long.
         waited: Span,
     },
+    /// Nobody's victim: too few of its members had started for too long.
+    PodsNotReady {
+        /// Members that had.
+        started: u32,
+        /// Members that it needs.
+        need: u32,
+        /// For how long.
+        waited: Span,
+        /// Enough of them had, before that.
+        fell: bool,
+    },
     /// Nobody's victim: its Workload object says that it may not run.
     Deactivated,
+    /// The same, because its pods did not come up so often.
+    RequeuingLimitExceeded {
+        /// How often it was stopped for that.
+        stops: u32,
+    },
+    /// The same, because it ran as long as it was to run at most.
+    MaximumExecutionTimeExceeded {
+        /// How long.
+        limit: Span,
+    },
     /// Nobody's victim: its LocalQueue is drained.
     LocalQueueStopped,
     /// Nobody's victim: its ClusterQueue is drained.
@@ -426,13 +456,14 @@ impl PreemptionReason {
     /// Whether it makes room for another.
     pub fn for_another(self) -> bool {
         use PreemptionReason::{
-            ClusterQueueStopped, Deactivated, LocalQueueStopped, PodsReadyTimeout,
+            InClusterQueue, InCohortFairSharing, InCohortReclaimWhileBorrowing,
+            InCohortReclamation, Priority,
         };
-        let for_nobody = matches!(
+        let in_cohort = matches!(
             self,
-            PodsReadyTimeout { .. } | Deactivated | LocalQueueStopped | ClusterQueueStopped
+            InCohortReclamation | InCohortReclaimWhileBorrowing | InCohortFairSharing
         );
-        !for_nobody
+        in_cohort || matches!(self, InClusterQueue | Priority)
     }
 
     /// The word used in the API.
@@ -443,8 +474,12 @@ impl PreemptionReason {
             PreemptionReason::InCohortReclaimWhileBorrowing => "InCohortReclaimWhileBorrowing",
             PreemptionReason::InCohortFairSharing => "InCohortFairSharing",
             PreemptionReason::Priority => "Priority",
-            PreemptionReason::PodsReadyTimeout { .. } => "PodsReadyTimeout",
-            PreemptionReason::Deactivated => "Deactivated",
+            PreemptionReason::PodsReadyTimeout { .. } | PreemptionReason::PodsNotReady { .. } => {
+                "PodsReadyTimeout"
+            }
+            PreemptionReason::Deactivated
+            | PreemptionReason::RequeuingLimitExceeded { .. }
+            | PreemptionReason::MaximumExecutionTimeExceeded { .. } => "Deactivated",
             PreemptionReason::LocalQueueStopped => "LocalQueueStopped",
             PreemptionReason::ClusterQueueStopped => "ClusterQueueStopped",
         }

@@ -38,6 +38,9 @@ pub struct Policy {
     pub resume_timeout: Span,
     /// A gang that has been below its minimum for so long is stopped whole; `None`: never.
     pub recovery_timeout: Option<Span>,
+    /// What becomes of queued work whose pods do not come up; `None`: it holds its quota. For
+    /// clusters where images cannot be pulled, or nodes do not become ready.
+    pub pods_ready: Option<PodsReady>,
     /// Time an effect has before an outcome is owed.
     pub effect_timeout: Span,
     /// A gang whose claims are not bound so long after what was chosen was written goes back.
@@ -53,6 +56,40 @@ pub enum UnqueuedWorkloads {
     Allow,
     /// It waits until somebody gives it a queue.
     Hold,
+}
+
+/// What becomes of queued work whose pods do not come up: Kueue's `waitForPodsReady`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PodsReady {
+    /// It is stopped when so long after its admission too few of its pods have started.
+    pub timeout: Span,
+    /// The same of work that had started, from when too few of its pods run; `None`: never.
+    pub recovery: Option<Span>,
+    /// Nothing is admitted while work that was admitted has not started.
+    pub blocks_admission: bool,
+    /// How work that was stopped for this queues again.
+    pub requeuing: Requeuing,
+}
+
+/// How work that was stopped because its pods did not come up queues again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Requeuing {
+    /// In its queue it stands as if it had been made when it was stopped.
+    pub behind: bool,
+    /// It waits so long after the first stop, and twice as long after each further one.
+    pub base: Span,
+    /// It waits no longer than this.
+    pub longest: Span,
+    /// More stops in a row than this, and its Workload object is deactivated; `None`: never.
+    pub limit: Option<u32>,
+}
+
+impl Requeuing {
+    /// How long work waits that was stopped so often.
+    pub fn wait(&self, stops: u32) -> Span {
+        let doubled = self.base.0.saturating_mul(1_i64 << stops.saturating_sub(1).min(40));
+        Span(doubled.min(self.longest.0))
+    }
 }
 
 /// When the shares of two queues let the work of one stop that of the other: Kueue's
@@ -147,6 +184,7 @@ impl Policy {
         let Policy { profiles, unqueued, levels, quota, fair_sharing, rules, .. } = other;
         (&self.profiles, &self.unqueued, &self.quota) == (profiles, unqueued, quota)
             && (&self.levels, &self.fair_sharing, &self.rules) == (levels, fair_sharing, rules)
+            && self.pods_ready == other.pods_ready
     }
 
     /// Weights of a profile index.
@@ -169,6 +207,7 @@ impl Default for Policy {
             backoff_max: Span::seconds(10),
             resume_timeout: Span::seconds(60),
             recovery_timeout: Some(Span::minutes(5)),
+            pods_ready: None,
             effect_timeout: Span::seconds(30),
             volume_timeout: Span::seconds(600),
             device_timeout: Span::seconds(600),
@@ -189,5 +228,22 @@ mod tests {
         assert!(!policy.decides_as(&held));
         let fair = Policy { fair_sharing: Some(FairSharing::FinalShare), ..policy.clone() };
         assert!(!policy.decides_as(&fair));
+        let requeuing = Requeuing {
+            behind: true,
+            base: Span::seconds(60),
+            longest: Span::seconds(3_600),
+            limit: None,
+        };
+        let timeout = Span::minutes(5);
+        let ready = PodsReady { timeout, recovery: None, blocks_admission: true, requeuing };
+        assert!(!policy.decides_as(&Policy { pods_ready: Some(ready), ..policy.clone() }));
+    }
+
+    #[test]
+    fn who_was_stopped_waits_twice_as_long_each_time_up_to_a_limit() {
+        let (base, longest) = (Span::seconds(60), Span::seconds(3_600));
+        let requeuing = Requeuing { behind: true, base, longest, limit: None };
+        let waits = [1, 2, 3, 7, 1_000].map(|stops| requeuing.wait(stops).0 / 1_000);
+        assert_eq!(waits, [60, 120, 240, 3_600, 3_600]);
     }
 }

@@ -320,7 +320,7 @@ impl Metrics {
                 waiting.insert(name.clone());
             }
             if asked.contains(&name) {
-                let wait = view.admitted_at.map(|at| at.since(view.created));
+                let wait = view.admitted_at.map(|at| at.since(view.waits_since));
                 waits.insert(name.clone(), wait);
                 queue_of.insert(name, view.cluster_queue.clone());
             }

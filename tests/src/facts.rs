@@ -222,6 +222,7 @@ pub fn job(name: &str, pods: u32, shape: &Arc<PodShape>, wishes: &Arc<Wishes>) -
         member_of: None,
         admitted: None,
         eviction: None,
+        requeued: None,
     }
 }
 

@@ -238,13 +238,14 @@ impl Stage {
                     }
                 }
             }
-            Action::SuspendOwner { owner, preemption } => {
+            Action::SuspendOwner { owner, preemption, requeue } => {
                 let facts = self.owners.get_mut(&owner.uid).expect("a known owner is suspended");
                 let gone: Vec<Text> = pods_of(facts).into_iter().map(|pod| pod.uid).collect();
                 facts.suspended = true;
                 facts.incarnation += 1;
                 facts.admitted = None;
                 facts.eviction = mark(preemption);
+                facts.requeued = Some((*requeue).into());
                 self.coming.retain(|(_, pod)| !gone.contains(&pod.uid));
                 gone.iter().for_each(|uid| self.forget(uid));
                 self.tell_of_owner(&owner.uid);
@@ -253,6 +254,7 @@ impl Stage {
             | Action::SelectVolumes { .. }
             | Action::AllocateClaims { .. }
             | Action::ReleaseClaims { .. }
+            | Action::Deactivate { .. }
             | Action::Status(_)
             | Action::Event { .. } => {}
         }

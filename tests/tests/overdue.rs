@@ -52,7 +52,7 @@ fn resumed(output: &StepOutput, job: &OwnerFacts) -> OwnerFacts {
 
 fn suspends(output: &StepOutput) -> Vec<String> {
     let suspended = output.effects.iter().filter_map(|effect| match &effect.action {
-        Action::SuspendOwner { owner, preemption } => {
+        Action::SuspendOwner { owner, preemption, .. } => {
             assert!(matches!(preemption.reason, PreemptionReason::PodsReadyTimeout { .. }));
             assert!(output.report.stopped.contains(preemption), "it is told");
             Some(owner.name.to_string())

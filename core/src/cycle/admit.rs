@@ -204,6 +204,7 @@ impl Engine {
         }
         self.counts.preempted += 1;
         let leaving = self.state.leaving(victim);
+        let requeue = self.requeue_note(now, victim, &preemption);
         self.waiting.remove(victim);
         self.growth.remove(&victim);
         self.growth_parked.remove(&victim);
@@ -213,6 +214,9 @@ impl Engine {
         }
         self.preemptions.insert(name, preemption.clone());
         let entry = &mut self.state.workloads[victim];
+        if entry.owner.is_none() {
+            entry.requeue.adopt(&requeue);
+        }
         entry.state = State::Evicting;
         entry.evicting = Some(Box::new(preemption.clone()));
         entry.stop_asked = true;
@@ -226,7 +230,7 @@ impl Engine {
         }
         if let Some(owner) = self.owner_ref(victim) {
             let uid = owner.uid.clone();
-            let action = Action::SuspendOwner { owner, preemption };
+            let action = Action::SuspendOwner { owner, preemption, requeue };
             let effect = self.effect(now, victim, Some(uid), action);
             self.state.workloads[victim].owner_effect = Some(effect);
             return;

@@ -27,6 +27,13 @@ impl Engine {
     /// Does what was nominated, if it still holds.
     pub(crate) fn settle(&mut self, now: Time, mut entry: Entry, round: &mut Round) {
         let verdict = std::mem::replace(&mut entry.verdict, Verdict::NoFit);
+        if matches!(verdict, Verdict::Fit | Verdict::Preempt(_))
+            && let Some(reason) = self.kept_out(&entry)
+        {
+            entry.choice.reason = Some(reason);
+            entry.choice.next.clear();
+            return self.wait(entry, round);
+        }
         match verdict {
             Verdict::Fit => self.settle_fit(now, entry, round),
             Verdict::Preempt(victims) => self.settle_preempt(now, entry, victims, round),

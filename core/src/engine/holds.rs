@@ -71,6 +71,9 @@ impl Engine {
         for workload in stopped {
             self.holds.found.remove(&workload);
             let Some(reason) = self.state.must_stop(workload) else { continue };
+            let ours = self.coming_up.why(workload);
+            let ours = ours.filter(|_| reason == PreemptionReason::Deactivated);
+            let reason = ours.unwrap_or(reason);
             let Some(preemption) = self.stop_for_nobody(now, workload, reason) else { continue };
             self.holds.asked.insert(workload, now);
             self.stopped.push(preemption.clone());

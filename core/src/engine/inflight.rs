@@ -42,7 +42,8 @@ impl Engine {
             Action::ResumeOwner { .. } => InFlight::Resume(of),
             Action::SuspendOwner { .. } | Action::Evict { .. } => InFlight::Stop(of),
             Action::ReleaseClaims { pod, .. } => InFlight::Release(pod.uid.clone()),
-            Action::Status(_) | Action::Event { .. } => return,
+            // What it changes is seen, and it is asked for again until then.
+            Action::Deactivate { .. } | Action::Status(_) | Action::Event { .. } => return,
         };
         self.inflight.insert(id, kind);
     }

@@ -24,6 +24,7 @@ use crate::plan::{
 };
 use crate::time::Time;
 
+mod coming_up;
 mod crossings;
 mod details;
 mod device_claims;
@@ -77,6 +78,7 @@ pub struct Engine {
     claim_freed: bool,
     crossings: crossings::Crossings,
     holds: holds::Holds,
+    coming_up: coming_up::ComingUp,
     /// What heads kept back in the last round: where that changes, who it was kept from is looked
     /// at again.
     pub(crate) kept_back: Vec<Held>,
@@ -296,6 +298,7 @@ impl Engine {
         self.deadlines.set(workload, None);
         self.resumed_before.remove(&workload);
         self.holds.forget(workload);
+        self.coming_up.forget(workload);
     }
 
     /// Puts a workload where it belongs: its queue, the growing ones, or nowhere.
@@ -309,7 +312,15 @@ impl Engine {
             QueueRef::Queue(queue) => Some(Some(*queue)),
             QueueRef::Broken(_) => None,
         };
-        let delayed = delay.is_some_and(|until| until > now);
+        let delayed = delay.filter(|until| *until > now);
+        let unready = entry.requeue.unready();
+        if let Some(until) = delayed.filter(|_| state == State::Queued) {
+            self.delayed.insert((until, workload));
+            if unready > 0 && entry.reason.is_none() {
+                self.set_reason(workload, Reason::not_ready(until, unready));
+            }
+        }
+        let (delayed, entry) = (delayed.is_some(), &self.state.workloads[workload]);
         if let QueueRef::Broken(reason) = &entry.queue
             && state == State::Queued
         {
@@ -318,7 +329,8 @@ impl Engine {
         }
         match (state, queue) {
             (State::Queued, Some(queue)) if !delayed => {
-                self.waiting.insert(queue, workload, &self.state.workloads[workload]);
+                let at = self.state.queued_at(workload);
+                self.waiting.insert(queue, workload, (&self.state.workloads[workload], at));
             }
             _ => self.waiting.remove(workload),
         }
@@ -338,6 +350,7 @@ impl Engine {
             true => self.growth.insert(workload),
             false => self.growth.remove(&workload),
         };
+        self.file_coming_up(now, workload);
     }
 
     /// A claim whose members changed says nothing any more.

@@ -42,8 +42,13 @@ impl Deadlines {
         self.in_order.extend(until.map(|until| (until, workload)));
     }
 
+    /// The time of a workload.
+    pub fn of(&self, workload: WorkloadIdx) -> Option<Time> {
+        self.of.get(&workload).copied()
+    }
+
     /// Who is due first.
-    fn first(&self) -> Option<(Time, WorkloadIdx)> {
+    pub fn first(&self) -> Option<(Time, WorkloadIdx)> {
         self.in_order.first().copied()
     }
 }
@@ -58,14 +63,17 @@ impl Engine {
         let overdue = timeout.and_then(|timeout| Some(since?.plus(timeout)));
         let prepared = self.volumes_due().into_iter().chain(self.devices_due());
         let again = self.holds_due();
-        delayed.into_iter().chain(deadline).chain(overdue).chain(prepared).chain(again).min()
+        let up = self.coming_up.due();
+        let due = delayed.into_iter().chain(deadline).chain(overdue).chain(prepared);
+        due.chain(again).chain(up).min()
     }
 
     /// Carries out what is due.
     pub(super) fn wake_in_time(&mut self, now: Time) {
         while let Some((_, workload)) = self.delayed.first().filter(|(at, _)| *at <= now).copied() {
             self.delayed.pop_first();
-            if self.state.workloads.get(workload).is_some() {
+            let entry = self.state.workloads.get(workload);
+            if entry.is_some_and(|it| it.requeue.not_before.is_none_or(|until| until <= now)) {
                 self.state.workloads[workload].requeue.not_before = None;
                 self.refile(workload, now);
             }
@@ -78,6 +86,7 @@ impl Engine {
         self.give_up_on_volumes(now, &mut changes);
         self.give_up_on_devices(now, &mut changes);
         self.stop_what_stays_in_part(now, &mut changes);
+        self.stop_what_is_due(now, &mut changes);
         if !changes.dirty.is_empty() {
             self.take_in_changes(now, changes);
         }
@@ -119,7 +128,8 @@ impl Engine {
             self.preemptions.insert(preemption.victim.clone(), preemption.clone());
             self.stopped.push(preemption.clone());
             let uid = owner.uid.clone();
-            let action = Action::SuspendOwner { owner, preemption };
+            let requeue = self.requeue_note(now, workload, &preemption);
+            let action = Action::SuspendOwner { owner, preemption, requeue };
             self.effect(now, workload, Some(uid), action);
         }
         self.unresume(now, workload, "its pods did not appear in time".into(), changes);

@@ -65,6 +65,7 @@ impl Engine {
             reason: self.reason_of(index),
             uncharged: self.uncharged(index),
             created: entry.created,
+            waits_since: entry.waits_since(),
             admitted_at: entry.assignment.as_ref().map(|assignment| assignment.at),
             gpus: self.gpus(index),
         }

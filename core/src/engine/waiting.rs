@@ -3,8 +3,9 @@
 //! Equal work (same priority, shapes, sizes and wishes) forms one group: when its first member
 //! does not fit, the whole group is parked without looking at the others, and what wakes it
 //! wakes it whole. So a round costs the number of different shapes that wait, not the number of
-//! workloads. Order: higher priority, then earlier, then uid. A group outlives its members, so that
-//! work which comes and goes makes nothing anew; [`Waiting::sweep`] forgets those without any.
+//! workloads. Order: higher priority, then earlier in the queue, then uid. A group outlives its
+//! members, so that work which comes and goes makes nothing anew; [`Waiting::sweep`] forgets those
+//! without any.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -124,12 +125,18 @@ impl Filed {
 }
 
 impl Waiting {
-    /// Files a workload under its queue. A group that is parked stays parked.
-    pub fn insert(&mut self, queue: Option<QueueIdx>, index: WorkloadIdx, workload: &Workload) {
+    /// Files a workload under its queue, by when it took its place there. A group that is parked
+    /// stays parked.
+    pub fn insert(
+        &mut self,
+        queue: Option<QueueIdx>,
+        index: WorkloadIdx,
+        (workload, at): (&Workload, Time),
+    ) {
         self.remove(index);
         let key = HeadKey {
             priority: workload.priority,
-            at: Reverse(workload.created),
+            at: Reverse(at),
             uid: Reverse(workload.uid.clone()),
         };
         let wish = workload.topology();

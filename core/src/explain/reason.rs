@@ -93,6 +93,12 @@ pub enum Reason {
         /// What one of them waits for.
         what: Unprepared,
     },
+    /// Nothing is admitted until this one, which was, has started (`waitForPodsReady` with
+    /// `blockAdmission`).
+    AwaitsOthers {
+        /// The one, `namespace/name`.
+        workload: Text,
+    },
     /// Its Workload object says that it may not run.
     Deactivated {
         /// The object, `namespace/name`.

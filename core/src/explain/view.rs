@@ -48,6 +48,8 @@ pub struct WorkloadView {
     pub uncharged: Option<Uncharged>,
     /// Creation of its first member.
     pub created: Time,
+    /// Since when it waits, if it does: its creation, or its last stop.
+    pub waits_since: Time,
     /// When it took quota.
     pub admitted_at: Option<Time>,
     /// GPUs asked by all members.

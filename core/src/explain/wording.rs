@@ -24,7 +24,6 @@ use super::reason::{
     FlavorProblem, FlavorRefusal, Inactive, NoVictims, NodeShortage, Reason, SearchBound,
 };
 use crate::model::input::Text;
-use crate::time::Time;
 
 impl Reason {
     /// The machine-readable word, for conditions, metrics and `"reason"` in JSON.
@@ -53,6 +52,7 @@ impl Reason {
             | Reason::Unqueued => "Suspended",
             Reason::Deactivated { .. } => "Deactivated",
             Reason::Preparing { .. } => "Preparing",
+            Reason::AwaitsOthers { .. } => "WaitingForPodsReady",
             Reason::Inactive { .. } => "Misconfigured",
             Reason::NotCovered { .. }
             | Reason::NoFlavorYet { .. }
@@ -121,6 +121,7 @@ impl Reason {
             | Reason::NamespaceNotSelected { .. }
             | Reason::Unqueued
             | Reason::Deactivated { .. }
+            | Reason::AwaitsOthers { .. }
             | Reason::BehindHead { .. }
             | Reason::Behind { .. } => "queue",
             Reason::NotCovered { .. }
@@ -233,9 +234,9 @@ impl fmt::Display for Reason {
                 out,
                 "LocalQueue {local_queue} points to ClusterQueue {name}, which does not exist"
             ),
-            Reason::LocalQueueStopped { .. } | Reason::Deactivated { .. } => {
-                waits::write_stopped(out, self)
-            }
+            Reason::LocalQueueStopped { .. }
+            | Reason::AwaitsOthers { .. }
+            | Reason::Deactivated { .. } => waits::write_stopped(out, self),
             Reason::LocalQueueBroken { local_queue, rule } => {
                 write!(out, "LocalQueue {local_queue} is inactive: {rule}")
             }
@@ -271,7 +272,7 @@ impl fmt::Display for Reason {
             Reason::Together { pod_set, beside, then } => {
                 out.write_str(&together(pod_set, *beside, &then.to_string()))
             }
-            Reason::Backoff { until, failure } => write_backoff(out, *until, failure),
+            Reason::Backoff { until, failure } => waits::write_backoff(out, *until, failure),
             Reason::Preempted { preemptor } => write_preempted(out, preemptor),
             Reason::BehindHead { head, queue } => write_behind_head(out, head, queue),
             Reason::Behind { ahead, queue } => write_behind(out, *ahead, queue),
@@ -323,10 +324,6 @@ fn extras(waiting: u32, why: &str) -> String {
     format!("{} {verb}: {why}", counted(i64::from(waiting), "extra member"))
 }
 
-fn write_backoff(out: &mut fmt::Formatter<'_>, until: Time, failure: &str) -> fmt::Result {
-    write!(out, "waits until {} after a failure: {failure}", TimeOfDay(until))
-}
-
 fn write_preempted(out: &mut fmt::Formatter<'_>, preemptor: &str) -> fmt::Result {
     write!(out, "was preempted for {preemptor} and cannot come back by itself")
 }
@@ -376,17 +373,6 @@ impl fmt::Display for FlavorProblem {
             FlavorProblem::Nodes(nodes) => write_nodes(out, nodes),
             other => out.write_str(&problem_words(other, "the queue", true)),
         }
-    }
-}
-
-/// A time as its UTC time of day: `10:05:00 UTC`. Backoffs are seconds long, so no date.
-struct TimeOfDay(Time);
-
-impl fmt::Display for TimeOfDay {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let seconds = self.0.0.div_euclid(1_000).rem_euclid(86_400);
-        let (hours, minutes) = (seconds / 3_600, seconds / 60 % 60);
-        write!(out, "{hours:02}:{minutes:02}:{:02} UTC", seconds % 60)
     }
 }
 

@@ -53,6 +53,7 @@ impl ClusterState {
             kept_until: None,
             dirty: true,
             started: false,
+            came_up: false,
             told: None,
             news: false,
         });
@@ -456,6 +457,7 @@ impl ClusterState {
         };
         let never = active.iter().any(|pod| pod.never_preempts)
             || owner.as_ref().is_some_and(|owner| owner.never_preempts);
+        let requeued = owner.as_ref().and_then(|owner| owner.requeued.clone());
         let done = if owner.is_some() { 0 } else { self.done(workload) };
         let min = stated.map_or(existing, |stated| stated.saturating_sub(done)).max(1);
         let owner_uid = owner.map(|owner| owner.uid.clone());
@@ -463,6 +465,7 @@ impl ClusterState {
         entry.source = source.unwrap_or(GangSource::Job);
         (entry.sets, entry.uid, entry.created, entry.wishes) = (sets, uid, created, wishes);
         (entry.never_preempts, entry.min_member, entry.owner) = (never, min, owner_uid);
+        requeued.iter().for_each(|note| entry.requeue.adopt(note));
     }
 
     /// Members of this run of a gang that ended well: they need no place any more. Those that ended

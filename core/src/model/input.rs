@@ -36,7 +36,7 @@ pub use devices::{
 pub use limits::{AboveLimit, Breach, OutOfRange};
 pub use malformed::Malformed;
 pub use neighbours::{Kin, Neighbours, PeerSelector, PeerTerm, PreferredPeers, Spread};
-pub use notes::{BindingNote, EvictionNote};
+pub use notes::{BindingNote, EvictionNote, RequeueNote};
 pub use prices::{CapacityType, Price, PriceSource};
 pub use queues::{
     BorrowThreshold, ClusterQueueFacts, CohortFacts, FlavorFacts, FlavorQuota, Fungibility,
@@ -507,6 +507,8 @@ pub struct Wishes {
     pub topology: TopologyWish,
     /// Run time that its owner declares.
     pub expected_runtime: Option<Span>,
+    /// It runs no longer than this, all its runs together.
+    pub max_runtime: Option<Span>,
     /// Values that could not be read and were ignored, each with its key, for one event.
     pub ignored: Vec<Text>,
 }
@@ -566,6 +568,8 @@ pub struct OwnerFacts {
     pub admitted: Option<BindingNote>,
     /// Set while a run of it is being stopped by us: the one before [`OwnerFacts::incarnation`].
     pub eviction: Option<EvictionNote>,
+    /// Set by the patch that suspended it last, if we did.
+    pub requeued: Option<Box<RequeueNote>>,
 }
 
 /// One template of an owner.

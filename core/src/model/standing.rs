@@ -319,15 +319,21 @@ impl ClusterState {
     }
 
     /// Who of several goes first, in a queue or of those that were promised something: higher
-    /// priority, then earlier, then uid.
+    /// priority, then earlier in its queue, then uid.
     pub fn queue_order(&self, workload: WorkloadIdx) -> (Reverse<i32>, Time, &Text) {
-        let workload = &self.workloads[workload];
-        (Reverse(workload.priority), workload.created, &workload.uid)
+        let entry = &self.workloads[workload];
+        (Reverse(entry.priority), self.queued_at(workload), &entry.uid)
     }
 
-    /// When a workload took its place in its queue: its creation.
+    /// When a workload took its place in its queue: its creation, or when it was stopped because
+    /// its pods did not come up, where such work goes behind.
     pub fn queued_at(&self, workload: WorkloadIdx) -> Time {
-        self.workloads[workload].created
+        let entry = &self.workloads[workload];
+        let behind = self.policy.pods_ready.is_some_and(|ready| ready.requeuing.behind);
+        match behind && entry.requeue.unready() > 0 {
+            true => entry.waits_since(),
+            false => entry.created,
+        }
     }
 }
 

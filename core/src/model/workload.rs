@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use crate::explain::reason::Reason;
 use crate::model::ids::{FlavorIdx, FrIdx, PodIdx, QueueIdx, ShapeIdx};
-use crate::model::input::{GangKey, GangSource, Text, TopologyWish, Wishes};
+use crate::model::input::{GangKey, GangSource, RequeueNote, Text, TopologyWish, Wishes};
 use crate::plan::{EffectId, Preemption, State};
-use crate::time::Time;
+use crate::time::{Span, Time};
 
 /// Identity of a workload, and the last tie of every order.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -76,6 +76,8 @@ pub struct Workload {
     pub dirty: bool,
     /// Enough members have started to run.
     pub started: bool,
+    /// They had at some time since it was admitted.
+    pub came_up: bool,
     /// What was told of it last: its state, and whether it had started or its owner had ended.
     pub told: Option<(State, bool)>,
     /// It has news to be told at the end of this step.
@@ -158,6 +160,8 @@ pub struct Requeue {
     pub not_before: Option<Time>,
     /// Failures in a row.
     pub failures: u32,
+    /// Stops before this run, and since when it is in part; of few, so not many bytes of all.
+    past: Option<Box<Past>>,
     /// Where the flavor scan goes on.
     pub scan: Option<Box<FlavorScan>>,
 }
@@ -186,7 +190,79 @@ pub struct FlavorScan {
     pub room: bool,
 }
 
+/// What happened to a workload before.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Past {
+    /// When it was stopped last; `None`: never.
+    stopped_at: Option<Time>,
+    /// Stops in a row because its pods did not come up.
+    unready: u32,
+    /// How long earlier runs held quota, all together.
+    ran: Span,
+    /// Since when it has not been whole that had come up.
+    down_since: Option<Time>,
+}
+
+impl Requeue {
+    /// Takes over what an owner bears of its runs before this one, once.
+    pub fn adopt(&mut self, note: &RequeueNote) {
+        if self.stopped_at().is_none_or(|known| known < note.at) {
+            self.not_before = note.not_before;
+            let past = self.past.get_or_insert_default();
+            (past.stopped_at, past.unready, past.ran) = (Some(note.at), note.unready, note.ran);
+        }
+    }
+
+    fn past(&self) -> Past {
+        self.past.as_deref().copied().unwrap_or_default()
+    }
+
+    /// When it was stopped last; `None`: never.
+    pub fn stopped_at(&self) -> Option<Time> {
+        self.past().stopped_at
+    }
+
+    /// Stops in a row because its pods did not come up.
+    pub fn unready(&self) -> u32 {
+        self.past().unready
+    }
+
+    /// How long earlier runs held quota, all together.
+    pub fn ran(&self) -> Span {
+        self.past().ran
+    }
+
+    /// Since when it has not been whole that had come up; `None`: it never had, or is.
+    pub fn down_since(&self) -> Option<Time> {
+        self.past().down_since
+    }
+
+    /// It is whole: how often it was stopped is forgotten.
+    pub fn came_up(&mut self) {
+        if let Some(past) = &mut self.past {
+            (past.unready, past.down_since) = (0, None);
+        }
+    }
+
+    /// It is not whole any more.
+    pub fn fell(&mut self, now: Time) {
+        self.past.get_or_insert_default().down_since.get_or_insert(now);
+    }
+
+    /// It holds nothing.
+    pub fn left(&mut self) {
+        if let Some(past) = &mut self.past {
+            past.down_since = None;
+        }
+    }
+}
+
 impl Workload {
+    /// Since when it waits, if it does: its creation, or its last stop.
+    pub fn waits_since(&self) -> Time {
+        self.created.max(self.requeue.stopped_at().unwrap_or(self.created))
+    }
+
     /// Whether it waits: for members, quota, nodes or victims.
     pub fn pending(&self) -> bool {
         matches!(self.state, State::Gathering | State::Queued | State::Reserved)

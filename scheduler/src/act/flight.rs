@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::line::Line;
 use super::queue::Shared;
-use super::{Answer, bind, claims, evict, owner, tolerate, volumes};
+use super::{Answer, bind, claims, deactivate, evict, owner, tolerate, volumes};
 use crate::client::REQUEST_TIMEOUT;
 
 /// An effect that was taken on.
@@ -172,9 +172,9 @@ async fn one_try(line: &Line<'_>, effect: &Effect, progress: &mut Progress) -> T
             same(&pod.uid)?;
             evict::evict(line, progress, pod, preemption).await
         }
-        Action::SuspendOwner { owner, preemption } => {
+        Action::SuspendOwner { owner, preemption, requeue } => {
             same(&owner.uid)?;
-            owner::suspend(line, progress, owner, preemption).await
+            owner::suspend(line, progress, owner, preemption, requeue).await
         }
         Action::ResumeOwner { owner, note } => {
             same(&owner.uid)?;
@@ -195,6 +195,9 @@ async fn one_try(line: &Line<'_>, effect: &Effect, progress: &mut Progress) -> T
         Action::ReleaseClaims { pod, claims } => {
             same(&pod.uid)?;
             claims::release(line, progress, pod, claims).await
+        }
+        Action::Deactivate { namespace, name } => {
+            deactivate::deactivate(line, progress, namespace, name).await
         }
         // They report, and are the publisher's.
         Action::Status(_) | Action::Event { .. } => Ok(EffectResult::Done),

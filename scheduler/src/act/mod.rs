@@ -26,6 +26,7 @@
 
 mod bind;
 mod claims;
+mod deactivate;
 mod evict;
 mod flight;
 mod line;
@@ -84,6 +85,7 @@ fn word(action: &Action) -> &'static str {
         Action::SelectVolumes { .. } => "select_volumes",
         Action::AllocateClaims { .. } => "allocate_claims",
         Action::ReleaseClaims { .. } => "release_claims",
+        Action::Deactivate { .. } => "deactivate",
         Action::Status(_) => "status",
         Action::Event { .. } => "event",
     }

@@ -3,7 +3,7 @@
 //! Suspending counts runs, so it reads first and its patch holds only for the version that was
 //! read. Resuming writes what does not depend on what is there; it reads only when in doubt.
 
-use capstan_core::model::input::BindingNote;
+use capstan_core::model::input::{BindingNote, RequeueNote};
 use capstan_core::plan::{EffectResult, OwnerRef, Preemption};
 use kube::Resource;
 use kube::api::{Patch, PatchParams};
@@ -36,6 +36,7 @@ pub(super) async fn suspend(
     progress: &mut Progress,
     owner: &OwnerRef,
     preemption: &Preemption,
+    requeue: &RequeueNote,
 ) -> Try {
     let of = stoppable(owner)?;
     let (path, found) = of.read(line).await?.ok_or_else(gone)?;
@@ -57,6 +58,7 @@ pub(super) async fn suspend(
             keys::ADMITTED: null,
             keys::PREEMPTED_BY: by,
             keys::PREEMPTION_REASON: reason,
+            keys::REQUEUED: note::requeued_value(requeue),
         },
     });
     let reply = of.patch(line, progress, path, &of.body(meta, true)).await?;

@@ -29,6 +29,9 @@ pub const CAPACITY_TYPES: &str = "capstan.sh/capacity-types";
 /// Run time that the owner declares, a Go duration; annotation.
 pub const EXPECTED_RUNTIME: &str = "capstan.sh/expected-runtime";
 
+/// Run time after which a workload is deactivated, a Go duration; annotation.
+pub const MAX_RUNTIME: &str = "capstan.sh/max-runtime";
+
 /// Workload that a pod was bound for; written with the binding.
 pub const WORKLOAD: &str = "capstan.sh/workload";
 /// Flavors that a pod was bound with: a JSON map of resource to flavor.
@@ -40,6 +43,9 @@ pub const PRICE: &str = "capstan.sh/price";
 
 /// How often we suspended an owner: the number of its next run.
 pub const SUSPENDED: &str = "capstan.sh/suspended";
+/// On an owner, what its next run has to know of those that we stopped: a JSON object, written by the
+/// patch that suspends it.
+pub const REQUEUED: &str = "capstan.sh/requeued";
 /// On an owner, what it was resumed with: a JSON object, written by the patch that resumes it.
 pub const ADMITTED: &str = "capstan.sh/admitted";
 /// On a victim, `namespace/name` of the workload that takes its room.
@@ -65,6 +71,9 @@ pub const KUEUE_SLICE_TOPOLOGY: &str = "kueue.x-k8s.io/podset-slice-required-top
 pub const KUEUE_SLICE_SIZE: &str = "kueue.x-k8s.io/podset-slice-size";
 /// Kueue's smallest parallelism of a Job; annotation.
 pub const KUEUE_JOB_MIN_PARALLELISM: &str = "kueue.x-k8s.io/job-min-parallelism";
+
+/// Kueue's run time after which a workload is deactivated, in seconds; label.
+pub const KUEUE_MAX_RUNTIME: &str = "kueue.x-k8s.io/max-exec-time-seconds";
 
 /// PodGroup of scheduler-plugins; label.
 pub const PLUGINS_GROUP: &str = "scheduling.x-k8s.io/pod-group";
@@ -131,7 +140,7 @@ pub const PREEMPTION_BY_SCHEDULER: &str = "PreemptionByScheduler";
 
 /// Keys of ours that pods, their templates and their owners may carry; one that is missing here is
 /// warned of as misspelt.
-const READ: [&str; 18] = [
+const READ: [&str; 20] = [
     QUEUE,
     PRIORITY_CLASS,
     GANG,
@@ -142,18 +151,20 @@ const READ: [&str; 18] = [
     SLICE_SIZE,
     CAPACITY_TYPES,
     EXPECTED_RUNTIME,
+    MAX_RUNTIME,
     WORKLOAD,
     FLAVORS,
     ADMITTED_AT,
     PRICE,
     SUSPENDED,
+    REQUEUED,
     ADMITTED,
     PREEMPTED_BY,
     PREEMPTION_REASON,
 ];
 
 /// Keys of the API that change nothing yet, without their prefix.
-const RESERVED: [&str; 10] = [
+const RESERVED: [&str; 9] = [
     "on-demand-after",
     "interruptible",
     "checkpoint-interval",
@@ -161,7 +172,6 @@ const RESERVED: [&str; 10] = [
     "restart-time",
     "last-checkpoint",
     "min-runtime",
-    "max-runtime",
     "deadline",
     "max-wait",
 ];

@@ -8,6 +8,7 @@ pub mod file;
 pub mod gates;
 pub mod prices;
 pub mod quota;
+pub mod readiness;
 pub mod validate;
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use capstan_core::model::input::CapacityType;
 use capstan_core::money::MicroUsd;
-use capstan_core::policy::{Transformation, UnqueuedWorkloads};
+use capstan_core::policy::{PodsReady, Requeuing, Transformation, UnqueuedWorkloads};
 use capstan_core::time::Span;
 
 use super::*;
@@ -281,4 +281,42 @@ fn devices_have_as_long_as_the_configuration_says() {
     let complaints = complaints(&text);
     let told = "rules.dynamicResources.bindingTimeout: below zero";
     assert!(complaints.len() == 1 && complaints[0].contains(told), "{complaints:?}");
+}
+
+#[test]
+fn pods_come_up_as_kueue_has_it() {
+    let ready = |fields: &str| good(&format!("waitForPodsReady: {{{fields}}}\n")).policy.pods_ready;
+    let requeuing = Requeuing {
+        behind: true,
+        base: Span::seconds(60),
+        longest: Span::seconds(3_600),
+        limit: None,
+    };
+    let (timeout, recovery) = (Span::minutes(5), Some(Span::minutes(5)));
+    let usual = PodsReady { timeout, recovery, blocks_admission: false, requeuing };
+    assert_eq!([ready(""), ready("enable: true")], [Some(usual); 2]);
+    assert_eq!([ready("enable: false, timeout: 1m"), good("").policy.pods_ready], [None; 2]);
+    let timeout = Span::minutes(1);
+    let short = PodsReady { timeout, recovery: Some(timeout), ..usual };
+    assert_eq!(ready("timeout: 1m"), Some(short));
+    assert_eq!(
+        ready("timeout: 1m, recoveryTimeout: 0s"),
+        Some(PodsReady { recovery: None, ..short })
+    );
+    let all = "blockAdmission: true, requeuingStrategy: {timestamp: Creation, backoffLimitCount: 3, \
+               backoffBaseSeconds: 10, backoffMaxSeconds: 20}";
+    let base = Span::seconds(10);
+    let requeuing = Requeuing { behind: false, base, longest: Span::seconds(20), limit: Some(3) };
+    assert_eq!(ready(all), Some(PodsReady { blocks_admission: true, requeuing, ..usual }));
+    assert_eq!(good(&format!("waitForPodsReady: {{{all}}}\n")).warnings, []);
+    for (fields, told) in [
+        ("timeout: 0s", "waitForPodsReady.timeout: no pod is ready at once"),
+        (
+            "requeuingStrategy: {backoffMaxSeconds: 59}",
+            "waitForPodsReady.requeuingStrategy.backoffMaxSeconds: 59 is below backoffBaseSeconds (60)",
+        ),
+    ] {
+        let found = complaints(&format!("{HEAD}waitForPodsReady: {{{fields}}}\n"));
+        assert!(found.len() == 1 && found[0].contains(told), "{found:?}");
+    }
 }

@@ -13,10 +13,10 @@ use capstan_core::time::Span;
 
 use super::file::{
     CapacityTypeName, CapstanConfiguration, FairSharing, PreemptionStrategy, Profile, QuotaApiName,
-    RequeuingStrategy, Rules, UnqueuedWorkloads,
+    Rules, UnqueuedWorkloads,
 };
 use super::prices::{CapacityLabel, PriceConfig, PriceEntry};
-use super::{Config, QuotaApi, gates, quota};
+use super::{Config, QuotaApi, gates, quota, readiness};
 use crate::api::GoDuration;
 use crate::convert::selector;
 use crate::quantity::Quantity;
@@ -48,7 +48,8 @@ pub fn validate(file: CapstanConfiguration) -> Result<(Config, Vec<Finding>), Ve
         rules: rules(&file.rules),
         backoff_first,
         backoff_max,
-        recovery_timeout: recovery_timeout(&file, defaults.recovery_timeout),
+        recovery_timeout: readiness::recovery_timeout(&file, defaults.recovery_timeout),
+        pods_ready: readiness::pods_ready(&file, &mut errors),
         volume_timeout: volume_timeout(&file.rules, defaults.volume_timeout, &mut errors),
         device_timeout: device_timeout(&file.rules, defaults.device_timeout),
         ..defaults
@@ -224,17 +225,6 @@ fn durations(file: &CapstanConfiguration, errors: &mut Vec<Finding>) {
     }
 }
 
-/// How long a gang may run in part: as Kueue has it, but by default too.
-fn recovery_timeout(file: &CapstanConfiguration, default: Option<Span>) -> Option<Span> {
-    let Some(ready) = file.wait_for_pods_ready.as_ref() else { return default };
-    let given = ready.recovery_timeout.or(ready.timeout).map(|it| it.0);
-    match (ready.enable, given) {
-        (Some(false), _) => None,
-        (_, None) => default,
-        (_, Some(span)) => (span.0 > 0).then_some(span),
-    }
-}
-
 fn quota_apis(given: Option<&[QuotaApiName]>, errors: &mut Vec<Finding>) -> Vec<QuotaApi> {
     let Some(given) = given else { return vec![QuotaApi::Capstan] };
     if given.is_empty() {
@@ -315,16 +305,9 @@ fn fair_sharing(
 
 /// Parts that are checked and kept, but change nothing in this version.
 fn unused(file: &CapstanConfiguration) -> Vec<Finding> {
-    let ready = file.wait_for_pods_ready.as_ref();
     let set = [
         ("admissionFairSharing", file.admission_fair_sharing.is_some()),
         ("resources.deviceClassMappings", !file.resources.device_class_mappings.is_empty()),
-        ("waitForPodsReady.timeout", ready.is_some_and(|it| it.timeout.is_some())),
-        ("waitForPodsReady.blockAdmission", ready.is_some_and(|it| it.block_admission.is_some())),
-        (
-            "waitForPodsReady.requeuingStrategy",
-            ready.is_some_and(|it| it.requeuing_strategy != RequeuingStrategy::default()),
-        ),
         ("autoscaler", file.autoscaler.is_some()),
     ];
     set.iter()

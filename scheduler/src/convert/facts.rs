@@ -156,6 +156,7 @@ impl Facts<'_> {
             member_of: group,
             admitted: job.admitted.clone(),
             eviction: job.eviction.clone(),
+            requeued: job.requeued.clone(),
         }
     }
 
@@ -222,6 +223,7 @@ impl Facts<'_> {
             member_of,
             admitted: owner.admitted.clone(),
             eviction: owner.eviction.clone(),
+            requeued: owner.requeued.clone(),
         })
     }
 

@@ -5,7 +5,9 @@
 
 use std::sync::Arc;
 
-use capstan_core::model::input::{BindingNote, EvictionNote, OwnerEnd, PodShape, Text};
+use capstan_core::model::input::{
+    BindingNote, EvictionNote, OwnerEnd, PodShape, RequeueNote, Text,
+};
 use capstan_core::time::Time;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
@@ -51,6 +53,8 @@ pub struct GangDraft {
     pub admitted: Option<BindingNote>,
     /// Who wants its room, while it still has pods.
     pub eviction: Option<EvictionNote>,
+    /// What it bears of the runs that we stopped.
+    pub requeued: Option<Box<RequeueNote>>,
     /// What its kind says.
     pub says: Says,
     /// Values of ours that could not be read.
@@ -165,6 +169,7 @@ impl GangDraft {
             marked: counted.is_some_and(|count| count > 0) && !resumed,
             admitted: note::admitted(&marks.annotations, shared, &mut ignored),
             eviction: if leaving { note::eviction(&marks, &mut ignored) } else { None },
+            requeued: note::requeued(&marks.annotations, &mut ignored).map(Box::new),
             says: Says { finished: says.finished.or(deleted), ..says },
             marks,
             ignored,

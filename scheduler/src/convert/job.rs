@@ -4,7 +4,9 @@
 
 use std::sync::Arc;
 
-use capstan_core::model::input::{BindingNote, EvictionNote, OwnerEnd, PodShape, Text};
+use capstan_core::model::input::{
+    BindingNote, EvictionNote, OwnerEnd, PodShape, RequeueNote, Text,
+};
 use capstan_core::time::Time;
 
 use super::devices::PodClaimDraft;
@@ -71,6 +73,8 @@ pub struct JobDraft {
     pub admitted: Option<BindingNote>,
     /// Who wants its room, while it still has pods.
     pub eviction: Option<EvictionNote>,
+    /// What it bears of the runs that we stopped.
+    pub requeued: Option<Box<RequeueNote>>,
     /// Values of ours that could not be read.
     pub ignored: Vec<Text>,
 }
@@ -125,6 +129,7 @@ pub fn draft(job: &Job, shared: &mut Shared) -> Result<JobDraft, Vec<Refusal>> {
         ranked: Ranked::of(&template.spec, shared),
         admitted: note::admitted(&marks.annotations, shared, &mut ignored),
         eviction: if leaving { note::eviction(&marks, &mut ignored) } else { None },
+        requeued: note::requeued(&marks.annotations, &mut ignored).map(Box::new),
         marks,
         ignored,
     })

@@ -7,10 +7,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use capstan_core::model::input::{BindingNote, EvictionNote, Labels, Text};
+use capstan_core::model::input::{BindingNote, EvictionNote, Labels, RequeueNote, Text};
 use capstan_core::money::MicroUsd;
 use capstan_core::plan::PreemptionReason;
-use capstan_core::time::Time;
+use capstan_core::time::{Span, Time};
 use k8s_openapi::jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -144,6 +144,51 @@ pub fn admitted_value(note: &BindingNote) -> String {
     serde_json::to_string(&written).expect("texts are JSON")
 }
 
+/// What the next run of an owner has to know, as one JSON annotation.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Requeued {
+    at: String,
+    #[serde(skip_serializing_if = "is_zero")]
+    unready: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    not_before: Option<String>,
+    ran_seconds: i64,
+}
+
+fn is_zero(count: &u32) -> bool {
+    *count == 0
+}
+
+/// Reads what an owner bears of the runs that we stopped.
+pub fn requeued(annotations: &Labels, ignored: &mut Vec<Text>) -> Option<RequeueNote> {
+    let text = annotations.get(keys::REQUEUED)?;
+    let read = serde_json::from_str::<Requeued>(text).ok();
+    let note = read.and_then(|read| {
+        Some(RequeueNote {
+            at: stamp(&read.at)?,
+            unready: read.unready,
+            not_before: read.not_before.as_deref().and_then(stamp),
+            ran: Span(read.ran_seconds.max(0).saturating_mul(1_000)),
+        })
+    });
+    if note.is_none() {
+        ignored.push(malformed(keys::REQUEUED, text, "the JSON that Capstan writes"));
+    }
+    note
+}
+
+/// The value of [`keys::REQUEUED`] for an owner that is being suspended.
+pub fn requeued_value(note: &RequeueNote) -> String {
+    let written = Requeued {
+        at: rfc3339(note.at),
+        unready: note.unready,
+        not_before: note.not_before.map(rfc3339),
+        ran_seconds: note.ran.0 / 1_000,
+    };
+    serde_json::to_string(&written).expect("texts are JSON")
+}
+
 /// Who wants the room of a victim, and why.
 pub fn eviction(marks: &Marks, ignored: &mut Vec<Text>) -> Option<EvictionNote> {
     let preemptor = marks.annotations.get(keys::PREEMPTED_BY)?.clone();
@@ -209,6 +254,30 @@ mod tests {
         );
         assert_eq!(ignored, Vec::<Text>::new());
         assert_eq!(dollars(MicroUsd(0)), "0");
+    }
+
+    #[test]
+    fn what_a_next_run_has_to_know_reads_back() {
+        let all = RequeueNote {
+            at: Time(1_767_268_800_250),
+            unready: 2,
+            not_before: Some(Time(1_767_268_920_250)),
+            ran: Span::seconds(90),
+        };
+        let few = RequeueNote { unready: 0, not_before: None, ran: Span(0), ..all };
+        let mut ignored = Vec::new();
+        for note in [all, few] {
+            let owner = marks(&[(keys::REQUEUED, &requeued_value(&note))]);
+            assert_eq!(requeued(&owner.annotations, &mut ignored), Some(note));
+        }
+        assert_eq!(requeued(&marks(&[]).annotations, &mut ignored), None);
+        assert_eq!(ignored, Vec::<Text>::new());
+        for odd in ["twice", "{}", r#"{"at":"then"}"#] {
+            let owner = marks(&[(keys::REQUEUED, odd)]);
+            assert_eq!(requeued(&owner.annotations, &mut ignored), None, "{odd}");
+        }
+        assert_eq!(ignored.len(), 3);
+        assert!(ignored[0].starts_with(r#"capstan.sh/requeued: "twice" is not the JSON"#));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! Kueue's) and that a value which cannot be read is ignored and named, never an obstacle.
 
 use capstan_core::model::input::{CapacityType, SliceWish, Text, TopologyWish, Wishes};
+use capstan_core::time::Span;
 
 use super::annotation;
 use crate::api::{duration, keys};
@@ -26,25 +27,43 @@ pub fn read(chain: &[&Marks], ignored: &mut Vec<Text>) -> Asked {
             ignored.push(odd);
         }
     }
-    let runtime = annotation(chain, keys::EXPECTED_RUNTIME).and_then(|text| {
-        let span = duration::parse(text.trim()).filter(|span| span.0 > 0);
-        if span.is_none() {
-            let wanted = "a duration above zero (try 600s, 10m, 1h30m)";
-            ignored.push(note::malformed(keys::EXPECTED_RUNTIME, text, wanted));
-        }
-        span
-    });
+    let expected_runtime = run_time(chain, keys::EXPECTED_RUNTIME, ignored);
+    let max_runtime =
+        run_time(chain, keys::MAX_RUNTIME, ignored).or_else(|| kueues_run_time(chain, ignored));
     let types = annotation(chain, keys::CAPACITY_TYPES).map(|text| capacity_types(text, ignored));
     Asked {
         wishes: Wishes {
             queue: queue(chain),
             priority_class: named(chain, keys::PRIORITY_CLASS, keys::KUEUE_PRIORITY_CLASS),
             topology: topology(chain, ignored),
-            expected_runtime: runtime,
+            expected_runtime,
+            max_runtime,
             ignored: Vec::new(),
         },
         capacity_types: types.unwrap_or_default(),
     }
+}
+
+/// A duration above zero.
+fn run_time(chain: &[&Marks], key: &str, ignored: &mut Vec<Text>) -> Option<Span> {
+    let text = annotation(chain, key)?;
+    let span = duration::parse(text.trim()).filter(|span| span.0 > 0);
+    if span.is_none() {
+        let wanted = "a duration above zero (try 600s, 10m, 1h30m)";
+        ignored.push(note::malformed(key, text, wanted));
+    }
+    span
+}
+
+/// A label of whole seconds above zero.
+fn kueues_run_time(chain: &[&Marks], ignored: &mut Vec<Text>) -> Option<Span> {
+    let key = keys::KUEUE_MAX_RUNTIME;
+    let text = chain.iter().find_map(|marks| marks.any(key))?;
+    let seconds = text.parse::<u32>().ok().filter(|seconds| *seconds > 0);
+    if seconds.is_none() {
+        ignored.push(note::malformed(key, text, "a number of seconds above zero"));
+    }
+    seconds.map(|seconds| Span::seconds(seconds.into()))
 }
 
 /// The queue that a chain of objects names.
@@ -151,7 +170,6 @@ pub fn capacity_type(word: &str) -> Option<CapacityType> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use capstan_core::time::Span;
 
     fn labels(list: &[(&str, &str)]) -> Marks {
         Marks { labels: pairs(list), ..Default::default() }
@@ -209,6 +227,25 @@ mod tests {
         assert_eq!(read.capacity_types, [CapacityType::Spot, CapacityType::OnDemand]);
         assert_eq!(read.wishes.expected_runtime, Some(Span::minutes(90)));
         assert!(ignored.is_empty());
+    }
+
+    #[test]
+    fn the_longest_run_time_is_ours_before_kueues() {
+        let kueues = labels(&[("kueue.x-k8s.io/max-exec-time-seconds", "600")]);
+        let ours = annotations(&[("capstan.sh/max-runtime", "1h")]);
+        let read = |chain: &[&Marks]| {
+            let (read, ignored) = asked(chain);
+            (read.wishes.max_runtime, ignored.len())
+        };
+        assert_eq!(read(&[&kueues]), (Some(Span::minutes(10)), 0));
+        assert_eq!(read(&[&kueues, &ours]), (Some(Span::minutes(60)), 0));
+        for odd in [
+            labels(&[("kueue.x-k8s.io/max-exec-time-seconds", "0")]),
+            labels(&[("kueue.x-k8s.io/max-exec-time-seconds", "10m")]),
+            annotations(&[("capstan.sh/max-runtime", "long")]),
+        ] {
+            assert_eq!(read(&[&odd]), (None, 1), "{odd:?}");
+        }
     }
 
     #[test]

@@ -25,6 +25,7 @@ fn workload(name: &str, queue: Option<&str>, state: State) -> WorkloadView {
         reason: None,
         uncharged: None,
         created: Time(0),
+        waits_since: Time(0),
         admitted_at: None,
         gpus: 0,
     }

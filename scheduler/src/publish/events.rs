@@ -231,7 +231,7 @@ impl Notes {
                     let told = told(false, "QuotaReserved", "Admitting", note);
                     self.tell_of_workload(now, object, told);
                 }
-                let waited = now.since(view.created);
+                let waited = now.since(view.waits_since);
                 let note = format!("admitted after waiting {waited}");
                 self.tell_of_both(now, object, told(false, "Admitted", "Admitting", note));
             }

@@ -6,11 +6,11 @@
 use std::collections::BTreeMap;
 
 use capstan_core::explain::quantity::price;
-use capstan_core::explain::view::{PodSetView, WorkloadDetails};
+use capstan_core::explain::view::{PodSetView, WorkloadDetails, WorkloadView};
 use capstan_core::model::input::{GangSource, OwnerEnd};
 use capstan_core::plan::{Preemption, State};
 use capstan_core::time::{Span, Time};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, OwnerReference};
 use kube::api::ObjectMeta;
 use serde_json::{Map, Value, json};
 
@@ -134,11 +134,11 @@ pub fn status(shown: &WorkloadStatus, details: &WorkloadDetails, now: Time) -> W
     let view = &details.view;
     let mut status = shown.clone();
     conditions(&mut status.conditions, details, now);
+    requeued(&mut status.conditions, details, now);
     let waits = matches!(
         view.state,
         State::Gathering | State::Queued | State::Reserved | State::Provisioning
     );
-    let since = queued_since(&status, details);
     status.state = view.state.to_string();
     let end = ended(details).filter(|_| view.state == State::Finished);
     status.reason = match (&view.reason, end) {
@@ -150,13 +150,13 @@ pub fn status(shown: &WorkloadStatus, details: &WorkloadDetails, now: Time) -> W
     };
     (status.pods, status.gpus) = pods_and_gpus(shown, details);
     status.usd_per_hour = view.per_hour.map(|usd| price(usd, view.unpriced)).unwrap_or_default();
-    status.waiting_since = waits.then(|| api_time(since));
+    status.waiting_since = waits.then(|| api_time(queued_since(shown, view)));
     let waited_from = shown.waiting_since.as_ref().map(engine_time);
     if let Some(at) = view.admitted_at
         && !waits
         && (waited_from.is_some() || shown.waited_seconds.is_none())
     {
-        status.waited_seconds = Some(at.since(waited_from.unwrap_or(view.created)).0 / 1_000);
+        status.waited_seconds = Some(at.since(waited_from.unwrap_or(view.waits_since)).0 / 1_000);
     }
     status.cluster_queue = view.cluster_queue.as_ref().map(ToString::to_string);
     status.flavors = flavors(details);
@@ -205,11 +205,12 @@ fn requeue(status: &mut WorkloadStatus, details: &WorkloadDetails) {
     }
 }
 
-/// When it began to wait: its creation, or its last eviction.
-fn queued_since(status: &WorkloadStatus, details: &WorkloadDetails) -> Time {
-    let evicted = holds(&status.conditions, "Evicted");
+/// When it began to wait: what the engine knows of it, or, of members that were made anew, when it
+/// was evicted last.
+fn queued_since(shown: &WorkloadStatus, view: &WorkloadView) -> Time {
+    let evicted = holds(&shown.conditions, "Evicted");
     let evicted = evicted.map(|condition| engine_time(&condition.last_transition_time));
-    details.view.created.max(evicted.unwrap_or(Time::MIN))
+    view.waits_since.max(evicted.unwrap_or(Time::MIN))
 }
 
 fn flavors(details: &WorkloadDetails) -> BTreeMap<String, BTreeMap<String, String>> {
@@ -221,11 +222,7 @@ fn flavors(details: &WorkloadDetails) -> BTreeMap<String, BTreeMap<String, Strin
     named.collect()
 }
 
-fn conditions(
-    conditions: &mut Vec<k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition>,
-    details: &WorkloadDetails,
-    now: Time,
-) {
+fn conditions(conditions: &mut Vec<Condition>, details: &WorkloadDetails, now: Time) {
     let view = &details.view;
     let recovers = conditions.iter().any(|known| {
         known.type_ == "PodsReady" && (known.status == "True" || known.reason == "WaitForRecovery")
@@ -289,6 +286,32 @@ fn conditions(
             }
         }
     }
+}
+
+/// Whether one that was stopped may queue again yet, in Kueue's words: `Requeued` is false while
+/// something else than its turn keeps it, and true with what ended that.
+fn requeued(conditions: &mut Vec<Condition>, details: &WorkloadDetails, now: Time) {
+    let view = &details.view;
+    let kept = match (&view.preempted, &view.reason) {
+        (Some(stop), Some(reason)) if view.state == State::Queued => {
+            let held = matches!(reason.code(), "Backoff" | "Deactivated" | "Suspended");
+            held.then(|| (evicted_for(stop), reason.to_string()))
+        }
+        _ => None,
+    };
+    let says = |status, reason: &str, message| Says { of: "Requeued", status, reason, message };
+    if let Some((why, message)) = kept {
+        return set(conditions, says(false, why, message), now);
+    }
+    let kept = conditions.iter().find(|it| it.type_ == "Requeued" && it.status == "False");
+    let over = match kept.map(|kept| &*kept.reason) {
+        None => return,
+        Some("Deactivated") => "Reactivated",
+        Some("LocalQueueStopped") => "LocalQueueRestarted",
+        Some("ClusterQueueStopped") => "ClusterQueueRestarted",
+        Some(_) => "BackoffFinished",
+    };
+    set(conditions, says(true, over, "it queues again".to_owned()), now);
 }
 
 /// Why a workload is stopped, as its condition `Evicted` has it.

@@ -119,7 +119,7 @@ pub fn workload_notes(workload: &WorkloadView) -> Vec<String> {
 fn time_fact(workload: &WorkloadView, now: Time) -> Option<String> {
     match workload.state {
         State::Finished => None,
-        _ if is_pending(workload) => Some(format!("waiting {}", now.since(workload.created))),
+        _ if is_pending(workload) => Some(format!("waiting {}", now.since(workload.waits_since))),
         _ => workload.admitted_at.map(|at| format!("admitted {} ago", now.since(at))),
     }
 }

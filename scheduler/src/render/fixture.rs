@@ -50,6 +50,7 @@ pub fn workload(namespace: &str, name: &str) -> WorkloadView {
         reason: None,
         uncharged: None,
         created: Time(NOW.0 - 720_000),
+        waits_since: Time(NOW.0 - 720_000),
         admitted_at: None,
         gpus: 24,
     }

@@ -92,6 +92,7 @@ pub fn lost_view(preemption: &Preemption) -> WorkloadView {
         reason: None,
         uncharged: None,
         created: Time::default(),
+        waits_since: Time::default(),
         admitted_at: None,
         gpus: 0,
     }

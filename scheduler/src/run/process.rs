@@ -38,7 +38,7 @@ use crate::serve::{self, Health, Served};
 /// How long effects that are under way may take when we are asked to end. A pod has 30 s.
 const DRAIN_MAX: Duration = Duration::from_secs(20);
 /// How long what people look at may take then.
-const SHOW_MAX: Duration = Duration::from_secs(2);
+const SHOW_MAX: Duration = Duration::from_millis(500);
 /// Without an election nobody waits for a lease to run out, and writes of a replica that was killed
 /// may still arrive for a while (0.4 s were seen): they are waited for before anything is decided.
 const SETTLE: Duration = Duration::from_secs(2);

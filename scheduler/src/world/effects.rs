@@ -7,7 +7,8 @@
 use std::sync::Arc;
 
 use capstan_core::model::input::{
-    BindingNote, EvictionNote, Input, OwnerFacts, PodFacts, PodPhase, PodShape, Text, Toleration,
+    BindingNote, DeactivatedFacts, EvictionNote, Input, OwnerFacts, PodFacts, PodPhase, PodShape,
+    RequeueNote, Text, Toleration,
 };
 use capstan_core::plan::{
     Action, Effect, EffectResult, OwnerRef, PodRef, Precondition, Preemption,
@@ -51,9 +52,11 @@ impl World {
                 self.carried.evictions += 1;
                 self.checked(&precondition, &pod.uid, |world| world.evict(&pod, &preemption))
             }
-            Action::SuspendOwner { owner, .. } => {
+            Action::SuspendOwner { owner, requeue, .. } => {
                 self.carried.suspensions += 1;
-                self.checked(&precondition, &owner.uid, |world| world.suspend_owner(&owner))
+                self.checked(&precondition, &owner.uid, |world| {
+                    world.suspend_owner(&owner, requeue)
+                })
             }
             Action::ResumeOwner { owner, note } => {
                 self.carried.resumes += 1;
@@ -76,6 +79,11 @@ impl World {
             Action::ReleaseClaims { pod, claims } => {
                 self.carried.preparations += 1;
                 self.checked(&precondition, &pod.uid, |world| world.release(&pod, &claims))
+            }
+            Action::Deactivate { namespace, name } => {
+                let facts = DeactivatedFacts { namespace, name, owners: Vec::new() };
+                self.tell(Input::Deactivated(facts));
+                EffectResult::Done
             }
             Action::Status(status) => {
                 self.carried.statuses += 1;
@@ -153,13 +161,13 @@ impl World {
         EffectResult::Done
     }
 
-    fn suspend_owner(&mut self, owner: &OwnerRef) -> EffectResult {
+    fn suspend_owner(&mut self, owner: &OwnerRef, requeue: RequeueNote) -> EffectResult {
         let Some(found) = self.owners.get(&owner.uid) else { return EffectResult::Gone };
         if found.finished.is_some() {
             return EffectResult::Conflict("it has finished".into());
         }
         if !found.suspended {
-            self.suspend(&owner.uid);
+            self.suspend(&owner.uid, requeue);
         }
         EffectResult::Done
     }

@@ -33,8 +33,8 @@ const IN_PART: Duration = Duration::from_secs(15);
 const ARRIVED: Duration = Duration::from_secs(3);
 /// Binds that Capstan has on their way at most: so many may arrive after the next one's list.
 const IN_FLIGHT: usize = 256;
-/// Gangs that wait beyond those that were begun, whenever somebody is struck: more than the quota
-/// holds at once, so that work never runs out, however slow the machine is.
+/// Gangs that wait beyond those that were begun when there is a new leader: more than the quota
+/// holds at once.
 const AHEAD: usize = 150;
 /// How long all of it may take.
 const DONE: Duration = Duration::from_secs(240);
@@ -80,13 +80,45 @@ fn replica(at: usize) -> String {
     format!("capstan-{at}")
 }
 
-/// Submits jobs until enough gangs wait; how many there are then.
-fn topped_up(cluster: &ControlPlane, history: &History, jobs: usize, time: &'static str) -> usize {
-    let wanted = (history.look(|pods| bound(pods.values())) / SIZE + AHEAD).max(jobs);
-    if wanted > jobs {
-        submitted(cluster, history, jobs..wanted, time);
+/// The jobs of a test: gangs always wait that were not begun, however fast those are that lead.
+struct Work<'a> {
+    cluster: &'a ControlPlane,
+    history: &'a History,
+    jobs: usize,
+    runs_for: &'static str,
+}
+
+impl Work<'_> {
+    /// Submits jobs until enough gangs wait.
+    fn top_up(&mut self) {
+        let begun = self.history.look(|pods| begun(pods.values()));
+        let wanted = (begun + AHEAD).max(self.jobs);
+        if wanted > self.jobs {
+            submitted(self.cluster, self.history, self.jobs..wanted, self.runs_for);
+        }
+        self.jobs = wanted;
     }
-    wanted
+
+    /// Waits until at least so many pods were bound, for a moment at which there is work for
+    /// whoever leads: gangs wait that were not begun, and the quota has room. So it comes however
+    /// fast it binds, and however slowly this looks.
+    fn until_at_work(&mut self, wanted: usize) {
+        let since = Instant::now();
+        loop {
+            let (bound, begun, held) = self.history.look(|pods| {
+                (bound(pods.values()), begun(pods.values()), judge::held(pods, |_| true))
+            });
+            if bound >= wanted && held < QUOTA && begun < self.jobs {
+                return;
+            }
+            let state = format!("{bound} of {wanted} bound, {held} GPUs held");
+            assert!(since.elapsed() < SOON, "it is never at work: {state}");
+            if self.jobs - begun < AHEAD / 2 {
+                self.top_up();
+            }
+            thread::sleep(LOOK_AGAIN);
+        }
+    }
 }
 
 /// How many of the pods were ever bound.
@@ -94,25 +126,10 @@ fn bound<'a>(pods: impl Iterator<Item = &'a Seen>) -> usize {
     pods.filter(|pod| pod.node.is_some()).count()
 }
 
-/// Waits until at least so many pods were bound, for a moment at which there is work for whoever
-/// leads: gangs wait that were not begun, and the quota has room. So it comes however fast it
-/// binds, and however slowly this looks.
-fn until_at_work(history: &History, wanted: usize, jobs: usize) {
-    let begun = Instant::now();
-    loop {
-        let (bound, gangs, held) = history.look(|pods| {
-            let begun = pods.values().filter(|pod| pod.node.is_some()).map(|pod| &*pod.gang);
-            let gangs = begun.collect::<BTreeSet<&str>>().len();
-            (bound(pods.values()), gangs, judge::held(pods, |_| true))
-        });
-        assert!(gangs < jobs, "work ran out: all {jobs} gangs were begun");
-        if bound >= wanted && held < QUOTA {
-            return;
-        }
-        let state = format!("{bound} of {wanted} bound, {held} GPUs held");
-        assert!(begun.elapsed() < SOON, "it is never at work: {state}");
-        thread::sleep(LOOK_AGAIN);
-    }
+/// How many gangs have a pod that was ever bound.
+fn begun<'a>(pods: impl Iterator<Item = &'a Seen>) -> usize {
+    let begun = pods.filter(|pod| pod.node.is_some()).map(|pod| &*pod.gang);
+    begun.collect::<BTreeSet<&str>>().len()
 }
 
 /// Waits until nothing was bound for a while.
@@ -197,9 +214,10 @@ fn bound_once(asked: &[Audited], replaced: usize) {
 fn killed_at_any_moment_it_goes_on_where_it_was() {
     let mut seed = seed();
     let (cluster, history) = cluster(200, "15s");
-    let (mut jobs, mut left, mut away) = (200, Duration::ZERO, Vec::new());
+    let mut work = Work { cluster: &cluster, history: &history, jobs: 200, runs_for: "15s" };
+    let (mut left, mut away) = (Duration::ZERO, Vec::new());
     for kill in 0..12 {
-        jobs = topped_up(&cluster, &history, jobs, "15s");
+        work.top_up();
         // Every second time all that was sent before the kill has arrived when it starts.
         let settled = kill % 2 == 1;
         if settled {
@@ -211,7 +229,7 @@ fn killed_at_any_moment_it_goes_on_where_it_was() {
         capstan.wait_until(&cluster, "leading").expect("it read the cluster");
         away.push(left..history.time());
         // It binds so many before it is killed, however busy the machine is.
-        until_at_work(&history, from + seed.between(1, 60) as usize, jobs);
+        work.until_at_work(from + seed.between(1, 60) as usize);
         capstan.process.kill();
         left = history.time();
         if settled {
@@ -221,8 +239,8 @@ fn killed_at_any_moment_it_goes_on_where_it_was() {
     let mut last = cluster.capstan("capstan-last", ALONE).expect("started");
     last.wait_until(&cluster, "leading").expect("it read the cluster");
     away.push(left..history.time());
-    all_complete(&cluster, jobs);
-    judged(&cluster, &history, jobs, &away);
+    all_complete(&cluster, work.jobs);
+    judged(&cluster, &history, work.jobs, &away);
     // Six of them start at once after one that was killed.
     bound_once(&cluster.audited().expect("the audit log"), 6);
 }
@@ -309,13 +327,14 @@ enum Strike {
 fn a_leader_that_is_struck_while_it_binds_does_no_harm() {
     let mut seed = seed();
     let (cluster, history) = cluster(AHEAD, "6s");
-    let (mut jobs, mut from) = (AHEAD, 0);
+    let mut work = Work { cluster: &cluster, history: &history, jobs: AHEAD, runs_for: "6s" };
+    let mut from = 0;
     let mut pair = Pair::start(&cluster);
     let (mut struck, mut away) = (Vec::new(), vec![Duration::ZERO..history.time()]);
     let strikes = [Strike::Pause, Strike::Kill, Strike::End];
     for strike in strikes.into_iter().cycle().take(STRIKES) {
         let (name, mut leader) = pair.leader();
-        until_at_work(&history, from + seed.between(1, 60) as usize, jobs);
+        work.until_at_work(from + seed.between(1, 60) as usize);
         let left = history.time();
         match strike {
             Strike::Pause => leader.process.order(Order::Pause),
@@ -331,12 +350,12 @@ fn a_leader_that_is_struck_while_it_binds_does_no_harm() {
             Strike::Kill | Strike::Pause => no_more_arrives(&history),
         };
         // While nobody leads.
-        jobs = topped_up(&cluster, &history, jobs, "6s");
+        work.top_up();
         let (_, since) = pair.leads();
         away.push(left..history.time());
         if let Strike::Pause = strike {
             let now = history.look(|pods| bound(pods.values()));
-            until_at_work(&history, now + SIZE, jobs);
+            work.until_at_work(now + SIZE);
             leader.process.order(Order::Resume);
             let ended = leader.process.wait(SOON).expect("watched");
             assert_eq!(ended, Some(1), "who slept through its lease is deposed");
@@ -344,8 +363,8 @@ fn a_leader_that_is_struck_while_it_binds_does_no_harm() {
         struck.push((name, strike, since));
         pair.fill();
     }
-    all_complete(&cluster, jobs);
-    judged(&cluster, &history, jobs, &away);
+    all_complete(&cluster, work.jobs);
+    judged(&cluster, &history, work.jobs, &away);
     let asked = cluster.audited().expect("the audit log");
     bound_once(&asked, struck.len());
     for (name, strike, since) in struck {

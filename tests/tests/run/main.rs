@@ -19,4 +19,5 @@ mod reclaim;
 mod recovery;
 mod scene;
 mod trouble;
+mod unready;
 mod volumes;

@@ -11,7 +11,8 @@ const SIZE: usize = 8;
 #[test]
 fn a_gang_that_stays_in_part_is_suspended_and_comes_back_whole() {
     let cluster = cluster(&GpuNodes::new("h100", 1));
-    let config = "waitForPodsReady: {recoveryTimeout: 5s}\n";
+    let config = "waitForPodsReady: {recoveryTimeout: 5s, requeuingStrategy: \
+                  {backoffBaseSeconds: 1}}\n";
     let mut capstan = cluster.capstan("capstan-0", config).expect("started");
     capstan.wait_until(&cluster, "leading").expect("it leads");
     let mut job = Job::of("default", "gang", SIZE as u32).manifest();

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::explain::quantity::{amount, noun, quantity};
+use crate::explain::quantity::{amount, counted, noun, quantity};
 use crate::explain::view::{Change, Remedy};
 use crate::model::input::Text;
 use crate::plan::{Freed, Preemption, PreemptionReason};
@@ -43,6 +43,27 @@ impl Preemption {
             }
             PreemptionReason::PodsReadyTimeout { have, need, waited } => {
                 format!("only {have} of the {need} members that it needs had a place for {waited}")
+            }
+            PreemptionReason::PodsNotReady { started, need, waited, fell } => {
+                let of = counted(i64::from(need), "pod");
+                let had = match started {
+                    0 => "none".to_owned(),
+                    some => format!("only {some}"),
+                };
+                match fell {
+                    true => format!("{had} of the {of} that it needs ran for {waited}"),
+                    false => format!("{had} of the {of} that it needs started within {waited}"),
+                }
+            }
+            PreemptionReason::RequeuingLimitExceeded { stops } => {
+                let times = counted(i64::from(stops), "time");
+                format!(
+                    "its pods did not start in time once more after {times} (waitForPodsReady, \
+                     backoffLimitCount); it waits for spec.active: true on its Workload"
+                )
+            }
+            PreemptionReason::MaximumExecutionTimeExceeded { limit } => {
+                format!("it ran for {limit}, as long as it may; it waits for spec.active: true")
             }
             PreemptionReason::Deactivated => {
                 "its Workload was deactivated (spec.active: false)".to_owned()

@@ -5,6 +5,34 @@ use std::fmt;
 use super::super::quantity::{amount, counted, quantity};
 use super::Reason;
 use crate::explain::reason::Unprepared;
+use crate::time::Time;
+
+impl Reason {
+    /// It was stopped so often in a row because its pods did not start, and waits.
+    pub fn not_ready(until: Time, stops: u32) -> Reason {
+        let times = match stops {
+            1 => String::new(),
+            stops => format!(", {stops} times in a row"),
+        };
+        Reason::Backoff { until, failure: format!("its pods did not start in time{times}").into() }
+    }
+}
+
+/// What waits out a failure.
+pub fn write_backoff(out: &mut fmt::Formatter<'_>, until: Time, failure: &str) -> fmt::Result {
+    write!(out, "waits until {} after a failure: {failure}", TimeOfDay(until))
+}
+
+/// A time as its UTC time of day: `10:05:00 UTC`. Backoffs are an hour long at most, so no date.
+struct TimeOfDay(Time);
+
+impl fmt::Display for TimeOfDay {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.0.0.div_euclid(1_000).rem_euclid(86_400);
+        let (hours, minutes) = (seconds / 3_600, seconds / 60 % 60);
+        write!(out, "{hours:02}:{minutes:02}:{:02} UTC", seconds % 60)
+    }
+}
 
 /// What waits until preempted work has left.
 pub fn write_leaving(out: &mut fmt::Formatter<'_>, reason: &Reason) -> fmt::Result {
@@ -56,6 +84,11 @@ pub fn write_stopped(out: &mut fmt::Formatter<'_>, reason: &Reason) -> fmt::Resu
         Reason::LocalQueueStopped { local_queue } => {
             write!(out, "LocalQueue {local_queue} is stopped (stopPolicy)")
         }
+        Reason::AwaitsOthers { workload } => write!(
+            out,
+            "waits until {workload} has started, which was admitted before (waitForPodsReady with \
+             blockAdmission)"
+        ),
         Reason::Deactivated { workload } => {
             write!(out, "deactivated: Workload {workload} has spec.active: false")
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::Text;
 use crate::money::MicroUsd;
 use crate::plan::PreemptionReason;
-use crate::time::Time;
+use crate::time::{Span, Time};
 
 /// What we wrote on a pod (or owner) when it was admitted; enough to rebuild placements.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,4 +28,17 @@ pub struct EvictionNote {
     pub preemptor: Text,
     /// Reason.
     pub reason: PreemptionReason,
+}
+
+/// What the next run of an owner that we stopped has to know of those before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RequeueNote {
+    /// When it was stopped last.
+    pub at: Time,
+    /// How often in a row it was stopped because its pods did not come up.
+    pub unready: u32,
+    /// It queues again then and not before.
+    pub not_before: Option<Time>,
+    /// How long its runs held quota, all together.
+    pub ran: Span,
 }

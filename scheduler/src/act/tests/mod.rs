@@ -14,7 +14,7 @@ mod volumes;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use capstan_core::model::input::{BindingNote, Text};
+use capstan_core::model::input::{BindingNote, RequeueNote, Text};
 use capstan_core::money::MicroUsd;
 use capstan_core::plan::{
     Action, Effect, EffectId, EffectResult, OwnerRef, PodRef, Precondition, Preemption,
@@ -157,6 +157,10 @@ fn stop() -> Preemption {
     Preemption { preemptor: "a/victim".into(), reason, ..preemption() }
 }
 
+fn requeue() -> RequeueNote {
+    RequeueNote { at: Time(1_767_268_800_000), unready: 1, ..RequeueNote::default() }
+}
+
 fn bind(name: &str) -> Action {
     Action::Bind { pod: pod_ref(name), node: "n1".into(), note: note() }
 }
@@ -166,7 +170,7 @@ fn evict(name: &str) -> Action {
 }
 
 fn suspend(name: &str) -> Action {
-    Action::SuspendOwner { owner: owner_ref(name), preemption: preemption() }
+    Action::SuspendOwner { owner: owner_ref(name), preemption: preemption(), requeue: requeue() }
 }
 
 fn resume(name: &str) -> Action {

@@ -33,10 +33,32 @@ async fn suspending_counts_the_next_run_and_names_who_wants_the_room() {
 async fn one_that_stops_for_nobody_bears_no_name() {
     let old = json!({ "capstan.sh/preempted-by": "b/old", "capstan.sh/preemption-reason": "x" });
     let server = Server::with(&[with(job("j", false), old)]);
-    let action = Action::SuspendOwner { owner: owner_ref("j"), preemption: stop() };
+    let action =
+        Action::SuspendOwner { owner: owner_ref("j"), preemption: stop(), requeue: requeue() };
     assert_eq!(carry(&server, action).await, EffectResult::Done);
     let found = server.get("jobs/j").expect("there");
-    assert_eq!(found["metadata"]["annotations"], json!({ "capstan.sh/suspended": "1" }));
+    let requeued = r#"{"at":"2026-01-01T12:00:00Z","unready":1,"ranSeconds":0}"#;
+    let marks = json!({ "capstan.sh/suspended": "1", "capstan.sh/requeued": requeued });
+    assert_eq!(found["metadata"]["annotations"], marks);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_workload_is_deactivated_by_one_patch() {
+    use Fault::*;
+    let workload = json!({
+        "kind": "Workload",
+        "metadata": { "namespace": "a", "name": "w", "uid": "uid-w" },
+        "spec": { "active": true, "queueName": "q" },
+    });
+    let action = Action::Deactivate { namespace: "a".into(), name: "w".into() };
+    for (fault, log) in [(None, 1), (LostAfter, 2), (Instead(500, 0), 2)] {
+        let server = Server::with(&[workload.clone()]).faults(&[fault]);
+        assert_eq!(carry(&server, action.clone()).await, EffectResult::Done, "{fault:?}");
+        assert_eq!(server.log(), vec!["PATCH w"; log], "{fault:?}");
+        let spec = server.get("workloads/w").expect("there")["spec"].clone();
+        assert_eq!(spec, json!({ "active": false, "queueName": "q" }));
+    }
+    assert_eq!(carry(&Server::default(), action).await, EffectResult::Gone);
 }
 
 #[tokio::test(start_paused = true)]
@@ -122,7 +144,7 @@ async fn what_has_ended_or_gone_is_neither_suspended_nor_resumed() {
 async fn a_kind_that_cannot_be_suspended_is_refused_by_name() {
     let owner = OwnerRef { kind: "LeaderWorkerSet".into(), ..owner_ref("j") };
     let server = Server::default();
-    let action = Action::SuspendOwner { owner, preemption: preemption() };
+    let action = Action::SuspendOwner { owner, preemption: preemption(), requeue: requeue() };
     let result = carry(&server, action).await;
     assert_eq!(words(&result), ("refused", "a LeaderWorkerSet cannot be suspended or resumed"));
     assert_eq!(server.log(), [""; 0]);
@@ -146,7 +168,11 @@ async fn owners_of_other_projects_are_suspended_and_resumed_where_they_have_the_
     for (row, field, version) in versions {
         let server = Server::with(&[of_others(row.kind, version)]);
         let owner = OwnerRef { kind: row.name.into(), ..owner_ref("j") };
-        let stop = Action::SuspendOwner { owner: owner.clone(), preemption: preemption() };
+        let stop = Action::SuspendOwner {
+            owner: owner.clone(),
+            preemption: preemption(),
+            requeue: requeue(),
+        };
         assert_eq!(carry(&server, stop).await, EffectResult::Done, "{}", row.name);
         let shown = || server.get(&format!("{}/j", row.plural)).expect("there");
         let pointer = format!("/{}", field.replace('.', "/"));
@@ -172,7 +198,7 @@ async fn owners_of_other_projects_that_have_ended_are_let_be() {
         let mut object = of_others(kind, kind.row().versions[0]);
         object["status"] = status;
         let owner = OwnerRef { kind: kind.row().name.into(), ..owner_ref("j") };
-        let stop = Action::SuspendOwner { owner, preemption: preemption() };
+        let stop = Action::SuspendOwner { owner, preemption: preemption(), requeue: requeue() };
         let result = carry(&Server::with(&[object]), stop).await;
         assert_eq!(words(&result), ("conflict", "it has finished"), "{kind:?}");
     }

@@ -1,7 +1,8 @@
 //! Events: where each is said, and when.
 
-use capstan_core::model::input::OwnerEnd;
-use capstan_core::plan::PreemptionReason;
+use capstan_core::explain::reason::Reason;
+use capstan_core::model::input::{OwnerEnd, Text};
+use capstan_core::plan::{Preemption, PreemptionReason};
 
 use super::*;
 use crate::publish::events::{Notes, Told};
@@ -93,6 +94,50 @@ fn a_preemption_is_said_of_who_takes_and_of_who_leaves() {
     let all = notes(&mut plan, at(3_000));
     let taken = all.iter().find(|(reason, _)| reason == "PreemptedWorkload").expect("it is said");
     assert!(taken.1.starts_with("preempted ns/g: reclaims 8 borrowed GPUs"), "{}", taken.1);
+}
+
+/// What keeps a workload that was stopped from its queue is said, and what ended that.
+#[test]
+fn who_was_stopped_says_whether_it_queues_again() {
+    let (mut plan, mut api) = ready();
+    let mut waits = gang(State::Queued);
+    let stop = |reason| Preemption { reason, ..fixture::preemption() };
+    let waited = Span::minutes(5);
+    let unready = PreemptionReason::PodsNotReady { started: 0, need: 3, waited, fell: false };
+    let workload = || Text::from("ns/g");
+    let mut requeued = |stop: Preemption, reason, now| {
+        waits.view.preempted = Some(stop);
+        waits.view.reason = Some(reason);
+        plan.workload(at(now), waits.clone());
+        api.work(&mut plan, at(now));
+        let conditions = api.status("g").conditions;
+        let said = conditions.into_iter().find(|it| it.type_ == "Requeued");
+        said.map(|said| (said.status == "True", said.reason))
+    };
+    let backs_off = Reason::not_ready(at(60_000), 1);
+    let said = |status, why: &str| Some((status, why.to_owned()));
+    let first = requeued(fixture::preemption(), room(1), 0);
+    assert_eq!(first, None, "a victim queues at once");
+    let kept = requeued(stop(unready), backs_off, 10_000);
+    assert_eq!(kept, said(false, "PodsReadyTimeout"));
+    assert_eq!(requeued(stop(unready), room(1), 60_000), said(true, "BackoffFinished"));
+    for (why, reason, kept, over) in [
+        (
+            PreemptionReason::RequeuingLimitExceeded { stops: 2 },
+            Reason::Deactivated { workload: workload() },
+            "Deactivated",
+            "Reactivated",
+        ),
+        (
+            PreemptionReason::LocalQueueStopped,
+            Reason::LocalQueueStopped { local_queue: "ns/q".into() },
+            "LocalQueueStopped",
+            "LocalQueueRestarted",
+        ),
+    ] {
+        assert_eq!(requeued(stop(why), reason, 100_000), said(false, kept));
+        assert_eq!(requeued(stop(why), room(1), 200_000), said(true, over));
+    }
 }
 
 /// A gang that stayed in part is nobody's victim.

@@ -107,6 +107,7 @@ fn job(name: &str, pods: u32) -> OwnerFacts {
         member_of: None,
         admitted: None,
         eviction: None,
+        requeued: None,
     }
 }
 
@@ -170,7 +171,11 @@ fn evict(id: u64, uid: &str) -> Effect {
 
 fn suspend(id: u64, owner: &OwnerFacts) -> Effect {
     let preemption = preemption(&owner.name, "high");
-    let action = Action::SuspendOwner { owner: owner_ref(owner), preemption };
+    let action = Action::SuspendOwner {
+        owner: owner_ref(owner),
+        preemption,
+        requeue: RequeueNote::default(),
+    };
     effect(id, &format!("ns/{}", owner.name), &owner.uid, action)
 }
 

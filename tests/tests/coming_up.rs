@@ -1,0 +1,355 @@
+//! Work that is admitted and does not come up, and work that may run for so long only: stopped,
+//! queued again later each time, and deactivated in the end. Facts are fed by hand and the clock
+//! is moved.
+
+use capstan_core::Engine;
+use capstan_core::explain::reason::Reason;
+use capstan_core::model::input::{
+    BindingNote, DeactivatedFacts, Input, OwnerFacts, PodFacts, PodPhase, RequeueNote, Wishes,
+};
+use capstan_core::plan::{
+    Action, Effect, EffectResult, Preemption, PreemptionReason, State, StepOutput,
+};
+use capstan_core::policy::{PodsReady, Policy, Requeuing};
+use capstan_core::time::{Span, Time};
+use capstan_tests::facts::{GPU, TEAM, gang, in_queue, job, pod, pods_of, shape, text};
+use capstan_tests::hand::{answer, binds, gpu_node, one_queue, view};
+
+const NOW: Time = Time(1_000_000);
+
+fn after(seconds: i64) -> Time {
+    NOW.plus(Span::seconds(seconds))
+}
+
+/// Five minutes to start, two to recover, a minute and then twice as long to wait, and two stops.
+fn ready() -> PodsReady {
+    PodsReady {
+        timeout: Span::minutes(5),
+        recovery: Some(Span::minutes(2)),
+        blocks_admission: false,
+        requeuing: Requeuing {
+            behind: true,
+            base: Span::seconds(60),
+            longest: Span::seconds(3_600),
+            limit: Some(2),
+        },
+    }
+}
+
+fn policy(ready: PodsReady) -> Input {
+    let policy = Policy { pods_ready: Some(ready), recovery_timeout: None, ..Policy::default() };
+    Input::Policy(policy.into())
+}
+
+fn train(name: &str, pods: u32) -> OwnerFacts {
+    job(name, pods, &shape(&[(GPU, 1)]), &in_queue(Some("main")))
+}
+
+fn ground(ready: PodsReady, gpus: i64) -> Vec<Input> {
+    let mut facts = one_queue(gpus);
+    facts.extend([policy(ready), gpu_node("n", gpus)]);
+    facts
+}
+
+fn resumes(output: &StepOutput) -> Vec<(String, BindingNote)> {
+    let resumed = |effect: &Effect| match &effect.action {
+        Action::ResumeOwner { owner, note } => Some((owner.name.to_string(), note.clone())),
+        _ => None,
+    };
+    output.effects.iter().filter_map(resumed).collect()
+}
+
+fn suspends(output: &StepOutput) -> Vec<(Preemption, RequeueNote)> {
+    let suspended = |effect: &Effect| match &effect.action {
+        Action::SuspendOwner { preemption, requeue, .. } => Some((preemption.clone(), *requeue)),
+        _ => None,
+    };
+    output.effects.iter().filter_map(suspended).collect()
+}
+
+fn deactivates(output: &StepOutput) -> Vec<String> {
+    let deactivated = |effect: &Effect| match &effect.action {
+        Action::Deactivate { name, .. } => Some(name.to_string()),
+        _ => None,
+    };
+    output.effects.iter().filter_map(deactivated).collect()
+}
+
+fn done(output: &StepOutput) -> Vec<Input> {
+    output.effects.iter().map(|effect| answer(effect, EffectResult::Done)).collect()
+}
+
+/// Its owner is resumed by this step, its pods come, and are bound; they stay in this phase. What
+/// a step says that only shows them.
+fn comes_up(
+    engine: &mut Engine,
+    at: Time,
+    owner: &mut OwnerFacts,
+    output: &StepOutput,
+    phase: PodPhase,
+) -> StepOutput {
+    let (name, note) = resumes(output).pop().expect("it is resumed");
+    assert_eq!(name, *owner.name);
+    (owner.suspended, owner.admitted) = (false, Some(note));
+    let pods = pods_of(owner).into_iter().map(Input::Pod);
+    let facts = done(output).into_iter().chain([Input::Owner(owner.clone())]).chain(pods);
+    let bound = engine.step(at, facts.collect());
+    assert_eq!(binds(&bound).len(), owner.min_member as usize);
+    let facts = shown(owner, &bound, phase).into_iter().map(Input::Pod);
+    engine.step(at, done(&bound).into_iter().chain(facts).collect())
+}
+
+/// Its pods as they are shown after these binds.
+fn shown(owner: &OwnerFacts, output: &StepOutput, phase: PodPhase) -> Vec<PodFacts> {
+    let bound = |pod: PodFacts| {
+        let bind = output.effects.iter().find_map(|effect| match &effect.action {
+            Action::Bind { pod: of, node, note } if of.uid == pod.uid => Some((node, note)),
+            _ => None,
+        });
+        let (node, note) = bind.expect("it is bound");
+        PodFacts { node: Some(node.clone()), binding: Some(note.clone().into()), phase, ..pod }
+    };
+    pods_of(owner).into_iter().map(bound).collect()
+}
+
+/// The owner is suspended as the step asked, and its pods are gone.
+fn stopped(owner: &mut OwnerFacts, output: &StepOutput) -> Vec<Input> {
+    let gone: Vec<Input> = pods_of(owner).into_iter().map(|pod| Input::PodGone(pod.uid)).collect();
+    let (_, requeue) = suspends(output).pop().expect("it is suspended");
+    (owner.suspended, owner.admitted) = (true, None);
+    (owner.requeued, owner.incarnation) = (Some(requeue.into()), owner.incarnation + 1);
+    done(output).into_iter().chain([Input::Owner(owner.clone())]).chain(gone).collect()
+}
+
+fn inactive(name: &str) -> Input {
+    let owners = Vec::new();
+    Input::Deactivated(DeactivatedFacts { namespace: text(TEAM), name: text(name), owners })
+}
+
+/// Its image is not there: it is stopped and tried again, later each time, and in the end held.
+#[test]
+fn what_never_starts_is_stopped_waits_longer_each_time_and_is_deactivated() {
+    let mut engine = Engine::new();
+    let mut owner = train("train", 2);
+    let facts = ground(ready(), 4).into_iter().chain([Input::Owner(owner.clone())]);
+    let mut output = engine.step(NOW, facts.collect());
+    let mut at = NOW;
+    for (stops, wait) in [(1, 60), (2, 120)] {
+        let up = comes_up(&mut engine, at, &mut owner, &output, PodPhase::Pending);
+        assert_eq!(up.next_wake, Some(at.plus(Span::minutes(5))));
+        let early = engine.step(at.plus(Span::seconds(299)), vec![]);
+        assert!(suspends(&early).is_empty(), "not before its time");
+        at = at.plus(Span::minutes(5));
+        let late = engine.step(at, vec![]);
+        let (why, note) = suspends(&late).pop().expect("it is stopped");
+        assert_eq!(why.because(), "none of the 2 pods that it needs started within 5m");
+        assert_eq!((why.reason.as_str(), why.for_another()), ("PodsReadyTimeout", false));
+        let until = at.plus(Span::seconds(wait));
+        let ran = Span::minutes(5 * i64::from(stops));
+        assert_eq!(
+            note,
+            RequeueNote { at, unready: stops, not_before: Some(until), ran },
+            "stop {stops}"
+        );
+        assert_eq!(late.report.stopped, [why]);
+        let facts = stopped(&mut owner, &late);
+        let waits = engine.step(at, facts);
+        assert!(resumes(&waits).is_empty(), "it waits");
+        let shown = view(&engine, "train");
+        assert_eq!((shown.state, shown.waits_since), (State::Queued, at));
+        let Some(Reason::Backoff { until: shown, .. }) = shown.reason else {
+            panic!("{:?}", shown.reason)
+        };
+        assert_eq!((shown, waits.next_wake), (until, Some(until)));
+        engine.recount();
+        at = until;
+        output = engine.step(at, vec![]);
+    }
+    comes_up(&mut engine, at, &mut owner, &output, PodPhase::Pending);
+    at = at.plus(Span::minutes(5));
+    let over = engine.step(at, vec![]);
+    assert_eq!((deactivates(&over), suspends(&over).len()), (vec!["train".to_owned()], 0));
+    // Nobody saw it, and whoever was to write it said nothing: it is asked for again.
+    assert_eq!(over.next_wake, Some(at.plus(Span::seconds(10))));
+    at = at.plus(Span::seconds(10));
+    let again = engine.step(at, vec![]);
+    assert_eq!(deactivates(&again), ["train"]);
+    let held = engine.step(at, done(&again).into_iter().chain([inactive("train")]).collect());
+    let (why, note) = suspends(&held).pop().expect("it is stopped");
+    assert_eq!(why.reason, PreemptionReason::RequeuingLimitExceeded { stops: 2 });
+    assert_eq!(note, RequeueNote { at, ..RequeueNote::default() }, "all begins anew");
+    let facts = stopped(&mut owner, &held);
+    let waits = engine.step(at, facts);
+    assert_eq!(waits.next_wake, None, "it waits for people");
+    let reason = view(&engine, "train").reason;
+    assert!(matches!(reason, Some(Reason::Deactivated { .. })), "{reason:?}");
+    // Whoever reads what is shown learns why.
+    let shown = view(&engine, "train").preempted.expect("it was stopped");
+    assert_eq!(shown.reason, why.reason);
+    let active = engine.step(at, vec![Input::Reactivated(text(TEAM), text("train"))]);
+    assert_eq!(resumes(&active).len(), 1, "at once");
+    engine.recount();
+}
+
+/// How often it was stopped is forgotten once it started; from then on it has its time to recover.
+#[test]
+fn what_started_may_fall_for_a_while() {
+    let mut engine = Engine::new();
+    let mut owner = train("train", 2);
+    let not_before = Some(after(-1));
+    owner.requeued =
+        Some(RequeueNote { at: after(-60), unready: 2, not_before, ran: Span::minutes(1) }.into());
+    let facts = ground(ready(), 4).into_iter().chain([Input::Owner(owner.clone())]);
+    let output = engine.step(NOW, facts.collect());
+    let up = comes_up(&mut engine, NOW, &mut owner, &output, PodPhase::Running);
+    assert_eq!(up.next_wake, None);
+    assert_eq!(suspends(&engine.step(after(3_600), vec![])), []);
+    let fell = Input::PodGone(pods_of(&owner)[0].uid.clone());
+    let fallen = engine.step(after(4_000), vec![fell]);
+    assert_eq!(fallen.next_wake, Some(after(4_120)));
+    assert_eq!(suspends(&engine.step(after(4_119), vec![])), []);
+    let late = engine.step(after(4_120), vec![]);
+    let (why, note) = suspends(&late).pop().expect("it is stopped");
+    assert_eq!(why.because(), "only 1 of the 2 pods that it needs ran for 2m");
+    assert_eq!((note.unready, note.ran), (1, Span::seconds(4_180)));
+}
+
+/// Recovery may take any time; or work is in no queue, whose quota nobody else waits for.
+#[test]
+fn nobody_is_stopped_whom_it_does_not_concern() {
+    let mut engine = Engine::new();
+    let mut owner = train("train", 2);
+    let patient = PodsReady { recovery: None, ..ready() };
+    let facts = ground(patient, 4).into_iter().chain([Input::Owner(owner.clone())]);
+    let output = engine.step(NOW, facts.collect());
+    comes_up(&mut engine, NOW, &mut owner, &output, PodPhase::Running);
+    let fell = Input::PodGone(pods_of(&owner)[0].uid.clone());
+    let mut stray = pod("stray", &shape(&[(GPU, 1)]), &in_queue(None));
+    let output = engine.step(after(10), vec![fell, Input::Pod(stray.clone())]);
+    assert_eq!(binds(&output).len(), 1);
+    stray.node = Some(text("n"));
+    let stays =
+        engine.step(after(10), done(&output).into_iter().chain([stray].map(Input::Pod)).collect());
+    assert_eq!(stays.next_wake, None);
+    assert_eq!(suspends(&engine.step(after(9_999), vec![])), []);
+}
+
+/// One at a time: whoever is first starts before the next one is admitted, in any queue.
+#[test]
+fn nothing_is_admitted_while_something_has_not_started() {
+    let mut engine = Engine::new();
+    let one_at_a_time = PodsReady { blocks_admission: true, ..ready() };
+    let (mut first, second) = (train("first", 2), train("second", 1));
+    let owners = [&first, &second].map(|owner| Input::Owner(owner.clone()));
+    let facts = ground(one_at_a_time, 8).into_iter().chain(owners);
+    let output = engine.step(NOW, facts.collect());
+    assert_eq!(resumes(&output).len(), 1);
+    let waits = Some(Reason::AwaitsOthers { workload: text("team/first") });
+    assert_eq!(view(&engine, "second").reason, waits);
+    assert_eq!(waits.expect("above").code(), "WaitingForPodsReady");
+    let up = comes_up(&mut engine, NOW, &mut first, &output, PodPhase::Pending);
+    assert!(resumes(&up).is_empty());
+    let mut pods = pods_of(&first);
+    for pod in &mut pods {
+        (pod.node, pod.phase) = (Some(text("n")), PodPhase::Running);
+    }
+    let last = pods.pop().expect("two");
+    let half = engine.step(after(1), pods.into_iter().map(Input::Pod).collect());
+    assert!(resumes(&half).is_empty(), "one of two has started");
+    let started = engine.step(after(2), vec![Input::Pod(last)]);
+    assert_eq!(resumes(&started).len(), 1, "at once");
+    engine.recount();
+}
+
+/// What a new engine finds on the owner holds: who waits, how often it was stopped, and where it
+/// stands in its queue.
+#[test]
+fn a_new_engine_knows_who_was_stopped_and_waits() {
+    let mut owner = train("train", 2);
+    let note =
+        RequeueNote { at: NOW, unready: 1, not_before: Some(after(60)), ran: Span::minutes(5) };
+    (owner.requeued, owner.incarnation) = (Some(note.into()), 1);
+    // It was made later, and goes before.
+    let rival = OwnerFacts { created: Time(5), ..train("rival", 2) };
+    for (behind, first) in [(true, "rival"), (false, "train")] {
+        let mut engine = Engine::new();
+        let requeuing = Requeuing { behind, ..ready().requeuing };
+        let owners = [&owner, &rival].map(|owner| Input::Owner(owner.clone()));
+        let facts =
+            ground(PodsReady { requeuing, ..ready() }, 2).into_iter().chain([owners[0].clone()]);
+        let waits = engine.step(after(1), facts.collect());
+        assert!(resumes(&waits).is_empty(), "its time has not come");
+        assert_eq!(waits.next_wake, Some(after(60)));
+        let turn = engine.step(after(60), owners.to_vec());
+        let turn: Vec<String> = resumes(&turn).into_iter().map(|(name, _)| name).collect();
+        assert_eq!(turn, [first], "behind: {behind}");
+        engine.recount();
+    }
+}
+
+/// A new engine does not know whether what it finds had started: it has its time anew.
+#[test]
+fn a_new_engine_stops_late_and_never_early() {
+    let members = gang("g", 2, Some(2), &shape(&[(GPU, 1)]), &in_queue(Some("main")));
+    let note = BindingNote { admitted_at: Some(after(-3_600)), ..BindingNote::default() };
+    let found = |phase: PodPhase| {
+        let bound = move |pod: PodFacts| {
+            let binding = Some(note.clone().into());
+            Input::Pod(PodFacts { node: Some(text("n")), phase, binding, ..pod })
+        };
+        members.clone().into_iter().map(bound)
+    };
+    let mut engine = Engine::new();
+    let facts = ground(ready(), 4).into_iter().chain(found(PodPhase::Pending));
+    let begun = engine.step(NOW, facts.collect());
+    assert_eq!(begun.next_wake, Some(after(120)));
+    let again = engine.step(after(60), vec![gpu_node("other", 1)]);
+    assert_eq!(again.next_wake, Some(after(120)), "not anew each time");
+    let late = engine.step(after(120), vec![]);
+    let evicted = late.effects.iter().filter(|it| matches!(it.action, Action::Evict { .. }));
+    assert_eq!(evicted.count(), 2);
+    engine.recount();
+}
+
+/// It may run for so long, all its runs together.
+#[test]
+fn what_ran_as_long_as_it_may_is_deactivated() {
+    let mut engine = Engine::new();
+    let mut owner = train("train", 1);
+    let wishes = Wishes::clone(&in_queue(Some("main")));
+    owner.wishes = Wishes { max_runtime: Some(Span::minutes(10)), ..wishes }.into();
+    let ran = Span::minutes(4);
+    let note = RequeueNote { at: after(-60), unready: 0, not_before: None, ran };
+    owner.requeued = Some(note.into());
+    // Without any word of pods that must come up.
+    let facts = one_queue(4).into_iter().chain([gpu_node("n", 4), Input::Owner(owner.clone())]);
+    let output = engine.step(NOW, facts.collect());
+    let up = comes_up(&mut engine, NOW, &mut owner, &output, PodPhase::Running);
+    assert_eq!(up.next_wake, Some(after(360)));
+    let over = engine.step(after(360), vec![]);
+    assert_eq!(deactivates(&over), ["train"]);
+    let held =
+        engine.step(after(360), done(&over).into_iter().chain([inactive("train")]).collect());
+    let (why, note) = suspends(&held).pop().expect("it is stopped");
+    assert_eq!(why.because(), "it ran for 10m, as long as it may; it waits for spec.active: true");
+    assert_eq!(note.ran, Span(0));
+    let facts = stopped(&mut owner, &held);
+    assert_eq!(engine.step(after(360), facts).next_wake, None);
+    engine.recount();
+}
+
+/// A pod of its own has no Workload that could be deactivated: it is stopped.
+#[test]
+fn a_pod_of_its_own_that_ran_as_long_as_it_may_is_stopped() {
+    let mut engine = Engine::new();
+    let wishes = Wishes::clone(&in_queue(Some("main")));
+    let wishes = Wishes { max_runtime: Some(Span::minutes(10)), ..wishes }.into();
+    let lone = pod("lone", &shape(&[(GPU, 1)]), &wishes);
+    let facts = one_queue(4).into_iter().chain([gpu_node("n", 4), Input::Pod(lone.clone())]);
+    let output = engine.step(NOW, facts.collect());
+    let bound = PodFacts { node: Some(text("n")), phase: PodPhase::Running, ..lone };
+    engine.step(NOW, done(&output).into_iter().chain([Input::Pod(bound)]).collect());
+    let over = engine.step(after(600), vec![]);
+    let evicted = over.effects.iter().filter(|it| matches!(it.action, Action::Evict { .. }));
+    assert_eq!((evicted.count(), deactivates(&over).len()), (1, 0));
+}
