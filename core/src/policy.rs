@@ -26,6 +26,9 @@ pub struct Policy {
     /// How queues of a cohort share what they borrow; `None`: first come, first served, and
     /// classical preemption. For clusters whose teams all borrow.
     pub fair_sharing: Option<FairSharing>,
+    /// How a ClusterQueue orders the work of its LocalQueues by what they used of late; `None`: it
+    /// does not. For clusters where one team must not push the others out of a queue they share.
+    pub usage_sharing: Option<UsageSharing>,
     /// Arguments of placement rules.
     pub rules: RuleArgs,
     /// Rounds of one step at most; a simulation uses 1 so that victims leave in between.
@@ -102,6 +105,22 @@ pub enum FairSharing {
     InitialShare,
     /// The first, then the second for those that the first let stay.
     FinalThenInitial,
+}
+
+/// What LocalQueues used of late: Kueue's `admissionFairSharing` (spec/quota.md section 10).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UsageSharing {
+    /// After this long, half of what was used is forgotten; zero: all of it at each look.
+    pub half_life: Span,
+    /// Usage is looked at so often.
+    pub interval: Span,
+    /// Weights of resources in billionths, of one unit (a core, a GPU, a byte); one where absent.
+    pub weights: BTreeMap<Text, u64>,
+}
+
+impl UsageSharing {
+    /// A weight of one.
+    pub const UNIT: u64 = 1_000_000_000;
 }
 
 /// Which resources count against quota, as Kueue's configuration says it (`resources`).
@@ -184,7 +203,7 @@ impl Policy {
         let Policy { profiles, unqueued, levels, quota, fair_sharing, rules, .. } = other;
         (&self.profiles, &self.unqueued, &self.quota) == (profiles, unqueued, quota)
             && (&self.levels, &self.fair_sharing, &self.rules) == (levels, fair_sharing, rules)
-            && self.pods_ready == other.pods_ready
+            && (self.pods_ready, &self.usage_sharing) == (other.pods_ready, &other.usage_sharing)
     }
 
     /// Weights of a profile index.
@@ -201,6 +220,7 @@ impl Default for Policy {
             levels: None,
             quota: QuotaArgs::default(),
             fair_sharing: None,
+            usage_sharing: None,
             rules: RuleArgs::default(),
             rounds_max: ROUNDS_MAX,
             backoff_first: Span::seconds(1),

@@ -99,6 +99,7 @@ pub fn cluster_queue(name: &str, cohort: Option<&str>, group: ResourceGroup) -> 
         stop: StopPolicy::None,
         profile: None,
         weight: Weight::ONE,
+        usage_based: false,
         broken: Vec::new(),
     }
 }
@@ -110,6 +111,7 @@ pub fn local_queue(cluster_queue: &str) -> LocalQueueFacts {
         name: text(cluster_queue),
         cluster_queue: text(cluster_queue),
         stop: StopPolicy::None,
+        weight: Weight::ONE,
         broken: Vec::new(),
     }
 }

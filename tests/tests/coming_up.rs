@@ -244,9 +244,9 @@ fn nothing_is_admitted_while_something_has_not_started() {
     let facts = ground(one_at_a_time, 8).into_iter().chain(owners);
     let output = engine.step(NOW, facts.collect());
     assert_eq!(resumes(&output).len(), 1);
-    let waits = Some(Reason::AwaitsOthers { workload: text("team/first") });
-    assert_eq!(view(&engine, "second").reason, waits);
-    assert_eq!(waits.expect("above").code(), "WaitingForPodsReady");
+    let waits = Reason::AwaitsOthers { workload: text("team/first") };
+    assert_eq!(waits.code(), "WaitingForPodsReady");
+    assert_eq!(view(&engine, "second").reason, Some(waits));
     let up = comes_up(&mut engine, NOW, &mut first, &output, PodPhase::Pending);
     assert!(resumes(&up).is_empty());
     let mut pods = pods_of(&first);

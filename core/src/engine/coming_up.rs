@@ -123,7 +123,7 @@ impl Engine {
     /// A workload has started, or holds nothing: others may be admitted that waited for it.
     fn came_up(&mut self, workload: WorkloadIdx) {
         let blocks = self.state.policy.pods_ready.is_some_and(|ready| ready.blocks_admission);
-        if self.coming_up.unready.remove(&workload) && blocks && self.coming_up.unready.len() < 2 {
+        if self.coming_up.unready.remove(&workload) && blocks && self.coming_up.unready.is_empty() {
             self.waiting.wake(|_| true, |_| true);
         }
     }

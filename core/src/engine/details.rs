@@ -159,6 +159,7 @@ impl Engine {
             pending: 0,
             admitted: 0,
             used: pairs.map(named).collect(),
+            consumed: queue.and_then(|queue| self.consumed(queue, facts)),
             per_hour: None,
             unpriced: 0,
         }

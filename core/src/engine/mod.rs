@@ -38,6 +38,7 @@ mod remedies;
 mod sweep;
 mod unmet;
 mod unprepared;
+mod usage;
 mod verdicts;
 mod views;
 mod volumes;
@@ -79,6 +80,7 @@ pub struct Engine {
     crossings: crossings::Crossings,
     holds: holds::Holds,
     coming_up: coming_up::ComingUp,
+    looks: usage::Looks,
     /// What heads kept back in the last round: where that changes, who it was kept from is looked
     /// at again.
     pub(crate) kept_back: Vec<Held>,
@@ -127,6 +129,7 @@ impl Engine {
         self.release_left(now);
         self.finish_evictions(now);
         self.stop_what_may_not_run(now);
+        self.look_at_usage(now);
         self.wake_in_time(now);
         self.counts = Counts::default();
         let evaluated = self.state.classes.evaluations();
@@ -209,6 +212,7 @@ impl Engine {
             self.tell_unmet(now, workload);
         }
         if changes.everything {
+            self.looks.anew();
             self.forget_crossings();
         }
         let everything = std::mem::take(&mut self.claim_freed) || changes.everything;
@@ -221,6 +225,9 @@ impl Engine {
         self.wake_helped();
         if changes.storage {
             self.wake_for_storage();
+        }
+        if self.state.policy.usage_sharing.is_some() {
+            self.looks.left(&changes.queues);
         }
         self.wake_queues(&changes.queues);
         if everything || changes.room || !changes.queues.is_empty() {
@@ -330,7 +337,9 @@ impl Engine {
         match (state, queue) {
             (State::Queued, Some(queue)) if !delayed => {
                 let at = self.state.queued_at(workload);
-                self.waiting.insert(queue, workload, (&self.state.workloads[workload], at));
+                let local = self.ranked_by(queue, workload);
+                let entry = &self.state.workloads[workload];
+                self.waiting.insert(queue, workload, (entry, at), local);
             }
             _ => self.waiting.remove(workload),
         }

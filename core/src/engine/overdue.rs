@@ -65,7 +65,7 @@ impl Engine {
         let again = self.holds_due();
         let up = self.coming_up.due();
         let due = delayed.into_iter().chain(deadline).chain(overdue).chain(prepared);
-        due.chain(again).chain(up).min()
+        due.chain(again).chain(up).chain(self.looks.due()).min()
     }
 
     /// Carries out what is due.

@@ -7,7 +7,7 @@
 //! members, so that work which comes and goes makes nothing anew; [`Waiting::sweep`] forgets those
 //! without any.
 
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasherDefault, DefaultHasher};
 
@@ -45,6 +45,7 @@ struct GroupKey {
     preferred: Option<Text>,
     slices: Option<SliceWish>,
     per_pod_set: bool,
+    local: Option<Text>,
 }
 
 /// What wakes a parked group.
@@ -64,6 +65,8 @@ struct Group {
     /// The first of the members.
     first: Option<WorkloadIdx>,
     parked: Option<Parked>,
+    /// The LocalQueue that it is ranked by.
+    local: Option<Text>,
 }
 
 /// A group that is not looked at for now.
@@ -86,6 +89,8 @@ struct Line {
 #[derive(Debug, Default)]
 pub struct Waiting {
     lines: BTreeMap<Option<QueueIdx>, Line>,
+    /// Of queues whose LocalQueues take turns: the place of each, the first is 0.
+    ranks: BTreeMap<QueueIdx, BTreeMap<Text, usize>>,
     /// Queues with something to look at.
     active: BTreeSet<Option<QueueIdx>>,
     filed: Filed,
@@ -125,13 +130,14 @@ impl Filed {
 }
 
 impl Waiting {
-    /// Files a workload under its queue, by when it took its place there. A group that is parked
-    /// stays parked.
+    /// Files a workload under its queue, by when it took its place there; `local`: the LocalQueue
+    /// that it is ranked by, if it is. A group that is parked stays parked.
     pub fn insert(
         &mut self,
         queue: Option<QueueIdx>,
         index: WorkloadIdx,
         (workload, at): (&Workload, Time),
+        local: Option<Text>,
     ) {
         self.remove(index);
         let key = HeadKey {
@@ -150,6 +156,7 @@ impl Waiting {
             preferred,
             slices,
             per_pod_set,
+            local: local.clone(),
         };
         let line = self.lines.entry(queue).or_default();
         let group = line.known.find(&group).unwrap_or_else(|| {
@@ -158,6 +165,7 @@ impl Waiting {
         });
         let group = group as usize;
         line.groups.resize_with(line.known.slots(), Group::default);
+        line.groups[group].local = local;
         line.groups[group].members.insert(Reverse(key.clone()), index);
         line.refresh(group);
         self.filed.insert(index, (queue, group, key));
@@ -181,8 +189,23 @@ impl Waiting {
     /// The first workload of a queue that is not parked.
     pub fn head(&self, queue: Option<QueueIdx>) -> Option<WorkloadIdx> {
         let line = self.lines.get(&queue)?;
-        let (group, _) = line.heads.peek()?;
-        line.groups[*group].first
+        let Some(ranks) = queue.and_then(|queue| self.ranks.get(&queue)) else {
+            let (group, _) = line.heads.peek()?;
+            return line.groups[*group].first;
+        };
+        let place = |group: usize| Reverse(line.groups[group].rank(ranks));
+        let first = line.heads.iter().max_by_key(|(group, key)| (place(**group), *key));
+        first.and_then(|(group, _)| line.groups[*group].first)
+    }
+
+    /// Places of LocalQueues, of all queues where they take turns.
+    pub fn rank(&mut self, ranks: BTreeMap<QueueIdx, BTreeMap<Text, usize>>) {
+        self.ranks = ranks;
+    }
+
+    /// Places of the LocalQueues of one queue.
+    pub fn rank_queue(&mut self, queue: QueueIdx, ranks: BTreeMap<Text, usize>) {
+        self.ranks.insert(queue, ranks);
     }
 
     /// The queue of a workload that waits there and is not parked, whoever goes before it.
@@ -284,9 +307,16 @@ impl Waiting {
 
     /// How many of its queue go before a workload.
     pub fn ahead(&self, index: WorkloadIdx) -> Option<usize> {
-        let (queue, _, key) = self.filed.get(index)?;
+        let (queue, own, key) = self.filed.get(index)?;
         let line = self.lines.get(queue)?;
-        let before = |group: &Group| group.members.range(..Reverse(key.clone())).count();
+        let ranks = queue.and_then(|queue| self.ranks.get(&queue));
+        let rank = |group: &Group| ranks.map_or(0, |ranks| group.rank(ranks));
+        let own = rank(&line.groups[*own]);
+        let before = |group: &Group| match rank(group).cmp(&own) {
+            Ordering::Less => group.members.len(),
+            Ordering::Equal => group.members.range(..Reverse(key.clone())).count(),
+            Ordering::Greater => 0,
+        };
         Some(line.groups.iter().map(before).sum())
     }
 
@@ -374,6 +404,13 @@ impl Waiting {
             true => self.active.insert(queue),
             false => self.active.remove(&queue),
         };
+    }
+}
+
+impl Group {
+    /// The place of its LocalQueue.
+    fn rank(&self, ranks: &BTreeMap<Text, usize>) -> usize {
+        self.local.as_ref().and_then(|local| ranks.get(local)).copied().unwrap_or(0)
     }
 }
 

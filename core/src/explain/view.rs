@@ -231,6 +231,9 @@ pub struct LocalQueueView {
     pub admitted: u32,
     /// Quota that they hold, by flavor and resource; every pair of its ClusterQueue is named.
     pub used: BTreeMap<(Text, Text), i64>,
+    /// What it used of late by resource, in thousandths of amounts, and when that was reckoned,
+    /// where that decides who goes first.
+    pub consumed: Option<(BTreeMap<Text, i64>, Time)>,
     /// Price of all that runs from it per hour, as far as known; `None`: nothing of it is.
     pub per_hour: Option<MicroUsd>,
     /// Workloads that run from it on some node without a known price: not in the sum.

@@ -10,7 +10,9 @@ use std::sync::Arc;
 use capstan_topology::NodeIdx;
 
 use crate::model::ids::{PodIdx, QueueIdx, ShapeIdx, WorkloadIdx};
-use crate::model::input::{GangKey, GangRef, Input, OwnerFacts, PodFacts, PodShape, Text};
+use crate::model::input::{
+    GangKey, GangRef, Input, LocalQueueUsage, OwnerFacts, PodFacts, PodShape, Text,
+};
 use crate::model::pod::{Binding, Pod};
 use crate::model::state::ClusterState;
 use crate::model::volumes::Choices;
@@ -79,6 +81,7 @@ impl ClusterState {
             Input::Reactivated(namespace, name) => {
                 self.deactivate((namespace, name), None, changes)
             }
+            Input::LocalQueueUsed(usage) => self.restore_usage(&usage),
             Input::BackedResources(names) => changes.room |= self.room.set_backed(&names),
             object => {
                 match &object {
@@ -95,6 +98,15 @@ impl ClusterState {
         }
     }
 
+    /// What a LocalQueue used, as its status says it; by the next look it counts.
+    fn restore_usage(&mut self, usage: &LocalQueueUsage) {
+        let resources = &mut self.room.resources;
+        let amounts = usage.consumed.iter();
+        let amounts = amounts.map(|(name, amount)| (resources.intern(name), *amount)).collect();
+        let name = (usage.namespace.clone(), usage.name.clone());
+        self.history.restore(&name, &amounts, usage.at);
+    }
+
     fn apply_object(&mut self, input: Input) {
         let facts = &mut self.facts;
         match input {
@@ -105,7 +117,9 @@ impl ClusterState {
                 facts.local_queues.insert(key, f.into());
             }
             Input::LocalQueueGone { namespace, name } => {
-                facts.local_queues.remove(&(namespace, name));
+                let name = (namespace, name);
+                self.history.forget(&name);
+                facts.local_queues.remove(&name);
             }
             Input::Cohort(f) => drop(facts.cohorts.insert(f.name.clone(), f.into())),
             Input::CohortGone(name) => drop(facts.cohorts.remove(&name)),

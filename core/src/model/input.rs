@@ -40,8 +40,8 @@ pub use notes::{BindingNote, EvictionNote, RequeueNote};
 pub use prices::{CapacityType, Price, PriceSource};
 pub use queues::{
     BorrowThreshold, ClusterQueueFacts, CohortFacts, FlavorFacts, FlavorQuota, Fungibility,
-    LocalQueueFacts, PreemptReclaim, PreemptWithin, PreemptionPolicy, QueueingStrategy, Quota,
-    ResourceGroup, StopPolicy, Weight,
+    LocalQueueFacts, LocalQueueUsage, PreemptReclaim, PreemptWithin, PreemptionPolicy,
+    QueueingStrategy, Quota, ResourceGroup, StopPolicy, Weight,
 };
 pub use roles::Roles;
 pub use storage::{
@@ -91,6 +91,8 @@ pub enum Input {
         /// Its name.
         name: Text,
     },
+    /// The status of a LocalQueue says what it used of late.
+    LocalQueueUsed(LocalQueueUsage),
     /// A Workload object says that what it stands for may not run.
     Deactivated(DeactivatedFacts),
     /// It says so no more, or is gone: its namespace and name.

@@ -74,18 +74,7 @@ impl ClusterState {
             entry.requeue.failures = 0;
         }
         entry.started = entry.state == State::Running && started >= need;
-        match () {
-            () if placed == 0 => {
-                entry.came_up = false;
-                entry.requeue.left();
-            }
-            () if entry.started => {
-                entry.came_up = true;
-                entry.requeue.came_up();
-            }
-            () if entry.came_up => entry.requeue.fell(self.now),
-            () => {}
-        }
+        entry.note_whether_up(placed, self.now);
         let extras = matches!(entry.reason, Some(Reason::Extras { .. }));
         match entry.state {
             State::Running | State::Binding if extras && waits && placed >= need => {}

@@ -29,6 +29,7 @@ use crate::place::classes::{ClassKey, Classes};
 use crate::plan::State;
 use crate::policy::Policy;
 use crate::quota::build::QuotaState;
+use crate::quota::history::History;
 use crate::resources;
 use crate::rules::Question;
 use crate::rules::dynamic_resources::{self, PodHold};
@@ -106,6 +107,8 @@ pub struct ClusterState {
     pub inherited: BTreeMap<WorkloadIdx, EvictionNote>,
     /// How often work was stopped for others of late, while fair sharing is on.
     pub turns: Turns,
+    /// What LocalQueues used of late, while that decides.
+    pub history: History,
     /// Configuration.
     pub policy: Arc<Policy>,
     /// Log memory for the next transaction.

@@ -258,6 +258,22 @@ impl Requeue {
 }
 
 impl Workload {
+    /// Remembers whether it came up since it was admitted, of which so many have places.
+    pub fn note_whether_up(&mut self, placed: u32, now: Time) {
+        match () {
+            () if placed == 0 => {
+                self.came_up = false;
+                self.requeue.left();
+            }
+            () if self.started => {
+                self.came_up = true;
+                self.requeue.came_up();
+            }
+            () if self.came_up => self.requeue.fell(now),
+            () => {}
+        }
+    }
+
     /// Since when it waits, if it does: its creation, or its last stop.
     pub fn waits_since(&self) -> Time {
         self.created.max(self.requeue.stopped_at().unwrap_or(self.created))

@@ -8,5 +8,6 @@ pub mod build;
 pub mod counted;
 pub mod eligible;
 pub mod flavors;
+pub mod history;
 pub mod share;
 pub mod tree;

@@ -93,7 +93,7 @@ impl PartialEq for Share {
 impl Eq for Share {}
 
 /// A product of up to 192 bits: the upper 128, and the lower 64.
-fn wide(one: u128, other: u64) -> (u128, u64) {
+pub(super) fn wide(one: u128, other: u64) -> (u128, u64) {
     let low = u128::from(one as u64) * u128::from(other);
     ((one >> 64) * u128::from(other) + (low >> 64), low as u64)
 }

@@ -89,12 +89,35 @@ pub struct ClusterQueueSpec {
     /// Its share of what the cohort lends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fair_sharing: Option<FairSharing>,
+    /// How its LocalQueues take turns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub admission_scope: Option<AdmissionScope>,
     /// What it may spend in a period.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<Budget>,
     /// Scoring profile of the configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scoring_profile: Option<String>,
+}
+
+/// How the LocalQueues of a ClusterQueue take turns.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AdmissionScope {
+    /// By what they used of late, or by priority and age alone.
+    #[serde(default)]
+    pub admission_mode: AdmissionMode,
+}
+
+/// By what LocalQueues of one ClusterQueue take turns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum AdmissionMode {
+    /// By what each used of late, over its weight; then by priority and age. The configuration has
+    /// to have `admissionFairSharing` too.
+    UsageBasedAdmissionFairSharing,
+    /// By priority and age.
+    #[default]
+    NoAdmissionFairSharing,
 }
 
 /// A tree of ClusterQueues that lend each other quota.

@@ -43,8 +43,8 @@ pub const PRICE: &str = "capstan.sh/price";
 
 /// How often we suspended an owner: the number of its next run.
 pub const SUSPENDED: &str = "capstan.sh/suspended";
-/// On an owner, what its next run has to know of those that we stopped: a JSON object, written by the
-/// patch that suspends it.
+/// On an owner, what its next run has to know of those that we stopped: a JSON object, written by
+/// the patch that suspends it.
 pub const REQUEUED: &str = "capstan.sh/requeued";
 /// On an owner, what it was resumed with: a JSON object, written by the patch that resumes it.
 pub const ADMITTED: &str = "capstan.sh/admitted";

@@ -303,8 +303,8 @@ fn pods_come_up_as_kueue_has_it() {
         ready("timeout: 1m, recoveryTimeout: 0s"),
         Some(PodsReady { recovery: None, ..short })
     );
-    let all = "blockAdmission: true, requeuingStrategy: {timestamp: Creation, backoffLimitCount: 3, \
-               backoffBaseSeconds: 10, backoffMaxSeconds: 20}";
+    let all = "blockAdmission: true, requeuingStrategy: {timestamp: Creation, \
+               backoffLimitCount: 3, backoffBaseSeconds: 10, backoffMaxSeconds: 20}";
     let base = Span::seconds(10);
     let requeuing = Requeuing { behind: false, base, longest: Span::seconds(20), limit: Some(3) };
     assert_eq!(ready(all), Some(PodsReady { blocks_admission: true, requeuing, ..usual }));
@@ -313,7 +313,7 @@ fn pods_come_up_as_kueue_has_it() {
         ("timeout: 0s", "waitForPodsReady.timeout: no pod is ready at once"),
         (
             "requeuingStrategy: {backoffMaxSeconds: 59}",
-            "waitForPodsReady.requeuingStrategy.backoffMaxSeconds: 59 is below backoffBaseSeconds (60)",
+            "requeuingStrategy.backoffMaxSeconds: 59 is below backoffBaseSeconds (60)",
         ),
     ] {
         let found = complaints(&format!("{HEAD}waitForPodsReady: {{{fields}}}\n"));

@@ -3,17 +3,17 @@
 //! Decides defaults, and what must hold between fields. Types, ranges and unknown fields were
 //! checked against the schema before. Collects every error.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use capstan_core::model::input::{CapacityType, Text};
 use capstan_core::money::MicroUsd;
-use capstan_core::policy::{self, LEVELS_MAX, Policy, RuleArgs};
+use capstan_core::policy::{self, LEVELS_MAX, Policy, RuleArgs, UsageSharing};
 use capstan_core::score::Weights;
 use capstan_core::time::Span;
 
 use super::file::{
-    CapacityTypeName, CapstanConfiguration, FairSharing, PreemptionStrategy, Profile, QuotaApiName,
-    Rules, UnqueuedWorkloads,
+    AdmissionFairSharing, CapacityTypeName, CapstanConfiguration, FairSharing, PreemptionStrategy,
+    Profile, QuotaApiName, Rules, UnqueuedWorkloads,
 };
 use super::prices::{CapacityLabel, PriceConfig, PriceEntry};
 use super::{Config, QuotaApi, gates, quota, readiness};
@@ -45,6 +45,7 @@ pub fn validate(file: CapstanConfiguration) -> Result<(Config, Vec<Finding>), Ve
         levels: levels(file.topology.levels.as_deref(), &mut errors),
         quota: quota::args(&file.resources, &mut errors),
         fair_sharing: fair_sharing(file.fair_sharing.as_ref(), &mut errors),
+        usage_sharing: usage_sharing(file.admission_fair_sharing.as_ref(), &mut errors),
         rules: rules(&file.rules),
         backoff_first,
         backoff_max,
@@ -303,10 +304,37 @@ fn fair_sharing(
     }
 }
 
+/// What LocalQueues used of late, if that is to decide.
+fn usage_sharing(
+    given: Option<&AdmissionFairSharing>,
+    errors: &mut Vec<Finding>,
+) -> Option<UsageSharing> {
+    let given = given?;
+    let interval = given.usage_sampling_interval.map_or(SAMPLING, |it| it.0);
+    if interval.0 == 0 {
+        let problem = "nothing can be looked at all the time; use 5m, say".to_owned();
+        errors.push(("admissionFairSharing.usageSamplingInterval".to_owned(), problem));
+    }
+    let mut weights = BTreeMap::new();
+    for (name, weight) in &given.resource_weights {
+        match u64::try_from(weight.nano()) {
+            Ok(weight) => _ = weights.insert(name.as_str().into(), weight),
+            Err(_) => {
+                let problem = format!("{weight} is no weight; use 0 or more, up to 18 billion");
+                errors.push((field("admissionFairSharing.resourceWeights", name), problem));
+            }
+        }
+    }
+    let half_life = given.usage_half_life_time.map_or(Span(0), |it| it.0);
+    Some(UsageSharing { half_life, interval, weights })
+}
+
+/// How often usage is looked at, where the file does not say.
+const SAMPLING: Span = Span::minutes(5);
+
 /// Parts that are checked and kept, but change nothing in this version.
 fn unused(file: &CapstanConfiguration) -> Vec<Finding> {
     let set = [
-        ("admissionFairSharing", file.admission_fair_sharing.is_some()),
         ("resources.deviceClassMappings", !file.resources.device_class_mappings.is_empty()),
         ("autoscaler", file.autoscaler.is_some()),
     ];

@@ -33,6 +33,7 @@ enum Identity {
     Cohort(Text),
     ClusterQueue(Text),
     LocalQueue(Text, Text),
+    LocalQueueUsed(Text, Text),
     Deactivated(Text, Text),
 }
 
@@ -104,7 +105,7 @@ impl Queues {
             self.told.insert(identity, input);
         }
         // What others refer to goes last.
-        changes.gone = before.into_keys().rev().map(gone).collect();
+        changes.gone = before.into_keys().rev().filter_map(gone).collect();
         let said: BTreeSet<Notice> = resolved.notices.into_iter().collect();
         changes.notices = said.difference(&self.said).cloned().collect();
         self.said = said;
@@ -122,6 +123,9 @@ fn identity(input: &Input) -> Option<Identity> {
         Input::LocalQueue(queue) => {
             Identity::LocalQueue(queue.namespace.clone(), queue.name.clone())
         }
+        Input::LocalQueueUsed(usage) => {
+            Identity::LocalQueueUsed(usage.namespace.clone(), usage.name.clone())
+        }
         Input::Deactivated(workload) => {
             Identity::Deactivated(workload.namespace.clone(), workload.name.clone())
         }
@@ -129,14 +133,16 @@ fn identity(input: &Input) -> Option<Identity> {
     })
 }
 
-fn gone(identity: Identity) -> Input {
-    match identity {
+fn gone(identity: Identity) -> Option<Input> {
+    Some(match identity {
         Identity::Flavor(name) => Input::FlavorGone(name),
         Identity::Topology(name) => Input::TopologyGone(name),
         Identity::PriorityClass(name) => Input::WorkloadPriorityClassGone(name),
         Identity::Cohort(name) => Input::CohortGone(name),
         Identity::ClusterQueue(name) => Input::ClusterQueueGone(name),
         Identity::LocalQueue(namespace, name) => Input::LocalQueueGone { namespace, name },
+        // What is known stays known for as long as the queue is there.
+        Identity::LocalQueueUsed(..) => return None,
         Identity::Deactivated(namespace, name) => Input::Reactivated(namespace, name),
-    }
+    })
 }

@@ -122,7 +122,7 @@ fn checks(value: &Value) -> Vec<(&'static str, String)> {
 fn broken(draft: Option<&Draft>) -> Vec<String> {
     let rules = match draft {
         Some(Draft::ClusterQueue(queue)) => &queue.broken,
-        Some(Draft::LocalQueue(queue)) => &queue.broken,
+        Some(Draft::LocalQueue(queue, _)) => &queue.broken,
         Some(Draft::Cohort(cohort)) => &cohort.broken,
         Some(Draft::Flavor(flavor)) => &flavor.broken,
         _ => return Vec::new(),

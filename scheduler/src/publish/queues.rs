@@ -11,10 +11,13 @@ use capstan_core::explain::view::{CohortView, LocalQueueView, QueueView};
 use capstan_core::model::input::Text;
 use capstan_core::time::Time;
 
-use super::conditions::{Says, set};
+use super::conditions::{Says, api_time, set};
 use crate::api::cluster_queue::{ClusterQueueStatus, CohortStatus};
 use crate::api::local_queue::LocalQueueStatus;
-use crate::api::usage::{FairSharingStatus, FlavorUsage, ResourceUsage};
+use crate::api::usage::{
+    AdmissionFairSharingStatus, FairSharingStatus, FlavorUsage, LocalQueueFairSharingStatus,
+    ResourceUsage,
+};
 use crate::quantity::Quantity;
 use crate::read::queueing::TERMINATING;
 
@@ -96,11 +99,27 @@ pub fn local_queue(shown: &LocalQueueStatus, view: &LocalQueueView, now: Time) -
         usd_per_hour: view.per_hour.map(|usd| words::price(usd, view.unpriced)).unwrap_or_default(),
         flavors_reservation: usage.clone(),
         flavors_usage: usage,
+        fair_sharing: view.consumed.as_ref().map(consumed),
         ..shown.clone()
     };
     let says = active(view.inactive.as_ref(), "can submit new workloads to its ClusterQueue");
     set(&mut status.conditions, says, now);
     status
+}
+
+/// What a LocalQueue used of late.
+fn consumed((amounts, at): &(BTreeMap<Text, i64>, Time)) -> LocalQueueFairSharingStatus {
+    let named = amounts.iter().map(|(name, thousandths)| {
+        let unit = if &**name == CPU { 1_000 } else { 1_000_000 };
+        (name.to_string(), Quantity::of_nano(i128::from(*thousandths) * unit))
+    });
+    LocalQueueFairSharingStatus {
+        weighted_share: 0,
+        admission_fair_sharing_status: Some(AdmissionFairSharingStatus {
+            consumed_resources: named.collect(),
+            last_update: Some(api_time(*at)),
+        }),
+    }
 }
 
 /// The status that a Cohort should show, given the one that it does.

@@ -299,9 +299,9 @@ fn requeued(conditions: &mut Vec<Condition>, details: &WorkloadDetails, now: Tim
         }
         _ => None,
     };
-    let says = |status, reason: &str, message| Says { of: "Requeued", status, reason, message };
-    if let Some((why, message)) = kept {
-        return set(conditions, says(false, why, message), now);
+    let of = "Requeued";
+    if let Some((reason, message)) = kept {
+        return set(conditions, Says { of, status: false, reason, message }, now);
     }
     let kept = conditions.iter().find(|it| it.type_ == "Requeued" && it.status == "False");
     let over = match kept.map(|kept| &*kept.reason) {
@@ -311,7 +311,8 @@ fn requeued(conditions: &mut Vec<Condition>, details: &WorkloadDetails, now: Tim
         Some("ClusterQueueStopped") => "ClusterQueueRestarted",
         Some(_) => "BackoffFinished",
     };
-    set(conditions, says(true, over, "it queues again".to_owned()), now);
+    let message = "it queues again".to_owned();
+    set(conditions, Says { of, status: true, reason: over, message }, now);
 }
 
 /// Why a workload is stopped, as its condition `Evicted` has it.

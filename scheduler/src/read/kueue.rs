@@ -8,8 +8,8 @@ use serde_json::{Map, Value};
 use super::schema::Finding;
 
 /// Fields of Kueue that are known and have no counterpart here.
-const UNSUPPORTED: [&str; 4] =
-    ["admissionChecks", "admissionChecksStrategy", "admissionScope", "concurrentAdmissionPolicy"];
+const UNSUPPORTED: [&str; 3] =
+    ["admissionChecks", "admissionChecksStrategy", "concurrentAdmissionPolicy"];
 
 /// Turns an object of v1beta1 into one of v1beta2.
 pub fn upgrade(object: &mut Value) {

@@ -87,7 +87,10 @@ pub fn decode(
         Queueing::LocalQueue => {
             let (spec, unknown) = spec::<LocalQueueSpec>(value, origin)?;
             let facts = quota::local_queue(namespace.into(), name, &spec);
-            (Some(Draft::LocalQueue(facts)), unknown)
+            // Whatever stands in a status was written by machines.
+            let status = serde_json::from_value(value["status"].clone()).unwrap_or_default();
+            let usage = quota::local_queue_usage(namespace.into(), name, &status);
+            (Some(Draft::LocalQueue(facts, usage)), unknown)
         }
         Queueing::Cohort => {
             let (spec, unknown) = spec::<CohortSpec>(value, origin)?;

@@ -133,6 +133,7 @@ enum Identity {
     Cohort(Text),
     ClusterQueue(Text),
     LocalQueue(Text, Text),
+    LocalQueueUsed(Text, Text),
     Deactivated(Text, Text),
     Budget(Text, Text),
     Node(Text),
@@ -538,6 +539,9 @@ fn identify(input: &Input) -> Option<(Identity, bool)> {
         Input::WorkloadPriorityClassGone(name) => (Identity::PriorityClass(name.clone()), true),
         Input::Namespace { name, .. } => (Identity::Namespace(name.clone()), false),
         Input::NamespaceGone(name) => (Identity::Namespace(name.clone()), true),
+        Input::LocalQueueUsed(usage) => {
+            (Identity::LocalQueueUsed(usage.namespace.clone(), usage.name.clone()), false)
+        }
         Input::Deactivated(workload) => {
             (Identity::Deactivated(workload.namespace.clone(), workload.name.clone()), false)
         }

@@ -18,6 +18,7 @@ mod own;
 mod reclaim;
 mod recovery;
 mod scene;
+mod shares;
 mod trouble;
 mod unready;
 mod volumes;

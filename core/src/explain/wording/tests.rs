@@ -6,7 +6,7 @@ use crate::explain::view::Change;
 use crate::model::input::CapacityType;
 use crate::money::MicroUsd;
 use crate::plan::{Freed, Preemption, PreemptionReason};
-use crate::time::Span;
+use crate::time::{Span, Time};
 
 fn gpus() -> Text {
     "nvidia.com/gpu".into()

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::{LabelSelector, Labels, Taint, Text, Toleration};
+use crate::time::Time;
 
 /// A ClusterQueue.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,6 +31,8 @@ pub struct ClusterQueueFacts {
     pub profile: Option<Text>,
     /// `fairSharing.weight`.
     pub weight: Weight,
+    /// Its LocalQueues take turns by what they used (`admissionScope`).
+    pub usage_based: bool,
     /// Rules that its spec breaks (found by the shell's validation): such a queue is inactive.
     pub broken: Vec<Text>,
 }
@@ -161,8 +164,23 @@ pub struct LocalQueueFacts {
     pub cluster_queue: Text,
     /// Whether it admits anything, and what becomes of what it admitted.
     pub stop: StopPolicy,
+    /// `fairSharing.weight`.
+    pub weight: Weight,
     /// Rules that it breaks: work waits.
     pub broken: Vec<Text>,
+}
+
+/// What the status of a LocalQueue says that it used of late.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LocalQueueUsage {
+    /// Namespace.
+    pub namespace: Text,
+    /// Name.
+    pub name: Text,
+    /// Thousandths of amounts as of `at`, decayed; amounts of `cpu` are thousandths themselves.
+    pub consumed: BTreeMap<Text, i64>,
+    /// When that was.
+    pub at: Time,
 }
 
 /// A Cohort object. Cohorts that are only named by queues exist without one.

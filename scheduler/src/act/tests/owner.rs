@@ -52,7 +52,7 @@ async fn a_workload_is_deactivated_by_one_patch() {
     });
     let action = Action::Deactivate { namespace: "a".into(), name: "w".into() };
     for (fault, log) in [(None, 1), (LostAfter, 2), (Instead(500, 0), 2)] {
-        let server = Server::with(&[workload.clone()]).faults(&[fault]);
+        let server = Server::with(std::slice::from_ref(&workload)).faults(&[fault]);
         assert_eq!(carry(&server, action.clone()).await, EffectResult::Done, "{fault:?}");
         assert_eq!(server.log(), vec!["PATCH w"; log], "{fault:?}");
         let spec = server.get("workloads/w").expect("there")["spec"].clone();

@@ -11,15 +11,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use capstan_core::Input;
 use capstan_core::model::input::{
     BorrowThreshold, ClusterQueueFacts, CohortFacts, DeactivatedFacts, FlavorFacts, FlavorQuota,
-    Fungibility, LocalQueueFacts, PreemptReclaim, PreemptWithin, PreemptionPolicy,
+    Fungibility, LocalQueueFacts, LocalQueueUsage, PreemptReclaim, PreemptWithin, PreemptionPolicy,
     QueueingStrategy, Quota, ResourceGroup, StopPolicy, Text, Weight,
 };
+use capstan_core::time::Time;
 
 use super::resolve::Resolved;
 use super::selector;
 use crate::api::cluster_queue as api;
 use crate::api::flavor::{ResourceFlavorSpec, TopologySpec};
-use crate::api::local_queue::LocalQueueSpec;
+use crate::api::local_queue::{LocalQueueSpec, LocalQueueStatus};
 use crate::quantity::Quantity;
 use crate::read::error::Notice;
 use crate::read::kinds::Origin;
@@ -29,8 +30,8 @@ use crate::read::kinds::Origin;
 pub enum Draft {
     /// A ClusterQueue.
     ClusterQueue(ClusterQueueFacts),
-    /// A LocalQueue.
-    LocalQueue(LocalQueueFacts),
+    /// A LocalQueue, with what its status says that it used of late.
+    LocalQueue(LocalQueueFacts, Option<LocalQueueUsage>),
     /// A Cohort.
     Cohort(CohortFacts),
     /// A flavor.
@@ -50,6 +51,8 @@ pub struct Objects {
     pub cluster_queues: Vec<(Origin, ClusterQueueFacts)>,
     /// LocalQueues.
     pub local_queues: Vec<(Origin, LocalQueueFacts)>,
+    /// What their statuses say that they used of late.
+    pub local_queue_usage: Vec<LocalQueueUsage>,
     /// Cohorts.
     pub cohorts: Vec<(Origin, CohortFacts)>,
     /// Flavors.
@@ -67,7 +70,10 @@ impl Objects {
     pub fn take(&mut self, origin: Origin, draft: Draft) {
         match draft {
             Draft::ClusterQueue(queue) => self.cluster_queues.push((origin, queue)),
-            Draft::LocalQueue(queue) => self.local_queues.push((origin, queue)),
+            Draft::LocalQueue(queue, usage) => {
+                self.local_queues.push((origin, queue));
+                self.local_queue_usage.extend(usage);
+            }
             Draft::Cohort(cohort) => self.cohorts.push((origin, cohort)),
             Draft::Flavor(flavor) => self.flavors.push((origin, flavor)),
             Draft::PriorityClass(name, value) => {
@@ -116,6 +122,9 @@ pub fn cluster_queue(
         stop: stop(spec.stop_policy),
         profile: named(&spec.scoring_profile),
         weight: weight(spec.fair_sharing.as_ref()),
+        usage_based: spec.admission_scope.as_ref().is_some_and(|scope| {
+            scope.admission_mode == api::AdmissionMode::UsageBasedAdmissionFairSharing
+        }),
         broken: broken.into_iter().map(Text::from).collect(),
     }
 }
@@ -212,8 +221,29 @@ pub fn local_queue(namespace: Text, name: &str, spec: &LocalQueueSpec) -> LocalQ
         name: name.into(),
         cluster_queue: spec.cluster_queue.as_str().into(),
         stop: stop(spec.stop_policy),
+        weight: weight(spec.fair_sharing.as_ref()),
         broken: Vec::new(),
     }
+}
+
+/// What the status of a LocalQueue says that it used of late.
+pub fn local_queue_usage(
+    namespace: Text,
+    name: &str,
+    status: &LocalQueueStatus,
+) -> Option<LocalQueueUsage> {
+    let known = status.fair_sharing.as_ref()?.admission_fair_sharing_status.as_ref()?;
+    let amount = |(name, amount): (&String, &Quantity)| {
+        let unit = if name == "cpu" { 1_000 } else { 1_000_000 };
+        let thousandths = i64::try_from(amount.nano() / unit).unwrap_or(i64::MAX);
+        (Text::from(name.as_str()), thousandths)
+    };
+    Some(LocalQueueUsage {
+        namespace,
+        name: name.into(),
+        consumed: known.consumed_resources.iter().map(amount).collect(),
+        at: Time(known.last_update.as_ref()?.0.as_millisecond()),
+    })
 }
 
 /// What a Workload says that may not run.
@@ -290,6 +320,8 @@ pub fn inputs(objects: Objects, resolved: &mut Resolved) {
         }
         resolved.inputs.push(Input::LocalQueue(queue));
     }
+    let usage = objects.local_queue_usage.into_iter().map(Input::LocalQueueUsed);
+    resolved.inputs.extend(usage);
     resolved.inputs.extend(objects.deactivated.into_iter().map(Input::Deactivated));
 }
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use capstan_core::model::input::{
     GangKey, GangRef, GangSource, Input, OwnerFacts, OwnerPodSet, PodFacts, PodPhase, PodShape,
-    Text, Wishes,
+    RequeueNote, Text, Wishes,
 };
 use capstan_core::plan::{
     Action, Effect, EffectId, EffectResult, OwnerRef, PodRef, Precondition, Preemption,

@@ -1,0 +1,387 @@
+//! What LocalQueues used of late, for the order in which a ClusterQueue that they share looks at
+//! their work.
+//!
+//! Problem: within one ClusterQueue priority and age decide, so a LocalQueue whose users submit
+//! much and early has all of it. Kueue's admission fair sharing (spec/quota.md section 10) lets
+//! those go first that used least of late, by their weight, before any priority.
+//!
+//! Wanted: what was used decays, half of it in a half-life. After a time `d` with usage `u` what
+//! was consumed is `(1 - a) c + a u`, with `a = 1 - 0.5^(d / half-life)`. Kueue takes the usage
+//! that it finds every interval; here it is also reckoned when usage changes, so that work which
+//! begins and ends between two looks counts for as long as it ran. Until the next look an admission
+//! counts at once, as if it had been there for one interval: many small jobs of one queue do not
+//! pass in one go. In whole numbers: amounts in 2^-20, factors in 2^-32, powers of a half by
+//! square roots.
+//!
+//! Restart: what was consumed, and when that was reckoned, is in the status of each LocalQueue
+//! and read back from there; what was admitted since is in use by the next look.
+//!
+//! Cost: a look takes the work that these queues hold, once an interval; an admission a few
+//! entries. Nothing of this exists while it is off.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+
+use capstan_topology::ResourceIdx;
+
+use crate::model::input::{Text, Weight};
+use crate::policy::UsageSharing;
+use crate::quota::share::wide;
+use crate::time::{Span, Time};
+
+/// Namespace and name of a LocalQueue.
+pub type QueueName = (Text, Text);
+
+/// Amounts by resource.
+pub type Amounts = BTreeMap<ResourceIdx, i64>;
+
+/// Binary places of what is kept of an amount, and of a factor.
+const PLACES: u32 = 20;
+const FACTOR_PLACES: u32 = 32;
+const ONE: u128 = 1 << FACTOR_PLACES;
+/// In which what was consumed is shown.
+const THOUSANDTHS: u128 = 1_000;
+
+/// What each LocalQueue used of late.
+#[derive(Debug, Default)]
+pub struct History {
+    used: BTreeMap<QueueName, Used>,
+}
+
+/// What one LocalQueue used of late.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Used {
+    consumed: BTreeMap<ResourceIdx, u128>,
+    /// Admitted since the last look.
+    penalty: BTreeMap<ResourceIdx, u128>,
+    /// What it has used since `at`; `None`: a status says what it consumed, and no more.
+    uses: Option<Amounts>,
+    /// Until then its usage is reckoned.
+    at: Time,
+    /// The last look.
+    looked: Time,
+}
+
+impl Used {
+    fn new(now: Time) -> Used {
+        Used { at: now, looked: now, ..Used::default() }
+    }
+
+    /// Reckons what it used up to now; `found`: what it uses now.
+    fn reckon(&mut self, now: Time, sharing: &UsageSharing, found: &Amounts) {
+        let uses = self.uses.take().unwrap_or_else(|| found.clone());
+        let stays = kept(now.since(self.at), sharing.half_life);
+        self.at = now.max(self.at);
+        for resource in uses.keys() {
+            self.consumed.entry(*resource).or_default();
+        }
+        for (resource, consumed) in &mut self.consumed {
+            let uses = fixed(uses.get(resource).copied().unwrap_or(0));
+            *consumed = match sharing.half_life.0 {
+                0 => 0,
+                _ => scaled(*consumed, stays).saturating_add(scaled(uses, ONE - stays)),
+            };
+        }
+        self.consumed.retain(|_, consumed| *consumed > 0);
+    }
+}
+
+/// What decides who goes first: used of late over weight.
+#[derive(Clone, Copy, Debug)]
+pub struct Usage {
+    used: u128,
+    weight: u64,
+}
+
+impl Ord for Usage {
+    fn cmp(&self, other: &Usage) -> Ordering {
+        match (self.weight, other.weight) {
+            (0, 0) => Ordering::Equal,
+            (0, _) => Ordering::Greater,
+            (_, 0) => Ordering::Less,
+            (weight, others) => wide(self.used, others).cmp(&wide(other.used, weight)),
+        }
+    }
+}
+
+impl PartialOrd for Usage {
+    fn partial_cmp(&self, other: &Usage) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Usage {
+    fn eq(&self, other: &Usage) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Usage {}
+
+impl History {
+    /// What the status of a LocalQueue shows, in thousandths, if that is not older than what is
+    /// known.
+    pub fn restore(&mut self, name: &QueueName, consumed: &Amounts, at: Time) {
+        if self.used.get(name).is_some_and(|known| known.at >= at) {
+            return;
+        }
+        let given = consumed.iter();
+        let given = given.map(|(resource, amount)| (*resource, fixed(*amount) / THOUSANDTHS));
+        let known = self.used.entry(name.clone()).or_default();
+        (known.consumed, known.at, known.looked) = (given.collect(), at, at);
+    }
+
+    /// A LocalQueue is gone.
+    pub fn forget(&mut self, name: &QueueName) {
+        self.used.remove(name);
+    }
+
+    /// Looks at what a LocalQueue uses now; `due`: an interval has passed, and what was admitted
+    /// in it is in use by now.
+    pub fn look(
+        &mut self,
+        now: Time,
+        sharing: &UsageSharing,
+        name: &QueueName,
+        (uses, due): (&Amounts, bool),
+    ) {
+        let known = self.used.entry(name.clone()).or_insert_with(|| Used::new(now));
+        known.reckon(now, sharing, uses);
+        known.uses = Some(uses.clone());
+        if due {
+            known.penalty.clear();
+            known.looked = now;
+        }
+    }
+
+    /// Work of a LocalQueue was admitted that asks so much.
+    pub fn admitted(
+        &mut self,
+        now: Time,
+        sharing: &UsageSharing,
+        name: &QueueName,
+        asks: &Amounts,
+    ) {
+        let known = self.used.entry(name.clone()).or_insert_with(|| Used::new(now));
+        let counts = ONE - kept(sharing.interval, sharing.half_life);
+        if let Some(uses) = known.uses.clone() {
+            known.reckon(now, sharing, &uses);
+            let mut more = uses;
+            for (resource, amount) in asks {
+                let sum = more.entry(*resource).or_default();
+                *sum = sum.saturating_add(*amount);
+            }
+            known.uses = Some(more);
+        }
+        for (resource, amount) in asks {
+            let sum = known.penalty.entry(*resource).or_default();
+            *sum = sum.saturating_add(scaled(fixed(*amount), counts));
+        }
+    }
+
+    /// What a LocalQueue used of late; `rate`: of a resource, its weight in billionths.
+    pub fn usage(
+        &self,
+        name: &QueueName,
+        weight: Weight,
+        rate: impl Fn(ResourceIdx) -> u64,
+    ) -> Usage {
+        let known = self.used.get(name);
+        let parts = known.into_iter().flat_map(|known| known.consumed.iter().chain(&known.penalty));
+        let used = parts.fold(0_u128, |sum, (resource, amount)| {
+            sum.saturating_add(amount.saturating_mul(rate(*resource).into()))
+        });
+        Usage { used, weight: weight.0 }
+    }
+
+    /// Whether anything is kept of a LocalQueue that the next look would change.
+    pub fn moves(&self, name: &QueueName) -> bool {
+        let moves = |known: &Used| !known.consumed.is_empty() || !known.penalty.is_empty();
+        self.used.get(name).is_some_and(moves)
+    }
+
+    /// When a LocalQueue was looked at last.
+    pub fn looked_at(&self, name: &QueueName) -> Option<Time> {
+        self.used.get(name).map(|known| known.looked)
+    }
+
+    /// Until when its usage is reckoned.
+    pub fn reckoned_at(&self, name: &QueueName) -> Option<Time> {
+        self.used.get(name).map(|known| known.at)
+    }
+
+    /// What a LocalQueue consumed, in thousandths of amounts, and when that was.
+    pub fn consumed(&self, name: &QueueName) -> Option<(Amounts, Time)> {
+        let known = self.used.get(name)?;
+        let shown = |amount: u128| (amount * THOUSANDTHS) >> PLACES;
+        let shown = |amount| i64::try_from(shown(amount)).unwrap_or(i64::MAX);
+        let amounts = known.consumed.iter().map(|(of, amount)| (*of, shown(*amount)));
+        Some((amounts.collect(), known.at))
+    }
+}
+
+fn fixed(amount: i64) -> u128 {
+    u128::from(amount.max(0).unsigned_abs()) << PLACES
+}
+
+/// A part of an amount: below 2^83 times at most 2^32.
+fn scaled(amount: u128, factor: u128) -> u128 {
+    (amount * factor) >> FACTOR_PLACES
+}
+
+/// What is left of one after this time: `0.5^(time / half-life)`.
+fn kept(time: Span, half_life: Span) -> u128 {
+    let (time, half) = (time.0.max(0).unsigned_abs(), half_life.0.max(0).unsigned_abs());
+    if half == 0 || time / half >= u64::from(FACTOR_PLACES) {
+        return 0;
+    }
+    let part = (u128::from(time % half) << FACTOR_PLACES) / u128::from(half);
+    // Powers of a half whose exponents are halved each time, in 2^-62.
+    const FINE: u32 = 62;
+    let (mut power, mut left) = (1_u128 << (FINE - 1), 1_u128 << FINE);
+    for place in (0..FACTOR_PLACES).rev() {
+        power = (power << FINE).isqrt();
+        if part >> place & 1 == 1 {
+            left = (left * power) >> FINE;
+        }
+    }
+    (left >> (FINE - FACTOR_PLACES)) >> (time / half)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GPU: ResourceIdx = ResourceIdx(0);
+    const CPU: ResourceIdx = ResourceIdx(1);
+
+    fn name(of: &str) -> QueueName {
+        ("ns".into(), of.into())
+    }
+
+    fn sharing(half_life: i64) -> UsageSharing {
+        let (half_life, interval) = (Span::minutes(half_life), Span::minutes(5));
+        UsageSharing { half_life, interval, weights: BTreeMap::new() }
+    }
+
+    fn gpus(amount: i64) -> Amounts {
+        Amounts::from([(GPU, amount)])
+    }
+
+    fn at(minutes: i64) -> Time {
+        Time(minutes * 60_000)
+    }
+
+    #[test]
+    fn powers_of_a_half_are_exact_to_nine_digits() {
+        let half = Span::minutes(10);
+        // In billionths, as a desk calculator has them.
+        for (minutes, wanted) in [
+            (0, 1_000_000_000),
+            (5, 707_106_781),
+            (10, 500_000_000),
+            (20, 250_000_000),
+            (7, 615_572_207),
+            (1_000, 0),
+        ] {
+            let found = (kept(Span::minutes(minutes), half) * 1_000_000_000) >> FACTOR_PLACES;
+            assert!(found.abs_diff(wanted) <= 1, "{minutes}: {found} {wanted}");
+        }
+        assert_eq!(kept(Span::minutes(1), Span(0)), 0);
+        assert_eq!(kept(Span(i64::MAX), Span(1)), 0);
+    }
+
+    #[test]
+    fn half_of_what_was_used_is_forgotten_in_a_half_life() {
+        let (mut history, queue) = (History::default(), name("a"));
+        let mut look = |minutes, half, uses: Amounts| {
+            history.look(at(minutes), &sharing(half), &queue, (&uses, true));
+            let (amounts, when) = history.consumed(&queue).expect("looked at");
+            assert_eq!(when, at(minutes));
+            (amounts.get(&GPU).copied().unwrap_or(0), history.moves(&queue))
+        };
+        assert_eq!(look(0, 10, gpus(8)), (0, false));
+        assert_eq!(look(10, 10, gpus(8)), (4_000, true), "half of eight");
+        assert_eq!(look(20, 10, gpus(0)), (6_000, true), "what it had used until then");
+        assert_eq!(look(40, 10, gpus(8)), (1_500, true), "a quarter of six");
+        assert_eq!(look(100_000, 10, gpus(0)), (8_000, true));
+        assert_eq!(look(200_000, 10, gpus(0)), (0, false));
+        assert_eq!(look(200_010, 0, gpus(8)), (0, false));
+        assert_eq!(look(200_020, 0, gpus(8)), (0, false), "no memory");
+    }
+
+    /// Work that came and went between two looks counts for as long as it ran.
+    #[test]
+    fn what_is_reckoned_in_parts_is_reckoned_as_a_whole() {
+        let (mut whole, mut parts, queue) = (History::default(), History::default(), name("a"));
+        for history in [&mut whole, &mut parts] {
+            history.look(at(0), &sharing(10), &queue, (&gpus(4), true));
+        }
+        for minute in [1, 2, 5] {
+            parts.look(at(minute), &sharing(10), &queue, (&gpus(4), false));
+        }
+        for history in [&mut whole, &mut parts] {
+            history.look(at(5), &sharing(10), &queue, (&gpus(4), true));
+        }
+        let of = |history: &History| history.consumed(&queue).expect("known").0[&GPU];
+        assert!(of(&whole).abs_diff(of(&parts)) <= 1, "{} {}", of(&whole), of(&parts));
+        // Admitted at minute 5, gone at minute 6: a minute of it counts.
+        parts.admitted(at(5), &sharing(10), &queue, &gpus(4));
+        parts.look(at(6), &sharing(10), &queue, (&gpus(4), false));
+        whole.look(at(6), &sharing(10), &queue, (&gpus(4), false));
+        let more = of(&parts) - of(&whole);
+        let part = ONE - kept(Span::minutes(1), Span::minutes(10));
+        let minute = (part * 4_000) >> FACTOR_PLACES;
+        assert!(more.unsigned_abs().abs_diff(minute as u64) <= 1, "{more} {minute}");
+    }
+
+    #[test]
+    fn who_used_least_by_weight_and_rate_is_first_and_admissions_count_at_once() {
+        let (mut history, a, b) = (History::default(), name("a"), name("b"));
+        let usage = |history: &History, of: &QueueName, weight: u64| {
+            let rate = |resource| if resource == GPU { 1_000_000_000 } else { 1_000 };
+            history.usage(of, Weight(weight), rate)
+        };
+        let one = Weight::ONE.0;
+        assert_eq!(usage(&history, &a, one), usage(&history, &b, one));
+        history.admitted(at(0), &sharing(10), &a, &gpus(1));
+        assert!(usage(&history, &a, one) > usage(&history, &b, one));
+        for _ in 0..2 {
+            history.admitted(at(0), &sharing(10), &b, &gpus(1));
+        }
+        assert!(usage(&history, &a, one) < usage(&history, &b, one));
+        assert_eq!(usage(&history, &a, one), usage(&history, &b, 2 * one), "twice the weight");
+        assert!(usage(&history, &a, 0) > usage(&history, &b, 1), "no weight comes last");
+        history.admitted(at(0), &sharing(10), &a, &Amounts::from([(CPU, 64_000)]));
+        assert!(usage(&history, &a, one) < usage(&history, &b, one), "cpu counts little");
+        // By the next look it is in use, and does not count twice.
+        history.look(at(5), &sharing(10), &a, (&gpus(0), true));
+        assert!(usage(&history, &a, one) < usage(&history, &b, one));
+    }
+
+    #[test]
+    fn what_a_status_shows_holds_unless_more_is_known() {
+        let (mut history, queue) = (History::default(), name("a"));
+        history.restore(&queue, &gpus(4_000), at(10));
+        assert_eq!(history.consumed(&queue), Some((gpus(4_000), at(10))));
+        history.restore(&queue, &gpus(9_000), at(9));
+        history.restore(&queue, &gpus(9_000), at(10));
+        assert_eq!(history.consumed(&queue), Some((gpus(4_000), at(10))));
+        history.look(at(20), &sharing(10), &queue, (&Amounts::new(), true));
+        assert_eq!(history.consumed(&queue), Some((gpus(2_000), at(20))));
+        history.forget(&queue);
+        assert_eq!(history.looked_at(&queue), None);
+    }
+
+    #[test]
+    fn the_largest_amounts_neither_overflow_nor_wrap() {
+        let (mut history, queue) = (History::default(), name("a"));
+        history.look(at(0), &sharing(10), &queue, (&gpus(i64::MAX), true));
+        history.admitted(at(0), &sharing(10), &queue, &gpus(i64::MAX));
+        history.look(at(400), &sharing(10), &queue, (&gpus(i64::MAX), true));
+        let (consumed, _) = history.consumed(&queue).expect("known");
+        assert!(consumed[&GPU] > i64::MAX / 2);
+        let usage = history.usage(&queue, Weight(u64::MAX), |_| u64::MAX);
+        assert!(usage < history.usage(&queue, Weight(1), |_| u64::MAX));
+    }
+}

@@ -1,0 +1,165 @@
+//! LocalQueues of one ClusterQueue that take turns by what they used of late. Facts are fed by
+//! hand and the clock is moved.
+
+use std::collections::BTreeMap;
+
+use capstan_core::Engine;
+use capstan_core::model::input::{
+    ClusterQueueFacts, Input, LocalQueueFacts, LocalQueueUsage, PodFacts, PodPhase,
+    QueueingStrategy, Weight,
+};
+use capstan_core::plan::{EffectResult, StepOutput};
+use capstan_core::policy::{Policy, UsageSharing};
+use capstan_core::time::{Span, Time};
+use capstan_tests::facts::{
+    DEFAULT, GPU, TEAM, cluster_queue, flavor, group, in_queue, local_queue, namespace, nominal,
+    pod, shape, text,
+};
+use capstan_tests::hand::{answer, binds, gpu_node};
+
+const NOW: Time = Time(1_000_000);
+const HALF_LIFE: Span = Span::minutes(60);
+
+fn after(minutes: i64) -> Time {
+    NOW.plus(Span::minutes(minutes))
+}
+
+fn sharing() -> UsageSharing {
+    let weights = BTreeMap::from([(text("cpu"), 0)]);
+    UsageSharing { half_life: HALF_LIFE, interval: Span::minutes(5), weights }
+}
+
+fn policy(usage_sharing: Option<UsageSharing>) -> Input {
+    Input::Policy(Policy { usage_sharing, ..Policy::default() }.into())
+}
+
+fn queue(name: &str, weight: Weight) -> Input {
+    Input::LocalQueue(LocalQueueFacts { name: text(name), weight, ..local_queue("main") })
+}
+
+/// One ClusterQueue of so many GPUs and two LocalQueues, the second of this weight.
+fn ground(gpus: i64, weight: Weight, facts: impl Fn(&mut ClusterQueueFacts)) -> Vec<Input> {
+    let mut main = cluster_queue("main", None, group(&[(DEFAULT, &[(GPU, nominal(gpus))])]));
+    main.usage_based = true;
+    facts(&mut main);
+    vec![
+        namespace(),
+        Input::Flavor(flavor(DEFAULT, &[])),
+        Input::ClusterQueue(main),
+        queue("a", Weight::ONE),
+        queue("b", weight),
+        gpu_node("n", gpus),
+    ]
+}
+
+/// A pod of one GPU from a LocalQueue.
+fn job(queue: &str, number: usize, priority: i32) -> PodFacts {
+    let made = pod(&format!("{queue}-{number}"), &shape(&[(GPU, 1)]), &in_queue(Some(queue)));
+    PodFacts { priority, created: Time(number as i64), ..made }
+}
+
+fn done(output: &StepOutput) -> Vec<Input> {
+    output.effects.iter().map(|effect| answer(effect, EffectResult::Done)).collect()
+}
+
+/// Names of the pods that a step binds.
+fn bound(output: &StepOutput) -> Vec<String> {
+    binds(output).into_iter().map(|(pod, _)| pod).collect()
+}
+
+/// Whoever has the one GPU has it for so long, again and again: how many of each queue had it.
+fn turns(engine: &mut Engine, mut facts: Vec<Input>, rounds: i64, each: i64) -> (usize, usize) {
+    let jobs = (0..rounds as usize).flat_map(|number| [job("a", number, 9), job("b", number, 0)]);
+    let jobs: BTreeMap<String, PodFacts> = jobs.map(|pod| (pod.name.to_string(), pod)).collect();
+    facts.extend(jobs.values().cloned().map(Input::Pod));
+    let (mut a, mut b) = (0, 0);
+    for round in 0..rounds {
+        let output = engine.step(after(round * each), std::mem::take(&mut facts));
+        let [name] = &bound(&output)[..] else { panic!("one at a time: {:?}", bound(&output)) };
+        if name.starts_with('a') {
+            a += 1
+        } else {
+            b += 1
+        }
+        let runs =
+            PodFacts { node: Some(text("n")), phase: PodPhase::Running, ..jobs[name].clone() };
+        let shown = done(&output).into_iter().chain([Input::Pod(runs)]);
+        // Usage is looked at while it runs.
+        let mut next = engine.step(after(round * each), shown.collect()).next_wake;
+        while let Some(at) = next.filter(|at| *at < after((round + 1) * each)) {
+            next = engine.step(at, vec![]).next_wake;
+        }
+        facts.push(Input::PodGone(jobs[name].uid.clone()));
+    }
+    engine.recount();
+    (a, b)
+}
+
+#[test]
+fn queues_take_turns_by_weight_whatever_their_priorities() {
+    let two = Weight(2 * Weight::ONE.0);
+    for (weight, wanted) in [(Weight::ONE, 60), (two, 80)] {
+        for strategy in [QueueingStrategy::BestEffortFifo, QueueingStrategy::StrictFifo] {
+            let mut engine = Engine::new();
+            let mut facts = ground(1, weight, |main| main.strategy = strategy);
+            facts.push(policy(Some(sharing())));
+            let (a, b) = turns(&mut engine, facts, 120, 7);
+            assert!(b.abs_diff(wanted) <= 4, "{a} and {b}, weight {weight:?}, {strategy:?}");
+        }
+    }
+}
+
+#[test]
+fn without_it_priority_decides() {
+    for (usage_sharing, usage_based) in [(None, true), (Some(sharing()), false)] {
+        let mut engine = Engine::new();
+        let mut facts = ground(1, Weight::ONE, |main| main.usage_based = usage_based);
+        facts.push(policy(usage_sharing));
+        assert_eq!(turns(&mut engine, facts, 10, 7), (10, 0));
+    }
+}
+
+/// Many small jobs of one queue do not pass in one go: each counts as soon as it is admitted.
+#[test]
+fn an_admission_counts_at_once() {
+    let mut engine = Engine::new();
+    let mut facts = ground(8, Weight::ONE, |_| {});
+    facts.push(policy(Some(sharing())));
+    facts.extend((0..8).flat_map(|at| [job("a", at, 9), job("b", at, 0)]).map(Input::Pod));
+    let output = engine.step(NOW, facts);
+    let of_a = bound(&output).iter().filter(|name| name.starts_with('a')).count();
+    assert_eq!((of_a, bound(&output).len()), (4, 8));
+    engine.recount();
+}
+
+/// What a status shows is what a new engine goes on with; it shows what the engine knows.
+#[test]
+fn a_new_engine_goes_on_with_what_statuses_show() {
+    let used = |name: &str, thousandths: i64, at: Time| {
+        let consumed = BTreeMap::from([(text(GPU), thousandths)]);
+        Input::LocalQueueUsed(LocalQueueUsage {
+            namespace: text(TEAM),
+            name: text(name),
+            consumed,
+            at,
+        })
+    };
+    for (a, b, first) in [(4_000, 2_000, "b-0"), (2_000, 4_000, "a-0")] {
+        let mut engine = Engine::new();
+        let mut facts = ground(1, Weight::ONE, |_| {});
+        facts.extend([policy(Some(sharing())), used("a", a, NOW), used("b", b, NOW)]);
+        facts.extend([job("a", 0, 0), job("b", 0, 0)].map(Input::Pod));
+        let output = engine.step(NOW.plus(HALF_LIFE), facts);
+        assert_eq!(bound(&output), [first]);
+        let shown = engine.local_queues();
+        let of = |name: &str| {
+            let view = shown.iter().find(|view| &*view.name == name).expect("there");
+            view.consumed.clone().expect("it takes turns")
+        };
+        let half = |used: i64| (BTreeMap::from([(text(GPU), used / 2)]), NOW.plus(HALF_LIFE));
+        assert_eq!((of("a"), of("b")), (half(a), half(b)));
+        // What comes back from the API is what it wrote.
+        engine.step(NOW.plus(HALF_LIFE), vec![used("a", 100_000, NOW)]);
+        assert_eq!(engine.local_queues()[0].consumed, Some(half(a)));
+    }
+}
