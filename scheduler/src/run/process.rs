@@ -39,7 +39,7 @@ use crate::serve::{self, Health, Served};
 const DRAIN_MAX: Duration = Duration::from_secs(20);
 /// How long what people look at may take then: nobody decides until it is over. The next leader
 /// writes what a status still lacks; only events are lost.
-const SHOW_MAX: Duration = Duration::from_millis(500);
+const SHOW_MAX: Duration = Duration::from_secs(2);
 /// Without an election nobody waits for a lease to run out, and writes of a replica that was killed
 /// may still arrive for a while (0.4 s were seen): they are waited for before anything is decided.
 const SETTLE: Duration = Duration::from_secs(2);
