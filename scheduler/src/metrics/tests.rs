@@ -207,7 +207,7 @@ fn who_is_stopped_is_counted_by_why_and_how_long_who_is_admitted_waited() {
     ];
     metrics.step(&Report { outcomes, stopped, ..Report::default() }, Duration::ZERO);
     let mut quick = workload("quick", Some("team"), State::Binding);
-    (quick.created, quick.admitted_at) = (Time(1_000), Some(Time(4_000)));
+    (quick.waits_since, quick.admitted_at) = (Time(1_000), Some(Time(4_000)));
     let mut held = workload("held", Some("team"), State::Evicting);
     held.reason = Some(capstan_core::explain::reason::Reason::RoomTaken);
     let mut low = workload("low", Some("other"), State::Queued);

@@ -94,6 +94,8 @@ fn uid(action: &Action) -> Text {
         | Action::SelectVolumes { pod, .. }
         | Action::AllocateClaims { pod, .. }
         | Action::ReleaseClaims { pod, .. } => pod.uid.clone(),
+        // It is known by its name alone.
+        Action::Deactivate { name, .. } => name.clone(),
         other => panic!("no uid in {other:?}"),
     }
 }

@@ -191,6 +191,7 @@ fn path(object: &Value) -> String {
         Some("PersistentVolume") => return format!("/api/v1/persistentvolumes/{}", text("name")),
         Some("PersistentVolumeClaim") => ("api/v1".to_owned(), "persistentvolumeclaims"),
         Some("Job") => ("apis/batch/v1".to_owned(), "jobs"),
+        Some("Workload") => ("apis/capstan.sh/v1alpha1".to_owned(), "workloads"),
         Some("ResourceClaim") => ("apis/resource.k8s.io/v1".to_owned(), "resourceclaims"),
         Some("DeviceClass") => {
             return format!("/apis/resource.k8s.io/v1/deviceclasses/{}", text("name"));

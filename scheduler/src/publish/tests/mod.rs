@@ -42,7 +42,7 @@ fn pod(name: &str) -> PodRef {
 /// A Job of three pods in a queue.
 fn gang(state: State) -> WorkloadDetails {
     let mut view = fixture::workload("ns", "g");
-    (view.state, view.created, view.reason) = (state, BORN, None);
+    (view.state, view.created, view.waits_since, view.reason) = (state, BORN, BORN, None);
     view.preempted = None;
     let owner = OwnerRef {
         kind: "Job".into(),

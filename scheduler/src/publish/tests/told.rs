@@ -121,22 +121,24 @@ fn who_was_stopped_says_whether_it_queues_again() {
     let kept = requeued(stop(unready), backs_off, 10_000);
     assert_eq!(kept, said(false, "PodsReadyTimeout"));
     assert_eq!(requeued(stop(unready), room(1), 60_000), said(true, "BackoffFinished"));
-    for (why, reason, kept, over) in [
+    for (now, why, reason, kept, over) in [
         (
+            100_000,
             PreemptionReason::RequeuingLimitExceeded { stops: 2 },
             Reason::Deactivated { workload: workload() },
             "Deactivated",
             "Reactivated",
         ),
         (
+            200_000,
             PreemptionReason::LocalQueueStopped,
             Reason::LocalQueueStopped { local_queue: "ns/q".into() },
             "LocalQueueStopped",
             "LocalQueueRestarted",
         ),
     ] {
-        assert_eq!(requeued(stop(why), reason, 100_000), said(false, kept));
-        assert_eq!(requeued(stop(why), room(1), 200_000), said(true, over));
+        assert_eq!(requeued(stop(why), reason, now), said(false, kept));
+        assert_eq!(requeued(stop(why), room(1), now + 50_000), said(true, over));
     }
 }
 
