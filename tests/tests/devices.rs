@@ -6,13 +6,17 @@ use std::sync::Arc;
 
 use capstan_core::Engine;
 use capstan_core::model::input::{
-    Allocation, ClaimSpec, Input, PodClaim, PodFacts, PodPhase, ResourceClaimFacts,
+    Allocation, ClaimSpec, Input, NodeSelector, NodeSelectorTerm, Operator, PodClaim, PodFacts,
+    PodPhase, PreemptWithin, Reach, Requirement, ResourceClaimFacts,
 };
 use capstan_core::plan::{Action, ClaimGrant, Effect, EffectResult, StepOutput};
 use capstan_core::time::Time;
 use capstan_tests::devices::{self, key, slice};
-use capstan_tests::facts::{self, namespace, text};
+use capstan_tests::facts::{
+    self, cluster_queue, flavor, group, in_queue, local_queue, namespace, nominal, shape, text,
+};
 use capstan_tests::hand::{answer, binds, gpu_node, is_bind, view};
+use capstan_tests::kinds::ZONE;
 
 fn spec() -> Arc<ClaimSpec> {
     devices::spec(1)
@@ -325,5 +329,54 @@ fn a_claim_that_somebody_who_stays_uses_comes_not_free() {
     // Both would have to go, and one of them may not.
     assert_eq!(evicted(&engine.step(Time(1), comes("middle", 10))), Vec::<String>::new());
     assert_eq!(evicted(&engine.step(Time(2), vec![gone("higher")])), ["low"]);
+    engine.recount();
+}
+
+/// Found by a property of `around`: the first flavor has room by its nodes alone, and they do not
+/// reach the device together that all members share; in the other one lower work leaves.
+#[test]
+fn lower_work_of_another_flavor_leaves_for_members_that_share_a_device() {
+    let place = |name: &str, pool: &str, zone: &str, cpu: i64| {
+        let mut node = facts::node(name, &[("cpu", cpu)]);
+        node.labels.insert(text("pool"), text(pool));
+        node.labels.insert(text(ZONE), text(zone));
+        Input::Node(node)
+    };
+    let device = |zone: &str| {
+        let Input::Slice(mut slice) = slice(zone, &["link"]) else { unreachable!("a slice") };
+        let values = vec![text(zone)];
+        let labels = vec![Requirement { key: text(ZONE), operator: Operator::In, values }];
+        let terms = vec![NodeSelectorTerm { labels, fields: Vec::new() }];
+        Arc::make_mut(&mut slice).nodes = Reach::Selected(NodeSelector { terms });
+        Input::Slice(slice)
+    };
+    let quota = [("cpu", nominal(1_000_000))];
+    let mut queue = cluster_queue("q", None, group(&[("f0", &quota), ("f1", &quota)]));
+    queue.preemption.within_cluster_queue = PreemptWithin::LowerPriority;
+    let mut inputs = vec![
+        namespace(),
+        place("a", "0", "x", 1_000),
+        place("b", "1", "x", 2_000),
+        place("c", "0", "y", 1_000),
+        device("x"),
+        device("y"),
+        Input::ResourceClaim(claim("shared", false)),
+        Input::Flavor(flavor("f0", &[("pool", "0")])),
+        Input::Flavor(flavor("f1", &[("pool", "1")])),
+        Input::ClusterQueue(queue),
+        Input::LocalQueue(local_queue("q")),
+    ];
+    let small = shape(&[("cpu", 1_000)]);
+    inputs.extend([("low-b", "b"), ("low-c", "c")].map(|(name, node)| {
+        let low = facts::pod(name, &small, &in_queue(Some("q")));
+        Input::Pod(PodFacts { phase: PodPhase::Running, node: Some(text(node)), ..low })
+    }));
+    let mut engine = Engine::new();
+    engine.step(Time(1), inputs);
+    let member = |name: &str| {
+        let member = devices::member(name, 2, PodClaim::Named(key("shared")), "shared");
+        Input::Pod(PodFacts { priority: 10, wishes: in_queue(Some("q")), ..member })
+    };
+    assert_eq!(evicted(&engine.step(Time(2), ["p", "q"].map(member).into())), ["low-b"]);
     engine.recount();
 }

@@ -395,7 +395,14 @@ impl Attempt<'_> {
             let asks = asks_with(txn, self.workload, self.sets, chosen, self.profile);
             holds_all(txn, &asks, self.topology)
         };
-        let found = with_victims::find(txn, &demand, &whole, victims, hold);
+        let alone = match &self.asks(txn, choice)[..] {
+            [only] => {
+                let count = only.pods.len() as u32;
+                count > 1 && gang::wants_trial(txn, only.class, count, self.topology)
+            }
+            _ => false,
+        };
+        let found = with_victims::find(txn, &demand, (&whole, alone), victims, hold);
         found.map(|found| Choice { next: choice.next.clone(), ..found })
     }
 

@@ -4,7 +4,8 @@
 //! all together it cannot. A group passes over the flavor it owns because its nodes are full, and
 //! borrows the next one; who borrows may not take the cpu back that filled those nodes. Two sets
 //! each fit the first flavor, which holds one of them, and the second one's nodes are held by
-//! lower work.
+//! lower work. Or one part finds a flavor by what its nodes hold, and its members do not go
+//! together there (they share a device that its nodes do not reach together).
 //!
 //! Wanted: nothing waits where some combination of flavors would start it by the rules for
 //! victims. Nobody is stopped for a flavor that is short of quota where the part has another one
@@ -49,17 +50,21 @@ struct Last<'a, 'd, F, H> {
 /// Flavors of one set.
 type Flavors = Vec<(ResourceIdx, FlavorIdx)>;
 
-/// Other flavors than those found part by part. `victims`: who leaves for a choice, so that all
+/// Other flavors than those found part by part; `alone`: of one part by itself only placing its
+/// members tells whether a flavor does. `victims`: who leaves for a choice, so that all
 /// fits; they stay removed. `hold`: whether all find nodes together, with these flavors.
 pub fn find(
     txn: &mut Txn<'_>,
     demand: &Demand<'_>,
-    apart: &Choice,
+    (apart, alone): (&Choice, bool),
     victims: impl FnMut(&mut Txn<'_>, &Choice) -> Option<Vec<Victim>>,
     hold: impl FnMut(&mut Txn<'_>, &[Flavors]) -> bool,
 ) -> Option<Choice> {
     let parts = parts(txn, demand, 0..demand.sets.len());
-    if parts.len() < 2 || demand.sets.iter().any(|set| covered(txn, demand, set).is_err()) {
+    if parts.is_empty() || parts.len() == 1 && !alone {
+        return None;
+    }
+    if demand.sets.iter().any(|set| covered(txn, demand, set).is_err()) {
         return None;
     }
     let looks = LOOKS_MAX.min(demand.combinations);
