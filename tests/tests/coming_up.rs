@@ -5,15 +5,19 @@
 use capstan_core::Engine;
 use capstan_core::explain::reason::Reason;
 use capstan_core::model::input::{
-    BindingNote, DeactivatedFacts, Input, OwnerFacts, PodFacts, PodPhase, RequeueNote, Wishes,
+    BindingNote, DeactivatedFacts, Input, LocalQueueFacts, OwnerFacts, PodFacts, PodPhase,
+    PreemptWithin, RequeueNote, Wishes,
 };
 use capstan_core::plan::{
     Action, Effect, EffectResult, Preemption, PreemptionReason, State, StepOutput,
 };
 use capstan_core::policy::{PodsReady, Policy, Requeuing};
 use capstan_core::time::{Span, Time};
-use capstan_tests::facts::{GPU, TEAM, gang, in_queue, job, pod, pods_of, shape, text};
-use capstan_tests::hand::{answer, binds, gpu_node, one_queue, view};
+use capstan_tests::facts::{
+    DEFAULT, GPU, TEAM, cluster_queue, flavor, gang, group, in_queue, job, local_queue, namespace,
+    nominal, pod, pods_of, shape, text,
+};
+use capstan_tests::hand::{answer, binds, bound, gpu_node, one_queue, view};
 
 const NOW: Time = Time(1_000_000);
 
@@ -37,7 +41,9 @@ fn ready() -> PodsReady {
 }
 
 fn policy(ready: PodsReady) -> Input {
-    let policy = Policy { pods_ready: Some(ready), recovery_timeout: None, ..Policy::default() };
+    // As a file sets both.
+    let recovery_timeout = ready.recovery;
+    let policy = Policy { pods_ready: Some(ready), recovery_timeout, ..Policy::default() };
     Input::Policy(policy.into())
 }
 
@@ -148,7 +154,7 @@ fn what_never_starts_is_stopped_waits_longer_each_time_and_is_deactivated() {
         let ran = Span::minutes(5 * i64::from(stops));
         assert_eq!(
             note,
-            RequeueNote { at, unready: stops, not_before: Some(until), ran },
+            RequeueNote { at, unready: stops, unready_at: Some(at), not_before: Some(until), ran },
             "stop {stops}"
         );
         assert_eq!(late.report.stopped, [why]);
@@ -197,8 +203,16 @@ fn what_started_may_fall_for_a_while() {
     let mut engine = Engine::new();
     let mut owner = train("train", 2);
     let not_before = Some(after(-1));
-    owner.requeued =
-        Some(RequeueNote { at: after(-60), unready: 2, not_before, ran: Span::minutes(1) }.into());
+    owner.requeued = Some(
+        RequeueNote {
+            at: after(-60),
+            unready: 2,
+            unready_at: Some(after(-60)),
+            not_before,
+            ran: Span::minutes(1),
+        }
+        .into(),
+    );
     let facts = ground(ready(), 4).into_iter().chain([Input::Owner(owner.clone())]);
     let output = engine.step(NOW, facts.collect());
     let up = comes_up(&mut engine, NOW, &mut owner, &output, PodPhase::Running);
@@ -266,8 +280,13 @@ fn nothing_is_admitted_while_something_has_not_started() {
 #[test]
 fn a_new_engine_knows_who_was_stopped_and_waits() {
     let mut owner = train("train", 2);
-    let note =
-        RequeueNote { at: NOW, unready: 1, not_before: Some(after(60)), ran: Span::minutes(5) };
+    let note = RequeueNote {
+        at: NOW,
+        unready: 1,
+        unready_at: Some(NOW),
+        not_before: Some(after(60)),
+        ran: Span::minutes(5),
+    };
     (owner.requeued, owner.incarnation) = (Some(note.into()), 1);
     // It was made later, and goes before.
     let rival = OwnerFacts { created: Time(5), ..train("rival", 2) };
@@ -319,7 +338,7 @@ fn what_ran_as_long_as_it_may_is_deactivated() {
     let wishes = Wishes::clone(&in_queue(Some("main")));
     owner.wishes = Wishes { max_runtime: Some(Span::minutes(10)), ..wishes }.into();
     let ran = Span::minutes(4);
-    let note = RequeueNote { at: after(-60), unready: 0, not_before: None, ran };
+    let note = RequeueNote { at: after(-60), ran, ..RequeueNote::default() };
     owner.requeued = Some(note.into());
     // Without any word of pods that must come up.
     let facts = one_queue(4).into_iter().chain([gpu_node("n", 4), Input::Owner(owner.clone())]);
@@ -352,4 +371,222 @@ fn a_pod_of_its_own_that_ran_as_long_as_it_may_is_stopped() {
     let over = engine.step(after(600), vec![]);
     let evicted = over.effects.iter().filter(|it| matches!(it.action, Action::Evict { .. }));
     assert_eq!((evicted.count(), deactivates(&over).len()), (1, 0));
+}
+
+/// What the first of two queues without a cohort holds blocks the second one's work, for as long as
+/// it is there and may start.
+#[test]
+fn who_waits_for_others_is_looked_at_when_those_are_gone_or_leave() {
+    let one_at_a_time = PodsReady { blocks_admission: true, ..ready() };
+    let other = cluster_queue("other", None, group(&[(DEFAULT, &[(GPU, nominal(4))])]));
+    let queue = LocalQueueFacts { name: text("other"), ..local_queue("other") };
+    let [first, second] = [("x", "main"), ("y", "other")]
+        .map(|(name, queue)| pod(name, &shape(&[(GPU, 1)]), &in_queue(Some(queue))));
+    let starting = PodFacts { node: Some(text("n")), ..first.clone() };
+    let leaving = PodFacts { terminating: true, ..starting.clone() };
+    for over in [Input::PodGone(first.uid.clone()), Input::Pod(leaving)] {
+        let mut engine = Engine::new();
+        let mut facts = ground(one_at_a_time, 4);
+        facts.extend([Input::ClusterQueue(other.clone()), Input::LocalQueue(queue.clone())]);
+        facts.push(Input::Pod(starting.clone()));
+        engine.step(NOW, facts);
+        let waits = engine.step(after(1), vec![Input::Pod(second.clone())]);
+        assert!(binds(&waits).is_empty());
+        let waits = Reason::AwaitsOthers { workload: text("team/x") };
+        assert_eq!(view(&engine, "y").reason, Some(waits));
+        assert_eq!(binds(&engine.step(after(2), vec![over])).len(), 1);
+        engine.recount();
+    }
+}
+
+/// Two heads have victims in one round: the second one keeps its claim until the first has started.
+#[test]
+fn who_has_victims_waits_for_others_too() {
+    let mut engine = Engine::new();
+    let one_at_a_time = PodsReady { blocks_admission: true, ..ready() };
+    let mut facts = vec![policy(one_at_a_time), namespace(), Input::Flavor(flavor(DEFAULT, &[]))];
+    let job = |name: &str, queue: &str| pod(name, &shape(&[(GPU, 2)]), &in_queue(Some(queue)));
+    for name in ["a", "b"] {
+        let mut queue = cluster_queue(name, None, group(&[(DEFAULT, &[(GPU, nominal(2))])]));
+        queue.preemption.within_cluster_queue = PreemptWithin::LowerPriority;
+        facts.extend([Input::ClusterQueue(queue), gpu_node(name, 2)]);
+        facts.push(Input::LocalQueue(LocalQueueFacts { name: text(name), ..local_queue(name) }));
+        facts.push(bound(&job(&format!("low-{name}"), name), name));
+    }
+    engine.step(NOW, facts);
+    let high =
+        ["a", "b"].map(|name| PodFacts { priority: 9, ..job(&format!("high-{name}"), name) });
+    engine.step(after(1), high.clone().map(Input::Pod).into());
+    let gone = ["low-a", "low-b"].map(|low| Input::PodGone(job(low, "a").uid));
+    let first = engine.step(after(2), gone.into());
+    let [(name, node)] = &binds(&first)[..] else { panic!("one: {:?}", binds(&first)) };
+    let runs = high.iter().find(|pod| *pod.name == **name).expect("one of them");
+    let next = done(&first).into_iter().chain([bound(runs, node)]);
+    assert_eq!(binds(&engine.step(after(3), next.collect())).len(), 1, "now the other one");
+    engine.recount();
+}
+
+/// A Job that works a queue off makes no pod in the stead of one that ended well.
+#[test]
+fn members_that_nobody_makes_again_are_not_waited_for() {
+    let mut engine = Engine::new();
+    let mut owner = train("train", 2);
+    let facts = ground(ready(), 4).into_iter().chain([Input::Owner(owner.clone())]);
+    let output = engine.step(NOW, facts.collect());
+    comes_up(&mut engine, NOW, &mut owner, &output, PodPhase::Running);
+    (owner.ended, owner.left) = (1, None);
+    let ended = PodFacts {
+        phase: PodPhase::Succeeded,
+        node: Some(text("n")),
+        ..pods_of(&owner)[0].clone()
+    };
+    engine.step(after(10), vec![Input::Pod(ended), Input::Owner(owner)]);
+    assert_eq!(suspends(&engine.step(after(130), vec![])), []);
+    assert_eq!(suspends(&engine.step(after(3_600), vec![])), []);
+    engine.recount();
+}
+
+/// A webhook refuses the stop: it is asked for again, not at once, and counts when it comes about.
+#[test]
+fn a_refused_stop_is_tried_again_later_and_counts_once() {
+    let mut engine = Engine::new();
+    let members = gang("g", 2, Some(2), &shape(&[(GPU, 1)]), &in_queue(Some("main")));
+    let facts = ground(ready(), 4).into_iter().chain(members.iter().cloned().map(Input::Pod));
+    let output = engine.step(NOW, facts.collect());
+    let shown = members.iter().map(|pod| PodFacts { node: Some(text("n")), ..pod.clone() });
+    let shown = shown.map(Input::Pod);
+    engine.step(NOW, done(&output).into_iter().chain(shown).collect());
+    let evicts = |output: &StepOutput| {
+        let evicts = |effect: &&Effect| matches!(effect.action, Action::Evict { .. });
+        output.effects.iter().filter(evicts).count()
+    };
+    let mut at = 300;
+    for _ in 0..4 {
+        let late = engine.step(after(at), vec![]);
+        assert_eq!((evicts(&late), deactivates(&late).len()), (2, 0));
+        let refused = |effect: &Effect| answer(effect, EffectResult::Refused(text("no")));
+        let refused = late.effects.iter().map(refused).collect();
+        let again = engine.step(after(at), refused);
+        assert_eq!((evicts(&again), again.next_wake), (0, Some(after(at + 10))));
+        at += 10;
+    }
+    let late = engine.step(after(at), vec![]);
+    let gone = members.iter().map(|pod| Input::PodGone(pod.uid.clone()));
+    let made = members.iter().map(|pod| {
+        let uid = text(format!("{}-anew", pod.uid));
+        Input::Pod(PodFacts { uid, created: after(at), ..pod.clone() })
+    });
+    // Whoever makes them does so before the old ones are gone.
+    let last = done(&late).into_iter().chain(made).chain(gone);
+    let waits = engine.step(after(at), last.collect());
+    assert_eq!((binds(&waits).len(), waits.next_wake), (0, Some(after(at + 60))), "one stop");
+    engine.recount();
+}
+
+/// Every way of not coming up counts: it had started once, and then lost a member for too long.
+#[test]
+fn a_member_that_is_lost_again_and_again_counts_too() {
+    let mut engine = Engine::new();
+    let mut owner = train("train", 2);
+    let no_stops =
+        PodsReady { requeuing: Requeuing { limit: Some(0), ..ready().requeuing }, ..ready() };
+    let facts = ground(no_stops, 4).into_iter().chain([Input::Owner(owner.clone())]);
+    let output = engine.step(NOW, facts.collect());
+    comes_up(&mut engine, NOW, &mut owner, &output, PodPhase::Running);
+    let lost = Input::PodGone(pods_of(&owner)[0].uid.clone());
+    engine.step(after(10), vec![lost]);
+    let late = engine.step(after(130), vec![]);
+    assert_eq!((suspends(&late).len(), deactivates(&late)), (0, vec!["train".to_owned()]));
+    // It comes up before anybody wrote that: it goes on.
+    let again = PodFacts {
+        uid: text("another"),
+        node: Some(text("n")),
+        phase: PodPhase::Running,
+        ..pods_of(&owner)[0].clone()
+    };
+    let whole = engine.step(after(131), vec![Input::Pod(again)]);
+    assert_eq!(whole.next_wake, None);
+    assert!(deactivates(&engine.step(after(200), vec![])).is_empty());
+    engine.recount();
+}
+
+/// Long after its admission a gang had come up, whatever its owner bears of earlier runs: what it
+/// lacks now it may recover, for any time where no time is set.
+#[test]
+fn a_new_engine_takes_what_is_old_for_what_came_up() {
+    let mut owner = train("train", 2);
+    let note = RequeueNote { at: after(-9_000), unready: 2, ..RequeueNote::default() };
+    (owner.requeued, owner.incarnation, owner.suspended) = (Some(note.into()), 1, false);
+    let written = BindingNote { admitted_at: Some(after(-3_600)), ..BindingNote::default() };
+    owner.admitted = Some(written.clone());
+    let pods = pods_of(&owner).into_iter().zip([PodPhase::Running, PodPhase::Pending]);
+    let found = pods.map(|(pod, phase)| {
+        let binding = Some(written.clone().into());
+        Input::Pod(PodFacts { node: Some(text("n")), phase, binding, ..pod })
+    });
+    let found: Vec<Input> = found.chain([Input::Owner(owner.clone())]).collect();
+    for recovery in [None, Some(Span::minutes(2))] {
+        let mut engine = Engine::new();
+        let facts = ground(PodsReady { recovery, ..ready() }, 4).into_iter();
+        let begun = engine.step(NOW, facts.chain(found.clone()).collect());
+        assert_eq!(begun.next_wake, recovery.map(|span| NOW.plus(span)));
+        let late = engine.step(after(120), vec![]);
+        let stops: Vec<u32> = suspends(&late).iter().map(|(_, note)| note.unready).collect();
+        assert_eq!(stops, if recovery.is_some() { vec![1] } else { vec![] });
+        assert!(deactivates(&late).is_empty());
+        engine.recount();
+    }
+}
+
+/// One that was stopped for another queues where it was made; one that is activated again begins
+/// anew.
+#[test]
+fn who_was_preempted_keeps_its_place_and_who_is_activated_begins_anew() {
+    let mut owner = train("train", 2);
+    let preempted = RequeueNote { at: NOW, ..RequeueNote::default() };
+    (owner.requeued, owner.incarnation) = (Some(preempted.into()), 1);
+    let rival = OwnerFacts { created: Time(5), ..train("rival", 2) };
+    let mut engine = Engine::new();
+    let owners = [&owner, &rival].map(|owner| Input::Owner(owner.clone()));
+    let output = engine.step(after(1), ground(ready(), 2).into_iter().chain(owners).collect());
+    assert_eq!(resumes(&output)[0].0, "train");
+
+    let not_before = Some(after(600));
+    let waits = RequeueNote { at: NOW, unready: 2, unready_at: Some(NOW), not_before, ..preempted };
+    owner.requeued = Some(waits.into());
+    let mut engine = Engine::new();
+    let facts = ground(ready(), 2).into_iter().chain([Input::Owner(owner), inactive("train")]);
+    assert!(resumes(&engine.step(after(1), facts.collect())).is_empty());
+    let active = engine.step(after(2), vec![Input::Reactivated(text(TEAM), text("train"))]);
+    assert_eq!(resumes(&active).len(), 1, "it does not wait any longer");
+    engine.recount();
+}
+
+/// A pod that fails and is made again begins no new hour.
+#[test]
+fn runs_that_fail_count_for_how_long_it_may_run() {
+    let mut engine = Engine::new();
+    let wishes = Wishes::clone(&in_queue(Some("main")));
+    let wishes = Wishes { max_runtime: Some(Span::minutes(10)), ..wishes }.into();
+    let members = gang("g", 2, Some(2), &shape(&[(GPU, 1)]), &wishes);
+    let facts = one_queue(4).into_iter().chain([gpu_node("n", 4)]);
+    let facts = facts.chain(members.iter().cloned().map(Input::Pod));
+    let output = engine.step(NOW, facts.collect());
+    let runs = members.iter().map(|pod| bound(pod, "n"));
+    engine.step(NOW, done(&output).into_iter().chain(runs).collect());
+    let failed = members.iter().map(|pod| {
+        let (node, phase) = (Some(text("n")), PodPhase::Failed);
+        Input::Pod(PodFacts { node, phase, ..pod.clone() })
+    });
+    let anew: Vec<PodFacts> = members
+        .iter()
+        .map(|pod| PodFacts { uid: text(format!("{}-2", pod.uid)), ..pod.clone() })
+        .collect();
+    let again = failed.chain(anew.iter().cloned().map(Input::Pod));
+    let second = engine.step(after(540), again.collect());
+    assert_eq!(binds(&second).len(), 2);
+    let runs = anew.iter().map(|pod| bound(pod, "n"));
+    let shown = engine.step(after(540), done(&second).into_iter().chain(runs).collect());
+    assert_eq!(shown.next_wake, Some(after(600)), "nine minutes of ten are over");
+    engine.recount();
 }

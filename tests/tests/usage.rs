@@ -163,3 +163,35 @@ fn a_new_engine_goes_on_with_what_statuses_show() {
         assert_eq!(engine.local_queues()[0].consumed, Some(half(a)));
     }
 }
+
+/// Short work that comes all the time counts for as long as it ran, and no longer.
+#[test]
+fn many_short_jobs_count_for_what_they_used() {
+    let mut engine = Engine::new();
+    let mut facts = ground(4, Weight::ONE, |_| {});
+    facts.push(policy(Some(sharing())));
+    engine.step(NOW, facts);
+    let at = |seconds: i64| NOW.plus(Span::seconds(seconds));
+    let runs = |pod: &PodFacts| {
+        Input::Pod(PodFacts { node: Some(text("n")), phase: PodPhase::Running, ..pod.clone() })
+    };
+    let long = job("b", 0, 0);
+    let output = engine.step(at(0), vec![Input::Pod(long.clone())]);
+    engine.step(at(0), done(&output).into_iter().chain([runs(&long)]).collect());
+    // A second of every ten, for ten minutes, beside one that runs all the time.
+    for number in 0..60 {
+        let (short, now) = (job("a", number, 0), 10 * number as i64);
+        let output = engine.step(at(now), vec![Input::Pod(short.clone())]);
+        engine.step(at(now), done(&output).into_iter().chain([runs(&short)]).collect());
+        engine.step(at(now + 1), vec![Input::PodGone(short.uid.clone())]);
+    }
+    engine.step(at(600), vec![]);
+    let used = |name: &str| {
+        let views = engine.local_queues();
+        let view = views.iter().find(|view| &*view.name == name).expect("there");
+        view.consumed.clone().expect("it takes turns").0.get(&text(GPU)).copied().unwrap_or(0)
+    };
+    let (a, b) = (used("a"), used("b"));
+    assert!(b > 0 && a * 2 < b, "a tenth of the time, and each look later by up to 30 s: {a} {b}");
+    engine.recount();
+}

@@ -216,7 +216,7 @@ impl Engine {
         self.preemptions.insert(name, preemption.clone());
         let entry = &mut self.state.workloads[victim];
         if entry.owner.is_none() {
-            entry.requeue.adopt(&requeue);
+            entry.requeue.stops(requeue);
         }
         entry.state = State::Evicting;
         entry.evicting = Some(Box::new(preemption.clone()));

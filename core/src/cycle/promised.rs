@@ -52,6 +52,11 @@ impl Engine {
         ready.retain(|workload| !self.waits_for_devices(*workload));
         self.state.in_queue_order(&mut ready);
         for workload in ready {
+            let claim = self.state.claims.get(workload).expect("just listed");
+            if let Some(reason) = self.kept_out(claim.assignment.queue, workload) {
+                self.set_reason(workload, reason);
+                continue;
+            }
             let claim = self.state.drop_claim(workload).expect("just listed");
             match self.redeem(workload, &claim) {
                 Redeemed::Placed => self.admit(now, workload),

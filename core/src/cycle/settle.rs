@@ -28,7 +28,7 @@ impl Engine {
     pub(crate) fn settle(&mut self, now: Time, mut entry: Entry, round: &mut Round) {
         let verdict = std::mem::replace(&mut entry.verdict, Verdict::NoFit);
         if matches!(verdict, Verdict::Fit | Verdict::Preempt(_))
-            && let Some(reason) = self.kept_out(&entry)
+            && let Some(reason) = self.kept_out(entry.queue, entry.workload)
         {
             entry.choice.reason = Some(reason);
             entry.choice.next.clear();

@@ -10,29 +10,32 @@
 //! meantime where `blocks_admission` says so. Work whose runs together held quota for as long as
 //! it asked for (`max_runtime`) is deactivated as well.
 //!
+//! A member has started when it is running; whether it passes its readiness probe is not asked.
+//! Members that ended well and that nobody makes again are not waited for.
+//!
 //! Deactivation is written on the Workload object first. That its work may not run is a fact then,
-//! and stops it as it does where people wrote it. A write that is refused is tried again after
-//! [`AGAIN`]. A pod of its own has no such object and comes back by nobody: it is stopped.
+//! and stops it as it does where people wrote it. What is refused, a stop or a write, is tried
+//! again after [`AGAIN`]. A pod of its own has no such object and comes back by nobody: it is
+//! stopped.
 //!
 //! Restart: the patch that suspends an owner says when that was, how often in a row its pods did
-//! not come up, and how long it ran; when work took its quota is on its pods. What was whole once
-//! and is not any more looks like what never was: it has the whole time anew, so a new engine
-//! stops late and never early. Members without an owner are deleted; who makes them all anew makes
-//! other work, whose count begins anew.
+//! not come up, and how long it ran; when work took its quota is on its pods. What was admitted
+//! longer ago than it had to start must have started: it has its time to recover anew. What lost
+//! members sooner than that looks as if it had never started, and is stopped when it had to.
+//! Members without an owner are deleted; who makes them all anew makes other work, whose count
+//! begins anew.
 //!
 //! Cost: one look at each workload that changes; what is due is looked up in order.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use crate::cycle::Entry;
 use crate::engine::Engine;
 use crate::engine::overdue::Deadlines;
 use crate::explain::reason::Reason;
 use crate::model::apply::Changes;
-use crate::model::ids::WorkloadIdx;
-use crate::model::input::{PodPhase, RequeueNote};
+use crate::model::ids::{QueueIdx, WorkloadIdx};
+use crate::model::input::{PodPhase, RequeueNote, Text};
 use crate::plan::{Action, Preemption, PreemptionReason, State};
-use crate::policy::PodsReady;
 use crate::time::{Span, Time};
 
 /// How long after a write that came to nothing the next one is tried.
@@ -45,21 +48,15 @@ pub(super) struct ComingUp {
     starts: Deadlines,
     /// When work will have run as long as it may.
     ends: Deadlines,
-    /// Queued work that holds quota and has not started.
-    unready: BTreeSet<WorkloadIdx>,
+    /// Queued work that holds quota and has not started, by full name.
+    unready: BTreeMap<Text, WorkloadIdx>,
+    /// When a stop was asked for last, of those that hold quota still.
+    asked: BTreeMap<WorkloadIdx, Time>,
     /// Whose object is to be deactivated: why, and when that was asked for last.
     deactivated: BTreeMap<WorkloadIdx, (PreemptionReason, Time)>,
 }
 
 impl ComingUp {
-    /// A workload is gone.
-    pub fn forget(&mut self, workload: WorkloadIdx) {
-        self.starts.set(workload, None);
-        self.ends.set(workload, None);
-        self.unready.remove(&workload);
-        self.deactivated.remove(&workload);
-    }
-
     /// When time alone will change something.
     pub fn due(&self) -> Option<Time> {
         let first = |deadlines: &Deadlines| deadlines.first().map(|(at, _)| at);
@@ -76,68 +73,96 @@ impl ComingUp {
 impl Engine {
     /// Notes by when a workload that changed has to come up, or to end.
     pub(super) fn file_coming_up(&mut self, now: Time, workload: WorkloadIdx) {
+        self.infer_that_it_came_up(now, workload);
         let entry = &self.state.workloads[workload];
         let ready = self.state.policy.pods_ready;
-        let held = entry.assignment.as_ref().filter(|_| !entry.pending());
-        let queued = held.is_some_and(|held| held.queue.is_some());
-        let unready = ready.is_some() && queued && !entry.started;
-        let stays = held.filter(|_| entry.state != State::Evicting).map(|held| held.at);
-        let starts = ready.zip(stays).filter(|_| unready);
-        let starts = starts.and_then(|(ready, at)| self.must_start_by(now, workload, ready, at));
-        let left =
-            entry.wishes.max_runtime.map(|most| Span((most.0 - entry.requeue.ran().0).max(0)));
-        let ends = stays.zip(left).map(|(at, left)| at.plus(left));
-        let asked = self.coming_up.deactivated.contains_key(&workload);
-        self.coming_up.starts.set(workload, starts.filter(|_| !asked));
-        self.coming_up.ends.set(workload, ends.filter(|_| !asked));
-        if stays.is_none() {
-            self.coming_up.deactivated.remove(&workload);
+        let stays = !entry.pending() && !self.state.leaving(workload);
+        let held = entry.assignment.as_ref().filter(|_| stays).map(|held| (held.at, held.queue));
+        let queued = held.is_some_and(|(_, queue)| queue.is_some());
+        let unready = ready.is_some() && queued && !entry.up && entry.state != State::Finished;
+        let starts = ready.zip(held).filter(|_| unready).and_then(|(ready, (at, _))| {
+            match entry.requeue.down_since() {
+                Some(since) => ready.recovery.map(|recovery| since.plus(recovery)),
+                None => Some(at.plus(ready.timeout)),
+            }
+        });
+        let asked = self.coming_up.asked.get(&workload).map(|at| at.plus(AGAIN));
+        let starts = starts.map(|due| due.max(asked.unwrap_or(due)));
+        let most = entry.wishes.max_runtime;
+        let left = most.map(|most| Span((most.0 - entry.requeue.ran().0).max(0)));
+        let ends = held.zip(left).map(|((at, _), left)| at.plus(left));
+        let (name, gone) = (entry.full_name.clone(), entry.assignment.is_none());
+        let holds = |why: &PreemptionReason| match why {
+            PreemptionReason::RequeuingLimitExceeded { .. } => starts.is_some(),
+            _ => ends.is_some(),
+        };
+        let up = &mut self.coming_up;
+        if up.deactivated.get(&workload).is_some_and(|(why, _)| !holds(why)) {
+            up.deactivated.remove(&workload);
         }
+        if gone {
+            up.asked.remove(&workload);
+        }
+        let asked = up.deactivated.contains_key(&workload);
+        up.starts.set(workload, starts.filter(|_| !asked));
+        up.ends.set(workload, ends.filter(|_| !asked));
         match unready {
-            true => _ = self.coming_up.unready.insert(workload),
+            true => _ = up.unready.insert(name, workload),
             false => self.came_up(workload),
         }
     }
 
-    /// When a workload that has not started must have, of those that hold quota since `at`.
-    fn must_start_by(
-        &self,
-        now: Time,
-        workload: WorkloadIdx,
-        ready: PodsReady,
-        at: Time,
-    ) -> Option<Time> {
-        let entry = &self.state.workloads[workload];
-        if let Some(since) = entry.requeue.down_since() {
-            return ready.recovery.map(|recovery| since.plus(recovery));
-        }
-        let due = at.plus(ready.timeout);
-        // Whether it had started before is not known.
-        let anew = || now.plus(ready.recovery.unwrap_or(ready.timeout)).max(due);
-        match entry.found_running {
-            true => Some(self.coming_up.starts.of(workload).unwrap_or_else(anew)),
-            false => Some(due),
+    /// What an engine before this one admitted longer ago than it had to start had started, or it
+    /// would have been stopped: it has its time to recover from now on.
+    fn infer_that_it_came_up(&mut self, now: Time, workload: WorkloadIdx) {
+        let Some(ready) = self.state.policy.pods_ready else { return };
+        let entry = &mut self.state.workloads[workload];
+        let late = entry.assignment.as_ref().is_some_and(|held| held.at.plus(ready.timeout) <= now);
+        let known = self.coming_up.starts.of(workload).is_some();
+        if entry.found_running && late && !known && !entry.came_up && !entry.pending() {
+            entry.came_up = true;
+            entry.requeue.came_up();
+            entry.requeue.fell(now);
         }
     }
 
     /// A workload has started, or holds nothing: others may be admitted that waited for it.
     fn came_up(&mut self, workload: WorkloadIdx) {
+        let before = self.coming_up.unready.len();
+        self.coming_up.unready.retain(|_, other| *other != workload);
         let blocks = self.state.policy.pods_ready.is_some_and(|ready| ready.blocks_admission);
-        if self.coming_up.unready.remove(&workload) && blocks && self.coming_up.unready.is_empty() {
+        if before > 0 && self.coming_up.unready.is_empty() && blocks {
             self.waiting.wake(|_| true, |_| true);
         }
     }
 
+    /// A workload is gone.
+    pub(super) fn gave_up_coming(&mut self, workload: WorkloadIdx) {
+        self.came_up(workload);
+        self.coming_up.starts.set(workload, None);
+        self.coming_up.ends.set(workload, None);
+        self.coming_up.asked.remove(&workload);
+        self.coming_up.deactivated.remove(&workload);
+    }
+
     /// Why queued work is not admitted while other work has not started. An owner that was resumed
     /// before this engine decided anything was.
-    pub(crate) fn kept_out(&self, head: &Entry) -> Option<Reason> {
+    pub(crate) fn kept_out(
+        &self,
+        queue: Option<QueueIdx>,
+        workload: WorkloadIdx,
+    ) -> Option<Reason> {
         self.state.policy.pods_ready.filter(|ready| ready.blocks_admission)?;
-        let resumed = self.resumed_before.contains(&head.workload);
-        head.queue.filter(|_| !resumed)?;
-        let others = self.coming_up.unready.iter().filter(|other| **other != head.workload);
-        let name = |other: &WorkloadIdx| self.state.workloads[*other].full_name.clone();
-        let first = others.map(name).min()?;
-        Some(Reason::AwaitsOthers { workload: first })
+        queue.filter(|_| !self.resumed_before.contains(&workload))?;
+        let mut others = self.coming_up.unready.iter().filter(|(_, other)| **other != workload);
+        others.next().map(|(name, _)| Reason::AwaitsOthers { workload: name.clone() })
+    }
+
+    /// Whether work that did not come up again is to be held, rather than to queue again.
+    pub(super) fn spent(&self, workload: WorkloadIdx) -> Option<PreemptionReason> {
+        let limit = self.state.policy.pods_ready?.requeuing.limit?;
+        let stops = self.state.workloads[workload].requeue.unready();
+        (stops >= limit).then_some(PreemptionReason::RequeuingLimitExceeded { stops })
     }
 
     /// Stops what did not come up, and asks for the end of what ran as long as it may.
@@ -172,16 +197,13 @@ impl Engine {
     }
 
     fn stop_unready(&mut self, now: Time, workload: WorkloadIdx, changes: &mut Changes) {
-        let Some(ready) = self.state.policy.pods_ready else { return };
-        if self.state.leaving(workload) {
+        if self.state.leaving(workload) || self.state.workloads[workload].up {
             return;
         }
-        let entry = &self.state.workloads[workload];
-        let stops = entry.requeue.unready();
-        if ready.requeuing.limit.is_some_and(|limit| stops >= limit) {
-            let why = PreemptionReason::RequeuingLimitExceeded { stops };
+        if let Some(why) = self.spent(workload) {
             return self.deactivate(now, workload, why, changes);
         }
+        let entry = &self.state.workloads[workload];
         let runs = |pod: &&_| self.state.pods[**pod].phase == PodPhase::Running;
         let started = entry.members.iter().filter(runs).count() as u32;
         let (need, since) = (entry.min_member, entry.requeue.down_since());
@@ -200,10 +222,11 @@ impl Engine {
         why: PreemptionReason,
         changes: &mut Changes,
     ) {
-        let entry = &self.state.workloads[workload];
         if self.state.leaving(workload) {
+            self.coming_up.deactivated.remove(&workload);
             return;
         }
+        let entry = &self.state.workloads[workload];
         if entry.lone() {
             return self.stop_now(now, workload, why, changes);
         }
@@ -219,6 +242,7 @@ impl Engine {
         why: PreemptionReason,
         changes: &mut Changes,
     ) {
+        self.coming_up.asked.insert(workload, now);
         changes.dirty.insert(workload);
         let stop = self.stop_for_nobody(now, workload, why);
         self.stopped.extend(stop.clone());
@@ -239,18 +263,19 @@ impl Engine {
         let entry = &self.state.workloads[workload];
         let held = entry.assignment.as_ref().map(|held| now.since(held.at).0.max(0));
         let ran = Span(entry.requeue.ran().0.saturating_add(held.unwrap_or(0)));
-        let note = RequeueNote { at: now, unready: entry.requeue.unready(), not_before: None, ran };
+        let (unready, unready_at) = (entry.requeue.unready(), entry.requeue.unready_at());
+        let note = RequeueNote { at: now, unready, unready_at, not_before: None, ran };
         match (stop.reason, self.state.policy.pods_ready) {
             (PodsNotReady { .. } | PodsReadyTimeout { .. }, Some(ready)) => {
                 let unready = note.unready.saturating_add(1);
                 let not_before = Some(now.plus(ready.requeuing.wait(unready)));
-                RequeueNote { unready, not_before, ..note }
+                RequeueNote { unready, unready_at: Some(now), not_before, ..note }
             }
             // Whoever activates it again wants all of it anew.
             (
                 Deactivated | RequeuingLimitExceeded { .. } | MaximumExecutionTimeExceeded { .. },
                 _,
-            ) => RequeueNote { unready: 0, ran: Span(0), ..note },
+            ) => RequeueNote { unready: 0, unready_at: None, ran: Span(0), ..note },
             _ => note,
         }
     }

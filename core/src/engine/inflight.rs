@@ -197,6 +197,7 @@ impl Engine {
         if let EffectResult::Refused(_) | EffectResult::Conflict(_) = result {
             // It was not stopped: who counted on it decides anew.
             self.state.workloads[workload].evicting = None;
+            self.state.workloads[workload].requeue.stays();
             let now = self.state.now;
             self.state.in_part.entry(workload).and_modify(|since| *since = Some(now));
             for claimant in self.state.claims.naming(workload) {

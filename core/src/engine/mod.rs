@@ -226,9 +226,6 @@ impl Engine {
         if changes.storage {
             self.wake_for_storage();
         }
-        if self.state.policy.usage_sharing.is_some() {
-            self.looks.left(&changes.queues);
-        }
         self.wake_queues(&changes.queues);
         if everything || changes.room || !changes.queues.is_empty() {
             self.growth.append(&mut self.growth_parked);
@@ -305,7 +302,8 @@ impl Engine {
         self.deadlines.set(workload, None);
         self.resumed_before.remove(&workload);
         self.holds.forget(workload);
-        self.coming_up.forget(workload);
+        self.gave_up_coming(workload);
+        self.count_end(self.state.now, workload);
     }
 
     /// Puts a workload where it belongs: its queue, the growing ones, or nowhere.
@@ -360,6 +358,7 @@ impl Engine {
             false => self.growth.remove(&workload),
         };
         self.file_coming_up(now, workload);
+        self.count_end(now, workload);
     }
 
     /// A claim whose members changed says nothing any more.

@@ -121,6 +121,12 @@ impl Engine {
         changes.dirty.insert(workload);
     }
 
+    /// Whether work that is in part is looked after by what looks whether pods come up.
+    fn must_come_up(&self, workload: WorkloadIdx) -> bool {
+        let held = self.state.workloads[workload].assignment.as_ref();
+        self.state.policy.pods_ready.is_some() && held.is_some_and(|held| held.queue.is_some())
+    }
+
     fn suspend_again(&mut self, now: Time, workload: WorkloadIdx, changes: &mut Changes) {
         let waited = self.state.policy.resume_timeout;
         let preemption = self.stopped_for_nobody(now, workload, waited);
@@ -131,6 +137,12 @@ impl Engine {
             let requeue = self.requeue_note(now, workload, &preemption);
             let action = Action::SuspendOwner { owner, preemption, requeue };
             self.effect(now, workload, Some(uid), action);
+            // Suspended it waits at least for its pause, and by then it is known that it is held.
+            if self.spent(workload).is_some() {
+                let entry = &self.state.workloads[workload];
+                let (namespace, name) = (entry.id.namespace.clone(), entry.name.clone());
+                self.effect(now, workload, None, Action::Deactivate { namespace, name });
+            }
         }
         self.unresume(now, workload, "its pods did not appear in time".into(), changes);
     }
@@ -146,6 +158,9 @@ impl Engine {
         for workload in overdue {
             self.state.in_part.insert(workload, None);
             changes.dirty.insert(workload);
+            if self.must_come_up(workload) {
+                continue;
+            }
             let needs = |pod: PodIdx| self.state.pods[pod].needs_place();
             let waits = self.state.unplaced(workload).any(needs);
             let owned = self.state.owner_of(workload).is_some();

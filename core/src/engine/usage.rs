@@ -1,8 +1,9 @@
 //! Who of a ClusterQueue's LocalQueues goes first, where that is by what they used of late
 //! ([`crate::quota::history`]): when usage is looked at, and what each admission adds.
 //!
-//! A queue's ranks are reckoned anew when any of its LocalQueues was looked at or had work
-//! admitted; between that, order within a queue costs one look-up for each group that waits.
+//! A queue's ranks are reckoned anew when any of its LocalQueues was looked at, or had work
+//! admitted, or work of it ended; between that, order within a queue costs one look-up for each
+//! group that waits.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,10 +13,7 @@ use crate::model::ids::{QueueIdx, WorkloadIdx};
 use crate::model::input::{LocalQueueFacts, Text};
 use crate::policy::UsageSharing;
 use crate::quota::history::{Amounts, QueueName, Usage};
-use crate::time::{Span, Time};
-
-/// After work has ended usage is looked at anew, at most so often in an interval.
-const PARTS: i64 = 10;
+use crate::time::Time;
 
 /// When usage is to be looked at.
 #[derive(Debug, Default)]
@@ -24,8 +22,8 @@ pub(super) struct Looks {
     due: Option<Time>,
     /// At once: queues, or what is known of them, changed.
     stale: bool,
-    /// Queues of which work has ended since.
-    left: BTreeSet<QueueIdx>,
+    /// Work that counts: for which LocalQueue, and how much.
+    counted: BTreeMap<WorkloadIdx, (QueueName, Amounts)>,
 }
 
 impl Looks {
@@ -37,11 +35,6 @@ impl Looks {
     /// Queues changed.
     pub fn anew(&mut self) {
         self.stale = true;
-    }
-
-    /// Work of these queues has ended.
-    pub fn left(&mut self, queues: &BTreeSet<QueueIdx>) {
-        self.left.extend(queues);
     }
 }
 
@@ -92,34 +85,29 @@ impl Engine {
     }
 
     /// Looks at usage where it is time, and ranks anew; the next time is an interval later while
-    /// work runs, or what was used decays. Where work has ended it is looked sooner, if that was
-    /// not done a moment ago.
+    /// work runs, or what was used decays.
     pub(super) fn look_at_usage(&mut self, now: Time) {
         let stale = std::mem::take(&mut self.looks.stale);
-        let left = std::mem::take(&mut self.looks.left);
-        let due = self.looks.due.is_some_and(|due| due <= now);
-        if !stale && !due && left.is_empty() {
+        if !stale && self.looks.due.is_none_or(|due| due > now) {
             return;
         }
+        self.looks.due = None;
         let Some(sharing) = self.state.policy.usage_sharing.clone() else {
-            self.looks.due = None;
+            self.looks.counted.clear();
             return self.waiting.rank(BTreeMap::new());
         };
-        self.looks.due = None;
         let mut ranks = BTreeMap::new();
         for (queue, local_queues) in self.ranked_queues() {
             let names: Vec<QueueName> = local_queues.iter().map(|facts| name(facts)).collect();
             let history = &self.state.history;
-            let passed = |at: Option<Time>, span: Span| at.is_none_or(|at| at.plus(span) <= now);
-            let due = names.iter().any(|name| passed(history.looked_at(name), sharing.interval));
-            let moment = Span(sharing.interval.0 / PARTS);
-            let soon = names.iter().all(|name| passed(history.reckoned_at(name), moment));
-            let ended = left.contains(&queue);
-            if due || ended && soon {
-                self.look_at(now, &sharing, (queue, &names), due);
-            } else if ended {
-                self.looks.left.insert(queue);
-                self.looks.due = Some(now.plus(moment)).into_iter().chain(self.looks.due).min();
+            let passed = |at: Time| at.plus(sharing.interval) <= now;
+            let due = names.iter().filter_map(|name| history.looked_at(name)).any(passed);
+            if due || names.iter().any(|name| !history.seen(name)) {
+                let (uses, none) = (self.uses(queue), Amounts::new());
+                for name in &names {
+                    let uses = uses.get(name).unwrap_or(&none);
+                    self.state.history.look(now, &sharing, name, (uses, due));
+                }
             }
             let runs = !self.state.quota.queue(queue).holding.is_empty();
             let history = &self.state.history;
@@ -127,31 +115,19 @@ impl Engine {
             let next = moving.filter_map(|name| history.looked_at(name));
             let next = next.map(|at| at.plus(sharing.interval));
             self.looks.due = next.chain(self.looks.due).min();
-            ranks.insert(queue, self.ranks(&sharing, &local_queues));
+            ranks.insert(queue, self.ranks(now, &sharing, &local_queues));
         }
         self.waiting.rank(ranks);
     }
 
-    fn look_at(
-        &mut self,
-        now: Time,
-        sharing: &UsageSharing,
-        (queue, names): (QueueIdx, &[QueueName]),
-        due: bool,
-    ) {
-        let (uses, none) = (self.uses(queue), Amounts::new());
-        for name in names {
-            let uses = uses.get(name).unwrap_or(&none);
-            self.state.history.look(now, sharing, name, (uses, due));
-        }
-    }
-
-    /// What the work that a queue holds uses, by LocalQueue.
-    fn uses(&self, queue: QueueIdx) -> BTreeMap<QueueName, Amounts> {
+    /// What the work that a queue holds uses, by LocalQueue; all of it counts from now on.
+    fn uses(&mut self, queue: QueueIdx) -> BTreeMap<QueueName, Amounts> {
         let mut uses: BTreeMap<QueueName, Amounts> = BTreeMap::new();
-        for &workload in &self.state.quota.queue(queue).holding {
-            if let Some(facts) = self.local_queue_facts(workload) {
-                add(uses.entry(name(facts)).or_default(), &self.held_by(workload));
+        for workload in self.state.quota.queue(queue).holding.clone() {
+            if let Some(name) = self.local_queue_facts(workload).map(|facts| name(facts)) {
+                let held = self.held_by(workload);
+                add(uses.entry(name.clone()).or_default(), &held);
+                self.looks.counted.insert(workload, (name, held));
             }
         }
         uses
@@ -182,15 +158,37 @@ impl Engine {
         let Some(name) = self.local_queue_facts(workload).map(|facts| name(facts)) else { return };
         let asks = self.held_by(workload);
         self.state.history.admitted(now, &sharing, &name, &asks);
-        let local_queues = self.ranked_queues().remove(&queue).unwrap_or_default();
-        let ranks = self.ranks(&sharing, &local_queues);
-        self.waiting.rank_queue(queue, ranks);
+        self.looks.counted.insert(workload, (name, asks));
         self.looks.due.get_or_insert(now.plus(sharing.interval));
+        self.rank_anew(now, queue, &sharing);
+    }
+
+    /// A workload changed, or is gone: if it holds nothing any more, it counts no longer.
+    pub(super) fn count_end(&mut self, now: Time, workload: WorkloadIdx) {
+        let entry = self.state.workloads.get(workload);
+        if self.looks.counted.is_empty() || entry.is_some_and(|entry| entry.assignment.is_some()) {
+            return;
+        }
+        let Some((name, used)) = self.looks.counted.remove(&workload) else { return };
+        let Some(sharing) = self.state.policy.usage_sharing.clone() else { return };
+        self.state.history.ended(now, &sharing, &name, &used);
+        let facts = self.state.facts.local_queues.get(&name);
+        let queue = facts.and_then(|facts| self.state.quota.find_queue(&facts.cluster_queue));
+        if let Some(queue) = queue.filter(|queue| self.by_usage(*queue).is_some()) {
+            self.rank_anew(now, queue, &sharing);
+        }
+    }
+
+    fn rank_anew(&mut self, now: Time, queue: QueueIdx, sharing: &UsageSharing) {
+        let local_queues = self.ranked_queues().remove(&queue).unwrap_or_default();
+        let ranks = self.ranks(now, sharing, &local_queues);
+        self.waiting.rank_queue(queue, ranks);
     }
 
     /// Places of LocalQueues, those that used least first; who used the same shares a place.
     fn ranks(
         &self,
+        now: Time,
         sharing: &UsageSharing,
         local_queues: &[Arc<LocalQueueFacts>],
     ) -> BTreeMap<Text, usize> {
@@ -201,8 +199,9 @@ impl Engine {
             // Amounts of cpu are in thousandths.
             if &**name == "cpu" { weight / 1_000 } else { weight }
         };
-        let usage =
-            |facts: &Arc<LocalQueueFacts>| state.history.usage(&name(facts), facts.weight, rate);
+        let usage = |facts: &Arc<LocalQueueFacts>| {
+            state.history.usage((now, sharing), &name(facts), facts.weight, rate)
+        };
         let used: Vec<(Usage, Text)> =
             local_queues.iter().map(|facts| (usage(facts), full_name(facts))).collect();
         let places: BTreeSet<Usage> = used.iter().map(|(usage, _)| *usage).collect();

@@ -53,6 +53,7 @@ impl ClusterState {
             kept_until: None,
             dirty: true,
             started: false,
+            up: false,
             came_up: false,
             told: None,
             news: false,

@@ -23,10 +23,17 @@ impl ClusterState {
         owners: Option<Arc<[Text]>>,
         changes: &mut Changes,
     ) {
-        changes.dirty.extend(self.workload_by_name.get(&name));
+        let named = self.workload_by_name.get(&name).copied();
+        changes.dirty.extend(named);
         match owners {
             Some(owners) => drop(self.facts.deactivated.insert(name, owners)),
-            None => drop(self.facts.deactivated.remove(&name)),
+            None => {
+                let held = self.facts.deactivated.remove(&name).is_some();
+                let known = named.filter(|named| self.workloads.get(*named).is_some());
+                if let Some(workload) = known.filter(|_| held) {
+                    self.workloads[workload].requeue.begin_anew();
+                }
+            }
         }
     }
 

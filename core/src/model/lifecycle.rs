@@ -56,9 +56,10 @@ impl ClusterState {
             }
             () => State::Queued,
         };
-        if placed == 0 && self.workloads[workload].assignment.is_some() {
-            self.set_assignment(workload, None);
+        if placed == 0 {
+            self.give_up_quota(workload, marked);
         }
+        let whole = need.min(placed.saturating_add(self.members_lacking(workload)));
         let gathers = (state == State::Gathering).then(|| self.gathering(workload));
         let entry = &mut self.workloads[workload];
         // All have left: members that are made again are not on their way out. An owner's next run
@@ -74,7 +75,7 @@ impl ClusterState {
             entry.requeue.failures = 0;
         }
         entry.started = entry.state == State::Running && started >= need;
-        entry.note_whether_up(placed, self.now);
+        entry.note_whether_up(placed, started >= whole, self.now);
         let extras = matches!(entry.reason, Some(Reason::Extras { .. }));
         match entry.state {
             State::Running | State::Binding if extras && waits && placed >= need => {}
@@ -94,6 +95,19 @@ impl ClusterState {
         match in_part {
             true => self.note_in_part(workload, waits && state != State::Evicting),
             false => _ = self.in_part.remove(&workload),
+        }
+    }
+
+    /// A workload has no place any more. How long it held quota is counted, unless it was stopped:
+    /// then it was counted when that began.
+    fn give_up_quota(&mut self, workload: WorkloadIdx, stopped: bool) {
+        if self.workloads[workload].assignment.is_none() {
+            return;
+        }
+        let held = self.set_assignment(workload, None).filter(|_| !stopped);
+        if let Some(held) = held {
+            let held = self.now.since(held.at);
+            self.workloads[workload].requeue.held_for(held);
         }
     }
 

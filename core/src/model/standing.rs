@@ -330,9 +330,9 @@ impl ClusterState {
     pub fn queued_at(&self, workload: WorkloadIdx) -> Time {
         let entry = &self.workloads[workload];
         let behind = self.policy.pods_ready.is_some_and(|ready| ready.requeuing.behind);
-        match behind && entry.requeue.unready() > 0 {
-            true => entry.waits_since(),
-            false => entry.created,
+        match entry.requeue.unready_at().filter(|_| behind) {
+            Some(at) => at.max(entry.created),
+            None => entry.created,
         }
     }
 }

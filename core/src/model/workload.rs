@@ -76,7 +76,9 @@ pub struct Workload {
     pub dirty: bool,
     /// Enough members have started to run.
     pub started: bool,
-    /// They had at some time since it was admitted.
+    /// As many members run as it needs, or as will ever come; it may be in the middle of something.
+    pub up: bool,
+    /// It was at some time since it was admitted.
     pub came_up: bool,
     /// What was told of it last: its state, and whether it had started or its owner had ended.
     pub told: Option<(State, bool)>,
@@ -197,8 +199,12 @@ struct Past {
     stopped_at: Option<Time>,
     /// Stops in a row because its pods did not come up.
     unready: u32,
+    /// The last of those.
+    unready_at: Option<Time>,
     /// How long earlier runs held quota, all together.
     ran: Span,
+    /// What it will have to know once its members have left that are being stopped.
+    next: Option<RequeueNote>,
     /// Since when it has not been whole that had come up.
     down_since: Option<Time>,
 }
@@ -210,7 +216,39 @@ impl Requeue {
             self.not_before = note.not_before;
             let past = self.past.get_or_insert_default();
             (past.stopped_at, past.unready, past.ran) = (Some(note.at), note.unready, note.ran);
+            past.unready_at = note.unready_at;
         }
+    }
+
+    /// Its members are being stopped, and no owner bears what their next run has to know.
+    pub fn stops(&mut self, note: RequeueNote) {
+        self.past.get_or_insert_default().next = Some(note);
+    }
+
+    /// They are not stopped after all.
+    pub fn stays(&mut self) {
+        if let Some(past) = &mut self.past {
+            past.next = None;
+        }
+    }
+
+    /// It may begin anew: somebody says that it may run again.
+    pub fn begin_anew(&mut self) {
+        self.not_before = None;
+        if let Some(past) = &mut self.past {
+            (past.unready, past.unready_at, past.ran) = (0, None, Span(0));
+        }
+    }
+
+    /// It held quota for so long and has lost it without being stopped.
+    pub fn held_for(&mut self, held: Span) {
+        let ran = &mut self.past.get_or_insert_default().ran;
+        *ran = Span(ran.0.saturating_add(held.0.max(0)));
+    }
+
+    /// When it was stopped last because its pods did not come up, unless it has come up since.
+    pub fn unready_at(&self) -> Option<Time> {
+        self.past().unready_at
     }
 
     fn past(&self) -> Past {
@@ -240,7 +278,7 @@ impl Requeue {
     /// It is whole: how often it was stopped is forgotten.
     pub fn came_up(&mut self) {
         if let Some(past) = &mut self.past {
-            (past.unready, past.down_since) = (0, None);
+            (past.unready, past.unready_at, past.down_since) = (0, None, None);
         }
     }
 
@@ -251,21 +289,26 @@ impl Requeue {
 
     /// It holds nothing.
     pub fn left(&mut self) {
-        if let Some(past) = &mut self.past {
-            past.down_since = None;
+        let Some(past) = &mut self.past else { return };
+        past.down_since = None;
+        if let Some(note) = past.next.take() {
+            self.adopt(&note);
         }
     }
 }
 
 impl Workload {
-    /// Remembers whether it came up since it was admitted, of which so many have places.
-    pub fn note_whether_up(&mut self, placed: u32, now: Time) {
+    /// Remembers whether it came up since it was admitted: of which so many have places, and
+    /// enough run.
+    pub fn note_whether_up(&mut self, placed: u32, enough: bool, now: Time) {
+        let stays = !matches!(self.state, State::Evicting | State::Finished);
+        self.up = stays && placed > 0 && enough;
         match () {
             () if placed == 0 => {
                 self.came_up = false;
                 self.requeue.left();
             }
-            () if self.started => {
+            () if self.up => {
                 self.came_up = true;
                 self.requeue.came_up();
             }

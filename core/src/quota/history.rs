@@ -7,17 +7,18 @@
 //!
 //! Wanted: what was used decays, half of it in a half-life. After a time `d` with usage `u` what
 //! was consumed is `(1 - a) c + a u`, with `a = 1 - 0.5^(d / half-life)`. Kueue takes the usage
-//! that it finds every interval; here it is also reckoned when usage changes, so that work which
-//! begins and ends between two looks counts for as long as it ran. Until the next look an admission
-//! counts at once, as if it had been there for one interval: many small jobs of one queue do not
-//! pass in one go. In whole numbers: amounts in 2^-20, factors in 2^-32, powers of a half by
-//! square roots.
+//! that it finds every interval; here it is also reckoned when work is admitted and when it ends,
+//! so that what comes and goes between two looks counts for as long as it ran. Until the next look
+//! an admission counts at once, as if it had been there for one interval: many small jobs of one
+//! queue do not pass in one go. In whole numbers: amounts in 2^-20, factors in 2^-32, powers of a
+//! half by square roots.
 //!
 //! Restart: what was consumed, and when that was reckoned, is in the status of each LocalQueue
-//! and read back from there; what was admitted since is in use by the next look.
+//! and read back from there. What was used since then is not known: what is in use counts for an
+//! interval at most. Kueue's own queues are not written to: with them, nothing is remembered.
 //!
-//! Cost: a look takes the work that these queues hold, once an interval; an admission a few
-//! entries. Nothing of this exists while it is off.
+//! Cost: a look takes the work that these queues hold, once an interval; an admission, and an end,
+//! a few entries for each LocalQueue of its queue. Nothing of this exists while it is off.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -58,7 +59,7 @@ struct Used {
     uses: Option<Amounts>,
     /// Until then its usage is reckoned.
     at: Time,
-    /// The last look.
+    /// The last look that was due.
     looked: Time,
 }
 
@@ -68,9 +69,19 @@ impl Used {
     }
 
     /// Reckons what it used up to now; `found`: what it uses now.
+    ///
+    /// What it used before a status was read is not known: what it uses now counts for an interval
+    /// at most.
     fn reckon(&mut self, now: Time, sharing: &UsageSharing, found: &Amounts) {
-        let uses = self.uses.take().unwrap_or_else(|| found.clone());
-        let stays = kept(now.since(self.at), sharing.half_life);
+        let passed = now.since(self.at);
+        let stays = kept(passed, sharing.half_life);
+        let (uses, counts) = match self.uses.take() {
+            Some(uses) => (uses, ONE - stays),
+            None => {
+                let some = Span(passed.0.min(sharing.interval.0));
+                (found.clone(), ONE - kept(some, sharing.half_life))
+            }
+        };
         self.at = now.max(self.at);
         for resource in uses.keys() {
             self.consumed.entry(*resource).or_default();
@@ -79,7 +90,7 @@ impl Used {
             let uses = fixed(uses.get(resource).copied().unwrap_or(0));
             *consumed = match sharing.half_life.0 {
                 0 => 0,
-                _ => scaled(*consumed, stays).saturating_add(scaled(uses, ONE - stays)),
+                _ => scaled(*consumed, stays).saturating_add(scaled(uses, counts)),
             };
         }
         self.consumed.retain(|_, consumed| *consumed > 0);
@@ -128,7 +139,8 @@ impl History {
         let given = consumed.iter();
         let given = given.map(|(resource, amount)| (*resource, fixed(*amount) / THOUSANDTHS));
         let known = self.used.entry(name.clone()).or_default();
-        (known.consumed, known.at, known.looked) = (given.collect(), at, at);
+        (known.consumed, known.uses) = (given.collect(), None);
+        (known.at, known.looked) = (at, at);
     }
 
     /// A LocalQueue is gone.
@@ -163,7 +175,11 @@ impl History {
         asks: &Amounts,
     ) {
         let known = self.used.entry(name.clone()).or_insert_with(|| Used::new(now));
-        let counts = ONE - kept(sharing.interval, sharing.half_life);
+        // Without memory there is nothing to count for.
+        let counts = match sharing.half_life.0 {
+            0 => 0,
+            _ => ONE - kept(sharing.interval, sharing.half_life),
+        };
         if let Some(uses) = known.uses.clone() {
             known.reckon(now, sharing, &uses);
             let mut more = uses;
@@ -179,15 +195,36 @@ impl History {
         }
     }
 
-    /// What a LocalQueue used of late; `rate`: of a resource, its weight in billionths.
+    /// Work of a LocalQueue has ended that used so much.
+    pub fn ended(&mut self, now: Time, sharing: &UsageSharing, name: &QueueName, used: &Amounts) {
+        let Some(known) = self.used.get_mut(name) else { return };
+        let Some(mut uses) = known.uses.clone() else { return };
+        known.reckon(now, sharing, &uses);
+        for (resource, amount) in used {
+            if let Some(sum) = uses.get_mut(resource) {
+                *sum = sum.saturating_sub(*amount).max(0);
+            }
+        }
+        uses.retain(|_, sum| *sum > 0);
+        known.uses = Some(uses);
+    }
+
+    /// What a LocalQueue used of late, up to now; `rate`: of a resource, its weight in billionths.
     pub fn usage(
         &self,
+        (now, sharing): (Time, &UsageSharing),
         name: &QueueName,
         weight: Weight,
         rate: impl Fn(ResourceIdx) -> u64,
     ) -> Usage {
-        let known = self.used.get(name);
-        let parts = known.into_iter().flat_map(|known| known.consumed.iter().chain(&known.penalty));
+        let mut known = self.used.get(name).cloned();
+        if let Some(known) = &mut known
+            && let Some(uses) = known.uses.clone()
+        {
+            known.reckon(now, sharing, &uses);
+        }
+        let known = known.iter();
+        let parts = known.flat_map(|known| known.consumed.iter().chain(&known.penalty));
         let used = parts.fold(0_u128, |sum, (resource, amount)| {
             sum.saturating_add(amount.saturating_mul(rate(*resource).into()))
         });
@@ -205,9 +242,9 @@ impl History {
         self.used.get(name).map(|known| known.looked)
     }
 
-    /// Until when its usage is reckoned.
-    pub fn reckoned_at(&self, name: &QueueName) -> Option<Time> {
-        self.used.get(name).map(|known| known.at)
+    /// Whether it was looked what a LocalQueue uses since its status was read.
+    pub fn seen(&self, name: &QueueName) -> bool {
+        self.used.get(name).is_some_and(|known| known.uses.is_some())
     }
 
     /// What a LocalQueue consumed, in thousandths of amounts, and when that was.
@@ -327,7 +364,7 @@ mod tests {
         assert!(of(&whole).abs_diff(of(&parts)) <= 1, "{} {}", of(&whole), of(&parts));
         // Admitted at minute 5, gone at minute 6: a minute of it counts.
         parts.admitted(at(5), &sharing(10), &queue, &gpus(4));
-        parts.look(at(6), &sharing(10), &queue, (&gpus(4), false));
+        parts.ended(at(6), &sharing(10), &queue, &gpus(4));
         whole.look(at(6), &sharing(10), &queue, (&gpus(4), false));
         let more = of(&parts) - of(&whole);
         let part = ONE - kept(Span::minutes(1), Span::minutes(10));
@@ -340,7 +377,7 @@ mod tests {
         let (mut history, a, b) = (History::default(), name("a"), name("b"));
         let usage = |history: &History, of: &QueueName, weight: u64| {
             let rate = |resource| if resource == GPU { 1_000_000_000 } else { 1_000 };
-            history.usage(of, Weight(weight), rate)
+            history.usage((at(0), &sharing(10)), of, Weight(weight), rate)
         };
         let one = Weight::ONE.0;
         assert_eq!(usage(&history, &a, one), usage(&history, &b, one));
@@ -381,7 +418,8 @@ mod tests {
         history.look(at(400), &sharing(10), &queue, (&gpus(i64::MAX), true));
         let (consumed, _) = history.consumed(&queue).expect("known");
         assert!(consumed[&GPU] > i64::MAX / 2);
-        let usage = history.usage(&queue, Weight(u64::MAX), |_| u64::MAX);
-        assert!(usage < history.usage(&queue, Weight(1), |_| u64::MAX));
+        let of =
+            |weight| history.usage((at(400), &sharing(10)), &queue, Weight(weight), |_| u64::MAX);
+        assert!(of(u64::MAX) < of(1));
     }
 }

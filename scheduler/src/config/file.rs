@@ -377,18 +377,18 @@ pub struct DeviceClassMapping {
     pub device_class_names: Vec<String>,
 }
 
-/// Eviction of workloads whose pods do not become ready.
+/// Eviction of workloads whose pods do not come up. A pod counts once it is running.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct WaitForPodsReady {
     /// Default true once `waitForPodsReady` is present.
     pub enable: Option<bool>,
-    /// Time until all pods are ready. Default 5m.
+    /// Time until enough pods are running. Default 5m.
     pub timeout: Option<GoDuration>,
     /// How long a gang may run with fewer members than its minimum before it is stopped whole and
     /// queues again. Default `timeout`, and 5m without either; 0s: any time.
     pub recovery_timeout: Option<GoDuration>,
-    /// One workload at a time until it is ready. Default false.
+    /// One workload at a time until it has started. Default false.
     pub block_admission: Option<bool>,
     /// How it queues again.
     pub requeuing_strategy: RequeuingStrategy,

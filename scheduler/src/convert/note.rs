@@ -152,6 +152,8 @@ struct Requeued {
     #[serde(skip_serializing_if = "is_zero")]
     unready: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
+    unready_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     not_before: Option<String>,
     ran_seconds: i64,
 }
@@ -168,6 +170,7 @@ pub fn requeued(annotations: &Labels, ignored: &mut Vec<Text>) -> Option<Requeue
         Some(RequeueNote {
             at: stamp(&read.at)?,
             unready: read.unready,
+            unready_at: read.unready_at.as_deref().and_then(stamp),
             not_before: read.not_before.as_deref().and_then(stamp),
             ran: Span(read.ran_seconds.max(0).saturating_mul(1_000)),
         })
@@ -183,6 +186,7 @@ pub fn requeued_value(note: &RequeueNote) -> String {
     let written = Requeued {
         at: rfc3339(note.at),
         unready: note.unready,
+        unready_at: note.unready_at.map(rfc3339),
         not_before: note.not_before.map(rfc3339),
         ran_seconds: note.ran.0 / 1_000,
     };
@@ -261,10 +265,12 @@ mod tests {
         let all = RequeueNote {
             at: Time(1_767_268_800_250),
             unready: 2,
+            unready_at: Some(Time(1_767_268_800_250)),
             not_before: Some(Time(1_767_268_920_250)),
             ran: Span::seconds(90),
         };
-        let few = RequeueNote { unready: 0, not_before: None, ran: Span(0), ..all };
+        let few =
+            RequeueNote { unready: 0, unready_at: None, not_before: None, ran: Span(0), ..all };
         let mut ignored = Vec::new();
         for note in [all, few] {
             let owner = marks(&[(keys::REQUEUED, &requeued_value(&note))]);

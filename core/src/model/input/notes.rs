@@ -37,6 +37,8 @@ pub struct RequeueNote {
     pub at: Time,
     /// How often in a row it was stopped because its pods did not come up.
     pub unready: u32,
+    /// When it was stopped for that last.
+    pub unready_at: Option<Time>,
     /// It queues again then and not before.
     pub not_before: Option<Time>,
     /// How long its runs held quota, all together.
