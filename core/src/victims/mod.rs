@@ -192,6 +192,8 @@ struct Search<'a> {
     /// Where members go depends on each other, and may on who stays: fewer that are there need not
     /// make more room.
     coupled: bool,
+    /// Some look at who is around them, so who goes back may make the last one's leaving needless.
+    looks: bool,
     /// Kinds of members for which others may open nodes.
     open: Vec<ClassIdx>,
     /// Own work may leave for quota whatever of it is short.
@@ -320,8 +322,10 @@ impl<'a> Search<'a> {
         open.retain(|class| coupled::waits_for(txn, *class, &need.together));
         let coupled = gang::are_coupled(txn, members);
         let state = txn.state();
+        let mut shapes = need.asks.iter().map(|(class, _)| state.classes.class(*class).key.shape);
+        let looks = shapes.any(|it| state.room.shape(it).facts.neighbours.is_some());
         let sharing = queue.and_then(|queue| Sharing::of(state, preemptor, queue, need));
-        Search { queue, need, members, asked, coupled, open, own_too: false, sharing }
+        Search { queue, need, members, asked, coupled, looks, open, own_too: false, sharing }
     }
 
     /// Who may be stopped, in the order in which they are taken.
@@ -416,9 +420,10 @@ impl<'a> Search<'a> {
 
     /// Everyone but the last taken goes back if the need fits all the same: whose leaving breaks a
     /// budget before the others, and of those the last taken first. For members that depend on each
-    /// other the last one, too, and again as long as anyone does.
+    /// other, or on who is around them, the last one, too, and again as long as anyone does.
     fn give_back(&self, txn: &mut Txn<'_>, attempt: Attempt, removed: &mut Removed<'_>) {
-        let (kept, passes) = if self.coupled { (0, PASSES_MAX) } else { (1, 1) };
+        let depend = self.coupled || self.looks;
+        let (kept, passes) = if depend { (0, PASSES_MAX) } else { (1, 1) };
         for _ in 0..passes {
             let before = removed.taken.len();
             for guarded in [true, false] {

@@ -50,8 +50,8 @@ fn three_queues_share_by_their_weights() {
 fn two_teams_take_turns_in_one_queue_whoever_came_first() {
     let (cluster, mut capstan) = led(1);
     let short = |job| Job { runs_for: Some("1s"), ..job };
-    submit(&cluster, &jobs("team-a", "turns", 8).into_iter().map(short).collect::<Vec<_>>());
-    submit(&cluster, &jobs("team-b", "turns", 8).into_iter().map(short).collect::<Vec<_>>());
+    let both = ["team-a", "team-b"].map(|team| jobs(team, "turns", 8));
+    submit(&cluster, &both.into_iter().flatten().map(short).collect::<Vec<_>>());
     let done = |job: &Value| is_true(job, "Complete").is_some();
     let all = wait_for(&cluster, "jobs", "all are done", |jobs| names(jobs, done).len() == 16);
     let mut order: Vec<(&str, &str)> = all
