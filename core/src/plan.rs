@@ -193,8 +193,8 @@ pub enum Action {
         owner: OwnerRef,
         /// Why.
         preemption: Preemption,
-        /// What its next run has to know.
-        requeue: RequeueNote,
+        /// What its next run has to know; apart, for of a hundred thousand effects few have one.
+        requeue: Box<RequeueNote>,
     },
     /// Write on the Workload object that its work may not run, until somebody says it may.
     Deactivate {

@@ -245,7 +245,7 @@ impl Stage {
                 facts.incarnation += 1;
                 facts.admitted = None;
                 facts.eviction = mark(preemption);
-                facts.requeued = Some((*requeue).into());
+                facts.requeued = Some(requeue.clone());
                 self.coming.retain(|(_, pod)| !gone.contains(&pod.uid));
                 gone.iter().for_each(|uid| self.forget(uid));
                 self.tell_of_owner(&owner.uid);

@@ -2,6 +2,8 @@
 //! queued again later each time, and deactivated in the end. Facts are fed by hand and the clock
 //! is moved.
 
+use std::sync::Arc;
+
 use capstan_core::Engine;
 use capstan_core::explain::reason::Reason;
 use capstan_core::model::input::{
@@ -51,6 +53,12 @@ fn train(name: &str, pods: u32) -> OwnerFacts {
     job(name, pods, &shape(&[(GPU, 1)]), &in_queue(Some("main")))
 }
 
+/// Of work that may run for ten minutes.
+fn ten_minutes() -> Arc<Wishes> {
+    let wishes = Wishes::clone(&in_queue(Some("main")));
+    Wishes { max_runtime: Some(Span::minutes(10)), ..wishes }.into()
+}
+
 fn ground(ready: PodsReady, gpus: i64) -> Vec<Input> {
     let mut facts = one_queue(gpus);
     facts.extend([policy(ready), gpu_node("n", gpus)]);
@@ -67,7 +75,7 @@ fn resumes(output: &StepOutput) -> Vec<(String, BindingNote)> {
 
 fn suspends(output: &StepOutput) -> Vec<(Preemption, RequeueNote)> {
     let suspended = |effect: &Effect| match &effect.action {
-        Action::SuspendOwner { preemption, requeue, .. } => Some((preemption.clone(), *requeue)),
+        Action::SuspendOwner { preemption, requeue, .. } => Some((preemption.clone(), **requeue)),
         _ => None,
     };
     output.effects.iter().filter_map(suspended).collect()
@@ -335,8 +343,7 @@ fn a_new_engine_stops_late_and_never_early() {
 fn what_ran_as_long_as_it_may_is_deactivated() {
     let mut engine = Engine::new();
     let mut owner = train("train", 1);
-    let wishes = Wishes::clone(&in_queue(Some("main")));
-    owner.wishes = Wishes { max_runtime: Some(Span::minutes(10)), ..wishes }.into();
+    owner.wishes = ten_minutes();
     let ran = Span::minutes(4);
     let note = RequeueNote { at: after(-60), ran, ..RequeueNote::default() };
     owner.requeued = Some(note.into());
@@ -361,8 +368,7 @@ fn what_ran_as_long_as_it_may_is_deactivated() {
 #[test]
 fn a_pod_of_its_own_that_ran_as_long_as_it_may_is_stopped() {
     let mut engine = Engine::new();
-    let wishes = Wishes::clone(&in_queue(Some("main")));
-    let wishes = Wishes { max_runtime: Some(Span::minutes(10)), ..wishes }.into();
+    let wishes = ten_minutes();
     let lone = pod("lone", &shape(&[(GPU, 1)]), &wishes);
     let facts = one_queue(4).into_iter().chain([gpu_node("n", 4), Input::Pod(lone.clone())]);
     let output = engine.step(NOW, facts.collect());
@@ -566,8 +572,7 @@ fn who_was_preempted_keeps_its_place_and_who_is_activated_begins_anew() {
 #[test]
 fn runs_that_fail_count_for_how_long_it_may_run() {
     let mut engine = Engine::new();
-    let wishes = Wishes::clone(&in_queue(Some("main")));
-    let wishes = Wishes { max_runtime: Some(Span::minutes(10)), ..wishes }.into();
+    let wishes = ten_minutes();
     let members = gang("g", 2, Some(2), &shape(&[(GPU, 1)]), &wishes);
     let facts = one_queue(4).into_iter().chain([gpu_node("n", 4)]);
     let facts = facts.chain(members.iter().cloned().map(Input::Pod));

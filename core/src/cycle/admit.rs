@@ -231,7 +231,7 @@ impl Engine {
         }
         if let Some(owner) = self.owner_ref(victim) {
             let uid = owner.uid.clone();
-            let action = Action::SuspendOwner { owner, preemption, requeue };
+            let action = Action::SuspendOwner { owner, preemption, requeue: Box::new(requeue) };
             let effect = self.effect(now, victim, Some(uid), action);
             self.state.workloads[victim].owner_effect = Some(effect);
             return;

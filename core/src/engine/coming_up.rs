@@ -27,14 +27,14 @@
 //!
 //! Cost: one look at each workload that changes; what is due is looked up in order.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::engine::Engine;
 use crate::engine::overdue::Deadlines;
 use crate::explain::reason::Reason;
 use crate::model::apply::Changes;
 use crate::model::ids::{QueueIdx, WorkloadIdx};
-use crate::model::input::{PodPhase, RequeueNote, Text};
+use crate::model::input::{PodPhase, RequeueNote};
 use crate::plan::{Action, Preemption, PreemptionReason, State};
 use crate::time::{Span, Time};
 
@@ -48,8 +48,8 @@ pub(super) struct ComingUp {
     starts: Deadlines,
     /// When work will have run as long as it may.
     ends: Deadlines,
-    /// Queued work that holds quota and has not started, by full name.
-    unready: BTreeMap<Text, WorkloadIdx>,
+    /// Queued work that holds quota and has not started.
+    unready: BTreeSet<WorkloadIdx>,
     /// When a stop was asked for last, of those that hold quota still.
     asked: BTreeMap<WorkloadIdx, Time>,
     /// Whose object is to be deactivated: why, and when that was asked for last.
@@ -57,6 +57,12 @@ pub(super) struct ComingUp {
 }
 
 impl ComingUp {
+    /// Whether nothing is waited for.
+    fn is_idle(&self) -> bool {
+        let timed = !self.starts.is_empty() || !self.ends.is_empty();
+        !timed && self.unready.is_empty() && self.asked.is_empty() && self.deactivated.is_empty()
+    }
+
     /// When time alone will change something.
     pub fn due(&self) -> Option<Time> {
         let first = |deadlines: &Deadlines| deadlines.first().map(|(at, _)| at);
@@ -73,9 +79,13 @@ impl ComingUp {
 impl Engine {
     /// Notes by when a workload that changed has to come up, or to end.
     pub(super) fn file_coming_up(&mut self, now: Time, workload: WorkloadIdx) {
+        let ready = self.state.policy.pods_ready;
+        let bounded = self.state.workloads[workload].wishes.max_runtime.is_some();
+        if ready.is_none() && !bounded && self.coming_up.is_idle() {
+            return;
+        }
         self.infer_that_it_came_up(now, workload);
         let entry = &self.state.workloads[workload];
-        let ready = self.state.policy.pods_ready;
         let stays = !entry.pending() && !self.state.leaving(workload);
         let held = entry.assignment.as_ref().filter(|_| stays).map(|held| (held.at, held.queue));
         let queued = held.is_some_and(|(_, queue)| queue.is_some());
@@ -91,7 +101,7 @@ impl Engine {
         let most = entry.wishes.max_runtime;
         let left = most.map(|most| Span((most.0 - entry.requeue.ran().0).max(0)));
         let ends = held.zip(left).map(|((at, _), left)| at.plus(left));
-        let (name, gone) = (entry.full_name.clone(), entry.assignment.is_none());
+        let gone = entry.assignment.is_none();
         let holds = |why: &PreemptionReason| match why {
             PreemptionReason::RequeuingLimitExceeded { .. } => starts.is_some(),
             _ => ends.is_some(),
@@ -107,7 +117,7 @@ impl Engine {
         up.starts.set(workload, starts.filter(|_| !asked));
         up.ends.set(workload, ends.filter(|_| !asked));
         match unready {
-            true => _ = up.unready.insert(name, workload),
+            true => _ = up.unready.insert(workload),
             false => self.came_up(workload),
         }
     }
@@ -128,10 +138,9 @@ impl Engine {
 
     /// A workload has started, or holds nothing: others may be admitted that waited for it.
     fn came_up(&mut self, workload: WorkloadIdx) {
-        let before = self.coming_up.unready.len();
-        self.coming_up.unready.retain(|_, other| *other != workload);
         let blocks = self.state.policy.pods_ready.is_some_and(|ready| ready.blocks_admission);
-        if before > 0 && self.coming_up.unready.is_empty() && blocks {
+        let last = self.coming_up.unready.remove(&workload) && self.coming_up.unready.is_empty();
+        if last && blocks {
             self.waiting.wake(|_| true, |_| true);
         }
     }
@@ -154,8 +163,9 @@ impl Engine {
     ) -> Option<Reason> {
         self.state.policy.pods_ready.filter(|ready| ready.blocks_admission)?;
         queue.filter(|_| !self.resumed_before.contains(&workload))?;
-        let mut others = self.coming_up.unready.iter().filter(|(_, other)| **other != workload);
-        others.next().map(|(name, _)| Reason::AwaitsOthers { workload: name.clone() })
+        let others = self.coming_up.unready.iter().filter(|other| **other != workload);
+        let first = others.map(|other| &self.state.workloads[*other].full_name).min()?;
+        Some(Reason::AwaitsOthers { workload: first.clone() })
     }
 
     /// Whether work that did not come up again is to be held, rather than to queue again.
@@ -167,20 +177,12 @@ impl Engine {
 
     /// Stops what did not come up, and asks for the end of what ran as long as it may.
     pub(super) fn stop_what_is_due(&mut self, now: Time, changes: &mut Changes) {
-        let mut late = Vec::new();
-        while let Some((_, due)) = self.coming_up.starts.first().filter(|(at, _)| *at <= now) {
-            self.coming_up.starts.set(due, None);
-            late.push(due);
-        }
+        let mut late = self.coming_up.starts.take_due(now);
         self.state.in_queue_order(&mut late);
         for workload in late {
             self.stop_unready(now, workload, changes);
         }
-        let mut over = Vec::new();
-        while let Some((_, due)) = self.coming_up.ends.first().filter(|(at, _)| *at <= now) {
-            self.coming_up.ends.set(due, None);
-            over.push(due);
-        }
+        let mut over = self.coming_up.ends.take_due(now);
         self.state.in_queue_order(&mut over);
         for workload in over {
             if let Some(limit) = self.state.workloads[workload].wishes.max_runtime {
@@ -226,12 +228,17 @@ impl Engine {
             self.coming_up.deactivated.remove(&workload);
             return;
         }
-        let entry = &self.state.workloads[workload];
-        if entry.lone() {
+        if self.state.workloads[workload].lone() {
             return self.stop_now(now, workload, why, changes);
         }
-        let (namespace, name) = (entry.id.namespace.clone(), entry.name.clone());
         self.coming_up.deactivated.insert(workload, (why, now));
+        self.ask_to_deactivate(now, workload);
+    }
+
+    /// Has it written on the object of a workload that it may not run.
+    pub(super) fn ask_to_deactivate(&mut self, now: Time, workload: WorkloadIdx) {
+        let entry = &self.state.workloads[workload];
+        let (namespace, name) = (entry.id.namespace.clone(), entry.name.clone());
         self.effect(now, workload, None, Action::Deactivate { namespace, name });
     }
 

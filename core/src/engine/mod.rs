@@ -458,5 +458,6 @@ impl Engine {
     pub fn recount(&self) {
         self.state.recount();
         self.waiting.recount();
+        self.recount_usage();
     }
 }

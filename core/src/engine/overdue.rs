@@ -47,6 +47,21 @@ impl Deadlines {
         self.of.get(&workload).copied()
     }
 
+    /// Takes out who is due, the longest due first.
+    pub fn take_due(&mut self, now: Time) -> Vec<WorkloadIdx> {
+        let mut due = Vec::new();
+        while let Some((_, workload)) = self.first().filter(|(at, _)| *at <= now) {
+            self.set(workload, None);
+            due.push(workload);
+        }
+        due
+    }
+
+    /// Whether nobody has a time.
+    pub fn is_empty(&self) -> bool {
+        self.of.is_empty()
+    }
+
     /// Who is due first.
     pub fn first(&self) -> Option<(Time, WorkloadIdx)> {
         self.in_order.first().copied()
@@ -79,8 +94,7 @@ impl Engine {
             }
         }
         let mut changes = Changes::default();
-        while let Some((_, due)) = self.deadlines.first().filter(|(at, _)| *at <= now) {
-            self.deadlines.set(due, None);
+        for due in self.deadlines.take_due(now) {
             self.stop_keeping(now, due, &mut changes);
         }
         self.give_up_on_volumes(now, &mut changes);
@@ -134,14 +148,12 @@ impl Engine {
             self.preemptions.insert(preemption.victim.clone(), preemption.clone());
             self.stopped.push(preemption.clone());
             let uid = owner.uid.clone();
-            let requeue = self.requeue_note(now, workload, &preemption);
+            let requeue = Box::new(self.requeue_note(now, workload, &preemption));
             let action = Action::SuspendOwner { owner, preemption, requeue };
             self.effect(now, workload, Some(uid), action);
             // Suspended it waits at least for its pause, and by then it is known that it is held.
             if self.spent(workload).is_some() {
-                let entry = &self.state.workloads[workload];
-                let (namespace, name) = (entry.id.namespace.clone(), entry.name.clone());
-                self.effect(now, workload, None, Action::Deactivate { namespace, name });
+                self.ask_to_deactivate(now, workload);
             }
         }
         self.unresume(now, workload, "its pods did not appear in time".into(), changes);

@@ -5,7 +5,7 @@
 //! admitted, or work of it ended; between that, order within a queue costs one look-up for each
 //! group that waits.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::engine::Engine;
@@ -22,6 +22,8 @@ pub(super) struct Looks {
     due: Option<Time>,
     /// At once: queues, or what is known of them, changed.
     stale: bool,
+    /// Queues that are ordered by usage, each with its LocalQueues; found anew when any changes.
+    queues: BTreeMap<QueueIdx, Arc<[Arc<LocalQueueFacts>]>>,
     /// Work that counts: for which LocalQueue, and how much.
     counted: BTreeMap<WorkloadIdx, (QueueName, Amounts)>,
 }
@@ -40,9 +42,10 @@ impl Looks {
 
 impl Engine {
     /// Whether a ClusterQueue orders its work by what its LocalQueues used.
-    fn by_usage(&self, queue: QueueIdx) -> Option<UsageSharing> {
+    fn by_usage(&self, queue: QueueIdx) -> Option<&UsageSharing> {
+        let sharing = self.state.policy.usage_sharing.as_ref()?;
         let facts = self.state.quota.queue(queue).facts.as_ref()?;
-        self.state.policy.usage_sharing.clone().filter(|_| facts.usage_based)
+        facts.usage_based.then_some(sharing)
     }
 
     /// What a LocalQueue of this queue used of late, if that decides who goes first.
@@ -59,9 +62,13 @@ impl Engine {
     }
 
     /// The LocalQueue that a workload is ranked by, if it is.
-    pub(super) fn ranked_by(&self, queue: Option<QueueIdx>, workload: WorkloadIdx) -> Option<Text> {
+    pub(super) fn ranked_by(
+        &self,
+        queue: Option<QueueIdx>,
+        workload: WorkloadIdx,
+    ) -> Option<QueueName> {
         self.by_usage(queue?)?;
-        self.local_queue_facts(workload).map(|facts| full_name(facts))
+        self.local_queue_facts(workload).map(|facts| name(facts))
     }
 
     fn local_queue_facts(&self, workload: WorkloadIdx) -> Option<&Arc<LocalQueueFacts>> {
@@ -69,19 +76,16 @@ impl Engine {
         self.state.facts.local_queue(&entry.id.namespace, entry.wishes.queue.as_ref())
     }
 
-    /// Queues that are ordered so, each with its LocalQueues.
-    fn ranked_queues(&self) -> BTreeMap<QueueIdx, Vec<Arc<LocalQueueFacts>>> {
+    fn find_ranked_queues(&mut self) {
         let mut queues: BTreeMap<QueueIdx, Vec<Arc<LocalQueueFacts>>> = BTreeMap::new();
-        if self.state.policy.usage_sharing.is_none() {
-            return queues;
-        }
         for facts in self.state.facts.local_queues.values() {
             let queue = self.state.quota.find_queue(&facts.cluster_queue);
             if let Some(queue) = queue.filter(|queue| self.by_usage(*queue).is_some()) {
                 queues.entry(queue).or_default().push(facts.clone());
             }
         }
-        queues
+        let shared = |(queue, all): (QueueIdx, Vec<Arc<LocalQueueFacts>>)| (queue, all.into());
+        self.looks.queues = queues.into_iter().map(shared).collect();
     }
 
     /// Looks at usage where it is time, and ranks anew; the next time is an interval later while
@@ -92,21 +96,26 @@ impl Engine {
             return;
         }
         self.looks.due = None;
-        let Some(sharing) = self.state.policy.usage_sharing.clone() else {
-            self.looks.counted.clear();
+        let policy = self.state.policy.clone();
+        let Some(sharing) = &policy.usage_sharing else {
+            self.looks = Looks::default();
             return self.waiting.rank(BTreeMap::new());
         };
+        if stale {
+            self.find_ranked_queues();
+        }
         let mut ranks = BTreeMap::new();
-        for (queue, local_queues) in self.ranked_queues() {
+        for (queue, local_queues) in self.looks.queues.clone() {
             let names: Vec<QueueName> = local_queues.iter().map(|facts| name(facts)).collect();
             let history = &self.state.history;
             let passed = |at: Time| at.plus(sharing.interval) <= now;
             let due = names.iter().filter_map(|name| history.looked_at(name)).any(passed);
             if due || names.iter().any(|name| !history.seen(name)) {
+                self.looks.counted.retain(|_, (of, _)| !names.contains(of));
                 let (uses, none) = (self.uses(queue), Amounts::new());
                 for name in &names {
                     let uses = uses.get(name).unwrap_or(&none);
-                    self.state.history.look(now, &sharing, name, (uses, due));
+                    self.state.history.look(now, sharing, name, (uses, due));
                 }
             }
             let runs = !self.state.quota.queue(queue).holding.is_empty();
@@ -115,7 +124,7 @@ impl Engine {
             let next = moving.filter_map(|name| history.looked_at(name));
             let next = next.map(|at| at.plus(sharing.interval));
             self.looks.due = next.chain(self.looks.due).min();
-            ranks.insert(queue, self.ranks(now, &sharing, &local_queues));
+            ranks.insert(queue, self.ranks(now, sharing, &local_queues));
         }
         self.waiting.rank(ranks);
     }
@@ -151,16 +160,15 @@ impl Engine {
     /// Work was admitted: it counts for its LocalQueue at once.
     pub(crate) fn count_admission(&mut self, now: Time, workload: WorkloadIdx) {
         let queue = self.state.workloads[workload].assignment.as_ref().and_then(|held| held.queue);
-        let Some((queue, sharing)) = queue.and_then(|queue| Some((queue, self.by_usage(queue)?)))
-        else {
-            return;
-        };
-        let Some(name) = self.local_queue_facts(workload).map(|facts| name(facts)) else { return };
-        let asks = self.held_by(workload);
-        self.state.history.admitted(now, &sharing, &name, &asks);
+        let Some(queue) = queue.filter(|queue| self.by_usage(*queue).is_some()) else { return };
+        let policy = self.state.policy.clone();
+        let facts = self.local_queue_facts(workload);
+        let (Some(sharing), Some(facts)) = (&policy.usage_sharing, facts) else { return };
+        let (name, asks) = (name(facts), self.held_by(workload));
+        self.state.history.admitted(now, sharing, &name, &asks);
         self.looks.counted.insert(workload, (name, asks));
         self.looks.due.get_or_insert(now.plus(sharing.interval));
-        self.rank_anew(now, queue, &sharing);
+        self.rank_anew(now, queue, sharing);
     }
 
     /// A workload changed, or is gone: if it holds nothing any more, it counts no longer.
@@ -170,19 +178,36 @@ impl Engine {
             return;
         }
         let Some((name, used)) = self.looks.counted.remove(&workload) else { return };
-        let Some(sharing) = self.state.policy.usage_sharing.clone() else { return };
-        self.state.history.ended(now, &sharing, &name, &used);
+        let policy = self.state.policy.clone();
+        let Some(sharing) = &policy.usage_sharing else { return };
+        self.state.history.ended(now, sharing, &name, &used);
         let facts = self.state.facts.local_queues.get(&name);
         let queue = facts.and_then(|facts| self.state.quota.find_queue(&facts.cluster_queue));
-        if let Some(queue) = queue.filter(|queue| self.by_usage(*queue).is_some()) {
-            self.rank_anew(now, queue, &sharing);
+        if let Some(queue) = queue {
+            self.rank_anew(now, queue, sharing);
         }
     }
 
     fn rank_anew(&mut self, now: Time, queue: QueueIdx, sharing: &UsageSharing) {
-        let local_queues = self.ranked_queues().remove(&queue).unwrap_or_default();
-        let ranks = self.ranks(now, sharing, &local_queues);
+        let Some(local_queues) = self.looks.queues.get(&queue) else { return };
+        let ranks = self.ranks(now, sharing, local_queues);
         self.waiting.rank_queue(queue, ranks);
+    }
+
+    /// Compares what counts for each LocalQueue with the work that it is made of.
+    ///
+    /// # Panics
+    /// When they differ.
+    pub(super) fn recount_usage(&self) {
+        let mut counted: BTreeMap<&QueueName, Amounts> = BTreeMap::new();
+        for (name, amounts) in self.looks.counted.values() {
+            add(counted.entry(name).or_default(), amounts);
+        }
+        for facts in self.looks.queues.values().flat_map(|all| all.iter()) {
+            let name = name(facts);
+            let of_it = counted.remove(&name).unwrap_or_default();
+            self.state.history.recount(&name, &of_it);
+        }
     }
 
     /// Places of LocalQueues, those that used least first; who used the same shares a place.
@@ -191,7 +216,7 @@ impl Engine {
         now: Time,
         sharing: &UsageSharing,
         local_queues: &[Arc<LocalQueueFacts>],
-    ) -> BTreeMap<Text, usize> {
+    ) -> BTreeMap<QueueName, usize> {
         let state = &self.state;
         let rate = |resource| {
             let name = state.room.resources.name(resource);
@@ -202,11 +227,13 @@ impl Engine {
         let usage = |facts: &Arc<LocalQueueFacts>| {
             state.history.usage((now, sharing), &name(facts), facts.weight, rate)
         };
-        let used: Vec<(Usage, Text)> =
-            local_queues.iter().map(|facts| (usage(facts), full_name(facts))).collect();
-        let places: BTreeSet<Usage> = used.iter().map(|(usage, _)| *usage).collect();
-        let place = |usage: &Usage| places.range(..*usage).count();
-        used.iter().map(|(usage, name)| (name.clone(), place(usage))).collect()
+        let used: Vec<(Usage, QueueName)> =
+            local_queues.iter().map(|facts| (usage(facts), name(facts))).collect();
+        let mut places: Vec<Usage> = used.iter().map(|(usage, _)| *usage).collect();
+        places.sort_unstable();
+        places.dedup();
+        let place = |usage: &Usage| places.partition_point(|other| other < usage);
+        used.into_iter().map(|(usage, name)| (name, place(&usage))).collect()
     }
 }
 
@@ -219,8 +246,4 @@ fn add(sum: &mut Amounts, more: &Amounts) {
 
 fn name(facts: &LocalQueueFacts) -> QueueName {
     (facts.namespace.clone(), facts.name.clone())
-}
-
-fn full_name(facts: &LocalQueueFacts) -> Text {
-    format!("{}/{}", facts.namespace, facts.name).into()
 }

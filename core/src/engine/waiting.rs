@@ -18,6 +18,7 @@ use crate::explain::reason::Reason;
 use crate::model::ids::{QueueIdx, ShapeIdx, WorkloadIdx};
 use crate::model::input::{SliceWish, Text, TopologyWish};
 use crate::model::workload::Workload;
+use crate::quota::history::QueueName;
 use crate::time::Time;
 
 /// Fixed seed: two engines with the same inputs behave the same.
@@ -45,7 +46,7 @@ struct GroupKey {
     preferred: Option<Text>,
     slices: Option<SliceWish>,
     per_pod_set: bool,
-    local: Option<Text>,
+    local: Option<QueueName>,
 }
 
 /// What wakes a parked group.
@@ -66,7 +67,7 @@ struct Group {
     first: Option<WorkloadIdx>,
     parked: Option<Parked>,
     /// The LocalQueue that it is ranked by.
-    local: Option<Text>,
+    local: Option<QueueName>,
 }
 
 /// A group that is not looked at for now.
@@ -90,7 +91,7 @@ struct Line {
 pub struct Waiting {
     lines: BTreeMap<Option<QueueIdx>, Line>,
     /// Of queues whose LocalQueues take turns: the place of each, the first is 0.
-    ranks: BTreeMap<QueueIdx, BTreeMap<Text, usize>>,
+    ranks: BTreeMap<QueueIdx, BTreeMap<QueueName, usize>>,
     /// Queues with something to look at.
     active: BTreeSet<Option<QueueIdx>>,
     filed: Filed,
@@ -137,7 +138,7 @@ impl Waiting {
         queue: Option<QueueIdx>,
         index: WorkloadIdx,
         (workload, at): (&Workload, Time),
-        local: Option<Text>,
+        local: Option<QueueName>,
     ) {
         self.remove(index);
         let key = HeadKey {
@@ -199,12 +200,12 @@ impl Waiting {
     }
 
     /// Places of LocalQueues, of all queues where they take turns.
-    pub fn rank(&mut self, ranks: BTreeMap<QueueIdx, BTreeMap<Text, usize>>) {
+    pub fn rank(&mut self, ranks: BTreeMap<QueueIdx, BTreeMap<QueueName, usize>>) {
         self.ranks = ranks;
     }
 
     /// Places of the LocalQueues of one queue.
-    pub fn rank_queue(&mut self, queue: QueueIdx, ranks: BTreeMap<Text, usize>) {
+    pub fn rank_queue(&mut self, queue: QueueIdx, ranks: BTreeMap<QueueName, usize>) {
         self.ranks.insert(queue, ranks);
     }
 
@@ -409,7 +410,7 @@ impl Waiting {
 
 impl Group {
     /// The place of its LocalQueue.
-    fn rank(&self, ranks: &BTreeMap<Text, usize>) -> usize {
+    fn rank(&self, ranks: &BTreeMap<QueueName, usize>) -> usize {
         self.local.as_ref().and_then(|local| ranks.get(local)).copied().unwrap_or(0)
     }
 }

@@ -247,6 +247,20 @@ impl History {
         self.used.get(name).is_some_and(|known| known.uses.is_some())
     }
 
+    /// Compares what a LocalQueue is said to use with what the work that counts for it holds.
+    ///
+    /// # Panics
+    /// When they differ.
+    pub fn recount(&self, name: &QueueName, counted: &Amounts) {
+        if let Some(uses) = self.used.get(name).and_then(|known| known.uses.as_ref()) {
+            let some = |amounts: &Amounts| -> Amounts {
+                let some = amounts.iter().filter(|(_, amount)| **amount > 0);
+                some.map(|(resource, amount)| (*resource, *amount)).collect()
+            };
+            assert_eq!(some(uses), some(counted), "usage of LocalQueue {}/{}", name.0, name.1);
+        }
+    }
+
     /// What a LocalQueue consumed, in thousandths of amounts, and when that was.
     pub fn consumed(&self, name: &QueueName) -> Option<(Amounts, Time)> {
         let known = self.used.get(name)?;

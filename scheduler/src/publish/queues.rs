@@ -114,6 +114,7 @@ fn consumed((amounts, at): &(BTreeMap<Text, i64>, Time)) -> LocalQueueFairSharin
         (name.to_string(), Quantity::of_nano(i128::from(*thousandths) * unit))
     });
     LocalQueueFairSharingStatus {
+        // A LocalQueue has no quota of its own that it could exceed.
         weighted_share: 0,
         admission_fair_sharing_status: Some(AdmissionFairSharingStatus {
             consumed_resources: named.collect(),

@@ -87,9 +87,13 @@ pub fn decode(
         Queueing::LocalQueue => {
             let (spec, unknown) = spec::<LocalQueueSpec>(value, origin)?;
             let facts = quota::local_queue(namespace.into(), name, &spec);
-            // Whatever stands in a status was written by machines.
-            let status = serde_json::from_value(value["status"].clone()).unwrap_or_default();
-            let usage = quota::local_queue_usage(namespace.into(), name, &status);
+            let shared = serde_json::from_value(value["status"]["fairSharing"].clone());
+            let shared = shared.unwrap_or_else(|error| {
+                let problem = format!("cannot be read, so what it used of late is lost: {error}");
+                remarks.push((Some("status.fairSharing".to_owned()), problem));
+                None
+            });
+            let usage = quota::local_queue_usage(namespace.into(), name, shared.as_ref());
             (Some(Draft::LocalQueue(facts, usage)), unknown)
         }
         Queueing::Cohort => {

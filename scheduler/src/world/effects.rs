@@ -161,7 +161,7 @@ impl World {
         EffectResult::Done
     }
 
-    fn suspend_owner(&mut self, owner: &OwnerRef, requeue: RequeueNote) -> EffectResult {
+    fn suspend_owner(&mut self, owner: &OwnerRef, requeue: Box<RequeueNote>) -> EffectResult {
         let Some(found) = self.owners.get(&owner.uid) else { return EffectResult::Gone };
         if found.finished.is_some() {
             return EffectResult::Conflict("it has finished".into());

@@ -111,7 +111,7 @@ impl World {
 
     /// Suspends an owner: its pods are gone at once and its next run is a new incarnation.
     /// Members that had ended go too, because the run starts again as a whole.
-    pub(super) fn suspend(&mut self, uid: &Text, requeue: RequeueNote) {
+    pub(super) fn suspend(&mut self, uid: &Text, requeue: Box<RequeueNote>) {
         let Some(owner) = self.owners.get(uid).cloned() else { return };
         for pod in self.members.remove(uid).unwrap_or_default() {
             self.drop_pod(&pod);
@@ -125,7 +125,7 @@ impl World {
             incarnation: owner.incarnation.saturating_add(1),
             admitted: None,
             eviction: None,
-            requeued: Some(requeue.into()),
+            requeued: Some(requeue),
             ..owner
         });
     }

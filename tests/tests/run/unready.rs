@@ -66,6 +66,11 @@ fn what_never_starts_is_stopped_tried_again_and_then_held() {
     let patch = json!({"spec": {"active": true}}).to_string();
     cluster.kubectl(&["patch", "wl", "broken", "--type", "merge", "-p", &patch]).expect("patched");
     wait_for(&cluster, "jobs", "it is resumed", |jobs| jobs[0]["spec"]["suspend"] == false);
+    // One more stop would be one too many if those before it still counted.
+    wait_for(&cluster, "jobs", "it is stopped once more, and not held", |jobs| {
+        let note = &jobs[0]["metadata"]["annotations"]["capstan.sh/requeued"];
+        note.as_str().is_some_and(|note| note.contains(r#""unready":1"#))
+    });
     let failed = |job: &Value| is_true(job, "Failed").is_some();
     assert_eq!(names(&cluster.list("jobs").expect("jobs"), failed), [""; 0]);
 }

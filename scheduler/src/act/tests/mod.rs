@@ -159,8 +159,8 @@ fn stop() -> Preemption {
     Preemption { preemptor: "a/victim".into(), reason, ..preemption() }
 }
 
-fn requeue() -> RequeueNote {
-    RequeueNote { at: Time(1_767_268_800_000), unready: 1, ..RequeueNote::default() }
+fn requeue() -> Box<RequeueNote> {
+    Box::new(RequeueNote { at: Time(1_767_268_800_000), unready: 1, ..RequeueNote::default() })
 }
 
 fn bind(name: &str) -> Action {

@@ -20,7 +20,8 @@ use super::resolve::Resolved;
 use super::selector;
 use crate::api::cluster_queue as api;
 use crate::api::flavor::{ResourceFlavorSpec, TopologySpec};
-use crate::api::local_queue::{LocalQueueSpec, LocalQueueStatus};
+use crate::api::local_queue::LocalQueueSpec;
+use crate::api::usage::LocalQueueFairSharingStatus;
 use crate::quantity::Quantity;
 use crate::read::error::Notice;
 use crate::read::kinds::Origin;
@@ -230,9 +231,9 @@ pub fn local_queue(namespace: Text, name: &str, spec: &LocalQueueSpec) -> LocalQ
 pub fn local_queue_usage(
     namespace: Text,
     name: &str,
-    status: &LocalQueueStatus,
+    shared: Option<&LocalQueueFairSharingStatus>,
 ) -> Option<LocalQueueUsage> {
-    let known = status.fair_sharing.as_ref()?.admission_fair_sharing_status.as_ref()?;
+    let known = shared?.admission_fair_sharing_status.as_ref()?;
     let amount = |(name, amount): (&String, &Quantity)| {
         let unit = if name == "cpu" { 1_000 } else { 1_000_000 };
         let thousandths = i64::try_from(amount.nano() / unit).unwrap_or(i64::MAX);

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use capstan_core::model::input::{
     GangKey, GangRef, GangSource, Input, OwnerFacts, OwnerPodSet, PodFacts, PodPhase, PodShape,
-    RequeueNote, Text, Wishes,
+    Text, Wishes,
 };
 use capstan_core::plan::{
     Action, Effect, EffectId, EffectResult, OwnerRef, PodRef, Precondition, Preemption,
@@ -171,11 +171,8 @@ fn evict(id: u64, uid: &str) -> Effect {
 
 fn suspend(id: u64, owner: &OwnerFacts) -> Effect {
     let preemption = preemption(&owner.name, "high");
-    let action = Action::SuspendOwner {
-        owner: owner_ref(owner),
-        preemption,
-        requeue: RequeueNote::default(),
-    };
+    let action =
+        Action::SuspendOwner { owner: owner_ref(owner), preemption, requeue: Box::default() };
     effect(id, &format!("ns/{}", owner.name), &owner.uid, action)
 }
 
