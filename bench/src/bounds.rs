@@ -20,6 +20,10 @@ enum Figure {
     Ratio(&'static str, &'static str),
     /// Nodes evaluated per decision, the most of any size in a family.
     Evaluated(&'static str),
+    /// Virtual time until all work of a family had ended, over the least that it could take.
+    Makespan(&'static str),
+    /// Deciding time per decision of one family over that of another, whatever their sizes.
+    PerDecision(&'static str, &'static str),
 }
 
 /// One bound, and why it is where it is.
@@ -33,10 +37,10 @@ const fn bound(figure: Figure, most: f64, why: &'static str) -> Bound {
     Bound { figure, most, why }
 }
 
-use Figure::{Evaluated, Ratio, SlopeOverNodes, SlopeOverPending};
+use Figure::{Evaluated, Makespan, PerDecision, Ratio, SlopeOverNodes, SlopeOverPending};
 
 /// All bounds.
-const BOUNDS: [Bound; 21] = [
+const BOUNDS: [Bound; 24] = [
     bound(SlopeOverNodes("fill-1-gpu"), 0.35, "a pod costs the depth of an index, not nodes"),
     bound(SlopeOverNodes("gang-8"), 0.35, "a gang costs its size and one pass over racks"),
     bound(SlopeOverNodes("gang-64"), 0.35, "a gang costs its size and one pass over racks"),
@@ -58,6 +62,13 @@ const BOUNDS: [Bound; 21] = [
     bound(Evaluated("gang-64"), 3.0, "after the first look at all nodes only the changed ones"),
     bound(Evaluated("apart-5000"), 6.0, "who keeps apart turns its own host only"),
     bound(Evaluated("queues-1000"), 3.0, "queues of one flavor share one index"),
+    bound(Makespan("kueue-baseline"), 1.05, "what ends is replaced at once, by what fits"),
+    bound(Makespan("kueue-large-scale"), 1.05, "what ends is replaced at once, by what fits"),
+    bound(
+        PerDecision("kueue-large-scale", "kueue-baseline"),
+        2.0,
+        "an admission costs its queue and its cohort, not all queues",
+    ),
 ];
 
 /// A bound with what was measured.
@@ -119,6 +130,16 @@ fn value(figure: Figure, results: &[Measured]) -> Option<(String, f64)> {
         Ratio(above, below) => {
             let at = |name| family(name).find(|r| r.nodes == 5_000).map(Measured::fastest_ns);
             Some((format!("ratio: {above} to {below}"), at(above)? / at(below)?))
+        }
+        Makespan(name) => {
+            let one = family(name).next()?;
+            let took = one.samples[0].virtual_ms as f64 / one.least_ms as f64;
+            Some((format!("virtual time over the least possible: {name}"), took))
+        }
+        PerDecision(above, below) => {
+            let of = |name| family(name).next().map(Measured::fastest_ns);
+            let name = format!("ratio of time per decision: {above} to {below}");
+            Some((name, of(above)? / of(below)?))
         }
         Evaluated(name) => {
             let each = family(name).map(|r| r.samples[0]);

@@ -5,8 +5,11 @@
 
 use std::sync::Arc;
 
-use capstan_core::model::input::{Input, PodFacts, PodShape};
-use capstan_tests::facts::{in_queue, shape};
+use capstan_core::model::input::{Input, PodFacts, PodShape, PreemptReclaim, PreemptWithin, Quota};
+use capstan_core::time::Time;
+use capstan_tests::facts::{
+    DEFAULT, cluster_queue, flavor, group, in_queue, local_queue, namespace, node, shape,
+};
 use capstan_tests::large::{self, GPUS, floor, gangs, gpu_shape, held, singles};
 
 /// One benchmark.
@@ -36,6 +39,58 @@ pub enum Flow {
     Echo,
     /// On a full cluster one gang ends and one arrives, again and again, a step each.
     Churn,
+    /// All of it waits, and a step brings nothing new.
+    Idle,
+    /// It arrives, runs and ends in virtual time.
+    Lifetimes(Lifetimes),
+}
+
+/// Work of three sizes, as Kueue's performance runs have it: for each queue so many, one every so
+/// many milliseconds, of so many CPUs and this priority, which run for so many milliseconds.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Lifetimes {
+    /// Queues; those of a cohort stand together.
+    pub queues: u32,
+    /// Queues of a cohort.
+    pub together: u32,
+    /// The sizes.
+    pub sizes: [Size; 3],
+}
+
+/// Work of one size.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Size {
+    /// In each queue.
+    pub count: u32,
+    /// Milliseconds between two.
+    pub every: i64,
+    /// Milliseconds that one runs.
+    pub runs: i64,
+    /// Priority.
+    pub priority: i32,
+    /// CPUs that one asks.
+    pub cpus: i64,
+}
+
+/// Own quota of a queue, in CPUs.
+const OWN: i64 = 20;
+
+impl Lifetimes {
+    /// How long a pod runs.
+    pub fn runs(&self, pod: &PodFacts) -> i64 {
+        let cpu = pod.shape.requests.get("cpu").copied().unwrap_or(0);
+        let size = self.sizes.iter().find(|size| size.cpus * 1_000 == cpu);
+        size.expect("a pod of one of the sizes").runs
+    }
+
+    /// The least time that all can take, in milliseconds: for a whole cohort's work on its quota,
+    /// or from the last arrival on.
+    pub fn least(&self) -> i64 {
+        let work = |size: &Size| i64::from(size.count) * size.runs * size.cpus;
+        let last = |size: &Size| i64::from(size.count) * size.every + size.runs;
+        let by_quota = self.sizes.iter().map(work).sum::<i64>() / OWN;
+        by_quota.max(self.sizes.iter().map(last).max().unwrap_or(0))
+    }
 }
 
 /// A figure to reach on one thread of an ordinary machine.
@@ -136,6 +191,9 @@ pub fn all() -> Vec<Case> {
         cases.push(mostly_in_vain(pending, true));
     }
     cases.push(strict_heads());
+    cases.push(all_wait());
+    cases.push(lifetimes("kueue-baseline", BASELINE));
+    cases.push(lifetimes("kueue-large-scale", LARGE_SCALE));
     for nodes in [1_000, 2_000, 4_000] {
         cases.push(preemption(nodes));
     }
@@ -265,6 +323,91 @@ fn queues() -> Case {
         build: Box::new(build),
         target,
     }
+}
+
+/// 50,000 pods in a thousand queues on a full cluster.
+fn all_wait() -> Case {
+    let build = move || Scene {
+        ground: large::queues(QUEUES, (QUEUED / QUEUES).into())
+            .into_iter()
+            .chain(floor(SMALL))
+            .chain(held(SMALL, |_| GPUS))
+            .collect(),
+        work: large::queued_singles(7, QUEUES, QUEUED / QUEUES),
+        gangs: QUEUED,
+        outcome: Outcome::Waits,
+    };
+    Case {
+        family: "idle-50000",
+        nodes: SMALL,
+        pending: None,
+        flow: Flow::Idle,
+        build: Box::new(build),
+        target: Some(Target::Milliseconds(1.0)),
+    }
+}
+
+/// `test/performance/scheduler/configs/baseline` of Kueue: 15,000 workloads.
+const BASELINE: Lifetimes = Lifetimes {
+    queues: 30,
+    together: 6,
+    sizes: [
+        Size { count: 350, every: 100, runs: 200, priority: 50, cpus: 1 },
+        Size { count: 100, every: 500, runs: 500, priority: 100, cpus: 5 },
+        Size { count: 50, every: 1_200, runs: 1_000, priority: 200, cpus: 20 },
+    ],
+};
+
+/// `test/performance/scheduler/configs/large-scale` of Kueue: 50,000 workloads.
+const LARGE_SCALE: Lifetimes = Lifetimes {
+    queues: 1_000,
+    together: 100,
+    sizes: [
+        Size { count: 35, every: 60, runs: 150, priority: 50, cpus: 1 },
+        Size { count: 11, every: 300, runs: 350, priority: 100, cpus: 5 },
+        Size { count: 4, every: 700, runs: 700, priority: 200, cpus: 20 },
+    ],
+};
+
+/// What Kueue measures itself with.
+fn lifetimes(family: &'static str, shapes: Lifetimes) -> Case {
+    /// CPUs of a node; of these nodes there are enough that quota alone decides.
+    const CPUS: i64 = 200;
+    let nodes = shapes.queues * (2 * OWN) as u32 / CPUS as u32;
+    let build = move || {
+        let mut ground = vec![Input::Flavor(flavor(DEFAULT, &[])), namespace()];
+        let quota = Quota { nominal: OWN * 1_000, borrowing: Some(100_000), lending: None };
+        for at in 0..nodes {
+            let name = format!("node-{at:04}");
+            ground.push(Input::Node(node(&name, &[("cpu", CPUS * 1_000), ("pods", CPUS)])));
+        }
+        let mut work = Vec::new();
+        for at in 0..shapes.queues {
+            let name = large::queue_name(at);
+            let cohort = format!("cohort-{}", at / shapes.together);
+            let group = group(&[(DEFAULT, &[("cpu", quota)])]);
+            let mut queue = cluster_queue(&name, Some(&cohort), group);
+            queue.preemption.within_cluster_queue = PreemptWithin::LowerPriority;
+            queue.preemption.reclaim = PreemptReclaim::Any;
+            ground.push(Input::ClusterQueue(queue));
+            ground.push(Input::LocalQueue(local_queue(&name)));
+            for size in &shapes.sizes {
+                let shape = shape(&[("cpu", size.cpus * 1_000)]);
+                let first = work.len() as u32;
+                let mut pods = singles(first, size.count, &shape, &in_queue(Some(&name)));
+                for (number, pod) in (1..).zip(&mut pods) {
+                    pod.created = Time(number * size.every);
+                    pod.priority = size.priority;
+                }
+                work.extend(pods);
+            }
+        }
+        let gangs = work.len() as u32;
+        Scene { ground, work, gangs, outcome: Outcome::Some }
+    };
+    let target = Some(Target::PerSecond(50_000.0));
+    let flow = Flow::Lifetimes(shapes);
+    Case { family, nodes, pending: None, flow, build: Box::new(build), target }
 }
 
 /// Shapes of mixed work: four sizes with four shares of CPU each.

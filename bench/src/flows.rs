@@ -1,4 +1,4 @@
-//! Flows beside the burst: a restart, the echo of what was decided, and steady change.
+//! Flows beside the burst: a restart, the echo of what was decided, steady change, and none.
 //!
 //! Each is timed whole, as one figure: there is nothing to apply apart from deciding.
 
@@ -81,6 +81,21 @@ pub fn churn(scene: &Scene) -> Sample {
     timed(took, bound, &outputs)
 }
 
+/// All of it waits already; a node says once more what it said before.
+pub fn idle(scene: &Scene) -> Sample {
+    let (mut engine, outputs) = filled(scene);
+    let bound: u64 = outputs.iter().map(|output| output.report.counts.bound).sum();
+    assert_eq!(bound, 0, "nothing fits");
+    drop(outputs);
+    let mut nodes = scene.ground.iter().filter(|fact| matches!(fact, Input::Node(_)));
+    let again = nodes.next().expect("a node").clone();
+    let clock = Clock::start();
+    let output = engine.step(NOW, vec![again]);
+    let took = clock.took();
+    assert!(decides_nothing(&output), "nothing is left to decide");
+    timed(took, 1, &[output])
+}
+
 /// A pod as the API shows it once it is bound: the node is in its spec, too.
 fn bound(pod: &PodFacts, node: Text) -> PodFacts {
     let shape = PodShape { node_name: Some(node.clone()), ..PodShape::clone(&pod.shape) };
@@ -103,5 +118,6 @@ fn decides_nothing(output: &StepOutput) -> bool {
 fn timed(decide: Took, decisions: u64, outputs: &[StepOutput]) -> Sample {
     let evaluated = outputs.iter().map(|output| output.report.counts.nodes_scored).sum();
     let rounds = outputs.iter().map(|output| u64::from(output.report.rounds)).sum();
-    Sample { apply: Took::default(), decide, decisions, evaluated, rounds }
+    let apply = Took::default();
+    Sample { apply, decide, decisions, evaluated, rounds, virtual_ms: 0, evicted: 0 }
 }

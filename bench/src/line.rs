@@ -33,6 +33,11 @@ pub fn of(measured: &Measured) -> Value {
         "rounds": samples[0].rounds,
         "repeats": samples.len(),
     });
+    if measured.least_ms > 0 {
+        line["virtual_ms"] = json!(samples[0].virtual_ms);
+        line["least_virtual_ms"] = json!(measured.least_ms);
+        line["evicted"] = json!(samples[0].evicted);
+    }
     let (target, met) = match measured.target {
         None => return line,
         Some(Target::PerSecond(least)) => {
@@ -73,6 +78,8 @@ mod tests {
             decisions: 10,
             evaluated: 0,
             rounds: 1,
+            virtual_ms: 0,
+            evicted: 0,
         };
         let samples = [sample(3), sample(9), sample(4)];
         let figures = spread(&samples, |s| s.decide.wall.as_secs_f64() * 1e3);

@@ -16,6 +16,7 @@ mod bounds;
 mod cases;
 mod clock;
 mod flows;
+mod lifetimes;
 mod line;
 mod measure;
 mod memory;

@@ -18,7 +18,7 @@ use capstan_core::time::Time;
 
 use crate::cases::{Case, Flow, Outcome, Scene, Target};
 use crate::clock::{Clock, Took};
-use crate::flows;
+use crate::{flows, lifetimes};
 
 /// A measured case.
 pub struct Measured {
@@ -34,6 +34,8 @@ pub struct Measured {
     pub gangs: u32,
     /// The figure to reach.
     pub target: Option<Target>,
+    /// The least virtual time that its work could take, in milliseconds; 0: it does not end.
+    pub least_ms: i64,
     /// One per repeat, in order.
     pub samples: Vec<Sample>,
 }
@@ -51,6 +53,10 @@ pub struct Sample {
     pub evaluated: u64,
     /// Rounds.
     pub rounds: u64,
+    /// Virtual milliseconds until all work had ended, where it ends.
+    pub virtual_ms: i64,
+    /// Pods that were stopped on the way, where that is counted.
+    pub evicted: u64,
 }
 
 impl Measured {
@@ -74,6 +80,10 @@ pub fn measure(family: &[Case], repeats: usize) -> Vec<Measured> {
             pods: scene.work.len() as u32,
             gangs: scene.gangs,
             target: case.target,
+            least_ms: match &case.flow {
+                Flow::Lifetimes(shapes) => shapes.least(),
+                _ => 0,
+            },
             samples: Vec::with_capacity(repeats),
         };
         (case.flow, scene, measured)
@@ -86,6 +96,8 @@ pub fn measure(family: &[Case], repeats: usize) -> Vec<Measured> {
                 Flow::Restart => flows::restart(scene),
                 Flow::Echo => flows::echo(scene),
                 Flow::Churn => flows::churn(scene),
+                Flow::Idle => flows::idle(scene),
+                Flow::Lifetimes(shapes) => lifetimes::play(scene, shapes),
             });
         }
     }
@@ -151,7 +163,7 @@ fn burst(name: &str, scene: &Scene) -> Sample {
     let decisions = expect(name, scene, bound, &outputs);
     let evaluated = outputs.iter().map(|output| output.report.counts.nodes_scored).sum();
     let rounds = outputs.iter().map(|output| u64::from(output.report.rounds)).sum();
-    Sample { apply, decide, decisions, evaluated, rounds }
+    Sample { apply, decide, decisions, evaluated, rounds, virtual_ms: 0, evicted: 0 }
 }
 
 fn bound(output: &StepOutput) -> u64 {

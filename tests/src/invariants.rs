@@ -21,6 +21,11 @@ pub fn broken(stage: &Stage) -> Vec<String> {
     wrong
 }
 
+/// Views of the engine that disagree with a recount from the facts.
+pub fn disagreements(stage: &Stage) -> Vec<String> {
+    views_that_disagree(&stage.engine, &charged(stage))
+}
+
 /// The quota model with all bound pods charged to what their notes say.
 pub fn charged(stage: &Stage) -> QuotaModel {
     let mut model = QuotaModel::new(&stage.rest);

@@ -23,11 +23,14 @@ use capstan_core::model::input::{
 };
 use capstan_core::policy::QuotaArgs;
 
+pub mod classical;
+mod fair;
+
 /// A flavor and a resource.
 pub type Pair = (Text, Text);
 
 /// The tree of one cluster with its usage.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct QuotaModel {
     queues: BTreeMap<Text, ClusterQueueFacts>,
     cohorts: BTreeMap<Text, CohortFacts>,
@@ -61,7 +64,7 @@ pub fn counted(args: &QuotaArgs, asked: &Amounts, resource: &Text) -> i64 {
 }
 
 /// A node of the tree.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Node<'a> {
     Queue(&'a Text),
     Cohort(&'a Text),
@@ -287,12 +290,29 @@ impl QuotaModel {
         found.find_map(|flavor| flavor.resources.get(&pair.1)).copied().unwrap_or_default()
     }
 
+    /// Queues and cohorts below a circle stand alone.
     fn parent<'a>(&'a self, node: Node<'a>) -> Option<Node<'a>> {
         let name = match node {
-            Node::Queue(name) => self.queues[name].cohort.as_ref(),
-            Node::Cohort(name) => self.cohorts.get(name).and_then(|cohort| cohort.parent.as_ref()),
+            Node::Queue(name) => self.queues[name].cohort.as_ref().filter(|it| !self.circles(it)),
+            Node::Cohort(name) => self.above(name).filter(|it| !self.circles(it)),
         };
         name.map(Node::Cohort)
+    }
+
+    fn above(&self, cohort: &Text) -> Option<&Text> {
+        self.cohorts.get(cohort).and_then(|cohort| cohort.parent.as_ref())
+    }
+
+    /// Whether the way up from a cohort never ends.
+    pub fn circles(&self, cohort: &Text) -> bool {
+        let mut at = cohort;
+        for _ in 0..=self.cohorts.len() {
+            match self.above(at) {
+                Some(parent) => at = parent,
+                None => return false,
+            }
+        }
+        true
     }
 
     fn children(&self, cohort: &Text) -> Vec<Node<'_>> {

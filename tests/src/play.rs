@@ -99,6 +99,16 @@ impl Stage {
         }
     }
 
+    /// Feeds something that is no longer shown.
+    pub fn feed(&mut self, input: Input) {
+        self.news.push(input);
+    }
+
+    /// A pod ends, and is gone.
+    pub fn drop_pod(&mut self, uid: &Text) {
+        self.remove(uid);
+    }
+
     /// Everything that the API shows now: what a new engine would be fed.
     pub fn shown(&self) -> Vec<Input> {
         let pods = self.pods.values().cloned().map(Input::Pod);

@@ -97,7 +97,7 @@ impl ClusterState {
                 return false;
             }
             self.derive_identity(workload);
-            self.derive_queue(workload);
+            self.derive_queue(workload, changes);
             true
         });
         self.derive_names(&dirty);

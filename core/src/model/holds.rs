@@ -44,7 +44,7 @@ impl ClusterState {
         }
         for workload in self.renamed.clone() {
             if self.workloads.get(workload).is_some() && changes.dirty.insert(workload) {
-                self.derive_queue(workload);
+                self.derive_queue(workload, changes);
                 self.hold_if_inactive(workload);
             }
         }

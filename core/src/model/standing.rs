@@ -7,6 +7,7 @@ use std::sync::Arc;
 use capstan_topology::ResourceIdx;
 
 use crate::explain::reason::Reason;
+use crate::model::apply::Changes;
 use crate::model::ids::{FlavorIdx, PodIdx, QueueIdx, ShapeIdx, WorkloadIdx};
 use crate::model::input::{BindingNote, GangKey, GangSource, Held, Labels, StopPolicy, Text};
 use crate::model::state::ClusterState;
@@ -16,8 +17,9 @@ use crate::rules::selector::selects;
 use crate::time::Time;
 
 impl ClusterState {
-    /// Queue and priority of a workload.
-    pub(super) fn derive_queue(&mut self, workload: WorkloadIdx) {
+    /// Queue and priority of a workload. Who runs and stands lower than before may be stopped by
+    /// others now: they are looked at again.
+    pub(super) fn derive_queue(&mut self, workload: WorkloadIdx, changes: &mut Changes) {
         let queue = self.resolve_queue(workload);
         self.workloads[workload].cluster_queue = self.charged_queue(workload);
         let entry = &self.workloads[workload];
@@ -28,11 +30,16 @@ impl ClusterState {
         let class = entry.wishes.priority_class.as_ref();
         let class = class.and_then(|name| self.facts.priorities.get(name)).copied();
         let entry = &mut self.workloads[workload];
-        entry.priority = match queue {
+        let priority = match queue {
             QueueRef::Unqueued => own,
             _ => class.unwrap_or(own),
         };
+        let before = std::mem::replace(&mut entry.priority, priority);
         entry.queue = queue;
+        if let Some(assignment) = entry.assignment.as_ref().filter(|_| priority < before) {
+            changes.room = true;
+            changes.queues.extend(assignment.queue);
+        }
     }
 
     fn resolve_queue(&mut self, workload: WorkloadIdx) -> QueueRef {

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use super::Fault;
 use super::eval::Scope;
 use super::methods::{matches, size};
+use super::net;
 use super::semver::Semver;
 use super::value::{Key, Value};
 use crate::quantity::Quantity;
 
 /// Names before the dot of a function.
-pub(super) const LIBRARIES: [&str; 3] = ["math", "optional", "sets"];
+pub(super) const LIBRARIES: [&str; 4] = ["ip", "math", "optional", "sets"];
 
 /// `left operator right`, all but `&&` and `||`.
 pub(super) fn binary(operator: &str, left: &Value, right: &Value) -> Result<Value, Fault> {
@@ -121,6 +122,14 @@ pub(super) fn call(
         (None, "isSemver", [Text(text), Bool(lenient)]) => {
             Ok(Bool(Semver::parse(text, *lenient).is_some()))
         }
+        (None, "ip", [Text(text)]) => net::parse_address(text),
+        (None, "isIP", [Text(text)]) => Ok(Bool(net::address(text).is_some())),
+        (Some("ip"), "isCanonical", [Text(text)]) => match net::address(text) {
+            Some(address) => Ok(Bool(address.to_string() == **text)),
+            None => net::parse_address(text),
+        },
+        (None, "cidr", [Text(text)]) => net::parse_network(text),
+        (None, "isCIDR", [Text(text)]) => Ok(Bool(net::network(text).is_some())),
         (None, "bool", [Bool(value)]) => Ok(Bool(*value)),
         (None, "bool", [Text(text)]) => match &**text {
             "true" | "True" | "TRUE" | "t" | "1" => Ok(Bool(true)),
@@ -215,6 +224,8 @@ fn convert(to: &str, of: &Value) -> Result<Value, Fault> {
         ("string", Uint(value)) => Ok(Text(value.to_string().into())),
         ("string", Double(value)) => Ok(Text(value.to_string().into())),
         ("string", Bool(value)) => Ok(Text(value.to_string().into())),
+        ("string", Value::Ip(value)) => Ok(Text(value.to_string().into())),
+        ("string", Value::Cidr(value)) => Ok(Text(value.to_string().into())),
         _ => Err(bad()),
     }
 }

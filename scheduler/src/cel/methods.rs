@@ -8,6 +8,7 @@ use regex::RegexBuilder;
 use super::Fault;
 use super::eval::Scope;
 use super::functions::{binary, extreme};
+use super::net;
 use super::value::Value;
 use crate::quantity::Quantity;
 
@@ -36,6 +37,8 @@ pub(super) fn call(
             (_, [other @ Value::Semver(_)]) => compared(target, name, other),
             _ => None,
         },
+        Value::Ip(address) => net::of_address(*address, name, args),
+        Value::Cidr(cidr) => net::of_network(*cidr, name, args)?,
         Value::Optional(value) => of_optional(value.as_ref(), name, args)?,
         _ => None,
     };

@@ -2,7 +2,7 @@
 //!
 //! Why our own: the evaluators that exist for Rust have no `cel.bind`, no optional syntax and no
 //! limit on cost, and Kubernetes' own documents recommend the first in selectors. What is left
-//! out (bytes, times, two-variable macros, protocol buffers) is said by name. There is no check of
+//! out (bytes, times, URLs, named formats, two-variable macros, protocol buffers) is said by name. There is no check of
 //! types before evaluation: what Kubernetes would refuse then fails on each device instead, and is
 //! matched by none.
 //!
@@ -16,6 +16,7 @@ mod eval;
 mod functions;
 mod lex;
 mod methods;
+mod net;
 mod parse;
 mod semver;
 #[cfg(test)]

@@ -126,6 +126,24 @@ fn lists_and_texts_have_their_functions() {
 }
 
 #[test]
+fn addresses_and_networks_have_their_functions() {
+    is("cidr('10.0.0.0/8').containsIP('10.1.2.3')", true);
+    is("cidr('10.0.0.0/8').containsIP(ip('11.1.2.3'))", false);
+    is("cidr('10.1.2.3/8').masked() == cidr('10.0.0.0/8')", true);
+    is("cidr('10.1.2.3/8').ip() == ip('10.1.2.3') && cidr('::/64').prefixLength() == 64", true);
+    is("cidr('10.0.0.0/8').containsCIDR('10.1.0.0/16')", true);
+    is("isIP('::1') && !isIP('::ffff:1.2.3.4') && isCIDR('::/0') && !isCIDR('1.2.3.4')", true);
+    is("ip('fe80::1').isLinkLocalUnicast() && ip('127.0.0.1').isLoopback()", true);
+    is("ip('8.8.8.8').isGlobalUnicast() && !ip('255.255.255.255').isGlobalUnicast()", true);
+    is("ip('8.8.8.8').family() == 4 && string(ip('::0:1')) == '::1'", true);
+    is("ip.isCanonical('::1') && !ip.isCanonical('0::1')", true);
+    is("cel.bind(ip, 4, ip == 4)", true);
+    fails("ip('10.0.0') == ip('10.0.0')", "\"10.0.0\" is no IP address");
+    fails("ip('::1') < ip('::2')", "no such overload: IP address < IP address");
+    fails("cidr('10.0.0.0/8').containsIP('x')", "is no IP address");
+}
+
+#[test]
 fn what_is_wrong_is_said_and_nothing_panics() {
     fails("?!", "unexpected \"?\" at byte 0");
     fails("device.driver ==", "it ends too soon");

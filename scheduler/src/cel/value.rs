@@ -2,8 +2,10 @@
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 
+use super::net::Cidr;
 use super::semver::Semver;
 use crate::quantity::Quantity;
 
@@ -30,6 +32,10 @@ pub enum Value {
     Quantity(Quantity),
     /// A version.
     Semver(Arc<Semver>),
+    /// An address.
+    Ip(IpAddr),
+    /// A network.
+    Cidr(Cidr),
     /// A value or none.
     Optional(Option<Arc<Value>>),
 }
@@ -97,6 +103,8 @@ impl PartialEq for Value {
             (List(a), List(b)) => a == b,
             (Map(a), Map(b)) => a.entries == b.entries,
             (Optional(a), Optional(b)) => a == b,
+            (Ip(a), Ip(b)) => a == b,
+            (Cidr(a), Cidr(b)) => a == b,
             _ => self.compare(other) == Some(Ordering::Equal),
         }
     }
@@ -116,6 +124,8 @@ impl Value {
             Value::Map(_) => "map",
             Value::Quantity(_) => "quantity",
             Value::Semver(_) => "semver",
+            Value::Ip(_) => "IP address",
+            Value::Cidr(_) => "CIDR",
             Value::Optional(_) => "optional",
         }
     }

@@ -1,0 +1,395 @@
+//! Who may start, and who leaves for whom, one workload and one resource at a time: slow, and
+//! straight from spec/quota.md 6.3, 7 and 8; while queues share fairly, see [`super::fair`].
+//!
+//! It knows no nodes, rounds, parking or memory: given who holds what, it says what nomination of
+//! a workload with one flavor comes to. Every number is taken from [`QuotaModel`] anew, and a try
+//! is a copy of all usage.
+
+use std::cmp::Reverse;
+
+use capstan_core::model::input::{
+    ClusterQueueFacts, PreemptReclaim, PreemptWithin, PreemptionPolicy, Text,
+};
+use capstan_core::policy::FairSharing;
+use capstan_core::time::Time;
+
+use super::fair;
+use super::{Node, Pair, QuotaModel};
+
+/// A workload of one pod set that asks for one resource.
+#[derive(Clone, Debug)]
+pub struct Work {
+    /// Full name.
+    pub name: Text,
+    /// Where ties end.
+    pub uid: Text,
+    /// Its ClusterQueue.
+    pub queue: Text,
+    /// What all its members ask.
+    pub amount: i64,
+    /// Higher goes first.
+    pub priority: i32,
+    /// Creation.
+    pub created: Time,
+    /// What it is charged to, and when it took that; `None`: it waits.
+    pub held: Option<(Pair, Time)>,
+}
+
+impl Work {
+    /// Where it stands among those that wait in its queue.
+    pub fn order(&self) -> (Reverse<i32>, Time, Text) {
+        (Reverse(self.priority), self.created, self.uid.clone())
+    }
+}
+
+/// What nomination finds for one flavor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// It could never fit, or may not preempt.
+    NoFit,
+    /// It may preempt, and nobody suitable is there.
+    Blocked,
+    /// It fits once these have left: names, sorted.
+    Preempt(Vec<Text>),
+    /// It fits.
+    Fit,
+}
+
+impl Mode {
+    /// Something can be done for it.
+    pub fn viable(&self) -> bool {
+        matches!(self, Mode::Preempt(_) | Mode::Fit)
+    }
+}
+
+/// A candidate of the list of section 8.
+#[derive(Clone)]
+struct Candidate {
+    work: Work,
+    kind: Kind,
+    /// The cohort in which preemptor and candidate meet; `None`: one queue.
+    meet: Option<Text>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Hierarchical,
+    /// By priority, also while the preemptor borrows.
+    WhileBorrowing,
+    WithoutBorrowing,
+    SameQueue,
+}
+
+impl Kind {
+    /// Place in the list: both kinds by priority stand together.
+    fn rank(self) -> u8 {
+        match self {
+            Kind::Hierarchical => 0,
+            Kind::WhileBorrowing | Kind::WithoutBorrowing => 1,
+            Kind::SameQueue => 2,
+        }
+    }
+}
+
+/// What holds quota, and what the rules make of it.
+#[derive(Clone, Debug)]
+pub struct Classical {
+    model: QuotaModel,
+    holders: Vec<Work>,
+    fair: Option<FairSharing>,
+}
+
+impl Classical {
+    /// Queues without usage, all who hold something, and whether queues share fairly.
+    pub fn new(mut model: QuotaModel, holders: Vec<Work>, fair: Option<FairSharing>) -> Classical {
+        for work in &holders {
+            let (pair, _) = work.held.as_ref().expect("who holds something");
+            model.charge(&work.queue, &pair.0, &pair.1, work.amount);
+        }
+        Classical { model, holders, fair }
+    }
+
+    /// The quotas, with usage.
+    pub fn model(&self) -> &QuotaModel {
+        &self.model
+    }
+
+    /// Who holds something.
+    pub fn holders(&self) -> &[Work] {
+        &self.holders
+    }
+
+    /// One more holds something.
+    pub fn hold(&mut self, work: Work) {
+        let (pair, _) = work.held.as_ref().expect("who holds something");
+        self.model.charge(&work.queue, &pair.0, &pair.1, work.amount);
+        self.holders.push(work);
+    }
+
+    /// What nomination of a workload with one flavor comes to (6.3).
+    pub fn mode(&self, work: &Work, pair: &Pair) -> Mode {
+        if work.amount > self.model.potential(&work.queue, pair) {
+            return Mode::NoFit;
+        }
+        if work.amount <= self.model.room(&work.queue, pair).max(0) {
+            return Mode::Fit;
+        }
+        let policy = &self.queue(&work.queue).preemption;
+        let allowed = work.amount <= self.model.nominal_of(&work.queue, pair)
+            || policy.while_borrowing.is_some()
+            || self.fair.is_some() && policy.reclaim != PreemptReclaim::Never
+            || self.reclaims_in_hierarchy(work, pair);
+        if !allowed {
+            return Mode::NoFit;
+        }
+        let victims = match self.fair {
+            Some(strategies) => fair::victims(self, work, pair, strategies),
+            None => self.victims(work, pair),
+        };
+        victims.map_or(Mode::Blocked, Mode::Preempt)
+    }
+
+    pub(super) fn queue(&self, name: &Text) -> &ClusterQueueFacts {
+        &self.model.queues[name]
+    }
+
+    /// The lowest subtree that could hold the work on top of what is used is not the whole tree.
+    fn reclaims_in_hierarchy(&self, work: &Work, pair: &Pair) -> bool {
+        let model = &self.model;
+        let mut remaining = work.amount;
+        let mut at = Some(model.node(&work.queue).0);
+        while let Some(node) = at {
+            let parent = model.parent(node);
+            if model.usage(node, pair) + remaining <= model.subtree(node, pair) {
+                return parent.is_some();
+            }
+            remaining -= self.local_room(node, pair);
+            at = parent;
+        }
+        false
+    }
+
+    /// What a node keeps from others and does not use.
+    fn local_room(&self, node: Node<'_>, pair: &Pair) -> i64 {
+        (self.model.local(node, pair) - self.model.usage(node, pair)).max(0)
+    }
+
+    /// Whether a queue or cohort borrows.
+    pub(super) fn beyond(&self, node: &Text, pair: &Pair) -> bool {
+        let node = self.model.node(node).0;
+        self.model.usage(node, pair) > self.model.subtree(node, pair)
+    }
+
+    /// Names of those who leave, sorted; `None`: nothing allowed would do (8.4).
+    fn victims(&self, work: &Work, pair: &Pair) -> Option<Vec<Text>> {
+        let list = self.candidates(work, pair);
+        let policy = &self.queue(&work.queue).preemption;
+        let others = list.iter().any(|candidate| candidate.kind != Kind::SameQueue);
+        let hierarchical = list.iter().any(|candidate| candidate.kind == Kind::Hierarchical);
+        let while_borrowing = policy.while_borrowing.is_some();
+        let (used, nominal) =
+            (self.model.used(&work.queue, pair), self.model.nominal_of(&work.queue, pair));
+        let attempts: &[bool] = match while_borrowing {
+            _ if !others => &[true],
+            false if used >= nominal => &[true],
+            false if !hierarchical => &[false, true],
+            _ => &[true, false],
+        };
+        attempts.iter().find_map(|borrows| self.attempt(work, pair, &list, *borrows))
+    }
+
+    fn attempt(
+        &self,
+        work: &Work,
+        pair: &Pair,
+        list: &[Candidate],
+        borrows: bool,
+    ) -> Option<Vec<Text>> {
+        let mut left = self.clone();
+        let mut taken: Vec<Work> = Vec::new();
+        for candidate in list {
+            if left.fits(work, pair, borrows) {
+                break;
+            }
+            let skipped = borrows && candidate.kind == Kind::WithoutBorrowing;
+            if !skipped && left.still_borrows(candidate, pair) {
+                left.change(&candidate.work, pair, -1);
+                taken.push(candidate.work.clone());
+            }
+        }
+        if taken.is_empty() || !left.fits(work, pair, borrows) {
+            return None;
+        }
+        for at in (0..taken.len() - 1).rev() {
+            left.change(&taken[at], pair, 1);
+            match left.fits(work, pair, borrows) {
+                true => drop(taken.remove(at)),
+                false => left.change(&taken[at], pair, -1),
+            }
+        }
+        Some(names_of(&taken))
+    }
+
+    /// Charges a queue with what work asks, or takes it back.
+    pub(super) fn change(&mut self, work: &Work, pair: &Pair, sign: i64) {
+        self.model.charge(&work.queue, &pair.0, &pair.1, sign * work.amount);
+    }
+
+    fn fits(&self, work: &Work, pair: &Pair, borrows: bool) -> bool {
+        let used = self.model.used(&work.queue, pair);
+        let within = used + work.amount <= self.model.nominal_of(&work.queue, pair);
+        (borrows || within) && work.amount <= self.model.room(&work.queue, pair).max(0)
+    }
+
+    /// Everything between a candidate's queue and the cohort where both meet still borrows.
+    fn still_borrows(&self, candidate: &Candidate, pair: &Pair) -> bool {
+        let Some(meet) = &candidate.meet else { return true };
+        let path = self.model.path(&candidate.work.queue);
+        path.iter().take_while(|name| *name != meet).all(|name| self.beyond(name, pair))
+    }
+
+    /// The list of candidates, in order (8.1 to 8.3).
+    fn candidates(&self, work: &Work, pair: &Pair) -> Vec<Candidate> {
+        let policy = &self.queue(&work.queue).preemption;
+        let mut list = Vec::new();
+        for one in self.of_queue(&work.queue, pair) {
+            if within(policy, work, one) {
+                list.push(Candidate { work: one.clone(), kind: Kind::SameQueue, meet: None });
+            }
+        }
+        if policy.reclaim != PreemptReclaim::Never {
+            self.elsewhere(work, pair, &mut list);
+        }
+        list.sort_by_key(|one| {
+            let taken = one.work.held.as_ref().map(|(_, at)| *at);
+            (one.kind.rank(), one.work.priority, Reverse(taken), one.work.uid.clone())
+        });
+        list
+    }
+
+    fn elsewhere(&self, work: &Work, pair: &Pair, list: &mut Vec<Candidate>) {
+        let model = &self.model;
+        let own = model.node(&work.queue).0;
+        let mut advantage = model.usage(own, pair) + work.amount <= model.subtree(own, pair);
+        let mut remaining = work.amount - self.local_room(own, pair);
+        let mut seen = own;
+        while let Some(above) = model.parent(seen) {
+            for queue in self.borrowers_below(above, seen, pair) {
+                for one in self.of_queue(&queue, pair) {
+                    let policy = &self.queue(&work.queue).preemption;
+                    if let Some(kind) = elsewhere_kind(policy, work, one, advantage) {
+                        let meet = Some(above.name().clone());
+                        list.push(Candidate { work: one.clone(), kind, meet });
+                    }
+                }
+            }
+            advantage |= model.usage(above, pair) + remaining <= model.subtree(above, pair);
+            remaining -= self.local_room(above, pair);
+            seen = above;
+        }
+    }
+
+    /// Queues below a cohort that borrow, with all cohorts between, outside one of its branches.
+    fn borrowers_below(&self, top: Node<'_>, except: Node<'_>, pair: &Pair) -> Vec<Text> {
+        let mut found = Vec::new();
+        for child in self.model.children(top.name()) {
+            let beyond = || self.model.usage(child, pair) > self.model.subtree(child, pair);
+            match child {
+                _ if child == except || !beyond() => {}
+                Node::Queue(name) => found.push(name.clone()),
+                Node::Cohort(_) => found.extend(self.borrowers_below(child, except, pair)),
+            }
+        }
+        found
+    }
+
+    fn of_queue(&self, queue: &Text, pair: &Pair) -> impl Iterator<Item = &Work> {
+        self.holders.iter().filter(move |work| {
+            let on_it = work.held.as_ref().is_some_and(|(held, _)| held == pair);
+            work.queue == *queue && on_it
+        })
+    }
+}
+
+/// Full names, sorted.
+pub(super) fn names_of(list: &[Work]) -> Vec<Text> {
+    let mut names: Vec<Text> = list.iter().map(|work| work.name.clone()).collect();
+    names.sort();
+    names
+}
+
+/// Whether a candidate of the same queue may leave (8.1).
+pub(super) fn within(policy: &PreemptionPolicy, work: &Work, candidate: &Work) -> bool {
+    let lower = candidate.priority < work.priority;
+    let newer = candidate.priority == work.priority && work.created < candidate.created;
+    match policy.within_cluster_queue {
+        PreemptWithin::Never => false,
+        PreemptWithin::LowerPriority => lower,
+        PreemptWithin::LowerOrNewerEqual => lower || newer,
+    }
+}
+
+fn elsewhere_kind(
+    policy: &PreemptionPolicy,
+    work: &Work,
+    candidate: &Work,
+    advantage: bool,
+) -> Option<Kind> {
+    let lower = candidate.priority < work.priority;
+    let allowed = match policy.reclaim {
+        PreemptReclaim::Never => false,
+        PreemptReclaim::LowerPriority => lower,
+        PreemptReclaim::Any => true,
+    };
+    let low_enough = policy.while_borrowing.is_some_and(|threshold| {
+        lower && threshold.max_priority.is_none_or(|most| candidate.priority <= most)
+    });
+    match (allowed, advantage, low_enough) {
+        (false, ..) => None,
+        (true, true, _) => Some(Kind::Hierarchical),
+        (true, false, true) => Some(Kind::WhileBorrowing),
+        (true, false, false) => Some(Kind::WithoutBorrowing),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use capstan_core::model::input::Input;
+
+    use super::*;
+    use crate::facts::{DEFAULT, cluster_queue, group, nominal, text};
+
+    /// The worked example of spec/quota.md 8.5.
+    #[test]
+    fn the_worked_example() {
+        let queue = |name: &str| {
+            let mut facts =
+                cluster_queue(name, Some("all"), group(&[(DEFAULT, &[("cpu", nominal(2))])]));
+            facts.preemption.within_cluster_queue = PreemptWithin::LowerPriority;
+            facts.preemption.reclaim = PreemptReclaim::Any;
+            Input::ClusterQueue(facts)
+        };
+        let pair = (text(DEFAULT), text("cpu"));
+        let work = |name: &str, amount: i64, priority: i32| Work {
+            name: text(name),
+            uid: text(name),
+            queue: text(&name[..1]),
+            amount,
+            priority,
+            created: Time(0),
+            held: Some((pair.clone(), Time(0))),
+        };
+        let mut held = vec![work("a1", 1, -1), work("b5", 1, -1)];
+        held.extend(["b1", "b2", "b3", "b4"].map(|name| work(name, 1, 0)));
+        let facts = [queue("a"), queue("b"), queue("c")];
+        let rules = Classical::new(QuotaModel::new(&facts), held, None);
+        let asks = Work { held: None, ..work("a2", 2, 0) };
+        let expected = Mode::Preempt(vec![text("a1"), text("b5")]);
+        assert_eq!(rules.mode(&asks, &pair), expected);
+        assert_eq!(rules.mode(&Work { amount: 7, ..asks.clone() }, &pair), Mode::NoFit);
+        assert_eq!(
+            rules.mode(&Work { queue: text("c"), ..asks }, &pair),
+            Mode::Preempt(vec![text("b1"), text("b5"),])
+        );
+    }
+}
