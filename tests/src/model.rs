@@ -249,7 +249,8 @@ impl QuotaModel {
         (Node::Cohort(name), cohort.weight)
     }
 
-    /// Flavors and resources that anybody lists in the tree of a node.
+    /// Flavors and resources that anybody lists in the tree of a node, or holds although nobody
+    /// lists them any more.
     fn pairs_of_tree(&self, node: Node<'_>) -> BTreeSet<Pair> {
         let root = self.top(node);
         let queues = self.queues.iter().filter(|(name, _)| self.top(Node::Queue(name)) == root);
@@ -260,7 +261,8 @@ impl QuotaModel {
         let pairs = flavors.flat_map(|flavor| {
             flavor.resources.keys().map(|resource| (flavor.flavor.clone(), resource.clone()))
         });
-        pairs.collect()
+        let held = self.usage.keys().map(|(_, pair)| pair.clone());
+        pairs.chain(held).collect()
     }
 
     /// Everything that the rules do not allow; empty in a cluster that started without debt.

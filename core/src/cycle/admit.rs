@@ -210,7 +210,7 @@ impl Engine {
         self.growth.remove(&victim);
         self.growth_parked.remove(&victim);
         let name = self.state.workloads[victim].full_name.clone();
-        if self.state.quota.shares_fairly() && preemption.for_another() {
+        if preemption.for_another() {
             self.state.turns.note(&name, now);
         }
         self.preemptions.insert(name, preemption.clone());

@@ -456,6 +456,7 @@ impl Engine {
     /// # Panics
     /// When any differs.
     pub fn recount(&self) {
+        self.state.turns.recount();
         self.state.recount();
         self.waiting.recount();
         self.recount_usage();

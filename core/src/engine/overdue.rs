@@ -80,7 +80,8 @@ impl Engine {
         let again = self.holds_due();
         let up = self.coming_up.due();
         let due = delayed.into_iter().chain(deadline).chain(overdue).chain(prepared);
-        due.chain(again).chain(up).chain(self.looks.due()).min()
+        let rested = self.state.turns.due();
+        due.chain(again).chain(up).chain(rested).chain(self.looks.due()).min()
     }
 
     /// Carries out what is due.
@@ -92,6 +93,9 @@ impl Engine {
                 self.state.workloads[workload].requeue.not_before = None;
                 self.refile(workload, now);
             }
+        }
+        if self.state.turns.forget(now) {
+            self.waiting.wake(|_| true, |wake| wake.quota);
         }
         let mut changes = Changes::default();
         for due in self.deadlines.take_due(now) {

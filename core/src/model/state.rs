@@ -105,7 +105,7 @@ pub struct ClusterState {
     /// Victims of an engine before this one that are leaving, with what their marks tell: for
     /// whom they leave, and why.
     pub inherited: BTreeMap<WorkloadIdx, EvictionNote>,
-    /// How often work was stopped for others of late, while fair sharing is on.
+    /// How often work was stopped for others of late.
     pub turns: Turns,
     /// What LocalQueues used of late, while that decides.
     pub history: History,

@@ -54,16 +54,16 @@ pub(super) struct Sharing {
     /// It stays within its own quota of all that it asks.
     owns_all: bool,
     /// It was stopped so often of late that it stops others only within its own quota.
-    pub(super) stopped: Option<u32>,
+    stopped: Option<u32>,
 }
 
 impl Sharing {
     /// `None`: fair sharing is off, or its queue shares with nobody.
     pub(super) fn of(
         state: &ClusterState,
-        preemptor: WorkloadIdx,
         queue: QueueIdx,
         need: &Need,
+        stopped: Option<u32>,
     ) -> Option<Sharing> {
         let strategies = state.policy.fair_sharing?;
         let own = state.quota.queue(queue).node?;
@@ -73,7 +73,6 @@ impl Sharing {
         let mut contested = need.usage.iter().filter(|(fr, _)| need.contested.contains(fr));
         let owns_all = need.usage.iter().all(within);
         let owns_contested = contested.all(within);
-        let stopped = state.turns.spent(&state.workloads[preemptor].full_name, state.now);
         Some(Sharing { own, strategies, owns_contested, owns_all, stopped })
     }
 

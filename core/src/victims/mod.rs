@@ -12,7 +12,7 @@
 //! only for room on nodes, before anyone in a queue. Where those taken in order leave no room,
 //! `focus` chooses them by where they stand. While fair sharing is on, shares decide who comes next
 //! and who may be taken at all: `fair`, `targets`; who was stopped too often takes only what
-//! it owns: `turns`.
+//! it owns, with or without shares: `turns`.
 //!
 //! Cost: one removal and one check per candidate; a check reads the quota path and one index.
 
@@ -134,8 +134,11 @@ pub fn search_exact(
         if let Some((queue, own, most)) = search.largest_share(txn, &list) {
             return Err(Lack::Share { queue, own, most });
         }
-        if let Some(sharing) = search.sharing {
-            return Err(sharing.stopped.map_or(Lack::Quota, Lack::Turns));
+        if let Some(times) = search.stopped {
+            return Err(Lack::Turns(times));
+        }
+        if search.sharing.is_some() {
+            return Err(Lack::Quota);
         }
         let reclaimed = list.iter().any(|c| c.kind.elsewhere() && c.quota);
         let borrowed = search.borrowed(txn).filter(|_| reclaimed && !search.may_borrow(txn));
@@ -200,6 +203,8 @@ struct Search<'a> {
     own_too: bool,
     /// How shares decide; `None`: classical preemption.
     sharing: Option<Sharing>,
+    /// It was stopped so often of late that it stops others only within its own quota.
+    stopped: Option<u32>,
 }
 
 /// What is short although all who may be stopped would leave.
@@ -324,8 +329,11 @@ impl<'a> Search<'a> {
         let state = txn.state();
         let mut shapes = need.asks.iter().map(|(class, _)| state.classes.class(*class).key.shape);
         let looks = shapes.any(|it| state.room.shape(it).facts.neighbours.is_some());
-        let sharing = queue.and_then(|queue| Sharing::of(state, preemptor, queue, need));
-        Search { queue, need, members, asked, coupled, looks, open, own_too: false, sharing }
+        let stopped = state.turns.spent(&state.workloads[preemptor].full_name, state.now);
+        let stopped = stopped.filter(|_| queue.is_some());
+        let sharing = queue.and_then(|queue| Sharing::of(state, queue, need, stopped));
+        let own_too = false;
+        Search { queue, need, members, asked, coupled, looks, open, own_too, sharing, stopped }
     }
 
     /// Who may be stopped, in the order in which they are taken.
@@ -366,6 +374,11 @@ impl<'a> Search<'a> {
             let tree = &txn.state().quota.tree;
             tree.usage(node, *fr) < tree.nominal(node, *fr)
         });
+        if self.stopped.is_some() {
+            // To borrow it stops nobody for now.
+            let owner = others && (borrow || under);
+            return if owner { &[Attempt::Within] } else { &[Attempt::RoomOnly] };
+        }
         if !others || (!borrow && !under) {
             // Who leaves for room alone may be reclaimed by one that borrows nothing itself.
             let room = list.iter().any(|c| c.kind.elsewhere() && c.room);
