@@ -6,8 +6,8 @@ use capstan_core::explain::reason::{
     FlavorProblem, FlavorRefusal, Nearest, NoVictims, NodeRefusal, NodeShortage, Reason,
 };
 use capstan_core::explain::view::{
-    Change, NodeVerdict, NodeView, Obstacle, PodPlace, PodSetView, QueueView, QuotaView, Remedy,
-    ScoreView, TermView, WorkloadExplanation, WorkloadView,
+    Change, NodeVerdict, NodeView, Obstacle, PodPlace, PodSetView, Position, QueueView, QuotaView,
+    Remedy, ScoreView, TermView, WorkloadExplanation, WorkloadView,
 };
 use capstan_core::model::input::{CapacityType, Price, PriceSource, Text};
 use capstan_core::money::MicroUsd;
@@ -275,9 +275,11 @@ pub fn explanation() -> WorkloadExplanation {
     WorkloadExplanation {
         workload,
         ahead: Some(0),
+        position: Some(Position { in_cluster_queue: 0, in_local_queue: Some(0) }),
+        forecast: None,
         in_the_way: vec![
-            Obstacle { reason: short(32, 24), asked: Some(32), left: Some(24) },
-            Obstacle { reason: no_room(), asked: Some(8), left: Some(5) },
+            Obstacle { reason: short(32, 24), asked: Some(32), left: Some(24), binding: None },
+            Obstacle { reason: no_room(), asked: Some(8), left: Some(5), binding: None },
         ],
         remedies: vec![
             Remedy {
