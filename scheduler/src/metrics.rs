@@ -5,16 +5,18 @@
 //! [`Metrics::footprint`]). Labels are names of queues, cohorts, flavors, resources and classes, or
 //! words of an enum; never of pods or workloads. An empty `cluster_queue` is work without one.
 //!
-//! What of Kueue's has no equal, and why:
+//! What of Kueue's is otherwise here, and why:
 //!
-//! | metric or label | because |
-//! |---|---|
-//! | `admission_checks_wait_time_seconds` and its twin | there are no admission checks: quota and places are one decision |
-//! | `quota_reserved_*` | has its own series, which say what `admitted_*` says: what takes quota is admitted |
-//! | label `replica_role` | only who leads has these series; `leader` says who does |
-//!
-//! `unadmitted_workloads` counts work that waits for its own pods as well, and what somebody
-//! holds; `pending_workloads` does not count what is held.
+//! - `admission_checks_wait_time_seconds` has no equal: nothing is checked between quota and
+//!   admission. For the same reason `quota_reserved_*` says what `admitted_*` and `admission_*`
+//!   say: quota and places are one decision.
+//! - The label `replica_role` has none either: only who leads has these series, and `leader` says
+//!   who does.
+//! - `finished_*` and `execution_time_seconds` count work with an owner. A pod without one that
+//!   ends is seen no more, as one that is deleted.
+//! - `unadmitted_workloads` counts work that waits for its own pods as well, and what somebody
+//!   holds; `pending_workloads` does not count what is held.
+//! - A share without end is infinity, not the largest number.
 
 use std::time::Duration;
 

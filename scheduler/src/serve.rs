@@ -11,8 +11,8 @@
 //! | `/debug/pending/localqueue/NAMESPACE/NAME` | the same of a LocalQueue |
 //!
 //! Explanations are text, with `?output=json` what `capstan explain --output json` prints; the
-//! header `capstan-answer` is `no` where that would exit with 1, else `yes`. Lists have the fields of
-//! Kueue's visibility API, and `?limit=` (1000) and `?offset=` (0) as it has. All are asked of the
+//! header `capstan-answer` is `no` where that would exit with 1, else `yes`. Lists have the fields
+//! of Kueue's visibility API, and its `?limit=` (1000) and `?offset=` (0). All are asked of the
 //! engine's thread ([`Ask`]), which answers between two steps; nothing here touches the engine. The
 //! server writes nothing anywhere.
 

@@ -11,8 +11,8 @@ use capstan_core::model::input::{
 use capstan_core::plan::{PreemptionReason, StepOutput};
 use capstan_core::time::{Span, Time};
 use capstan_tests::facts::{
-    DEFAULT, GPU, cluster_queue, cohort, flavor, gang, group, in_queue, job, local_queue, namespace,
-    node, nominal, pod, shape, text,
+    DEFAULT, GPU, cluster_queue, cohort, flavor, gang, group, in_queue, job, local_queue,
+    namespace, node, nominal, pod, shape, text,
 };
 use capstan_tests::play::Stage;
 
@@ -110,7 +110,11 @@ fn a_class_that_nobody_made_names_no_series() {
 #[test]
 fn a_stop_is_told_when_it_is_decided_and_when_all_is_free() {
     let mut stage = stage();
-    play(&mut stage, 100, [Input::Owner(job("lent", 4, &shape(&[(GPU, 2)]), &in_queue(Some("guest"))))]);
+    play(
+        &mut stage,
+        100,
+        [Input::Owner(job("lent", 3, &shape(&[(GPU, 2)]), &in_queue(Some("guest"))))],
+    );
     stage.lingers = Some(capstan_tests::seed::Seed::new(7));
     let outputs = play(&mut stage, 130, [Input::Pod(gpus("mine", 4, "own"))]);
     let told = told(&outputs);
@@ -130,7 +134,7 @@ fn a_stop_is_told_when_it_is_decided_and_when_all_is_free() {
 #[test]
 fn the_second_stop_of_a_job_is_not_its_first_and_its_runs_add_up() {
     let mut stage = stage();
-    let lent = job("lent", 4, &shape(&[(GPU, 2)]), &in_queue(Some("guest")));
+    let lent = job("lent", 3, &shape(&[(GPU, 2)]), &in_queue(Some("guest")));
     play(&mut stage, 100, [Input::Owner(lent.clone())]);
     let mut firsts = Vec::new();
     for (at, name) in [(110, "one"), (130, "two")] {
@@ -144,10 +148,8 @@ fn the_second_stop_of_a_job_is_not_its_first_and_its_runs_add_up() {
     }
     assert_eq!(firsts, [true, false]);
     // It ran 10 s, 10 s, and 20 s more.
-    let done = OwnerFacts {
-        finished: Some(OwnerEnd::Succeeded),
-        ..stage.owners[&lent.uid].clone()
-    };
+    let done =
+        OwnerFacts { finished: Some(OwnerEnd::Succeeded), ..stage.owners[&lent.uid].clone() };
     let outputs = play(&mut stage, 160, [Input::Owner(done)]);
     let ran = Span::seconds(40);
     assert_eq!(told(&outputs), [passed("guest", "-", Passage::Finished { ran })]);
@@ -212,12 +214,7 @@ fn the_quota_tree_is_told_with_its_limits_and_sums() {
     assert_eq!((left.parent.as_deref(), &*left.root), (Some("root"), "root"));
     assert_eq!((&root.parent, &*root.root), (&None, "root"));
     // Each lends three of its four.
-    let amounts = CohortQuota {
-        flavor: text(DEFAULT),
-        resource: text(GPU),
-        quota: 6,
-        reserved: 7,
-    };
+    let amounts = CohortQuota { flavor: text(DEFAULT), resource: text(GPU), quota: 6, reserved: 7 };
     for tally in [left, root] {
         assert_eq!((tally.admitted, &tally.quotas[..]), (2, &[amounts.clone()][..]));
     }

@@ -7,16 +7,16 @@ use std::sync::Arc;
 
 use capstan_core::explain::view::{Binding, Change, Remedy};
 use capstan_core::model::input::{
-    CapacityType, ClusterQueueFacts, CohortFacts, Input, Labels, PodFacts, PodShape, PreemptReclaim,
-    Price, PriceSource, QueueingStrategy, Quota, Taint, TaintEffect, Text, Toleration,
-    TolerationOperator, Wishes,
+    CapacityType, ClusterQueueFacts, CohortFacts, Input, Labels, PodFacts, PodShape,
+    PreemptReclaim, Price, PriceSource, QueueingStrategy, Quota, Taint, TaintEffect, Text,
+    Toleration, TolerationOperator, Wishes,
 };
 use capstan_core::money::MicroUsd;
 use capstan_core::plan::State;
 use capstan_core::time::{Span, Time};
 use capstan_tests::facts::{
-    DEFAULT, GPU, TEAM, cluster_queue, cohort, flavor, gang, group, in_queue, local_queue, namespace, node,
-    nominal, pod, shape,
+    DEFAULT, GPU, TEAM, cluster_queue, cohort, flavor, gang, group, in_queue, local_queue,
+    namespace, node, nominal, pod, shape,
 };
 use capstan_tests::play::Stage;
 use capstan_tests::strategy::{Cluster, cluster};
@@ -403,10 +403,8 @@ fn only_for_ml() -> Taint {
 fn a_flavor_that_its_pods_exclude_starts_it_once_they_do_not() {
     let mut stage = two_kinds();
     submit(&mut stage, [pod("holder", &gpus(8), &in_queue(Some("q")))]);
-    let selects = PodShape {
-        node_selector: [("gpu".into(), "a100".into())].into(),
-        ..(*gpus(4)).clone()
-    };
+    let selects =
+        PodShape { node_selector: [("gpu".into(), "a100".into())].into(), ..(*gpus(4)).clone() };
     submit(&mut stage, [pod("p", &Arc::new(selects.clone()), &in_queue(Some("q")))]);
     assert_eq!(state_of(&stage, "p"), State::Queued);
     let found = remedies(&mut stage, "p");
@@ -521,11 +519,14 @@ fn the_quota_that_binds_is_told_with_who_uses_it_and_until_when() {
     let mut stage = stage(&["a", "b"]);
     add_queue(&mut stage, queue("q", Some("all"), nominal(4), 64_000));
     add_queue(&mut stage, queue("guest", Some("all"), nominal(6), 64_000));
-    submit(&mut stage, [
-        pod("one", &gpus(5), &for_hours(1, Some("guest"))),
-        pod("two", &gpus(2), &for_hours(3, Some("guest"))),
-        pod("own", &gpus(1), &in_queue(Some("q"))),
-    ]);
+    submit(
+        &mut stage,
+        [
+            pod("one", &gpus(5), &for_hours(1, Some("guest"))),
+            pod("two", &gpus(2), &for_hours(3, Some("guest"))),
+            pod("own", &gpus(1), &in_queue(Some("q"))),
+        ],
+    );
     submit(&mut stage, [pod("p", &gpus(6), &in_queue(Some("q")))]);
     let binding = limit(&mut stage, "p");
     let words = "quota of cohort all: 10 GPUs (flavor default), 8 used by guest (7), q (1)";

@@ -22,7 +22,8 @@ impl Engine {
     pub fn census(&self, asked: bool) -> Census {
         let mut census = Census { cohorts: self.cohort_tallies(), ..Census::default() };
         census.shapes = self.queue_shapes(&census.cohorts);
-        census.queues = census.shapes.iter().map(|it| (it.name.clone(), Tally::default())).collect();
+        census.queues =
+            census.shapes.iter().map(|it| (it.name.clone(), Tally::default())).collect();
         census.queues.insert(Text::from(""), Tally::default());
         for name in self.state.facts.local_queues.keys() {
             census.local_queues.insert(name.clone(), Tally::default());
@@ -79,10 +80,17 @@ impl Engine {
         why.map_or(UNSEEN, Reason::code)
     }
 
+    /// Adds what a workload asks of what its queue has quota for.
     fn add_asked(&self, index: WorkloadIdx, asked: &mut BTreeMap<Text, i64>) {
-        let room = &self.state.room;
-        for set in &self.state.workloads[index].sets {
+        let (room, entry) = (&self.state.room, &self.state.workloads[index]);
+        let Some(queue) = entry.cluster_queue.map(|queue| self.state.quota.queue(queue)) else {
+            return;
+        };
+        for set in &entry.sets {
             for (resource, amount) in room.counted(set.shape).entries() {
+                if !queue.groups.iter().any(|group| group.covered.contains(resource)) {
+                    continue;
+                }
                 let sum = asked.entry(room.resources.name(*resource).clone()).or_default();
                 *sum = sum.saturating_add(amount.saturating_mul(set.count.into()));
             }

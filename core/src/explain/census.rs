@@ -30,7 +30,8 @@ pub struct Tally {
     pub finished: u32,
     /// Work that is not admitted, by machine-readable word of why; held work is counted too.
     pub why: BTreeMap<&'static str, u32>,
-    /// What the work that waits asks, by resource; `cpu` in thousandths.
+    /// What the work that waits asks of what its queue has quota for, by resource; `cpu` in
+    /// thousandths.
     pub asked: BTreeMap<Text, i64>,
 }
 

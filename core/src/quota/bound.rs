@@ -1,8 +1,8 @@
 //! Whose limit it is that leaves a queue no more of something.
 //!
 //! What is left for a queue is the least of several numbers on its way to the root: at each node
-//! that borrows what its borrowing limit lets through, at the root what its whole tree has. The one
-//! that is least is the one to talk about; of equal ones the nearest, because that is reached first.
+//! that borrows what its borrowing limit lets through, at the root what its whole tree has. The
+//! least one is the one to talk about; of equal ones the nearest, because that is reached first.
 
 use crate::model::ids::{FrIdx, QuotaIdx};
 use crate::quota::tree::QuotaTree;

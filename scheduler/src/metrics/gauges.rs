@@ -228,7 +228,10 @@ impl OfAmounts {
             used: of("resource_usage", "Quota in use, borrowed quota included."),
             borrowed: of("borrowed", "Quota used beyond the own."),
             lent: of("lent", "Own quota that others of the cohort use."),
-            borrowing_limit: of("borrowing_limit", "How much may be borrowed, where that has a limit."),
+            borrowing_limit: of(
+                "borrowing_limit",
+                "How much may be borrowed, where that has a limit.",
+            ),
             lending_limit: of("lending_limit", "How much may be lent, where that has a limit."),
             reserved: of(
                 "resource_reservation",

@@ -103,7 +103,11 @@ impl Numbers {
         let why = &["reason", "underlying_cause", "priority_class"][..];
         let counted = |name, help, rest| Counted::new(at, (name, help), rest);
         Numbers {
-            reserved: counted("quota_reserved_workloads_total", "Workloads that took quota.", class),
+            reserved: counted(
+                "quota_reserved_workloads_total",
+                "Workloads that took quota.",
+                class,
+            ),
             admitted: counted("admitted_workloads_total", "Workloads admitted.", class),
             finished: counted("finished_workloads_total", "Workloads whose work is done.", class),
             evicted: counted("evicted_workloads_total", "Workloads stopped, by why.", why),

@@ -192,11 +192,7 @@ pub(super) fn int_gauges(
     register(registry, IntGaugeVec::new(opts(name, help), labels))
 }
 
-pub(super) fn gauges(
-    registry: &Registry,
-    (name, help): (&str, &str),
-    labels: &[&str],
-) -> GaugeVec {
+pub(super) fn gauges(registry: &Registry, (name, help): (&str, &str), labels: &[&str]) -> GaugeVec {
     register(registry, GaugeVec::new(opts(name, help), labels))
 }
 

@@ -3,9 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use capstan_core::explain::census::{
-    CohortQuota, CohortTally, Limits, QueueShape, Tally,
-};
+use capstan_core::explain::census::{CohortQuota, CohortTally, Limits, QueueShape, Tally};
 use capstan_core::explain::milestone::{Milestone, Passage, Whose};
 use capstan_core::explain::reason::{Inactive, Reason};
 use capstan_core::explain::view::QuotaView;
@@ -436,7 +434,8 @@ fn the_configuration_says_which_series_there_are() {
     assert_eq!(of(""), Switches { amounts: Amounts::Some, locals: false });
     let all = "metrics: {enableClusterQueueResources: true, localQueueMetrics: {enable: true}}\n";
     assert_eq!(of(all), Switches { amounts: Amounts::All, locals: true });
-    let none = "metrics: {enableClusterQueueResources: false, localQueueMetrics: {enable: false}}\n";
+    let none =
+        "metrics: {enableClusterQueueResources: false, localQueueMetrics: {enable: false}}\n";
     assert_eq!(of(none), Switches { amounts: Amounts::None, locals: false });
     assert!(of("metrics: {localQueueMetrics: {}}\n").locals);
 }

@@ -95,7 +95,8 @@ impl Looks {
         let cohorts = engine.cohorts().into_iter();
         let cohorts = cohorts.filter(|it| of(Queueing::Cohort, &none, &it.name));
         tools.publisher.cohorts(cohorts.collect());
-        let local = local.into_iter().filter(|it| of(Queueing::LocalQueue, &it.namespace, &it.name));
+        let local =
+            local.into_iter().filter(|it| of(Queueing::LocalQueue, &it.namespace, &it.name));
         tools.publisher.local_queues(local.collect());
         self.next = Instant::now() + EVERY.max(begun.elapsed() * REST);
     }

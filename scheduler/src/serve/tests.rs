@@ -196,7 +196,10 @@ async fn what_waits_in_a_queue_is_listed_in_order_and_in_parts() {
     let path = "/debug/pending/localqueue/ns/q?offset=1&limit=1";
     let some = items(&server.get(path).await.1);
     assert_eq!((some.len(), &some[0]["metadata"]["name"]), (1, &"w1".into()));
-    assert_eq!((&some[0]["localQueueName"], &some[0]["positionInLocalQueue"]), (&"q".into(), &1.into()));
+    assert_eq!(
+        (&some[0]["localQueueName"], &some[0]["positionInLocalQueue"]),
+        (&"q".into(), &1.into())
+    );
     let (_, says) = server.get("/debug/pending/clusterqueue/q?offset=9").await;
     assert!(items(&says).is_empty());
     let (status, says) = server.get("/debug/pending/localqueue/ns/none").await;

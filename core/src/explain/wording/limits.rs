@@ -35,14 +35,17 @@ impl fmt::Display for Binding {
             Limit::Borrowing => ("borrowingLimit", "borrowed"),
             Limit::Lending => ("lendingLimit", "lent"),
         };
-        let (all, used) = (amount(&self.resource, self.amount), quantity(&self.resource, self.used));
+        let (all, used) =
+            (amount(&self.resource, self.amount), quantity(&self.resource, self.used));
         write!(out, "{what} of {}: {all} (flavor {}), {used} {verb}", self.holder, self.flavor)?;
         // Of one queue's own quota that says nothing new.
-        let own = matches!((&self.holder, &self.by[..]), (Holder::Queue(own), [(by, _)]) if own == by);
+        let own =
+            matches!((&self.holder, &self.by[..]), (Holder::Queue(own), [(by, _)]) if own == by);
         if self.by.is_empty() || own || self.limit != Limit::Quota {
             return Ok(());
         }
-        let of = |(queue, used): &(_, i64)| format!("{queue} ({})", quantity(&self.resource, *used));
+        let of =
+            |(queue, used): &(_, i64)| format!("{queue} ({})", quantity(&self.resource, *used));
         write!(out, " by {}", self.by.iter().map(of).collect::<Vec<_>>().join(", "))
     }
 }

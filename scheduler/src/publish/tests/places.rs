@@ -28,7 +28,10 @@ fn a_position_known_in_time_costs_no_write_of_its_own() {
     plan.workload(at(0), waiting());
     assert_eq!(api.work(&mut plan, at(0)), 2, "a create and a status, as ever");
     let status = api.status("g");
-    assert_eq!((status.queue_position, status.forecast_start), (Some(3), Some(api_time(at(60_000)))));
+    assert_eq!(
+        (status.queue_position, status.forecast_start),
+        (Some(3), Some(api_time(at(60_000))))
+    );
     let assumed = "if 1 workload that runs ends when it said";
     assert_eq!(status.forecast_assumption.as_deref(), Some(assumed));
     assert_eq!(count(&mut plan, What::StatusPlace), 0);
