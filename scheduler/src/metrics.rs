@@ -24,7 +24,9 @@ use capstan_core::explain::census::Census;
 use capstan_core::explain::view::{Footprint, LocalQueueView, QueueView};
 use capstan_core::plan::Report;
 use parking_lot::Mutex;
-use prometheus::{Histogram, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Registry, TextEncoder};
+use prometheus::{
+    Histogram, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Registry, TextEncoder,
+};
 
 mod gauges;
 mod passages;

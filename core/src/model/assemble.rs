@@ -13,9 +13,7 @@ use crate::model::ids::{PodIdx, ShapeIdx, WorkloadIdx};
 use crate::model::input::{EvictionNote, GangKey, GangRef, GangSource, OwnerFacts, PodPhase, Text};
 use crate::model::pod::{Binding, Pod};
 use crate::model::state::ClusterState;
-use crate::model::workload::{
-    Assignment, PodSet, QueueRef, Requeue, Run, Workload, WorkloadId,
-};
+use crate::model::workload::{Assignment, PodSet, QueueRef, Requeue, Run, Workload, WorkloadId};
 use crate::plan::State;
 use crate::time::Time;
 

@@ -203,8 +203,8 @@ impl OfQueues {
             self.status.with_label_values(&[name, word]).set(i64::from(word == has));
         }
         let cohorts = shape.map_or(&[][..], |shape| &shape.cohorts[..]);
-        let at = |place: Option<&Text>| place.map_or("", |name| &**name);
-        let (own, parent, root) = (at(cohorts.first()), at(cohorts.get(1)), at(cohorts.last()));
+        let at = |place: usize| cohorts.get(place).map_or("", |name| &**name);
+        let (own, parent, root) = (at(0), at(1), at(cohorts.len().saturating_sub(1)));
         self.info.with_label_values(&[name, own, parent, root]).set(1);
         if let Some(share) = queue.share {
             self.share.with_label_values(&[name, own]).set(weighted(share));

@@ -169,10 +169,6 @@ pub(super) fn next(
         Value::Null => Next::Nothing,
         patch => Next::Do(make(patch)),
     };
-    let of_status = |shown: Value, wanted: Value| match diff::merge_patch(&shown, &wanted) {
-        Some(changes) => json!({ "status": changes }),
-        None => Value::Null,
-    };
     match (wanted, &entry.shown) {
         (Wanted::Workload(_), None) if !listed => Next::Wait(now.plus(EVERY)),
         (Wanted::Workload(details), None) => match workload::due_from(details) {
@@ -181,23 +177,7 @@ pub(super) fn next(
             None => Next::Nothing,
         },
         (Wanted::Workload(details), Some(Shown::Workload(shown))) => {
-            let uid = shown.uid();
-            let shown = shown.unpack();
-            if let Some(changes) = workload::object_patch(uid, &shown, details) {
-                return Next::Do(Write::Object(changes));
-            }
-            let before = shown.status.unwrap_or_default();
-            let mut after = workload::status(&before, details, now);
-            if let Key::Workload(name) = key {
-                places::say(&mut after, details, name, standings);
-            }
-            let changes = of_status(diff::value(&before), diff::value(&after));
-            let at = entry.placed_at.plus(PLACES_EVERY);
-            let place_only = before.queue_position.is_some() && places::only(&changes["status"]);
-            match place_only && now < at {
-                true => Next::Wait(at),
-                false => patch(changes, Write::Status),
-            }
+            next_of_workload((now, entry.placed_at), key, (details, shown), standings)
         }
         (Wanted::ClusterQueue(_) | Wanted::LocalQueue(_) | Wanted::Cohort(_), None) => {
             Next::Do(Write::Read)
@@ -235,6 +215,42 @@ pub(super) fn next(
         }
         (Wanted::Gone(_), _) => Next::Nothing,
         (wanted, Some(shown)) => unreachable!("{key:?} wants {wanted:?} and shows {shown:?}"),
+    }
+}
+
+/// The patch of a status; null: they are equal.
+fn of_status(shown: Value, wanted: Value) -> Value {
+    match diff::merge_patch(&shown, &wanted) {
+        Some(changes) => json!({ "status": changes }),
+        None => Value::Null,
+    }
+}
+
+/// What is to be done about a Workload that is there. Where it does no more than stand elsewhere in
+/// its queue, that is said again only after a while.
+fn next_of_workload(
+    (now, placed_at): (Time, Time),
+    key: &Key,
+    (details, shown): (&WorkloadDetails, &ShownWorkload),
+    standings: &Standings,
+) -> Next {
+    let uid = shown.uid();
+    let shown = shown.unpack();
+    if let Some(changes) = workload::object_patch(uid, &shown, details) {
+        return Next::Do(Write::Object(changes));
+    }
+    let before = shown.status.unwrap_or_default();
+    let mut after = workload::status(&before, details, now);
+    if let Key::Workload(name) = key {
+        places::say(&mut after, details, name, standings);
+    }
+    let changes = of_status(diff::value(&before), diff::value(&after));
+    let at = placed_at.plus(PLACES_EVERY);
+    let place_only = before.queue_position.is_some() && places::only(&changes["status"]);
+    match changes {
+        Value::Null => Next::Nothing,
+        _ if place_only && now < at => Next::Wait(at),
+        changes => Next::Do(Write::Status(changes)),
     }
 }
 

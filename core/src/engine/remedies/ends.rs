@@ -58,7 +58,7 @@ impl Engine {
     fn running(&self, index: WorkloadIdx) -> Vec<Ending> {
         let others = self.state.workloads.iter().filter(|(other, _)| *other != index);
         let mut running: Vec<Ending> = others.filter_map(|(other, _)| self.ending(other)).collect();
-        self.in_order(&mut running);
+        self.order_by_end(&mut running);
         running
     }
 
@@ -66,7 +66,7 @@ impl Engine {
     pub(in crate::engine) fn declared(&self) -> Vec<Ending> {
         let all = self.state.workloads.iter().filter_map(|(other, _)| self.ending(other));
         let mut declared: Vec<Ending> = all.filter(|ending| ending.at.is_some()).collect();
-        self.in_order(&mut declared);
+        self.order_by_end(&mut declared);
         declared
     }
 
@@ -89,7 +89,7 @@ impl Engine {
         Some(Ending { workload, at: last.filter(|_| count >= entry.min_member) })
     }
 
-    fn in_order(&self, endings: &mut Vec<Ending>) {
+    fn order_by_end(&self, endings: &mut Vec<Ending>) {
         endings.sort_by_cached_key(|ending| {
             let name = self.state.workloads[ending.workload].full_name.clone();
             (ending.at.is_none(), ending.at, name)
