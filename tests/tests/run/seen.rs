@@ -59,8 +59,11 @@ fn who_waits_is_told_its_place_and_when_it_may_start() {
     assert!(second.starts_with(assumed) && second.contains("before it"), "{second}");
     let printed = cluster.kubectl(&["get", "workloads.capstan.sh", "-o", "wide"]).expect("printed");
     assert!(printed.contains("POSITION") && printed.contains("FORECAST"), "{printed}");
-    let explained = capstan.get(&cluster, "/debug/explain/workload/default/second?output=json");
-    let explained: Value = serde_json::from_str(&explained.expect("answered")).expect("JSON");
+    let server = capstan.url();
+    let words = ["explain", "workload/second", "--server", &server, "--output", "json"];
+    let (code, explained, errors) = cluster.capstan_says(&words).expect("it runs");
+    assert_eq!(code, 1, "it waits: {explained}{errors}");
+    let explained: Value = serde_json::from_str(&explained).expect("JSON");
     assert_eq!(explained["positionInClusterQueue"], 1, "from 0, as Kueue's: {explained}");
     assert_eq!(explained["positionInLocalQueue"], 1);
     assert_eq!(explained["forecastStart"], of("second")["forecastStart"]);
