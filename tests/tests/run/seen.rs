@@ -4,7 +4,7 @@
 use capstan_tests::cluster::{Capstan, ControlPlane, GpuNodes, eventually, name_of};
 use serde_json::{Value, json};
 
-use crate::scene::{Job, SOON, cluster, running, submit, wait_for};
+use crate::scene::{Job, SOON, cluster, running, wait_for};
 
 /// All series there are.
 const CONFIG: &str = "metrics: {enableClusterQueueResources: true, localQueueMetrics: {}}\n";
