@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use capstan_core::Engine;
 use capstan_core::explain::census::{CohortQuota, Limits, Tally};
-use capstan_core::explain::milestone::Passage;
+use capstan_core::explain::milestone::{Passage, Stop};
 use capstan_core::model::input::{
     Input, OwnerEnd, OwnerFacts, PodFacts, PreemptReclaim, Quota, Wishes,
 };
@@ -119,11 +119,11 @@ fn a_stop_is_told_when_it_is_decided_and_when_all_is_free() {
     let outputs = play(&mut stage, 130, [Input::Pod(gpus("mine", 4, "own"))]);
     let told = told(&outputs);
     let reason = PreemptionReason::InCohortReclamation;
-    let stop = |first| Passage::Evicted { reason, preempting: Some(text("own")), first };
-    let evicted: Vec<_> =
-        told.iter().filter(|it| matches!(it.2, Passage::Evicted { .. })).collect();
+    let stop =
+        |first| Passage::Evicted(Box::new(Stop { reason, preempting: Some(text("own")), first }));
+    let evicted: Vec<_> = told.iter().filter(|it| matches!(it.2, Passage::Evicted(_))).collect();
     assert_eq!(evicted, [&passed("guest", "-", stop(true))], "{told:?}");
-    let left = passed("guest", "-", Passage::Left { reason, took: Span(0) });
+    let left = passed("guest", "-", Passage::Left { reason: reason.into(), took: Span(0) });
     assert_eq!(told.iter().filter(|it| **it == left).count(), 1, "{told:?}");
     let order = |what: &(String, String, Passage)| told.iter().position(|it| it == what);
     let admitted = passed("own", "-", Passage::Admitted { waited: Span::seconds(40) });
@@ -140,7 +140,7 @@ fn the_second_stop_of_a_job_is_not_its_first_and_its_runs_add_up() {
     for (at, name) in [(110, "one"), (130, "two")] {
         let outputs = play(&mut stage, at, [Input::Pod(gpus(name, 4, "own"))]);
         firsts.extend(told(&outputs).into_iter().filter_map(|it| match it.2 {
-            Passage::Evicted { first, .. } => Some(first),
+            Passage::Evicted(stop) => Some(stop.first),
             _ => None,
         }));
         stage.pods.remove(&text(name));
@@ -228,4 +228,10 @@ fn the_quota_tree_is_told_with_its_limits_and_sums() {
         reserved: 3,
     };
     assert_eq!(shape.limits, [limits]);
+}
+
+#[test]
+fn a_milestone_is_small_for_a_step_may_tell_thousands() {
+    use capstan_core::explain::milestone::Milestone;
+    assert!(size_of::<Milestone>() <= 32, "{}", size_of::<Milestone>());
 }

@@ -10,9 +10,10 @@
 //! being stopped have an entry until they are gone.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::engine::Engine;
-use crate::explain::milestone::{Milestone, Passage, Whose};
+use crate::explain::milestone::{Milestone, Passage, Stop, Whose};
 use crate::model::ids::WorkloadIdx;
 use crate::model::workload::Run;
 use crate::plan::{Preemption, PreemptionReason, State};
@@ -23,7 +24,9 @@ use crate::time::{Span, Time};
 pub(super) struct Milestones {
     passed: Vec<Milestone>,
     /// Who was stopped by this engine and still holds something: why, and since when.
-    leaving: BTreeMap<WorkloadIdx, (Whose, PreemptionReason, Time)>,
+    leaving: BTreeMap<WorkloadIdx, (Arc<Whose>, PreemptionReason, Time)>,
+    /// Whose work was told of last: that of the next one is often the same.
+    last: Arc<Whose>,
 }
 
 impl Engine {
@@ -44,8 +47,9 @@ impl Engine {
         let first = self.state.workloads[workload].requeue.stopped_at().is_none();
         let by = stop.for_another().then(|| self.workload_named(&stop.preemptor)).flatten();
         let by = by.filter(|by| self.state.workloads.get(*by).is_some());
-        let preempting = by.and_then(|by| self.whose(by).cluster_queue);
-        self.pass(workload, Passage::Evicted { reason: stop.reason, preempting, first });
+        let preempting = by.and_then(|by| self.queues_of(by).cluster_queue);
+        let told = Stop { reason: stop.reason, preempting, first };
+        self.pass(workload, Passage::Evicted(Box::new(told)));
         let whose = self.whose(workload);
         self.milestones.leaving.insert(workload, (whose, stop.reason, now));
     }
@@ -96,7 +100,7 @@ impl Engine {
         }
         let stopped = self.milestones.leaving.remove(&workload);
         if let Some((of, reason, since)) = stopped.filter(|_| !holds) {
-            let what = Passage::Left { reason, took: now.since(since) };
+            let what = Passage::Left { reason: Box::new(reason), took: now.since(since) };
             self.milestones.passed.push(Milestone { of, what });
         }
     }
@@ -111,7 +115,8 @@ impl Engine {
     /// A workload is gone.
     pub(super) fn note_gone(&mut self, workload: WorkloadIdx) {
         if let Some((of, reason, since)) = self.milestones.leaving.remove(&workload) {
-            let what = Passage::Left { reason, took: self.state.now.since(since) };
+            let took = self.state.now.since(since);
+            let what = Passage::Left { reason: Box::new(reason), took };
             self.milestones.passed.push(Milestone { of, what });
         }
     }
@@ -121,7 +126,15 @@ impl Engine {
         self.milestones.passed.push(Milestone { of, what });
     }
 
-    fn whose(&self, workload: WorkloadIdx) -> Whose {
+    fn whose(&mut self, workload: WorkloadIdx) -> Arc<Whose> {
+        let whose = self.queues_of(workload);
+        if *self.milestones.last != whose {
+            self.milestones.last = Arc::new(whose);
+        }
+        self.milestones.last.clone()
+    }
+
+    fn queues_of(&self, workload: WorkloadIdx) -> Whose {
         let entry = &self.state.workloads[workload];
         let (queue, class) = (entry.cluster_queue, entry.wishes.priority_class.as_ref());
         // What people misspell makes no series.

@@ -3,6 +3,8 @@
 //! Times are reckoned where all of it is known; a number that a new engine cannot know (when a
 //! stop began that an engine before it asked for) is not made up: such a milestone is not told.
 
+use std::sync::Arc;
+
 use crate::model::input::Text;
 use crate::plan::PreemptionReason;
 use crate::time::Span;
@@ -10,8 +12,8 @@ use crate::time::Span;
 /// Something that happened to a workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Milestone {
-    /// Whose work it is.
-    pub of: Whose,
+    /// Whose work it is; shared by those that are told one after the other of the same queues.
+    pub of: Arc<Whose>,
     /// What happened.
     pub what: Passage,
 }
@@ -29,7 +31,18 @@ pub struct Whose {
     pub priority_class: Option<Text>,
 }
 
-/// The kinds of milestones.
+/// That a workload is being stopped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stop {
+    /// Why.
+    pub reason: PreemptionReason,
+    /// The ClusterQueue of whom it makes room for, where that is in one.
+    pub preempting: Option<Text>,
+    /// It never was before, as far as its owner bears that.
+    pub first: bool,
+}
+
+/// The kinds of milestones. A step may admit thousands: what is rare is boxed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Passage {
     /// Quota was taken, members were placed.
@@ -45,18 +58,11 @@ pub enum Passage {
         admitted: Span,
     },
     /// It is being stopped.
-    Evicted {
-        /// Why.
-        reason: PreemptionReason,
-        /// The ClusterQueue of whom it makes room for, where that is in one.
-        preempting: Option<Text>,
-        /// It never was before, as far as its owner bears that.
-        first: bool,
-    },
+    Evicted(Box<Stop>),
     /// All that it held is free again after that.
     Left {
         /// Why it was stopped.
-        reason: PreemptionReason,
+        reason: Box<PreemptionReason>,
         /// Since the stop was decided.
         took: Span,
     },

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use capstan_core::explain::census::QueueShape;
-use capstan_core::explain::milestone::{Milestone, Passage, Whose};
+use capstan_core::explain::milestone::{Milestone, Passage, Stop, Whose};
 use capstan_core::model::input::Text;
 use capstan_core::plan::{Counts, Outcome, PreemptionReason, Report};
 use parking_lot::Mutex;
@@ -238,7 +238,8 @@ impl Passages {
                 self.times.ready.time(of, locals, *waited, &[class]);
                 self.times.ready_after.time(of, locals, *admitted, &[class]);
             }
-            Passage::Evicted { reason, preempting, first } => {
+            Passage::Evicted(stop) => {
+                let Stop { reason, preempting, first } = &**stop;
                 let (word, cause) = words(*reason);
                 self.numbers.evicted.count(of, locals, &[word, cause, class]);
                 let queue = of.cluster_queue.as_deref().unwrap_or_default();
@@ -251,7 +252,7 @@ impl Passages {
                 }
             }
             Passage::Left { reason, took } => {
-                self.times.eviction.time(of, locals, *took, &[words(*reason).0]);
+                self.times.eviction.time(of, locals, *took, &[words(**reason).0]);
             }
             Passage::Skipped => {
                 let queue = of.cluster_queue.as_deref().unwrap_or_default();

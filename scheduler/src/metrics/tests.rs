@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 use capstan_core::explain::census::{CohortQuota, CohortTally, Limits, QueueShape, Tally};
-use capstan_core::explain::milestone::{Milestone, Passage, Whose};
+use capstan_core::explain::milestone::{Milestone, Passage, Stop, Whose};
 use capstan_core::explain::reason::{Inactive, Reason};
 use capstan_core::explain::view::QuotaView;
 use capstan_core::model::input::Text;
@@ -110,7 +110,7 @@ fn whose() -> Whose {
 }
 
 fn passed(of: &Whose, all: impl IntoIterator<Item = Passage>) -> Report {
-    let milestone = |what| Milestone { of: of.clone(), what };
+    let milestone = |what| Milestone { of: of.clone().into(), what };
     Report { milestones: all.into_iter().map(milestone).collect(), ..Report::default() }
 }
 
@@ -189,7 +189,7 @@ fn passages_are_counted_and_timed_by_queue_and_class() {
     let all = [
         Passage::Admitted { waited: Span::seconds(3) },
         Passage::Ready { waited: Span::seconds(9), admitted: Span::seconds(6) },
-        Passage::Left { reason: PreemptionReason::InClusterQueue, took: second },
+        Passage::Left { reason: PreemptionReason::InClusterQueue.into(), took: second },
         Passage::Finished { ran: Span::minutes(10) },
     ];
     metrics.step(&passed(&whose(), all), Duration::ZERO);
@@ -221,10 +221,9 @@ fn passages_are_counted_and_timed_by_queue_and_class() {
 #[test]
 fn who_is_stopped_is_counted_by_why_and_for_whom() {
     let metrics = Metrics::new();
-    let stop = |reason, preempting: Option<&str>, first| Passage::Evicted {
-        reason,
-        preempting: preempting.map(Text::from),
-        first,
+    let stop = |reason, preempting: Option<&str>, first| {
+        let preempting = preempting.map(Text::from);
+        Passage::Evicted(Box::new(Stop { reason, preempting, first }))
     };
     let waited = Span::minutes(5);
     let late = PreemptionReason::PodsNotReady { started: 0, need: 2, waited, fell: true };
