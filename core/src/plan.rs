@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use crate::explain::milestone::Milestone;
 use crate::explain::reason::Reason;
 use crate::model::input::{
     AllocatedDevice, BindingNote, ClaimKey, NodeSelector, ReadyWhen, RequestMapping, RequeueNote,
@@ -324,6 +325,8 @@ pub struct Report {
     pub outcomes: Vec<WorkloadOutcome>,
     /// Who was stopped for nobody else's sake.
     pub stopped: Vec<Preemption>,
+    /// What work went through, in the order in which it happened.
+    pub milestones: Vec<Milestone>,
     /// Numbers for metrics.
     pub counts: Counts,
     /// Namespaces and names of workloads that are gone, where no other bears the name now.
@@ -497,6 +500,8 @@ pub struct Counts {
     pub bound: u64,
     /// Victims chosen.
     pub preempted: u64,
+    /// Preemptors whose victims were chosen anew: who went before them in the round had taken one.
+    pub recomputed: u64,
     /// Nodes whose score was computed.
     pub nodes_scored: u64,
 }

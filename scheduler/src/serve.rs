@@ -7,9 +7,12 @@
 //! | `/readyz` | 200 once everything was listed; says whether we lead, and what is not read yet |
 //! | `/debug/explain/pod/NAMESPACE/NAME` | why a pod may or may not run, node by node |
 //! | `/debug/explain/workload/NAMESPACE/NAME` | why a workload waits or runs |
+//! | `/debug/pending/clusterqueue/NAME` | what waits in a ClusterQueue, in order, as JSON |
+//! | `/debug/pending/localqueue/NAMESPACE/NAME` | the same of a LocalQueue |
 //!
 //! Explanations are text, with `?output=json` what `capstan explain --output json` prints; the
-//! header `capstan-answer` is `no` where that would exit with 1, else `yes`. They are asked of the
+//! header `capstan-answer` is `no` where that would exit with 1, else `yes`. Lists have the fields
+//! of Kueue's visibility API, and its `?limit=` (1000) and `?offset=` (0). All are asked of the
 //! engine's thread ([`Ask`]), which answers between two steps; nothing here touches the engine. The
 //! server writes nothing anywhere.
 
@@ -24,7 +27,7 @@ use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use capstan_core::explain::view::{PodExplanation, WorkloadExplanation};
+use capstan_core::explain::view::{Place, PodExplanation, WorkloadExplanation};
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -41,6 +44,9 @@ pub const BEAT_MAX: Duration = Duration::from_secs(30);
 /// How long an explanation may take: it tries every remedy on the engine.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
 
+/// Workloads of a queue in one answer, unless another number is asked for.
+const LISTED: usize = 1_000;
+
 /// Header of an explanation: `yes`, or [`NO`].
 const ANSWER: HeaderName = HeaderName::from_static("capstan-answer");
 /// A workload waits, or a pod fits on no node.
@@ -54,6 +60,9 @@ pub fn is_no(headers: &HeaderMap) -> bool {
 /// An answer of the engine's thread; `None`: nothing of that name.
 pub type Answer<T> = oneshot::Receiver<Option<Explained<T>>>;
 
+/// What waits in a queue; `None`: there is no such queue.
+pub type Line = oneshot::Receiver<Option<Vec<Place>>>;
+
 /// Asks the engine's thread; it never waits, and drops the sender when it cannot answer.
 pub trait Ask: Send + Sync {
     /// Why a pod may or may not run.
@@ -61,6 +70,9 @@ pub trait Ask: Send + Sync {
 
     /// Why a workload waits or runs.
     fn explain_workload(&self, namespace: &str, name: &str) -> Answer<WorkloadExplanation>;
+
+    /// What waits in a ClusterQueue, or in a LocalQueue of a namespace, in order.
+    fn line(&self, namespace: Option<&str>, name: &str) -> Line;
 }
 
 /// How the process is, as its threads say.
@@ -134,6 +146,8 @@ pub fn router(served: Served) -> Router {
         .route("/readyz", get(readyz))
         .route("/debug/explain/pod/{namespace}/{name}", get(explain_pod))
         .route("/debug/explain/workload/{namespace}/{name}", get(explain_workload))
+        .route("/debug/pending/clusterqueue/{name}", get(cluster_queue))
+        .route("/debug/pending/localqueue/{namespace}/{name}", get(local_queue))
         .with_state(served)
 }
 
@@ -199,6 +213,45 @@ async fn explain_workload(
     let answer = served.ask.explain_workload(&namespace, &name);
     let printers = [text::workload, json::workload];
     explain(answer, &options, ("workload", &namespace, &name), printers).await
+}
+
+async fn cluster_queue(
+    State(served): State<Served>,
+    Path(name): Path<String>,
+    Query(options): Options,
+) -> Response {
+    list(served.ask.line(None, &name), &options, &format!("ClusterQueue {name}")).await
+}
+
+async fn local_queue(
+    State(served): State<Served>,
+    Path((namespace, name)): Target,
+    Query(options): Options,
+) -> Response {
+    let queue = format!("LocalQueue {namespace}/{name}");
+    list(served.ask.line(Some(&namespace), &name), &options, &queue).await
+}
+
+/// Waits for what waits in a queue and prints some of it.
+async fn list(line: Line, options: &BTreeMap<String, String>, queue: &str) -> Response {
+    let number = |name: &str, default: usize| match options.get(name) {
+        None => Ok(default),
+        Some(text) => text.parse().map_err(|_| format!("{name}: {text:?} is no number\n")),
+    };
+    let (offset, limit) = match (number("offset", 0), number("limit", LISTED)) {
+        (Ok(offset), Ok(limit)) => (offset, limit),
+        (Err(says), _) | (_, Err(says)) => return (StatusCode::BAD_REQUEST, says).into_response(),
+    };
+    match tokio::time::timeout(ANSWER_MAX, line).await {
+        Ok(Ok(Some(line))) => {
+            let some = line.get(offset..).unwrap_or_default();
+            let kind = [(header::CONTENT_TYPE, "application/json")];
+            (kind, json::line(&some[..limit.min(some.len())])).into_response()
+        }
+        Ok(Ok(None)) => (StatusCode::NOT_FOUND, format!("no {queue}\n")).into_response(),
+        Ok(Err(_)) => (StatusCode::SERVICE_UNAVAILABLE, "the engine has ended\n").into_response(),
+        Err(_) => (StatusCode::GATEWAY_TIMEOUT, "the engine is busy\n").into_response(),
+    }
 }
 
 /// Waits for an explanation and prints it.

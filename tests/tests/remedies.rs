@@ -5,17 +5,18 @@
 
 use std::sync::Arc;
 
-use capstan_core::explain::view::{Change, Remedy};
+use capstan_core::explain::view::{Binding, Change, Remedy};
 use capstan_core::model::input::{
-    CapacityType, ClusterQueueFacts, Input, PodFacts, PodShape, PreemptReclaim, Price, PriceSource,
-    QueueingStrategy, Quota, Text, Wishes,
+    CapacityType, ClusterQueueFacts, CohortFacts, Input, Labels, PodFacts, PodShape,
+    PreemptReclaim, Price, PriceSource, QueueingStrategy, Quota, Taint, TaintEffect, Text,
+    Toleration, TolerationOperator, Wishes,
 };
 use capstan_core::money::MicroUsd;
 use capstan_core::plan::State;
 use capstan_core::time::{Span, Time};
 use capstan_tests::facts::{
-    DEFAULT, GPU, TEAM, cluster_queue, flavor, gang, group, in_queue, local_queue, namespace, node,
-    nominal, pod, shape,
+    DEFAULT, GPU, TEAM, cluster_queue, cohort, flavor, gang, group, in_queue, local_queue,
+    namespace, node, nominal, pod, shape,
 };
 use capstan_tests::play::Stage;
 use capstan_tests::strategy::{Cluster, cluster};
@@ -366,4 +367,171 @@ fn what_a_head_kept_back_that_is_gone_is_in_nobodys_way() {
     stage.engine.observe(stage.now, vec![Input::ClusterQueueGone("strict".into())]);
     stage.engine.sweep();
     only(&remedies(&mut stage, "asker"), waits);
+}
+
+/// Two flavors with a node each: `t4` is tainted, and selected by a label.
+fn two_kinds() -> Stage {
+    let mut stage = stage(&[]);
+    let kinds = [("a", "a100"), ("t", "t4")];
+    stage.add(kinds.map(|(name, kind)| {
+        let mut facts = node(name, &[(GPU, 8), ("cpu", 64_000)]);
+        facts.labels.insert("gpu".into(), kind.into());
+        if kind == "t4" {
+            facts.taints = vec![only_for_ml()];
+        }
+        facts.price = Some(Price { per_hour: MicroUsd(8_000_000), source: PriceSource::Catalogue });
+        Input::Node(facts)
+    }));
+    let mut t4 = flavor("t4", &[("gpu", "t4")]);
+    t4.taints = vec![only_for_ml()];
+    let quotas = [(GPU, nominal(8)), ("cpu", nominal(64_000))];
+    stage.add([
+        Input::Flavor(flavor("a100", &[("gpu", "a100")])),
+        Input::Flavor(t4),
+        Input::LocalQueue(local_queue("q")),
+        Input::ClusterQueue(cluster_queue("q", None, group(&[("a100", &quotas), ("t4", &quotas)]))),
+    ]);
+    stage.settle(|_| {});
+    stage
+}
+
+fn only_for_ml() -> Taint {
+    Taint { key: "for".into(), value: "ml".into(), effect: TaintEffect::NoSchedule }
+}
+
+#[test]
+fn a_flavor_that_its_pods_exclude_starts_it_once_they_do_not() {
+    let mut stage = two_kinds();
+    submit(&mut stage, [pod("holder", &gpus(8), &in_queue(Some("q")))]);
+    let selects =
+        PodShape { node_selector: [("gpu".into(), "a100".into())].into(), ..(*gpus(4)).clone() };
+    submit(&mut stage, [pod("p", &Arc::new(selects.clone()), &in_queue(Some("q")))]);
+    assert_eq!(state_of(&stage, "p"), State::Queued);
+    let found = remedies(&mut stage, "p");
+    let other = only(&found, |change| matches!(change, Change::AnotherFlavor { .. }));
+    let words = "use flavor t4 (nodeSelector gpu: t4 and tolerate for=ml)";
+    assert_eq!(other.change.to_string(), words);
+    assert_eq!(other.per_hour, Some(MicroUsd(4_000_000)));
+    // Either edit alone is not enough.
+    let tolerates = vec![Toleration {
+        key: "for".into(),
+        operator: TolerationOperator::Equal,
+        value: "ml".into(),
+        effect: None,
+    }];
+    let t4: Labels = [("gpu".into(), "t4".into())].into();
+    let edits = [
+        (t4.clone(), Vec::new(), false),
+        (selects.node_selector.clone(), tolerates.clone(), false),
+        (t4, tolerates, true),
+    ];
+    for (node_selector, tolerations, starts) in edits {
+        let edited = PodShape { node_selector, tolerations, ..selects.clone() };
+        submit(&mut stage, [pod("p", &Arc::new(edited), &in_queue(Some("q")))]);
+        assert_eq!(state_of(&stage, "p") == State::Running, starts);
+    }
+}
+
+#[test]
+fn no_other_flavor_is_a_remedy_where_that_has_no_room_either() {
+    let mut stage = two_kinds();
+    submit(&mut stage, [pod("holder", &gpus(8), &in_queue(Some("q")))]);
+    let tolerant = PodShape { tolerations: vec![tolerate_all()], ..(*gpus(6)).clone() };
+    submit(&mut stage, [pod("other", &Arc::new(tolerant), &in_queue(Some("q")))]);
+    assert_eq!(state_of(&stage, "other"), State::Running);
+    submit(&mut stage, [pod("p", &gpus(4), &in_queue(Some("q")))]);
+    let other = remedies(&mut stage, "p");
+    let other = other.iter().any(|it| matches!(it.change, Change::AnotherFlavor { .. }));
+    assert!(!other, "t4 has two GPUs left");
+}
+
+fn tolerate_all() -> Toleration {
+    let (key, value) = (Text::from(""), Text::from(""));
+    Toleration { key, operator: TolerationOperator::Exists, value, effect: None }
+}
+
+/// Binding limit of the first thing in the way.
+fn limit(stage: &mut Stage, name: &str) -> Binding {
+    let found = stage.engine.explain_workload(stage.now, TEAM, name).expect("it exists");
+    found.in_the_way.into_iter().find_map(|it| it.binding).expect("quota is short")
+}
+
+/// `left` of `root` may borrow two GPUs beyond the four of its queue `q`.
+fn limited(stage: &mut Stage) -> CohortFacts {
+    let limit = Quota { nominal: 0, borrowing: Some(2), lending: None };
+    let groups = vec![group(&[(DEFAULT, &[(GPU, limit), ("cpu", nominal(0))])])];
+    let left = CohortFacts { groups, ..cohort("left", Some("root")) };
+    stage.add([Input::Cohort(left.clone())]);
+    add_queue(stage, queue("q", Some("left"), nominal(4), 64_000));
+    add_queue(stage, queue("lender", Some("root"), nominal(8), 64_000));
+    left
+}
+
+#[test]
+fn a_cohort_that_may_borrow_no_more_is_named_and_its_limit_raised() {
+    let mut stage = stage(&["a", "b"]);
+    let left = limited(&mut stage);
+    submit(&mut stage, [pod("runs", &gpus(5), &for_hours(2, Some("q")))]);
+    submit(&mut stage, [pod("p", &gpus(4), &in_queue(Some("q")))]);
+    let binding = limit(&mut stage, "p");
+    let words = "borrowingLimit of cohort left: 2 GPUs (flavor default), 1 borrowed";
+    assert_eq!((binding.to_string().as_str(), binding.until), (words, Some(Time(3 * HOUR))));
+    let found = remedies(&mut stage, "p");
+    let raise = only(&found, |change| matches!(change, Change::RaiseLimit { .. }));
+    let words = "raise borrowingLimit of cohort left by 3 GPUs (flavor default)";
+    assert_eq!(raise.change.to_string(), words);
+    for (by, starts) in [(2, false), (3, true)] {
+        let mut edited = left.clone();
+        let quota = edited.groups[0].flavors[0].resources.get_mut(GPU).expect("it has one");
+        quota.borrowing = Some(2 + by);
+        stage.add([Input::Cohort(edited)]);
+        stage.settle(|_| {});
+        assert_eq!(state_of(&stage, "p") == State::Running, starts, "raised by {by}");
+    }
+}
+
+#[test]
+fn who_keeps_quota_for_itself_is_asked_to_lend_it() {
+    let mut stage = stage(&["a", "b"]);
+    add_queue(&mut stage, queue("q", Some("all"), nominal(4), 64_000));
+    let keeps = |lending| {
+        let quota = Quota { nominal: 8, borrowing: None, lending: Some(lending) };
+        queue("lender", Some("all"), quota, 64_000)
+    };
+    add_queue(&mut stage, keeps(1));
+    submit(&mut stage, [pod("p", &gpus(8), &in_queue(Some("q")))]);
+    let binding = limit(&mut stage, "p");
+    let words = "quota of cohort all: 5 GPUs (flavor default), 0 used";
+    assert_eq!((binding.to_string().as_str(), binding.until), (words, None));
+    let found = remedies(&mut stage, "p");
+    let lend = only(&found, |change| matches!(change, Change::RaiseLimit { .. }));
+    let words = "raise lendingLimit of lender by 3 GPUs (flavor default)";
+    assert_eq!(lend.change.to_string(), words);
+    for (lending, starts) in [(3, false), (4, true)] {
+        stage.add([Input::ClusterQueue(keeps(lending))]);
+        stage.settle(|_| {});
+        assert_eq!(state_of(&stage, "p") == State::Running, starts, "lends {lending}");
+    }
+}
+
+#[test]
+fn the_quota_that_binds_is_told_with_who_uses_it_and_until_when() {
+    let mut stage = stage(&["a", "b"]);
+    add_queue(&mut stage, queue("q", Some("all"), nominal(4), 64_000));
+    add_queue(&mut stage, queue("guest", Some("all"), nominal(6), 64_000));
+    submit(
+        &mut stage,
+        [
+            pod("one", &gpus(5), &for_hours(1, Some("guest"))),
+            pod("two", &gpus(2), &for_hours(3, Some("guest"))),
+            pod("own", &gpus(1), &in_queue(Some("q"))),
+        ],
+    );
+    submit(&mut stage, [pod("p", &gpus(6), &in_queue(Some("q")))]);
+    let binding = limit(&mut stage, "p");
+    let words = "quota of cohort all: 10 GPUs (flavor default), 8 used by guest (7), q (1)";
+    assert_eq!((binding.to_string().as_str(), binding.until), (words, Some(Time(2 * HOUR))));
+    submit(&mut stage, [pod("large", &gpus(11), &in_queue(Some("q")))]);
+    let binding = limit(&mut stage, "large");
+    assert_eq!((binding.amount, binding.until), (10, None), "never");
 }

@@ -30,6 +30,7 @@ impl Engine {
         self.count_admission(now, workload);
         self.preemptions.remove(&self.state.workloads[workload].full_name);
         self.counts.admitted += 1;
+        self.note_admission(now, workload);
         self.report_outcome(workload, Outcome::Admitted);
         self.clear_reason(workload);
         let entry = &mut self.state.workloads[workload];
@@ -205,6 +206,7 @@ impl Engine {
         }
         self.counts.preempted += 1;
         let leaving = self.state.leaving(victim);
+        self.note_stop(now, victim, &preemption);
         let requeue = self.requeue_note(now, victim, &preemption);
         self.waiting.remove(victim);
         self.growth.remove(&victim);

@@ -134,11 +134,15 @@ impl Engine {
             // Another head of this round counts on one of them: decide anew, and go on only if
             // nobody else has to leave for it.
             entry = self.nominate(entry.queue, entry.workload);
+            self.counts.recomputed += 1;
             let leaving =
                 |victim: &Victim| self.state.workloads[victim.workload].state == State::Evicting;
             match std::mem::replace(&mut entry.verdict, Verdict::NoFit) {
                 Verdict::Preempt(victims) if victims.iter().all(leaving) => found = victims,
-                _ => return self.lost_race(entry, None, round),
+                _ => {
+                    self.note_skip(entry.workload);
+                    return self.lost_race(entry, None, round);
+                }
             }
         }
         let assignment = self.assignment_for(&entry, now);
@@ -146,6 +150,7 @@ impl Engine {
         let Some((places, names)) = planned else {
             let why = self.held_back(&entry, &found);
             entry.choice.reason = Some(self.quota_reason(&entry));
+            self.note_skip(entry.workload);
             return self.lost_race(entry, why, round);
         };
         let workload = entry.workload;

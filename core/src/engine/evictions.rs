@@ -76,7 +76,7 @@ impl Engine {
 
     /// The workload of a namespace and name, be that the one that an engine before this one gave
     /// it beside another of its plain name, which is gone.
-    fn workload_named(&self, full_name: &str) -> Option<WorkloadIdx> {
+    pub(super) fn workload_named(&self, full_name: &str) -> Option<WorkloadIdx> {
         let (namespace, name) = full_name.split_once('/')?;
         let named = |name: &str| {
             let key = (namespace.into(), name.into());

@@ -24,6 +24,8 @@ use crate::plan::{
 };
 use crate::time::Time;
 
+mod binding;
+mod census;
 mod coming_up;
 mod crossings;
 mod details;
@@ -31,8 +33,10 @@ mod device_claims;
 mod evictions;
 mod holds;
 mod inflight;
+mod milestones;
 mod news;
 mod overdue;
+mod positions;
 mod readiness;
 mod remedies;
 mod sweep;
@@ -81,6 +85,7 @@ pub struct Engine {
     holds: holds::Holds,
     coming_up: coming_up::ComingUp,
     looks: usage::Looks,
+    milestones: milestones::Milestones,
     /// What heads kept back in the last round: where that changes, who it was kept from is looked
     /// at again.
     pub(crate) kept_back: Vec<Held>,
@@ -120,6 +125,7 @@ impl Engine {
         let acts = |e: &Effect| !matches!(e.action, Action::Status(_) | Action::Event { .. });
         debug_assert!(!self.effects.iter().any(acts), "facts alone decide nothing");
         self.effects.clear();
+        self.take_milestones();
         self.sweep_if_due();
     }
 
@@ -154,6 +160,7 @@ impl Engine {
                 quiet,
                 outcomes: std::mem::take(&mut self.outcomes),
                 stopped: std::mem::take(&mut self.stopped),
+                milestones: self.take_milestones(),
                 counts: self.counts,
                 gone,
             },
@@ -303,6 +310,7 @@ impl Engine {
         self.resumed_before.remove(&workload);
         self.holds.forget(workload);
         self.gave_up_coming(workload);
+        self.note_gone(workload);
         self.count_end(self.state.now, workload);
     }
 
@@ -358,6 +366,7 @@ impl Engine {
             false => self.growth.remove(&workload),
         };
         self.file_coming_up(now, workload);
+        self.note_passage(now, workload);
         self.count_end(now, workload);
     }
 

@@ -151,6 +151,7 @@ impl Engine {
         if let Some((owner, preemption)) = self.owner_ref(workload).zip(preemption) {
             self.preemptions.insert(preemption.victim.clone(), preemption.clone());
             self.stopped.push(preemption.clone());
+            self.note_stop(now, workload, &preemption);
             let uid = owner.uid.clone();
             let requeue = Box::new(self.requeue_note(now, workload, &preemption));
             let action = Action::SuspendOwner { owner, preemption, requeue };

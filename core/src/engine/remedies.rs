@@ -23,6 +23,9 @@ use crate::time::Time;
 
 mod changes;
 mod ends;
+mod flavors;
+mod forecast;
+mod limits;
 
 /// Remedies shown: as many as people compare before they decide.
 const REMEDIES_MAX: usize = 6;
@@ -71,7 +74,9 @@ impl Engine {
         let mut found = self.endings(now, index);
         found.extend(self.fewer_pods(now, index));
         found.extend(self.more_capacity(now, index));
+        found.extend(self.other_flavors(now, index));
         found.extend(self.more_quota(now, index));
+        found.extend(self.higher_limits(now, index));
         found.extend(self.more_preemption(now, index));
         found.sort_by_cached_key(order);
         found.truncate(REMEDIES_MAX);
@@ -216,9 +221,11 @@ fn order(remedy: &Remedy) -> (u8, Time, MicroUsd, bool, MicroUsd, u8, String) {
     let kind = match &remedy.change {
         Change::FewerPods { .. } => 0,
         Change::AllowCapacity { .. } => 1,
-        Change::RaiseQuota { .. } => 2,
-        Change::AllowPreemption { .. } => 3,
-        Change::WaitFor { .. } => 4,
+        Change::AnotherFlavor { .. } => 2,
+        Change::RaiseQuota { .. } => 3,
+        Change::RaiseLimit { .. } => 4,
+        Change::AllowPreemption { .. } => 5,
+        Change::WaitFor { .. } => 6,
     };
     let lost = remedy.loses.unwrap_or(MicroUsd(0));
     let price = remedy.per_hour.unwrap_or(MicroUsd(0));

@@ -40,8 +40,8 @@
 //!
 //! - pods, owners (with which run of theirs had pods), queue objects, namespaces and priorities go
 //!   with their object, and what a LocalQueue used with that; a workload with its last member and
-//!   its owner; claims, holders, pauses, deadlines, evictions begun, stops asked for and look-ups
-//!   (by uid, identity, name) with those;
+//!   its owner; claims, holders, pauses, deadlines, evictions begun, stops asked for and when, and
+//!   look-ups (by uid, identity, name) with those;
 //! - the quota tree (with what is known of who borrows), the topology tree and its indexes are
 //!   built anew; at most 256 classes keep an
 //!   index; the log of changed nodes is bounded by a count;

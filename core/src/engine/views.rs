@@ -79,7 +79,7 @@ impl Engine {
     }
 
     /// The LocalQueue that a workload names, or falls to where its namespace has a default one.
-    fn local_queue_of(&self, index: WorkloadIdx) -> Option<Text> {
+    pub(super) fn local_queue_of(&self, index: WorkloadIdx) -> Option<Text> {
         let entry = &self.state.workloads[index];
         let fallen = || self.state.facts.local_queue(&entry.id.namespace, None);
         entry.wishes.queue.clone().or_else(|| fallen().map(|queue| queue.name.clone()))
@@ -151,7 +151,7 @@ impl Engine {
     }
 
     /// Who is before it in a strict queue, which nothing passes.
-    fn behind_head(&self, index: WorkloadIdx) -> Option<Reason> {
+    pub(super) fn behind_head(&self, index: WorkloadIdx) -> Option<Reason> {
         let QueueRef::Queue(queue) = self.state.workloads[index].queue else { return None };
         let head = self.waiting.head(Some(queue)).filter(|head| *head != index)?;
         let slot = self.state.quota.queue(queue);
@@ -333,6 +333,8 @@ impl Engine {
         if let Some(reason) = self.reason_now(index) {
             view.reason = Some(reason);
         }
+        let mut in_the_way = self.obstacles(index, &view);
+        in_the_way.iter_mut().for_each(|obstacle| self.bind_to_limit(now, obstacle));
         let waiting = self.shown(index, view.reason.as_ref());
         let placed = self.state.placed(index).next().filter(|_| waiting.is_none());
         let nodes_of = waiting.or(placed).and_then(|pod| self.pod_set_of(index, pod));
@@ -340,7 +342,9 @@ impl Engine {
         let nodes_as = placed.map(|pod| self.state.pods[pod].name.clone());
         Some(WorkloadExplanation {
             ahead: self.waiting.ahead(index).map(|ahead| ahead as u32),
-            in_the_way: self.obstacles(index, &view),
+            position: self.position_of(index),
+            forecast: self.forecast_of(now, index),
+            in_the_way,
             remedies: self.remedies(now, index),
             nodes_of,
             nodes,

@@ -321,6 +321,25 @@ impl Waiting {
         Some(line.groups.iter().map(before).sum())
     }
 
+    /// The first of a queue, at most so many: in the order in which they are looked at, be they
+    /// parked or not.
+    pub fn in_order(&self, queue: Option<QueueIdx>, most: usize) -> Vec<WorkloadIdx> {
+        let Some(line) = self.lines.get(&queue) else { return Vec::new() };
+        let ranks = queue.and_then(|queue| self.ranks.get(&queue));
+        let firsts = line.groups.iter().flat_map(|group| {
+            let rank = ranks.map_or(0, |ranks| group.rank(ranks));
+            group.members.iter().take(most).map(move |(key, index)| (rank, key, *index))
+        });
+        let mut all: Vec<(usize, &Reverse<HeadKey>, WorkloadIdx)> = firsts.collect();
+        all.sort_unstable_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)));
+        all.into_iter().take(most).map(|(.., index)| index).collect()
+    }
+
+    /// Queues that something waits in, the implicit one among them, in no order that is told.
+    pub fn lines(&self) -> impl Iterator<Item = Option<QueueIdx>> + '_ {
+        self.lines.keys().copied()
+    }
+
     /// Why the equals of a workload are parked, itself included: what the one that was looked at
     /// for all of them met.
     pub fn why(&self, index: WorkloadIdx) -> Option<&Reason> {

@@ -3,8 +3,10 @@
 //! Reasons carry numbers and stay data until [`wording`] turns them into text; the same words
 //! appear in `simulate`, `explain`, events and conditions.
 
+pub mod census;
 mod flavors;
 mod gone;
+pub mod milestone;
 pub mod obstacles;
 pub mod quantity;
 pub mod reason;

@@ -144,7 +144,7 @@ pub fn obstacle(reason: Reason) -> Obstacle {
         }
         _ => (None, None),
     };
-    Obstacle { reason, asked, left }
+    Obstacle { reason, asked, left, binding: None }
 }
 
 fn of_problem(why: &FlavorProblem) -> (Option<i64>, Option<i64>) {

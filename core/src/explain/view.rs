@@ -336,6 +336,10 @@ pub struct WorkloadExplanation {
     pub workload: WorkloadView,
     /// How many of its queue are considered before it.
     pub ahead: Option<u32>,
+    /// Where it stands in its queue, if it stands in one.
+    pub position: Option<Position>,
+    /// When it may start, if that can be told.
+    pub forecast: Option<Forecast>,
     /// What stands in the way: the quota levels and nodes, asked against left.
     pub in_the_way: Vec<Obstacle>,
     /// What would start it, each tried on the engine itself.
@@ -349,6 +353,44 @@ pub struct WorkloadExplanation {
     pub nodes_as: Option<Text>,
 }
 
+/// Where work that waits stands: how many go before it. What that means is said where it is
+/// reckoned, in the engine's module on positions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Position {
+    /// In its ClusterQueue, from 0; without one, among all work without a queue.
+    pub in_cluster_queue: u32,
+    /// In its LocalQueue, from 0; `None`: it has none.
+    pub in_local_queue: Option<u32>,
+}
+
+/// A workload with its position.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Namespace.
+    pub namespace: Text,
+    /// Name, unique in its namespace.
+    pub name: Text,
+    /// LocalQueue that it came by, if any.
+    pub local_queue: Option<Text>,
+    /// Priority.
+    pub priority: i32,
+    /// Creation of its first member.
+    pub created: Time,
+    /// Where it stands.
+    pub position: Position,
+}
+
+/// When work that waits may start, and what is assumed for that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Forecast {
+    /// When it may start.
+    pub at: Time,
+    /// Workloads that are taken to have ended by then, each when its declared run time is over.
+    pub ended: u32,
+    /// Workloads before it in its queue, of which none is taken to get the room first.
+    pub ahead: u32,
+}
+
 /// One thing in the way.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Obstacle {
@@ -358,6 +400,50 @@ pub struct Obstacle {
     pub asked: Option<i64>,
     /// Amount left.
     pub left: Option<i64>,
+    /// Where quota is what is short: whose limit it is.
+    pub binding: Option<Binding>,
+}
+
+/// The limit in the quota tree that leaves a queue no more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Binding {
+    /// Whose it is.
+    pub holder: Holder,
+    /// Which.
+    pub limit: Limit,
+    /// Flavor.
+    pub flavor: Text,
+    /// Resource.
+    pub resource: Text,
+    /// How much it is.
+    pub amount: i64,
+    /// What of it is used, or borrowed.
+    pub used: i64,
+    /// Queues that use most of it, with how much, the largest first.
+    pub by: Vec<(Text, i64)>,
+    /// When enough of it has come back, if what runs ends when its declared run time is over;
+    /// `None`: nobody knows, or what is asked is more than all of it.
+    pub until: Option<Time>,
+}
+
+/// Whose quota, or limit, something is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Holder {
+    /// A ClusterQueue's.
+    Queue(Text),
+    /// A cohort's.
+    Cohort(Text),
+}
+
+/// Kinds of limits in the quota tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// All that the holder, and who is below it, owns and lends.
+    Quota,
+    /// What the holder may borrow.
+    Borrowing,
+    /// What the holder lends.
+    Lending,
 }
 
 /// One way to start a waiting workload; it was tried and works.
@@ -410,6 +496,28 @@ pub enum Change {
         by: i64,
         /// Other resources of the flavor that are short as well, and by how much.
         with: Vec<(Text, i64)>,
+    },
+    /// Raise what may be borrowed, or is lent.
+    RaiseLimit {
+        /// Whose limit.
+        holder: Holder,
+        /// Which.
+        limit: Limit,
+        /// Flavor.
+        flavor: Text,
+        /// Resource.
+        resource: Text,
+        /// By how much.
+        by: i64,
+    },
+    /// Let it go to a flavor that its pods exclude.
+    AnotherFlavor {
+        /// Flavor.
+        flavor: Text,
+        /// Taints to tolerate, key and value.
+        tolerate: Vec<(Text, Text)>,
+        /// Labels to select by in `nodeSelector`, instead of the values that it has for them.
+        select: Vec<(Text, Text)>,
     },
     /// Allow the ClusterQueue to preempt.
     AllowPreemption {

@@ -8,6 +8,8 @@
 
 mod asked;
 pub mod changes;
+mod forecasts;
+mod limits;
 pub mod nodes;
 mod short;
 mod states;

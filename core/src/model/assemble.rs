@@ -13,7 +13,7 @@ use crate::model::ids::{PodIdx, ShapeIdx, WorkloadIdx};
 use crate::model::input::{EvictionNote, GangKey, GangRef, GangSource, OwnerFacts, PodPhase, Text};
 use crate::model::pod::{Binding, Pod};
 use crate::model::state::ClusterState;
-use crate::model::workload::{Assignment, PodSet, QueueRef, Requeue, Workload, WorkloadId};
+use crate::model::workload::{Assignment, PodSet, QueueRef, Requeue, Run, Workload, WorkloadId};
 use crate::plan::State;
 use crate::time::Time;
 
@@ -57,6 +57,7 @@ impl ClusterState {
             came_up: false,
             told: None,
             news: false,
+            run: Run::default(),
         });
         self.workload_by_id.insert(id, index);
         index

@@ -84,6 +84,22 @@ pub struct Workload {
     pub told: Option<(State, bool)>,
     /// It has news to be told at the end of this step.
     pub news: bool,
+    /// How far its run is, as far as that was counted.
+    pub run: Run,
+}
+
+/// How far a run of a workload is, as far as that was counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Run {
+    /// It holds nothing.
+    #[default]
+    Waits,
+    /// It was admitted.
+    Begun,
+    /// Enough of its members had started.
+    Ready,
+    /// Its work is done.
+    Over,
 }
 
 /// Members of one shape.

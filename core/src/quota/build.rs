@@ -28,7 +28,7 @@ pub struct QuotaState {
     pub tree: QuotaTree,
     /// What shares of nodes are reckoned from; `None`: fair sharing is off.
     shares: Option<Shares>,
-    /// Cohorts that are in the tree, while their shares are looked at.
+    /// Cohorts that are in the tree, those without an object included.
     cohorts: BTreeMap<Text, QuotaIdx>,
     queues: Vec<Queue>,
     queue_by_name: Interner<Text>,
@@ -279,7 +279,21 @@ impl QuotaState {
 
     /// Share of a cohort in thousandths, if it is in the tree and fair sharing is on.
     pub fn cohort_share(&self, name: &Text) -> Option<i64> {
-        self.cohorts.get(name).map(|node| self.share(*node).shown())
+        let node = self.cohorts.get(name).filter(|_| self.shares_fairly());
+        node.map(|node| self.share(*node).shown())
+    }
+
+    /// The name of a node of the tree, and whether it is a cohort's.
+    pub fn name_of(&self, node: QuotaIdx) -> Option<(&Text, bool)> {
+        if let Some(queue) = self.queue_at(node) {
+            return Some((&self.queue(queue).name, false));
+        }
+        self.cohorts().find(|(_, cohort)| *cohort == node).map(|(name, _)| (name, true))
+    }
+
+    /// Cohorts that are in the tree, those without an object included, by name.
+    pub fn cohorts(&self) -> impl Iterator<Item = (&Text, QuotaIdx)> {
+        self.cohorts.iter().map(|(name, node)| (name, *node))
     }
 
     /// Puts a tree of the same nodes with other quotas in place, for a try; the one before it.
@@ -346,10 +360,7 @@ impl QuotaState {
         let placed = |(name, placed): (&Text, &Result<QuotaIdx, Inactive>)| {
             Some((name.clone(), *placed.as_ref().ok()?))
         };
-        self.cohorts = match &shares {
-            Some(_) => cohorts.iter().filter_map(placed).collect(),
-            None => BTreeMap::new(),
-        };
+        self.cohorts = cohorts.iter().filter_map(placed).collect();
         let broken =
             |(name, placed): (Text, Result<QuotaIdx, Inactive>)| Some((name, placed.err()?));
         self.broken_cohorts = cohorts.into_iter().filter_map(broken).collect();

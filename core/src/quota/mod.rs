@@ -4,6 +4,7 @@
 //! for a workload; [`build`] turns queue objects into the tree and says which are inactive;
 //! [`share`] says who borrows most; [`counted`] what a pod counts as.
 
+pub mod bound;
 pub mod build;
 pub mod counted;
 pub mod eligible;

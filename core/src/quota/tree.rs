@@ -164,13 +164,36 @@ impl QuotaTree {
     }
 
     /// The same tree with more own quota at a node, as if its object had been edited.
-    pub fn raised(&self, queue: QuotaIdx, fr: FrIdx, by: i64) -> QuotaTree {
+    pub fn raised(&self, node: QuotaIdx, fr: FrIdx, by: i64) -> QuotaTree {
+        self.edited(node, fr, |cell| {
+            cell.nominal += i128::from(by);
+            cell.subtree += i128::from(by);
+        })
+    }
+
+    /// The same where a node may borrow so much more, if it has a limit.
+    pub fn borrowing_more(&self, node: QuotaIdx, fr: FrIdx, by: i64) -> QuotaTree {
+        let more = |limit: i128| limit + i128::from(by);
+        self.edited(node, fr, |cell| cell.borrowing = cell.borrowing.map(more))
+    }
+
+    /// The same where a node lends so much more, if it has a limit.
+    pub fn lending_more(&self, node: QuotaIdx, fr: FrIdx, by: i64) -> QuotaTree {
+        let more = |limit: i128| limit + i128::from(by);
+        self.edited(node, fr, |cell| cell.lending = cell.lending.map(more))
+    }
+
+    fn edited(&self, node: QuotaIdx, fr: FrIdx, edit: impl FnOnce(&mut Cell)) -> QuotaTree {
         let mut tree = self.clone();
-        let entry = &mut tree.nodes[queue.at()];
-        cell_of(&mut entry.cells, fr).nominal += i128::from(by);
-        let (mut at, mut subtree, mut usage) = (Some(queue), i128::from(by), 0);
         // What a node lends and what it uses beyond its local part count at its parent.
         let shown = |cell: Cell| (cell.subtree - cell.local(), (cell.usage - cell.local()).max(0));
+        let entry = &mut tree.nodes[node.at()];
+        let cell = cell_of(&mut entry.cells, fr);
+        let before = shown(*cell);
+        edit(cell);
+        let after = shown(*cell);
+        let (mut at, mut subtree, mut usage) =
+            (entry.parent, after.0 - before.0, after.1 - before.1);
         while let Some(node) = at {
             let entry = &mut tree.nodes[node.at()];
             let cell = cell_of(&mut entry.cells, fr);
@@ -228,6 +251,11 @@ impl QuotaTree {
     /// Borrowing limit of a node.
     pub fn borrowing_limit(&self, node: QuotaIdx, fr: FrIdx) -> Option<i64> {
         self.cell(node, fr).borrowing.map(clamp)
+    }
+
+    /// Lending limit of a node.
+    pub fn lending_limit(&self, node: QuotaIdx, fr: FrIdx) -> Option<i64> {
+        self.cell(node, fr).lending.map(clamp)
     }
 
     /// Usage of a node, claims and holds included.

@@ -45,6 +45,18 @@ pub const NAMES_MAX: usize = 256;
         json_path = ".status.clusterQueue",
         priority = 1
     ),
+    printcolumn(
+        name = "Position",
+        type_ = "integer",
+        json_path = ".status.queuePosition",
+        priority = 1
+    ),
+    printcolumn(
+        name = "Forecast",
+        type_ = "string",
+        json_path = ".status.forecastStart",
+        priority = 1
+    ),
     printcolumn(name = "Nodes", type_ = "string", json_path = ".status.nodes", priority = 1),
     printcolumn(
         name = "Preemptor",
@@ -136,12 +148,15 @@ pub struct WorkloadStatus {
     pub preemptor: Option<String>,
     /// Workloads whose room it takes, as `namespace/name`, at most 256.
     pub victims: Vec<String>,
-    /// Place in its queue, from 1.
+    /// Place in its ClusterQueue, from 1, while it waits; of the first 20 of each.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue_position: Option<i32>,
-    /// When it may start.
+    /// When it may start, if `forecastAssumption` holds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub forecast_start: Option<Time>,
+    /// What is assumed for `forecastStart`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub forecast_assumption: Option<String>,
     /// Failures so far and when it is tried again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requeue_state: Option<RequeueState>,

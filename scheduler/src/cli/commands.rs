@@ -20,7 +20,7 @@ use super::output::Console;
 use crate::api;
 use crate::config::{self, Config};
 use crate::gangs;
-use crate::metrics::Metrics;
+use crate::metrics::{Look, Metrics, Switches};
 use crate::migrate;
 use crate::prices;
 use crate::progress::with_progress;
@@ -258,14 +258,19 @@ fn play(config: &Config, mut objects: Objects, mode: args::Mode) -> (SimulationR
         inputs: objects.to_be_played(),
         mode: world_mode(mode),
     };
+    let switches = Switches::of(&config.file.metrics);
     let (run, metrics) = with_progress(move |progress| {
         let metrics = Metrics::new();
+        metrics.configure(switches);
         let mut watch = |report: &_, took| metrics.step(report, took);
         let mut run = world::run_watched(scenario, progress, &mut watch);
         if run.settled {
             run.engine.renew_reasons();
         }
-        metrics.views(&run.engine.workloads(), &run.engine.queues());
+        let (queues, local_queues) = (run.engine.queues(), run.engine.local_queues());
+        let census = run.engine.census(metrics.shows_asked());
+        let (queues, local_queues) = (&queues[..], &local_queues[..]);
+        metrics.look(&Look { queues, local_queues, census: &census });
         (run, metrics.encode())
     });
     fill(&mut result, &run, mode);
@@ -293,6 +298,8 @@ fn lost(run: &world::Run, namespace: &str, name: &str) -> Option<WorkloadExplana
     Some(WorkloadExplanation {
         workload: lost_view(last),
         ahead: None,
+        position: None,
+        forecast: None,
         in_the_way: Vec::new(),
         remedies: Vec::new(),
         nodes_of: None,

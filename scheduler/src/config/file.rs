@@ -52,6 +52,8 @@ pub struct CapstanConfiguration {
     pub wait_for_pods_ready: Option<WaitForPodsReady>,
     /// An autoscaler builds nodes for what has quota but no room; absent: none does.
     pub autoscaler: Option<Autoscaler>,
+    /// Which metrics are shown, where there may be many series.
+    pub metrics: Metrics,
     /// Leader election between replicas.
     pub leader_election: LeaderElection,
     /// The connection to the API server.
@@ -428,6 +430,25 @@ pub struct Autoscaler {
     pub provisioning_timeout: Option<GoDuration>,
     /// Class of the ProvisioningRequests to write; absent: pods alone are the request.
     pub provisioning_class_name: Option<String>,
+}
+
+/// Which metrics are shown, where there may be many series.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Metrics {
+    /// Amounts by ClusterQueue (or cohort), flavor and resource: `true` shows all, `false` none.
+    /// Absent: own quota, and what is used, borrowed and lent.
+    pub enable_cluster_queue_resources: Option<bool>,
+    /// Metrics by LocalQueue; absent: none.
+    pub local_queue_metrics: Option<LocalQueueMetrics>,
+}
+
+/// Metrics by LocalQueue.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct LocalQueueMetrics {
+    /// Whether they are shown. Default `true`.
+    pub enable: Option<bool>,
 }
 
 /// Leader election between replicas.

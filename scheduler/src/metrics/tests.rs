@@ -1,35 +1,18 @@
 //! Metrics: what is counted, what is set, and what Prometheus reads of it.
 
-use super::*;
-use capstan_core::explain::view::QuotaView;
-use capstan_core::money::MicroUsd;
-use capstan_core::plan::{Counts, Preemption, WorkloadOutcome};
-use capstan_core::time::{Span, Time};
+use std::collections::BTreeMap;
 
-fn workload(name: &str, queue: Option<&str>, state: State) -> WorkloadView {
-    WorkloadView {
-        namespace: "ns".into(),
-        name: name.into(),
-        local_queue: None,
-        cluster_queue: queue.map(Text::from),
-        priority: 0,
-        state,
-        found_running: false,
-        preempted: None,
-        pod_sets: Vec::new(),
-        pods: Vec::new(),
-        min_member: 1,
-        borrowed: false,
-        per_hour: None,
-        unpriced: 0,
-        reason: None,
-        uncharged: None,
-        created: Time(0),
-        waits_since: Time(0),
-        admitted_at: None,
-        gpus: 0,
-    }
-}
+use super::*;
+use capstan_core::explain::census::{CohortQuota, CohortTally, Limits, QueueShape, Tally};
+use capstan_core::explain::milestone::{Milestone, Passage, Stop, Whose};
+use capstan_core::explain::reason::{Inactive, Reason};
+use capstan_core::explain::view::QuotaView;
+use capstan_core::model::input::Text;
+use capstan_core::money::MicroUsd;
+use capstan_core::plan::{Counts, Outcome, PreemptionReason, WorkloadOutcome};
+use capstan_core::time::Span;
+
+use crate::read::queueing::TERMINATING;
 
 fn queue() -> QueueView {
     let line = |resource: &str, scale: i64| QuotaView {
@@ -43,7 +26,7 @@ fn queue() -> QueueView {
     };
     QueueView {
         name: "team".into(),
-        cohort: None,
+        cohort: Some("research".into()),
         inactive: None,
         quotas: vec![line("cpu", 1_000), line("nvidia.com/gpu", 1)],
         pending: 3,
@@ -54,22 +37,81 @@ fn queue() -> QueueView {
     }
 }
 
-fn decided(workload: &str, outcome: Outcome) -> WorkloadOutcome {
-    WorkloadOutcome { round: 1, workload: workload.into(), outcome }
+fn local_queue() -> LocalQueueView {
+    LocalQueueView {
+        namespace: "ns".into(),
+        name: "gpus".into(),
+        cluster_queue: "team".into(),
+        inactive: None,
+        pending: 1,
+        admitted: 2,
+        used: [(("a100".into(), "cpu".into()), 1_500)].into(),
+        consumed: None,
+        per_hour: None,
+        unpriced: 0,
+    }
 }
 
-fn stop(victim: &str) -> Outcome {
-    Outcome::Preempting(vec![Preemption {
-        victim: victim.into(),
-        preemptor: "ns/high".into(),
-        reason: PreemptionReason::InClusterQueue,
-        victim_priority: 0,
-        preemptor_priority: 1,
-        frees: Vec::new(),
-        lost: Span(0),
-        lost_cost: None,
-        cohort: None,
-    }])
+/// Two workloads of the queue are looked at, one is not, one is done; one has no queue.
+fn census() -> Census {
+    let tally = Tally {
+        active: 2,
+        inadmissible: 1,
+        finished: 1,
+        why: [("WaitingForQuota", 3), ("PendingTopology", 1)].into(),
+        asked: [("cpu".into(), 4_500)].into(),
+        ..Tally::default()
+    };
+    let loose = Tally { active: 1, admitted: 5, ..Tally::default() };
+    let limit = Limits {
+        flavor: "a100".into(),
+        resource: "cpu".into(),
+        borrowing: Some(2_000),
+        lending: None,
+        reserved: 13_000,
+    };
+    let research = CohortTally {
+        name: "research".into(),
+        parent: Some("all".into()),
+        root: "all".into(),
+        share: Some(125),
+        admitted: 7,
+        quotas: vec![CohortQuota {
+            flavor: "a100".into(),
+            resource: "cpu".into(),
+            quota: 16_000,
+            reserved: 13_000,
+        }],
+    };
+    Census {
+        queues: [("".into(), loose), ("team".into(), tally.clone())].into(),
+        local_queues: [(("ns".into(), "gpus".into()), tally)].into(),
+        shapes: vec![QueueShape {
+            name: "team".into(),
+            cohorts: vec!["research".into(), "all".into()],
+            limits: vec![limit],
+        }],
+        cohorts: vec![research],
+    }
+}
+
+fn show(metrics: &Metrics, queues: &[QueueView]) {
+    let census = census();
+    metrics.look(&Look { queues, local_queues: &[local_queue()], census: &census });
+}
+
+fn whose() -> Whose {
+    Whose {
+        namespace: "ns".into(),
+        local_queue: Some("gpus".into()),
+        cluster_queue: Some("team".into()),
+        priority_class: Some("high".into()),
+    }
+}
+
+fn passed(of: &Whose, all: impl IntoIterator<Item = Passage>) -> Report {
+    let milestone = |what| Milestone { of: of.clone().into(), what };
+    Report { milestones: all.into_iter().map(milestone).collect(), ..Report::default() }
 }
 
 fn has(metrics: &Metrics, line: &str) {
@@ -77,15 +119,21 @@ fn has(metrics: &Metrics, line: &str) {
     assert!(text.lines().any(|found| found == line), "no line {line:?} in\n{text}");
 }
 
+fn lacks(metrics: &Metrics, part: &str) {
+    let text = metrics.encode();
+    assert!(!text.contains(part), "{part:?} in\n{text}");
+}
+
 #[test]
 fn steps_are_counted_and_timed() {
     let metrics = Metrics::new();
-    let counts = Counts { considered: 5, bound: 3, ..Counts::default() };
+    let counts = Counts { considered: 5, bound: 3, recomputed: 2, ..Counts::default() };
     let report = Report { rounds: 2, counts, ..Report::default() };
     metrics.step(&report, Duration::from_micros(40));
     has(&metrics, "capstan_rounds_total 2");
     has(&metrics, "capstan_workloads_considered_total 5");
     has(&metrics, "capstan_pods_bound_total 3");
+    has(&metrics, "capstan_preemption_target_recomputations_total 2");
     has(&metrics, "capstan_step_duration_seconds_bucket{le=\"0.00001\"} 0");
     has(&metrics, "capstan_step_duration_seconds_bucket{le=\"0.00005\"} 1");
     has(&metrics, "capstan_step_duration_seconds_count 1");
@@ -105,18 +153,10 @@ fn a_step_that_was_cut_short_is_counted() {
 #[test]
 fn what_the_engine_keeps_is_shown_by_table() {
     let metrics = Metrics::new();
-    metrics.footprint(&Footprint {
-        pods: 3,
-        effects_in_flight: 2,
-        sweeps: 7,
-        ..Footprint::default()
-    });
-    metrics.footprint(&Footprint {
-        pods: 1,
-        effects_in_flight: 2,
-        sweeps: 8,
-        ..Footprint::default()
-    });
+    for (pods, sweeps) in [(3, 7), (1, 8)] {
+        let effects_in_flight = 2;
+        metrics.footprint(&Footprint { pods, effects_in_flight, sweeps, ..Footprint::default() });
+    }
     has(&metrics, "capstan_engine_entries{table=\"pods\"} 1");
     has(&metrics, "capstan_engine_entries{table=\"effects_in_flight\"} 2");
     has(&metrics, "capstan_engine_sweeps 8");
@@ -126,51 +166,124 @@ fn what_the_engine_keeps_is_shown_by_table() {
 }
 
 #[test]
-fn admissions_and_preemptions_carry_the_queue_that_the_views_name() {
+fn rounds_with_work_are_attempts_by_what_came_of_them() {
     let metrics = Metrics::new();
-    let outcomes = vec![
-        decided("ns/low", Outcome::Admitted),
-        decided("ns/loose", Outcome::Admitted),
-        decided("ns/high", stop("ns/low")),
-        // It waits for its victim and says so again.
-        decided("ns/high", stop("ns/low")),
-    ];
+    let of = |round, outcome| WorkloadOutcome { round, workload: "ns/a".into(), outcome };
+    let waits = || Outcome::Waiting(Reason::RoomTaken);
+    let outcomes = vec![of(1, waits()), of(1, Outcome::Admitted), of(2, waits())];
     metrics.step(&Report { outcomes, ..Report::default() }, Duration::ZERO);
-    let views = [
-        workload("high", Some("team"), State::Reserved),
-        workload("loose", None, State::Running),
-        workload("low", Some("team"), State::Evicting),
-    ];
-    metrics.views(&views, &[queue()]);
-    has(&metrics, "capstan_admitted_workloads_total{cluster_queue=\"team\"} 1");
-    has(&metrics, "capstan_admitted_workloads_total{cluster_queue=\"\"} 1");
-    let labels = "preempting_cluster_queue=\"team\",reason=\"InClusterQueue\"";
-    has(&metrics, &format!("capstan_preempted_workloads_total{{{labels}}} 1"));
-    metrics.views(&views, &[queue()]);
-    has(&metrics, "capstan_admitted_workloads_total{cluster_queue=\"team\"} 1");
+    metrics.step(&Report { outcomes: vec![of(1, waits())], ..Report::default() }, Duration::ZERO);
+    metrics.step(&Report::default(), Duration::ZERO);
+    let attempts = |word| format!("capstan_admission_attempts_total{{result={word:?}}}");
+    has(&metrics, &format!("{} 1", attempts("success")));
+    has(&metrics, &format!("{} 2", attempts("inadmissible")));
+    let seconds = "capstan_admission_attempt_duration_seconds_count";
+    has(&metrics, &format!("{seconds}{{result=\"success\"}} 1"));
+    has(&metrics, &format!("{seconds}{{result=\"inadmissible\"}} 1"));
 }
 
 #[test]
-fn a_victim_that_came_back_counts_again() {
+fn passages_are_counted_and_timed_by_queue_and_class() {
     let metrics = Metrics::new();
-    let outcomes = vec![
-        decided("ns/high", stop("ns/low")),
-        decided("ns/low", Outcome::Admitted),
-        decided("ns/high", stop("ns/low")),
+    let second = Span::seconds(1);
+    let all = [
+        Passage::Admitted { waited: Span::seconds(3) },
+        Passage::Ready { waited: Span::seconds(9), admitted: Span::seconds(6) },
+        Passage::Left { reason: PreemptionReason::InClusterQueue.into(), took: second },
+        Passage::Finished { ran: Span::minutes(10) },
     ];
-    metrics.step(&Report { outcomes, ..Report::default() }, Duration::ZERO);
-    metrics.views(&[], &[]);
-    let labels = "preempting_cluster_queue=\"\",reason=\"InClusterQueue\"";
+    metrics.step(&passed(&whose(), all), Duration::ZERO);
+    let none = passed(&Whose::default(), [Passage::Admitted { waited: second }]);
+    metrics.step(&none, Duration::ZERO);
+    let of = "{cluster_queue=\"team\",priority_class=\"high\"}";
+    for name in ["quota_reserved", "admitted", "finished"] {
+        has(&metrics, &format!("capstan_{name}_workloads_total{of} 1"));
+    }
+    let none = "{cluster_queue=\"\",priority_class=\"\"}";
+    has(&metrics, &format!("capstan_admitted_workloads_total{none} 1"));
+    let times = [
+        ("quota_reserved_wait_time", 3),
+        ("admission_wait_time", 3),
+        ("ready_wait_time", 9),
+        ("admitted_until_ready_wait_time", 6),
+        ("execution_time", 600),
+    ];
+    for (name, seconds) in times {
+        has(&metrics, &format!("capstan_{name}_seconds_sum{of} {seconds}"));
+    }
+    let bucket = "cluster_queue=\"team\",priority_class=\"high\",le=\"2.5\"";
+    has(&metrics, &format!("capstan_admission_wait_time_seconds_bucket{{{bucket}}} 0"));
+    let latency = "capstan_workload_eviction_latency_seconds_sum";
+    has(&metrics, &format!("{latency}{{cluster_queue=\"team\",reason=\"Preempted\"}} 1"));
+    lacks(&metrics, "local_queue_");
+}
+
+#[test]
+fn who_is_stopped_is_counted_by_why_and_for_whom() {
+    let metrics = Metrics::new();
+    let stop = |reason, preempting: Option<&str>, first| {
+        let preempting = preempting.map(Text::from);
+        Passage::Evicted(Box::new(Stop { reason, preempting, first }))
+    };
+    let waited = Span::minutes(5);
+    let late = PreemptionReason::PodsNotReady { started: 0, need: 2, waited, fell: true };
+    let all = [
+        stop(PreemptionReason::InCohortReclamation, Some("other"), true),
+        stop(PreemptionReason::InCohortReclamation, Some("other"), false),
+        stop(late, None, false),
+        stop(PreemptionReason::RequeuingLimitExceeded { stops: 3 }, None, false),
+    ];
+    metrics.step(&passed(&whose(), all), Duration::ZERO);
+    let line = |name: &str, reason: &str, cause: &str, count: u32| {
+        let of = format!("cluster_queue=\"team\",priority_class=\"high\",reason=\"{reason}\"");
+        format!("capstan_{name}{{{of},underlying_cause=\"{cause}\"}} {count}")
+    };
+    let all = "evicted_workloads_total";
+    has(&metrics, &line(all, "Preempted", "", 2));
+    has(&metrics, &line(all, "PodsReadyTimeout", "WaitForRecovery", 1));
+    has(&metrics, &line(all, "Deactivated", "RequeuingLimitExceeded", 1));
+    has(&metrics, &line("evicted_workloads_once_total", "Preempted", "", 1));
+    assert_eq!(metrics.encode().matches("evicted_workloads_once_total{").count(), 1);
+    let labels = "preempting_cluster_queue=\"other\",reason=\"InCohortReclamation\"";
     has(&metrics, &format!("capstan_preempted_workloads_total{{{labels}}} 2"));
+}
+
+#[test]
+fn who_was_passed_over_is_shown_until_the_next_step_that_looks_at_any() {
+    let metrics = Metrics::new();
+    let skips = "capstan_admission_cycle_preemption_skips{cluster_queue=\"team\"}";
+    let counts = Counts { considered: 1, ..Counts::default() };
+    let two = Report { counts, ..passed(&whose(), [Passage::Skipped, Passage::Skipped]) };
+    metrics.step(&two, Duration::ZERO);
+    metrics.step(&Report::default(), Duration::ZERO);
+    has(&metrics, &format!("{skips} 2"));
+    metrics.step(&Report { counts, ..Report::default() }, Duration::ZERO);
+    lacks(&metrics, skips);
+}
+
+#[test]
+fn cohorts_count_what_is_admitted_below_them_once_the_tree_was_looked_at() {
+    let metrics = Metrics::new();
+    let admitted = passed(&whose(), [Passage::Admitted { waited: Span(0) }]);
+    metrics.step(&admitted, Duration::ZERO);
+    lacks(&metrics, "cohort_subtree_admitted_workloads_total{");
+    show(&metrics, &[queue()]);
+    show(&metrics, &[queue()]);
+    for cohort in ["research", "all"] {
+        let labels = format!("cohort=\"{cohort}\",priority_class=\"high\"");
+        has(&metrics, &format!("capstan_cohort_subtree_admitted_workloads_total{{{labels}}} 1"));
+    }
 }
 
 #[test]
 fn queues_show_quota_in_base_units_and_dollars() {
     let metrics = Metrics::new();
-    let views = [workload("loose", None, State::Queued)];
-    metrics.views(&views, &[queue()]);
-    let gpu = "{cluster_queue=\"team\",flavor=\"a100\",resource=\"nvidia.com/gpu\"}";
-    let cpu = "{cluster_queue=\"team\",flavor=\"a100\",resource=\"cpu\"}";
+    show(&metrics, &[queue()]);
+    let of = |resource| {
+        let at = "cluster_queue=\"team\",cohort=\"research\",flavor=\"a100\"";
+        format!("{{{at},resource=\"{resource}\"}}")
+    };
+    let (gpu, cpu) = (of("nvidia.com/gpu"), of("cpu"));
     has(&metrics, &format!("capstan_cluster_queue_nominal_quota{gpu} 8"));
     has(&metrics, &format!("capstan_cluster_queue_resource_usage{cpu} 12"));
     has(&metrics, &format!("capstan_cluster_queue_borrowed{gpu} 4"));
@@ -178,69 +291,150 @@ fn queues_show_quota_in_base_units_and_dollars() {
     let unpriced = QueueView { per_hour: None, unpriced: 2, ..queue() };
     let idle = QueueView { name: "idle".into(), per_hour: None, admitted: 0, ..queue() };
     let shown = Metrics::new();
-    shown.views(&[], &[unpriced, idle]);
+    show(&shown, &[unpriced, idle]);
     has(&shown, "capstan_cluster_queue_usd_per_hour{cluster_queue=\"idle\"} 0");
-    let price = "capstan_cluster_queue_usd_per_hour{cluster_queue=\"team\"}";
-    assert!(!shown.encode().contains(price), "nobody knows what it costs");
-    has(&metrics, "capstan_pending_workloads{cluster_queue=\"team\"} 3");
-    has(&metrics, "capstan_pending_workloads{cluster_queue=\"\"} 1");
-    has(&metrics, "capstan_admitted_active_workloads{cluster_queue=\"team\"} 2");
+    lacks(&shown, "capstan_cluster_queue_usd_per_hour{cluster_queue=\"team\"}");
+    for absent in ["borrowing_limit", "resource_reservation", "resource_pending"] {
+        lacks(&metrics, &format!("capstan_cluster_queue_{absent}"));
+    }
+
+    metrics.configure(Switches { amounts: Amounts::All, locals: false });
+    show(&metrics, &[queue()]);
+    has(&metrics, &format!("capstan_cluster_queue_borrowing_limit{cpu} 2"));
+    has(&metrics, &format!("capstan_cluster_queue_resource_reservation{cpu} 13"));
+    let asked = "{cluster_queue=\"team\",cohort=\"research\",resource=\"cpu\"}";
+    has(&metrics, &format!("capstan_cluster_queue_resource_pending{asked} 4.5"));
+    lacks(&metrics, "capstan_cluster_queue_lending_limit");
+
+    metrics.configure(Switches { amounts: Amounts::None, locals: false });
+    show(&metrics, &[queue()]);
+    lacks(&metrics, "flavor=");
+    lacks(&metrics, "resource=");
 }
 
 #[test]
-fn a_queue_that_is_gone_leaves_no_gauge() {
+fn work_is_counted_by_where_it_stands_and_why() {
     let metrics = Metrics::new();
-    metrics.views(&[], &[queue()]);
-    metrics.views(&[], &[]);
-    assert!(!metrics.encode().contains("team"));
-}
-
-#[test]
-fn who_is_stopped_is_counted_by_why_and_how_long_who_is_admitted_waited() {
-    let metrics = Metrics::new();
-    let Outcome::Preempting(mut stopped) = stop("ns/held") else { unreachable!("a stop") };
-    stopped[0].reason = PreemptionReason::Deactivated;
-    let outcomes = vec![
-        decided("ns/high", stop("ns/low")),
-        decided("ns/high", stop("ns/low")),
-        decided("ns/quick", Outcome::Admitted),
-    ];
-    metrics.step(&Report { outcomes, stopped, ..Report::default() }, Duration::ZERO);
-    let mut quick = workload("quick", Some("team"), State::Binding);
-    (quick.waits_since, quick.admitted_at) = (Time(1_000), Some(Time(4_000)));
-    let mut held = workload("held", Some("team"), State::Evicting);
-    held.reason = Some(capstan_core::explain::reason::Reason::RoomTaken);
-    let mut low = workload("low", Some("other"), State::Queued);
-    low.reason = Some(capstan_core::explain::reason::Reason::RoomTaken);
-    metrics.views(&[quick, held, low], &[queue()]);
-    let evicted = "capstan_evicted_workloads_total";
-    has(&metrics, &format!("{evicted}{{cluster_queue=\"other\",reason=\"Preempted\"}} 1"));
-    has(&metrics, &format!("{evicted}{{cluster_queue=\"team\",reason=\"Deactivated\"}} 1"));
-    let waited = "capstan_admission_wait_time_seconds";
-    has(&metrics, &format!("{waited}_sum{{cluster_queue=\"team\"}} 3"));
-    has(&metrics, &format!("{waited}_bucket{{cluster_queue=\"team\",le=\"5\"}} 1"));
-    has(&metrics, &format!("{waited}_bucket{{cluster_queue=\"team\",le=\"2.5\"}} 0"));
-    let why = "cluster_queue=\"other\",reason=\"PendingEvaluation\"";
-    has(&metrics, &format!("capstan_unadmitted_workloads{{{why}}} 1"));
-    assert_eq!(metrics.encode().matches("capstan_unadmitted_workloads{").count(), 1);
-}
-
-#[test]
-fn a_queue_shows_whether_it_admits_and_its_share() {
-    let metrics = Metrics::new();
-    let of = |share, inactive: bool| {
-        let why = || capstan_core::explain::reason::Reason::Unqueued;
-        QueueView { share, inactive: inactive.then(why), ..queue() }
+    show(&metrics, &[queue()]);
+    let pending = |queue, status, count| {
+        let labels = format!("cluster_queue=\"{queue}\",status=\"{status}\"");
+        has(&metrics, &format!("capstan_pending_workloads{{{labels}}} {count}"));
     };
-    metrics.views(&[], &[of(Some(250), false)]);
-    has(&metrics, "capstan_cluster_queue_weighted_share{cluster_queue=\"team\"} 250");
+    pending("team", "active", 2);
+    pending("team", "inadmissible", 1);
+    pending("", "active", 1);
+    for (name, of_team, of_none) in [("reserving_active", 2, 5), ("admitted_active", 2, 5)] {
+        has(&metrics, &format!("capstan_{name}_workloads{{cluster_queue=\"team\"}} {of_team}"));
+        has(&metrics, &format!("capstan_{name}_workloads{{cluster_queue=\"\"}} {of_none}"));
+    }
+    has(&metrics, "capstan_finished_workloads{cluster_queue=\"team\"} 1");
+    let why = |reason, cause, count| {
+        let labels = format!("cluster_queue=\"team\",reason=\"{reason}\"");
+        let line = format!("{{{labels},underlying_cause=\"{cause}\"}} {count}");
+        has(&metrics, &format!("capstan_unadmitted_workloads{line}"));
+    };
+    why("NoReservation", "WaitingForQuota", 3);
+    why("PendingDelayedTopologyRequests", "PendingTopology", 1);
+}
+
+#[test]
+fn what_is_gone_leaves_no_gauge() {
+    let metrics = Metrics::new();
+    metrics.configure(Switches { amounts: Amounts::All, locals: true });
+    show(&metrics, &[queue()]);
+    let census = Census { queues: BTreeMap::new(), ..Census::default() };
+    metrics.look(&Look { queues: &[], local_queues: &[], census: &census });
+    for name in ["team", "research", "gpus"] {
+        lacks(&metrics, name);
+    }
+}
+
+#[test]
+fn a_queue_shows_whether_it_admits_its_cohorts_and_its_share() {
+    let metrics = Metrics::new();
+    let of = |share, why: Option<Inactive>| {
+        let inactive = why.map(|why| Reason::Inactive { cluster_queue: "team".into(), why });
+        QueueView { share, inactive, ..queue() }
+    };
     let status =
         |word| format!("capstan_cluster_queue_status{{cluster_queue=\"team\",status={word:?}}}");
+    show(&metrics, &[of(Some(250), None)]);
+    let share = "capstan_cluster_queue_weighted_share{cluster_queue=\"team\",cohort=\"research\"}";
+    has(&metrics, &format!("{share} 250"));
     has(&metrics, &format!("{} 1", status("active")));
-    metrics.views(&[], &[of(Some(i64::MAX), true)]);
-    has(&metrics, "capstan_cluster_queue_weighted_share{cluster_queue=\"team\"} inf");
+    show(&metrics, &[of(Some(i64::MAX), Some(Inactive::Stopped))]);
+    has(&metrics, &format!("{share} inf"));
     has(&metrics, &format!("{} 0", status("active")));
-    has(&metrics, &format!("{} 1", status("inactive")));
-    metrics.views(&[], &[of(None, false)]);
-    assert!(!metrics.encode().contains("weighted_share{"));
+    has(&metrics, &format!("{} 1", status("pending")));
+    show(&metrics, &[of(None, Some(Inactive::Broken(TERMINATING.into())))]);
+    has(&metrics, &format!("{} 1", status("terminating")));
+    lacks(&metrics, "cluster_queue_weighted_share{");
+    let places = "cluster_queue=\"team\",cohort=\"research\",parent_cohort=\"all\"";
+    has(&metrics, &format!("capstan_cluster_queue_info{{{places},root_cohort=\"all\"}} 1"));
+}
+
+#[test]
+fn cohorts_show_their_tree_their_share_and_their_amounts() {
+    let metrics = Metrics::new();
+    show(&metrics, &[queue()]);
+    let places = "cohort=\"research\",parent_cohort=\"all\",root_cohort=\"all\"";
+    has(&metrics, &format!("capstan_cohort_info{{{places}}} 1"));
+    has(&metrics, "capstan_cohort_weighted_share{cohort=\"research\"} 125");
+    let of = "{cohort=\"research\",flavor=\"a100\",resource=\"cpu\"}";
+    has(&metrics, &format!("capstan_cohort_subtree_quota{of} 16"));
+    has(&metrics, &format!("capstan_cohort_subtree_resource_reservations{of} 13"));
+    has(&metrics, "capstan_cohort_subtree_admitted_active_workloads{cohort=\"research\"} 7");
+}
+
+#[test]
+fn local_queues_have_twins_of_it_all_once_they_are_asked_for() {
+    let metrics = Metrics::new();
+    show(&metrics, &[queue()]);
+    lacks(&metrics, "local_queue_");
+    metrics.configure(Switches { locals: true, ..Switches::default() });
+    let all = [
+        Passage::Admitted { waited: Span::seconds(3) },
+        Passage::Finished { ran: Span::minutes(1) },
+    ];
+    metrics.step(&passed(&whose(), all), Duration::ZERO);
+    show(&metrics, &[queue()]);
+    let of = "name=\"gpus\",namespace=\"ns\"";
+    let lines = [
+        format!("admitted_workloads_total{{{of},priority_class=\"high\"}} 1"),
+        format!("finished_workloads_total{{{of},priority_class=\"high\"}} 1"),
+        format!("admission_wait_time_seconds_sum{{{of},priority_class=\"high\"}} 3"),
+        format!("pending_workloads{{{of},status=\"active\"}} 2"),
+        format!("reserving_active_workloads{{{of}}} 2"),
+        format!("admitted_active_workloads{{{of}}} 2"),
+        format!("finished_workloads{{{of}}} 1"),
+        format!("status{{active=\"True\",{of}}} 1"),
+        format!("status{{active=\"False\",{of}}} 0"),
+        format!("resource_usage{{flavor=\"a100\",{of},resource=\"cpu\"}} 1.5"),
+        format!("resource_reservation{{flavor=\"a100\",{of},resource=\"cpu\"}} 1.5"),
+        format!(
+            "unadmitted_workloads{{cluster_queue=\"team\",{of},reason=\"NoReservation\",\
+             underlying_cause=\"WaitingForQuota\"}} 3"
+        ),
+    ];
+    lines.iter().for_each(|line| has(&metrics, &format!("capstan_local_queue_{line}")));
+    // Switched off again, nothing of them stays.
+    metrics.configure(Switches::default());
+    show(&metrics, &[queue()]);
+    lacks(&metrics, "local_queue_");
+}
+
+#[test]
+fn the_configuration_says_which_series_there_are() {
+    let of = |text: &str| {
+        let head = "apiVersion: capstan.sh/v1alpha1\nkind: CapstanConfiguration\n";
+        let config = crate::config::read_config_text("c", &format!("{head}{text}"));
+        Switches::of(&config.expect("usable").file.metrics)
+    };
+    assert_eq!(of(""), Switches { amounts: Amounts::Some, locals: false });
+    let all = "metrics: {enableClusterQueueResources: true, localQueueMetrics: {enable: true}}\n";
+    assert_eq!(of(all), Switches { amounts: Amounts::All, locals: true });
+    let none =
+        "metrics: {enableClusterQueueResources: false, localQueueMetrics: {enable: false}}\n";
+    assert_eq!(of(none), Switches { amounts: Amounts::None, locals: false });
+    assert!(of("metrics: {localQueueMetrics: {}}\n").locals);
 }

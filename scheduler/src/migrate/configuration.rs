@@ -25,20 +25,22 @@ const SAME: [&str; 6] = [
 ];
 
 /// Parts that are about Kueue's process and decide nothing.
-const PROCESS: [&str; 12] = [
+const PROCESS: [&str; 11] = [
     "apiVersion",
     "kind",
     "metadata",
     "namespace",
     "controller",
     "health",
-    "metrics",
     "webhook",
     "internalCertManagement",
     "pprofBindAddress",
     "tls",
     "visibility",
 ];
+
+/// Of its metrics, which are shown; the rest is about Kueue's process.
+const METRICS: [&str; 2] = ["enableClusterQueueResources", "localQueueMetrics"];
 
 /// Fields of leader election that name the lease; ours is another, or both would wait.
 const LEASE: [&str; 3] = [
@@ -81,6 +83,13 @@ impl Migrated {
                     }
                 }
                 "integrations" => self.integrations(&place, given),
+                "metrics" => {
+                    let same = |name: &str| Some((name.to_owned(), given.get(name)?.clone()));
+                    let same: Map<String, Value> = METRICS.into_iter().filter_map(same).collect();
+                    if !same.is_empty() {
+                        ours.insert(part.clone(), same.into());
+                    }
+                }
                 part => {
                     let problem = "has no equal in Capstan".to_owned();
                     self.lose(&place, "Configuration", Some(part), problem);

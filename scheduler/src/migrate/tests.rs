@@ -87,6 +87,7 @@ fn a_configuration_keeps_what_is_ours_and_names_the_rest() {
                 controller_manager_config.yaml: |\n    \
                 apiVersion: config.kueue.x-k8s.io/v1beta2\n    kind: Configuration\n    \
                 health: {healthProbeBindAddress: ':8081'}\n    \
+                metrics: {bindAddress: ':8443', enableClusterQueueResources: true}\n    \
                 leaderElection: {leaderElect: true, resourceName: c1f6bfd2.kueue.x-k8s.io}\n    \
                 manageJobsWithoutQueueName: true\n    \
                 fairSharing: {preemptionStrategies: [LessThanInitialShare]}\n    \
@@ -101,9 +102,12 @@ fn a_configuration_keeps_what_is_ours_and_names_the_rest() {
     let file = migrated.configuration_file().expect("a configuration");
     let config = crate::config::read_config_text("ours", &file).expect("it is valid");
     assert!(config.policy.fair_sharing.is_some());
-    for word in ["unqueuedWorkloads: Hold", "leaderElect: true"] {
+    let kept =
+        ["unqueuedWorkloads: Hold", "leaderElect: true", "enableClusterQueueResources: true"];
+    for word in kept {
         assert!(file.contains(word), "{word}:\n{file}");
     }
+    assert!(!file.contains("bindAddress"), "{file}");
     assert!(!file.contains("resourceName"), "{file}");
 }
 

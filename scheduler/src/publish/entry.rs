@@ -13,6 +13,7 @@ use capstan_core::time::Time;
 use serde_json::{Value, json};
 
 use super::groups::{self, Ends, GroupKey, GroupWish, ShownGroup, Stands};
+use super::places::{self, PLACES_EVERY, Standings};
 use super::plan::{EVERY, Name, WORDS_EVERY};
 use super::pods::PodCondition;
 use super::rates::What;
@@ -113,6 +114,8 @@ pub(super) struct Entry {
     pub(super) next_at: Time,
     /// When it was last written.
     pub(super) written_at: Time,
+    /// When a place in a queue was last written.
+    pub(super) placed_at: Time,
     pub(super) failures: u32,
     pub(super) filed: Option<Filed>,
 }
@@ -155,15 +158,16 @@ pub(super) fn rank(key: &Key, entry: &Entry) -> u8 {
 }
 
 /// The request that brings what is shown to what is wanted.
-pub(super) fn next(now: Time, key: &Key, entry: &Entry, listed: bool) -> Next {
+pub(super) fn next(
+    now: Time,
+    key: &Key,
+    entry: &Entry,
+    (listed, standings): (bool, &Standings),
+) -> Next {
     let Some(wanted) = &entry.wanted else { return Next::Nothing };
     let patch = |patch: Value, make: fn(Value) -> Write| match patch {
         Value::Null => Next::Nothing,
         patch => Next::Do(make(patch)),
-    };
-    let of_status = |shown: Value, wanted: Value| match diff::merge_patch(&shown, &wanted) {
-        Some(changes) => json!({ "status": changes }),
-        None => Value::Null,
     };
     match (wanted, &entry.shown) {
         (Wanted::Workload(_), None) if !listed => Next::Wait(now.plus(EVERY)),
@@ -173,14 +177,7 @@ pub(super) fn next(now: Time, key: &Key, entry: &Entry, listed: bool) -> Next {
             None => Next::Nothing,
         },
         (Wanted::Workload(details), Some(Shown::Workload(shown))) => {
-            let uid = shown.uid();
-            let shown = shown.unpack();
-            if let Some(changes) = workload::object_patch(uid, &shown, details) {
-                return Next::Do(Write::Object(changes));
-            }
-            let before = shown.status.unwrap_or_default();
-            let after = workload::status(&before, details, now);
-            patch(of_status(diff::value(&before), diff::value(&after)), Write::Status)
+            next_of_workload((now, entry.placed_at), key, (details, shown), standings)
         }
         (Wanted::ClusterQueue(_) | Wanted::LocalQueue(_) | Wanted::Cohort(_), None) => {
             Next::Do(Write::Read)
@@ -218,6 +215,42 @@ pub(super) fn next(now: Time, key: &Key, entry: &Entry, listed: bool) -> Next {
         }
         (Wanted::Gone(_), _) => Next::Nothing,
         (wanted, Some(shown)) => unreachable!("{key:?} wants {wanted:?} and shows {shown:?}"),
+    }
+}
+
+/// The patch of a status; null: they are equal.
+fn of_status(shown: Value, wanted: Value) -> Value {
+    match diff::merge_patch(&shown, &wanted) {
+        Some(changes) => json!({ "status": changes }),
+        None => Value::Null,
+    }
+}
+
+/// What is to be done about a Workload that is there. Where it does no more than stand elsewhere in
+/// its queue, that is said again only after a while.
+fn next_of_workload(
+    (now, placed_at): (Time, Time),
+    key: &Key,
+    (details, shown): (&WorkloadDetails, &ShownWorkload),
+    standings: &Standings,
+) -> Next {
+    let uid = shown.uid();
+    let shown = shown.unpack();
+    if let Some(changes) = workload::object_patch(uid, &shown, details) {
+        return Next::Do(Write::Object(changes));
+    }
+    let before = shown.status.unwrap_or_default();
+    let mut after = workload::status(&before, details, now);
+    if let Key::Workload(name) = key {
+        places::say(&mut after, details, name, standings);
+    }
+    let changes = of_status(diff::value(&before), diff::value(&after));
+    let at = placed_at.plus(PLACES_EVERY);
+    let place_only = before.queue_position.is_some() && places::only(&changes["status"]);
+    match changes {
+        Value::Null => Next::Nothing,
+        _ if place_only && now < at => Next::Wait(at),
+        changes => Next::Do(Write::Status(changes)),
     }
 }
 
@@ -273,6 +306,9 @@ pub(super) fn counted(key: &Key, write: &Write, entry: &Entry) -> What {
         (Write::Delete(_), ..) => What::Deleted,
         (Write::Read | Write::Count, ..) => What::Read,
         (Write::Status(_), Key::Group(_), _) => What::GroupStatus,
+        (Write::Status(patch), Key::Workload(_), _) if places::only(&patch["status"]) => {
+            What::StatusPlace
+        }
         (Write::Status(_), Key::Workload(_), Some(Wanted::Workload(details))) => {
             match details.view.state {
                 State::Running | State::Evicting | State::Finished => What::StatusLater,

@@ -29,6 +29,7 @@ mod entry;
 mod events;
 mod follow;
 mod groups;
+mod places;
 mod plan;
 mod pods;
 mod queues;
@@ -40,6 +41,7 @@ mod task;
 mod tests;
 mod workload;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use capstan_core::Engine;
@@ -51,6 +53,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 pub use follow::follow;
+pub use places::Standing;
 pub use plan::Name;
 pub use rates::{Limits, What};
 pub use task::{Reporter, run};
@@ -190,6 +193,12 @@ impl Publisher {
                 }
             }
         });
+    }
+
+    /// Where the first of every queue stand, and nobody else; who stands elsewhere than before is
+    /// to be told of.
+    pub fn standings(&self, all: BTreeMap<Name, Standing>) -> Vec<Name> {
+        self.plan.lock().stand(all)
     }
 
     /// A Workload of this uid was deleted.

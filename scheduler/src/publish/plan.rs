@@ -28,6 +28,7 @@ use super::entry::{
 };
 use super::events::{Notes, Told};
 use super::groups::{Bearers, GroupKey, GroupWish, Stands};
+use super::places::{self, Standing, Standings};
 use super::pods::{self, PodCondition};
 use super::rates::{Bucket, CALM, HOLD, LATE, Limits, What};
 use super::shown::ShownWorkload;
@@ -67,6 +68,8 @@ pub struct Plan {
     waiting: BTreeMap<Name, Vec<PodRef>>,
     /// PodGroups of workloads.
     bearers: Bearers,
+    /// Where work stands in its queue.
+    standings: Standings,
     /// Workloads were listed: one that is not shown does not exist.
     listed: bool,
     /// Their kind may have been away: they are to be listed again.
@@ -94,6 +97,7 @@ impl Plan {
             late_turn: true,
             waiting: BTreeMap::new(),
             bearers: Bearers::default(),
+            standings: None,
             listed: false,
             doubtful: false,
             standing: None,
@@ -284,6 +288,13 @@ impl Plan {
         self.forget_all(|key| matches!(key, Key::Group(key) if !there(key)));
     }
 
+    /// Where the first of every queue stand; who stands elsewhere than before, to be told of.
+    pub fn stand(&mut self, all: BTreeMap<Name, Standing>) -> Vec<Name> {
+        let moved = places::moved(&self.standings, &all);
+        self.standings = Some(all);
+        moved
+    }
+
     /// ClusterQueues as they are now.
     pub fn cluster_queues(&mut self, now: Time, views: Vec<QueueView>) {
         let names: BTreeSet<Text> = views.iter().map(|view| view.name.clone()).collect();
@@ -418,10 +429,13 @@ impl Plan {
             }
             let (_, key) = self.ready[rank].remove(&at).expect("it is somebody's turn");
             let entry = self.entries.get_mut(&key).expect("filed ones exist");
-            match next(now, &key, entry, self.listed) {
+            match next(now, &key, entry, (self.listed, &self.standings)) {
                 Next::Do(write) => {
                     (entry.filed, entry.flying) = (None, true);
                     entry.written_at = now;
+                    if places::told_by(&write) {
+                        entry.placed_at = now;
+                    }
                     // Its first status follows a create at once.
                     if !matches!(write, Write::Create(_) | Write::Read) {
                         entry.next_at = now.plus(EVERY);

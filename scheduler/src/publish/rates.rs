@@ -27,6 +27,8 @@ pub enum What {
     StatusUntilBound,
     /// Later statuses of workloads.
     StatusLater,
+    /// Statuses of workloads that say no more than where they stand in their queue.
+    StatusPlace,
     /// Workloads patched themselves.
     Object,
     /// Statuses of queues.
@@ -58,6 +60,7 @@ impl What {
             What::Created => "workload_create",
             What::StatusUntilBound => "workload_status_until_bound",
             What::StatusLater => "workload_status_later",
+            What::StatusPlace => "workload_position",
             What::Object => "workload_object",
             What::QueueStatus => "queue_status",
             What::GroupStatus => "group_status",

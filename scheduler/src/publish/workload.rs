@@ -1,14 +1,15 @@
 //! A Workload object as it should be, from what the engine shows and what the API shows.
 //!
 //! What the engine does not know is left as the API has it: `spec.active`, which people set,
-//! conditions of others, accrued cost, queue position, forecast. What it knows replaces the rest.
+//! conditions of others, accrued cost. What it knows replaces the rest; where it stands in its
+//! queue is said by [`super::places`].
 
 use std::collections::BTreeMap;
 
 use capstan_core::explain::quantity::price;
 use capstan_core::explain::view::{PodSetView, WorkloadDetails, WorkloadView};
 use capstan_core::model::input::{GangSource, OwnerEnd};
-use capstan_core::plan::{Preemption, State};
+use capstan_core::plan::{Preemption, PreemptionReason, State};
 use capstan_core::time::{Span, Time};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, OwnerReference};
 use kube::api::ObjectMeta;
@@ -134,6 +135,7 @@ pub fn status(shown: &WorkloadStatus, details: &WorkloadDetails, now: Time) -> W
     let view = &details.view;
     let mut status = shown.clone();
     conditions(&mut status.conditions, details, now);
+    replacements(&mut status.conditions, details, now);
     requeued(&mut status.conditions, details, now);
     let waits = matches!(
         view.state,
@@ -288,6 +290,24 @@ fn conditions(conditions: &mut Vec<Condition>, details: &WorkloadDetails, now: T
     }
 }
 
+/// Whether a group that runs lacks members that whoever made them has to make anew, in Kueue's
+/// words. What an owner lacks it makes by itself.
+fn replacements(conditions: &mut Vec<Condition>, details: &WorkloadDetails, now: Time) {
+    let of = "WaitingForReplacementPods";
+    let made_by_hand =
+        !matches!(details.source, GangSource::Job | GangSource::Owner | GangSource::Pod);
+    let runs = matches!(details.view.state, State::Binding | State::Running) && details.placed > 0;
+    let (members, needed) = (details.members, details.needed);
+    if made_by_hand && runs && members < needed {
+        let message = format!("{members} of {needed} members exist; those that ended are missing");
+        return set(conditions, Says { of, status: true, reason: "PodsFailed", message }, now);
+    }
+    if holds(conditions, of).is_some() {
+        let message = "no members are missing".to_owned();
+        set(conditions, Says { of, status: false, reason: "PodsReady", message }, now);
+    }
+}
+
 /// Whether one that was stopped may queue again yet, in Kueue's words: `Requeued` is false while
 /// something else than its turn keeps it, and true with what ended that.
 fn requeued(conditions: &mut Vec<Condition>, details: &WorkloadDetails, now: Time) {
@@ -306,7 +326,7 @@ fn requeued(conditions: &mut Vec<Condition>, details: &WorkloadDetails, now: Tim
     let kept = conditions.iter().find(|it| it.type_ == "Requeued" && it.status == "False");
     let over = match kept.map(|kept| &*kept.reason) {
         None => return,
-        Some("Deactivated") => "Reactivated",
+        Some(word) if word.starts_with("Deactivated") => "Reactivated",
         Some("LocalQueueStopped") => "LocalQueueRestarted",
         Some("ClusterQueueStopped") => "ClusterQueueRestarted",
         Some(_) => "BackoffFinished",
@@ -315,11 +335,16 @@ fn requeued(conditions: &mut Vec<Condition>, details: &WorkloadDetails, now: Tim
     set(conditions, Says { of, status: true, reason: over, message }, now);
 }
 
-/// Why a workload is stopped, as its condition `Evicted` has it.
+/// Why a workload is stopped, as its condition `Evicted` has it: in Kueue's words, with what is
+/// behind it where it was not people who deactivated it.
 pub fn evicted_for(stop: &Preemption) -> &'static str {
-    match stop.for_another() {
-        true => "Preempted",
-        false => stop.reason.as_str(),
+    match stop.reason {
+        reason if reason.for_another() => "Preempted",
+        PreemptionReason::RequeuingLimitExceeded { .. } => "DeactivatedDueToRequeuingLimitExceeded",
+        PreemptionReason::MaximumExecutionTimeExceeded { .. } => {
+            "DeactivatedDueToMaximumExecutionTimeExceeded"
+        }
+        reason => reason.as_str(),
     }
 }
 

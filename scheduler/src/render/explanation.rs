@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use capstan_core::explain::quantity::counted;
 use capstan_core::explain::reason::{NodeRefusal, Reason};
 use capstan_core::explain::view::{
-    Change, NodeVerdict, PodExplanation, Remedy, ScoreView, TermView, WorkloadExplanation,
-    WorkloadView,
+    Binding, Change, NodeVerdict, PodExplanation, Position, Remedy, ScoreView, TermView,
+    WorkloadExplanation, WorkloadView,
 };
 use capstan_core::explain::wording::nodes::kube_reason;
 use capstan_core::explain::wording::obstacle_amounts;
@@ -101,14 +101,26 @@ pub fn workload_facts(explained: &Explained<WorkloadExplanation>) -> String {
     }
     facts.push(format!("priority {}", workload.priority));
     facts.extend(time_fact(workload, explained.now));
-    match explained.explanation.ahead {
-        Some(0) if is_pending(workload) => facts.push("first in its queue".to_owned()),
-        Some(ahead) if is_pending(workload) => {
-            facts.push(format!("behind {} of its queue", thousands(i64::from(ahead))));
+    let position = explained.explanation.position.filter(|_| is_pending(workload));
+    facts.extend(position.map(|position| place_in_words(workload, position)));
+    let forecast = explained.explanation.forecast.map(|forecast| {
+        format!(" It may start at {}, {forecast}.", clock_time(forecast.at, explained.now))
+    });
+    format!("{}.{}", facts.join(", "), forecast.unwrap_or_default())
+}
+
+/// `first in its queue`, `behind 3 of its queue, 1 of them from its LocalQueue`.
+fn place_in_words(workload: &WorkloadView, position: Position) -> String {
+    let number = |count: u32| thousands(i64::from(count));
+    match (position.in_cluster_queue, position.in_local_queue) {
+        (0, _) => "first in its queue".to_owned(),
+        (ahead, Some(own)) if own < ahead => {
+            let local = workload.local_queue.as_deref().unwrap_or("its own");
+            let (ahead, own) = (number(ahead), number(own));
+            format!("behind {ahead} of its queue, {own} of them from LocalQueue {local}")
         }
-        _ => {}
+        (ahead, _) => format!("behind {} of its queue", number(ahead)),
     }
-    format!("{}.", facts.join(", "))
 }
 
 /// What else people should know of it: `1 pod on n9 holds no quota for 3 cpu: ...`.
@@ -125,7 +137,7 @@ fn time_fact(workload: &WorkloadView, now: Time) -> Option<String> {
 }
 
 /// What stands in the way, asked against left.
-pub fn in_the_way(explanation: &WorkloadExplanation) -> Option<Table> {
+pub fn in_the_way(explanation: &WorkloadExplanation, now: Time) -> Option<Table> {
     let columns = vec![
         Column::new("IN THE WAY", Fit::Word),
         Column::new("", Fit::Sentence),
@@ -140,8 +152,20 @@ pub fn in_the_way(explanation: &WorkloadExplanation) -> Option<Table> {
         };
         let kind = Cell::toned(obstacle.reason.kind(), Tone::Waits);
         table.rows.push(vec![kind, obstacle.reason.place().into(), asked.into(), left.into()]);
+        table.notes.extend(obstacle.binding.as_ref().map(|binding| binding_note(binding, now)));
     }
     (!table.rows.is_empty()).then_some(table)
+}
+
+/// Whose limit it is that leaves no more, and until when.
+fn binding_note(binding: &Binding, now: Time) -> String {
+    match binding.until {
+        Some(until) => {
+            let at = clock_time(until, now);
+            format!("Limit: {binding}; enough is back at {at}, if what runs ends when it said.")
+        }
+        None => format!("Limit: {binding}."),
+    }
 }
 
 fn or_dash(amount: Option<i64>) -> String {

@@ -6,8 +6,9 @@ use capstan_core::explain::reason::{
     FlavorProblem, FlavorRefusal, Nearest, NoVictims, NodeRefusal, NodeShortage, Reason,
 };
 use capstan_core::explain::view::{
-    Change, NodeVerdict, NodeView, Obstacle, PodPlace, PodSetView, QueueView, QuotaView, Remedy,
-    ScoreView, TermView, WorkloadExplanation, WorkloadView,
+    Binding, Change, Forecast, Holder, Limit, NodeVerdict, NodeView, Obstacle, PodPlace,
+    PodSetView, Position, QueueView, QuotaView, Remedy, ScoreView, TermView, WorkloadExplanation,
+    WorkloadView,
 };
 use capstan_core::model::input::{CapacityType, Price, PriceSource, Text};
 use capstan_core::money::MicroUsd;
@@ -269,15 +270,36 @@ pub fn verdicts() -> Vec<NodeVerdict> {
     ]
 }
 
+/// Another team uses eight GPUs of the cohort for twenty minutes more.
+fn binding() -> Binding {
+    Binding {
+        holder: Holder::Cohort("research".into()),
+        limit: Limit::Quota,
+        flavor: "a100-spot".into(),
+        resource: gpu(),
+        amount: 32,
+        used: 8,
+        by: vec![("team-vision".into(), 8)],
+        until: Some(Time(NOW.0 + 20 * 60_000)),
+    }
+}
+
 pub fn explanation() -> WorkloadExplanation {
     let simulated = result();
     let workload = simulated.workloads[2].clone();
     WorkloadExplanation {
         workload,
         ahead: Some(0),
+        position: Some(Position { in_cluster_queue: 0, in_local_queue: Some(0) }),
+        forecast: Some(Forecast { at: Time(NOW.0 + 20 * 60_000), ended: 1, ahead: 0 }),
         in_the_way: vec![
-            Obstacle { reason: short(32, 24), asked: Some(32), left: Some(24) },
-            Obstacle { reason: no_room(), asked: Some(8), left: Some(5) },
+            Obstacle {
+                reason: short(32, 24),
+                asked: Some(32),
+                left: Some(24),
+                binding: Some(binding()),
+            },
+            Obstacle { reason: no_room(), asked: Some(8), left: Some(5), binding: None },
         ],
         remedies: vec![
             Remedy {

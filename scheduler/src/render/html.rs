@@ -65,7 +65,7 @@ pub fn simulation(result: &SimulationResult) -> String {
 pub fn workload(explained: &Explained<WorkloadExplanation>) -> String {
     let view = &explained.explanation;
     let tables = [
-        ("In the way", explanation::in_the_way(view)),
+        ("In the way", explanation::in_the_way(view, explained.now)),
         ("What would start it", explanation::remedies(view, explained.now)),
         ("Nodes", explanation::workload_verdicts(view, false)),
     ];

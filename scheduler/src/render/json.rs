@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use capstan_core::explain::reason::NodeRefusal;
 use capstan_core::explain::view::{
-    Change, NodeVerdict, Obstacle, PodExplanation, QueueView, Remedy, WorkloadExplanation,
-    WorkloadView,
+    Binding, Change, Holder, NodeVerdict, Obstacle, Place, PodExplanation, QueueView, Remedy,
+    WorkloadExplanation, WorkloadView,
 };
 use capstan_core::money::MicroUsd;
 use capstan_core::plan::Preemption;
@@ -53,6 +53,10 @@ pub fn workload(explained: &Explained<WorkloadExplanation>) -> String {
     let mut object = json!({
         "workload": full_name(&explanation.workload),
         "ahead": explanation.ahead,
+        "positionInClusterQueue": explanation.position.map(|it| it.in_cluster_queue),
+        "positionInLocalQueue": explanation.position.and_then(|it| it.in_local_queue),
+        "forecastStart": explanation.forecast.map(|it| rfc3339(it.at)),
+        "forecastAssumption": explanation.forecast.map(|it| it.to_string()),
         "inTheWay": explanation.in_the_way.iter().map(obstacle_object).collect::<Vec<_>>(),
         "remedies": explanation.remedies.iter().map(remedy_object).collect::<Vec<_>>(),
         "feasible": feasible(&explanation.nodes),
@@ -81,6 +85,24 @@ pub fn pod(explained: &Explained<PodExplanation>) -> String {
         "nodes": explanation.nodes.iter().map(verdict_object).collect::<Vec<_>>(),
         "warnings": explained.warnings,
     }))
+}
+
+/// What waits in a queue, in order: the fields of Kueue's visibility API.
+pub fn line(places: &[Place]) -> String {
+    let items = places.iter().map(|place| {
+        json!({
+            "metadata": {
+                "namespace": &*place.namespace,
+                "name": &*place.name,
+                "creationTimestamp": rfc3339(place.created),
+            },
+            "priority": place.priority,
+            "localQueueName": place.local_queue.as_deref(),
+            "positionInClusterQueue": place.position.in_cluster_queue,
+            "positionInLocalQueue": place.position.in_local_queue,
+        })
+    });
+    pretty(&json!({"items": items.collect::<Vec<_>>()}))
 }
 
 /// A workload of the list.
@@ -211,6 +233,28 @@ fn obstacle_object(obstacle: &Obstacle) -> Value {
         "resource": obstacle.reason.resource().map(|resource| &**resource),
         "asked": obstacle.asked,
         "left": obstacle.left,
+        "limit": obstacle.binding.as_ref().map(binding_object),
+    })
+}
+
+/// Whose limit it is, who uses it, and when enough of it is back.
+fn binding_object(binding: &Binding) -> Value {
+    let (kind, name) = match &binding.holder {
+        Holder::Queue(name) => ("ClusterQueue", name),
+        Holder::Cohort(name) => ("Cohort", name),
+    };
+    let users = binding.by.iter().map(|(queue, used)| json!({"name": &**queue, "used": used}));
+    json!({
+        "kind": kind,
+        "name": &**name,
+        "field": binding.limit.field(),
+        "flavor": &*binding.flavor,
+        "resource": &*binding.resource,
+        "amount": binding.amount,
+        "used": binding.used,
+        "usedBy": users.collect::<Vec<_>>(),
+        "until": binding.until.map(rfc3339),
+        "message": binding.to_string(),
     })
 }
 
@@ -220,6 +264,8 @@ fn remedy_object(remedy: &Remedy) -> Value {
         Change::FewerPods { .. } => ("FewerPods", None),
         Change::AllowCapacity { .. } => ("AllowCapacity", None),
         Change::RaiseQuota { .. } => ("RaiseQuota", None),
+        Change::RaiseLimit { .. } => ("RaiseLimit", None),
+        Change::AnotherFlavor { .. } => ("AnotherFlavor", None),
         Change::AllowPreemption { .. } => ("AllowPreemption", None),
     };
     let waits: Vec<&str> = match &remedy.change {

@@ -45,7 +45,7 @@ pub fn workload(explained: &Explained<WorkloadExplanation>) -> String {
         out.push_str(&paragraph(&format!("{note}."), ""));
     }
     let tables = [
-        explanation::in_the_way(view),
+        explanation::in_the_way(view, explained.now),
         explanation::remedies(view, explained.now),
         explanation::workload_verdicts(view, true),
     ];

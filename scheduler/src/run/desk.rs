@@ -31,7 +31,7 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::gangs;
 use crate::live::{Group, Kind, Live, Seen};
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, Switches};
 use crate::publish::Publisher;
 use crate::render::Explained;
 use crate::serve::Health;
@@ -169,6 +169,7 @@ impl Desk {
             Message::Lead(_) => {}
             Message::Config(config) => {
                 self.live.reconfigure(&config);
+                self.tools.metrics.configure(Switches::of(&config.file.metrics));
                 self.policy = Arc::new(config.policy);
                 self.told.push(Input::Policy(self.policy.clone()));
             }
@@ -263,7 +264,7 @@ impl Desk {
         self.answer_questions(now);
         if self.phase == Phase::Leading {
             self.looks.tell(&self.tools.publisher, &self.live, &self.engine);
-            self.looks.look(&self.tools, &self.live, &self.engine);
+            self.looks.look(&self.tools, &self.live, &mut self.engine);
         }
     }
 
@@ -376,6 +377,13 @@ fn answer(engine: &mut Engine, now: Time, questions: Vec<Question>) {
                 let find = |name: Text| engine.explain_workload(now, &namespace, &name);
                 let found = gangs::names_of(&name).find_map(find);
                 drop(to.send(found.map(|explanation| explained(explanation, now))));
+            }
+            Question::Line(None, name, to) => {
+                drop(to.send(engine.line_of_cluster_queue(&name)));
+            }
+            Question::Line(Some(namespace), name, to) => {
+                let (namespace, name) = (namespace.into(), name.into());
+                drop(to.send(engine.line_of_local_queue(&namespace, &name)));
             }
         }
     }

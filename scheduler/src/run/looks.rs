@@ -12,7 +12,9 @@ use capstan_core::model::input::Text;
 use capstan_core::plan::Effect;
 
 use super::desk::Tools;
+use super::places::Places;
 use crate::live::{Group, Kind, Live};
+use crate::metrics::Look;
 use crate::publish::Publisher;
 use crate::read::kinds::Queueing;
 
@@ -34,13 +36,14 @@ pub struct Looks {
     names: Instant,
     /// Where the next page begins.
     mark: usize,
+    places: Places,
 }
 
 impl Looks {
     /// Looks at once.
     pub fn new() -> Looks {
         let now = Instant::now();
-        Looks { news: VecDeque::new(), next: now, names: now, mark: 0 }
+        Looks { news: VecDeque::new(), next: now, names: now, mark: 0, places: Places::new(now) }
     }
 
     /// Keeps news until there is time for them.
@@ -63,7 +66,7 @@ impl Looks {
     }
 
     /// Looks at everything, if it is time.
-    pub fn look(&mut self, tools: &Tools, live: &Live, engine: &Engine) {
+    pub fn look(&mut self, tools: &Tools, live: &Live, engine: &mut Engine) {
         let begun = Instant::now();
         if begun < self.next {
             return;
@@ -73,12 +76,14 @@ impl Looks {
             tools.publisher.standing(engine.names());
             tools.publisher.groups_there(live);
         }
+        self.places.look(begun, tools, live, engine);
         let (page, mark) = engine.details_from(self.mark, PAGE);
         self.mark = mark.unwrap_or(0);
         tools.publisher.workloads(page, live);
         tools.publisher.open_groups(live);
-        let queues = engine.queues();
-        tools.metrics.views(&engine.workloads(), &queues);
+        let (queues, local) = (engine.queues(), engine.local_queues());
+        let census = engine.census(tools.metrics.shows_asked());
+        tools.metrics.look(&Look { queues: &queues, local_queues: &local, census: &census });
         tools.metrics.footprint(&engine.footprint());
         // Kueue's queues are read, never written.
         let (none, own) = (Text::from(""), Group::Capstan);
@@ -90,8 +95,8 @@ impl Looks {
         let cohorts = engine.cohorts().into_iter();
         let cohorts = cohorts.filter(|it| of(Queueing::Cohort, &none, &it.name));
         tools.publisher.cohorts(cohorts.collect());
-        let local = engine.local_queues().into_iter();
-        let local = local.filter(|it| of(Queueing::LocalQueue, &it.namespace, &it.name));
+        let local =
+            local.into_iter().filter(|it| of(Queueing::LocalQueue, &it.namespace, &it.name));
         tools.publisher.local_queues(local.collect());
         self.next = Instant::now() + EVERY.max(begun.elapsed() * REST);
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
-use capstan_core::explain::view::{PodExplanation, WorkloadExplanation};
+use capstan_core::explain::view::{Place, PodExplanation, WorkloadExplanation};
 use tokio::sync::mpsc::Receiver;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
@@ -60,6 +60,8 @@ pub enum Question {
     Pod(String, String, oneshot::Sender<Option<Explained<PodExplanation>>>),
     /// Why a workload waits or runs.
     Workload(String, String, oneshot::Sender<Option<Explained<WorkloadExplanation>>>),
+    /// What waits in a ClusterQueue, or in a LocalQueue of a namespace.
+    Line(Option<String>, String, oneshot::Sender<Option<Vec<Place>>>),
 }
 
 /// Brings what watches see to the engine's thread, as much at a time as there is.
@@ -90,6 +92,12 @@ impl serve::Ask for Asker {
     fn explain_workload(&self, namespace: &str, name: &str) -> serve::Answer<WorkloadExplanation> {
         let (sender, answer) = oneshot::channel();
         self.ask(Question::Workload(namespace.to_owned(), name.to_owned(), sender));
+        answer
+    }
+
+    fn line(&self, namespace: Option<&str>, name: &str) -> serve::Line {
+        let (sender, answer) = oneshot::channel();
+        self.ask(Question::Line(namespace.map(str::to_owned), name.to_owned(), sender));
         answer
     }
 }

@@ -43,6 +43,7 @@
 //! | `barrier` | what a new leader waits for before it decides |
 //! | `message` | what that thread is told, and how much of it may wait |
 //! | `looks` | when there is time for what people look at |
+//! | `places` | whose position in a queue is renewed, and whose forecast |
 //! | `follow` | which kinds are watched |
 //! | `reload` | when another configuration holds |
 
@@ -51,6 +52,7 @@ mod desk;
 mod follow;
 mod looks;
 mod message;
+mod places;
 mod process;
 mod reload;
 

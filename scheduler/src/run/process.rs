@@ -31,7 +31,7 @@ use crate::clock::Clock;
 use crate::config::{Config, file};
 use crate::lease::{Elector, Leadership, LeaseEvent, Settings};
 use crate::live::{Kind, Seen};
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, Switches};
 use crate::publish::{self, Publisher, Reporter};
 use crate::serve::{self, Health, Served};
 
@@ -126,6 +126,7 @@ impl Replica {
         let clock = Clock::start();
         let (inbox, messages) = mpsc::channel();
         let (metrics, health) = (Arc::new(Metrics::new()), Arc::new(Health::default()));
+        metrics.configure(Switches::of(&config.file.metrics));
         let (answers, counted) = (inbox.clone(), metrics.clone());
         let means = Means {
             writes: clients.writes.clone(),

@@ -1,5 +1,6 @@
 //! The server over loopback, asked with plain HTTP/1.1.
 
+use capstan_core::explain::view::Position;
 use capstan_core::model::input::{Input, NodeFacts};
 use capstan_core::{Engine, time::Time};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -48,12 +49,29 @@ impl Ask for Known {
         answered(["w", "runs"].contains(&name).then(|| WorkloadExplanation {
             workload,
             ahead: Some(0),
+            position: None,
+            forecast: None,
             in_the_way: Vec::new(),
             remedies: Vec::new(),
             nodes_of: None,
             nodes_as: None,
             nodes: Vec::new(),
         }))
+    }
+
+    fn line(&self, namespace: Option<&str>, name: &str) -> Line {
+        let place = |at: u32| Place {
+            namespace: "ns".into(),
+            name: format!("w{at}").into(),
+            local_queue: namespace.map(|_| name.into()),
+            priority: 7,
+            created: Time(0),
+            position: Position { in_cluster_queue: at, in_local_queue: Some(at) },
+        };
+        let (sender, answer) = oneshot::channel();
+        let known = name == "q";
+        sender.send(known.then(|| (0..3).map(place).collect())).expect("it is waited for");
+        answer
     }
 }
 
@@ -159,6 +177,35 @@ async fn metrics_are_prometheus_text() {
     assert!(says.contains("capstan_rounds_total 1"), "{says}");
     assert!(says.contains("capstan_published_total{what=\"event_dropped\"} 3"), "{says}");
     assert!(says.contains("text/plain"), "{says}");
+}
+
+#[tokio::test]
+async fn what_waits_in_a_queue_is_listed_in_order_and_in_parts() {
+    let server = start().await;
+    let items = |says: &str| -> Vec<serde_json::Value> {
+        let body = says.split_once("\r\n\r\n").expect("a body").1;
+        let parsed: serde_json::Value = serde_json::from_str(body).expect("JSON");
+        parsed["items"].as_array().expect("a list").clone()
+    };
+    let (status, says) = server.get("/debug/pending/clusterqueue/q").await;
+    let all = items(&says);
+    assert_eq!((status, all.len()), (200, 3));
+    assert_eq!(all[1]["metadata"]["name"], "w1");
+    assert_eq!((&all[1]["positionInClusterQueue"], &all[1]["priority"]), (&1.into(), &7.into()));
+    assert!(all[1]["localQueueName"].is_null());
+    let path = "/debug/pending/localqueue/ns/q?offset=1&limit=1";
+    let some = items(&server.get(path).await.1);
+    assert_eq!((some.len(), &some[0]["metadata"]["name"]), (1, &"w1".into()));
+    assert_eq!(
+        (&some[0]["localQueueName"], &some[0]["positionInLocalQueue"]),
+        (&"q".into(), &1.into())
+    );
+    let (_, says) = server.get("/debug/pending/clusterqueue/q?offset=9").await;
+    assert!(items(&says).is_empty());
+    let (status, says) = server.get("/debug/pending/localqueue/ns/none").await;
+    assert_eq!((status, says.ends_with("no LocalQueue ns/none\n")), (404, true), "{says}");
+    let (status, says) = server.get("/debug/pending/clusterqueue/q?limit=many").await;
+    assert_eq!((status, says.ends_with("limit: \"many\" is no number\n")), (400, true), "{says}");
 }
 
 #[tokio::test]

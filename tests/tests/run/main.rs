@@ -18,6 +18,7 @@ mod own;
 mod reclaim;
 mod recovery;
 mod scene;
+mod seen;
 mod shares;
 mod trouble;
 mod unready;

@@ -50,7 +50,8 @@ fn what_never_starts_is_stopped_tried_again_and_then_held() {
     second.wait_until(&cluster, "leading").expect("it leads");
     let held = wait_for(&cluster, "workloads.capstan.sh", "it is held", |all| {
         let evicted = condition(&all[0], "Evicted");
-        all[0]["spec"]["active"] == false && evicted.is_some_and(|it| it.1 == "Deactivated")
+        all[0]["spec"]["active"] == false
+            && evicted.is_some_and(|it| it.1 == "DeactivatedDueToRequeuingLimitExceeded")
     });
     let message = condition(&held[0], "Evicted").expect("just seen").2;
     assert!(message.contains("backoffLimitCount"), "{message}");

@@ -106,14 +106,25 @@ impl Engine {
             self.state.workloads[index].sets.iter().map(|set| set.shape).collect();
         let new: Vec<ShapeIdx> =
             old.iter().map(|shape| self.shape_allowing(*shape, types)).collect();
+        self.start_reshaped(now, index, &old, &new)
+    }
+
+    /// A start as if the members of each set were of another shape.
+    pub(super) fn start_reshaped(
+        &mut self,
+        now: Time,
+        index: WorkloadIdx,
+        old: &[ShapeIdx],
+        new: &[ShapeIdx],
+    ) -> Option<Start> {
         // Sets that differ in nothing else would become one; that is another workload.
         let distinct: BTreeSet<ShapeIdx> = new.iter().copied().collect();
         if distinct.len() < new.len() {
             return None;
         }
-        self.reshape(index, &old, &new);
+        self.reshape(index, old, new);
         let start = self.start(now, index);
-        self.reshape(index, &new, &old);
+        self.reshape(index, new, old);
         start
     }
 

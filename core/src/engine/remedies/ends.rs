@@ -8,7 +8,7 @@
 use crate::engine::Engine;
 use crate::engine::remedies::Start;
 use crate::explain::view::{Change, Remedy};
-use crate::model::ids::{PodIdx, WorkloadIdx};
+use crate::model::ids::WorkloadIdx;
 use crate::model::txn::Txn;
 use crate::plan::State;
 use crate::time::Time;
@@ -28,9 +28,10 @@ const NEEDED_MAX: usize = 16;
 
 /// A running workload and when it is due.
 #[derive(Clone, Copy, Debug)]
-struct Ending {
-    workload: WorkloadIdx,
-    at: Option<Time>,
+pub(in crate::engine) struct Ending {
+    pub(in crate::engine) workload: WorkloadIdx,
+    /// `None`: it declares none.
+    pub(in crate::engine) at: Option<Time>,
 }
 
 impl Engine {
@@ -55,28 +56,45 @@ impl Engine {
 
     /// Everything that runs, by declared end and name, then what declares none, by name.
     fn running(&self, index: WorkloadIdx) -> Vec<Ending> {
-        let state = &self.state;
-        let runs = |(other, entry): (WorkloadIdx, &crate::model::workload::Workload)| {
-            let settled = matches!(entry.state, State::Running | State::Binding);
-            let holds = other != index && settled && state.placed(other).next().is_some();
-            // The last of its members ends it; one that waits for the rest has not begun.
-            let end = |pod: PodIdx| {
-                let pod = &state.pods[pod];
-                let runs = pod.wishes.expected_runtime.or(entry.wishes.expected_runtime);
-                Some(pod.bound_at?.plus(runs?))
+        let others = self.state.workloads.iter().filter(|(other, _)| *other != index);
+        let mut running: Vec<Ending> = others.filter_map(|(other, _)| self.ending(other)).collect();
+        self.order_by_end(&mut running);
+        running
+    }
+
+    /// What runs and declares an end, in that order.
+    pub(in crate::engine) fn declared(&self) -> Vec<Ending> {
+        let all = self.state.workloads.iter().filter_map(|(other, _)| self.ending(other));
+        let mut declared: Vec<Ending> = all.filter(|ending| ending.at.is_some()).collect();
+        self.order_by_end(&mut declared);
+        declared
+    }
+
+    /// When a workload ends, if it runs.
+    fn ending(&self, workload: WorkloadIdx) -> Option<Ending> {
+        let (state, entry) = (&self.state, &self.state.workloads[workload]);
+        let settled = matches!(entry.state, State::Running | State::Binding);
+        if !settled || state.placed(workload).next().is_none() {
+            return None;
+        }
+        // The last of its members ends it; one that waits for the rest has not begun.
+        let (mut count, mut last) = (0, None);
+        for pod in state.placed(workload).map(|pod| &state.pods[pod]) {
+            let runs = pod.wishes.expected_runtime.or(entry.wishes.expected_runtime);
+            let Some((began, runs)) = pod.bound_at.zip(runs) else {
+                return Some(Ending { workload, at: None });
             };
-            let ends: Option<Vec<Time>> = state.placed(other).map(end).collect();
-            let whole = |ends: &Vec<Time>| ends.len() >= entry.min_member as usize;
-            let at = ends.filter(whole).and_then(|ends| ends.into_iter().max());
-            holds.then_some(Ending { workload: other, at })
-        };
-        let mut running: Vec<Ending> = state.workloads.iter().filter_map(runs).collect();
-        running.sort_by_cached_key(|ending| {
-            let name = state.workloads[ending.workload].full_name.clone();
+            (count, last) = (count + 1, last.max(Some(began.plus(runs))));
+        }
+        Some(Ending { workload, at: last.filter(|_| count >= entry.min_member) })
+    }
+
+    fn order_by_end(&self, endings: &mut Vec<Ending>) {
+        endings.sort_by_cached_key(|ending| {
+            let name = self.state.workloads[ending.workload].full_name.clone();
             (ending.at.is_none(), ending.at, name)
         });
-        running.truncate(RUNNING_MAX);
-        running
+        endings.truncate(RUNNING_MAX);
     }
 
     /// The remedy of waiting for as few of a list as its order allows; `None`: not even all of
@@ -116,7 +134,7 @@ impl Engine {
     }
 
     /// How a workload would start with some others gone; all is as before afterwards.
-    fn start_without(
+    pub(super) fn start_without(
         &mut self,
         now: Time,
         index: WorkloadIdx,

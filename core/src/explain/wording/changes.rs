@@ -160,6 +160,13 @@ impl fmt::Display for Change {
                     listed(amounts)
                 )
             }
+            Change::RaiseLimit { holder, limit, flavor, resource, by } => {
+                let (field, by) = (limit.field(), amount(resource, *by));
+                write!(out, "raise {field} of {holder} by {by} (flavor {flavor})")
+            }
+            Change::AnotherFlavor { flavor, tolerate, select } => {
+                write!(out, "use flavor {flavor} ({})", edits(tolerate, select))
+            }
             Change::AllowPreemption { field, value, victims, .. } => {
                 write!(out, "preempt {} (needs {field}: {value})", first_of(victims))
             }
@@ -176,6 +183,16 @@ impl fmt::Display for Remedy {
             _ => write!(out, " and preempt {}", first_of(&self.preempts)),
         }
     }
+}
+
+/// What to write in a pod: `nodeSelector gpu: t4`, `tolerate dedicated=ml`.
+fn edits(tolerate: &[(Text, Text)], select: &[(Text, Text)]) -> String {
+    let select = select.iter().map(|(key, value)| format!("nodeSelector {key}: {value}"));
+    let tolerate = tolerate.iter().map(|(key, value)| match &**value {
+        "" => format!("tolerate {key}"),
+        value => format!("tolerate {key}={value}"),
+    });
+    listed(select.chain(tolerate).collect())
 }
 
 /// The first of these names, and how many others.

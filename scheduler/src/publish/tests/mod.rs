@@ -3,6 +3,7 @@
 mod beside;
 mod cohorts;
 mod groups;
+mod places;
 mod pods;
 mod requests;
 mod told;
@@ -344,7 +345,7 @@ fn eviction_and_return_leave_their_marks() {
     plan.workload(at(5_000), runs.clone());
     api.work(&mut plan, at(5_000));
     assert_eq!(api.status("g").waited_seconds, Some(2));
-    // Cost and position are others' to write, and stay.
+    // Cost is others' to write, and stays; who is stopped stands in no queue.
     let object = api.objects.get_mut(&Key::Workload(name("g"))).expect("made");
     merge(object, &json!({"status": {"accruedMicroUsd": 77, "queuePosition": 3}}));
     plan.listed(at(5_500), [api.listed("g")]);
@@ -361,7 +362,7 @@ fn eviction_and_return_leave_their_marks() {
     );
     let word = fixture::preemption().reason.as_str();
     assert_eq!(holds(&status.conditions, "Preempted").expect("that is why").reason, word);
-    assert_eq!((status.accrued_micro_usd, status.queue_position), (77, Some(3)));
+    assert_eq!((status.accrued_micro_usd, status.queue_position), (77, None));
     let mut waiting = waits(stopped, room(1), &[]);
     waiting.view.admitted_at = None;
     plan.workload(at(12_000), waiting);

@@ -126,7 +126,7 @@ fn who_was_stopped_says_whether_it_queues_again() {
             100_000,
             PreemptionReason::RequeuingLimitExceeded { stops: 2 },
             Reason::Deactivated { workload: workload() },
-            "Deactivated",
+            "DeactivatedDueToRequeuingLimitExceeded",
             "Reactivated",
         ),
         (
@@ -139,6 +139,26 @@ fn who_was_stopped_says_whether_it_queues_again() {
     ] {
         assert_eq!(requeued(stop(why), reason, now), said(false, kept));
         assert_eq!(requeued(stop(why), room(1), now + 50_000), said(true, over));
+    }
+}
+
+#[test]
+fn a_group_made_by_hand_says_that_it_lacks_members_and_a_job_does_not() {
+    let of = "WaitingForReplacementPods";
+    for (source, says) in [(GangSource::KueueGroup, true), (GangSource::Job, false)] {
+        let (mut plan, mut api) = ready();
+        let mut details = gang(State::Binding);
+        (details.source, details.placed, details.members) = (source, 2, 2);
+        plan.workload(at(0), details.clone());
+        api.work(&mut plan, at(0));
+        let condition = holds(&api.status("g").conditions, of).cloned();
+        let said = condition.map(|it| (it.reason, it.message));
+        let words = "2 of 3 members exist; those that ended are missing".to_owned();
+        assert_eq!(said, says.then(|| ("PodsFailed".to_owned(), words)));
+        (details.members, details.placed, details.view.state) = (3, 3, State::Running);
+        plan.workload(at(5_000), details);
+        api.work(&mut plan, at(5_000));
+        assert!(holds(&api.status("g").conditions, of).is_none(), "it has them all");
     }
 }
 

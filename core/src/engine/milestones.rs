@@ -1,0 +1,149 @@
+//! What work goes through: admitted, ready, stopped, gone, finished. Told with the report of the
+//! step in which it happened, for metrics; nothing is decided by it.
+//!
+//! Wanted: each passage is told once, by the engine that saw it. What a new engine finds running
+//! was told by the one before it: from then on it goes on from there, and what was begun before it
+//! and cannot be dated (when a stop was asked for) is not told. An engine that only observes keeps
+//! count of how far work is and tells nothing.
+//!
+//! Cost: a byte for each workload and one look when it changes; names are shared, and those who are
+//! being stopped have an entry until they are gone.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::engine::Engine;
+use crate::explain::milestone::{Milestone, Passage, Stop, Whose};
+use crate::model::ids::WorkloadIdx;
+use crate::model::workload::Run;
+use crate::plan::{Preemption, PreemptionReason, State};
+use crate::time::{Span, Time};
+
+/// What this step has seen, and who is on the way out.
+#[derive(Debug, Default)]
+pub(super) struct Milestones {
+    passed: Vec<Milestone>,
+    /// Who was stopped by this engine and still holds something: why, and since when.
+    leaving: BTreeMap<WorkloadIdx, (Arc<Whose>, PreemptionReason, Time)>,
+    /// Whose work was told of last: that of the next one is often the same.
+    last: Arc<Whose>,
+}
+
+impl Engine {
+    /// What was passed since this was last taken.
+    pub(super) fn take_milestones(&mut self) -> Vec<Milestone> {
+        std::mem::take(&mut self.milestones.passed)
+    }
+
+    /// A workload was admitted.
+    pub(crate) fn note_admission(&mut self, now: Time, workload: WorkloadIdx) {
+        let waited = now.since(self.state.workloads[workload].waits_since());
+        self.pass(workload, Passage::Admitted { waited });
+        self.state.workloads[workload].run = Run::Begun;
+    }
+
+    /// A workload is to be stopped.
+    pub(crate) fn note_stop(&mut self, now: Time, workload: WorkloadIdx, stop: &Preemption) {
+        let first = self.state.workloads[workload].requeue.stopped_at().is_none();
+        let by = stop.for_another().then(|| self.workload_named(&stop.preemptor)).flatten();
+        let by = by.filter(|by| self.state.workloads.get(*by).is_some());
+        let preempting = by.and_then(|by| self.queues_of(by).cluster_queue);
+        let told = Stop { reason: stop.reason, preempting, first };
+        self.pass(workload, Passage::Evicted(Box::new(told)));
+        let whose = self.whose(workload);
+        self.milestones.leaving.insert(workload, (whose, stop.reason, now));
+    }
+
+    /// A preemptor was passed over for what others of its round took.
+    pub(crate) fn note_skip(&mut self, workload: WorkloadIdx) {
+        self.pass(workload, Passage::Skipped);
+    }
+
+    /// A workload changed.
+    pub(super) fn note_passage(&mut self, now: Time, workload: WorkloadIdx) {
+        let stopped = self.milestones.leaving.contains_key(&workload);
+        if stopped {
+            self.note_whether_left(now, workload);
+        }
+        let entry = &self.state.workloads[workload];
+        let held = entry.assignment.as_ref().map(|held| now.since(held.at));
+        let waited = now.since(entry.waits_since());
+        let next = match (entry.run, entry.state) {
+            (_, State::Finished) => Run::Over,
+            (_, State::Gathering | State::Queued | State::Reserved) => Run::Waits,
+            (Run::Ready, _) => Run::Ready,
+            _ if entry.started => Run::Ready,
+            _ if held.is_some() => Run::Begun,
+            (run, _) => run,
+        };
+        let passed = match (entry.run, next) {
+            (Run::Begun, Run::Ready) => held.map(|admitted| Passage::Ready { waited, admitted }),
+            // What was stopped, by whichever engine, has not ended by itself.
+            (Run::Begun | Run::Ready, Run::Over) if !stopped && !self.is_marked(workload) => {
+                let ran = entry.requeue.ran().0.saturating_add(held.unwrap_or_default().0);
+                Some(Passage::Finished { ran: Span(ran) })
+            }
+            _ => None,
+        };
+        self.state.workloads[workload].run = next;
+        if let Some(what) = passed {
+            self.pass(workload, what);
+        }
+    }
+
+    /// Who was stopped and holds nothing any more has left; whose stop was refused stays.
+    fn note_whether_left(&mut self, now: Time, workload: WorkloadIdx) {
+        let entry = &self.state.workloads[workload];
+        let holds = entry.assignment.is_some();
+        if holds && (entry.evicting.is_some() || entry.state == State::Evicting) {
+            return;
+        }
+        let stopped = self.milestones.leaving.remove(&workload);
+        if let Some((of, reason, since)) = stopped.filter(|_| !holds) {
+            let what = Passage::Left { reason: Box::new(reason), took: now.since(since) };
+            self.milestones.passed.push(Milestone { of, what });
+        }
+    }
+
+    /// Whether the API shows that a workload was stopped by us.
+    fn is_marked(&self, workload: WorkloadIdx) -> bool {
+        let mut members = self.state.workloads[workload].members.iter();
+        members.any(|pod| self.state.pods[*pod].eviction.is_some())
+            || self.state.owner_mark(workload).is_some()
+    }
+
+    /// A workload is gone.
+    pub(super) fn note_gone(&mut self, workload: WorkloadIdx) {
+        if let Some((of, reason, since)) = self.milestones.leaving.remove(&workload) {
+            let took = self.state.now.since(since);
+            let what = Passage::Left { reason: Box::new(reason), took };
+            self.milestones.passed.push(Milestone { of, what });
+        }
+    }
+
+    fn pass(&mut self, workload: WorkloadIdx, what: Passage) {
+        let of = self.whose(workload);
+        self.milestones.passed.push(Milestone { of, what });
+    }
+
+    fn whose(&mut self, workload: WorkloadIdx) -> Arc<Whose> {
+        let whose = self.queues_of(workload);
+        if *self.milestones.last != whose {
+            self.milestones.last = Arc::new(whose);
+        }
+        self.milestones.last.clone()
+    }
+
+    fn queues_of(&self, workload: WorkloadIdx) -> Whose {
+        let entry = &self.state.workloads[workload];
+        let (queue, class) = (entry.cluster_queue, entry.wishes.priority_class.as_ref());
+        // What people misspell makes no series.
+        let class = class.filter(|class| self.state.facts.priorities.contains_key(*class));
+        Whose {
+            namespace: entry.id.namespace.clone(),
+            local_queue: self.local_queue_of(workload),
+            cluster_queue: queue.map(|queue| self.state.quota.queue(queue).name.clone()),
+            priority_class: class.cloned(),
+        }
+    }
+}

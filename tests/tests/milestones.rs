@@ -1,0 +1,237 @@
+//! What the engine tells of what work goes through, and how many of what it counts.
+
+use std::sync::Arc;
+
+use capstan_core::Engine;
+use capstan_core::explain::census::{CohortQuota, Limits, Tally};
+use capstan_core::explain::milestone::{Passage, Stop};
+use capstan_core::model::input::{
+    Input, OwnerEnd, OwnerFacts, PodFacts, PreemptReclaim, Quota, Wishes,
+};
+use capstan_core::plan::{PreemptionReason, StepOutput};
+use capstan_core::time::{Span, Time};
+use capstan_tests::facts::{
+    DEFAULT, GPU, cluster_queue, cohort, flavor, gang, group, in_queue, job, local_queue,
+    namespace, node, nominal, pod, shape, text,
+};
+use capstan_tests::play::Stage;
+
+/// A time of day, in seconds.
+fn second(at: i64) -> Time {
+    Time(at * 1_000)
+}
+
+/// Two queues of a cohort with four GPUs each, on one node; `own` takes back what it lent.
+fn ground() -> Vec<Input> {
+    let quota = |name| {
+        let limit = Quota { borrowing: Some(4), lending: Some(3), ..nominal(4) };
+        cluster_queue(name, Some("left"), group(&[(DEFAULT, &[(GPU, limit)])]))
+    };
+    let mut own = quota("own");
+    own.preemption.reclaim = PreemptReclaim::Any;
+    vec![
+        namespace(),
+        Input::Node(node("a", &[(GPU, 8), ("cpu", 64_000)])),
+        Input::Flavor(flavor(DEFAULT, &[])),
+        Input::WorkloadPriorityClass { name: text("high"), value: 100 },
+        Input::Cohort(cohort("left", Some("root"))),
+        Input::ClusterQueue(own),
+        Input::ClusterQueue(quota("guest")),
+        Input::LocalQueue(local_queue("own")),
+        Input::LocalQueue(local_queue("guest")),
+    ]
+}
+
+fn stage() -> Stage {
+    let mut stage = Stage::new(second(100));
+    stage.add(ground());
+    stage.settle(|_| {});
+    stage
+}
+
+fn gpus(name: &str, count: i64, queue: &str) -> PodFacts {
+    let mut pod = pod(name, &shape(&[(GPU, count)]), &in_queue(Some(queue)));
+    pod.created = second(90);
+    pod
+}
+
+fn of_class(mut pod: PodFacts, class: &str) -> PodFacts {
+    let priority_class = Some(text(class));
+    pod.wishes = Arc::new(Wishes { priority_class, ..(*pod.wishes).clone() });
+    pod
+}
+
+/// Queue, class and what was passed, of all steps.
+fn told(outputs: &[StepOutput]) -> Vec<(String, String, Passage)> {
+    let all = outputs.iter().flat_map(|output| &output.report.milestones);
+    let short = |it: &capstan_core::explain::milestone::Milestone| {
+        let word = |name: &Option<_>| name.as_deref().unwrap_or("-").to_owned();
+        assert_eq!(it.of.local_queue, it.of.cluster_queue, "they have the same names here");
+        (word(&it.of.cluster_queue), word(&it.of.priority_class), it.what.clone())
+    };
+    all.map(short).collect()
+}
+
+fn play(stage: &mut Stage, at: i64, inputs: impl IntoIterator<Item = Input>) -> Vec<StepOutput> {
+    stage.now = second(at);
+    stage.add(inputs);
+    stage.settle(|_| {})
+}
+
+fn passed(queue: &str, class: &str, what: Passage) -> (String, String, Passage) {
+    (queue.to_owned(), class.to_owned(), what)
+}
+
+#[test]
+fn work_is_admitted_gets_ready_and_ends_once_each() {
+    let mut stage = stage();
+    let work = of_class(gpus("p", 4, "own"), "high");
+    let outputs = play(&mut stage, 100, [Input::Pod(work.clone())]);
+    let waited = Span::seconds(10);
+    let ready = Passage::Ready { waited, admitted: Span(0) };
+    let expected = [Passage::Admitted { waited }, ready].map(|what| passed("own", "high", what));
+    assert_eq!(told(&outputs), expected);
+    assert_eq!(told(&play(&mut stage, 110, [])), []);
+    let mut ended = stage.pods[&work.uid].clone();
+    ended.phase = capstan_core::model::input::PodPhase::Succeeded;
+    let outputs = play(&mut stage, 160, [Input::Pod(ended.clone())]);
+    let ran = Span::seconds(60);
+    assert_eq!(told(&outputs), [passed("own", "high", Passage::Finished { ran })]);
+    assert_eq!(told(&play(&mut stage, 170, [Input::Pod(ended)])), []);
+}
+
+#[test]
+fn a_class_that_nobody_made_names_no_series() {
+    let mut stage = stage();
+    let outputs = play(&mut stage, 100, [Input::Pod(of_class(gpus("p", 4, "own"), "hihg"))]);
+    assert!(told(&outputs).iter().all(|(_, class, _)| class == "-"));
+}
+
+#[test]
+fn a_stop_is_told_when_it_is_decided_and_when_all_is_free() {
+    let mut stage = stage();
+    play(
+        &mut stage,
+        100,
+        [Input::Owner(job("lent", 3, &shape(&[(GPU, 2)]), &in_queue(Some("guest"))))],
+    );
+    stage.lingers = Some(capstan_tests::seed::Seed::new(7));
+    let outputs = play(&mut stage, 130, [Input::Pod(gpus("mine", 4, "own"))]);
+    let told = told(&outputs);
+    let reason = PreemptionReason::InCohortReclamation;
+    let stop =
+        |first| Passage::Evicted(Box::new(Stop { reason, preempting: Some(text("own")), first }));
+    let evicted: Vec<_> = told.iter().filter(|it| matches!(it.2, Passage::Evicted(_))).collect();
+    assert_eq!(evicted, [&passed("guest", "-", stop(true))], "{told:?}");
+    let left = passed("guest", "-", Passage::Left { reason: reason.into(), took: Span(0) });
+    assert_eq!(told.iter().filter(|it| **it == left).count(), 1, "{told:?}");
+    let order = |what: &(String, String, Passage)| told.iter().position(|it| it == what);
+    let admitted = passed("own", "-", Passage::Admitted { waited: Span::seconds(40) });
+    assert!(order(evicted[0]) < order(&left) && order(&left) < order(&admitted), "{told:?}");
+    assert!(!told.iter().any(|it| matches!(it.2, Passage::Finished { .. })), "{told:?}");
+}
+
+#[test]
+fn the_second_stop_of_a_job_is_not_its_first_and_its_runs_add_up() {
+    let mut stage = stage();
+    let lent = job("lent", 3, &shape(&[(GPU, 2)]), &in_queue(Some("guest")));
+    play(&mut stage, 100, [Input::Owner(lent.clone())]);
+    let mut firsts = Vec::new();
+    for (at, name) in [(110, "one"), (130, "two")] {
+        let outputs = play(&mut stage, at, [Input::Pod(gpus(name, 4, "own"))]);
+        firsts.extend(told(&outputs).into_iter().filter_map(|it| match it.2 {
+            Passage::Evicted(stop) => Some(stop.first),
+            _ => None,
+        }));
+        stage.pods.remove(&text(name));
+        play(&mut stage, at + 10, [Input::PodGone(text(name))]);
+    }
+    assert_eq!(firsts, [true, false]);
+    // It ran 10 s, 10 s, and 20 s more.
+    let done =
+        OwnerFacts { finished: Some(OwnerEnd::Succeeded), ..stage.owners[&lent.uid].clone() };
+    let outputs = play(&mut stage, 160, [Input::Owner(done)]);
+    let ran = Span::seconds(40);
+    assert_eq!(told(&outputs), [passed("guest", "-", Passage::Finished { ran })]);
+}
+
+#[test]
+fn an_engine_tells_nothing_of_what_the_one_before_it_saw_and_goes_on_from_there() {
+    let mut stage = stage();
+    let mut work = gpus("p", 4, "own");
+    play(&mut stage, 100, [Input::Pod(work.clone())]);
+    work = stage.pods[&work.uid].clone();
+    let mut next = stage.restarted();
+    next.now = second(150);
+    assert_eq!(told(&next.settle(|_| {})), [], "it was admitted and ready before");
+    work.phase = capstan_core::model::input::PodPhase::Failed;
+    let outputs = play(&mut next, 200, [Input::Pod(work.clone())]);
+    let ran = Span::seconds(100);
+    assert_eq!(told(&outputs), [passed("own", "-", Passage::Finished { ran })]);
+    // Who only observes tells nothing, nor later what it observed.
+    let mut idle = Engine::new();
+    idle.observe(second(300), stage.shown());
+    idle.observe(second(301), vec![Input::Pod(work)]);
+    let output = idle.step(second(302), Vec::new());
+    assert_eq!(told(&[output]), []);
+}
+
+#[test]
+fn everything_is_counted_by_queue_and_by_why() {
+    let mut stage = stage();
+    play(&mut stage, 100, [Input::Pod(gpus("runs", 4, "own"))]);
+    let waits = [gpus("large", 8, "guest"), gpus("later", 7, "own")].map(Input::Pod);
+    play(&mut stage, 110, waits);
+    let part = gang("part", 2, Some(3), &shape(&[(GPU, 1)]), &in_queue(Some("own")));
+    play(&mut stage, 110, part.into_iter().map(Input::Pod));
+    let census = stage.engine.census(true);
+    let own = Tally {
+        active: 0,
+        inadmissible: 2,
+        admitted: 1,
+        finished: 0,
+        why: [("Gathering", 1), ("WaitingForQuota", 1)].into(),
+        asked: [(text(GPU), 9)].into(),
+    };
+    assert_eq!(census.queues[&text("own")], own);
+    let local = &census.local_queues[&(text("team"), text("own"))];
+    assert_eq!(local, &Tally { asked: Default::default(), ..own });
+    let guest = &census.queues[&text("guest")];
+    assert_eq!((guest.inadmissible, guest.admitted), (1, 0));
+    assert_eq!(guest.why, [("ExceedsMaxQuota", 1)].into(), "it may have seven at most");
+    assert_eq!(census.queues[&text("")], Tally::default());
+    assert_eq!(stage.engine.census(false).queues[&text("own")].asked, Default::default());
+}
+
+#[test]
+fn the_quota_tree_is_told_with_its_limits_and_sums() {
+    let mut stage = stage();
+    play(&mut stage, 100, [gpus("a", 4, "own"), gpus("b", 3, "guest")].map(Input::Pod));
+    let census = stage.engine.census(false);
+    let names: Vec<&str> = census.cohorts.iter().map(|it| &*it.name).collect();
+    assert_eq!(names, ["left", "root"], "one of them has no object");
+    let [left, root] = &census.cohorts[..] else { unreachable!() };
+    assert_eq!((left.parent.as_deref(), &*left.root), (Some("root"), "root"));
+    assert_eq!((&root.parent, &*root.root), (&None, "root"));
+    // Each lends three of its four.
+    let amounts = CohortQuota { flavor: text(DEFAULT), resource: text(GPU), quota: 6, reserved: 7 };
+    for tally in [left, root] {
+        assert_eq!((tally.admitted, &tally.quotas[..]), (2, &[amounts.clone()][..]));
+    }
+    let shape = census.shapes.iter().find(|shape| &*shape.name == "guest").expect("it exists");
+    assert_eq!(shape.cohorts, [text("left"), text("root")]);
+    let limits = Limits {
+        flavor: text(DEFAULT),
+        resource: text(GPU),
+        borrowing: Some(4),
+        lending: Some(3),
+        reserved: 3,
+    };
+    assert_eq!(shape.limits, [limits]);
+}
+
+#[test]
+fn a_milestone_is_small_for_a_step_may_tell_thousands() {
+    use capstan_core::explain::milestone::Milestone;
+    assert!(size_of::<Milestone>() <= 32, "{}", size_of::<Milestone>());
+}

@@ -1,0 +1,240 @@
+//! Where work stands in its queue, and when it may start: against the order in which queues are
+//! really served.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use capstan_core::explain::view::{Forecast, Place, Position};
+use capstan_core::model::input::{
+    ClusterQueueFacts, Input, LocalQueueFacts, PodFacts, PreemptWithin, QueueingStrategy, Text,
+    Wishes,
+};
+use capstan_core::plan::{Action, Effect, EffectResult, State};
+use capstan_core::time::{Span, Time};
+use capstan_tests::facts::{
+    DEFAULT, GPU, TEAM, cluster_queue, flavor, group, in_queue, local_queue, namespace, node,
+    nominal, pod, shape, text,
+};
+use capstan_tests::play::Stage;
+use capstan_tests::strategy::cluster;
+use proptest::prelude::*;
+
+const HOUR: i64 = 3_600_000;
+
+/// A queue of eight GPUs on one node, with two LocalQueues.
+fn stage(edit: impl FnOnce(&mut ClusterQueueFacts)) -> Stage {
+    let mut stage = Stage::new(Time(HOUR));
+    let mut queue = cluster_queue("q", None, group(&[(DEFAULT, &[(GPU, nominal(8))])]));
+    edit(&mut queue);
+    stage.add([
+        namespace(),
+        Input::Node(node("a", &[(GPU, 8), ("cpu", 64_000)])),
+        Input::Flavor(flavor(DEFAULT, &[])),
+        Input::LocalQueue(local_queue("q")),
+        Input::LocalQueue(LocalQueueFacts { name: text("other"), ..local_queue("q") }),
+        Input::ClusterQueue(queue),
+    ]);
+    stage.settle(|_| {});
+    stage
+}
+
+fn work(name: &str, gpus: i64, (priority, created): (i32, i64), queue: &str) -> PodFacts {
+    let mut pod = pod(name, &shape(&[(GPU, gpus)]), &in_queue(Some(queue)));
+    (pod.priority, pod.created) = (priority, Time(created));
+    pod
+}
+
+fn declared(mut pod: PodFacts, hours: i64) -> PodFacts {
+    let expected_runtime = Some(Span(hours * HOUR));
+    pod.wishes = Arc::new(Wishes { expected_runtime, ..(*pod.wishes).clone() });
+    pod
+}
+
+fn submit(stage: &mut Stage, pods: impl IntoIterator<Item = PodFacts>) {
+    stage.add(pods.into_iter().map(Input::Pod));
+    stage.settle(|_| {});
+}
+
+/// Names in the order of their positions.
+fn order(stage: &Stage, most: usize) -> Vec<String> {
+    let mut places: Vec<Place> = stage.engine.positions(most);
+    places.sort_by_key(|place| place.position.in_cluster_queue);
+    places.into_iter().map(|place| place.name.to_string()).collect()
+}
+
+fn position(stage: &Stage, name: &str) -> Option<Position> {
+    stage.engine.position(&text(TEAM), &text(name))
+}
+
+fn forecast(stage: &mut Stage, name: &str) -> Option<Forecast> {
+    let found = stage.engine.forecasts(stage.now, &[(text(TEAM), text(name))]);
+    stage.engine.recount();
+    found[0]
+}
+
+fn at(in_cluster_queue: u32, in_local_queue: u32) -> Option<Position> {
+    Some(Position { in_cluster_queue, in_local_queue: Some(in_local_queue) })
+}
+
+#[test]
+fn work_stands_by_priority_then_time_in_both_its_queues() {
+    let mut stage = stage(|_| {});
+    submit(&mut stage, [work("runs", 8, (0, 0), "q")]);
+    let waits = [
+        work("late", 8, (0, 9), "q"),
+        work("early", 8, (0, 1), "other"),
+        work("high", 8, (5, 20), "q"),
+        work("small", 7, (0, 5), "other"),
+    ];
+    submit(&mut stage, waits);
+    assert_eq!(order(&stage, 20), ["high", "early", "small", "late"]);
+    assert_eq!(position(&stage, "high"), at(0, 0));
+    assert_eq!(position(&stage, "early"), at(1, 0));
+    assert_eq!(position(&stage, "small"), at(2, 1));
+    assert_eq!(position(&stage, "late"), at(3, 1), "one of its own LocalQueue is before it");
+    assert_eq!(position(&stage, "runs"), None);
+    assert_eq!(position(&stage, "nobody"), None);
+    assert_eq!(order(&stage, 2), ["high", "early"], "the first ones only");
+}
+
+#[test]
+fn work_that_room_is_made_for_stands_first_whatever_came_since() {
+    let mut stage = stage(|queue| {
+        queue.preemption.within_cluster_queue = PreemptWithin::LowerPriority;
+    });
+    submit(&mut stage, [work("low", 8, (0, 0), "q")]);
+    // Its victim does not leave at once.
+    stage.add([work("first", 8, (5, 1), "q")].map(Input::Pod));
+    stage.step();
+    let views = stage.engine.workloads();
+    let first = views.iter().find(|view| &*view.name == "first").expect("it waits");
+    assert_eq!(first.state, State::Reserved);
+    stage.engine.observe(stage.now, vec![Input::Pod(work("higher", 8, (9, 2), "q"))]);
+    assert_eq!(order(&stage, 20), ["first", "higher"]);
+    assert_eq!(position(&stage, "first"), at(0, 0));
+}
+
+#[test]
+fn who_waits_out_a_failure_stands_last_and_what_is_held_nowhere() {
+    let mut stage = stage(|_| {});
+    submit(&mut stage, [work("runs", 7, (0, 0), "q")]);
+    let output = stage.engine.step(stage.now, vec![Input::Pod(work("fails", 1, (9, 1), "q"))]);
+    let binds = |effect: &&Effect| matches!(effect.action, Action::Bind { .. });
+    let bind = output.effects.iter().find(binds).expect("it fits");
+    let result = EffectResult::Refused("no".into());
+    let waits = Input::Pod(work("waits", 8, (0, 5), "q"));
+    let astray = Input::Pod(work("astray", 1, (0, 5), "nowhere"));
+    let told = vec![Input::Outcome { effect: bind.id, result }, waits, astray];
+    stage.engine.step(stage.now, told);
+    assert_eq!(order(&stage, 20), ["waits", "fails"]);
+    assert_eq!(position(&stage, "fails"), at(1, 1));
+    assert_eq!(position(&stage, "astray"), None);
+}
+
+#[test]
+fn work_without_a_queue_stands_in_the_implicit_one() {
+    let mut stage = Stage::new(Time(HOUR));
+    stage.add([namespace(), Input::Node(node("a", &[(GPU, 8)]))]);
+    let plain = |name: &str, created| {
+        let mut pod = pod(name, &shape(&[(GPU, 9)]), &in_queue(None));
+        pod.created = Time(created);
+        pod
+    };
+    submit(&mut stage, [plain("b", 1), plain("a", 2)]);
+    assert_eq!(order(&stage, 20), ["b", "a"]);
+    let second = Position { in_cluster_queue: 1, in_local_queue: None };
+    assert_eq!(position(&stage, "a"), Some(second));
+}
+
+#[test]
+fn a_forecast_says_when_and_what_it_takes_for_granted() {
+    let mut stage = stage(|_| {});
+    let running = [
+        declared(work("short", 3, (0, 0), "q"), 1),
+        declared(work("long", 2, (0, 0), "q"), 4),
+        declared(work("middle", 3, (0, 0), "q"), 2),
+    ];
+    submit(&mut stage, running);
+    submit(&mut stage, [work("first", 6, (0, 1), "q"), work("second", 3, (0, 2), "q")]);
+    let first = Forecast { at: Time(3 * HOUR), ended: 2, ahead: 0 };
+    assert_eq!(forecast(&mut stage, "first"), Some(first), "short and middle have ended");
+    let second = Forecast { at: Time(2 * HOUR), ended: 1, ahead: 1 };
+    assert_eq!(forecast(&mut stage, "second"), Some(second));
+    assert_eq!(forecast(&mut stage, "short"), None, "it runs");
+    assert_eq!(forecast(&mut stage, "nobody"), None);
+    // It keeps its word.
+    stage.now = Time(2 * HOUR);
+    for name in ["short", "middle"] {
+        stage.pods.remove(&text(name)).expect("it runs");
+        stage.add([Input::PodGone(text(name))]);
+    }
+    stage.settle(|_| {});
+    let views = stage.engine.workloads();
+    let first = views.iter().find(|view| &*view.name == "first").expect("exists");
+    assert_eq!(first.state, State::Running);
+}
+
+#[test]
+fn there_is_no_forecast_on_what_nobody_declares_or_what_is_overdue() {
+    let mut stage = stage(|_| {});
+    submit(&mut stage, [work("silent", 4, (0, 0), "q"), declared(work("said", 4, (0, 0), "q"), 1)]);
+    submit(&mut stage, [work("all", 8, (0, 1), "q"), work("half", 4, (0, 2), "q")]);
+    assert_eq!(forecast(&mut stage, "all"), None, "nobody knows when silent ends");
+    let half = Forecast { at: Time(2 * HOUR), ended: 1, ahead: 1 };
+    assert_eq!(forecast(&mut stage, "half"), Some(half));
+    stage.now = Time(3 * HOUR);
+    assert_eq!(forecast(&mut stage, "half"), None, "said should have ended");
+}
+
+#[test]
+fn nothing_of_a_strict_queue_has_a_forecast_but_its_head() {
+    let mut stage = stage(|queue| queue.strategy = QueueingStrategy::StrictFifo);
+    submit(&mut stage, [declared(work("runs", 8, (0, 0), "q"), 1)]);
+    submit(&mut stage, [work("first", 8, (0, 1), "q"), work("second", 1, (0, 2), "q")]);
+    assert!(forecast(&mut stage, "first").is_some());
+    assert_eq!(forecast(&mut stage, "second"), None);
+}
+
+fn config() -> ProptestConfig {
+    ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() }
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    /// All positions of a queue are those of its works one by one, each is had once, and asking
+    /// for forecasts changes nothing.
+    #[test]
+    fn positions_are_a_count_and_agree(cluster in cluster()) {
+        let mut stage = Stage::new(Time(HOUR));
+        stage.add(cluster.ground.iter().cloned());
+        for work in &cluster.work {
+            stage.add(work.iter().cloned());
+            stage.settle(|_| {});
+            let places = stage.engine.positions(usize::MAX);
+            let views = stage.engine.workloads();
+            let mut by_queue: BTreeMap<Option<Text>, Vec<u32>> = BTreeMap::new();
+            for place in &places {
+                let alone = stage.engine.position(&place.namespace, &place.name);
+                prop_assert_eq!(alone, Some(place.position));
+                let of = |view: &&capstan_core::explain::view::WorkloadView| {
+                    (&view.namespace, &view.name) == (&place.namespace, &place.name)
+                };
+                let view = views.iter().find(of).expect("it exists");
+                prop_assert!(matches!(view.state, State::Queued | State::Reserved));
+                let unqueued = view.local_queue.is_none();
+                let queue = view.cluster_queue.clone().filter(|_| !unqueued);
+                by_queue.entry(queue).or_default().push(place.position.in_cluster_queue);
+            }
+            for counts in by_queue.values_mut() {
+                counts.sort_unstable();
+                prop_assert!(counts.iter().copied().eq(0..counts.len() as u32), "{:?}", counts);
+            }
+            let names: Vec<(Text, Text)> =
+                places.iter().map(|it| (it.namespace.clone(), it.name.clone())).collect();
+            stage.engine.forecasts(stage.now, &names);
+            stage.engine.recount();
+            prop_assert_eq!(stage.engine.workloads(), views);
+        }
+    }
+}
