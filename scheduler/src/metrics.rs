@@ -19,6 +19,9 @@ use prometheus::{
     IntGaugeVec, Opts, Registry, TextEncoder,
 };
 
+use self::budgets::BudgetGauges;
+
+mod budgets;
 #[cfg(test)]
 mod tests;
 
@@ -58,6 +61,7 @@ pub struct Metrics {
     share: GaugeVec,
     quota: QuotaGauges,
     usd_per_hour: GaugeVec,
+    budgets: BudgetGauges,
     published: IntCounterVec,
     answered: IntCounterVec,
     reloads: IntCounterVec,
@@ -153,6 +157,7 @@ impl Metrics {
                 ("cluster_queue_usd_per_hour", "Price of all that runs in the ClusterQueue."),
                 by_queue,
             ),
+            budgets: BudgetGauges::new(at),
             published: counters(
                 at,
                 (
@@ -220,6 +225,7 @@ impl Metrics {
             vector.reset();
         }
         self.usd_per_hour.reset();
+        self.budgets.show(queues);
         self.share.reset();
         self.status.reset();
         for queue in queues {

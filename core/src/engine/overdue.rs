@@ -80,7 +80,8 @@ impl Engine {
         let again = self.holds_due();
         let up = self.coming_up.due();
         let due = delayed.into_iter().chain(deadline).chain(overdue).chain(prepared);
-        due.chain(again).chain(up).chain(self.looks.due()).min()
+        let spent = self.spending_due();
+        due.chain(again).chain(up).chain(self.looks.due()).chain(spent).min()
     }
 
     /// Carries out what is due.

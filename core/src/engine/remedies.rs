@@ -21,6 +21,7 @@ use crate::rules::Question;
 use crate::score;
 use crate::time::Time;
 
+mod budget;
 mod changes;
 mod ends;
 
@@ -69,6 +70,7 @@ impl Engine {
             return Vec::new();
         }
         let mut found = self.endings(now, index);
+        found.extend(self.more_budget(now, index));
         found.extend(self.fewer_pods(now, index));
         found.extend(self.more_capacity(now, index));
         found.extend(self.more_quota(now, index));
@@ -132,6 +134,7 @@ impl Engine {
             known,
             Some(
                 Reason::Flavors { .. }
+                    | Reason::BudgetExhausted(_)
                     | Reason::Nodes(_)
                     | Reason::Topology { .. }
                     | Reason::Together { .. }
@@ -208,7 +211,7 @@ impl Engine {
 /// paid, unknown prices last; then by kind and words.
 fn order(remedy: &Remedy) -> (u8, Time, MicroUsd, bool, MicroUsd, u8, String) {
     let (rank, at) = match (&remedy.change, remedy.preempts.is_empty()) {
-        (Change::WaitFor { at: Some(at), .. }, _) => (2, *at),
+        (Change::WaitFor { at: Some(at), .. } | Change::WaitUntil { at, .. }, _) => (2, *at),
         (Change::WaitFor { at: None, .. }, _) => (3, Time::MIN),
         (_, true) => (0, Time::MIN),
         (_, false) => (1, Time::MIN),
@@ -219,6 +222,8 @@ fn order(remedy: &Remedy) -> (u8, Time, MicroUsd, bool, MicroUsd, u8, String) {
         Change::RaiseQuota { .. } => 2,
         Change::AllowPreemption { .. } => 3,
         Change::WaitFor { .. } => 4,
+        Change::RaiseBudget { .. } => 5,
+        Change::WaitUntil { .. } => 6,
     };
     let lost = remedy.loses.unwrap_or(MicroUsd(0));
     let price = remedy.per_hour.unwrap_or(MicroUsd(0));

@@ -6,6 +6,7 @@
 mod flavors;
 mod gone;
 pub mod obstacles;
+mod overspent;
 pub mod quantity;
 pub mod reason;
 mod refusal;

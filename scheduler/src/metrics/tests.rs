@@ -1,9 +1,12 @@
 //! Metrics: what is counted, what is set, and what Prometheus reads of it.
 
 use super::*;
+use capstan_core::calendar::Period;
 use capstan_core::explain::view::QuotaView;
+use capstan_core::model::input::{Enforcement, SpendingLimit};
 use capstan_core::money::MicroUsd;
 use capstan_core::plan::{Counts, Preemption, WorkloadOutcome};
+use capstan_core::quota::spending::{Account, Rate};
 use capstan_core::time::{Span, Time};
 
 fn workload(name: &str, queue: Option<&str>, state: State) -> WorkloadView {
@@ -51,6 +54,7 @@ fn queue() -> QueueView {
         per_hour: Some(MicroUsd(36_750_000)),
         unpriced: 0,
         share: None,
+        spending: None,
     }
 }
 
@@ -162,6 +166,35 @@ fn a_victim_that_came_back_counts_again() {
     metrics.views(&[], &[]);
     let labels = "preempting_cluster_queue=\"\",reason=\"InClusterQueue\"";
     has(&metrics, &format!("capstan_preempted_workloads_total{{{labels}}} 2"));
+}
+
+#[test]
+fn queues_show_what_they_may_spend_and_did() {
+    let metrics = Metrics::new();
+    let limit = SpendingLimit {
+        usd: Some(MicroUsd(2_500_000)),
+        gpu_seconds: Some(7_200),
+        period: Period::Day,
+        enforcement: Enforcement::Hard,
+    };
+    let rate = Rate { per_hour: MicroUsd(5_000_000), gpus: 2, unpriced: 0 };
+    let account = Account::begun(limit, Time(0), rate).on(Time(1_800_000));
+    let spends = QueueView { spending: Some(account.into()), ..queue() };
+    let idle = QueueView { name: "idle".into(), ..queue() };
+    metrics.views(&[], &[spends, idle.clone()]);
+    for (name, value) in [
+        ("usd", "2.5"),
+        ("spent_usd", "2.5"),
+        ("gpu_hours", "2"),
+        ("spent_gpu_hours", "1"),
+        ("exhausted", "1"),
+    ] {
+        let line = format!("capstan_cluster_queue_budget_{name}{{cluster_queue=\"team\"}} {value}");
+        has(&metrics, &line);
+    }
+    assert!(!metrics.encode().contains("budget_usd{cluster_queue=\"idle\"}"), "it has none");
+    metrics.views(&[], &[idle]);
+    assert!(!metrics.encode().contains("budget_usd{"), "and nobody has any more");
 }
 
 #[test]

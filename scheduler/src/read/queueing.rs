@@ -82,7 +82,16 @@ pub fn decode(
             if !value["metadata"]["deletionTimestamp"].is_null() {
                 facts.broken.insert(0, TERMINATING.into());
             }
-            (Some(Draft::ClusterQueue(facts)), unknown)
+            let spent = match origin.is_kueue() {
+                true => Ok(None),
+                false => quota::budget::spent(name, &value["status"]["budget"]),
+            };
+            let spent = spent.unwrap_or_else(|error| {
+                let problem = format!("cannot be read, so what was spent is lost: {error}");
+                remarks.push((Some("status.budget".to_owned()), problem));
+                None
+            });
+            (Some(Draft::ClusterQueue(facts, spent)), unknown)
         }
         Queueing::LocalQueue => {
             let (spec, unknown) = spec::<LocalQueueSpec>(value, origin)?;
@@ -190,7 +199,6 @@ fn without_effect(spec: &ClusterQueueSpec) -> Vec<(Option<String>, String)> {
     let preemption = spec.preemption.as_ref();
     let duration = |given: Option<Option<GoDuration>>| given.flatten().is_some();
     let set = [
-        ("spec.budget", spec.budget.is_some()),
         ("spec.preemption.minRuntime", duration(preemption.map(|it| it.min_runtime))),
         ("spec.preemption.delay", duration(preemption.map(|it| it.delay))),
         // The API server writes the default into every object, which is what happens anyway.

@@ -77,7 +77,9 @@ impl Looks {
         self.mark = mark.unwrap_or(0);
         tools.publisher.workloads(page, live);
         tools.publisher.open_groups(live);
-        let queues = engine.queues();
+        let mut queues = engine.queues();
+        let now = tools.clock.now();
+        queues.iter_mut().for_each(|queue| queue.advance(now));
         tools.metrics.views(&engine.workloads(), &queues);
         tools.metrics.footprint(&engine.footprint());
         // Kueue's queues are read, never written.
