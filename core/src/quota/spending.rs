@@ -11,9 +11,9 @@
 //! not be has quota for money, too. Both amounts may be set; the one that is reached first counts.
 //!
 //! Hard: once it is spent, nothing new begins in the queue, nor do gangs that run get members
-//! beyond their minimum, until the next period. What runs goes on: work that was admitted is not
-//! lost for a sum that it was admitted under, and what it costs from then on is shown, as more than
-//! all of it. Members that die are replaced. Soft: the queue admits as before, and its work is the
+//! beyond their minimum, until the next period. What runs goes on, and what was promised the room
+//! of victims begins: work is not lost for a sum that it was admitted under, and what it costs from
+//! then on is shown, as more than all of it. Members that die are replaced. Soft: the queue admits as before, and its work is the
 //! first that others of the cohort take back, among those whom the rules let leave at all.
 //!
 //! Time is counted in whole seconds, as the API writes it: GPU-seconds are whole numbers then, and
@@ -404,7 +404,7 @@ impl Spending {
 
     /// Queues with a hard budget in the order in which they are due.
     pub fn dues(&self) -> impl Iterator<Item = (Time, QueueIdx)> + '_ {
-        let hard = |(_, queue): &(Time, QueueIdx)| self.enforced(*queue, Enforcement::Hard);
+        let hard = move |(_, queue): &(Time, QueueIdx)| self.enforced(*queue, Enforcement::Hard);
         self.dues.iter().copied().filter(hard)
     }
 
