@@ -16,7 +16,7 @@ use capstan_core::policy::{FairSharing, Policy};
 use capstan_core::quota::spending::Account;
 use capstan_core::time::{Span, Time};
 use capstan_tests::facts::{
-    DEFAULT, GPU, TEAM, cluster_queue, flavor, group, in_queue, local_queue, namespace, node,
+    DEFAULT, GPU, TEAM, cluster_queue, flavor, gang, group, in_queue, local_queue, namespace, node,
     nominal, pod, shape, text,
 };
 use capstan_tests::hand::{answer, binds, view};
@@ -108,8 +108,8 @@ fn gone(pod: &PodFacts) -> Input {
 }
 
 fn account(engine: &Engine, queue: &str, now: Time) -> Account {
-    let mut views = engine.queues();
-    let mut view = views.swap_remove(views.iter().position(|it| &*it.name == queue).expect("there"));
+    let views = engine.queues();
+    let mut view = views.into_iter().find(|it| &*it.name == queue).expect("there");
     view.advance(now);
     *view.spending.expect("it has a budget")
 }
@@ -202,7 +202,8 @@ fn who_waits_wakes_at_the_end_of_a_budget_and_learns_of_it() {
     let output = engine.step(at(10), vec![]);
     assert_eq!(output.next_wake, Some(at(60)));
     let output = engine.step(at(60), vec![]);
-    assert_eq!((reason(&engine, "second").0.as_str(), output.next_wake), ("BudgetExhausted", Some(at(DAY))));
+    assert_eq!(reason(&engine, "second").0, "BudgetExhausted");
+    assert_eq!(output.next_wake, Some(at(DAY)));
     // Room alone does not help.
     assert!(binds(&engine.step(at(61), vec![gone(&first)])).is_empty());
     assert_eq!(account(&engine, "main", at(900)).usd(), MicroUsd(16_266_666));
@@ -374,6 +375,48 @@ fn a_soft_budget_stops_nobody_and_gives_nobody_up_whom_the_rules_keep() {
     assert_eq!(play(&mut engine, at(0), facts, &pods), ["a", "b"], "it admits");
     let output = engine.step(at(60), vec![Input::Pod(pods[2].clone())]);
     assert!(evicted(&output).is_empty(), "what is its own nobody takes back");
+}
+
+/// What was written when it was placed is its price, whatever the node costs later.
+#[test]
+fn the_price_of_the_time_of_placement_counts() {
+    let mut engine = Engine::new();
+    let first = job("first", "main", 4);
+    let mut facts = ground(&[queue("main", 8, Some(usd(100)))], 8);
+    facts.push(Input::Pod(first.clone()));
+    play(&mut engine, at(0), facts, std::slice::from_ref(&first));
+    let Input::Node(mut dearer) = priced("n", 8) else { unreachable!("a node") };
+    dearer.price = Some(Price { per_hour: dollars(800), source: PriceSource::Annotation });
+    let second = job("second", "main", 1);
+    let facts = vec![Input::Node(dearer), Input::Pod(second.clone())];
+    let output = engine.step(at(60), facts);
+    assert_eq!(binds(&output).len(), 1);
+    let rate = account(&engine, "main", at(60)).rate();
+    assert_eq!(rate.per_hour, dollars(4 * PRICE + 100), "a hundred for what comes now");
+    assert_eq!(account(&engine, "main", at(60)).usd(), dollars(8));
+    engine.recount();
+}
+
+#[test]
+fn extras_wait_for_the_next_period_and_members_that_die_are_replaced() {
+    let mut engine = Engine::new();
+    let members = gang("g", 4, Some(2), &shape(&[(GPU, 1)]), &in_queue(Some("main")));
+    let mut facts = ground(&[queue("main", 8, Some(usd(4)))], 8);
+    facts.extend(members[..2].iter().cloned().map(Input::Pod));
+    assert_eq!(play(&mut engine, at(0), facts, &members).len(), 2);
+    let output = engine.step(at(60), vec![Input::Pod(members[2].clone())]);
+    assert!(binds(&output).is_empty());
+    let (code, words) = reason(&engine, "g");
+    assert_eq!(code, "BudgetExhausted");
+    assert!(words.starts_with("1 extra member waits: budget of main, $4.00 a day"), "{words}");
+    assert_eq!(output.next_wake, Some(at(DAY)));
+    // One of the two that it needs dies: the third is needed now.
+    let names = play(&mut engine, at(70), vec![gone(&members[0])], &members);
+    assert_eq!(names, ["g-2"]);
+    let output = engine.step(at(80), vec![Input::Pod(members[3].clone())]);
+    assert!(binds(&output).is_empty());
+    assert_eq!(binds(&engine.step(at(DAY), vec![])).len(), 1, "a new day");
+    engine.recount();
 }
 
 /// What happens to a queue's work.

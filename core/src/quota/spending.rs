@@ -13,8 +13,10 @@
 //! Hard: once it is spent, nothing new begins in the queue, nor do gangs that run get members
 //! beyond their minimum, until the next period. What runs goes on, and what was promised the room
 //! of victims begins: work is not lost for a sum that it was admitted under, and what it costs from
-//! then on is shown, as more than all of it. Members that die are replaced. Soft: the queue admits as before, and its work is the
-//! first that others of the cohort take back, among those whom the rules let leave at all.
+//! then on is shown, as more than all of it. Members that die are replaced.
+//!
+//! Soft: the queue admits as before, and its work is the first that others of the cohort take back,
+//! among those whom the rules let leave at all.
 //!
 //! Time is counted in whole seconds, as the API writes it: GPU-seconds are whole numbers then, and
 //! what is written is what is known. Of a price for so many seconds less than a millionth of a
@@ -507,7 +509,8 @@ mod tests {
         assert_eq!((over.limit, over.spent), (Amount::GpuSeconds(36), Amount::GpuSeconds(40)));
         let money = Account::begun(both(18, 1_000), at(0), rate(3_600, 2));
         let over = money.on(at(20)).over().expect("spent");
-        assert_eq!((over.limit, over.spent), (Amount::Usd(MicroUsd(18)), Amount::Usd(MicroUsd(20))));
+        let usd = |micro| Amount::Usd(MicroUsd(micro));
+        assert_eq!((over.limit, over.spent), (usd(18), usd(20)));
         assert_eq!(money.on(at(500)).reached().count(), 2);
         // Nothing may be spent; nothing ever is.
         assert!(Account::begun(limit(Some(0), None), at(5), rate(0, 0)).over().is_some());

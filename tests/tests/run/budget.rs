@@ -47,7 +47,8 @@ fn used(cluster: &ControlPlane, until: i64) -> i64 {
     let pods = cluster.list("pods").expect("pods");
     let since = |pod: &Value| {
         let conditions = pod["status"]["conditions"].as_array().expect("conditions");
-        let bound = conditions.iter().find(|it| it["type"] == "PodScheduled" && it["status"] == "True");
+        let is_bound = |it: &&Value| it["type"] == "PodScheduled" && it["status"] == "True";
+        let bound = conditions.iter().find(is_bound);
         bound.map_or(0, |bound| (until - seconds(&bound["lastTransitionTime"])).max(0))
     };
     pods.iter().map(since).sum()
@@ -87,7 +88,8 @@ fn a_budget_runs_out_and_says_so_over_a_restart() {
     };
     let all = wait_for(&cluster, WORKLOADS, "the second waits for it", waits);
     let until = budget["periodEnd"].as_str().expect("a time");
-    let message = condition(named(&all, "second").expect("there"), "QuotaReserved").expect("said").2;
+    let second = named(&all, "second").expect("there");
+    let message = condition(second, "QuotaReserved").expect("said").2;
     assert!(message.starts_with("budget of gpus, $5.00 a month, is spent ($"), "{message}");
     assert!(message.ends_with(&format!("admits again {until}")), "{message}");
     let pods = cluster.list("pods").expect("pods");
