@@ -80,7 +80,7 @@ fn runs(pod: &PodFacts, since: Time) -> PodFacts {
     let mut pod = pod.clone();
     (pod.node, pod.phase, pod.bound_at) = (Some(text("n")), PodPhase::Running, Some(since));
     let gpus = pod.shape.requests.get(GPU).copied().unwrap_or(0);
-    pod.note = Some(Arc::new(BindingNote {
+    pod.binding = Some(Arc::new(BindingNote {
         flavors: Arc::new([(text(GPU), text(DEFAULT))].into()),
         admitted_at: Some(since),
         price: Some(dollars(PRICE * gpus)),

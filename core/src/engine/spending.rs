@@ -77,7 +77,8 @@ impl Engine {
             return None;
         }
         let held = |workload: &WorkloadIdx| self.state.workloads[*workload].assignment.clone();
-        let growing = self.growth_parked.iter().filter_map(|workload| held(workload)?.queue);
+        let growing = self.growth.iter().chain(&self.growth_parked);
+        let growing = growing.filter_map(|workload| held(workload)?.queue);
         let growing: BTreeSet<QueueIdx> = growing.collect();
         let mut dues = self.state.spending.dues();
         let waits = |queue: &QueueIdx| growing.contains(queue) || self.waiting.any(*queue);
@@ -140,7 +141,6 @@ impl Engine {
             Some((queue, rate, frozen))
         });
     }
-
 }
 
 /// Whether a member runs, or is about to.

@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 pub use super::flavors::{FlavorProblem, FlavorRefusal};
-pub use super::refusal::NodeRefusal;
 pub use super::overspent::Overspent;
+pub use super::refusal::NodeRefusal;
 pub use super::shortage::{Nearest, NodeShortage, SearchBound};
 pub use super::storage::StorageRefusal;
 use crate::model::input::{AboveLimit, Malformed, OutOfRange, Text};

@@ -250,9 +250,10 @@ impl Account {
             let limit = i128::from(limit.0).saturating_mul(SECONDS_OF_AN_HOUR);
             (limit - self.sums.micro_usd_hours, i128::from(self.rate.per_hour.0))
         });
-        let gpus = self.limit.gpu_seconds.map(|limit| {
-            (i128::from(limit) - self.sums.gpu_seconds, i128::from(self.rate.gpus))
-        });
+        let gpus = self
+            .limit
+            .gpu_seconds
+            .map(|limit| (i128::from(limit) - self.sums.gpu_seconds, i128::from(self.rate.gpus)));
         let running = money.into_iter().chain(gpus).filter(|(_, each)| *each > 0);
         let lasts = running.map(|(left, each)| left / each + i128::from(left % each > 0)).min()?;
         let lasts_ms = i64::try_from(lasts.saturating_mul(SECOND_MS.into())).ok()?;

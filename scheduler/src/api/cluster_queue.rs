@@ -49,7 +49,12 @@ use crate::quantity::Quantity;
     printcolumn(name = "CPU", type_ = "string", json_path = ".status.cpu"),
     printcolumn(name = "Memory", type_ = "string", json_path = ".status.memory", priority = 1),
     printcolumn(name = "$/h", type_ = "string", json_path = ".status.usdPerHour"),
-    printcolumn(name = "Budget", type_ = "string", json_path = ".status.budget.spent", priority = 1),
+    printcolumn(
+        name = "Budget",
+        type_ = "string",
+        json_path = ".status.budget.spent",
+        priority = 1
+    ),
     printcolumn(
         name = "Active",
         type_ = "string",

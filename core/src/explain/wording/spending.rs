@@ -73,9 +73,9 @@ fn gpu_hours(seconds: i64) -> String {
 fn pairs(account: &Account) -> Vec<(Amount, Amount)> {
     let limit = account.limit();
     let usd = limit.usd.map(|limit| (Amount::Usd(account.usd()), Amount::Usd(limit)));
-    let gpus = limit.gpu_seconds.map(|limit| {
-        (Amount::GpuSeconds(account.gpu_seconds()), Amount::GpuSeconds(limit))
-    });
+    let gpus = limit
+        .gpu_seconds
+        .map(|limit| (Amount::GpuSeconds(account.gpu_seconds()), Amount::GpuSeconds(limit)));
     usd.into_iter().chain(gpus).collect()
 }
 

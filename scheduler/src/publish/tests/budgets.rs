@@ -70,7 +70,8 @@ fn what_was_spent_is_written_once_a_minute_and_its_end_at_once() {
         let status = &api.objects[&key]["status"];
         assert_eq!(status["budget"]["spent"], spent);
         let within = condition(status);
-        let says = ("True".to_owned(), "WithinBudget".to_owned(), "may spend $500.00 a day".to_owned());
+        let says =
+            ("True".to_owned(), "WithinBudget".to_owned(), "may spend $500.00 a day".to_owned());
         assert_eq!(within, usd.map(|_| says));
     }
 }
