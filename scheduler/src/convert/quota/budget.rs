@@ -111,7 +111,7 @@ mod tests {
         let rows = [
             ("asOf", json!("2026-11-25T00:00:00Z"), "before periodStart"),
             ("asOf", Value::Null, "both needed"),
-            ("asOf", json!("yesterday"), "yesterday"),
+            ("asOf", json!("yesterday"), "failed to parse"),
             ("spentMicroUsd", json!(-1), "below zero"),
             ("spentMicroUsd", json!("12"), "invalid type"),
         ];
