@@ -8,8 +8,9 @@ use super::reason::{Inactive, NodeRefusal, Reason};
 use crate::model::input::{Amounts, CapacityType, GangSource, OwnerEnd, Price, Text};
 use crate::money::MicroUsd;
 use crate::plan::{OwnerRef, PodRef, Preemption, State};
-use crate::quota::spending::{Account, Amount};
 use crate::time::Time;
+
+pub use crate::quota::spending::{Account, Amount, Rate};
 
 /// A workload.
 #[derive(Clone, Debug, PartialEq)]

@@ -45,7 +45,7 @@ pub use queues::{
     QueueingStrategy, Quota, ResourceGroup, StopPolicy, Weight,
 };
 pub use roles::Roles;
-pub use spending::{Enforcement, SpendingLimit, SpentFacts};
+pub use spending::{Enforcement, Period, SpendingLimit, SpentFacts};
 pub use storage::{
     AccessModes, Attach, AttachmentFacts, CapacityFacts, ClaimFacts, ClaimKey, ClaimUse, Disk,
     DiskKind, DriverFacts, PodVolumes, StorageClassFacts, StorageFact, StorageId, StorageKind,

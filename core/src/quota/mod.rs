@@ -2,8 +2,8 @@
 //!
 //! [`tree`] is the arithmetic of hierarchical cohorts; [`eligible`] and [`flavors`] choose flavors
 //! for a workload; [`build`] turns queue objects into the tree and says which are inactive;
-//! [`share`] says who borrows most; [`counted`] what a pod counts as; [`spending`] what queues spend
-//! of their budgets.
+//! [`share`] says who borrows most; [`counted`] what a pod counts as; [`spending`] what queues
+//! spend of their budgets.
 
 pub mod build;
 pub mod counted;

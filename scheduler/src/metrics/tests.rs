@@ -1,12 +1,10 @@
 //! Metrics: what is counted, what is set, and what Prometheus reads of it.
 
 use super::*;
-use capstan_core::calendar::Period;
-use capstan_core::explain::view::QuotaView;
-use capstan_core::model::input::{Enforcement, SpendingLimit};
+use capstan_core::explain::view::{Account, QuotaView, Rate};
+use capstan_core::model::input::{Enforcement, Period, SpendingLimit};
 use capstan_core::money::MicroUsd;
 use capstan_core::plan::{Counts, Preemption, WorkloadOutcome};
-use capstan_core::quota::spending::{Account, Rate};
 use capstan_core::time::{Span, Time};
 
 fn workload(name: &str, queue: Option<&str>, state: State) -> WorkloadView {

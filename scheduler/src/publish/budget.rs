@@ -3,8 +3,8 @@
 //! Wanted: people see what was spent within a minute, and at once that nothing is left; another
 //! replica finds what it cannot know (what ended). Where nothing runs nothing is written.
 
+use capstan_core::explain::view::Account;
 use capstan_core::explain::wording::spending::{spent_of, standing};
-use capstan_core::quota::spending::Account;
 use capstan_core::time::{Span, Time};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 

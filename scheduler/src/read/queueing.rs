@@ -5,7 +5,7 @@
 //! object stands there all the same.
 
 use capstan_core::explain::quantity::USD_PER_HOUR;
-use capstan_core::model::input::Text;
+use capstan_core::model::input::{SpentFacts, Text};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -83,15 +83,7 @@ pub fn decode(
             if !value["metadata"]["deletionTimestamp"].is_null() {
                 facts.broken.insert(0, TERMINATING.into());
             }
-            let spent = match origin.is_kueue() {
-                true => Ok(None),
-                false => quota::budget::spent(name, &value["status"]["budget"]),
-            };
-            let spent = spent.unwrap_or_else(|error| {
-                let problem = format!("cannot be read, so what was spent is lost: {error}");
-                remarks.push((Some("status.budget".to_owned()), problem));
-                None
-            });
+            let spent = spent(name, origin, value, &mut remarks);
             (Some(Draft::ClusterQueue(facts, spent)), unknown)
         }
         Queueing::LocalQueue => {
@@ -139,6 +131,21 @@ pub fn decode(
         }
     };
     Ok(Decoded { draft, unknown, remarks })
+}
+
+/// What the status of a ClusterQueue says that it spent; Kueue's has nothing of the kind.
+fn spent(
+    name: &str,
+    origin: Origin,
+    value: &Value,
+    remarks: &mut Vec<(Option<String>, String)>,
+) -> Option<SpentFacts> {
+    let status = (!origin.is_kueue()).then(|| &value["status"]["budget"])?;
+    quota::budget::spent(name, status).unwrap_or_else(|error| {
+        let problem = format!("cannot be read, so what was spent is lost: {error}");
+        remarks.push((Some("status.budget".to_owned()), problem));
+        None
+    })
 }
 
 /// Uids of an object's owners.

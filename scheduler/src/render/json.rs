@@ -7,13 +7,12 @@ use std::collections::BTreeMap;
 
 use capstan_core::explain::reason::NodeRefusal;
 use capstan_core::explain::view::{
-    Change, NodeVerdict, Obstacle, PodExplanation, QueueView, Remedy, WorkloadExplanation,
+    Account, Change, NodeVerdict, Obstacle, PodExplanation, QueueView, Remedy, WorkloadExplanation,
     WorkloadView,
 };
 use capstan_core::model::input::Enforcement;
 use capstan_core::money::MicroUsd;
 use capstan_core::plan::Preemption;
-use capstan_core::quota::spending::Account;
 use serde::Serialize;
 use serde_json::{Value, json};
 

@@ -2,9 +2,10 @@
 //! of [`super::BudgetFacts`] are PodDisruptionBudgets, another thing.)
 
 use super::Text;
-use crate::calendar::Period;
 use crate::money::MicroUsd;
 use crate::time::Time;
+
+pub use crate::calendar::Period;
 
 /// `spec.budget` of a ClusterQueue: at least one of the amounts is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

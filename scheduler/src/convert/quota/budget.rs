@@ -4,8 +4,7 @@
 //! is believed as far as it can be read; what cannot be is said, and that part counts as never
 //! written.
 
-use capstan_core::calendar::Period;
-use capstan_core::model::input::{Enforcement, SpendingLimit, SpentFacts};
+use capstan_core::model::input::{Enforcement, Period, SpendingLimit, SpentFacts};
 use capstan_core::money::MicroUsd;
 use capstan_core::time::Time;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time as ApiTime;

@@ -1,9 +1,8 @@
 //! What ClusterQueues say of their budgets, and how often.
 
-use capstan_core::calendar::Period;
-use capstan_core::model::input::{Enforcement, SpendingLimit};
+use capstan_core::explain::view::{Account, Rate};
+use capstan_core::model::input::{Enforcement, Period, SpendingLimit};
 use capstan_core::money::MicroUsd;
-use capstan_core::quota::spending::{Account, Rate};
 
 use super::*;
 
@@ -51,13 +50,13 @@ fn what_was_spent_is_written_once_a_minute_and_its_end_at_once() {
     let (budget, (is, reason, message)) = (&status["budget"], condition(status).expect("said"));
     assert_eq!(budget["spentMicroUsd"], 150_000_000);
     assert_eq!((&budget["spentGpuSeconds"], &budget["exhausted"]), (&json!(600), &json!(true)));
-    assert_eq!(budget["asOf"], "1970-01-01T00:02:30Z");
-    assert_eq!(budget["periodStart"], "1970-01-01T00:00:00Z");
-    assert_eq!(budget["periodEnd"], "1970-01-02T00:00:00Z");
+    assert_eq!(budget["asOf"], "2023-11-14T22:15:50Z");
+    assert_eq!(budget["periodStart"], "2023-11-14T00:00:00Z");
+    assert_eq!(budget["periodEnd"], "2023-11-15T00:00:00Z");
     assert_eq!(budget["runsOut"], json!(null));
     assert_eq!((&*is, &*reason), ("False", "BudgetExhausted"));
-    let says = "budget of $150.00 a day is spent; admits again 1970-01-02T00:00:00Z, what runs goes \
-                on";
+    let says = "budget of $150.00 a day is spent; admits again 2023-11-15T00:00:00Z, what runs \
+                goes on";
     assert_eq!(message, says);
     // More of it is shown at once; none is taken away with its condition.
     let steps = [(201, Some(500), json!("$201.00/$500.00")), (205, None, json!(null))];
@@ -99,7 +98,7 @@ fn a_soft_budget_that_is_spent_says_what_follows() {
     let status = super::super::queues::cluster_queue(&Default::default(), &view, at(10_000));
     let status = serde_json::to_value(status).expect("a status");
     let message = condition(&status).expect("said").2;
-    let says = "budget of $10.00 a day is spent; until 1970-01-02T00:00:00Z its work is reclaimed \
+    let says = "budget of $10.00 a day is spent; until 2023-11-15T00:00:00Z its work is reclaimed \
                 first";
     assert_eq!(message, says);
 }

@@ -500,7 +500,10 @@ fn a_status_of_a_queue_is_read_before_it_is_written() {
     let (mut plan, mut api) = ready();
     let view = queue_view();
     let key = Key::ClusterQueue("q".into());
-    api.objects.insert(key.clone(), json!({"status": {"budget": {"spentMicroUsd": 5}}}));
+    let before = json!([{"type": "Active", "status": "True", "reason": "Ready", "message": "",
+        "lastTransitionTime": "2023-11-14T00:00:00Z"}]);
+    let before = json!({"budget": {"spentMicroUsd": 5}, "conditions": before});
+    api.objects.insert(key.clone(), json!({ "status": before }));
     plan.cluster_queues(at(0), vec![view.clone()]);
     assert_eq!(api.work(&mut plan, at(0)), 2);
     assert_eq!(api.writes[0].1, Write::Read);
