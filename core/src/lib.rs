@@ -3,6 +3,7 @@
 //! It decides and never acts: facts come in as [`Input`]s, effects go out as data. It knows no
 //! clock, no randomness, no Kubernetes type and no I/O; the same inputs give the same plan.
 
+pub mod calendar;
 mod cycle;
 pub mod engine;
 pub mod explain;

@@ -28,6 +28,7 @@ use prometheus::{
     Histogram, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Registry, TextEncoder,
 };
 
+mod budgets;
 mod gauges;
 mod passages;
 mod register;

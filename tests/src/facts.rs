@@ -100,6 +100,7 @@ pub fn cluster_queue(name: &str, cohort: Option<&str>, group: ResourceGroup) -> 
         profile: None,
         weight: Weight::ONE,
         usage_based: false,
+        spending: None,
         broken: Vec::new(),
     }
 }

@@ -165,6 +165,7 @@ impl Engine {
         entry.binding = Binding::InFlight(effect);
         entry.note = Some(note);
         entry.bound_at = Some(now);
+        self.state.spending.touch(workload);
         self.counts.bound += 1;
     }
 

@@ -163,14 +163,17 @@ impl Engine {
         })
     }
 
-    /// Why a running gang gets no extras, whatever they ask: its queue admits nothing, or is
-    /// strict and has a head that waits, which nothing of that queue passes.
+    /// Why a running gang gets no extras, whatever they ask: its queue admits nothing, has spent
+    /// its budget, or is strict and has a head that waits, which nothing of that queue passes.
     pub(super) fn holds_extras(&self, workload: WorkloadIdx) -> Option<Reason> {
         let entry = &self.state.workloads[workload];
         if let QueueRef::Broken(why) = &entry.queue {
             return Some(why.clone());
         }
         let queue = entry.assignment.as_ref().and_then(|assignment| assignment.queue)?;
+        if let Some(reason) = self.overspent(queue) {
+            return Some(reason);
+        }
         let slot = self.state.quota.queue(queue);
         let strict = slot.facts.as_ref()?.strategy == QueueingStrategy::StrictFifo;
         let head = self.waiting.head(Some(queue)).filter(|_| strict)?;

@@ -97,6 +97,9 @@ impl Engine {
                 return Err(Reason::OutOfRange { pod_set, what });
             }
         }
+        if let Some(reason) = self.overspent_for(queue, workload) {
+            return Err(reason);
+        }
         self.topology_ask(queue, workload)
     }
 

@@ -39,6 +39,7 @@ mod overdue;
 mod positions;
 mod readiness;
 mod remedies;
+mod spending;
 mod sweep;
 mod unmet;
 mod unprepared;
@@ -86,6 +87,8 @@ pub struct Engine {
     coming_up: coming_up::ComingUp,
     looks: usage::Looks,
     milestones: milestones::Milestones,
+    /// Queues, or their budgets, changed since accounts were opened.
+    accounts_stale: bool,
     /// What heads kept back in the last round: where that changes, who it was kept from is looked
     /// at again.
     pub(crate) kept_back: Vec<Held>,
@@ -136,6 +139,7 @@ impl Engine {
         self.finish_evictions(now);
         self.stop_what_may_not_run(now);
         self.look_at_usage(now);
+        self.look_at_spending(now);
         self.wake_in_time(now);
         self.counts = Counts::default();
         let evaluated = self.state.classes.evaluations();
@@ -150,6 +154,7 @@ impl Engine {
         }
         self.counts.nodes_scored = self.state.classes.evaluations() - evaluated;
         self.counts.considered = self.outcomes.len() as u64;
+        self.count_spending(now);
         self.tell_news();
         let gone = self.nameless();
         self.sweep_if_due();
@@ -220,6 +225,7 @@ impl Engine {
         }
         if changes.everything {
             self.looks.anew();
+            self.open_accounts_anew();
             self.forget_crossings();
         }
         let everything = std::mem::take(&mut self.claim_freed) || changes.everything;
@@ -312,6 +318,7 @@ impl Engine {
         self.gave_up_coming(workload);
         self.note_gone(workload);
         self.count_end(self.state.now, workload);
+        self.state.spending.touch(workload);
     }
 
     /// Puts a workload where it belongs: its queue, the growing ones, or nowhere.
@@ -368,6 +375,7 @@ impl Engine {
         self.file_coming_up(now, workload);
         self.note_passage(now, workload);
         self.count_end(now, workload);
+        self.state.spending.touch(workload);
     }
 
     /// A claim whose members changed says nothing any more.
@@ -469,5 +477,6 @@ impl Engine {
         self.state.recount();
         self.waiting.recount();
         self.recount_usage();
+        self.recount_spending();
     }
 }

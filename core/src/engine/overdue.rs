@@ -80,8 +80,9 @@ impl Engine {
         let again = self.holds_due();
         let up = self.coming_up.due();
         let due = delayed.into_iter().chain(deadline).chain(overdue).chain(prepared);
-        let rested = self.state.turns.due();
-        due.chain(again).chain(up).chain(rested).chain(self.looks.due()).min()
+        let (rested, spent) = (self.state.turns.due(), self.spending_due());
+        let due = due.chain(again).chain(up).chain(rested).chain(spent);
+        due.chain(self.looks.due()).min()
     }
 
     /// Carries out what is due.

@@ -21,6 +21,7 @@ use crate::rules::Question;
 use crate::score;
 use crate::time::Time;
 
+mod budget;
 mod changes;
 mod ends;
 mod flavors;
@@ -72,6 +73,7 @@ impl Engine {
             return Vec::new();
         }
         let mut found = self.endings(now, index);
+        found.extend(self.more_budget(now, index));
         found.extend(self.fewer_pods(now, index));
         found.extend(self.more_capacity(now, index));
         found.extend(self.other_flavors(now, index));
@@ -137,6 +139,7 @@ impl Engine {
             known,
             Some(
                 Reason::Flavors { .. }
+                    | Reason::BudgetExhausted(_)
                     | Reason::Nodes(_)
                     | Reason::Topology { .. }
                     | Reason::Together { .. }
@@ -213,7 +216,7 @@ impl Engine {
 /// paid, unknown prices last; then by kind and words.
 fn order(remedy: &Remedy) -> (u8, Time, MicroUsd, bool, MicroUsd, u8, String) {
     let (rank, at) = match (&remedy.change, remedy.preempts.is_empty()) {
-        (Change::WaitFor { at: Some(at), .. }, _) => (2, *at),
+        (Change::WaitFor { at: Some(at), .. } | Change::WaitUntil { at, .. }, _) => (2, *at),
         (Change::WaitFor { at: None, .. }, _) => (3, Time::MIN),
         (_, true) => (0, Time::MIN),
         (_, false) => (1, Time::MIN),
@@ -226,6 +229,8 @@ fn order(remedy: &Remedy) -> (u8, Time, MicroUsd, bool, MicroUsd, u8, String) {
         Change::RaiseLimit { .. } => 4,
         Change::AllowPreemption { .. } => 5,
         Change::WaitFor { .. } => 6,
+        Change::RaiseBudget { .. } => 7,
+        Change::WaitUntil { .. } => 8,
     };
     let lost = remedy.loses.unwrap_or(MicroUsd(0));
     let price = remedy.per_hour.unwrap_or(MicroUsd(0));

@@ -242,6 +242,7 @@ impl Engine {
             per_hour: hourly.reduce(MicroUsd::plus),
             unpriced: queue.holding.iter().filter(|it| state.unpriced(**it) > 0).count() as u32,
             share: state.quota.shares_fairly().then(|| state.quota.share(node).shown()),
+            spending: self.account_of(index),
         }
     }
 

@@ -301,6 +301,12 @@ impl Waiting {
         self.active.iter().filter_map(|queue| self.head(*queue)).collect()
     }
 
+    /// Whether anything waits in a queue.
+    pub fn any(&self, queue: QueueIdx) -> bool {
+        let line = self.lines.get(&Some(queue));
+        line.is_some_and(|line| line.groups.iter().any(|group| group.first.is_some()))
+    }
+
     /// Whether a workload is filed.
     pub fn contains(&self, index: WorkloadIdx) -> bool {
         self.filed.get(index).is_some()

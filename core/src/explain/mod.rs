@@ -8,6 +8,7 @@ mod flavors;
 mod gone;
 pub mod milestone;
 pub mod obstacles;
+mod overspent;
 pub mod quantity;
 pub mod reason;
 mod refusal;

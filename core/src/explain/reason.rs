@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 pub use super::flavors::{FlavorProblem, FlavorRefusal};
+pub use super::overspent::Overspent;
 pub use super::refusal::NodeRefusal;
 pub use super::shortage::{Nearest, NodeShortage, SearchBound};
 pub use super::storage::StorageRefusal;
@@ -221,6 +222,8 @@ pub enum Reason {
         /// The search for places ended before it had looked at all of them.
         ended: Option<SearchBound>,
     },
+    /// The budget of its queue is spent.
+    BudgetExhausted(Box<Overspent>),
     /// Its quota would do, if a head that waits did not keep some of it back.
     HeldBack {
         /// Namespace and name of that head.

@@ -10,6 +10,8 @@ use crate::money::MicroUsd;
 use crate::plan::{OwnerRef, PodRef, Preemption, State};
 use crate::time::Time;
 
+pub use crate::quota::spending::{Account, Amount, Rate};
+
 /// A workload.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkloadView {
@@ -201,6 +203,17 @@ pub struct QueueView {
     /// Its dominant resource share in thousandths, what is promised counted; the largest number
     /// for infinity. `None`: fair sharing is off.
     pub share: Option<i64>,
+    /// What it spent of its budget, as of the last step; it goes on by itself.
+    pub spending: Option<Box<Account>>,
+}
+
+impl QueueView {
+    /// Brings what goes on by itself, what is spent of a budget, to a time.
+    pub fn advance(&mut self, now: Time) {
+        if let Some(account) = &mut self.spending {
+            **account = account.on(now);
+        }
+    }
 }
 
 /// A Cohort object.
@@ -473,6 +486,22 @@ pub enum Change {
         with: Vec<Text>,
         /// When it is due.
         at: Option<Time>,
+    },
+    /// Wait for the next period of its queue's budget.
+    WaitUntil {
+        /// When that is.
+        at: Time,
+        /// ClusterQueue.
+        cluster_queue: Text,
+    },
+    /// Raise what its queue may spend.
+    RaiseBudget {
+        /// ClusterQueue.
+        cluster_queue: Text,
+        /// Field of `spec.budget`.
+        field: &'static str,
+        /// It has to be more than that.
+        above: Amount,
     },
     /// Start with fewer members.
     FewerPods {

@@ -12,6 +12,7 @@ mod forecasts;
 mod limits;
 pub mod nodes;
 mod short;
+pub mod spending;
 mod states;
 mod storage;
 mod uncharged;
@@ -54,6 +55,7 @@ impl Reason {
             | Reason::Unqueued => "Suspended",
             Reason::Deactivated { .. } => "Deactivated",
             Reason::Preparing { .. } => "Preparing",
+            Reason::BudgetExhausted(_) => "BudgetExhausted",
             Reason::AwaitsOthers { .. } => "WaitingForPodsReady",
             Reason::Inactive { .. } => "Misconfigured",
             Reason::NotCovered { .. }
@@ -127,6 +129,7 @@ impl Reason {
             | Reason::BehindHead { .. }
             | Reason::Behind { .. } => "queue",
             Reason::NotCovered { .. }
+            | Reason::BudgetExhausted(_)
             | Reason::HeldBack { .. }
             | Reason::Exposes { .. }
             | Reason::Extras { then: None, .. } => "quota",
@@ -270,6 +273,7 @@ impl fmt::Display for Reason {
             | Reason::StillHeld { .. } => waits::write_leaving(out, self),
             Reason::Preparing { pods, what } => waits::write_preparing(out, *pods, what),
             Reason::HeldBack { .. } | Reason::Exposes { .. } => waits::write_for_head(out, self),
+            Reason::BudgetExhausted(over) => over.fmt(out),
             Reason::LostRace { then } => then.fmt(out),
             Reason::Together { pod_set, beside, then } => {
                 out.write_str(&together(pod_set, *beside, &then.to_string()))

@@ -82,6 +82,7 @@ impl ClusterState {
                 self.deactivate((namespace, name), None, changes)
             }
             Input::LocalQueueUsed(usage) => self.restore_usage(&usage),
+            Input::Spent(spent) => self.spending.restore(&spent),
             Input::BackedResources(names) => changes.room |= self.room.set_backed(&names),
             object => {
                 match &object {
@@ -111,7 +112,10 @@ impl ClusterState {
         let facts = &mut self.facts;
         match input {
             Input::ClusterQueue(f) => drop(facts.cluster_queues.insert(f.name.clone(), f.into())),
-            Input::ClusterQueueGone(name) => drop(facts.cluster_queues.remove(&name)),
+            Input::ClusterQueueGone(name) => {
+                self.spending.forget(&name);
+                facts.cluster_queues.remove(&name);
+            }
             Input::LocalQueue(f) => {
                 let key = (f.namespace.clone(), f.name.clone());
                 facts.local_queues.insert(key, f.into());

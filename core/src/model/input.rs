@@ -22,6 +22,7 @@ mod notes;
 mod prices;
 mod queues;
 mod roles;
+mod spending;
 mod storage;
 mod topology;
 
@@ -44,6 +45,7 @@ pub use queues::{
     QueueingStrategy, Quota, ResourceGroup, StopPolicy, Weight,
 };
 pub use roles::Roles;
+pub use spending::{Enforcement, Period, SpendingLimit, SpentFacts};
 pub use storage::{
     AccessModes, Attach, AttachmentFacts, CapacityFacts, ClaimFacts, ClaimKey, ClaimUse, Disk,
     DiskKind, DriverFacts, PodVolumes, StorageClassFacts, StorageFact, StorageId, StorageKind,
@@ -93,6 +95,8 @@ pub enum Input {
     },
     /// The status of a LocalQueue says what it used of late.
     LocalQueueUsed(LocalQueueUsage),
+    /// The status of a ClusterQueue says what it spent of its budget.
+    Spent(SpentFacts),
     /// A Workload object says that what it stands for may not run.
     Deactivated(DeactivatedFacts),
     /// It says so no more, or is gone: its namespace and name.

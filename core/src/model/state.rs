@@ -30,6 +30,7 @@ use crate::plan::State;
 use crate::policy::Policy;
 use crate::quota::build::QuotaState;
 use crate::quota::history::History;
+use crate::quota::spending::Spending;
 use crate::resources;
 use crate::rules::Question;
 use crate::rules::dynamic_resources::{self, PodHold};
@@ -109,6 +110,8 @@ pub struct ClusterState {
     pub turns: Turns,
     /// What LocalQueues used of late, while that decides.
     pub history: History,
+    /// What queues with budgets spend.
+    pub spending: Spending,
     /// Configuration.
     pub policy: Arc<Policy>,
     /// Log memory for the next transaction.

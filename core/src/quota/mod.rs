@@ -2,7 +2,8 @@
 //!
 //! [`tree`] is the arithmetic of hierarchical cohorts; [`eligible`] and [`flavors`] choose flavors
 //! for a workload; [`build`] turns queue objects into the tree and says which are inactive;
-//! [`share`] says who borrows most; [`counted`] what a pod counts as.
+//! [`share`] says who borrows most; [`counted`] what a pod counts as; [`spending`] what queues
+//! spend of their budgets.
 
 pub mod bound;
 pub mod build;
@@ -11,4 +12,5 @@ pub mod eligible;
 pub mod flavors;
 pub mod history;
 pub mod share;
+pub mod spending;
 pub mod tree;

@@ -315,17 +315,26 @@ fn promised(state: &ClusterState, preemptor: WorkloadIdx, need: &Need, found: &m
 /// unknown.
 type Loss = (Option<MicroUsd>, Span);
 
+/// Whether a candidate is in another queue, which has spent a soft budget.
+fn overspends(state: &ClusterState, candidate: &Candidate) -> bool {
+    let workload = &state.workloads[candidate.workload];
+    let queue = workload.assignment.as_ref().and_then(|assignment| assignment.queue);
+    candidate.kind.elsewhere() && queue.is_some_and(|queue| state.spending.goes_first(queue))
+}
+
 /// Leaving first, and of those who leaves for the preemptor; then hierarchical, other cohort, own
-/// queue; within budgets ([`heed_budgets`]); lower priority; later admission; less loss; uid.
+/// queue; within budgets ([`heed_budgets`]); of queues that have spent a soft budget; lower
+/// priority; later admission; less loss; uid.
 fn order(
     state: &ClusterState,
     candidate: &Candidate,
-) -> (bool, u8, i32, Reverse<Time>, Loss, Text) {
+) -> (bool, u8, bool, i32, Reverse<Time>, Loss, Text) {
     let workload = &state.workloads[candidate.workload];
     let at = workload.assignment.as_ref().map_or(Time::MIN, |assignment| assignment.at);
     (
         !state.leaving(candidate.workload),
         candidate.kind.rank(),
+        !overspends(state, candidate),
         workload.priority,
         Reverse(at),
         (state.spent(candidate.workload, state.now), state.worked(candidate.workload, state.now)),

@@ -1,6 +1,7 @@
 //! From which queue the next victim comes while fair sharing is on.
 //!
-//! From the root down, the child with the largest share is entered: a queue, or a cohort in which
+//! From the root down, the child with the largest share is entered (before others one that has
+//! spent a soft budget, or has such a queue below it): a queue, or a cohort in which
 //! the search goes on. Left out for good is who has no candidates any more, and who borrows
 //! nothing; but not the preemptor's queue and the cohorts around it, where its own work may leave,
 //! and where siblings may be out of balance though the cohort itself is not. Equal shares: a cohort
@@ -68,7 +69,8 @@ impl<'c> Targets<'c> {
                 children.into_iter().filter(|child| self.is_asked(state, *child)).collect();
             let best = asked.iter().copied().max_by_key(|child| {
                 let queue = self.waiting.contains_key(child);
-                (self.shares[child], !queue, Reverse(self.first(*child)))
+                let overspends = self.overspends(state, *child);
+                (overspends, self.shares[child], !queue, Reverse(self.first(*child)))
             });
             self.below.insert(at, asked);
             match best {
@@ -111,6 +113,27 @@ impl<'c> Targets<'c> {
         }
         let share = *self.shares.entry(node).or_insert_with(|| state.quota.share(node));
         share.borrows() || self.own.contains(&node)
+    }
+
+    /// Whether a queue at or below a node that has candidates has spent a soft budget.
+    fn overspends(&self, state: &ClusterState, node: QuotaIdx) -> bool {
+        if state.spending.is_empty() {
+            return false;
+        }
+        let mut open = vec![node];
+        while let Some(node) = open.pop() {
+            match self.waiting.get(&node) {
+                Some(candidates) => {
+                    let other = !candidates.is_empty() && self.own.first() != Some(&node);
+                    let queue = state.quota.queue_at(node).filter(|_| other);
+                    if queue.is_some_and(|queue| state.spending.goes_first(queue)) {
+                        return true;
+                    }
+                }
+                None => open.extend(self.below.get(&node).into_iter().flatten()),
+            }
+        }
+        false
     }
 
     /// Position of the first candidate at or below a node.

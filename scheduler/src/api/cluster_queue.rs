@@ -50,6 +50,12 @@ use crate::quantity::Quantity;
     printcolumn(name = "Memory", type_ = "string", json_path = ".status.memory", priority = 1),
     printcolumn(name = "$/h", type_ = "string", json_path = ".status.usdPerHour"),
     printcolumn(
+        name = "Budget",
+        type_ = "string",
+        json_path = ".status.budget.spent",
+        priority = 1
+    ),
+    printcolumn(
         name = "Active",
         type_ = "string",
         json_path = ".status.conditions[?(@.type==\"Active\")].status"
@@ -363,7 +369,8 @@ pub struct FairSharing {
     pub weight: Option<Quantity>,
 }
 
-/// What a queue may spend in a period.
+/// What a queue may spend in a period. With both amounts the one that is reached first counts. What
+/// runs at a price that is not known counts for nothing in dollars, and is shown.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Budget {
@@ -385,9 +392,9 @@ pub struct Budget {
 pub enum BudgetPeriod {
     /// From midnight UTC.
     Day,
-    /// From Monday.
+    /// From Monday, midnight UTC.
     Week,
-    /// From the first.
+    /// From the first, midnight UTC.
     #[default]
     Month,
 }
@@ -395,9 +402,9 @@ pub enum BudgetPeriod {
 /// What happens once a budget is spent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum BudgetEnforcement {
-    /// It is said, no more.
+    /// The queue admits as before, and its work is the first that others of the cohort take back.
     Soft,
-    /// Nothing new is admitted.
+    /// Nothing new is admitted until the next period; what runs goes on.
     #[default]
     Hard,
 }
@@ -446,7 +453,8 @@ pub struct CohortStatus {
     pub fair_sharing: Option<FairSharingStatus>,
 }
 
-/// What was spent of a budget, as far as it was written down.
+/// What was spent of a budget, as far as it was written down: at most once a minute, and when it
+/// ends. What runs goes on from there, also when another replica reads it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct BudgetStatus {
@@ -460,4 +468,15 @@ pub struct BudgetStatus {
     /// When that was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub as_of: Option<Time>,
+    /// Spent and to be spent, as `$312.40/$500.00`; with a `+` where more runs at a price that is
+    /// not known.
+    pub spent: String,
+    /// Nothing of it is left.
+    pub exhausted: bool,
+    /// When the next period begins.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub period_end: Option<Time>,
+    /// When it will have been spent if all goes on as it does; absent: not within the period.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub runs_out: Option<Time>,
 }

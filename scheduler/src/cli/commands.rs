@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use capstan_core::explain::view::WorkloadExplanation;
+use capstan_core::explain::view::{QueueView, WorkloadExplanation};
 use capstan_core::plan::{Action, Unmet};
 use capstan_core::{Engine, Input};
 use clap::CommandFactory;
@@ -267,7 +267,7 @@ fn play(config: &Config, mut objects: Objects, mode: args::Mode) -> (SimulationR
         if run.settled {
             run.engine.renew_reasons();
         }
-        let (queues, local_queues) = (run.engine.queues(), run.engine.local_queues());
+        let (queues, local_queues) = (queues_at_end(&run), run.engine.local_queues());
         let census = run.engine.census(metrics.shows_asked());
         let (queues, local_queues) = (&queues[..], &local_queues[..]);
         metrics.look(&Look { queues, local_queues, census: &census });
@@ -284,11 +284,18 @@ fn fill(result: &mut SimulationResult, run: &world::Run, mode: args::Mode) {
     result.now = run.now;
     result.until = matches!(mode, args::Mode::Until(_)).then_some(run.now);
     result.workloads = run.engine.workloads();
-    result.queues = run.engine.queues();
+    result.queues = queues_at_end(run);
     result.nodes = run.engine.nodes();
     result.admitted = run.admitted.iter().map(ToString::to_string).collect();
     result.preempted = run.preempted.clone();
     result.timeline = run.timeline.iter().map(moment).collect();
+}
+
+/// Queues as they are when a run ends, which may be after its last step.
+fn queues_at_end(run: &world::Run) -> Vec<QueueView> {
+    let mut queues = run.engine.queues();
+    queues.iter_mut().for_each(|queue| queue.advance(run.now));
+    queues
 }
 
 /// What is known of a workload that was preempted for good: the last time, if it was more often.

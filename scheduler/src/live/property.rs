@@ -377,6 +377,7 @@ fn id(input: &Input) -> (String, bool) {
         Input::LocalQueue(queue) => ("lq", format!("{}/{}", queue.namespace, queue.name), false),
         Input::LocalQueueGone { namespace, name } => ("lq", format!("{namespace}/{name}"), true),
         Input::LocalQueueUsed(it) => ("used", format!("{}/{}", it.namespace, it.name), false),
+        Input::Spent(it) => ("spent", it.cluster_queue.to_string(), false),
         Input::Deactivated(it) => ("inactive", format!("{}/{}", it.namespace, it.name), false),
         Input::Reactivated(namespace, name) => ("inactive", format!("{namespace}/{name}"), true),
         Input::Cohort(cohort) => ("cohort", cohort.name.to_string(), false),

@@ -34,6 +34,7 @@ enum Identity {
     ClusterQueue(Text),
     LocalQueue(Text, Text),
     LocalQueueUsed(Text, Text),
+    Spent(Text),
     Deactivated(Text, Text),
 }
 
@@ -126,6 +127,7 @@ fn identity(input: &Input) -> Option<Identity> {
         Input::LocalQueueUsed(usage) => {
             Identity::LocalQueueUsed(usage.namespace.clone(), usage.name.clone())
         }
+        Input::Spent(spent) => Identity::Spent(spent.cluster_queue.clone()),
         Input::Deactivated(workload) => {
             Identity::Deactivated(workload.namespace.clone(), workload.name.clone())
         }
@@ -142,7 +144,7 @@ fn gone(identity: Identity) -> Option<Input> {
         Identity::ClusterQueue(name) => Input::ClusterQueueGone(name),
         Identity::LocalQueue(namespace, name) => Input::LocalQueueGone { namespace, name },
         // What is known stays known for as long as the queue is there.
-        Identity::LocalQueueUsed(..) => return None,
+        Identity::LocalQueueUsed(..) | Identity::Spent(_) => return None,
         Identity::Deactivated(namespace, name) => Input::Reactivated(namespace, name),
     })
 }

@@ -13,6 +13,7 @@ use capstan_core::model::input::Text;
 use capstan_core::money::MicroUsd;
 use prometheus::{GaugeVec, IntGaugeVec, Registry};
 
+use super::budgets::BudgetGauges;
 use super::register::{as_float, gauges, int_gauges, set};
 use super::{Amounts, Look, Switches};
 use crate::read::queueing::TERMINATING;
@@ -33,6 +34,7 @@ pub(super) struct Gauges {
     amounts: OfAmounts,
     cohorts: OfCohorts,
     locals: OfLocals,
+    budgets: BudgetGauges,
 }
 
 /// By ClusterQueue.
@@ -92,6 +94,7 @@ impl Gauges {
             amounts: OfAmounts::new(at),
             cohorts: OfCohorts::new(at),
             locals: OfLocals::new(at),
+            budgets: BudgetGauges::new(at),
         }
     }
 
@@ -100,6 +103,7 @@ impl Gauges {
         let shapes: BTreeMap<&Text, &QueueShape> =
             look.census.shapes.iter().map(|shape| (&shape.name, shape)).collect();
         self.queues.show(look, &shapes);
+        self.budgets.show(look.queues);
         self.amounts.show(look, &shapes, switches.amounts);
         self.cohorts.show(&look.census.cohorts, switches.amounts);
         self.locals.reset();

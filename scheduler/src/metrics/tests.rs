@@ -6,11 +6,11 @@ use super::*;
 use capstan_core::explain::census::{CohortQuota, CohortTally, Limits, QueueShape, Tally};
 use capstan_core::explain::milestone::{Milestone, Passage, Stop, Whose};
 use capstan_core::explain::reason::{Inactive, Reason};
-use capstan_core::explain::view::QuotaView;
-use capstan_core::model::input::Text;
+use capstan_core::explain::view::{Account, QuotaView, Rate};
+use capstan_core::model::input::{Enforcement, Period, SpendingLimit, Text};
 use capstan_core::money::MicroUsd;
 use capstan_core::plan::{Counts, Outcome, PreemptionReason, WorkloadOutcome};
-use capstan_core::time::Span;
+use capstan_core::time::{Span, Time};
 
 use crate::read::queueing::TERMINATING;
 
@@ -34,6 +34,7 @@ fn queue() -> QueueView {
         per_hour: Some(MicroUsd(36_750_000)),
         unpriced: 0,
         share: None,
+        spending: None,
     }
 }
 
@@ -273,6 +274,35 @@ fn cohorts_count_what_is_admitted_below_them_once_the_tree_was_looked_at() {
         let labels = format!("cohort=\"{cohort}\",priority_class=\"high\"");
         has(&metrics, &format!("capstan_cohort_subtree_admitted_workloads_total{{{labels}}} 1"));
     }
+}
+
+#[test]
+fn queues_show_what_they_may_spend_and_did() {
+    let metrics = Metrics::new();
+    let limit = SpendingLimit {
+        usd: Some(MicroUsd(2_500_000)),
+        gpu_seconds: Some(7_200),
+        period: Period::Day,
+        enforcement: Enforcement::Hard,
+    };
+    let rate = Rate { per_hour: MicroUsd(5_000_000), gpus: 2, unpriced: 0 };
+    let account = Account::begun(limit, Time(0), rate).on(Time(1_800_000));
+    let spends = QueueView { spending: Some(account.into()), ..queue() };
+    let idle = QueueView { name: "idle".into(), ..queue() };
+    show(&metrics, &[spends, idle.clone()]);
+    for (name, value) in [
+        ("usd", "2.5"),
+        ("spent_usd", "2.5"),
+        ("gpu_hours", "2"),
+        ("spent_gpu_hours", "1"),
+        ("exhausted", "1"),
+    ] {
+        let line = format!("capstan_cluster_queue_budget_{name}{{cluster_queue=\"team\"}} {value}");
+        has(&metrics, &line);
+    }
+    lacks(&metrics, "budget_usd{cluster_queue=\"idle\"}");
+    show(&metrics, &[idle]);
+    lacks(&metrics, "budget_usd{");
 }
 
 #[test]

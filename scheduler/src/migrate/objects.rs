@@ -121,7 +121,7 @@ fn checks(value: &Value) -> Vec<(&'static str, String)> {
 /// Rules that an object breaks.
 fn broken(draft: Option<&Draft>) -> Vec<String> {
     let rules = match draft {
-        Some(Draft::ClusterQueue(queue)) => &queue.broken,
+        Some(Draft::ClusterQueue(queue, _)) => &queue.broken,
         Some(Draft::LocalQueue(queue, _)) => &queue.broken,
         Some(Draft::Cohort(cohort)) => &cohort.broken,
         Some(Draft::Flavor(flavor)) => &flavor.broken,

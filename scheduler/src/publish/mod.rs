@@ -23,6 +23,7 @@
 //! those of our own kinds' statuses do not, because the API server overlooks it there. What no
 //! gang stands for is deleted when the engine has seen everything ([`Publisher::standing`]).
 
+mod budget;
 mod conditions;
 mod diff;
 mod entry;

@@ -1,7 +1,8 @@
 //! Status of ClusterQueues, LocalQueues and Cohorts, from the engine's views.
 //!
-//! What is not known here (a budget) is left as the API shows it; a share that nobody reckons any
-//! more is not.
+//! What is not known here is left as the API shows it; a share that nobody reckons any more is not,
+//! nor a budget that was taken away. What was spent of a budget is written once a minute at most,
+//! and at once when it ends, or begins anew ([`super::budget`]).
 
 use std::collections::BTreeMap;
 
@@ -11,6 +12,7 @@ use capstan_core::explain::view::{CohortView, LocalQueueView, QueueView};
 use capstan_core::model::input::Text;
 use capstan_core::time::Time;
 
+use super::budget;
 use super::conditions::{Says, api_time, set};
 use crate::api::cluster_queue::{ClusterQueueStatus, CohortStatus};
 use crate::api::local_queue::LocalQueueStatus;
@@ -53,9 +55,11 @@ pub fn cluster_queue(
         flavors_reservation: usage.clone(),
         flavors_usage: usage,
         fair_sharing: view.share.map(share),
+        budget: budget::status(shown.budget.as_ref(), view.spending.as_deref(), now),
         ..shown.clone()
     };
     set(&mut status.conditions, active(view.inactive.as_ref(), "can admit new workloads"), now);
+    budget::tell(&mut status.conditions, view.spending.as_deref(), now);
     status
 }
 

@@ -4,7 +4,8 @@
 //! Whether an unknown field is a mistake is the caller's: in a file it is, in a cluster the
 //! object stands there all the same.
 
-use capstan_core::model::input::Text;
+use capstan_core::explain::quantity::USD_PER_HOUR;
+use capstan_core::model::input::{SpentFacts, Text};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -82,7 +83,8 @@ pub fn decode(
             if !value["metadata"]["deletionTimestamp"].is_null() {
                 facts.broken.insert(0, TERMINATING.into());
             }
-            (Some(Draft::ClusterQueue(facts)), unknown)
+            let spent = spent(name, origin, value, &mut remarks);
+            (Some(Draft::ClusterQueue(facts, spent)), unknown)
         }
         Queueing::LocalQueue => {
             let (spec, unknown) = spec::<LocalQueueSpec>(value, origin)?;
@@ -129,6 +131,21 @@ pub fn decode(
         }
     };
     Ok(Decoded { draft, unknown, remarks })
+}
+
+/// What the status of a ClusterQueue says that it spent; Kueue's has nothing of the kind.
+fn spent(
+    name: &str,
+    origin: Origin,
+    value: &Value,
+    remarks: &mut Vec<(Option<String>, String)>,
+) -> Option<SpentFacts> {
+    let status = (!origin.is_kueue()).then(|| &value["status"]["budget"])?;
+    quota::budget::spent(name, status).unwrap_or_else(|error| {
+        let problem = format!("cannot be read, so what was spent is lost: {error}");
+        remarks.push((Some("status.budget".to_owned()), problem));
+        None
+    })
 }
 
 /// Uids of an object's owners.
@@ -190,7 +207,6 @@ fn without_effect(spec: &ClusterQueueSpec) -> Vec<(Option<String>, String)> {
     let preemption = spec.preemption.as_ref();
     let duration = |given: Option<Option<GoDuration>>| given.flatten().is_some();
     let set = [
-        ("spec.budget", spec.budget.is_some()),
         ("spec.preemption.minRuntime", duration(preemption.map(|it| it.min_runtime))),
         ("spec.preemption.delay", duration(preemption.map(|it| it.delay))),
         // The API server writes the default into every object, which is what happens anyway.
@@ -201,7 +217,15 @@ fn without_effect(spec: &ClusterQueueSpec) -> Vec<(Option<String>, String)> {
                 .is_some_and(|order| order != VictimOrder::LowestPriority),
         ),
     ];
-    let set = set.iter().filter(|(_, set)| *set);
-    set.map(|(path, _)| (Some((*path).to_owned()), "has no effect in this version".to_owned()))
-        .collect()
+    let set = set.iter().filter(|(_, set)| *set).map(|(path, _)| (*path).to_owned());
+    let covered = spec.resource_groups.iter().enumerate().flat_map(|(group, it)| {
+        let named = it.covered_resources.iter().enumerate();
+        named.map(move |(at, name)| (group, at, name))
+    });
+    let money = covered.filter(|(.., name)| *name == USD_PER_HOUR);
+    let money = money.map(|(group, at, _)| {
+        format!("spec.resourceGroups[{group}].coveredResources[{at}]: {USD_PER_HOUR}")
+    });
+    let all = set.chain(money);
+    all.map(|path| (Some(path), "has no effect in this version".to_owned())).collect()
 }

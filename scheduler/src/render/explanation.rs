@@ -198,6 +198,7 @@ fn when(remedy: &Remedy, now: Time) -> String {
         Change::WaitFor { at: Some(at), .. } if *at <= now => "overdue".to_owned(),
         Change::WaitFor { at: Some(at), .. } => clock_time(*at, now),
         Change::WaitFor { at: None, .. } => "-".to_owned(),
+        Change::WaitUntil { at, .. } => clock_time(*at, now),
         _ if remedy.preempts.is_empty() => "now".to_owned(),
         _ => "once gone".to_owned(),
     }

@@ -124,6 +124,7 @@ fn queue(name: &str, cohort: Option<&str>, quotas: Vec<QuotaView>) -> QueueView 
         per_hour: None,
         unpriced: 0,
         share: None,
+        spending: None,
     }
 }
 

@@ -7,9 +7,10 @@ use std::collections::BTreeMap;
 
 use capstan_core::explain::reason::NodeRefusal;
 use capstan_core::explain::view::{
-    Binding, Change, Holder, NodeVerdict, Obstacle, Place, PodExplanation, QueueView, Remedy,
-    WorkloadExplanation, WorkloadView,
+    Account, Binding, Change, Holder, NodeVerdict, Obstacle, Place, PodExplanation, QueueView,
+    Remedy, WorkloadExplanation, WorkloadView,
 };
+use capstan_core::model::input::Enforcement;
 use capstan_core::money::MicroUsd;
 use capstan_core::plan::Preemption;
 use serde::Serialize;
@@ -210,7 +211,27 @@ fn queue_object(queue: &QueueView) -> Value {
     if let Some(share) = queue.share {
         object["weightedShare"] = json!(share);
     }
+    if let Some(account) = &queue.spending {
+        object["budget"] = budget_object(account);
+    }
     object
+}
+
+fn budget_object(account: &Account) -> Value {
+    let (limit, (start, end)) = (account.limit(), account.period());
+    json!({
+        "usd": limit.usd.map(dollars),
+        "gpuSeconds": limit.gpu_seconds,
+        "period": limit.period.to_string(),
+        "hard": limit.enforcement == Enforcement::Hard,
+        "periodStart": rfc3339(start),
+        "periodEnd": rfc3339(end),
+        "spentUsd": dollars(account.usd()),
+        "spentGpuSeconds": account.gpu_seconds(),
+        "exhausted": account.over().is_some(),
+        "runsOut": account.runs_out().filter(|at| *at < end).map(rfc3339),
+        "unpricedPods": account.rate().unpriced,
+    })
 }
 
 fn moment_object(moment: &Moment) -> Value {
@@ -261,6 +282,8 @@ fn binding_object(binding: &Binding) -> Value {
 fn remedy_object(remedy: &Remedy) -> Value {
     let (kind, at) = match &remedy.change {
         Change::WaitFor { at, .. } => ("WaitFor", at.map(rfc3339)),
+        Change::WaitUntil { at, .. } => ("WaitUntil", Some(rfc3339(*at))),
+        Change::RaiseBudget { .. } => ("RaiseBudget", None),
         Change::FewerPods { .. } => ("FewerPods", None),
         Change::AllowCapacity { .. } => ("AllowCapacity", None),
         Change::RaiseQuota { .. } => ("RaiseQuota", None),

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use capstan_core::explain::quantity::{amount, noun, price, quantity};
 use capstan_core::explain::view::{QueueView, QuotaView, WorkloadView};
+use capstan_core::explain::wording::spending::spent_of;
 use capstan_core::model::input::Text;
 use capstan_core::time::{Span, Time};
 
@@ -55,10 +56,10 @@ pub fn queues(result: &SimulationResult, room: Room) -> Option<Table> {
     }
     note_rest(&mut table, shown.len(), limit, "queue");
     let empty: &[&str] = match (one_flavor, common.is_some()) {
-        (true, true) => &["COHORT", "FLAVOR", "RESOURCE"],
-        (true, false) => &["COHORT", "FLAVOR"],
-        (false, true) => &["COHORT", "RESOURCE"],
-        (false, false) => &["COHORT"],
+        (true, true) => &["COHORT", "BUDGET", "FLAVOR", "RESOURCE"],
+        (true, false) => &["COHORT", "BUDGET", "FLAVOR"],
+        (false, true) => &["COHORT", "BUDGET", "RESOURCE"],
+        (false, false) => &["COHORT", "BUDGET"],
     };
     let hidden = |row: &mut Vec<Cell>, at: usize| row[at] = "-".into();
     for row in &mut table.rows {
@@ -114,6 +115,7 @@ fn queue_columns(common: Option<&Text>) -> Vec<Column> {
         Column::new("BORROWED", Fit::Number),
         Column::new("LENT", Fit::Number),
         Column::new("$/h", Fit::Number),
+        Column::new("BUDGET", Fit::Number),
         Column::new("PENDING", Fit::Number),
     ]
 }
@@ -123,6 +125,7 @@ fn queue_rows(queue: &QueueView, quotas: &[&QuotaView]) -> Vec<Vec<Cell>> {
     let tone = if queue.inactive.is_some() { Tone::Waits } else { Tone::Plain };
     let cohort = queue.cohort.as_deref().unwrap_or("-");
     let per_hour = queue.per_hour.map_or_else(|| "-".to_owned(), |it| price(it, queue.unpriced));
+    let budget = budget_cell(queue);
     let waits = if queue.pending > 0 { Tone::Waits } else { Tone::Plain };
     let pending = Cell::toned(thousands(i64::from(queue.pending)), waits);
     let whole = |numbers: [String; 6]| {
@@ -137,6 +140,7 @@ fn queue_rows(queue: &QueueView, quotas: &[&QuotaView]) -> Vec<Vec<Cell>> {
             borrowed.into(),
             lent.into(),
             per_hour.clone().into(),
+            budget.clone(),
             pending.clone(),
         ]
     };
@@ -145,11 +149,21 @@ fn queue_rows(queue: &QueueView, quotas: &[&QuotaView]) -> Vec<Vec<Cell>> {
     }
     let mut rows: Vec<Vec<Cell>> = quotas.iter().map(|quota| whole(quota_words(quota))).collect();
     for row in rows.iter_mut().skip(1) {
-        for at in [0, 1, 8, 9] {
+        for at in [0, 1, 8, 10] {
             row[at] = Cell::from("");
+        }
+        if queue.spending.is_some() {
+            row[9] = Cell::from("");
         }
     }
     rows
+}
+
+/// What was spent of the budget and what may be.
+fn budget_cell(queue: &QueueView) -> Cell {
+    let Some(account) = &queue.spending else { return "-".into() };
+    let tone = if account.over().is_some() { Tone::Waits } else { Tone::Plain };
+    Cell::toned(spent_of(account), tone)
 }
 
 fn quota_words(quota: &QuotaView) -> [String; 6] {

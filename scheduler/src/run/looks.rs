@@ -81,7 +81,9 @@ impl Looks {
         self.mark = mark.unwrap_or(0);
         tools.publisher.workloads(page, live);
         tools.publisher.open_groups(live);
-        let (queues, local) = (engine.queues(), engine.local_queues());
+        let (mut queues, local) = (engine.queues(), engine.local_queues());
+        let now = tools.clock.now();
+        queues.iter_mut().for_each(|queue| queue.advance(now));
         let census = engine.census(tools.metrics.shows_asked());
         tools.metrics.look(&Look { queues: &queues, local_queues: &local, census: &census });
         tools.metrics.footprint(&engine.footprint());

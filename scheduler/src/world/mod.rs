@@ -134,6 +134,7 @@ enum Identity {
     ClusterQueue(Text),
     LocalQueue(Text, Text),
     LocalQueueUsed(Text, Text),
+    Spent(Text),
     Deactivated(Text, Text),
     Budget(Text, Text),
     Node(Text),
@@ -542,6 +543,7 @@ fn identify(input: &Input) -> Option<(Identity, bool)> {
         Input::LocalQueueUsed(usage) => {
             (Identity::LocalQueueUsed(usage.namespace.clone(), usage.name.clone()), false)
         }
+        Input::Spent(spent) => (Identity::Spent(spent.cluster_queue.clone()), false),
         Input::Deactivated(workload) => {
             (Identity::Deactivated(workload.namespace.clone(), workload.name.clone()), false)
         }

@@ -29,7 +29,7 @@ const SHOWN: [Shown; 7] = [
         plural: "clusterqueues",
         short: &["cq"],
         columns: &["NAME", "COHORT", "PENDING WORKLOADS", "GPUS", "CPU", "$/H", "ACTIVE", "AGE"],
-        wide: &["STRATEGY", "ADMITTED WORKLOADS", "MEMORY", "REASON"],
+        wide: &["STRATEGY", "ADMITTED WORKLOADS", "MEMORY", "BUDGET", "REASON"],
         status: true,
     },
     Shown {

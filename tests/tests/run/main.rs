@@ -2,6 +2,7 @@
 //! state.
 
 mod asked;
+mod budget;
 mod deleted;
 mod devices;
 mod exercise;

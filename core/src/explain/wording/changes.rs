@@ -139,6 +139,12 @@ impl fmt::Display for Change {
                 let names: Vec<Text> = with.iter().chain([workload]).cloned().collect();
                 write!(out, "wait for {} to end", first_of(&names))
             }
+            Change::WaitUntil { cluster_queue, .. } => {
+                write!(out, "wait for the next period of the budget of {cluster_queue}")
+            }
+            Change::RaiseBudget { cluster_queue, field, above } => {
+                write!(out, "raise spec.budget.{field} of {cluster_queue} above {above}")
+            }
             Change::FewerPods { pods: 1 } => {
                 out.write_str("start with 1 pod (capstan.sh/min-member: \"1\")")
             }

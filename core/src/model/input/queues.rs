@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use super::spending::SpendingLimit;
 use super::{LabelSelector, Labels, Taint, Text, Toleration};
 use crate::time::Time;
 
@@ -33,6 +34,8 @@ pub struct ClusterQueueFacts {
     pub weight: Weight,
     /// Its LocalQueues take turns by what they used (`admissionScope`).
     pub usage_based: bool,
+    /// What it may spend in a period.
+    pub spending: Option<SpendingLimit>,
     /// Rules that its spec breaks (found by the shell's validation): such a queue is inactive.
     pub broken: Vec<Text>,
 }

@@ -131,7 +131,8 @@ mod tests {
     fn printer_columns_are_kueues_and_then_what_runs_costs_and_hinders() {
         let counters = ["Pending Workloads", "Admitted Workloads"];
         let ours = ["$/h", "Active", "Reason", "Age"];
-        let queue = [&["Cohort", "Strategy"][..], &counters, &["GPUs", "CPU", "Memory"], &ours];
+        let cluster = ["GPUs", "CPU", "Memory", "$/h", "Budget"];
+        let queue = [&["Cohort", "Strategy"][..], &counters, &cluster, &ours[1..]];
         assert_eq!(columns("ClusterQueue"), queue.concat());
         let local = [&["ClusterQueue"][..], &counters, &["GPUs", "CPU"], &ours];
         assert_eq!(columns("LocalQueue"), local.concat());

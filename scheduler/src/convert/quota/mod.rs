@@ -4,6 +4,7 @@
 //! that stand in both groups. What an API server could hold but Kueue's webhooks would refuse is
 //! marked as broken by [`rules`], never an error: the engine keeps such a queue inactive.
 
+pub mod budget;
 mod rules;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,7 +13,7 @@ use capstan_core::Input;
 use capstan_core::model::input::{
     BorrowThreshold, ClusterQueueFacts, CohortFacts, DeactivatedFacts, FlavorFacts, FlavorQuota,
     Fungibility, LocalQueueFacts, LocalQueueUsage, PreemptReclaim, PreemptWithin, PreemptionPolicy,
-    QueueingStrategy, Quota, ResourceGroup, StopPolicy, Text, Weight,
+    QueueingStrategy, Quota, ResourceGroup, SpentFacts, StopPolicy, Text, Weight,
 };
 use capstan_core::time::Time;
 
@@ -29,8 +30,8 @@ use crate::read::kinds::Origin;
 /// What one queue object says.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Draft {
-    /// A ClusterQueue.
-    ClusterQueue(ClusterQueueFacts),
+    /// A ClusterQueue, with what its status says that it spent of its budget.
+    ClusterQueue(ClusterQueueFacts, Option<SpentFacts>),
     /// A LocalQueue, with what its status says that it used of late.
     LocalQueue(LocalQueueFacts, Option<LocalQueueUsage>),
     /// A Cohort.
@@ -50,6 +51,8 @@ pub enum Draft {
 pub struct Objects {
     /// ClusterQueues.
     pub cluster_queues: Vec<(Origin, ClusterQueueFacts)>,
+    /// What their statuses say that they spent of their budgets.
+    pub spent: Vec<SpentFacts>,
     /// LocalQueues.
     pub local_queues: Vec<(Origin, LocalQueueFacts)>,
     /// What their statuses say that they used of late.
@@ -70,7 +73,10 @@ impl Objects {
     /// Adds what one object says.
     pub fn take(&mut self, origin: Origin, draft: Draft) {
         match draft {
-            Draft::ClusterQueue(queue) => self.cluster_queues.push((origin, queue)),
+            Draft::ClusterQueue(queue, spent) => {
+                self.cluster_queues.push((origin, queue));
+                self.spent.extend(spent);
+            }
             Draft::LocalQueue(queue, usage) => {
                 self.local_queues.push((origin, queue));
                 self.local_queue_usage.extend(usage);
@@ -126,6 +132,7 @@ pub fn cluster_queue(
         usage_based: spec.admission_scope.as_ref().is_some_and(|scope| {
             scope.admission_mode == api::AdmissionMode::UsageBasedAdmissionFairSharing
         }),
+        spending: spec.budget.as_ref().and_then(budget::limit),
         broken: broken.into_iter().map(Text::from).collect(),
     }
 }
@@ -323,6 +330,7 @@ pub fn inputs(objects: Objects, resolved: &mut Resolved) {
     }
     let usage = objects.local_queue_usage.into_iter().map(Input::LocalQueueUsed);
     resolved.inputs.extend(usage);
+    resolved.inputs.extend(objects.spent.into_iter().map(Input::Spent));
     resolved.inputs.extend(objects.deactivated.into_iter().map(Input::Deactivated));
 }
 

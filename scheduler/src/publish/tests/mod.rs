@@ -1,6 +1,7 @@
 //! The plan on a fake clock: what is written, when, and what never is.
 
 mod beside;
+mod budgets;
 mod cohorts;
 mod groups;
 mod places;
@@ -462,6 +463,7 @@ fn queue_view() -> QueueView {
         per_hour: None,
         unpriced: 0,
         share: None,
+        spending: None,
     }
 }
 
@@ -495,16 +497,19 @@ fn columns_of_a_queue_show_what_it_has_quota_of_and_how_far_its_price_is_known()
 }
 
 #[test]
-fn a_status_of_a_queue_is_read_before_it_is_written_and_keeps_its_budget() {
+fn a_status_of_a_queue_is_read_before_it_is_written() {
     let (mut plan, mut api) = ready();
     let view = queue_view();
     let key = Key::ClusterQueue("q".into());
-    api.objects.insert(key.clone(), json!({"status": {"budget": {"spentMicroUsd": 5}}}));
+    let before = json!([{"type": "Active", "status": "True", "reason": "Ready", "message": "",
+        "lastTransitionTime": "2023-11-14T00:00:00Z"}]);
+    let before = json!({"budget": {"spentMicroUsd": 5}, "conditions": before});
+    api.objects.insert(key.clone(), json!({ "status": before }));
     plan.cluster_queues(at(0), vec![view.clone()]);
     assert_eq!(api.work(&mut plan, at(0)), 2);
     assert_eq!(api.writes[0].1, Write::Read);
     let status = &api.objects[&key]["status"];
-    assert_eq!(status["budget"]["spentMicroUsd"], 5);
+    assert_eq!(status["budget"], json!(null), "it has none any more");
     assert_eq!((&status["gpus"], &status["pendingWorkloads"]), (&json!("24/16"), &json!(1)));
     let want = json!([{"name": "spot", "resources": [
         {"name": "nvidia.com/gpu", "total": "24", "borrowed": "8"}]}]);

@@ -1,0 +1,176 @@
+//! When it is looked what queues spend of their budgets ([`crate::quota::spending`]), and what
+//! follows: who waits until the next period, and who is woken by it.
+
+use std::collections::BTreeSet;
+
+use crate::engine::Engine;
+use crate::explain::reason::{Overspent, Reason};
+use crate::model::ids::{PodIdx, QueueIdx, WorkloadIdx};
+use crate::model::pod::Binding;
+use crate::model::state::ClusterState;
+use crate::model::workload::QueueRef;
+use crate::quota::spending::{Account, Rate};
+use crate::resources;
+use crate::time::Time;
+
+impl Engine {
+    /// Queues changed: accounts are opened anew when it is decided next.
+    pub(super) fn open_accounts_anew(&mut self) {
+        self.accounts_stale = true;
+    }
+
+    /// Brings accounts up to now: before anything is decided.
+    pub(super) fn look_at_spending(&mut self, now: Time) {
+        if std::mem::take(&mut self.accounts_stale) {
+            self.open_accounts(now);
+        }
+        self.count_spending(now);
+        let flipped = self.state.spending.pass(now);
+        self.wake_flipped(flipped);
+    }
+
+    /// Opens the accounts of all queues with a budget, with all that runs in them. Who waits is
+    /// looked at again anyway, since queues changed.
+    fn open_accounts(&mut self, now: Time) {
+        let limited = |(queue, slot): (QueueIdx, &crate::quota::build::Queue)| {
+            let limit = slot.facts.as_ref()?.spending?;
+            Some((queue, slot.name.clone(), limit))
+        };
+        let queues: Vec<_> = self.state.quota.existing().filter_map(limited).collect();
+        self.state.spending.reopen(now, &queues);
+        for (queue, ..) in queues {
+            for workload in self.state.quota.queue(queue).holding.clone() {
+                self.count_workload(now, workload);
+            }
+        }
+    }
+
+    /// Counts what was touched since the last time.
+    pub(super) fn count_spending(&mut self, now: Time) {
+        for workload in self.state.spending.take_touched() {
+            let flipped = self.count_workload(now, workload);
+            self.wake_flipped(flipped);
+        }
+    }
+
+    fn count_workload(&mut self, now: Time, workload: WorkloadIdx) -> Vec<QueueIdx> {
+        let state = &mut self.state;
+        let members = members_that_cost(state, workload);
+        let entry = state.workloads.get(workload);
+        let held = entry.and_then(|entry| entry.assignment.as_ref());
+        let queue = held.and_then(|held| held.queue);
+        state.spending.count(now, workload, queue, &members)
+    }
+
+    /// The budget of these queues ended, or a new one began: who waits there is told, or begins.
+    fn wake_flipped(&mut self, flipped: Vec<QueueIdx>) {
+        if flipped.is_empty() {
+            return;
+        }
+        self.waiting.wake(|queue| queue.is_some_and(|queue| flipped.contains(&queue)), |_| true);
+        self.growth.append(&mut self.growth_parked);
+    }
+
+    /// When a budget ends, or begins anew, that work waits for.
+    pub(super) fn spending_due(&self) -> Option<Time> {
+        if self.state.spending.is_empty() {
+            return None;
+        }
+        let held = |workload: &WorkloadIdx| self.state.workloads[*workload].assignment.clone();
+        let growing = self.growth.iter().chain(&self.growth_parked);
+        let growing = growing.filter_map(|workload| held(workload)?.queue);
+        let growing: BTreeSet<QueueIdx> = growing.collect();
+        let mut dues = self.state.spending.dues();
+        let waits = |queue: &QueueIdx| growing.contains(queue) || self.waiting.any(*queue);
+        dues.find(|(_, queue)| waits(queue)).map(|(at, _)| at)
+    }
+
+    /// Why nothing new begins in a queue, if its budget is spent.
+    pub(crate) fn overspent(&self, queue: QueueIdx) -> Option<Reason> {
+        if !self.state.spending.stops(queue) {
+            return None;
+        }
+        let account = self.state.spending.account(queue)?.on(self.state.now);
+        let over = account.over()?;
+        Some(Reason::BudgetExhausted(Box::new(Overspent {
+            cluster_queue: self.state.quota.queue(queue).name.clone(),
+            over,
+            period: account.limit().period,
+            until: account.period().1,
+        })))
+    }
+
+    /// The same of work that would begin. What its owner was resumed for before began then.
+    pub(crate) fn overspent_for(
+        &self,
+        queue: Option<QueueIdx>,
+        workload: WorkloadIdx,
+    ) -> Option<Reason> {
+        self.overspent(queue?).filter(|_| !self.resumed_before.contains(&workload))
+    }
+
+    /// The budget that a waiting workload's queue has spent, if nothing begins there for it.
+    pub(super) fn spent_budget_of(&self, workload: WorkloadIdx) -> Option<(QueueIdx, Overspent)> {
+        let QueueRef::Queue(queue) = self.state.workloads[workload].queue else { return None };
+        match self.overspent_for(Some(queue), workload)? {
+            Reason::BudgetExhausted(over) => Some((queue, *over)),
+            _ => None,
+        }
+    }
+
+    /// What a queue spent in its period, if it has a budget.
+    pub(super) fn account_of(&self, queue: QueueIdx) -> Option<Box<Account>> {
+        self.state.spending.account(queue).cloned().map(Box::new)
+    }
+
+    /// Compares what accounts are made of with what work in queues with budgets costs.
+    ///
+    /// # Panics
+    /// When they differ.
+    pub(super) fn recount_spending(&self) {
+        let state = &self.state;
+        if self.accounts_stale {
+            return;
+        }
+        state.spending.recount(|workload| {
+            let queue = state.workloads.get(workload)?.assignment.as_ref()?.queue?;
+            let members = members_that_cost(state, workload);
+            let frozen = |pod: PodIdx| !costs(state, pod) || state.pods[pod].note.is_some();
+            let frozen = state.placed(workload).all(frozen);
+            let rate = members.iter().fold(Rate::default(), |sum, (rate, _)| sum.plus(*rate));
+            Some((queue, rate, frozen))
+        });
+    }
+}
+
+/// Whether a member runs, or is about to.
+fn costs(state: &ClusterState, pod: PodIdx) -> bool {
+    let pod = &state.pods[pod];
+    matches!(pod.binding, Binding::InFlight(_) | Binding::Bound) && pod.bound_at.is_some()
+}
+
+/// What members of a workload cost that have a place and were bound, each since then. The price is
+/// what was written when it was placed.
+fn members_that_cost(state: &ClusterState, workload: WorkloadIdx) -> Vec<(Rate, Time)> {
+    if state.workloads.get(workload).is_none() {
+        return Vec::new();
+    }
+    let members = state.placed(workload).filter(|pod| costs(state, *pod));
+    members
+        .map(|pod| {
+            let pod = &state.pods[pod];
+            let price = match &pod.note {
+                Some(note) => note.price,
+                None => state.pod_hourly(pod),
+            };
+            let request = state.room.ledger.request(pod.holds);
+            let gpus = state.room.resources.gpus().iter().map(|gpu| request.get(*gpu));
+            let rate = Rate {
+                per_hour: price.unwrap_or_default(),
+                gpus: resources::total(gpus),
+                unpriced: u32::from(price.is_none()),
+            };
+            (rate, pod.bound_at.unwrap_or(state.now))
+        })
+        .collect()
+}

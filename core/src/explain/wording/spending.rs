@@ -1,0 +1,147 @@
+//! The words for budgets of queues: what may be spent, what was, and until when.
+
+use std::fmt;
+
+use crate::calendar::{Period, Stamp};
+use crate::explain::reason::Overspent;
+use crate::model::input::Enforcement;
+use crate::quota::spending::{Account, Amount};
+
+const SECONDS_OF_AN_HOUR: i64 = 3_600;
+
+impl fmt::Display for Period {
+    /// `day`, as in "a day".
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Period::Day => "day",
+            Period::Week => "week",
+            Period::Month => "month",
+        })
+    }
+}
+
+impl Amount {
+    /// The number with its unit in front, if that is where it stands.
+    fn number(self) -> String {
+        match self {
+            Amount::Usd(usd) => format!("${usd}"),
+            Amount::GpuSeconds(seconds) => gpu_hours(seconds),
+        }
+    }
+
+    fn unit(self) -> &'static str {
+        match self {
+            Amount::Usd(_) => "",
+            Amount::GpuSeconds(_) => " GPU-hours",
+        }
+    }
+}
+
+impl fmt::Display for Amount {
+    /// `$500.00`, `12.5 GPU-hours`.
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}{}", self.number(), self.unit())
+    }
+}
+
+impl fmt::Display for Overspent {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Overspent { cluster_queue, over, period, until } = self;
+        write!(
+            out,
+            "budget of {cluster_queue}, {} a {period}, is spent ({}); admits again {}",
+            over.limit,
+            over.spent.number(),
+            Stamp(*until)
+        )
+    }
+}
+
+/// GPU-hours, with three decimals at most, rounded down.
+fn gpu_hours(seconds: i64) -> String {
+    let thousandths = i128::from(seconds) * 1_000 / i128::from(SECONDS_OF_AN_HOUR);
+    match (thousandths / 1_000, thousandths % 1_000) {
+        (whole, 0) => whole.to_string(),
+        (whole, rest) => {
+            let rest = format!("{rest:03}");
+            format!("{whole}.{}", rest.trim_end_matches('0'))
+        }
+    }
+}
+
+/// What an account has of its budget: pairs of what was spent and what may be.
+fn pairs(account: &Account) -> Vec<(Amount, Amount)> {
+    let limit = account.limit();
+    let usd = limit.usd.map(|limit| (Amount::Usd(account.usd()), Amount::Usd(limit)));
+    let gpus = limit
+        .gpu_seconds
+        .map(|limit| (Amount::GpuSeconds(account.gpu_seconds()), Amount::GpuSeconds(limit)));
+    usd.into_iter().chain(gpus).collect()
+}
+
+/// Spent and may be spent, for a table: `$312.40/$500.00`, `12.5/100 GPU-hours`. Where members
+/// run at unknown prices dollars have a `+`.
+pub fn spent_of(account: &Account) -> String {
+    let words = pairs(account).into_iter().map(|(spent, limit)| {
+        let more = matches!(spent, Amount::Usd(_)) && account.rate().unpriced > 0;
+        let more = if more { "+" } else { "" };
+        format!("{}{more}/{}{}", spent.number(), limit.number(), limit.unit())
+    });
+    words.collect::<Vec<_>>().join(", ")
+}
+
+/// What may be spent: `$500.00 and 100 GPU-hours a day`.
+fn limit_of(account: &Account) -> String {
+    let limits = pairs(account).into_iter().map(|(_, limit)| limit.to_string());
+    format!("{} a {}", limits.collect::<Vec<_>>().join(" and "), account.limit().period)
+}
+
+/// What may be spent, and what follows once it is.
+pub fn standing(account: &Account) -> String {
+    let limit = limit_of(account);
+    if account.over().is_none() {
+        return format!("may spend {limit}");
+    }
+    let until = Stamp(account.period().1);
+    match account.limit().enforcement {
+        Enforcement::Hard => {
+            format!("budget of {limit} is spent; admits again {until}, what runs goes on")
+        }
+        Enforcement::Soft => {
+            format!("budget of {limit} is spent; until {until} its work is reclaimed first")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::money::MicroUsd;
+    use crate::quota::spending::Over;
+    use crate::time::Time;
+
+    #[test]
+    fn a_budget_that_is_spent_is_said_with_its_numbers_and_its_end() {
+        let usd = |cents: i64| Amount::Usd(MicroUsd(cents * 10_000));
+        let over = Over { limit: usd(50_000), spent: usd(51_240) };
+        let until = Time(1_795_737_600_000);
+        let period = Period::Day;
+        let money = Overspent { cluster_queue: "team".into(), over, period, until };
+        assert_eq!(
+            money.to_string(),
+            "budget of team, $500.00 a day, is spent ($512.40); admits again 2026-11-27T00:00:00Z"
+        );
+        let (limit, spent) = (Amount::GpuSeconds(360_000), Amount::GpuSeconds(360_900));
+        let over = Over { limit, spent };
+        let gpus = Overspent { over, period: Period::Week, ..money };
+        assert!(gpus.to_string().contains("100 GPU-hours a week, is spent (100.25)"), "{gpus}");
+    }
+
+    #[test]
+    fn gpu_hours_are_rounded_down() {
+        let rows = [(0, "0"), (3_600, "1"), (1_800, "0.5"), (3_599, "0.999"), (45, "0.012")];
+        for (seconds, words) in rows {
+            assert_eq!(gpu_hours(seconds), words);
+        }
+    }
+}
