@@ -2,10 +2,10 @@
 //!
 //! Problem: every victim has its reason, and yet steps can go round. With classical preemption work
 //! of high priority stops, while it borrows, another queue's work; a third takes back from it what
-//! its own queue owns, whatever the priorities; and the one stopped first stops that one, of its own
-//! queue, and borrows again. By shares a small Job takes a share that a large one of its own queue
-//! gives up, the large one takes the small one's place, and the one that was stopped first comes
-//! back. Kueue knows such rounds too (spec/quota.md 18.7 and 18.10).
+//! its own queue owns, whatever the priorities; and the one stopped first stops that one, of its
+//! own queue, and borrows again. By shares a small Job takes a share that a large one of its own
+//! queue gives up, the large one takes the small one's place, and the one that was stopped first
+//! comes back. Kueue knows such rounds too (spec/quota.md 18.7 and 18.10).
 //!
 //! Wanted: rounds end, and who has its right by quota keeps it. Work that was stopped
 //! [`TURNS_MAX`] times stops nobody to borrow, of its own queue or of others, until an hour has

@@ -1,10 +1,10 @@
 //! CEL, as far as device selectors use it.
 //!
 //! Why our own: the evaluators that exist for Rust have no `cel.bind`, no optional syntax and no
-//! limit on cost, and Kubernetes' own documents recommend the first in selectors. What is left
-//! out (bytes, times, URLs, named formats, two-variable macros, protocol buffers) is said by name. There is no check of
-//! types before evaluation: what Kubernetes would refuse then fails on each device instead, and is
-//! matched by none.
+//! limit on cost, and Kubernetes' own documents recommend the first in selectors. What is left out
+//! (bytes, times, URLs, named formats, two-variable macros, protocol buffers) is said by name.
+//! There is no check of types before evaluation: what Kubernetes would refuse then fails on each
+//! device instead, and is matched by none.
 //!
 //! Every step costs one, and texts and lists what they are long; an expression ends at the cost at
 //! which Kubernetes ends it. Nothing here panics, whatever it is given.

@@ -1,0 +1,200 @@
+//! What happens to a life, one change after the other.
+
+use capstan_core::model::input::{
+    BorrowThreshold, ClusterQueueFacts, GangKey, Input, OwnerFacts, PodFacts, PreemptReclaim,
+    PreemptWithin, QueueingStrategy, Quota, StopPolicy, Text,
+};
+use capstan_tests::facts::{
+    GPU, TEAM, cluster_queue, cohort, flavor, group, in_queue, job, local_queue, pod, pods_of,
+    shape, text,
+};
+use capstan_tests::model::classical::Work;
+
+use super::{COHORTS, FLAVORS, Life, QUEUES, WORK_MAX};
+
+impl Life {
+    fn quota(&mut self, limited: bool) -> Quota {
+        let nominal = self.seed.between(0, 8);
+        let mut limit = |most: i64| {
+            let some = limited && self.seed.below(3) == 0;
+            some.then(|| self.seed.between(0, most))
+        };
+        let (borrowing, lending) = (limit(6), limit(nominal));
+        Quota { nominal, borrowing, lending }
+    }
+
+    /// A queue with other quotas, limits, policies and parents than before.
+    pub(super) fn queue(&mut self, name: &str) -> ClusterQueueFacts {
+        let place = self.seed.below(6) as usize;
+        let parent = COHORTS.get(place).copied();
+        let both = [self.quota(parent.is_some()), self.quota(parent.is_some())];
+        let mut order: Vec<(&str, Quota)> = FLAVORS.into_iter().zip(both).collect();
+        if self.seed.below(2) == 0 {
+            order.reverse();
+        }
+        if self.seed.below(4) == 0 {
+            order.pop();
+        }
+        let quotas: Vec<(&str, [(&str, Quota); 1])> =
+            order.into_iter().map(|(flavor, quota)| (flavor, [(GPU, quota)])).collect();
+        let listed: Vec<(&str, &[(&str, Quota)])> =
+            quotas.iter().map(|(flavor, quota)| (*flavor, &quota[..])).collect();
+        let mut facts = cluster_queue(name, parent, group(&listed));
+        if self.seed.below(4) == 0 {
+            facts.strategy = QueueingStrategy::StrictFifo;
+        }
+        facts.preemption.within_cluster_queue = *self.seed.pick(&[
+            PreemptWithin::Never,
+            PreemptWithin::LowerPriority,
+            PreemptWithin::LowerOrNewerEqual,
+        ]);
+        facts.preemption.reclaim = *self.seed.pick(&[
+            PreemptReclaim::Never,
+            PreemptReclaim::LowerPriority,
+            PreemptReclaim::Any,
+        ]);
+        let borrows = self.fair.is_none() && facts.preemption.reclaim != PreemptReclaim::Never;
+        if borrows && self.seed.below(3) == 0 {
+            let max_priority = (self.seed.below(2) == 0).then_some(1);
+            facts.preemption.while_borrowing = Some(BorrowThreshold { max_priority });
+        }
+        facts.fungibility.next_when_borrowing = self.seed.below(2) == 0;
+        facts.fungibility.next_when_preempting = self.seed.below(2) == 0;
+        facts
+    }
+
+    /// One change, and what it was.
+    pub(super) fn change(&mut self) -> String {
+        let work = self.works();
+        let crowded = work.len() >= WORK_MAX;
+        match self.seed.below(100) {
+            0..50 if !crowded => self.arrive(),
+            50..55 => self.flip(&work),
+            55..62 => self.end(&work, |work| work.held.is_none()),
+            90..100 => self.edit(),
+            _ => self.end(&work, |work| work.held.is_some()),
+        }
+    }
+
+    fn arrive(&mut self) -> String {
+        self.made += 1;
+        let name = format!("w{}", self.made);
+        let queue = *self.seed.pick(&QUEUES);
+        let (pods, each) = (self.seed.between(1, 3), self.seed.between(1, 3));
+        let priority = self.seed.between(0, 3) as i32;
+        let (shape, wishes) = (shape(&[(GPU, each)]), in_queue(Some(queue)));
+        if self.seed.below(3) == 0 {
+            let mut facts = pod(&name, &shape, &wishes);
+            (facts.created, facts.priority) = (self.stage.now, priority);
+            self.tell(Input::Pod(facts));
+            return format!("pod {name} of {each} and priority {priority} comes to {queue}");
+        }
+        let mut facts = job(&name, pods as u32, &shape, &wishes);
+        (facts.created, facts.priority) = (self.stage.now, priority);
+        self.tell(Input::Owner(facts));
+        format!("job {name} of {pods} times {each} and priority {priority} comes to {queue}")
+    }
+
+    fn end(&mut self, work: &[Work], which: impl Fn(&Work) -> bool) -> String {
+        let list: Vec<&Work> = work.iter().filter(|work| which(work)).collect();
+        if list.is_empty() {
+            return "nothing".to_owned();
+        }
+        let ends = *self.seed.pick(&list);
+        match self.stage.owners.remove(&ends.uid) {
+            Some(owner) => {
+                let of = |pod: &PodFacts| matches!(&pod.gang.key, GangKey::Owner(uid, _) if *uid == owner.uid);
+                let gone: Vec<Text> = self
+                    .stage
+                    .pods
+                    .values()
+                    .filter(|pod| of(pod))
+                    .map(|pod| pod.uid.clone())
+                    .collect();
+                for uid in gone {
+                    self.stage.drop_pod(&uid);
+                }
+                self.stage.feed(Input::OwnerGone(owner.uid));
+            }
+            None => self.stage.drop_pod(&ends.uid),
+        }
+        format!("{} ends", ends.name)
+    }
+
+    fn flip(&mut self, work: &[Work]) -> String {
+        if work.is_empty() {
+            return "nothing".to_owned();
+        }
+        let flips = self.seed.pick(work).clone();
+        let priority = self.seed.between(0, 3) as i32;
+        if let Some(owner) = self.stage.owners.get(&flips.uid) {
+            let owner = OwnerFacts { priority, ..owner.clone() };
+            let made = pods_of(&owner).into_iter().map(|pod| pod.uid);
+            for uid in made.collect::<Vec<_>>() {
+                if let Some(pod) = self.stage.pods.get(&uid) {
+                    let pod = PodFacts { priority, ..pod.clone() };
+                    self.tell(Input::Pod(pod));
+                }
+            }
+            self.tell(Input::Owner(owner));
+        } else {
+            let pod = PodFacts { priority, ..self.stage.pods[&flips.uid].clone() };
+            self.tell(Input::Pod(pod));
+        }
+        format!("{} has priority {priority} now", flips.name)
+    }
+
+    fn edit(&mut self) -> String {
+        let name = *self.seed.pick(&QUEUES);
+        let known = self.stage.rest.iter().find_map(|fact| match fact {
+            Input::ClusterQueue(facts) if *facts.name == *name => Some(facts.clone()),
+            _ => None,
+        });
+        match (self.seed.below(24), known) {
+            (0, Some(_)) => {
+                self.tell(Input::ClusterQueueGone(text(name)));
+                format!("queue {name} is deleted")
+            }
+            (1, Some(facts)) => {
+                let stop = *self.seed.pick(&[StopPolicy::Hold, StopPolicy::HoldAndDrain]);
+                self.tell(Input::ClusterQueue(ClusterQueueFacts { stop, ..facts }));
+                format!("queue {name} stops: {stop:?}")
+            }
+            (2, _) => {
+                self.tell(Input::LocalQueueGone { namespace: text(TEAM), name: text(name) });
+                format!("the LocalQueue of {name} is deleted")
+            }
+            (3, _) => {
+                let flavor = *self.seed.pick(&FLAVORS);
+                self.tell(Input::FlavorGone(text(flavor)));
+                format!("flavor {flavor} is deleted")
+            }
+            (4..8, _) => {
+                for name in FLAVORS {
+                    self.tell(Input::Flavor(flavor(name, &[("kind", name)])));
+                }
+                "all flavors are there".to_owned()
+            }
+            (8..12, _) => {
+                let name = *self.seed.pick(&COHORTS);
+                let place = self.seed.below(8) as usize;
+                let parent = COHORTS.get(place).copied();
+                let mut facts = cohort(name, parent);
+                if self.seed.below(2) == 0 {
+                    let quota = self.quota(parent.is_some());
+                    facts.groups = vec![group(&[(FLAVORS[0], &[(GPU, quota)])])];
+                }
+                let said = format!("cohort {name} is below {parent:?}: {:?}", facts.groups);
+                self.tell(Input::Cohort(facts));
+                said
+            }
+            _ => {
+                let facts = self.queue(name);
+                let said = format!("queue {name} is another: {facts:?}");
+                self.tell(Input::ClusterQueue(facts));
+                self.tell(Input::LocalQueue(local_queue(name)));
+                said
+            }
+        }
+    }
+}

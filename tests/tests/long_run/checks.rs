@@ -1,0 +1,294 @@
+//! What must hold of every round and at rest, by the slow rules.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use capstan_core::model::input::{
+    ClusterQueueFacts, Input, PreemptReclaim, QueueingStrategy, Text,
+};
+use capstan_core::plan::{Outcome, StepOutput, WorkloadOutcome};
+use capstan_core::time::{Span, Time};
+use capstan_tests::facts::{GPU, flavor, text};
+use capstan_tests::invariants::disagreements;
+use capstan_tests::model::classical::{Classical, Mode, Work};
+
+use super::{FLAVORS, Life, ROUNDS_MAX, pair};
+
+impl Life {
+    /// One round, and what is wrong with it.
+    fn round(&mut self) -> (StepOutput, Vec<String>) {
+        self.stage.now = Time(self.stage.now.0 + 1_000);
+        let (mut before, waiting) = (self.rules(), self.works());
+        let open = self.open();
+        let output = self.stage.step();
+        let mut wrong = Vec::new();
+        for one in &output.report.outcomes {
+            self.log.push(format!("  {}: {:?}", one.workload, one.outcome));
+        }
+        let after = self.works();
+        let claimed: Vec<&Text> = output
+            .report
+            .outcomes
+            .iter()
+            .filter_map(|one| match &one.outcome {
+                Outcome::Preempting(list) => Some(list.iter().map(|it| &it.victim)),
+                _ => None,
+            })
+            .flatten()
+            .collect();
+        let promised = std::mem::take(&mut self.promised);
+        wrong.extend(self.redeem(&mut before, &promised, (&waiting, &after), &claimed));
+        for one in &output.report.outcomes {
+            let Some(work) = find(&waiting, &one.workload) else { continue };
+            let redeems = one.outcome == Outcome::Admitted && promised.contains_key(&work.name);
+            if redeems {
+                continue;
+            }
+            if matches!(one.outcome, Outcome::Waiting(_)) {
+                continue;
+            }
+            let now = find(&after, &work.name).and_then(|work| work.held);
+            let decided = self.decided(&before, &work, now, (&one.outcome, &claimed));
+            wrong.extend(decided.map(|said| format!("{} of {} {said}", work.name, work.queue)));
+            let others: Vec<Work> =
+                waiting.iter().filter(|it| !promised.contains_key(&it.name)).cloned().collect();
+            wrong.extend(self.passed_over(&before, &open, &others, &work));
+        }
+        wrong.extend(self.overdrawn(&output, &after));
+        if self.stage.caught_up() {
+            wrong.extend(disagreements(&self.stage));
+        }
+        (output, wrong)
+    }
+
+    /// Who was promised room in the round before holds it before anybody else is looked at.
+    fn redeem(
+        &self,
+        before: &mut Classical,
+        promised: &BTreeMap<Text, Text>,
+        (waiting, after): (&[Work], &[Work]),
+        claimed: &[&Text],
+    ) -> Vec<String> {
+        let mut wrong = Vec::new();
+        // Who was promised room has it before anybody else is looked at.
+        // It may be a victim at once of somebody who could not have it before.
+        let victim = |name: &Text| claimed.contains(&name);
+        for (name, flavor) in promised {
+            let Some(work) = find(after, name).or_else(|| find(waiting, name)) else { continue };
+            match work.held.is_some() {
+                true => before.hold(work),
+                false if victim(name) => {
+                    let held = Some((pair(flavor), self.stage.now));
+                    before.hold(Work { held, ..work });
+                }
+                false => wrong.push(format!("{} was promised room and has none", work.name)),
+            }
+        }
+        wrong
+    }
+
+    /// What is wrong with one decision.
+    fn decided(
+        &mut self,
+        before: &Classical,
+        work: &Work,
+        now: Option<((Text, Text), Time)>,
+        (outcome, claimed): (&Outcome, &[&Text]),
+    ) -> Option<String> {
+        match outcome {
+            Outcome::Waiting(_) => None,
+            Outcome::Admitted => {
+                self.tally.admitted += 1;
+                match now {
+                    Some((pair, _)) if before.mode(work, &pair) == Mode::Fit => None,
+                    other => Some(format!("is admitted to {other:?}, where it does not fit")),
+                }
+            }
+            Outcome::Preempting(list) => {
+                self.tally.preempted += 1;
+                let mut names: Vec<Text> = list.iter().map(|it| it.victim.clone()).collect();
+                names.sort();
+                for name in &names {
+                    self.stops.entry(name.clone()).or_default().push(self.stage.now);
+                }
+                let shared = claimed.iter().filter(|name| names.contains(name)).count();
+                let alone = shared == names.len();
+                let wanted = Mode::Preempt(names.clone());
+                let found = FLAVORS.iter().find(|it| before.mode(work, &pair(it)) == wanted);
+                let named = found.is_some();
+                let flavor = found.unwrap_or(&FLAVORS[0]);
+                self.promised.insert(work.name.clone(), text(flavor));
+                self.tally.exact += usize::from(alone && named);
+                (alone && !named).then(|| format!("stops {names:?}, whom no rule names"))
+            }
+        }
+    }
+
+    /// Who was admitted although there is less than it took.
+    fn overdrawn(&self, output: &StepOutput, after: &[Work]) -> Vec<String> {
+        let mut wrong = Vec::new();
+        let taken: BTreeSet<&Text> = output
+            .report
+            .outcomes
+            .iter()
+            .filter(|one| one.outcome == Outcome::Admitted)
+            .map(|one| &one.workload)
+            .collect();
+        let rules = self.rules();
+        for work in after.iter().filter(|work| taken.contains(&work.name)) {
+            let Some((pair, _)) = &work.held else { continue };
+            if rules.model().room(&work.queue, pair) < 0 {
+                wrong.push(format!("{} is admitted and {} overdrawn", work.name, work.queue));
+            }
+        }
+        wrong
+    }
+
+    /// Rounds until nothing changes, then what could still be done for who waits.
+    pub(super) fn settle(&mut self) -> Vec<String> {
+        for _ in 0..ROUNDS_MAX {
+            let (output, wrong) = self.round();
+            if !wrong.is_empty() {
+                return wrong;
+            }
+            if output.effects.is_empty() && self.stage.caught_up() && output.report.quiet {
+                return self.idle();
+            }
+        }
+        vec![format!("goes on after {ROUNDS_MAX} rounds")]
+    }
+
+    /// Who waits although something could be done for it.
+    fn idle(&mut self) -> Vec<String> {
+        let (rules, open, work) = (self.rules(), self.open(), self.works());
+        let (mut wrong, mut let_stay) = (Vec::new(), Vec::new());
+        for one in work.iter().filter(|work| work.held.is_none()) {
+            let Some(queue) = open.get(&one.queue) else { continue };
+            if queue.strategy == QueueingStrategy::StrictFifo && !leads(&work, one) {
+                continue;
+            }
+            self.tally.idle += 1;
+            let viable = viable(&rules, queue, one);
+            if viable.is_empty() || self.rests(&one.name, &viable) {
+                continue;
+            }
+            // What the head of a strict queue asks is kept for it in every round.
+            if kept_by_strict(&rules, &open, &work, one) {
+                self.tally.behind_strict += 1;
+                continue;
+            }
+            let said = format!("{} waits in {} and {viable:?}", one.name, one.queue);
+            match self.fair.is_some() && viable.iter().all(|(_, mode)| *mode != Mode::Fit) {
+                true => let_stay.push(said),
+                false => wrong.push(said),
+            }
+        }
+        if wrong.is_empty() && !let_stay.is_empty() {
+            self.tally.let_stay += let_stay.len();
+            return self.asked_again(let_stay);
+        }
+        wrong
+    }
+
+    /// Who was let wait is not merely asleep: looked at again, all of it is decided the same.
+    fn asked_again(&mut self, said: Vec<String>) -> Vec<String> {
+        self.tell(Input::Flavor(flavor("nobodys", &[])));
+        self.tell(Input::FlavorGone(text("nobodys")));
+        for _ in 0..ROUNDS_MAX {
+            let (output, wrong) = self.round();
+            let idle = |one: &WorkloadOutcome| matches!(one.outcome, Outcome::Waiting(_));
+            if !wrong.is_empty() {
+                return wrong;
+            }
+            if !output.report.outcomes.iter().all(idle) {
+                return said;
+            }
+            if output.effects.is_empty() && self.stage.caught_up() && output.report.quiet {
+                return Vec::new();
+            }
+        }
+        said
+    }
+}
+
+impl Life {
+    /// Work of the same queue that stands before one that was decided, and for which something
+    /// could have been done.
+    fn passed_over(
+        &self,
+        before: &Classical,
+        open: &BTreeMap<Text, ClusterQueueFacts>,
+        waiting: &[Work],
+        decided: &Work,
+    ) -> Option<String> {
+        let Some(queue) = open.get(&decided.queue) else {
+            return Some(format!(
+                "{} is decided in {}, which is closed",
+                decided.name, decided.queue
+            ));
+        };
+        let ahead = waiting.iter().filter(|work| {
+            work.held.is_none() && work.queue == decided.queue && work.order() < decided.order()
+        });
+        let strict = queue.strategy == QueueingStrategy::StrictFifo;
+        // Who is kept out by what a strict head keeps for itself steps aside.
+        let mut ahead = ahead.filter(|work| {
+            let could = || !viable(before, queue, work).is_empty();
+            let kept = || kept_by_strict(before, open, waiting, work);
+            strict || could() && !kept() && !self.rests(&work.name, &viable(before, queue, work))
+        });
+        let first = ahead.next()?;
+        let viable = viable(before, queue, first);
+        Some(format!(
+            "{} passes over {} in {}: {viable:?}",
+            decided.name, first.name, decided.queue
+        ))
+    }
+
+    /// Work that was stopped twice within the hour stops nobody to borrow.
+    fn rests(&self, name: &Text, viable: &[(Text, Mode)]) -> bool {
+        let Some(stops) = self.stops.get(name) else { return false };
+        let last = stops.last().is_some_and(|at| at.plus(Span::minutes(60)) > self.stage.now);
+        last && stops.len() > 1 && viable.iter().all(|(_, mode)| *mode != Mode::Fit)
+    }
+}
+
+/// What can be done for work, by flavor of its queue.
+fn viable(rules: &Classical, queue: &ClusterQueueFacts, work: &Work) -> Vec<(Text, Mode)> {
+    let flavors = queue.groups.iter().flat_map(|group| &group.flavors);
+    let modes = flavors.map(|flavor| {
+        let mode = rules.mode(work, &(flavor.flavor.clone(), text(GPU)));
+        (flavor.flavor.clone(), mode)
+    });
+    modes.filter(|(_, mode)| mode.viable()).collect()
+}
+
+/// Whether work is the first that waits in its queue.
+fn leads(all: &[Work], work: &Work) -> bool {
+    let waits = |other: &&Work| other.held.is_none() && other.queue == work.queue;
+    all.iter().filter(waits).all(|other| work.order() <= other.order())
+}
+
+/// Whether the head of another, strict queue of the same tree keeps something for itself.
+fn kept_by_strict(
+    rules: &Classical,
+    open: &BTreeMap<Text, ClusterQueueFacts>,
+    all: &[Work],
+    work: &Work,
+) -> bool {
+    let keeps = |head: &&Work| {
+        let Some(queue) = open.get(&head.queue) else { return false };
+        let blocks = queue.strategy == QueueingStrategy::StrictFifo
+            && queue.preemption.reclaim != PreemptReclaim::Any;
+        blocks && head.held.is_none() && leads(all, head)
+    };
+    let near = |head: &&Work| rules.model().sides(&head.queue, &work.queue).is_some();
+    all.iter().filter(keeps).filter(near).any(|head| {
+        let flavors = open[&head.queue].groups.iter().flat_map(|group| &group.flavors);
+        let mut modes = flavors.map(|flavor| rules.mode(head, &(flavor.flavor.clone(), text(GPU))));
+        head.queue != work.queue && modes.any(|mode| mode == Mode::Blocked)
+    })
+}
+
+fn find(list: &[Work], name: &Text) -> Option<Work> {
+    list.iter().find(|it| it.name == *name).cloned()
+}

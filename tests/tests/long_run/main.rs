@@ -1,0 +1,261 @@
+//! A long random life of a small cluster: work arrives and ends, priorities flip, and quota objects
+//! are edited in every way while work runs; after each of 10,000 steps everything is compared with
+//! slow rules that know no rounds, parking or memory.
+//!
+//! Nodes always have room, so quota alone decides. Of every round it is checked that whoever was
+//! admitted did fit and came in order of its queue, that victims are exactly those that the rules
+//! name, and that all numbers shown are right; of every state at rest, that nobody waits for whom
+//! anything could be done. A failure names the seed, the step and what led there.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use capstan_core::model::input::{
+    BindingNote, ClusterQueueFacts, GangKey, Input, PodFacts, StopPolicy, Text,
+};
+use capstan_core::policy::{FairSharing, Policy};
+use capstan_core::time::{Span, Time};
+use capstan_tests::facts::{GPU, TEAM, cohort, flavor, local_queue, namespace, node, text};
+use capstan_tests::model::QuotaModel;
+use capstan_tests::model::classical::{Classical, Work};
+use capstan_tests::play::Stage;
+use capstan_tests::seed::Seed;
+
+mod changes;
+mod checks;
+
+/// Changes in one life.
+const STEPS: usize = 2_500;
+/// Lives, by seed, and how queues share in each: 10,000 changes together of either kind.
+const LIVES: [(u64, Option<FairSharing>); 8] = [
+    (1, None),
+    (2, None),
+    (3, None),
+    (4, None),
+    (5, Some(FairSharing::FinalThenInitial)),
+    (6, Some(FairSharing::FinalThenInitial)),
+    (7, Some(FairSharing::FinalThenInitial)),
+    (8, Some(FairSharing::FinalThenInitial)),
+];
+const QUEUES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
+const COHORTS: [&str; 4] = ["left", "right", "root", "far"];
+const FLAVORS: [&str; 2] = ["first", "second"];
+/// Rounds after which a change must have come to rest.
+const ROUNDS_MAX: usize = 200;
+/// Workloads at a time, at most.
+const WORK_MAX: usize = 40;
+
+/// A cluster that is edited.
+struct Life {
+    stage: Stage,
+    seed: Seed,
+    fair: Option<FairSharing>,
+    made: usize,
+    /// What was done to it of late.
+    log: Vec<String>,
+    /// Who was promised room in the round before, and of which flavor.
+    promised: BTreeMap<Text, Text>,
+    /// How often work was stopped within the hour: it takes no more turns then.
+    stops: BTreeMap<Text, Vec<Time>>,
+    tally: Tally,
+}
+
+/// How often something was really compared.
+#[derive(Debug, Default)]
+struct Tally {
+    admitted: usize,
+    preempted: usize,
+    exact: usize,
+    idle: usize,
+    behind_strict: usize,
+    /// Waits although Kueue's rules by share would stop somebody: ours let stay who would take the
+    /// place again (`core/src/victims/fair.rs`).
+    let_stay: usize,
+}
+
+fn pair(flavor: &str) -> (Text, Text) {
+    (text(flavor), text(GPU))
+}
+
+impl Life {
+    fn new(seed: u64, fair: Option<FairSharing>) -> Life {
+        let mut life = Life {
+            stage: Stage::new(Time(0)),
+            seed: Seed::new(seed),
+            fair,
+            made: 0,
+            log: Vec::new(),
+            promised: BTreeMap::new(),
+            stops: BTreeMap::new(),
+            tally: Tally::default(),
+        };
+        life.tell(namespace());
+        let policy = Policy { rounds_max: 1, fair_sharing: fair, ..Policy::default() };
+        life.tell(Input::Policy(Arc::new(policy)));
+        for name in FLAVORS {
+            let mut facts = node(&format!("node-{name}"), &[(GPU, 100_000), ("pods", 100_000)]);
+            facts.labels.insert(text("kind"), text(name));
+            life.tell(Input::Node(facts));
+            life.tell(Input::Flavor(flavor(name, &[("kind", name)])));
+        }
+        for name in QUEUES {
+            let facts = life.queue(name);
+            life.tell(Input::ClusterQueue(facts));
+            life.tell(Input::LocalQueue(local_queue(name)));
+        }
+        life.tell(Input::Cohort(cohort("left", Some("root"))));
+        life.tell(Input::Cohort(cohort("right", Some("root"))));
+        life
+    }
+
+    /// Feeds a fact; one that it replaces, or that is gone, is shown no more.
+    fn tell(&mut self, fact: Input) {
+        let same = |other: &Input| match (&fact, other) {
+            (Input::ClusterQueue(new), Input::ClusterQueue(old)) => new.name == old.name,
+            (Input::ClusterQueueGone(name), Input::ClusterQueue(old)) => *name == old.name,
+            (Input::Cohort(new), Input::Cohort(old)) => new.name == old.name,
+            (Input::CohortGone(name), Input::Cohort(old)) => *name == old.name,
+            (Input::Flavor(new), Input::Flavor(old)) => new.name == old.name,
+            (Input::FlavorGone(name), Input::Flavor(old)) => *name == old.name,
+            (Input::LocalQueue(new), Input::LocalQueue(old)) => new.name == old.name,
+            (Input::LocalQueueGone { name, .. }, Input::LocalQueue(old)) => *name == old.name,
+            _ => false,
+        };
+        self.stage.rest.retain(|other| !same(other));
+        self.stage.add([fact]);
+        // What is gone is fed once, and shown to no later engine.
+        let gone = |fact: &Input| {
+            matches!(
+                fact,
+                Input::ClusterQueueGone(_)
+                    | Input::CohortGone(_)
+                    | Input::FlavorGone(_)
+                    | Input::LocalQueueGone { .. }
+            )
+        };
+        self.stage.rest.retain(|fact| !gone(fact));
+    }
+
+    /// All work of queues, as the API shows it.
+    fn works(&self) -> Vec<Work> {
+        let mut found = Vec::new();
+        let note = |note: &BindingNote| {
+            let flavor = note.flavors.get(GPU)?;
+            Some(((flavor.clone(), text(GPU)), note.admitted_at?))
+        };
+        for owner in self.stage.owners.values() {
+            let set = &owner.pod_sets[0];
+            let each = set.shape.requests.get(GPU).copied().unwrap_or(0);
+            found.push(Work {
+                name: text(format!("{TEAM}/{}", owner.name)),
+                uid: owner.uid.clone(),
+                queue: owner.wishes.queue.clone().expect("all work names a queue"),
+                amount: each * i64::from(set.count),
+                priority: owner.priority,
+                created: owner.created,
+                held: owner.admitted.as_ref().filter(|_| !owner.suspended).and_then(note),
+            });
+        }
+        let lone = |pod: &&PodFacts| matches!(pod.gang.key, GangKey::Pod(_));
+        for pod in self.stage.pods.values().filter(lone) {
+            found.push(Work {
+                name: text(format!("{TEAM}/{}", pod.name)),
+                uid: pod.uid.clone(),
+                queue: pod.wishes.queue.clone().expect("all work names a queue"),
+                amount: pod.shape.requests.get(GPU).copied().unwrap_or(0),
+                priority: pod.priority,
+                created: pod.created,
+                held: pod.binding.as_deref().and_then(note),
+            });
+        }
+        found
+    }
+
+    /// Queues that admit, by name.
+    fn open(&self) -> BTreeMap<Text, ClusterQueueFacts> {
+        let rest = &self.stage.rest;
+        let model = QuotaModel::new(rest);
+        let exists = |flavor: &Text| {
+            let is = |fact: &Input| matches!(fact, Input::Flavor(f) if f.name == *flavor);
+            rest.iter().any(is)
+        };
+        let reached = |name: &Text| {
+            let is =
+                |fact: &Input| matches!(fact, Input::LocalQueue(q) if q.cluster_queue == *name);
+            rest.iter().any(is)
+        };
+        let queues = rest.iter().filter_map(|fact| match fact {
+            Input::ClusterQueue(facts) => Some(facts),
+            _ => None,
+        });
+        let admits = |facts: &&ClusterQueueFacts| {
+            let mut flavors = facts.groups.iter().flat_map(|group| &group.flavors);
+            facts.stop == StopPolicy::None
+                && facts.cohort.as_ref().is_none_or(|cohort| !model.circles(cohort))
+                && flavors.all(|flavor| exists(&flavor.flavor))
+                && reached(&facts.name)
+        };
+        queues.filter(admits).map(|facts| (facts.name.clone(), facts.clone())).collect()
+    }
+
+    /// The slow rules, for who holds something now.
+    fn rules(&self) -> Classical {
+        let model = QuotaModel::new(&self.stage.rest);
+        let reached: BTreeSet<Text> = self
+            .stage
+            .rest
+            .iter()
+            .filter_map(|fact| match fact {
+                Input::LocalQueue(queue) => Some(queue.cluster_queue.clone()),
+                _ => None,
+            })
+            .filter(|name| model.queues().contains(name))
+            .collect();
+        let holds = |work: &Work| work.held.is_some() && reached.contains(&work.queue);
+        let holders = self.works().into_iter().filter(holds).collect();
+        Classical::new(model, holders, self.fair)
+    }
+}
+
+fn live(seed: u64, fair: Option<FairSharing>) -> Tally {
+    let mut life = Life::new(seed, fair);
+    for step in 0..STEPS {
+        life.stage.now = life.stage.now.plus(Span::minutes(20));
+        let said = life.change();
+        life.log.push(format!("{step}: {said}"));
+        let wrong = life.settle();
+        let from = life.log.len().saturating_sub(60);
+        assert!(
+            wrong.is_empty(),
+            "seed {seed}, step {step}: {}\nholds: {:#?}\nwaits: {:#?}\n{}",
+            wrong.join("\n"),
+            life.works().iter().filter(|work| work.held.is_some()).collect::<Vec<_>>(),
+            life.works().iter().filter(|work| work.held.is_none()).collect::<Vec<_>>(),
+            life.log[from..].join("\n")
+        );
+    }
+    life.tally
+}
+
+#[test]
+fn ten_thousand_changes_are_decided_as_the_rules_say() {
+    for (seed, fair) in LIVES {
+        let tally = live(seed, fair);
+        println!("seed {seed}, {fair:?}: {tally:?}");
+        assert!(tally.admitted > 500, "{tally:?}");
+        assert!(tally.exact > 50 && tally.exact * 2 > tally.preempted, "{tally:?}");
+        assert!(tally.let_stay * 50 < tally.idle, "{tally:?}");
+        assert!(tally.idle > 5_000 && tally.behind_strict * 4 < tally.idle, "{tally:?}");
+    }
+}
+
+/// As many further lives as `LIVES` in the environment says, for whoever looks for more.
+#[test]
+fn further_lives_go_the_same_way() {
+    let more = std::env::var("LIVES").ok().and_then(|more| more.parse().ok()).unwrap_or(1);
+    for life in 0..more {
+        let (_, fair) = LIVES[life as usize % LIVES.len()];
+        let seed = 1_000 + life;
+        println!("seed {seed}, {fair:?}: {:?}", live(seed, fair));
+    }
+}
