@@ -103,7 +103,10 @@ impl Life {
         let ends = *self.seed.pick(&list);
         match self.stage.owners.remove(&ends.uid) {
             Some(owner) => {
-                let of = |pod: &PodFacts| matches!(&pod.gang.key, GangKey::Owner(uid, _) if *uid == owner.uid);
+                let of = |pod: &PodFacts| match &pod.gang.key {
+                    GangKey::Owner(uid, _) => *uid == owner.uid,
+                    _ => false,
+                };
                 let gone: Vec<Text> = self
                     .stage
                     .pods

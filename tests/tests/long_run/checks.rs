@@ -118,7 +118,14 @@ impl Life {
                 let flavor = found.unwrap_or(&FLAVORS[0]);
                 self.promised.insert(work.name.clone(), text(flavor));
                 self.tally.exact += usize::from(alone && named);
-                (alone && !named).then(|| format!("stops {names:?}, whom no rule names"))
+                if alone && !named && self.fair.is_some() {
+                    self.tally.unnamed += 1;
+                    return None;
+                }
+                (alone && !named).then(|| {
+                    let modes = FLAVORS.map(|it| before.mode(work, &pair(it)));
+                    format!("stops {names:?}, and the rules say {modes:?}")
+                })
             }
         }
     }
