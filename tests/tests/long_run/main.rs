@@ -5,9 +5,9 @@
 //! Nodes always have room, so quota alone decides. Of every round it is checked that whoever was
 //! admitted did fit and came in order of its queue, that victims are exactly those whom the rules
 //! name, and that all numbers shown are right; of every state at rest, that nobody waits for whom
-//! anything could be done. By shares ours let stay who would take its place again, so a few victims
-//! and waits differ from Kueue's there: they are counted, and bounded. A failure names the seed, the
-//! step and what led there.
+//! anything could be done. By shares ours let stay who would take its place again, so a few
+//! victims and waits differ from Kueue's there: they are counted, and bounded. A failure names the
+//! seed, the step and what led there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
