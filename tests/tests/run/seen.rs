@@ -1,10 +1,15 @@
 //! What people see of work that waits: its position and forecast in its status, and numbers in
 //! `/metrics`, as a user with `kubectl` and a Prometheus would.
 
+use std::time::Duration;
+
 use capstan_tests::cluster::{Capstan, ControlPlane, GpuNodes, eventually, name_of};
 use serde_json::{Value, json};
 
-use crate::scene::{Job, SOON, cluster, running, wait_for};
+use crate::scene::{Job, SOON, cluster, running, wait_for, wait_within};
+
+/// Places are renewed and written every half a minute: a new one may take both.
+const IN_TIME: Duration = Duration::from_secs(180);
 
 /// All series there are.
 const CONFIG: &str = "metrics: {enableClusterQueueResources: true, localQueueMetrics: {}}\n";
@@ -47,10 +52,12 @@ fn who_waits_is_told_its_place_and_when_it_may_start() {
     let mut capstan = cluster.capstan("capstan-0", CONFIG).expect("started");
     capstan.wait_until(&cluster, "leading").expect("it leads");
     line_up(&cluster, &["runs", "first", "second"]);
-    let all = wait_for(&cluster, "workloads.capstan.sh", "both stand in line", |all| {
+    let in_line = |all: &[Value]| {
         (position(all, "first"), position(all, "second")) == (Some(1), Some(2))
             && all.iter().filter(|it| it["status"]["forecastStart"].is_string()).count() == 2
-    });
+    };
+    let workloads = "workloads.capstan.sh";
+    let all = wait_within(IN_TIME, &cluster, workloads, "both stand in line", in_line);
     assert_eq!(position(&all, "runs"), None);
     let of = |name: &str| &all.iter().find(|it| name_of(it) == name).expect("there")["status"];
     let assumed = "if 1 workload that runs ends when it said";
@@ -99,7 +106,7 @@ fn who_waits_is_told_its_place_and_when_it_may_start() {
     wait_for(&cluster, "pods", "the next runs", |pods| {
         running(pods, |name| name.starts_with("first-")) == 8
     });
-    wait_for(&cluster, "workloads.capstan.sh", "the last one moves up", |all| {
+    wait_within(IN_TIME, &cluster, workloads, "the last one moves up", |all| {
         (position(all, "first"), position(all, "second")) == (None, Some(1))
     });
     assert!(capstan.process.runs(), "{}", capstan.process.trouble("ended"));
