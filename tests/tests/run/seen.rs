@@ -16,11 +16,13 @@ const CONFIG: &str = "metrics: {enableClusterQueueResources: true, localQueueMet
 /// One queue for all.
 const QUEUE: &str = include_str!("one-queue.yaml");
 
-/// Jobs of eight pods, made one after the other: their places are by when they came.
+/// Jobs of eight pods, made one after the other: their places are by when they came, and the server
+/// knows that to the second.
 fn line_up(cluster: &ControlPlane, names: &[&str]) {
     for name in names {
         let mut job = Job { queue: Some("gpus"), ..Job::of("default", name, 8) }.manifest();
         job["metadata"]["annotations"] = json!({"capstan.sh/expected-runtime": "2h"});
+        std::thread::sleep(Duration::from_millis(1_100));
         cluster.kubectl_with(&["create", "-f", "-"], &job.to_string()).expect("created");
         wait_for(cluster, "workloads.capstan.sh", "it is seen", |all| {
             all.iter().any(|it| name_of(it) == *name && it["status"]["state"].is_string())
