@@ -49,7 +49,7 @@ impl Period {
 }
 
 /// Year, month (1 to 12) and day of the month of a day since 1970.
-fn date(day: i64) -> (i64, i64, i64) {
+pub(crate) fn date(day: i64) -> (i64, i64, i64) {
     // Years that begin in March end with the leap day.
     let days = day + EPOCH;
     let (era, of_era) = (days.div_euclid(ERA), days.rem_euclid(ERA));

@@ -504,4 +504,6 @@ pub struct Counts {
     pub recomputed: u64,
     /// Nodes whose score was computed.
     pub nodes_scored: u64,
+    /// Timetables played to find when work could start.
+    pub forecasts: u64,
 }

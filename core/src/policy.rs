@@ -44,12 +44,32 @@ pub struct Policy {
     /// What becomes of queued work whose pods do not come up; `None`: it holds its quota. For
     /// clusters where images cannot be pulled, or nodes do not become ready.
     pub pods_ready: Option<PodsReady>,
+    /// Starts that are kept for heads that wait, where run times tell when they can start; `None`:
+    /// none, whatever fits passes what does not. For clusters where big and small work share nodes.
+    pub reservations: Option<Reserving>,
     /// Time an effect has before an outcome is owed.
     pub effect_timeout: Span,
     /// A gang whose claims are not bound so long after what was chosen was written goes back.
     pub volume_timeout: Span,
     /// A gang whose devices are not ready so long after they were allocated goes back.
     pub device_timeout: Span,
+}
+
+/// How starts are kept for heads that wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reserving {
+    /// At most so many, for those first by priority and age: what is admitted beside them is tried
+    /// against each.
+    pub most: u32,
+    /// Work that says nothing is taken to run as long as such work did before. For clusters whose
+    /// jobs are alike, and whose users do not write run times down.
+    pub learns: bool,
+}
+
+impl Default for Reserving {
+    fn default() -> Reserving {
+        Reserving { most: 16, learns: false }
+    }
 }
 
 /// Work without a queue, once queues exist.
@@ -204,6 +224,7 @@ impl Policy {
         (&self.profiles, &self.unqueued, &self.quota) == (profiles, unqueued, quota)
             && (&self.levels, &self.fair_sharing, &self.rules) == (levels, fair_sharing, rules)
             && (self.pods_ready, &self.usage_sharing) == (other.pods_ready, &other.usage_sharing)
+            && self.reservations == other.reservations
     }
 
     /// Weights of a profile index.
@@ -228,6 +249,7 @@ impl Default for Policy {
             resume_timeout: Span::seconds(60),
             recovery_timeout: Some(Span::minutes(5)),
             pods_ready: None,
+            reservations: Some(Reserving::default()),
             effect_timeout: Span::seconds(30),
             volume_timeout: Span::seconds(600),
             device_timeout: Span::seconds(600),
@@ -256,6 +278,7 @@ mod tests {
         };
         let timeout = Span::minutes(5);
         let ready = PodsReady { timeout, recovery: None, blocks_admission: true, requeuing };
+        assert!(!policy.decides_as(&Policy { reservations: None, ..policy.clone() }));
         assert!(!policy.decides_as(&Policy { pods_ready: Some(ready), ..policy.clone() }));
     }
 

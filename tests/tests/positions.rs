@@ -1,16 +1,13 @@
-//! Where work stands in its queue, and when it may start: against the order in which queues are
-//! really served.
+//! Where work stands in its queue: against the order in which queues are really served.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use capstan_core::explain::view::{Forecast, Place, Position};
+use capstan_core::explain::view::{Place, Position};
 use capstan_core::model::input::{
-    ClusterQueueFacts, Input, LocalQueueFacts, PodFacts, PreemptWithin, QueueingStrategy, Text,
-    Wishes,
+    ClusterQueueFacts, Input, LocalQueueFacts, PodFacts, PreemptWithin, Text,
 };
 use capstan_core::plan::{Action, Effect, EffectResult, State};
-use capstan_core::time::{Span, Time};
+use capstan_core::time::Time;
 use capstan_tests::facts::{
     DEFAULT, GPU, TEAM, cluster_queue, flavor, group, in_queue, local_queue, namespace, node,
     nominal, pod, shape, text,
@@ -44,12 +41,6 @@ fn work(name: &str, gpus: i64, (priority, created): (i32, i64), queue: &str) -> 
     pod
 }
 
-fn declared(mut pod: PodFacts, hours: i64) -> PodFacts {
-    let expected_runtime = Some(Span(hours * HOUR));
-    pod.wishes = Arc::new(Wishes { expected_runtime, ..(*pod.wishes).clone() });
-    pod
-}
-
 fn submit(stage: &mut Stage, pods: impl IntoIterator<Item = PodFacts>) {
     stage.add(pods.into_iter().map(Input::Pod));
     stage.settle(|_| {});
@@ -64,12 +55,6 @@ fn order(stage: &Stage, most: usize) -> Vec<String> {
 
 fn position(stage: &Stage, name: &str) -> Option<Position> {
     stage.engine.position(&text(TEAM), &text(name))
-}
-
-fn forecast(stage: &mut Stage, name: &str) -> Option<Forecast> {
-    let found = stage.engine.forecasts(stage.now, &[(text(TEAM), text(name))]);
-    stage.engine.recount();
-    found[0]
 }
 
 fn at(in_cluster_queue: u32, in_local_queue: u32) -> Option<Position> {
@@ -146,55 +131,6 @@ fn work_without_a_queue_stands_in_the_implicit_one() {
     assert_eq!(position(&stage, "a"), Some(second));
 }
 
-#[test]
-fn a_forecast_says_when_and_what_it_takes_for_granted() {
-    let mut stage = stage(|_| {});
-    let running = [
-        declared(work("short", 3, (0, 0), "q"), 1),
-        declared(work("long", 2, (0, 0), "q"), 4),
-        declared(work("middle", 3, (0, 0), "q"), 2),
-    ];
-    submit(&mut stage, running);
-    submit(&mut stage, [work("first", 6, (0, 1), "q"), work("second", 3, (0, 2), "q")]);
-    let first = Forecast { at: Time(3 * HOUR), ended: 2, ahead: 0 };
-    assert_eq!(forecast(&mut stage, "first"), Some(first), "short and middle have ended");
-    let second = Forecast { at: Time(2 * HOUR), ended: 1, ahead: 1 };
-    assert_eq!(forecast(&mut stage, "second"), Some(second));
-    assert_eq!(forecast(&mut stage, "short"), None, "it runs");
-    assert_eq!(forecast(&mut stage, "nobody"), None);
-    // It keeps its word.
-    stage.now = Time(2 * HOUR);
-    for name in ["short", "middle"] {
-        stage.pods.remove(&text(name)).expect("it runs");
-        stage.add([Input::PodGone(text(name))]);
-    }
-    stage.settle(|_| {});
-    let views = stage.engine.workloads();
-    let first = views.iter().find(|view| &*view.name == "first").expect("exists");
-    assert_eq!(first.state, State::Running);
-}
-
-#[test]
-fn there_is_no_forecast_on_what_nobody_declares_or_what_is_overdue() {
-    let mut stage = stage(|_| {});
-    submit(&mut stage, [work("silent", 4, (0, 0), "q"), declared(work("said", 4, (0, 0), "q"), 1)]);
-    submit(&mut stage, [work("all", 8, (0, 1), "q"), work("half", 4, (0, 2), "q")]);
-    assert_eq!(forecast(&mut stage, "all"), None, "nobody knows when silent ends");
-    let half = Forecast { at: Time(2 * HOUR), ended: 1, ahead: 1 };
-    assert_eq!(forecast(&mut stage, "half"), Some(half));
-    stage.now = Time(3 * HOUR);
-    assert_eq!(forecast(&mut stage, "half"), None, "said should have ended");
-}
-
-#[test]
-fn nothing_of_a_strict_queue_has_a_forecast_but_its_head() {
-    let mut stage = stage(|queue| queue.strategy = QueueingStrategy::StrictFifo);
-    submit(&mut stage, [declared(work("runs", 8, (0, 0), "q"), 1)]);
-    submit(&mut stage, [work("first", 8, (0, 1), "q"), work("second", 1, (0, 2), "q")]);
-    assert!(forecast(&mut stage, "first").is_some());
-    assert_eq!(forecast(&mut stage, "second"), None);
-}
-
 fn config() -> ProptestConfig {
     ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() }
 }
@@ -232,7 +168,7 @@ proptest! {
             }
             let names: Vec<(Text, Text)> =
                 places.iter().map(|it| (it.namespace.clone(), it.name.clone())).collect();
-            stage.engine.forecasts(stage.now, &names);
+            stage.engine.forecasts_of(stage.now, &names);
             stage.engine.recount();
             prop_assert_eq!(stage.engine.workloads(), views);
         }

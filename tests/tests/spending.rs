@@ -8,7 +8,7 @@ use capstan_core::explain::view::{Change, Remedy};
 use capstan_core::model::input::{
     BindingNote, BorrowThreshold, CapacityType, ClusterQueueFacts, Enforcement, Input, PodFacts,
     PodPhase, PreemptReclaim, PreemptionPolicy, Price, PriceSource, QueueingStrategy,
-    SpendingLimit, SpentFacts,
+    SpendingLimit, SpentFacts, Wishes,
 };
 use capstan_core::money::MicroUsd;
 use capstan_core::plan::{Action, Effect, EffectResult, StepOutput};
@@ -292,6 +292,30 @@ fn a_strict_head_waits_and_others_of_the_cohort_do_not() {
     let (code, words) = reason(&engine, "mine");
     assert_eq!(code, "BudgetExhausted");
     assert!(words.contains("$0.00 a day, is spent ($0.00)"), "{words}");
+}
+
+/// Nothing is kept for work that may not begin: who was held for its sake starts.
+#[test]
+fn no_start_is_reserved_where_a_budget_is_spent() {
+    let mut engine = Engine::new();
+    let mut first = job("first", "main", 4);
+    let expected_runtime = Some(Span::minutes(600));
+    first.wishes = Arc::new(Wishes { expected_runtime, ..(*first.wishes).clone() });
+    let pods = [first, job("big", "main", 8), job("small", "other", 4)];
+    let [first, big, small] = pods.clone().map(Input::Pod);
+    let mut facts = ground(&[queue("main", 8, Some(usd(16))), queue("other", 4, None)], 8);
+    facts.push(first);
+    assert_eq!(play(&mut engine, at(0), facts, &pods), ["first"]);
+    assert!(binds(&engine.step(at(10), vec![big])).is_empty());
+    assert_eq!(view(&engine, "big").reserved, Some(at(600)));
+    assert!(binds(&engine.step(at(20), vec![small])).is_empty());
+    assert_eq!(reason(&engine, "small").0, "HeldForReservation");
+    // $8 an hour: after two hours nothing begins there today.
+    assert_eq!(play(&mut engine, at(120), vec![], &pods), ["small"]);
+    assert_eq!(reason(&engine, "big").0, "BudgetExhausted");
+    assert_eq!(view(&engine, "big").reserved, None);
+    assert_eq!(engine.forecast(at(121), TEAM, "big"), None);
+    engine.recount();
 }
 
 /// What would start it is tried: the next period, and more of the budget.

@@ -27,6 +27,7 @@ impl Engine {
     /// A workload was placed and charged: send what makes it run.
     pub(crate) fn admit(&mut self, now: Time, workload: WorkloadIdx) {
         self.waiting.remove(workload);
+        self.end_reservation(workload);
         self.count_admission(now, workload);
         self.preemptions.remove(&self.state.workloads[workload].full_name);
         self.counts.admitted += 1;

@@ -128,6 +128,7 @@ impl Engine {
             let found = *owner.get_or_insert_with(|| self.who_may_reclaim(queue));
             found.map(|head| self.exposed_to(head, queue, fr))
         });
+        let why = why.or_else(|| self.delayed_by_member(workload));
         let txn = Txn::take_up(&mut self.state, aside);
         match why {
             Some(why) => Err(why),

@@ -3,7 +3,8 @@
 //! Problem: decide quota and placement of the first workload of every queue together, in an order
 //! that does not favour borrowers, and change nothing that is not decided. A round is Kueue's
 //! cycle: at most one head per ClusterQueue, all nominated against the same state, then settled
-//! one by one, each checked again against what the ones before it took.
+//! one by one, each checked again against what the ones before it took, and against the starts
+//! that are reserved for heads that wait (`backfill`).
 //!
 //! Phases: finish what was promised (claims whose victims left, gangs with missing members, owners
 //! that were resumed, work for which victims of an engine before this one leave) -> nominate a
@@ -28,6 +29,7 @@ use crate::time::Time;
 use crate::victims::Victim;
 
 mod admit;
+mod backfill;
 mod beside;
 mod elastic;
 mod extras;
@@ -37,6 +39,7 @@ mod promised;
 mod settle;
 mod tournament;
 
+pub(crate) use backfill::place_in;
 pub(crate) use nominate::Premise;
 
 /// A head with what was found for it.
@@ -109,6 +112,7 @@ impl Engine {
         let mut heads: Vec<Head> = self.heads().collect();
         let fresh = heads.iter().copied().filter(|head| !promised.contains(head)).collect();
         self.settle_all(now, fresh, &mut round);
+        self.verify_reservations();
         let woken = self.release_held();
         round.more |= woken;
 
@@ -125,13 +129,14 @@ impl Engine {
             heads.splice(0..0, stray);
             self.complete_gangs(now, &heads, &mut round);
             self.place_extras(now, &mut round);
+            self.verify_reservations();
         }
         self.wake_helped();
         self.note_gains(&round.gained);
         if round.decided {
             self.decided_round = self.round_number;
         }
-        round.decided || round.more || self.wake_by_share()
+        round.decided || round.more || self.reservations.moved || self.wake_by_share()
     }
 
     /// Nominates all against the same state, then settles one by one.
@@ -180,7 +185,14 @@ impl Engine {
     /// kept back something else than in the round before.
     fn release_held(&mut self) -> bool {
         let held = self.state.let_go();
-        if self.kept_back == held {
+        let moved = std::mem::take(&mut self.reservations.moved);
+        if moved {
+            self.growth.append(&mut self.growth_parked);
+            for queue in std::mem::take(&mut self.reservations.open) {
+                self.waiting.look_again(queue);
+            }
+        }
+        if self.kept_back == held && !moved {
             return false;
         }
         self.kept_back = held;

@@ -224,6 +224,7 @@ impl Engine {
         }
         if grown {
             round.decided = true;
+            self.reservations.doubtful |= missing > 0;
             let assignment = self.state.workloads[workload].assignment.as_ref();
             round.gained.extend(assignment.and_then(|assignment| assignment.queue));
             if matches!(self.state.workloads[workload].reason, Some(Reason::Extras { .. })) {

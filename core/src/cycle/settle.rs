@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use crate::cycle::backfill::{Kept, place_in};
 use crate::cycle::nominate::asks;
 use crate::cycle::{Entry, Round, Verdict};
 use crate::engine::Engine;
@@ -36,7 +37,10 @@ impl Engine {
         }
         match verdict {
             Verdict::Fit => self.settle_fit(now, entry, round),
-            Verdict::Preempt(victims) => self.settle_preempt(now, entry, victims, round),
+            Verdict::Preempt(victims) => match self.passage(&mut entry, &victims) {
+                Ok(_) => self.settle_preempt(now, entry, victims, round),
+                Err(late) => self.hold_for_others(entry, *late, round),
+            },
             Verdict::Blocked => {
                 self.hold_back(&entry);
                 self.wait(entry, round);
@@ -50,6 +54,10 @@ impl Engine {
             let why = self.held_back(&entry, &[]);
             return self.lost_race(entry, why, round);
         }
+        let kept = match self.passage(&mut entry, &[]) {
+            Ok(kept) => kept,
+            Err(late) => return self.hold_for_others(entry, *late, round),
+        };
         if let Some(reason) = self.still_held(&entry) {
             entry.choice.reason = Some(reason);
             entry.choice.next.clear();
@@ -57,7 +65,7 @@ impl Engine {
         }
         let assignment = self.assignment_for(&entry, now);
         let workload = entry.workload;
-        match self.try_place(&entry, assignment, true) {
+        match self.try_place(&entry, assignment, &kept, true) {
             Some(_) => {
                 round.decided = true;
                 round.gained.extend(entry.queue);
@@ -105,18 +113,21 @@ impl Engine {
         Arc::new(Assignment { queue: entry.queue, sets, at: now })
     }
 
-    /// Places all members with an assignment. Kept, or only tried; where they go.
+    /// Places all members with an assignment, beside what is left alone. Kept, or only tried; where
+    /// they go.
     pub(super) fn try_place(
         &mut self,
         entry: &Entry,
         assignment: Arc<Assignment>,
+        beside: &Kept,
         keep: bool,
     ) -> Option<Places> {
         let topology = self.topology_ask(entry.queue, entry.workload).ok()?;
         let profile = self.profile(entry.queue);
         let mut txn = Txn::begin(&mut self.state);
-        let asks = asks(&mut txn, entry, profile);
-        let places = place_all(&mut txn, entry.workload, assignment, &asks, topology)?;
+        beside.count(&mut txn, true);
+        let places = place_in(&mut txn, entry, assignment, profile, topology)?;
+        beside.count(&mut txn, false);
         if keep {
             txn.commit();
         }
@@ -275,7 +286,7 @@ impl Engine {
         self.set_reason(entry.workload, reason);
     }
 
-    fn strict(&self, queue: Option<QueueIdx>) -> bool {
+    pub(super) fn strict(&self, queue: Option<QueueIdx>) -> bool {
         queue.is_some_and(|queue| {
             let facts = self.state.quota.queue(queue).facts.as_ref();
             facts.is_some_and(|facts| facts.strategy == QueueingStrategy::StrictFifo)
@@ -359,7 +370,7 @@ impl Engine {
     ///
     /// What more room on nodes might have led to in any look of the scan, it might lead to when
     /// the scan has ended.
-    fn remember_scan(&mut self, entry: &mut Entry, round: &mut Round) -> bool {
+    pub(super) fn remember_scan(&mut self, entry: &mut Entry, round: &mut Round) -> bool {
         let Some(queue) = entry.queue else { return false };
         let fresh = self.scan_start(entry.queue, entry.workload).is_empty();
         let known = self.state.workloads[entry.workload].requeue.scan.take();
@@ -399,6 +410,7 @@ impl Engine {
     /// It does not fit: a strict queue keeps its head, another one tries the next.
     fn wait(&mut self, mut entry: Entry, round: &mut Round) {
         let reason = entry.choice.reason.clone().expect("what does not fit has a reason");
+        self.reserve(&entry, false);
         let strict = self.strict(entry.queue);
         let goes_on = self.remember_scan(&mut entry, round);
         if !strict && !goes_on {
@@ -412,7 +424,7 @@ impl Engine {
 }
 
 /// Gives a workload its flavors and every member a node; where they went.
-fn place_all(
+pub(super) fn place_all(
     txn: &mut Txn<'_>,
     workload: WorkloadIdx,
     assignment: Arc<Assignment>,

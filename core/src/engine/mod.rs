@@ -39,6 +39,7 @@ mod overdue;
 mod positions;
 mod readiness;
 mod remedies;
+pub(crate) mod reservations;
 mod spending;
 mod sweep;
 mod unmet;
@@ -82,6 +83,10 @@ pub struct Engine {
     settling: BTreeMap<PodIdx, volumes::Settling>,
     /// A claim was given up outside of a round: what it kept is free for others.
     claim_freed: bool,
+    /// When work that holds places is to end.
+    pub(crate) ends: reservations::Ends,
+    pub(crate) reservations: reservations::Reservations,
+    learned: reservations::Learned,
     crossings: crossings::Crossings,
     holds: holds::Holds,
     coming_up: coming_up::ComingUp,
@@ -142,6 +147,7 @@ impl Engine {
         self.look_at_spending(now);
         self.wake_in_time(now);
         self.counts = Counts::default();
+        self.tend_reservations(now);
         let evaluated = self.state.classes.evaluations();
         let mut quiet = false;
         self.rounds = 0;
@@ -278,7 +284,13 @@ impl Engine {
         let workloads = &self.state.workloads;
         let behind = |workload: &WorkloadIdx| {
             let reason = workloads[*workload].reason.as_ref().map(obstacles::told);
-            matches!(reason, Some(Reason::Exposes { .. } | Reason::HeldBack { .. }))
+            let behind = |reason: &Reason| {
+                matches!(
+                    reason,
+                    Reason::Exposes { .. } | Reason::HeldBack { .. } | Reason::Reserved { .. }
+                )
+            };
+            reason.is_some_and(behind)
         };
         let woken: Vec<_> = self.growth_parked.iter().copied().filter(behind).collect();
         for workload in woken {
@@ -315,6 +327,8 @@ impl Engine {
         self.deadlines.set(workload, None);
         self.resumed_before.remove(&workload);
         self.holds.forget(workload);
+        self.end_reservation(workload);
+        self.file_end(workload);
         self.gave_up_coming(workload);
         self.note_gone(workload);
         self.count_end(self.state.now, workload);
@@ -351,8 +365,9 @@ impl Engine {
             (State::Queued, Some(queue)) if !delayed => {
                 let at = self.state.queued_at(workload);
                 let local = self.ranked_by(queue, workload);
+                let runs = self.filed_run_time(workload);
                 let entry = &self.state.workloads[workload];
-                self.waiting.insert(queue, workload, (entry, at), local);
+                self.waiting.insert(queue, workload, (entry, at, runs), local);
             }
             _ => self.waiting.remove(workload),
         }
@@ -373,6 +388,8 @@ impl Engine {
             false => self.growth.remove(&workload),
         };
         self.file_coming_up(now, workload);
+        self.file_end(workload);
+        self.give_up_stale_reservation(workload);
         self.note_passage(now, workload);
         self.count_end(now, workload);
         self.state.spending.touch(workload);
@@ -477,6 +494,7 @@ impl Engine {
         self.state.recount();
         self.waiting.recount();
         self.recount_usage();
+        self.recount_ends();
         self.recount_spending();
     }
 }

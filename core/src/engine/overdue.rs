@@ -78,7 +78,7 @@ impl Engine {
         let overdue = timeout.and_then(|timeout| Some(since?.plus(timeout)));
         let prepared = self.volumes_due().into_iter().chain(self.devices_due());
         let again = self.holds_due();
-        let up = self.coming_up.due();
+        let up = self.coming_up.due().into_iter().chain(self.reservations_due());
         let due = delayed.into_iter().chain(deadline).chain(overdue).chain(prepared);
         let (rested, spent) = (self.state.turns.due(), self.spending_due());
         let due = due.chain(again).chain(up).chain(rested).chain(spent);

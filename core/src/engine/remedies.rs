@@ -25,7 +25,6 @@ mod budget;
 mod changes;
 mod ends;
 mod flavors;
-mod forecast;
 mod limits;
 
 /// Remedies shown: as many as people compare before they decide.
@@ -159,7 +158,7 @@ impl Engine {
     }
 
     /// What a nomination finds, all flavors tried anew.
-    pub(super) fn nominate_afresh(&mut self, index: WorkloadIdx) -> crate::cycle::Entry {
+    pub(crate) fn nominate_afresh(&mut self, index: WorkloadIdx) -> crate::cycle::Entry {
         let queue = match self.state.workloads[index].queue {
             QueueRef::Queue(queue) => Some(queue),
             _ => None,

@@ -62,6 +62,7 @@ impl Engine {
             borrowed: self.borrows(index),
             per_hour: state.hourly(index),
             unpriced: state.unpriced(index),
+            reserved: self.reservations.of(index).filter(|_| entry.state == State::Queued),
             reason: self.reason_of(index),
             uncharged: self.uncharged(index),
             created: entry.created,
@@ -135,7 +136,7 @@ impl Engine {
             let of_some = entry.reason.as_ref().filter(of_some).cloned();
             return self.unprepared(index).or(of_some);
         }
-        let shared = || self.waiting.why(index).cloned();
+        let shared = || self.waiting.why(index).cloned().map(|why| self.of_itself(index, why));
         if let Some(reason) = self.behind_head(index).or_else(shared) {
             return Some(reason);
         }
@@ -344,7 +345,7 @@ impl Engine {
         Some(WorkloadExplanation {
             ahead: self.waiting.ahead(index).map(|ahead| ahead as u32),
             position: self.position_of(index),
-            forecast: self.forecast_of(now, index),
+            forecast: self.forecast_of(index),
             in_the_way,
             remedies: self.remedies(now, index),
             nodes_of,

@@ -5,7 +5,8 @@
 //! wakes it whole. So a round costs the number of different shapes that wait, not the number of
 //! workloads. Order: higher priority, then earlier in the queue, then uid. A group outlives its
 //! members, so that work which comes and goes makes nothing anew; [`Waiting::sweep`] forgets those
-//! without any.
+//! without any. Where a member waits only because it would run too long, those that end sooner are
+//! looked at all the same.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,7 +20,7 @@ use crate::model::ids::{QueueIdx, ShapeIdx, WorkloadIdx};
 use crate::model::input::{SliceWish, Text, TopologyWish};
 use crate::model::workload::Workload;
 use crate::quota::history::QueueName;
-use crate::time::Time;
+use crate::time::{Span, Time};
 
 /// Fixed seed: two engines with the same inputs behave the same.
 type FixedHasher = BuildHasherDefault<DefaultHasher>;
@@ -60,10 +61,25 @@ pub struct Wake {
     pub held: bool,
 }
 
+/// How long work says that it runs, in whole seconds, rounded up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RunTime(u32);
+
+impl RunTime {
+    /// Nobody says.
+    pub const UNKNOWN: RunTime = RunTime(u32::MAX);
+
+    /// A run time that was declared or learned.
+    pub fn of(span: Span) -> RunTime {
+        let seconds = span.0.max(0).div_euclid(1_000) + i64::from(span.0.rem_euclid(1_000) > 0);
+        RunTime(u32::try_from(seconds).unwrap_or(u32::MAX))
+    }
+}
+
 #[derive(Debug, Default)]
 struct Group {
-    members: BTreeMap<Reverse<HeadKey>, WorkloadIdx>,
-    /// The first of the members.
+    members: BTreeMap<Reverse<HeadKey>, (WorkloadIdx, RunTime)>,
+    /// The first of the members that may be looked at.
     first: Option<WorkloadIdx>,
     parked: Option<Parked>,
     /// The LocalQueue that it is ranked by.
@@ -76,6 +92,8 @@ struct Parked {
     wake: Wake,
     /// What the member that was looked at met. It stands for all, whoever comes or goes.
     why: Reason,
+    /// Only members that run longer than a limit are parked; the others.
+    others: Option<(RunTime, BTreeMap<Reverse<HeadKey>, WorkloadIdx>)>,
 }
 
 /// Waiting work of one queue.
@@ -137,7 +155,7 @@ impl Waiting {
         &mut self,
         queue: Option<QueueIdx>,
         index: WorkloadIdx,
-        (workload, at): (&Workload, Time),
+        (workload, at, runs): (&Workload, Time, RunTime),
         local: Option<QueueName>,
     ) {
         self.remove(index);
@@ -167,7 +185,7 @@ impl Waiting {
         let group = group as usize;
         line.groups.resize_with(line.known.slots(), Group::default);
         line.groups[group].local = local;
-        line.groups[group].members.insert(Reverse(key.clone()), index);
+        line.groups[group].add(key.clone(), (index, runs));
         line.refresh(group);
         self.filed.insert(index, (queue, group, key));
         self.note_active(queue);
@@ -177,7 +195,7 @@ impl Waiting {
     pub fn remove(&mut self, index: WorkloadIdx) {
         let Some((queue, group, key)) = self.filed.remove(index) else { return };
         let line = self.lines.get_mut(&queue).expect("filed under a line");
-        line.groups[group].members.remove(&Reverse(key));
+        line.groups[group].take(key);
         line.refresh(group);
         self.note_active(queue);
     }
@@ -211,17 +229,28 @@ impl Waiting {
 
     /// The queue of a workload that waits there and is not parked, whoever goes before it.
     pub fn to_look_at(&self, index: WorkloadIdx) -> Option<Option<QueueIdx>> {
-        let (queue, group, _) = self.filed.get(index)?;
-        let parked = &self.lines.get(queue)?.groups[*group].parked;
-        parked.is_none().then_some(*queue)
+        let (queue, group, key) = self.filed.get(index)?;
+        let group = &self.lines.get(queue)?.groups[*group];
+        group.parked_as(key).is_none().then_some(*queue)
     }
 
     /// Parks a workload together with all that are equal to it, for which its reason stands.
     pub fn park(&mut self, index: WorkloadIdx, wake: Wake, why: Reason) {
+        self.park_some(index, Parked { wake, why, others: None }, None);
+    }
+
+    /// Parks a workload together with those of its equals that run longer than a limit, as it does
+    /// itself.
+    pub fn park_longer(&mut self, index: WorkloadIdx, most: RunTime, wake: Wake, why: Reason) {
+        self.park_some(index, Parked { wake, why, others: None }, Some(most));
+    }
+
+    fn park_some(&mut self, index: WorkloadIdx, parked: Parked, most: Option<RunTime>) {
         let Some((queue, group, _)) = self.filed.get(index) else { return };
         let (queue, group) = (*queue, *group);
         let line = self.lines.get_mut(&queue).expect("filed under a line");
-        line.groups[group].parked = Some(Parked { wake, why });
+        let others = most.map(|most| (most, line.groups[group].within(most)));
+        line.groups[group].parked = Some(Parked { others, ..parked });
         line.refresh(group);
         self.note_active(queue);
     }
@@ -261,6 +290,11 @@ impl Waiting {
     /// any.
     pub fn wake_held(&mut self) -> bool {
         self.unpark(|_| true, |wake| wake.held)
+    }
+
+    /// Files all groups of a queue among those to look at.
+    pub fn look_again(&mut self, queue: Option<QueueIdx>) {
+        self.unpark(|other| other == queue, |_| true);
     }
 
     /// Files groups of some queues that wait for quota among those to look at; whether there are
@@ -304,7 +338,7 @@ impl Waiting {
     /// Whether anything waits in a queue.
     pub fn any(&self, queue: QueueIdx) -> bool {
         let line = self.lines.get(&Some(queue));
-        line.is_some_and(|line| line.groups.iter().any(|group| group.first.is_some()))
+        line.is_some_and(|line| line.groups.iter().any(|group| !group.members.is_empty()))
     }
 
     /// Whether a workload is filed.
@@ -327,20 +361,6 @@ impl Waiting {
         Some(line.groups.iter().map(before).sum())
     }
 
-    /// The first of a queue, at most so many: in the order in which they are looked at, be they
-    /// parked or not.
-    pub fn in_order(&self, queue: Option<QueueIdx>, most: usize) -> Vec<WorkloadIdx> {
-        let Some(line) = self.lines.get(&queue) else { return Vec::new() };
-        let ranks = queue.and_then(|queue| self.ranks.get(&queue));
-        let firsts = line.groups.iter().flat_map(|group| {
-            let rank = ranks.map_or(0, |ranks| group.rank(ranks));
-            group.members.iter().take(most).map(move |(key, index)| (rank, key, *index))
-        });
-        let mut all: Vec<(usize, &Reverse<HeadKey>, WorkloadIdx)> = firsts.collect();
-        all.sort_unstable_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)));
-        all.into_iter().take(most).map(|(.., index)| index).collect()
-    }
-
     /// Queues that something waits in, the implicit one among them, in no order that is told.
     pub fn lines(&self) -> impl Iterator<Item = Option<QueueIdx>> + '_ {
         self.lines.keys().copied()
@@ -349,9 +369,9 @@ impl Waiting {
     /// Why the equals of a workload are parked, itself included: what the one that was looked at
     /// for all of them met.
     pub fn why(&self, index: WorkloadIdx) -> Option<&Reason> {
-        let (queue, group, _) = self.filed.get(index)?;
+        let (queue, group, key) = self.filed.get(index)?;
         let group = &self.lines.get(queue)?.groups[*group];
-        group.parked.as_ref().map(|parked| &parked.why)
+        group.parked_as(key).map(|parked| &parked.why)
     }
 
     /// Says anew why the equals of a workload are parked.
@@ -366,15 +386,31 @@ impl Waiting {
     /// Members of up to `most` parked groups, each in order, by queue.
     pub fn refused(&self, most: usize) -> Vec<Vec<WorkloadIdx>> {
         let groups = self.lines.values().flat_map(|line| &line.groups);
-        let parked = groups.filter(|group| group.parked.is_some());
-        parked.take(most).map(|group| group.members.values().copied().collect()).collect()
+        let whole = |group: &&Group| group.parked.as_ref().is_some_and(|it| it.others.is_none());
+        let all = |group: &Group| group.members.values().map(|(workload, _)| *workload).collect();
+        groups.filter(whole).take(most).map(all).collect()
+    }
+
+    /// The first `most` workloads of a queue, in the order in which they are looked at, be they
+    /// parked or not.
+    pub fn in_order(&self, queue: Option<QueueIdx>, most: usize) -> Vec<WorkloadIdx> {
+        let Some(line) = self.lines.get(&queue) else { return Vec::new() };
+        let ranks = queue.and_then(|queue| self.ranks.get(&queue));
+        let firsts = line.groups.iter().flat_map(|group| {
+            let rank = ranks.map_or(0, |ranks| group.rank(ranks));
+            let members = group.members.iter().take(most);
+            members.map(move |(key, (workload, _))| (rank, key, *workload))
+        });
+        let mut firsts: Vec<_> = firsts.collect();
+        firsts.sort_unstable_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)));
+        firsts.into_iter().take(most).map(|(.., workload)| workload).collect()
     }
 
     /// For each queue the first of every group, parked or not, in no order.
     pub fn firsts(&self) -> impl Iterator<Item = (QueueIdx, Vec<WorkloadIdx>)> + '_ {
         self.lines.iter().filter_map(|(queue, line)| {
-            let firsts = line.groups.iter().filter_map(|group| group.first);
-            Some(((*queue)?, firsts.collect()))
+            let first = |group: &Group| Some(group.members.first_key_value()?.1.0);
+            Some(((*queue)?, line.groups.iter().filter_map(first).collect()))
         })
     }
 
@@ -418,8 +454,11 @@ impl Waiting {
             let given = line.known.given();
             for (at, group) in line.groups.iter().enumerate() {
                 assert!(given[at] || group.members.is_empty(), "members of a forgotten group");
-                let head = group.members.first_key_value().filter(|_| group.parked.is_none());
-                let key = head.map(|(Reverse(key), _)| key);
+                let others = group.parked.iter().find_map(|it| it.others.as_ref());
+                if let Some((most, others)) = others {
+                    assert_eq!(*others, group.within(*most), "those of group {at} not parked");
+                }
+                let key = group.head().map(|(Reverse(key), _)| key);
                 assert_eq!(line.heads.get_priority(&at), key, "head of group {at}");
             }
         }
@@ -438,6 +477,49 @@ impl Group {
     fn rank(&self, ranks: &BTreeMap<QueueName, usize>) -> usize {
         self.local.as_ref().and_then(|local| ranks.get(local)).copied().unwrap_or(0)
     }
+
+    fn add(&mut self, key: HeadKey, (workload, runs): (WorkloadIdx, RunTime)) {
+        if let Some((most, others)) = self.parked.iter_mut().find_map(|it| it.others.as_mut())
+            && runs <= *most
+        {
+            others.insert(Reverse(key.clone()), workload);
+        }
+        self.members.insert(Reverse(key), (workload, runs));
+    }
+
+    fn take(&mut self, key: HeadKey) {
+        let key = Reverse(key);
+        self.members.remove(&key);
+        if let Some((_, others)) = self.parked.iter_mut().find_map(|it| it.others.as_mut()) {
+            others.remove(&key);
+        }
+    }
+
+    /// Members that run no longer than this.
+    fn within(&self, most: RunTime) -> BTreeMap<Reverse<HeadKey>, WorkloadIdx> {
+        let within = self.members.iter().filter(|(_, (_, runs))| *runs <= most);
+        within.map(|(key, (workload, _))| (key.clone(), *workload)).collect()
+    }
+
+    /// How a member is parked, if it is.
+    fn parked_as(&self, key: &HeadKey) -> Option<&Parked> {
+        let looked_at = |parked: &&Parked| {
+            let others = parked.others.as_ref();
+            others.is_some_and(|(_, others)| others.contains_key(&Reverse(key.clone())))
+        };
+        self.parked.as_ref().filter(|parked| !looked_at(parked))
+    }
+
+    /// The first member to look at.
+    fn head(&self) -> Option<(&Reverse<HeadKey>, WorkloadIdx)> {
+        match &self.parked {
+            None => self.members.first_key_value().map(|(key, (workload, _))| (key, *workload)),
+            Some(Parked { others: Some((_, others)), .. }) => {
+                others.first_key_value().map(|(key, workload)| (key, *workload))
+            }
+            Some(_) => None,
+        }
+    }
 }
 
 impl Line {
@@ -452,18 +534,14 @@ impl Line {
     /// Keeps a group's place among the heads: its first member's, unless it is parked or empty.
     fn refresh(&mut self, group: usize) {
         let entry = &mut self.groups[group];
-        let first = entry.members.first_key_value();
-        entry.first = first.map(|(_, workload)| *workload);
-        if first.is_none() {
+        if entry.members.is_empty() {
             entry.parked = None;
         }
-        match first {
-            Some((Reverse(key), _)) if entry.parked.is_none() => {
-                self.heads.push(group, key.clone());
-            }
-            _ => {
-                self.heads.remove(&group);
-            }
+        let head = entry.head().map(|(Reverse(key), workload)| (key.clone(), workload));
+        entry.first = head.as_ref().map(|(_, workload)| *workload);
+        match head {
+            Some((key, _)) => _ = self.heads.push(group, key),
+            None => _ = self.heads.remove(&group),
         }
     }
 }

@@ -5,6 +5,7 @@
 
 pub mod census;
 mod flavors;
+pub mod forecast;
 mod gone;
 pub mod milestone;
 pub mod obstacles;

@@ -11,7 +11,7 @@ pub use super::refusal::NodeRefusal;
 pub use super::shortage::{Nearest, NodeShortage, SearchBound};
 pub use super::storage::StorageRefusal;
 use crate::model::input::{AboveLimit, Malformed, OutOfRange, Text};
-use crate::time::Time;
+use crate::time::{Span, Time};
 
 /// Why a workload waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -240,6 +240,17 @@ pub enum Reason {
         asked: i64,
         /// What is left beside what it keeps.
         left: i64,
+    },
+    /// It would fit, and with it a head that waits would start later than was reserved for it.
+    Reserved {
+        /// Namespace and name of that head.
+        head: Text,
+        /// Its ClusterQueue, if it has one.
+        queue: Option<Text>,
+        /// When that is to start.
+        start: Time,
+        /// How long this one says that it runs.
+        runs: Option<Span>,
     },
     /// With one more extra member its queue would borrow, and work that waits owns what it asks and
     /// could take that back, with all of the gang.

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+pub use super::forecast::{Assumptions, Forecast};
 use super::reason::{Inactive, NodeRefusal, Reason};
 use crate::model::input::{Amounts, CapacityType, GangSource, OwnerEnd, Price, Text};
 use crate::money::MicroUsd;
@@ -44,6 +45,8 @@ pub struct WorkloadView {
     pub per_hour: Option<MicroUsd>,
     /// Members on nodes whose price is not known.
     pub unpriced: u32,
+    /// The start that is reserved for it while it waits.
+    pub reserved: Option<Time>,
     /// Why it waits, when it waits.
     pub reason: Option<Reason>,
     /// Members that hold no quota although they are in a queue.
@@ -351,10 +354,10 @@ pub struct WorkloadExplanation {
     pub ahead: Option<u32>,
     /// Where it stands in its queue, if it stands in one.
     pub position: Option<Position>,
-    /// When it may start, if that can be told.
-    pub forecast: Option<Forecast>,
     /// What stands in the way: the quota levels and nodes, asked against left.
     pub in_the_way: Vec<Obstacle>,
+    /// When it is to start, if that can be told.
+    pub forecast: Option<Forecast>,
     /// What would start it, each tried on the engine itself.
     pub remedies: Vec<Remedy>,
     /// The pod set that the node verdicts are of: the one that its reason names, else the first
@@ -391,17 +394,6 @@ pub struct Place {
     pub created: Time,
     /// Where it stands.
     pub position: Position,
-}
-
-/// When work that waits may start, and what is assumed for that.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Forecast {
-    /// When it may start.
-    pub at: Time,
-    /// Workloads that are taken to have ended by then, each when its declared run time is over.
-    pub ended: u32,
-    /// Workloads before it in its queue, of which none is taken to get the room first.
-    pub ahead: u32,
 }
 
 /// One thing in the way.

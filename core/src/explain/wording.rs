@@ -8,9 +8,9 @@
 
 mod asked;
 pub mod changes;
-mod forecasts;
 mod limits;
 pub mod nodes;
+pub mod reserved;
 mod short;
 pub mod spending;
 mod states;
@@ -69,6 +69,7 @@ impl Reason {
             | Reason::StillHeld { .. } => "WaitingForPreemptedWorkloads",
             Reason::LostRace { then } | Reason::Together { then, .. } => then.code(),
             Reason::HeldBack { .. } | Reason::Exposes { .. } => "WaitingForQuota",
+            Reason::Reserved { .. } => "HeldForReservation",
             Reason::Backoff { .. } => "Backoff",
             Reason::Preempted { .. } => "Preempted",
             Reason::BehindHead { .. } | Reason::Behind { .. } | Reason::RoomTaken => {
@@ -126,6 +127,7 @@ impl Reason {
             | Reason::Unqueued
             | Reason::Deactivated { .. }
             | Reason::AwaitsOthers { .. }
+            | Reason::Reserved { .. }
             | Reason::BehindHead { .. }
             | Reason::Behind { .. } => "queue",
             Reason::NotCovered { .. }
@@ -273,6 +275,7 @@ impl fmt::Display for Reason {
             | Reason::StillHeld { .. } => waits::write_leaving(out, self),
             Reason::Preparing { pods, what } => waits::write_preparing(out, *pods, what),
             Reason::HeldBack { .. } | Reason::Exposes { .. } => waits::write_for_head(out, self),
+            Reason::Reserved { .. } => reserved::write_reserved(out, self),
             Reason::BudgetExhausted(over) => over.fmt(out),
             Reason::LostRace { then } => then.fmt(out),
             Reason::Together { pod_set, beside, then } => {

@@ -50,6 +50,8 @@ pub struct CapstanConfiguration {
     pub resources: Resources,
     /// Eviction of workloads whose pods do not become ready; absent: off.
     pub wait_for_pods_ready: Option<WaitForPodsReady>,
+    /// Starts that are kept for big work while small work passes it.
+    pub reservations: Reservations,
     /// An autoscaler builds nodes for what has quota but no room; absent: none does.
     pub autoscaler: Option<Autoscaler>,
     /// Which metrics are shown, where there may be many series.
@@ -377,6 +379,23 @@ pub struct DeviceClassMapping {
     pub name: String,
     /// Device classes that count as it.
     pub device_class_names: Vec<String>,
+}
+
+/// A start in time is kept for the first of a queue that waits, where run times tell when it can
+/// start; smaller work passes it only where that does not make it later.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Reservations {
+    /// Default true. It changes nothing while no work says how long it runs
+    /// (`capstan.sh/expected-runtime`, `capstan.sh/max-runtime`).
+    pub enable: Option<bool>,
+    /// Starts kept at a time, for those first by priority and age; what is admitted beside them is
+    /// tried against each. Default 16.
+    #[schemars(range(min = 1, max = 256))]
+    pub max_reserved: Option<u32>,
+    /// Work that says nothing is taken to run as long as work of the same kind in the same queue
+    /// did before. For clusters whose jobs are alike. Default false.
+    pub learn_run_times: Option<bool>,
 }
 
 /// Eviction of workloads whose pods do not come up. A pod counts once it is running.

@@ -2,7 +2,7 @@
 
 use capstan_core::model::input::CapacityType;
 use capstan_core::money::MicroUsd;
-use capstan_core::policy::{PodsReady, Requeuing, Transformation, UnqueuedWorkloads};
+use capstan_core::policy::{PodsReady, Requeuing, Reserving, Transformation, UnqueuedWorkloads};
 use capstan_core::time::Span;
 
 use super::*;
@@ -319,4 +319,16 @@ fn pods_come_up_as_kueue_has_it() {
         let found = complaints(&format!("{HEAD}waitForPodsReady: {{{fields}}}\n"));
         assert!(found.len() == 1 && found[0].contains(told), "{found:?}");
     }
+}
+
+#[test]
+fn starts_are_reserved_unless_that_is_switched_off() {
+    let reserving =
+        |fields: &str| good(&format!("reservations: {{{fields}}}\n")).policy.reservations;
+    assert_eq!([reserving(""), reserving("enable: true")], [Some(Reserving::default()); 2]);
+    assert_eq!(reserving("enable: false, maxReserved: 3"), None);
+    let learns = Some(Reserving { most: 3, learns: true });
+    assert_eq!(reserving("maxReserved: 3, learnRunTimes: true"), learns);
+    let found = complaints(&format!("{HEAD}reservations: {{maxReserved: 0}}\n"));
+    assert!(found.len() == 1 && found[0].contains("maxReserved"), "{found:?}");
 }

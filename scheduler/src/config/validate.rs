@@ -7,13 +7,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use capstan_core::model::input::{CapacityType, Text};
 use capstan_core::money::MicroUsd;
-use capstan_core::policy::{self, LEVELS_MAX, Policy, RuleArgs, UsageSharing};
+use capstan_core::policy::{self, LEVELS_MAX, Policy, Reserving, RuleArgs, UsageSharing};
 use capstan_core::score::Weights;
 use capstan_core::time::Span;
 
 use super::file::{
     AdmissionFairSharing, CapacityTypeName, CapstanConfiguration, FairSharing, PreemptionStrategy,
-    Profile, QuotaApiName, Rules, UnqueuedWorkloads,
+    Profile, QuotaApiName, Reservations, Rules, UnqueuedWorkloads,
 };
 use super::prices::{CapacityLabel, PriceConfig, PriceEntry};
 use super::{Config, QuotaApi, gates, quota, readiness};
@@ -51,6 +51,7 @@ pub fn validate(file: CapstanConfiguration) -> Result<(Config, Vec<Finding>), Ve
         backoff_max,
         recovery_timeout: readiness::recovery_timeout(&file, defaults.recovery_timeout),
         pods_ready: readiness::pods_ready(&file, &mut errors),
+        reservations: reservations(&file.reservations),
         volume_timeout: volume_timeout(&file.rules, defaults.volume_timeout, &mut errors),
         device_timeout: device_timeout(&file.rules, defaults.device_timeout),
         ..defaults
@@ -134,6 +135,15 @@ fn levels(given: Option<&[String]>, errors: &mut Vec<Finding>) -> Option<Vec<Tex
         errors.push(("topology.levels".to_owned(), problem));
     }
     Some(given.iter().map(|level| level.as_str().into()).collect())
+}
+
+/// How starts are kept for heads that wait; `None`: none is.
+fn reservations(given: &Reservations) -> Option<Reserving> {
+    let usual = Reserving::default();
+    (given.enable != Some(false)).then_some(Reserving {
+        most: given.max_reserved.unwrap_or(usual.most),
+        learns: given.learn_run_times.unwrap_or(usual.learns),
+    })
 }
 
 /// How long claims may take to be bound.

@@ -28,7 +28,7 @@ const FIELDS: [&str; 3] = ["queuePosition", "forecastStart", "forecastAssumption
 pub struct Standing {
     /// Its place in its queue, from 1.
     pub position: i32,
-    /// When it may start, and what is assumed for that.
+    /// When it may start, and what is assumed for that; no words: nothing is.
     pub forecast: Option<(Time, String)>,
 }
 
@@ -50,7 +50,8 @@ pub(super) fn say(
     status.queue_position = known.map(|standing| standing.position);
     let forecast = known.and_then(|standing| standing.forecast.as_ref());
     status.forecast_start = forecast.map(|(at, _)| api_time(*at));
-    status.forecast_assumption = forecast.map(|(_, assumed)| assumed.clone());
+    let assumed = forecast.map(|(_, assumed)| assumed).filter(|assumed| !assumed.is_empty());
+    status.forecast_assumption = assumed.cloned();
 }
 
 /// Whether changes of a status say nothing else.

@@ -103,10 +103,7 @@ pub fn workload_facts(explained: &Explained<WorkloadExplanation>) -> String {
     facts.extend(time_fact(workload, explained.now));
     let position = explained.explanation.position.filter(|_| is_pending(workload));
     facts.extend(position.map(|position| place_in_words(workload, position)));
-    let forecast = explained.explanation.forecast.map(|forecast| {
-        format!(" It may start at {}, {forecast}.", clock_time(forecast.at, explained.now))
-    });
-    format!("{}.{}", facts.join(", "), forecast.unwrap_or_default())
+    format!("{}.", facts.join(", "))
 }
 
 /// `first in its queue`, `behind 3 of its queue, 1 of them from its LocalQueue`.
@@ -126,6 +123,12 @@ fn place_in_words(workload: &WorkloadView, position: Position) -> String {
 /// What else people should know of it: `1 pod on n9 holds no quota for 3 cpu: ...`.
 pub fn workload_notes(workload: &WorkloadView) -> Vec<String> {
     workload.uncharged.iter().map(ToString::to_string).collect()
+}
+
+/// When it is to start, and what else people should know of it.
+pub fn notes(explanation: &WorkloadExplanation) -> Vec<String> {
+    let forecast = explanation.forecast.iter().map(|forecast| format!("It {forecast}"));
+    forecast.chain(workload_notes(&explanation.workload)).collect()
 }
 
 fn time_fact(workload: &WorkloadView, now: Time) -> Option<String> {

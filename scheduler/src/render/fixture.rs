@@ -6,9 +6,9 @@ use capstan_core::explain::reason::{
     FlavorProblem, FlavorRefusal, Nearest, NoVictims, NodeRefusal, NodeShortage, Reason,
 };
 use capstan_core::explain::view::{
-    Binding, Change, Forecast, Holder, Limit, NodeVerdict, NodeView, Obstacle, PodPlace,
-    PodSetView, Position, QueueView, QuotaView, Remedy, ScoreView, TermView, WorkloadExplanation,
-    WorkloadView,
+    Assumptions, Binding, Change, Forecast, Holder, Limit, NodeVerdict, NodeView, Obstacle,
+    PodPlace, PodSetView, Position, QueueView, QuotaView, Remedy, ScoreView, TermView,
+    WorkloadExplanation, WorkloadView,
 };
 use capstan_core::model::input::{CapacityType, Price, PriceSource, Text};
 use capstan_core::money::MicroUsd;
@@ -48,6 +48,7 @@ pub fn workload(namespace: &str, name: &str) -> WorkloadView {
         borrowed: false,
         per_hour: None,
         unpriced: 0,
+        reserved: None,
         reason: None,
         uncharged: None,
         created: Time(NOW.0 - 720_000),
@@ -285,6 +286,12 @@ fn binding() -> Binding {
     }
 }
 
+fn forecast() -> Forecast {
+    let last = vec!["vision/train-resnet".into()];
+    let assumes = Assumptions { ends: 1, last, learned: false, ahead: 0 };
+    Forecast { start: Time(NOW.0 + 20 * 60_000), reserved: false, assumes }
+}
+
 pub fn explanation() -> WorkloadExplanation {
     let simulated = result();
     let workload = simulated.workloads[2].clone();
@@ -292,7 +299,7 @@ pub fn explanation() -> WorkloadExplanation {
         workload,
         ahead: Some(0),
         position: Some(Position { in_cluster_queue: 0, in_local_queue: Some(0) }),
-        forecast: Some(Forecast { at: Time(NOW.0 + 20 * 60_000), ended: 1, ahead: 0 }),
+        forecast: Some(forecast()),
         in_the_way: vec![
             Obstacle {
                 reason: short(32, 24),

@@ -72,7 +72,7 @@ pub fn workload(explained: &Explained<WorkloadExplanation>) -> String {
     let body = html! {
         p.strong { (explanation::workload_answer(explained)) }
         p { (explanation::workload_facts(explained)) }
-        @for note in explanation::workload_notes(&view.workload) { p { (note) "." } }
+        @for note in explanation::notes(view) { p { (note) "." } }
         (sections(tables))
         @for warning in &explained.warnings { p.note { (warning) } }
     };

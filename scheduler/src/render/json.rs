@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use capstan_core::explain::reason::NodeRefusal;
 use capstan_core::explain::view::{
-    Account, Binding, Change, Holder, NodeVerdict, Obstacle, Place, PodExplanation, QueueView,
-    Remedy, WorkloadExplanation, WorkloadView,
+    Account, Binding, Change, Forecast, Holder, NodeVerdict, Obstacle, Place, PodExplanation,
+    QueueView, Remedy, WorkloadExplanation, WorkloadView,
 };
 use capstan_core::model::input::Enforcement;
 use capstan_core::money::MicroUsd;
@@ -56,8 +56,7 @@ pub fn workload(explained: &Explained<WorkloadExplanation>) -> String {
         "ahead": explanation.ahead,
         "positionInClusterQueue": explanation.position.map(|it| it.in_cluster_queue),
         "positionInLocalQueue": explanation.position.and_then(|it| it.in_local_queue),
-        "forecastStart": explanation.forecast.map(|it| rfc3339(it.at)),
-        "forecastAssumption": explanation.forecast.map(|it| it.to_string()),
+        "forecast": explanation.forecast.as_ref().map(forecast_object),
         "inTheWay": explanation.in_the_way.iter().map(obstacle_object).collect::<Vec<_>>(),
         "remedies": explanation.remedies.iter().map(remedy_object).collect::<Vec<_>>(),
         "feasible": feasible(&explanation.nodes),
@@ -72,6 +71,18 @@ pub fn workload(explained: &Explained<WorkloadExplanation>) -> String {
         to.extend(from);
     }
     pretty(&object)
+}
+
+/// When a workload is to start, and what that takes for granted.
+fn forecast_object(forecast: &Forecast) -> Value {
+    json!({
+        "start": rfc3339(forecast.start),
+        "reserved": forecast.reserved,
+        "ends": forecast.assumes.ends,
+        "last": forecast.assumes.last.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "ahead": forecast.assumes.ahead,
+        "message": forecast.to_string(),
+    })
 }
 
 /// On which nodes a pod may run.
@@ -120,6 +131,8 @@ struct WorkloadObject<'a> {
     gpus: i64,
     min_member: u32,
     usd_per_hour: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reserved_start: Option<String>,
     pods: Vec<PodObject<'a>>,
     reason: Option<&'static str>,
     message: Option<String>,
@@ -169,6 +182,7 @@ fn workload_object(view: &WorkloadView) -> WorkloadObject<'_> {
         pods: pods.collect(),
         reason,
         message,
+        reserved_start: view.reserved.map(rfc3339),
         notes: workload_notes(view),
     }
 }

@@ -89,6 +89,7 @@ pub fn lost_view(preemption: &Preemption) -> WorkloadView {
         borrowed: false,
         per_hour: None,
         unpriced: 0,
+        reserved: None,
         reason: None,
         uncharged: None,
         created: Time::default(),

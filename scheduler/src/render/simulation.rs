@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use capstan_core::explain::quantity::{amount, noun, price, quantity};
 use capstan_core::explain::view::{QueueView, QuotaView, WorkloadView};
+use capstan_core::explain::wording::reserved::Moment;
 use capstan_core::explain::wording::spending::spent_of;
 use capstan_core::model::input::Text;
 use capstan_core::time::{Span, Time};
@@ -269,6 +270,8 @@ fn why(
     }
     if is_pending(workload) {
         clauses.extend(workload.reason.as_ref().map(|reason| reason.headline()));
+        let start = |start: Time| format!("to start about {}", Moment(start));
+        clauses.extend(workload.reserved.map(start));
     }
     if matches!(state, PublicState::Admitted | PublicState::Running) {
         clauses.extend(borrowing.words(workload));

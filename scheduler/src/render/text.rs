@@ -41,7 +41,7 @@ pub fn workload(explained: &Explained<WorkloadExplanation>) -> String {
     let mut out = paragraph(&explanation::workload_answer(explained), "");
     out.push_str(&paragraph(&explanation::workload_facts(explained), ""));
     let view = &explained.explanation;
-    for note in explanation::workload_notes(&view.workload) {
+    for note in explanation::notes(view) {
         out.push_str(&paragraph(&format!("{note}."), ""));
     }
     let tables = [

@@ -2,9 +2,9 @@
 //! that `kubectl` shows it. Who else wants to know asks ([`crate::serve`]).
 //!
 //! Wanted: a queue of any length costs as much as its first [`SHOWN`]; positions are renewed every
-//! [`EVERY`], forecasts a few at a time, because each is a dozen nominations: those reckoned
-//! longest ago are next. Where nothing that runs declares when it ends, that is found out once for
-//! all, and nothing more is reckoned until positions are renewed.
+//! [`EVERY`], forecasts a few at a time, because each is a dozen nominations for everybody up to
+//! its place: those reckoned longest ago are next. Where nobody knows when what runs ends, each
+//! costs one look, and after the first few nothing is reckoned until positions are renewed.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
@@ -96,7 +96,7 @@ impl Places {
             return false;
         }
         let names: Vec<Name> = self.line.drain(..some).collect();
-        let found = engine.forecasts(now, &names);
+        let found = engine.forecasts_of(now, &names);
         let any = found.iter().any(Option::is_some);
         for (name, forecast) in names.iter().zip(found) {
             match forecast {
@@ -111,8 +111,8 @@ impl Places {
     /// All that is shown.
     fn standings(&self, now: Time) -> BTreeMap<Name, Standing> {
         let standing = |(name, position): (&Name, &Position)| {
-            let forecast = self.forecasts.get(name).filter(|forecast| forecast.at > now);
-            let forecast = forecast.map(|forecast| (forecast.at, forecast.to_string()));
+            let forecast = self.forecasts.get(name).filter(|forecast| forecast.start > now);
+            let forecast = forecast.map(|it| (it.start, it.assumes.to_string()));
             // People count from one.
             let position = i32::try_from(position.in_cluster_queue).unwrap_or(i32::MAX);
             (name.clone(), Standing { position: position.saturating_add(1), forecast })

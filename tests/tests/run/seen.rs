@@ -62,10 +62,12 @@ fn who_waits_is_told_its_place_and_when_it_may_start() {
     let all = wait_within(IN_TIME, &cluster, workloads, "both stand in line", in_line);
     assert_eq!(position(&all, "runs"), None);
     let of = |name: &str| &all.iter().find(|it| name_of(it) == name).expect("there")["status"];
-    let assumed = "if 1 workload that runs ends when it said";
-    assert_eq!(of("first")["forecastAssumption"], assumed);
-    let second = of("second")["forecastAssumption"].as_str().expect("said");
-    assert!(second.starts_with(assumed) && second.contains("before it"), "{second}");
+    assert_eq!(of("first")["forecastAssumption"], "if default/runs ends as declared");
+    // It starts once the one before it, which is to run for as long, has ended too.
+    assert_eq!(
+        of("second")["forecastAssumption"],
+        "if 2 workloads end as declared, default/first last, after 1 other of its queue"
+    );
     let printed = cluster.kubectl(&["get", "workloads.capstan.sh", "-o", "wide"]).expect("printed");
     assert!(printed.contains("POSITION") && printed.contains("FORECAST"), "{printed}");
     let server = capstan.url();
@@ -75,7 +77,7 @@ fn who_waits_is_told_its_place_and_when_it_may_start() {
     let explained: Value = serde_json::from_str(&explained).expect("JSON");
     assert_eq!(explained["positionInClusterQueue"], 1, "from 0, as Kueue's: {explained}");
     assert_eq!(explained["positionInLocalQueue"], 1);
-    assert_eq!(explained["forecastStart"], of("second")["forecastStart"]);
+    assert_eq!(explained["forecast"]["start"], of("second")["forecastStart"]);
 
     let listed = capstan.get(&cluster, "/debug/pending/localqueue/default/gpus");
     let listed: Value = serde_json::from_str(&listed.expect("answered")).expect("JSON");

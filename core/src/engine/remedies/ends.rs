@@ -134,7 +134,7 @@ impl Engine {
     }
 
     /// How a workload would start with some others gone; all is as before afterwards.
-    pub(super) fn start_without(
+    fn start_without(
         &mut self,
         now: Time,
         index: WorkloadIdx,

@@ -1,16 +1,14 @@
 //! Where work stands in its queue: what of it is written, and when.
 
-use capstan_core::explain::view::Forecast;
+use capstan_core::explain::view::Assumptions;
 
 use super::super::places::{PLACES_EVERY, Standing};
 use super::*;
 
 fn standing(position: i32, forecast: Option<i64>) -> Standing {
-    let assumed = |ms| {
-        let at = at(ms);
-        (at, Forecast { at, ended: 1, ahead: 0 }.to_string())
-    };
-    Standing { position, forecast: forecast.map(assumed) }
+    let last = vec!["ns/runs".into()];
+    let assumes = Assumptions { ends: 1, last, learned: false, ahead: 0 }.to_string();
+    Standing { position, forecast: forecast.map(|ms| (at(ms), assumes)) }
 }
 
 fn stand(plan: &mut Plan, position: i32, forecast: Option<i64>) -> Vec<Name> {
@@ -32,9 +30,21 @@ fn a_position_known_in_time_costs_no_write_of_its_own() {
         (status.queue_position, status.forecast_start),
         (Some(3), Some(api_time(at(60_000))))
     );
-    let assumed = "if 1 workload that runs ends when it said";
+    let assumed = "if ns/runs ends as declared";
     assert_eq!(status.forecast_assumption.as_deref(), Some(assumed));
     assert_eq!(count(&mut plan, What::StatusPlace), 0);
+}
+
+#[test]
+fn a_forecast_that_takes_nothing_for_granted_says_no_more_than_when() {
+    let (mut plan, mut api) = ready();
+    let standing = Standing { position: 1, forecast: Some((at(60_000), String::new())) };
+    plan.stand([(name("g"), standing)].into());
+    plan.workload(at(0), waiting());
+    api.work(&mut plan, at(0));
+    let status = api.status("g");
+    assert_eq!(status.forecast_start, Some(api_time(at(60_000))));
+    assert_eq!(status.forecast_assumption, None);
 }
 
 #[test]

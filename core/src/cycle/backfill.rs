@@ -1,0 +1,306 @@
+//! Backfill: what is settled while starts are reserved for others must not delay them.
+//!
+//! Whoever would start now, and could still run when somebody is to start, is tried in its place,
+//! and all reserved starts are played with it there. If some head would come late it is tried once
+//! more beside the room and quota that those heads will need and that nobody leaves by then; else
+//! it is held, together with those of its equals that run too long as well.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use capstan_topology::{NodeIdx, ResourceIdx};
+
+use crate::cycle::nominate::asks;
+use crate::cycle::settle::place_all;
+use crate::cycle::{Entry, Round, Verdict};
+use crate::engine::Engine;
+use crate::engine::reservations::Reservation;
+use crate::engine::reservations::timetable::{Slot, Started};
+use crate::engine::waiting::{RunTime, Wake};
+use crate::explain::reason::Reason;
+use crate::model::claim::Places;
+use crate::model::ids::{FrIdx, QueueIdx, WorkloadIdx};
+use crate::model::txn::Txn;
+use crate::model::workload::Assignment;
+use crate::place::gang::TopologyAsk;
+use crate::plan::Outcome;
+use crate::time::{Span, Time};
+use crate::victims::Victim;
+
+/// Room and quota that somebody who is placed leaves alone.
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    room: Vec<(NodeIdx, ResourceIdx, i64)>,
+    quota: Vec<(QueueIdx, FrIdx, i64)>,
+}
+
+impl Kept {
+    /// Counts it, or counts it no more.
+    pub(super) fn count(&self, txn: &mut Txn<'_>, counts: bool) {
+        let signed = |amount: i64| if counts { amount } else { -amount };
+        self.room.iter().for_each(|(node, of, n)| txn.claim_room(*node, *of, signed(*n)));
+        self.quota.iter().for_each(|(queue, fr, n)| txn.claim_quota(*queue, *fr, signed(*n)));
+    }
+}
+
+/// Whom somebody would delay.
+#[derive(Debug)]
+pub(super) struct Late {
+    /// In words.
+    reason: Reason,
+    /// Equals that run no longer are looked at all the same.
+    most: RunTime,
+}
+
+/// Gives a workload its flavors and every member a node, in a transaction; where they went.
+pub(crate) fn place_in(
+    txn: &mut Txn<'_>,
+    entry: &Entry,
+    assignment: Arc<Assignment>,
+    profile: u32,
+    topology: TopologyAsk,
+) -> Option<Places> {
+    let asks = asks(txn, entry, profile);
+    place_all(txn, entry.workload, assignment, &asks, topology)
+}
+
+impl Engine {
+    /// Whether an entry may start as far as others' reserved starts are concerned, once these
+    /// victims have left, and what it leaves alone; it may get other flavors than it had.
+    pub(super) fn passage(
+        &mut self,
+        entry: &mut Entry,
+        victims: &[Victim],
+    ) -> Result<Kept, Box<Late>> {
+        let mut slots = self.slots(Some(entry.workload)).into_iter();
+        self.reservations.doubtful |= slots.any(|slot| self.goes_before(entry, slot.workload));
+        let mut rebuilt = false;
+        loop {
+            let delayed = self.could_delay(entry);
+            if delayed.is_empty() {
+                return Ok(Kept::default());
+            }
+            let (now, free) = (self.state.now, Kept::default());
+            let ends = self.believed(now);
+            let mut slots = self.slots(Some(entry.workload));
+            slots.retain(|slot| !self.goes_before(entry, slot.workload));
+            if self.in_time(entry, (victims, &free), &ends, &slots) {
+                return Ok(free);
+            }
+            match self.play(&ends, &slots) {
+                // Somebody is late without it: that is put right first.
+                Err(_) if !rebuilt => {
+                    self.rebuild_reservations();
+                    rebuilt = true;
+                    continue;
+                }
+                Err(_) => return Ok(free),
+                Ok(started) if victims.is_empty() => {
+                    let kept = self.kept_for(&ends, &slots, &started);
+                    if let Some(beside) = self.beside(entry, &kept)
+                        && self.in_time(&beside, (&[][..], &kept), &ends, &slots)
+                    {
+                        *entry = beside;
+                        return Ok(kept);
+                    }
+                }
+                Ok(_) => {}
+            }
+            return Err(Box::new(self.late(entry.workload, &delayed)));
+        }
+    }
+
+    /// It would delay a reserved start: it waits, and so do its equals that run too long.
+    pub(super) fn hold_for_others(&mut self, mut entry: Entry, late: Late, round: &mut Round) {
+        // Nor may others come before it again and again.
+        self.reserve(&entry, true);
+        entry.choice.next.clear();
+        self.remember_scan(&mut entry, round);
+        if !self.strict(entry.queue) {
+            let wake = Wake { room: true, quota: true, held: true };
+            self.waiting.park_longer(entry.workload, late.most, wake, late.reason.clone());
+            round.more = true;
+        }
+        self.report_outcome(entry.workload, Outcome::Waiting(late.reason.clone()));
+        self.set_reason(entry.workload, late.reason);
+    }
+
+    /// For whom a member that joins a gang that runs would have to wait longer; it has its place
+    /// already, in a transaction that is set aside.
+    pub(super) fn delayed_by_member(&mut self, gang: WorkloadIdx) -> Option<Reason> {
+        if self.reservations.is_empty() {
+            return None;
+        }
+        let ends = self.with_end_of(self.believed(self.state.now), gang);
+        let slots = self.slots(None);
+        let late = self.play(&ends, &slots).err()?;
+        let slot = slots[late];
+        Some(self.reserved(slot, self.run_time(gang)))
+    }
+
+    /// Reservations of others that an entry could delay: it does not go before them, and may still
+    /// run when they start.
+    fn could_delay(&self, entry: &Entry) -> Vec<Slot> {
+        if self.reservations.is_empty() {
+            return Vec::new();
+        }
+        let now = self.state.now;
+        let due = |start: Time| start <= now;
+        if self.reservations.of(entry.workload).is_some_and(due) {
+            return Vec::new();
+        }
+        let ends = self.run_time(entry.workload).map(|runs| now.plus(runs));
+        let mut slots = self.slots(Some(entry.workload));
+        slots.retain(|slot| {
+            ends.is_none_or(|end| end > slot.start) && !self.goes_before(entry, slot.workload)
+        });
+        slots
+    }
+
+    /// Whether an entry would be settled before a head with a reservation, whoever came first.
+    fn goes_before(&self, entry: &Entry, head: WorkloadIdx) -> bool {
+        let of_head = |it: &&Reservation| it.slot.workload == head;
+        let Some(of) = self.reservations.iter().find(of_head) else { return false };
+        let state = &self.state;
+        let order = |workload| state.queue_order(workload);
+        let (one, other) = match (entry.queue, of.slot.queue) {
+            (one, other) if one == other => return order(entry.workload) < order(head),
+            (Some(one), Some(other)) => (one, other),
+            (one, _) => return one.is_some(),
+        };
+        let borrow = entry.choice.borrowing.min(of.borrowing) > 0;
+        let node = |queue: QueueIdx| state.quota.queue(queue).node;
+        if let (true, Some(one), Some(other)) =
+            (borrow && state.quota.shares_fairly(), node(one), node(other))
+        {
+            return state.quota.share(one) < state.quota.share(other);
+        }
+        let priority = |workload: WorkloadIdx| Reverse(state.workloads[workload].priority);
+        (entry.choice.borrowing, priority(entry.workload)) < (of.borrowing, priority(head))
+    }
+
+    /// Whether all reserved starts come in time if an entry starts now, once victims have left, and
+    /// beside what is kept. One that finds no place now is settled as if it did: that is told
+    /// elsewhere.
+    fn in_time(
+        &mut self,
+        entry: &Entry,
+        (victims, kept): (&[Victim], &Kept),
+        ends: &[(Time, WorkloadIdx)],
+        slots: &[Slot],
+    ) -> bool {
+        let assignment = self.assignment_for(entry, self.state.now);
+        let Ok(topology) = self.topology_ask(entry.queue, entry.workload) else { return true };
+        let profile = self.profile(entry.queue);
+        let mut txn = Txn::begin(&mut self.state);
+        victims.iter().for_each(|victim| _ = txn.remove_workload(victim.workload));
+        kept.count(&mut txn, true);
+        let placed = place_in(&mut txn, entry, assignment, profile, topology).is_some();
+        kept.count(&mut txn, false);
+        if !placed {
+            return true;
+        }
+        let aside = txn.set_aside();
+        let ends = self.with_end_of(ends.to_vec(), entry.workload);
+        let in_time = self.play(&ends, slots).is_ok();
+        drop(Txn::take_up(&mut self.state, aside));
+        in_time
+    }
+
+    /// Ends with that of a workload as if it, or what joins it, started now.
+    fn with_end_of(
+        &self,
+        mut ends: Vec<(Time, WorkloadIdx)>,
+        workload: WorkloadIdx,
+    ) -> Vec<(Time, WorkloadIdx)> {
+        ends.retain(|(_, other)| *other != workload);
+        if let Some(runs) = self.run_time(workload) {
+            let end = self.state.now.plus(runs);
+            ends.insert(ends.partition_point(|(other, _)| *other <= end), (end, workload));
+        }
+        ends
+    }
+
+    /// What an entry could have beside what is kept; `None`: nothing now.
+    fn beside(&mut self, entry: &Entry, kept: &Kept) -> Option<Entry> {
+        let mut txn = Txn::begin(&mut self.state);
+        kept.count(&mut txn, true);
+        let aside = txn.set_aside();
+        let found = self.nominate_afresh(entry.workload);
+        drop(Txn::take_up(&mut self.state, aside));
+        (found.verdict == Verdict::Fit).then_some(found)
+    }
+
+    /// What reserved starts need and nobody leaves by then, on nodes and of quota.
+    fn kept_for(&self, ends: &[(Time, WorkloadIdx)], slots: &[Slot], started: &[Started]) -> Kept {
+        let state = &self.state;
+        let (mut room, mut quota) = (BTreeMap::new(), BTreeMap::new());
+        for (slot, started) in slots.iter().zip(started) {
+            let (mut on_nodes, mut charged) = (BTreeMap::new(), BTreeMap::new());
+            for &(pod, node) in &started.places.members {
+                let pod = &state.pods[pod];
+                for &(resource, amount) in state.room.ledger.request(pod.holds).entries() {
+                    *on_nodes.entry((node, resource)).or_insert(0_i64) += amount;
+                }
+                let set = started.assignment.set(pod.shape);
+                for &(fr, amount) in set.into_iter().flat_map(|set| &set.charge) {
+                    *charged.entry(fr).or_insert(0_i64) += amount;
+                }
+            }
+            let root = started.assignment.queue.and_then(|queue| state.quota.root(queue));
+            let by_then = ends.iter().take_while(|(end, _)| *end <= slot.start);
+            for pod in by_then.flat_map(|(_, ended)| state.placed(*ended)) {
+                let pod = &state.pods[pod];
+                let node = pod.place.expect("it is placed");
+                for &(resource, amount) in state.room.ledger.request(pod.holds).entries() {
+                    if let Some(wanted) = on_nodes.get_mut(&(node, resource)) {
+                        *wanted = wanted.saturating_sub(amount);
+                    }
+                }
+                for (queue, fr, amount) in state.charges_of(pod) {
+                    if let Some(wanted) =
+                        charged.get_mut(&fr).filter(|_| state.quota.root(queue) == root)
+                    {
+                        *wanted = wanted.saturating_sub(amount);
+                    }
+                }
+            }
+            for ((node, resource), amount) in on_nodes {
+                *room.entry((node, resource)).or_insert(0_i64) += amount.max(0);
+            }
+            let queue = started.assignment.queue;
+            for (fr, amount) in charged {
+                let of = queue.map(|queue| quota.entry((queue, fr)).or_insert(0_i64));
+                of.into_iter().for_each(|sum| *sum += amount.max(0));
+            }
+        }
+        let room = room.into_iter().filter(|(_, amount)| *amount > 0);
+        let quota = quota.into_iter().filter(|(_, amount)| *amount > 0);
+        Kept {
+            room: room.map(|((node, resource), amount)| (node, resource, amount)).collect(),
+            quota: quota.map(|((queue, fr), amount)| (queue, fr, amount)).collect(),
+        }
+    }
+
+    /// What is told of work that would delay some reserved starts.
+    fn late(&self, workload: WorkloadIdx, delayed: &[Slot]) -> Late {
+        let now = self.state.now;
+        let first = delayed.first().expect("somebody would be delayed");
+        let last = delayed.last().expect("somebody would be delayed");
+        let reason = self.reserved(*first, self.run_time(workload));
+        // Part of a second is not enough.
+        let gap = Span(last.start.since(now).0 / 1_000 * 1_000);
+        Late { reason, most: RunTime::of(gap) }
+    }
+
+    fn reserved(&self, slot: Slot, runs: Option<Span>) -> Reason {
+        let state = &self.state;
+        Reason::Reserved {
+            head: state.workloads[slot.workload].full_name.clone(),
+            queue: slot.queue.map(|queue| state.quota.queue(queue).name.clone()),
+            start: slot.start,
+            runs,
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! Forecasts, on request: when work that waits will start, and what that takes for granted.
+//!
+//! A queue is played in order from now on: what runs ends when it says, reserved starts come when
+//! they are due, and whoever is next starts as soon as it fits, nobody of its queue before those
+//! who stand before it. Who passes others by backfill starts sooner than that. Work that fits at no
+//! known time is passed over, unless the queue is strict. What waits in other queues without a
+//! reservation is taken to go on waiting.
+//!
+//! Cost: for each workload of the queue a dozen nominations, and taking away what ends before it.
+//! Nothing if nobody says how long it runs. Nothing is kept.
+
+use crate::engine::Engine;
+use crate::engine::reservations::timetable::{Slot, Started};
+use crate::explain::view::{Assumptions, Forecast};
+use crate::model::ids::{QueueIdx, WorkloadIdx};
+use crate::model::input::{QueueingStrategy, Text};
+use crate::model::txn::{Checkpoint, SetAside, Txn};
+use crate::model::workload::QueueRef;
+use crate::plan::State;
+use crate::time::Time;
+
+/// Work that is played before the one that is asked for: further behind, nobody can tell.
+const LINE_MAX: usize = 64;
+
+/// Names of what ends last that are told.
+const NAMED_MAX: usize = 3;
+
+/// How far a queue was played.
+#[derive(Clone)]
+struct Cursor {
+    /// All ends, in order, those of what was started among them.
+    ends: Vec<(Time, WorkloadIdx)>,
+    /// The next of them.
+    at: usize,
+    /// Reserved starts, in order.
+    slots: Vec<Slot>,
+    /// The next of them.
+    next: usize,
+    /// Until when it was played.
+    time: Time,
+}
+
+impl Cursor {
+    fn will_end(&mut self, end: Time, workload: WorkloadIdx) {
+        let place = self.at + self.ends[self.at..].partition_point(|(other, _)| *other <= end);
+        self.ends.insert(place, (end, workload));
+    }
+}
+
+impl Engine {
+    /// When a waiting workload is to start, and what that takes for granted; `None`: it does not
+    /// wait for quota or room, or an end that it waits for is not known, or too many go before it.
+    pub fn forecast(&mut self, now: Time, namespace: &str, name: &str) -> Option<Forecast> {
+        let key: (Text, Text) = (namespace.into(), name.into());
+        let workload = *self.state.workload_by_name.get(&key)?;
+        self.state.now = now;
+        self.forecast_of(workload)
+    }
+
+    /// The same for the first `most` of a ClusterQueue, or of work without a queue, in order:
+    /// `namespace/name` of each and its forecast. Costs one pass over them.
+    pub fn forecasts(
+        &mut self,
+        now: Time,
+        cluster_queue: Option<&str>,
+        most: usize,
+    ) -> Vec<(Text, Option<Forecast>)> {
+        self.state.now = now;
+        let queue = match cluster_queue {
+            None => None,
+            Some(name) => match self.state.quota.find_queue(name) {
+                None => return Vec::new(),
+                found => found,
+            },
+        };
+        let line = self.waiting.in_order(queue, most.min(LINE_MAX));
+        let found = self.play_line(queue, &line);
+        let name = |workload: &WorkloadIdx| self.state.workloads[*workload].full_name.clone();
+        line.iter().map(name).zip(found).collect()
+    }
+
+    /// The same for each of these workloads, by namespace and name, one at a time: what status
+    /// fields say of the first of every queue. Costs a pass for each name.
+    pub fn forecasts_of(&mut self, now: Time, names: &[(Text, Text)]) -> Vec<Option<Forecast>> {
+        self.state.now = now;
+        let mut found = Vec::with_capacity(names.len());
+        for name in names {
+            let workload = self.state.workload_by_name.get(name).copied();
+            found.push(workload.and_then(|workload| self.forecast_of(workload)));
+        }
+        found
+    }
+
+    pub(in crate::engine) fn forecast_of(&mut self, workload: WorkloadIdx) -> Option<Forecast> {
+        let entry = &self.state.workloads[workload];
+        let queue = match entry.queue {
+            QueueRef::Queue(queue) => Some(queue),
+            QueueRef::Unqueued => None,
+            QueueRef::Broken(_) => return None,
+        };
+        if entry.state != State::Queued || !self.waiting.contains(workload) || self.ends.is_empty()
+        {
+            return None;
+        }
+        let line = self.waiting.in_order(queue, LINE_MAX);
+        let own = line.iter().position(|other| *other == workload)?;
+        self.play_line(queue, &line[..=own]).pop()?
+    }
+
+    fn play_line(
+        &mut self,
+        queue: Option<QueueIdx>,
+        line: &[WorkloadIdx],
+    ) -> Vec<Option<Forecast>> {
+        if self.ends.is_empty() && self.reservations.is_empty() {
+            return vec![None; line.len()];
+        }
+        let facts = queue.and_then(|queue| self.state.quota.queue(queue).facts.as_ref());
+        let strict = facts.is_some_and(|it| it.strategy == QueueingStrategy::StrictFifo);
+        let held = self.state.let_go();
+        let now = self.state.now;
+        let (ends, slots) = (self.believed(now), self.slots(None));
+        let mut cursor = Cursor { ends, at: 0, slots, next: 0, time: now };
+        let mut aside = Txn::begin(&mut self.state).set_aside();
+        let (mut found, mut ahead) = (Vec::with_capacity(line.len()), 0);
+        for &workload in line {
+            let start;
+            (aside, start) = self.next_start(aside, &mut cursor, (queue, workload));
+            found.push(start.map(|start| self.told(&cursor, workload, start, ahead)));
+            if start.is_none() && strict {
+                break;
+            }
+            ahead += u32::from(start.is_some());
+        }
+        drop(Txn::take_up(&mut self.state, aside));
+        held.into_iter().for_each(|held| self.state.hold(held));
+        found.resize(line.len(), None);
+        if cfg!(debug_assertions) && self.state.small() {
+            self.state.recount();
+        }
+        found
+    }
+
+    /// When the next of a queue starts; it is started then.
+    fn next_start(
+        &mut self,
+        aside: SetAside,
+        cursor: &mut Cursor,
+        (queue, workload): (Option<QueueIdx>, WorkloadIdx),
+    ) -> (SetAside, Option<Time>) {
+        if let Some(start) = self.reservations.of(workload) {
+            let start = start.max(self.state.now);
+            let until = start.max(cursor.time);
+            return (self.advance(aside, cursor, until), Some(start));
+        }
+        let of_slot = |slot: &Slot| Some(slot.start.plus(self.run_time(slot.workload)?));
+        let slots = cursor.slots[cursor.next..].iter().filter_map(of_slot);
+        let ends = cursor.ends[cursor.at..].iter().map(|(end, _)| *end);
+        let mut times: Vec<Time> = ends.chain(slots).chain([cursor.time]).collect();
+        times.sort_unstable();
+        times.dedup();
+        // Reaching out from the front, then in between.
+        let (mut low, mut high, mut reach) = (0, times.len(), 1);
+        let (mut aside, mut tried) = (aside, 0);
+        while low < high {
+            let gallops = high == times.len();
+            let step = if gallops { reach - 1 } else { (high - low) / 2 };
+            tried = (low + step).min(times.len() - 1);
+            let fits;
+            (aside, fits) = self.try_at(aside, cursor, (queue, workload), times[tried], false);
+            match fits {
+                true => high = tried,
+                false => low = tried + 1,
+            }
+            reach *= 2;
+        }
+        let Some(start) = times.get(high).copied() else { return (aside, None) };
+        let (aside, fits) = self.try_at(aside, cursor, (queue, workload), start, true);
+        debug_assert!(fits, "it fitted at the {tried}th time");
+        (aside, fits.then_some(start))
+    }
+
+    /// Whether a workload fits at a time; kept, or only tried.
+    fn try_at(
+        &mut self,
+        aside: SetAside,
+        cursor: &mut Cursor,
+        (queue, workload): (Option<QueueIdx>, WorkloadIdx),
+        time: Time,
+        keep: bool,
+    ) -> (SetAside, bool) {
+        let (aside, before) = self.checkpoint(aside);
+        let mut later = cursor.clone();
+        let aside = self.advance(aside, &mut later, time);
+        let (aside, started) = self.start_in(aside, queue, workload);
+        let fits = started.is_some();
+        if !(fits && keep) {
+            return (self.back_to(aside, before), fits);
+        }
+        if let Some(runs) = self.run_time(workload) {
+            later.will_end(time.plus(runs), workload);
+        }
+        *cursor = later;
+        (aside, true)
+    }
+
+    /// Plays what ends and starts until a time.
+    fn advance(&mut self, mut aside: SetAside, cursor: &mut Cursor, to: Time) -> SetAside {
+        loop {
+            let end = cursor.ends.get(cursor.at).filter(|(end, _)| *end <= to).copied();
+            let slot = cursor.slots.get(cursor.next).filter(|slot| slot.start <= to).copied();
+            match (end, slot) {
+                (Some((end, ended)), slot) if slot.is_none_or(|slot| end <= slot.start) => {
+                    let mut txn = Txn::take_up(&mut self.state, aside);
+                    txn.remove_workload(ended);
+                    aside = txn.set_aside();
+                    cursor.at += 1;
+                }
+                (_, Some(slot)) => {
+                    let (before, started): (Checkpoint, Option<Started>);
+                    (aside, before) = self.checkpoint(aside);
+                    (aside, started) = self.start_in(aside, slot.queue, slot.workload);
+                    cursor.next += 1;
+                    match (started, self.run_time(slot.workload)) {
+                        (None, _) => aside = self.back_to(aside, before),
+                        (Some(_), Some(runs)) => {
+                            cursor.will_end(slot.start.plus(runs), slot.workload);
+                        }
+                        (Some(_), None) => {}
+                    }
+                }
+                _ => break,
+            }
+        }
+        cursor.time = cursor.time.max(to);
+        aside
+    }
+
+    fn checkpoint(&mut self, aside: SetAside) -> (SetAside, Checkpoint) {
+        let txn = Txn::take_up(&mut self.state, aside);
+        let here = txn.checkpoint();
+        (txn.set_aside(), here)
+    }
+
+    fn back_to(&mut self, aside: SetAside, before: Checkpoint) -> SetAside {
+        let mut txn = Txn::take_up(&mut self.state, aside);
+        txn.rollback_to(before);
+        txn.set_aside()
+    }
+
+    fn told(&self, cursor: &Cursor, workload: WorkloadIdx, start: Time, ahead: u32) -> Forecast {
+        let by_then = cursor.ends.iter().filter(|(end, of)| *end <= start && *of != workload);
+        let by_then: Vec<(Time, WorkloadIdx)> = by_then.copied().collect();
+        let latest = by_then.last().map(|(end, _)| *end);
+        let last = by_then.iter().filter(|(end, _)| Some(*end) == latest);
+        let name = |(_, of): &(Time, WorkloadIdx)| self.state.workloads[*of].full_name.clone();
+        let mut last: Vec<Text> = last.map(name).collect();
+        last.sort_unstable();
+        last.truncate(NAMED_MAX);
+        let learned = by_then.iter().any(|(_, of)| self.is_learned(*of));
+        Forecast {
+            start,
+            reserved: self.reservations.of(workload).is_some(),
+            assumes: Assumptions { ends: by_then.len() as u32, last, learned, ahead },
+        }
+    }
+}

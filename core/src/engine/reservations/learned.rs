@@ -1,0 +1,124 @@
+//! Run times learned from runs that came to an end, where the configuration asks for it.
+//!
+//! Of each kind of owner in each queue the last [`RUNS_MAX`] runs are kept. Once there are
+//! [`RUNS_MIN`], work that says nothing is taken to run as long as nine of ten of them did at most:
+//! too short an estimate makes somebody late, too long a one only keeps a little room idle. Runs
+//! that were stopped say nothing.
+//!
+//! Restart: what was learned is forgotten, and learned anew. Cost: an entry for each workload that
+//! runs, and a few hundred bytes for each kind and queue, of which at most [`KEYS_MAX`] are kept.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::engine::Engine;
+use crate::model::ids::WorkloadIdx;
+use crate::model::input::Text;
+use crate::plan::State;
+use crate::time::{Span, Time};
+
+/// Runs of a kind and queue that are kept: enough for nine of ten to mean something.
+const RUNS_MAX: usize = 32;
+/// Runs before they are believed.
+const RUNS_MIN: usize = 8;
+/// Kinds and queues of which runs are kept; of further ones nothing is learned.
+const KEYS_MAX: usize = 1_024;
+
+/// Kind of the owner, and ClusterQueue if any.
+type Key = (Text, Option<Text>);
+
+/// What was learned.
+#[derive(Debug, Default)]
+pub(crate) struct Learned {
+    runs: BTreeMap<Key, VecDeque<Span>>,
+    /// Since when work runs.
+    begun: BTreeMap<WorkloadIdx, Time>,
+}
+
+impl Learned {
+    fn add(&mut self, key: Key, run: Span) {
+        if self.runs.len() >= KEYS_MAX && !self.runs.contains_key(&key) {
+            return;
+        }
+        let runs = self.runs.entry(key).or_default();
+        if runs.len() == RUNS_MAX {
+            runs.pop_front();
+        }
+        runs.push_back(run);
+    }
+
+    /// What nine of ten runs took at most.
+    fn estimate(&self, key: &Key) -> Option<Span> {
+        let runs = self.runs.get(key).filter(|runs| runs.len() >= RUNS_MIN)?;
+        let mut sorted: Vec<Span> = runs.iter().copied().collect();
+        sorted.sort_unstable();
+        Some(sorted[(sorted.len() * 9).div_ceil(10) - 1])
+    }
+}
+
+impl Engine {
+    /// Whether run times are learned.
+    fn learns(&self) -> bool {
+        self.state.policy.reservations.is_some_and(|args| args.learns)
+    }
+
+    /// Notes that a workload runs, or learns from its end.
+    pub(super) fn learn_from(&mut self, workload: WorkloadIdx) {
+        if !self.learns() {
+            self.learned = Learned::default();
+            return;
+        }
+        let state = self.state.workloads.get(workload).map(|entry| entry.state);
+        match state {
+            Some(State::Running) => {
+                self.learned.begun.entry(workload).or_insert(self.state.now);
+            }
+            // What is not whole goes on.
+            Some(State::Binding) => {}
+            Some(State::Finished) => {
+                if let Some(begun) = self.learned.begun.remove(&workload) {
+                    let run = self.state.now.since(begun);
+                    self.learned.add(self.key_of(workload), run);
+                }
+            }
+            _ => _ = self.learned.begun.remove(&workload),
+        }
+    }
+
+    /// How long such work ran before.
+    pub(super) fn learned_run(&self, workload: WorkloadIdx) -> Option<Span> {
+        if self.learned.runs.is_empty() {
+            return None;
+        }
+        self.learned.estimate(&self.key_of(workload))
+    }
+
+    fn key_of(&self, workload: WorkloadIdx) -> Key {
+        let owner = self.state.owner_of(workload).map(|owner| owner.kind.clone());
+        let queue = self.state.workloads[workload].cluster_queue;
+        let queue = queue.map(|queue| self.state.quota.queue(queue).name.clone());
+        (owner.unwrap_or_else(|| "Pod".into()), queue)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nine_of_ten_runs_are_believed_once_there_are_enough() {
+        let (mut learned, key): (_, Key) = (Learned::default(), ("Job".into(), None));
+        for run in 1..RUNS_MIN as i64 {
+            learned.add(key.clone(), Span::seconds(run));
+        }
+        assert_eq!(learned.estimate(&key), None, "too few");
+        for run in RUNS_MIN as i64..=20 {
+            learned.add(key.clone(), Span::seconds(run));
+        }
+        assert_eq!(learned.estimate(&key), Some(Span::seconds(18)), "of twenty, two ran longer");
+        assert_eq!(learned.estimate(&("Job".into(), Some("q".into()))), None, "another queue");
+        for _ in 0..RUNS_MAX {
+            learned.add(key.clone(), Span::seconds(5));
+        }
+        assert_eq!(learned.estimate(&key), Some(Span::seconds(5)), "old runs are forgotten");
+    }
+}

@@ -1,0 +1,362 @@
+//! Reservations in time: big work does not starve behind small work that passes it.
+//!
+//! Problem: in a BestEffortFIFO queue, and between queues, whatever fits passes what does not fit
+//! yet. A gang that needs half of the cluster may wait for ever while single pods take each GPU
+//! that comes free.
+//!
+//! Wanted: the first of a queue that waits for quota or room, and of which it can be told when it
+//! could start because all ends that it waits for are known, has that start reserved. Other work
+//! passes it only if it has ended by then, or leaves the quota and the room that it will need
+//! (backfill). Where run times are declared and kept it starts no later than was first reserved,
+//! but for work that goes before it by rank. What no run time is known of changes nothing.
+//!
+//! Who is kept from delaying it: of its own queue whatever stands behind it; of other queues
+//! whatever would not be settled before it (less borrowing, with fair sharing the smaller share,
+//! then higher priority); work without a queue never delays what has one. Members that a gang
+//! needs to go on are not kept; those above its minimum are.
+//!
+//! Phases: a head is refused -> its earliest start is searched on the engine itself
+//! ([`timetable`]) -> who is settled later is played against all reserved starts
+//! (`cycle/backfill.rs`) -> when the head is looked at again its start is verified, and moved if
+//! it could be sooner, or cannot be kept -> an end that did not come is believed for a while and
+//! then no longer ([`run_times`]): the start is found anew without it, at most [`BROKEN_MAX`]
+//! times, so that nothing is held for ever for a start that does not come.
+//!
+//! Restart: reservations are made anew from facts; how often one was broken, and what was
+//! [`learned`], is forgotten. Cost:
+//! nothing while nobody says how long it runs. Else a search of a start takes a dozen plays of the
+//! timetable, a look at one that is known two, and work that is settled beside reservations that
+//! it could delay one to four. At most `reservations.most` are kept, and at most
+//! [`FORECASTS_MAX`] plays of a step look for new ones; nothing is kept for work that is no head.
+
+use std::collections::BTreeMap;
+
+use crate::cycle::Entry;
+use crate::engine::Engine;
+use crate::explain::obstacles;
+use crate::explain::reason::{FlavorProblem, Reason};
+use crate::model::ids::{QueueIdx, WorkloadIdx};
+use crate::model::workload::QueueRef;
+use crate::plan::State;
+use crate::time::Time;
+use timetable::Slot;
+
+mod forecast;
+mod learned;
+mod run_times;
+pub(crate) mod timetable;
+
+pub(crate) use learned::Learned;
+pub(crate) use run_times::Ends;
+
+/// A reserved start that had to be put off so often because an end did not come is given up: the
+/// queueing strategy alone decides from then on.
+const BROKEN_MAX: u32 = 8;
+
+/// Refused workloads of a queue whose start is searched in vain in one step: the first may fit
+/// nowhere, and must not keep the second from a reservation.
+const TRIED_MAX: u32 = 4;
+
+/// Plays of timetables in a step after which no further start is searched.
+const FORECASTS_MAX: u64 = 512;
+
+/// A start that is kept for a head.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reservation {
+    /// When it starts, and who.
+    pub slot: Slot,
+    /// How far its queue borrows then.
+    pub borrowing: u32,
+    /// It was verified in this step.
+    looked_at: bool,
+}
+
+/// All reservations.
+#[derive(Debug, Default)]
+pub(crate) struct Reservations {
+    /// In order of start, then uid.
+    kept: Vec<Reservation>,
+    /// Searches in vain in this step, by queue.
+    tried: BTreeMap<Option<QueueIdx>, u32>,
+    /// How often an end did not come that a start was reserved for.
+    broken: BTreeMap<WorkloadIdx, u32>,
+    /// Somebody was settled who goes before some of them: whether they hold is to be found out.
+    pub doubtful: bool,
+    /// Some start was given up or put off: who was held for it is looked at again.
+    pub moved: bool,
+    /// Queues that lost one: who is first in them now may have one, and may be parked.
+    pub open: Vec<Option<QueueIdx>>,
+}
+
+impl Reservations {
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.kept.is_empty()
+    }
+
+    /// All of them, in order of start.
+    pub fn iter(&self) -> impl Iterator<Item = &Reservation> {
+        self.kept.iter()
+    }
+
+    /// The start reserved for a workload.
+    pub fn of(&self, workload: WorkloadIdx) -> Option<Time> {
+        let found = self.kept.iter().find(|kept| kept.slot.workload == workload);
+        found.map(|kept| kept.slot.start)
+    }
+
+    /// Gives up the reservation of a workload, if it has one.
+    fn give_up(&mut self, workload: WorkloadIdx) {
+        let of = |kept: &Reservation| kept.slot.workload == workload;
+        if let Some(at) = self.kept.iter().position(of) {
+            let gone = self.kept.remove(at);
+            self.open.push(gone.slot.queue);
+            self.moved = true;
+        }
+    }
+}
+
+impl Engine {
+    /// A workload starts, or is gone: nothing is kept for it any more.
+    pub(crate) fn end_reservation(&mut self, workload: WorkloadIdx) {
+        if !self.reservations.is_empty() {
+            self.reservations.give_up(workload);
+        }
+        self.reservations.broken.remove(&workload);
+    }
+
+    /// Gives up what is not waited for any more, and what ends that did not come were waited for.
+    pub(super) fn tend_reservations(&mut self, now: Time) {
+        let doubted = self.ends.doubt(now);
+        self.reservations.tried.clear();
+        if self.reservations.is_empty() {
+            return;
+        }
+        let most = self.state.policy.reservations.map_or(0, |args| args.most as usize);
+        let kept = self.reservations.kept.iter().map(|kept| kept.slot);
+        let (stay, gone): (Vec<Slot>, Vec<Slot>) = kept.partition(|slot| self.still_waits(*slot));
+        for slot in gone.iter().chain(stay.iter().skip(most)) {
+            self.reservations.give_up(slot.workload);
+        }
+        self.reservations.kept.iter_mut().for_each(|kept| kept.looked_at = false);
+        let Some(doubted) = doubted else { return };
+        let concerned = self.reservations.kept.iter().filter(|it| it.slot.start >= doubted);
+        let concerned: Vec<WorkloadIdx> = concerned.map(|it| it.slot.workload).collect();
+        for &workload in &concerned {
+            let broken = self.reservations.broken.entry(workload).or_default();
+            *broken += 1;
+            if *broken > BROKEN_MAX {
+                self.reservations.give_up(workload);
+            }
+        }
+        if !concerned.is_empty() {
+            self.rebuild_reservations();
+        }
+    }
+
+    /// A workload that was filed anew keeps its reservation only if it waits where it did.
+    pub(super) fn give_up_stale_reservation(&mut self, workload: WorkloadIdx) {
+        let kept = self.reservations.kept.iter().find(|kept| kept.slot.workload == workload);
+        if kept.is_some_and(|kept| !self.still_waits(kept.slot)) {
+            self.reservations.give_up(workload);
+        }
+    }
+
+    /// Whether a workload still waits in the queue in which its start was reserved, and may begin
+    /// there: while the budget of that queue is spent nothing is kept for it.
+    fn still_waits(&self, slot: Slot) -> bool {
+        let Some(entry) = self.state.workloads.get(slot.workload) else { return false };
+        let same = match entry.queue {
+            QueueRef::Queue(queue) => slot.queue == Some(queue),
+            QueueRef::Unqueued => slot.queue.is_none(),
+            QueueRef::Broken(_) => false,
+        };
+        let waits = entry.state == State::Queued && self.waiting.contains(slot.workload);
+        same && waits && self.overspent_for(slot.queue, slot.workload).is_none()
+    }
+
+    /// When an end will have been believed for long enough.
+    pub(super) fn reservations_due(&self) -> Option<Time> {
+        self.ends.doubted().filter(|_| !self.reservations.is_empty())
+    }
+
+    /// A head is refused, or `held` because it would delay another: its start is reserved if it can
+    /// be told, and verified if it was.
+    pub(crate) fn reserve(&mut self, entry: &Entry, held: bool) {
+        let Some(args) = self.state.policy.reservations else { return };
+        let (queue, workload) = (entry.queue, entry.workload);
+        if self.ends.is_empty() && self.reservations.is_empty() {
+            return;
+        }
+        if self.reservations.of(workload).is_some() {
+            return self.look_at_reservation(workload);
+        }
+        let waits = held || entry.choice.reason.as_ref().is_some_and(waits_for_others);
+        let tried = self.reservations.tried.get(&queue).copied().unwrap_or(0);
+        let broken = self.reservations.broken.get(&workload).copied().unwrap_or(0);
+        let done = tried >= TRIED_MAX || self.counts.forecasts >= FORECASTS_MAX;
+        if !waits || done || broken > BROKEN_MAX || self.ends.is_empty() {
+            return;
+        }
+        // One for each queue; whoever stands first in it has it.
+        let rank = |other: WorkloadIdx| self.state.queue_order(other);
+        let same = self.reservations.kept.iter().find(|kept| kept.slot.queue == queue);
+        let full = self.reservations.kept.len() >= args.most as usize;
+        let last = || {
+            let all = self.reservations.kept.iter();
+            all.max_by(|a, b| rank(a.slot.workload).cmp(&rank(b.slot.workload)))
+        };
+        let instead = same.or_else(|| if full { last() } else { None });
+        let instead = instead.map(|kept| kept.slot.workload);
+        if full && instead.is_none() || instead.is_some_and(|it| rank(it) <= rank(workload)) {
+            return;
+        }
+        let now = self.state.now;
+        let ends = self.believed(now);
+        if self.play(&ends, &self.slots(None)).is_err() {
+            self.rebuild_reservations();
+        }
+        let slots = self.slots(instead);
+        let times = self.times(&ends, &slots);
+        let Some(start) = self.earliest(&ends, &slots, (queue, workload), &times) else {
+            *self.reservations.tried.entry(queue).or_default() += 1;
+            return;
+        };
+        if let Some(instead) = instead {
+            self.reservations.give_up(instead);
+        }
+        let slot = Slot { workload, queue, start };
+        let borrowing = self.borrowing_at(&ends, slot);
+        self.reservations.kept.push(Reservation { slot, borrowing, looked_at: true });
+        self.sort_reservations();
+        self.mark(workload);
+    }
+
+    /// Verifies the start of a head that is looked at again, and moves it to an earlier time if
+    /// there is one.
+    fn look_at_reservation(&mut self, workload: WorkloadIdx) {
+        let mut kept = self.reservations.kept.iter_mut();
+        let kept = kept.find(|kept| kept.slot.workload == workload).expect("it has one");
+        if std::mem::replace(&mut kept.looked_at, true) {
+            return;
+        }
+        let (queue, start) = (kept.slot.queue, kept.slot.start.max(self.state.now));
+        let ends = self.believed(self.state.now);
+        let others = self.slots(Some(workload));
+        let who = (queue, workload);
+        if !self.fits_at(&ends, &others, who, start) {
+            return self.rebuild_reservations();
+        }
+        let times = self.times(&ends, &others);
+        let sooner = &times[..times.partition_point(|time| *time < start)];
+        let soonest = match sooner.last() {
+            Some(last) if self.fits_at(&ends, &others, who, *last) => {
+                self.earliest(&ends, &others, who, sooner).unwrap_or(*last)
+            }
+            _ => start,
+        };
+        self.put_at(workload, soonest);
+    }
+
+    /// Finds every start anew that does not hold, those who stand first by rank first.
+    pub(crate) fn rebuild_reservations(&mut self) {
+        let now = self.state.now;
+        let ends = self.believed(now);
+        let mut order: Vec<Slot> = self.reservations.kept.iter().map(|kept| kept.slot).collect();
+        let state = &self.state;
+        order.retain(|slot| state.workloads.get(slot.workload).is_some());
+        order.sort_by(|a, b| state.queue_order(a.workload).cmp(&state.queue_order(b.workload)));
+        let mut slots: Vec<Slot> = Vec::new();
+        for slot in order {
+            let who = (slot.queue, slot.workload);
+            let known = slot.start.max(now);
+            let start = match self.fits_at(&ends, &slots, who, known) {
+                true => Some(known),
+                false => {
+                    let times = self.times(&ends, &slots);
+                    let later = times.partition_point(|time| *time <= known);
+                    self.earliest(&ends, &slots, who, &times[later..])
+                }
+            };
+            match start {
+                Some(start) => {
+                    let at = slots.partition_point(|other| other.start <= start);
+                    slots.insert(at, Slot { start, ..slot });
+                    self.put_at(slot.workload, start);
+                }
+                None => {
+                    self.reservations.give_up(slot.workload);
+                    self.mark(slot.workload);
+                }
+            }
+        }
+    }
+
+    /// Finds starts anew that do not hold any more, if somebody was settled who went before them.
+    pub(crate) fn verify_reservations(&mut self) {
+        if !std::mem::take(&mut self.reservations.doubtful) || self.reservations.is_empty() {
+            return;
+        }
+        let ends = self.believed(self.state.now);
+        self.counts.forecasts += 1;
+        if self.play(&ends, &self.slots(None)).is_err() {
+            self.rebuild_reservations();
+        }
+    }
+
+    /// What holds a group of equals for a reserved start, told of one of them: they may run for
+    /// different times.
+    pub(super) fn of_itself(&self, index: WorkloadIdx, why: Reason) -> Reason {
+        match why {
+            Reason::Reserved { head, queue, start, .. } => {
+                Reason::Reserved { head, queue, start, runs: self.run_time(index) }
+            }
+            other => other,
+        }
+    }
+
+    /// A start is another.
+    fn put_at(&mut self, workload: WorkloadIdx, start: Time) {
+        let mut kept = self.reservations.kept.iter_mut();
+        let Some(kept) = kept.find(|kept| kept.slot.workload == workload) else { return };
+        if kept.slot.start == start {
+            return;
+        }
+        // Who ends in between may pass now.
+        self.reservations.moved |= kept.slot.start < start;
+        kept.slot.start = start;
+        self.sort_reservations();
+        self.mark(workload);
+    }
+
+    fn sort_reservations(&mut self) {
+        let uid = |slot: &Slot| self.state.workloads.get(slot.workload).map(|it| &it.uid);
+        self.reservations
+            .kept
+            .sort_by(|a, b| (a.slot.start, uid(&a.slot)).cmp(&(b.slot.start, uid(&b.slot))));
+    }
+
+    /// Reserved starts in order, but for one; those that have passed are due now.
+    pub(crate) fn slots(&self, except: Option<WorkloadIdx>) -> Vec<Slot> {
+        let kept = self.reservations.kept.iter().map(|kept| kept.slot);
+        let others = kept.filter(|slot| Some(slot.workload) != except);
+        let waits = others.filter(|slot| self.waiting.contains(slot.workload));
+        waits.map(|slot| Slot { start: slot.start.max(self.state.now), ..slot }).collect()
+    }
+}
+
+/// Whether the end of other work could help: it lacks quota or room, and not more than there is.
+fn waits_for_others(reason: &Reason) -> bool {
+    match obstacles::told(reason) {
+        Reason::Nodes(_) | Reason::Topology { .. } | Reason::Together { .. } => true,
+        Reason::Flavors { tried, .. } => tried.iter().any(|refusal| {
+            !matches!(
+                refusal.why,
+                FlavorProblem::ExceedsMax { .. }
+                    | FlavorProblem::Taint { .. }
+                    | FlavorProblem::Affinity
+            )
+        }),
+        _ => false,
+    }
+}

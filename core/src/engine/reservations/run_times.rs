@@ -1,0 +1,203 @@
+//! How long work says that it runs, and when what runs is to end.
+//!
+//! A run time is declared (`capstan.sh/expected-runtime`), bounded (`capstan.sh/max-runtime`, at
+//! which work is stopped), or learned from runs before it. An end is believed until some time after
+//! it has passed; from then on the work counts as any other that says nothing, so what waits for it
+//! is never misled twice. Kept for work that holds places; filed with the workload.
+//!
+//! Restart: declared ends are facts (when pods were bound, what they declare). Cost: one entry for
+//! each workload that holds places and says how long; others cost a look at their first member.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::engine::Engine;
+use crate::engine::waiting::RunTime;
+use crate::model::ids::{PodIdx, WorkloadIdx};
+use crate::model::input::Text;
+use crate::model::workload::Workload;
+use crate::plan::State;
+use crate::time::{Span, Time};
+
+/// Ends looked at, soonest first: as many as a forecast can take away a dozen times in a moment.
+const ENDS_MAX: usize = 2_048;
+
+/// An end is believed for this part of the run time after it has passed.
+const LATE_PART: i64 = 10;
+/// At least so long: pods start later than they are bound, and are seen to end later than they do.
+const LATE_LEAST: Span = Span::minutes(1);
+/// At most so long.
+const LATE_MOST: Span = Span::minutes(60);
+
+/// When a workload is to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct End {
+    at: Time,
+    /// Believed until then.
+    until: Time,
+}
+
+/// Ends of all work that holds places and says how long it runs.
+#[derive(Debug, Default)]
+pub(crate) struct Ends {
+    of: BTreeMap<WorkloadIdx, (End, Text)>,
+    /// By when it is to end, then uid.
+    in_order: BTreeSet<(Time, Text, WorkloadIdx)>,
+    /// By until when that is believed.
+    by_doubt: BTreeSet<(Time, WorkloadIdx)>,
+}
+
+impl Ends {
+    /// Whether nobody says when it ends.
+    pub fn is_empty(&self) -> bool {
+        self.of.is_empty()
+    }
+
+    /// The end of a workload, by its uid, is another, or none any more.
+    fn set(&mut self, workload: WorkloadIdx, end: Option<(End, Text)>) {
+        if let Some((before, uid)) = self.of.remove(&workload) {
+            self.in_order.remove(&(before.at, uid, workload));
+            self.by_doubt.remove(&(before.until, workload));
+        }
+        if let Some((end, uid)) = end {
+            self.in_order.insert((end.at, uid.clone(), workload));
+            self.by_doubt.insert((end.until, workload));
+            self.of.insert(workload, (end, uid));
+        }
+    }
+
+    /// When the next end stops being believed.
+    pub fn doubted(&self) -> Option<Time> {
+        self.by_doubt.first().map(|(until, _)| *until)
+    }
+
+    /// Believes ends no longer that passed too long ago; the earliest of them.
+    pub fn doubt(&mut self, now: Time) -> Option<Time> {
+        let mut earliest: Option<Time> = None;
+        while let Some((until, workload)) = self.by_doubt.first().copied()
+            && until <= now
+        {
+            let at = self.of[&workload].0.at;
+            earliest = Some(earliest.map_or(at, |known| known.min(at)));
+            self.set(workload, None);
+        }
+        earliest
+    }
+}
+
+impl Engine {
+    /// Files when a workload is to end; one that is gone, or holds nothing, has no end.
+    pub(crate) fn file_end(&mut self, workload: WorkloadIdx) {
+        self.learn_from(workload);
+        if self.ends.is_empty() && self.state.policy.reservations.is_none() {
+            return;
+        }
+        let end = self.end_of(workload).filter(|end| end.until > self.state.now);
+        if end.is_some() || !self.ends.is_empty() {
+            let end = end.map(|end| (end, self.state.workloads[workload].uid.clone()));
+            self.ends.set(workload, end);
+        }
+    }
+
+    fn end_of(&self, workload: WorkloadIdx) -> Option<End> {
+        self.state.policy.reservations?;
+        let entry = self.state.workloads.get(workload)?;
+        if matches!(entry.state, State::Evicting | State::Finished) {
+            return None;
+        }
+        let held = entry.assignment.as_ref().map(|held| held.at);
+        let learned = self.learned_run(workload);
+        let (mut at, mut longest, mut members) = (Time::MIN, Span(0), 0);
+        for pod in self.state.placed(workload) {
+            let runs = self.member_runs(entry, pod).or(learned)?;
+            let begun = self.state.pods[pod].bound_at.or(held)?;
+            (at, longest) = (at.max(begun.plus(runs)), longest.max(runs));
+            members += 1;
+        }
+        // One that waits for the rest has not begun.
+        if members == 0 || members < entry.min_member {
+            return None;
+        }
+        let late = Span((longest.0 / LATE_PART).clamp(LATE_LEAST.0, LATE_MOST.0));
+        Some(End { at, until: at.plus(late) })
+    }
+
+    /// How long a waiting workload will run once it starts; `None`: nobody says.
+    pub(crate) fn run_time(&self, workload: WorkloadIdx) -> Option<Span> {
+        let entry = &self.state.workloads[workload];
+        let mut longest = None;
+        for pod in &entry.members {
+            match self.member_runs(entry, *pod) {
+                Some(runs) => longest = longest.max(Some(runs)),
+                None => return self.learned_run(workload),
+            }
+        }
+        longest
+    }
+
+    /// Whether how long a workload runs is known from others that ran before it.
+    pub(super) fn is_learned(&self, workload: WorkloadIdx) -> bool {
+        let entry = &self.state.workloads[workload];
+        let says_nothing = |pod: &PodIdx| self.member_runs(entry, *pod).is_none();
+        entry.members.iter().any(says_nothing)
+    }
+
+    /// The same as it is filed with what waits; unknown while nothing is reserved for anybody.
+    pub(crate) fn filed_run_time(&self, workload: WorkloadIdx) -> RunTime {
+        let known = self.state.policy.reservations.and_then(|_| self.run_time(workload));
+        known.map_or(RunTime::UNKNOWN, RunTime::of)
+    }
+
+    fn member_runs(&self, entry: &Workload, pod: PodIdx) -> Option<Span> {
+        let declared = self.state.pods[pod].wishes.expected_runtime;
+        let declared = declared.or(entry.wishes.expected_runtime);
+        let left = |most: Span| Span(most.0.saturating_sub(entry.requeue.ran().0).max(0));
+        let bounded = entry.wishes.max_runtime.map(left);
+        declared.into_iter().chain(bounded).min()
+    }
+
+    /// Ends that are believed, soonest first, at most [`ENDS_MAX`]. One that has passed may come
+    /// any moment.
+    pub(crate) fn believed(&self, now: Time) -> Vec<(Time, WorkloadIdx)> {
+        let stays = |workload: &WorkloadIdx| {
+            self.state.workloads.get(*workload).is_some_and(|it| it.state != State::Evicting)
+        };
+        let ends = self.ends.in_order.iter().filter(|(.., workload)| stays(workload));
+        ends.take(ENDS_MAX).map(|(at, _, workload)| ((*at).max(now), *workload)).collect()
+    }
+
+    /// Compares the ends that are kept with those that facts show.
+    ///
+    /// # Panics
+    /// When an end is kept of work that is gone, or stands in one order only.
+    pub(crate) fn recount_ends(&self) {
+        let (of, in_order) = (&self.ends.of, &self.ends.in_order);
+        let all = (in_order.len(), self.ends.by_doubt.len());
+        assert_eq!(all, (of.len(), of.len()), "ends in both orders");
+        for (workload, (end, uid)) in of {
+            assert!(in_order.contains(&(end.at, uid.clone(), *workload)), "ends in order");
+            assert!(self.ends.by_doubt.contains(&(end.until, *workload)), "ends by doubt");
+            assert!(self.state.workloads.get(*workload).is_some(), "an end of what is gone");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn end(at: i64, until: i64) -> Option<(End, Text)> {
+        Some((End { at: Time(at), until: Time(until) }, "uid".into()))
+    }
+
+    #[test]
+    fn an_end_that_passed_too_long_ago_is_forgotten() {
+        let mut ends = Ends::default();
+        let workload = WorkloadIdx::FIRST;
+        ends.set(workload, end(10, 20));
+        assert_eq!((ends.doubted(), ends.doubt(Time(19))), (Some(Time(20)), None));
+        ends.set(workload, end(30, 40));
+        assert_eq!(ends.doubted(), Some(Time(40)), "the earlier one is replaced");
+        assert_eq!(ends.doubt(Time(40)), Some(Time(30)));
+        assert!(ends.is_empty() && ends.in_order.is_empty() && ends.by_doubt.is_empty());
+    }
+}

@@ -1,0 +1,172 @@
+//! Timetables: who starts when, played on the engine itself.
+//!
+//! A timetable names waiting workloads, each with the time at which it is to start. It is played on
+//! the state as it is (what runs ends when it says, each starts at its time where it then finds
+//! quota and nodes, and ends when it says), inside a transaction that is rolled back. So whether
+//! all come in time is found out with every rule of quota and placement, and nothing is estimated
+//! but the ends.
+//!
+//! Cost: one nomination and one placement for each start, and taking away what ends before the
+//! last of them.
+
+use std::sync::Arc;
+
+use crate::cycle::{Verdict, place_in};
+use crate::engine::Engine;
+use crate::model::claim::Places;
+use crate::model::ids::{QueueIdx, WorkloadIdx};
+use crate::model::txn::{SetAside, Txn};
+use crate::model::workload::Assignment;
+use crate::time::Time;
+
+/// One line of a timetable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Slot {
+    /// Who starts.
+    pub workload: WorkloadIdx,
+    /// Its queue.
+    pub queue: Option<QueueIdx>,
+    /// When.
+    pub start: Time,
+}
+
+/// Where a line of a timetable starts, and with what.
+#[derive(Debug)]
+pub(crate) struct Started {
+    /// Where its members go.
+    pub places: Places,
+    /// What it holds quota with.
+    pub assignment: Arc<Assignment>,
+}
+
+impl Engine {
+    /// Plays a timetable, given in order of starts: where each goes, or the first that finds no
+    /// place at its time.
+    pub(crate) fn play(
+        &mut self,
+        ends: &[(Time, WorkloadIdx)],
+        slots: &[Slot],
+    ) -> Result<Vec<Started>, usize> {
+        // What heads of this round keep back is nothing that lasts.
+        let held = self.state.let_go();
+        let mut aside = Txn::begin(&mut self.state).set_aside();
+        let mut ends = ends.to_vec();
+        let (mut at, mut found, mut late) = (0, Vec::with_capacity(slots.len()), None);
+        for (slot, number) in slots.iter().zip(0..) {
+            let mut txn = Txn::take_up(&mut self.state, aside);
+            while let Some((_, ended)) = ends.get(at).filter(|(end, _)| *end <= slot.start) {
+                txn.remove_workload(*ended);
+                at += 1;
+            }
+            let before = txn.set_aside();
+            let started;
+            (aside, started) = self.start_in(before, slot.queue, slot.workload);
+            let Some(started) = started else {
+                late = Some(number);
+                break;
+            };
+            found.push(started);
+            if let Some(runs) = self.run_time(slot.workload) {
+                let end = slot.start.plus(runs);
+                let place = at + ends[at..].partition_point(|(other, _)| *other <= end);
+                ends.insert(place, (end, slot.workload));
+            }
+        }
+        drop(Txn::take_up(&mut self.state, aside));
+        held.into_iter().for_each(|held| self.state.hold(held));
+        late.map_or(Ok(found), Err)
+    }
+
+    /// Starts a workload in a transaction that is set aside; `None`: it does not fit freely, and
+    /// some of it may be placed.
+    pub(super) fn start_in(
+        &mut self,
+        aside: SetAside,
+        queue: Option<QueueIdx>,
+        workload: WorkloadIdx,
+    ) -> (SetAside, Option<Started>) {
+        let entry = self.nominate_afresh(workload);
+        if entry.verdict != Verdict::Fit {
+            return (aside, None);
+        }
+        let assignment = self.assignment_for(&entry, self.state.now);
+        let Ok(topology) = self.topology_ask(queue, workload) else { return (aside, None) };
+        let profile = self.profile(queue);
+        let mut txn = Txn::take_up(&mut self.state, aside);
+        let places = place_in(&mut txn, &entry, assignment.clone(), profile, topology);
+        (txn.set_aside(), places.map(|places| Started { places, assignment }))
+    }
+
+    /// How far the queue of a workload borrows if it starts at a time.
+    pub(super) fn borrowing_at(&mut self, ends: &[(Time, WorkloadIdx)], slot: Slot) -> u32 {
+        let held = self.state.let_go();
+        let mut txn = Txn::begin(&mut self.state);
+        let gone = ends.iter().take_while(|(end, _)| *end <= slot.start);
+        gone.for_each(|(_, ended)| _ = txn.remove_workload(*ended));
+        let aside = txn.set_aside();
+        let borrowing = self.nominate_afresh(slot.workload).choice.borrowing;
+        drop(Txn::take_up(&mut self.state, aside));
+        held.into_iter().for_each(|held| self.state.hold(held));
+        borrowing
+    }
+
+    /// The first of some times, given in order, at which a workload fits into a timetable without
+    /// making anybody in it late. `None`: at none of them.
+    ///
+    /// Later times are taken to be no worse than earlier ones. Where that is not so the time found
+    /// still holds, and an earlier one may have been missed.
+    pub(super) fn earliest(
+        &mut self,
+        ends: &[(Time, WorkloadIdx)],
+        slots: &[Slot],
+        who: (Option<QueueIdx>, WorkloadIdx),
+        times: &[Time],
+    ) -> Option<Time> {
+        // The search reaches out from the front: it costs what has to end, not what could.
+        let (mut low, mut reach) = (0, 1);
+        let mut high = loop {
+            let at = (low + reach - 1).min(times.len().checked_sub(1)?);
+            if self.fits_at(ends, slots, who, times[at]) {
+                break at;
+            }
+            low = at + 1;
+            if low >= times.len() {
+                return None;
+            }
+            reach *= 2;
+        };
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match self.fits_at(ends, slots, who, times[middle]) {
+                true => high = middle,
+                false => low = middle + 1,
+            }
+        }
+        Some(times[high])
+    }
+
+    /// Whether a workload can start at a time, and everybody in a timetable at theirs.
+    pub(super) fn fits_at(
+        &mut self,
+        ends: &[(Time, WorkloadIdx)],
+        slots: &[Slot],
+        (queue, workload): (Option<QueueIdx>, WorkloadIdx),
+        start: Time,
+    ) -> bool {
+        let mut slots = slots.to_vec();
+        let at = slots.partition_point(|slot| slot.start <= start);
+        slots.insert(at, Slot { workload, queue, start });
+        self.counts.forecasts += 1;
+        self.play(ends, &slots).is_ok()
+    }
+
+    /// Times at which something ends, in order: what runs, and what a timetable starts.
+    pub(super) fn times(&self, ends: &[(Time, WorkloadIdx)], slots: &[Slot]) -> Vec<Time> {
+        let of_slot = |slot: &Slot| Some(slot.start.plus(self.run_time(slot.workload)?));
+        let ends = ends.iter().map(|(end, _)| *end);
+        let mut times: Vec<Time> = ends.chain(slots.iter().filter_map(of_slot)).collect();
+        times.sort_unstable();
+        times.dedup();
+        times
+    }
+}

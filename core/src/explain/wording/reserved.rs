@@ -1,0 +1,154 @@
+//! Reserved starts and forecasts in words.
+
+use std::fmt;
+
+use super::super::forecast::{Assumptions, Forecast};
+use super::super::quantity::counted;
+use super::Reason;
+use crate::calendar::date;
+use crate::time::{Span, Time};
+
+/// What would delay a head whose start is reserved.
+pub fn write_reserved(out: &mut fmt::Formatter<'_>, reason: &Reason) -> fmt::Result {
+    let Reason::Reserved { head, queue, start, runs } = reason else { return Ok(()) };
+    match runs {
+        Some(runs) => write!(out, "runs for {runs}")?,
+        None => out.write_str("says not how long it runs (capstan.sh/expected-runtime)")?,
+    }
+    write!(out, ", and would delay {head}")?;
+    if let Some(queue) = queue {
+        write!(out, " of queue {queue}")?;
+    }
+    write!(out, ", whose start about {} is reserved", Moment(*start))
+}
+
+impl fmt::Display for Forecast {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "starts about {}", Moment(self.start))?;
+        if self.reserved {
+            out.write_str(" (reserved)")?;
+        }
+        match (self.assumes.last.is_empty(), self.assumes.ahead) {
+            (true, 0) => Ok(()),
+            (true, _) => write!(out, ", {}", self.assumes),
+            (false, _) => write!(out, " {}", self.assumes),
+        }
+    }
+}
+
+impl fmt::Display for Assumptions {
+    /// `if a/x ends as declared, after 1 other of its queue`; no words where nothing is assumed.
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(last) = self.last.first() {
+            match self.last.as_slice() {
+                _ if self.ends <= 1 => write!(out, "if {last} ends")?,
+                [one, other] if self.ends == 2 => write!(out, "if {one} and {other} end")?,
+                _ => write!(out, "if {} workloads end", self.ends)?,
+            }
+            out.write_str(match self.learned {
+                true => " as declared, or when such work did before",
+                false => " as declared",
+            })?;
+            if self.ends > 2 || self.ends == 2 && self.last.len() == 1 {
+                write!(out, ", {last} last")?;
+            }
+            if self.ahead > 0 {
+                out.write_str(", ")?;
+            }
+        }
+        match self.ahead {
+            0 => Ok(()),
+            ahead => write!(out, "after {} of its queue", counted(i64::from(ahead), "other")),
+        }
+    }
+}
+
+/// A point in time, to the minute: `2026-08-01 14:20 UTC`. What is reserved may be days away.
+pub struct Moment(pub Time);
+
+impl fmt::Display for Moment {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let minutes = Span(self.0.0).0.div_euclid(60_000);
+        let (year, month, day) = date(minutes.div_euclid(1_440));
+        let (hour, minute) = (minutes.rem_euclid(1_440) / 60, minutes.rem_euclid(60));
+        write!(out, "{year:04}-{month:02}-{day:02} {hour:02}:{minute:02} UTC")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 2026-08-01 14:20 UTC.
+    const START: Time = Time(1_785_594_000_000);
+
+    #[test]
+    fn moments_are_dates_of_the_calendar() {
+        let shown = [0, 951_782_399_999, 951_782_400_000, START.0, -1];
+        let shown = shown.map(|at| Moment(Time(at)).to_string());
+        assert_eq!(
+            shown,
+            [
+                "1970-01-01 00:00 UTC",
+                "2000-02-28 23:59 UTC",
+                "2000-02-29 00:00 UTC",
+                "2026-08-01 14:20 UTC",
+                "1969-12-31 23:59 UTC",
+            ]
+        );
+    }
+
+    #[test]
+    fn who_would_delay_a_reserved_start_is_told_whose_and_when() {
+        let reason = |runs| Reason::Reserved {
+            head: "language/big".into(),
+            queue: Some("team-language".into()),
+            start: START,
+            runs,
+        };
+        assert_eq!(
+            reason(Some(Span::minutes(90))).to_string(),
+            "runs for 1h30m, and would delay language/big of queue team-language, whose start \
+             about 2026-08-01 14:20 UTC is reserved"
+        );
+        assert!(reason(None).to_string().starts_with("says not how long it runs"));
+        assert_eq!((reason(None).code(), reason(None).kind()), ("HeldForReservation", "queue"));
+    }
+
+    #[test]
+    fn forecasts_name_what_they_take_for_granted() {
+        let words = |reserved, ends, last: &[&str], ahead| {
+            let last = last.iter().map(|name| (*name).into()).collect();
+            let assumes = Assumptions { ends, last, learned: ends == 9, ahead };
+            Forecast { start: START, reserved, assumes }.to_string()
+        };
+        let rows = [
+            (words(true, 1, &["a/x"], 0), " (reserved) if a/x ends as declared"),
+            (words(false, 2, &["a/x", "a/y"], 0), " if a/x and a/y end as declared"),
+            (
+                words(false, 5, &["a/x"], 2),
+                " if 5 workloads end as declared, a/x last, after 2 others of its queue",
+            ),
+            (
+                words(false, 9, &["a/x"], 0),
+                " if 9 workloads end as declared, or when such work did before, a/x last",
+            ),
+            (words(false, 0, &[], 1), ", after 1 other of its queue"),
+        ];
+        for (said, rest) in rows {
+            assert_eq!(said, format!("starts about 2026-08-01 14:20 UTC{rest}"));
+        }
+    }
+
+    #[test]
+    fn what_is_taken_for_granted_is_told_by_itself() {
+        let words = |ends, last: &[&str], ahead| {
+            let last = last.iter().map(|name| (*name).into()).collect();
+            Assumptions { ends, last, learned: false, ahead }.to_string()
+        };
+        assert_eq!(words(1, &["a/x"], 1), "if a/x ends as declared, after 1 other of its queue");
+        assert_eq!(words(1, &["a/x"], 0), "if a/x ends as declared");
+        assert_eq!(words(0, &[], 2), "after 2 others of its queue");
+        assert_eq!(words(0, &[], 0), "");
+    }
+}

@@ -1,0 +1,562 @@
+//! Reserved starts and backfill: big work starts no later than was first reserved, small work
+//! passes it only where that makes nobody late, and what declares no run time changes nothing.
+//!
+//! Time is moved by hand; work that declares a run time ends exactly then.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use capstan_core::explain::reason::Reason;
+use capstan_core::explain::view::{Forecast, WorkloadView};
+use capstan_core::model::input::{
+    ClusterQueueFacts, Input, PodFacts, PodPhase, QueueingStrategy, Quota, Text, Wishes,
+};
+use capstan_core::plan::State;
+use capstan_core::policy::{Policy, Reserving};
+use capstan_core::time::{Span, Time};
+use capstan_tests::facts::{
+    DEFAULT, GPU, TEAM, cluster_queue, flavor, gang, group, in_queue, local_queue, namespace, node,
+    nominal, pod, shape,
+};
+use capstan_tests::play::Stage;
+use capstan_tests::seed::Seed;
+
+const MINUTE: i64 = 60_000;
+
+/// A stage of nodes with eight GPUs each.
+fn stage(nodes: &[&str]) -> Stage {
+    let mut stage = Stage::new(Time(1_000 * MINUTE));
+    stage.add([namespace()]);
+    stage.add(nodes.iter().map(|name| Input::Node(node(name, &[(GPU, 8)]))));
+    stage.settle(|_| {});
+    stage
+}
+
+fn queue(name: &str, cohort: Option<&str>, gpus: Quota) -> ClusterQueueFacts {
+    cluster_queue(name, cohort, group(&[(DEFAULT, &[(GPU, gpus)])]))
+}
+
+fn add_queue(stage: &mut Stage, facts: ClusterQueueFacts) {
+    stage.add([
+        Input::Flavor(flavor(DEFAULT, &[])),
+        Input::LocalQueue(local_queue(&facts.name)),
+        Input::ClusterQueue(facts),
+    ]);
+}
+
+fn wishes(minutes: Option<i64>, queue: Option<&str>) -> Arc<Wishes> {
+    let expected_runtime = minutes.map(|minutes| Span(minutes * MINUTE));
+    Arc::new(Wishes { expected_runtime, ..(*in_queue(queue)).clone() })
+}
+
+/// A gang of pods with so many GPUs each, that runs for so many minutes if it says so.
+fn work(name: &str, (pods, gpus): (u32, i64), minutes: Option<i64>) -> Vec<PodFacts> {
+    work_in(name, (pods, gpus), minutes, None)
+}
+
+fn work_in(
+    name: &str,
+    (pods, gpus): (u32, i64),
+    minutes: Option<i64>,
+    queue: Option<&str>,
+) -> Vec<PodFacts> {
+    let (shape, wishes) = (shape(&[(GPU, gpus)]), wishes(minutes, queue));
+    match pods {
+        1 => vec![pod(name, &shape, &wishes)],
+        pods => gang(name, pods, None, &shape, &wishes),
+    }
+}
+
+fn submit(stage: &mut Stage, mut pods: Vec<PodFacts>) {
+    pods.iter_mut().for_each(|pod| pod.created = stage.now);
+    stage.add(pods.into_iter().map(Input::Pod));
+    stage.settle(|_| {});
+    stage.engine.recount();
+}
+
+fn view(stage: &Stage, name: &str) -> WorkloadView {
+    let views = stage.engine.workloads();
+    views.into_iter().find(|view| &*view.name == name).expect("the workload exists")
+}
+
+fn runs(stage: &Stage, name: &str) -> bool {
+    view(stage, name).state == State::Running
+}
+
+fn reserved(stage: &Stage, name: &str) -> Option<i64> {
+    view(stage, name).reserved.map(|at| at.0 / MINUTE - 1_000)
+}
+
+/// For whom a workload waits, and until which minute.
+fn held_for(stage: &Stage, name: &str) -> Option<(String, i64)> {
+    match view(stage, name).reason {
+        Some(Reason::Reserved { head, start, .. }) => {
+            Some((head.to_string(), start.0 / MINUTE - 1_000))
+        }
+        _ => None,
+    }
+}
+
+fn forecast(stage: &mut Stage, name: &str) -> Option<Forecast> {
+    let found = stage.engine.forecast(stage.now, TEAM, name);
+    stage.engine.recount();
+    found
+}
+
+fn starts(stage: &mut Stage, name: &str) -> Option<i64> {
+    forecast(stage, name).map(|found| found.start.0 / MINUTE - 1_000)
+}
+
+/// Work that declares a run time and is due ends.
+fn end_due(stage: &mut Stage, lies: &[&str]) {
+    let due = |pod: &&PodFacts| {
+        let end = pod.bound_at.zip(pod.wishes.expected_runtime).map(|(at, runs)| at.plus(runs));
+        let lies = lies.iter().any(|name| pod.name.starts_with(name));
+        !lies && end.is_some_and(|end| end <= stage.now)
+    };
+    let due: Vec<Text> = stage.pods.values().filter(due).map(|pod| pod.uid.clone()).collect();
+    for uid in due {
+        stage.pods.remove(&uid);
+        stage.add([Input::PodGone(uid)]);
+    }
+}
+
+fn at(stage: &mut Stage, minute: i64) {
+    stage.now = Time((1_000 + minute) * MINUTE);
+    end_due(stage, &[]);
+    stage.settle(|_| {});
+    stage.engine.recount();
+}
+
+/// Two full nodes, one until minute 60 and one until minute 120, and a gang that needs both.
+fn big_waits() -> Stage {
+    let mut stage = stage(&["a", "b"]);
+    submit(&mut stage, work("short", (1, 8), Some(60)));
+    submit(&mut stage, work("long", (1, 8), Some(120)));
+    submit(&mut stage, work("big", (2, 8), Some(30)));
+    assert_eq!((runs(&stage, "big"), reserved(&stage, "big")), (false, Some(120)));
+    stage
+}
+
+#[test]
+fn small_work_passes_only_where_it_has_ended_by_then() {
+    let mut stage = big_waits();
+    at(&mut stage, 60);
+    submit(&mut stage, work("silent", (1, 4), None));
+    submit(&mut stage, work("longer", (1, 4), Some(61)));
+    assert_eq!(held_for(&stage, "silent"), Some(("team/big".into(), 120)));
+    assert_eq!(held_for(&stage, "longer"), Some(("team/big".into(), 120)));
+    submit(&mut stage, work("fits", (1, 4), Some(60)));
+    assert!(runs(&stage, "fits"), "it has ended when big starts, whoever of its shape is held");
+    at(&mut stage, 90);
+    assert_eq!((runs(&stage, "longer"), reserved(&stage, "big")), (false, Some(120)));
+    at(&mut stage, 120);
+    assert!(runs(&stage, "big") && !runs(&stage, "silent") && !runs(&stage, "longer"));
+    at(&mut stage, 150);
+    assert!(runs(&stage, "silent") && runs(&stage, "longer"), "nobody is held any more");
+}
+
+#[test]
+fn what_leaves_the_room_of_a_reserved_start_is_not_held() {
+    let mut stage = stage(&["a", "b"]);
+    submit(&mut stage, work("on-a", (1, 6), Some(60)));
+    submit(&mut stage, work("on-b", (1, 6), None));
+    submit(&mut stage, work("big", (1, 8), Some(30)));
+    assert_eq!(reserved(&stage, "big"), Some(60));
+    // One of the nodes has room that big will not need, whichever the scores like better.
+    submit(&mut stage, work("small", (1, 2), None));
+    assert!(runs(&stage, "small"));
+    submit(&mut stage, work("next", (1, 2), None));
+    assert_eq!(held_for(&stage, "next"), Some(("team/big".into(), 60)));
+    at(&mut stage, 60);
+    assert!(runs(&stage, "big"));
+}
+
+#[test]
+fn without_run_times_nothing_is_reserved_and_small_work_passes() {
+    let mut stage = stage(&["a", "b"]);
+    submit(&mut stage, work("one", (1, 8), None));
+    submit(&mut stage, work("big", (2, 8), None));
+    submit(&mut stage, work("small", (1, 8), None));
+    assert!(runs(&stage, "small"));
+    assert_eq!((reserved(&stage, "big"), forecast(&mut stage, "big")), (None, None));
+    let output = stage.step();
+    assert_eq!(output.report.counts.forecasts, 0);
+}
+
+#[test]
+fn a_start_that_depends_on_an_unknown_end_is_not_reserved() {
+    let mut stage = stage(&["a", "b"]);
+    submit(&mut stage, work("known", (1, 8), Some(60)));
+    submit(&mut stage, work("unknown", (1, 8), None));
+    submit(&mut stage, work("big", (2, 8), Some(30)));
+    assert_eq!((reserved(&stage, "big"), starts(&mut stage, "big")), (None, None));
+    at(&mut stage, 60);
+    submit(&mut stage, work("small", (1, 8), None));
+    assert!(runs(&stage, "small"));
+}
+
+#[test]
+fn switched_off_nothing_is_reserved() {
+    let mut stage = stage(&["a", "b"]);
+    let policy = Policy { reservations: None, ..Policy::default() };
+    stage.add([Input::Policy(policy.into())]);
+    submit(&mut stage, work("short", (1, 8), Some(60)));
+    submit(&mut stage, work("long", (1, 8), Some(120)));
+    submit(&mut stage, work("big", (2, 8), Some(30)));
+    at(&mut stage, 60);
+    submit(&mut stage, work("silent", (1, 4), None));
+    assert!(runs(&stage, "silent") && reserved(&stage, "big").is_none());
+    // Switched on again, the start is told as it is now.
+    stage.add([Input::Policy(Policy::default().into())]);
+    at(&mut stage, 61);
+    assert_eq!(reserved(&stage, "big"), None, "silent never ends");
+}
+
+#[test]
+fn an_end_that_does_not_come_holds_nobody_for_ever() {
+    let mut stage = big_waits();
+    at(&mut stage, 60);
+    submit(&mut stage, work("silent", (1, 8), None));
+    assert_eq!(held_for(&stage, "silent"), Some(("team/big".into(), 120)));
+    stage.now = Time((1_000 + 120) * MINUTE);
+    end_due(&mut stage, &["long"]);
+    let output = stage.settle(|_| {}).pop().expect("it settles");
+    assert!(!runs(&stage, "big"), "long runs on");
+    assert!(!runs(&stage, "silent"), "it may end any moment");
+    // A tenth of its two hours later nobody believes it any more.
+    let doubted = Time((1_000 + 132) * MINUTE);
+    assert_eq!(output.next_wake, Some(doubted));
+    stage.now = doubted;
+    stage.settle(|_| {});
+    assert!(runs(&stage, "silent") && reserved(&stage, "big").is_none());
+    stage.engine.recount();
+}
+
+#[test]
+fn a_start_comes_sooner_when_what_it_waits_for_does() {
+    let mut stage = big_waits();
+    at(&mut stage, 60);
+    submit(&mut stage, work("fits", (1, 8), Some(50)));
+    assert!(runs(&stage, "fits"));
+    stage.pods.remove("long").expect("it runs");
+    stage.add([Input::PodGone("long".into())]);
+    at(&mut stage, 70);
+    assert_eq!(reserved(&stage, "big"), Some(110), "as soon as what passed it ends");
+    at(&mut stage, 110);
+    assert!(runs(&stage, "big"));
+}
+
+#[test]
+fn higher_priority_goes_before_a_reserved_start() {
+    let mut stage = big_waits();
+    at(&mut stage, 60);
+    let mut urgent = work("urgent", (1, 8), None);
+    urgent.iter_mut().for_each(|pod| pod.priority = 10);
+    submit(&mut stage, urgent);
+    assert!(runs(&stage, "urgent"));
+    assert_eq!(reserved(&stage, "big"), None, "nobody knows when urgent ends");
+}
+
+#[test]
+fn quota_is_reserved_as_room_is() {
+    let mut stage = stage(&["a", "b", "c"]);
+    add_queue(&mut stage, queue("main", Some("all"), nominal(8)));
+    add_queue(&mut stage, queue("other", Some("all"), nominal(8)));
+    submit(&mut stage, work_in("long", (1, 6), Some(60), Some("main")));
+    submit(&mut stage, work_in("big", (2, 7), Some(30), Some("main")));
+    assert_eq!(reserved(&stage, "big"), Some(60));
+    // There are nodes for it; of the quota of 16 big will need 14.
+    submit(&mut stage, work_in("silent", (1, 4), None, Some("main")));
+    assert_eq!(held_for(&stage, "silent"), Some(("team/big".into(), 60)));
+    submit(&mut stage, work_in("small", (1, 2), None, Some("main")));
+    assert!(runs(&stage, "small"));
+    at(&mut stage, 60);
+    assert!(runs(&stage, "big"));
+}
+
+#[test]
+fn who_uses_its_own_quota_is_not_held_for_who_borrows() {
+    let mut stage = stage(&["a", "b"]);
+    add_queue(&mut stage, queue("main", Some("all"), nominal(4)));
+    add_queue(&mut stage, queue("other", Some("all"), nominal(12)));
+    submit(&mut stage, work_in("filler", (1, 8), Some(60), Some("other")));
+    submit(&mut stage, work_in("long", (1, 4), Some(60), Some("main")));
+    submit(&mut stage, work_in("big", (2, 8), Some(30), Some("main")));
+    assert_eq!(reserved(&stage, "big"), Some(60));
+    submit(&mut stage, work_in("owner", (1, 4), None, Some("other")));
+    assert!(runs(&stage, "owner"), "big would borrow");
+}
+
+#[test]
+fn who_borrows_is_held_for_who_uses_its_own_quota() {
+    let mut stage = stage(&["a", "b"]);
+    add_queue(&mut stage, queue("main", Some("all"), nominal(16)));
+    add_queue(&mut stage, queue("other", Some("all"), nominal(0)));
+    submit(&mut stage, work_in("long", (1, 8), Some(60), Some("main")));
+    submit(&mut stage, work_in("big", (2, 8), Some(30), Some("main")));
+    submit(&mut stage, work_in("silent", (1, 4), None, Some("other")));
+    assert_eq!(held_for(&stage, "silent"), Some(("team/big".into(), 60)));
+    submit(&mut stage, work_in("short", (1, 4), Some(60), Some("other")));
+    assert!(runs(&stage, "short"));
+    at(&mut stage, 60);
+    assert!(runs(&stage, "big"));
+}
+
+#[test]
+fn a_strict_head_has_its_start_reserved_against_other_queues() {
+    let mut stage = stage(&["a", "b"]);
+    let strict = ClusterQueueFacts {
+        strategy: QueueingStrategy::StrictFifo,
+        ..queue("main", None, nominal(16))
+    };
+    add_queue(&mut stage, strict);
+    add_queue(&mut stage, queue("other", None, nominal(16)));
+    submit(&mut stage, work_in("long", (1, 8), Some(60), Some("main")));
+    submit(&mut stage, work_in("big", (2, 8), Some(30), Some("main")));
+    submit(&mut stage, work_in("tail", (1, 1), Some(1), Some("main")));
+    submit(&mut stage, work_in("silent", (1, 4), None, Some("other")));
+    assert!(!runs(&stage, "tail"), "nothing passes a strict head");
+    assert_eq!(held_for(&stage, "silent"), Some(("team/big".into(), 60)));
+    at(&mut stage, 60);
+    assert!(runs(&stage, "big"));
+    at(&mut stage, 90);
+    assert!(runs(&stage, "tail") && runs(&stage, "silent"));
+}
+
+#[test]
+fn as_many_starts_are_reserved_as_the_configuration_says() {
+    let mut stage = stage(&["a", "b"]);
+    let reservations = Some(Reserving { most: 1, ..Reserving::default() });
+    stage.add([Input::Policy(Policy { reservations, ..Policy::default() }.into())]);
+    add_queue(&mut stage, queue("one", None, nominal(16)));
+    add_queue(&mut stage, queue("two", None, nominal(16)));
+    submit(&mut stage, work_in("long", (2, 8), Some(60), Some("one")));
+    submit(&mut stage, work_in("first", (2, 8), Some(30), Some("two")));
+    submit(&mut stage, work_in("second", (2, 8), Some(30), Some("one")));
+    assert_eq!((reserved(&stage, "first"), reserved(&stage, "second")), (Some(60), None));
+    let mut urgent = work_in("urgent", (2, 8), Some(30), Some("one"));
+    urgent.iter_mut().for_each(|pod| pod.priority = 10);
+    submit(&mut stage, urgent);
+    let kept = (reserved(&stage, "first"), reserved(&stage, "urgent"));
+    assert_eq!(kept, (None, Some(60)), "who stands first has it");
+}
+
+#[test]
+fn forecasts_follow_the_order_of_the_queue_and_say_what_they_assume() {
+    let mut stage = big_waits();
+    submit(&mut stage, work("next", (1, 8), Some(10)));
+    submit(&mut stage, work("third", (2, 8), Some(10)));
+    let big = forecast(&mut stage, "big").expect("all ends are known");
+    let told = "starts about 1970-01-01 18:40 UTC (reserved) if 2 workloads end as declared, \
+                team/long last";
+    assert_eq!(big.to_string(), told);
+    assert!(big.reserved && big.assumes.ends == 2 && big.assumes.ahead == 0);
+    // big ends at 150: then next, and third once that has ended too.
+    assert_eq!(starts(&mut stage, "next"), Some(150));
+    let third = forecast(&mut stage, "third").expect("all ends are known");
+    assert_eq!((third.start, third.assumes.ahead), (Time(1_160 * MINUTE), 2));
+    let names: [(Text, Text); 2] = ["third", "nobody"].map(|name| (TEAM.into(), name.into()));
+    assert_eq!(stage.engine.forecasts_of(stage.now, &names), [Some(third), None]);
+    let all = stage.engine.forecasts(stage.now, None, 2);
+    let names: Vec<&str> = all.iter().map(|(name, _)| &**name).collect();
+    assert_eq!(names, ["team/big", "team/next"]);
+    assert_eq!(all[1].1.as_ref().map(|found| found.start), Some(Time(1_150 * MINUTE)));
+    assert_eq!(stage.engine.forecasts(stage.now, Some("nowhere"), 5), []);
+}
+
+#[test]
+fn a_new_engine_reserves_the_same_start() {
+    let mut stage = big_waits();
+    at(&mut stage, 60);
+    submit(&mut stage, work("silent", (1, 4), None));
+    submit(&mut stage, work("fits", (1, 4), Some(40)));
+    let mut restarted = stage.restarted();
+    restarted.settle(|_| {});
+    restarted.engine.recount();
+    for name in ["big", "silent", "fits"] {
+        let shown = |stage: &Stage| {
+            let view = view(stage, name);
+            (view.state, view.reserved, view.pods, held_for(stage, name))
+        };
+        assert_eq!(shown(&restarted), shown(&stage), "{name}");
+    }
+}
+
+#[test]
+fn extra_members_delay_no_reserved_start() {
+    let mut stage = stage(&["a"]);
+    submit(&mut stage, work("runs", (1, 6), Some(60)));
+    let shape = shape(&[(GPU, 1)]);
+    submit(&mut stage, gang("elastic", 1, Some(1), &shape, &wishes(None, None)));
+    submit(&mut stage, work("big", (1, 7), Some(30)));
+    assert_eq!(reserved(&stage, "big"), Some(60));
+    submit(&mut stage, gang("elastic", 2, Some(1), &shape, &wishes(None, None)).split_off(1));
+    let placed = |stage: &Stage| {
+        view(stage, "elastic").pods.iter().filter(|place| place.node.is_some()).count()
+    };
+    assert_eq!(placed(&stage), 1, "the GPU that is free is needed at 60");
+    at(&mut stage, 60);
+    assert_eq!((runs(&stage, "big"), placed(&stage)), (true, 1));
+    at(&mut stage, 90);
+    assert_eq!(placed(&stage), 2);
+}
+
+#[test]
+fn run_times_are_learned_where_the_configuration_asks_for_it() {
+    let mut stage = stage(&["a", "b"]);
+    let reservations = Some(Reserving { learns: true, ..Reserving::default() });
+    stage.add([Input::Policy(Policy { reservations, ..Policy::default() }.into())]);
+    for run in 0..8 {
+        let name = format!("run-{run}");
+        submit(&mut stage, work(&name, (1, 8), None));
+        stage.now = stage.now.plus(Span(10 * MINUTE));
+        let mut done = stage.pods[&*name].clone();
+        done.phase = PodPhase::Succeeded;
+        stage.add([Input::Pod(done)]);
+        stage.settle(|_| {});
+        stage.pods.remove(&*name);
+        stage.add([Input::PodGone(name.as_str().into())]);
+        stage.settle(|_| {});
+    }
+    submit(&mut stage, work("long", (1, 8), None));
+    submit(&mut stage, work("big", (2, 8), None));
+    assert_eq!(reserved(&stage, "big"), Some(90));
+    let told = forecast(&mut stage, "big").expect("it was learned when long ends");
+    assert!(told.assumes.learned, "{told}");
+    submit(&mut stage, work("declares", (1, 8), Some(11)));
+    assert_eq!(held_for(&stage, "declares"), Some(("team/big".into(), 90)));
+}
+
+/// One workload of a random play.
+#[derive(Debug)]
+struct Job {
+    arrives: i64,
+    size: (u32, i64),
+    minutes: i64,
+    queue: Option<usize>,
+}
+
+/// What became of it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Fate {
+    /// When it became the first that waits in its queue.
+    first: Option<i64>,
+    /// The start that was reserved for it last, and first.
+    reserved: Option<(i64, i64)>,
+    started: Option<i64>,
+}
+
+const NODES: [&str; 4] = ["a", "b", "c", "d"];
+const QUEUES: [&str; 2] = ["left", "right"];
+
+fn jobs(seed: &mut Seed, queues: bool) -> Vec<Job> {
+    let job = |seed: &mut Seed| {
+        let big = seed.below(4) == 0;
+        let size = match big {
+            true => (seed.between(2, 4) as u32, 8),
+            false => (seed.between(1, 2) as u32, seed.between(1, 6)),
+        };
+        Job {
+            arrives: seed.between(0, 90),
+            size,
+            minutes: seed.between(1, 40),
+            queue: queues.then(|| seed.below(QUEUES.len() as u64) as usize),
+        }
+    };
+    (0..40).map(|_| job(seed)).collect()
+}
+
+/// Plays all jobs to their end, minute by minute, with every run time declared and kept.
+fn play(jobs: &[Job], reservations: Option<Reserving>) -> BTreeMap<usize, Fate> {
+    let mut stage = stage(&NODES);
+    stage.add([Input::Policy(Policy { reservations, ..Policy::default() }.into())]);
+    for name in QUEUES {
+        if jobs.iter().any(|job| job.queue.is_some()) {
+            add_queue(&mut stage, queue(name, None, nominal(32)));
+        }
+    }
+    let mut fates: BTreeMap<usize, Fate> = BTreeMap::new();
+    for minute in 0.. {
+        at(&mut stage, minute);
+        for (number, job) in jobs.iter().enumerate().filter(|(_, job)| job.arrives == minute) {
+            let queue = job.queue.map(|queue| QUEUES[queue]);
+            let name = format!("job-{number:02}");
+            submit(&mut stage, work_in(&name, job.size, Some(job.minutes), queue));
+            fates.insert(number, Fate::default());
+        }
+        for queue in [None, Some(QUEUES[0]), Some(QUEUES[1])] {
+            let waits = stage.engine.forecasts(stage.now, queue, 1);
+            if let Some(head) = waits.first().and_then(|(name, _)| name.rsplit('-').next()) {
+                let fate = fates.get_mut(&head.parse().expect("a number")).expect("it arrived");
+                fate.first.get_or_insert(minute);
+            }
+        }
+        for view in stage.engine.workloads() {
+            let number = view.name.rsplit('-').next().and_then(|it| it.parse().ok());
+            let fate = fates.get_mut(&number.expect("a number")).expect("it arrived");
+            if view.state == State::Running {
+                fate.started.get_or_insert(minute);
+            } else if let Some(start) = view.reserved {
+                let start = start.0 / MINUTE - 1_000;
+                let (before, first) = fate.reserved.unwrap_or((start, start));
+                assert!(start <= before, "{} was promised {before}, now {start}", view.name);
+                fate.reserved = Some((start, first));
+            }
+        }
+        if fates.len() == jobs.len() && fates.values().all(|fate| fate.started.is_some()) {
+            break;
+        }
+        assert!(minute < 3_000, "somebody starves: {fates:?}");
+    }
+    fates
+}
+
+/// With all run times declared and kept, nobody starts later than was first reserved for it, nor
+/// later than the longest run after it became the first of its queue; where heads of two queues
+/// wait for each other, twice that.
+#[test]
+fn nobody_starts_later_than_was_first_reserved() {
+    let (mut reserved, mut passed) = (0, 0);
+    for number in 0..24 {
+        let mut seed = Seed::new(number);
+        let jobs = jobs(&mut seed, number % 2 == 1);
+        let fates = play(&jobs, Some(Reserving::default()));
+        let longest = jobs.iter().map(|job| job.minutes).max().expect("there are jobs");
+        let most = longest * if number % 2 == 1 { 2 } else { 1 };
+        for (at, fate) in &fates {
+            let started = fate.started.expect("all started");
+            if let Some((_, first)) = fate.reserved {
+                reserved += 1;
+                assert!(started <= first, "seed {number}: job-{at:02} {fate:?}");
+            }
+            if let Some(first) = fate.first {
+                assert!(started <= first + most, "seed {number}: job-{at:02} {fate:?}");
+            }
+            let overtaken =
+                |other: &&Job| jobs[*at].arrives < other.arrives && jobs[*at].queue == other.queue;
+            let later = jobs.iter().enumerate().filter(|(_, other)| overtaken(other));
+            passed += later.filter(|(other, _)| fates[other].started < fate.started).count();
+        }
+    }
+    assert!(reserved > 50, "big work waits often: {reserved}");
+    assert!(passed > 50, "small work passes: {passed}");
+}
+
+/// Without reservations big work waits longer for its turn, and some of it much longer.
+#[test]
+fn reservations_bound_what_passing_would_not() {
+    let waited = |reservations| {
+        let mut worst = 0;
+        for number in 0..12 {
+            let jobs = jobs(&mut Seed::new(number), false);
+            let fates = play(&jobs, reservations);
+            let of_head = |fate: &Fate| Some(fate.started? - fate.first?);
+            worst = worst.max(fates.values().filter_map(of_head).max().unwrap_or(0));
+        }
+        worst
+    };
+    let (with, without) = (waited(Some(Reserving::default())), waited(None));
+    assert!(with <= 40, "the longest run: {with}");
+    assert!(without > with, "{without} minutes without, {with} with");
+}
