@@ -190,6 +190,9 @@ impl ClusterState {
             }
         }
         let old_workload = self.pods[index].workload;
+        if let Some(workload) = old_workload.filter(|_| self.pods[index].created != facts.created) {
+            self.workloads[workload].unordered = true;
+        }
         let pod = &mut self.pods[index];
         (pod.shape, pod.holds, pod.binding, pod.workload) = (shape, holds, binding, workload);
         pod.named_node = named_node;
@@ -306,6 +309,7 @@ impl ClusterState {
         let Some(new) = new else { return };
         if old != Some(new) {
             self.workloads[new].members.push(pod);
+            self.workloads[new].unordered = true;
         }
         changes.dirty.insert(new);
     }

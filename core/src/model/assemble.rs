@@ -52,6 +52,7 @@ impl ClusterState {
             owner_effect: None,
             kept_until: None,
             dirty: true,
+            unordered: true,
             started: false,
             up: false,
             came_up: false,
@@ -175,14 +176,13 @@ impl ClusterState {
     fn derive_members(&mut self, workload: WorkloadIdx, changes: &mut Changes) {
         let mut members = std::mem::take(&mut self.workloads[workload].members);
         self.workloads[workload].dirty = false;
-        let (mut kept, real): (Vec<PodIdx>, Vec<PodIdx>) =
+        let (mut kept, mut real): (Vec<PodIdx>, Vec<PodIdx>) =
             members.drain(..).partition(|pod| self.pods[*pod].kept());
-        let mut real: Vec<PodIdx> = real;
         kept.sort_by(|a, b| self.pods[*a].name.cmp(&self.pods[*b].name));
-        real.sort_by(|a, b| {
-            let (a, b) = (&self.pods[*a], &self.pods[*b]);
-            (a.created, &a.name, &a.uid).cmp(&(b.created, &b.name, &b.uid))
-        });
+        // Each bind of a large gang comes here: who only got a node stands where it did.
+        if std::mem::take(&mut self.workloads[workload].unordered) {
+            real.sort_by(|a, b| self.pods[*a].order().cmp(&self.pods[*b].order()));
+        }
         self.take_over(workload, &mut kept, &real, changes);
         let owner = self.owner_of(workload).cloned();
         let owner = owner.filter(|owner| owner.ours && owner.finished.is_none());

@@ -99,6 +99,11 @@ impl Pod {
         self.binding == Binding::Kept
     }
 
+    /// Where it stands among the members of its gang: who was made first, by name, by uid.
+    pub fn order(&self) -> (Time, &Text, &Text) {
+        (self.created, &self.name, &self.uid)
+    }
+
     /// Names it in the API.
     pub fn reference(&self) -> PodRef {
         PodRef { namespace: self.namespace.clone(), name: self.name.clone(), uid: self.uid.clone() }

@@ -474,6 +474,12 @@ impl ClusterState {
             });
             let known = self.uncharged.contains(&index);
             assert_eq!(known, lacks, "{} holds too little quota unseen", workload.full_name);
+            if !workload.dirty && !workload.unordered {
+                let members = workload.members.iter().map(|pod| &self.pods[*pod]);
+                let real = members.filter(|pod| !pod.kept()).map(Pod::order);
+                let in_order = real.is_sorted();
+                assert!(in_order, "members of {} are out of order", workload.full_name);
+            }
             let unqueued = self.unqueued_holding.contains(&index);
             assert_eq!(unqueued, queue == Some(None), "{} unqueued", workload.full_name);
         }

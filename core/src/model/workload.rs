@@ -74,6 +74,8 @@ pub struct Workload {
     pub kept_until: Option<Time>,
     /// It must be derived again from its pods and owner.
     pub dirty: bool,
+    /// Members came, or were made at another time, since they were put in order.
+    pub unordered: bool,
     /// Enough members have started to run.
     pub started: bool,
     /// As many members run as it needs, or as will ever come; it may be in the middle of something.

@@ -7,7 +7,8 @@
 //!
 //! Cost: what a turn costs depends on the gangs that it touches, not on how much of them changed.
 //! While a large gang is bound, each pod's news would be a turn of its own, so turns begin
-//! [`PACE`] apart unless the engine itself has more to do: what comes after a quiet time is acted
+//! [`PACE`] apart, and [`PART`] times as long as the last one took (the processor is wanted by what
+//! it asked for), unless the engine itself has more to do: what comes after a quiet time is acted
 //! on at once, a burst a few times for each hundred of its facts.
 
 use std::collections::BTreeMap;
@@ -40,6 +41,11 @@ use crate::serve::Health;
 const MESSAGES_MAX: usize = 4_096;
 /// Time from the beginning of one turn to that of the next, at least.
 const PACE: Duration = Duration::from_millis(5);
+/// The same in lengths of the turn before: while news comes without end, turns take at most so
+/// small a part of one processor.
+const PART: u32 = 24;
+/// But no more than that: however long a turn took, nobody notices the time to the next.
+const PACE_MOST: Duration = Duration::from_millis(40);
 /// Longest sleep; the thread shows that it lives.
 const NAP: Duration = Duration::from_secs(1);
 
@@ -136,9 +142,11 @@ impl Desk {
             let due = self.wake.is_some_and(|wake| wake <= self.tools.clock.now());
             thread::sleep(pace.rest(Instant::now(), due));
             self.tools.health.beat();
+            let begun = Instant::now();
             let more = inbox.try_iter().take(MESSAGES_MAX);
             first.into_iter().chain(more).for_each(|message| self.take(message));
             self.turn();
+            pace.took(begun, begun.elapsed());
         }
     }
 
@@ -402,6 +410,12 @@ impl Pace {
         let rest = if due { Duration::ZERO } else { rest };
         self.next = Some(now + rest + PACE);
         rest
+    }
+
+    /// How long a turn took, and since when.
+    fn took(&mut self, begun: Instant, took: Duration) {
+        let next = begun + (took * PART).min(PACE_MOST);
+        self.next = self.next.max(Some(next));
     }
 }
 

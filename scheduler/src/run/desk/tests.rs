@@ -28,6 +28,13 @@ fn a_burst_is_taken_in_few_turns_and_what_comes_alone_at_once() {
     let much_later = turned + PACE * 3;
     assert_eq!(pace.rest(much_later, false), Duration::ZERO, "it was quiet");
     assert_eq!(pace.rest(much_later, true), Duration::ZERO, "the engine has more to do");
+    let millis = Duration::from_millis;
+    pace.took(much_later, millis(1));
+    assert_eq!(pace.rest(much_later + millis(1), false), millis(1) * PART - millis(1), "long");
+    let later = much_later + PACE_MOST * 2;
+    pace.rest(later, false);
+    pace.took(later, millis(500));
+    assert_eq!(pace.rest(later + millis(1), false), PACE_MOST - millis(1), "very long");
 }
 
 /// A desk, and what became of what it did.
