@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use capstan_topology::{NodeIdx, ResourceIdx};
 
-use crate::model::claim::draw::Together;
+use crate::model::claim::draw::{Left, Together};
 use crate::model::ids::{FrIdx, PodIdx, QueueIdx, WorkloadIdx};
 use crate::model::input::{AllocatedDevice, HostPort, PodShape, ResourceClaimKey};
 use crate::model::state::ClusterState;
@@ -43,6 +43,8 @@ pub struct Claims {
     by_victim: BTreeSet<(WorkloadIdx, WorkloadIdx)>,
     /// Victims that leave nothing which was not promised: another claim gains nothing by them.
     spent: BTreeSet<WorkloadIdx>,
+    /// Victims that leave no quota which was not promised.
+    quota_spent: BTreeSet<WorkloadIdx>,
 }
 
 /// Where all members of a workload go once its victims have left, and with what.
@@ -103,6 +105,12 @@ impl Claims {
         self.spent.contains(&victim)
     }
 
+    /// Whether all quota that a workload leaves was promised: with many preemptors at a time most
+    /// of those who leave have none for one more, but for room on nodes that nobody wants.
+    pub fn quota_spent(&self, victim: WorkloadIdx) -> bool {
+        self.quota_spent.contains(&victim)
+    }
+
     /// Claims that depend on a victim.
     fn drawing_on(&self, victim: WorkloadIdx) -> Option<Arc<Together>> {
         let mut from = self.by_victim.range((victim, WorkloadIdx::FIRST)..);
@@ -121,6 +129,7 @@ impl Claims {
         for victim in &claim.victims {
             self.by_victim.remove(&(*victim, workload));
             self.spent.remove(victim);
+            self.quota_spent.remove(victim);
         }
         Some(claim)
     }
@@ -266,12 +275,18 @@ impl ClusterState {
             self.uncount_claim(workload);
         }
         let drawing = Arc::new(Together::of(self, together));
-        let (amounts, spent) = drawing.amounts();
-        for (victim, spent) in spent {
-            match spent {
-                true => self.claims.spent.insert(victim),
-                false => self.claims.spent.remove(&victim),
-            };
+        let (amounts, left) = drawing.amounts();
+        for (victim, left) in left {
+            let claims = &mut self.claims;
+            for (set, spent) in [
+                (&mut claims.spent, left == Left::Nothing),
+                (&mut claims.quota_spent, left != Left::Quota),
+            ] {
+                match spent {
+                    true => set.insert(victim),
+                    false => set.remove(&victim),
+                };
+            }
         }
         for (&workload, (quota, room)) in together.iter().zip(amounts) {
             for &(queue, fr, amount) in &quota {

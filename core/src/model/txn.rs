@@ -19,6 +19,7 @@ use crate::model::volumes::Choices;
 use crate::model::workload::Assignment;
 use crate::place::refusals::Refusals;
 use crate::rules::dynamic_resources::PodHold;
+use crate::victims::Searched;
 
 /// One change and how to take it back; one variant per stateful part.
 #[derive(Debug)]
@@ -82,6 +83,8 @@ pub struct Txn<'a> {
     ended: Vec<(Vec<(ClassIdx, u32)>, SearchBound)>,
     /// Steps that searches for places took.
     steps: u32,
+    /// What the last search for victims found while nothing was changed.
+    pub(crate) searched: Option<Box<Searched>>,
 }
 
 impl<'a> Txn<'a> {
@@ -89,7 +92,7 @@ impl<'a> Txn<'a> {
     pub fn begin(state: &'a mut ClusterState) -> Txn<'a> {
         state.classes.trim();
         let log = std::mem::take(&mut state.undo_buffer).0;
-        Txn { state, log, ended: Vec::new(), steps: 0 }
+        Txn { state, log, ended: Vec::new(), steps: 0, searched: None }
     }
 
     /// The state as changed so far.
@@ -141,6 +144,11 @@ impl<'a> Txn<'a> {
         self.steps
     }
 
+    /// Whether nothing is changed.
+    pub fn untouched(&self) -> bool {
+        self.log.is_empty()
+    }
+
     /// A point to roll back to.
     pub fn checkpoint(&self) -> Checkpoint {
         Checkpoint(self.log.len())
@@ -179,7 +187,7 @@ impl<'a> Txn<'a> {
 
     /// Takes up a transaction that was set aside.
     pub fn take_up(state: &'a mut ClusterState, aside: SetAside) -> Txn<'a> {
-        Txn { state, log: aside.0, ended: Vec::new(), steps: 0 }
+        Txn { state, log: aside.0, ended: Vec::new(), steps: 0, searched: None }
     }
 
     /// The workload holds (or no longer holds) flavors. No member of it may be placed.

@@ -4,7 +4,8 @@
 //! borrowing queues. Where the preemptor's own subtree has the quota (an *advantage*), they may
 //! be taken regardless of borrowing; else only if the preemptor ends within its nominal quota, or
 //! while borrowing where policy allows it for lower priorities. Who leaves already, for others
-//! that were promised all of it, has nothing to give. Who leaves for the preemptor since before a
+//! that were promised all of it, has nothing to give; where they were promised all of its quota,
+//! it has room on nodes at most. Who leaves for the preemptor since before a
 //! restart is taken whatever the policy.
 //!
 //! For quota that is Kueue's rule: who holds something that is short, in a queue that borrows
@@ -17,13 +18,14 @@
 //! While fair sharing is on, whoever borrows may be asked, wherever it stands in the tree; who of
 //! them leaves is decided by shares, as the search goes on.
 
+use std::cell::OnceCell;
 use std::cmp::Reverse;
 
 use capstan_topology::ResourceIdx;
 
 use crate::model::budgets::Allowance;
 use crate::model::ids::{FrIdx, QueueIdx, QuotaIdx, WorkloadIdx};
-use crate::model::input::{PreemptReclaim, PreemptWithin, PreemptionPolicy, Text};
+use crate::model::input::{PreemptReclaim, PreemptWithin, PreemptionPolicy};
 use crate::model::state::ClusterState;
 use crate::money::MicroUsd;
 use crate::plan::PreemptionReason;
@@ -261,8 +263,11 @@ pub fn collect(
         }
     }
     promised(state, preemptor, need, &mut found);
-    found.retain(|candidate| !state.claims.spent(candidate.workload));
-    found.sort_by_cached_key(|candidate| order(state, candidate));
+    found.retain_mut(|candidate| {
+        candidate.quota &= !state.claims.quota_spent(candidate.workload);
+        (candidate.quota || candidate.room) && !state.claims.spent(candidate.workload)
+    });
+    put_in_order(state, &mut found);
     heed_budgets(state, need, &mut found);
     found
 }
@@ -325,21 +330,27 @@ fn overspends(state: &ClusterState, candidate: &Candidate) -> bool {
 /// Leaving first, and of those who leaves for the preemptor; then hierarchical, other cohort, own
 /// queue; within budgets ([`heed_budgets`]); of queues that have spent a soft budget; lower
 /// priority; later admission; less loss; uid.
-fn order(
-    state: &ClusterState,
-    candidate: &Candidate,
-) -> (bool, u8, bool, i32, Reverse<Time>, Loss, Text) {
-    let workload = &state.workloads[candidate.workload];
-    let at = workload.assignment.as_ref().map_or(Time::MIN, |assignment| assignment.at);
-    (
-        !state.leaving(candidate.workload),
-        candidate.kind.rank(),
-        !overspends(state, candidate),
-        workload.priority,
-        Reverse(at),
-        (state.spent(candidate.workload, state.now), state.worked(candidate.workload, state.now)),
-        workload.uid.clone(),
-    )
+fn put_in_order(state: &ClusterState, found: &mut Vec<Candidate>) {
+    let rank = |candidate: &Candidate| {
+        let workload = &state.workloads[candidate.workload];
+        let at = workload.assignment.as_ref().map_or(Time::MIN, |assignment| assignment.at);
+        let leaving = state.leaving(candidate.workload);
+        let overspends = overspends(state, candidate);
+        (!leaving, candidate.kind.rank(), !overspends, workload.priority, Reverse(at))
+    };
+    // Most differ by that; what is lost is reckoned once for each who does not.
+    let loss = |workload| (state.spent(workload, state.now), state.worked(workload, state.now));
+    let mut ranked: Vec<_> =
+        found.drain(..).map(|it| (rank(&it), OnceCell::<Loss>::new(), it)).collect();
+    ranked.sort_unstable_by(|(rank, lost, one), (other_rank, other_lost, other)| {
+        rank.cmp(other_rank).then_with(|| {
+            let lost = lost.get_or_init(|| loss(one.workload));
+            let uid = |candidate: &Candidate| &state.workloads[candidate.workload].uid;
+            lost.cmp(other_lost.get_or_init(|| loss(other.workload)))
+                .then_with(|| uid(one).cmp(uid(other)))
+        })
+    });
+    found.extend(ranked.into_iter().map(|(.., candidate)| candidate));
 }
 
 /// The node of the queue in which a workload holds quota.

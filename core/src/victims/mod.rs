@@ -16,15 +16,12 @@
 //!
 //! Cost: one removal and one check per candidate; a check reads the quota path and one index.
 
-use std::collections::BTreeSet;
-
 use capstan_topology::ResourceIdx;
 
 use crate::model::ids::{ClassIdx, FrIdx, QueueIdx, ShapeIdx, WorkloadIdx};
 use crate::model::input::PreemptReclaim;
 use crate::model::state::ClusterState;
 use crate::model::txn::Txn;
-use crate::model::vacancy::Holding;
 use crate::model::workload::QueueRef;
 use crate::place::coupled;
 use crate::place::gang::{self, Ask, TopologyAsk};
@@ -32,15 +29,20 @@ use crate::plan::PreemptionReason;
 use crate::quota::share::Share;
 use crate::victims::candidates::{Candidate, Kind};
 use crate::victims::fair::Sharing;
+use crate::victims::removed::{Removed, Taken};
 
 pub mod candidates;
 mod fair;
 mod focus;
+mod recall;
+mod removed;
 mod targets;
 pub mod turns;
 
+pub(crate) use recall::Searched;
+
 /// What must fit once the victims are gone.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Need {
     /// What the preemptor will charge.
     pub usage: Vec<(FrIdx, i64)>,
@@ -120,6 +122,23 @@ pub fn search_exact(
     if txn.state().workloads[preemptor].never_preempts {
         return Err(Lack::Quota);
     }
+    if let Some(found) = recall::found_before(txn, preemptor, need, members) {
+        return found;
+    }
+    let untouched = txn.untouched();
+    let found = search_anew(txn, preemptor, need, members);
+    if untouched && members.is_empty() {
+        recall::remember(txn, preemptor, need, &found);
+    }
+    found
+}
+
+fn search_anew(
+    txn: &mut Txn<'_>,
+    preemptor: WorkloadIdx,
+    need: &Need,
+    members: &[Ask],
+) -> Result<Vec<Victim>, Lack> {
     let mut search = Search::new(txn, preemptor, need, members);
     let list = search.candidates(txn, preemptor);
     let attempts = search.attempts(txn, &list);
@@ -263,51 +282,6 @@ impl Attempt {
                 Attempt::Within => true,
                 Attempt::RoomOnly => what == For::Room,
             }
-    }
-}
-
-/// A candidate that was removed, and what it held.
-struct Taken<'c> {
-    candidate: &'c Candidate,
-    held: Holding,
-}
-
-/// The candidates removed so far, in order.
-#[derive(Default)]
-struct Removed<'c> {
-    taken: Vec<Taken<'c>>,
-    names: BTreeSet<WorkloadIdx>,
-}
-
-impl<'c> Removed<'c> {
-    fn contains(&self, candidate: &Candidate) -> bool {
-        self.names.contains(&candidate.workload)
-    }
-
-    fn take(&mut self, txn: &mut Txn<'_>, candidate: &'c Candidate) {
-        let held = txn.remove_workload(candidate.workload);
-        self.names.insert(candidate.workload);
-        self.taken.push(Taken { candidate, held });
-    }
-
-    /// Returns one if `fits` accepts the state after that.
-    fn give_back(&mut self, txn: &mut Txn<'_>, at: usize, fits: impl FnOnce(&mut Txn<'_>) -> bool) {
-        let point = txn.checkpoint();
-        let Taken { candidate, held } = &self.taken[at];
-        txn.return_workload(candidate.workload, held);
-        if fits(txn) {
-            let back = self.taken.remove(at);
-            self.names.remove(&back.candidate.workload);
-        } else {
-            txn.rollback_to(point);
-        }
-    }
-
-    /// Forgets all but the first `count`, whose removal was rolled back.
-    fn truncate(&mut self, count: usize) {
-        for back in self.taken.drain(count..) {
-            self.names.remove(&back.candidate.workload);
-        }
     }
 }
 

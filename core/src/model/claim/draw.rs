@@ -39,6 +39,17 @@ struct Stake {
     quota: Vec<(FrIdx, i64)>,
 }
 
+/// What a victim leaves that no claim draws.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Left {
+    /// Nothing.
+    Nothing,
+    /// Room on nodes, and no quota.
+    Room,
+    /// Quota, and room perhaps.
+    Quota,
+}
+
 /// What all claims together draw.
 pub(super) struct Drawn {
     pub room: Vec<((NodeIdx, ResourceIdx), i64)>,
@@ -68,8 +79,8 @@ impl Together {
         }
     }
 
-    /// What each claim counts, and of each victim whether nothing is left to draw.
-    pub fn amounts(&self) -> (Vec<Amounts>, Vec<(WorkloadIdx, bool)>) {
+    /// What each claim counts, and what is left to draw of each victim.
+    pub fn amounts(&self) -> (Vec<Amounts>, Vec<(WorkloadIdx, Left)>) {
         let stakes = || self.victims.iter().map(|(_, stake)| stake);
         let mut room: Vec<_> = stakes().map(|stake| stake.room.clone()).collect();
         let mut quota: Vec<_> = stakes().map(|stake| stake.quota.clone()).collect();
@@ -95,11 +106,16 @@ impl Together {
                 places.map(|((node, resource), amount)| (node, resource, amount)).collect(),
             ));
         }
-        let spent = self.victims.iter().zip(room.iter().zip(&quota)).map(|(victim, left)| {
-            let none = left.0.iter().all(|(_, n)| *n == 0) && left.1.iter().all(|(_, n)| *n == 0);
-            (victim.0, none)
-        });
-        (counted, spent.collect())
+        let left =
+            self.victims.iter().zip(room.iter().zip(&quota)).map(|(victim, (room, quota))| {
+                let left = match () {
+                    () if quota.iter().any(|(_, n)| *n != 0) => Left::Quota,
+                    () if room.iter().any(|(_, n)| *n != 0) => Left::Room,
+                    () => Left::Nothing,
+                };
+                (victim.0, left)
+            });
+        (counted, left.collect())
     }
 
     /// What all claims draw, as things are in a transaction, of everything that one victim

@@ -1,0 +1,58 @@
+//! Candidates that were removed inside a transaction, and their way back one by one.
+
+use std::collections::BTreeSet;
+
+use super::candidates::Candidate;
+use crate::model::ids::WorkloadIdx;
+use crate::model::txn::Txn;
+use crate::model::vacancy::Holding;
+
+/// A candidate that was removed, and what it held.
+pub(super) struct Taken<'c> {
+    pub(super) candidate: &'c Candidate,
+    pub(super) held: Holding,
+}
+
+/// The candidates removed so far, in order.
+#[derive(Default)]
+pub(super) struct Removed<'c> {
+    pub(super) taken: Vec<Taken<'c>>,
+    pub(super) names: BTreeSet<WorkloadIdx>,
+}
+
+impl<'c> Removed<'c> {
+    pub(super) fn contains(&self, candidate: &Candidate) -> bool {
+        self.names.contains(&candidate.workload)
+    }
+
+    pub(super) fn take(&mut self, txn: &mut Txn<'_>, candidate: &'c Candidate) {
+        let held = txn.remove_workload(candidate.workload);
+        self.names.insert(candidate.workload);
+        self.taken.push(Taken { candidate, held });
+    }
+
+    /// Returns one if `fits` accepts the state after that.
+    pub(super) fn give_back(
+        &mut self,
+        txn: &mut Txn<'_>,
+        at: usize,
+        fits: impl FnOnce(&mut Txn<'_>) -> bool,
+    ) {
+        let point = txn.checkpoint();
+        let Taken { candidate, held } = &self.taken[at];
+        txn.return_workload(candidate.workload, held);
+        if fits(txn) {
+            let back = self.taken.remove(at);
+            self.names.remove(&back.candidate.workload);
+        } else {
+            txn.rollback_to(point);
+        }
+    }
+
+    /// Forgets all but the first `count`, whose removal was rolled back.
+    pub(super) fn truncate(&mut self, count: usize) {
+        for back in self.taken.drain(count..) {
+            self.names.remove(&back.candidate.workload);
+        }
+    }
+}
