@@ -2,11 +2,13 @@
 //!
 //! Decides what `500m`, `1.5Gi` or `1e3` amount to, in whole numbers only: nano-units in an
 //! `i128`, rounded away from zero below that as the API server does, saturating above. What a
-//! resource is measured in (CPU in milli-units, all else in units) is decided here too.
+//! resource is measured in (CPU in milli-units, money in micro-USD, all else in units) is decided
+//! here too.
 
 use std::borrow::Cow;
 use std::fmt;
 
+use capstan_core::explain::quantity::{USD_PER_HOUR, per_unit};
 use capstan_core::money::MicroUsd;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserialize, Deserializer, Visitor};
@@ -76,9 +78,20 @@ impl Quantity {
         self.per(UNIT / 1_000)
     }
 
-    /// In what the engine counts this resource in: CPU in milli-units, all else in units.
+    /// In what the engine counts this resource in: CPU in milli-units, money in micro-USD, all else
+    /// in units.
     pub fn amount_of(self, resource: &str) -> i64 {
-        if resource == "cpu" { self.milli() } else { self.units() }
+        match resource {
+            "cpu" => self.milli(),
+            USD_PER_HOUR => self.dollars().0,
+            _ => self.units(),
+        }
+    }
+
+    /// So much of a resource, in what the engine counts it in.
+    pub fn of_amount(resource: &str, amount: i64) -> Quantity {
+        let nano = UNIT / i128::from(per_unit(resource));
+        Quantity { nano: i128::from(amount) * nano }
     }
 
     /// As US dollars, in millionths, rounded half up, saturating.

@@ -56,8 +56,8 @@ impl Engine {
         }
         let mut held: BTreeMap<ResourceIdx, i64> = BTreeMap::new();
         let mut since: Option<Time> = None;
-        for pod in state.placed(victim.workload) {
-            let pod = &state.pods[pod];
+        for index in state.placed(victim.workload) {
+            let pod = &state.pods[index];
             since = since.into_iter().chain(pod.bound_at).min();
             let holds = state.room.ledger.request(pod.holds);
             let concerned = |of: &ResourceIdx| {
@@ -71,6 +71,9 @@ impl Engine {
             let holds = holds.entries().iter().filter(|(of, _)| named(of));
             for &(resource, amount) in holds.chain(counted) {
                 resources::add(held.entry(resource).or_default(), amount);
+            }
+            if concerned(&resources::USD) {
+                resources::add(held.entry(resources::USD).or_default(), state.bills.amount(index));
             }
         }
         let mut frees: Vec<Freed> = Vec::new();
@@ -107,7 +110,7 @@ impl Engine {
     ) -> BTreeMap<ResourceIdx, i64> {
         let (state, mut given) = (&self.state, BTreeMap::new());
         let mut charged: Borrowed = BTreeMap::new();
-        let charges = state.placed(victim).flat_map(|pod| state.charges_of(&state.pods[pod]));
+        let charges = state.placed(victim).flat_map(|pod| state.charges_of(pod));
         for (queue, fr, amount) in charges.chain(state.kept_for(victim).iter().copied()) {
             resources::add(charged.entry((queue, fr)).or_default(), amount);
         }

@@ -9,6 +9,15 @@ use crate::money::MicroUsd;
 /// The pseudo-resource whose quota is money per hour, in micro-USD.
 pub const USD_PER_HOUR: &str = "capstan.sh/usd-per-hour";
 
+/// How much of what the engine counts a resource in makes one unit of it.
+pub fn per_unit(resource: &str) -> i64 {
+    match resource {
+        "cpu" => 1_000,
+        USD_PER_HOUR => 1_000_000,
+        _ => 1,
+    }
+}
+
 /// Binary units, largest first.
 const UNITS: [(&str, i64); 5] =
     [("Pi", 1 << 50), ("Ti", 1 << 40), ("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10)];

@@ -17,15 +17,22 @@ use crate::model::ids::{ClassIdx, FlavorIdx, FrIdx, QueueIdx, ShapeIdx, Workload
 use crate::model::input::{FlavorFacts, Fungibility, PreemptReclaim, PreemptWithin};
 use crate::model::state::ClusterState;
 use crate::model::txn::Txn;
+use crate::place::classes::Scoring;
 use crate::place::coupled;
 use crate::place::gang::{self, TopologyAsk};
 use crate::quota::eligible;
+use crate::resources::USD;
 use crate::victims::{self, Lack, Need};
+
+pub use self::priced::too_dear;
+use self::standing::{Quota, beyond, quota_of};
 
 pub mod as_things_are;
 mod combinations;
 pub mod lacking;
 mod one_set;
+mod priced;
+mod standing;
 pub mod with_victims;
 
 /// How well something fits, worst first.
@@ -64,8 +71,8 @@ pub struct Demand<'a> {
     pub sets: &'a [SetDemand],
     /// Topology asked.
     pub topology: TopologyAsk,
-    /// Scoring profile.
-    pub profile: u32,
+    /// How nodes are compared.
+    pub profile: Scoring,
     /// Where to start, per (set, group).
     pub start: &'a [((usize, usize), usize)],
     /// Combinations of flavors that may be tried where those found first do not do.
@@ -133,6 +140,15 @@ struct Candidate {
     /// The farthest of any resource.
     borrowing: u32,
     contested: Vec<FrIdx>,
+    /// What is asked of its money.
+    money: i64,
+}
+
+impl Candidate {
+    /// A flavor that fits as far as is known.
+    fn fitting(flavor: FlavorIdx, money: i64) -> Candidate {
+        Candidate { flavor, mode: Mode::Fit, borrowing: 0, contested: Vec::new(), money }
+    }
 }
 
 /// How something stands: its mode, and how far it borrows. Of a flavor it is how the resource
@@ -250,10 +266,12 @@ fn asked_of(
         .filter(|(resource, _)| covered.contains(resource))
         .map(|(resource, amount)| (*resource, amount.saturating_mul(set.count.into())))
         .collect();
+    // How much depends on the flavor.
+    asked.extend(covered.contains(&USD).then_some((USD, 0)));
     // Of several shortages the one of devices tells most, so they are looked at first.
     let named = |resource: &ResourceIdx| {
         let name = state.room.resources.name(*resource);
-        (!name.contains('/'), name)
+        (!name.contains('/'), *resource == USD, name)
     };
     asked.sort_by(|(one, _), (other, _)| named(one).cmp(&named(other)));
     asked
@@ -337,6 +355,7 @@ fn take(
     choice.parts.push(((at, group), (best.mode, best.borrowing)));
     let quota = &txn.state().quota;
     for &(resource, amount) in asked {
+        let amount = if resource == USD { best.money } else { amount };
         choice.sets[at].push((resource, best.flavor));
         let fr = quota.listed_fr(best.flavor, resource);
         match choice.usage.iter_mut().find(|(known, _)| *known == fr) {
@@ -392,7 +411,9 @@ fn try_flavor(
     eligible::check(&shape, &facts, txn.state().room.args.toleration_comparison)?;
     let class = class_with(txn, demand, set.shape, chosen, flavor);
     let ask = (class, set.count);
-    let mut candidate = Candidate { flavor, mode: Mode::Fit, borrowing: 0, contested: Vec::new() };
+    let priced = priced::of_set(txn, demand, at, flavor, chosen, (asked, usage));
+    let asked = &priced.asked[..];
+    let mut candidate = Candidate::fitting(flavor, priced.amount());
     let total = |txn: &Txn<'_>, resource: ResourceIdx, amount: i64| {
         let fr = txn.state().quota.listed_fr(flavor, resource);
         let earlier = usage.iter().find(|(known, _)| *known == fr).map_or(0, |(_, n)| *n);
@@ -414,7 +435,11 @@ fn try_flavor(
     let mut stands = (Mode::Fit, 0);
     for &(resource, amount) in asked {
         let (fr, total) = total(txn, resource, amount);
-        let (mode, borrowing, why) = quota_mode(txn, demand, fr, total, amount, ask);
+        let quota = match priced.money.clone().filter(|_| resource == USD) {
+            Some(quota) => quota,
+            None => quota_of(txn.state(), demand, fr, total, amount),
+        };
+        let (mode, borrowing, why) = quota_mode(txn, demand, (fr, total), quota, ask);
         if mode < Mode::Fit {
             candidate.contested.push(fr);
         }
@@ -462,63 +487,6 @@ fn class_with(
     txn.class(shape, &flavors, demand.profile)
 }
 
-/// How quota stands for one flavor and resource, with the borrowing level.
-enum Quota {
-    /// It fits.
-    Fits(u32),
-    /// It would after preemption, as far as that is known without looking for victims; how far it
-    /// borrows is known when they have left.
-    Short(FlavorProblem),
-    /// It does not, whoever left.
-    Never(u32, FlavorProblem),
-}
-
-/// How quota stands; of the total, `own` is the set's, the rest that of sets before it.
-fn quota_of(state: &ClusterState, demand: &Demand<'_>, fr: FrIdx, total: i64, own: i64) -> Quota {
-    let queue = state.quota.queue(demand.queue);
-    let node = queue.node.expect("only existing queues have heads");
-    let tree = &state.quota.tree;
-    if let Some(why) = beyond(state, demand.queue, fr, (total, own)) {
-        return Quota::Never(0, why);
-    }
-    let (height, may_reclaim) = tree.borrow_height(node, fr, total);
-    let Some(FlavorRefusal { why, .. }) = shortage(state, demand.queue, fr, total) else {
-        return Quota::Fits(height);
-    };
-    if total > tree.potential(node, fr) {
-        return Quota::Never(0, why);
-    }
-    let policy = queue.facts.as_ref().expect("only existing queues have heads").preemption;
-    let shares = state.quota.shares_fairly() && policy.reclaim != PreemptReclaim::Never;
-    let while_borrowing = policy.while_borrowing.is_some() || shares;
-    match total <= tree.nominal(node, fr) || may_reclaim || while_borrowing {
-        true => Quota::Short(why),
-        false => Quota::Never(height, why),
-    }
-}
-
-/// That more is asked than queue and cohort could ever give; of the total, `own` is the set's.
-/// Where the queue lists other flavors, sets before it might have those: then only what it asks
-/// itself can be too much for ever.
-fn beyond(
-    state: &ClusterState,
-    queue: QueueIdx,
-    fr: FrIdx,
-    (total, own): (i64, i64),
-) -> Option<FlavorProblem> {
-    let node = state.quota.queue(queue).node.expect("only existing queues have heads");
-    let most = state.quota.tree.potential(node, fr);
-    let (flavor, _) = state.quota.fr(fr);
-    let mut groups = state.quota.queue(queue).groups.iter();
-    let only = groups.any(|group| group.flavors == [flavor]);
-    let never_short = || shortage(state, queue, fr, total).is_none();
-    let for_ever = own > most || total > most && (only || never_short());
-    for_ever.then(|| {
-        let resource = state.room.resources.name(state.quota.fr(fr).1).clone();
-        FlavorProblem::ExceedsMax { resource, asked: total, others: 0, most }
-    })
-}
-
 /// Whether anybody might be stopped for the workload.
 fn may_preempt(state: &ClusterState, demand: &Demand<'_>) -> bool {
     let facts = state.quota.queue(demand.queue).facts.as_ref();
@@ -532,12 +500,11 @@ fn may_preempt(state: &ClusterState, demand: &Demand<'_>) -> bool {
 fn quota_mode(
     txn: &mut Txn<'_>,
     demand: &Demand<'_>,
-    fr: FrIdx,
-    total: i64,
-    own: i64,
+    (fr, total): (FrIdx, i64),
+    quota: Quota,
     ask: (ClassIdx, u32),
 ) -> (Mode, u32, Option<FlavorProblem>) {
-    let why = match quota_of(txn.state(), demand, fr, total, own) {
+    let why = match quota {
         Quota::Fits(height) => return (Mode::Fit, height, None),
         _ if lacking::no_node_of_it_will_do(txn, ask.0) => {
             let nodes = lacking::nodes_for(txn, demand, ask);

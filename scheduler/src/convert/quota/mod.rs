@@ -10,6 +10,7 @@ mod rules;
 use std::collections::{BTreeMap, BTreeSet};
 
 use capstan_core::Input;
+use capstan_core::explain::quantity::per_unit;
 use capstan_core::model::input::{
     BorrowThreshold, ClusterQueueFacts, CohortFacts, DeactivatedFacts, FlavorFacts, FlavorQuota,
     Fungibility, LocalQueueFacts, LocalQueueUsage, PreemptReclaim, PreemptWithin, PreemptionPolicy,
@@ -242,8 +243,8 @@ pub fn local_queue_usage(
 ) -> Option<LocalQueueUsage> {
     let known = shared?.admission_fair_sharing_status.as_ref()?;
     let amount = |(name, amount): (&String, &Quantity)| {
-        let unit = if name == "cpu" { 1_000 } else { 1_000_000 };
-        let thousandths = i64::try_from(amount.nano() / unit).unwrap_or(i64::MAX);
+        let part = 1_000_000 / i128::from(per_unit(name));
+        let thousandths = i64::try_from(amount.nano() / part).unwrap_or(i64::MAX);
         (Text::from(name.as_str()), thousandths)
     };
     Some(LocalQueueUsage {
