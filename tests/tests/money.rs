@@ -217,9 +217,10 @@ fn what_was_charged_is_frozen_whatever_becomes_of_prices() {
     let mut played = Played::new(policy(), &[queue("main", None, 1_000)]);
     played.with([priced("n", 2, 800), single("a", "main", 1)]);
     played.with([priced("n", 2, 1_600)]);
-    assert_eq!((played.used("main"), view(&played.stage.engine, "a").per_hour), (400, Some(
-        MicroUsd(usd(400))
-    )));
+    assert_eq!(
+        (played.used("main"), view(&played.stage.engine, "a").per_hour),
+        (400, Some(MicroUsd(usd(400))))
+    );
     // Nobody knows a price any more.
     played.with([Input::Node(node("n", &[(GPU, 2)]))]);
     assert_eq!(played.used("main"), 400);
@@ -356,9 +357,8 @@ fn an_elastic_gang_begins_with_the_members_that_can_be_paid_for() {
     played.with([priced("n", 8, 800)]);
     let members = gang("g", 8, Some(2), &shape(&[(GPU, 1)]), &in_queue(Some("main")));
     played.with(members.iter().cloned().map(Input::Pod));
-    let bound = |played: &Played| {
-        (0..8).filter(|at| played.node_of(&format!("g-{at}")).is_some()).count()
-    };
+    let bound =
+        |played: &Played| (0..8).filter(|at| played.node_of(&format!("g-{at}")).is_some()).count();
     assert_eq!((played.used("main"), bound(&played)), (500, 5));
     let told = view(&played.stage.engine, "g").reason.expect("some wait").to_string();
     assert!(told.contains("$0.00/h left, $1.00/h asked"), "{told}");
@@ -436,8 +436,7 @@ fn two_kinds(apart: bool, spot: i64, demand: i64) -> ClusterQueueFacts {
     let mut facts = match apart {
         true => {
             let (one, two) = (gpus("spot"), gpus("demand"));
-            let mut facts =
-                cluster_queue("main", None, group(&[(one.0, &one.1), (two.0, &two.1)]));
+            let mut facts = cluster_queue("main", None, group(&[(one.0, &one.1), (two.0, &two.1)]));
             let money = [(USD_PER_HOUR, nominal(usd(spot + demand)))];
             facts.groups.push(group(&[(DEFAULT, &money)]));
             facts
@@ -489,20 +488,23 @@ fn money_may_be_a_group_of_its_own() {
 
 #[test]
 fn two_heads_of_one_round_do_not_spend_the_same_money() {
-    let mut played = Played::new(policy(), &[
-        queue("a", Some("all"), 0),
-        queue("b", Some("all"), 0),
-        queue("lender", Some("all"), 500),
-    ]);
+    let mut played = Played::new(
+        policy(),
+        &[
+            queue("a", Some("all"), 0),
+            queue("b", Some("all"), 0),
+            queue("lender", Some("all"), 500),
+        ],
+    );
     played.with([priced("cheap", 1, 100), priced("dear", 8, 3_200)]);
     // Both are nominated on the cheap node; the second to be settled goes to the dear one.
     played.with([single("one", "a", 1), single("two", "b", 1)]);
     let mut nodes = [played.node_of("one"), played.node_of("two")].map(Option::unwrap_or_default);
     nodes.sort();
-    assert_eq!((nodes, played.used("a") + played.used("b")), (
-        ["cheap".to_owned(), "dear".to_owned()],
-        500
-    ));
+    assert_eq!(
+        (nodes, played.used("a") + played.used("b")),
+        (["cheap".to_owned(), "dear".to_owned()], 500)
+    );
     // A third finds neither node nor money, and everything comes to rest.
     played.with([single("three", "a", 1)]);
     assert_eq!(played.waits("three").0, "WaitingForQuota");

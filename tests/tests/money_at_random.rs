@@ -112,8 +112,12 @@ struct Lone {
 fn lone() -> impl Strategy<Value = Lone> {
     let node = (1..=4_i64, option::weighted(0.9, 0..=40_i64));
     let (pods, ends) = (vec(1..=4_i64, 1..10), vec(0..10_usize, 0..4));
-    (vec(node, 1..=5), 0..=60_i64, pods, ends)
-        .prop_map(|(nodes, money, pods, ends)| Lone { nodes, money, pods, ends })
+    (vec(node, 1..=5), 0..=60_i64, pods, ends).prop_map(|(nodes, money, pods, ends)| Lone {
+        nodes,
+        money,
+        pods,
+        ends,
+    })
 }
 
 impl Lone {

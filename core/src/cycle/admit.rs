@@ -142,9 +142,8 @@ impl Engine {
         let price = self.state.price(pod);
         let pod = &self.state.pods[pod];
         let (shape, node) = (pod.shape, pod.place.expect("only placed pods are bound"));
-        let same = |last: &Written| {
-            (last.shape, last.node, last.note.price) == (shape, node, price)
-        };
+        let same =
+            |last: &Written| (last.shape, last.node, last.note.price) == (shape, node, price);
         let last = match last {
             Some(last) if same(&last) => return last,
             last => last.filter(|last| last.shape == shape).map(|last| last.note),

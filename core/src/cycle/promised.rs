@@ -179,8 +179,8 @@ impl Engine {
             return Redeemed::NeverFits;
         };
         let start = txn.checkpoint();
-        let planned = place_as_planned(&mut txn, &asks, &claim.places.members)
-            && within_quota(&txn, claim);
+        let planned =
+            place_as_planned(&mut txn, &asks, &claim.places.members) && within_quota(&txn, claim);
         if !planned {
             txn.rollback_to(start);
             let purse = Purse::of(txn.state(), queue, &asks);

@@ -87,7 +87,8 @@ impl Engine {
         if kept.is_some() || round.decided {
             return self.lost_race(entry, kept, round);
         }
-        entry.choice.reason = Some(self.quota_reason(&entry));
+        let held = self.still_held(&entry);
+        entry.choice.reason = Some(held.unwrap_or_else(|| self.quota_reason(&entry)));
         entry.choice.next.clear();
         self.wait(entry, round);
     }
@@ -163,7 +164,7 @@ impl Engine {
         if keep {
             txn.commit();
         }
-        Some(places)
+        Ok(places)
     }
 
     fn settle_preempt(

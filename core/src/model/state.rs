@@ -342,12 +342,7 @@ impl ClusterState {
     }
 
     /// The class of a shape with flavors, whose nodes are compared so.
-    pub fn class(
-        &mut self,
-        shape: ShapeIdx,
-        flavors: &[FlavorIdx],
-        scoring: Scoring,
-    ) -> ClassIdx {
+    pub fn class(&mut self, shape: ShapeIdx, flavors: &[FlavorIdx], scoring: Scoring) -> ClassIdx {
         let key = ClassKey { shape, flavors: flavors.to_vec(), scoring };
         let quota = &self.quota;
         let facts = || quota.facts_by_name(flavors);

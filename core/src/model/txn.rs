@@ -47,7 +47,7 @@ enum Undo {
     /// Quota: an amount was charged for work that is only proposed (true), or no more (false).
     Proposed(QueueIdx, FrIdx, i64, bool),
     /// A pod's bill was something else.
-    Bill(PodIdx, Option<Bill>),
+    Bill(PodIdx, Option<Box<Bill>>),
     /// A pod's place was something else.
     Place(PodIdx, Option<NodeIdx>),
     /// A workload kept this for members that it lacks.
@@ -118,12 +118,7 @@ impl<'a> Txn<'a> {
     }
 
     /// The class of a shape with flavors; making one is no change that needs undoing.
-    pub fn class(
-        &mut self,
-        shape: ShapeIdx,
-        flavors: &[FlavorIdx],
-        scoring: Scoring,
-    ) -> ClassIdx {
+    pub fn class(&mut self, shape: ShapeIdx, flavors: &[FlavorIdx], scoring: Scoring) -> ClassIdx {
         self.state.class(shape, flavors, scoring)
     }
 
@@ -265,7 +260,7 @@ impl<'a> Txn<'a> {
             self.log.push(Undo::Devices(pod, held));
         }
         if placed && let Some(old) = self.state.bill(pod, node) {
-            self.log.push(Undo::Bill(pod, old));
+            self.log.push(Undo::Bill(pod, old.map(Box::new)));
         }
         let (state, log) = (&mut *self.state, &mut self.log);
         state.each_charge(pod, |quota, queue, fr, amount| {
@@ -391,7 +386,7 @@ impl ClusterState {
             }
             Undo::Vacated(workload, charges) => self.restore_vacancies(workload, charges),
             Undo::Restored(workload) => drop(self.drop_vacancies(workload)),
-            Undo::Bill(pod, old) => self.unbill(pod, old),
+            Undo::Bill(pod, old) => self.unbill(pod, old.map(|old| *old)),
             Undo::Place(pod, place) => self.pods[pod].place = place,
             Undo::Assignment(workload, assignment) => {
                 self.set_assignment(workload, assignment);

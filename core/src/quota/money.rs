@@ -196,12 +196,7 @@ pub fn least(state: &ClusterState, class: ClassIdx) -> Option<i64> {
 
 /// Puts the least that members can cost in the place of what they cost now: whoever leaves, it is
 /// no less.
-pub fn put_least(
-    state: &ClusterState,
-    queue: QueueIdx,
-    asks: &[Ask],
-    usage: &mut [(FrIdx, i64)],
-) {
+pub fn put_least(state: &ClusterState, queue: QueueIdx, asks: &[Ask], usage: &mut [(FrIdx, i64)]) {
     for (fr, amount) in usage.iter_mut().filter(|(fr, _)| state.quota.is_money(*fr)) {
         let pays = |ask: &&Ask| {
             let flavors = &state.classes.class(ask.class).key.flavors;

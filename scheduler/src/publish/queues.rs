@@ -84,7 +84,9 @@ fn price_of(view: &QueueView) -> String {
     let nominal = of_money.map(|line| line.nominal).reduce(i64::saturating_add);
     let price = |usd| words::price(usd, view.unpriced);
     match (view.per_hour, nominal) {
-        (cost, Some(nominal)) => format!("{}/{}", price(cost.unwrap_or_default()), MicroUsd(nominal)),
+        (cost, Some(nominal)) => {
+            format!("{}/{}", price(cost.unwrap_or_default()), MicroUsd(nominal))
+        }
         (Some(cost), None) => price(cost),
         (None, None) => String::new(),
     }
@@ -206,7 +208,6 @@ fn by_flavor(usage: BTreeMap<&Text, Vec<ResourceUsage>>) -> Vec<FlavorUsage> {
     });
     named.collect()
 }
-
 
 fn number(count: u32) -> i32 {
     i32::try_from(count).unwrap_or(i32::MAX)

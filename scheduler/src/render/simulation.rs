@@ -176,7 +176,8 @@ fn quota_words(quota: &QuotaView) -> [String; 6] {
     };
     [
         quota.flavor.to_string(),
-        if &*quota.resource == USD_PER_HOUR { "money" } else { noun(&quota.resource, 2) }.to_owned(),
+        if &*quota.resource == USD_PER_HOUR { "money" } else { noun(&quota.resource, 2) }
+            .to_owned(),
         quantity(&quota.resource, quota.nominal),
         quantity(&quota.resource, quota.used),
         some(quota.borrowed),

@@ -173,7 +173,8 @@ impl Engine {
         let of_flavor = |refusal: &FlavorRefusal| {
             Some((self.state.quota.find_flavor(&refusal.flavor)?, money_told(refusal)))
         };
-        let flavors: Vec<(FlavorIdx, i64)> = short.filter_map(of_flavor).take(FLAVORS_MAX).collect();
+        let flavors: Vec<(FlavorIdx, i64)> =
+            short.filter_map(of_flavor).take(FLAVORS_MAX).collect();
         flavors
             .into_iter()
             .filter_map(|(flavor, money)| {
@@ -300,12 +301,7 @@ impl Engine {
     }
 
     /// What one member of each set costs at least with a flavor.
-    fn least_prices(
-        &mut self,
-        queue: QueueIdx,
-        flavor: FlavorIdx,
-        sets: &[SetDemand],
-    ) -> Vec<i64> {
+    fn least_prices(&mut self, queue: QueueIdx, flavor: FlavorIdx, sets: &[SetDemand]) -> Vec<i64> {
         let profile = self.profile(Some(queue));
         let mut txn = Txn::begin(&mut self.state);
         let least = |set: &SetDemand| {

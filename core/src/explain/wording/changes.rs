@@ -100,7 +100,9 @@ impl Preemption {
                 (quantity(&freed.resource, freed.amount), noun(&freed.resource, freed.amount));
             match freed.borrowed.min(freed.amount) {
                 some if !borrowed || some <= 0 => amount(&freed.resource, freed.amount),
-                all if all == freed.amount => format!("{number} borrowed {noun}"),
+                all if all == freed.amount => {
+                    format!("{number} borrowed {noun}").trim_end().to_owned()
+                }
                 some => {
                     let some = quantity(&freed.resource, some);
                     format!("{} ({some} borrowed)", amount(&freed.resource, freed.amount))

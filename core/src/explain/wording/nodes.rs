@@ -235,6 +235,7 @@ fn most_excluded(nodes: &NodeShortage) -> Option<(u32, &'static str)> {
             NodeRefusal::Features { .. } => (6, "features of their kubelets"),
             NodeRefusal::SpreadKey { .. } => (7, "labels to spread over"),
             NodeRefusal::PodAffinity => (8, "pod affinity"),
+            NodeRefusal::PriceUnknown => (9, "prices that nobody knows"),
             NodeRefusal::Port { .. }
             | NodeRefusal::Spread { .. }
             | NodeRefusal::PodAntiAffinity { .. }

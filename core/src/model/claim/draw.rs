@@ -185,8 +185,7 @@ impl ClusterState {
     /// What a victim holds.
     fn holds(&self, victim: WorkloadIdx) -> Stake {
         let place = |pod: PodIdx| self.pods[pod].place.expect("only placed members are listed");
-        let placed =
-            self.placed(victim).map(|pod| ((pod, place(pod)), self.bills.amount(pod)));
+        let placed = self.placed(victim).map(|pod| ((pod, place(pod)), self.bills.amount(pod)));
         self.stake(self.workloads[victim].assignment.as_deref(), placed)
     }
 
