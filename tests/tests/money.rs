@@ -483,7 +483,8 @@ fn money_may_be_a_group_of_its_own() {
     assert_eq!((on("s"), on("d"), played.used("main")), (2, 1, 500));
     let (code, words) = played.waits("p3");
     assert_eq!(code, "WaitingForQuota");
-    assert!(words.contains("$0.00/h left, $3.00/h asked"), "{words}");
+    // On a node of either kind: the cheaper one could come free.
+    assert!(words.contains("$0.00/h left, $1.00/h asked"), "{words}");
 }
 
 #[test]

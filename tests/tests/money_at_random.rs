@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 use capstan_core::Engine;
 use capstan_core::explain::quantity::USD_PER_HOUR;
 use capstan_core::model::input::{
-    CapacityType, ClusterQueueFacts, Input, NodeFacts, PodFacts, Price, PriceSource, Quota, Text,
+    CapacityType, ClusterQueueFacts, GangKey, Input, NodeFacts, PodFacts, Price, PriceSource,
+    Quota, Text,
 };
 use capstan_core::money::MicroUsd;
 use capstan_core::policy::Policy;
@@ -87,6 +88,11 @@ fn cover(queue: &mut ClusterQueueFacts, money: Money) {
     for flavor in &mut group.flavors {
         flavor.resources.insert(text(USD_PER_HOUR), quota);
     }
+}
+
+/// Nobody misses it.
+fn is_lone(pod: &PodFacts) -> bool {
+    matches!(pod.gang.key, GangKey::Pod(_))
 }
 
 fn settled(facts: impl IntoIterator<Item = Input>) -> Result<Stage, TestCaseError> {
@@ -202,7 +208,7 @@ proptest! {
             node.price = (seed.below(8) > 0).then(|| price(seed.below(10) as i64));
             stage.add([Input::Node(node)]);
             if seed.below(3) == 0
-                && let Some(uid) = stage.pods.keys().next().cloned()
+                && let Some(uid) = stage.pods.values().find(|pod| is_lone(pod)).map(|p| p.uid.clone())
             {
                 stage.drop_pod(&uid);
             }

@@ -25,7 +25,7 @@ use crate::resources::USD;
 use crate::victims::{self, Lack, Need};
 
 pub use self::priced::too_dear;
-use self::standing::{Quota, beyond, quota_of};
+use self::standing::{Quota, beyond};
 
 pub mod as_things_are;
 mod combinations;
@@ -420,25 +420,23 @@ fn try_flavor(
         (fr, earlier.saturating_add(amount))
     };
     // All are needed: what can never be had decides, whatever else is short now.
-    for &(resource, amount) in asked {
+    let never = asked.iter().find_map(|&(resource, amount)| {
         let (fr, total) = total(txn, resource, amount);
-        if let Some(why) = beyond(txn.state(), demand.queue, fr, (total, amount)) {
-            let why = match lacking::no_node_of_it_will_do(txn, class) {
-                true => lacking::nodes_for(txn, demand, ask),
-                false => why,
-            };
-            let candidate = Candidate { mode: Mode::NoFit, ..candidate };
-            return Ok(((Mode::NoFit, 0), candidate, Some(why)));
-        }
+        beyond(txn.state(), demand.queue, fr, (total, amount))
+    });
+    if let Some(why) = never {
+        let why = match lacking::no_node_of_it_will_do(txn, class) {
+            true => lacking::nodes_for(txn, demand, ask),
+            false => why,
+        };
+        let candidate = Candidate { mode: Mode::NoFit, ..candidate };
+        return Ok(((Mode::NoFit, 0), candidate, Some(why)));
     }
     let mut problem: Option<((Mode, u8), FlavorProblem)> = None;
     let mut stands = (Mode::Fit, 0);
     for &(resource, amount) in asked {
         let (fr, total) = total(txn, resource, amount);
-        let quota = match priced.money.clone().filter(|_| resource == USD) {
-            Some(quota) => quota,
-            None => quota_of(txn.state(), demand, fr, total, amount),
-        };
+        let quota = priced.quota(txn.state(), demand, resource, (fr, total, amount));
         let (mode, borrowing, why) = quota_mode(txn, demand, (fr, total), quota, ask);
         if mode < Mode::Fit {
             candidate.contested.push(fr);

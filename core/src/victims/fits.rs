@@ -1,5 +1,5 @@
-//! Whether a preemptor fits as things are in a search: by amounts of quota, on nodes, and by what it
-//! costs there.
+//! Whether a preemptor fits as things are in a search: by amounts of quota, on nodes, and by what
+//! it costs there.
 //!
 //! What a queue with a quota of money is charged is known once members have nodes. Amounts are
 //! checked with the least that they could cost, and wherever nodes hold all of them now they are

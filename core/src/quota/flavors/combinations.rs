@@ -8,12 +8,11 @@ use std::ops::Range;
 
 use capstan_topology::ResourceIdx;
 
-use super::{Candidate, Choice, Demand, Quota, asked_of, class_with, priced, quota_of, take};
+use super::{Candidate, Choice, Demand, Quota, asked_of, class_with, priced, take};
 use crate::explain::reason::FlavorProblem;
 use crate::model::ids::{ClassIdx, FlavorIdx, FrIdx};
 use crate::model::txn::Txn;
 use crate::quota::eligible;
-use crate::resources::USD;
 
 /// Flavors looked at for a combination that is tried: with 64 of them, all combinations of four
 /// sets and four flavors.
@@ -131,11 +130,8 @@ pub(super) fn quota_for(
     for &(resource, amount) in priced.asked.iter() {
         let fr = state.quota.listed_fr(flavor, resource);
         let earlier = choice.usage.iter().find(|(known, _)| *known == fr).map_or(0, |(_, n)| *n);
-        let quota = match priced.money.clone().filter(|_| resource == USD) {
-            Some(quota) => quota,
-            None => quota_of(state, demand, fr, earlier.saturating_add(amount), amount),
-        };
-        match quota {
+        let total = earlier.saturating_add(amount);
+        match priced.quota(state, demand, resource, (fr, total, amount)) {
             Quota::Never(_, why) => return Err(why),
             Quota::Fits(height) => candidate.borrowing = candidate.borrowing.max(height),
             // How far it borrows is known when victims have left.

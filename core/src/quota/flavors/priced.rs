@@ -9,7 +9,8 @@ use std::borrow::Cow;
 
 use capstan_topology::ResourceIdx;
 
-use super::{Choice, Demand, Quota, SetDemand, class_with, quota_of, shortage};
+use super::standing::{Quota, quota_of};
+use super::{Choice, Demand, SetDemand, class_with, shortage};
 use crate::explain::reason::Reason;
 use crate::model::ids::{FlavorIdx, FrIdx, QueueIdx};
 use crate::model::state::ClusterState;
@@ -30,6 +31,20 @@ impl Priced<'_> {
     /// What it asks of money.
     pub fn amount(&self) -> i64 {
         self.asked.iter().find(|(of, _)| *of == USD).map_or(0, |(_, amount)| *amount)
+    }
+
+    /// How quota stands for a resource; of the total, `own` is the set's.
+    pub fn quota(
+        &self,
+        state: &ClusterState,
+        demand: &Demand<'_>,
+        resource: ResourceIdx,
+        (fr, total, own): (FrIdx, i64, i64),
+    ) -> Quota {
+        match &self.money {
+            Some(quota) if resource == USD => quota.clone(),
+            _ => quota_of(state, demand, fr, total, own),
+        }
     }
 }
 
