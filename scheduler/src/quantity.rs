@@ -318,6 +318,24 @@ mod tests {
     }
 
     #[test]
+    fn each_resource_is_counted_in_parts_of_its_own() {
+        let rows = [
+            ("cpu", "1.5", 1_500, "1500m"),
+            ("memory", "1Gi", 1 << 30, "1Gi"),
+            (USD_PER_HOUR, "12.50", 12_500_000, "12500m"),
+            (USD_PER_HOUR, "100", 100_000_000, "100"),
+            (USD_PER_HOUR, "0.0000014", 1, "1000n"),
+        ];
+        for (resource, text, amount, shown) in rows {
+            let read = Quantity::parse(text).expect(text);
+            assert_eq!(read.amount_of(resource), amount, "{text} of {resource}");
+            assert_eq!(Quantity::of_amount(resource, amount).to_string(), shown, "{resource}");
+        }
+        let absurd = Quantity::parse("1e40").expect("a quantity");
+        assert_eq!(absurd.amount_of(USD_PER_HOUR), i64::MAX);
+    }
+
+    #[test]
     fn large_ones_saturate() {
         assert_eq!(units("9223372036854775807"), i64::MAX);
         assert_eq!(units("9223372036854775808"), i64::MAX);

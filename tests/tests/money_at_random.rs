@@ -13,7 +13,7 @@ use capstan_core::model::input::{
     Quota, Text,
 };
 use capstan_core::money::MicroUsd;
-use capstan_core::policy::Policy;
+use capstan_core::policy::{FairSharing, Policy};
 use capstan_core::time::Time;
 use capstan_tests::facts::{
     DEFAULT, GPU, cluster_queue, flavor, group, in_queue, local_queue, namespace, node, nominal,
@@ -186,6 +186,36 @@ proptest! {
     #[test]
     fn no_state_uses_more_money_than_there_is(cluster in priced()) {
         settled(cluster.facts())?;
+    }
+
+    #[test]
+    fn nor_where_shares_decide(cluster in priced(), strategy in 0..3_usize) {
+        let all =
+            [FairSharing::FinalShare, FairSharing::InitialShare, FairSharing::FinalThenInitial];
+        let policy = Policy { fair_sharing: Some(all[strategy]), ..Policy::default() };
+        settled([Input::Policy(policy.into())].into_iter().chain(cluster.facts()))?;
+    }
+
+    /// Victims take their time, and an engine takes over in the middle of it.
+    #[test]
+    fn nor_while_victims_linger(cluster in priced(), seed: u64) {
+        let mut stage = Stage::new(NOW);
+        stage.lingers = Some(Seed::new(seed));
+        stage.add(cluster.ground.clone());
+        let mut wrong = Vec::new();
+        for (at, work) in cluster.work.iter().enumerate() {
+            stage.now = Time(stage.now.0 + 10_000);
+            stage.add(work.iter().cloned());
+            for _ in 0..2 {
+                stage.step();
+                wrong.extend(broken(&stage));
+            }
+            if at == cluster.work.len() / 2 {
+                stage = stage.restarted();
+            }
+        }
+        stage.settle(|stage| wrong.extend(broken(stage)));
+        prop_assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     }
 
     #[test]

@@ -407,6 +407,27 @@ mod tests {
     }
 
     #[test]
+    fn quota_of_money_is_in_dollars_an_hour() {
+        let money = "capstan.sh/usd-per-hour";
+        let quota = |nominal: Value| {
+            let queue = queue(json!({ "cohortName": "c", "resourceGroups": [{
+                "coveredResources": [money],
+                "flavors": [{ "name": "f", "resources": [
+                    { "name": money, "nominalQuota": nominal, "borrowingLimit": "0.000001" },
+                ]}],
+            }]}));
+            (queue.groups[0].flavors[0].resources.get(money).copied(), queue.broken)
+        };
+        let of = |nominal: i64| Some(Quota { nominal, borrowing: Some(1), lending: None });
+        assert_eq!(quota(json!(12.50)), (of(12_500_000), Vec::new()));
+        assert_eq!(quota(json!("100")), (of(100_000_000), Vec::new()));
+        assert_eq!(quota(json!("1e30")), (of(i64::MAX), Vec::new()));
+        let (below, broken) = quota(json!(-5));
+        assert_eq!(below, of(0));
+        assert!(broken[0].ends_with("nominalQuota: below zero; use 0 or more"), "{broken:?}");
+    }
+
+    #[test]
     fn a_name_in_both_groups_makes_both_inactive() {
         let spec = api::ClusterQueueSpec::default();
         let local = |origin| (origin, local_queue("ns".into(), "l", &LocalQueueSpec::default()));
