@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use capstan_topology::ResourceIdx;
 
 use crate::engine::Engine;
+use crate::explain::quantity::USD_PER_HOUR;
 use crate::model::ids::{FrIdx, QueueIdx, WorkloadIdx};
 use crate::plan::{Freed, Preemption, PreemptionReason};
 use crate::resources;
@@ -85,7 +86,10 @@ impl Engine {
                 borrowed,
             });
         }
-        frees.sort_by(|one, other| one.resource.cmp(&other.resource));
+        let money = |freed: &Freed| &*freed.resource == USD_PER_HOUR;
+        frees.sort_by(|one, other| {
+            (money(one), &one.resource).cmp(&(money(other), &other.resource))
+        });
         let lost = since.map_or_else(Default::default, |since| now.since(since));
         let queue = gone.assignment.as_ref().and_then(|assignment| assignment.queue);
         let facts = queue.and_then(|queue| state.quota.queue(queue).facts.as_ref());

@@ -1,7 +1,8 @@
 //! How amounts are written for people: CPU in cores, bytes in binary units, GPUs as GPUs.
 //!
 //! Two amounts that stand side by side never read the same when they differ: [`pair`] takes finer
-//! units until they do not. Amounts are whole, as everywhere in the engine (CPU in milli-units).
+//! units until they do not. Amounts are whole, as everywhere in the engine (CPU in milli-units,
+//! money in micro-USD).
 
 use crate::model::input::UNLIMITED;
 use crate::money::MicroUsd;
