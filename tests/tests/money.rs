@@ -430,6 +430,25 @@ fn pod_sets_pay_together() {
     assert_eq!(played.used("main"), 700);
 }
 
+#[test]
+fn a_set_does_not_spend_what_others_need_on_better_nodes() {
+    let mut played = Played::new(packs(), &[queue("main", None, 800), queue("rich", None, 9_999)]);
+    // In use, and so preferred.
+    played.with([priced("dear", 4, 1_600), single("other", "rich", 2)]);
+    let wishes = in_queue(Some("main"));
+    let mut all = gang("g", 2, Some(3), &shape(&[(GPU, 1)]), &wishes);
+    let mut third = pod("g-2", &shape(&[(GPU, 1), ("cpu", 1_000)]), &wishes);
+    third.gang = GangRef { ..all[0].gang.clone() };
+    all.push(third);
+    let Input::Node(mut cheap) = priced("cheap", 4, 400) else { unreachable!("a node") };
+    cheap.allocatable.insert(text("cpu"), 8_000);
+    let mut main = queue("main", None, 800);
+    main.groups.push(group(&[("hosts", &[("cpu", nominal(8_000))])]));
+    played.with([Input::Flavor(flavor("hosts", &[])), Input::ClusterQueue(main)]);
+    played.with([Input::Node(cheap)].into_iter().chain(all.into_iter().map(Input::Pod)));
+    assert_eq!((played.used("main"), played.node_of("g-0").as_deref()), (300, Some("cheap")));
+}
+
 /// GPUs by kind of node, money in a group of its own or beside them.
 fn two_kinds(apart: bool, spot: i64, demand: i64) -> ClusterQueueFacts {
     let gpus = |of: &'static str| (of, [(GPU, nominal(MUCH))]);

@@ -238,9 +238,9 @@ proptest! {
             node.price = (seed.below(8) > 0).then(|| price(seed.below(10) as i64));
             stage.add([Input::Node(node)]);
             if seed.below(3) == 0
-                && let Some(uid) = stage.pods.values().find(|pod| is_lone(pod)).map(|p| p.uid.clone())
+                && let Some(lone) = stage.pods.values().find(|pod| is_lone(pod)).cloned()
             {
-                stage.drop_pod(&uid);
+                stage.drop_pod(&lone.uid);
             }
             stage.settle(|stage| wrong.extend(broken(stage)));
             stage.engine.recount();

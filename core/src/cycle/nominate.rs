@@ -350,7 +350,7 @@ impl Attempt<'_> {
             let first = self.asks(txn, &choice);
             match self.holds_all(txn, &first) {
                 Ok(costs) => {
-                    choice.pay(&costs);
+                    self.pay(txn, &mut choice, &costs);
                     return (choice, Verdict::Fit);
                 }
                 Err(Unplaced::TooDear(costs)) => self.cannot_pay(txn, &mut choice, &costs),
@@ -460,6 +460,16 @@ impl Attempt<'_> {
             }
         }
         money::trial(txn, asks, self.topology, &purse)
+    }
+
+    /// All members have places, which cost this.
+    fn pay(&self, txn: &Txn<'_>, choice: &mut Choice, costs: &Costs) {
+        choice.pay(costs);
+        let quota = &txn.state().quota;
+        let node = self.queue.and_then(|queue| quota.queue(queue).node);
+        let height = |(fr, cost): &(_, i64)| Some(quota.tree.borrow_height(node?, *fr, *cost).0);
+        let highest = costs.iter().filter_map(height).max();
+        choice.borrowing = choice.borrowing.max(highest.unwrap_or(0));
     }
 
     /// Part by part it could be paid for, and all members together cost more than is left.

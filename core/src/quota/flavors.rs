@@ -24,6 +24,7 @@ use crate::quota::eligible;
 use crate::resources::USD;
 use crate::victims::{self, Lack, Need};
 
+use self::priced::Priced;
 pub use self::priced::too_dear;
 use self::standing::{Quota, beyond};
 
@@ -412,18 +413,17 @@ fn try_flavor(
     let class = class_with(txn, demand, set.shape, chosen, flavor);
     let ask = (class, set.count);
     let priced = priced::of_set(txn, demand, at, flavor, chosen, (asked, usage));
-    let asked = &priced.asked[..];
     let mut candidate = Candidate::fitting(flavor, priced.amount());
-    let total = |txn: &Txn<'_>, resource: ResourceIdx, amount: i64| {
+    let total = |&(resource, own): &(ResourceIdx, i64)| {
         let fr = txn.state().quota.listed_fr(flavor, resource);
         let earlier = usage.iter().find(|(known, _)| *known == fr).map_or(0, |(_, n)| *n);
-        (fr, earlier.saturating_add(amount))
+        (resource, (fr, earlier.saturating_add(own), own))
     };
+    let totals: Vec<(ResourceIdx, Total)> = priced.asked.iter().map(total).collect();
     // All are needed: what can never be had decides, whatever else is short now.
-    let never = asked.iter().find_map(|&(resource, amount)| {
-        let (fr, total) = total(txn, resource, amount);
-        beyond(txn.state(), demand.queue, fr, (total, amount))
-    });
+    let mut amounts = totals.iter().map(|(_, amounts)| *amounts);
+    let never =
+        amounts.find_map(|(fr, total, own)| beyond(txn.state(), demand.queue, fr, (total, own)));
     if let Some(why) = never {
         let why = match lacking::no_node_of_it_will_do(txn, class) {
             true => lacking::nodes_for(txn, demand, ask),
@@ -432,10 +432,32 @@ fn try_flavor(
         let candidate = Candidate { mode: Mode::NoFit, ..candidate };
         return Ok(((Mode::NoFit, 0), candidate, Some(why)));
     }
+    let (mut stands, mut problem) =
+        by_amounts(txn, demand, ask, (&priced, &totals), &mut candidate);
+    let together = demand.together(txn);
+    if candidate.mode == Mode::Fit && !gang::may_hold(txn, ask, &together, demand.topology) {
+        let frs: Vec<(FrIdx, i64)> = totals.iter().map(|(_, (fr, _, own))| (*fr, *own)).collect();
+        candidate.mode = room_mode(txn, demand, frs, ask);
+        stands.0 = candidate.mode;
+        problem = Some(lacking::nodes_for(txn, demand, ask));
+    }
+    Ok((stands, candidate, problem))
+}
+
+/// What is asked of a flavor and resource, by sets before this one too, and by this one.
+type Total = (FrIdx, i64, i64);
+
+/// How a flavor stands by amounts, and the most telling of what is short.
+fn by_amounts(
+    txn: &mut Txn<'_>,
+    demand: &Demand<'_>,
+    ask: (ClassIdx, u32),
+    (priced, totals): (&Priced<'_>, &[(ResourceIdx, Total)]),
+    candidate: &mut Candidate,
+) -> (Stands, Option<FlavorProblem>) {
     let mut problem: Option<((Mode, u8), FlavorProblem)> = None;
     let mut stands = (Mode::Fit, 0);
-    for &(resource, amount) in asked {
-        let (fr, total) = total(txn, resource, amount);
+    for &(resource, (fr, total, amount)) in totals {
         let quota = priced.quota(txn.state(), demand, resource, (fr, total, amount));
         let (mode, borrowing, why) = quota_mode(txn, demand, (fr, total), quota, ask);
         if mode < Mode::Fit {
@@ -456,18 +478,7 @@ fn try_flavor(
             break;
         }
     }
-    let mut problem = problem.map(|(_, why)| why);
-    let together = demand.together(txn);
-    if candidate.mode == Mode::Fit && !gang::may_hold(txn, ask, &together, demand.topology) {
-        let frs: Vec<(FrIdx, i64)> = asked
-            .iter()
-            .map(|(resource, n)| (txn.state().quota.listed_fr(flavor, *resource), *n))
-            .collect();
-        candidate.mode = room_mode(txn, demand, frs, ask);
-        stands.0 = candidate.mode;
-        problem = Some(lacking::nodes_for(txn, demand, ask));
-    }
-    Ok((stands, candidate, problem))
+    (stands, problem.map(|(_, why)| why))
 }
 
 /// The class of members of a shape that may go where these flavors and one more lead.

@@ -191,8 +191,8 @@ pub struct FlavorQuotas {
 #[serde(rename_all = "camelCase")]
 pub struct ResourceQuota {
     /// Resource. `capstan.sh/usd-per-hour` is money: each pod takes the price of its share of the
-    /// node where it goes, in US dollars an hour; nodes whose price is not known are not used. Parts
-    /// of a dollar are written as text, `"12.50"`.
+    /// node where it goes, in US dollars an hour; nodes whose price is not known are not used.
+    /// Parts of a dollar are written as text, `"12.50"`.
     pub name: String,
     /// Own quota.
     pub nominal_quota: Quantity,

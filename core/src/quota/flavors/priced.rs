@@ -3,7 +3,9 @@
 //! It asks what its members would cost where they would go now ([`money`]): as the scores say if
 //! that can be paid, else on the cheapest nodes. Where they find no room, or cost too much, they
 //! ask at least so often the price of the cheapest node that takes one: less it can never be,
-//! whoever leaves, and that is what victims are looked for with.
+//! whoever leaves, and that is what victims are looked for with. Of several sets each asks no more
+//! than that, or one would spend what others need on better nodes than it must have: what all of
+//! them cost is known when all are placed together.
 
 use std::borrow::Cow;
 
@@ -106,7 +108,8 @@ pub(super) fn of_set<'a>(
         Err(Unplaced::NoRoom) => None,
     };
     let state = txn.state();
-    let amount = match now.filter(|_| found.is_ok()) {
+    let alone = demand.sets.len() == 1;
+    let amount = match now.filter(|_| alone && found.is_ok()) {
         Some(now) => now,
         None => money::least(state, class).unwrap_or(0).saturating_mul(set.count.into()),
     };
