@@ -76,11 +76,16 @@ impl ClusterState {
         Some((assignment.queue?, assignment.set(pod.shape)?.money()?))
     }
 
+    /// The price that a pod bears since it was bound. What its author wrote there before that says
+    /// nothing.
+    fn noted_price(&self, pod: PodIdx) -> Option<MicroUsd> {
+        let pod = &self.pods[pod];
+        pod.note.as_ref().filter(|_| pod.binding == Binding::Bound)?.price
+    }
+
     /// What a pod would be charged on a node: the price that it bears, else that of now.
     pub(crate) fn price_on(&self, pod: PodIdx, node: NodeIdx) -> Option<MicroUsd> {
-        let entry = &self.pods[pod];
-        let noted = entry.note.as_ref().and_then(|note| note.price);
-        noted.or_else(|| self.hourly_on(entry.shape, node))
+        self.noted_price(pod).or_else(|| self.hourly_on(self.pods[pod].shape, node))
     }
 
     /// Makes the bill of a pod that comes to a node, if it pays at all; the one that it had, if
@@ -99,9 +104,7 @@ impl ClusterState {
 
     /// Whether nobody froze what a pod is charged.
     fn follows_node(&self, pod: PodIdx) -> bool {
-        let pod = &self.pods[pod];
-        let noted = pod.note.as_ref().and_then(|note| note.price);
-        pod.binding == Binding::Bound && noted.is_none()
+        self.pods[pod].binding == Binding::Bound && self.noted_price(pod).is_none()
     }
 
     /// The way back of [`ClusterState::bill`].
@@ -124,8 +127,7 @@ impl ClusterState {
     /// nothing.
     pub(super) fn is_billed_as_noted(&self, pod: PodIdx) -> bool {
         let Some(bill) = self.bills.get(pod) else { return true };
-        let noted = self.pods[pod].note.as_ref().and_then(|note| note.price);
-        match noted {
+        match self.noted_price(pod) {
             Some(price) => bill.per_hour == Some(price),
             None => self.follows_node(pod) == self.bills.open.contains(&(bill.node, pod)),
         }

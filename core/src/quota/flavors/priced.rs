@@ -21,6 +21,9 @@ use crate::place::gang::Ask;
 use crate::quota::money::{self, Costs, Purse, Unplaced};
 use crate::resources::{self, USD};
 
+/// What a set asks, that of money to be filled in, and what is asked by sets before it.
+type Asks<'a, 'b> = (&'a [(ResourceIdx, i64)], &'b [(FrIdx, i64)]);
+
 /// What a set asks, money included.
 pub(super) struct Priced<'a> {
     /// Amounts, that of money filled in.
@@ -86,7 +89,7 @@ pub(super) fn of_set<'a>(
     at: usize,
     flavor: FlavorIdx,
     chosen: &[(ResourceIdx, FlavorIdx)],
-    (asked, usage): (&'a [(ResourceIdx, i64)], &[(FrIdx, i64)]),
+    (asked, usage): Asks<'a, '_>,
 ) -> Priced<'a> {
     let Some(money) = asked.iter().position(|(of, _)| *of == USD) else {
         return Priced { asked: Cow::Borrowed(asked), money: None };

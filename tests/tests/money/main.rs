@@ -3,149 +3,22 @@
 
 use std::sync::Arc;
 
-use capstan_core::Engine;
 use capstan_core::explain::quantity::USD_PER_HOUR;
-use capstan_core::explain::view::{Change, QuotaView};
-use capstan_core::model::input::{
-    BindingNote, CapacityType, ClusterQueueFacts, GangRef, Input, PodFacts, PodPhase,
-    PreemptReclaim, PreemptWithin, Price, PriceSource, Quota, ResourceGroup,
-};
+use capstan_core::explain::view::Change;
+use capstan_core::model::input::{BindingNote, ClusterQueueFacts, GangRef, Input, PodPhase};
 use capstan_core::money::MicroUsd;
-use capstan_core::plan::State;
-use capstan_core::policy::{FairSharing, Policy, QuotaArgs};
-use capstan_core::score::Weights;
+use capstan_core::policy::{Policy, QuotaArgs};
 use capstan_core::time::Time;
 use capstan_tests::facts::{
-    DEFAULT, GPU, cluster_queue, flavor, gang, group, in_queue, job, labels, local_queue,
-    namespace, node, nominal, pod, shape, text,
+    DEFAULT, GPU, cluster_queue, flavor, gang, group, in_queue, job, labels, node, nominal, pod,
+    shape, text,
 };
 use capstan_tests::hand::view;
-use capstan_tests::invariants::broken;
-use capstan_tests::play::Stage;
 
-const NOW: Time = Time(3_600_000);
-/// Enough of anything.
-const MUCH: i64 = 1_000;
+use self::played::{MUCH, NOW, Played, ask, packs, policy, priced, queue, single, usd};
 
-fn usd(cents: i64) -> i64 {
-    cents * 10_000
-}
-
-/// A node of so many GPUs that costs so many cents an hour as a whole.
-fn priced(name: &str, gpus: i64, cents: i64) -> Input {
-    let mut node = node(name, &[(GPU, gpus)]);
-    node.capacity_type = CapacityType::OnDemand;
-    let per_hour = MicroUsd(usd(cents));
-    node.price = Some(Price { per_hour, source: PriceSource::Annotation });
-    Input::Node(node)
-}
-
-/// GPUs as many as anybody wants, and money.
-fn one_group(money: Quota) -> ResourceGroup {
-    group(&[(DEFAULT, &[(GPU, nominal(MUCH)), (USD_PER_HOUR, money)])])
-}
-
-fn queue(name: &str, cohort: Option<&str>, cents: i64) -> ClusterQueueFacts {
-    cluster_queue(name, cohort, one_group(nominal(usd(cents))))
-}
-
-/// Nothing is reserved for heads that wait: what is tested is who can be paid for.
-fn policy() -> Policy {
-    Policy { reservations: None, ..Policy::default() }
-}
-
-/// The same where nodes in use are preferred, whatever they cost.
-fn packs() -> Policy {
-    let none = Weights {
-        cost: 0,
-        capacity: 0,
-        locality: 0,
-        packing: 0,
-        gpu_fit: 0,
-        soft_taints: 0,
-        node_affinity: 0,
-        image_locality: 0,
-        pod_affinity: 0,
-        topology_spread: 0,
-    };
-    let weights = Weights { packing: 1, ..none };
-    Policy { profiles: [(text("default"), weights)].into(), ..policy() }
-}
-
-struct Played {
-    stage: Stage,
-}
-
-impl Played {
-    fn new(policy: Policy, queues: &[ClusterQueueFacts]) -> Played {
-        let mut stage = Stage::new(NOW);
-        stage.add([Input::Policy(policy.into()), namespace()]);
-        stage.add([Input::Flavor(flavor(DEFAULT, &[]))]);
-        for queue in queues {
-            stage.add([Input::LocalQueue(local_queue(&queue.name))]);
-            stage.add([Input::ClusterQueue(queue.clone())]);
-        }
-        Played { stage }
-    }
-
-    /// Adds facts and plays them to their end; every state keeps the invariants.
-    fn with(&mut self, facts: impl IntoIterator<Item = Input>) -> &mut Played {
-        self.stage.now = Time(self.stage.now.0 + 1_000);
-        self.stage.add(facts);
-        let mut wrong = Vec::new();
-        self.stage.settle(|stage| wrong.extend(broken(stage)));
-        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-        self.stage.engine.recount();
-        self.restarts_alike();
-        self
-    }
-
-    /// A new engine that is told what is shown charges the same.
-    fn restarts_alike(&self) {
-        let mut other = Engine::new();
-        other.step(self.stage.now, self.stage.shown());
-        other.recount();
-        assert_eq!(other.queues(), self.stage.engine.queues());
-    }
-
-    fn ends(&mut self, pod: &str) -> &mut Played {
-        self.stage.drop_pod(&text(pod));
-        self.with([])
-    }
-
-    fn node_of(&self, pod: &str) -> Option<String> {
-        self.stage.pods[&text(pod)].node.as_ref().map(ToString::to_string)
-    }
-
-    /// What a queue uses of money, in cents.
-    fn used(&self, queue: &str) -> i64 {
-        let views = self.stage.engine.queues();
-        let view = views.into_iter().find(|view| &*view.name == queue).expect("it exists");
-        let money = view.quotas.iter().filter(|line| &*line.resource == USD_PER_HOUR);
-        money.map(|line: &QuotaView| line.used).sum::<i64>() / usd(1)
-    }
-
-    fn waits(&self, workload: &str) -> (String, String) {
-        let reason = view(&self.stage.engine, workload).reason.expect("it waits");
-        (reason.code().to_owned(), reason.to_string())
-    }
-
-    fn price_of(&self, pod: &str) -> Option<MicroUsd> {
-        self.stage.pods[&text(pod)].binding.as_ref().and_then(|note| note.price)
-    }
-}
-
-fn ask(name: &str, queue: &str, gpus: i64) -> PodFacts {
-    pod(name, &shape(&[(GPU, gpus)]), &in_queue(Some(queue)))
-}
-
-fn single(name: &str, queue: &str, gpus: i64) -> Input {
-    Input::Pod(ask(name, queue, gpus))
-}
-
-fn urgent(name: &str, queue: &str, gpus: i64) -> Input {
-    Input::Pod(PodFacts { priority: 10, ..ask(name, queue, gpus) })
-}
+mod others;
+mod played;
 
 #[test]
 fn a_pod_takes_the_price_of_its_share_and_gives_it_back() {
@@ -261,82 +134,13 @@ fn who_was_bound_by_somebody_else_is_charged_what_the_node_costs_now() {
 }
 
 #[test]
-fn lower_work_leaves_for_money() {
-    let mut main = queue("main", None, 500);
-    main.preemption.within_cluster_queue = PreemptWithin::LowerPriority;
-    let mut played = Played::new(policy(), &[main]);
-    played.with([priced("n", 8, 800), single("a", "main", 3), single("b", "main", 2)]);
-    played.with([urgent("c", "main", 2)]);
-    // Less is lost by stopping the one that came last; it frees enough.
-    assert!(!played.stage.pods.contains_key(&text("b")));
-    assert_eq!((played.used("main"), played.node_of("c").as_deref()), (500, Some("n")));
-}
-
-#[test]
-fn nobody_leaves_where_what_comes_free_could_not_be_paid_for() {
-    let mut main = queue("main", None, 500);
-    main.preemption.within_cluster_queue = PreemptWithin::LowerPriority;
-    let mut played = Played::new(policy(), &[main, queue("rich", None, 10_000)]);
-    // The cheap node is somebody else's; the dear one costs more than the queue may ever spend.
-    played.with([priced("cheap", 1, 100), single("others", "rich", 1)]);
-    let whole = single("half", "main", 1);
-    played.with([priced("dear", 2, 900), whole]);
-    assert_eq!(played.used("main"), 450);
-    let mut wide = ask("urgent", "main", 2);
-    wide.priority = 10;
-    played.with([Input::Pod(wide)]);
-    assert!(played.stage.pods.contains_key(&text("half")), "stopped for nothing");
-    assert_eq!(played.node_of("urgent"), None);
-    assert_eq!(played.waits("urgent").0, "ExceedsMaxQuota");
-}
-
-#[test]
-fn money_is_lent_and_taken_back() {
-    let owner = |name: &str| {
-        let mut queue = queue(name, Some("all"), 400);
-        queue.preemption.reclaim = PreemptReclaim::Any;
-        queue
-    };
-    let mut played = Played::new(policy(), &[owner("a"), owner("b")]);
-    played.with([priced("n", 8, 800)]);
-    played.with((0..8).map(|at| single(&format!("a{at}"), "a", 1)));
-    assert_eq!((played.used("a"), played.used("b")), (800, 0));
-    played.with([single("b0", "b", 3)]);
-    assert_eq!((played.used("a"), played.used("b")), (500, 300));
-    let told = view(&played.stage.engine, "b0");
-    assert_eq!((told.state, told.borrowed), (State::Running, false));
-}
-
-#[test]
-fn limits_on_borrowed_and_lent_money_hold() {
-    let limited = Quota { nominal: usd(400), borrowing: Some(usd(200)), lending: None };
-    let one = cluster_queue("a", Some("all"), one_group(limited));
-    let keeps = Quota { nominal: usd(400), borrowing: None, lending: Some(usd(100)) };
-    let two = cluster_queue("b", Some("all"), one_group(keeps));
-    let mut played = Played::new(policy(), &[one, two]);
-    played.with([priced("n", 16, 1_600)]);
-    played.with((0..8).map(|at| single(&format!("a{at}"), "a", 1)));
-    assert_eq!(played.used("a"), 500);
-    let waits = (0..8).filter(|at| played.node_of(&format!("a{at}")).is_none()).count();
-    assert_eq!(waits, 3);
-}
-
-#[test]
-fn shares_are_of_money_where_that_is_what_is_borrowed_most() {
-    let sharer = |name: &str| {
-        let mut queue = queue(name, Some("all"), 0);
-        queue.preemption.reclaim = PreemptReclaim::Any;
-        queue
-    };
-    let mut played = Played::new(
-        Policy { fair_sharing: Some(FairSharing::FinalThenInitial), ..policy() },
-        &[sharer("a"), sharer("b"), queue("lender", Some("all"), 800)],
-    );
-    played.with([priced("n", 64, 6_400)]);
-    played.with((0..8).map(|at| single(&format!("a{at}"), "a", 1)));
-    assert_eq!(played.used("a"), 800);
-    played.with((0..8).map(|at| single(&format!("b{at}"), "b", 1)));
-    assert_eq!((played.used("a"), played.used("b")), (400, 400));
+fn a_price_that_the_author_of_a_pod_writes_is_no_price() {
+    let mut played = Played::new(policy(), &[queue("main", None, 500)]);
+    let mut free = ask("free", "main", 4);
+    let note = BindingNote { price: Some(MicroUsd(0)), ..BindingNote::default() };
+    free.binding = Some(Arc::new(note));
+    played.with([priced("n", 8, 800), Input::Pod(free)]);
+    assert_eq!((played.used("main"), played.price_of("free")), (400, Some(MicroUsd(usd(400)))));
 }
 
 #[test]
@@ -507,33 +311,9 @@ fn money_may_be_a_group_of_its_own() {
 }
 
 #[test]
-fn two_heads_of_one_round_do_not_spend_the_same_money() {
-    let mut played = Played::new(
-        policy(),
-        &[
-            queue("a", Some("all"), 0),
-            queue("b", Some("all"), 0),
-            queue("lender", Some("all"), 500),
-        ],
-    );
-    played.with([priced("cheap", 1, 100), priced("dear", 8, 3_200)]);
-    // Both are nominated on the cheap node; the second to be settled goes to the dear one.
-    played.with([single("one", "a", 1), single("two", "b", 1)]);
-    let mut nodes = [played.node_of("one"), played.node_of("two")].map(Option::unwrap_or_default);
-    nodes.sort();
-    assert_eq!(
-        (nodes, played.used("a") + played.used("b")),
-        (["cheap".to_owned(), "dear".to_owned()], 500)
-    );
-    // A third finds neither node nor money, and everything comes to rest.
-    played.with([single("three", "a", 1)]);
-    assert_eq!(played.waits("three").0, "WaitingForQuota");
-}
-
-#[test]
 fn money_may_be_covered_while_work_runs_and_no_longer() {
     let plain = cluster_queue("main", None, group(&[(DEFAULT, &[(GPU, nominal(MUCH))])]));
-    let mut played = Played::new(policy(), &[plain.clone()]);
+    let mut played = Played::new(policy(), std::slice::from_ref(&plain));
     played.with([priced("n", 8, 800), single("a", "main", 4)]);
     played.stage.add([Input::ClusterQueue(queue("main", None, 300))]);
     played.stage.settle(|_| {});
