@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use capstan_topology::{Request, ResourceIdx};
 
+use crate::explain::quantity::USD_PER_HOUR;
 use crate::model::input::{Amounts, Text};
 
 /// `cpu`, in milli-units.
@@ -18,6 +19,9 @@ pub const MEMORY: ResourceIdx = ResourceIdx(1);
 pub const EPHEMERAL: ResourceIdx = ResourceIdx(2);
 /// `pods`: every pod takes one.
 pub const PODS: ResourceIdx = ResourceIdx(3);
+/// Money per hour, in micro-USD: no node offers it, and no pod asks for it; it is what a pod costs
+/// where it is.
+pub const USD: ResourceIdx = ResourceIdx(4);
 
 /// What names share that come after [`NAMES_MAX`] others: no node offers it, so a pod that asks for
 /// it waits. A cluster has dozens of names; only an attack has so many.
@@ -26,7 +30,7 @@ pub const BEYOND: ResourceIdx = ResourceIdx(NAMES_MAX);
 /// Names that are told apart.
 pub const NAMES_MAX: u16 = u16::MAX;
 
-const NATIVE: [&str; 4] = ["cpu", "memory", "ephemeral-storage", "pods"];
+const NATIVE: [&str; 5] = ["cpu", "memory", "ephemeral-storage", "pods", USD_PER_HOUR];
 
 /// Names and kinds of all resources met so far.
 #[derive(Clone, Debug)]
@@ -140,6 +144,7 @@ mod tests {
         let table = Resources::default();
         assert_eq!(table.find("cpu"), Some(CPU));
         assert_eq!(table.find("pods"), Some(PODS));
+        assert_eq!(table.find(USD_PER_HOUR), Some(USD));
         assert_eq!(table.find("nvidia.com/gpu"), None);
     }
 

@@ -2,11 +2,13 @@
 //!
 //! Decides what `500m`, `1.5Gi` or `1e3` amount to, in whole numbers only: nano-units in an
 //! `i128`, rounded away from zero below that as the API server does, saturating above. What a
-//! resource is measured in (CPU in milli-units, all else in units) is decided here too.
+//! resource is measured in (CPU in milli-units, money in micro-USD, all else in units) is decided
+//! here too.
 
 use std::borrow::Cow;
 use std::fmt;
 
+use capstan_core::explain::quantity::{USD_PER_HOUR, per_unit};
 use capstan_core::money::MicroUsd;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserialize, Deserializer, Visitor};
@@ -76,9 +78,20 @@ impl Quantity {
         self.per(UNIT / 1_000)
     }
 
-    /// In what the engine counts this resource in: CPU in milli-units, all else in units.
+    /// In what the engine counts this resource in: CPU in milli-units, money in micro-USD, all else
+    /// in units.
     pub fn amount_of(self, resource: &str) -> i64 {
-        if resource == "cpu" { self.milli() } else { self.units() }
+        match resource {
+            "cpu" => self.milli(),
+            USD_PER_HOUR => self.dollars().0,
+            _ => self.units(),
+        }
+    }
+
+    /// So much of a resource, in what the engine counts it in.
+    pub fn of_amount(resource: &str, amount: i64) -> Quantity {
+        let nano = UNIT / i128::from(per_unit(resource));
+        Quantity { nano: i128::from(amount) * nano }
     }
 
     /// As US dollars, in millionths, rounded half up, saturating.
@@ -302,6 +315,24 @@ mod tests {
         assert_eq!(units("0.1Ki"), 103);
         assert_eq!(units("1e-30"), 1);
         assert_eq!(units("0e-30"), 0);
+    }
+
+    #[test]
+    fn each_resource_is_counted_in_parts_of_its_own() {
+        let rows = [
+            ("cpu", "1.5", 1_500, "1500m"),
+            ("memory", "1Gi", 1 << 30, "1Gi"),
+            (USD_PER_HOUR, "12.50", 12_500_000, "12500m"),
+            (USD_PER_HOUR, "100", 100_000_000, "100"),
+            (USD_PER_HOUR, "0.0000014", 1, "1000n"),
+        ];
+        for (resource, text, amount, shown) in rows {
+            let read = Quantity::parse(text).expect(text);
+            assert_eq!(read.amount_of(resource), amount, "{text} of {resource}");
+            assert_eq!(Quantity::of_amount(resource, amount).to_string(), shown, "{resource}");
+        }
+        let absurd = Quantity::parse("1e40").expect("a quantity");
+        assert_eq!(absurd.amount_of(USD_PER_HOUR), i64::MAX);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use capstan_core::Engine;
+use capstan_core::explain::quantity::USD_PER_HOUR;
 use capstan_core::model::input::{GangKey, Input, NodeFacts, PodFacts, Text, UNLIMITED};
 
 use crate::model::{QuotaModel, counted};
@@ -45,7 +46,10 @@ pub fn charged(stage: &Stage) -> QuotaModel {
         let Some(queue) = behind.get(&(&pod.namespace, local)) else { continue };
         let note = pod.binding.clone().unwrap_or_default();
         for (resource, flavor) in note.flavors.iter() {
-            let amount = counted(args, &pod.shape.requests, resource);
+            let amount = match &**resource {
+                USD_PER_HOUR => note.price.unwrap_or_default().0,
+                _ => counted(args, &pod.shape.requests, resource),
+            };
             model.charge(queue, flavor, resource, amount);
         }
     }

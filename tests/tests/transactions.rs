@@ -104,7 +104,7 @@ impl Player {
                 .pods
                 .iter()
                 .filter(|(_, pod)| pod.place.is_some())
-                .flat_map(|(_, pod)| state.charges_of(pod).map(|(queue, fr, _)| (queue, fr)))
+                .flat_map(|(index, _)| state.charges_of(index).map(|(queue, fr, _)| (queue, fr)))
                 .collect(),
         }
     }

@@ -139,13 +139,15 @@ impl Engine {
 
     /// What is written on a member: what was written on the last one, as far as it is the same.
     fn written(&self, workload: WorkloadIdx, pod: PodIdx, last: Option<Written>) -> Written {
+        let price = self.state.price(pod);
         let pod = &self.state.pods[pod];
         let (shape, node) = (pod.shape, pod.place.expect("only placed pods are bound"));
+        let same =
+            |last: &Written| (last.shape, last.node, last.note.price) == (shape, node, price);
         let last = match last {
-            Some(last) if (last.shape, last.node) == (shape, node) => return last,
+            Some(last) if same(&last) => return last,
             last => last.filter(|last| last.shape == shape).map(|last| last.note),
         };
-        let price = self.state.pod_hourly(pod);
         let note = match last {
             Some(last) if last.price == price => last,
             Some(last) => Arc::new(BindingNote { price, ..(*last).clone() }),

@@ -22,9 +22,11 @@ use crate::explain::reason::Reason;
 use crate::model::claim::Places;
 use crate::model::ids::{FrIdx, QueueIdx, WorkloadIdx};
 use crate::model::txn::Txn;
-use crate::model::workload::Assignment;
+use crate::model::workload::{Assignment, BY_NODE};
+use crate::place::classes::Scoring;
 use crate::place::gang::TopologyAsk;
 use crate::plan::Outcome;
+use crate::quota::money::Unplaced;
 use crate::time::{Span, Time};
 use crate::victims::Victim;
 
@@ -58,9 +60,9 @@ pub(crate) fn place_in(
     txn: &mut Txn<'_>,
     entry: &Entry,
     assignment: Arc<Assignment>,
-    profile: u32,
+    profile: Scoring,
     topology: TopologyAsk,
-) -> Option<Places> {
+) -> Result<Places, Unplaced> {
     let asks = asks(txn, entry, profile);
     place_all(txn, entry.workload, assignment, &asks, topology)
 }
@@ -196,7 +198,7 @@ impl Engine {
         let mut txn = Txn::begin(&mut self.state);
         victims.iter().for_each(|victim| _ = txn.remove_workload(victim.workload));
         kept.count(&mut txn, true);
-        let placed = place_in(&mut txn, entry, assignment, profile, topology).is_some();
+        let placed = place_in(&mut txn, entry, assignment, profile, topology).is_ok();
         kept.count(&mut txn, false);
         if !placed {
             return true;
@@ -238,27 +240,29 @@ impl Engine {
         let (mut room, mut quota) = (BTreeMap::new(), BTreeMap::new());
         for (slot, started) in slots.iter().zip(started) {
             let (mut on_nodes, mut charged) = (BTreeMap::new(), BTreeMap::new());
-            for &(pod, node) in &started.places.members {
+            let prices = started.places.prices.iter().copied().chain(std::iter::repeat(0));
+            for (&(pod, node), price) in started.places.members.iter().zip(prices) {
                 let pod = &state.pods[pod];
                 for &(resource, amount) in state.room.ledger.request(pod.holds).entries() {
                     *on_nodes.entry((node, resource)).or_insert(0_i64) += amount;
                 }
                 let set = started.assignment.set(pod.shape);
                 for &(fr, amount) in set.into_iter().flat_map(|set| &set.charge) {
+                    let amount = if amount == BY_NODE { price } else { amount };
                     *charged.entry(fr).or_insert(0_i64) += amount;
                 }
             }
             let root = started.assignment.queue.and_then(|queue| state.quota.root(queue));
             let by_then = ends.iter().take_while(|(end, _)| *end <= slot.start);
-            for pod in by_then.flat_map(|(_, ended)| state.placed(*ended)) {
-                let pod = &state.pods[pod];
+            for index in by_then.flat_map(|(_, ended)| state.placed(*ended)) {
+                let pod = &state.pods[index];
                 let node = pod.place.expect("it is placed");
                 for &(resource, amount) in state.room.ledger.request(pod.holds).entries() {
                     if let Some(wanted) = on_nodes.get_mut(&(node, resource)) {
                         *wanted = wanted.saturating_sub(amount);
                     }
                 }
-                for (queue, fr, amount) in state.charges_of(pod) {
+                for (queue, fr, amount) in state.charges_of(index) {
                     if let Some(wanted) =
                         charged.get_mut(&fr).filter(|_| state.quota.root(queue) == root)
                     {

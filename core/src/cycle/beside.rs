@@ -21,15 +21,17 @@ use crate::cycle::promised::peers;
 use crate::engine::Engine;
 use crate::explain::reason::{FlavorRefusal, Inactive, Reason};
 use crate::explain::{together, verdict};
-use crate::model::ids::{PodIdx, QueueIdx, ShapeIdx, WorkloadIdx};
+use crate::model::ids::{ClassIdx, PodIdx, QueueIdx, ShapeIdx, WorkloadIdx};
 use crate::model::input::{QueueingStrategy, Text};
 use crate::model::state::ClusterState;
 use crate::model::txn::Txn;
-use crate::model::workload::{Assignment, QueueRef, SetAssignment};
+use crate::model::workload::{Assignment, BY_NODE, QueueRef, SetAssignment};
 use crate::place::gang::{self, Ask, TopologyAsk};
 use crate::place::pod_sets;
 use crate::plan::Outcome;
 use crate::quota::flavors::{self, Demand, Mode, SetDemand};
+use crate::quota::money;
+use crate::resources::USD;
 
 /// Why members cannot be charged; `None`: what they belong to holds no quota any more.
 pub(super) type Refusal = Option<Reason>;
@@ -130,7 +132,9 @@ impl Engine {
         let state = &self.state;
         let slot = state.quota.queue(queue);
         let cluster_queue = || slot.name.clone();
-        state.room.counted(set.shape).entries().iter().find_map(|&(of, asked)| {
+        let money = state.quota.money_group(queue).map(|_| (USD, state.dearest(workload, None)));
+        let counted = state.room.counted(set.shape).entries().iter().copied();
+        counted.chain(money).find_map(|(of, asked)| {
             let resource = || state.room.resources.name(of).clone();
             let Some(group) = slot.groups.iter().find(|group| group.covered.contains(&of)) else {
                 let needs_none = of == crate::resources::PODS;
@@ -320,7 +324,7 @@ impl Engine {
         };
         // What the gang keeps for them is theirs.
         txn.vacate(workload);
-        let short = |queue| short_of(txn.state(), workload, queue, set, count);
+        let short = |queue| short_of(txn.state(), workload, queue, (set, class), count);
         let lacks = room.or_else(|| assignment.queue.and_then(short));
         drop(txn);
         lacks.or_else(|| self.no_place_together(workload, waiting, most, topology))
@@ -395,11 +399,15 @@ fn short_of(
     state: &ClusterState,
     workload: WorkloadIdx,
     queue: QueueIdx,
-    set: &SetAssignment,
+    (set, class): (&SetAssignment, ClassIdx),
     count: u32,
 ) -> Refusal {
     let charge = set.charge.iter();
     let short = charge.filter_map(|&(fr, each)| {
+        let each = match each {
+            BY_NODE => money::least(state, class).unwrap_or(0),
+            each => each,
+        };
         flavors::shortage(state, queue, fr, each.saturating_mul(count.into()))
     });
     let tried: Vec<FlavorRefusal> = short.collect();

@@ -28,6 +28,7 @@ use crate::cycle::{Entry, Head, Premise, Verdict};
 use crate::engine::Engine;
 use crate::model::ids::{ClassIdx, ShapeIdx, WorkloadIdx};
 use crate::model::txn::Txn;
+use crate::place::classes::Scoring;
 use crate::place::coupled;
 use crate::place::gang::TopologyAsk;
 use crate::quota::flavors::SetDemand;
@@ -198,7 +199,7 @@ impl Engine {
         (least, most): (u32, u32),
     ) -> Option<Ways> {
         let mut txn = Txn::begin(&mut self.state);
-        let (flavors, profile) = (&[], 0);
+        let (flavors, profile) = (&[], Scoring::default());
         let class =
             |(shape, count): &(ShapeIdx, u32)| (txn.class(*shape, flavors, profile), *count);
         let asks: Vec<(ClassIdx, u32)> = limits.iter().map(class).collect();

@@ -29,6 +29,7 @@ use crate::model::input::QueueingStrategy;
 use crate::model::state::{ClusterState, Held};
 use crate::model::txn::Txn;
 use crate::model::workload::QueueRef;
+use crate::place::classes::Scoring;
 use crate::plan::State;
 use crate::quota::build::Group;
 use crate::quota::flavors::SetDemand;
@@ -263,7 +264,7 @@ impl Engine {
     fn fits_when_empty(&mut self, set: &SetDemand, flavor: FlavorIdx) -> bool {
         let mut txn = Txn::begin(&mut self.state);
         // How well it suits does not matter.
-        let class = txn.class(set.shape, &[flavor], 0);
+        let class = txn.class(set.shape, &[flavor], Scoring::default());
         let ClusterState { room, classes, .. } = txn.state();
         let request = room.ledger.request(room.shape(set.shape).request);
         let mut left = i64::from(set.count);
@@ -319,7 +320,7 @@ impl Own {
 
 /// The queue that a placed member charges, if it borrows something that the member charges.
 fn borrowed_by(state: &ClusterState, pod: PodIdx) -> Option<(QueueIdx, FrIdx)> {
-    let mut charges = state.charges_of(&state.pods[pod]);
+    let mut charges = state.charges_of(pod);
     charges.find_map(|(queue, fr, _)| {
         let node = state.quota.queue(queue).node?;
         state.quota.tree.borrows(node, fr, 0).then_some((queue, fr))

@@ -14,11 +14,13 @@ use crate::model::input::Text;
 use crate::model::state::ClusterState;
 use crate::model::txn::Txn;
 use crate::model::workload::FlavorScan;
+use crate::place::classes::{Paying, Scoring};
 use crate::place::gang::{self, Ask, TopologyAsk};
 use crate::place::slices::Slices;
 use crate::place::{coupled, levels, pod_sets};
 use crate::quota::flavors::as_things_are::{self, Most};
 use crate::quota::flavors::{self, Choice, Demand, Mode, SetDemand, lacking, with_victims};
+use crate::quota::money::{self, Costs, Purse, Unplaced};
 use crate::victims::{self, Need};
 
 /// Combinations of flavors tried where those found first do not do: of several sets, or of several
@@ -116,7 +118,7 @@ impl Engine {
         let mut order: Vec<usize> = (0..sets.len()).collect();
         let mut txn = Txn::begin(&mut self.state);
         // Of whatever flavor, and how well it suits does not matter.
-        let (flavors, profile) = (&[], 0);
+        let (flavors, profile) = (&[], Scoring::default());
         let class = |set: &SetDemand| (txn.class(set.shape, flavors, profile), set.count);
         let asks: Vec<(ClassIdx, u32)> = sets.iter().map(class).collect();
         let coupled = coupled::are_coupled(&mut txn, &asks);
@@ -189,7 +191,7 @@ impl Engine {
             slices: slices.filter(|slices| required.is_none_or(|level| level < slices.level)),
             preferred: wish.preferred.as_ref().and_then(level),
             per_set: wish.per_pod_set,
-            anywhere: self.state.policy.weights(self.profile(queue)).locality == 0,
+            anywhere: self.state.policy.weights(self.profile(queue).profile).locality == 0,
         })
     }
 
@@ -210,10 +212,14 @@ impl Engine {
         levels.filter(|(at, _)| used(*at)).map(|(_, key)| key.clone()).collect()
     }
 
-    /// Scoring profile of a queue.
-    pub(crate) fn profile(&self, queue: Option<QueueIdx>) -> u32 {
+    /// How nodes are compared for work of a queue.
+    pub(crate) fn profile(&self, queue: Option<QueueIdx>) -> Scoring {
         let facts = queue.and_then(|queue| self.state.quota.queue(queue).facts.as_ref());
-        self.state.policy.profile(facts.and_then(|facts| facts.profile.as_ref()))
+        let pays = queue.is_some_and(|queue| self.state.quota.money_group(queue).is_some());
+        Scoring {
+            profile: self.state.policy.profile(facts.and_then(|facts| facts.profile.as_ref())),
+            paying: if pays { Paying::Pays } else { Paying::Free },
+        }
     }
 
     /// What could be done for these members of a workload.
@@ -269,6 +275,7 @@ fn refused(
 fn wants_room(reason: &Reason) -> bool {
     match reason {
         Reason::Nodes(_)
+        | Reason::PriceUnknown { .. }
         | Reason::Topology { .. }
         | Reason::Together { .. }
         | Reason::UnknownLevel { .. } => true,
@@ -278,7 +285,7 @@ fn wants_room(reason: &Reason) -> bool {
 }
 
 /// Members and classes to be placed for an entry.
-pub(super) fn asks(txn: &mut Txn<'_>, entry: &Entry, profile: u32) -> Vec<Ask> {
+pub(super) fn asks(txn: &mut Txn<'_>, entry: &Entry, profile: Scoring) -> Vec<Ask> {
     asks_with(txn, entry.workload, &entry.sets, &entry.choice.sets, profile)
 }
 
@@ -287,7 +294,7 @@ fn asks_with(
     workload: WorkloadIdx,
     sets: &[SetDemand],
     chosen: &[Vec<(ResourceIdx, FlavorIdx)>],
-    profile: u32,
+    profile: Scoring,
 ) -> Vec<Ask> {
     let mut asks = Vec::new();
     for (set, chosen) in sets.iter().zip(chosen) {
@@ -295,17 +302,10 @@ fn asks_with(
         flavors.sort_unstable();
         flavors.dedup();
         let class: ClassIdx = txn.class(set.shape, &flavors, profile);
-        asks.push(Ask { class, pods: needy(txn, workload, set) });
+        let pods = money::members(txn.state(), workload, set.shape, set.count);
+        asks.push(Ask { class, pods });
     }
     asks
-}
-
-/// The first members of a set that need a place.
-fn needy(txn: &Txn<'_>, workload: WorkloadIdx, set: &SetDemand) -> Vec<PodIdx> {
-    let state = txn.state();
-    let needy = |pod: &PodIdx| state.pods[*pod].needs_place();
-    let members = state.workloads[workload].members_of(set.shape, &state.pods);
-    members.filter(needy).take(set.count as usize).collect()
 }
 
 /// Members of a workload for which flavors, nodes and victims are looked for.
@@ -314,7 +314,7 @@ struct Attempt<'a> {
     queue: Option<QueueIdx>,
     sets: &'a [SetDemand],
     topology: TopologyAsk,
-    profile: u32,
+    profile: Scoring,
     look: Look<'a>,
 }
 
@@ -348,8 +348,13 @@ impl Attempt<'_> {
         let mut verdict = Verdict::NoFit;
         if found == Mode::Fit {
             let first = self.asks(txn, &choice);
-            if holds_all(txn, &first, self.topology) {
-                return (choice, Verdict::Fit);
+            match self.holds_all(txn, &first) {
+                Ok(costs) => {
+                    self.pay(txn, &mut choice, &costs);
+                    return (choice, Verdict::Fit);
+                }
+                Err(Unplaced::TooDear(costs)) => self.cannot_pay(txn, &mut choice, &costs),
+                Err(Unplaced::NoRoom) => {}
             }
         }
         let mut most = Most::ANY;
@@ -396,7 +401,7 @@ impl Attempt<'_> {
         };
         let hold = |txn: &mut Txn<'_>, chosen: &[Vec<(ResourceIdx, FlavorIdx)>]| {
             let asks = asks_with(txn, self.workload, self.sets, chosen, self.profile);
-            holds_all(txn, &asks, self.topology)
+            self.holds_all(txn, &asks).is_ok()
         };
         let alone = match &self.asks(txn, choice)[..] {
             [only] => {
@@ -411,8 +416,12 @@ impl Attempt<'_> {
 
     /// What must fit once others have left.
     fn need(&self, txn: &Txn<'_>, choice: &Choice, asks: &[Ask]) -> Need {
+        let mut usage = choice.usage.clone();
+        if let Some(queue) = self.queue {
+            money::put_least(txn.state(), queue, asks, &mut usage);
+        }
         Need {
-            usage: choice.usage.clone(),
+            usage,
             contested: choice.contested.clone(),
             asks: asks.iter().map(|ask| (ask.class, ask.pods.len() as u32)).collect(),
             together: coupled::together(txn, self.sets.iter().map(|set| set.shape)),
@@ -437,6 +446,42 @@ impl Attempt<'_> {
         asks_with(txn, self.workload, self.sets, &choice.sets, self.profile)
     }
 
+    /// Whether all members find nodes together, as things are, and what they cost there.
+    fn holds_all(&self, txn: &mut Txn<'_>, asks: &[Ask]) -> Result<Costs, Unplaced> {
+        let purse = Purse::of(txn.state(), self.queue, asks);
+        // Of some members only placing them tells.
+        if purse.is_empty()
+            && let [only] = asks
+        {
+            let count = only.pods.len() as u32;
+            if count == 1 || !gang::wants_trial(txn, only.class, count, self.topology) {
+                let holds = gang::holds(txn, only.class, count, self.topology);
+                return if holds { Ok(Costs::new()) } else { Err(Unplaced::NoRoom) };
+            }
+        }
+        money::trial(txn, asks, self.topology, &purse)
+    }
+
+    /// All members have places, which cost this.
+    fn pay(&self, txn: &Txn<'_>, choice: &mut Choice, costs: &Costs) {
+        choice.pay(costs);
+        let quota = &txn.state().quota;
+        let node = self.queue.and_then(|queue| quota.queue(queue).node);
+        let height = |(fr, cost): &(_, i64)| Some(quota.tree.borrow_height(node?, *fr, *cost).0);
+        let highest = costs.iter().filter_map(height).max();
+        choice.borrowing = choice.borrowing.max(highest.unwrap_or(0));
+    }
+
+    /// Part by part it could be paid for, and all members together cost more than is left.
+    fn cannot_pay(&self, txn: &Txn<'_>, choice: &mut Choice, costs: &Costs) {
+        let Some(queue) = self.queue else { return };
+        choice.pay(costs);
+        let reason = flavors::too_dear(txn.state(), queue, self.sets, choice);
+        (choice.mode, choice.reason) = (Mode::NoCandidates, reason);
+        assert!(choice.reason.is_some(), "what costs too much is short of quota");
+        choice.contested.extend(costs.iter().map(|(fr, _)| *fr));
+    }
+
     /// Whether the queue looks at further flavors before it preempts.
     fn rather_goes_on(&self, txn: &Txn<'_>) -> bool {
         self.queue.is_some_and(|queue| flavors::fungibility(txn, queue).next_when_preempting)
@@ -449,7 +494,7 @@ impl Attempt<'_> {
         let demand = self.demand(queue, &[]);
         let (found, room) = as_things_are::find(txn, &demand, most, |txn, other| {
             let asks = self.asks(txn, other);
-            holds_all(txn, &asks, self.topology)
+            self.holds_all(txn, &asks).is_ok()
         });
         choice.room |= room;
         let Some(found) = found else { return false };
@@ -482,19 +527,4 @@ impl Attempt<'_> {
             _ => Verdict::NoFit,
         }
     }
-}
-
-/// Whether all members find nodes together, as things are.
-fn holds_all(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk) -> bool {
-    // Of some members only placing them tells.
-    if let [only] = asks {
-        let count = only.pods.len() as u32;
-        if count == 1 || !gang::wants_trial(txn, only.class, count, topology) {
-            return gang::holds(txn, only.class, count, topology);
-        }
-    }
-    let start = txn.checkpoint();
-    let placed = gang::place(txn, asks, topology);
-    txn.rollback_to(start);
-    placed
 }

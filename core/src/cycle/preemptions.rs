@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use capstan_topology::ResourceIdx;
 
 use crate::engine::Engine;
+use crate::explain::quantity::USD_PER_HOUR;
 use crate::model::ids::{FrIdx, QueueIdx, WorkloadIdx};
 use crate::plan::{Freed, Preemption, PreemptionReason};
 use crate::resources;
@@ -56,8 +57,8 @@ impl Engine {
         }
         let mut held: BTreeMap<ResourceIdx, i64> = BTreeMap::new();
         let mut since: Option<Time> = None;
-        for pod in state.placed(victim.workload) {
-            let pod = &state.pods[pod];
+        for index in state.placed(victim.workload) {
+            let pod = &state.pods[index];
             since = since.into_iter().chain(pod.bound_at).min();
             let holds = state.room.ledger.request(pod.holds);
             let concerned = |of: &ResourceIdx| {
@@ -72,6 +73,9 @@ impl Engine {
             for &(resource, amount) in holds.chain(counted) {
                 resources::add(held.entry(resource).or_default(), amount);
             }
+            if concerned(&resources::USD) {
+                resources::add(held.entry(resources::USD).or_default(), state.bills.amount(index));
+            }
         }
         let mut frees: Vec<Freed> = Vec::new();
         for (resource, amount) in held {
@@ -82,7 +86,10 @@ impl Engine {
                 borrowed,
             });
         }
-        frees.sort_by(|one, other| one.resource.cmp(&other.resource));
+        let money = |freed: &Freed| &*freed.resource == USD_PER_HOUR;
+        frees.sort_by(|one, other| {
+            (money(one), &one.resource).cmp(&(money(other), &other.resource))
+        });
         let lost = since.map_or_else(Default::default, |since| now.since(since));
         let queue = gone.assignment.as_ref().and_then(|assignment| assignment.queue);
         let facts = queue.and_then(|queue| state.quota.queue(queue).facts.as_ref());
@@ -107,7 +114,7 @@ impl Engine {
     ) -> BTreeMap<ResourceIdx, i64> {
         let (state, mut given) = (&self.state, BTreeMap::new());
         let mut charged: Borrowed = BTreeMap::new();
-        let charges = state.placed(victim).flat_map(|pod| state.charges_of(&state.pods[pod]));
+        let charges = state.placed(victim).flat_map(|pod| state.charges_of(pod));
         for (queue, fr, amount) in charges.chain(state.kept_for(victim).iter().copied()) {
             resources::add(charged.entry((queue, fr)).or_default(), amount);
         }

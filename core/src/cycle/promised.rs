@@ -26,8 +26,10 @@ use crate::model::ids::{FrIdx, PodIdx, QueueIdx, QuotaIdx, ShapeIdx, WorkloadIdx
 use crate::model::state::ClusterState;
 use crate::model::txn::Txn;
 use crate::model::workload::Assignment;
-use crate::place::gang::{self, Ask};
+use crate::place::classes::{Paying, Scoring};
+use crate::place::gang::{self, Ask, TopologyAsk};
 use crate::plan::State;
+use crate::quota::money::{self, Purse};
 use crate::time::Time;
 use crate::victims::{Victim, candidates};
 
@@ -177,13 +179,15 @@ impl Engine {
             return Redeemed::NeverFits;
         };
         let start = txn.checkpoint();
-        let planned = place_as_planned(&mut txn, &asks, &claim.places.members);
+        let planned =
+            place_as_planned(&mut txn, &asks, &claim.places.members) && within_quota(&txn, claim);
         if !planned {
             txn.rollback_to(start);
-        }
-        let placed = planned || gang::place(&mut txn, &asks, topology);
-        if !placed || !within_quota(&txn, claim) {
-            return Redeemed::NeverFits;
+            let purse = Purse::of(txn.state(), queue, &asks);
+            let placed = money::place(&mut txn, &asks, topology, &purse).is_ok();
+            if !placed || !within_quota(&txn, claim) {
+                return Redeemed::NeverFits;
+            }
         }
         let end = txn.checkpoint();
         txn.count_no_claims();
@@ -330,14 +334,28 @@ impl Engine {
         let asks = asks_with(&mut txn, &assignment, members, profile)?;
         let room_before = quota_room(&mut txn, queue);
         let peers = peers(txn.state(), workload);
-        if !gang::place_beside(&mut txn, &asks, topology, &peers) {
+        let start = txn.checkpoint();
+        let put = |txn: &mut Txn<'_>, asks: &[Ask], topology| {
+            let placed = gang::place_beside(txn, asks, topology, &peers);
+            let tree = &txn.state().quota.tree;
+            let within =
+                |(node, fr, most): &(QuotaIdx, FrIdx, i64)| tree.usage(*node, *fr) <= *most;
+            let fits = placed && room_before.iter().all(within);
+            if !fits {
+                txn.rollback_to(start);
+            }
+            fits
+        };
+        if put(&mut txn, &asks, topology) {
+            return Some(txn);
+        }
+        // Where that was too dear, on the cheapest nodes.
+        if profile.paying == Paying::Free {
             return None;
         }
-        let fits = room_before.iter().all(|(node, fr, left)| {
-            let before = txn.state().quota.tree.usage(*node, *fr);
-            before <= *left
-        });
-        fits.then_some(txn)
+        let cheapest = money::cheapest(&mut txn, &asks);
+        let anywhere = TopologyAsk { anywhere: true, ..topology };
+        put(&mut txn, &cheapest, anywhere).then_some(txn)
     }
 }
 
@@ -352,7 +370,7 @@ fn asks_with(
     txn: &mut Txn<'_>,
     assignment: &Assignment,
     members: impl Iterator<Item = PodIdx>,
-    profile: u32,
+    profile: Scoring,
 ) -> Option<Vec<Ask>> {
     let mut asks: Vec<Ask> = Vec::new();
     for pod in members {

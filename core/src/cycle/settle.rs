@@ -18,6 +18,7 @@ use crate::model::workload::{Assignment, FlavorScan};
 use crate::place::gang;
 use crate::plan::{Outcome, State};
 use crate::quota::flavors;
+use crate::quota::money::{self, Costs, Purse, Unplaced};
 use crate::time::Time;
 use crate::victims::{self, Victim};
 
@@ -66,21 +67,39 @@ impl Engine {
         let assignment = self.assignment_for(&entry, now);
         let workload = entry.workload;
         match self.try_place(&entry, assignment, &kept, true) {
-            Some(_) => {
+            Ok(_) => {
                 round.decided = true;
                 round.gained.extend(entry.queue);
                 self.state.workloads[workload].requeue.scan = None;
                 self.admit(now, workload);
             }
-            None => self.lost_race(entry, None, round),
+            Err(Unplaced::NoRoom) => self.lost_race(entry, None, round),
+            Err(Unplaced::TooDear(costs)) => self.too_dear(entry, &costs, round),
         }
+    }
+
+    /// Where it can go now it costs more than is left: others of the round took the cheaper nodes,
+    /// or money. Where nobody took anything the next round would find the same: it waits.
+    fn too_dear(&mut self, mut entry: Entry, costs: &Costs, round: &mut Round) {
+        entry.choice.pay(costs);
+        entry.room = true;
+        let kept = self.held_back(&entry, &[]);
+        if kept.is_some() || round.decided {
+            return self.lost_race(entry, kept, round);
+        }
+        let held = self.still_held(&entry);
+        entry.choice.reason = Some(held.unwrap_or_else(|| self.quota_reason(&entry)));
+        entry.choice.next.clear();
+        self.wait(entry, round);
     }
 
     fn quota_still_fits(&self, entry: &Entry) -> bool {
         let Some(queue) = entry.queue else { return true };
         let quota = &self.state.quota;
         let node = quota.queue(queue).node.expect("only existing queues have heads");
-        entry.choice.usage.iter().all(|(fr, n)| *n <= quota.tree.available(node, *fr))
+        // Of money it is known once all are placed.
+        let mut usage = entry.choice.usage.iter().filter(|(fr, _)| !quota.is_money(*fr));
+        usage.all(|(fr, n)| *n <= quota.tree.available(node, *fr))
     }
 
     /// What fits once victims of others have left, and not before.
@@ -121,17 +140,31 @@ impl Engine {
         assignment: Arc<Assignment>,
         beside: &Kept,
         keep: bool,
-    ) -> Option<Places> {
-        let topology = self.topology_ask(entry.queue, entry.workload).ok()?;
+    ) -> Result<Places, Unplaced> {
+        let topology = self.topology_ask(entry.queue, entry.workload);
+        let topology = topology.map_err(|_| Unplaced::NoRoom)?;
         let profile = self.profile(entry.queue);
         let mut txn = Txn::begin(&mut self.state);
         beside.count(&mut txn, true);
         let places = place_in(&mut txn, entry, assignment, profile, topology)?;
         beside.count(&mut txn, false);
+        // Victims of others hold their money until they have left.
+        let costs = places.costs(txn.state(), entry.workload);
+        if !costs.is_empty() && !txn.state().claims.is_empty() {
+            let placed = txn.checkpoint();
+            txn.count_no_claims();
+            let quota = &txn.state().quota;
+            let node = entry.queue.and_then(|queue| quota.queue(queue).node);
+            let over = |fr: FrIdx| node.is_some_and(|node| quota.tree.overdrawn(node, fr));
+            if costs.iter().any(|(fr, cost)| *cost > 0 && over(*fr)) {
+                return Err(Unplaced::TooDear(costs));
+            }
+            txn.rollback_to(placed);
+        }
         if keep {
             txn.commit();
         }
-        Some(places)
+        Ok(places)
     }
 
     fn settle_preempt(
@@ -237,7 +270,7 @@ impl Engine {
             }
         }
         let asks = asks(&mut txn, entry, profile);
-        place_all(&mut txn, entry.workload, assignment, &asks, topology)
+        place_all(&mut txn, entry.workload, assignment, &asks, topology).ok()
     }
 
     /// A blocked head keeps what it could use from others of this round, unless it may reclaim
@@ -423,24 +456,26 @@ impl Engine {
     }
 }
 
-/// Gives a workload its flavors and every member a node; where they went.
+/// Gives a workload its flavors and every member a node that its queue can pay for; where they
+/// went.
 pub(super) fn place_all(
     txn: &mut Txn<'_>,
     workload: WorkloadIdx,
     assignment: Arc<Assignment>,
     asks: &[gang::Ask],
     topology: gang::TopologyAsk,
-) -> Option<Places> {
+) -> Result<Places, Unplaced> {
+    let purse = Purse::of(txn.state(), assignment.queue, asks);
     txn.assign(workload, Some(assignment));
-    if !gang::place(txn, asks, topology) {
-        return None;
-    }
+    money::place(txn, asks, topology, &purse)?;
     let state = txn.state();
     let members = || asks.iter().flat_map(|ask| &ask.pods);
     let place = |pod: &PodIdx| (*pod, state.pods[*pod].place.expect("was placed"));
     let devices = &state.room.devices;
-    Some(Places {
+    let prices = members().map(|pod| state.bills.amount(*pod)).filter(|_| !purse.is_empty());
+    Ok(Places {
         members: members().map(place).collect(),
+        prices: prices.collect(),
         devices: devices.held_by_all(members().copied()).into(),
         frees: devices.left_behind(),
     })

@@ -14,6 +14,7 @@ use crate::model::ids::WorkloadIdx;
 use crate::model::input::{GangKey, LocalQueueFacts, PodPhase, StopPolicy, Text};
 use crate::model::workload::Workload;
 use crate::money::MicroUsd;
+use crate::resources;
 
 /// Namespace and name of a LocalQueue.
 type QueueName = (Text, Text);
@@ -174,15 +175,11 @@ impl Engine {
             return;
         }
         view.admitted += 1;
-        for pod in state.placed(index) {
-            let Some(set) = assignment.set(state.pods[pod].shape) else { continue };
-            for &(fr, amount) in &set.charge {
-                let (flavor, resource) = state.quota.fr(fr);
-                let flavor = state.quota.flavor_name(flavor).clone();
-                let key = (flavor, state.room.resources.name(resource).clone());
-                let sum = view.used.entry(key).or_default();
-                *sum = sum.saturating_add(amount);
-            }
+        for (_, fr, amount) in state.placed(index).flat_map(|pod| state.charges_of(pod)) {
+            let (flavor, resource) = state.quota.fr(fr);
+            let flavor = state.quota.flavor_name(flavor).clone();
+            let key = (flavor, state.room.resources.name(resource).clone());
+            resources::add(view.used.entry(key).or_default(), amount);
         }
         view.unpriced += u32::from(state.unpriced(index) > 0);
         if let Some(price) = state.hourly(index) {

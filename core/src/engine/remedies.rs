@@ -17,8 +17,6 @@ use crate::model::input::{QueueingStrategy, Text};
 use crate::model::workload::QueueRef;
 use crate::money::MicroUsd;
 use crate::plan::{Preemption, State};
-use crate::rules::Question;
-use crate::score;
 use crate::time::Time;
 
 mod budget;
@@ -183,19 +181,7 @@ impl Engine {
         let places = self.plan_after(&entry, assignment, &leave);
         self.state.let_go();
         let places = places?.members;
-        let room = &self.state.room;
-        let hourly = |&(pod, node): &(_, _)| {
-            let shape = room.shape(self.state.pods[pod].shape);
-            score::hourly(&Question {
-                room,
-                shape,
-                flavors: &[],
-                node,
-                beside: 0,
-                neighbours: None,
-                volumes: None,
-            })
-        };
+        let hourly = |&(pod, node): &(_, _)| self.state.price_on(pod, node);
         let per_hour = places
             .iter()
             .map(hourly)

@@ -157,11 +157,11 @@ fn members_that_cost(state: &ClusterState, workload: WorkloadIdx) -> Vec<(Rate, 
     }
     let members = state.placed(workload).filter(|pod| costs(state, *pod));
     members
-        .map(|pod| {
-            let pod = &state.pods[pod];
+        .map(|index| {
+            let pod = &state.pods[index];
             let price = match &pod.note {
                 Some(note) => note.price,
-                None => state.pod_hourly(pod),
+                None => state.price(index),
             };
             let request = state.room.ledger.request(pod.holds);
             let gpus = state.room.resources.gpus().iter().map(|gpu| request.get(*gpu));

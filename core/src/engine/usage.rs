@@ -9,10 +9,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::engine::Engine;
+use crate::explain::quantity::per_unit;
 use crate::model::ids::{QueueIdx, WorkloadIdx};
 use crate::model::input::{LocalQueueFacts, Text};
 use crate::policy::UsageSharing;
 use crate::quota::history::{Amounts, QueueName, Usage};
+use crate::resources;
 use crate::time::Time;
 
 /// When usage is to be looked at.
@@ -146,13 +148,8 @@ impl Engine {
     fn held_by(&self, workload: WorkloadIdx) -> Amounts {
         let state = &self.state;
         let mut amounts = Amounts::new();
-        let Some(assignment) = &state.workloads[workload].assignment else { return amounts };
-        for pod in state.placed(workload) {
-            let charge = assignment.set(state.pods[pod].shape).map(|set| &set.charge);
-            for &(fr, amount) in charge.into_iter().flatten() {
-                let sum = amounts.entry(state.quota.fr(fr).1).or_default();
-                *sum = sum.saturating_add(amount);
-            }
+        for (_, fr, amount) in state.placed(workload).flat_map(|pod| state.charges_of(pod)) {
+            resources::add(amounts.entry(state.quota.fr(fr).1).or_default(), amount);
         }
         amounts
     }
@@ -221,8 +218,8 @@ impl Engine {
         let rate = |resource| {
             let name = state.room.resources.name(resource);
             let weight = sharing.weights.get(name).copied().unwrap_or(UsageSharing::UNIT);
-            // Amounts of cpu are in thousandths.
-            if &**name == "cpu" { weight / 1_000 } else { weight }
+            // Weights are of units, cores and dollars.
+            weight / per_unit(name).unsigned_abs()
         };
         let usage = |facts: &Arc<LocalQueueFacts>| {
             state.history.usage((now, sharing), &name(facts), facts.weight, rate)

@@ -1,5 +1,6 @@
 //! Why a flavor does not take a pod set, with the numbers that show it.
 
+use super::quantity::USD_PER_HOUR;
 use super::reason::{NoVictims, NodeShortage, SearchBound};
 use crate::model::input::Text;
 
@@ -56,6 +57,11 @@ pub enum FlavorProblem {
     },
     /// Quota would do; its nodes do not.
     Nodes(Box<NodeShortage>),
+    /// Its queue has a quota of money, and nobody knows what the nodes cost that would take it.
+    PriceUnknown {
+        /// How many.
+        nodes: u32,
+    },
     /// Quota would do; no domain of the required level holds it.
     Topology {
         /// Level.
@@ -90,11 +96,15 @@ impl FlavorProblem {
     /// stopped for a preemptor that would find no nodes.
     pub fn wants_room(&self) -> bool {
         match self {
-            FlavorProblem::Nodes(_) | FlavorProblem::Topology { .. } => true,
-            FlavorProblem::Short { victims, .. } => *victims != NoVictims::NotAsked,
-            FlavorProblem::Taint { .. }
-            | FlavorProblem::Affinity
-            | FlavorProblem::ExceedsMax { .. } => false,
+            FlavorProblem::Nodes(_)
+            | FlavorProblem::PriceUnknown { .. }
+            | FlavorProblem::Topology { .. } => true,
+            // It may cost less on nodes that come free.
+            FlavorProblem::Short { resource, victims, .. } => {
+                *victims != NoVictims::NotAsked || &**resource == USD_PER_HOUR
+            }
+            FlavorProblem::ExceedsMax { resource, .. } => &**resource == USD_PER_HOUR,
+            FlavorProblem::Taint { .. } | FlavorProblem::Affinity => false,
         }
     }
 
@@ -105,7 +115,7 @@ impl FlavorProblem {
             FlavorProblem::Short { .. } => 0,
             FlavorProblem::Nodes(shortage) if shortage.nearest.is_some() => 1,
             FlavorProblem::Topology { .. } => 2,
-            FlavorProblem::Nodes(_) => 3,
+            FlavorProblem::Nodes(_) | FlavorProblem::PriceUnknown { .. } => 3,
             FlavorProblem::ExceedsMax { .. } => 4,
             FlavorProblem::Taint { .. } | FlavorProblem::Affinity => 5,
         }

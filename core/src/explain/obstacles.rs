@@ -4,15 +4,19 @@
 //! it stopped. People who want to start the work need all of it: every resource that a flavor
 //! lacks, and the nodes that would be next once quota is there.
 
+use super::quantity::USD_PER_HOUR;
 use super::reason::{FlavorProblem, FlavorRefusal, NodeShortage, Reason};
 use super::verdict;
 use super::view::{Obstacle, WorkloadView};
 use crate::model::ids::QueueIdx;
 use crate::model::input::Text;
 use crate::model::txn::Txn;
+use crate::place::classes::Scoring;
 use crate::place::coupled;
 use crate::place::gang::{self, TopologyAsk};
 use crate::quota::flavors::{self, SetDemand};
+use crate::quota::money;
+use crate::resources::{self, USD};
 
 /// Every obstacle named by a workload's reason: one for each flavor that refused it.
 pub fn of(workload: &WorkloadView) -> Vec<Obstacle> {
@@ -51,8 +55,8 @@ pub struct Asked<'a> {
     pub sets: &'a [SetDemand],
     /// Topology asked.
     pub topology: TopologyAsk,
-    /// Scoring profile.
-    pub profile: u32,
+    /// How nodes are compared.
+    pub profile: Scoring,
 }
 
 /// All that one flavor lacks: each resource that is short, and room on its nodes.
@@ -79,7 +83,8 @@ pub fn of_flavor(txn: &mut Txn<'_>, asked: &Asked<'_>, refusal: &FlavorRefusal) 
 }
 
 /// Every resource of a flavor that is short for the whole workload, devices first.
-fn shorts(txn: &Txn<'_>, asked: &Asked<'_>, refusal: &FlavorRefusal) -> Vec<FlavorProblem> {
+fn shorts(txn: &mut Txn<'_>, asked: &Asked<'_>, refusal: &FlavorRefusal) -> Vec<FlavorProblem> {
+    let money = money_asked(txn, asked, refusal);
     let state = txn.state();
     let queue = state.quota.queue(asked.queue);
     let (Some(flavor), Some(node)) = (state.quota.find_flavor(&refusal.flavor), queue.node) else {
@@ -92,7 +97,8 @@ fn shorts(txn: &Txn<'_>, asked: &Asked<'_>, refusal: &FlavorRefusal) -> Vec<Flav
             let counted = state.room.counted(set.shape);
             counted.get(resource).saturating_mul(set.count.into())
         });
-        let amount = amounts.fold(0, i64::saturating_add);
+        let amounts = amounts.fold(0, i64::saturating_add);
+        let amount = if resource == USD { money } else { amounts };
         let Some(fr) = state.quota.find_fr(flavor, resource) else { continue };
         let most = state.quota.tree.potential(node, fr);
         let Some(short) = flavors::shortage(state, asked.queue, fr, amount) else { continue };
@@ -106,6 +112,28 @@ fn shorts(txn: &Txn<'_>, asked: &Asked<'_>, refusal: &FlavorRefusal) -> Vec<Flav
     }
     found.sort_by_key(|(host, _)| *host);
     found.into_iter().map(|(_, why)| why).collect()
+}
+
+/// What a refused flavor's money is asked: as the refusal says, if it is about that, else the least
+/// that members could cost there.
+fn money_asked(txn: &mut Txn<'_>, asked: &Asked<'_>, refusal: &FlavorRefusal) -> i64 {
+    if let FlavorProblem::Short { resource, asked, .. }
+    | FlavorProblem::ExceedsMax { resource, asked, .. } = &refusal.why
+        && &**resource == USD_PER_HOUR
+    {
+        return *asked;
+    }
+    let quota = &txn.state().quota;
+    let Some(flavor) = quota.find_flavor(&refusal.flavor) else { return 0 };
+    if quota.money_group(asked.queue).is_none_or(|group| !group.flavors.contains(&flavor)) {
+        return 0;
+    }
+    let of_set = |set: &SetDemand| {
+        let class = txn.class(set.shape, &[flavor], asked.profile);
+        let each = money::least(txn.state(), class).unwrap_or(0);
+        each.saturating_mul(set.count.into())
+    };
+    resources::total(asked.sets.iter().map(of_set))
 }
 
 /// Why the nodes of a flavor would be next in the way.
@@ -153,7 +181,9 @@ fn of_problem(why: &FlavorProblem) -> (Option<i64>, Option<i64>) {
         FlavorProblem::Short { asked, left, .. } => (Some(*asked), Some(*left)),
         FlavorProblem::Nodes(short) => of_nodes(short),
         FlavorProblem::Topology { asked, holds, .. } => pods(*asked, *holds),
-        FlavorProblem::Taint { .. } | FlavorProblem::Affinity => (None, None),
+        FlavorProblem::PriceUnknown { .. }
+        | FlavorProblem::Taint { .. }
+        | FlavorProblem::Affinity => (None, None),
     }
 }
 

@@ -1,13 +1,23 @@
 //! How amounts are written for people: CPU in cores, bytes in binary units, GPUs as GPUs.
 //!
 //! Two amounts that stand side by side never read the same when they differ: [`pair`] takes finer
-//! units until they do not. Amounts are whole, as everywhere in the engine (CPU in milli-units).
+//! units until they do not. Amounts are whole, as everywhere in the engine (CPU in milli-units,
+//! money in micro-USD).
 
 use crate::model::input::UNLIMITED;
 use crate::money::MicroUsd;
 
 /// The pseudo-resource whose quota is money per hour, in micro-USD.
 pub const USD_PER_HOUR: &str = "capstan.sh/usd-per-hour";
+
+/// How much of what the engine counts a resource in makes one unit of it.
+pub fn per_unit(resource: &str) -> i64 {
+    match resource {
+        "cpu" => 1_000,
+        USD_PER_HOUR => 1_000_000,
+        _ => 1,
+    }
+}
 
 /// Binary units, largest first.
 const UNITS: [(&str, i64); 5] =

@@ -172,6 +172,11 @@ pub enum Reason {
     },
     /// Quota would do, nodes do not.
     Nodes(Box<NodeShortage>),
+    /// Its queue has a quota of money, and nobody knows what the nodes cost that would take it.
+    PriceUnknown {
+        /// How many.
+        nodes: u32,
+    },
     /// The topology level asked for is not a level of this cluster, or no node has its label.
     UnknownLevel {
         /// Level asked for.

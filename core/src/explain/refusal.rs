@@ -87,6 +87,8 @@ pub enum NodeRefusal {
         /// The node's type.
         node: CapacityType,
     },
+    /// Its price is not known, and the pod's queue has a quota of money.
+    PriceUnknown,
     /// The node's labels are not the chosen flavor's.
     Flavor {
         /// Flavor.

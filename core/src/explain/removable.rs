@@ -23,6 +23,7 @@ impl NodeRefusal {
             | NodeRefusal::SpreadKey { .. }
             | NodeRefusal::PodAffinity
             | NodeRefusal::CapacityType { .. }
+            | NodeRefusal::PriceUnknown
             | NodeRefusal::Flavor { .. }
             | NodeRefusal::ClaimUnusable { .. }
             | NodeRefusal::ClaimElsewhere { .. }

@@ -5,7 +5,7 @@
 
 use capstan_topology::{DomainIdx, LevelIdx};
 
-use super::reason::{FlavorProblem, NodeShortage, Reason};
+use super::reason::{FlavorProblem, NodeRefusal, NodeShortage, Reason};
 use crate::model::ids::ClassIdx;
 use crate::model::input::Text;
 use crate::model::state::ClusterState;
@@ -14,6 +14,7 @@ use crate::place::common_claims;
 use crate::place::coupled;
 use crate::place::gang::TopologyAsk;
 use crate::place::slices;
+use crate::quota::flavors::lacking;
 
 /// Why a class of members does not fit, as a flavor's problem.
 pub fn flavor_shortage(
@@ -100,6 +101,12 @@ fn freest(state: &ClusterState, class: ClassIdx, level: LevelIdx) -> (Option<Tex
 
 fn nodes_short(txn: &mut Txn<'_>, class: ClassIdx, (asked, holds): (u32, u32)) -> FlavorProblem {
     let found = txn.refusals(class);
+    let unpriced = found.kinds.iter().find(|(why, _)| *why == NodeRefusal::PriceUnknown);
+    if let Some(&(_, nodes)) = unpriced
+        && !lacking::some_node_accepts(txn, class)
+    {
+        return FlavorProblem::PriceUnknown { nodes };
+    }
     FlavorProblem::Nodes(Box::new(NodeShortage {
         nodes: found.nodes,
         asked,
@@ -124,7 +131,8 @@ pub fn unqueued_shortage(
             Reason::Topology { level, asked, best, holds, slice, gone, ended }
         }
         FlavorProblem::Nodes(shortage) => Reason::Nodes(shortage),
-        _ => unreachable!("a shortage is one of the two"),
+        FlavorProblem::PriceUnknown { nodes } => Reason::PriceUnknown { nodes },
+        _ => unreachable!("a shortage is one of these"),
     }
 }
 

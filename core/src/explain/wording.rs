@@ -9,6 +9,7 @@
 mod asked;
 pub mod changes;
 mod limits;
+mod money;
 pub mod nodes;
 pub mod reserved;
 mod short;
@@ -22,7 +23,7 @@ use std::fmt;
 
 use self::nodes::{histogram_entries, shortage};
 use self::short::Of;
-use super::quantity::{amount as amount_of, counted, noun, pair, quantity};
+use super::quantity::{amount as amount_of, counted, pair, quantity};
 use super::reason::{
     FlavorProblem, FlavorRefusal, Inactive, NoVictims, NodeShortage, Reason, SearchBound,
 };
@@ -63,6 +64,7 @@ impl Reason {
             | Reason::FlavorNotListed { .. } => "NoMatchingFlavor",
             Reason::Flavors { tried, .. } => most_telling(tried).map_or("NoMatchingFlavor", code),
             Reason::Nodes(_) => "WaitingForCapacity",
+            Reason::PriceUnknown { .. } => PRICE_UNKNOWN,
             Reason::Topology { .. } | Reason::NoRoomBeside { .. } => "TopologyPlacementFailed",
             Reason::WaitingForVictims { .. }
             | Reason::WaitingForDevices { .. }
@@ -138,12 +140,12 @@ impl Reason {
             Reason::Extras { then: Some(then), .. } => then.kind(),
             Reason::NoFlavorYet { .. } | Reason::FlavorNotListed { .. } => "flavor",
             Reason::Flavors { tried, .. } => match most_telling(tried).map(|first| &first.why) {
-                Some(FlavorProblem::Nodes(_)) => "nodes",
+                Some(FlavorProblem::Nodes(_) | FlavorProblem::PriceUnknown { .. }) => "nodes",
                 Some(FlavorProblem::Topology { .. }) => "topology",
                 Some(FlavorProblem::Taint { .. } | FlavorProblem::Affinity) => "flavor",
                 _ => "quota",
             },
-            Reason::Nodes(_) | Reason::RoomTaken => "nodes",
+            Reason::Nodes(_) | Reason::PriceUnknown { .. } | Reason::RoomTaken => "nodes",
             Reason::UnknownLevel { .. } | Reason::Topology { .. } | Reason::NoRoomBeside { .. } => {
                 "topology"
             }
@@ -172,7 +174,8 @@ impl Reason {
                 FlavorProblem::Nodes(nodes) => {
                     nodes.nearest.as_ref().map(|nearest| &nearest.resource)
                 }
-                FlavorProblem::Taint { .. }
+                FlavorProblem::PriceUnknown { .. }
+                | FlavorProblem::Taint { .. }
                 | FlavorProblem::Affinity
                 | FlavorProblem::Topology { .. } => None,
             },
@@ -259,6 +262,7 @@ impl fmt::Display for Reason {
                 write_flavors(out, cluster_queue, pod_set, tried)
             }
             Reason::Nodes(nodes) => write_nodes(out, nodes),
+            Reason::PriceUnknown { nodes } => out.write_str(&money::unknown(*nodes)),
             Reason::RoomTaken => out.write_str("its room went to others of this round"),
             Reason::AboveLimit { .. } | Reason::Malformed { .. } | Reason::OutOfRange { .. } => {
                 asked::write_odd(out, self)
@@ -288,6 +292,9 @@ impl fmt::Display for Reason {
         }
     }
 }
+
+/// That nobody knows what nodes cost, for work whose queue is charged for it.
+const PRICE_UNKNOWN: &str = "PriceUnknown";
 
 const UNQUEUED: &str = "has no queue, and unqueuedWorkloads: Hold keeps such work waiting";
 
@@ -394,6 +401,7 @@ fn code(refusal: &FlavorRefusal) -> &'static str {
     match refusal.why {
         FlavorProblem::Short { .. } => "WaitingForQuota",
         FlavorProblem::Nodes(_) => "WaitingForCapacity",
+        FlavorProblem::PriceUnknown { .. } => PRICE_UNKNOWN,
         FlavorProblem::Topology { .. } => "TopologyPlacementFailed",
         FlavorProblem::ExceedsMax { .. } => "ExceedsMaxQuota",
         FlavorProblem::Taint { .. } | FlavorProblem::Affinity => "NoMatchingFlavor",
@@ -487,6 +495,7 @@ fn problem_words(why: &FlavorProblem, queue: &str, whole: bool) -> String {
         }
         FlavorProblem::Nodes(nodes) if whole => shortage(nodes),
         FlavorProblem::Nodes(nodes) => nodes::headline(nodes),
+        FlavorProblem::PriceUnknown { nodes } => money::unknown(*nodes),
         FlavorProblem::Topology { level, asked, best, holds, slice, gone, ended } => {
             topology(level, *asked, (best.as_ref(), *holds), (*slice, *gone, *ended))
         }
@@ -564,12 +573,13 @@ fn place_of_flavor(queue: &str, refusal: &FlavorRefusal) -> String {
             Of { queue, cohort: cohort.as_deref(), resource }.place(flavor, asked <= own)
         }
         FlavorProblem::ExceedsMax { resource, .. } => {
-            format!("{}: the most that {queue} can have, {flavor}", noun(resource, 2))
+            format!("{}: the most that {queue} can have, {flavor}", money::noun(resource))
         }
         FlavorProblem::Nodes(nodes) => format!("{} ({flavor})", nodes::place(nodes)),
         FlavorProblem::Topology { level, best, gone, .. } => {
             place_of_topology(level, best.as_ref(), *gone)
         }
+        FlavorProblem::PriceUnknown { .. } => format!("prices of its nodes ({flavor})"),
         why @ (FlavorProblem::Taint { .. } | FlavorProblem::Affinity) => {
             format!("{} ({flavor})", problem_words(why, queue, false))
         }

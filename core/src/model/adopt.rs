@@ -15,6 +15,7 @@ use crate::model::state::ClusterState;
 use crate::model::workload::{Assignment, SetAssignment};
 use crate::quota::build::Group;
 use crate::quota::eligible;
+use crate::resources::USD;
 use crate::rules::flavor::is_of;
 
 impl ClusterState {
@@ -99,6 +100,7 @@ impl ClusterState {
     ) -> SetAssignment {
         if let Some(queue) = queue {
             let mut asked = self.asked(shape);
+            asked.extend(self.counts_money().then_some(USD));
             asked.retain(|resource| flavors.iter().all(|(known, _)| known != resource));
             for resource in asked {
                 let noted = members.iter().find_map(|(pod, _)| self.noted(*pod, resource));
@@ -166,6 +168,7 @@ impl ClusterState {
     ) -> Vec<(ResourceIdx, &Group)> {
         let groups = &self.quota.queue(queue).groups;
         let mut asked = self.asked(shape);
+        asked.extend(self.quota.money_group(queue).map(|_| USD));
         asked.retain(|resource| flavors.iter().all(|(known, _)| known != resource));
         let covering = |of: ResourceIdx| groups.iter().find(|group| group.covered.contains(&of));
         asked.into_iter().filter_map(|of| Some((of, covering(of)?))).collect()

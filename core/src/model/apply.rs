@@ -52,13 +52,18 @@ impl ClusterState {
     pub fn apply(&mut self, input: Input, changes: &mut Changes) {
         match input {
             Input::Node(facts) => {
+                let name = facts.name.clone();
                 if self.room.upsert_node(facts) {
                     changes.room = true;
                     // It may be of a flavor now.
                     changes.dirty.extend(&self.uncharged);
+                    self.rebill(self.room.find_node(&name), changes);
                 }
             }
-            Input::NodeGone(name) => changes.room |= self.room.remove_node(&name),
+            Input::NodeGone(name) => {
+                changes.room |= self.room.remove_node(&name);
+                self.rebill(self.room.find_node(&name), changes);
+            }
             Input::Pod(facts) => self.apply_pod(facts, changes),
             Input::PodGone(uid) => self.remove_pod(&uid, changes),
             Input::Owner(facts) => self.apply_owner(facts, changes),
@@ -83,7 +88,10 @@ impl ClusterState {
             }
             Input::LocalQueueUsed(usage) => self.restore_usage(&usage),
             Input::Spent(spent) => self.spending.restore(&spent),
-            Input::BackedResources(names) => changes.room |= self.room.set_backed(&names),
+            Input::BackedResources(names) => {
+                changes.room |= self.room.set_backed(&names);
+                self.rebill_all(changes);
+            }
             object => {
                 match &object {
                     Input::Namespace { name, labels } => {
@@ -210,6 +218,10 @@ impl ClusterState {
         }
         pod.eviction = facts.eviction.map(Arc::new);
         pod.claims = facts.claims;
+        if !self.is_billed_as_noted(index) {
+            self.release(index, changes);
+            changes.to_settle.extend(place.map(|node| (index, node)));
+        }
         self.note_left_claim(index);
         self.move_membership(index, old_workload, workload, changes);
     }
@@ -331,6 +343,7 @@ impl ClusterState {
             return;
         }
         let chosen = self.unsettle(pod);
+        self.forget_bill(pod);
         changes.chosen.extend(chosen);
         changes.room = true;
         let Some(workload) = self.pods[pod].workload else { return };

@@ -136,6 +136,9 @@ impl ClusterState {
         let placed = self.pods.iter().filter(|(_, pod)| pod.place.is_some());
         let placed: Vec<PodIdx> = placed.map(|(index, _)| index).collect();
         for pod in placed {
+            if let Some(node) = self.pods[pod].place {
+                self.bill(pod, node);
+            }
             self.each_charge(pod, |quota, queue, fr, amount| quota.change(queue, fr, amount));
         }
         for (queue, fr, amount) in self.claims.quota().collect::<Vec<_>>() {
@@ -300,6 +303,7 @@ impl ClusterState {
             let node = self.pods[held].place.expect("checked above");
             self.charge_alike(workload, self.pods[held].shape, shape);
             changes.chosen.extend(self.unsettle(held));
+            self.hand_bill(held, pod);
             self.drop_kept(held, changes);
             changes.to_settle.insert(pod, node);
             changes.arrived.push(pod);
@@ -318,6 +322,7 @@ impl ClusterState {
 
     fn drop_kept(&mut self, pod: PodIdx, changes: &mut Changes) {
         self.release(pod, changes);
+        self.forget_bill(pod);
         self.pods.remove(pod);
     }
 
@@ -343,6 +348,7 @@ impl ClusterState {
         }
         for pod in kept.drain(..) {
             _ = self.unsettle(pod);
+            self.forget_bill(pod);
             self.pods.remove(pod);
         }
         let gang = Arc::new(GangRef {

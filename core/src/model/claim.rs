@@ -28,6 +28,7 @@ use crate::model::state::ClusterState;
 use crate::model::txn::Txn;
 use crate::model::vacancy::Holding;
 use crate::model::workload::Assignment;
+use crate::quota::money::Costs;
 use crate::resources;
 
 mod draw;
@@ -52,10 +53,27 @@ pub struct Claims {
 pub struct Places {
     /// Which member goes where.
     pub members: Vec<(PodIdx, NodeIdx)>,
+    /// What each of them is to be charged of money, in their order; none: nothing is.
+    pub prices: Box<[i64]>,
     /// Devices that its members get.
     pub devices: Arc<[AllocatedDevice]>,
     /// Claims on devices that nobody uses any more then: their devices come free after that.
     pub frees: Vec<ResourceClaimKey>,
+}
+
+impl Places {
+    /// What members are charged of each flavor's money, by what their workload holds quota with.
+    pub fn costs(&self, state: &ClusterState, workload: WorkloadIdx) -> Costs {
+        let mut costs: BTreeMap<FrIdx, i64> = BTreeMap::new();
+        let assignment = state.workloads[workload].assignment.as_ref();
+        for ((pod, _), price) in self.members.iter().zip(&self.prices) {
+            let set = assignment.and_then(|assignment| assignment.set(state.pods[*pod].shape));
+            if let Some(fr) = set.and_then(|set| set.money()) {
+                resources::add(costs.entry(fr).or_default(), *price);
+            }
+        }
+        costs.into_iter().collect()
+    }
 }
 
 /// One claim.

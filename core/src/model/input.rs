@@ -3,7 +3,7 @@
 //! The shell turns API objects into these (it resolves labels, owners, prices and API defaults);
 //! the engine never sees a Kubernetes type. A fact replaces the one before it with the same
 //! identity, so feeding it twice, or in another order between objects, changes nothing.
-//! Quantities are whole: CPU in milli-units, everything else in base units.
+//! Quantities are whole: CPU in milli-units, money in micro-USD, everything else in base units.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -2,12 +2,14 @@
 //!
 //! [`input`] is what comes in; [`apply`], [`assemble`], [`standing`] and [`adopt`] turn it into
 //! [`state`]; [`txn`] is the only way to change it speculatively; [`claim`] keeps room for
-//! reserved work, [`vacancy`] quota for members that died; `roles` knows minimums of roles;
+//! reserved work, [`vacancy`] quota for members that died; [`bills`] what members cost where they
+//! are, for queues with a quota of money; `roles` knows minimums of roles;
 //! [`volumes`] knows storage; [`sweep`] forgets what nothing uses any more.
 
 pub mod adopt;
 pub mod apply;
 pub mod assemble;
+pub mod bills;
 pub mod budgets;
 pub mod claim;
 mod devices;

@@ -6,13 +6,15 @@ use std::sync::Arc;
 
 use capstan_topology::ResourceIdx;
 
+use crate::explain::quantity::USD_PER_HOUR;
 use crate::explain::reason::Reason;
 use crate::model::apply::Changes;
 use crate::model::ids::{FlavorIdx, PodIdx, QueueIdx, ShapeIdx, WorkloadIdx};
 use crate::model::input::{BindingNote, GangKey, GangSource, Held, Labels, StopPolicy, Text};
 use crate::model::state::ClusterState;
-use crate::model::workload::{QueueRef, SetAssignment};
+use crate::model::workload::{BY_NODE, QueueRef, SetAssignment};
 use crate::policy::UnqueuedWorkloads;
+use crate::resources::USD;
 use crate::rules::selector::selects;
 use crate::time::Time;
 
@@ -287,6 +289,11 @@ impl ClusterState {
         self.room.counted(shape).entries().iter().map(|(resource, _)| *resource).collect()
     }
 
+    /// Whether a quota of money counts at all.
+    pub fn counts_money(&self) -> bool {
+        self.policy.quota.charges(USD_PER_HOUR)
+    }
+
     /// What one member of a shape charges with these flavors. `pods` counts only where covered.
     pub fn set_assignment_of(
         &mut self,
@@ -294,14 +301,18 @@ impl ClusterState {
         mut flavors: Vec<(ResourceIdx, FlavorIdx)>,
     ) -> SetAssignment {
         flavors.sort_unstable();
-        let counted = self.room.counted(shape);
-        let charge = flavors
-            .iter()
-            .map(|&(resource, flavor)| {
-                (self.quota.intern_fr(flavor, resource), counted.get(resource))
-            })
-            .filter(|(_, amount)| *amount > 0)
-            .collect();
+        let (counted, pays) = (self.room.counted(shape), self.counts_money());
+        let mut charge = Vec::with_capacity(flavors.len());
+        for &(resource, flavor) in &flavors {
+            let amount = counted.get(resource);
+            match resource {
+                USD if pays => charge.push((self.quota.intern_fr(flavor, USD), BY_NODE)),
+                resource if amount > 0 => {
+                    charge.push((self.quota.intern_fr(flavor, resource), amount));
+                }
+                _ => {}
+            }
+        }
         let nodes_of: BTreeSet<FlavorIdx> = flavors.iter().map(|(_, flavor)| *flavor).collect();
         SetAssignment { shape, flavors, nodes_of: nodes_of.into_iter().collect(), charge }
     }

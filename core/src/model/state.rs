@@ -10,6 +10,7 @@ use std::sync::Arc;
 use capstan_topology::{LedgerUndo, NodeIdx};
 
 use crate::explain::reason::StorageRefusal;
+use crate::model::bills::{self, Bills};
 use crate::model::budgets::Budgets;
 use crate::model::claim::Claims;
 use crate::model::facts::QueueFacts;
@@ -25,7 +26,7 @@ use crate::model::vacancy::Charges;
 use crate::model::volumes::Choices;
 use crate::model::workload::{Assignment, SetAssignment, Workload, WorkloadId};
 use crate::money::MicroUsd;
-use crate::place::classes::{ClassKey, Classes};
+use crate::place::classes::{ClassKey, Classes, Scoring};
 use crate::plan::State;
 use crate::policy::Policy;
 use crate::quota::build::QuotaState;
@@ -95,6 +96,8 @@ pub struct ClusterState {
     pub in_part: BTreeMap<WorkloadIdx, Option<Time>>,
     /// Quota that gangs keep for members that they lack.
     pub vacancies: BTreeMap<WorkloadIdx, Charges>,
+    /// What placed members charge of money.
+    pub bills: Bills,
     /// Quota kept back for blocked heads, within one round.
     pub held: Vec<Held>,
     /// What a transaction charges a queue for work that it only proposes; empty between them.
@@ -249,14 +252,14 @@ impl ClusterState {
         pod: PodIdx,
         mut charge: impl FnMut(&mut QuotaState, QueueIdx, FrIdx, i64),
     ) {
-        let pod = &self.pods[pod];
-        let Some(workload) = pod.workload else { return };
+        let entry = &self.pods[pod];
+        let Some(workload) = entry.workload else { return };
         let Some(assignment) = &self.workloads[workload].assignment else { return };
-        let (Some(queue), Some(set)) = (assignment.queue, assignment.set(pod.shape)) else {
+        let (Some(queue), Some(set)) = (assignment.queue, assignment.set(entry.shape)) else {
             return;
         };
         for &(fr, amount) in &set.charge {
-            charge(&mut self.quota, queue, fr, amount);
+            charge(&mut self.quota, queue, fr, bills::charged(&self.bills, pod, amount));
         }
     }
 
@@ -313,6 +316,7 @@ impl ClusterState {
             Some(hold) => self.room.hold_devices(pod, hold),
             None => _ = self.change_devices(pod, node, true),
         }
+        self.bill(pod, node);
         self.each_charge(pod, |quota, queue, fr, amount| quota.change(queue, fr, amount));
         let old = self.pods[pod].place.replace(node);
         assert!(old.is_none(), "a pod is settled once");
@@ -337,12 +341,12 @@ impl ClusterState {
         }
     }
 
-    /// The class of a shape with flavors, in a scoring profile.
-    pub fn class(&mut self, shape: ShapeIdx, flavors: &[FlavorIdx], profile: u32) -> ClassIdx {
-        let key = ClassKey { shape, flavors: flavors.to_vec(), profile };
+    /// The class of a shape with flavors, whose nodes are compared so.
+    pub fn class(&mut self, shape: ShapeIdx, flavors: &[FlavorIdx], scoring: Scoring) -> ClassIdx {
+        let key = ClassKey { shape, flavors: flavors.to_vec(), scoring };
         let quota = &self.quota;
         let facts = || quota.facts_by_name(flavors);
-        let weights = self.policy.weights(profile);
+        let weights = self.policy.weights(scoring.profile);
         self.classes.intern(key, facts, weights)
     }
 
@@ -351,9 +355,9 @@ impl ClusterState {
     pub fn spent(&self, workload: WorkloadIdx, now: Time) -> Option<MicroUsd> {
         let mut total = None;
         for pod in self.placed(workload) {
-            let pod = &self.pods[pod];
-            let worked = pod.bound_at.map_or_else(Default::default, |at| now.since(at));
-            let cost = self.pod_hourly(pod)?.times(worked.0, MILLIS_OF_AN_HOUR);
+            let at = self.pods[pod].bound_at;
+            let worked = at.map_or_else(Default::default, |at| now.since(at));
+            let cost = self.price(pod)?.times(worked.0, MILLIS_OF_AN_HOUR);
             total = Some(total.unwrap_or(MicroUsd(0)).plus(cost));
         }
         total
@@ -376,30 +380,30 @@ impl ClusterState {
 
     /// Price per hour of what a workload holds, as far as it is known; `None`: of nothing.
     pub fn hourly(&self, workload: WorkloadIdx) -> Option<MicroUsd> {
-        let priced = self.placed(workload).filter_map(|pod| self.pod_hourly(&self.pods[pod]));
+        let priced = self.placed(workload).filter_map(|pod| self.price(pod));
         priced.reduce(MicroUsd::plus)
     }
 
     /// Members of a workload with a place whose price is not known.
     pub fn unpriced(&self, workload: WorkloadIdx) -> u32 {
-        let unknown = |pod: &PodIdx| self.pod_hourly(&self.pods[*pod]).is_none();
+        let unknown = |pod: &PodIdx| self.price(*pod).is_none();
         self.placed(workload).filter(unknown).count() as u32
     }
 
-    /// Price per hour of what a placed pod holds; `None`: not placed, or unknown.
+    /// Price per hour of the share of its node that a placed pod holds, as prices are now; `None`:
+    /// not placed, or unknown.
     pub fn pod_hourly(&self, pod: &Pod) -> Option<MicroUsd> {
-        let node = pod.place?;
+        self.hourly_on(pod.shape, pod.place?)
+    }
+
+    /// Price per hour of the share of a node that a pod of a shape would hold there; `None`:
+    /// unknown.
+    pub fn hourly_on(&self, shape: ShapeIdx, node: NodeIdx) -> Option<MicroUsd> {
         self.room.facts(node)?;
-        let shape = self.room.shape(pod.shape);
-        score::hourly(&Question {
-            room: &self.room,
-            shape,
-            flavors: &[],
-            node,
-            beside: 0,
-            neighbours: None,
-            volumes: None,
-        })
+        let (room, shape) = (&self.room, self.room.shape(shape));
+        let (beside, pays) = (0, false);
+        let (flavors, neighbours, volumes) = (&[], None, None);
+        score::hourly(&Question { room, shape, flavors, node, beside, pays, neighbours, volumes })
     }
 
     /// Members of a workload that are placed.
@@ -448,6 +452,7 @@ impl ClusterState {
         self.recount_claims();
         self.recount_claimed();
         self.recount_vacancies();
+        self.recount_bills();
         let shape = |pod: &Pod| &*self.room.shape(pod.shape).facts;
         let ports = placed().map(|(_, pod, node)| (node, &*shape(pod).ports));
         self.room.ports.recount(ports.chain(self.claims.ports()));
@@ -502,7 +507,7 @@ impl ClusterState {
         let room = claims.iter().flat_map(|(_, (_, room))| room.iter().copied());
         self.room.ledger.recount_claims(room);
         let placed = self.pods.iter().filter(|(_, pod)| pod.place.is_some());
-        let charges = placed.flat_map(|(_, pod)| self.charges_of(pod));
+        let charges = placed.flat_map(|(index, _)| self.charges_of(index));
         let claimed = claims.iter().flat_map(|(_, (quota, _))| quota.iter().copied());
         let held = self.held.iter().map(|held| (held.queue, held.fr, held.amount));
         let kept = self.vacancies.values().flatten().copied();
@@ -511,10 +516,16 @@ impl ClusterState {
     }
 
     /// What a placed pod charges its queue.
-    pub fn charges_of(&self, pod: &Pod) -> impl Iterator<Item = (QueueIdx, FrIdx, i64)> + '_ {
-        let assignment = pod.workload.and_then(|w| self.workloads[w].assignment.as_ref());
-        let set = assignment.and_then(|a| Some((a.queue?, a.set(pod.shape)?)));
-        let charges = set.map(|(queue, set)| set.charge.iter().map(move |c| (queue, c.0, c.1)));
+    pub fn charges_of(&self, pod: PodIdx) -> impl Iterator<Item = (QueueIdx, FrIdx, i64)> + '_ {
+        let entry = &self.pods[pod];
+        let assignment = entry.workload.and_then(|w| self.workloads[w].assignment.as_ref());
+        let set = assignment.and_then(|a| Some((a.queue?, a.set(entry.shape)?)));
+        let charges = set.map(|(queue, set)| {
+            let charge = move |&(fr, amount): &(FrIdx, i64)| {
+                (queue, fr, bills::charged(&self.bills, pod, amount))
+            };
+            set.charge.iter().map(charge)
+        });
         charges.into_iter().flatten()
     }
 }

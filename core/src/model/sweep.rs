@@ -173,6 +173,7 @@ mod tests {
     use super::*;
     use crate::model::apply::Changes;
     use crate::model::input::{CapacityType, Input, Labels, NodeFacts, PodShape, Text};
+    use crate::place::classes::Scoring;
 
     fn node(name: &str, cpu: i64) -> Input {
         let labels = Labels::from([("kubernetes.io/hostname".into(), Text::from(name))]);
@@ -210,7 +211,7 @@ mod tests {
         let mut state = ClusterState::default();
         feed(&mut state, [node("gone", 4)]);
         let shape = state.room.intern_shape(&asking(2));
-        let class = state.class(shape, &[], 0);
+        let class = state.class(shape, &[], Scoring::default());
         assert_eq!(state.classes.fresh(&state.room, class).spot(0).slots, 2);
         let version = state.room.node(NodeIdx(0)).version;
         feed(&mut state, [Input::NodeGone("gone".into())]);
@@ -233,7 +234,7 @@ mod tests {
         let gone = state.room.intern_shape(&gone);
         let index = state.room.intern_shape(&kept);
         for shape in [gone, index] {
-            let class = state.class(shape, &[], 0);
+            let class = state.class(shape, &[], Scoring::default());
             state.classes.fresh(&state.room, class);
         }
         let mut used = state.used();

@@ -11,12 +11,14 @@ use std::sync::Arc;
 use capstan_topology::{LedgerUndo, NodeIdx, ResourceIdx};
 
 use crate::explain::reason::SearchBound;
+use crate::model::bills::Bill;
 use crate::model::ids::{ClassIdx, FlavorIdx, FrIdx, PodIdx, QueueIdx, ShapeIdx, WorkloadIdx};
 use crate::model::input::PodVolumes;
 use crate::model::state::ClusterState;
 use crate::model::vacancy::Charges;
 use crate::model::volumes::Choices;
 use crate::model::workload::Assignment;
+use crate::place::classes::Scoring;
 use crate::place::refusals::Refusals;
 use crate::rules::dynamic_resources::PodHold;
 use crate::victims::Searched;
@@ -45,6 +47,8 @@ enum Undo {
     Quota(QueueIdx, FrIdx, i64),
     /// Quota: an amount was charged for work that is only proposed (true), or no more (false).
     Proposed(QueueIdx, FrIdx, i64, bool),
+    /// A pod's bill was something else.
+    Bill(PodIdx, Option<Box<Bill>>),
     /// A pod's place was something else.
     Place(PodIdx, Option<NodeIdx>),
     /// A workload kept this for members that it lacks.
@@ -117,8 +121,8 @@ impl<'a> Txn<'a> {
     }
 
     /// The class of a shape with flavors; making one is no change that needs undoing.
-    pub fn class(&mut self, shape: ShapeIdx, flavors: &[FlavorIdx], profile: u32) -> ClassIdx {
-        self.state.class(shape, flavors, profile)
+    pub fn class(&mut self, shape: ShapeIdx, flavors: &[FlavorIdx], scoring: Scoring) -> ClassIdx {
+        self.state.class(shape, flavors, scoring)
     }
 
     /// Notes that the search for places of these members ended at its bound.
@@ -263,6 +267,9 @@ impl<'a> Txn<'a> {
         if let Some(held) = self.state.change_devices(pod, node, placed) {
             self.log.push(Undo::Devices(pod, held));
         }
+        if placed && let Some(old) = self.state.bill(pod, node) {
+            self.log.push(Undo::Bill(pod, old.map(Box::new)));
+        }
         let (state, log) = (&mut *self.state, &mut self.log);
         state.each_charge(pod, |quota, queue, fr, amount| {
             let signed = if placed { amount } else { -amount };
@@ -387,6 +394,7 @@ impl ClusterState {
             }
             Undo::Vacated(workload, charges) => self.restore_vacancies(workload, charges),
             Undo::Restored(workload) => drop(self.drop_vacancies(workload)),
+            Undo::Bill(pod, old) => self.unbill(pod, old.map(|old| *old)),
             Undo::Place(pod, place) => self.pods[pod].place = place,
             Undo::Assignment(workload, assignment) => {
                 self.set_assignment(workload, assignment);

@@ -8,7 +8,8 @@
 //! lacks, as for those that it has, unless it is leaving or nobody makes members for it any more.
 //! It is usage like any other: it is shown, it borrows, and it comes free with the gang. Nobody is
 //! pushed over a limit by it: a gang whose minimum grows, or whose queue shrank, keeps quota for
-//! all that it lacks or for nothing (two that each keep a part would wait for each other). Nodes
+//! all that it lacks or for nothing (two that each keep a part would wait for each other). Of money
+//! it keeps what the dearest of those that run costs. Nodes
 //! are not kept; who joins goes near its peers. A gang that lost all its members waits anew. How
 //! long this lasts is decided elsewhere (`engine/overdue.rs`).
 //!
@@ -33,7 +34,7 @@ use crate::model::apply::Changes;
 use crate::model::ids::{FrIdx, PodIdx, QueueIdx, ShapeIdx, WorkloadIdx};
 use crate::model::input::{GangKey, PodPhase};
 use crate::model::state::ClusterState;
-use crate::model::workload::{Assignment, SetAssignment};
+use crate::model::workload::{Assignment, BY_NODE, SetAssignment};
 use crate::plan::State;
 use crate::resources;
 
@@ -130,6 +131,10 @@ impl ClusterState {
             // Of a shape that has no flavors yet nothing can be kept, and a part helps nobody.
             let Some(set) = self.set_alike(&assignment, shape) else { return };
             for &(fr, each) in &set.charge {
+                let each = match each {
+                    BY_NODE => self.dearest(workload, Some(shape)),
+                    each => each,
+                };
                 resources::add(amounts.entry(fr).or_default(), each.saturating_mul(count.into()));
             }
         }
@@ -200,7 +205,11 @@ impl ClusterState {
             let assignment = assignment.unwrap_or_else(|| panic!("{name} keeps quota for nobody"));
             let each = |of: FrIdx| {
                 let charges = assignment.sets.iter().flat_map(|set| &set.charge);
-                charges.filter(|(fr, _)| *fr == of).map(|(_, each)| *each).max()
+                let charges = charges.filter(|(fr, _)| *fr == of).map(|(_, each)| match *each {
+                    BY_NODE => self.dearest(*workload, None),
+                    each => each,
+                });
+                charges.max()
             };
             for &(queue, fr, amount) in charges {
                 assert_eq!(assignment.queue, Some(queue), "{name} keeps quota of another queue");

@@ -148,8 +148,19 @@ pub struct SetAssignment {
     pub flavors: Vec<(capstan_topology::ResourceIdx, FlavorIdx)>,
     /// Flavors whose nodes it may use, sorted, each once.
     pub nodes_of: Vec<FlavorIdx>,
-    /// Quota that one member takes.
+    /// Quota that one member takes; [`BY_NODE`]: what it costs where it is.
     pub charge: Vec<(FrIdx, i64)>,
+}
+
+/// What a set charges of money for each member stands in its bill ([`crate::model::bills`]): no
+/// other amount that is charged is zero.
+pub const BY_NODE: i64 = 0;
+
+impl SetAssignment {
+    /// The flavor of whose money its members are charged.
+    pub fn money(&self) -> Option<FrIdx> {
+        self.charge.iter().find(|(_, amount)| *amount == BY_NODE).map(|(fr, _)| *fr)
+    }
 }
 
 /// An assignment with this many sets forgets those of shapes that no member has before it gets

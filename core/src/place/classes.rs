@@ -1,4 +1,4 @@
-//! Pod classes: pods of one shape, one set of flavors and one profile share every evaluation.
+//! Pod classes: pods of one shape, one set of flavors and one scoring share every evaluation.
 //!
 //! A class keeps a [`FitIndex`] over all nodes. It is brought up to date from the room's log of
 //! changed nodes, so a decision costs what changed since the class was last asked, not the size
@@ -40,8 +40,36 @@ pub struct ClassKey {
     pub shape: ShapeIdx,
     /// Flavors chosen, sorted.
     pub flavors: Vec<FlavorIdx>,
-    /// Scoring profile.
+    /// How its nodes are compared.
+    pub scoring: Scoring,
+}
+
+/// How nodes are compared for a class, and which are left out because of their price.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Scoring {
+    /// Index of the scoring profile.
     pub profile: u32,
+    /// What prices have to do with it.
+    pub paying: Paying,
+}
+
+/// What prices have to do with where a class goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Paying {
+    /// Nothing but what the profile makes of them.
+    #[default]
+    Free,
+    /// Its queue has a quota of money: nodes whose price is not known will not do.
+    Pays,
+    /// The same, and the cheapest nodes are best, whatever the profile says.
+    Cheapest,
+}
+
+impl Scoring {
+    /// The same, the cheapest nodes first.
+    pub fn cheapest(self) -> Scoring {
+        Scoring { paying: Paying::Cheapest, ..self }
+    }
 }
 
 /// One class.
@@ -289,7 +317,8 @@ impl Class {
     fn bare<'a>(&'a self, room: &'a Room, node: NodeIdx) -> Question<'a> {
         let (shape, flavors) = (room.shape(self.key.shape), &self.flavors);
         let volumes = self.volumes.as_ref().map(|kept| &kept.1);
-        Question { room, shape, flavors, node, beside: 0, neighbours: None, volumes }
+        let pays = self.key.scoring.paying != Paying::Free;
+        Question { room, shape, flavors, node, beside: 0, pays, neighbours: None, volumes }
     }
 
     /// What pods around nodes mean for it, as of the last look.
@@ -358,7 +387,10 @@ impl Class {
         if slots == 0 {
             return (Spot::FULL, verdict);
         }
-        let total = facts + score::holding_terms(&question, &self.weights);
+        let total = match self.key.scoring.paying {
+            Paying::Cheapest => score::thrift(&question),
+            _ => facts + score::holding_terms(&question, &self.weights),
+        };
         let idle = u32::try_from(room.idle_gpus(node)).unwrap_or(u32::MAX);
         (Spot::new(slots, total, idle, slot.rank), verdict)
     }

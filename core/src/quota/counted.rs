@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::explain::quantity::USD_PER_HOUR;
 use crate::model::input::{Amounts, Text};
 use crate::policy::{QuotaArgs, Transformation};
 
@@ -19,8 +20,15 @@ fn milli(resource: &str) -> i128 {
 /// input and thousandths of what multiplies it.
 const PARTS: i128 = 1_000_000_000 * 1_000 * 1_000;
 
-/// What a pod that asks this counts against quota, the one of `pods` apart.
+/// What a pod that asks this counts against quota, the one of `pods` apart. Money is never asked:
+/// it is what the pod costs where it goes.
 pub fn counted(args: &QuotaArgs, asked: &Amounts) -> Amounts {
+    let mut counted = of_requests(args, asked);
+    counted.remove(USD_PER_HOUR);
+    counted
+}
+
+fn of_requests(args: &QuotaArgs, asked: &Amounts) -> Amounts {
     let left = asked.iter().filter(|(name, _)| args.counts(name));
     let left: Amounts = left.map(|(name, amount)| (name.clone(), *amount)).collect();
     if !args.transformations.iter().any(|it| left.contains_key(&it.input)) {

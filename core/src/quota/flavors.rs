@@ -17,15 +17,23 @@ use crate::model::ids::{ClassIdx, FlavorIdx, FrIdx, QueueIdx, ShapeIdx, Workload
 use crate::model::input::{FlavorFacts, Fungibility, PreemptReclaim, PreemptWithin};
 use crate::model::state::ClusterState;
 use crate::model::txn::Txn;
+use crate::place::classes::Scoring;
 use crate::place::coupled;
 use crate::place::gang::{self, TopologyAsk};
 use crate::quota::eligible;
+use crate::resources::USD;
 use crate::victims::{self, Lack, Need};
+
+use self::priced::Priced;
+pub use self::priced::too_dear;
+use self::standing::{Quota, beyond};
 
 pub mod as_things_are;
 mod combinations;
 pub mod lacking;
 mod one_set;
+mod priced;
+mod standing;
 pub mod with_victims;
 
 /// How well something fits, worst first.
@@ -64,8 +72,8 @@ pub struct Demand<'a> {
     pub sets: &'a [SetDemand],
     /// Topology asked.
     pub topology: TopologyAsk,
-    /// Scoring profile.
-    pub profile: u32,
+    /// How nodes are compared.
+    pub profile: Scoring,
     /// Where to start, per (set, group).
     pub start: &'a [((usize, usize), usize)],
     /// Combinations of flavors that may be tried where those found first do not do.
@@ -133,6 +141,15 @@ struct Candidate {
     /// The farthest of any resource.
     borrowing: u32,
     contested: Vec<FrIdx>,
+    /// What is asked of its money.
+    money: i64,
+}
+
+impl Candidate {
+    /// A flavor that fits as far as is known.
+    fn fitting(flavor: FlavorIdx, money: i64) -> Candidate {
+        Candidate { flavor, mode: Mode::Fit, borrowing: 0, contested: Vec::new(), money }
+    }
 }
 
 /// How something stands: its mode, and how far it borrows. Of a flavor it is how the resource
@@ -250,10 +267,12 @@ fn asked_of(
         .filter(|(resource, _)| covered.contains(resource))
         .map(|(resource, amount)| (*resource, amount.saturating_mul(set.count.into())))
         .collect();
+    // How much depends on the flavor.
+    asked.extend(covered.contains(&USD).then_some((USD, 0)));
     // Of several shortages the one of devices tells most, so they are looked at first.
     let named = |resource: &ResourceIdx| {
         let name = state.room.resources.name(*resource);
-        (!name.contains('/'), name)
+        (!name.contains('/'), *resource == USD, name)
     };
     asked.sort_by(|(one, _), (other, _)| named(one).cmp(&named(other)));
     asked
@@ -337,6 +356,7 @@ fn take(
     choice.parts.push(((at, group), (best.mode, best.borrowing)));
     let quota = &txn.state().quota;
     for &(resource, amount) in asked {
+        let amount = if resource == USD { best.money } else { amount };
         choice.sets[at].push((resource, best.flavor));
         let fr = quota.listed_fr(best.flavor, resource);
         match choice.usage.iter_mut().find(|(known, _)| *known == fr) {
@@ -392,29 +412,54 @@ fn try_flavor(
     eligible::check(&shape, &facts, txn.state().room.args.toleration_comparison)?;
     let class = class_with(txn, demand, set.shape, chosen, flavor);
     let ask = (class, set.count);
-    let mut candidate = Candidate { flavor, mode: Mode::Fit, borrowing: 0, contested: Vec::new() };
-    let total = |txn: &Txn<'_>, resource: ResourceIdx, amount: i64| {
+    let priced = priced::of_set(txn, demand, at, flavor, chosen, (asked, usage));
+    let mut candidate = Candidate::fitting(flavor, priced.amount());
+    let total = |&(resource, own): &(ResourceIdx, i64)| {
         let fr = txn.state().quota.listed_fr(flavor, resource);
         let earlier = usage.iter().find(|(known, _)| *known == fr).map_or(0, |(_, n)| *n);
-        (fr, earlier.saturating_add(amount))
+        (resource, (fr, earlier.saturating_add(own), own))
     };
+    let totals: Vec<(ResourceIdx, Total)> = priced.asked.iter().map(total).collect();
     // All are needed: what can never be had decides, whatever else is short now.
-    for &(resource, amount) in asked {
-        let (fr, total) = total(txn, resource, amount);
-        if let Some(why) = beyond(txn.state(), demand.queue, fr, (total, amount)) {
-            let why = match lacking::no_node_of_it_will_do(txn, class) {
-                true => lacking::nodes_for(txn, demand, ask),
-                false => why,
-            };
-            let candidate = Candidate { mode: Mode::NoFit, ..candidate };
-            return Ok(((Mode::NoFit, 0), candidate, Some(why)));
-        }
+    let mut amounts = totals.iter().map(|(_, amounts)| *amounts);
+    let never =
+        amounts.find_map(|(fr, total, own)| beyond(txn.state(), demand.queue, fr, (total, own)));
+    if let Some(why) = never {
+        let why = match lacking::no_node_of_it_will_do(txn, class) {
+            true => lacking::nodes_for(txn, demand, ask),
+            false => why,
+        };
+        let candidate = Candidate { mode: Mode::NoFit, ..candidate };
+        return Ok(((Mode::NoFit, 0), candidate, Some(why)));
     }
+    let (mut stands, mut problem) =
+        by_amounts(txn, demand, ask, (&priced, &totals), &mut candidate);
+    let together = demand.together(txn);
+    if candidate.mode == Mode::Fit && !gang::may_hold(txn, ask, &together, demand.topology) {
+        let frs: Vec<(FrIdx, i64)> = totals.iter().map(|(_, (fr, _, own))| (*fr, *own)).collect();
+        candidate.mode = room_mode(txn, demand, frs, ask);
+        stands.0 = candidate.mode;
+        problem = Some(lacking::nodes_for(txn, demand, ask));
+    }
+    Ok((stands, candidate, problem))
+}
+
+/// What is asked of a flavor and resource, by sets before this one too, and by this one.
+type Total = (FrIdx, i64, i64);
+
+/// How a flavor stands by amounts, and the most telling of what is short.
+fn by_amounts(
+    txn: &mut Txn<'_>,
+    demand: &Demand<'_>,
+    ask: (ClassIdx, u32),
+    (priced, totals): (&Priced<'_>, &[(ResourceIdx, Total)]),
+    candidate: &mut Candidate,
+) -> (Stands, Option<FlavorProblem>) {
     let mut problem: Option<((Mode, u8), FlavorProblem)> = None;
     let mut stands = (Mode::Fit, 0);
-    for &(resource, amount) in asked {
-        let (fr, total) = total(txn, resource, amount);
-        let (mode, borrowing, why) = quota_mode(txn, demand, fr, total, amount, ask);
+    for &(resource, (fr, total, amount)) in totals {
+        let quota = priced.quota(txn.state(), demand, resource, (fr, total, amount));
+        let (mode, borrowing, why) = quota_mode(txn, demand, (fr, total), quota, ask);
         if mode < Mode::Fit {
             candidate.contested.push(fr);
         }
@@ -433,18 +478,7 @@ fn try_flavor(
             break;
         }
     }
-    let mut problem = problem.map(|(_, why)| why);
-    let together = demand.together(txn);
-    if candidate.mode == Mode::Fit && !gang::may_hold(txn, ask, &together, demand.topology) {
-        let frs: Vec<(FrIdx, i64)> = asked
-            .iter()
-            .map(|(resource, n)| (txn.state().quota.listed_fr(flavor, *resource), *n))
-            .collect();
-        candidate.mode = room_mode(txn, demand, frs, ask);
-        stands.0 = candidate.mode;
-        problem = Some(lacking::nodes_for(txn, demand, ask));
-    }
-    Ok((stands, candidate, problem))
+    (stands, problem.map(|(_, why)| why))
 }
 
 /// The class of members of a shape that may go where these flavors and one more lead.
@@ -462,63 +496,6 @@ fn class_with(
     txn.class(shape, &flavors, demand.profile)
 }
 
-/// How quota stands for one flavor and resource, with the borrowing level.
-enum Quota {
-    /// It fits.
-    Fits(u32),
-    /// It would after preemption, as far as that is known without looking for victims; how far it
-    /// borrows is known when they have left.
-    Short(FlavorProblem),
-    /// It does not, whoever left.
-    Never(u32, FlavorProblem),
-}
-
-/// How quota stands; of the total, `own` is the set's, the rest that of sets before it.
-fn quota_of(state: &ClusterState, demand: &Demand<'_>, fr: FrIdx, total: i64, own: i64) -> Quota {
-    let queue = state.quota.queue(demand.queue);
-    let node = queue.node.expect("only existing queues have heads");
-    let tree = &state.quota.tree;
-    if let Some(why) = beyond(state, demand.queue, fr, (total, own)) {
-        return Quota::Never(0, why);
-    }
-    let (height, may_reclaim) = tree.borrow_height(node, fr, total);
-    let Some(FlavorRefusal { why, .. }) = shortage(state, demand.queue, fr, total) else {
-        return Quota::Fits(height);
-    };
-    if total > tree.potential(node, fr) {
-        return Quota::Never(0, why);
-    }
-    let policy = queue.facts.as_ref().expect("only existing queues have heads").preemption;
-    let shares = state.quota.shares_fairly() && policy.reclaim != PreemptReclaim::Never;
-    let while_borrowing = policy.while_borrowing.is_some() || shares;
-    match total <= tree.nominal(node, fr) || may_reclaim || while_borrowing {
-        true => Quota::Short(why),
-        false => Quota::Never(height, why),
-    }
-}
-
-/// That more is asked than queue and cohort could ever give; of the total, `own` is the set's.
-/// Where the queue lists other flavors, sets before it might have those: then only what it asks
-/// itself can be too much for ever.
-fn beyond(
-    state: &ClusterState,
-    queue: QueueIdx,
-    fr: FrIdx,
-    (total, own): (i64, i64),
-) -> Option<FlavorProblem> {
-    let node = state.quota.queue(queue).node.expect("only existing queues have heads");
-    let most = state.quota.tree.potential(node, fr);
-    let (flavor, _) = state.quota.fr(fr);
-    let mut groups = state.quota.queue(queue).groups.iter();
-    let only = groups.any(|group| group.flavors == [flavor]);
-    let never_short = || shortage(state, queue, fr, total).is_none();
-    let for_ever = own > most || total > most && (only || never_short());
-    for_ever.then(|| {
-        let resource = state.room.resources.name(state.quota.fr(fr).1).clone();
-        FlavorProblem::ExceedsMax { resource, asked: total, others: 0, most }
-    })
-}
-
 /// Whether anybody might be stopped for the workload.
 fn may_preempt(state: &ClusterState, demand: &Demand<'_>) -> bool {
     let facts = state.quota.queue(demand.queue).facts.as_ref();
@@ -532,12 +509,11 @@ fn may_preempt(state: &ClusterState, demand: &Demand<'_>) -> bool {
 fn quota_mode(
     txn: &mut Txn<'_>,
     demand: &Demand<'_>,
-    fr: FrIdx,
-    total: i64,
-    own: i64,
+    (fr, total): (FrIdx, i64),
+    quota: Quota,
     ask: (ClassIdx, u32),
 ) -> (Mode, u32, Option<FlavorProblem>) {
-    let why = match quota_of(txn.state(), demand, fr, total, own) {
+    let why = match quota {
         Quota::Fits(height) => return (Mode::Fit, height, None),
         _ if lacking::no_node_of_it_will_do(txn, ask.0) => {
             let nodes = lacking::nodes_for(txn, demand, ask);

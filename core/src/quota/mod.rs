@@ -11,6 +11,7 @@ pub mod counted;
 pub mod eligible;
 pub mod flavors;
 pub mod history;
+pub mod money;
 pub mod share;
 pub mod spending;
 pub mod tree;

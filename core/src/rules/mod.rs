@@ -27,6 +27,7 @@ pub mod node_name;
 pub mod node_ports;
 pub mod node_volume_limits;
 pub mod pod_affinity;
+pub mod price;
 pub mod resources_fit;
 pub mod selector;
 pub mod taints;
@@ -49,6 +50,8 @@ pub struct Question<'a> {
     pub node: NodeIdx,
     /// Pods of the same kind that are taken to be there already, beyond those that are.
     pub beside: u32,
+    /// Its queue has a quota of money.
+    pub pays: bool,
     /// What the pod makes of the pods around each node; `None`: nobody asks.
     pub neighbours: Option<&'a Outlook>,
     /// What its volumes mean as things are; `None`: it has none.
@@ -100,13 +103,14 @@ const fn volumes(name: &'static str, check: fn(&Question<'_>, &mut Vec<NodeRefus
 }
 
 /// All rules in order.
-pub const TABLE: [Rule; 16] = [
+pub const TABLE: [Rule; 17] = [
     facts("NodeUnschedulable", unschedulable::check),
     wishes("NodeName", node_name::check),
     facts("TaintToleration", taints::check),
     wishes("NodeAffinity", node_affinity::check),
     facts("Flavor", flavor::check),
     wishes("CapacityType", capacity_type::check),
+    facts("Price", price::check),
     Rule {
         name: "NodePorts",
         reads: Reads::Holdings,

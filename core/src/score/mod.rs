@@ -145,6 +145,13 @@ pub fn hourly(question: &Question<'_>) -> Option<MicroUsd> {
     }
 }
 
+/// The score of a node where nothing but its price counts: 1 less for each micro-USD an hour that a
+/// pod costs there, up to $4,294. Of one whose price is not known, the least.
+pub fn thrift(question: &Question<'_>) -> u32 {
+    let price = hourly(question).map_or(i64::MAX, |price| price.0.max(0));
+    (u32::MAX - 1).saturating_sub(u32::try_from(price).unwrap_or(u32::MAX))
+}
+
 /// Whether the node states nothing about what it has.
 fn unlimited(question: &Question<'_>) -> bool {
     let cpu = question.room.ledger.allocatable(question.node, crate::resources::CPU);

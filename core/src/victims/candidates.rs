@@ -224,8 +224,8 @@ fn while_borrowing(policy: &PreemptionPolicy, own: i32, priority: i32) -> bool {
 fn lacking(state: &ClusterState, workload: WorkloadIdx, of: FrIdx) -> i64 {
     let placed = state.placed(workload).count();
     let lacking = (state.workloads[workload].min_member as usize).saturating_sub(placed);
-    let waiting = state.unplaced(workload).map(|pod| &state.pods[pod]);
-    let joining = waiting.filter(|pod| pod.needs_place()).take(lacking);
+    let waiting = state.unplaced(workload).filter(|pod| state.pods[*pod].needs_place());
+    let joining = waiting.take(lacking);
     let charges = joining.flat_map(|pod| state.charges_of(pod));
     let sum = |charges: &mut dyn Iterator<Item = (QueueIdx, FrIdx, i64)>| {
         resources::total(charges.filter(|(_, fr, _)| *fr == of).map(|(.., amount)| amount))

@@ -305,7 +305,7 @@ impl Search<'_> {
     fn fits(&self, txn: &mut Txn<'_>, what: For) -> bool {
         match what {
             For::Quota => self.quota_fits(txn, Attempt::Sharing),
-            For::Room => self.room_fits(txn),
+            For::Room => self.room_fits(txn, Attempt::Sharing),
         }
     }
 

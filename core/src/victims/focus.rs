@@ -156,7 +156,7 @@ impl Search<'_> {
             let mut usage = self.need.usage.iter();
             usage.find(|(of, _)| state.quota.fr(*of).1 == resource).map(|(_, amount)| *amount)
         };
-        let charges = state.placed(workload).flat_map(|pod| state.charges_of(&state.pods[pod]));
+        let charges = state.placed(workload).flat_map(|pod| state.charges_of(pod));
         let charges = charges.chain(state.kept_for(workload).iter().copied());
         let share = |(_, fr, held): (_, FrIdx, i64)| {
             asked(fr).map_or(0, |asked| i128::from(held) * 1_000_000 / i128::from(asked.max(1)))
@@ -246,7 +246,7 @@ impl<'c> Focus<'_, '_, 'c> {
     /// Clears a node as far as that brings more room; whether everyone has room then.
     fn clear_node(&mut self, txn: &mut Txn<'_>, at: usize) -> bool {
         while self.more_room(txn, at) {
-            if self.search.room_fits(txn) {
+            if self.search.room_fits(txn, self.attempt) {
                 return true;
             }
             self.short = self.search.short(txn, self.scope);

@@ -33,6 +33,7 @@ use crate::victims::removed::{Removed, Taken};
 
 pub mod candidates;
 mod fair;
+mod fits;
 mod focus;
 mod recall;
 mod removed;
@@ -63,6 +64,8 @@ impl Need {
         let shapes = self.asks.iter().map(|(class, _)| state.classes.class(*class).key.shape);
         let mut asked: Vec<ResourceIdx> = shapes.flat_map(|shape| state.asked(shape)).collect();
         asked.retain(|resource| *resource != crate::resources::PODS);
+        let pays = self.usage.iter().any(|(fr, _)| state.quota.is_money(*fr));
+        asked.extend(pays.then_some(crate::resources::USD));
         asked.sort_unstable();
         asked.dedup();
         asked
@@ -214,6 +217,8 @@ struct Search<'a> {
     /// Where members go depends on each other, and may on who stays: fewer that are there need not
     /// make more room.
     coupled: bool,
+    /// Members that are charged money, which depends on where they go.
+    payers: Vec<Ask>,
     /// Some look at who is around them, so who goes back may make the last one's leaving needless.
     looks: bool,
     /// Kinds of members for which others may open nodes.
@@ -306,8 +311,20 @@ impl<'a> Search<'a> {
         let stopped = state.turns.spent(&state.workloads[preemptor].full_name, state.now);
         let stopped = stopped.filter(|_| queue.is_some());
         let sharing = queue.and_then(|queue| Sharing::of(state, queue, need, stopped));
-        let own_too = false;
-        Search { queue, need, members, asked, coupled, looks, open, own_too, sharing, stopped }
+        let payers = fits::payers(state, preemptor, need);
+        Search {
+            queue,
+            need,
+            members,
+            asked,
+            coupled,
+            payers,
+            looks,
+            open,
+            own_too: false,
+            sharing,
+            stopped,
+        }
     }
 
     /// Who may be stopped, in the order in which they are taken.
@@ -357,7 +374,7 @@ impl<'a> Search<'a> {
             // Who leaves for room alone may be reclaimed by one that borrows nothing itself.
             let room = list.iter().any(|c| c.kind.elsewhere() && c.room);
             if room { &[Attempt::Borrowing, Attempt::RoomOnly] } else { &[Attempt::Borrowing] }
-        } else if !borrow && !hierarchical && !self.quota_fits(txn, Attempt::Borrowing) {
+        } else if !borrow && !hierarchical && !self.amounts_fit(txn, Attempt::Borrowing) {
             &[Attempt::Within, Attempt::Borrowing]
         } else {
             &[Attempt::Borrowing, Attempt::Within]
@@ -397,11 +414,18 @@ impl<'a> Search<'a> {
             txn.rollback_to(start);
             return Err(For::Quota);
         }
-        if !self.room_fits(txn) && !self.make_room(txn, list, attempt, &mut removed) {
+        if !self.room_fits(txn, attempt)
+            && !self.make_room(txn, list, attempt, &mut removed)
+            && !self.free_money(txn, list, attempt, &mut removed)
+        {
             txn.rollback_to(start);
             removed = self.attempt_by_place(txn, list, attempt, start).ok_or(For::Room)?;
         }
         self.give_back(txn, attempt, &mut removed);
+        if self.overreaches(txn, attempt, &removed) {
+            txn.rollback_to(start);
+            return Err(For::Quota);
+        }
         Ok(removed)
     }
 
@@ -417,7 +441,7 @@ impl<'a> Search<'a> {
                 for at in (0..removed.taken.len().saturating_sub(kept)).rev() {
                     if removed.taken[at].candidate.breaks_budget == guarded {
                         let fits = |txn: &mut Txn<'_>| {
-                            self.quota_fits(txn, attempt) && self.room_fits(txn)
+                            self.amounts_fit(txn, attempt) && self.room_fits(txn, attempt)
                         };
                         removed.give_back(txn, at, fits);
                     }
@@ -480,12 +504,12 @@ impl<'a> Search<'a> {
             if self.coupled && taken > ONE_BY_ONE && unseen < taken / 8 {
                 continue;
             }
-            if self.room_fits(txn) {
+            if self.room_fits(txn, attempt) {
                 return true;
             }
             unseen = 0;
         }
-        if unseen > 0 && self.room_fits(txn) {
+        if unseen > 0 && self.room_fits(txn, attempt) {
             return true;
         }
         attempt == Attempt::Sharing && self.take_by_share(txn, list, For::Room, removed)
@@ -519,39 +543,6 @@ impl<'a> Search<'a> {
         let up = std::iter::successors(Some(node), |node| state.quota.tree.parent(*node));
         let mut below = up.take_while(|node| *node != common);
         below.all(|node| candidates::borrows_contested(state, node, self.need))
-    }
-
-    fn quota_fits(&self, txn: &Txn<'_>, attempt: Attempt) -> bool {
-        let Some(queue) = self.queue else { return true };
-        let state = txn.state();
-        let node = state.quota.queue(queue).node.expect("the queue exists");
-        let tree = &state.quota.tree;
-        if attempt == Attempt::Sharing {
-            return self.charged_fits(state, node);
-        }
-        let borrowing = attempt == Attempt::Borrowing;
-        self.need.usage.iter().all(|&(fr, amount)| {
-            (borrowing || !tree.borrows(node, fr, amount)) && amount <= tree.available(node, fr)
-        })
-    }
-
-    fn room_fits(&self, txn: &mut Txn<'_>) -> bool {
-        let Need { asks, together, topology, .. } = self.need;
-        let topology = *topology;
-        if !asks.iter().all(|ask| gang::may_hold(txn, *ask, together, topology)) {
-            return false;
-        }
-        let shared = self
-            .members
-            .iter()
-            .any(|ask| gang::wants_trial(txn, ask.class, ask.pods.len() as u32, topology));
-        if self.members.len() < 2 && !shared {
-            return true;
-        }
-        let start = txn.checkpoint();
-        let fits = gang::place(txn, self.members, topology);
-        txn.rollback_to(start);
-        fits
     }
 }
 

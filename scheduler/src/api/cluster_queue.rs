@@ -190,7 +190,9 @@ pub struct FlavorQuotas {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceQuota {
-    /// Resource.
+    /// Resource. `capstan.sh/usd-per-hour` is money: each pod takes the price of its share of the
+    /// node where it goes, in US dollars an hour; nodes whose price is not known are not used.
+    /// Parts of a dollar are written as text, `"12.50"`.
     pub name: String,
     /// Own quota.
     pub nominal_quota: Quantity,
@@ -427,8 +429,9 @@ pub struct ClusterQueueStatus {
     pub cpu: String,
     /// Memory in use and own quota of it, as `used/nominal`.
     pub memory: String,
-    /// Hourly price of all that runs in it, in US dollars; with a `+` where more runs at a price
-    /// that is not known; empty: nothing of it is known.
+    /// Hourly price of all that runs in it, in US dollars, and behind it its own quota of money if
+    /// it has one, as `used/nominal`; with a `+` where more runs at a price that is not known;
+    /// empty: nothing of it is known.
     pub usd_per_hour: String,
     /// Quota held, by flavor.
     pub flavors_reservation: Vec<FlavorUsage>,

@@ -1,10 +1,12 @@
 //! `resources`: what counts against quota, and as what.
 //!
 //! Decides which transformations are refused: those that Kueue refuses, and those that could come
-//! to nothing (`pods` are counted one by one, whatever is said of them).
+//! to nothing (`pods` are counted one by one, and money is what nodes cost, whatever is said of
+//! them).
 
 use std::collections::BTreeSet;
 
+use capstan_core::explain::quantity::USD_PER_HOUR;
 use capstan_core::policy::{self, QuotaArgs};
 
 use super::file::{QuotaCheckStrategy, Resources, Transformation, TransformationStrategy};
@@ -35,6 +37,9 @@ fn transformation(given: &Transformation) -> policy::Transformation {
     }
 }
 
+/// Why money is no part of a transformation.
+const PRICED: &str = "money is what nodes cost; name another resource";
+
 fn check(given: &[Transformation], errors: &mut Vec<Finding>) {
     let mut seen = BTreeSet::new();
     for (index, one) in given.iter().enumerate() {
@@ -44,6 +49,7 @@ fn check(given: &[Transformation], errors: &mut Vec<Finding>) {
         match one.input.as_str() {
             "" => refuse(path("input"), "empty; name a resource"),
             "pods" => refuse(path("input"), counted),
+            USD_PER_HOUR => refuse(path("input"), PRICED),
             input if !seen.insert(input) => {
                 let problem = format!("{input} is transformed twice; put its outputs together");
                 refuse(path("input"), &problem);
@@ -53,6 +59,7 @@ fn check(given: &[Transformation], errors: &mut Vec<Finding>) {
         match one.multiply_by.as_deref() {
             Some("") => refuse(path("multiplyBy"), "empty; name a resource, or leave it out"),
             Some("pods") => refuse(path("multiplyBy"), counted),
+            Some(USD_PER_HOUR) => refuse(path("multiplyBy"), PRICED),
             _ => {}
         }
         if one.outputs.contains_key("") {
@@ -60,6 +67,9 @@ fn check(given: &[Transformation], errors: &mut Vec<Finding>) {
         }
         if one.outputs.contains_key("pods") {
             refuse(field(&path("outputs"), "pods"), counted);
+        }
+        if one.outputs.contains_key(USD_PER_HOUR) {
+            refuse(field(&path("outputs"), USD_PER_HOUR), PRICED);
         }
     }
 }

@@ -223,7 +223,8 @@ fn what_counts_against_quota_reaches_the_policy() {
 fn transformations_that_say_two_things_or_none_are_refused() {
     let found = complaints(&format!(
         "{HEAD}resources: {{transformations: [{{input: a}}, {{input: a, multiplyBy: ''}}, \
-         {{input: ''}}, {{input: pods, multiplyBy: pods, outputs: {{pods: 1, '': 1}}}}]}}\n"
+         {{input: ''}}, {{input: pods, multiplyBy: pods, outputs: {{pods: 1, '': 1}}}}, \
+         {{input: b, outputs: {{capstan.sh/usd-per-hour: 2}}}}]}}\n"
     ));
     let told = [
         "[1].input: a is transformed twice; put its outputs together",
@@ -233,6 +234,7 @@ fn transformations_that_say_two_things_or_none_are_refused() {
         "[3].multiplyBy: pods are counted",
         "[3].outputs: an empty name",
         "[3].outputs.pods: pods are counted",
+        "[4].outputs[\"capstan.sh/usd-per-hour\"]: money is what nodes cost",
     ];
     for says in told {
         let says = format!("resources.transformations{says}");

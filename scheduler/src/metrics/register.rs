@@ -2,6 +2,7 @@
 //! by ClusterQueue and its twin by LocalQueue.
 
 use capstan_core::explain::milestone::Whose;
+use capstan_core::explain::quantity::per_unit;
 use capstan_core::time::Span;
 use prometheus::{
     Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge,
@@ -140,12 +141,9 @@ fn queue_of(of: &Whose) -> &str {
     of.cluster_queue.as_deref().unwrap_or_default()
 }
 
-/// Prometheus knows base units only: cores, not thousandths.
+/// Prometheus knows base units only: cores and dollars, not parts of them.
 pub(super) fn in_units(resource: &str, amount: i64) -> f64 {
-    match resource {
-        "cpu" => as_float(amount) / 1_000.0,
-        _ => as_float(amount),
-    }
+    as_float(amount) / as_float(per_unit(resource))
 }
 
 /// Metrics are floats; nothing is decided by them.

@@ -28,7 +28,11 @@ fn queue() -> QueueView {
         name: "team".into(),
         cohort: Some("research".into()),
         inactive: None,
-        quotas: vec![line("cpu", 1_000), line("nvidia.com/gpu", 1)],
+        quotas: vec![
+            line("cpu", 1_000),
+            line("nvidia.com/gpu", 1),
+            line("capstan.sh/usd-per-hour", 1_000_000),
+        ],
         pending: 3,
         admitted: 2,
         per_hour: Some(MicroUsd(36_750_000)),
@@ -317,6 +321,8 @@ fn queues_show_quota_in_base_units_and_dollars() {
     has(&metrics, &format!("capstan_cluster_queue_nominal_quota{gpu} 8"));
     has(&metrics, &format!("capstan_cluster_queue_resource_usage{cpu} 12"));
     has(&metrics, &format!("capstan_cluster_queue_borrowed{gpu} 4"));
+    let money = of("capstan.sh/usd-per-hour");
+    has(&metrics, &format!("capstan_cluster_queue_resource_usage{money} 12"));
     has(&metrics, "capstan_cluster_queue_usd_per_hour{cluster_queue=\"team\"} 36.75");
     let unpriced = QueueView { per_hour: None, unpriced: 2, ..queue() };
     let idle = QueueView { name: "idle".into(), per_hour: None, admitted: 0, ..queue() };

@@ -6,10 +6,11 @@
 
 use std::collections::BTreeMap;
 
-use capstan_core::explain::quantity::{self as words, is_gpu};
+use capstan_core::explain::quantity::{self as words, USD_PER_HOUR, is_gpu, per_unit};
 use capstan_core::explain::reason::{Inactive, Reason};
 use capstan_core::explain::view::{CohortView, LocalQueueView, QueueView};
 use capstan_core::model::input::Text;
+use capstan_core::money::MicroUsd;
 use capstan_core::time::Time;
 
 use super::budget;
@@ -39,8 +40,8 @@ pub fn cluster_queue(
     for line in &view.quotas {
         usage.entry(&line.flavor).or_default().push(ResourceUsage {
             name: line.resource.to_string(),
-            total: quantity(&line.resource, line.used),
-            borrowed: Some(quantity(&line.resource, line.borrowed)),
+            total: Quantity::of_amount(&line.resource, line.used),
+            borrowed: Some(Quantity::of_amount(&line.resource, line.borrowed)),
         });
     }
     let usage = by_flavor(usage);
@@ -51,7 +52,7 @@ pub fn cluster_queue(
         gpus: used_of(view, is_gpu),
         cpu: used_of(view, |resource| resource == CPU),
         memory: used_of(view, |resource| resource == MEMORY),
-        usd_per_hour: view.per_hour.map(|usd| words::price(usd, view.unpriced)).unwrap_or_default(),
+        usd_per_hour: price_of(view),
         flavors_reservation: usage.clone(),
         flavors_usage: usage,
         fair_sharing: view.share.map(share),
@@ -77,6 +78,20 @@ fn used_of(view: &QueueView, of: impl Fn(&str) -> bool) -> String {
     format!("{}/{}", text(used), text(nominal))
 }
 
+/// What a queue's work costs an hour, and beside it its own quota of money if it has one.
+fn price_of(view: &QueueView) -> String {
+    let of_money = view.quotas.iter().filter(|line| &*line.resource == USD_PER_HOUR);
+    let nominal = of_money.map(|line| line.nominal).reduce(i64::saturating_add);
+    let price = |usd| words::price(usd, view.unpriced);
+    match (view.per_hour, nominal) {
+        (cost, Some(nominal)) => {
+            format!("{}/{}", price(cost.unwrap_or_default()), MicroUsd(nominal))
+        }
+        (Some(cost), None) => price(cost),
+        (None, None) => String::new(),
+    }
+}
+
 /// The status that a LocalQueue should show, given the one that it does.
 pub fn local_queue(shown: &LocalQueueStatus, view: &LocalQueueView, now: Time) -> LocalQueueStatus {
     let mut usage: BTreeMap<&Text, Vec<ResourceUsage>> = BTreeMap::new();
@@ -85,7 +100,7 @@ pub fn local_queue(shown: &LocalQueueStatus, view: &LocalQueueView, now: Time) -
     for ((flavor, resource), used) in &view.used {
         usage.entry(flavor).or_default().push(ResourceUsage {
             name: resource.to_string(),
-            total: quantity(resource, *used),
+            total: Quantity::of_amount(resource, *used),
             borrowed: None,
         });
         let sums = [(is_gpu(resource), &mut gpus), (&**resource == CPU, &mut cpu)];
@@ -114,8 +129,8 @@ pub fn local_queue(shown: &LocalQueueStatus, view: &LocalQueueView, now: Time) -
 /// What a LocalQueue used of late.
 fn consumed((amounts, at): &(BTreeMap<Text, i64>, Time)) -> LocalQueueFairSharingStatus {
     let named = amounts.iter().map(|(name, thousandths)| {
-        let unit = if &**name == CPU { 1_000 } else { 1_000_000 };
-        (name.to_string(), Quantity::of_nano(i128::from(*thousandths) * unit))
+        let part = 1_000_000 / i128::from(per_unit(name));
+        (name.to_string(), Quantity::of_nano(i128::from(*thousandths) * part))
     });
     LocalQueueFairSharingStatus {
         // A LocalQueue has no quota of its own that it could exceed.
@@ -192,14 +207,6 @@ fn by_flavor(usage: BTreeMap<&Text, Vec<ResourceUsage>>) -> Vec<FlavorUsage> {
         FlavorUsage { name: flavor.to_string(), resources }
     });
     named.collect()
-}
-
-fn quantity(resource: &str, amount: i64) -> Quantity {
-    match resource {
-        CPU => Quantity::parse(&format!("{amount}m")),
-        _ => Quantity::parse(&amount.to_string()),
-    }
-    .unwrap_or_default()
 }
 
 fn number(count: u32) -> i32 {

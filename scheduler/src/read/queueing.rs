@@ -4,7 +4,6 @@
 //! Whether an unknown field is a mistake is the caller's: in a file it is, in a cluster the
 //! object stands there all the same.
 
-use capstan_core::explain::quantity::USD_PER_HOUR;
 use capstan_core::model::input::{SpentFacts, Text};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -218,14 +217,5 @@ fn without_effect(spec: &ClusterQueueSpec) -> Vec<(Option<String>, String)> {
         ),
     ];
     let set = set.iter().filter(|(_, set)| *set).map(|(path, _)| (*path).to_owned());
-    let covered = spec.resource_groups.iter().enumerate().flat_map(|(group, it)| {
-        let named = it.covered_resources.iter().enumerate();
-        named.map(move |(at, name)| (group, at, name))
-    });
-    let money = covered.filter(|(.., name)| *name == USD_PER_HOUR);
-    let money = money.map(|(group, at, _)| {
-        format!("spec.resourceGroups[{group}].coveredResources[{at}]: {USD_PER_HOUR}")
-    });
-    let all = set.chain(money);
-    all.map(|path| (Some(path), "has no effect in this version".to_owned())).collect()
+    set.map(|path| (Some(path), "has no effect in this version".to_owned())).collect()
 }

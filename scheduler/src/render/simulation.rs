@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use capstan_core::explain::quantity::{amount, noun, price, quantity};
+use capstan_core::explain::quantity::{USD_PER_HOUR, amount, noun, price, quantity};
 use capstan_core::explain::view::{QueueView, QuotaView, WorkloadView};
 use capstan_core::explain::wording::reserved::Moment;
 use capstan_core::explain::wording::spending::spent_of;
@@ -92,7 +92,8 @@ fn shown_quotas<'a>(queue: &'a QueueView, result: &'a SimulationResult) -> Vec<&
         let of_main = queue.quotas.iter().find(alike);
         let borrows = quota.borrowed > 0 && of_main.is_none_or(|main| main.borrowed == 0);
         let lends = quota.lent > 0 && of_main.is_none_or(|main| main.lent == 0);
-        named.contains(&quota.resource) || borrows || lends
+        let money = &*quota.resource == USD_PER_HOUR;
+        named.contains(&quota.resource) || money || borrows || lends
     };
     let others = queue.quotas.iter().filter(|quota| Some(&quota.resource) != main).filter(told);
     of_main.chain(others).collect()
@@ -103,6 +104,7 @@ fn queue_columns(common: Option<&Text>) -> Vec<Column> {
         Some("nvidia.com/gpu" | "amd.com/gpu") => "GPU QUOTA".to_owned(),
         Some("cpu") => "CPU QUOTA".to_owned(),
         Some("memory") => "MEMORY QUOTA".to_owned(),
+        Some(USD_PER_HOUR) => "MONEY QUOTA".to_owned(),
         Some(other) => format!("{other} QUOTA"),
         None => "QUOTA".to_owned(),
     };
@@ -174,7 +176,8 @@ fn quota_words(quota: &QuotaView) -> [String; 6] {
     };
     [
         quota.flavor.to_string(),
-        noun(&quota.resource, 2).to_owned(),
+        if &*quota.resource == USD_PER_HOUR { "money" } else { noun(&quota.resource, 2) }
+            .to_owned(),
         quantity(&quota.resource, quota.nominal),
         quantity(&quota.resource, quota.used),
         some(quota.borrowed),

@@ -11,16 +11,20 @@ use capstan_topology::ResourceIdx;
 
 use crate::engine::Engine;
 use crate::engine::remedies::Start;
-use crate::explain::reason::{FlavorProblem, Reason};
+use crate::explain::quantity::USD_PER_HOUR;
+use crate::explain::reason::{FlavorProblem, FlavorRefusal, Reason};
 use crate::explain::view::{Change, Remedy};
 use crate::model::ids::{FlavorIdx, FrIdx, QueueIdx, QuotaIdx, ShapeIdx, WorkloadIdx};
 use crate::model::input::{
     BorrowThreshold, CapacityType, GangSource, PodShape, PreemptReclaim, PreemptWithin,
     PreemptionPolicy, Text,
 };
+use crate::model::txn::Txn;
 use crate::model::workload::QueueRef;
 use crate::quota::flavors::SetDemand;
+use crate::quota::money;
 use crate::quota::tree::QuotaTree;
+use crate::resources::USD;
 use crate::time::Time;
 
 /// Flavors whose quota is tried to be raised: queues rarely list more for one kind of node.
@@ -166,16 +170,17 @@ impl Engine {
         let short = tried.iter().filter(|refusal| {
             matches!(refusal.why, FlavorProblem::Short { .. } | FlavorProblem::ExceedsMax { .. })
         });
-        let flavors: Vec<FlavorIdx> = short
-            .filter_map(|refusal| self.state.quota.find_flavor(&refusal.flavor))
-            .take(FLAVORS_MAX)
-            .collect();
+        let of_flavor = |refusal: &FlavorRefusal| {
+            Some((self.state.quota.find_flavor(&refusal.flavor)?, money_told(refusal)))
+        };
+        let flavors: Vec<(FlavorIdx, i64)> =
+            short.filter_map(of_flavor).take(FLAVORS_MAX).collect();
         flavors
             .into_iter()
-            .filter_map(|flavor| {
+            .filter_map(|(flavor, money)| {
                 let left: [Left; 2] = [QuotaTree::potential, QuotaTree::available];
                 left.into_iter()
-                    .find_map(|left| self.raise_quota(now, index, (queue, flavor), left))
+                    .find_map(|left| self.raise_quota(now, index, (queue, flavor), (left, money)))
             })
             .collect()
     }
@@ -186,9 +191,9 @@ impl Engine {
         now: Time,
         index: WorkloadIdx,
         (queue, flavor): (QueueIdx, FlavorIdx),
-        left: Left,
+        (left, money): (Left, i64),
     ) -> Option<Remedy> {
-        let asked = self.asked_of(index, queue, flavor);
+        let asked = self.asked_of(index, queue, flavor, money);
         asked
             .into_iter()
             .find_map(|asked| self.raise_for(now, index, (queue, flavor), (asked, left)))
@@ -258,8 +263,10 @@ impl Engine {
         index: WorkloadIdx,
         queue: QueueIdx,
         flavor: FlavorIdx,
+        money: i64,
     ) -> Vec<Vec<(FrIdx, i64)>> {
         let sets = self.least_demands(index);
+        let prices = self.least_prices(queue, flavor, &sets);
         let state = &self.state;
         let groups = &state.quota.queue(queue).groups;
         let elsewhere = groups.iter().any(|group| group.flavors.len() > 1);
@@ -273,11 +280,14 @@ impl Engine {
             let here = |at: usize| at >= SETS_APART_MAX || apart & (1 << at) != 0;
             let sets = || sets.iter().enumerate().filter(|(at, _)| here(*at));
             let asked = resources.iter().filter_map(|resource| {
-                let of_set = |(_, set): (usize, &SetDemand)| {
+                let of_set = |(at, set): (usize, &SetDemand)| {
                     let counted = state.room.counted(set.shape);
-                    counted.get(*resource).saturating_mul(set.count.into())
+                    let each = if *resource == USD { prices[at] } else { counted.get(*resource) };
+                    each.saturating_mul(set.count.into())
                 };
                 let total = sets().map(of_set).fold(0, i64::saturating_add);
+                let told = if *resource == USD && sets().nth(1).is_none() { money } else { 0 };
+                let total = total.max(told);
                 Some((state.quota.find_fr(flavor, *resource)?, total))
             });
             asked.collect()
@@ -288,6 +298,17 @@ impl Engine {
         found.dedup();
         found.iter_mut().for_each(|asked| asked.retain(|(_, amount)| *amount > 0));
         found
+    }
+
+    /// What one member of each set costs at least with a flavor.
+    fn least_prices(&mut self, queue: QueueIdx, flavor: FlavorIdx, sets: &[SetDemand]) -> Vec<i64> {
+        let profile = self.profile(Some(queue));
+        let mut txn = Txn::begin(&mut self.state);
+        let least = |set: &SetDemand| {
+            let class = txn.class(set.shape, &[flavor], profile);
+            money::least(txn.state(), class).unwrap_or(0)
+        };
+        sets.iter().map(least).collect()
     }
 
     /// The mildest preemption that its ClusterQueue could allow and that would start it.
@@ -312,6 +333,14 @@ impl Engine {
             }
         }
         None
+    }
+}
+
+/// What was told that members cost, if that was what was short.
+fn money_told(refusal: &FlavorRefusal) -> i64 {
+    match &refusal.why {
+        FlavorProblem::Short { resource, asked, .. } if &**resource == USD_PER_HOUR => *asked,
+        _ => 0,
     }
 }
 

@@ -353,6 +353,7 @@ fn waits_for_others(reason: &Reason) -> bool {
             !matches!(
                 refusal.why,
                 FlavorProblem::ExceedsMax { .. }
+                    | FlavorProblem::PriceUnknown { .. }
                     | FlavorProblem::Taint { .. }
                     | FlavorProblem::Affinity
             )

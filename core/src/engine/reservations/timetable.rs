@@ -93,7 +93,7 @@ impl Engine {
         let Ok(topology) = self.topology_ask(queue, workload) else { return (aside, None) };
         let profile = self.profile(queue);
         let mut txn = Txn::take_up(&mut self.state, aside);
-        let places = place_in(&mut txn, &entry, assignment.clone(), profile, topology);
+        let places = place_in(&mut txn, &entry, assignment.clone(), profile, topology).ok();
         (txn.set_aside(), places.map(|places| Started { places, assignment }))
     }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::explain::quantity::{amount, counted, noun, quantity};
+use crate::explain::quantity::{USD_PER_HOUR, amount, counted, noun, quantity};
 use crate::explain::view::{Change, Remedy};
 use crate::model::input::Text;
 use crate::plan::{Freed, Preemption, PreemptionReason};
@@ -88,7 +88,8 @@ impl Preemption {
     /// `8 GPUs`; with what is borrowed of it `8 borrowed GPUs`, `16 GPUs (4 borrowed)`. Where
     /// devices are among it, only those, and what else is borrowed if they are not.
     fn held(&self, borrowed: bool) -> String {
-        let device = |freed: &Freed| freed.resource.contains('/');
+        let device =
+            |freed: &Freed| freed.resource.contains('/') && &*freed.resource != USD_PER_HOUR;
         let any = self.frees.iter().any(device);
         let theirs = self.frees.iter().any(|freed| device(freed) && freed.borrowed > 0);
         let shown = self
@@ -100,7 +101,9 @@ impl Preemption {
                 (quantity(&freed.resource, freed.amount), noun(&freed.resource, freed.amount));
             match freed.borrowed.min(freed.amount) {
                 some if !borrowed || some <= 0 => amount(&freed.resource, freed.amount),
-                all if all == freed.amount => format!("{number} borrowed {noun}"),
+                all if all == freed.amount => {
+                    format!("{number} borrowed {noun}").trim_end().to_owned()
+                }
                 some => {
                     let some = quantity(&freed.resource, some);
                     format!("{} ({some} borrowed)", amount(&freed.resource, freed.amount))

@@ -42,6 +42,7 @@ pub fn kube_reason(refusal: &NodeRefusal) -> Cow<'static, str> {
             "node(s) didn't satisfy existing pods anti-affinity rules"
         }
         NodeRefusal::CapacityType { .. } => "node(s) had a capacity type that is not allowed",
+        NodeRefusal::PriceUnknown => "node(s) had no known price",
         NodeRefusal::Flavor { .. } => "node(s) were not of the chosen flavor",
         NodeRefusal::ClaimUnusable { problem } => return Cow::Owned(problem.to_string()),
         NodeRefusal::ClaimElsewhere { .. } => "resourceclaim not available on the node",
@@ -91,6 +92,7 @@ pub fn detail(refusal: &NodeRefusal) -> String {
             format!("{} near whose anti-affinity excludes it", some_pods(*pods))
         }
         NodeRefusal::CapacityType { node } => format!("capacity type {node} is not allowed"),
+        NodeRefusal::PriceUnknown => "its price is not known".to_owned(),
         NodeRefusal::Flavor { flavor } => format!("not a node of flavor {flavor}"),
         NodeRefusal::ClaimUnusable { problem } => problem.to_string(),
         NodeRefusal::ClaimElsewhere { claim } => {
@@ -233,6 +235,7 @@ fn most_excluded(nodes: &NodeShortage) -> Option<(u32, &'static str)> {
             NodeRefusal::Features { .. } => (6, "features of their kubelets"),
             NodeRefusal::SpreadKey { .. } => (7, "labels to spread over"),
             NodeRefusal::PodAffinity => (8, "pod affinity"),
+            NodeRefusal::PriceUnknown => (9, "prices that nobody knows"),
             NodeRefusal::Port { .. }
             | NodeRefusal::Spread { .. }
             | NodeRefusal::PodAntiAffinity { .. }

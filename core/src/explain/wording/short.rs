@@ -1,6 +1,7 @@
 //! The words for quota that is short: whose it is, and who has it.
 
-use crate::explain::quantity::{is_gpu, noun, pair, quantity};
+use super::money;
+use crate::explain::quantity::{USD_PER_HOUR, is_gpu, noun, pair, quantity};
 
 /// What is short, and of whom.
 pub(super) struct Of<'a> {
@@ -51,7 +52,8 @@ impl Of<'_> {
     /// Where it is missing; `lent`: the queue's own would do, were it not lent.
     pub(super) fn place(&self, flavor: &str, lent: bool) -> String {
         let (queue, resource) = (self.queue, self.resource);
-        let what = if is_gpu(resource) { noun(resource, 2) } else { resource };
+        let money = resource == USD_PER_HOUR;
+        let what = if is_gpu(resource) || money { money::noun(resource) } else { resource };
         match self.cohort {
             Some(cohort) if lent => format!("{what}: {queue}, {flavor}, lent to {cohort}"),
             Some(cohort) => format!("{what}: {queue}, {flavor}, borrowing from {cohort}"),

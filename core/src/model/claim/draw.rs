@@ -12,7 +12,7 @@ use capstan_topology::{NodeIdx, ResourceIdx};
 use crate::model::claim::{Amounts, Claim};
 use crate::model::ids::{FrIdx, PodIdx, QueueIdx, WorkloadIdx};
 use crate::model::state::ClusterState;
-use crate::model::workload::Assignment;
+use crate::model::workload::{Assignment, BY_NODE};
 use crate::resources;
 
 /// Claims that share victims with none but each other, and what each has a stake in.
@@ -192,32 +192,34 @@ impl Together {
 impl ClusterState {
     /// What a claim is for.
     fn wants(&self, claim: &Claim) -> Stake {
-        let there = claim.places.members.iter().filter(|(pod, _)| self.pods.get(*pod).is_some());
-        self.stake(Some(&claim.assignment), there.copied())
+        let prices = claim.places.prices.iter().copied().chain(std::iter::repeat(0));
+        let members = claim.places.members.iter().copied().zip(prices);
+        let there = members.filter(|((pod, _), _)| self.pods.get(*pod).is_some());
+        self.stake(Some(&claim.assignment), there)
     }
 
     /// What a victim holds.
     fn holds(&self, victim: WorkloadIdx) -> Stake {
-        let placed = self
-            .placed(victim)
-            .map(|pod| (pod, self.pods[pod].place.expect("only placed members are listed")));
+        let place = |pod: PodIdx| self.pods[pod].place.expect("only placed members are listed");
+        let placed = self.placed(victim).map(|pod| ((pod, place(pod)), self.bills.amount(pod)));
         self.stake(self.workloads[victim].assignment.as_deref(), placed)
     }
 
     fn stake(
         &self,
         assignment: Option<&Assignment>,
-        places: impl Iterator<Item = (PodIdx, NodeIdx)>,
+        places: impl Iterator<Item = ((PodIdx, NodeIdx), i64)>,
     ) -> Stake {
         let mut room: BTreeMap<(NodeIdx, ResourceIdx), i64> = BTreeMap::new();
         let mut quota: BTreeMap<FrIdx, i64> = BTreeMap::new();
-        for (pod, node) in places {
+        for ((pod, node), price) in places {
             let pod = &self.pods[pod];
             for &(resource, amount) in self.room.ledger.request(pod.holds).entries() {
                 resources::add(room.entry((node, resource)).or_default(), amount);
             }
             let set = assignment.and_then(|assignment| assignment.set(pod.shape));
             for &(fr, amount) in set.map_or(&[][..], |set| &set.charge) {
+                let amount = if amount == BY_NODE { price } else { amount };
                 resources::add(quota.entry(fr).or_default(), amount);
             }
         }

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use capstan_topology::ResourceIdx;
 
-use super::{Candidate, Choice, Demand, Mode, Quota, asked_of, class_with, quota_of, take};
+use super::{Candidate, Choice, Demand, Quota, asked_of, class_with, priced, take};
 use crate::explain::reason::FlavorProblem;
 use crate::model::ids::{ClassIdx, FlavorIdx, FrIdx};
 use crate::model::txn::Txn;
@@ -112,7 +112,7 @@ impl<'a> Walk<'a> {
 /// How quota stands for a part in a flavor beside what was chosen: a candidate that contests what
 /// is short, and what of that tells most; `Err`: it is no choice, whoever left.
 pub(super) fn quota_for(
-    txn: &Txn<'_>,
+    txn: &mut Txn<'_>,
     demand: &Demand<'_>,
     part: &Part,
     flavor: FlavorIdx,
@@ -122,12 +122,16 @@ pub(super) fn quota_for(
     let facts = state.quota.flavor(flavor).expect("active queues name existing flavors");
     let shape = &state.room.shape(demand.sets[part.set].shape).facts;
     eligible::check(shape, facts, state.room.args.toleration_comparison)?;
-    let mut candidate = Candidate { flavor, mode: Mode::Fit, borrowing: 0, contested: Vec::new() };
+    let (chosen, asks) = (&choice.sets[part.set], (&part.asked[..], &choice.usage[..]));
+    let priced = priced::of_set(txn, demand, part.set, flavor, chosen, asks);
+    let state = txn.state();
+    let mut candidate = Candidate::fitting(flavor, priced.amount());
     let mut problem = None;
-    for &(resource, amount) in &part.asked {
+    for &(resource, amount) in priced.asked.iter() {
         let fr = state.quota.listed_fr(flavor, resource);
         let earlier = choice.usage.iter().find(|(known, _)| *known == fr).map_or(0, |(_, n)| *n);
-        match quota_of(state, demand, fr, earlier.saturating_add(amount), amount) {
+        let total = earlier.saturating_add(amount);
+        match priced.quota(state, demand, resource, (fr, total, amount)) {
             Quota::Never(_, why) => return Err(why),
             Quota::Fits(height) => candidate.borrowing = candidate.borrowing.max(height),
             // How far it borrows is known when victims have left.

@@ -10,6 +10,7 @@ mod rules;
 use std::collections::{BTreeMap, BTreeSet};
 
 use capstan_core::Input;
+use capstan_core::explain::quantity::per_unit;
 use capstan_core::model::input::{
     BorrowThreshold, ClusterQueueFacts, CohortFacts, DeactivatedFacts, FlavorFacts, FlavorQuota,
     Fungibility, LocalQueueFacts, LocalQueueUsage, PreemptReclaim, PreemptWithin, PreemptionPolicy,
@@ -242,8 +243,8 @@ pub fn local_queue_usage(
 ) -> Option<LocalQueueUsage> {
     let known = shared?.admission_fair_sharing_status.as_ref()?;
     let amount = |(name, amount): (&String, &Quantity)| {
-        let unit = if name == "cpu" { 1_000 } else { 1_000_000 };
-        let thousandths = i64::try_from(amount.nano() / unit).unwrap_or(i64::MAX);
+        let part = 1_000_000 / i128::from(per_unit(name));
+        let thousandths = i64::try_from(amount.nano() / part).unwrap_or(i64::MAX);
         (Text::from(name.as_str()), thousandths)
     };
     Some(LocalQueueUsage {
@@ -403,6 +404,27 @@ mod tests {
         assert_eq!(resources.get("cpu"), Some(&cpu));
         let memory = Quota { nominal: 1 << 30, borrowing: None, lending: Some(1 << 20) };
         assert_eq!(resources.get("memory"), Some(&memory));
+    }
+
+    #[test]
+    fn quota_of_money_is_in_dollars_an_hour() {
+        let money = "capstan.sh/usd-per-hour";
+        let quota = |nominal: Value| {
+            let queue = queue(json!({ "cohortName": "c", "resourceGroups": [{
+                "coveredResources": [money],
+                "flavors": [{ "name": "f", "resources": [
+                    { "name": money, "nominalQuota": nominal, "borrowingLimit": "0.000001" },
+                ]}],
+            }]}));
+            (queue.groups[0].flavors[0].resources.get(money).copied(), queue.broken)
+        };
+        let of = |nominal: i64| Some(Quota { nominal, borrowing: Some(1), lending: None });
+        assert_eq!(quota(json!(12.50)), (of(12_500_000), Vec::new()));
+        assert_eq!(quota(json!("100")), (of(100_000_000), Vec::new()));
+        assert_eq!(quota(json!("1e30")), (of(i64::MAX), Vec::new()));
+        let (below, broken) = quota(json!(-5));
+        assert_eq!(below, of(0));
+        assert!(broken[0].ends_with("nominalQuota: below zero; use 0 or more"), "{broken:?}");
     }
 
     #[test]

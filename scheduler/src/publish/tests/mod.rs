@@ -4,6 +4,7 @@ mod beside;
 mod budgets;
 mod cohorts;
 mod groups;
+mod money;
 mod places;
 mod pods;
 mod requests;

@@ -1,0 +1,129 @@
+//! What a pod set asks of a queue's quota of money in one flavor, and how that stands.
+//!
+//! It asks what its members would cost where they would go now ([`money`]): as the scores say if
+//! that can be paid, else on the cheapest nodes. Where they find no room, or cost too much, they
+//! ask at least so often the price of the cheapest node that takes one: less it can never be,
+//! whoever leaves, and that is what victims are looked for with. Of several sets each asks no more
+//! than that, or one would spend what others need on better nodes than it must have: what all of
+//! them cost is known when all are placed together.
+
+use std::borrow::Cow;
+
+use capstan_topology::ResourceIdx;
+
+use super::standing::{Quota, quota_of};
+use super::{Choice, Demand, SetDemand, class_with, shortage};
+use crate::explain::reason::Reason;
+use crate::model::ids::{FlavorIdx, FrIdx, QueueIdx};
+use crate::model::state::ClusterState;
+use crate::model::txn::Txn;
+use crate::place::gang::Ask;
+use crate::quota::money::{self, Costs, Purse, Unplaced};
+use crate::resources::{self, USD};
+
+/// What a set asks, that of money to be filled in, and what is asked by sets before it.
+type Asks<'a, 'b> = (&'a [(ResourceIdx, i64)], &'b [(FrIdx, i64)]);
+
+/// What a set asks, money included.
+pub(super) struct Priced<'a> {
+    /// Amounts, that of money filled in.
+    pub asked: Cow<'a, [(ResourceIdx, i64)]>,
+    /// How quota of money stands, if the set is charged any.
+    pub money: Option<Quota>,
+}
+
+impl Priced<'_> {
+    /// What it asks of money.
+    pub fn amount(&self) -> i64 {
+        self.asked.iter().find(|(of, _)| *of == USD).map_or(0, |(_, amount)| *amount)
+    }
+
+    /// How quota stands for a resource; of the total, `own` is the set's.
+    pub fn quota(
+        &self,
+        state: &ClusterState,
+        demand: &Demand<'_>,
+        resource: ResourceIdx,
+        (fr, total, own): (FrIdx, i64, i64),
+    ) -> Quota {
+        match &self.money {
+            Some(quota) if resource == USD => quota.clone(),
+            _ => quota_of(state, demand, fr, total, own),
+        }
+    }
+}
+
+impl Choice {
+    /// All members together cost this: it is what they ask.
+    pub fn pay(&mut self, costs: &Costs) {
+        for (fr, cost) in costs {
+            if let Some((_, amount)) = self.usage.iter_mut().find(|(known, _)| known == fr) {
+                *amount = *cost;
+            }
+        }
+    }
+}
+
+/// That members cost more than is left, told of the first pod set that has the flavor.
+pub fn too_dear(
+    state: &ClusterState,
+    queue: QueueIdx,
+    sets: &[SetDemand],
+    choice: &Choice,
+) -> Option<Reason> {
+    let mut money = choice.usage.iter().filter(|(fr, _)| state.quota.is_money(*fr));
+    let (fr, short) = money.find_map(|&(fr, n)| Some((fr, shortage(state, queue, fr, n)?)))?;
+    let chosen = (USD, state.quota.fr(fr).0);
+    let at = choice.sets.iter().position(|set| set.contains(&chosen)).unwrap_or(0);
+    Some(Reason::Flavors {
+        cluster_queue: state.quota.queue(queue).name.clone(),
+        pod_set: sets[at].name.clone(),
+        tried: vec![short],
+    })
+}
+
+/// What a set asks with a flavor beside those `chosen`, and beside the `usage` of sets before it.
+pub(super) fn of_set<'a>(
+    txn: &mut Txn<'_>,
+    demand: &Demand<'_>,
+    at: usize,
+    flavor: FlavorIdx,
+    chosen: &[(ResourceIdx, FlavorIdx)],
+    (asked, usage): Asks<'a, '_>,
+) -> Priced<'a> {
+    let Some(money) = asked.iter().position(|(of, _)| *of == USD) else {
+        return Priced { asked: Cow::Borrowed(asked), money: None };
+    };
+    let (set, queue) = (&demand.sets[at], demand.queue);
+    let class = class_with(txn, demand, set.shape, chosen, flavor);
+    let state = txn.state();
+    let fr = state.quota.listed_fr(flavor, USD);
+    let earlier = usage.iter().find(|(known, _)| *known == fr).map_or(0, |(_, n)| *n);
+    let node = state.quota.queue(queue).node.expect("only existing queues have heads");
+    let left = state.quota.tree.available(node, fr).saturating_sub(earlier);
+    let purse = Purse::with(state, Some(queue), std::iter::once(class), |_| left);
+    let pods = money::members(state, demand.workload, set.shape, set.count);
+    let found = money::trial(txn, &[Ask { class, pods }], demand.topology, &purse);
+    let sum = |costs: &Costs| resources::total(costs.iter().map(|(_, cost)| *cost));
+    let now = match &found {
+        Ok(costs) => Some(sum(costs)),
+        Err(Unplaced::TooDear(costs)) => Some(sum(costs)),
+        Err(Unplaced::NoRoom) => None,
+    };
+    let state = txn.state();
+    let alone = demand.sets.len() == 1;
+    let amount = match now.filter(|_| alone && found.is_ok()) {
+        Some(now) => now,
+        None => money::least(state, class).unwrap_or(0).saturating_mul(set.count.into()),
+    };
+    let all = earlier.saturating_add(amount);
+    let quota = quota_of(state, demand, fr, all, amount);
+    let asks = now.and_then(|now| shortage(state, queue, fr, earlier.saturating_add(now)));
+    let quota = match (quota, asks) {
+        (Quota::Fits(_) | Quota::Short(_), Some(short)) => Quota::Short(short.why),
+        (quota, _) => quota,
+    };
+    let mut filled = asked.to_vec();
+    filled[money].1 = amount;
+    Priced { asked: Cow::Owned(filled), money: Some(quota) }
+}
