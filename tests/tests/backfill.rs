@@ -259,6 +259,49 @@ fn higher_priority_goes_before_a_reserved_start() {
 }
 
 #[test]
+fn a_head_of_higher_priority_takes_the_start_of_one_in_another_queue() {
+    let mut stage = stage(&["a", "b", "c"]);
+    for name in ["one", "two", "three"] {
+        add_queue(&mut stage, queue(name, Some("all"), nominal(100)));
+    }
+    for (name, minutes) in [("x", 120), ("y", 120), ("z", 30)] {
+        submit(&mut stage, work_in(name, (1, 8), Some(minutes), Some("three")));
+    }
+    submit(&mut stage, work_in("low", (2, 8), Some(600), Some("one")));
+    assert_eq!(reserved(&stage, "low"), Some(120));
+    at(&mut stage, 1);
+    let mut high = work_in("high", (3, 8), Some(60), Some("two"));
+    high.iter_mut().for_each(|pod| pod.priority = 100);
+    submit(&mut stage, high);
+    assert_eq!((reserved(&stage, "high"), reserved(&stage, "low")), (Some(120), Some(180)));
+    at(&mut stage, 2);
+    submit(&mut stage, work_in("small", (1, 8), Some(540), Some("three")));
+    at(&mut stage, 30);
+    assert_eq!(held_for(&stage, "small"), Some((format!("{TEAM}/high"), 120)));
+    at(&mut stage, 120);
+    assert!(runs(&stage, "high"));
+}
+
+/// Work that runs late on other nodes says nothing of a start that does not wait for it.
+#[test]
+fn who_runs_late_elsewhere_breaks_no_start() {
+    let mut stage = big_waits();
+    stage.add(["c", "d", "e"].map(|name| Input::Node(node(name, &[(GPU, 4)]))));
+    for late in 0..12 {
+        submit(&mut stage, work(&format!("late-{late:02}"), (1, 1), Some(5 + late)));
+        assert!(runs(&stage, &format!("late-{late:02}")));
+    }
+    for minute in (1..120).step_by(2).chain([120]) {
+        assert_eq!(reserved(&stage, "big"), Some(120), "before minute {minute}");
+        stage.now = Time((1_000 + minute) * MINUTE);
+        end_due(&mut stage, &["late"]);
+        stage.settle(|_| {});
+        stage.engine.recount();
+    }
+    assert!(runs(&stage, "big"));
+}
+
+#[test]
 fn quota_is_reserved_as_room_is() {
     let mut stage = stage(&["a", "b", "c"]);
     add_queue(&mut stage, queue("main", Some("all"), nominal(8)));

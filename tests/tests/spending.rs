@@ -303,19 +303,42 @@ fn no_start_is_reserved_where_a_budget_is_spent() {
     first.wishes = Arc::new(Wishes { expected_runtime, ..(*first.wishes).clone() });
     let pods = [first, job("big", "main", 8), job("small", "other", 4)];
     let [first, big, small] = pods.clone().map(Input::Pod);
-    let mut facts = ground(&[queue("main", 8, Some(usd(16))), queue("other", 4, None)], 8);
+    let mut facts = ground(&[queue("main", 8, Some(usd(100))), queue("other", 4, None)], 8);
     facts.push(first);
     assert_eq!(play(&mut engine, at(0), facts, &pods), ["first"]);
     assert!(binds(&engine.step(at(10), vec![big])).is_empty());
     assert_eq!(view(&engine, "big").reserved, Some(at(600)));
-    assert!(binds(&engine.step(at(20), vec![small])).is_empty());
-    assert_eq!(reason(&engine, "small").0, "HeldForReservation");
-    // $8 an hour: after two hours nothing begins there today.
-    assert_eq!(play(&mut engine, at(120), vec![], &pods), ["small"]);
+    // $8 an hour: with that much less nothing begins there after two hours.
+    let less = Input::ClusterQueue(queue("main", 8, Some(usd(16))));
+    assert!(binds(&engine.step(at(15), vec![less])).is_empty());
+    assert_eq!(view(&engine, "big").reserved, None);
+    assert_eq!(play(&mut engine, at(20), vec![small], &pods), ["small"]);
+    assert!(play(&mut engine, at(120), vec![], &pods).is_empty());
     assert_eq!(reason(&engine, "big").0, "BudgetExhausted");
     assert_eq!(view(&engine, "big").reserved, None);
     assert_eq!(engine.forecast(at(121), TEAM, "big"), None);
     engine.recount();
+}
+
+/// Nor where it will be spent by then: nobody waits for a start that cannot come, and nobody is told
+/// of one.
+#[test]
+fn no_start_is_reserved_where_a_budget_will_be_spent_by_then() {
+    let mut engine = Engine::new();
+    let mut first = job("first", "main", 4);
+    let expected_runtime = Some(Span::minutes(600));
+    first.wishes = Arc::new(Wishes { expected_runtime, ..(*first.wishes).clone() });
+    let pods = [first, job("big", "main", 8), job("small", "other", 4)];
+    let [first, big, small] = pods.clone().map(Input::Pod);
+    let mut facts = ground(&[queue("main", 8, Some(usd(16))), queue("other", 4, None)], 8);
+    facts.push(first);
+    assert_eq!(play(&mut engine, at(0), facts, &pods), ["first"]);
+    assert!(binds(&engine.step(at(10), vec![big])).is_empty());
+    assert_eq!((view(&engine, "big").reserved, engine.forecast(at(11), TEAM, "big")), (None, None));
+    let explained = engine.explain_workload(at(11), TEAM, "big").expect("it waits");
+    let waits = |remedy: &Remedy| matches!(remedy.change, Change::WaitFor { .. });
+    assert!(!explained.remedies.iter().any(waits), "{:?}", explained.remedies);
+    assert_eq!(play(&mut engine, at(20), vec![small], &pods), ["small"]);
 }
 
 /// What would start it is tried: the next period, and more of the budget.

@@ -87,9 +87,9 @@ impl Engine {
             let ends = self.believed(now);
             let mut slots = self.slots(Some(entry.workload));
             slots.retain(|slot| !self.goes_before(entry, slot.workload));
-            if self.in_time(entry, (victims, &free), &ends, &slots) {
+            let Some(late) = self.first_late(entry, (victims, &free), &ends, &slots) else {
                 return Ok(free);
-            }
+            };
             match self.play(&ends, &slots) {
                 // Somebody is late without it: that is put right first.
                 Err(_) if !rebuilt => {
@@ -101,7 +101,7 @@ impl Engine {
                 Ok(started) if victims.is_empty() => {
                     let kept = self.kept_for(&ends, &slots, &started);
                     if let Some(beside) = self.beside(entry, &kept)
-                        && self.in_time(&beside, (&[][..], &kept), &ends, &slots)
+                        && self.first_late(&beside, (&[][..], &kept), &ends, &slots).is_none()
                     {
                         *entry = beside;
                         return Ok(kept);
@@ -109,7 +109,7 @@ impl Engine {
                 }
                 Ok(_) => {}
             }
-            return Err(Box::new(self.late(entry.workload, &delayed)));
+            return Err(Box::new(self.late(entry.workload, late, &delayed)));
         }
     }
 
@@ -135,7 +135,9 @@ impl Engine {
             return None;
         }
         let ends = self.with_end_of(self.believed(self.state.now), gang);
-        let slots = self.slots(None);
+        let priority = |workload: WorkloadIdx| self.state.workloads[workload].priority;
+        let mut slots = self.slots(None);
+        slots.retain(|slot| priority(slot.workload) >= priority(gang));
         let late = self.play(&ends, &slots).err()?;
         let slot = slots[late];
         Some(self.reserved(slot, self.run_time(gang)))
@@ -182,18 +184,18 @@ impl Engine {
         (entry.choice.borrowing, priority(entry.workload)) < (of.borrowing, priority(head))
     }
 
-    /// Whether all reserved starts come in time if an entry starts now, once victims have left, and
-    /// beside what is kept. One that finds no place now is settled as if it did: that is told
+    /// Whose reserved start does not come in time if an entry starts now, once victims have left, and
+    /// beside what is kept; `None`: all do. One that finds no place now is settled as if it did: that is told
     /// elsewhere.
-    fn in_time(
+    fn first_late(
         &mut self,
         entry: &Entry,
         (victims, kept): (&[Victim], &Kept),
         ends: &[(Time, WorkloadIdx)],
         slots: &[Slot],
-    ) -> bool {
+    ) -> Option<Slot> {
         let assignment = self.assignment_for(entry, self.state.now);
-        let Ok(topology) = self.topology_ask(entry.queue, entry.workload) else { return true };
+        let topology = self.topology_ask(entry.queue, entry.workload).ok()?;
         let profile = self.profile(entry.queue);
         let mut txn = Txn::begin(&mut self.state);
         victims.iter().for_each(|victim| _ = txn.remove_workload(victim.workload));
@@ -201,13 +203,13 @@ impl Engine {
         let placed = place_in(&mut txn, entry, assignment, profile, topology).is_ok();
         kept.count(&mut txn, false);
         if !placed {
-            return true;
+            return None;
         }
         let aside = txn.set_aside();
         let ends = self.with_end_of(ends.to_vec(), entry.workload);
-        let in_time = self.play(&ends, slots).is_ok();
+        let late = self.play(&ends, slots).err();
         drop(Txn::take_up(&mut self.state, aside));
-        in_time
+        late.map(|at| slots[at])
     }
 
     /// Ends with that of a workload as if it, or what joins it, started now.
@@ -287,12 +289,11 @@ impl Engine {
         }
     }
 
-    /// What is told of work that would delay some reserved starts.
-    fn late(&self, workload: WorkloadIdx, delayed: &[Slot]) -> Late {
+    /// What is told of work that would delay some reserved starts, and of which it makes late.
+    fn late(&self, workload: WorkloadIdx, first: Slot, delayed: &[Slot]) -> Late {
         let now = self.state.now;
-        let first = delayed.first().expect("somebody would be delayed");
         let last = delayed.last().expect("somebody would be delayed");
-        let reason = self.reserved(*first, self.run_time(workload));
+        let reason = self.reserved(first, self.run_time(workload));
         // Part of a second is not enough.
         let gap = Span(last.start.since(now).0 / 1_000 * 1_000);
         Late { reason, most: RunTime::of(gap) }

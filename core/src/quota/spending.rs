@@ -421,6 +421,16 @@ impl Spending {
         spent && self.lifted != Some(queue) && self.enforced(queue, Enforcement::Hard)
     }
 
+    /// Whether a queue will admit nothing at a time in this period, if all goes on as it does.
+    pub fn stops_by(&self, queue: QueueIdx, time: Time) -> bool {
+        let account = self.accounts.get(&queue);
+        let account = account.filter(|_| self.enforced(queue, Enforcement::Hard));
+        account.is_some_and(|account| {
+            let out = account.runs_out();
+            out.is_some_and(|out| out <= time) && time < account.period().1
+        })
+    }
+
     /// Whether others take back from a queue first because its budget is spent.
     pub fn goes_first(&self, queue: QueueIdx) -> bool {
         let spent = self.filed.get(&queue).is_some_and(|(_, over)| *over);

@@ -10,6 +10,7 @@ use crate::engine::remedies::Start;
 use crate::explain::view::{Change, Remedy};
 use crate::model::ids::WorkloadIdx;
 use crate::model::txn::Txn;
+use crate::model::workload::QueueRef;
 use crate::plan::State;
 use crate::time::Time;
 
@@ -37,7 +38,13 @@ pub(in crate::engine) struct Ending {
 impl Engine {
     /// Whose end would start a workload.
     pub(super) fn endings(&mut self, now: Time, index: WorkloadIdx) -> Vec<Remedy> {
-        let running = self.running(index);
+        let queue = match self.state.workloads[index].queue {
+            QueueRef::Queue(queue) => Some(queue),
+            _ => None,
+        };
+        let mut running = self.running(index);
+        // Nothing begins once a budget is spent.
+        running.retain(|ending| !ending.at.is_some_and(|at| self.budget_is_out_by(queue, at)));
         let declared = running.iter().take_while(|ending| ending.at.is_some()).count();
         let (dated, undated) = running.split_at(declared);
         let mut found = Vec::new();

@@ -189,6 +189,9 @@ impl Engine {
         time: Time,
         keep: bool,
     ) -> (SetAside, bool) {
+        if self.budget_is_out_by(queue, time) {
+            return (aside, false);
+        }
         let (aside, before) = self.checkpoint(aside);
         let mut later = cursor.clone();
         let aside = self.advance(aside, &mut later, time);

@@ -141,16 +141,23 @@ impl Engine {
         self.reservations.kept.iter_mut().for_each(|kept| kept.looked_at = false);
         let Some(doubted) = doubted else { return };
         let concerned = self.reservations.kept.iter().filter(|it| it.slot.start >= doubted);
-        let concerned: Vec<WorkloadIdx> = concerned.map(|it| it.slot.workload).collect();
-        for &workload in &concerned {
-            let broken = self.reservations.broken.entry(workload).or_default();
+        let concerned: Vec<Slot> = concerned.map(|it| it.slot).collect();
+        // Most starts need none of the room of who runs late.
+        let ends = self.believed(now);
+        if concerned.is_empty() || self.play(&ends, &self.slots(None)).is_ok() {
+            return;
+        }
+        self.rebuild_reservations();
+        for slot in concerned {
+            let kept = self.reservations.of(slot.workload);
+            if kept.is_some_and(|start| start <= slot.start) {
+                continue;
+            }
+            let broken = self.reservations.broken.entry(slot.workload).or_default();
             *broken += 1;
             if *broken > BROKEN_MAX {
-                self.reservations.give_up(workload);
+                self.reservations.give_up(slot.workload);
             }
-        }
-        if !concerned.is_empty() {
-            self.rebuild_reservations();
         }
     }
 
@@ -216,7 +223,7 @@ impl Engine {
         if self.play(&ends, &self.slots(None)).is_err() {
             self.rebuild_reservations();
         }
-        let slots = self.slots(instead);
+        let (slots, behind) = self.slots_before(workload, instead);
         let times = self.times(&ends, &slots);
         let Some(start) = self.earliest(&ends, &slots, (queue, workload), &times) else {
             *self.reservations.tried.entry(queue).or_default() += 1;
@@ -230,6 +237,26 @@ impl Engine {
         self.reservations.kept.push(Reservation { slot, borrowing, looked_at: true });
         self.sort_reservations();
         self.mark(workload);
+        if behind {
+            self.rebuild_reservations();
+        }
+    }
+
+    /// Reserved starts, but for one, of those whose priority is no lower than that of a workload, and
+    /// whether there are others: they give way, wherever they wait. Among equals whoever was promised
+    /// a start keeps it.
+    fn slots_before(
+        &self,
+        workload: WorkloadIdx,
+        except: Option<WorkloadIdx>,
+    ) -> (Vec<Slot>, bool) {
+        let mut slots = self.slots(except.or(Some(workload)));
+        slots.retain(|slot| slot.workload != workload);
+        let all = slots.len();
+        let priority = |other: WorkloadIdx| self.state.workloads[other].priority;
+        slots.retain(|slot| priority(slot.workload) >= priority(workload));
+        let behind = slots.len() < all;
+        (slots, behind)
     }
 
     /// Verifies the start of a head that is looked at again, and moves it to an earlier time if
@@ -242,7 +269,7 @@ impl Engine {
         }
         let (queue, start) = (kept.slot.queue, kept.slot.start.max(self.state.now));
         let ends = self.believed(self.state.now);
-        let others = self.slots(Some(workload));
+        let (others, behind) = self.slots_before(workload, None);
         let who = (queue, workload);
         if !self.fits_at(&ends, &others, who, start) {
             return self.rebuild_reservations();
@@ -256,6 +283,8 @@ impl Engine {
             _ => start,
         };
         self.put_at(workload, soonest);
+        // It may have taken the room of one that stands behind it.
+        self.reservations.doubtful |= behind && soonest < start;
     }
 
     /// Finds every start anew that does not hold, those who stand first by rank first.

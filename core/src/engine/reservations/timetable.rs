@@ -153,11 +153,19 @@ impl Engine {
         (queue, workload): (Option<QueueIdx>, WorkloadIdx),
         start: Time,
     ) -> bool {
+        if self.budget_is_out_by(queue, start) {
+            return false;
+        }
         let mut slots = slots.to_vec();
         let at = slots.partition_point(|slot| slot.start <= start);
         slots.insert(at, Slot { workload, queue, start });
         self.counts.forecasts += 1;
         self.play(ends, &slots).is_ok()
+    }
+
+    /// Whether the budget of a queue, by what runs now, will be spent at a time.
+    pub(in crate::engine) fn budget_is_out_by(&self, queue: Option<QueueIdx>, time: Time) -> bool {
+        queue.is_some_and(|queue| self.state.spending.stops_by(queue, time))
     }
 
     /// Times at which something ends, in order: what runs, and what a timetable starts.
