@@ -22,7 +22,7 @@ use capstan_core::model::input::{Input, Text};
 use capstan_core::plan::{Action, Effect, EffectId, EffectResult, PodRef, StepOutput};
 use capstan_core::policy::Policy;
 use capstan_core::time::Time;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 
 use super::barrier::{Barrier, Passage, Progress};
 use super::looks::Looks;
@@ -94,6 +94,8 @@ pub struct Desk {
     /// What is configured, for an engine of its own that answers a question.
     policy: Arc<Policy>,
     questions: Vec<Question>,
+    /// Who waits for the end of this turn.
+    settled: Vec<oneshot::Sender<()>>,
     /// Binds under way, for the events that say that they are done.
     binds: BTreeMap<EffectId, (PodRef, Text)>,
     /// Pods that were bound since the last turn, and where.
@@ -120,6 +122,7 @@ impl Desk {
             told: vec![Input::Policy(Arc::new(config.policy.clone()))],
             policy: Arc::new(config.policy.clone()),
             questions: Vec::new(),
+            settled: Vec::new(),
             binds: BTreeMap::new(),
             bound: Vec::new(),
             acts: false,
@@ -185,6 +188,7 @@ impl Desk {
                 self.phase = Phase::Stopped;
                 self.barrier = None;
             }
+            Message::Settled(tell) => self.settled.push(tell),
             Message::End => self.ended = true,
         }
     }
@@ -274,6 +278,7 @@ impl Desk {
             self.looks.tell(&self.tools.publisher, &self.live, &self.engine);
             self.looks.look(&self.tools, &self.live, &mut self.engine);
         }
+        self.settled.drain(..).for_each(|tell| drop(tell.send(())));
     }
 
     /// What changed in the cluster, and what else is told.

@@ -33,6 +33,8 @@ pub enum Message {
     Config(Box<Config>),
     /// Nothing is decided any more.
     Stop,
+    /// Somebody waits until all messages before this one were acted on.
+    Settled(oneshot::Sender<()>),
     /// The thread ends.
     End,
 }

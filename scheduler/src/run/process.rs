@@ -18,7 +18,7 @@ use kube::Client;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{oneshot, watch};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use super::barrier;
 use super::desk::{Desk, Tools};
@@ -280,9 +280,12 @@ impl Replica {
         (stop, task)
     }
 
-    /// Waits a little for what people look at.
+    /// Waits a little for what people look at; the last answers may still be on their way to it.
     async fn show_the_rest(&self) {
         let end = Instant::now() + SHOW_MAX;
+        let (tell, told) = oneshot::channel::<()>();
+        drop(self.inbox.send(Message::Settled(tell)));
+        drop(timeout_at(end, told).await);
         while self.leadership.holds() && self.publisher.backlog() > 0 && Instant::now() < end {
             sleep(Duration::from_millis(20)).await;
         }
