@@ -446,6 +446,59 @@ fn extra_members_delay_no_reserved_start() {
 }
 
 #[test]
+fn room_of_starts_that_follow_each_other_is_kept_once() {
+    let mut stage = stage(&["a"]);
+    submit(&mut stage, work("x", (1, 8), Some(60)));
+    let more = [node("b", &[(GPU, 8)]), node("c", &[(GPU, 24)])];
+    stage.add(more.map(Input::Node));
+    for name in ["one", "two", "three"] {
+        add_queue(&mut stage, queue(name, Some("all"), nominal(100)));
+    }
+    submit(&mut stage, work_in("first", (4, 8), Some(60), Some("one")));
+    at(&mut stage, 1);
+    submit(&mut stage, work_in("second", (4, 8), Some(60), Some("two")));
+    assert_eq!((reserved(&stage, "first"), reserved(&stage, "second")), (Some(60), Some(120)));
+    submit(&mut stage, work_in("small", (1, 8), Some(600), Some("three")));
+    assert!(runs(&stage, "small"), "{:?}", held_for(&stage, "small"));
+    for minute in [60, 120] {
+        at(&mut stage, minute);
+    }
+    assert!(runs(&stage, "second"));
+}
+
+/// Not for a head that would be settled after their gang: that is who waits.
+#[test]
+fn extra_members_of_higher_priority_wait_for_nobody() {
+    let mut stage = stage(&["a"]);
+    submit(&mut stage, work("runs", (1, 6), Some(60)));
+    let shape = shape(&[(GPU, 1)]);
+    let mut elastic = gang("elastic", 2, Some(1), &shape, &wishes(None, None));
+    elastic.iter_mut().for_each(|pod| pod.priority = 100);
+    let extra = elastic.split_off(1);
+    submit(&mut stage, elastic);
+    submit(&mut stage, work("big", (1, 7), Some(30)));
+    assert_eq!(reserved(&stage, "big"), Some(60));
+    submit(&mut stage, extra);
+    assert_eq!(view(&stage, "elastic").pods.iter().filter(|it| it.node.is_some()).count(), 2);
+}
+
+#[test]
+fn who_is_held_is_told_of_the_head_that_it_would_delay() {
+    let mut stage = stage(&["a"]);
+    stage.add(["b", "c"].map(|name| Input::Node(node(name, &[("cpu", 8_000)]))));
+    add_queue(&mut stage, queue("main", None, nominal(8)));
+    submit(&mut stage, work("x", (1, 8), Some(60)));
+    submit(&mut stage, work_in("elsewhere", (1, 8), Some(30), Some("main")));
+    assert_eq!(reserved(&stage, "elsewhere"), Some(60));
+    let cpu = shape(&[("cpu", 8_000)]);
+    submit(&mut stage, vec![pod("y", &cpu, &wishes(Some(90), None))]);
+    submit(&mut stage, gang("big", 2, None, &cpu, &wishes(Some(30), None)));
+    assert_eq!(reserved(&stage, "big"), Some(90));
+    submit(&mut stage, vec![pod("small", &cpu, &wishes(Some(600), None))]);
+    assert_eq!(held_for(&stage, "small"), Some((format!("{TEAM}/big"), 90)));
+}
+
+#[test]
 fn run_times_are_learned_where_the_configuration_asks_for_it() {
     let mut stage = stage(&["a", "b"]);
     let reservations = Some(Reserving { learns: true, ..Reserving::default() });

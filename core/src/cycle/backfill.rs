@@ -27,8 +27,15 @@ use crate::place::classes::Scoring;
 use crate::place::gang::TopologyAsk;
 use crate::plan::Outcome;
 use crate::quota::money::Unplaced;
+use crate::resources;
 use crate::time::{Span, Time};
 use crate::victims::Victim;
+
+/// Amounts on nodes.
+type OnNodes = BTreeMap<(NodeIdx, ResourceIdx), i64>;
+
+/// Amounts of quota.
+type OfQuota = BTreeMap<(QueueIdx, FrIdx), i64>;
 
 /// Room and quota that somebody who is placed leaves alone.
 #[derive(Debug, Default)]
@@ -236,49 +243,30 @@ impl Engine {
         (found.verdict == Verdict::Fit).then_some(found)
     }
 
-    /// What reserved starts need and nobody leaves by then, on nodes and of quota.
+    /// What reserved starts need and nobody leaves by then, on nodes and of quota: the most at any
+    /// time, of those who run then.
     fn kept_for(&self, ends: &[(Time, WorkloadIdx)], slots: &[Slot], started: &[Started]) -> Kept {
-        let state = &self.state;
-        let (mut room, mut quota) = (BTreeMap::new(), BTreeMap::new());
-        for (slot, started) in slots.iter().zip(started) {
-            let (mut on_nodes, mut charged) = (BTreeMap::new(), BTreeMap::new());
-            let prices = started.places.prices.iter().copied().chain(std::iter::repeat(0));
-            for (&(pod, node), price) in started.places.members.iter().zip(prices) {
-                let pod = &state.pods[pod];
-                for &(resource, amount) in state.room.ledger.request(pod.holds).entries() {
-                    *on_nodes.entry((node, resource)).or_insert(0_i64) += amount;
-                }
-                let set = started.assignment.set(pod.shape);
-                for &(fr, amount) in set.into_iter().flat_map(|set| &set.charge) {
-                    let amount = if amount == BY_NODE { price } else { amount };
-                    *charged.entry(fr).or_insert(0_i64) += amount;
-                }
+        let (mut room, mut quota) = (OnNodes::new(), OfQuota::new());
+        for slot in slots {
+            let runs = |other: &Slot| {
+                let end = self.run_time(other.workload).map(|runs| other.start.plus(runs));
+                other.start <= slot.start && end.is_none_or(|end| end > slot.start)
+            };
+            let (mut on_nodes, mut charged) = (OnNodes::new(), OfQuota::new());
+            for (_, started) in slots.iter().zip(started).filter(|(other, _)| runs(other)) {
+                self.add_wanted(started, &mut on_nodes, &mut charged);
             }
-            let root = started.assignment.queue.and_then(|queue| state.quota.root(queue));
             let by_then = ends.iter().take_while(|(end, _)| *end <= slot.start);
-            for index in by_then.flat_map(|(_, ended)| state.placed(*ended)) {
-                let pod = &state.pods[index];
-                let node = pod.place.expect("it is placed");
-                for &(resource, amount) in state.room.ledger.request(pod.holds).entries() {
-                    if let Some(wanted) = on_nodes.get_mut(&(node, resource)) {
-                        *wanted = wanted.saturating_sub(amount);
-                    }
-                }
-                for (queue, fr, amount) in state.charges_of(index) {
-                    if let Some(wanted) =
-                        charged.get_mut(&fr).filter(|_| state.quota.root(queue) == root)
-                    {
-                        *wanted = wanted.saturating_sub(amount);
-                    }
-                }
+            for (_, ended) in by_then {
+                self.take_left(*ended, &mut on_nodes, &mut charged);
             }
-            for ((node, resource), amount) in on_nodes {
-                *room.entry((node, resource)).or_insert(0_i64) += amount.max(0);
+            for (key, amount) in on_nodes {
+                let most = room.entry(key).or_insert(0);
+                *most = amount.max(*most);
             }
-            let queue = started.assignment.queue;
-            for (fr, amount) in charged {
-                let of = queue.map(|queue| quota.entry((queue, fr)).or_insert(0_i64));
-                of.into_iter().for_each(|sum| *sum += amount.max(0));
+            for (key, amount) in charged {
+                let most = quota.entry(key).or_insert(0);
+                *most = amount.max(*most);
             }
         }
         let room = room.into_iter().filter(|(_, amount)| *amount > 0);
@@ -286,6 +274,48 @@ impl Engine {
         Kept {
             room: room.map(|((node, resource), amount)| (node, resource, amount)).collect(),
             quota: quota.map(|((queue, fr), amount)| (queue, fr, amount)).collect(),
+        }
+    }
+
+    /// Adds what somebody needs who starts.
+    fn add_wanted(&self, started: &Started, on_nodes: &mut OnNodes, charged: &mut OfQuota) {
+        let state = &self.state;
+        let prices = started.places.prices.iter().copied().chain(std::iter::repeat(0));
+        for (&(pod, node), price) in started.places.members.iter().zip(prices) {
+            let pod = &state.pods[pod];
+            for &(resource, amount) in state.room.ledger.request(pod.holds).entries() {
+                resources::add(on_nodes.entry((node, resource)).or_default(), amount);
+            }
+            let Some(queue) = started.assignment.queue else { continue };
+            let set = started.assignment.set(pod.shape);
+            for &(fr, amount) in set.into_iter().flat_map(|set| &set.charge) {
+                let amount = if amount == BY_NODE { price } else { amount };
+                resources::add(charged.entry((queue, fr)).or_default(), amount);
+            }
+        }
+    }
+
+    /// Takes away what somebody leaves who ends: from one queue of its tree after the other.
+    fn take_left(&self, ended: WorkloadIdx, on_nodes: &mut OnNodes, charged: &mut OfQuota) {
+        let state = &self.state;
+        for index in state.placed(ended) {
+            let pod = &state.pods[index];
+            let node = pod.place.expect("it is placed");
+            for &(resource, amount) in state.room.ledger.request(pod.holds).entries() {
+                if let Some(wanted) = on_nodes.get_mut(&(node, resource)) {
+                    *wanted = wanted.saturating_sub(amount);
+                }
+            }
+            for (queue, fr, amount) in state.charges_of(index) {
+                let (root, mut left) = (state.quota.root(queue), amount);
+                let alike =
+                    |key: &(QueueIdx, FrIdx)| key.1 == fr && state.quota.root(key.0) == root;
+                for (_, wanted) in charged.iter_mut().filter(|(key, _)| alike(key)) {
+                    let taken = left.min(*wanted).max(0);
+                    *wanted -= taken;
+                    left -= taken;
+                }
+            }
         }
     }
 
