@@ -278,7 +278,7 @@ impl Desk {
             self.looks.tell(&self.tools.publisher, &self.live, &self.engine);
             self.looks.look(&self.tools, &self.live, &mut self.engine);
         }
-        self.settled.drain(..).for_each(|tell| drop(tell.send(())));
+        self.settled.drain(..).for_each(|tell| _ = tell.send(()));
     }
 
     /// What changed in the cluster, and what else is told.
