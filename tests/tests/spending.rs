@@ -320,8 +320,8 @@ fn no_start_is_reserved_where_a_budget_is_spent() {
     engine.recount();
 }
 
-/// Nor where it will be spent by then: nobody waits for a start that cannot come, and nobody is told
-/// of one.
+/// Nor where it will be spent by then: nobody waits for a start that cannot come, and nobody is
+/// told of one.
 #[test]
 fn no_start_is_reserved_where_a_budget_will_be_spent_by_then() {
     let mut engine = Engine::new();

@@ -191,9 +191,9 @@ impl Engine {
         (entry.choice.borrowing, priority(entry.workload)) < (of.borrowing, priority(head))
     }
 
-    /// Whose reserved start does not come in time if an entry starts now, once victims have left, and
-    /// beside what is kept; `None`: all do. One that finds no place now is settled as if it did: that is told
-    /// elsewhere.
+    /// Whose reserved start does not come in time if an entry starts now, once victims have left,
+    /// and beside what is kept; `None`: all do. One that finds no place now is settled as if it did:
+    /// that is told elsewhere.
     fn first_late(
         &mut self,
         entry: &Entry,

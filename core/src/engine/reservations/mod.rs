@@ -242,9 +242,9 @@ impl Engine {
         }
     }
 
-    /// Reserved starts, but for one, of those whose priority is no lower than that of a workload, and
-    /// whether there are others: they give way, wherever they wait. Among equals whoever was promised
-    /// a start keeps it.
+    /// Reserved starts, but for one, of those whose priority is no lower than that of a workload,
+    /// and whether there are others: they give way, wherever they wait. Among equals whoever was
+    /// promised a start keeps it.
     fn slots_before(
         &self,
         workload: WorkloadIdx,

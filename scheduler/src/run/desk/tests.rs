@@ -37,8 +37,8 @@ fn a_burst_is_taken_in_few_turns_and_what_comes_alone_at_once() {
     assert_eq!(pace.rest(later + millis(1), false), PACE_MOST - millis(1), "very long");
 }
 
-#[test]
-fn who_waits_is_told_once_what_came_before_was_acted_on() {
+#[tokio::test]
+async fn who_waits_is_told_once_what_came_before_was_acted_on() {
     let mut bench = Bench::new(&Config::default());
     let (tell, mut told) = oneshot::channel::<()>();
     bench.desk.take(Message::Settled(tell));
