@@ -449,7 +449,7 @@ fn extra_members_delay_no_reserved_start() {
 fn room_of_starts_that_follow_each_other_is_kept_once() {
     let mut stage = stage(&["a"]);
     submit(&mut stage, work("x", (1, 8), Some(60)));
-    let more = [node("b", &[(GPU, 8)]), node("c", &[(GPU, 24)])];
+    let more = [node("b", &[(GPU, 8)]), node("c", &[(GPU, 20)])];
     stage.add(more.map(Input::Node));
     for name in ["one", "two", "three"] {
         add_queue(&mut stage, queue(name, Some("all"), nominal(100)));
@@ -458,7 +458,7 @@ fn room_of_starts_that_follow_each_other_is_kept_once() {
     at(&mut stage, 1);
     submit(&mut stage, work_in("second", (4, 8), Some(60), Some("two")));
     assert_eq!((reserved(&stage, "first"), reserved(&stage, "second")), (Some(60), Some(120)));
-    submit(&mut stage, work_in("small", (1, 8), Some(600), Some("three")));
+    submit(&mut stage, work_in("small", (1, 4), Some(600), Some("three")));
     assert!(runs(&stage, "small"), "{:?}", held_for(&stage, "small"));
     for minute in [60, 120] {
         at(&mut stage, minute);
