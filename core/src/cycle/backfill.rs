@@ -192,8 +192,8 @@ impl Engine {
     }
 
     /// Whose reserved start does not come in time if an entry starts now, once victims have left,
-    /// and beside what is kept; `None`: all do. One that finds no place now is settled as if it did:
-    /// that is told elsewhere.
+    /// and beside what is kept; `None`: all do. One that finds no place now is settled as if it
+    /// did: that is told elsewhere.
     fn first_late(
         &mut self,
         entry: &Entry,
