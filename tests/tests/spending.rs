@@ -294,25 +294,33 @@ fn a_strict_head_waits_and_others_of_the_cohort_do_not() {
     assert!(words.contains("$0.00 a day, is spent ($0.00)"), "{words}");
 }
 
-/// Nothing is kept for work that may not begin: who was held for its sake starts.
-#[test]
-fn no_start_is_reserved_where_a_budget_is_spent() {
+/// Work that runs for ten hours at $8 an hour, and behind it one that waits for its end; what
+/// comes next.
+fn ten_hours(budget: SpendingLimit) -> (Engine, [PodFacts; 3], Input) {
     let mut engine = Engine::new();
     let mut first = job("first", "main", 4);
     let expected_runtime = Some(Span::minutes(600));
     first.wishes = Arc::new(Wishes { expected_runtime, ..(*first.wishes).clone() });
     let pods = [first, job("big", "main", 8), job("small", "other", 4)];
     let [first, big, small] = pods.clone().map(Input::Pod);
-    let mut facts = ground(&[queue("main", 8, Some(usd(100))), queue("other", 4, None)], 8);
+    let mut facts = ground(&[queue("main", 8, Some(budget)), queue("other", 4, None)], 8);
     facts.push(first);
     assert_eq!(play(&mut engine, at(0), facts, &pods), ["first"]);
     assert!(binds(&engine.step(at(10), vec![big])).is_empty());
+    (engine, pods, small)
+}
+
+/// Nothing is kept for work that may not begin: who was held for its sake starts.
+#[test]
+fn no_start_is_reserved_where_a_budget_is_spent() {
+    let (mut engine, pods, small) = ten_hours(usd(100));
     assert_eq!(view(&engine, "big").reserved, Some(at(600)));
-    // $8 an hour: with that much less nothing begins there after two hours.
+    assert!(binds(&engine.step(at(12), vec![small])).is_empty());
+    assert_eq!(reason(&engine, "small").0, "HeldForReservation");
+    // With that much less nothing begins there after two hours.
     let less = Input::ClusterQueue(queue("main", 8, Some(usd(16))));
-    assert!(binds(&engine.step(at(15), vec![less])).is_empty());
+    assert_eq!(play(&mut engine, at(15), vec![less], &pods), ["small"]);
     assert_eq!(view(&engine, "big").reserved, None);
-    assert_eq!(play(&mut engine, at(20), vec![small], &pods), ["small"]);
     assert!(play(&mut engine, at(120), vec![], &pods).is_empty());
     assert_eq!(reason(&engine, "big").0, "BudgetExhausted");
     assert_eq!(view(&engine, "big").reserved, None);
@@ -324,16 +332,7 @@ fn no_start_is_reserved_where_a_budget_is_spent() {
 /// told of one.
 #[test]
 fn no_start_is_reserved_where_a_budget_will_be_spent_by_then() {
-    let mut engine = Engine::new();
-    let mut first = job("first", "main", 4);
-    let expected_runtime = Some(Span::minutes(600));
-    first.wishes = Arc::new(Wishes { expected_runtime, ..(*first.wishes).clone() });
-    let pods = [first, job("big", "main", 8), job("small", "other", 4)];
-    let [first, big, small] = pods.clone().map(Input::Pod);
-    let mut facts = ground(&[queue("main", 8, Some(usd(16))), queue("other", 4, None)], 8);
-    facts.push(first);
-    assert_eq!(play(&mut engine, at(0), facts, &pods), ["first"]);
-    assert!(binds(&engine.step(at(10), vec![big])).is_empty());
+    let (mut engine, pods, small) = ten_hours(usd(16));
     assert_eq!((view(&engine, "big").reserved, engine.forecast(at(11), TEAM, "big")), (None, None));
     let explained = engine.explain_workload(at(11), TEAM, "big").expect("it waits");
     let waits = |remedy: &Remedy| matches!(remedy.change, Change::WaitFor { .. });
