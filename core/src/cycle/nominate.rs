@@ -512,7 +512,7 @@ impl Attempt<'_> {
             let names: Vec<&Text> = self.sets.iter().map(|set| &set.name).collect();
             choice.reason = Some(together::shortage(txn, &asks, &names, self.topology));
         }
-        match victims::search_exact(txn, self.workload, &need, &asks) {
+        match victims::search_for(txn, self.workload, &need, &asks) {
             Ok(victims) if !victims.is_empty() => Verdict::Preempt(victims),
             found if quota_short => {
                 // Part by part it could be had.

@@ -402,4 +402,51 @@ impl Txn<'_> {
             self.state().recount_claimed();
         }
     }
+
+    /// As if a victim were gone as far as quota goes: its members charge nothing, and claims that
+    /// name it draw none from it. Nodes stay as they are, so whoever looks at those is misled:
+    /// only for a look at quota, and never kept. Returns what it held.
+    pub fn discharge_workload(&mut self, victim: WorkloadIdx) -> Holding {
+        let Some(together) = self.state().claims.drawing_on(victim) else {
+            self.charge_members(victim, false);
+            return Holding { places: Vec::new(), vacancies: self.vacate(victim) };
+        };
+        let place = |pod: PodIdx| Some((pod, self.state().pods[pod].place?));
+        let members = self.state().workloads[victim].members.iter();
+        let places: Vec<(PodIdx, NodeIdx)> = members.filter_map(|pod| place(*pod)).collect();
+        self.keeping_quota_claims(victim, &together, |txn| {
+            txn.charge_members(victim, false);
+            // Claims draw from who has places.
+            places.iter().for_each(|(pod, _)| txn.move_only(*pod, None));
+        });
+        Holding { places, vacancies: self.vacate(victim) }
+    }
+
+    /// Takes [`Txn::discharge_workload`] back for one victim among several.
+    pub fn recharge_workload(&mut self, victim: WorkloadIdx, held: &Holding) {
+        self.restore_vacancies(victim, &held.vacancies);
+        let Some(together) = self.state().claims.drawing_on(victim) else {
+            return self.charge_members(victim, true);
+        };
+        self.keeping_quota_claims(victim, &together, |txn| {
+            held.places.iter().for_each(|(pod, node)| txn.move_only(*pod, Some(*node)));
+            txn.charge_members(victim, true);
+        });
+    }
+
+    fn keeping_quota_claims(
+        &mut self,
+        victim: WorkloadIdx,
+        together: &Together,
+        change: impl FnOnce(&mut Self),
+    ) {
+        let before = together.quota_drawn_with(self.state(), victim);
+        change(self);
+        let after = together.quota_drawn_with(self.state(), victim);
+        for (sign, drawn) in [(1, before), (-1, after)] {
+            for ((queue, fr), amount) in drawn {
+                self.claim_quota(queue, fr, sign * amount);
+            }
+        }
+    }
 }

@@ -278,6 +278,29 @@ impl<'a> Txn<'a> {
         });
     }
 
+    /// Charges members that have places for what they hold, or takes that off their queue, and
+    /// leaves them where they are.
+    pub(super) fn charge_members(&mut self, workload: WorkloadIdx, charge: bool) {
+        let (state, log) = (&mut *self.state, &mut self.log);
+        for at in 0..state.workloads[workload].members.len() {
+            let pod = state.workloads[workload].members[at];
+            if state.pods[pod].place.is_none() {
+                continue;
+            }
+            state.each_charge(pod, |quota, queue, fr, amount| {
+                let signed = if charge { amount } else { -amount };
+                quota.change(queue, fr, signed);
+                log.push(Undo::Quota(queue, fr, signed));
+            });
+        }
+    }
+
+    /// A pod is said to be elsewhere, or nowhere; nothing else changes. Never kept.
+    pub(super) fn move_only(&mut self, pod: PodIdx, place: Option<NodeIdx>) {
+        let old = std::mem::replace(&mut self.state.pods[pod].place, place);
+        self.log.push(Undo::Place(pod, old));
+    }
+
     /// A claim on quota grows (or shrinks).
     pub fn claim_quota(&mut self, queue: QueueIdx, fr: FrIdx, amount: i64) {
         self.state.quota.change(queue, fr, amount);

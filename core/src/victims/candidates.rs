@@ -263,10 +263,12 @@ pub fn collect(
         }
     }
     promised(state, preemptor, need, &mut found);
-    found.retain_mut(|candidate| {
-        candidate.quota &= !state.claims.quota_spent(candidate.workload);
-        (candidate.quota || candidate.room) && !state.claims.spent(candidate.workload)
-    });
+    if !state.claims.is_empty() {
+        found.retain_mut(|candidate| {
+            candidate.quota &= !state.claims.quota_spent(candidate.workload);
+            (candidate.quota || candidate.room) && !state.claims.spent(candidate.workload)
+        });
+    }
     put_in_order(state, &mut found);
     heed_budgets(state, need, &mut found);
     found
@@ -331,26 +333,32 @@ fn overspends(state: &ClusterState, candidate: &Candidate) -> bool {
 /// queue; within budgets ([`heed_budgets`]); of queues that have spent a soft budget; lower
 /// priority; later admission; less loss; uid.
 fn put_in_order(state: &ClusterState, found: &mut Vec<Candidate>) {
-    let rank = |candidate: &Candidate| {
+    let key = |at: usize| {
+        let candidate = &found[at];
         let workload = &state.workloads[candidate.workload];
-        let at = workload.assignment.as_ref().map_or(Time::MIN, |assignment| assignment.at);
-        let leaving = state.leaving(candidate.workload);
-        let overspends = overspends(state, candidate);
-        (!leaving, candidate.kind.rank(), !overspends, workload.priority, Reverse(at))
+        let since = workload.assignment.as_ref().map_or(Time::MIN, |assignment| assignment.at);
+        let (stays, kept) = (!state.leaving(candidate.workload), !overspends(state, candidate));
+        // What is compared most often, in one number.
+        let above_least = workload.priority.abs_diff(i32::MIN);
+        let rank = u64::from(candidate.kind.rank()) << 33;
+        let rank = u64::from(stays) << 41 | rank | u64::from(kept) << 32 | u64::from(above_least);
+        (rank, Reverse(since), at)
     };
+    let mut order: Vec<_> = (0..found.len()).map(key).collect();
     // Most differ by that; what is lost is reckoned once for each who does not.
-    let loss = |workload| (state.spent(workload, state.now), state.worked(workload, state.now));
-    let mut ranked: Vec<_> =
-        found.drain(..).map(|it| (rank(&it), OnceCell::<Loss>::new(), it)).collect();
-    ranked.sort_unstable_by(|(rank, lost, one), (other_rank, other_lost, other)| {
-        rank.cmp(other_rank).then_with(|| {
-            let lost = lost.get_or_init(|| loss(one.workload));
-            let uid = |candidate: &Candidate| &state.workloads[candidate.workload].uid;
-            lost.cmp(other_lost.get_or_init(|| loss(other.workload)))
-                .then_with(|| uid(one).cmp(uid(other)))
-        })
+    let lost: Vec<OnceCell<Loss>> = vec![OnceCell::new(); found.len()];
+    let loss = |at: usize| {
+        let of = found[at].workload;
+        lost[at].get_or_init(|| (state.spent(of, state.now), state.worked(of, state.now)))
+    };
+    let uid = |at: usize| &state.workloads[found[at].workload].uid;
+    order.sort_unstable_by(|(rank, since, one), (other_rank, other_since, other)| {
+        (rank, since)
+            .cmp(&(other_rank, other_since))
+            .then_with(|| loss(*one).cmp(loss(*other)).then_with(|| uid(*one).cmp(uid(*other))))
     });
-    found.extend(ranked.into_iter().map(|(.., candidate)| candidate));
+    let ordered = order.iter().map(|(.., at)| found[*at].clone()).collect();
+    *found = ordered;
 }
 
 /// The node of the queue in which a workload holds quota.
@@ -392,13 +400,28 @@ pub(super) fn is_borrowed(
     common: QuotaIdx,
     asked: &[ResourceIdx],
 ) -> bool {
-    let tree = &state.quota.tree;
-    let all_borrow = |fr: FrIdx| {
-        let up = std::iter::successors(Some(queue), |node| tree.parent(*node));
-        up.take_while(|node| *node != common).all(|node| tree.borrows(node, fr, 0))
-    };
     let wanted = |fr: &FrIdx| asked.contains(&state.quota.fr(*fr).1);
-    charges(state, workload).filter(wanted).any(all_borrow)
+    let mut held = charges(state, workload).filter(wanted);
+    held.any(|fr| all_borrow(state, (queue, common), fr))
+}
+
+/// Of which of the resources that are asked a queue, and every cohort between it and the common
+/// one, borrows, by flavor.
+fn borrowed_of(
+    state: &ClusterState,
+    queue: QuotaIdx,
+    common: QuotaIdx,
+    asked: &[ResourceIdx],
+) -> Vec<FrIdx> {
+    let covered = state.quota.tree.covered(queue);
+    let wanted = covered.filter(|fr| asked.contains(&state.quota.fr(*fr).1));
+    wanted.filter(|fr| all_borrow(state, (queue, common), *fr)).collect()
+}
+
+fn all_borrow(state: &ClusterState, (queue, common): (QuotaIdx, QuotaIdx), fr: FrIdx) -> bool {
+    let tree = &state.quota.tree;
+    let up = std::iter::successors(Some(queue), |node| tree.parent(*node));
+    up.take_while(|node| *node != common).all(|node| tree.borrows(node, fr, 0))
 }
 
 fn own_queue(
@@ -502,9 +525,10 @@ fn sharers(
             let other = state.quota.queue_at(node).map(|other| state.quota.queue(other));
             let Some(other) = other.filter(|other| other.inactive.is_none()) else { continue };
             let for_quota = borrows_contested(state, node, need);
+            let borrowed = borrowed_of(state, node, common, &who.asked);
             for &workload in &other.holding {
                 let quota = for_quota && holds_contested(state, workload, need);
-                let room = is_borrowed(state, workload, node, common, &who.asked);
+                let room = charges(state, workload).any(|fr| borrowed.contains(&fr));
                 let allowed = who.may_reclaim(state.workloads[workload].priority, policy);
                 if allowed && (quota || room) {
                     found.push(candidate(workload, Kind::Sharing, (quota, room), Some(common)));
@@ -539,12 +563,14 @@ impl Within<'_> {
             self.holders(state, (child, for_quota), each);
         }
         let Some(queue) = state.quota.queue_at(node) else { return };
-        if state.quota.queue(queue).inactive.is_some() {
+        let slot = state.quota.queue(queue);
+        if slot.inactive.is_some() || slot.holding.is_empty() {
             return;
         }
-        for &workload in &state.quota.queue(queue).holding {
+        let borrowed = borrowed_of(state, node, self.common, self.asked);
+        for &workload in &slot.holding {
             let quota = for_quota && holds_contested(state, workload, self.need);
-            let room = is_borrowed(state, workload, node, self.common, self.asked);
+            let room = charges(state, workload).any(|fr| borrowed.contains(&fr));
             if quota || room {
                 each(workload, (quota, room));
             }

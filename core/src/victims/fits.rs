@@ -52,7 +52,7 @@ impl Search<'_> {
         self.nodes_fit(txn) && self.can_pay(txn, attempt).is_ok()
     }
 
-    fn nodes_fit(&self, txn: &mut Txn<'_>) -> bool {
+    pub(super) fn nodes_fit(&self, txn: &mut Txn<'_>) -> bool {
         let Need { asks, together, topology, .. } = self.need;
         let topology = *topology;
         if !asks.iter().all(|ask| gang::may_hold(txn, *ask, together, topology)) {

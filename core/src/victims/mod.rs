@@ -14,7 +14,9 @@
 //! and who may be taken at all: `fair`, `targets`; who was stopped too often takes only what
 //! it owns, with or without shares: `turns`.
 //!
-//! Cost: one removal and one check per candidate; a check reads the quota path and one index.
+//! Cost: one removal and one check per candidate; a check reads the quota path and one index. Where
+//! nodes have room anyway, as under quotas that are smaller than the cluster, a removal is one of
+//! what the candidate is charged, and nodes are not looked at again.
 
 use capstan_topology::ResourceIdx;
 
@@ -29,8 +31,9 @@ use crate::plan::PreemptionReason;
 use crate::quota::share::Share;
 use crate::victims::candidates::{Candidate, Kind};
 use crate::victims::fair::Sharing;
-use crate::victims::removed::{Removed, Taken};
+use crate::victims::removed::{Extent, Removed, Taken};
 
+mod by_quota;
 pub mod candidates;
 mod fair;
 mod fits;
@@ -105,31 +108,50 @@ const PASSES_MAX: usize = 4;
 /// depend on each other; after that many, an eighth more at a time. Who leaves in vain goes back.
 const ONE_BY_ONE: usize = 64;
 
-/// Removes victims inside the transaction so that the need fits, and names them; `Err`: nothing
-/// allowed would do, for lack of this, and nothing was removed. The caller rolls back or keeps.
+/// Who leaves so that the need fits; `Err`: nothing allowed would do, for lack of this. In the
+/// transaction quota is free of them then, and of nodes nothing is said; the caller rolls back.
 pub fn search_in(
     txn: &mut Txn<'_>,
     preemptor: WorkloadIdx,
     need: &Need,
 ) -> Result<Vec<Victim>, Lack> {
-    search_exact(txn, preemptor, need, &[])
+    search(txn, preemptor, need, (&[], Extent::Quota))
 }
 
 /// Like [`search_in`] for several shapes: `members` must all find nodes together.
+pub fn search_for(
+    txn: &mut Txn<'_>,
+    preemptor: WorkloadIdx,
+    need: &Need,
+    members: &[Ask],
+) -> Result<Vec<Victim>, Lack> {
+    search(txn, preemptor, need, (members, Extent::Quota))
+}
+
+/// Like [`search_for`]; victims are removed from their nodes too inside the transaction.
 pub fn search_exact(
     txn: &mut Txn<'_>,
     preemptor: WorkloadIdx,
     need: &Need,
     members: &[Ask],
 ) -> Result<Vec<Victim>, Lack> {
+    search(txn, preemptor, need, (members, Extent::Whole))
+}
+
+fn search(
+    txn: &mut Txn<'_>,
+    preemptor: WorkloadIdx,
+    need: &Need,
+    (members, extent): (&[Ask], Extent),
+) -> Result<Vec<Victim>, Lack> {
     if txn.state().workloads[preemptor].never_preempts {
         return Err(Lack::Quota);
     }
-    if let Some(found) = recall::found_before(txn, preemptor, need, members) {
+    if let Some(found) = recall::found_before(txn, preemptor, need, (members, extent)) {
         return found;
     }
     let untouched = txn.untouched();
-    let found = search_anew(txn, preemptor, need, members);
+    let found = search_anew(txn, preemptor, need, (members, extent));
     if untouched && members.is_empty() {
         recall::remember(txn, preemptor, need, &found);
     }
@@ -140,9 +162,10 @@ fn search_anew(
     txn: &mut Txn<'_>,
     preemptor: WorkloadIdx,
     need: &Need,
-    members: &[Ask],
+    (members, extent): (&[Ask], Extent),
 ) -> Result<Vec<Victim>, Lack> {
     let mut search = Search::new(txn, preemptor, need, members);
+    search.extent = extent;
     let list = search.candidates(txn, preemptor);
     let attempts = search.attempts(txn, &list);
     let mut room = false;
@@ -229,6 +252,8 @@ struct Search<'a> {
     sharing: Option<Sharing>,
     /// It was stopped so often of late that it stops others only within its own quota.
     stopped: Option<u32>,
+    /// What of victims must be gone in the end.
+    extent: Extent,
 }
 
 /// What is short although all who may be stopped would leave.
@@ -324,6 +349,7 @@ impl<'a> Search<'a> {
             own_too: false,
             sharing,
             stopped,
+            extent: Extent::Whole,
         }
     }
 
@@ -402,7 +428,7 @@ impl<'a> Search<'a> {
         removed.taken.iter().map(victim).collect()
     }
 
-    fn attempt_as_charged<'c>(
+    fn attempt_with_nodes<'c>(
         &self,
         txn: &mut Txn<'_>,
         list: &'c [Candidate],
@@ -440,8 +466,10 @@ impl<'a> Search<'a> {
             for guarded in [true, false] {
                 for at in (0..removed.taken.len().saturating_sub(kept)).rev() {
                     if removed.taken[at].candidate.breaks_budget == guarded {
+                        let whole = removed.extent == Extent::Whole;
                         let fits = |txn: &mut Txn<'_>| {
-                            self.amounts_fit(txn, attempt) && self.room_fits(txn, attempt)
+                            self.amounts_fit(txn, attempt)
+                                && (!whole || self.room_fits(txn, attempt))
                         };
                         removed.give_back(txn, at, fits);
                     }

@@ -5,6 +5,7 @@
 //! nomination. Kept within one transaction, while nothing is changed in it; what depends on where
 //! several members go together is asked anew.
 
+use super::removed::Extent;
 use super::{Lack, Need, Victim};
 use crate::model::ids::WorkloadIdx;
 use crate::model::txn::Txn;
@@ -29,12 +30,12 @@ pub(crate) struct Searched {
     found: Result<Vec<Victim>, Lack>,
 }
 
-/// What the same search found before; its victims are removed again.
+/// What the same search found before; its victims are removed again, as far as is wanted.
 pub(super) fn found_before(
     txn: &mut Txn<'_>,
     preemptor: WorkloadIdx,
     need: &Need,
-    members: &[Ask],
+    (members, extent): (&[Ask], Extent),
 ) -> Option<Result<Vec<Victim>, Lack>> {
     let same = |known: &&Searched| known.preemptor == preemptor && known.need == *need;
     let known = txn.searched.as_deref().filter(same).filter(|_| txn.untouched())?;
@@ -45,7 +46,10 @@ pub(super) fn found_before(
         return None;
     }
     for victim in found.iter().flatten() {
-        txn.remove_workload(victim.workload);
+        match extent {
+            Extent::Whole => drop(txn.remove_workload(victim.workload)),
+            Extent::Quota => drop(txn.discharge_workload(victim.workload)),
+        }
     }
     Some(found)
 }

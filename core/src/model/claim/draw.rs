@@ -53,8 +53,11 @@ pub(super) enum Left {
 /// What all claims together draw.
 pub(super) struct Drawn {
     pub room: Vec<((NodeIdx, ResourceIdx), i64)>,
-    pub quota: Vec<((QueueIdx, FrIdx), i64)>,
+    pub quota: DrawnQuota,
 }
+
+/// What they draw of quota, by the queue that it comes from.
+pub(super) type DrawnQuota = Vec<((QueueIdx, FrIdx), i64)>;
 
 impl Together {
     /// Looks at claims, given in the order in which they are redeemed.
@@ -121,9 +124,7 @@ impl Together {
     /// What all claims draw, as things are in a transaction, of everything that one victim
     /// holds or held: from it and from the others.
     pub fn drawn_with(&self, state: &ClusterState, victim: WorkloadIdx) -> Drawn {
-        let mut of = self.victims.iter().filter(|(named, _)| *named == victim);
-        let (_, stake) = of.next().expect("is one of the victims");
-        let room = stake.room.iter().map(|(key, _)| {
+        let room = self.stake_of(victim).room.iter().map(|(key, _)| {
             let mut drawn = 0;
             self.drawn(
                 state,
@@ -133,8 +134,13 @@ impl Together {
             );
             (*key, drawn)
         });
-        let mut quota: Vec<((QueueIdx, FrIdx), i64)> = Vec::new();
-        for &(fr, _) in &stake.quota {
+        Drawn { room: room.collect(), quota: self.quota_drawn_with(state, victim) }
+    }
+
+    /// The same of quota alone.
+    pub fn quota_drawn_with(&self, state: &ClusterState, victim: WorkloadIdx) -> DrawnQuota {
+        let mut quota = DrawnQuota::new();
+        for &(fr, _) in &self.stake_of(victim).quota {
             self.drawn(
                 state,
                 fr,
@@ -148,7 +154,13 @@ impl Together {
                 },
             );
         }
-        Drawn { room: room.collect(), quota }
+        quota
+    }
+
+    fn stake_of(&self, victim: WorkloadIdx) -> &Stake {
+        let mut of = self.victims.iter().filter(|(named, _)| *named == victim);
+        let (_, stake) = of.next().expect("is one of the victims");
+        stake
     }
 
     /// Tells what is drawn of one key, with the queue of the victim that it comes from.
