@@ -20,7 +20,8 @@ enum Figure {
     Ratio(&'static str, &'static str),
     /// Nodes evaluated per decision, the most of any size in a family.
     Evaluated(&'static str),
-    /// Virtual time until all work of a family had ended, over the least that it could take.
+    /// Virtual time until all work of a family had ended, over the least that it could take beside
+    /// what was stopped, as rules of priority and quota want it, and ran again.
     Makespan(&'static str),
     /// Deciding time per decision of one family over that of another, whatever their sizes.
     PerDecision(&'static str, &'static str),
@@ -133,7 +134,8 @@ fn value(figure: Figure, results: &[Measured]) -> Option<(String, f64)> {
         }
         Makespan(name) => {
             let one = family(name).next()?;
-            let took = one.samples[0].virtual_ms as f64 / one.least_ms as f64;
+            let sample = one.samples[0];
+            let took = sample.virtual_ms as f64 / sample.least_beside_ms as f64;
             Some((format!("virtual time over the least possible: {name}"), took))
         }
         PerDecision(above, below) => {

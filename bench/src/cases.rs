@@ -72,24 +72,64 @@ pub struct Size {
     pub cpus: i64,
 }
 
+/// A run that was stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// When it began, in milliseconds.
+    pub from: i64,
+    /// When it was stopped.
+    pub to: i64,
+    /// CPUs that it had.
+    pub cpus: i64,
+}
+
+impl Run {
+    /// CPUs times milliseconds that it had from a moment on.
+    fn after(&self, moment: i64) -> i64 {
+        (self.to - self.from.max(moment)).max(0) * self.cpus
+    }
+}
+
 /// Own quota of a queue, in CPUs.
 const OWN: i64 = 20;
 
 impl Lifetimes {
     /// How long a pod runs.
     pub fn runs(&self, pod: &PodFacts) -> i64 {
-        let cpu = pod.shape.requests.get("cpu").copied().unwrap_or(0);
-        let size = self.sizes.iter().find(|size| size.cpus * 1_000 == cpu);
-        size.expect("a pod of one of the sizes").runs
+        self.size(pod).runs
     }
 
-    /// The least time that all can take, in milliseconds: for a whole cohort's work on its quota,
-    /// or from the last arrival on.
-    pub fn least(&self) -> i64 {
-        let work = |size: &Size| i64::from(size.count) * size.runs * size.cpus;
+    /// The least time that all can take, in milliseconds, beside runs that were stopped and began
+    /// anew: from any moment on, what arrives then or later, and what ran in vain, take their time
+    /// on a cohort's quota, and the last arrival takes its own.
+    pub fn least(&self, in_vain: &[Run]) -> i64 {
+        let from = |moment: i64| {
+            let later = |size: &Size| {
+                let before = (moment - 1) / size.every;
+                (i64::from(size.count) - before).max(0) * size.runs * size.cpus
+            };
+            let lost: i64 = in_vain.iter().map(|run| run.after(moment)).sum();
+            let work = self.sizes.iter().map(later).sum::<i64>();
+            moment + (work + lost / i64::from(self.queues)) / OWN
+        };
+        let arrivals = |size: &Size| {
+            let every = size.every;
+            (1..=i64::from(size.count)).map(move |number| number * every)
+        };
+        let by_quota = self.sizes.iter().flat_map(arrivals).map(from).max();
         let last = |size: &Size| i64::from(size.count) * size.every + size.runs;
-        let by_quota = self.sizes.iter().map(work).sum::<i64>() / OWN;
-        by_quota.max(self.sizes.iter().map(last).max().unwrap_or(0))
+        by_quota.max(self.sizes.iter().map(last).max()).unwrap_or(0)
+    }
+
+    /// CPUs that a pod asks.
+    pub fn cpus(&self, pod: &PodFacts) -> i64 {
+        self.size(pod).cpus
+    }
+
+    fn size(&self, pod: &PodFacts) -> &Size {
+        let cpu = pod.shape.requests.get("cpu").copied().unwrap_or(0);
+        let size = self.sizes.iter().find(|size| size.cpus * 1_000 == cpu);
+        size.expect("a pod of one of the sizes")
     }
 }
 

@@ -119,5 +119,5 @@ fn timed(decide: Took, decisions: u64, outputs: &[StepOutput]) -> Sample {
     let evaluated = outputs.iter().map(|output| output.report.counts.nodes_scored).sum();
     let rounds = outputs.iter().map(|output| u64::from(output.report.rounds)).sum();
     let apply = Took::default();
-    Sample { apply, decide, decisions, evaluated, rounds, virtual_ms: 0, evicted: 0 }
+    Sample { apply, decide, decisions, evaluated, rounds, ..Sample::default() }
 }

@@ -14,7 +14,7 @@ use capstan_core::model::input::{Input, PodFacts, PodPhase, Text};
 use capstan_core::plan::{Action, EffectResult, StepOutput};
 use capstan_core::time::Time;
 
-use crate::cases::{Lifetimes, Scene};
+use crate::cases::{Lifetimes, Run, Scene};
 use crate::clock::{Clock, Took};
 use crate::measure::{Sample, engine_on, ordinary};
 
@@ -41,6 +41,8 @@ struct Play<'a> {
 struct Sums {
     admitted: u64,
     evicted: u64,
+    /// Runs that were stopped.
+    in_vain: Vec<Run>,
     evaluated: u64,
     rounds: u64,
     ended: usize,
@@ -79,6 +81,8 @@ pub fn play(scene: &Scene, shapes: &Lifetimes) -> Sample {
         rounds: sums.rounds,
         virtual_ms: sums.last,
         evicted: sums.evicted,
+        least_ms: shapes.least(&[]),
+        least_beside_ms: shapes.least(&sums.in_vain),
     }
 }
 
@@ -143,6 +147,9 @@ impl Play<'_> {
                     self.news.push(Input::PodGone(pod.uid.clone()));
                     let facts = &mut self.pods[number];
                     facts.uid = format!("{}-again", facts.uid).into();
+                    let from = facts.bound_at.map_or(time, |since| since.0);
+                    let cpus = self.shapes.cpus(facts);
+                    self.sums.in_vain.push(Run { from, to: time, cpus });
                     (facts.node, facts.bound_at, facts.binding) = (None, None, None);
                     facts.phase = PodPhase::Pending;
                     self.by_uid.insert(facts.uid.clone(), number);
@@ -154,5 +161,25 @@ impl Play<'_> {
             let result = EffectResult::Done;
             self.news.push(Input::Outcome { effect: effect.id, result });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cases::Size;
+
+    #[test]
+    fn what_comes_late_or_ran_in_vain_takes_its_time() {
+        let whole = |count, every| Size { count, every, runs: 100, priority: 0, cpus: 20 };
+        let none = whole(0, 1);
+        let shapes = |size| Lifetimes { queues: 1, together: 1, sizes: [size, none, none] };
+        // Three that arrive sooner than quota lets them run, and two that arrive later.
+        assert_eq!(shapes(whole(3, 10)).least(&[]), 310);
+        assert_eq!(shapes(whole(2, 500)).least(&[]), 1_100);
+        let run = |from, to| Run { from, to, cpus: 20 };
+        assert_eq!(shapes(whole(3, 10)).least(&[run(10, 60)]), 360);
+        // While nobody else was there it was no loss.
+        assert_eq!(shapes(whole(2, 500)).least(&[run(500, 550)]), 1_100);
     }
 }

@@ -33,9 +33,10 @@ pub fn of(measured: &Measured) -> Value {
         "rounds": samples[0].rounds,
         "repeats": samples.len(),
     });
-    if measured.least_ms > 0 {
+    if samples[0].least_ms > 0 {
         line["virtual_ms"] = json!(samples[0].virtual_ms);
-        line["least_virtual_ms"] = json!(measured.least_ms);
+        line["least_virtual_ms"] = json!(samples[0].least_ms);
+        line["least_virtual_ms_beside_what_was_stopped"] = json!(samples[0].least_beside_ms);
         line["evicted"] = json!(samples[0].evicted);
     }
     let (target, met) = match measured.target {
@@ -78,8 +79,7 @@ mod tests {
             decisions: 10,
             evaluated: 0,
             rounds: 1,
-            virtual_ms: 0,
-            evicted: 0,
+            ..Sample::default()
         };
         let samples = [sample(3), sample(9), sample(4)];
         let figures = spread(&samples, |s| s.decide.wall.as_secs_f64() * 1e3);

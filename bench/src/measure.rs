@@ -34,14 +34,12 @@ pub struct Measured {
     pub gangs: u32,
     /// The figure to reach.
     pub target: Option<Target>,
-    /// The least virtual time that its work could take, in milliseconds; 0: it does not end.
-    pub least_ms: i64,
     /// One per repeat, in order.
     pub samples: Vec<Sample>,
 }
 
 /// One run of a case.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub struct Sample {
     /// Taking the facts in.
     pub apply: Took,
@@ -57,6 +55,10 @@ pub struct Sample {
     pub virtual_ms: i64,
     /// Pods that were stopped on the way, where that is counted.
     pub evicted: u64,
+    /// The least virtual time that its work could take, in milliseconds; 0: it does not end.
+    pub least_ms: i64,
+    /// The same beside what was run in vain, because it was stopped.
+    pub least_beside_ms: i64,
 }
 
 impl Measured {
@@ -80,10 +82,6 @@ pub fn measure(family: &[Case], repeats: usize) -> Vec<Measured> {
             pods: scene.work.len() as u32,
             gangs: scene.gangs,
             target: case.target,
-            least_ms: match &case.flow {
-                Flow::Lifetimes(shapes) => shapes.least(),
-                _ => 0,
-            },
             samples: Vec::with_capacity(repeats),
         };
         (case.flow, scene, measured)
@@ -163,7 +161,7 @@ fn burst(name: &str, scene: &Scene) -> Sample {
     let decisions = expect(name, scene, bound, &outputs);
     let evaluated = outputs.iter().map(|output| output.report.counts.nodes_scored).sum();
     let rounds = outputs.iter().map(|output| u64::from(output.report.rounds)).sum();
-    Sample { apply, decide, decisions, evaluated, rounds, virtual_ms: 0, evicted: 0 }
+    Sample { apply, decide, decisions, evaluated, rounds, ..Sample::default() }
 }
 
 fn bound(output: &StepOutput) -> u64 {
