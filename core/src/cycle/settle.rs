@@ -177,6 +177,10 @@ impl Engine {
         if found.iter().any(|victim| round.claimed.contains(&victim.workload)) {
             // Another head of this round counts on one of them: decide anew, and go on only if
             // nobody else has to leave for it.
+            if !self.leaving_may_do(&entry) {
+                self.note_skip(entry.workload);
+                return self.lost_race(entry, None, round);
+            }
             entry = self.nominate(entry.queue, entry.workload);
             self.counts.recomputed += 1;
             let leaving =
@@ -213,6 +217,23 @@ impl Engine {
         round.decided = true;
         self.set_reason(workload, Reason::WaitingForVictims { victims: left });
         self.report_outcome(workload, Outcome::Preempting(preemptions));
+    }
+
+    /// Whether those who leave already may be enough for an entry that needs victims. With other
+    /// flavors to choose from, or if quota is not what is short, only a new look tells.
+    fn leaving_may_do(&mut self, entry: &Entry) -> bool {
+        let Some(queue) = entry.queue else { return true };
+        let groups = &self.state.quota.queue(queue).groups;
+        if entry.choice.contested.is_empty() || groups.iter().any(|it| it.flavors.len() > 1) {
+            return true;
+        }
+        let need = victims::Need {
+            usage: entry.choice.usage.clone(),
+            contested: entry.choice.contested.clone(),
+            ..victims::Need::default()
+        };
+        let mut txn = Txn::begin(&mut self.state);
+        victims::leaving_may_do(&mut txn, entry.workload, &need)
     }
 
     /// Where everyone goes once the victims have left, and who those are: where it no longer fits

@@ -8,17 +8,74 @@
 //! members of one kind without volumes, claims on devices, or eyes for who is around them, which
 //! are charged no money. In small states of debug builds both ways are gone and compared.
 //!
-//! Phases: those of any attempt, with victims who are charged nothing and stay where they are; in
-//! the end they are removed, if the caller looks at nodes then. Nothing survives a restart. Cost:
-//! what quota each holds, and a walk up the tree.
+//! Phases: nothing, if all candidates together hold too little; those of any attempt, with victims
+//! who are charged nothing and stay where they are, first with the few that are taken first; in the
+//! end they are removed, if the caller looks at nodes then. Nothing survives a restart. Cost: what
+//! quota each holds, and a walk up the tree.
 
 use super::removed::{Extent, Removed};
-use super::{Attempt, For, Search};
-use crate::model::ids::ClassIdx;
+use super::{Attempt, For, Need, Search, Victim};
+use crate::model::ids::{ClassIdx, FrIdx, WorkloadIdx};
 use crate::model::txn::Txn;
-use crate::victims::candidates::Candidate;
+use crate::victims::candidates::{self, Candidate};
+use crate::victims::order::Candidates;
+
+/// Whether those who leave already may be enough for what a preemptor lacks of quota. `false` is
+/// certain, if no other flavors come into question.
+pub fn leaving_may_do(txn: &mut Txn<'_>, preemptor: WorkloadIdx, need: &Need) -> bool {
+    let search = Search::new(txn, preemptor, need, &[]);
+    let list = candidates::collect(txn.state(), preemptor, search.queue, need);
+    let leaving = list.any_order().iter();
+    let leaving = leaving.filter(|candidate| txn.state().leaving(candidate.workload));
+    let leaving: Vec<Candidate> = leaving.cloned().collect();
+    !search.in_vain(txn, &leaving)
+}
 
 impl Search<'_> {
+    /// Whether all who may be stopped hold too little of what is short of quota. By shares their
+    /// number says nothing yet, nor where what is charged depends on places.
+    pub(super) fn in_vain(&self, txn: &Txn<'_>, list: &[Candidate]) -> bool {
+        let Some(queue) = self.queue.filter(|_| self.sharing.is_none()) else { return false };
+        if !self.payers.is_empty() {
+            return false;
+        }
+        let state = txn.state();
+        let node = state.quota.queue(queue).node.expect("the queue exists");
+        let contested = |(fr, _): &&(FrIdx, i64)| self.need.contested.contains(fr);
+        self.need.usage.iter().filter(contested).any(|&(fr, amount)| {
+            let mut short = amount.saturating_sub(state.quota.tree.available(node, fr));
+            list.iter().filter(|candidate| candidate.quota).all(|candidate| {
+                short = short.saturating_sub(candidates::held(state, candidate.workload, fr));
+                short > 0
+            }) && short > 0
+        })
+    }
+
+    /// An attempt with the few candidates that are taken first, if they may do, else with all.
+    pub(super) fn attempt_first(
+        &self,
+        txn: &mut Txn<'_>,
+        list: &mut Candidates,
+        attempt: Attempt,
+    ) -> Result<Vec<Victim>, For> {
+        if attempt != Attempt::Sharing && self.lacks_quota_alone(txn) {
+            let first = list.first(txn.state(), self.need);
+            let start = txn.checkpoint();
+            if let Ok(found) = self.attempt_as_charged(txn, first, attempt) {
+                let found = self.victims(&found);
+                if !(cfg!(debug_assertions) && list.partly() && txn.state().small()) {
+                    return Ok(found);
+                }
+                txn.rollback_to(start);
+                let whole = self.attempt(txn, list.ordered(txn.state(), self.need), attempt);
+                assert!(whole.as_ref() == Ok(&found), "the first do as well as all");
+                return whole;
+            }
+        }
+        let all = list.ordered(txn.state(), self.need);
+        self.attempt(txn, all, attempt)
+    }
+
     /// Takes victims for an attempt whose usage is charged if it must be.
     pub(super) fn attempt_as_charged<'c>(
         &self,

@@ -1,4 +1,4 @@
-//! Who may be preempted, and in which order.
+//! Who may be preempted; in which order is told by [`order`](super::order).
 //!
 //! From the preemptor's queue up to the root, each cohort's subtree adds the workloads of its
 //! borrowing queues. Where the preemptor's own subtree has the quota (an *advantage*), they may
@@ -18,20 +18,16 @@
 //! While fair sharing is on, whoever borrows may be asked, wherever it stands in the tree; who of
 //! them leaves is decided by shares, as the search goes on.
 
-use std::cell::OnceCell;
-use std::cmp::Reverse;
-
 use capstan_topology::ResourceIdx;
 
-use crate::model::budgets::Allowance;
 use crate::model::ids::{FrIdx, QueueIdx, QuotaIdx, WorkloadIdx};
 use crate::model::input::{PreemptReclaim, PreemptWithin, PreemptionPolicy};
 use crate::model::state::ClusterState;
-use crate::money::MicroUsd;
 use crate::plan::PreemptionReason;
 use crate::resources;
-use crate::time::{Span, Time};
+use crate::time::Time;
 use crate::victims::Need;
+use crate::victims::order::Candidates;
 
 /// How a candidate may be taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +74,7 @@ impl Kind {
         }
     }
 
-    fn rank(self) -> u8 {
+    pub(super) fn rank(self) -> u8 {
         match self {
             Kind::Promised(_) => 0,
             Kind::Unqueued | Kind::Hierarchical => 1,
@@ -234,13 +230,13 @@ fn lacking(state: &ClusterState, workload: WorkloadIdx, of: FrIdx) -> i64 {
     sum(&mut charges).saturating_sub(sum(&mut kept)).max(0)
 }
 
-/// Everyone who may be taken, in the order in which they are taken.
+/// Everyone who may be taken.
 pub fn collect(
     state: &ClusterState,
     preemptor: WorkloadIdx,
     queue: Option<QueueIdx>,
     need: &Need,
-) -> Vec<Candidate> {
+) -> Candidates {
     let who = Preemptor {
         workload: preemptor,
         priority: state.workloads[preemptor].priority,
@@ -269,9 +265,7 @@ pub fn collect(
             (candidate.quota || candidate.room) && !state.claims.spent(candidate.workload)
         });
     }
-    put_in_order(state, &mut found);
-    heed_budgets(state, need, &mut found);
-    found
+    Candidates::new(found)
 }
 
 fn candidate(
@@ -281,28 +275,6 @@ fn candidate(
     common: Option<QuotaIdx>,
 ) -> Candidate {
     Candidate { workload, kind, quota, room, common, breaks_budget: false }
-}
-
-/// Of each kind those go last whose leaving breaks a PodDisruptionBudget, whatever their priority,
-/// as with kube-scheduler. Budgets move nobody from one kind to another: what was lent comes back
-/// before own work leaves, however well its borrower guards it.
-///
-/// Who could not help, because it holds nothing that is short and stands where nobody wants to go,
-/// does not leave, and uses up nothing that budgets allow.
-fn heed_budgets(state: &ClusterState, need: &Need, found: &mut [Candidate]) {
-    if state.budgets.is_empty() {
-        return;
-    }
-    let mut allowance = Allowance::new(state);
-    let could_help =
-        |candidate: &Candidate| candidate.quota || need.could_free(state, candidate.workload);
-    for candidate in found.iter_mut().filter(|candidate| could_help(candidate)) {
-        candidate.breaks_budget = allowance.breaks(candidate.workload);
-    }
-    found.sort_by_key(|candidate| {
-        let leaving = state.leaving(candidate.workload);
-        (!leaving, candidate.kind.rank(), candidate.breaks_budget)
-    });
 }
 
 /// Who leaves for the preemptor already needs no policy's leave.
@@ -318,53 +290,17 @@ fn promised(state: &ClusterState, preemptor: WorkloadIdx, need: &Need, found: &m
     }
 }
 
-/// What stopping somebody loses: money, then run time, which is all there is where prices are
-/// unknown.
-type Loss = (Option<MicroUsd>, Span);
-
-/// Whether a candidate is in another queue, which has spent a soft budget.
-fn overspends(state: &ClusterState, candidate: &Candidate) -> bool {
-    let workload = &state.workloads[candidate.workload];
-    let queue = workload.assignment.as_ref().and_then(|assignment| assignment.queue);
-    candidate.kind.elsewhere() && queue.is_some_and(|queue| state.spending.goes_first(queue))
-}
-
-/// Leaving first, and of those who leaves for the preemptor; then hierarchical, other cohort, own
-/// queue; within budgets ([`heed_budgets`]); of queues that have spent a soft budget; lower
-/// priority; later admission; less loss; uid.
-fn put_in_order(state: &ClusterState, found: &mut Vec<Candidate>) {
-    let key = |at: usize| {
-        let candidate = &found[at];
-        let workload = &state.workloads[candidate.workload];
-        let since = workload.assignment.as_ref().map_or(Time::MIN, |assignment| assignment.at);
-        let (stays, kept) = (!state.leaving(candidate.workload), !overspends(state, candidate));
-        // What is compared most often, in one number.
-        let above_least = workload.priority.abs_diff(i32::MIN);
-        let rank = u64::from(candidate.kind.rank()) << 33;
-        let rank = u64::from(stays) << 41 | rank | u64::from(kept) << 32 | u64::from(above_least);
-        (rank, Reverse(since), at)
-    };
-    let mut order: Vec<_> = (0..found.len()).map(key).collect();
-    // Most differ by that; what is lost is reckoned once for each who does not.
-    let lost: Vec<OnceCell<Loss>> = vec![OnceCell::new(); found.len()];
-    let loss = |at: usize| {
-        let of = found[at].workload;
-        lost[at].get_or_init(|| (state.spent(of, state.now), state.worked(of, state.now)))
-    };
-    let uid = |at: usize| &state.workloads[found[at].workload].uid;
-    order.sort_unstable_by(|(rank, since, one), (other_rank, other_since, other)| {
-        (rank, since)
-            .cmp(&(other_rank, other_since))
-            .then_with(|| loss(*one).cmp(loss(*other)).then_with(|| uid(*one).cmp(uid(*other))))
-    });
-    let ordered = order.iter().map(|(.., at)| found[*at].clone()).collect();
-    *found = ordered;
-}
-
 /// The node of the queue in which a workload holds quota.
 pub(super) fn node_of(state: &ClusterState, workload: WorkloadIdx) -> Option<QuotaIdx> {
     let assignment = state.workloads[workload].assignment.as_ref()?;
     state.quota.queue(assignment.queue?).node
+}
+
+/// What a workload holds of a flavor and resource of quota.
+pub(super) fn held(state: &ClusterState, workload: WorkloadIdx, of: FrIdx) -> i64 {
+    let charges = state.placed(workload).flat_map(|pod| state.charges_of(pod));
+    let charges = charges.chain(state.kept_for(workload).iter().copied());
+    resources::total(charges.filter(|(_, fr, _)| *fr == of).map(|(.., amount)| amount))
 }
 
 /// What a workload charges.

@@ -4,7 +4,7 @@
 //! priority first, whole gangs only, and nothing at all unless the whole preemptor then fits, on
 //! nodes too.
 //!
-//! Phases: [`candidates`] lists who may go and in which order (classical preemption of Kueue);
+//! Phases: [`candidates`] lists who may go, `order` in which order (classical preemption of Kueue);
 //! the search takes them one by one inside a transaction until quota fits, then until nodes fit,
 //! and finally gives back, last first, everyone who turns out not to be needed. Candidates that
 //! are already leaving come first: taking them costs nothing more. PodDisruptionBudgets are a
@@ -38,11 +38,13 @@ pub mod candidates;
 mod fair;
 mod fits;
 mod focus;
+mod order;
 mod recall;
 mod removed;
 mod targets;
 pub mod turns;
 
+pub(crate) use by_quota::leaving_may_do;
 pub(crate) use recall::Searched;
 
 /// What must fit once the victims are gone.
@@ -166,17 +168,19 @@ fn search_anew(
 ) -> Result<Vec<Victim>, Lack> {
     let mut search = Search::new(txn, preemptor, need, members);
     search.extent = extent;
-    let list = search.candidates(txn, preemptor);
-    let attempts = search.attempts(txn, &list);
+    let mut list = candidates::collect(txn.state(), preemptor, search.queue, need);
+    let attempts = search.attempts(txn, list.any_order());
+    let tried = if search.in_vain(txn, list.any_order()) { &[] } else { attempts };
     let mut room = false;
-    for attempt in attempts {
-        match search.attempt(txn, &list, *attempt) {
+    for attempt in tried {
+        match search.attempt_first(txn, &mut list, *attempt) {
             Ok(victims) => return Ok(victims),
             Err(lack) => room |= lack == For::Room,
         }
     }
     if !room {
-        if let Some((queue, own, most)) = search.largest_share(txn, &list) {
+        let list = list.any_order();
+        if let Some((queue, own, most)) = search.largest_share(txn, list) {
             return Err(Lack::Share { queue, own, most });
         }
         if let Some(times) = search.stopped {
@@ -189,6 +193,7 @@ fn search_anew(
         let borrowed = search.borrowed(txn).filter(|_| reclaimed && !search.may_borrow(txn));
         return Err(borrowed.map_or(Lack::Quota, Lack::WouldBorrow));
     }
+    let list = list.ordered(txn.state(), need);
     // Borrowers leave only for one that borrows nothing. Where nodes are what is short, the own
     // queue may have to make place within its quota for that.
     let has = |wanted: fn(Kind) -> bool| list.iter().any(|c| c.room && wanted(c.kind));
@@ -200,7 +205,7 @@ fn search_anew(
     }
     let last = attempts.iter().rfind(|attempt| **attempt != Attempt::Borrowing);
     let last = last.copied().unwrap_or(Attempt::RoomOnly);
-    search.attempt(txn, &list, last).map_err(|_| Lack::Room)
+    search.attempt(txn, list, last).map_err(|_| Lack::Room)
 }
 
 /// What `tell` says once all have left, in number, who may be stopped for a need that quota would
@@ -213,14 +218,15 @@ pub fn with_all_gone<R>(
     mut tell: impl FnMut(&mut Txn<'_>, u32) -> R,
 ) -> Option<R> {
     let search = Search::new(txn, preemptor, need, members);
-    let list = search.candidates(txn, preemptor);
+    let mut list = candidates::collect(txn.state(), preemptor, search.queue, need);
+    let list = list.ordered(txn.state(), need);
     let start = txn.checkpoint();
     let mut told = None;
-    for attempt in search.attempts(txn, &list) {
+    for attempt in search.attempts(txn, list) {
         let mut removed = Removed::default();
         search.charge(txn, *attempt, true);
-        if search.take_for_quota(txn, &list, *attempt, &mut removed) {
-            search.make_room(txn, &list, *attempt, &mut removed);
+        if search.take_for_quota(txn, list, *attempt, &mut removed) {
+            search.make_room(txn, list, *attempt, &mut removed);
             told = Some(tell(txn, removed.taken.len() as u32));
         }
         txn.rollback_to(start);
@@ -351,13 +357,6 @@ impl<'a> Search<'a> {
             stopped,
             extent: Extent::Whole,
         }
-    }
-
-    /// Who may be stopped, in the order in which they are taken.
-    fn candidates(&self, txn: &Txn<'_>, preemptor: WorkloadIdx) -> Vec<Candidate> {
-        let mut list = candidates::collect(txn.state(), preemptor, self.queue, self.need);
-        list.truncate(CANDIDATES_MAX);
-        list
     }
 
     /// Whether it may stop others elsewhere while it borrows itself.
