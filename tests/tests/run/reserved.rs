@@ -1,6 +1,8 @@
 //! Reserved starts, as `kubectl` shows them: who waits for all GPUs is told when it starts, who
 //! would be in its way then waits too, and who ends before that does not.
 
+use std::time::Duration;
+
 use capstan_tests::cluster::{ControlPlane, GpuNodes, eventually, name_of};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
@@ -9,8 +11,10 @@ use crate::scene::{Job, SOON, led, running, wait_for};
 
 const WORKLOADS: &str = "workloads.capstan.sh";
 
-/// A Job that declares how long it runs.
+/// A Job that declares how long it runs. Who comes later stands behind those before, and the server
+/// knows when anybody came to the second.
 fn make(cluster: &ControlPlane, name: &str, pods: u32, runs: &str) {
+    std::thread::sleep(Duration::from_millis(1_100));
     let mut job = Job { queue: Some("gpus"), ..Job::of("default", name, pods) }.manifest();
     job["metadata"]["annotations"] = json!({"capstan.sh/expected-runtime": runs});
     cluster.kubectl_with(&["create", "-f", "-"], &job.to_string()).expect("created");
