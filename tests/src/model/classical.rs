@@ -31,6 +31,8 @@ pub struct Work {
     pub priority: i32,
     /// Creation.
     pub created: Time,
+    /// It was stopped so often of late that it stops others only within its queue's own quota.
+    pub rests: bool,
     /// What it is charged to, and when it took that; `None`: it waits.
     pub held: Option<(Pair, Time)>,
 }
@@ -182,14 +184,18 @@ impl Classical {
 
     /// Names of those who leave, sorted; `None`: nothing allowed would do (8.4).
     fn victims(&self, work: &Work, pair: &Pair) -> Option<Vec<Text>> {
-        let list = self.candidates(work, pair);
+        let mut list = self.candidates(work, pair);
         let policy = &self.queue(&work.queue).preemption;
         let others = list.iter().any(|candidate| candidate.kind != Kind::SameQueue);
         let hierarchical = list.iter().any(|candidate| candidate.kind == Kind::Hierarchical);
         let while_borrowing = policy.while_borrowing.is_some();
         let (used, nominal) =
             (self.model.used(&work.queue, pair), self.model.nominal_of(&work.queue, pair));
+        if work.rests && !while_borrowing && used >= nominal {
+            list.retain(|candidate| candidate.kind != Kind::WithoutBorrowing);
+        }
         let attempts: &[bool] = match while_borrowing {
+            _ if work.rests => &[false],
             _ if !others => &[true],
             false if used >= nominal => &[true],
             false if !hierarchical => &[false, true],
@@ -377,6 +383,7 @@ mod tests {
             amount,
             priority,
             created: Time(0),
+            rests: false,
             held: Some((pair.clone(), Time(0))),
         };
         let mut held = vec![work("a1", 1, -1), work("b5", 1, -1)];

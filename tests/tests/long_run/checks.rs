@@ -2,12 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use capstan_core::model::input::{
-    ClusterQueueFacts, Input, PreemptReclaim, QueueingStrategy, Text,
-};
-use capstan_core::plan::{Outcome, StepOutput, WorkloadOutcome};
-use capstan_core::time::{Span, Time};
-use capstan_tests::facts::{GPU, flavor, text};
+use capstan_core::model::input::{ClusterQueueFacts, PreemptReclaim, QueueingStrategy, Text};
+use capstan_core::plan::{Outcome, StepOutput};
+use capstan_core::time::Time;
+use capstan_tests::facts::{GPU, text};
 use capstan_tests::invariants::disagreements;
 use capstan_tests::model::classical::{Classical, Mode, Work};
 
@@ -107,9 +105,7 @@ impl Life {
                 self.tally.preempted += 1;
                 let mut names: Vec<Text> = list.iter().map(|it| it.victim.clone()).collect();
                 names.sort();
-                for name in &names {
-                    self.stops.entry(name.clone()).or_default().push(self.stage.now);
-                }
+                names.iter().for_each(|name| self.note_stop(name));
                 let shared = claimed.iter().filter(|name| names.contains(name)).count();
                 let alone = shared == names.len();
                 let wanted = Mode::Preempt(names.clone());
@@ -118,10 +114,6 @@ impl Life {
                 let flavor = found.unwrap_or(&FLAVORS[0]);
                 self.promised.insert(work.name.clone(), text(flavor));
                 self.tally.exact += usize::from(alone && named);
-                if alone && !named && self.fair.is_some() {
-                    self.tally.unnamed += 1;
-                    return None;
-                }
                 (alone && !named).then(|| {
                     let modes = FLAVORS.map(|it| before.mode(work, &pair(it)));
                     format!("stops {names:?}, and the rules say {modes:?}")
@@ -167,7 +159,7 @@ impl Life {
     /// Who waits although something could be done for it.
     fn idle(&mut self) -> Vec<String> {
         let (rules, open, work) = (self.rules(), self.open(), self.works());
-        let (mut wrong, mut let_stay) = (Vec::new(), Vec::new());
+        let mut wrong = Vec::new();
         for one in work.iter().filter(|work| work.held.is_none()) {
             let Some(queue) = open.get(&one.queue) else { continue };
             if queue.strategy == QueueingStrategy::StrictFifo && !leads(&work, one) {
@@ -175,7 +167,7 @@ impl Life {
             }
             self.tally.idle += 1;
             let viable = viable(&rules, queue, one);
-            if viable.is_empty() || self.rests(&one.name, &viable) {
+            if viable.is_empty() {
                 continue;
             }
             // What the head of a strict queue asks is kept for it in every round.
@@ -183,37 +175,9 @@ impl Life {
                 self.tally.behind_strict += 1;
                 continue;
             }
-            let said = format!("{} waits in {} and {viable:?}", one.name, one.queue);
-            match self.fair.is_some() && viable.iter().all(|(_, mode)| *mode != Mode::Fit) {
-                true => let_stay.push(said),
-                false => wrong.push(said),
-            }
-        }
-        if wrong.is_empty() && !let_stay.is_empty() {
-            self.tally.let_stay += let_stay.len();
-            return self.asked_again(let_stay);
+            wrong.push(format!("{} waits in {} and {viable:?}", one.name, one.queue));
         }
         wrong
-    }
-
-    /// Who was let wait is not merely asleep: looked at again, all of it is decided the same.
-    fn asked_again(&mut self, said: Vec<String>) -> Vec<String> {
-        self.tell(Input::Flavor(flavor("nobodys", &[])));
-        self.tell(Input::FlavorGone(text("nobodys")));
-        for _ in 0..ROUNDS_MAX {
-            let (output, wrong) = self.round();
-            let idle = |one: &WorkloadOutcome| matches!(one.outcome, Outcome::Waiting(_));
-            if !wrong.is_empty() {
-                return wrong;
-            }
-            if !output.report.outcomes.iter().all(idle) {
-                return said;
-            }
-            if output.effects.is_empty() && self.stage.caught_up() && output.report.quiet {
-                return Vec::new();
-            }
-        }
-        said
     }
 }
 
@@ -241,7 +205,7 @@ impl Life {
         let mut ahead = ahead.filter(|work| {
             let could = || !viable(before, queue, work).is_empty();
             let kept = || kept_by_strict(before, open, waiting, work);
-            strict || could() && !kept() && !self.rests(&work.name, &viable(before, queue, work))
+            strict || could() && !kept()
         });
         let first = ahead.next()?;
         let viable = viable(before, queue, first);
@@ -249,13 +213,6 @@ impl Life {
             "{} passes over {} in {}: {viable:?}",
             decided.name, first.name, decided.queue
         ))
-    }
-
-    /// Work that was stopped twice within the hour stops nobody to borrow.
-    fn rests(&self, name: &Text, viable: &[(Text, Mode)]) -> bool {
-        let Some(stops) = self.stops.get(name) else { return false };
-        let last = stops.last().is_some_and(|at| at.plus(Span::minutes(60)) > self.stage.now);
-        last && stops.len() > 1 && viable.iter().all(|(_, mode)| *mode != Mode::Fit)
     }
 }
 
