@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use capstan_core::model::input::{ClusterQueueFacts, PreemptReclaim, QueueingStrategy, Text};
-use capstan_core::plan::{Outcome, StepOutput};
+use capstan_core::plan::{Action, Effect, Outcome, StepOutput};
 use capstan_core::time::Time;
 use capstan_tests::facts::{GPU, text};
 use capstan_tests::invariants::disagreements;
@@ -35,6 +35,12 @@ impl Life {
             .collect();
         let promised = std::mem::take(&mut self.promised);
         wrong.extend(self.redeem(&mut before, &promised, (&waiting, &after), &claimed));
+        if std::mem::take(&mut self.freed) || self.base.is_none() {
+            self.base = Some(before.clone());
+        }
+        let frees =
+            |it: &Effect| matches!(it.action, Action::Evict { .. } | Action::SuspendOwner { .. });
+        self.freed = output.effects.iter().any(frees);
         for one in &output.report.outcomes {
             let Some(work) = find(&waiting, &one.workload) else { continue };
             let redeems = one.outcome == Outcome::Admitted && promised.contains_key(&work.name);
@@ -144,6 +150,7 @@ impl Life {
 
     /// Rounds until nothing changes, then what could still be done for who waits.
     pub(super) fn settle(&mut self) -> Vec<String> {
+        self.base = None;
         for _ in 0..ROUNDS_MAX {
             let (output, wrong) = self.round();
             if !wrong.is_empty() {
@@ -185,7 +192,7 @@ impl Life {
     /// Work of the same queue that stands before one that was decided, and for which something
     /// could have been done.
     fn passed_over(
-        &self,
+        &mut self,
         before: &Classical,
         open: &BTreeMap<Text, ClusterQueueFacts>,
         waiting: &[Work],
@@ -201,18 +208,28 @@ impl Life {
             work.held.is_none() && work.queue == decided.queue && work.order() < decided.order()
         });
         let strict = queue.strategy == QueueingStrategy::StrictFifo;
-        // Who is kept out by what a strict head keeps for itself steps aside.
-        let mut ahead = ahead.filter(|work| {
-            let could = || !viable(before, queue, work).is_empty();
-            let kept = || kept_by_strict(before, open, waiting, work);
-            strict || could() && !kept()
-        });
-        let first = ahead.next()?;
-        let viable = viable(before, queue, first);
-        Some(format!(
-            "{} passes over {} in {}: {viable:?}",
-            decided.name, first.name, decided.queue
-        ))
+        for work in ahead {
+            let could = viable(before, queue, work);
+            // Who is kept out by what a strict head keeps for itself steps aside.
+            let aside = || could.is_empty() || kept_by_strict(before, open, waiting, work);
+            if !strict && aside() {
+                continue;
+            }
+            if !strict && self.only_rose(queue, work) {
+                self.tally.rose += 1;
+                continue;
+            }
+            let (decided, over, queue) = (&decided.name, &work.name, &decided.queue);
+            return Some(format!("{decided} passes over {over} in {queue}: {could:?}"));
+        }
+        None
+    }
+
+    /// Whether something can be done for work only because shares of others rose since anything
+    /// came free: it is looked at for that when nothing else is left to decide, and then it must be.
+    fn only_rose(&self, queue: &ClusterQueueFacts, work: &Work) -> bool {
+        let base = self.base.as_ref().filter(|_| self.fair.is_some());
+        base.is_some_and(|base| viable(base, queue, work).is_empty())
     }
 }
 
