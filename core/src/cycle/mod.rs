@@ -182,7 +182,8 @@ impl Engine {
     }
 
     /// What heads kept back is free again; whether somebody is to be looked at anew because they
-    /// kept back something else than in the round before.
+    /// kept back something else than in the round before, or will in the next, as one of them is
+    /// parked.
     fn release_held(&mut self) -> bool {
         let held = self.state.let_go();
         let moved = std::mem::take(&mut self.reservations.moved);
@@ -192,7 +193,8 @@ impl Engine {
                 self.waiting.look_again(queue);
             }
         }
-        if self.kept_back == held && !moved {
+        let parked = held.iter().any(|held| self.waiting.why(held.by).is_some());
+        if self.kept_back == held && !moved && !parked {
             return false;
         }
         self.kept_back = held;
