@@ -6,6 +6,7 @@
 //! is a copy of all usage.
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 
 use capstan_core::model::input::{
     ClusterQueueFacts, PreemptReclaim, PreemptWithin, PreemptionPolicy, Text,
@@ -99,6 +100,9 @@ pub struct Classical {
     model: QuotaModel,
     holders: Vec<Work>,
     fair: Option<FairSharing>,
+    /// Queues that admit nothing: their quota and usage count, and nobody there is stopped for
+    /// others (1.3).
+    closed: BTreeSet<Text>,
 }
 
 impl Classical {
@@ -108,7 +112,12 @@ impl Classical {
             let (pair, _) = work.held.as_ref().expect("who holds something");
             model.charge(&work.queue, &pair.0, &pair.1, work.amount);
         }
-        Classical { model, holders, fair }
+        Classical { model, holders, fair, closed: BTreeSet::new() }
+    }
+
+    /// The same where these queues admit nothing.
+    pub fn closed(self, closed: BTreeSet<Text>) -> Classical {
+        Classical { closed, ..self }
     }
 
     /// The quotas, with usage.
@@ -309,10 +318,15 @@ impl Classical {
         found
     }
 
+    /// Whether the queue of who holds something is one from which others may take.
+    pub(super) fn may_leave(&self, work: &Work) -> bool {
+        !self.closed.contains(&work.queue)
+    }
+
     fn of_queue(&self, queue: &Text, pair: &Pair) -> impl Iterator<Item = &Work> {
         self.holders.iter().filter(move |work| {
             let on_it = work.held.as_ref().is_some_and(|(held, _)| held == pair);
-            work.queue == *queue && on_it
+            work.queue == *queue && on_it && self.may_leave(work)
         })
     }
 }

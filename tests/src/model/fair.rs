@@ -97,7 +97,7 @@ impl<'a> Search<'a> {
                 };
                 near && reclaimed && rules.beyond(&one.queue, pair)
             };
-            if on_it && allowed && !stay.contains(&one.name) {
+            if on_it && allowed && rules.may_leave(one) && !stay.contains(&one.name) {
                 candidates.entry(one.queue.clone()).or_default().push(one.clone());
             }
         }

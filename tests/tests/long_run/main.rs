@@ -239,7 +239,9 @@ impl Life {
             .collect();
         let holds = |work: &Work| work.held.is_some() && reached.contains(&work.queue);
         let holders = self.works().into_iter().filter(holds).collect();
-        Classical::new(model, holders, self.fair)
+        let open = self.open();
+        let closed = model.queues().into_iter().filter(|name| !open.contains_key(name)).collect();
+        Classical::new(model, holders, self.fair).closed(closed)
     }
 }
 
