@@ -182,8 +182,7 @@ impl Engine {
     }
 
     /// What heads kept back is free again; whether somebody is to be looked at anew because they
-    /// kept back something else than in the round before, or will in the next, as one of them is
-    /// parked.
+    /// kept back something else than in the round before.
     fn release_held(&mut self) -> bool {
         let held = self.state.let_go();
         let moved = std::mem::take(&mut self.reservations.moved);
@@ -193,8 +192,7 @@ impl Engine {
                 self.waiting.look_again(queue);
             }
         }
-        let parked = held.iter().any(|held| self.waiting.why(held.by).is_some());
-        if self.kept_back == held && !moved && !parked {
+        if self.kept_back == held && !moved {
             return false;
         }
         self.kept_back = held;

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use capstan_core::explain::reason::Reason;
 use capstan_core::model::input::{ClusterQueueFacts, PreemptReclaim, QueueingStrategy, Text};
 use capstan_core::plan::{Action, Effect, Outcome, StepOutput};
 use capstan_core::time::Time;
@@ -21,6 +22,10 @@ impl Life {
         let mut wrong = Vec::new();
         for one in &output.report.outcomes {
             self.log.push(format!("  {}: {:?}", one.workload, one.outcome));
+            match kept_out(&one.outcome) {
+                true => self.kept_out.insert(one.workload.clone()),
+                false => self.kept_out.remove(&one.workload),
+            };
         }
         let after = self.works();
         let claimed: Vec<&Text> = output
@@ -151,6 +156,7 @@ impl Life {
     /// Rounds until nothing changes, then what could still be done for who waits.
     pub(super) fn settle(&mut self) -> Vec<String> {
         self.base = None;
+        self.kept_out.clear();
         for _ in 0..ROUNDS_MAX {
             let (output, wrong) = self.round();
             if !wrong.is_empty() {
@@ -215,8 +221,8 @@ impl Life {
             if !strict && aside() {
                 continue;
             }
-            if !strict && self.only_rose(queue, work) {
-                self.tally.rose += 1;
+            if !strict && (self.kept_out.contains(&work.name) || self.only_rose(queue, work)) {
+                self.tally.later += 1;
                 continue;
             }
             let (decided, over, queue) = (&decided.name, &work.name, &decided.queue);
@@ -230,6 +236,14 @@ impl Life {
     fn only_rose(&self, queue: &ClusterQueueFacts, work: &Work) -> bool {
         let base = self.base.as_ref().filter(|_| self.fair.is_some());
         base.is_some_and(|base| viable(base, queue, work).is_empty())
+    }
+}
+
+/// Whether work waits for what a head kept for itself in the round in which both were looked at.
+fn kept_out(outcome: &Outcome) -> bool {
+    match outcome {
+        Outcome::Waiting(Reason::LostRace { then }) => matches!(**then, Reason::HeldBack { .. }),
+        _ => false,
     }
 }
 
