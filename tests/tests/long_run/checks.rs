@@ -232,7 +232,7 @@ impl Life {
     }
 
     /// Whether something can be done for work only because shares of others rose since anything
-    /// came free: it is looked at for that when nothing else is left to decide, and then it must be.
+    /// came free: it is looked at for that when nothing else is left to decide.
     fn only_rose(&self, queue: &ClusterQueueFacts, work: &Work) -> bool {
         let base = self.base.as_ref().filter(|_| self.fair.is_some());
         base.is_some_and(|base| viable(base, queue, work).is_empty())
