@@ -5,8 +5,8 @@
 //! nodes) must be looked at again when a queue, or a cohort around it, crosses its own quota.
 //!
 //! While fair sharing is on, work may also be let in because somebody else's share rose, be it
-//! that he borrowed before: the trees where that happened are looked at once more, when nothing
-//! else is left to decide.
+//! that he borrowed before, or that only a cohort around him borrows: the trees where that happened
+//! are looked at once more, when nothing else is left to decide.
 //!
 //! Kept: for each node of the quota tree the flavors and resources that it is known to borrow.
 //! Growth adds to it and wakes, frees take away from it, and a tree that is built anew begins with
@@ -53,10 +53,14 @@ impl Engine {
     }
 
     fn note_rises(&mut self, gained: &BTreeSet<QueueIdx>) {
-        let quota = &self.state.quota;
+        let (quota, tree) = (&self.state.quota, &self.state.quota.tree);
         let nodes = gained.iter().filter_map(|queue| quota.queue(*queue).node);
-        let borrow = nodes.filter(|node| quota.tree.borrowed(*node).next().is_some());
-        self.crossings.risen.extend(borrow.map(|node| quota.tree.root(node)));
+        // What a queue owns may be what its cohort borrows; a root has no share.
+        let shares = |node: QuotaIdx| {
+            let mut up = std::iter::successors(Some(node), |node| tree.parent(*node));
+            up.any(|node| tree.parent(node).is_some() && tree.borrowed(node).next().is_some())
+        };
+        self.crossings.risen.extend(nodes.filter(|node| shares(*node)).map(|node| tree.root(node)));
     }
 
     /// Whether somebody is to be looked at again because others' shares rose.

@@ -367,7 +367,8 @@ impl Engine {
                 let local = self.ranked_by(queue, workload);
                 let runs = self.filed_run_time(workload);
                 let entry = &self.state.workloads[workload];
-                self.waiting.insert(queue, workload, (entry, at, runs), local);
+                let rests = queue.and_then(|_| self.state.turns.rests(&entry.full_name, now));
+                self.waiting.insert(queue, workload, (entry, at, runs), (local, rests));
             }
             _ => self.waiting.remove(workload),
         }

@@ -3,10 +3,12 @@
 //! Equal work (same priority, shapes, sizes and wishes) forms one group: when its first member
 //! does not fit, the whole group is parked without looking at the others, and what wakes it
 //! wakes it whole. So a round costs the number of different shapes that wait, not the number of
-//! workloads. Order: higher priority, then earlier in the queue, then uid. A group outlives its
-//! members, so that work which comes and goes makes nothing anew; [`Waiting::sweep`] forgets those
-//! without any. Where a member waits only because it would run too long, those that end sooner are
-//! looked at all the same.
+//! workloads. Where priorities are equal who is older may stop who is newer: whoever joins a parked
+//! group and is older than the one that was looked at wakes it. Who was stopped so often that it
+//! stops nobody to borrow is equal only to those who rest until the same time. Order: higher
+//! priority, then earlier in the queue, then uid. A group outlives its members, so that work which
+//! comes and goes makes nothing anew; [`Waiting::sweep`] forgets those without any. Where a member
+//! waits only because it would run too long, those that end sooner are looked at all the same.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BTreeSet};
@@ -48,6 +50,8 @@ struct GroupKey {
     slices: Option<SliceWish>,
     per_pod_set: bool,
     local: Option<QueueName>,
+    /// Until then it stops nobody to borrow.
+    rests: Option<Time>,
 }
 
 /// What wakes a parked group.
@@ -92,6 +96,8 @@ struct Parked {
     wake: Wake,
     /// What the member that was looked at met. It stands for all, whoever comes or goes.
     why: Reason,
+    /// When that one took its place.
+    at: Time,
     /// Only members that run longer than a limit are parked; the others.
     others: Option<(RunTime, BTreeMap<Reverse<HeadKey>, WorkloadIdx>)>,
 }
@@ -150,13 +156,14 @@ impl Filed {
 
 impl Waiting {
     /// Files a workload under its queue, by when it took its place there; `local`: the LocalQueue
-    /// that it is ranked by, if it is. A group that is parked stays parked.
+    /// that it is ranked by, if it is; `rests`: until when it stops nobody to borrow. A group that
+    /// is parked stays parked, unless this one is older than the one that was looked at.
     pub fn insert(
         &mut self,
         queue: Option<QueueIdx>,
         index: WorkloadIdx,
         (workload, at, runs): (&Workload, Time, RunTime),
-        local: Option<QueueName>,
+        (local, rests): (Option<QueueName>, Option<Time>),
     ) {
         self.remove(index);
         let key = HeadKey {
@@ -176,6 +183,7 @@ impl Waiting {
             slices,
             per_pod_set,
             local: local.clone(),
+            rests,
         };
         let line = self.lines.entry(queue).or_default();
         let group = line.known.find(&group).unwrap_or_else(|| {
@@ -185,6 +193,7 @@ impl Waiting {
         let group = group as usize;
         line.groups.resize_with(line.known.slots(), Group::default);
         line.groups[group].local = local;
+        line.groups[group].parked.take_if(|parked| at < parked.at);
         line.groups[group].add(key.clone(), (index, runs));
         line.refresh(group);
         self.filed.insert(index, (queue, group, key));
@@ -236,21 +245,26 @@ impl Waiting {
 
     /// Parks a workload together with all that are equal to it, for which its reason stands.
     pub fn park(&mut self, index: WorkloadIdx, wake: Wake, why: Reason) {
-        self.park_some(index, Parked { wake, why, others: None }, None);
+        self.park_some(index, (wake, why), None);
     }
 
     /// Parks a workload together with those of its equals that run longer than a limit, as it does
     /// itself.
     pub fn park_longer(&mut self, index: WorkloadIdx, most: RunTime, wake: Wake, why: Reason) {
-        self.park_some(index, Parked { wake, why, others: None }, Some(most));
+        self.park_some(index, (wake, why), Some(most));
     }
 
-    fn park_some(&mut self, index: WorkloadIdx, parked: Parked, most: Option<RunTime>) {
-        let Some((queue, group, _)) = self.filed.get(index) else { return };
-        let (queue, group) = (*queue, *group);
+    fn park_some(
+        &mut self,
+        index: WorkloadIdx,
+        (wake, why): (Wake, Reason),
+        most: Option<RunTime>,
+    ) {
+        let Some((queue, group, key)) = self.filed.get(index) else { return };
+        let (queue, group, at) = (*queue, *group, key.at.0);
         let line = self.lines.get_mut(&queue).expect("filed under a line");
         let others = most.map(|most| (most, line.groups[group].within(most)));
-        line.groups[group].parked = Some(Parked { others, ..parked });
+        line.groups[group].parked = Some(Parked { wake, why, at, others });
         line.refresh(group);
         self.note_active(queue);
     }

@@ -10,7 +10,6 @@
 //! Shares are reckoned once and kept until something is taken below. Cost of a choice: the children
 //! with candidates on the way down.
 
-use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::model::ids::QuotaIdx;
@@ -67,11 +66,20 @@ impl<'c> Targets<'c> {
             let children = self.below.get(&at).cloned().unwrap_or_default();
             let asked: Vec<QuotaIdx> =
                 children.into_iter().filter(|child| self.is_asked(state, *child)).collect();
-            let best = asked.iter().copied().max_by_key(|child| {
-                let queue = self.waiting.contains_key(child);
-                let overspends = self.overspends(state, *child);
-                (overspends, self.shares[child], !queue, Reverse(self.first(*child)))
-            });
+            let mut best = None;
+            for &child in &asked {
+                let cohort = !self.waiting.contains_key(&child);
+                let rank = (self.overspends(state, child), self.shares[&child], cohort);
+                let better = match best {
+                    Some((most, _)) if rank != most => rank > most,
+                    Some((_, other)) => self.first(state, child) < self.first(state, other),
+                    None => true,
+                };
+                if better {
+                    best = Some((rank, child));
+                }
+            }
+            let best = best.map(|(_, child)| child);
             self.below.insert(at, asked);
             match best {
                 Some(queue) if self.waiting.contains_key(&queue) => return Some(queue),
@@ -136,18 +144,16 @@ impl<'c> Targets<'c> {
         false
     }
 
-    /// Position of the first candidate at or below a node.
-    fn first(&self, node: QuotaIdx) -> usize {
-        let (mut open, mut first) = (vec![node], usize::MAX);
-        while let Some(node) = open.pop() {
-            match self.waiting.get(&node) {
-                Some(candidates) => {
-                    let next = candidates.front().map(|(at, _)| *at);
-                    first = first.min(next.unwrap_or(usize::MAX));
-                }
-                None => open.extend(self.below.get(&node).into_iter().flatten()),
-            }
+    /// Position of the first candidate at or below a node, of those who are still asked.
+    fn first(&mut self, state: &ClusterState, node: QuotaIdx) -> usize {
+        if !self.is_asked(state, node) {
+            return usize::MAX;
         }
-        first
+        if let Some(candidates) = self.waiting.get(&node) {
+            return candidates.front().map_or(usize::MAX, |(at, _)| *at);
+        }
+        let below = self.below.get(&node).cloned().unwrap_or_default();
+        let firsts = below.into_iter().map(|child| self.first(state, child));
+        firsts.min().unwrap_or(usize::MAX)
     }
 }

@@ -60,6 +60,12 @@ impl Turns {
         (*stops >= TURNS_MAX && last.plus(REST) > now).then_some(*stops)
     }
 
+    /// Until when work stops nobody to borrow, if it was stopped too often.
+    pub fn rests(&self, name: &Text, now: Time) -> Option<Time> {
+        self.spent(name, now)?;
+        self.stops.get(name).map(|(_, last)| last.plus(REST))
+    }
+
     /// Forgets what was an hour ago; whether anybody may stop others again.
     pub fn forget(&mut self, now: Time) -> bool {
         while let Some((_, name)) = self.ends.first().filter(|(end, _)| *end <= now) {
@@ -105,6 +111,7 @@ mod tests {
         assert_eq!(turns.spent(&name, at(31)), Some(2));
         assert_eq!(turns.spent(&"team/other".into(), at(31)), None);
         assert_eq!((turns.spent(&name, at(89)), turns.spent(&name, at(90))), (Some(2), None));
+        assert_eq!((turns.rests(&name, at(89)), turns.rests(&name, at(90))), (Some(at(90)), None));
         turns.note(&name, at(95));
         assert_eq!(turns.spent(&name, at(95)), None, "what was long ago does not count");
         turns.recount();

@@ -6,6 +6,7 @@
 //! is a copy of all usage.
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 
 use capstan_core::model::input::{
     ClusterQueueFacts, PreemptReclaim, PreemptWithin, PreemptionPolicy, Text,
@@ -31,6 +32,8 @@ pub struct Work {
     pub priority: i32,
     /// Creation.
     pub created: Time,
+    /// It was stopped so often of late that it stops others only within its queue's own quota.
+    pub rests: bool,
     /// What it is charged to, and when it took that; `None`: it waits.
     pub held: Option<(Pair, Time)>,
 }
@@ -97,6 +100,9 @@ pub struct Classical {
     model: QuotaModel,
     holders: Vec<Work>,
     fair: Option<FairSharing>,
+    /// Queues that admit nothing: their quota and usage count, and nobody there is stopped for
+    /// others (1.3).
+    closed: BTreeSet<Text>,
 }
 
 impl Classical {
@@ -106,7 +112,12 @@ impl Classical {
             let (pair, _) = work.held.as_ref().expect("who holds something");
             model.charge(&work.queue, &pair.0, &pair.1, work.amount);
         }
-        Classical { model, holders, fair }
+        Classical { model, holders, fair, closed: BTreeSet::new() }
+    }
+
+    /// The same where these queues admit nothing.
+    pub fn closed(self, closed: BTreeSet<Text>) -> Classical {
+        Classical { closed, ..self }
     }
 
     /// The quotas, with usage.
@@ -182,14 +193,18 @@ impl Classical {
 
     /// Names of those who leave, sorted; `None`: nothing allowed would do (8.4).
     fn victims(&self, work: &Work, pair: &Pair) -> Option<Vec<Text>> {
-        let list = self.candidates(work, pair);
+        let mut list = self.candidates(work, pair);
         let policy = &self.queue(&work.queue).preemption;
         let others = list.iter().any(|candidate| candidate.kind != Kind::SameQueue);
         let hierarchical = list.iter().any(|candidate| candidate.kind == Kind::Hierarchical);
         let while_borrowing = policy.while_borrowing.is_some();
         let (used, nominal) =
             (self.model.used(&work.queue, pair), self.model.nominal_of(&work.queue, pair));
+        if work.rests && !while_borrowing && used >= nominal {
+            list.retain(|candidate| candidate.kind != Kind::WithoutBorrowing);
+        }
         let attempts: &[bool] = match while_borrowing {
+            _ if work.rests => &[false],
             _ if !others => &[true],
             false if used >= nominal => &[true],
             false if !hierarchical => &[false, true],
@@ -303,10 +318,15 @@ impl Classical {
         found
     }
 
+    /// Whether the queue of who holds something is one from which others may take.
+    pub(super) fn may_leave(&self, work: &Work) -> bool {
+        !self.closed.contains(&work.queue)
+    }
+
     fn of_queue(&self, queue: &Text, pair: &Pair) -> impl Iterator<Item = &Work> {
         self.holders.iter().filter(move |work| {
             let on_it = work.held.as_ref().is_some_and(|(held, _)| held == pair);
-            work.queue == *queue && on_it
+            work.queue == *queue && on_it && self.may_leave(work)
         })
     }
 }
@@ -377,6 +397,7 @@ mod tests {
             amount,
             priority,
             created: Time(0),
+            rests: false,
             held: Some((pair.clone(), Time(0))),
         };
         let mut held = vec![work("a1", 1, -1), work("b5", 1, -1)];

@@ -1,4 +1,10 @@
 //! Who leaves for whom while queues share fairly: slow, and straight from spec/quota.md 9.4.
+//!
+//! Three rules are ours beyond that. Who would take its place again stays: in the end each victim
+//! by shares must have left a share that, with it, is no smaller than the preemptor's, and must not
+//! own what the preemptor borrows then; else all is sought anew without it. Who was stopped too
+//! often stops others only within its queue's own quota. And cohorts of equal shares are entered
+//! where the first candidate comes first.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,6 +16,9 @@ use capstan_core::time::Time;
 use super::classical::{Classical, Work, names_of, within};
 use super::{Node, Pair, Share};
 
+/// Searches without somebody who would take its place again, at most.
+const PASSES_MAX: u32 = 8;
+
 /// Names of those who leave, sorted; `None`: nothing allowed would do.
 pub(super) fn victims(
     rules: &Classical,
@@ -17,27 +26,24 @@ pub(super) fn victims(
     pair: &Pair,
     strategies: FairSharing,
 ) -> Option<Vec<Text>> {
-    let mut search = Search::new(rules, work, pair);
-    let first = match strategies {
-        FairSharing::FinalShare | FairSharing::FinalThenInitial => Strategy::FinalShare,
-        FairSharing::InitialShare => Strategy::InitialShare,
-    };
-    let aside = search.first_pass(first);
-    if !search.fits() && strategies == FairSharing::FinalThenInitial {
-        search.second_pass(aside);
-    }
-    if search.taken.is_empty() || !search.fits() {
+    let model = rules.model();
+    let used = model.used(&work.queue, pair) + work.amount;
+    let owns = used <= model.nominal_of(&work.queue, pair);
+    if work.rests && !owns && model.parent(model.node(&work.queue).0).is_some() {
         return None;
     }
-    for at in (0..search.taken.len() - 1).rev() {
-        let back = search.taken.remove(at);
-        search.charge(&back, 1);
-        if !search.fits() {
-            search.charge(&back, -1);
-            search.taken.insert(at, back);
+    let mut stay = BTreeSet::new();
+    for _ in 0..PASSES_MAX {
+        let mut search = Search::new(rules, work, pair, (owns, &stay));
+        if !search.finds(strategies) {
+            return None;
         }
+        match search.taken.iter().find(|one| search.comes_back(one)) {
+            Some(back) => stay.insert(back.name.clone()),
+            None => return Some(names_of(&search.taken)),
+        };
     }
-    Some(names_of(&search.taken))
+    None
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -46,8 +52,11 @@ enum Strategy {
     InitialShare,
 }
 
-/// Place among candidates of the same queue; those of other queues come first.
-fn order(candidate: &Work, own: &Text) -> (bool, i32, Reverse<Option<Time>>, Text) {
+/// Place among all candidates.
+type Place = (bool, i32, Reverse<Option<Time>>, Text);
+
+/// Those of other queues than the preemptor's come first.
+fn order(candidate: &Work, own: &Text) -> Place {
     let taken = candidate.held.as_ref().map(|(_, at)| *at);
     (candidate.queue == *own, candidate.priority, Reverse(taken), candidate.uid.clone())
 }
@@ -57,6 +66,8 @@ struct Search<'a> {
     left: Classical,
     work: &'a Work,
     pair: &'a Pair,
+    /// The queue stays within its own quota with all that it holds and the preemptor.
+    owns: bool,
     /// Candidates that are left, by queue, the next one first.
     candidates: BTreeMap<Text, Vec<Work>>,
     taken: Vec<Work>,
@@ -64,7 +75,13 @@ struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    fn new(rules: &Classical, work: &'a Work, pair: &'a Pair) -> Search<'a> {
+    /// Of a preemptor; `owns`: what it asks is its queue's own. `stay`: who is no candidate.
+    fn new(
+        rules: &Classical,
+        work: &'a Work,
+        pair: &'a Pair,
+        (owns, stay): (bool, &BTreeSet<Text>),
+    ) -> Search<'a> {
         let mut candidates: BTreeMap<Text, Vec<Work>> = BTreeMap::new();
         let policy = &rules.queue(&work.queue).preemption;
         for one in rules.holders() {
@@ -80,7 +97,7 @@ impl<'a> Search<'a> {
                 };
                 near && reclaimed && rules.beyond(&one.queue, pair)
             };
-            if on_it && allowed {
+            if on_it && allowed && rules.may_leave(one) && !stay.contains(&one.name) {
                 candidates.entry(one.queue.clone()).or_default().push(one.clone());
             }
         }
@@ -89,7 +106,46 @@ impl<'a> Search<'a> {
         }
         let mut left = rules.clone();
         left.change(work, pair, 1);
-        Search { left, work, pair, candidates, taken: Vec::new(), dropped: BTreeSet::new() }
+        let (taken, dropped) = (Vec::new(), BTreeSet::new());
+        Search { left, work, pair, owns, candidates, taken, dropped }
+    }
+
+    /// Takes candidates until it fits, and gives back who is not needed; whether anybody leaves.
+    fn finds(&mut self, strategies: FairSharing) -> bool {
+        let first = match strategies {
+            FairSharing::FinalShare | FairSharing::FinalThenInitial => Strategy::FinalShare,
+            FairSharing::InitialShare => Strategy::InitialShare,
+        };
+        let aside = self.first_pass(first);
+        if !self.fits() && strategies == FairSharing::FinalThenInitial {
+            self.second_pass(aside);
+        }
+        if self.taken.is_empty() || !self.fits() {
+            return false;
+        }
+        for at in (0..self.taken.len() - 1).rev() {
+            let back = self.taken.remove(at);
+            self.charge(&back, 1);
+            if !self.fits() {
+                self.charge(&back, -1);
+                self.taken.insert(at, back);
+            }
+        }
+        true
+    }
+
+    /// Whether a victim would take its place again.
+    fn comes_back(&self, one: &Work) -> bool {
+        if one.queue == self.work.queue || self.owns {
+            return false;
+        }
+        let (own, other) = self.sides(&one.queue);
+        let mut with = self.left.clone();
+        with.change(one, self.pair, 1);
+        let may_reclaim = with.queue(&one.queue).preemption.reclaim != PreemptReclaim::Never;
+        let borrows = |queue: &Text| with.beyond(queue, self.pair);
+        let reclaims = may_reclaim && !borrows(&one.queue) && borrows(&self.work.queue);
+        reclaims || with.model().share(&other) < with.model().share(&own)
     }
 
     fn charge(&mut self, work: &Work, sign: i64) {
@@ -123,15 +179,12 @@ impl<'a> Search<'a> {
         while !self.fits()
             && let Some(target) = self.target()
         {
-            let model = self.left.model();
-            let used = model.used(&self.work.queue, self.pair);
-            let owned = used <= model.nominal_of(&self.work.queue, self.pair);
-            if target == self.work.queue || owned {
+            if target == self.work.queue || self.owns {
                 let next = self.pop(&target);
                 self.take(next);
                 continue;
             }
-            let (own, other) = self.sides(&target);
+            let (model, (own, other)) = (self.left.model(), self.sides(&target));
             let (preemptor, before) = (model.share(&own), model.share(&other));
             while self.candidates.contains_key(&target) {
                 let next = self.pop(&target);
@@ -191,39 +244,54 @@ impl<'a> Search<'a> {
         self.below(root)
     }
 
-    /// The same below a node; `None`: nobody there has to leave.
+    /// Whether anybody at or below a node may have to leave.
+    fn asked(&self, node: Node<'_>) -> bool {
+        let path = self.left.model().path(&self.work.queue);
+        let open = path.contains(node.name()) || self.left.model().share(node.name()).borrows;
+        open && match node {
+            Node::Queue(name) => self.candidates.contains_key(name) && !self.dropped.contains(name),
+            Node::Cohort(name) => {
+                let children = self.left.model().children(name);
+                children.into_iter().any(|child| self.asked(child))
+            }
+        }
+    }
+
+    /// The queue whose turn it is, at or below a node; `None`: nobody there has to leave.
     fn below(&self, node: Node<'_>) -> Option<Text> {
-        let Node::Cohort(name) = node else {
-            let queue = node.name();
-            let there = self.candidates.contains_key(queue) && !self.dropped.contains(queue);
-            let borrows = *queue == self.work.queue || self.left.beyond(queue, self.pair);
-            return (there && borrows).then(|| queue.clone());
-        };
-        let own_path = self.left.model().path(&self.work.queue);
-        let mut best: Option<(Share, bool, Text)> = None;
-        for child in self.left.model().children(name) {
+        if !self.asked(node) {
+            return None;
+        }
+        let Node::Cohort(name) = node else { return Some(node.name().clone()) };
+        let children = self.left.model().children(name).into_iter();
+        let mut best: Option<(Share, bool, Node<'_>)> = None;
+        for child in children.filter(|child| self.asked(*child)) {
             let cohort = matches!(child, Node::Cohort(_));
             let share = self.left.model().share(child.name());
-            if cohort && !share.borrows && !own_path.contains(child.name()) {
-                continue;
-            }
-            let Some(target) = self.below(child) else { continue };
             let better = best.as_ref().is_none_or(|(most, of_cohort, known)| {
                 match share.partial_cmp(most) {
                     Some(Ordering::Greater) => true,
                     Some(Ordering::Equal) if cohort != *of_cohort => cohort,
-                    Some(Ordering::Equal) => self.first_of(&target) < self.first_of(known),
+                    Some(Ordering::Equal) => self.first_of(child) < self.first_of(*known),
                     _ => false,
                 }
             });
             if better {
-                best = Some((share, cohort, target));
+                best = Some((share, cohort, child));
             }
         }
-        best.map(|(.., target)| target)
+        best.and_then(|(.., child)| self.below(child))
     }
 
-    fn first_of(&self, queue: &Text) -> (bool, i32, Reverse<Option<Time>>, Text) {
-        order(&self.candidates[queue][0], &self.work.queue)
+    /// Place of the first candidate at or below a node.
+    fn first_of(&self, node: Node<'_>) -> Option<Place> {
+        match node {
+            _ if !self.asked(node) => None,
+            Node::Queue(name) => Some(order(&self.candidates[name][0], &self.work.queue)),
+            Node::Cohort(name) => {
+                let children = self.left.model().children(name).into_iter();
+                children.filter_map(|child| self.first_of(child)).min()
+            }
+        }
     }
 }

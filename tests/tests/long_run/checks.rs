@@ -2,12 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use capstan_core::model::input::{
-    ClusterQueueFacts, Input, PreemptReclaim, QueueingStrategy, Text,
-};
-use capstan_core::plan::{Outcome, StepOutput, WorkloadOutcome};
-use capstan_core::time::{Span, Time};
-use capstan_tests::facts::{GPU, flavor, text};
+use capstan_core::explain::reason::Reason;
+use capstan_core::model::input::{ClusterQueueFacts, PreemptReclaim, QueueingStrategy, Text};
+use capstan_core::plan::{Action, Effect, Outcome, StepOutput};
+use capstan_core::time::Time;
+use capstan_tests::facts::{GPU, text};
 use capstan_tests::invariants::disagreements;
 use capstan_tests::model::classical::{Classical, Mode, Work};
 
@@ -23,6 +22,10 @@ impl Life {
         let mut wrong = Vec::new();
         for one in &output.report.outcomes {
             self.log.push(format!("  {}: {:?}", one.workload, one.outcome));
+            match kept_out(&one.outcome) {
+                true => self.kept_out.insert(one.workload.clone()),
+                false => self.kept_out.remove(&one.workload),
+            };
         }
         let after = self.works();
         let claimed: Vec<&Text> = output
@@ -37,6 +40,12 @@ impl Life {
             .collect();
         let promised = std::mem::take(&mut self.promised);
         wrong.extend(self.redeem(&mut before, &promised, (&waiting, &after), &claimed));
+        if std::mem::take(&mut self.freed) || self.base.is_none() {
+            self.base = Some(before.clone());
+        }
+        let frees =
+            |it: &Effect| matches!(it.action, Action::Evict { .. } | Action::SuspendOwner { .. });
+        self.freed = output.effects.iter().any(frees);
         for one in &output.report.outcomes {
             let Some(work) = find(&waiting, &one.workload) else { continue };
             let redeems = one.outcome == Outcome::Admitted && promised.contains_key(&work.name);
@@ -107,9 +116,7 @@ impl Life {
                 self.tally.preempted += 1;
                 let mut names: Vec<Text> = list.iter().map(|it| it.victim.clone()).collect();
                 names.sort();
-                for name in &names {
-                    self.stops.entry(name.clone()).or_default().push(self.stage.now);
-                }
+                names.iter().for_each(|name| self.note_stop(name));
                 let shared = claimed.iter().filter(|name| names.contains(name)).count();
                 let alone = shared == names.len();
                 let wanted = Mode::Preempt(names.clone());
@@ -118,10 +125,6 @@ impl Life {
                 let flavor = found.unwrap_or(&FLAVORS[0]);
                 self.promised.insert(work.name.clone(), text(flavor));
                 self.tally.exact += usize::from(alone && named);
-                if alone && !named && self.fair.is_some() {
-                    self.tally.unnamed += 1;
-                    return None;
-                }
                 (alone && !named).then(|| {
                     let modes = FLAVORS.map(|it| before.mode(work, &pair(it)));
                     format!("stops {names:?}, and the rules say {modes:?}")
@@ -152,6 +155,8 @@ impl Life {
 
     /// Rounds until nothing changes, then what could still be done for who waits.
     pub(super) fn settle(&mut self) -> Vec<String> {
+        self.base = None;
+        self.kept_out.clear();
         for _ in 0..ROUNDS_MAX {
             let (output, wrong) = self.round();
             if !wrong.is_empty() {
@@ -167,7 +172,7 @@ impl Life {
     /// Who waits although something could be done for it.
     fn idle(&mut self) -> Vec<String> {
         let (rules, open, work) = (self.rules(), self.open(), self.works());
-        let (mut wrong, mut let_stay) = (Vec::new(), Vec::new());
+        let mut wrong = Vec::new();
         for one in work.iter().filter(|work| work.held.is_none()) {
             let Some(queue) = open.get(&one.queue) else { continue };
             if queue.strategy == QueueingStrategy::StrictFifo && !leads(&work, one) {
@@ -175,7 +180,7 @@ impl Life {
             }
             self.tally.idle += 1;
             let viable = viable(&rules, queue, one);
-            if viable.is_empty() || self.rests(&one.name, &viable) {
+            if viable.is_empty() {
                 continue;
             }
             // What the head of a strict queue asks is kept for it in every round.
@@ -183,37 +188,9 @@ impl Life {
                 self.tally.behind_strict += 1;
                 continue;
             }
-            let said = format!("{} waits in {} and {viable:?}", one.name, one.queue);
-            match self.fair.is_some() && viable.iter().all(|(_, mode)| *mode != Mode::Fit) {
-                true => let_stay.push(said),
-                false => wrong.push(said),
-            }
-        }
-        if wrong.is_empty() && !let_stay.is_empty() {
-            self.tally.let_stay += let_stay.len();
-            return self.asked_again(let_stay);
+            wrong.push(format!("{} waits in {} and {viable:?}", one.name, one.queue));
         }
         wrong
-    }
-
-    /// Who was let wait is not merely asleep: looked at again, all of it is decided the same.
-    fn asked_again(&mut self, said: Vec<String>) -> Vec<String> {
-        self.tell(Input::Flavor(flavor("nobodys", &[])));
-        self.tell(Input::FlavorGone(text("nobodys")));
-        for _ in 0..ROUNDS_MAX {
-            let (output, wrong) = self.round();
-            let idle = |one: &WorkloadOutcome| matches!(one.outcome, Outcome::Waiting(_));
-            if !wrong.is_empty() {
-                return wrong;
-            }
-            if !output.report.outcomes.iter().all(idle) {
-                return said;
-            }
-            if output.effects.is_empty() && self.stage.caught_up() && output.report.quiet {
-                return Vec::new();
-            }
-        }
-        said
     }
 }
 
@@ -221,7 +198,7 @@ impl Life {
     /// Work of the same queue that stands before one that was decided, and for which something
     /// could have been done.
     fn passed_over(
-        &self,
+        &mut self,
         before: &Classical,
         open: &BTreeMap<Text, ClusterQueueFacts>,
         waiting: &[Work],
@@ -237,25 +214,36 @@ impl Life {
             work.held.is_none() && work.queue == decided.queue && work.order() < decided.order()
         });
         let strict = queue.strategy == QueueingStrategy::StrictFifo;
-        // Who is kept out by what a strict head keeps for itself steps aside.
-        let mut ahead = ahead.filter(|work| {
-            let could = || !viable(before, queue, work).is_empty();
-            let kept = || kept_by_strict(before, open, waiting, work);
-            strict || could() && !kept() && !self.rests(&work.name, &viable(before, queue, work))
-        });
-        let first = ahead.next()?;
-        let viable = viable(before, queue, first);
-        Some(format!(
-            "{} passes over {} in {}: {viable:?}",
-            decided.name, first.name, decided.queue
-        ))
+        for work in ahead {
+            let could = viable(before, queue, work);
+            // Who is kept out by what a strict head keeps for itself steps aside.
+            let aside = || could.is_empty() || kept_by_strict(before, open, waiting, work);
+            if !strict && aside() {
+                continue;
+            }
+            if !strict && (self.kept_out.contains(&work.name) || self.only_rose(queue, work)) {
+                self.tally.later += 1;
+                continue;
+            }
+            let (decided, over, queue) = (&decided.name, &work.name, &decided.queue);
+            return Some(format!("{decided} passes over {over} in {queue}: {could:?}"));
+        }
+        None
     }
 
-    /// Work that was stopped twice within the hour stops nobody to borrow.
-    fn rests(&self, name: &Text, viable: &[(Text, Mode)]) -> bool {
-        let Some(stops) = self.stops.get(name) else { return false };
-        let last = stops.last().is_some_and(|at| at.plus(Span::minutes(60)) > self.stage.now);
-        last && stops.len() > 1 && viable.iter().all(|(_, mode)| *mode != Mode::Fit)
+    /// Whether something can be done for work only because shares of others rose since anything
+    /// came free: it is looked at for that when nothing else is left to decide.
+    fn only_rose(&self, queue: &ClusterQueueFacts, work: &Work) -> bool {
+        let base = self.base.as_ref().filter(|_| self.fair.is_some());
+        base.is_some_and(|base| viable(base, queue, work).is_empty())
+    }
+}
+
+/// Whether work waits for what a head kept for itself in the round in which both were looked at.
+fn kept_out(outcome: &Outcome) -> bool {
+    match outcome {
+        Outcome::Waiting(Reason::LostRace { then }) => matches!(**then, Reason::HeldBack { .. }),
+        _ => false,
     }
 }
 

@@ -1,0 +1,96 @@
+//! What random lives found, made small.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use capstan_core::model::input::{
+    ClusterQueueFacts, Input, OwnerFacts, PreemptReclaim, PreemptWithin, Text,
+};
+use capstan_core::policy::{FairSharing, Policy};
+use capstan_core::time::{Span, Time};
+use capstan_tests::facts::{
+    DEFAULT, GPU, cluster_queue, flavor, group, in_queue, job, local_queue, namespace, node,
+    nominal, pods_of, shape, text,
+};
+use capstan_tests::play::Stage;
+
+/// Queues that own so many GPUs of one cohort.
+fn stage(fair: Option<FairSharing>, queues: &[(&str, i64)]) -> Stage {
+    let mut stage = Stage::new(Time(0));
+    let policy = Policy { fair_sharing: fair, ..Policy::default() };
+    stage.add([Input::Policy(Arc::new(policy)), namespace(), Input::Flavor(flavor(DEFAULT, &[]))]);
+    stage.add([Input::Node(node("node", &[(GPU, 100), ("pods", 100)]))]);
+    for (name, owned) in queues {
+        let quotas = group(&[(DEFAULT, &[(GPU, nominal(*owned))])]);
+        let mut facts: ClusterQueueFacts = cluster_queue(name, Some("all"), quotas);
+        facts.preemption.within_cluster_queue = PreemptWithin::LowerOrNewerEqual;
+        facts.preemption.reclaim = PreemptReclaim::Any;
+        stage.add([Input::ClusterQueue(facts), Input::LocalQueue(local_queue(name))]);
+    }
+    stage
+}
+
+/// A Job of one pod.
+fn one(name: &str, queue: &str, gpus: i64, (created, priority): (i64, i32)) -> OwnerFacts {
+    let made = job(name, 1, &shape(&[(GPU, gpus)]), &in_queue(Some(queue)));
+    OwnerFacts { created: Time(created), priority, ..made }
+}
+
+/// Names of Jobs that run once all is at rest, a minute later.
+fn runs(stage: &mut Stage) -> BTreeSet<Text> {
+    stage.now = stage.now.plus(Span::minutes(1));
+    stage.settle(|_| {});
+    let owners = stage.owners.values().filter(|owner| !owner.suspended);
+    owners.map(|owner| owner.name.clone()).collect()
+}
+
+fn names(list: &[&str]) -> BTreeSet<Text> {
+    list.iter().map(|name| text(*name)).collect()
+}
+
+/// A Job ends, and all that it made.
+fn ends(stage: &mut Stage, name: &str) {
+    let (uid, owner) = stage.owners.iter().find(|(_, it)| *it.name == *name).expect("it is there");
+    let (uid, made) = (uid.clone(), pods_of(owner));
+    stage.owners.remove(&uid);
+    made.into_iter().for_each(|pod| stage.drop_pod(&pod.uid));
+    stage.feed(Input::OwnerGone(uid));
+}
+
+/// Seed 1006 by final shares, step 1226: the first of those who are equal but for their age could
+/// not stop somebody older; one that is older still, and becomes their equal, can.
+#[test]
+fn who_is_older_than_a_waiting_equal_is_looked_at() {
+    let mut stage = stage(None, &[("a", 4)]);
+    let middle = one("middle", "a", 4, (200, 2));
+    stage.add([Input::Owner(middle)]);
+    assert_eq!(runs(&mut stage), names(&["middle"]));
+    let older = one("older", "a", 4, (100, 0));
+    stage.add([Input::Owner(one("newer", "a", 4, (300, 2))), Input::Owner(older.clone())]);
+    assert_eq!(runs(&mut stage), names(&["middle"]));
+    stage.add([Input::Owner(OwnerFacts { priority: 2, ..older })]);
+    assert_eq!(runs(&mut stage), names(&["older"]));
+}
+
+/// Seed 7 by both strategies, step 949: who was stopped twice stops nobody to borrow for an hour,
+/// and who is equal to it but for that may.
+#[test]
+fn who_rests_keeps_no_equal_from_its_turn() {
+    let both = Some(FairSharing::FinalThenInitial);
+    let mut stage = stage(both, &[("a", 0), ("b", 4)]);
+    stage.add([Input::Owner(one("tired", "a", 4, (100, 1)))]);
+    for (owned, created) in [("first", 200), ("second", 300)] {
+        assert_eq!(runs(&mut stage), names(&["tired"]));
+        stage.add([Input::Owner(one(owned, "b", 3, (created, 0)))]);
+        assert_eq!(runs(&mut stage), names(&[owned]));
+        if owned == "first" {
+            ends(&mut stage, owned);
+        }
+    }
+    stage.add([Input::Owner(one("low", "a", 1, (400, 0)))]);
+    assert_eq!(runs(&mut stage), names(&["second", "low"]));
+    ends(&mut stage, "second");
+    assert_eq!(runs(&mut stage), names(&["low"]), "it stops nobody to borrow");
+    stage.add([Input::Owner(one("fresh", "a", 4, (500, 1)))]);
+    assert_eq!(runs(&mut stage), names(&["fresh"]));
+}
