@@ -37,6 +37,8 @@ pub(crate) struct Started {
     pub places: Places,
     /// What it holds quota with.
     pub assignment: Arc<Assignment>,
+    /// How far its queue borrows.
+    pub borrowing: u32,
 }
 
 impl Engine {
@@ -94,7 +96,8 @@ impl Engine {
         let profile = self.profile(queue);
         let mut txn = Txn::take_up(&mut self.state, aside);
         let places = place_in(&mut txn, &entry, assignment.clone(), profile, topology).ok();
-        (txn.set_aside(), places.map(|places| Started { places, assignment }))
+        let borrowing = entry.choice.borrowing;
+        (txn.set_aside(), places.map(|places| Started { places, assignment, borrowing }))
     }
 
     /// How far the queue of a workload borrows if it starts at a time.
