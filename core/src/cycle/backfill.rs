@@ -81,7 +81,8 @@ pub(crate) fn place_in(
 
 impl Engine {
     /// Whether an entry may start as far as others' reserved starts are concerned, once these
-    /// victims have left, and what it leaves alone; it may get other flavors than it had.
+    /// victims have left, and what it leaves alone; it may get other flavors than it had. One whose
+    /// own start is due leaves alone what it can, and else lets only others go first who are due.
     pub(super) fn passage(
         &mut self,
         entry: &mut Entry,
@@ -131,6 +132,11 @@ impl Engine {
                     }
                 }
                 Ok(_) => {}
+            }
+            let due = |start: Time| start <= self.state.now;
+            let own = self.reservations.of(entry.workload);
+            if own.is_some_and(due) && !delayed.iter().any(|slot| due(slot.start)) {
+                return Ok(free);
             }
             let late = self.late(entry.workload, (late, true), &delayed);
             if self.strict(entry.queue) {
@@ -212,10 +218,6 @@ impl Engine {
     /// run when they start.
     fn could_delay(&self, entry: &Entry, near: &[Slot]) -> Vec<Slot> {
         let now = self.state.now;
-        let due = |start: Time| start <= now;
-        if self.reservations.of(entry.workload).is_some_and(due) {
-            return Vec::new();
-        }
         let ends = self.run_time(entry.workload).map(|runs| now.plus(runs));
         let mut slots = near.to_vec();
         slots.retain(|slot| {

@@ -1,5 +1,5 @@
-//! Reserved starts over several flavors, with nodes and quota of their own: nobody starts later than
-//! was first reserved.
+//! Reserved starts over several flavors, with nodes and quota of their own: nobody starts later
+//! than was first reserved.
 
 use capstan_core::model::input::NodeFacts;
 use capstan_tests::facts::labels;

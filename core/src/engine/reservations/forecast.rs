@@ -3,15 +3,17 @@
 //! A queue is played in order from now on: what runs ends when it says, reserved starts come when
 //! they are due, and whoever is next starts as soon as it fits and delays none of them that it
 //! would be held for, nobody of its queue before those who stand before it. Who passes others by
-//! backfill starts sooner than that. Work that fits at no time that was tried is passed over, unless
-//! the queue is strict. What waits in other queues without a reservation is taken to go on waiting.
+//! backfill starts sooner than that. Work that fits at no time that was tried is passed over,
+//! unless the queue is strict. What waits in other queues without a reservation is taken to go on
+//! waiting.
+//!
 //! A queue whose budget is spent admits again from its next period on, unless that one will be
 //! spent by then, too, all going on as it does.
 //!
 //! Cost: for each workload of the queue a dozen nominations before each of the first
-//! [`WINDOWS_MAX`] reserved starts, as often taking away what ends before it, and up to two plays of
-//! the reserved starts after it: where those show no time there is no forecast. Nothing if nobody says how long it runs, and
-//! no budget is spent. Nothing is kept.
+//! [`WINDOWS_MAX`] reserved starts, as often taking away what ends before it, and up to two plays
+//! of the reserved starts after it: where those show no time there is no forecast. Nothing if
+//! nobody says how long it runs, and no budget is spent. Nothing is kept.
 
 use crate::engine::Engine;
 use crate::engine::reservations::timetable::{Slot, Started};
@@ -138,7 +140,7 @@ impl Engine {
         let strict = facts.is_some_and(|it| it.strategy == QueueingStrategy::StrictFifo);
         let held = self.state.let_go();
         let now = self.state.now;
-        let slots = self.slots(None);
+        let slots = self.slots_near_any(line);
         let concerned = slots.iter().map(|slot| slot.workload).chain(line.iter().copied());
         let ends = self.ends_for(concerned).0;
         let mut cursor = Cursor { ends, at: 0, slots, next: 0, time: now, late: Vec::new() };
@@ -185,6 +187,7 @@ impl Engine {
         let mut times: Vec<Time> = ends.chain(slots).chain(now).chain(period).collect();
         times.sort_unstable();
         times.dedup();
+        times.retain(|time| !self.is_spent_by(queue, *time));
         // Between two reserved starts more and more is free; each of them takes some of it.
         let mut bounds: Vec<Time> = cursor.slots[cursor.next..].iter().map(|it| it.start).collect();
         bounds.dedup();
@@ -246,10 +249,6 @@ impl Engine {
         how: Try,
     ) -> (SetAside, bool) {
         let spent = queue.filter(|_| self.is_spent(queue));
-        let over = spent.is_some_and(|queue| self.state.spending.is_over_at(queue, time));
-        if over || self.budget_is_out_by(queue, time) {
-            return (aside, false);
-        }
         let (aside, before) = self.checkpoint(aside);
         let mut later = cursor.clone();
         let aside = self.advance(aside, &mut later, time);
@@ -277,6 +276,13 @@ impl Engine {
     /// Whether the budget of a queue is spent, and nothing begins there.
     fn is_spent(&self, queue: Option<QueueIdx>) -> bool {
         queue.is_some_and(|queue| self.state.spending.stops(queue))
+    }
+
+    /// Whether it will be at a time, all going on as it does.
+    fn is_spent_by(&self, queue: Option<QueueIdx>, time: Time) -> bool {
+        let spent = queue.filter(|_| self.is_spent(queue));
+        let again = spent.is_some_and(|queue| self.state.spending.is_over_at(queue, time));
+        again || self.budget_is_out_by(queue, time)
     }
 
     /// Whether reserved starts come in time for which a workload would be held, if it starts.

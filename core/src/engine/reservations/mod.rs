@@ -312,8 +312,8 @@ impl Engine {
     }
 
     /// Reserved starts, but for one, of those whose priority is no lower than that of a workload,
-    /// and with whom it competes, and whether there are others: they give way, wherever they wait. Among equals whoever was
-    /// promised a start keeps it.
+    /// and with whom it competes, and whether there are others: they give way, wherever they wait.
+    /// Among equals whoever was promised a start keeps it.
     fn slots_before(
         &mut self,
         workload: WorkloadIdx,

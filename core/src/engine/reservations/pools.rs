@@ -88,10 +88,22 @@ impl Engine {
         slots
     }
 
-    /// Whether all reserved starts could be of one pool: then it is not looked for others.
+    /// Whether all reserved starts, and all ends, could be of one pool: then it is not looked for
+    /// others.
     pub(super) fn few_reservations(&self) -> bool {
         let most = self.state.policy.reservations.map_or(0, |args| args.most as usize);
-        self.reservations.len() <= most
+        self.reservations.len() <= most && !self.ends.are_many()
+    }
+
+    /// The same for any of some workloads, none of theirs excepted.
+    pub(super) fn slots_near_any(&mut self, workloads: &[WorkloadIdx]) -> Vec<Slot> {
+        let mut slots = self.slots(None);
+        if !self.few_reservations() {
+            let near = workloads.iter().flat_map(|workload| self.who_is_near(*workload));
+            let near: BTreeSet<WorkloadIdx> = near.collect();
+            slots.retain(|slot| near.contains(&slot.workload));
+        }
+        slots
     }
 
     fn who_is_near(&mut self, workload: WorkloadIdx) -> BTreeSet<WorkloadIdx> {

@@ -21,7 +21,7 @@ use crate::time::{Span, Time};
 
 /// Ends of a pool looked at, soonest first: as many as a forecast can take away a dozen times in a
 /// moment.
-pub(super) const ENDS_MAX: usize = 2_048;
+const ENDS_MAX: usize = 2_048;
 
 /// An end is believed for this part of the run time after it has passed.
 const LATE_PART: i64 = 10;
@@ -52,6 +52,11 @@ impl Ends {
     /// Whether nobody says when it ends.
     pub fn is_empty(&self) -> bool {
         self.of.is_empty()
+    }
+
+    /// Whether there are more than are looked at.
+    pub fn are_many(&self) -> bool {
+        self.of.len() > ENDS_MAX
     }
 
     /// The end of a workload, by its uid, is another, or none any more.
@@ -173,7 +178,7 @@ impl Engine {
         workloads: impl Iterator<Item = WorkloadIdx>,
     ) -> (Vec<(Time, WorkloadIdx)>, u32) {
         let now = self.state.now;
-        let many = self.ends.of.len() > ENDS_MAX;
+        let many = self.ends.are_many();
         let pool = many.then(|| self.pool_of_all(workloads));
         let counts = |workload: &WorkloadIdx| {
             let entry = self.state.workloads.get(*workload);

@@ -68,8 +68,8 @@ impl fmt::Display for Unreserved {
         match self {
             Unreserved::Limit { most } => write!(
                 out,
-                "no start is reserved for it: {} (reservations.maxReserved) kept for others that wait \
-                 for the same nodes or quota",
+                "no start is reserved for it: {} (reservations.maxReserved) kept for others that \
+                 wait for the same nodes or quota",
                 match most {
                     1 => "1 is".to_owned(),
                     most => format!("{most} are"),
