@@ -55,7 +55,7 @@ fn jobs(seed: &mut Seed, most: i64) -> Vec<Job> {
 #[test]
 fn nobody_starts_later_than_was_first_reserved_whichever_flavor_it_gets() {
     let mut reserved = 0;
-    for number in 0..16 {
+    for number in 0..40 {
         let mut seed = Seed::new(7_000 + number);
         let (stage, most) = ground(&mut seed, 2 + number as usize % 2);
         let jobs = jobs(&mut seed, most);

@@ -381,8 +381,7 @@ impl Engine {
             };
             match start {
                 Some(start) => {
-                    let at = slots.partition_point(|other| other.start <= start);
-                    slots.insert(at, Slot { start, ..slot });
+                    self.put_in(&mut slots, Slot { start, ..slot });
                     self.put_at(slot.workload, start);
                 }
                 None => {
