@@ -8,8 +8,8 @@
 //! with the reason that it has, or the first reserved start that it would run into, and has its
 //! turn in a later step, which follows at once: nobody is left behind. Who is held is looked at
 //! again only if a reserved start was put off or given up, nodes or queues are others, or more is
-//! free beside what reserved starts need than there was when it was looked at: what somebody leaves
-//! for whom a start is reserved is nothing to others.
+//! free beside what reserved starts need than there was when it was looked at, where one of those
+//! who are held could fit: what somebody leaves for whom a start is reserved is nothing to others.
 //!
 //! Phases: what wakes others stirs those who are held -> if amounts came free, what is free beside
 //! reserved starts is compared with the least of it that anybody was held at ([`Free`]) -> more
@@ -21,6 +21,8 @@
 //! held, or stirred while others are; nothing where nobody is held.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use capstan_topology::ResourceIdx;
 
 use crate::cycle::Late;
 use crate::engine::Engine;
@@ -79,18 +81,21 @@ struct Pass {
 struct Free {
     /// For nodes of this tree.
     tree: u64,
-    /// Amounts on all nodes, in order.
+    /// Amounts on all nodes, in order; none on nodes where nobody fits who is held.
     on_nodes: Vec<i64>,
     /// Of quota, for each queue in which somebody waits.
     of_quota: BTreeMap<(QueueIdx, FrIdx), i64>,
 }
 
 impl Free {
-    fn of(state: &ClusterState, queues: &[QueueIdx]) -> Free {
+    /// For work in these queues of which each pod asks at least so much.
+    fn of(state: &ClusterState, queues: &[QueueIdx], least: &[(ResourceIdx, i64)]) -> Free {
         let (room, quota) = (&state.room, &state.quota);
         let amounts = room.tree.order().iter().flat_map(|node| {
+            let free = move |resource| room.ledger.free(*node, resource);
+            let fits = least.iter().all(|(resource, amount)| free(*resource) >= *amount);
             let has = room.ledger.capacity(*node).entries();
-            has.map(|(resource, _)| room.ledger.free(*node, resource))
+            has.map(move |(resource, _)| if fits { free(resource) } else { i64::MIN })
         });
         let left = queues.iter().filter_map(|queue| Some((*queue, quota.queue(*queue).node?)));
         let left = left.flat_map(|(queue, node)| {
@@ -280,9 +285,26 @@ impl Engine {
         let started = self.play(&ends, &slots).ok()?;
         let kept = self.kept_for(&ends, &slots, &started);
         let queues: Vec<QueueIdx> = self.waiting.lines().flatten().collect();
+        let least = self.least_asked();
         let mut txn = Txn::begin(&mut self.state);
         kept.count(&mut txn, true);
-        Some(Free::of(txn.state(), &queues))
+        Some(Free::of(txn.state(), &queues, &least))
+    }
+
+    /// What each pod of those who are held asks at least.
+    fn least_asked(&self) -> Vec<(ResourceIdx, i64)> {
+        let room = &self.state.room;
+        let request = |shape| room.ledger.request(room.shape(shape).request);
+        let mut requests = self.waiting.held_shapes().map(request);
+        let first = requests.next().map_or(&[][..], |request| request.entries());
+        let mut least: Vec<(ResourceIdx, i64)> = first.to_vec();
+        for request in requests {
+            least.retain_mut(|(resource, amount)| {
+                *amount = (*amount).min(request.get(*resource));
+                *amount > 0
+            });
+        }
+        least
     }
 
     /// Whether it may still be found out in this step whom a workload would delay.

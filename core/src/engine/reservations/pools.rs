@@ -165,7 +165,7 @@ impl Engine {
     /// Whether what work that runs holds is of a pool.
     pub(super) fn leaves_some_of(&self, pool: &Pool, workload: WorkloadIdx) -> bool {
         let state = &self.state;
-        let charges = |pod| state.charges_of(pod).into_iter();
+        let charges = |pod| state.charges_of(pod);
         state.placed(workload).any(|pod| {
             let of_it = |(queue, fr, _): (QueueIdx, FrIdx, i64)| {
                 let root = state.quota.root(queue);

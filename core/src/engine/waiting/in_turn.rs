@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 
 use crate::engine::waiting::{HeadKey, Waiting};
 use crate::explain::reason::Reason;
-use crate::model::ids::{QueueIdx, WorkloadIdx};
+use crate::model::ids::{QueueIdx, ShapeIdx, WorkloadIdx};
 use crate::model::input::Text;
 use crate::time::Time;
 
@@ -64,6 +64,18 @@ impl Waiting {
     /// Whether anybody stands in line, or was stirred and does not yet.
     pub fn has_line(&self) -> bool {
         !self.in_turn.line.is_empty() || self.in_turn.stirred.is_some()
+    }
+
+    /// Shapes of those who wait for their turn, repeats possible.
+    pub fn held_shapes(&self) -> impl Iterator<Item = ShapeIdx> + '_ {
+        self.lines.values().flat_map(|line| {
+            let held = |group: u32| {
+                let parked = line.groups[group as usize].parked.as_ref();
+                parked.is_some_and(|parked| parked.turn != Turn::None)
+            };
+            let groups = line.known.iter().filter(move |(_, group)| held(*group));
+            groups.flat_map(|(key, _)| key.sets.iter().map(|(shape, _)| *shape))
+        })
     }
 
     /// Whether anybody stands in line.
