@@ -41,7 +41,7 @@ const fn bound(figure: Figure, most: f64, why: &'static str) -> Bound {
 use Figure::{Evaluated, Makespan, PerDecision, Ratio, SlopeOverNodes, SlopeOverPending};
 
 /// All bounds.
-const BOUNDS: [Bound; 24] = [
+const BOUNDS: [Bound; 25] = [
     bound(SlopeOverNodes("fill-1-gpu"), 0.35, "a pod costs the depth of an index, not nodes"),
     bound(SlopeOverNodes("gang-8"), 0.35, "a gang costs its size and one pass over racks"),
     bound(SlopeOverNodes("gang-64"), 0.35, "a gang costs its size and one pass over racks"),
@@ -63,6 +63,7 @@ const BOUNDS: [Bound; 24] = [
     bound(Evaluated("gang-64"), 3.0, "after the first look at all nodes only the changed ones"),
     bound(Evaluated("apart-5000"), 6.0, "who keeps apart turns its own host only"),
     bound(Evaluated("queues-1000"), 3.0, "queues of one flavor share one index"),
+    bound(PerDecision("held-3000", "held-300"), 2.0, "an end costs those whose turn it is"),
     bound(Makespan("kueue-baseline"), 1.05, "what ends is replaced at once, by what fits"),
     bound(Makespan("kueue-large-scale"), 1.05, "what ends is replaced at once, by what fits"),
     bound(

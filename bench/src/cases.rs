@@ -5,12 +5,14 @@
 
 use std::sync::Arc;
 
-use capstan_core::model::input::{Input, PodFacts, PodShape, PreemptReclaim, PreemptWithin, Quota};
-use capstan_core::time::Time;
-use capstan_tests::facts::{
-    DEFAULT, cluster_queue, flavor, group, in_queue, local_queue, namespace, node, shape,
+use capstan_core::model::input::{
+    Input, PodFacts, PodPhase, PodShape, PreemptReclaim, PreemptWithin, Quota, Wishes,
 };
-use capstan_tests::large::{self, GPUS, floor, gangs, gpu_shape, held, singles};
+use capstan_core::time::{Span, Time};
+use capstan_tests::facts::{
+    DEFAULT, GPU, cluster_queue, flavor, group, in_queue, local_queue, namespace, node, pod, shape,
+};
+use capstan_tests::large::{self, GPUS, floor, floor_name, gangs, gpu_shape, held, singles};
 
 /// One benchmark.
 pub struct Case {
@@ -41,6 +43,8 @@ pub enum Flow {
     Churn,
     /// All of it waits, and a step brings nothing new.
     Idle,
+    /// All of it waits, and what runs ends, one by one, until a step is quiet each time.
+    Ends,
     /// It arrives, runs and ends in virtual time.
     Lifetimes(Lifetimes),
 }
@@ -232,6 +236,8 @@ pub fn all() -> Vec<Case> {
     }
     cases.push(strict_heads());
     cases.push(all_wait());
+    cases.push(held_for_a_start("held-300", 300));
+    cases.push(held_for_a_start("held-3000", 3_000));
     cases.push(lifetimes("kueue-baseline", BASELINE));
     cases.push(lifetimes("kueue-large-scale", LARGE_SCALE));
     for nodes in [1_000, 2_000, 4_000] {
@@ -385,6 +391,39 @@ fn all_wait() -> Case {
         build: Box::new(build),
         target: Some(Target::Milliseconds(1.0)),
     }
+}
+
+/// Lone pods of so many shapes, which say not how long they run, on a cluster that is half full and
+/// that a gang waits for, whose start is reserved: when the last of those that run has ended.
+fn held_for_a_start(family: &'static str, shapes: i64) -> Case {
+    const NODES: u32 = 400;
+    const RUNNING: i64 = 1_900;
+    let runs_for = |seconds| {
+        let expected_runtime = Some(Span::seconds(seconds));
+        Arc::new(Wishes { expected_runtime, ..Wishes::default() })
+    };
+    let build = move || {
+        let running = (0..RUNNING).map(|at| {
+            let name = format!("runs-{at:04}");
+            let mut pod = pod(&name, &gpu_shape(1), &runs_for(36_000 + at));
+            pod.node = Some(floor_name((at % i64::from(NODES)) as u32));
+            (pod.phase, pod.bound_at) = (PodPhase::Running, Some(Time(0)));
+            Input::Pod(pod)
+        });
+        let mut work = gangs(0, 1, NODES, &gpu_shape(GPUS), None);
+        work.iter_mut().for_each(|pod| pod.wishes = runs_for(600));
+        for at in 0..shapes {
+            let shape = shape(&[("cpu", 1_000), ("memory", (1 << 30) + at), (GPU, 1)]);
+            let mut held = pod(&format!("held-{at:04}"), &shape, &in_queue(None));
+            held.created = Time(1 + at);
+            work.push(held);
+        }
+        let gangs = 1 + shapes as u32;
+        let ground = floor(NODES).into_iter().chain(running).collect();
+        Scene { ground, work, gangs, outcome: Outcome::Waits }
+    };
+    let (build, flow) = (Box::new(build), Flow::Ends);
+    Case { family, nodes: NODES, pending: None, flow, build, target: None }
 }
 
 /// `test/performance/scheduler/configs/baseline` of Kueue: 15,000 workloads.

@@ -96,6 +96,36 @@ pub fn idle(scene: &Scene) -> Sample {
     timed(took, 1, &[output])
 }
 
+/// Ends that are timed.
+const ENDS: usize = 50;
+
+/// What runs ends long before it said, which helps nobody but the head whose start is reserved.
+pub fn ends(scene: &Scene) -> Sample {
+    let (mut engine, outputs) = filled(scene);
+    let bound: u64 = outputs.iter().map(|output| output.report.counts.bound).sum();
+    assert_eq!(bound, 0, "all of it is held");
+    let mut running = scene.ground.iter().filter_map(|fact| match fact {
+        Input::Pod(pod) => Some(pod.uid.clone()),
+        _ => None,
+    });
+    // After the first it is known what was free when all were looked at.
+    let mut end = |engine: &mut Engine| {
+        let mut facts = vec![Input::PodGone(running.next().expect("some run"))];
+        let mut outputs = Vec::new();
+        while outputs.last().is_none_or(|output: &StepOutput| !output.report.quiet) {
+            outputs.push(engine.step(NOW, std::mem::take(&mut facts)));
+        }
+        outputs
+    };
+    drop(end(&mut engine));
+    let clock = Clock::start();
+    let mut outputs = Vec::new();
+    (0..ENDS).for_each(|_| outputs.extend(end(&mut engine)));
+    let took = clock.took();
+    assert!(outputs.iter().all(|it| it.report.counts.bound == 0), "they go on waiting");
+    timed(took, ENDS as u64, &outputs)
+}
+
 /// A pod as the API shows it once it is bound: the node is in its spec, too.
 fn bound(pod: &PodFacts, node: Text) -> PodFacts {
     let shape = PodShape { node_name: Some(node.clone()), ..PodShape::clone(&pod.shape) };

@@ -95,6 +95,7 @@ pub fn measure(family: &[Case], repeats: usize) -> Vec<Measured> {
                 Flow::Echo => flows::echo(scene),
                 Flow::Churn => flows::churn(scene),
                 Flow::Idle => flows::idle(scene),
+                Flow::Ends => flows::ends(scene),
                 Flow::Lifetimes(shapes) => lifetimes::play(scene, shapes),
             });
         }

@@ -506,4 +506,6 @@ pub struct Counts {
     pub nodes_scored: u64,
     /// Timetables played to find when work could start.
     pub forecasts: u64,
+    /// The same to find whose reserved starts work would delay that would start now.
+    pub plays: u64,
 }

@@ -58,8 +58,8 @@ pub struct Policy {
 /// How starts are kept for heads that wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reserving {
-    /// At most so many, for those first by priority and age: what is admitted beside them is tried
-    /// against each.
+    /// At most so many for heads that compete for the same nodes or quota, those first by priority
+    /// and age: what is admitted beside them is tried against each.
     pub most: u32,
     /// Work that says nothing is taken to run as long as such work did before. For clusters whose
     /// jobs are alike, and whose users do not write run times down.

@@ -1,9 +1,11 @@
 //! Backfill: what is settled while starts are reserved for others must not delay them.
 //!
 //! Whoever would start now, and could still run when somebody is to start, is tried in its place,
-//! and all reserved starts are played with it there. If some head would come late it is tried once
-//! more beside the room and quota that those heads will need and that nobody leaves by then; else
-//! it is held, together with those of its equals that run too long as well.
+//! and all reserved starts are played with it there, of heads that compete for what it could use.
+//! If some head would come late it is tried once more beside the room and quota that those heads
+//! will need and that nobody leaves by then; else it is held, together with those of its equals
+//! that run too long as well. A step tries so many at most; the rest are held as they were, and
+//! looked at in turn (`engine/reservations/held.rs`).
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -17,6 +19,7 @@ use crate::cycle::{Entry, Round, Verdict};
 use crate::engine::Engine;
 use crate::engine::reservations::Reservation;
 use crate::engine::reservations::timetable::{Slot, Started};
+use crate::engine::waiting::in_turn::Turn;
 use crate::engine::waiting::{RunTime, Wake};
 use crate::explain::reason::Reason;
 use crate::model::claim::Places;
@@ -39,14 +42,14 @@ type OfQuota = BTreeMap<(QueueIdx, FrIdx), i64>;
 
 /// Room and quota that somebody who is placed leaves alone.
 #[derive(Debug, Default)]
-pub(super) struct Kept {
+pub(crate) struct Kept {
     room: Vec<(NodeIdx, ResourceIdx, i64)>,
     quota: Vec<(QueueIdx, FrIdx, i64)>,
 }
 
 impl Kept {
     /// Counts it, or counts it no more.
-    pub(super) fn count(&self, txn: &mut Txn<'_>, counts: bool) {
+    pub(crate) fn count(&self, txn: &mut Txn<'_>, counts: bool) {
         let signed = |amount: i64| if counts { amount } else { -amount };
         self.room.iter().for_each(|(node, of, n)| txn.claim_room(*node, *of, signed(*n)));
         self.quota.iter().for_each(|(queue, fr, n)| txn.claim_quota(*queue, *fr, signed(*n)));
@@ -54,12 +57,14 @@ impl Kept {
 }
 
 /// Whom somebody would delay.
-#[derive(Debug)]
-pub(super) struct Late {
+#[derive(Clone, Debug)]
+pub(crate) struct Late {
     /// In words.
     reason: Reason,
     /// Equals that run no longer are looked at all the same.
     most: RunTime,
+    /// It was found out; else too much was played in this step, and it has its turn later.
+    found: bool,
 }
 
 /// Gives a workload its flavors and every member a node, in a transaction; where they went.
@@ -76,27 +81,39 @@ pub(crate) fn place_in(
 
 impl Engine {
     /// Whether an entry may start as far as others' reserved starts are concerned, once these
-    /// victims have left, and what it leaves alone; it may get other flavors than it had.
+    /// victims have left, and what it leaves alone; it may get other flavors than it had. One whose
+    /// own start is due leaves alone what it can, and else lets only others go first who are due.
     pub(super) fn passage(
         &mut self,
         entry: &mut Entry,
         victims: &[Victim],
     ) -> Result<Kept, Box<Late>> {
+        if self.reservations.is_empty() {
+            return Ok(Kept::default());
+        }
         let mut slots = self.slots(Some(entry.workload)).into_iter();
         self.reservations.doubtful |= slots.any(|slot| self.goes_before(entry, slot.workload));
         let mut rebuilt = false;
         loop {
-            let delayed = self.could_delay(entry);
+            let near = match self.may_play(entry.workload) {
+                true => self.slots_near(entry.workload),
+                false => self.slots(Some(entry.workload)),
+            };
+            let delayed = self.could_delay(entry, &near);
             if delayed.is_empty() {
                 return Ok(Kept::default());
             }
-            let (now, free) = (self.state.now, Kept::default());
-            let ends = self.believed(now);
-            let mut slots = self.slots(Some(entry.workload));
+            if let Some(late) = self.passed_over(entry, &delayed) {
+                return Err(Box::new(late));
+            }
+            let free = Kept::default();
+            let mut slots = near;
             slots.retain(|slot| !self.goes_before(entry, slot.workload));
+            let ends = self.believed_for(&slots, Some(entry.workload));
             let Some(late) = self.first_late(entry, (victims, &free), &ends, &slots) else {
                 return Ok(free);
             };
+            self.reservations.turns.count_play();
             match self.play(&ends, &slots) {
                 // Somebody is late without it: that is put right first.
                 Err(_) if !rebuilt => {
@@ -116,21 +133,61 @@ impl Engine {
                 }
                 Ok(_) => {}
             }
-            return Err(Box::new(self.late(entry.workload, late, &delayed)));
+            let due = |start: Time| start <= self.state.now;
+            let own = self.reservations.of(entry.workload);
+            if own.is_some_and(due) && !delayed.iter().any(|slot| due(slot.start)) {
+                return Ok(free);
+            }
+            let late = self.late(entry.workload, (late, true), &delayed);
+            if self.strict(entry.queue) {
+                self.reservations.turns.keep(entry.workload, self.decided_round, late.clone());
+            }
+            return Err(Box::new(late));
         }
+    }
+
+    /// How an entry is held that nobody looks at in this step any more, or that is the head of a
+    /// strict queue, which is never parked, and was looked at since anything was decided.
+    fn passed_over(&mut self, entry: &Entry, delayed: &[Slot]) -> Option<Late> {
+        let (workload, decided) = (entry.workload, self.decided_round);
+        if let Some(known) = self.reservations.turns.known(workload, decided) {
+            return Some(known);
+        }
+        if self.may_play(workload) {
+            return None;
+        }
+        let told = self.state.workloads[workload].reason.clone();
+        let mut late = self.late(workload, (delayed[0], false), delayed);
+        if let Some(told @ Reason::Reserved { .. }) = told {
+            late.reason = told;
+        }
+        Some(late)
     }
 
     /// It would delay a reserved start: it waits, and so do its equals that run too long.
     pub(super) fn hold_for_others(&mut self, mut entry: Entry, late: Late, round: &mut Round) {
         // Nor may others come before it again and again.
-        self.reserve(&entry, true);
+        if late.found {
+            self.reserve(&entry, true);
+        }
         entry.choice.next.clear();
         self.remember_scan(&mut entry, round);
-        if !self.strict(entry.queue) {
+        let parks = !self.strict(entry.queue);
+        if parks {
             let wake = Wake { room: true, quota: true, held: true };
-            self.waiting.park_longer(entry.workload, late.most, wake, late.reason.clone());
+            let turn = match late.found {
+                // Its own start may be due soon.
+                _ if self.reservations.of(entry.workload).is_some() => Turn::None,
+                true => Turn::Waits,
+                false => Turn::InLine,
+            };
+            let how = (wake, turn);
+            self.waiting.park_longer(entry.workload, late.most, how, late.reason.clone());
             round.more = true;
+        } else if !late.found {
+            self.reservations.turns.pass_over(entry.workload);
         }
+        self.reservations.turns.note_held(late.found || !parks);
         self.report_outcome(entry.workload, Outcome::Waiting(late.reason.clone()));
         self.set_reason(entry.workload, late.reason);
     }
@@ -141,10 +198,17 @@ impl Engine {
         if self.reservations.is_empty() {
             return None;
         }
-        let ends = self.with_end_of(self.believed(self.state.now), gang);
+        let mut slots = self.slots_near(gang);
         let priority = |workload: WorkloadIdx| self.state.workloads[workload].priority;
-        let mut slots = self.slots(None);
         slots.retain(|slot| priority(slot.workload) >= priority(gang));
+        let first = *slots.first()?;
+        if !self.may_play(gang) {
+            self.reservations.turns.pass_over(gang);
+            return Some(self.reserved(first, self.run_time(gang)));
+        }
+        let ends = self.believed_for(&slots, Some(gang));
+        let ends = self.with_end_of(ends, gang);
+        self.reservations.turns.count_play();
         let late = self.play(&ends, &slots).err()?;
         let slot = slots[late];
         Some(self.reserved(slot, self.run_time(gang)))
@@ -152,17 +216,10 @@ impl Engine {
 
     /// Reservations of others that an entry could delay: it does not go before them, and may still
     /// run when they start.
-    fn could_delay(&self, entry: &Entry) -> Vec<Slot> {
-        if self.reservations.is_empty() {
-            return Vec::new();
-        }
+    fn could_delay(&self, entry: &Entry, near: &[Slot]) -> Vec<Slot> {
         let now = self.state.now;
-        let due = |start: Time| start <= now;
-        if self.reservations.of(entry.workload).is_some_and(due) {
-            return Vec::new();
-        }
         let ends = self.run_time(entry.workload).map(|runs| now.plus(runs));
-        let mut slots = self.slots(Some(entry.workload));
+        let mut slots = near.to_vec();
         slots.retain(|slot| {
             ends.is_none_or(|end| end > slot.start) && !self.goes_before(entry, slot.workload)
         });
@@ -171,16 +228,25 @@ impl Engine {
 
     /// Whether an entry would be settled before a head with a reservation, whoever came first.
     fn goes_before(&self, entry: &Entry, head: WorkloadIdx) -> bool {
+        self.ranks_before((entry.queue, entry.workload, entry.choice.borrowing), head)
+    }
+
+    /// The same of a workload whose queue borrows so far for it.
+    pub(crate) fn ranks_before(
+        &self,
+        (queue, workload, borrowing): (Option<QueueIdx>, WorkloadIdx, u32),
+        head: WorkloadIdx,
+    ) -> bool {
         let of_head = |it: &&Reservation| it.slot.workload == head;
         let Some(of) = self.reservations.iter().find(of_head) else { return false };
         let state = &self.state;
         let order = |workload| state.queue_order(workload);
-        let (one, other) = match (entry.queue, of.slot.queue) {
-            (one, other) if one == other => return order(entry.workload) < order(head),
+        let (one, other) = match (queue, of.slot.queue) {
+            (one, other) if one == other => return order(workload) < order(head),
             (Some(one), Some(other)) => (one, other),
             (one, _) => return one.is_some(),
         };
-        let borrow = entry.choice.borrowing.min(of.borrowing) > 0;
+        let borrow = borrowing.min(of.borrowing) > 0;
         let node = |queue: QueueIdx| state.quota.queue(queue).node;
         if let (true, Some(one), Some(other)) =
             (borrow && state.quota.shares_fairly(), node(one), node(other))
@@ -188,7 +254,7 @@ impl Engine {
             return state.quota.share(one) < state.quota.share(other);
         }
         let priority = |workload: WorkloadIdx| Reverse(state.workloads[workload].priority);
-        (entry.choice.borrowing, priority(entry.workload)) < (of.borrowing, priority(head))
+        (borrowing, priority(workload)) < (of.borrowing, priority(head))
     }
 
     /// Whose reserved start does not come in time if an entry starts now, once victims have left,
@@ -214,6 +280,7 @@ impl Engine {
         }
         let aside = txn.set_aside();
         let ends = self.with_end_of(ends.to_vec(), entry.workload);
+        self.reservations.turns.count_play();
         let late = self.play(&ends, slots).err();
         drop(Txn::take_up(&mut self.state, aside));
         late.map(|at| slots[at])
@@ -245,7 +312,12 @@ impl Engine {
 
     /// What reserved starts need and nobody leaves by then, on nodes and of quota: the most at any
     /// time, of those who run then.
-    fn kept_for(&self, ends: &[(Time, WorkloadIdx)], slots: &[Slot], started: &[Started]) -> Kept {
+    pub(crate) fn kept_for(
+        &self,
+        ends: &[(Time, WorkloadIdx)],
+        slots: &[Slot],
+        started: &[Started],
+    ) -> Kept {
         let (mut room, mut quota) = (OnNodes::new(), OfQuota::new());
         for slot in slots {
             let runs = |other: &Slot| {
@@ -320,13 +392,13 @@ impl Engine {
     }
 
     /// What is told of work that would delay some reserved starts, and of which it makes late.
-    fn late(&self, workload: WorkloadIdx, first: Slot, delayed: &[Slot]) -> Late {
+    fn late(&self, workload: WorkloadIdx, (first, found): (Slot, bool), delayed: &[Slot]) -> Late {
         let now = self.state.now;
         let last = delayed.last().expect("somebody would be delayed");
         let reason = self.reserved(first, self.run_time(workload));
         // Part of a second is not enough.
         let gap = Span(last.start.since(now).0 / 1_000 * 1_000);
-        Late { reason, most: RunTime::of(gap) }
+        Late { reason, most: RunTime::of(gap), found }
     }
 
     fn reserved(&self, slot: Slot, runs: Option<Span>) -> Reason {

@@ -22,6 +22,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use crate::engine::Engine;
+use crate::engine::waiting::in_turn::Stir;
 use crate::model::ids::{QueueIdx, WorkloadIdx};
 use crate::model::input::Text;
 use crate::quota::flavors::{Choice, SetDemand};
@@ -39,7 +40,7 @@ mod promised;
 mod settle;
 mod tournament;
 
-pub(crate) use backfill::place_in;
+pub(crate) use backfill::{Late, place_in};
 pub(crate) use nominate::Premise;
 
 /// A head with what was found for it.
@@ -187,15 +188,18 @@ impl Engine {
         let held = self.state.let_go();
         let moved = std::mem::take(&mut self.reservations.moved);
         if moved {
+            self.reservations.turns.forget_known();
             self.growth.append(&mut self.growth_parked);
             for queue in std::mem::take(&mut self.reservations.open) {
                 self.waiting.look_again(queue);
             }
         }
-        if self.kept_back == held && !moved {
-            return false;
+        let mut woken = false;
+        if self.kept_back != held || moved {
+            self.kept_back = held;
+            let stir = if moved { Stir::Surely } else { Stir::Perhaps };
+            woken = self.waiting.wake_held(stir);
         }
-        self.kept_back = held;
-        self.waiting.wake_held()
+        self.take_turns() || woken
     }
 }

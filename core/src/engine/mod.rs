@@ -148,6 +148,7 @@ impl Engine {
         self.wake_in_time(now);
         self.counts = Counts::default();
         self.tend_reservations(now);
+        self.begin_turns();
         let evaluated = self.state.classes.evaluations();
         let mut quiet = false;
         self.rounds = 0;
@@ -158,6 +159,7 @@ impl Engine {
             self.rounds += 1;
             quiet = !self.round(now);
         }
+        quiet &= !self.end_turns();
         self.counts.nodes_scored = self.state.classes.evaluations() - evaluated;
         self.counts.considered = self.outcomes.len() as u64;
         self.count_spending(now);
@@ -234,12 +236,17 @@ impl Engine {
             self.open_accounts_anew();
             self.forget_crossings();
         }
+        if changes.everything || changes.facts {
+            self.reservations.forget_pools();
+        }
         let everything = std::mem::take(&mut self.claim_freed) || changes.everything;
         if everything {
             self.waiting.wake(|_| true, |_| true);
         }
-        if changes.room {
-            self.waiting.wake(|_| true, |wake| wake.room);
+        match changes.room {
+            true if changes.facts => self.waiting.wake(|_| true, |wake| wake.room),
+            true => self.waiting.wake_by_amounts(|_| true, |wake| wake.room),
+            false => {}
         }
         self.wake_helped();
         if changes.storage {
@@ -310,7 +317,7 @@ impl Engine {
         let in_tree = |queue: Option<QueueIdx>| {
             queue.and_then(|queue| quota.root(queue)).is_some_and(|root| roots.contains(&root))
         };
-        self.waiting.wake(in_tree, |wake| wake.quota);
+        self.waiting.wake_by_amounts(in_tree, |wake| wake.quota);
     }
 
     /// Forgets a workload that is gone.

@@ -91,7 +91,7 @@ impl Engine {
             return None;
         }
         let account = self.state.spending.account(queue)?.on(self.state.now);
-        let over = account.over()?;
+        let over = account.reached().find(|over| over.for_ever()).or_else(|| account.over())?;
         Some(Reason::BudgetExhausted(Box::new(Overspent {
             cluster_queue: self.state.quota.queue(queue).name.clone(),
             over,

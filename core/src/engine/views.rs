@@ -63,6 +63,7 @@ impl Engine {
             per_hour: state.hourly(index),
             unpriced: state.unpriced(index),
             reserved: self.reservations.of(index).filter(|_| entry.state == State::Queued),
+            unreserved: self.reservations.without(index),
             reason: self.reason_of(index),
             uncharged: self.uncharged(index),
             created: entry.created,

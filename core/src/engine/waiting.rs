@@ -6,9 +6,9 @@
 //! workloads. Where priorities are equal who is older may stop who is newer: whoever joins a parked
 //! group and is older than the one that was looked at wakes it. Who was stopped so often that it
 //! stops nobody to borrow is equal only to those who rest until the same time. Order: higher
-//! priority, then earlier in the queue, then uid. A group outlives its members, so that work which
-//! comes and goes makes nothing anew; [`Waiting::sweep`] forgets those without any. Where a member
-//! waits only because it would run too long, those that end sooner are looked at all the same.
+//! priority, then earlier in the queue, then uid. A group outlives its members; [`Waiting::sweep`]
+//! forgets those without any. Where a member waits only because it would run too long, those that
+//! end sooner are looked at all the same, and the group itself in turn ([`in_turn`]).
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,6 +23,9 @@ use crate::model::input::{SliceWish, Text, TopologyWish};
 use crate::model::workload::Workload;
 use crate::quota::history::QueueName;
 use crate::time::{Span, Time};
+use in_turn::{InTurn, Stir, Turn};
+
+pub(crate) mod in_turn;
 
 /// Fixed seed: two engines with the same inputs behave the same.
 type FixedHasher = BuildHasherDefault<DefaultHasher>;
@@ -86,6 +89,8 @@ struct Group {
     /// The first of the members that may be looked at.
     first: Option<WorkloadIdx>,
     parked: Option<Parked>,
+    /// It was parked, and it is its turn.
+    invited: bool,
     /// The LocalQueue that it is ranked by.
     local: Option<QueueName>,
 }
@@ -100,6 +105,7 @@ struct Parked {
     at: Time,
     /// Only members that run longer than a limit are parked; the others.
     others: Option<(RunTime, BTreeMap<Reverse<HeadKey>, WorkloadIdx>)>,
+    turn: Turn,
 }
 
 /// Waiting work of one queue.
@@ -123,6 +129,7 @@ pub struct Waiting {
     woken: bool,
     /// Groups of all lines, those without members included.
     groups: usize,
+    in_turn: InTurn,
 }
 
 /// Where each workload is filed, by its slot: one look where a map would take four.
@@ -245,26 +252,37 @@ impl Waiting {
 
     /// Parks a workload together with all that are equal to it, for which its reason stands.
     pub fn park(&mut self, index: WorkloadIdx, wake: Wake, why: Reason) {
-        self.park_some(index, (wake, why), None);
+        self.park_some(index, (wake, Turn::None), why, None);
     }
 
     /// Parks a workload together with those of its equals that run longer than a limit, as it does
-    /// itself.
-    pub fn park_longer(&mut self, index: WorkloadIdx, most: RunTime, wake: Wake, why: Reason) {
-        self.park_some(index, (wake, why), Some(most));
+    /// itself. They are woken by themselves, or looked at in turn.
+    pub fn park_longer(
+        &mut self,
+        index: WorkloadIdx,
+        most: RunTime,
+        woken: (Wake, Turn),
+        why: Reason,
+    ) {
+        self.park_some(index, woken, why, Some(most));
     }
 
     fn park_some(
         &mut self,
         index: WorkloadIdx,
-        (wake, why): (Wake, Reason),
+        (wake, turn): (Wake, Turn),
+        why: Reason,
         most: Option<RunTime>,
     ) {
         let Some((queue, group, key)) = self.filed.get(index) else { return };
         let (queue, group, at) = (*queue, *group, key.at.0);
         let line = self.lines.get_mut(&queue).expect("filed under a line");
         let others = most.map(|most| (most, line.groups[group].within(most)));
-        line.groups[group].parked = Some(Parked { wake, why, at, others });
+        if turn == Turn::InLine {
+            self.in_turn.stand(queue, group);
+        }
+        line.groups[group].parked = Some(Parked { wake, why, at, others, turn });
+        line.groups[group].invited = false;
         line.refresh(group);
         self.note_active(queue);
     }
@@ -276,24 +294,31 @@ impl Waiting {
         groups: impl Fn(Wake) -> bool,
     ) {
         self.woken = true;
-        self.unpark(queues, groups);
+        self.unpark(queues, groups, Stir::Surely);
+    }
+
+    /// The same where nothing but amounts of room or quota came free: for who waits in turn there
+    /// may be no more than there was.
+    pub fn wake_by_amounts(
+        &mut self,
+        queues: impl Fn(Option<QueueIdx>) -> bool,
+        groups: impl Fn(Wake) -> bool,
+    ) {
+        self.woken = true;
+        self.unpark(queues, groups, Stir::Perhaps);
     }
 
     /// Wakes parked groups with members of such shapes, if they wait for room.
     pub fn wake_shapes(&mut self, concerned: impl Fn(ShapeIdx) -> bool) {
         self.woken = true;
-        let lines: Vec<Option<QueueIdx>> = self.lines.keys().copied().collect();
-        for queue in lines {
+        for queue in self.lines.keys().copied().collect::<Vec<_>>() {
             let line = self.lines.get_mut(&queue).expect("just listed");
-            let of_shape = line
-                .known
-                .iter()
-                .filter(|(key, _)| key.sets.iter().any(|(shape, _)| concerned(*shape)));
-            let groups: Vec<usize> = of_shape.map(|(_, group)| group as usize).collect();
+            let of = |key: &GroupKey| key.sets.iter().any(|(shape, _)| concerned(*shape));
+            let known = line.known.iter().filter(|(key, _)| of(key));
+            let groups: Vec<usize> = known.map(|(_, group)| group as usize).collect();
             for group in groups {
-                if line.groups[group].parked.as_ref().is_some_and(|parked| parked.wake.room) {
-                    line.groups[group].parked = None;
-                    line.refresh(group);
+                if let Some(true) = line.wake_group(group, |wake| wake.room) {
+                    self.in_turn.stir(Stir::Surely);
                 }
             }
             self.note_active(queue);
@@ -302,35 +327,36 @@ impl Waiting {
 
     /// Files groups that wait for what heads keep back among those to look at; whether there are
     /// any.
-    pub fn wake_held(&mut self) -> bool {
-        self.unpark(|_| true, |wake| wake.held)
+    pub fn wake_held(&mut self, stir: Stir) -> bool {
+        self.unpark(|_| true, |wake| wake.held, stir)
     }
 
     /// Files all groups of a queue among those to look at.
     pub fn look_again(&mut self, queue: Option<QueueIdx>) {
-        self.unpark(|other| other == queue, |_| true);
+        self.unpark(|other| other == queue, |_| true, Stir::Surely);
     }
 
     /// Files groups of some queues that wait for quota among those to look at; whether there are
     /// any.
     pub fn wake_quota(&mut self, queues: impl Fn(Option<QueueIdx>) -> bool) -> bool {
-        self.unpark(queues, |wake| wake.quota)
+        self.unpark(queues, |wake| wake.quota, Stir::Surely)
     }
 
     fn unpark(
         &mut self,
         queues: impl Fn(Option<QueueIdx>) -> bool,
         groups: impl Fn(Wake) -> bool,
+        stir: Stir,
     ) -> bool {
         let lines: Vec<Option<QueueIdx>> = self.lines.keys().copied().collect();
         let mut any = false;
         for queue in lines.into_iter().filter(|queue| queues(*queue)) {
             let line = self.lines.get_mut(&queue).expect("just listed");
             for group in 0..line.groups.len() {
-                if line.groups[group].parked.as_ref().is_some_and(|parked| groups(parked.wake)) {
-                    line.groups[group].parked = None;
-                    line.refresh(group);
-                    any = true;
+                match line.wake_group(group, &groups) {
+                    Some(true) => self.in_turn.stir(stir),
+                    Some(false) => any = true,
+                    None => {}
                 }
             }
             self.note_active(queue);
@@ -463,6 +489,7 @@ impl Waiting {
     pub fn recount(&self) {
         let groups: usize = self.lines.values().map(|line| line.known.len()).sum();
         assert_eq!(self.groups, groups, "groups of all lines");
+        self.recount_turns();
         for line in self.lines.values() {
             line.known.recount();
             let given = line.known.given();
@@ -545,11 +572,23 @@ impl Line {
         }
     }
 
+    /// Wakes a parked group that something like this wakes; whether it waits for its turn, and is
+    /// left. `None`: it was not parked, or waits for something else.
+    fn wake_group(&mut self, group: usize, wakes: impl Fn(Wake) -> bool) -> Option<bool> {
+        let parked = self.groups[group].parked.as_ref().filter(|parked| wakes(parked.wake))?;
+        if parked.turn != Turn::None {
+            return Some(true);
+        }
+        self.groups[group].parked = None;
+        self.refresh(group);
+        Some(false)
+    }
+
     /// Keeps a group's place among the heads: its first member's, unless it is parked or empty.
     fn refresh(&mut self, group: usize) {
         let entry = &mut self.groups[group];
         if entry.members.is_empty() {
-            entry.parked = None;
+            (entry.parked, entry.invited) = (None, false);
         }
         let head = entry.head().map(|(Reverse(key), workload)| (key.clone(), workload));
         entry.first = head.as_ref().map(|(_, workload)| *workload);

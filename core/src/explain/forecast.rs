@@ -26,3 +26,22 @@ pub struct Assumptions {
     /// So many of its queue start before it.
     pub ahead: u32,
 }
+
+/// Why no start is reserved for a head: a bound of what is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unreserved {
+    /// So many are kept for others that wait for the same nodes or quota, who go before it:
+    /// `reservations.maxReserved`.
+    Limit {
+        /// So many.
+        most: u32,
+    },
+    /// It does not fit once the first of those that may leave something to it have ended, and of
+    /// more it is not looked at.
+    Ends {
+        /// So many ends were looked at.
+        looked_at: u32,
+        /// So many more are known.
+        left_out: u32,
+    },
+}

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-pub use super::forecast::{Assumptions, Forecast};
+pub use super::forecast::{Assumptions, Forecast, Unreserved};
 use super::reason::{Inactive, NodeRefusal, Reason};
 use crate::model::input::{Amounts, CapacityType, GangSource, OwnerEnd, Price, Text};
 use crate::money::MicroUsd;
@@ -47,6 +47,8 @@ pub struct WorkloadView {
     pub unpriced: u32,
     /// The start that is reserved for it while it waits.
     pub reserved: Option<Time>,
+    /// Why none is, if a bound is the reason.
+    pub unreserved: Option<Unreserved>,
     /// Why it waits, when it waits.
     pub reason: Option<Reason>,
     /// Members that hold no quota although they are in a queue.

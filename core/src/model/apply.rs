@@ -28,6 +28,8 @@ pub struct Changes {
     pub to_settle: BTreeMap<PodIdx, NodeIdx>,
     /// Room came free, or nodes changed: work that waits for nodes may fit.
     pub room: bool,
+    /// Nodes, devices or what backs resources changed, not only who runs where.
+    pub facts: bool,
     /// Queue objects, priorities or configuration changed: everything may fit.
     pub everything: bool,
     /// Quota came free in these queues' trees.
@@ -54,7 +56,7 @@ impl ClusterState {
             Input::Node(facts) => {
                 let name = facts.name.clone();
                 if self.room.upsert_node(facts) {
-                    changes.room = true;
+                    (changes.room, changes.facts) = (true, true);
                     // It may be of a flavor now.
                     changes.dirty.extend(&self.uncharged);
                     self.rebill(self.room.find_node(&name), changes);
@@ -62,6 +64,7 @@ impl ClusterState {
             }
             Input::NodeGone(name) => {
                 changes.room |= self.room.remove_node(&name);
+                changes.facts = true;
                 self.rebill(self.room.find_node(&name), changes);
             }
             Input::Pod(facts) => self.apply_pod(facts, changes),
@@ -78,7 +81,10 @@ impl ClusterState {
             | Input::Answers { .. }
             | Input::QueryGone(_)
             | Input::ResourceClaim(_)
-            | Input::ResourceClaimGone(_) => changes.room |= self.room.apply_devices(input),
+            | Input::ResourceClaimGone(_) => {
+                changes.room |= self.room.apply_devices(input);
+                changes.facts = true;
+            }
             Input::Deactivated(facts) => {
                 let name = (facts.namespace, facts.name);
                 self.deactivate(name, Some(facts.owners.into()), changes);
@@ -90,6 +96,7 @@ impl ClusterState {
             Input::Spent(spent) => self.spending.restore(&spent),
             Input::BackedResources(names) => {
                 changes.room |= self.room.set_backed(&names);
+                changes.facts = true;
                 self.rebill_all(changes);
             }
             object => {

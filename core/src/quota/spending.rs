@@ -145,6 +145,13 @@ fn seconds_between(from: Time, to: Time) -> i64 {
     to.since(from).0 / SECOND_MS
 }
 
+impl Over {
+    /// Whether nothing may be spent: no period admits anything.
+    pub fn for_ever(self) -> bool {
+        matches!(self.limit, Amount::Usd(MicroUsd(..=0)) | Amount::GpuSeconds(..=0))
+    }
+}
+
 impl Account {
     /// With what was spent before, as far as that belongs to the period of now.
     fn open(limit: SpendingLimit, now: Time, stored: Option<&Stored>) -> Account {
@@ -431,15 +438,21 @@ impl Spending {
         })
     }
 
+    /// Whether the budget of a queue will be spent at a time, in whichever period that is, if all
+    /// goes on as it does.
+    pub fn is_over_at(&self, queue: QueueIdx, time: Time) -> bool {
+        self.accounts.get(&queue).is_some_and(|account| account.on(time).over().is_some())
+    }
+
     /// Whether others take back from a queue first because its budget is spent.
     pub fn goes_first(&self, queue: QueueIdx) -> bool {
         let spent = self.filed.get(&queue).is_some_and(|(_, over)| *over);
         spent && self.enforced(queue, Enforcement::Soft)
     }
 
-    /// Leaves the budget of a queue out of account for a try, or no longer.
-    pub fn lift(&mut self, queue: Option<QueueIdx>) {
-        self.lifted = queue;
+    /// Leaves the budget of a queue out of account for a try, or no longer; whose was before.
+    pub fn lift(&mut self, queue: Option<QueueIdx>) -> Option<QueueIdx> {
+        std::mem::replace(&mut self.lifted, queue)
     }
 
     /// Compares rates of queues with those of the work that they are made of, and that with what

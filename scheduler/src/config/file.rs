@@ -389,8 +389,8 @@ pub struct Reservations {
     /// Default true. It changes nothing while no work says how long it runs
     /// (`capstan.sh/expected-runtime`, `capstan.sh/max-runtime`).
     pub enable: Option<bool>,
-    /// Starts kept at a time, for those first by priority and age; what is admitted beside them is
-    /// tried against each. Default 16.
+    /// Starts kept at a time for those who compete for the same nodes or quota, first by priority
+    /// and age; what is admitted beside them is tried against each. Default 16.
     #[schemars(range(min = 1, max = 256))]
     pub max_reserved: Option<u32>,
     /// Work that says nothing is taken to run as long as work of the same kind in the same queue

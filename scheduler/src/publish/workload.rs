@@ -238,8 +238,10 @@ fn conditions(conditions: &mut Vec<Condition>, details: &WorkloadDetails, now: T
         State::Queued | State::Reserved => {
             let reason = view.reason.as_ref();
             let code = reason.map_or("PendingEvaluation", |reason| reason.code());
-            let message = reason.map(ToString::to_string).unwrap_or_default();
-            say("QuotaReserved", false, code, message);
+            let message = reason.map(ToString::to_string).into_iter();
+            let unreserved = view.unreserved.map(|why| why.to_string());
+            let message: Vec<String> = message.chain(unreserved).collect();
+            say("QuotaReserved", false, code, message.join("; "));
             say("Admitted", false, "NoReservation", "the workload holds no quota".to_owned());
             say("PodsReady", false, "WaitForStart", "its pods have no nodes".to_owned());
         }

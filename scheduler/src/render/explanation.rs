@@ -122,7 +122,9 @@ fn place_in_words(workload: &WorkloadView, position: Position) -> String {
 
 /// What else people should know of it: `1 pod on n9 holds no quota for 3 cpu: ...`.
 pub fn workload_notes(workload: &WorkloadView) -> Vec<String> {
-    workload.uncharged.iter().map(ToString::to_string).collect()
+    let unreserved = workload.unreserved.filter(|_| is_pending(workload));
+    let uncharged = workload.uncharged.iter().map(ToString::to_string);
+    unreserved.iter().map(ToString::to_string).chain(uncharged).collect()
 }
 
 /// When it is to start, and what else people should know of it.

@@ -49,6 +49,7 @@ pub fn workload(namespace: &str, name: &str) -> WorkloadView {
         per_hour: None,
         unpriced: 0,
         reserved: None,
+        unreserved: None,
         reason: None,
         uncharged: None,
         created: Time(NOW.0 - 720_000),

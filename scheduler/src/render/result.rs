@@ -90,6 +90,7 @@ pub fn lost_view(preemption: &Preemption) -> WorkloadView {
         per_hour: None,
         unpriced: 0,
         reserved: None,
+        unreserved: None,
         reason: None,
         uncharged: None,
         created: Time::default(),

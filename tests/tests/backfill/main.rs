@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use capstan_core::explain::reason::Reason;
-use capstan_core::explain::view::{Forecast, WorkloadView};
+use capstan_core::explain::view::{Forecast, Unreserved, WorkloadView};
 use capstan_core::model::input::{
     ClusterQueueFacts, Input, PodFacts, PodPhase, QueueingStrategy, Quota, Text, Wishes,
 };
@@ -19,6 +19,9 @@ use capstan_tests::facts::{
 };
 use capstan_tests::play::Stage;
 
+mod budgets;
+mod flavors;
+mod held;
 mod random;
 
 const MINUTE: i64 = 60_000;
@@ -378,6 +381,11 @@ fn as_many_starts_are_reserved_as_the_configuration_says() {
     submit(&mut stage, work_in("first", (2, 8), Some(30), Some("two")));
     submit(&mut stage, work_in("second", (2, 8), Some(30), Some("one")));
     assert_eq!((reserved(&stage, "first"), reserved(&stage, "second")), (Some(60), None));
+    let limit = Some(Unreserved::Limit { most: 1 });
+    assert_eq!(
+        (view(&stage, "first").unreserved, view(&stage, "second").unreserved),
+        (None, limit)
+    );
     let mut urgent = work_in("urgent", (2, 8), Some(30), Some("one"));
     urgent.iter_mut().for_each(|pod| pod.priority = 10);
     submit(&mut stage, urgent);

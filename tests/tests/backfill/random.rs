@@ -9,25 +9,25 @@ use super::*;
 
 /// One workload of a random play.
 #[derive(Debug)]
-struct Job {
-    arrives: i64,
-    size: (u32, i64),
-    minutes: i64,
-    queue: Option<usize>,
+pub struct Job {
+    pub arrives: i64,
+    pub size: (u32, i64),
+    pub minutes: i64,
+    pub queue: Option<usize>,
 }
 
 /// What became of it.
 #[derive(Clone, Copy, Debug, Default)]
-struct Fate {
+pub struct Fate {
     /// When it became the first that waits in its queue.
     first: Option<i64>,
     /// The start that was reserved for it last, and first.
-    reserved: Option<(i64, i64)>,
-    started: Option<i64>,
+    pub reserved: Option<(i64, i64)>,
+    pub started: Option<i64>,
 }
 
 const NODES: [&str; 4] = ["a", "b", "c", "d"];
-const QUEUES: [&str; 2] = ["left", "right"];
+pub const QUEUES: [&str; 2] = ["left", "right"];
 
 fn jobs(seed: &mut Seed, queues: bool) -> Vec<Job> {
     let job = |seed: &mut Seed| {
@@ -55,6 +55,11 @@ fn play(jobs: &[Job], reservations: Option<Reserving>) -> BTreeMap<usize, Fate> 
             add_queue(&mut stage, queue(name, None, nominal(32)));
         }
     }
+    follow(stage, jobs)
+}
+
+/// Plays all jobs on a stage, which has their queues.
+pub fn follow(mut stage: Stage, jobs: &[Job]) -> BTreeMap<usize, Fate> {
     let mut fates: BTreeMap<usize, Fate> = BTreeMap::new();
     for minute in 0.. {
         at(&mut stage, minute);

@@ -25,7 +25,8 @@ impl Engine {
         };
         let wait = Change::WaitUntil { at: over.until, cluster_queue: cluster_queue.clone() };
         let raise = Change::RaiseBudget { cluster_queue, field, above: over.over.spent };
-        let mut found = vec![start.by(wait)];
+        let over_then = self.state.spending.is_over_at(queue, over.until);
+        let mut found = if over_then { Vec::new() } else { vec![start.by(wait)] };
         // One of two amounts is not enough.
         if self.account_of(queue).is_some_and(|account| account.on(now).reached().count() == 1) {
             found.push(start.by(raise));

@@ -1,13 +1,19 @@
 //! Forecasts, on request: when work that waits will start, and what that takes for granted.
 //!
 //! A queue is played in order from now on: what runs ends when it says, reserved starts come when
-//! they are due, and whoever is next starts as soon as it fits, nobody of its queue before those
-//! who stand before it. Who passes others by backfill starts sooner than that. Work that fits at no
-//! known time is passed over, unless the queue is strict. What waits in other queues without a
-//! reservation is taken to go on waiting.
+//! they are due, and whoever is next starts as soon as it fits and delays none of them that it
+//! would be held for, nobody of its queue before those who stand before it. Who passes others by
+//! backfill starts sooner than that. Work that fits at no time that was tried is passed over,
+//! unless the queue is strict. What waits in other queues without a reservation is taken to go on
+//! waiting.
 //!
-//! Cost: for each workload of the queue a dozen nominations, and taking away what ends before it.
-//! Nothing if nobody says how long it runs. Nothing is kept.
+//! A queue whose budget is spent admits again from its next period on, unless that one will be
+//! spent by then, too, all going on as it does.
+//!
+//! Cost: for each workload of the queue a dozen nominations before each of the first
+//! [`WINDOWS_MAX`] reserved starts, as often taking away what ends before it, and up to two plays
+//! of the reserved starts after it: where those show no time there is no forecast. Nothing if
+//! nobody says how long it runs, and no budget is spent. Nothing is kept.
 
 use crate::engine::Engine;
 use crate::engine::reservations::timetable::{Slot, Started};
@@ -25,6 +31,19 @@ const LINE_MAX: usize = 64;
 /// Names of what ends last that are told.
 const NAMED_MAX: usize = 3;
 
+/// Reserved starts between which times are looked for one by one: after so many, the first with
+/// room and the last.
+const WINDOWS_MAX: usize = 8;
+
+/// What is made of a try.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Try {
+    /// Only whether there is room and quota.
+    Room,
+    /// It is kept, if no reserved start comes late for it.
+    Keep,
+}
+
 /// How far a queue was played.
 #[derive(Clone)]
 struct Cursor {
@@ -38,6 +57,8 @@ struct Cursor {
     next: usize,
     /// Until when it was played.
     time: Time,
+    /// Whose reserved start did not come.
+    late: Vec<WorkloadIdx>,
 }
 
 impl Cursor {
@@ -98,8 +119,8 @@ impl Engine {
             QueueRef::Unqueued => None,
             QueueRef::Broken(_) => return None,
         };
-        if entry.state != State::Queued || !self.waiting.contains(workload) || self.ends.is_empty()
-        {
+        let waits = entry.state == State::Queued && self.waiting.contains(workload);
+        if !waits || self.ends.is_empty() && !self.is_spent(queue) {
             return None;
         }
         let line = self.waiting.in_order(queue, LINE_MAX);
@@ -112,15 +133,17 @@ impl Engine {
         queue: Option<QueueIdx>,
         line: &[WorkloadIdx],
     ) -> Vec<Option<Forecast>> {
-        if self.ends.is_empty() && self.reservations.is_empty() {
+        if self.ends.is_empty() && self.reservations.is_empty() && !self.is_spent(queue) {
             return vec![None; line.len()];
         }
         let facts = queue.and_then(|queue| self.state.quota.queue(queue).facts.as_ref());
         let strict = facts.is_some_and(|it| it.strategy == QueueingStrategy::StrictFifo);
         let held = self.state.let_go();
         let now = self.state.now;
-        let (ends, slots) = (self.believed(now), self.slots(None));
-        let mut cursor = Cursor { ends, at: 0, slots, next: 0, time: now };
+        let slots = self.slots_near_any(line);
+        let concerned = slots.iter().map(|slot| slot.workload).chain(line.iter().copied());
+        let ends = self.ends_for(concerned).0;
+        let mut cursor = Cursor { ends, at: 0, slots, next: 0, time: now, late: Vec::new() };
         let mut aside = Txn::begin(&mut self.state).set_aside();
         let (mut found, mut ahead) = (Vec::with_capacity(line.len()), 0);
         for &workload in line {
@@ -156,55 +179,131 @@ impl Engine {
         let of_slot = |slot: &Slot| Some(slot.start.plus(self.run_time(slot.workload)?));
         let slots = cursor.slots[cursor.next..].iter().filter_map(of_slot);
         let ends = cursor.ends[cursor.at..].iter().map(|(end, _)| *end);
-        let mut times: Vec<Time> = ends.chain(slots).chain([cursor.time]).collect();
+        // From then on the budget is another.
+        let period = queue.filter(|_| self.is_spent(queue));
+        let period = period.and_then(|queue| self.state.spending.account(queue));
+        let period = period.map(|account| account.period().1).filter(|end| *end > cursor.time);
+        let now = [cursor.time];
+        let mut times: Vec<Time> = ends.chain(slots).chain(now).chain(period).collect();
         times.sort_unstable();
         times.dedup();
+        times.retain(|time| !self.is_spent_by(queue, *time));
+        // Between two reserved starts more and more is free; each of them takes some of it.
+        let mut bounds: Vec<Time> = cursor.slots[cursor.next..].iter().map(|it| it.start).collect();
+        bounds.dedup();
+        bounds.truncate(WINDOWS_MAX);
+        let ends = bounds.iter().map(|bound| times.partition_point(|time| time < bound));
+        let ends: Vec<usize> = ends.chain([times.len()]).collect();
+        let (mut aside, mut from) = (aside, 0);
+        for end in ends {
+            let window = &times[from..end];
+            from = end;
+            let first;
+            (aside, first) = self.first_with_room(aside, cursor, (queue, workload), window);
+            // Later it ends later; but what ends meanwhile may leave it other nodes.
+            let tried = first.into_iter().chain(window.last().copied().filter(|_| first.is_some()));
+            for time in tried {
+                let fits;
+                (aside, fits) = self.try_at(aside, cursor, (queue, workload), time, Try::Keep);
+                if fits {
+                    return (aside, Some(time));
+                }
+            }
+        }
+        (aside, None)
+    }
+
+    /// The first of some times at which there is room and quota for a workload.
+    fn first_with_room(
+        &mut self,
+        mut aside: SetAside,
+        cursor: &mut Cursor,
+        who: (Option<QueueIdx>, WorkloadIdx),
+        times: &[Time],
+    ) -> (SetAside, Option<Time>) {
         // Reaching out from the front, then in between.
         let (mut low, mut high, mut reach) = (0, times.len(), 1);
-        let (mut aside, mut tried) = (aside, 0);
         while low < high {
             let gallops = high == times.len();
             let step = if gallops { reach - 1 } else { (high - low) / 2 };
-            tried = (low + step).min(times.len() - 1);
+            let tried = (low + step).min(times.len() - 1);
             let fits;
-            (aside, fits) = self.try_at(aside, cursor, (queue, workload), times[tried], false);
+            (aside, fits) = self.try_at(aside, cursor, who, times[tried], Try::Room);
             match fits {
                 true => high = tried,
                 false => low = tried + 1,
             }
             reach *= 2;
         }
-        let Some(start) = times.get(high).copied() else { return (aside, None) };
-        let (aside, fits) = self.try_at(aside, cursor, (queue, workload), start, true);
-        debug_assert!(fits, "it fitted at the {tried}th time");
-        (aside, fits.then_some(start))
+        (aside, times.get(high).copied())
     }
 
-    /// Whether a workload fits at a time; kept, or only tried.
+    /// Whether a workload fits at a time; with [`Try::Keep`] whether it delays no reserved start
+    /// either: then it is kept.
     fn try_at(
         &mut self,
         aside: SetAside,
         cursor: &mut Cursor,
         (queue, workload): (Option<QueueIdx>, WorkloadIdx),
         time: Time,
-        keep: bool,
+        how: Try,
     ) -> (SetAside, bool) {
-        if self.budget_is_out_by(queue, time) {
-            return (aside, false);
-        }
+        let spent = queue.filter(|_| self.is_spent(queue));
         let (aside, before) = self.checkpoint(aside);
         let mut later = cursor.clone();
         let aside = self.advance(aside, &mut later, time);
-        let (aside, started) = self.start_in(aside, queue, workload);
-        let fits = started.is_some();
-        if !(fits && keep) {
-            return (self.back_to(aside, before), fits);
+        let lifted = spent.map(|queue| self.state.spending.lift(Some(queue)));
+        let (mut aside, started) = self.start_in(aside, queue, workload);
+        if let Some(lifted) = lifted {
+            self.state.spending.lift(lifted);
         }
+        let (Some(started), Try::Keep) = (&started, how) else {
+            return (self.back_to(aside, before), started.is_some());
+        };
         if let Some(runs) = self.run_time(workload) {
             later.will_end(time.plus(runs), workload);
         }
+        let who = (queue, workload, started.borrowing);
+        let in_time;
+        (aside, in_time) = self.delays_nobody(aside, &later, who, time);
+        if !in_time {
+            return (self.back_to(aside, before), false);
+        }
         *cursor = later;
         (aside, true)
+    }
+
+    /// Whether the budget of a queue is spent, and nothing begins there.
+    fn is_spent(&self, queue: Option<QueueIdx>) -> bool {
+        queue.is_some_and(|queue| self.state.spending.stops(queue))
+    }
+
+    /// Whether it will be at a time, all going on as it does.
+    fn is_spent_by(&self, queue: Option<QueueIdx>, time: Time) -> bool {
+        let spent = queue.filter(|_| self.is_spent(queue));
+        let again = spent.is_some_and(|queue| self.state.spending.is_over_at(queue, time));
+        again || self.budget_is_out_by(queue, time)
+    }
+
+    /// Whether reserved starts come in time for which a workload would be held, if it starts.
+    fn delays_nobody(
+        &mut self,
+        aside: SetAside,
+        cursor: &Cursor,
+        who: (Option<QueueIdx>, WorkloadIdx, u32),
+        time: Time,
+    ) -> (SetAside, bool) {
+        let end = self.run_time(who.1).map(|runs| time.plus(runs));
+        let mut slots = cursor.slots[cursor.next..].to_vec();
+        slots.retain(|slot| {
+            end.is_none_or(|end| end > slot.start) && !self.ranks_before(who, slot.workload)
+        });
+        let Some(last) = slots.last() else { return (aside, true) };
+        let mut then = Cursor { late: Vec::new(), ..cursor.clone() };
+        let (aside, before) = self.checkpoint(aside);
+        let aside = self.advance(aside, &mut then, last.start);
+        let late = slots.iter().any(|slot| then.late.contains(&slot.workload));
+        (self.back_to(aside, before), !late)
     }
 
     /// Plays what ends and starts until a time.
@@ -225,7 +324,10 @@ impl Engine {
                     (aside, started) = self.start_in(aside, slot.queue, slot.workload);
                     cursor.next += 1;
                     match (started, self.run_time(slot.workload)) {
-                        (None, _) => aside = self.back_to(aside, before),
+                        (None, _) => {
+                            cursor.late.push(slot.workload);
+                            aside = self.back_to(aside, before);
+                        }
                         (Some(_), Some(runs)) => {
                             cursor.will_end(slot.start.plus(runs), slot.workload);
                         }

@@ -26,8 +26,10 @@
 //! [`learned`], is forgotten. Cost:
 //! nothing while nobody says how long it runs. Else a search of a start takes a dozen plays of the
 //! timetable, a look at one that is known two, and work that is settled beside reservations that
-//! it could delay one to four. At most `reservations.most` are kept, and at most
+//! it could delay one to four, up to a bound in each step ([`held`]). At most `reservations.most`
+//! are kept of heads that compete for the same nodes or quota ([`pools`]), and at most
 //! [`FORECASTS_MAX`] plays of a step look for new ones; nothing is kept for work that is no head.
+//! Whoever has none because of a bound says so ([`Unreserved`]).
 
 use std::collections::BTreeMap;
 
@@ -35,6 +37,7 @@ use crate::cycle::Entry;
 use crate::engine::Engine;
 use crate::explain::obstacles;
 use crate::explain::reason::{FlavorProblem, Reason};
+use crate::explain::view::Unreserved;
 use crate::model::ids::{QueueIdx, WorkloadIdx};
 use crate::model::workload::QueueRef;
 use crate::plan::State;
@@ -42,7 +45,9 @@ use crate::time::Time;
 use timetable::Slot;
 
 mod forecast;
+mod held;
 mod learned;
+mod pools;
 mod run_times;
 pub(crate) mod timetable;
 
@@ -84,14 +89,39 @@ pub(crate) struct Reservations {
     pub doubtful: bool,
     /// Some start was given up or put off: who was held for it is looked at again.
     pub moved: bool,
-    /// Queues that lost one: who is first in them now may have one, and may be parked.
+    /// Queues that lost one, or had none for it: who is first in them now may have one, and may be
+    /// parked.
     pub open: Vec<Option<QueueIdx>>,
+    /// Who is held for them, and looked at in turn.
+    pub turns: held::Turns,
+    /// What heads compete for.
+    pools: pools::Pools,
+    /// Nodes, queues or the limit changed since it was looked whether they are too many.
+    unchecked: bool,
+    /// Heads without one because of a bound, with their queues.
+    without: BTreeMap<WorkloadIdx, (Option<QueueIdx>, Unreserved)>,
 }
 
 impl Reservations {
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.kept.is_empty()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.kept.len()
+    }
+
+    /// Nodes or queues changed: heads may compete for something else.
+    pub fn forget_pools(&mut self) {
+        self.pools.clear();
+        self.unchecked = true;
+    }
+
+    /// Why a head has none, if a bound is the reason.
+    pub fn without(&self, workload: WorkloadIdx) -> Option<Unreserved> {
+        self.without.get(&workload).map(|(_, why)| *why)
     }
 
     /// All of them, in order of start.
@@ -111,8 +141,10 @@ impl Reservations {
         if let Some(at) = self.kept.iter().position(of) {
             let gone = self.kept.remove(at);
             self.open.push(gone.slot.queue);
+            self.open.extend(self.without.values().map(|(queue, _)| *queue));
             self.moved = true;
         }
+        self.pools.forget(workload);
     }
 }
 
@@ -123,28 +155,35 @@ impl Engine {
             self.reservations.give_up(workload);
         }
         self.reservations.broken.remove(&workload);
+        self.reservations.without.remove(&workload);
     }
 
     /// Gives up what is not waited for any more, and what ends that did not come were waited for.
     pub(super) fn tend_reservations(&mut self, now: Time) {
         let doubted = self.ends.doubt(now);
         self.reservations.tried.clear();
+        let waits = |workload: &WorkloadIdx| self.waiting.contains(*workload);
+        self.reservations.without.retain(|workload, _| waits(workload));
         if self.reservations.is_empty() {
             return;
         }
         let most = self.state.policy.reservations.map_or(0, |args| args.most as usize);
         let kept = self.reservations.kept.iter().map(|kept| kept.slot);
         let (stay, gone): (Vec<Slot>, Vec<Slot>) = kept.partition(|slot| self.still_waits(*slot));
-        for slot in gone.iter().chain(stay.iter().skip(most)) {
+        for slot in gone {
             self.reservations.give_up(slot.workload);
+        }
+        if std::mem::take(&mut self.reservations.unchecked) {
+            for workload in self.too_many(&stay, most) {
+                self.reservations.give_up(workload);
+            }
         }
         self.reservations.kept.iter_mut().for_each(|kept| kept.looked_at = false);
         let Some(doubted) = doubted else { return };
         let concerned = self.reservations.kept.iter().filter(|it| it.slot.start >= doubted);
         let concerned: Vec<Slot> = concerned.map(|it| it.slot).collect();
         // Most starts need none of the room of who runs late.
-        let ends = self.believed(now);
-        if concerned.is_empty() || self.play(&ends, &self.slots(None)).is_ok() {
+        if concerned.is_empty() || self.all_come_in_time() {
             return;
         }
         self.rebuild_reservations();
@@ -161,8 +200,16 @@ impl Engine {
         }
     }
 
+    /// Whether all reserved starts hold.
+    fn all_come_in_time(&mut self) -> bool {
+        let slots = self.slots(None);
+        let ends = self.believed_for(&slots, None);
+        self.play(&ends, &slots).is_ok()
+    }
+
     /// A workload that was filed anew keeps its reservation only if it waits where it did.
     pub(super) fn give_up_stale_reservation(&mut self, workload: WorkloadIdx) {
+        self.reservations.pools.forget(workload);
         let kept = self.reservations.kept.iter().find(|kept| kept.slot.workload == workload);
         if kept.is_some_and(|kept| !self.still_waits(kept.slot)) {
             self.reservations.give_up(workload);
@@ -206,29 +253,35 @@ impl Engine {
             return;
         }
         // One for each queue; whoever stands first in it has it.
-        let rank = |other: WorkloadIdx| self.state.queue_order(other);
         let same = self.reservations.kept.iter().find(|kept| kept.slot.queue == queue);
-        let full = self.reservations.kept.len() >= args.most as usize;
-        let last = || {
-            let all = self.reservations.kept.iter();
-            all.max_by(|a, b| rank(a.slot.workload).cmp(&rank(b.slot.workload)))
-        };
+        let most = args.most as usize;
+        let many = same.is_none() && self.reservations.kept.len() >= most;
+        let same = same.map(|kept| kept.slot.workload);
+        let rivals = if many { self.rivals(workload) } else { Vec::new() };
+        let full = many && rivals.len() >= most;
+        let rank = |other: WorkloadIdx| self.state.queue_order(other);
+        let last = || rivals.iter().copied().max_by(|a, b| rank(*a).cmp(&rank(*b)));
         let instead = same.or_else(|| if full { last() } else { None });
-        let instead = instead.map(|kept| kept.slot.workload);
         if full && instead.is_none() || instead.is_some_and(|it| rank(it) <= rank(workload)) {
-            return;
+            let why = full.then_some(Unreserved::Limit { most: args.most });
+            return self.note_without(workload, queue, why);
         }
-        let now = self.state.now;
-        let ends = self.believed(now);
-        if self.play(&ends, &self.slots(None)).is_err() {
+        let mine = self.slots_near(workload);
+        let ends = self.believed_for(&mine, Some(workload));
+        if self.play(&ends, &mine).is_err() {
             self.rebuild_reservations();
         }
         let (slots, behind) = self.slots_before(workload, instead);
+        let (ends, left_out) =
+            self.ends_for(slots.iter().map(|slot| slot.workload).chain([workload]));
         let times = self.times(&ends, &slots);
         let Some(start) = self.earliest(&ends, &slots, (queue, workload), &times) else {
             *self.reservations.tried.entry(queue).or_default() += 1;
-            return;
+            let looked_at = ends.len() as u32;
+            let why = (left_out > 0).then_some(Unreserved::Ends { looked_at, left_out });
+            return self.note_without(workload, queue, why);
         };
+        self.reservations.without.remove(&workload);
         if let Some(instead) = instead {
             self.reservations.give_up(instead);
         }
@@ -242,16 +295,32 @@ impl Engine {
         }
     }
 
+    /// A head has no reservation, because of this bound, or of none.
+    fn note_without(
+        &mut self,
+        workload: WorkloadIdx,
+        queue: Option<QueueIdx>,
+        why: Option<Unreserved>,
+    ) {
+        let before = match why {
+            Some(why) => self.reservations.without.insert(workload, (queue, why)),
+            None => self.reservations.without.remove(&workload),
+        };
+        if before.map(|(_, before)| before) != why {
+            self.mark(workload);
+        }
+    }
+
     /// Reserved starts, but for one, of those whose priority is no lower than that of a workload,
-    /// and whether there are others: they give way, wherever they wait. Among equals whoever was
-    /// promised a start keeps it.
+    /// and with whom it competes, and whether there are others: they give way, wherever they wait.
+    /// Among equals whoever was promised a start keeps it.
     fn slots_before(
-        &self,
+        &mut self,
         workload: WorkloadIdx,
         except: Option<WorkloadIdx>,
     ) -> (Vec<Slot>, bool) {
-        let mut slots = self.slots(except.or(Some(workload)));
-        slots.retain(|slot| slot.workload != workload);
+        let mut slots = self.slots_near(workload);
+        slots.retain(|slot| Some(slot.workload) != except);
         let all = slots.len();
         let priority = |other: WorkloadIdx| self.state.workloads[other].priority;
         slots.retain(|slot| priority(slot.workload) >= priority(workload));
@@ -268,8 +337,8 @@ impl Engine {
             return;
         }
         let (queue, start) = (kept.slot.queue, kept.slot.start.max(self.state.now));
-        let ends = self.believed(self.state.now);
         let (others, behind) = self.slots_before(workload, None);
+        let ends = self.believed_for(&others, Some(workload));
         let who = (queue, workload);
         if !self.fits_at(&ends, &others, who, start) {
             return self.rebuild_reservations();
@@ -290,7 +359,6 @@ impl Engine {
     /// Finds every start anew that does not hold, those who stand first by rank first.
     pub(crate) fn rebuild_reservations(&mut self) {
         let now = self.state.now;
-        let ends = self.believed(now);
         let mut order: Vec<Slot> = self.reservations.kept.iter().map(|kept| kept.slot).collect();
         let state = &self.state;
         order.retain(|slot| state.workloads.get(slot.workload).is_some());
@@ -299,18 +367,21 @@ impl Engine {
         for slot in order {
             let who = (slot.queue, slot.workload);
             let known = slot.start.max(now);
-            let start = match self.fits_at(&ends, &slots, who, known) {
+            let near = self.slots_near(slot.workload);
+            let is_near = |slot: &&Slot| near.iter().any(|it| it.workload == slot.workload);
+            let before: Vec<Slot> = slots.iter().filter(is_near).copied().collect();
+            let ends = self.believed_for(&before, Some(slot.workload));
+            let start = match self.fits_at(&ends, &before, who, known) {
                 true => Some(known),
                 false => {
-                    let times = self.times(&ends, &slots);
+                    let times = self.times(&ends, &before);
                     let later = times.partition_point(|time| *time <= known);
-                    self.earliest(&ends, &slots, who, &times[later..])
+                    self.earliest(&ends, &before, who, &times[later..])
                 }
             };
             match start {
                 Some(start) => {
-                    let at = slots.partition_point(|other| other.start <= start);
-                    slots.insert(at, Slot { start, ..slot });
+                    self.put_in(&mut slots, Slot { start, ..slot });
                     self.put_at(slot.workload, start);
                 }
                 None => {
@@ -326,9 +397,8 @@ impl Engine {
         if !std::mem::take(&mut self.reservations.doubtful) || self.reservations.is_empty() {
             return;
         }
-        let ends = self.believed(self.state.now);
         self.counts.forecasts += 1;
-        if self.play(&ends, &self.slots(None)).is_err() {
+        if !self.all_come_in_time() {
             self.rebuild_reservations();
         }
     }
@@ -356,6 +426,7 @@ impl Engine {
         kept.slot.start = start;
         self.sort_reservations();
         self.mark(workload);
+        self.restate(workload, start);
     }
 
     fn sort_reservations(&mut self) {

@@ -11,6 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::engine::Engine;
+use crate::engine::reservations::timetable::Slot;
 use crate::engine::waiting::RunTime;
 use crate::model::ids::{PodIdx, WorkloadIdx};
 use crate::model::input::Text;
@@ -18,7 +19,8 @@ use crate::model::workload::Workload;
 use crate::plan::State;
 use crate::time::{Span, Time};
 
-/// Ends looked at, soonest first: as many as a forecast can take away a dozen times in a moment.
+/// Ends of a pool looked at, soonest first: as many as a forecast can take away a dozen times in a
+/// moment.
 const ENDS_MAX: usize = 2_048;
 
 /// An end is believed for this part of the run time after it has passed.
@@ -50,6 +52,11 @@ impl Ends {
     /// Whether nobody says when it ends.
     pub fn is_empty(&self) -> bool {
         self.of.is_empty()
+    }
+
+    /// Whether there are more than are looked at.
+    pub fn are_many(&self) -> bool {
+        self.of.len() > ENDS_MAX
     }
 
     /// The end of a workload, by its uid, is another, or none any more.
@@ -155,14 +162,34 @@ impl Engine {
         declared.into_iter().chain(bounded).min()
     }
 
-    /// Ends that are believed, soonest first, at most [`ENDS_MAX`]. One that has passed may come
-    /// any moment.
-    pub(crate) fn believed(&self, now: Time) -> Vec<(Time, WorkloadIdx)> {
-        let stays = |workload: &WorkloadIdx| {
-            self.state.workloads.get(*workload).is_some_and(|it| it.state != State::Evicting)
+    /// Ends that are believed, soonest first, of what these starts and this workload could use. One
+    /// that has passed may come any moment. Of more than [`ENDS_MAX`] the last are left out.
+    pub(crate) fn believed_for(
+        &mut self,
+        slots: &[Slot],
+        who: Option<WorkloadIdx>,
+    ) -> Vec<(Time, WorkloadIdx)> {
+        self.ends_for(slots.iter().map(|slot| slot.workload).chain(who)).0
+    }
+
+    /// The same for some workloads, and how many ends were left out.
+    pub(super) fn ends_for(
+        &mut self,
+        workloads: impl Iterator<Item = WorkloadIdx>,
+    ) -> (Vec<(Time, WorkloadIdx)>, u32) {
+        let now = self.state.now;
+        let many = self.ends.are_many();
+        let pool = many.then(|| self.pool_of_all(workloads));
+        let counts = |workload: &WorkloadIdx| {
+            let entry = self.state.workloads.get(*workload);
+            let stays = entry.is_some_and(|it| it.state != State::Evicting);
+            stays && pool.as_ref().is_none_or(|pool| self.leaves_some_of(pool, *workload))
         };
-        let ends = self.ends.in_order.iter().filter(|(.., workload)| stays(workload));
-        ends.take(ENDS_MAX).map(|(at, _, workload)| ((*at).max(now), *workload)).collect()
+        let all = self.ends.in_order.iter().filter(|(.., workload)| counts(workload));
+        let mut all = all.map(|(at, _, workload)| ((*at).max(now), *workload));
+        let ends: Vec<(Time, WorkloadIdx)> = all.by_ref().take(ENDS_MAX).collect();
+        let left_out = all.count() as u32;
+        (ends, left_out)
     }
 
     /// Compares the ends that are kept with those that facts show.

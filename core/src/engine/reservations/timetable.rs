@@ -37,6 +37,8 @@ pub(crate) struct Started {
     pub places: Places,
     /// What it holds quota with.
     pub assignment: Arc<Assignment>,
+    /// How far its queue borrows.
+    pub borrowing: u32,
 }
 
 impl Engine {
@@ -94,7 +96,8 @@ impl Engine {
         let profile = self.profile(queue);
         let mut txn = Txn::take_up(&mut self.state, aside);
         let places = place_in(&mut txn, &entry, assignment.clone(), profile, topology).ok();
-        (txn.set_aside(), places.map(|places| Started { places, assignment }))
+        let borrowing = entry.choice.borrowing;
+        (txn.set_aside(), places.map(|places| Started { places, assignment, borrowing }))
     }
 
     /// How far the queue of a workload borrows if it starts at a time.
@@ -157,10 +160,22 @@ impl Engine {
             return false;
         }
         let mut slots = slots.to_vec();
-        let at = slots.partition_point(|slot| slot.start <= start);
-        slots.insert(at, Slot { workload, queue, start });
+        self.put_in(&mut slots, Slot { workload, queue, start });
         self.counts.forecasts += 1;
         self.play(ends, &slots).is_ok()
+    }
+
+    /// Puts a line into a timetable where it is played once it is kept: of those that start at one
+    /// time whoever was to start first, then by uid. In another order they might not all fit.
+    pub(super) fn put_in(&self, slots: &mut Vec<Slot>, slot: Slot) {
+        let now = self.state.now;
+        let key = |slot: &Slot| {
+            let kept = self.reservations.of(slot.workload);
+            let kept = kept.filter(|kept| (*kept).max(now) == slot.start).unwrap_or(slot.start);
+            (slot.start, kept, &self.state.workloads[slot.workload].uid)
+        };
+        let at = slots.partition_point(|other| key(other) < key(&slot));
+        slots.insert(at, slot);
     }
 
     /// Whether the budget of a queue, by what runs now, will be spent at a time.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::super::forecast::{Assumptions, Forecast};
+use super::super::forecast::{Assumptions, Forecast, Unreserved};
 use super::super::quantity::counted;
 use super::Reason;
 use crate::calendar::date;
@@ -59,6 +59,27 @@ impl fmt::Display for Assumptions {
         match self.ahead {
             0 => Ok(()),
             ahead => write!(out, "after {} of its queue", counted(i64::from(ahead), "other")),
+        }
+    }
+}
+
+impl fmt::Display for Unreserved {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unreserved::Limit { most } => write!(
+                out,
+                "no start is reserved for it: {} (reservations.maxReserved) kept for others that \
+                 wait for the same nodes or quota",
+                match most {
+                    1 => "1 is".to_owned(),
+                    most => format!("{most} are"),
+                }
+            ),
+            Unreserved::Ends { looked_at, left_out } => write!(
+                out,
+                "no start is reserved for it: it does not fit after the first {looked_at} ends \
+                 that could help it, and the other {left_out} are not looked at"
+            ),
         }
     }
 }
@@ -138,6 +159,15 @@ mod tests {
         for (said, rest) in rows {
             assert_eq!(said, format!("starts about 2026-08-01 14:20 UTC{rest}"));
         }
+    }
+
+    #[test]
+    fn who_has_no_start_because_of_a_bound_is_told_the_number() {
+        let limit = |most| Unreserved::Limit { most }.to_string();
+        assert!(limit(1).contains("1 is (reservations.maxReserved) kept for others"));
+        assert!(limit(16).contains("16 are (reservations.maxReserved) kept for others"));
+        let ends = Unreserved::Ends { looked_at: 2_048, left_out: 7 }.to_string();
+        assert!(ends.contains("first 2048 ends") && ends.contains("other 7 are not looked at"));
     }
 
     #[test]

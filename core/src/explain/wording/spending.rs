@@ -5,7 +5,7 @@ use std::fmt;
 use crate::calendar::{Period, Stamp};
 use crate::explain::reason::Overspent;
 use crate::model::input::Enforcement;
-use crate::quota::spending::{Account, Amount};
+use crate::quota::spending::{Account, Amount, Over};
 
 const SECONDS_OF_AN_HOUR: i64 = 3_600;
 
@@ -47,6 +47,13 @@ impl fmt::Display for Amount {
 impl fmt::Display for Overspent {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Overspent { cluster_queue, over, period, until } = self;
+        if over.for_ever() {
+            return write!(
+                out,
+                "budget of {cluster_queue} is {} a {period}: it admits nothing",
+                over.limit
+            );
+        }
         write!(
             out,
             "budget of {cluster_queue}, {} a {period}, is spent ({}); admits again {}",
@@ -103,7 +110,11 @@ pub fn standing(account: &Account) -> String {
         return format!("may spend {limit}");
     }
     let until = Stamp(account.period().1);
+    let for_ever = account.reached().any(Over::for_ever);
     match account.limit().enforcement {
+        Enforcement::Hard if for_ever => {
+            format!("budget is {limit}: it admits nothing, what runs goes on")
+        }
         Enforcement::Hard => {
             format!("budget of {limit} is spent; admits again {until}, what runs goes on")
         }
@@ -117,7 +128,6 @@ pub fn standing(account: &Account) -> String {
 mod tests {
     use super::*;
     use crate::money::MicroUsd;
-    use crate::quota::spending::Over;
     use crate::time::Time;
 
     #[test]
@@ -135,6 +145,8 @@ mod tests {
         let over = Over { limit, spent };
         let gpus = Overspent { over, period: Period::Week, ..money };
         assert!(gpus.to_string().contains("100 GPU-hours a week, is spent (100.25)"), "{gpus}");
+        let none = Overspent { over: Over { limit: usd(0), spent: usd(0) }, ..gpus };
+        assert_eq!(none.to_string(), "budget of team is $0.00 a week: it admits nothing");
     }
 
     #[test]

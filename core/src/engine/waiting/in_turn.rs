@@ -1,0 +1,171 @@
+//! Turns: groups that wait only because they would delay a reserved start.
+//!
+//! To look at one of them again is dear, and there may be thousands of different shapes. So what
+//! wakes others only stirs them. If there may be more for them than there was they stand in line,
+//! those that go first in their queues first, and a few of them are looked at in each step; who was
+//! looked at goes to the back when they line up again. So nobody waits for ever, however often they
+//! are stirred. Who is parked keeps its reason until it is its turn.
+
+use std::cmp::Reverse;
+use std::collections::VecDeque;
+
+use crate::engine::waiting::{HeadKey, Waiting};
+use crate::explain::reason::Reason;
+use crate::model::ids::{QueueIdx, ShapeIdx, WorkloadIdx};
+use crate::model::input::Text;
+use crate::time::Time;
+
+/// How a parked group comes to be looked at again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// What it waits for wakes it.
+    None,
+    /// It lines up if it is stirred.
+    Waits,
+    /// It stands in line.
+    InLine,
+}
+
+/// How those who wait for their turn were stirred.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stir {
+    /// Amounts came free: it is to be found out whether that is more than there was.
+    Perhaps,
+    /// Something else changed: all of them are looked at.
+    Surely,
+}
+
+/// The line.
+#[derive(Debug, Default)]
+pub(super) struct InTurn {
+    /// Queue and group of each; some have left it since.
+    line: VecDeque<(Option<QueueIdx>, usize)>,
+    stirred: Option<Stir>,
+}
+
+impl InTurn {
+    /// Those who wait are to be looked at again.
+    pub fn stir(&mut self, how: Stir) {
+        self.stirred = self.stirred.max(Some(how));
+    }
+
+    /// A group stands in line, last.
+    pub fn stand(&mut self, queue: Option<QueueIdx>, group: usize) {
+        self.line.push_back((queue, group));
+    }
+}
+
+impl Waiting {
+    /// How those who wait for their turn were stirred since this was last asked.
+    pub fn take_stir(&mut self) -> Option<Stir> {
+        self.in_turn.stirred.take()
+    }
+
+    /// Whether anybody stands in line, or was stirred and does not yet.
+    pub fn has_line(&self) -> bool {
+        !self.in_turn.line.is_empty() || self.in_turn.stirred.is_some()
+    }
+
+    /// Shapes of those who wait for their turn, repeats possible.
+    pub fn held_shapes(&self) -> impl Iterator<Item = ShapeIdx> + '_ {
+        self.lines.values().flat_map(|line| {
+            let held = |group: u32| {
+                let parked = line.groups[group as usize].parked.as_ref();
+                parked.is_some_and(|parked| parked.turn != Turn::None)
+            };
+            let groups = line.known.iter().filter(move |(_, group)| held(*group));
+            groups.flat_map(|(key, _)| key.sets.iter().map(|(shape, _)| *shape))
+        })
+    }
+
+    /// Whether anybody stands in line.
+    pub fn anybody_in_line(&self) -> bool {
+        !self.in_turn.line.is_empty()
+    }
+
+    /// All who wait for their turn and do not stand in line join it, by priority, then earlier.
+    pub fn line_up(&mut self) {
+        let mut joins: Vec<(Reverse<HeadKey>, Option<QueueIdx>, usize)> = Vec::new();
+        for (queue, line) in &mut self.lines {
+            for (at, group) in line.groups.iter_mut().enumerate() {
+                let Some(parked) = group.parked.as_mut() else { continue };
+                let Some((key, _)) = group.members.first_key_value() else { continue };
+                if parked.turn == Turn::Waits {
+                    parked.turn = Turn::InLine;
+                    joins.push((key.clone(), *queue, at));
+                }
+            }
+        }
+        joins.sort_unstable();
+        self.in_turn.line.extend(joins.into_iter().map(|(_, queue, group)| (queue, group)));
+    }
+
+    /// Files up to so many groups from the front of the line among those to look at; how many.
+    pub fn invite(&mut self, most: usize) -> usize {
+        let mut invited = 0;
+        while invited < most
+            && let Some((queue, group)) = self.in_turn.line.pop_front()
+        {
+            let Some(line) = self.lines.get_mut(&queue) else { continue };
+            let Some(entry) = line.groups.get_mut(group) else { continue };
+            if entry.parked.as_ref().is_none_or(|parked| parked.turn != Turn::InLine) {
+                continue;
+            }
+            (entry.parked, entry.invited) = (None, true);
+            line.refresh(group);
+            self.note_active(queue);
+            invited += 1;
+        }
+        invited
+    }
+
+    /// Nobody stands in line any more: there is nothing for them. They wait as before.
+    pub fn dismiss(&mut self) {
+        for (queue, group) in std::mem::take(&mut self.in_turn.line) {
+            let line = self.lines.get_mut(&queue);
+            let entry = line.and_then(|line| line.groups.get_mut(group));
+            let parked = entry.and_then(|entry| entry.parked.as_mut());
+            if let Some(parked) = parked.filter(|parked| parked.turn == Turn::InLine) {
+                parked.turn = Turn::Waits;
+            }
+        }
+    }
+
+    /// Whether a workload is looked at because it is its turn.
+    pub fn is_invited(&self, index: WorkloadIdx) -> bool {
+        let Some((queue, group, _)) = self.filed.get(index) else { return false };
+        self.lines.get(queue).is_some_and(|line| line.groups[*group].invited)
+    }
+
+    /// A head starts at another time: who waits in turn for its sake says so. The first of each
+    /// such group, which stands for all, with its reason.
+    pub fn restate(&mut self, of: &Text, to: Time) -> Vec<(WorkloadIdx, Reason)> {
+        let mut restated = Vec::new();
+        for group in self.lines.values_mut().flat_map(|line| &mut line.groups) {
+            let Some(parked) = &mut group.parked else { continue };
+            match &mut parked.why {
+                Reason::Reserved { head, start, .. } if head == of && *start != to => *start = to,
+                _ => continue,
+            }
+            let others = parked.others.as_ref().map(|(_, others)| others);
+            let stays = |key: &Reverse<HeadKey>| others.is_none_or(|it| !it.contains_key(key));
+            let mut stay = group.members.iter().filter(|(key, _)| stays(key));
+            restated.extend(stay.next().map(|(_, (first, _))| (*first, parked.why.clone())));
+        }
+        restated
+    }
+
+    /// Compares the line with the groups that stand in it.
+    ///
+    /// # Panics
+    /// When one stands there that is not in it.
+    pub(super) fn recount_turns(&self) {
+        for (queue, line) in &self.lines {
+            for (at, group) in line.groups.iter().enumerate() {
+                let stands = group.parked.as_ref().is_some_and(|it| it.turn == Turn::InLine);
+                assert!(!stands || self.in_turn.line.contains(&(*queue, at)), "it is in line");
+                assert!(group.parked.is_none() || !group.invited, "invited, and looked at");
+            }
+        }
+    }
+}

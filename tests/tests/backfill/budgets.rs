@@ -1,0 +1,63 @@
+//! When work starts whose queue has spent its budget: in the next period, if that one is not spent
+//! by then, too.
+
+use capstan_core::calendar::Period;
+use capstan_core::explain::view::{Change, Remedy};
+use capstan_core::model::input::{Enforcement, SpendingLimit};
+
+use super::*;
+
+/// The first midnight, in minutes.
+const MIDNIGHT: i64 = 1_440 - 1_000;
+
+/// Two nodes, and a queue with so many GPU-hours a day, all of which what runs has used at some
+/// time.
+fn with_budget(hours: i64) -> Stage {
+    let mut stage = stage(&["a", "b"]);
+    let (period, enforcement) = (Period::Day, Enforcement::Hard);
+    let spending =
+        Some(SpendingLimit { usd: None, gpu_seconds: Some(hours * 3_600), period, enforcement });
+    add_queue(&mut stage, ClusterQueueFacts { spending, ..queue("main", None, nominal(16)) });
+    stage
+}
+
+#[test]
+fn a_budget_that_is_spent_begins_anew_with_the_next_period() {
+    let mut stage = with_budget(16);
+    submit(&mut stage, work_in("first", (1, 8), Some(240), Some("main")));
+    submit(&mut stage, work_in("big", (2, 8), Some(30), Some("main")));
+    assert_eq!(reserved(&stage, "big"), None, "after two hours it is spent");
+    at(&mut stage, 130);
+    assert_eq!(starts(&mut stage, "big"), Some(MIDNIGHT));
+    at(&mut stage, 250);
+    assert_eq!((runs(&stage, "big"), starts(&mut stage, "big")), (false, Some(MIDNIGHT)));
+    at(&mut stage, MIDNIGHT);
+    assert!(runs(&stage, "big"));
+}
+
+#[test]
+fn what_runs_on_may_spend_the_next_period_too() {
+    let mut stage = with_budget(16);
+    submit(&mut stage, work_in("first", (1, 8), Some(MIDNIGHT + 160), Some("main")));
+    at(&mut stage, 130);
+    submit(&mut stage, work_in("big", (2, 8), Some(30), Some("main")));
+    submit(&mut stage, work_in("small", (1, 8), None, Some("main")));
+    assert_eq!(starts(&mut stage, "big"), None, "first has spent it once more before it ends");
+    assert_eq!(starts(&mut stage, "small"), Some(MIDNIGHT));
+    at(&mut stage, MIDNIGHT);
+    assert!(runs(&stage, "small"));
+}
+
+#[test]
+fn a_budget_of_nothing_never_begins_anew() {
+    let mut stage = with_budget(0);
+    submit(&mut stage, work_in("big", (2, 8), Some(30), Some("main")));
+    let reason = view(&stage, "big").reason.expect("it waits");
+    assert_eq!(reason.code(), "BudgetExhausted");
+    assert_eq!(reason.to_string(), "budget of main is 0 GPU-hours a day: it admits nothing");
+    assert_eq!(starts(&mut stage, "big"), None);
+    let explained = stage.engine.explain_workload(stage.now, TEAM, "big").expect("it waits");
+    let waits = |remedy: &Remedy| matches!(remedy.change, Change::WaitUntil { .. });
+    assert!(!explained.remedies.iter().any(waits), "{:?}", explained.remedies);
+    assert!(!explained.remedies.is_empty(), "more of it would help");
+}
