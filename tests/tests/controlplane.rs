@@ -364,6 +364,16 @@ fn a_missing_part_is_an_error_that_names_it() {
 }
 
 #[test]
+fn parts_that_are_there_need_no_toolchain() {
+    let etcd = parts::Parts::find(&[Part::Etcd]).expect("the parts, built");
+    let folder = etcd.path(Part::Etcd).parent().expect("a folder").to_owned();
+    let ran = again(JOB_TEST).env("KUBEBUILDER_ASSETS", folder).env("PATH", "").output();
+    let ran = ran.expect("this program runs again");
+    let said = String::from_utf8_lossy(&ran.stdout);
+    assert!(ran.status.success() && said.contains("test result: ok. 1 passed"), "{said}");
+}
+
+#[test]
 fn a_missing_toolchain_is_an_error_that_says_what_to_install() {
     let says = failure(again(JOB_TEST).env_remove("KUBEBUILDER_ASSETS").env("PATH", ""));
     for part in [

@@ -151,6 +151,31 @@ fn every_rule_is_broken_by_some_object_of_its_kind() {
     }
 }
 
+/// The lists and maps of a spec itself; a Cohort's are a ClusterQueue's, and Workloads are ours.
+#[test]
+fn every_limit_of_a_spec_is_exceeded_by_some_object() {
+    let invalid = files("tests/crds/invalid");
+    for crd in crds::all() {
+        let kind = crd.spec.names.kind.clone();
+        if matches!(kind.as_str(), "Cohort" | "Workload") {
+            continue;
+        }
+        let crd = serde_json::to_value(&crd).expect("plain data");
+        let schema = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+        let spec = schema["properties"]["spec"]["properties"].as_object();
+        for (field, schema) in spec.into_iter().flatten() {
+            if schema["maxItems"].is_null() && schema["maxProperties"].is_null() {
+                continue;
+            }
+            let says = format!("spec.{field}: Too many");
+            let of_kind = format!("kind: {kind}\n");
+            let mut said =
+                invalid.values().filter(|text| text.contains(&of_kind)).map(|it| expected(it));
+            assert!(said.any(|line| line.starts_with(&says)), "no {kind} breaks `{says}`");
+        }
+    }
+}
+
 #[test]
 fn files_are_judged_as_an_api_server_judges() {
     let excused: BTreeSet<&str> = ONLY_AN_API_SERVER.iter().map(|(name, _)| *name).collect();

@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use capstan::gangs::kinds::{Kind, TABLE};
@@ -323,4 +324,31 @@ fn the_pods_are_restricted_and_two() {
     let mounted = pod["containers"][0]["volumeMounts"][0]["mountPath"].as_str().expect("a path");
     let config = format!("--config={mounted}/capstan.yaml");
     assert_eq!(*args, [json!("run"), json!(config)]);
+}
+
+/// The port of the Service is the one that probes ask, which is where the program listens.
+#[test]
+fn who_asks_finds_the_port() {
+    let (deployment, service) = (base("deployment.yaml"), base("service.yaml"));
+    let template = &deployment["spec"]["template"];
+    let container = &template["spec"]["containers"][0];
+    let port = &container["ports"][0];
+    let help = capstan(&["run".to_owned(), "--help".to_owned()]).out;
+    let (_, listen) = help.split_once("--listen").expect("a flag");
+    let (_, listen) = listen.split_once("[default: ").expect("a default");
+    let (listen, _) = listen.split_once(']').expect("its end");
+    let listen: SocketAddr = listen.parse().expect("an address");
+    assert_eq!(port["containerPort"], listen.port());
+    assert!(listen.ip().is_unspecified(), "{listen}: probes come from the node");
+    for probe in ["livenessProbe", "readinessProbe"] {
+        assert_eq!(container[probe]["httpGet"]["port"], port["name"], "{probe}");
+    }
+    let entry = &service["spec"]["ports"][0];
+    assert_eq!((&entry["targetPort"], &entry["port"]), (&port["name"], &port["containerPort"]));
+    let labels = template["metadata"]["labels"].as_object().expect("labels");
+    let selector = service["spec"]["selector"].as_object().expect("a selector");
+    assert!(!selector.is_empty());
+    for (key, value) in selector {
+        assert_eq!(labels.get(key), Some(value), "the Service finds its pods by {key}");
+    }
 }

@@ -57,6 +57,14 @@ fn the_readme_has_exactly_two_commands() {
 }
 
 #[test]
+fn the_playground_is_started_as_the_readme_says() {
+    let line = "`cargo run --release -p capstan-tests --bin playground`";
+    assert!(read("README.md").replace('\n', " ").contains(line), "README has no {line}");
+    let program = Path::new(env!("CARGO_BIN_EXE_playground"));
+    assert_eq!(program.file_stem().and_then(|name| name.to_str()), Some("playground"));
+}
+
+#[test]
 fn the_picture_is_what_the_first_command_prints() {
     let readme = read("README.md");
     let found = blocks(&readme).into_iter().find(|(language, _)| language == "text");

@@ -141,7 +141,11 @@ fn submitted() -> [Submitted; 2] {
 fn footprint(told: &mut Told<'_>) -> Result<()> {
     let bytes = match footprint::bytes_per_pod() {
         Ok(bytes) => bytes,
-        Err(why) => return told.line(&json!({"case": "footprint", "unsupported": why})),
+        Err(why) => {
+            told.line(&json!({"case": "footprint", "unsupported": why}))?;
+            // What is not measured does not hold.
+            u64::MAX
+        }
     };
     told.line(&json!({"case": "footprint", "nodes": 15_000, "bytes_per_pod": bytes}))?;
     told.checks(vec![Check {

@@ -154,6 +154,7 @@ impl Walk {
 
     fn object(&mut self, schema: &Value, value: &Value, path: &str) {
         let Some(fields) = value.as_object() else { return };
+        self.count(schema, "maxProperties", fields.len(), path);
         for required in list(schema, "required").iter().filter_map(Value::as_str) {
             if !fields.contains_key(required) {
                 self.complain(&field(path, required), "missing".to_owned());
@@ -191,11 +192,16 @@ impl Walk {
         if schema["minItems"].as_u64().is_some_and(|least| count < least) {
             self.complain(path, "empty; it needs at least one entry".to_owned());
         }
-        if let Some(most) = schema["maxItems"].as_u64().filter(|most| count > *most) {
-            self.complain(path, format!("{count} entries, at most {most} are allowed"));
-        }
+        self.count(schema, "maxItems", items.len(), path);
         for (index, item) in items.iter().enumerate() {
             self.value(&schema["items"], item, &format!("{path}[{index}]"));
+        }
+    }
+
+    /// Complains of more entries than a schema allows.
+    fn count(&mut self, schema: &Value, limit: &str, count: usize, path: &str) {
+        if let Some(most) = schema[limit].as_u64().filter(|most| count as u64 > *most) {
+            self.complain(path, format!("{count} entries, at most {most} are allowed"));
         }
     }
 

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::others;
 use crate::scene;
-use crate::setup::{NAMESPACE, SOON, cluster, deployed, path, read, replica};
+use crate::setup::{NAMESPACE, SOON, cluster, deployed, path, probed, read, replica};
 
 /// Answers that no request of ours may have: it was wrong, whatever the cluster is like.
 const WRONG: [u64; 7] = [400, 401, 403, 405, 406, 415, 422];
@@ -67,6 +67,7 @@ fn what_kustomize_installs_may_do_all_its_work_and_no_more() {
     first.wait_until(&cluster, "leading").expect("it leads");
     let mut second = replica(&cluster, &deployment, second);
     second.wait_until(&cluster, "standing by").expect("one leads");
+    [&first, &second].map(|replica| probed(&cluster, &deployment, replica));
 
     cluster.apply(scene::QUEUES).expect("applied");
     beside(&cluster);

@@ -105,3 +105,12 @@ pub fn replica(cluster: &ControlPlane, deployment: &Value, pod: &str) -> Capstan
     let config = config.expect("the arguments name the configuration");
     cluster.capstan_called(pod, call, &config).expect("started")
 }
+
+/// The paths of the container's probes answer once a replica is up.
+pub fn probed(cluster: &ControlPlane, deployment: &Value, capstan: &Capstan) {
+    let container = &deployment["spec"]["template"]["spec"]["containers"][0];
+    for probe in ["livenessProbe", "readinessProbe"] {
+        let path = container[probe]["httpGet"]["path"].as_str().expect("a path");
+        capstan.get(cluster, path).unwrap_or_else(|error| panic!("{probe}: {error:?}"));
+    }
+}

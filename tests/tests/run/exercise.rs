@@ -6,6 +6,7 @@ use capstan_tests::cluster::{Capstan, ControlPlane, Options, Part, is_true, name
 use capstan_tests::exercise::{
     HIGH, KINDS_OF_KUEUE, LOW, NEIGHBOURS, NODES, QUEUES, QUEUES_OF_KUEUE,
 };
+use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
 use crate::judge;
@@ -64,6 +65,7 @@ fn a_preempted_job_is_suspended_and_everything_completes() {
     let capstan = leader(&cluster, "");
     let victim = plays(&cluster, &capstan);
     events(&cluster, &victim);
+    owner_writes(&cluster, &victim);
     queues_say_all(&cluster);
     only_its_own(&mut cluster);
 }
@@ -89,7 +91,8 @@ fn the_queues_of_kueue_do_the_same_as_they_are() {
 fn plays(cluster: &ControlPlane, capstan: &Capstan) -> String {
     let history = cluster.watch_pods().expect("a watch");
     cluster.apply(LOW).expect("applied");
-    wait_for(cluster, "pods", "four low jobs run", |pods| running(pods, is_low) == 4);
+    let pods = wait_for(cluster, "pods", "four low jobs run", |pods| running(pods, is_low) == 4);
+    pods.iter().filter(|pod| is_low(name_of(pod))).for_each(says_what_it_was_admitted_with);
     let uids = |all: &[Value]| -> Vec<Value> {
         all.iter().filter(|it| it["status"]["state"] != Value::Null).map(uid).collect()
     };
@@ -106,6 +109,11 @@ fn plays(cluster: &ControlPlane, capstan: &Capstan) -> String {
     });
     let victim = names(&jobs, suspended).remove(0);
     assert!(is_low(&victim), "{victim}");
+    let job = jobs.iter().find(|job| name_of(job) == victim).expect("there");
+    let notes = &job["metadata"]["annotations"];
+    assert!(notes["capstan.sh/suspended"].is_string(), "marked as ours to resume: {notes}");
+    let by = notes["capstan.sh/preempted-by"].as_str().unwrap_or_default();
+    assert!(by.ends_with("/high-priority-critical"), "{notes}");
     let waits = |all: &[Value]| {
         let victim = all.iter().find(|it| name_of(it) == victim);
         victim.is_some_and(|it| it["status"]["state"] == "Queued")
@@ -157,6 +165,29 @@ fn explained(cluster: &ControlPlane, capstan: &Capstan, victim: &str) {
     for text in [&asked, &read, &served] {
         assert!(text.contains(victim) && text.contains("gpu-exercise-queue"), "{text}");
     }
+}
+
+/// A bound pod carries what the next leader must know of it.
+fn says_what_it_was_admitted_with(pod: &Value) {
+    let notes = &pod["metadata"]["annotations"];
+    let owner = pod["metadata"]["ownerReferences"][0]["name"].as_str().expect("an owner");
+    let workload = notes["capstan.sh/workload"].as_str().unwrap_or_default();
+    assert!(workload.ends_with(owner), "{notes}");
+    let flavors = notes["capstan.sh/flavors"].as_str().unwrap_or_default();
+    let flavors: Value = serde_json::from_str(flavors).expect("a map");
+    assert!(flavors["nvidia.com/gpu"].is_string(), "{notes}");
+    let at = notes["capstan.sh/admitted-at"].as_str().unwrap_or_default();
+    assert!(at.parse::<Timestamp>().is_ok(), "{notes}");
+}
+
+/// The victim's owner was written to stop it, and to let it go on; not more often.
+fn owner_writes(cluster: &ControlPlane, victim: &str) {
+    let written = written(cluster, "capstan");
+    let of_victim = written.iter().filter(|it| it.resource == "jobs" && it.name == victim);
+    let of_victim: Vec<_> = of_victim.filter(|it| it.is_done()).collect();
+    assert_eq!(of_victim.len(), 2, "{of_victim:?}");
+    let others = written.iter().filter(|it| it.resource.starts_with("jobs") && it.name != victim);
+    assert_eq!(others.count(), 0, "no other Job is ours to write");
 }
 
 fn uid(object: &Value) -> Value {

@@ -1,6 +1,6 @@
 //! Who leaves while a PodDisruptionBudget guards another, and what the preemptor shows until then.
 
-use capstan_tests::cluster::{GpuNodes, name_of};
+use capstan_tests::cluster::{GpuNodes, is_true, name_of};
 use serde_json::{Value, json};
 
 use crate::scene::{class, cluster, create, running, wait_for};
@@ -73,6 +73,16 @@ fn the_preemptor_names_the_node_of_a_victim_that_no_budget_guards() {
         named(&pods, name).is_some_and(|pod| !pod["metadata"]["deletionTimestamp"].is_null())
     };
     assert_eq!((leaves("plain"), leaves("guarded")), (true, false));
+    says_why(named(&pods, "plain").expect("there"));
+
+    // Nobody of its own rank takes the room that comes free for it.
+    let mut quiet = class("quiet", 3);
+    quiet["preemptionPolicy"] = json!("Never");
+    create(&cluster, vec![quiet]);
+    create(&cluster, vec![pod("rival", "quiet", &[])]);
+    wait_for(&cluster, "pods", "the rival was looked at", |pods| {
+        named(pods, "rival").is_some_and(|rival| is_false(rival, "PodScheduled").is_some())
+    });
 
     let release = r#"{"metadata": {"finalizers": null}}"#;
     cluster.kubectl(&["patch", "pod", "plain", "--type=merge", "-p", release]).expect("released");
@@ -83,4 +93,19 @@ fn the_preemptor_names_the_node_of_a_victim_that_no_budget_guards() {
     assert_eq!(boss["spec"]["nodeName"], node);
     assert!(boss["status"]["nominatedNodeName"].is_null(), "it has a node: {boss}");
     assert_eq!(running(&pods, |name| name == "guarded"), 1);
+    let rival = named(&pods, "rival").expect("there");
+    assert!(rival["spec"]["nodeName"].is_null(), "it was not for the rival: {rival}");
+}
+
+/// A pod that is stopped says for whom, and as what others know not to count as its failure.
+fn says_why(victim: &Value) {
+    assert_eq!(is_true(victim, "DisruptionTarget"), Some("PreemptionByScheduler"));
+    let notes = &victim["metadata"]["annotations"];
+    assert_eq!(notes["capstan.sh/preempted-by"], "default/boss", "{notes}");
+    assert_eq!(notes["capstan.sh/preemption-reason"], "Priority", "{notes}");
+}
+
+fn is_false<'a>(pod: &'a Value, condition: &str) -> Option<&'a Value> {
+    let conditions = pod["status"]["conditions"].as_array()?;
+    conditions.iter().find(|it| it["type"] == condition && it["status"] == "False")
 }

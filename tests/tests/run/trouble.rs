@@ -357,6 +357,15 @@ fn the_quota_of_a_member_that_died_waits_for_the_one_in_its_stead() {
         all.iter().any(|it| is_true(it, "QuotaReserved").is_none() && name_of(it) == "other")
     };
     wait_for(&cluster, "workloads.capstan.sh", "the other one waits", waits);
+    // Who waits for quota is nothing that an autoscaler should build a node for.
+    wait_for(&cluster, "pods", "its pod says for what", |pods| {
+        let other = pods.iter().find(|pod| name_of(pod).starts_with("other-"));
+        let all = other.and_then(|pod| pod["status"]["conditions"].as_array());
+        all.is_some_and(|all| {
+            let scheduled = all.iter().find(|it| it["type"] == "PodScheduled");
+            scheduled.is_some_and(|it| it["status"] == "False" && it["reason"] == "WaitingForQuota")
+        })
+    });
 
     let pods = cluster.list("pods").expect("pods");
     let first = names(&pods, |pod| name_of(pod).starts_with("gang")).remove(0);
