@@ -1,27 +1,34 @@
 //! Gangs: as many as there is room for run whole, and no other begins.
 
+use std::collections::BTreeMap;
 use std::thread;
 use std::time::Duration;
 
-use capstan_tests::cluster::{GpuNodes, name_of};
+use capstan_tests::cluster::{GpuNodes, Options, name_of};
 use serde_json::{Value, json};
 
 use crate::judge;
-use crate::scene::{Job, bare_gang, cluster, names, running, submit, wait_for};
+use crate::scene::{Job, bare_gang, cluster_with, names, running, submit, wait_for, written};
 
 /// Members of a gang, one GPU each: a node's worth.
 const SIZE: usize = 8;
 /// A gang's binds leave together, and take less than a second; one that is in part for longer than
 /// a busy machine can make of that was left behind by something.
 const IN_PART: Duration = Duration::from_secs(15);
+/// Reasons that a member of these gangs has to wait, one after the other: its peers are not all
+/// there, somebody is ahead, there is no room.
+const TOLD_MAX: usize = 3;
 /// How long nothing more may happen.
 const STILL: Duration = Duration::from_secs(5);
 
 #[test]
 fn of_twenty_gangs_exactly_as_many_as_fit_run_and_no_other_begins() {
-    let cluster = cluster(&GpuNodes::new("h100", 12));
+    let options = Options { controller_manager: true, kwok: true, audit: true, ..Options::bare() };
+    let options = options.user("capstan", &["system:masters"]);
+    let cluster = cluster_with(options, &GpuNodes::new("h100", 12));
     let history = cluster.watch_pods().expect("a watch");
-    let mut capstan = cluster.capstan("capstan-0", "").expect("started");
+    let own = cluster.kubeconfig_of("capstan").expect("a user");
+    let mut capstan = cluster.capstan_as("capstan-0", "", &own).expect("started");
     capstan.wait_until(&cluster, "leading").expect("it leads");
     let jobs: Vec<Job> = (0..10).map(|at| Job::of("default", &format!("job-{at}"), 8)).collect();
     submit(&cluster, &jobs);
@@ -53,6 +60,12 @@ fn of_twenty_gangs_exactly_as_many_as_fit_run_and_no_other_begins() {
     let pods = cluster.list("pods").expect("pods");
     let silent = names(&pods, |pod| !is_bound(pod) && !says_why(pod));
     assert_eq!(silent, [""; 0], "they say it still");
+    let mut told: BTreeMap<String, usize> = BTreeMap::new();
+    let of_pods = written(&cluster, "capstan").into_iter();
+    of_pods.filter(|it| it.resource == "pods/status").for_each(|it| {
+        *told.entry(it.name).or_default() += 1;
+    });
+    assert!(told.values().all(|times| *times <= TOLD_MAX), "a patch for each new reason: {told:?}");
 }
 
 fn is_bound(pod: &Value) -> bool {

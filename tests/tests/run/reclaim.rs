@@ -2,10 +2,11 @@
 //! than needed, and lent again. In no state of the API is any quota exceeded.
 
 use std::collections::BTreeSet;
+use std::thread;
 use std::time::Duration;
 
-use capstan_tests::cluster::{GpuNodes, eventually, is_true};
-use serde_json::Value;
+use capstan_tests::cluster::{ControlPlane, GpuNodes, eventually, is_true, name_of};
+use serde_json::{Value, json};
 
 use crate::judge;
 use crate::scene::{Job, SOON, cluster, end, names, running, submit, wait_for};
@@ -14,6 +15,11 @@ use crate::scene::{Job, SOON, cluster, end, names, running, submit, wait_for};
 const QUEUES: &str = include_str!("teams.yaml");
 /// How often the quota is taken back.
 const WAVES: usize = 3;
+
+/// Keeps a pod that is being deleted.
+const HOLD: &str = "tests.capstan.sh/hold";
+/// How long.
+const GRACE: Duration = Duration::from_secs(3);
 
 /// A gang takes no longer than this from its first to its last bind, on a busy machine, and as
 /// long to be stopped.
@@ -33,6 +39,35 @@ fn counted(metrics: &str) -> usize {
     lines.filter_map(|line| line.rsplit_once(' ')?.1.parse::<usize>().ok()).sum()
 }
 
+/// Keeps pods that are being deleted, as a long grace period does, or lets them go.
+fn hold_all(cluster: &ControlPlane, hold: bool) {
+    let pods = cluster.list("pods").expect("pods");
+    for pod in pods.iter().filter(|pod| name_of(pod).starts_with("a-")) {
+        let all = pod["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
+        let mut all: Vec<Value> = all.into_iter().filter(|it| *it != HOLD).collect();
+        all.extend(hold.then(|| HOLD.into()));
+        let patch = json!({"metadata": {"finalizers": all}}).to_string();
+        let words = ["patch", "pod", name_of(pod), "-n", "team-a", "--type=merge", "-p", &patch];
+        cluster.kubectl(&words).expect("patched");
+    }
+}
+
+/// The borrower's pods take their time to end: until they have, the owner's wait.
+fn nothing_before_they_are_gone(cluster: &ControlPlane, prefix: &str) {
+    let leaving = |pod: &&Value| !pod["metadata"]["deletionTimestamp"].is_null();
+    wait_for(cluster, "pods", "a job of team a leaves", |pods| {
+        pods.iter().filter(leaving).count() == 4
+    });
+    thread::sleep(GRACE);
+    let pods = cluster.list("pods").expect("pods");
+    assert_eq!(pods.iter().filter(leaving).count(), 4, "they are there still");
+    let bound =
+        |pod: &Value| name_of(pod).starts_with(prefix) && pod["spec"]["nodeName"].is_string();
+    // Four fit beside them, which is one of the owner's two jobs.
+    assert!(names(&pods, bound).len() <= 4, "nobody has what they hold");
+    hold_all(cluster, false);
+}
+
 #[test]
 fn lent_quota_is_taken_back_and_no_quota_is_ever_exceeded() {
     let mut nodes = GpuNodes::new("h100", 4);
@@ -46,9 +81,13 @@ fn lent_quota_is_taken_back_and_no_quota_is_ever_exceeded() {
     let borrowers: Vec<Job> = (0..5).map(|at| job("team-a", &format!("a-{at}"))).collect();
     submit(&cluster, &borrowers);
     wait_for(&cluster, "pods", "team a borrows four", |pods| runs(pods, "a-") == 12);
+    hold_all(&cluster, true);
     for wave in 0..WAVES {
         submit(&cluster, &[0, 1].map(|at| job("team-b", &format!("b-{wave}-{at}"))));
         let prefix = format!("b-{wave}-");
+        if wave == 0 {
+            nothing_before_they_are_gone(&cluster, &prefix);
+        }
         wait_for(&cluster, "pods", "team b has its quota, team a the rest", |pods| {
             runs(pods, &prefix) == 8 && runs(pods, "a-") == 8
         });
