@@ -100,7 +100,12 @@ mod tests {
     }
 
     fn flavors(why: FlavorProblem) -> Reason {
-        let tried = vec![FlavorRefusal { flavor: "f".into(), why }];
+        either([why])
+    }
+
+    fn either<const N: usize>(whys: [FlavorProblem; N]) -> Reason {
+        let refusal = |why| FlavorRefusal { flavor: "f".into(), why };
+        let tried = whys.into_iter().map(refusal).collect();
         Reason::Flavors { cluster_queue: "q".into(), pod_set: "main".into(), tried }
     }
 
@@ -118,6 +123,9 @@ mod tests {
         }
         let others = [
             (flavors(short()), "WaitingForQuota"),
+            // With quota for the one flavor it would have no need of the other's nodes.
+            (either([short(), FlavorProblem::Nodes(nodes())]), "WaitingForQuota"),
+            (either([FlavorProblem::Nodes(nodes()), short()]), "WaitingForQuota"),
             (Reason::WaitingForVictims { victims: 1 }, "WaitingForPreemptedWorkloads"),
             (Reason::Behind { ahead: 2, queue: "q".into() }, "PendingEvaluation"),
             (Reason::LostRace { then: Box::new(flavors(short())) }, "WaitingForQuota"),
