@@ -14,8 +14,8 @@ use capstan_core::plan::State;
 use capstan_core::policy::{Policy, Reserving};
 use capstan_core::time::{Span, Time};
 use capstan_tests::facts::{
-    DEFAULT, GPU, TEAM, cluster_queue, flavor, gang, group, in_queue, local_queue, namespace, node,
-    nominal, pod, shape,
+    DEFAULT, GPU, TEAM, cluster_queue, flavor, gang, group, in_queue, job, local_queue, namespace,
+    node, nominal, pod, pods_of, shape,
 };
 use capstan_tests::play::Stage;
 
@@ -129,6 +129,29 @@ fn at(stage: &mut Stage, minute: i64) {
     end_due(stage, &[]);
     stage.settle(|_| {});
     stage.engine.recount();
+}
+
+/// A Job is deleted: first it, then its pods, one after the other. Who waits for its end still does.
+#[test]
+fn who_goes_after_its_owner_ends_when_it_was_to() {
+    let mut stage = stage(&["a"]);
+    let owner = job("goes", 4, &shape(&[(GPU, 1)]), &wishes(Some(60), None));
+    stage.add([Input::Owner(owner.clone())]);
+    stage.settle(|_| {});
+    submit(&mut stage, work("big", (1, 8), Some(30)));
+    submit(&mut stage, work("other", (1, 4), Some(120)));
+    assert_eq!((runs(&stage, "goes"), reserved(&stage, "big")), (true, Some(60)));
+    assert_eq!(held_for(&stage, "other"), Some(("team/big".to_owned(), 60)));
+    stage.owners.remove(&owner.uid);
+    stage.feed(Input::OwnerGone(owner.uid.clone()));
+    for member in pods_of(&owner) {
+        stage.settle(|_| {});
+        stage.engine.recount();
+        assert!(!runs(&stage, "other"), "it would take what the gang leaves for big");
+        stage.drop_pod(&member.uid);
+    }
+    stage.settle(|_| {});
+    assert_eq!((runs(&stage, "big"), runs(&stage, "other")), (true, false));
 }
 
 /// Two full nodes, one until minute 60 and one until minute 120, and a gang that needs both.

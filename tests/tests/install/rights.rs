@@ -67,7 +67,9 @@ fn what_kustomize_installs_may_do_all_its_work_and_no_more() {
     first.wait_until(&cluster, "leading").expect("it leads");
     let mut second = replica(&cluster, &deployment, second);
     second.wait_until(&cluster, "standing by").expect("one leads");
-    [&first, &second].map(|replica| probed(&cluster, &deployment, replica));
+    for replica in [&first, &second] {
+        probed(&cluster, &deployment, replica);
+    }
 
     cluster.apply(scene::QUEUES).expect("applied");
     beside(&cluster);

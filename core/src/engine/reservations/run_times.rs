@@ -3,7 +3,8 @@
 //! A run time is declared (`capstan.sh/expected-runtime`), bounded (`capstan.sh/max-runtime`, at
 //! which work is stopped), or learned from runs before it. An end is believed until some time after
 //! it has passed; from then on the work counts as any other that says nothing, so what waits for it
-//! is never misled twice. Kept for work that holds places; filed with the workload.
+//! is never misled twice. Kept for work that holds places; filed with the workload. Who goes member
+//! by member, or after its owner, is to end when it was to.
 //!
 //! Restart: declared ends are facts (when pods were bound, what they declare). Cost: one entry for
 //! each workload that holds places and says how long; others cost a look at their first member.
@@ -14,7 +15,7 @@ use crate::engine::Engine;
 use crate::engine::reservations::timetable::Slot;
 use crate::engine::waiting::RunTime;
 use crate::model::ids::{PodIdx, WorkloadIdx};
-use crate::model::input::Text;
+use crate::model::input::{GangKey, Text};
 use crate::model::workload::Workload;
 use crate::plan::State;
 use crate::time::{Span, Time};
@@ -98,11 +99,28 @@ impl Engine {
         if self.ends.is_empty() && self.state.policy.reservations.is_none() {
             return;
         }
-        let end = self.end_of(workload).filter(|end| end.until > self.state.now);
+        let end = self.end_of(workload).or_else(|| self.end_as_before(workload));
+        let end = end.filter(|end| end.until > self.state.now);
         if end.is_some() || !self.ends.is_empty() {
             let end = end.map(|end| (end, self.state.workloads[workload].uid.clone()));
             self.ends.set(workload, end);
         }
+    }
+
+    /// Work that goes, member by member, or whose owner went first, ends no later than it was to.
+    /// Else a start that waits for it would be unknown for that moment, and others would take what
+    /// it leaves.
+    fn end_as_before(&self, workload: WorkloadIdx) -> Option<End> {
+        let (end, _) = self.ends.of.get(&workload)?;
+        let entry = self.state.workloads.get(workload)?;
+        if matches!(entry.state, State::Evicting | State::Finished) {
+            return None;
+        }
+        let placed = self.state.placed(workload).count();
+        let owned = matches!(entry.id.key, GangKey::Owner(..));
+        let ownerless = owned && self.state.owner_of(workload).is_none();
+        let in_part = placed < entry.min_member as usize;
+        (placed > 0 && (ownerless || in_part)).then_some(*end)
     }
 
     fn end_of(&self, workload: WorkloadIdx) -> Option<End> {
