@@ -27,6 +27,7 @@ use serde::{Deserialize, Serialize};
 pub struct ResourceFlavorSpec {
     /// Labels of the nodes of this flavor.
     #[serde(default)]
+    #[schemars(extend("maxProperties" = 8))]
     pub node_labels: BTreeMap<String, String>,
     /// Taints of the nodes of this flavor; workloads must tolerate them.
     #[serde(default)]

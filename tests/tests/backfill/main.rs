@@ -131,7 +131,7 @@ fn at(stage: &mut Stage, minute: i64) {
     stage.engine.recount();
 }
 
-/// A Job is deleted: first it, then its pods, one after the other. Who waits for its end still does.
+/// A Job is deleted: first it, then its pods one by one. Who waits for its end still does.
 #[test]
 fn who_goes_after_its_owner_ends_when_it_was_to() {
     let mut stage = stage(&["a"]);
