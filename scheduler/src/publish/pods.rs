@@ -123,9 +123,6 @@ mod tests {
         }
         let others = [
             (flavors(short()), "WaitingForQuota"),
-            // With quota for the one flavor it would have no need of the other's nodes.
-            (either([short(), FlavorProblem::Nodes(nodes())]), "WaitingForQuota"),
-            (either([FlavorProblem::Nodes(nodes()), short()]), "WaitingForQuota"),
             (Reason::WaitingForVictims { victims: 1 }, "WaitingForPreemptedWorkloads"),
             (Reason::Behind { ahead: 2, queue: "q".into() }, "PendingEvaluation"),
             (Reason::LostRace { then: Box::new(flavors(short())) }, "WaitingForQuota"),
@@ -134,6 +131,12 @@ mod tests {
             let said = condition(&reason);
             assert_eq!(said.reason, word);
             assert!(!said.message.contains("nodes are available"), "{}", said.message);
+        }
+        // With quota for the one flavor it would have no need of the other's nodes.
+        for both in
+            [[short(), FlavorProblem::Nodes(nodes())], [FlavorProblem::Nodes(nodes()), short()]]
+        {
+            assert_eq!(condition(&either(both)).reason, "WaitingForQuota");
         }
     }
 }
