@@ -168,9 +168,10 @@ const CALM: f64 = 0.1;
 /// Looks at servers that do not calm down: this is no measure of anything.
 const LOOKS_MAX: usize = 120;
 
-/// Waits until the servers do next to nothing. What a turn leaves behind, garbage above all, is
-/// collected later, and whoever comes next would pay for it.
+/// Waits until the servers do next to nothing. What a turn leaves behind, garbage above all, would
+/// be collected later, and whoever comes next would pay for it: it is collected first.
 pub fn calm(scene: &mut Scene) -> Result<()> {
+    scene.collect_garbage()?;
     for _ in 0..LOOKS_MAX {
         let before = seconds_of_servers(scene)?;
         thread::sleep(LOOK);

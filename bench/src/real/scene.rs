@@ -104,6 +104,16 @@ impl Scene {
         Ok(Writes::read(&text.map_err(Trouble::from)?))
     }
 
+    /// Has the API server collect its garbage. Left to itself it does so now and then, which takes
+    /// as long as hundreds of binds: how often while one contender binds would be luck.
+    pub fn collect_garbage(&self) -> Result<()> {
+        let client = self.plane.client()?;
+        let path = "/debug/pprof/heap?gc=1";
+        let request = http::Request::get(path).body(Vec::new());
+        let request = request.map_err(|e| Trouble::new(e.to_string()))?;
+        self.runtime.block_on(good(&client, request, path))
+    }
+
     /// Waits until the watcher has seen what is waited for; when that was noticed.
     pub fn until(&self, what: &str, seen: impl Fn(&Eye) -> bool) -> Result<Instant> {
         self.until_or(what, || Ok(seen(&self.eye)))
