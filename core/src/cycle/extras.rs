@@ -86,7 +86,7 @@ impl Engine {
                 by.state == State::Queued && by.queue == QueueRef::Queue(held.queue)
             })
         };
-        self.kept_back.iter().copied().filter(stands)
+        self.kept_back.last().iter().copied().filter(stands)
     }
 
     /// Places as many members as may join, one by one; whether any did.

@@ -34,6 +34,7 @@ mod backfill;
 mod beside;
 mod elastic;
 mod extras;
+mod kept_back;
 mod nominate;
 mod preemptions;
 mod promised;
@@ -41,6 +42,7 @@ mod settle;
 mod tournament;
 
 pub(crate) use backfill::{Late, place_in};
+pub(crate) use kept_back::KeptBack;
 pub(crate) use nominate::Premise;
 
 /// A head with what was found for it.
@@ -136,6 +138,7 @@ impl Engine {
         self.note_gains(&round.gained);
         if round.decided {
             self.decided_round = self.round_number;
+            self.kept_back.all_is_new();
         }
         round.decided || round.more || self.reservations.moved || self.wake_by_share()
     }
@@ -195,8 +198,7 @@ impl Engine {
             }
         }
         let mut woken = false;
-        if self.kept_back != held || moved {
-            self.kept_back = held;
+        if self.kept_back.note(held) || moved {
             let stir = if moved { Stir::Surely } else { Stir::Perhaps };
             woken = self.waiting.wake_held(stir);
         }

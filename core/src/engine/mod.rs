@@ -9,6 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use crate::cycle::KeptBack;
 use crate::engine::waiting::Waiting;
 use crate::explain::obstacles;
 use crate::explain::reason::Reason;
@@ -16,7 +17,7 @@ use crate::model::apply::Changes;
 use crate::model::ids::{PodIdx, QueueIdx, WorkloadIdx};
 use crate::model::input::{Input, Text};
 use crate::model::pod::Binding;
-use crate::model::state::{ClusterState, Held};
+use crate::model::state::ClusterState;
 use crate::model::workload::QueueRef;
 use crate::plan::{
     Action, Counts, Effect, EffectId, Outcome, OwnerRef, Precondition, Preemption, Report, State,
@@ -94,9 +95,8 @@ pub struct Engine {
     milestones: milestones::Milestones,
     /// Queues, or their budgets, changed since accounts were opened.
     accounts_stale: bool,
-    /// What heads kept back in the last round: where that changes, who it was kept from is looked
-    /// at again.
-    pub(crate) kept_back: Vec<Held>,
+    /// What heads kept back: where that changes, who it was kept from is looked at again.
+    pub(crate) kept_back: KeptBack,
     sweeps: sweep::Sweeps,
     /// What was told of wishes that come to nothing, by workload.
     told: BTreeMap<WorkloadIdx, BTreeSet<(Unmet, Text)>>,
@@ -139,6 +139,9 @@ impl Engine {
 
     /// Applies facts, runs rounds, and returns what to do.
     pub fn step(&mut self, now: Time, inputs: Vec<Input>) -> StepOutput {
+        if !inputs.is_empty() {
+            self.kept_back.all_is_new();
+        }
         self.take_in(now, inputs);
         self.release_left(now);
         self.finish_evictions(now);

@@ -102,11 +102,12 @@ impl Engine {
         let mut used = self.state.used();
         self.waiting.shapes().for_each(|shape| used.shape(shape));
         self.waiting.queues().for_each(|queue| used.queue(queue));
-        for held in &self.kept_back {
+        for held in self.kept_back.last() {
             used.queue(held.queue);
             used.fr(held.fr);
         }
         self.state.sweep(used);
+        self.kept_back.all_is_new();
         self.sweep_preemptions();
         self.sweep_inflight();
         self.forget_allocated();

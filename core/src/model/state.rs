@@ -43,7 +43,7 @@ use crate::victims::turns::Turns;
 const MILLIS_OF_AN_HOUR: i64 = 3_600_000;
 
 /// Quota that is kept back for somebody within a round.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Held {
     /// Its queue.
     pub queue: QueueIdx,
