@@ -419,7 +419,7 @@ pub enum PreemptionReason {
         /// For how long.
         waited: Span,
     },
-    /// Nobody's victim: too few of its members had started for too long.
+    /// Nobody's victim: too few of its members were ready for too long.
     PodsNotReady {
         /// Members that had.
         started: u32,

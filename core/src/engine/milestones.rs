@@ -72,7 +72,7 @@ impl Engine {
             (_, State::Finished) => Run::Over,
             (_, State::Gathering | State::Queued | State::Reserved) => Run::Waits,
             (Run::Ready, _) => Run::Ready,
-            _ if entry.started => Run::Ready,
+            _ if entry.up => Run::Ready,
             _ if held.is_some() => Run::Begun,
             (run, _) => run,
         };

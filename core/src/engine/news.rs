@@ -67,11 +67,12 @@ impl Engine {
     }
 
     /// What is told of a workload's standing: its state, and whether it has started, or how its
-    /// owner ended is known.
-    fn stands(&self, workload: WorkloadIdx) -> (State, bool) {
+    /// owner ended is known, and whether it is up.
+    fn stands(&self, workload: WorkloadIdx) -> (State, (bool, bool)) {
         let entry = &self.state.workloads[workload];
         let ended = || self.state.owner_of(workload).is_some_and(|owner| owner.finished.is_some());
-        (entry.state, entry.started || entry.state == State::Finished && ended())
+        let started = entry.started || entry.state == State::Finished && ended();
+        (entry.state, (started, entry.up))
     }
 
     /// Names of workloads that are gone, or have another name, in order; not those that are told

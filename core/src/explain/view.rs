@@ -90,6 +90,10 @@ pub struct WorkloadDetails {
     pub running: u32,
     /// Enough members have started to run.
     pub started: bool,
+    /// Members that run and are ready.
+    pub ready: u32,
+    /// Enough members are ready, or all that will ever come.
+    pub up: bool,
     /// How its owner's work ended, once it has.
     pub owner_end: Option<OwnerEnd>,
     /// Its owner is suspended.

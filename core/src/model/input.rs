@@ -423,8 +423,10 @@ pub struct PodFacts {
 pub enum PodPhase {
     /// Not started yet (bound or not).
     Pending,
-    /// Started.
+    /// Started, and not known to be out of order.
     Running,
+    /// Started, and it says itself, or its node does not say, that it cannot do its work now.
+    Unready,
     /// Ended well.
     Succeeded,
     /// Ended badly.
@@ -432,6 +434,11 @@ pub enum PodPhase {
 }
 
 impl PodPhase {
+    /// Whether the pod has started and not ended.
+    pub fn runs(self) -> bool {
+        matches!(self, PodPhase::Running | PodPhase::Unready)
+    }
+
     /// Whether the pod holds nothing any more.
     pub fn terminal(self) -> bool {
         matches!(self, PodPhase::Succeeded | PodPhase::Failed)

@@ -36,7 +36,7 @@ impl ClusterState {
         let finished = self.owner_of(workload).is_some_and(|owner| owner.finished.is_some());
         let marked = self.eviction_of(workload);
         let gated = pods().filter(|pod| pod.counts() && pod.gated).count() as u32;
-        let started = pods().filter(|pod| pod.phase == PodPhase::Running).count() as u32;
+        let (started, ready) = self.running(workload);
         let waits = pods().any(|pod| pod.needs_place() && !pod.kept());
         let was = entry.state;
         let need = entry.min_member;
@@ -75,7 +75,7 @@ impl ClusterState {
             entry.requeue.failures = 0;
         }
         entry.started = entry.state == State::Running && started >= need;
-        entry.note_whether_up(placed, started >= whole, self.now);
+        entry.note_whether_up(placed, ready >= whole, self.now);
         let extras = matches!(entry.reason, Some(Reason::Extras { .. }));
         match entry.state {
             State::Running | State::Binding if extras && waits && placed >= need => {}
@@ -96,6 +96,15 @@ impl ClusterState {
             true => self.note_in_part(workload, waits && state != State::Evicting),
             false => _ = self.in_part.remove(&workload),
         }
+    }
+
+    /// How many members have started and not ended, and how many of them are ready.
+    fn running(&self, workload: WorkloadIdx) -> (u32, u32) {
+        let members = self.workloads[workload].members.iter().map(|pod| self.pods[*pod].phase);
+        members.fold((0, 0), |(started, ready), phase| {
+            let is_ready = phase == PodPhase::Running;
+            (started + u32::from(phase.runs()), ready + u32::from(is_ready))
+        })
     }
 
     /// A workload has no place any more. How long it held quota is counted, unless it was stopped:

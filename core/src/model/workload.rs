@@ -78,12 +78,14 @@ pub struct Workload {
     pub unordered: bool,
     /// Enough members have started to run.
     pub started: bool,
-    /// As many members run as it needs, or as will ever come; it may be in the middle of something.
+    /// As many members run and are ready as it needs, or as will ever come; it may be in the middle
+    /// of something.
     pub up: bool,
     /// It was at some time since it was admitted.
     pub came_up: bool,
-    /// What was told of it last: its state, and whether it had started or its owner had ended.
-    pub told: Option<(State, bool)>,
+    /// What was told of it last: its state, and whether it had started or its owner had ended, and
+    /// whether it was up.
+    pub told: Option<(State, (bool, bool))>,
     /// It has news to be told at the end of this step.
     pub news: bool,
     /// How far its run is, as far as that was counted.
@@ -328,7 +330,7 @@ impl Requeue {
 
 impl Workload {
     /// Remembers whether it came up since it was admitted: of which so many have places, and
-    /// enough run.
+    /// enough are ready.
     pub fn note_whether_up(&mut self, placed: u32, enough: bool, now: Time) {
         let stays = !matches!(self.state, State::Evicting | State::Finished);
         self.up = stays && placed > 0 && enough;

@@ -342,9 +342,17 @@ fn phase(status: &PodStatus) -> PodPhase {
         Some("Succeeded") => PodPhase::Succeeded,
         Some("Failed") => PodPhase::Failed,
         // A node that does not answer leaves what runs there in doubt: it still holds its room.
-        Some("Running" | "Unknown") => PodPhase::Running,
+        Some("Unknown") => PodPhase::Unready,
+        Some("Running") if is_unready(status) => PodPhase::Unready,
+        Some("Running") => PodPhase::Running,
         _ => PodPhase::Pending,
     }
+}
+
+/// Whether it says that it is not ready. Before a kubelet says anything of that, and in what
+/// people write by hand, what runs is taken for ready.
+fn is_unready(status: &PodStatus) -> bool {
+    status.conditions.iter().any(|known| known.kind == "Ready" && known.status != "True")
 }
 
 fn disrupted(status: &PodStatus) -> bool {
@@ -384,6 +392,24 @@ mod tests {
         assert_eq!((&*pod.uid, &*pod.namespace, &*pod.name), ("pod/default/p", "default", "p"));
         assert_eq!((pod.ours("capstan"), pod.phase), (false, PodPhase::Pending));
         assert_eq!((pod.created, pod.bound_at, pod.node), (None, None, None));
+    }
+
+    #[test]
+    fn what_runs_is_ready_unless_it_says_otherwise() {
+        let phase = |phase: &str, ready: Option<&str>| {
+            let ready = ready.map(|status| json!({ "type": "Ready", "status": status }));
+            let conditions: Vec<Value> = ready.into_iter().collect();
+            let status = json!({ "phase": phase, "conditions": conditions });
+            good(json!({ "metadata": { "name": "p" }, "status": status })).phase
+        };
+        assert_eq!(phase("Running", None), PodPhase::Running);
+        assert_eq!(phase("Running", Some("True")), PodPhase::Running);
+        for unready in ["False", "Unknown"] {
+            assert_eq!(phase("Running", Some(unready)), PodPhase::Unready);
+        }
+        assert_eq!(phase("Unknown", None), PodPhase::Unready);
+        assert_eq!(phase("Pending", Some("False")), PodPhase::Pending);
+        assert_eq!(phase("Succeeded", Some("False")), PodPhase::Succeeded);
     }
 
     #[test]

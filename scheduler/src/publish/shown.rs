@@ -24,7 +24,7 @@ const WORDS: [&str; 26] = [
     r#"["QuotaReserved","False",""#,
     r#"["Admitted","True","Admitted","the workload is admitted",""#,
     r#"["Admitted","False","NoReservation","the workload holds no quota",""#,
-    r#"["PodsReady","True","Started","enough pods have started",""#,
+    r#"["PodsReady","True","Started","enough pods are ready",""#,
     r#"["PodsReady","False","WaitForStart","its pods are being started",""#,
     r#"["PodsReady","False","WaitForStart","its pods have no nodes",""#,
     r#"["Finished","True","Succeeded","its Job is complete",""#,

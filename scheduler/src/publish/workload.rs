@@ -263,8 +263,10 @@ fn conditions(conditions: &mut Vec<Condition>, details: &WorkloadDetails, now: T
         }
         State::Running => {
             admitted(&mut say, details);
-            if details.started {
-                say("PodsReady", true, "Started", "enough pods have started".to_owned());
+            if details.up {
+                say("PodsReady", true, "Started", "enough pods are ready".to_owned());
+            } else if recovers {
+                say("PodsReady", false, "WaitForRecovery", few_are_ready(details));
             }
         }
         State::Evicting => {}
@@ -290,6 +292,10 @@ fn conditions(conditions: &mut Vec<Condition>, details: &WorkloadDetails, now: T
             }
         }
     }
+}
+
+fn few_are_ready(details: &WorkloadDetails) -> String {
+    format!("{} of the {} pods that it needs are ready", details.ready, details.needed)
 }
 
 /// Whether a group that runs lacks members that whoever made them has to make anew, in Kueue's

@@ -34,7 +34,7 @@ fn what_never_starts_is_stopped_tried_again_and_then_held() {
         evicted.is_some_and(|it| it.1 == "PodsReadyTimeout") && all.iter().all(count)
     });
     let message = condition(&stopped[0], "Evicted").expect("just seen").2;
-    assert!(message.starts_with("none of the 8 pods that it needs started within "), "{message}");
+    assert!(message.starts_with("none of the 8 pods that it needs became ready in "), "{message}");
     wait_for(&cluster, "workloads.capstan.sh", "it queues again later", |all| {
         condition(&all[0], "Requeued").is_some_and(|it| it.1 == "PodsReadyTimeout")
     });

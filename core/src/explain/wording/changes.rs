@@ -51,8 +51,11 @@ impl Preemption {
                     some => format!("only {some}"),
                 };
                 match fell {
-                    true => format!("{had} of the {of} that it needs ran for {waited}"),
-                    false => format!("{had} of the {of} that it needs started within {waited}"),
+                    true => {
+                        let was = if started < 2 { "was" } else { "were" };
+                        format!("{had} of the {of} that it needs {was} ready for {waited}")
+                    }
+                    false => format!("{had} of the {of} that it needs became ready in {waited}"),
                 }
             }
             PreemptionReason::RequeuingLimitExceeded { stops } => {

@@ -66,6 +66,8 @@ fn gang(state: State) -> WorkloadDetails {
         placed: 0,
         running: 0,
         started: false,
+        ready: 0,
+        up: false,
         owner_end: None,
         suspended: false,
         failed: false,
@@ -242,7 +244,7 @@ fn a_gang_costs_one_create_and_one_status_until_it_is_bound() {
     runs.placed = 3;
     plan.workload(at(300), runs.clone());
     assert_eq!(api.work(&mut plan, at(300)), 0, "once a second");
-    runs.started = true;
+    (runs.started, runs.up) = (true, true);
     plan.workload(at(600), runs);
     assert_eq!(api.work(&mut plan, at(1_200)), 1);
     assert!(holds(&api.status("g").conditions, "PodsReady").is_some());
@@ -342,7 +344,7 @@ fn a_pod_of_its_own_gets_an_object_when_it_waited_long_or_was_stopped() {
 fn eviction_and_return_leave_their_marks() {
     let (mut plan, mut api) = ready();
     let mut runs = gang(State::Running);
-    (runs.placed, runs.started) = (3, true);
+    (runs.placed, runs.started, runs.up) = (3, true, true);
     runs.view.admitted_at = Some(at(2_000));
     plan.workload(at(5_000), runs.clone());
     api.work(&mut plan, at(5_000));
@@ -558,7 +560,7 @@ fn what_has_finished_still_says_how_large_it_was() {
 fn what_a_later_list_does_not_show_is_made_again() {
     let (mut plan, mut api) = ready();
     let mut runs = gang(State::Running);
-    (runs.placed, runs.started) = (3, true);
+    (runs.placed, runs.started, runs.up) = (3, true, true);
     plan.workload(at(0), runs.clone());
     api.work(&mut plan, at(0));
     // Its kind is deleted and made again, and nothing changes of the work.

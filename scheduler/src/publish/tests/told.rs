@@ -195,11 +195,11 @@ fn who_is_stopped_for_nobody_is_evicted_and_not_preempted() {
 fn a_gang_in_part_says_why_and_that_it_recovers() {
     let (mut plan, mut api) = ready();
     let mut it = gang(State::Running);
-    (it.started, it.placed) = (true, 3);
+    (it.started, it.up, it.placed) = (true, true, 3);
     plan.workload(at(0), it.clone());
     api.work(&mut plan, at(0));
     told(&mut plan, at(0));
-    (it.view.state, it.started, it.placed) = (State::Binding, false, 2);
+    (it.view.state, it.started, it.up, it.placed) = (State::Binding, false, false, 2);
     let then = Some(Box::new(Reason::RoomTaken));
     it.view.reason = Some(Reason::Incomplete { have: 2, need: 3, then });
     plan.workload(at(2_000), it.clone());
@@ -314,4 +314,33 @@ fn what_ends_after_its_pods_went_is_told_and_shown() {
     plan.workload(at(1_500), done);
     api.work(&mut plan, at(1_500));
     assert_eq!(told(&mut plan, at(1_500)), []);
+}
+
+/// Pods that run and cannot do their work are not ready: at first nothing is said of it, then that
+/// they recover.
+#[test]
+fn what_runs_and_is_not_ready_says_so() {
+    let (mut plan, mut api) = ready();
+    let mut it = gang(State::Running);
+    (it.started, it.placed, it.running) = (true, 3, 3);
+    plan.workload(at(0), it.clone());
+    api.work(&mut plan, at(0));
+    let of = |api: &Api| {
+        let conditions = api.status("g").conditions;
+        let ready = conditions.iter().find(|known| known.type_ == "PodsReady").cloned();
+        ready.map(|known| (known.status, known.reason, known.message))
+    };
+    assert_eq!(of(&api), None);
+    (it.up, it.ready) = (true, 3);
+    plan.workload(at(5_000), it.clone());
+    api.work(&mut plan, at(5_000));
+    let says = |status: &str, reason: &str, message: &str| {
+        Some((status.to_owned(), reason.to_owned(), message.to_owned()))
+    };
+    assert_eq!(of(&api), says("True", "Started", "enough pods are ready"));
+    (it.up, it.ready) = (false, 1);
+    plan.workload(at(10_000), it.clone());
+    api.work(&mut plan, at(10_000));
+    let message = "1 of the 3 pods that it needs are ready";
+    assert_eq!(of(&api), says("False", "WaitForRecovery", message));
 }

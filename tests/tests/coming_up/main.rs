@@ -21,6 +21,8 @@ use capstan_tests::facts::{
 };
 use capstan_tests::hand::{answer, binds, bound, gpu_node, one_queue, view};
 
+mod runtime;
+
 const NOW: Time = Time(1_000_000);
 
 fn after(seconds: i64) -> Time {
@@ -156,7 +158,7 @@ fn what_never_starts_is_stopped_waits_longer_each_time_and_is_deactivated() {
         at = at.plus(Span::minutes(5));
         let late = engine.step(at, vec![]);
         let (why, note) = suspends(&late).pop().expect("it is stopped");
-        assert_eq!(why.because(), "none of the 2 pods that it needs started within 5m");
+        assert_eq!(why.because(), "none of the 2 pods that it needs became ready in 5m");
         assert_eq!((why.reason.as_str(), why.for_another()), ("PodsReadyTimeout", false));
         let until = at.plus(Span::seconds(wait));
         let ran = Span::minutes(5 * i64::from(stops));
@@ -232,8 +234,39 @@ fn what_started_may_fall_for_a_while() {
     assert_eq!(suspends(&engine.step(after(4_119), vec![])), []);
     let late = engine.step(after(4_120), vec![]);
     let (why, note) = suspends(&late).pop().expect("it is stopped");
-    assert_eq!(why.because(), "only 1 of the 2 pods that it needs ran for 2m");
+    assert_eq!(why.because(), "only 1 of the 2 pods that it needs was ready for 2m");
     assert_eq!((note.unready, note.ran), (1, Span::seconds(4_180)));
+}
+
+/// Pods that run and do not answer their probes have not come up; and what had come up and does not
+/// answer any more has its time to recover.
+#[test]
+fn what_runs_and_is_not_ready_is_stopped_in_time() {
+    let mut engine = Engine::new();
+    let mut owner = train("train", 2);
+    let facts = ground(ready(), 4).into_iter().chain([Input::Owner(owner.clone())]);
+    let output = engine.step(NOW, facts.collect());
+    let starts = comes_up(&mut engine, NOW, &mut owner, &output, PodPhase::Unready);
+    assert_eq!(starts.next_wake, Some(after(300)), "it runs, and is not ready");
+    assert_eq!(view(&engine, "train").state, State::Running);
+    let pods = pods_of(&owner);
+    let shown = |engine: &mut Engine, at: Time, phases: [PodPhase; 2]| {
+        let of = |(pod, phase): (&PodFacts, PodPhase)| {
+            Input::Pod(PodFacts { node: Some(text("n")), phase, ..pod.clone() })
+        };
+        engine.step(at, pods.iter().zip(phases).map(of).collect())
+    };
+    let (ready, unready) = (PodPhase::Running, PodPhase::Unready);
+    assert_eq!(shown(&mut engine, after(100), [ready, unready]).next_wake, Some(after(300)));
+    assert_eq!(shown(&mut engine, after(200), [ready, ready]).next_wake, None);
+    assert_eq!(suspends(&engine.step(after(1_000), vec![])), []);
+    assert_eq!(shown(&mut engine, after(1_000), [unready, ready]).next_wake, Some(after(1_120)));
+    assert_eq!(shown(&mut engine, after(1_100), [ready, ready]).next_wake, None, "it recovered");
+    shown(&mut engine, after(2_000), [unready, unready]);
+    let late = engine.step(after(2_120), vec![]);
+    let (why, _) = suspends(&late).pop().expect("it is stopped");
+    assert_eq!(why.because(), "none of the 2 pods that it needs was ready for 2m");
+    engine.recount();
 }
 
 /// Recovery may take any time; or work is in no queue, whose quota nobody else waits for.
@@ -336,47 +369,6 @@ fn a_new_engine_stops_late_and_never_early() {
     let evicted = late.effects.iter().filter(|it| matches!(it.action, Action::Evict { .. }));
     assert_eq!(evicted.count(), 2);
     engine.recount();
-}
-
-/// It may run for so long, all its runs together.
-#[test]
-fn what_ran_as_long_as_it_may_is_deactivated() {
-    let mut engine = Engine::new();
-    let mut owner = train("train", 1);
-    owner.wishes = ten_minutes();
-    let ran = Span::minutes(4);
-    let note = RequeueNote { at: after(-60), ran, ..RequeueNote::default() };
-    owner.requeued = Some(note.into());
-    // Without any word of pods that must come up.
-    let facts = one_queue(4).into_iter().chain([gpu_node("n", 4), Input::Owner(owner.clone())]);
-    let output = engine.step(NOW, facts.collect());
-    let up = comes_up(&mut engine, NOW, &mut owner, &output, PodPhase::Running);
-    assert_eq!(up.next_wake, Some(after(360)));
-    let over = engine.step(after(360), vec![]);
-    assert_eq!(deactivates(&over), ["train"]);
-    let held =
-        engine.step(after(360), done(&over).into_iter().chain([inactive("train")]).collect());
-    let (why, note) = suspends(&held).pop().expect("it is stopped");
-    assert_eq!(why.because(), "it ran for 10m, as long as it may; it waits for spec.active: true");
-    assert_eq!(note.ran, Span(0));
-    let facts = stopped(&mut owner, &held);
-    assert_eq!(engine.step(after(360), facts).next_wake, None);
-    engine.recount();
-}
-
-/// A pod of its own has no Workload that could be deactivated: it is stopped.
-#[test]
-fn a_pod_of_its_own_that_ran_as_long_as_it_may_is_stopped() {
-    let mut engine = Engine::new();
-    let wishes = ten_minutes();
-    let lone = pod("lone", &shape(&[(GPU, 1)]), &wishes);
-    let facts = one_queue(4).into_iter().chain([gpu_node("n", 4), Input::Pod(lone.clone())]);
-    let output = engine.step(NOW, facts.collect());
-    let bound = PodFacts { node: Some(text("n")), phase: PodPhase::Running, ..lone };
-    engine.step(NOW, done(&output).into_iter().chain([Input::Pod(bound)]).collect());
-    let over = engine.step(after(600), vec![]);
-    let evicted = over.effects.iter().filter(|it| matches!(it.action, Action::Evict { .. }));
-    assert_eq!((evicted.count(), deactivates(&over).len()), (1, 0));
 }
 
 /// What the first of two queues without a cohort holds blocks the second one's work, for as long as
@@ -565,33 +557,5 @@ fn who_was_preempted_keeps_its_place_and_who_is_activated_begins_anew() {
     assert!(resumes(&engine.step(after(1), facts.collect())).is_empty());
     let active = engine.step(after(2), vec![Input::Reactivated(text(TEAM), text("train"))]);
     assert_eq!(resumes(&active).len(), 1, "it does not wait any longer");
-    engine.recount();
-}
-
-/// A pod that fails and is made again begins no new hour.
-#[test]
-fn runs_that_fail_count_for_how_long_it_may_run() {
-    let mut engine = Engine::new();
-    let wishes = ten_minutes();
-    let members = gang("g", 2, Some(2), &shape(&[(GPU, 1)]), &wishes);
-    let facts = one_queue(4).into_iter().chain([gpu_node("n", 4)]);
-    let facts = facts.chain(members.iter().cloned().map(Input::Pod));
-    let output = engine.step(NOW, facts.collect());
-    let runs = members.iter().map(|pod| bound(pod, "n"));
-    engine.step(NOW, done(&output).into_iter().chain(runs).collect());
-    let failed = members.iter().map(|pod| {
-        let (node, phase) = (Some(text("n")), PodPhase::Failed);
-        Input::Pod(PodFacts { node, phase, ..pod.clone() })
-    });
-    let anew: Vec<PodFacts> = members
-        .iter()
-        .map(|pod| PodFacts { uid: text(format!("{}-2", pod.uid)), ..pod.clone() })
-        .collect();
-    let again = failed.chain(anew.iter().cloned().map(Input::Pod));
-    let second = engine.step(after(540), again.collect());
-    assert_eq!(binds(&second).len(), 2);
-    let runs = anew.iter().map(|pod| bound(pod, "n"));
-    let shown = engine.step(after(540), done(&second).into_iter().chain(runs).collect());
-    assert_eq!(shown.next_wake, Some(after(600)), "nine minutes of ten are over");
     engine.recount();
 }
