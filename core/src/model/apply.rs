@@ -131,14 +131,11 @@ impl ClusterState {
                 self.spending.forget(&name);
                 facts.cluster_queues.remove(&name);
             }
-            Input::LocalQueue(f) => {
-                let key = (f.namespace.clone(), f.name.clone());
-                facts.local_queues.insert(key, f.into());
-            }
+            Input::LocalQueue(f) => facts.put_local_queue(f.into()),
             Input::LocalQueueGone { namespace, name } => {
                 let name = (namespace, name);
                 self.history.forget(&name);
-                facts.local_queues.remove(&name);
+                facts.remove_local_queue(&name);
             }
             Input::Cohort(f) => drop(facts.cohorts.insert(f.name.clone(), f.into())),
             Input::CohortGone(name) => drop(facts.cohorts.remove(&name)),

@@ -22,12 +22,12 @@ use std::sync::Arc;
 use capstan_topology::{NodeIdx, ResourceIdx};
 
 use crate::model::claim::draw::{Left, Together};
-use crate::model::ids::{FrIdx, PodIdx, QueueIdx, WorkloadIdx};
+use crate::model::ids::{FrIdx, HandleSet, PodIdx, QueueIdx, WorkloadIdx};
 use crate::model::input::{AllocatedDevice, HostPort, PodShape, ResourceClaimKey};
 use crate::model::state::ClusterState;
 use crate::model::txn::Txn;
 use crate::model::vacancy::Holding;
-use crate::model::workload::Assignment;
+use crate::model::workload::{Assignment, Workload};
 use crate::quota::money::Costs;
 use crate::resources;
 
@@ -42,10 +42,12 @@ pub struct Claims {
     by_workload: BTreeMap<WorkloadIdx, Claim>,
     /// Victims that claims name, each with who names it.
     by_victim: BTreeSet<(WorkloadIdx, WorkloadIdx)>,
+    /// Victims that are named: every search for more asks that of each whom it looks at.
+    named: HandleSet<Workload>,
     /// Victims that leave nothing which was not promised: another claim gains nothing by them.
-    spent: BTreeSet<WorkloadIdx>,
+    spent: HandleSet<Workload>,
     /// Victims that leave no quota which was not promised.
-    quota_spent: BTreeSet<WorkloadIdx>,
+    quota_spent: HandleSet<Workload>,
 }
 
 /// Where all members of a workload go once its victims have left, and with what.
@@ -114,23 +116,29 @@ impl Claims {
 
     /// Workloads whose claim names a victim.
     pub fn naming(&self, victim: WorkloadIdx) -> Vec<WorkloadIdx> {
+        if !self.named.contains(victim) {
+            return Vec::new();
+        }
         let from = self.by_victim.range((victim, WorkloadIdx::FIRST)..);
         from.take_while(|(named, _)| *named == victim).map(|(_, claimant)| *claimant).collect()
     }
 
     /// Whether everything that a workload leaves was promised.
     pub fn spent(&self, victim: WorkloadIdx) -> bool {
-        self.spent.contains(&victim)
+        self.spent.contains(victim)
     }
 
     /// Whether all quota that a workload leaves was promised: with many preemptors at a time most
     /// of those who leave have none for one more, but for room on nodes that nobody wants.
     pub fn quota_spent(&self, victim: WorkloadIdx) -> bool {
-        self.quota_spent.contains(&victim)
+        self.quota_spent.contains(victim)
     }
 
     /// Claims that depend on a victim.
     fn drawing_on(&self, victim: WorkloadIdx) -> Option<Arc<Together>> {
+        if !self.named.contains(victim) {
+            return None;
+        }
         let mut from = self.by_victim.range((victim, WorkloadIdx::FIRST)..);
         let (_, claimant) = from.next().filter(|(named, _)| *named == victim)?;
         self.by_workload[claimant].together.clone()
@@ -138,6 +146,7 @@ impl Claims {
 
     fn insert(&mut self, workload: WorkloadIdx, claim: Claim) {
         self.by_victim.extend(claim.victims.iter().map(|victim| (*victim, workload)));
+        claim.victims.iter().for_each(|victim| self.named.insert(*victim));
         let old = self.by_workload.insert(workload, claim);
         assert!(old.is_none(), "one claim per workload");
     }
@@ -146,8 +155,11 @@ impl Claims {
         let claim = self.by_workload.remove(&workload)?;
         for victim in &claim.victims {
             self.by_victim.remove(&(*victim, workload));
-            self.spent.remove(victim);
-            self.quota_spent.remove(victim);
+            if self.naming(*victim).is_empty() {
+                self.named.remove(*victim);
+            }
+            self.spent.remove(*victim);
+            self.quota_spent.remove(*victim);
         }
         Some(claim)
     }
@@ -242,6 +254,11 @@ impl ClusterState {
             assert_eq!(claim.room, room, "room that {name} claims");
             assert_eq!(claim.ports, self.ports_of(claim), "host ports that {name} claims");
         }
+        let named: BTreeSet<_> = self.claims.by_victim.iter().map(|(victim, _)| *victim).collect();
+        for (index, workload) in self.workloads.iter() {
+            let known = self.claims.named.contains(index);
+            assert_eq!(known, named.contains(&index), "{} as a victim", workload.full_name);
+        }
     }
 
     /// What every claim should count as things are.
@@ -302,8 +319,8 @@ impl ClusterState {
             ] {
                 match spent {
                     true => set.insert(victim),
-                    false => set.remove(&victim),
-                };
+                    false => set.remove(victim),
+                }
             }
         }
         for (&workload, (quota, room)) in together.iter().zip(amounts) {

@@ -8,14 +8,17 @@ use capstan_topology::LEVELS_MAX;
 use crate::model::input::{
     ClusterQueueFacts, CohortFacts, FlavorFacts, Labels, LocalQueueFacts, Text,
 };
+use crate::model::lookup::Lookup;
 
 /// All queue objects, namespaces and levels.
 #[derive(Debug, Default)]
 pub struct QueueFacts {
     /// ClusterQueues by name.
     pub cluster_queues: BTreeMap<Text, Arc<ClusterQueueFacts>>,
-    /// LocalQueues by namespace and name.
+    /// LocalQueues by namespace and name, to be walked.
     pub local_queues: BTreeMap<(Text, Text), Arc<LocalQueueFacts>>,
+    /// The same, to be asked for one: every pod that comes or goes asks.
+    local_queue_of: Lookup<(Text, Text), Arc<LocalQueueFacts>>,
     /// Cohort objects by name.
     pub cohorts: BTreeMap<Text, Arc<CohortFacts>>,
     /// ResourceFlavors by name.
@@ -68,7 +71,20 @@ impl QueueFacts {
     ) -> Option<&Arc<LocalQueueFacts>> {
         static DEFAULT: LazyLock<Text> = LazyLock::new(|| "default".into());
         let name = named.unwrap_or(&DEFAULT);
-        self.local_queues.get(&(namespace.clone(), name.clone()))
+        self.local_queue_of.get(&(namespace.clone(), name.clone()))
+    }
+
+    /// Takes a LocalQueue as it is now.
+    pub fn put_local_queue(&mut self, facts: Arc<LocalQueueFacts>) {
+        let name = (facts.namespace.clone(), facts.name.clone());
+        self.local_queue_of.insert(name.clone(), facts.clone());
+        self.local_queues.insert(name, facts);
+    }
+
+    /// A LocalQueue is gone.
+    pub fn remove_local_queue(&mut self, name: &(Text, Text)) {
+        self.local_queue_of.remove(name);
+        self.local_queues.remove(name);
     }
 
     /// Level keys: configured, else of all Topology objects, else the well-known ones; the first

@@ -185,6 +185,44 @@ impl<T> Handle<T> {
     }
 }
 
+/// Handles, to be asked for one of them: a look costs one read. Four bytes for each slot of the
+/// arena up to the highest that is in it.
+#[derive(Debug)]
+pub struct HandleSet<T> {
+    /// By slot one more than the generation that is in it; 0: none.
+    slots: Vec<u32>,
+    of: PhantomData<fn() -> T>,
+}
+
+impl<T> Default for HandleSet<T> {
+    fn default() -> HandleSet<T> {
+        HandleSet { slots: Vec::new(), of: PhantomData }
+    }
+}
+
+impl<T> HandleSet<T> {
+    /// Whether it is in it.
+    #[inline]
+    pub fn contains(&self, handle: Handle<T>) -> bool {
+        self.slots.get(handle.slot()) == Some(&(handle.generation + 1))
+    }
+
+    /// Puts it in, and out whatever had its slot before.
+    pub fn insert(&mut self, handle: Handle<T>) {
+        if self.slots.len() <= handle.slot() {
+            self.slots.resize(handle.slot() + 1, 0);
+        }
+        self.slots[handle.slot()] = handle.generation + 1;
+    }
+
+    /// Takes it out.
+    pub fn remove(&mut self, handle: Handle<T>) {
+        if self.contains(handle) {
+            self.slots[handle.slot()] = 0;
+        }
+    }
+}
+
 impl<T> Clone for Handle<T> {
     fn clone(&self) -> Handle<T> {
         *self
@@ -237,6 +275,28 @@ mod tests {
         let second = arena.insert('b');
         assert_eq!((arena.get(first), arena.get(second)), (None, Some(&'b')));
         assert_eq!((arena.len(), arena.iter().count()), (1, 1));
+    }
+
+    #[test]
+    fn a_set_tells_what_lives_in_a_slot_from_what_lived_there() {
+        let mut arena = Arena::default();
+        let handles: Vec<_> = (0..3).map(|n| arena.insert(n)).collect();
+        let mut set = HandleSet::default();
+        assert!(!set.contains(handles[2]));
+        set.insert(handles[2]);
+        assert_eq!(
+            handles.iter().map(|h| set.contains(*h)).collect::<Vec<_>>(),
+            [false, false, true]
+        );
+        arena.remove(handles[2]);
+        let again = arena.insert(7);
+        assert_eq!((again.slot, set.contains(again), set.contains(handles[2])), (2, false, true));
+        set.remove(again);
+        assert!(set.contains(handles[2]));
+        set.insert(again);
+        assert_eq!((set.contains(again), set.contains(handles[2])), (true, false));
+        set.remove(again);
+        assert!(!set.contains(again));
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //! an ordinary ordered map costs.
 
 use std::collections::BTreeMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{Hash, Hasher};
 
 /// Values by key.
 #[derive(Debug)]
@@ -43,14 +43,76 @@ impl<K: Ord + Hash + Clone, V> Lookup<K, V> {
 }
 
 fn hashed<K: Hash + Clone>(key: &K) -> (u64, K) {
-    let mut hasher = DefaultHasher::new();
+    let mut hasher = Mixer::default();
     key.hash(&mut hasher);
     (hasher.finish(), key.clone())
+}
+
+/// Eight bytes at a time, each mixed with those before by a multiplication whose halves are folded.
+/// It need not withstand anybody: see above.
+struct Mixer(u64);
+
+impl Default for Mixer {
+    /// Some number whose bits follow no rule: the fraction of pi.
+    fn default() -> Mixer {
+        Mixer(0x243f_6a88_85a3_08d3)
+    }
+}
+
+impl Mixer {
+    fn mix(&mut self, word: u64) {
+        // Odd, with half of its bits set: the golden ratio.
+        const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+        let wide = u128::from(self.0.rotate_left(29) ^ word) * u128::from(FACTOR);
+        self.0 = (wide as u64) ^ ((wide >> 64) as u64);
+    }
+}
+
+impl Hasher for Mixer {
+    fn write(&mut self, bytes: &[u8]) {
+        let mut chunks = bytes.chunks_exact(8);
+        for chunk in &mut chunks {
+            self.mix(u64::from_le_bytes(chunk.try_into().expect("eight bytes")));
+        }
+        let rest = chunks.remainder();
+        let mut last = [0; 8];
+        last[..rest.len()].copy_from_slice(rest);
+        self.mix(u64::from_le_bytes(last) ^ ((bytes.len() as u64) << 56));
+    }
+
+    fn write_u8(&mut self, byte: u8) {
+        self.mix(u64::from(byte));
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        self.mix(u64::from(number));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.mix(number);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn hashes_of_like_names_differ() {
+        let name = |number: u32| hashed(&format!("team-{number}/train-{number}")).0;
+        let mut hashes: Vec<u64> = (0..100_000).map(name).collect();
+        hashes.extend((0..100_000_u32).map(|number| hashed(&number).0));
+        hashes.push(hashed(&String::new()).0);
+        hashes.push(hashed(&"\0".to_owned()).0);
+        let all = hashes.len();
+        hashes.sort_unstable();
+        hashes.dedup();
+        assert_eq!(hashes.len(), all);
+    }
 
     #[test]
     fn keys_of_equal_hash_stay_apart() {

@@ -23,7 +23,7 @@ impl ClusterState {
     /// others now: they are looked at again.
     pub(super) fn derive_queue(&mut self, workload: WorkloadIdx, changes: &mut Changes) {
         let queue = self.resolve_queue(workload);
-        self.workloads[workload].cluster_queue = self.charged_queue(workload);
+        self.workloads[workload].cluster_queue = self.charged_queue(workload, &queue);
         let entry = &self.workloads[workload];
         let owner = self.owner_of(workload).map(|owner| owner.priority);
         let pods = entry.members.iter().map(|pod| &self.pods[*pod]);
@@ -108,10 +108,10 @@ impl ClusterState {
         }
     }
 
-    /// The queue whose quota a workload's placed members count against, whether or not that
-    /// queue admits anything now. An owner that was deleted takes the name of its queue with it;
-    /// what still runs of it stays where it is charged.
-    fn charged_queue(&mut self, workload: WorkloadIdx) -> Option<QueueIdx> {
+    /// The queue whose quota a workload's placed members count against: the one that it was found
+    /// to be in, or that it names, whether or not that admits anything now. An owner that was
+    /// deleted takes the name of its queue with it; what runs of it stays where it is charged.
+    fn charged_queue(&mut self, workload: WorkloadIdx, found: &QueueRef) -> Option<QueueIdx> {
         let entry = &self.workloads[workload];
         let held = entry.assignment.as_ref().and_then(|held| held.queue);
         let orphaned = |pod: PodIdx| {
@@ -120,6 +120,9 @@ impl ClusterState {
         };
         if held.is_some() && self.placed(workload).any(orphaned) {
             return held;
+        }
+        if let QueueRef::Queue(queue) = found {
+            return Some(*queue);
         }
         let facts = self.facts.local_queue(&entry.id.namespace, entry.wishes.queue.as_ref())?;
         self.facts.cluster_queues.get(&facts.cluster_queue)?;

@@ -24,21 +24,23 @@ use crate::victims::order::Candidates;
 /// certain, if no other flavors come into question.
 pub fn leaving_may_do(txn: &mut Txn<'_>, preemptor: WorkloadIdx, need: &Need) -> bool {
     let search = Search::new(txn, preemptor, need, &[]);
-    let list = candidates::collect(txn.state(), preemptor, search.queue, need);
-    let leaving = list.any_order().iter();
-    let leaving = leaving.filter(|candidate| txn.state().leaving(candidate.workload));
-    let leaving: Vec<Candidate> = leaving.cloned().collect();
-    !search.in_vain(txn, &leaving)
+    if search.numbers_say_nothing() {
+        return true;
+    }
+    let leaving = candidates::collect_leaving(txn.state(), preemptor, search.queue, need);
+    !search.in_vain(txn, leaving.any_order())
 }
 
 impl Search<'_> {
-    /// Whether all who may be stopped hold too little of what is short of quota. By shares their
-    /// number says nothing yet, nor where what is charged depends on places.
+    /// Whether what candidates hold does not tell if they are enough: by shares, and where what is
+    /// charged depends on places.
+    fn numbers_say_nothing(&self) -> bool {
+        self.queue.is_none() || self.sharing.is_some() || !self.payers.is_empty()
+    }
+
+    /// Whether all who may be stopped hold too little of what is short of quota.
     pub(super) fn in_vain(&self, txn: &Txn<'_>, list: &[Candidate]) -> bool {
-        let Some(queue) = self.queue.filter(|_| self.sharing.is_none()) else { return false };
-        if !self.payers.is_empty() {
-            return false;
-        }
+        let Some(queue) = self.queue.filter(|_| !self.numbers_say_nothing()) else { return false };
         let state = txn.state();
         let node = state.quota.queue(queue).node.expect("the queue exists");
         let contested = |(fr, _): &&(FrIdx, i64)| self.need.contested.contains(fr);
@@ -51,29 +53,44 @@ impl Search<'_> {
         })
     }
 
-    /// An attempt with the few candidates that are taken first, if they may do, else with all.
+    /// An attempt; where quota alone is short with no more candidates than it takes.
     pub(super) fn attempt_first(
         &self,
         txn: &mut Txn<'_>,
         list: &mut Candidates,
         attempt: Attempt,
     ) -> Result<Vec<Victim>, For> {
-        if attempt != Attempt::Sharing && self.lacks_quota_alone(txn) {
-            let first = list.first(txn.state(), self.need);
-            let start = txn.checkpoint();
-            if let Ok(found) = self.attempt_as_charged(txn, first, attempt) {
-                let found = self.victims(&found);
-                if !(cfg!(debug_assertions) && list.partly() && txn.state().small()) {
-                    return Ok(found);
-                }
-                txn.rollback_to(start);
-                let whole = self.attempt(txn, list.ordered(txn.state(), self.need), attempt);
-                assert!(whole.as_ref() == Ok(&found), "the first do as well as all");
-                return whole;
-            }
+        if attempt == Attempt::Sharing || !self.lacks_quota_alone(txn) {
+            let all = list.ordered(txn.state(), self.need);
+            return self.attempt(txn, all, attempt);
+        }
+        let start = txn.checkpoint();
+        let found = self.attempt_with_few(txn, list.of_quota(txn.state()), attempt);
+        if !(cfg!(debug_assertions) && txn.state().small()) {
+            return found;
+        }
+        txn.rollback_to(start);
+        let whole = self.attempt(txn, list.ordered(txn.state(), self.need), attempt);
+        assert!(whole == found, "the first who hold quota do as well as all");
+        whole
+    }
+
+    /// Takes victims where only quota is short from those who are taken first, else from all.
+    fn attempt_with_few(
+        &self,
+        txn: &mut Txn<'_>,
+        list: &mut Candidates,
+        attempt: Attempt,
+    ) -> Result<Vec<Victim>, For> {
+        let first = list.first(txn.state(), self.need);
+        if let Ok(found) = self.attempt_for_quota(txn, first, attempt) {
+            return Ok(self.victims(&found));
+        }
+        if !list.partly() {
+            return Err(For::Quota);
         }
         let all = list.ordered(txn.state(), self.need);
-        self.attempt(txn, all, attempt)
+        Ok(self.victims(&self.attempt_for_quota(txn, all, attempt)?))
     }
 
     /// Takes victims for an attempt whose usage is charged if it must be.
@@ -86,6 +103,16 @@ impl Search<'_> {
         if attempt == Attempt::Sharing || self.own_too || !self.lacks_quota_alone(txn) {
             return self.attempt_with_nodes(txn, list, attempt);
         }
+        self.attempt_for_quota(txn, list, attempt)
+    }
+
+    /// Takes victims where only quota is short, and removes of them what the caller wants gone.
+    fn attempt_for_quota<'c>(
+        &self,
+        txn: &mut Txn<'_>,
+        list: &'c [Candidate],
+        attempt: Attempt,
+    ) -> Result<Removed<'c>, For> {
         let start = txn.checkpoint();
         if cfg!(debug_assertions) && txn.state().small() {
             let slow = self.attempt_with_nodes(txn, list, attempt);
@@ -121,19 +148,15 @@ impl Search<'_> {
         self.need.asks.iter().all(plain) && self.nodes_fit(txn)
     }
 
-    /// Victims where only quota is short.
+    /// Victims where only quota is short; of them what they are charged is gone.
     fn attempt_by_quota<'c>(
         &self,
         txn: &mut Txn<'_>,
         list: &'c [Candidate],
         attempt: Attempt,
     ) -> Result<Removed<'c>, For> {
-        let start = txn.checkpoint();
         let mut removed = Removed::of_quota();
-        if !self.take_for_quota(txn, list, attempt, &mut removed) {
-            txn.rollback_to(start);
-            return Err(For::Quota);
-        }
+        self.free_quota(txn, list, attempt, &mut removed)?;
         self.give_back(txn, attempt, &mut removed);
         Ok(removed)
     }

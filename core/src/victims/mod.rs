@@ -435,10 +435,7 @@ impl<'a> Search<'a> {
     ) -> Result<Removed<'c>, For> {
         let start = txn.checkpoint();
         let mut removed = Removed::default();
-        if !self.take_for_quota(txn, list, attempt, &mut removed) {
-            txn.rollback_to(start);
-            return Err(For::Quota);
-        }
+        self.free_quota(txn, list, attempt, &mut removed)?;
         if !self.room_fits(txn, attempt)
             && !self.make_room(txn, list, attempt, &mut removed)
             && !self.free_money(txn, list, attempt, &mut removed)
@@ -478,6 +475,22 @@ impl<'a> Search<'a> {
                 return;
             }
         }
+    }
+
+    /// Takes one after the other until quota fits; nobody, if all of them would not do.
+    fn free_quota<'c>(
+        &self,
+        txn: &mut Txn<'_>,
+        list: &'c [Candidate],
+        attempt: Attempt,
+        removed: &mut Removed<'c>,
+    ) -> Result<(), For> {
+        let start = txn.checkpoint();
+        if self.take_for_quota(txn, list, attempt, removed) {
+            return Ok(());
+        }
+        txn.rollback_to(start);
+        Err(For::Quota)
     }
 
     /// Takes one after the other until quota fits.

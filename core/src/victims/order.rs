@@ -5,18 +5,14 @@
 //! those are put in order before it is known that more are needed. Cost: a look at each, and what
 //! putting the first few in order takes.
 
-use std::cell::OnceCell;
-use std::cmp::Reverse;
-
 use crate::model::budgets::Allowance;
 use crate::model::state::ClusterState;
-use crate::money::MicroUsd;
-use crate::time::{Span, Time};
+use crate::time::Time;
 use crate::victims::candidates::Candidate;
 use crate::victims::{CANDIDATES_MAX, Need};
 
 /// Candidates that are put in order before it is known that more are needed.
-const FIRST: usize = 64;
+const FIRST: usize = 32;
 
 /// Everyone who may be taken. Mostly few are, of many: they are put in order as far as is asked.
 #[derive(Debug)]
@@ -24,12 +20,14 @@ pub struct Candidates {
     all: Vec<Candidate>,
     /// So many come first, in the order in which they are taken; the others follow in any.
     in_order: usize,
+    /// Those who hold what is short of quota, once somebody asked for them.
+    of_quota: Option<Box<Candidates>>,
 }
 
 impl Candidates {
     /// These, in any order.
     pub fn new(all: Vec<Candidate>) -> Candidates {
-        Candidates { all, in_order: 0 }
+        Candidates { all, in_order: 0, of_quota: None }
     }
 
     /// All of them, in any order.
@@ -37,12 +35,24 @@ impl Candidates {
         &self.all
     }
 
-    /// The first [`FIRST`], in order; all, if there are not many more or budgets count.
+    /// Those of them who hold what is short of quota: where quota alone counts, the others are
+    /// passed over. Budgets are used up by whoever goes before: all are needed where they count.
+    pub fn of_quota(&mut self, state: &ClusterState) -> &mut Candidates {
+        if !state.budgets.is_empty() {
+            return self;
+        }
+        let all = &self.all;
+        self.of_quota.get_or_insert_with(|| {
+            let holds = all.iter().filter(|candidate| candidate.quota);
+            Box::new(Candidates::new(holds.cloned().collect()))
+        })
+    }
+
+    /// The first [`FIRST`] or somewhat more, in order; all, if others are few or budgets count.
     pub fn first(&mut self, state: &ClusterState, need: &Need) -> &[Candidate] {
         let many = self.all.len() > FIRST + FIRST / 2 && state.budgets.is_empty();
         if self.in_order == 0 && many {
-            put_in_order(state, &mut self.all, FIRST);
-            self.in_order = FIRST;
+            self.in_order = put_in_order(state, &mut self.all, FIRST);
         } else if self.in_order == 0 {
             self.ordered(state, need);
         }
@@ -88,10 +98,6 @@ fn heed_budgets(state: &ClusterState, need: &Need, found: &mut [Candidate]) {
     });
 }
 
-/// What stopping somebody loses: money, then run time, which is all there is where prices are
-/// unknown.
-type Loss = (Option<MicroUsd>, Span);
-
 /// Whether a candidate is in another queue, which has spent a soft budget.
 fn overspends(state: &ClusterState, candidate: &Candidate) -> bool {
     let workload = &state.workloads[candidate.workload];
@@ -101,38 +107,71 @@ fn overspends(state: &ClusterState, candidate: &Candidate) -> bool {
 
 /// Leaving first, and of those who leaves for the preemptor; then hierarchical, other cohort, own
 /// queue; within budgets ([`heed_budgets`]); of queues that have spent a soft budget; lower
-/// priority; later admission; less loss; uid. The first so many; those after them in any order.
-fn put_in_order(state: &ClusterState, found: &mut [Candidate], first: usize) {
-    let key = |at: usize| {
-        let candidate = &found[at];
-        let workload = &state.workloads[candidate.workload];
-        let since = workload.assignment.as_ref().map_or(Time::MIN, |assignment| assignment.at);
-        let (stays, kept) = (!state.leaving(candidate.workload), !overspends(state, candidate));
-        // What is compared most often, in one number.
-        let above_least = workload.priority.abs_diff(i32::MIN);
-        let rank = u64::from(candidate.kind.rank()) << 33;
-        let rank = u64::from(stays) << 41 | rank | u64::from(kept) << 32 | u64::from(above_least);
-        (rank, Reverse(since), at)
+/// priority; later admission; less loss; uid. At least the first so many, whose number is returned;
+/// those after them in any order.
+fn put_in_order(state: &ClusterState, found: &mut [Candidate], first: usize) -> usize {
+    let mut order: Vec<(u128, u32)> =
+        (0..).zip(&*found).map(|(at, candidate)| (rank(state, candidate), at)).collect();
+    let first = match order.len() > first {
+        true => first_by_rank(&mut order, first),
+        false => order.len(),
     };
-    let mut order: Vec<_> = (0..found.len()).map(key).collect();
-    // Most differ by that; what is lost is reckoned once for each who does not.
-    let lost: Vec<OnceCell<Loss>> = vec![OnceCell::new(); found.len()];
-    let loss = |at: usize| {
-        let of = found[at].workload;
-        lost[at].get_or_init(|| (state.spent(of, state.now), state.worked(of, state.now)))
-    };
-    let uid = |at: usize| &state.workloads[found[at].workload].uid;
-    let goes_before = |(rank, since, one): &(_, _, usize), (other_rank, other_since, other): &_| {
-        (rank, since)
-            .cmp(&(other_rank, other_since))
-            .then_with(|| loss(*one).cmp(loss(*other)).then_with(|| uid(*one).cmp(uid(*other))))
-    };
-    if first < order.len() {
-        order.select_nth_unstable_by(first, goes_before);
-        order[..first].sort_unstable_by(goes_before);
-    } else {
-        order.sort_unstable_by(goes_before);
+    order[..first].sort_unstable_by_key(|(rank, _)| *rank);
+    // Most differ by that; what is lost, money, then run time, which is all there is where prices
+    // are unknown, is reckoned for those who do not.
+    let equal = order[..first].chunk_by_mut(|one, other| one.0 == other.0);
+    for equal in equal.filter(|equal| equal.len() > 1) {
+        equal.sort_by_cached_key(|(_, at)| {
+            let of = found[*at as usize].workload;
+            let lost = (state.spent(of, state.now), state.worked(of, state.now));
+            (lost, state.workloads[of].uid.clone())
+        });
     }
-    let ordered: Vec<Candidate> = order.iter().map(|(.., at)| found[*at].clone()).collect();
+    let ordered: Vec<Candidate> = order.iter().map(|(_, at)| found[*at as usize].clone()).collect();
     found.clone_from_slice(&ordered);
+    first
+}
+
+/// All that tells candidates apart but what is lost and the uid, in one number.
+fn rank(state: &ClusterState, candidate: &Candidate) -> u128 {
+    let workload = &state.workloads[candidate.workload];
+    let since = workload.assignment.as_ref().map_or(Time::MIN, |assignment| assignment.at);
+    let (stays, kept) = (!state.leaving(candidate.workload), !overspends(state, candidate));
+    let above_least = workload.priority.abs_diff(i32::MIN);
+    let rank = u64::from(candidate.kind.rank()) << 33;
+    let rank = u64::from(stays) << 41 | rank | u64::from(kept) << 32 | u64::from(above_least);
+    // The later, the less.
+    let since = i64::MAX.abs_diff(since.0);
+    u128::from(rank) << 64 | u128::from(since)
+}
+
+/// Puts at least the first so many of more before the others, with all of equal rank; how many.
+fn first_by_rank(order: &mut [(u128, u32)], first: usize) -> usize {
+    let (_, &mut (last, _), behind) =
+        order.select_nth_unstable_by_key(first - 1, |(rank, _)| *rank);
+    let mut equal = 0;
+    for at in 0..behind.len() {
+        if behind[at].0 == last {
+            behind.swap(at, equal);
+            equal += 1;
+        }
+    }
+    first + equal
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_by_rank_have_all_of_equal_rank_with_them() {
+        let ranks = |all: &[u128]| all.iter().copied().zip(0..).collect::<Vec<_>>();
+        let mut order = ranks(&[9, 5, 7, 5, 1, 5, 8, 5]);
+        let first = first_by_rank(&mut order, 2);
+        assert_eq!(first, 5, "1 and all four that are 5");
+        assert!(order[..first].iter().all(|(rank, _)| *rank <= 5));
+        assert!(order[first..].iter().all(|(rank, _)| *rank > 5));
+        let mut order = ranks(&[3, 2, 1]);
+        assert_eq!((first_by_rank(&mut order, 2), order[2]), (2, (3, 0)));
+    }
 }
