@@ -21,7 +21,7 @@ use crate::place::{coupled, levels, pod_sets};
 use crate::quota::flavors::as_things_are::{self, Most};
 use crate::quota::flavors::{self, Choice, Demand, Mode, SetDemand, lacking, with_victims};
 use crate::quota::money::{self, Costs, Purse, Unplaced};
-use crate::victims::{self, Need};
+use crate::victims::{self, Need, Victim};
 
 /// Combinations of flavors tried where those found first do not do: of several sets, or of several
 /// groups of resources.
@@ -78,6 +78,35 @@ impl Engine {
             return whole;
         }
         self.nominate_fewer(whole, &sets, (least, asked), (topology, premise.gone))
+    }
+
+    /// Whom to stop for a head with the flavors that it chose, as things are now; `None`: nobody
+    /// would do, or with other flavors only, which are for its next turn.
+    pub(super) fn nominate_again(&mut self, entry: &Entry) -> Option<(Entry, Vec<Victim>)> {
+        let groups = entry.queue.map(|queue| &self.state.quota.queue(queue).groups);
+        let groups = groups.map_or(&[][..], |groups| groups);
+        let mut start = Vec::new();
+        for (at, chosen) in entry.choice.sets.iter().enumerate() {
+            for (number, group) in groups.iter().enumerate() {
+                let of_group = chosen.iter().find(|(of, _)| group.covered.contains(of));
+                let place = of_group.and_then(|(_, flavor)| {
+                    group.flavors.iter().position(|listed| listed == flavor)
+                });
+                start.extend(place.map(|place| ((at, number), place)));
+            }
+        }
+        let topology = self.topology_ask(entry.queue, entry.workload).ok()?;
+        let premise = Premise::default();
+        let look = Look { start: &start, combinations: COMBINATIONS_MAX, premise };
+        let sets = entry.sets.clone();
+        let mut again = self.try_sets(entry.queue, entry.workload, sets, topology, look);
+        let verdict = std::mem::replace(&mut again.verdict, Verdict::NoFit);
+        match verdict {
+            Verdict::Preempt(victims) if again.choice.sets == entry.choice.sets => {
+                Some((again, victims))
+            }
+            _ => None,
+        }
     }
 
     /// The topology asked, unless the workload asks what nothing can meet.

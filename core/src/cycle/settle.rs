@@ -175,23 +175,18 @@ impl Engine {
         round: &mut Round,
     ) {
         if found.iter().any(|victim| round.claimed.contains(&victim.workload)) {
-            // Another head of this round counts on one of them: decide anew, and go on only if
-            // nobody else has to leave for it.
-            if !self.leaving_may_do(&entry) {
+            // Another head of this round counts on one of them: decide anew, with what they leave
+            // beside that, and with others.
+            self.counts.recomputed += 1;
+            let Some((again, victims)) = self.nominate_again(&entry) else {
                 self.note_skip(entry.workload);
                 return self.lost_race(entry, None, round);
+            };
+            entry = again;
+            if let Err(late) = self.passage(&mut entry, &victims) {
+                return self.hold_for_others(entry, *late, round);
             }
-            entry = self.nominate(entry.queue, entry.workload);
-            self.counts.recomputed += 1;
-            let leaving =
-                |victim: &Victim| self.state.workloads[victim.workload].state == State::Evicting;
-            match std::mem::replace(&mut entry.verdict, Verdict::NoFit) {
-                Verdict::Preempt(victims) if victims.iter().all(leaving) => found = victims,
-                _ => {
-                    self.note_skip(entry.workload);
-                    return self.lost_race(entry, None, round);
-                }
-            }
+            found = victims;
         }
         let assignment = self.assignment_for(&entry, now);
         let planned = self.plan_beside(&entry, &assignment, &found, round);
@@ -217,23 +212,6 @@ impl Engine {
         round.decided = true;
         self.set_reason(workload, Reason::WaitingForVictims { victims: left });
         self.report_outcome(workload, Outcome::Preempting(preemptions));
-    }
-
-    /// Whether those who leave already may be enough for an entry that needs victims. With other
-    /// flavors to choose from, or if quota is not what is short, only a new look tells.
-    fn leaving_may_do(&mut self, entry: &Entry) -> bool {
-        let Some(queue) = entry.queue else { return true };
-        let groups = &self.state.quota.queue(queue).groups;
-        if entry.choice.contested.is_empty() || groups.iter().any(|it| it.flavors.len() > 1) {
-            return true;
-        }
-        let need = victims::Need {
-            usage: entry.choice.usage.clone(),
-            contested: entry.choice.contested.clone(),
-            ..victims::Need::default()
-        };
-        let mut txn = Txn::begin(&mut self.state);
-        victims::leaving_may_do(&mut txn, entry.workload, &need)
     }
 
     /// Where everyone goes once the victims have left, and who those are: where it no longer fits

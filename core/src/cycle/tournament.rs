@@ -193,7 +193,9 @@ impl Proposal {
 
 /// How a queue, and each cohort around it but for the root, stands as if its head ran.
 fn stands(state: &mut ClusterState, entry: &Entry, queue: QuotaIdx) -> Vec<(QuotaIdx, Stand)> {
-    let asked = || entry.choice.usage.iter().filter(|(_, amount)| *amount > 0);
+    // What cannot run would hold nothing.
+    let runs = entry.verdict != Verdict::NoFit;
+    let asked = || entry.choice.usage.iter().filter(move |(_, amount)| runs && *amount > 0);
     let mut txn = Txn::begin(state);
     if let Some(queue) = entry.queue {
         asked().for_each(|(fr, amount)| txn.propose(queue, *fr, *amount, true));

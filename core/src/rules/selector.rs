@@ -9,7 +9,8 @@ pub fn selects(selector: &LabelSelector, labels: &Labels) -> bool {
     selector.iter().all(|requirement| holds(requirement, labels.get(&requirement.key)))
 }
 
-/// Whether any term matches. No terms, or only empty ones, match nothing.
+/// Whether any term matches. No terms, or only empty ones, match nothing. Without a name, where
+/// labels alone are looked at, what is asked of the name holds.
 pub fn node_matches(selector: &NodeSelector, labels: &Labels, name: &str) -> bool {
     selector.terms.iter().any(|term| term_matches(term, labels, name))
 }
@@ -28,7 +29,7 @@ fn field_holds(requirement: &Requirement, name: &str) -> bool {
     &*requirement.key == "metadata.name"
         && one_value
         && match requirement.operator {
-            Operator::In => &*requirement.values[0] == name,
+            Operator::In => name.is_empty() || &*requirement.values[0] == name,
             Operator::NotIn => &*requirement.values[0] != name,
             _ => false,
         }
@@ -101,6 +102,8 @@ mod tests {
         let labels = Labels::new();
         assert!(node_matches(&field("metadata.name", Operator::In, "n"), &labels, "n"));
         assert!(node_matches(&field("metadata.name", Operator::NotIn, "m"), &labels, "n"));
+        assert!(node_matches(&field("metadata.name", Operator::In, "m"), &labels, ""));
+        assert!(!node_matches(&field("metadata.name", Operator::Exists, "m"), &labels, ""));
         assert!(!node_matches(&field("spec.unschedulable", Operator::In, "n"), &labels, "n"));
     }
 }

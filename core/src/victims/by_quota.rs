@@ -14,33 +14,18 @@
 //! quota each holds, and a walk up the tree.
 
 use super::removed::{Extent, Removed};
-use super::{Attempt, For, Need, Search, Victim};
-use crate::model::ids::{ClassIdx, FrIdx, WorkloadIdx};
+use super::{Attempt, For, Search, Victim};
+use crate::model::ids::{ClassIdx, FrIdx};
 use crate::model::txn::Txn;
 use crate::victims::candidates::{self, Candidate};
 use crate::victims::order::Candidates;
 
-/// Whether those who leave already may be enough for what a preemptor lacks of quota. `false` is
-/// certain, if no other flavors come into question.
-pub fn leaving_may_do(txn: &mut Txn<'_>, preemptor: WorkloadIdx, need: &Need) -> bool {
-    let search = Search::new(txn, preemptor, need, &[]);
-    if search.numbers_say_nothing() {
-        return true;
-    }
-    let leaving = candidates::collect_leaving(txn.state(), preemptor, search.queue, need);
-    !search.in_vain(txn, leaving.any_order())
-}
-
 impl Search<'_> {
-    /// Whether what candidates hold does not tell if they are enough: by shares, and where what is
-    /// charged depends on places.
-    fn numbers_say_nothing(&self) -> bool {
-        self.queue.is_none() || self.sharing.is_some() || !self.payers.is_empty()
-    }
-
-    /// Whether all who may be stopped hold too little of what is short of quota.
+    /// Whether all who may be stopped hold too little of what is short of quota. By shares their
+    /// number says nothing yet, nor where what is charged depends on places.
     pub(super) fn in_vain(&self, txn: &Txn<'_>, list: &[Candidate]) -> bool {
-        let Some(queue) = self.queue.filter(|_| !self.numbers_say_nothing()) else { return false };
+        let says = self.sharing.is_none() && self.payers.is_empty();
+        let Some(queue) = self.queue.filter(|_| says) else { return false };
         let state = txn.state();
         let node = state.quota.queue(queue).node.expect("the queue exists");
         let contested = |(fr, _): &&(FrIdx, i64)| self.need.contested.contains(fr);

@@ -108,16 +108,9 @@ struct Preemptor {
     queued_at: Time,
     /// Resources that its members ask of nodes.
     asked: Vec<ResourceIdx>,
-    /// Only who leaves already comes into question.
-    leaving: bool,
 }
 
 impl Preemptor {
-    /// Whether a workload comes into question at all.
-    fn asks(&self, state: &ClusterState, other: WorkloadIdx) -> bool {
-        !self.leaving || state.leaving(other)
-    }
-
     /// Whether the policy of their common queue lets it stop another workload.
     fn goes_before(&self, state: &ClusterState, other: WorkloadIdx, policy: PreemptWithin) -> bool {
         let priority = state.workloads[other].priority;
@@ -154,7 +147,7 @@ pub fn could_take(
         return false;
     }
     let (priority, queued_at) = (preemptor.priority, state.queued_at(head));
-    let who = Preemptor { workload: head, priority, queued_at, asked: Vec::new(), leaving: false };
+    let who = Preemptor { workload: head, priority, queued_at, asked: Vec::new() };
     let other = &state.workloads[workload];
     let lower = other.priority < priority;
     let assignment = other.assignment.as_ref();
@@ -186,7 +179,7 @@ pub fn could_reclaim(
     let (slot, other) = (state.quota.queue(queue), state.quota.queue(from));
     let (preemptor, root) = (&state.workloads[head], state.quota.root(queue));
     let (priority, queued_at) = (preemptor.priority, state.queued_at(head));
-    let who = Preemptor { workload: head, priority, queued_at, asked: Vec::new(), leaving: false };
+    let who = Preemptor { workload: head, priority, queued_at, asked: Vec::new() };
     let policy = slot.facts.as_ref().map(|facts| facts.preemption.reclaim);
     !preemptor.never_preempts
         && root.is_some()
@@ -244,31 +237,11 @@ pub fn collect(
     queue: Option<QueueIdx>,
     need: &Need,
 ) -> Candidates {
-    collect_of(state, preemptor, queue, (need, false))
-}
-
-/// Who of them leaves already.
-pub fn collect_leaving(
-    state: &ClusterState,
-    preemptor: WorkloadIdx,
-    queue: Option<QueueIdx>,
-    need: &Need,
-) -> Candidates {
-    collect_of(state, preemptor, queue, (need, true))
-}
-
-fn collect_of(
-    state: &ClusterState,
-    preemptor: WorkloadIdx,
-    queue: Option<QueueIdx>,
-    (need, leaving): (&Need, bool),
-) -> Candidates {
     let who = Preemptor {
         workload: preemptor,
         priority: state.workloads[preemptor].priority,
         queued_at: state.queued_at(preemptor),
         asked: need.asked(state),
-        leaving,
     };
     let mut found = Vec::new();
     for &workload in &state.unqueued_holding {
@@ -397,8 +370,7 @@ fn own_queue(
     let facts = state.quota.queue(queue).facts.as_ref();
     let policy = facts.expect("only existing queues have heads").preemption.within_cluster_queue;
     for &workload in &state.quota.queue(queue).holding {
-        let asked = workload != who.workload && who.asks(state, workload);
-        if !asked || !who.goes_before(state, workload, policy) {
+        if workload == who.workload || !who.goes_before(state, workload, policy) {
             continue;
         }
         let quota = holds_contested(state, workload, need);
@@ -441,7 +413,7 @@ fn cohorts(
         };
         let below = tree.children(cohort).iter().copied().filter(|child| *child != from);
         for child in below {
-            let within = Within { common: cohort, who, need };
+            let within = Within { common: cohort, asked: &who.asked, need };
             within.holders(state, (child, true), &mut |workload, (quota, room)| {
                 let priority = state.workloads[workload].priority;
                 if who.may_reclaim(priority, facts.preemption.reclaim) {
@@ -490,7 +462,7 @@ fn sharers(
             let Some(other) = other.filter(|other| other.inactive.is_none()) else { continue };
             let for_quota = borrows_contested(state, node, need);
             let borrowed = borrowed_of(state, node, common, &who.asked);
-            for &workload in other.holding.iter().filter(|workload| who.asks(state, **workload)) {
+            for &workload in &other.holding {
                 let quota = for_quota && holds_contested(state, workload, need);
                 let room = charges(state, workload).any(|fr| borrowed.contains(&fr));
                 let allowed = who.may_reclaim(state.workloads[workload].priority, policy);
@@ -506,7 +478,7 @@ fn sharers(
 /// What is looked for below a common cohort.
 struct Within<'a> {
     common: QuotaIdx,
-    who: &'a Preemptor,
+    asked: &'a [ResourceIdx],
     need: &'a Need,
 }
 
@@ -520,7 +492,7 @@ impl Within<'_> {
         each: &mut dyn FnMut(WorkloadIdx, (bool, bool)),
     ) {
         let for_quota = for_quota && borrows_contested(state, node, self.need);
-        if !for_quota && !borrows_asked(state, node, &self.who.asked) {
+        if !for_quota && !borrows_asked(state, node, self.asked) {
             return;
         }
         for &child in state.quota.tree.children(node) {
@@ -531,9 +503,8 @@ impl Within<'_> {
         if slot.inactive.is_some() || slot.holding.is_empty() {
             return;
         }
-        let borrowed = borrowed_of(state, node, self.common, &self.who.asked);
-        let asked = slot.holding.iter().filter(|workload| self.who.asks(state, **workload));
-        for &workload in asked {
+        let borrowed = borrowed_of(state, node, self.common, self.asked);
+        for &workload in &slot.holding {
             let quota = for_quota && holds_contested(state, workload, self.need);
             let room = charges(state, workload).any(|fr| borrowed.contains(&fr));
             if quota || room {

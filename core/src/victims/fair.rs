@@ -18,8 +18,9 @@
 //!
 //! Kueue stops there. Add-back may return own work whose leaving made the preemptor's share small,
 //! and the victim would take its place again: so in the end each victim by shares must have left a
-//! share that, with it, is at least the preemptor's; and what it left must not be its queue's own.
-//! One for which that is not so stays, and the search begins anew without it ([`PASSES_MAX`]).
+//! share that, with it, is at least the preemptor's; and what it left must not be its queue's own;
+//! unless that queue may take nothing back. One for which that is not so stays, and the search
+//! begins anew without it ([`PASSES_MAX`]).
 //! Longer rounds than of two end because work that was stopped often takes only what it owns
 //! (`turns`).
 //!
@@ -322,6 +323,10 @@ impl Search<'_> {
             if candidate.kind != Kind::Sharing || sharing.owns(candidate, For::Quota) {
                 return false;
             }
+            // Whose queue stops nobody elsewhere can take nothing back.
+            if reclaim_of(txn.state(), candidate.workload) == Some(PreemptReclaim::Never) {
+                return false;
+            }
             let Some((own, without)) = sharing.shares(txn.state(), candidate) else { return false };
             if own <= without && self.need.contested.is_empty() {
                 return false;
@@ -343,12 +348,9 @@ impl Search<'_> {
         let assignment = state.workloads[candidate.workload].assignment.as_ref();
         let Some(queue) = assignment.and_then(|assignment| assignment.queue) else { return false };
         let (slot, tree) = (state.quota.queue(queue), &state.quota.tree);
-        let policy = slot.facts.as_ref().map(|facts| facts.preemption.reclaim);
         let borrows =
             |node: QuotaIdx| self.need.contested.iter().any(|fr| tree.borrows(node, *fr, 0));
-        policy.is_some_and(|policy| policy != PreemptReclaim::Never)
-            && slot.node.is_some_and(|node| !borrows(node))
-            && borrows(sharing.own)
+        slot.facts.is_some() && slot.node.is_some_and(|node| !borrows(node)) && borrows(sharing.own)
     }
 
     /// Of queues that hold what is short, the one whose side has the largest share, if the
@@ -375,4 +377,10 @@ impl Search<'_> {
         txn.rollback_to(start);
         found.filter(|(_, own, theirs)| own >= theirs)
     }
+}
+
+/// What the queue may take back in which a workload holds quota; `None`: there is no such queue.
+fn reclaim_of(state: &ClusterState, workload: WorkloadIdx) -> Option<PreemptReclaim> {
+    let queue = state.workloads[workload].assignment.as_ref()?.queue?;
+    state.quota.queue(queue).facts.as_ref().map(|facts| facts.preemption.reclaim)
 }

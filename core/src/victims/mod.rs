@@ -44,7 +44,6 @@ mod removed;
 mod targets;
 pub mod turns;
 
-pub(crate) use by_quota::leaving_may_do;
 pub(crate) use recall::Searched;
 
 /// What must fit once the victims are gone.

@@ -2,7 +2,8 @@
 //!
 //! Three rules are ours beyond that. Who would take its place again stays: in the end each victim
 //! by shares must have left a share that, with it, is no smaller than the preemptor's, and must not
-//! own what the preemptor borrows then; else all is sought anew without it. Who was stopped too
+//! own what the preemptor borrows then, if its queue may take anything back; else all is sought
+//! anew without it. Who was stopped too
 //! often stops others only within its queue's own quota. And cohorts of equal shares are entered
 //! where the first candidate comes first.
 
@@ -142,9 +143,11 @@ impl<'a> Search<'a> {
         let (own, other) = self.sides(&one.queue);
         let mut with = self.left.clone();
         with.change(one, self.pair, 1);
-        let may_reclaim = with.queue(&one.queue).preemption.reclaim != PreemptReclaim::Never;
+        if with.queue(&one.queue).preemption.reclaim == PreemptReclaim::Never {
+            return false;
+        }
         let borrows = |queue: &Text| with.beyond(queue, self.pair);
-        let reclaims = may_reclaim && !borrows(&one.queue) && borrows(&self.work.queue);
+        let reclaims = !borrows(&one.queue) && borrows(&self.work.queue);
         reclaims || with.model().share(&other) < with.model().share(&own)
     }
 
