@@ -109,6 +109,11 @@ fn of_nodes(spec: &PodSpec) -> Option<Fault> {
     preferred.enumerate().find_map(|(n, it)| of_term(&it.preference, &at(n)))
 }
 
+/// Whether a term of a node selector can be read; one that cannot matches nothing.
+pub fn can_be_read(term: &full::NodeSelectorTerm) -> bool {
+    of_term(term, "").is_none()
+}
+
 fn of_term(term: &full::NodeSelectorTerm, at: &str) -> Option<Fault> {
     let labels = term.match_expressions.iter().flatten().enumerate();
     let labels = labels.map(|(n, it)| {
@@ -161,7 +166,8 @@ fn of_requirement(key: &str, operator: &str, values: &[String], at: &str) -> Opt
 fn of_number(operator: &str, values: &[String], at: &str) -> Option<Fault> {
     let at = format!("{at}.values");
     match values {
-        [one] if one.parse::<i64>().is_ok() => None,
+        // It is a value of a label first: no such one begins with a sign.
+        [one] if one.parse::<i64>().is_ok() => of_value(one, &at),
         [one] => Some((at, format!("{} is no whole number, which {operator} needs", shown(one)))),
         _ => Some((at, format!("{operator} takes one"))),
     }

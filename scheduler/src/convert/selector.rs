@@ -12,6 +12,7 @@ use capstan_core::model::input::{
 };
 use k8s_openapi::api::core::v1 as full;
 
+use super::malformed;
 use crate::api::cluster_queue::LabelSelector;
 
 /// The operator of this name.
@@ -27,9 +28,10 @@ pub fn operator(name: &str) -> Operator {
     }
 }
 
-/// A required node affinity.
+/// A required node affinity. Terms that cannot be read match nothing, whatever their operators.
 pub fn node_selector(selector: &full::NodeSelector) -> NodeSelector {
-    NodeSelector { terms: selector.node_selector_terms.iter().map(term).collect() }
+    let terms = selector.node_selector_terms.iter();
+    NodeSelector { terms: terms.filter(|term| malformed::can_be_read(term)).map(term).collect() }
 }
 
 fn term(term: &full::NodeSelectorTerm) -> NodeSelectorTerm {
@@ -206,6 +208,28 @@ mod tests {
         assert_eq!(toleration(&odd).operator, TolerationOperator::Unknown);
         let odd = full::Toleration { operator: Some("Like".into()), ..plain };
         assert_eq!(toleration(&odd).operator, TolerationOperator::Unknown);
+    }
+
+    #[test]
+    fn terms_that_cannot_be_read_match_nothing() {
+        let term = |operator: &str, value: &str| full::NodeSelectorTerm {
+            match_expressions: Some(vec![full::NodeSelectorRequirement {
+                key: "disk".into(),
+                operator: operator.into(),
+                values: Some(vec![value.into()]),
+            }]),
+            match_fields: None,
+        };
+        let read = |terms: Vec<full::NodeSelectorTerm>| {
+            node_selector(&full::NodeSelector { node_selector_terms: terms }).terms.len()
+        };
+        // No value of a label has a blank in it, or begins with a sign.
+        let unreadable = [("NotIn", "a b"), ("Gt", "-4"), ("Lt", "many"), ("Like", "a")];
+        for (operator, value) in unreadable {
+            assert_eq!(read(vec![term(operator, value)]), 0, "{operator} {value}");
+            assert_eq!(read(vec![term(operator, value), term("In", "zz")]), 1);
+        }
+        assert_eq!(read(vec![term("NotIn", "a"), term("Gt", "4")]), 2);
     }
 
     #[test]
