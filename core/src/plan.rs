@@ -421,13 +421,13 @@ pub enum PreemptionReason {
     },
     /// Nobody's victim: too few of its members were ready for too long.
     PodsNotReady {
-        /// Members that had.
-        started: u32,
+        /// Members that are.
+        ready: u32,
         /// Members that it needs.
         need: u32,
         /// For how long.
         waited: Span,
-        /// Enough of them had, before that.
+        /// Enough of them were, before that.
         fell: bool,
     },
     /// Nobody's victim: its Workload object says that it may not run.

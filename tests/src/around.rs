@@ -7,8 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use capstan_core::model::input::{
-    LabelSelector, Labels, NodeFacts, PeerSelector, PeerTerm, PodShape, Spread, Text,
+    LabelSelector, Labels, NodeFacts, PeerSelector, PeerTerm, PodFacts, PodPhase, PodShape, Spread,
+    Text,
 };
+use capstan_core::rules::neighbours::Tenancy;
 use capstan_core::rules::selector::selects;
 
 /// A pod with a place.
@@ -18,8 +20,23 @@ pub struct Placed {
     pub node: usize,
     /// What it is and wants.
     pub shape: Arc<PodShape>,
-    /// It is being deleted.
-    pub leaving: bool,
+    /// How it is there.
+    pub tenancy: Tenancy,
+}
+
+impl Placed {
+    /// One that stays.
+    pub fn new(node: usize, shape: Arc<PodShape>) -> Placed {
+        Placed { node, shape, tenancy: Tenancy::Staying }
+    }
+
+    /// What is fed of one that is not ours.
+    pub fn describe(&self, facts: &mut PodFacts, node: &Text) {
+        (facts.ours, facts.node) = (false, Some(node.clone()));
+        facts.phase = PodPhase::Running;
+        facts.terminating = self.tenancy == Tenancy::Leaving;
+        facts.nominated = self.tenancy == Tenancy::Nominated;
+    }
 }
 
 /// Nodes, and who is on them.
@@ -36,8 +53,21 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Whether a pod may go to a node: what it asks is free, and the pods around agree.
+    /// Whether a pod may go to a node: what it asks is free, and the pods around agree, with those
+    /// that are only nominated for the node and without them.
     pub fn takes(&self, node: usize, shape: &PodShape) -> bool {
+        let nominated = |placed: &Placed| placed.tenancy == Tenancy::Nominated;
+        if !self.placed.iter().any(nominated) {
+            return self.would_take(node, shape);
+        }
+        [Some(node), None].into_iter().all(|seen| {
+            let mut as_seen = self.clone();
+            as_seen.placed.retain(|placed| !nominated(placed) || Some(placed.node) == seen);
+            as_seen.would_take(node, shape)
+        })
+    }
+
+    fn would_take(&self, node: usize, shape: &PodShape) -> bool {
         self.selects(node, shape)
             && self.has_room(node, shape)
             && self.is_linked(node, shape)
@@ -184,7 +214,7 @@ impl Cluster {
                 if !self.takes(node, &shape) {
                     continue;
                 }
-                self.placed.push(Placed { node, shape: shape.clone(), leaving: false });
+                self.placed.push(Placed::new(node, shape.clone()));
                 places.push((shape.clone(), node));
                 *left.get_mut(&shape).expect("listed") -= 1;
                 let found = self.search(left, least, places, seen);
@@ -211,7 +241,7 @@ impl Cluster {
             }
             let mut rest = places.to_vec();
             rest.remove(at);
-            self.placed.push(Placed { node, shape, leaving: false });
+            self.placed.push(Placed::new(node, shape));
             let found = self.comes_about(&rest);
             self.placed.pop();
             if found {
@@ -228,5 +258,5 @@ fn counts(spread: &Spread, own: &PodShape, placed: &Placed) -> bool {
         return false;
     };
     let here = own.kin.as_deref().is_some_and(|own| own.namespace == kin.namespace);
-    here && !placed.leaving && !labels.is_empty() && selects(labels, &kin.labels)
+    here && placed.tenancy != Tenancy::Leaving && !labels.is_empty() && selects(labels, &kin.labels)
 }

@@ -154,6 +154,7 @@ pub fn pod(name: &str, shape: &Arc<PodShape>, wishes: &Arc<Wishes>) -> PodFacts 
         ours: true,
         node: None,
         phase: PodPhase::Pending,
+        nominated: false,
         terminating: false,
         gated: false,
         created: Time(0),

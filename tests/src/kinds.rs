@@ -7,6 +7,7 @@ use capstan_core::model::input::{
     Kin, LabelSelector, Neighbours, Operator, PeerSelector, PeerTerm, PodShape, Requirement,
     Spread, Text,
 };
+use capstan_core::rules::neighbours::Tenancy;
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -68,6 +69,17 @@ fn wants() -> impl Strategy<Value = Neighbours> {
         preferred: Vec::new(),
         spread,
     })
+}
+
+/// A pod of such a kind that is there, and on which node; or one of another scheduler that is only
+/// nominated for it.
+pub fn resident() -> impl Strategy<Value = (Arc<PodShape>, usize, Tenancy)> {
+    let tenancy = prop_oneof![
+        13 => Just(Tenancy::Staying),
+        4 => Just(Tenancy::Leaving),
+        3 => Just(Tenancy::Nominated),
+    ];
+    (kind(), 0..8_usize, tenancy)
 }
 
 /// A kind of pods that asks for a little `cpu`, or for none.

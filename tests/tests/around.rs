@@ -7,10 +7,11 @@ use std::sync::Arc;
 use capstan_core::Engine;
 use capstan_core::model::input::{
     Amounts, Input, Kin, Neighbours, NodeFacts, NodeSelector, NodeSelectorTerm, Operator,
-    PeerSelector, PeerTerm, PodClaim, PodFacts, PodPhase, PodShape, PreemptWithin, Reach,
-    Requirement, Text, Wishes,
+    PeerSelector, PeerTerm, PodClaim, PodFacts, PodShape, PreemptWithin, Reach, Requirement, Text,
+    Wishes,
 };
 use capstan_core::plan::{Action, Effect, EffectResult};
+use capstan_core::rules::neighbours::Tenancy;
 use capstan_core::time::Time;
 use capstan_tests::around::{Cluster, Placed};
 use capstan_tests::devices;
@@ -19,7 +20,7 @@ use capstan_tests::facts::{
     node, nominal, pod, text,
 };
 use capstan_tests::hand::{answer, binds};
-use capstan_tests::kinds::{ZONE, kind};
+use capstan_tests::kinds::{ZONE, kind, resident};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -37,11 +38,14 @@ fn config(cases: u32) -> Config {
     Config { cases, failure_persistence, ..Config::default() }
 }
 
+/// Who is there, on which node, and how.
+type Resident = (Arc<PodShape>, usize, Tenancy);
+
 /// A cluster, who is there, and a gang that comes.
 #[derive(Clone, Debug)]
 struct Case {
     nodes: Vec<NodeFacts>,
-    there: Vec<(Arc<PodShape>, usize, bool)>,
+    there: Vec<Resident>,
     members: Vec<Arc<PodShape>>,
     /// What members ask of `cpu` they claim as devices, of which a node has what is left of it.
     devices: bool,
@@ -55,20 +59,16 @@ struct Case {
 }
 
 impl Case {
-    fn of(
-        nodes: Vec<NodeFacts>,
-        there: Vec<(Arc<PodShape>, usize, bool)>,
-        members: Vec<Arc<PodShape>>,
-    ) -> Case {
+    fn of(nodes: Vec<NodeFacts>, there: Vec<Resident>, members: Vec<Arc<PodShape>>) -> Case {
         let (least, linked) = (usize::MAX, BTreeMap::new());
         Case { nodes, there, members, devices: false, least, flavors: 0, linked }
     }
 
     fn model(&self) -> Cluster {
-        let placed = self.there.iter().map(|(shape, node, leaving)| Placed {
+        let placed = self.there.iter().map(|(shape, node, tenancy)| Placed {
             node: node % self.nodes.len(),
             shape: shape.clone(),
-            leaving: *leaving,
+            tenancy: *tenancy,
         });
         let (nodes, placed) = (self.nodes.clone(), placed.collect());
         Cluster { nodes, namespaces: BTreeMap::new(), placed, linked: self.linked.clone() }
@@ -203,9 +203,7 @@ impl Case {
         }
         for (at, placed) in self.model().placed.iter().enumerate() {
             let mut facts = pod(&format!("there-{at}"), &placed.shape, &in_queue(None));
-            facts.ours = false;
-            facts.node = Some(self.nodes[placed.node].name.clone());
-            (facts.phase, facts.terminating) = (PodPhase::Running, placed.leaving);
+            placed.describe(&mut facts, &self.nodes[placed.node].name);
             all.push(Input::Pod(facts));
         }
         all
@@ -280,7 +278,7 @@ fn some_node() -> impl Strategy<Value = (i64, i64, Option<&'static str>)> {
 
 fn case() -> impl Strategy<Value = Case> {
     let nodes = vec(some_node(), 1..5);
-    let there = vec((kind(), 0..8_usize, prop::bool::weighted(0.2)), 0..4);
+    let there = vec(resident(), 0..4);
     let kinds = vec((kind(), 1..4_usize), 1..4);
     (nodes, there, kinds).prop_map(|(nodes, there, kinds)| {
         let node = |(at, (cpu, pods, zone)): (usize, &(i64, i64, Option<&str>))| {
@@ -314,6 +312,10 @@ fn with_slots(model: &mut Cluster, members: &[Arc<PodShape>]) -> Vec<Arc<PodShap
     members.iter().map(sized).collect()
 }
 
+fn kin(own: &[(&str, &str)]) -> Option<Arc<Kin>> {
+    Some(Arc::new(Kin { namespace: text(TEAM), labels: labels(own) }))
+}
+
 /// A gang of five who want each other in one zone, on zones of four nodes with room for one each.
 fn too_near(zones: usize, members: usize) -> Case {
     let any = Requirement { key: text("app"), operator: Operator::Exists, values: vec![] };
@@ -327,7 +329,7 @@ fn too_near(zones: usize, members: usize) -> Case {
     };
     let member = Arc::new(PodShape {
         requests: amounts(&[("cpu", 1)]),
-        kin: Some(Arc::new(Kin { namespace: text(TEAM), labels: labels(&[("app", "a")]) })),
+        kin: kin(&[("app", "a")]),
         neighbours: Some(Arc::new(Neighbours { affinity: vec![near], ..Neighbours::default() })),
         ..PodShape::default()
     });
@@ -379,7 +381,7 @@ fn nodes_without_the_key_keep_nobody_away() {
     };
     let apart = PeerTerm { key: text(ZONE), peers };
     let member = Arc::new(PodShape {
-        kin: Some(Arc::new(Kin { namespace: text(TEAM), labels: labels(&[("app", "a")]) })),
+        kin: kin(&[("app", "a")]),
         neighbours: Some(Arc::new(Neighbours {
             anti_affinity: vec![apart],
             ..Neighbours::default()
@@ -408,12 +410,8 @@ fn a_minimum_is_found_in_the_sixth_choice_of_flavors() {
         on("n3", 1, "1", Some("z")),
     ];
     let member = |cpu: i64, own: &[(&str, &str)]| {
-        let kin = Kin { namespace: text(TEAM), labels: labels(own) };
-        Arc::new(PodShape {
-            requests: amounts(&[("cpu", cpu)]),
-            kin: Some(Arc::new(kin)),
-            ..PodShape::default()
-        })
+        let requests = amounts(&[("cpu", cpu)]);
+        Arc::new(PodShape { requests, kin: kin(own), ..PodShape::default() })
     };
     let a = [("app", "a")];
     let members = vec![member(1, &a), member(2, &a), member(2, &[]), member(2, &[])];
@@ -489,8 +487,8 @@ proptest! {
 fn leaves_if_it_must(case: &Case, low: &[bool]) -> Result<(), TestCaseError> {
     // Who is charged nothing holds nothing that its queue could take.
     let stoppable = |at: usize| {
-        let (shape, _, leaving) = &case.there[at];
-        !leaving && (case.flavors == 0 || shape.requests.contains_key("cpu"))
+        let (shape, _, tenancy) = &case.there[at];
+        *tenancy == Tenancy::Staying && (case.flavors == 0 || shape.requests.contains_key("cpu"))
     };
     let is_low = |at: usize| low[at] && stoppable(at);
     let mut engine = Engine::new();
@@ -498,6 +496,7 @@ fn leaves_if_it_must(case: &Case, low: &[bool]) -> Result<(), TestCaseError> {
     for (at, fact) in facts.iter_mut().filter(|fact| matches!(fact, Input::Pod(_))).enumerate() {
         let Input::Pod(pod) = fact else { continue };
         (pod.ours, pod.wishes) = (is_low(at), case.wishes());
+        pod.priority = i32::from(case.there[at].2 == Tenancy::Nominated);
     }
     let members = case.gang().into_iter().map(|pod| Input::Pod(PodFacts { priority: 1, ..pod }));
     engine.step(NOW, facts);
@@ -590,7 +589,7 @@ proptest! {
             };
             let node = case.nodes.iter().position(|it| *it.name == *node).expect("a node");
             prop_assert!(model.takes(node, sized), "{} may not be there", lone.name);
-            model.placed.push(Placed { node, shape: sized.clone(), leaving: false });
+            model.placed.push(Placed::new(node, sized.clone()));
         }
         for at in gone {
             engine.step(NOW, vec![Input::PodGone(text(format!("there-{at}")))]);

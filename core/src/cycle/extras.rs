@@ -122,6 +122,19 @@ impl Engine {
         owner: &mut Owner,
         keep: bool,
     ) -> Result<bool, Reason> {
+        let passed = self.state.pass_nominated(workload);
+        let joins = self.joins_now(workload, pod, owner, keep);
+        self.state.restore_nominated(passed);
+        joins
+    }
+
+    fn joins_now(
+        &mut self,
+        workload: WorkloadIdx,
+        pod: PodIdx,
+        owner: &mut Owner,
+        keep: bool,
+    ) -> Result<bool, Reason> {
         let Some(txn) = self.put_beside(workload, &[pod]) else { return Ok(false) };
         let borrowed = borrowed_by(txn.state(), pod);
         let aside = txn.set_aside();

@@ -61,6 +61,18 @@ impl Engine {
         workload: WorkloadIdx,
         premise: Premise<'_>,
     ) -> Entry {
+        let passed = self.state.pass_nominated(workload);
+        let entry = self.look(queue, workload, premise);
+        self.state.restore_nominated(passed);
+        entry
+    }
+
+    fn look(
+        &mut self,
+        queue: Option<QueueIdx>,
+        workload: WorkloadIdx,
+        premise: Premise<'_>,
+    ) -> Entry {
         let sets = self.demands(workload);
         let topology = match self.admissible(queue, workload, &sets) {
             Ok(topology) => topology,

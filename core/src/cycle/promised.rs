@@ -60,7 +60,10 @@ impl Engine {
                 continue;
             }
             let claim = self.state.drop_claim(workload).expect("just listed");
-            match self.redeem(workload, &claim) {
+            let passed = self.state.pass_nominated(workload);
+            let redeemed = self.redeem(workload, &claim);
+            self.state.restore_nominated(passed);
+            match redeemed {
                 Redeemed::Placed => self.admit(now, workload),
                 Redeemed::NotYet => {
                     self.state.add_claim(workload, claim.assignment, claim.places, Vec::new());
@@ -308,11 +311,13 @@ impl Engine {
 
     /// Places some members with the flavors that the workload has; kept, or only tried.
     fn place_members(&mut self, workload: WorkloadIdx, members: &[PodIdx], keep: bool) -> bool {
+        let passed = self.state.pass_nominated(workload);
         let placed = self.put_beside(workload, members);
         let fits = placed.is_some();
         if let Some(txn) = placed.filter(|_| keep) {
             txn.commit();
         }
+        self.state.restore_nominated(passed);
         fits
     }
 

@@ -27,7 +27,13 @@ const LEAVING_MAX: usize = 64;
 
 impl Engine {
     /// Does what was nominated, if it still holds.
-    pub(crate) fn settle(&mut self, now: Time, mut entry: Entry, round: &mut Round) {
+    pub(crate) fn settle(&mut self, now: Time, entry: Entry, round: &mut Round) {
+        let passed = self.state.pass_nominated(entry.workload);
+        self.settle_one(now, entry, round);
+        self.state.restore_nominated(passed);
+    }
+
+    fn settle_one(&mut self, now: Time, mut entry: Entry, round: &mut Round) {
         let verdict = std::mem::replace(&mut entry.verdict, Verdict::NoFit);
         if matches!(verdict, Verdict::Fit | Verdict::Preempt(_))
             && let Some(reason) = self.kept_out(entry.queue, entry.workload)

@@ -207,12 +207,12 @@ impl Engine {
         }
         let entry = &self.state.workloads[workload];
         let runs = |pod: &&_| self.state.pods[**pod].phase == PodPhase::Running;
-        let started = entry.members.iter().filter(runs).count() as u32;
+        let ready = entry.members.iter().filter(runs).count() as u32;
         let (need, since) = (entry.min_member, entry.requeue.down_since());
         let held = entry.assignment.as_ref().map_or(now, |held| held.at);
         let waited = now.since(since.unwrap_or(held));
         let fell = since.is_some();
-        let why = PreemptionReason::PodsNotReady { started, need, waited, fell };
+        let why = PreemptionReason::PodsNotReady { ready, need, waited, fell };
         self.stop_now(now, workload, why, changes);
     }
 

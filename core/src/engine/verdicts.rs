@@ -66,7 +66,10 @@ impl Engine {
         let chosen = self.state.unsettle(pod);
         let flavors = self.flavors_of(pod);
         let gang = self.gang_of(pod);
+        let workload = self.state.pods[pod].workload;
+        let passed = workload.map(|workload| self.state.pass_nominated(workload));
         let nodes = self.on_all_nodes(pod, &flavors, &gang);
+        passed.into_iter().for_each(|passed| self.state.restore_nominated(passed));
         if let Some(node) = place {
             self.state.settle(pod, node);
             self.state.room.volumes.restore(&chosen);

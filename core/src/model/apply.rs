@@ -191,6 +191,7 @@ impl ClusterState {
         let was_in = old.workload;
         let moved = old.place != place
             || (old.shape, old.holds) != (shape, holds)
+            || old.nominated != facts.nominated
             || (old.terminating != facts.terminating && facts.shape.kin.is_some());
         if let Some(workload) = was_in.filter(|_| old_shape != shape) {
             self.carry_flavors(workload, old_shape, shape);
@@ -209,7 +210,7 @@ impl ClusterState {
         (pod.shape, pod.holds, pod.binding, pod.workload) = (shape, holds, binding, workload);
         pod.named_node = named_node;
         pod.ours = facts.ours;
-        pod.phase = facts.phase;
+        (pod.phase, pod.nominated) = (facts.phase, facts.nominated);
         pod.terminating = facts.terminating;
         pod.gated = facts.gated;
         pod.bound_at = facts.bound_at.or(pod.bound_at);
@@ -291,6 +292,7 @@ impl ClusterState {
             holds: self.room.shape(shape).request,
             ours: facts.ours,
             phase: facts.phase,
+            nominated: false,
             terminating: false,
             gated: false,
             later: false,

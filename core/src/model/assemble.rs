@@ -371,6 +371,7 @@ impl ClusterState {
                 holds: self.room.shape(shape).request,
                 ours: true,
                 phase: PodPhase::Pending,
+                nominated: false,
                 terminating: false,
                 gated: false,
                 later: false,

@@ -392,6 +392,9 @@ pub struct PodFacts {
     pub ours: bool,
     /// Node it is bound to.
     pub node: Option<Text>,
+    /// It is not bound, and `node` is where another scheduler nominated it: room is kept for it
+    /// there from work of its own priority and lower.
+    pub nominated: bool,
     /// Life cycle.
     pub phase: PodPhase,
     /// `deletionTimestamp` is set; it holds what it holds until it is terminal or gone.

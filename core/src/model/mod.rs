@@ -4,7 +4,8 @@
 //! [`state`]; [`txn`] is the only way to change it speculatively; [`claim`] keeps room for
 //! reserved work, [`vacancy`] quota for members that died; [`bills`] what members cost where they
 //! are, for queues with a quota of money; `roles` knows minimums of roles;
-//! [`volumes`] knows storage; [`sweep`] forgets what nothing uses any more.
+//! `nominated` pods of others that may come; [`volumes`] knows storage; [`sweep`] forgets what
+//! nothing uses any more.
 
 pub mod adopt;
 pub mod apply;
@@ -19,6 +20,7 @@ pub mod ids;
 pub mod input;
 mod lifecycle;
 pub mod lookup;
+mod nominated;
 pub mod pod;
 mod roles;
 pub mod room;

@@ -7,6 +7,7 @@ use capstan_topology::{NodeIdx, RequestIdx};
 use crate::model::ids::{ShapeIdx, WorkloadIdx};
 use crate::model::input::{BindingNote, EvictionNote, GangRef, PodPhase, Text, Wishes};
 use crate::plan::{EffectId, PodRef};
+use crate::rules::neighbours::Tenancy;
 use crate::time::Time;
 
 /// A pod, or a place kept for a pod that a suspended owner will make.
@@ -28,6 +29,8 @@ pub struct Pod {
     pub ours: bool,
     /// Life cycle.
     pub phase: PodPhase,
+    /// Another scheduler nominated it for the node that it holds, and may bind it there.
+    pub nominated: bool,
     /// Being deleted.
     pub terminating: bool,
     /// Has scheduling gates.
@@ -87,6 +90,15 @@ impl Pod {
     /// Whether nothing of its own, nor of its gang's, keeps it from a node.
     pub fn ready(&self) -> bool {
         !self.gated && !self.terminating && !self.later
+    }
+
+    /// How it is on its node.
+    pub fn tenancy(&self) -> Tenancy {
+        match (self.nominated, self.terminating) {
+            (true, _) => Tenancy::Nominated,
+            (false, true) => Tenancy::Leaving,
+            (false, false) => Tenancy::Staying,
+        }
     }
 
     /// Whether it waits for a node: not placed, and nothing keeps it from being.

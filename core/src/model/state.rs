@@ -35,6 +35,7 @@ use crate::quota::spending::Spending;
 use crate::resources;
 use crate::rules::Question;
 use crate::rules::dynamic_resources::{self, PodHold};
+use crate::rules::neighbours::Tenancy;
 use crate::score;
 use crate::time::{Span, Time};
 use crate::victims::turns::Turns;
@@ -87,6 +88,8 @@ pub struct ClusterState {
     /// Pods of ours that are not bound and have a claim for extended resources all the same: of a
     /// try that is under way, or that came to nothing.
     pub left_claims: BTreeSet<PodIdx>,
+    /// Pods of other schedulers that hold a node for which they are only nominated.
+    pub(super) nominated: BTreeSet<PodIdx>,
     /// The last run of which pods were seen, of owners that were resumed.
     pub came: BTreeMap<Text, u32>,
     /// Claims of reserved work.
@@ -151,14 +154,13 @@ impl ClusterState {
     /// The part of those who are around; `false`: nobody asks for it.
     pub(super) fn change_neighbours(&mut self, pod: PodIdx, node: NodeIdx, place: bool) -> bool {
         let pod = &self.pods[pod];
-        let (shape, leaving) = (pod.shape, pod.terminating);
-        self.change_tenants((shape, leaving), node, place)
+        self.change_tenants((pod.shape, pod.tenancy()), node, place)
     }
 
     /// The same for a shape.
     pub(super) fn change_tenants(
         &mut self,
-        (shape, leaving): (ShapeIdx, bool),
+        (shape, tenancy): (ShapeIdx, Tenancy),
         node: NodeIdx,
         place: bool,
     ) -> bool {
@@ -166,8 +168,8 @@ impl ClusterState {
             return false;
         }
         match place {
-            true => self.room.neighbourhood.place(node, shape, leaving),
-            false => self.room.neighbourhood.remove(node, shape, leaving),
+            true => self.room.neighbourhood.place(node, shape, tenancy),
+            false => self.room.neighbourhood.remove(node, shape, tenancy),
         }
         true
     }
@@ -305,7 +307,10 @@ impl ClusterState {
         self.change_ledger(pod, node, true);
         self.change_ports(pod, node, true);
         self.change_neighbours(pod, node, true);
-        self.note_help(pod);
+        match self.pods[pod].nominated {
+            true => _ = self.nominated.insert(pod),
+            false => self.note_help(pod),
+        }
         if let Some(wanted) = self.volumes_of(pod) {
             self.room.volumes.hold(node, &wanted);
         }
@@ -326,6 +331,7 @@ impl ClusterState {
     /// that nobody uses any more goes with it, and comes back here.
     pub fn unsettle(&mut self, pod: PodIdx) -> Choices {
         let Some(node) = self.pods[pod].place.take() else { return Choices::new() };
+        self.nominated.remove(&pod);
         self.change_ledger(pod, node, false);
         self.change_ports(pod, node, false);
         self.change_neighbours(pod, node, false);
@@ -457,7 +463,7 @@ impl ClusterState {
         let ports = placed().map(|(_, pod, node)| (node, &*shape(pod).ports));
         self.room.ports.recount(ports.chain(self.claims.ports()));
         let around = placed().filter(|(_, pod, _)| shape(pod).kin.is_some());
-        let around = around.map(|(_, pod, node)| (node, pod.shape, pod.terminating));
+        let around = around.map(|(_, pod, node)| (node, pod.shape, pod.tenancy()));
         self.room.neighbourhood.recount(around);
         let with = |(_, pod, node)| Some((node, &**shape(pod).volumes.as_ref()?));
         self.room.volumes.recount(placed().filter_map(with));

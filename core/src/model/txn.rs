@@ -21,6 +21,7 @@ use crate::model::workload::Assignment;
 use crate::place::classes::Scoring;
 use crate::place::refusals::Refusals;
 use crate::rules::dynamic_resources::PodHold;
+use crate::rules::neighbours::Tenancy;
 use crate::victims::Searched;
 
 /// One change and how to take it back; one variant per stateful part.
@@ -213,7 +214,7 @@ impl<'a> Txn<'a> {
     pub fn occupy(&mut self, shape: ShapeIdx, node: NodeIdx) {
         let ledger = self.state.room.occupy(shape, node);
         self.log.push(Undo::Ledger(ledger));
-        self.state.change_tenants((shape, false), node, true);
+        self.state.change_tenants((shape, Tenancy::Staying), node, true);
         let wanted = self.state.room.shape(shape).facts.volumes.clone();
         let chosen = wanted.map(|wanted| self.state.change_volumes(&wanted, node, true));
         let chosen = chosen.filter(|chosen| !chosen.is_empty()).map(Box::new);
@@ -397,7 +398,7 @@ impl ClusterState {
             }
             Undo::Occupied(shape, node, chosen) => {
                 self.room.leave(shape, node);
-                self.change_tenants((shape, false), node, false);
+                self.change_tenants((shape, Tenancy::Staying), node, false);
                 if let Some(wanted) = self.room.shape(shape).facts.volumes.clone() {
                     let chosen = chosen.map_or_else(Choices::new, |chosen| *chosen);
                     self.let_go_of(&wanted, node, &chosen);

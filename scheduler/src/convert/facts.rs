@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use capstan_core::model::input::{
-    CapacityType, GangKey, GangRef, GangSource, Kin, Labels, OwnerFacts, OwnerPodSet, PodFacts,
-    PodShape, Text, TopologyWish, Wishes,
+    CapacityType, GangKey, GangRef, GangSource, OwnerFacts, OwnerPodSet, PodFacts, PodShape, Text,
+    TopologyWish, Wishes,
 };
 use capstan_core::time::Time;
 
@@ -269,7 +269,6 @@ impl Facts<'_> {
         let shape = with_capacity_types(&shape, &asked.capacity_types, self.shared);
         let ours = pod.ours(&self.directory.scheduler);
         let shape = self.seen_by_others(&shape, (&pod.namespace, &pod.labels), ours);
-        let shape = self.as_nominated(shape, pod);
         let (shape, claims) = self.with_claims(shape, pod);
         let (priority, never_preempts) = self.rank(&pod.ranked);
         let group = gangs::groups::of(&pod.marks, &pod.namespace, self.directory);
@@ -308,6 +307,7 @@ impl Facts<'_> {
             _ => {}
         }
         wishes.ignored = ignored;
+        let node = pod.stands_on(&self.directory.scheduler).cloned();
         PodFacts {
             uid: pod.uid.clone(),
             namespace: pod.namespace.clone(),
@@ -315,7 +315,8 @@ impl Facts<'_> {
             shape,
             holds: pod.holds.clone(),
             ours,
-            node: pod.stands_on(&self.directory.scheduler).cloned(),
+            nominated: node.is_some() && pod.node.is_none(),
+            node,
             phase: pod.phase,
             terminating: pod.terminating,
             gated: pod.gated,
@@ -454,17 +455,6 @@ impl Facts<'_> {
         ours: bool,
     ) -> Arc<PodShape> {
         self.directory.relevance.applied(shape, named, ours, self.shared)
-    }
-
-    /// A pod that is only nominated keeps its room and whom it wants away; nobody counts on it: who
-    /// wants it near, or is spread with it, may be wrong before it is there.
-    fn as_nominated(&mut self, shape: Arc<PodShape>, pod: &PodDraft) -> Arc<PodShape> {
-        let stands = || pod.stands_on(&self.directory.scheduler).is_some();
-        let nominated = pod.node.is_none() && pod.nominated().is_some() && stands();
-        let Some(kin) = shape.kin.as_ref().filter(|_| nominated) else { return shape };
-        let kin = Kin { namespace: kin.namespace.clone(), labels: Labels::default() };
-        let kin = Some(self.shared.kin.of(kin));
-        self.shared.shapes.of(PodShape { kin, ..PodShape::clone(&shape) })
     }
 
     /// A shape with a pod's claims on devices, and the names of those.

@@ -178,9 +178,7 @@ impl PodDraft {
     }
 
     /// The node where it holds room: that to which it is bound, or for which another scheduler
-    /// nominated it. That one made the room there and comes for it; who takes it would make it
-    /// preempt again. It is kept from everybody, whatever the priorities: kube-scheduler keeps it
-    /// from those of lower or equal priority only.
+    /// nominated it. That one made the room there and comes for it.
     pub fn stands_on(&self, scheduler: &str) -> Option<&Text> {
         let nominated = self.nominated().filter(|_| !self.ours(scheduler));
         self.node.as_ref().or(nominated)

@@ -231,7 +231,7 @@ fn who_is_stopped_is_counted_by_why_and_for_whom() {
         Passage::Evicted(Box::new(Stop { reason, preempting, first }))
     };
     let waited = Span::minutes(5);
-    let late = PreemptionReason::PodsNotReady { started: 0, need: 2, waited, fell: true };
+    let late = PreemptionReason::PodsNotReady { ready: 0, need: 2, waited, fell: true };
     let all = [
         stop(PreemptionReason::InCohortReclamation, Some("other"), true),
         stop(PreemptionReason::InCohortReclamation, Some("other"), false),

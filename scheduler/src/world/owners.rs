@@ -198,6 +198,7 @@ fn member(owner: &OwnerFacts, set: usize, name: Text, created: Time) -> PodFacts
         ours: owner.ours,
         node: None,
         phase: PodPhase::Pending,
+        nominated: false,
         terminating: false,
         gated: false,
         created,

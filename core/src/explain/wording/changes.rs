@@ -44,15 +44,15 @@ impl Preemption {
             PreemptionReason::PodsReadyTimeout { have, need, waited } => {
                 format!("only {have} of the {need} members that it needs had a place for {waited}")
             }
-            PreemptionReason::PodsNotReady { started, need, waited, fell } => {
+            PreemptionReason::PodsNotReady { ready, need, waited, fell } => {
                 let of = counted(i64::from(need), "pod");
-                let had = match started {
+                let had = match ready {
                     0 => "none".to_owned(),
                     some => format!("only {some}"),
                 };
                 match fell {
                     true => {
-                        let was = if started < 2 { "was" } else { "were" };
+                        let was = if ready < 2 { "was" } else { "were" };
                         format!("{had} of the {of} that it needs {was} ready for {waited}")
                     }
                     false => format!("{had} of the {of} that it needs became ready in {waited}"),

@@ -32,6 +32,9 @@ pub struct Counter {
     on_node: Vec<u32>,
     in_domain: Vec<u32>,
     total: u64,
+    /// Pods that are only nominated, where there are any. As kube-scheduler has it, a node is asked
+    /// about with those of that node and without them, and both must hold.
+    nominated: BTreeMap<NodeIdx, u32>,
     /// For spread constraints.
     pub balance: Option<Balance>,
 }
@@ -65,10 +68,19 @@ impl Balance {
 
     /// How many pods the emptiest domain counts as having.
     pub fn least(&self) -> u32 {
+        self.least_with(0, 0)
+    }
+
+    /// The same if a domain that has `count` pods had `more` of them.
+    fn least_with(&self, count: u32, more: u32) -> u32 {
         let domains: u32 = self.by_count.values().sum();
-        match self.by_count.first_key_value() {
-            Some((least, _)) if domains >= self.min_domains => *least,
-            _ => 0,
+        let mut by_count = self.by_count.iter().filter(|_| domains >= self.min_domains);
+        match by_count.next() {
+            Some((least, 1)) if *least == count && more > 0 => {
+                by_count.next().map_or(count + more, |(next, _)| (count + more).min(*next))
+            }
+            Some((least, _)) => *least,
+            None => 0,
         }
     }
 
@@ -109,8 +121,8 @@ pub struct Before {
 impl Counter {
     /// One that has counted nothing.
     pub fn new(aim: Aim, key: KeyIdx, balance: Option<Balance>) -> Counter {
-        let (on_node, in_domain) = (Vec::new(), Vec::new());
-        Counter { aim, key, on_node, in_domain, total: 0, balance }
+        let (on_node, in_domain, nominated) = (Vec::new(), Vec::new(), BTreeMap::new());
+        Counter { aim, key, on_node, in_domain, total: 0, nominated, balance }
     }
 
     /// Makes room for these nodes and domains.
@@ -131,6 +143,7 @@ impl Counter {
         let mut cut = self.clone();
         let gone = cut.on_node.drain(slots.min(cut.on_node.len())..);
         assert!(gone.sum::<u32>() == 0, "pods around a node that is gone");
+        assert!(cut.nominated.keys().all(|node| node.at() < slots), "pods kept for it");
         if let Some(balance) = &mut cut.balance {
             balance.eligible.truncate(slots);
         }
@@ -149,9 +162,50 @@ impl Counter {
         }
     }
 
+    /// Whether a node of a domain takes one more beside the pods that are nominated for it, if the
+    /// domain does without them.
+    #[inline]
+    pub fn takes_beside(&self, node: NodeIdx, domain: usize) -> bool {
+        match (self.nominated(node), self.aim, &self.balance) {
+            (0, ..) | (_, Aim::Near, _) => true,
+            (more, _, Some(balance)) => {
+                let count = self.in_domain[domain];
+                balance.takes(count + more, balance.least_with(count, more))
+            }
+            _ => false,
+        }
+    }
+
+    /// Pods that are only nominated for a node.
+    #[inline]
+    pub fn nominated(&self, node: NodeIdx) -> u32 {
+        match self.nominated.is_empty() {
+            true => 0,
+            false => self.nominated.get(&node).copied().unwrap_or(0),
+        }
+    }
+
+    /// Pods in the domain of a node, and the fewest in any, as [`Balance::least`] has it, with those
+    /// that are nominated for the node if it is they who are too many.
+    pub fn unevenness(&self, node: NodeIdx, domain: usize, balance: &Balance) -> (u32, u32) {
+        let (count, least) = (self.in_domain[domain], balance.least());
+        match balance.takes(count, least) {
+            true => {
+                let more = self.nominated(node);
+                (count + more, balance.least_with(count, more))
+            }
+            false => (count, least),
+        }
+    }
+
     /// Pods in a domain.
     pub fn count(&self, domain: usize) -> u32 {
         self.in_domain[domain]
+    }
+
+    /// Whether it counts nobody.
+    pub fn is_empty(&self) -> bool {
+        self.total == 0 && self.nominated.is_empty()
     }
 
     /// Pods in all domains.
@@ -170,15 +224,21 @@ impl Counter {
         Before { least, domains: Vec::new() }
     }
 
-    /// Counts a node anew: so many pods, and whether it makes a domain.
+    /// Counts a node anew: so many pods, so many that are only nominated, and whether it makes a
+    /// domain.
     pub fn set(
         &mut self,
         (node, domain): (NodeIdx, Option<usize>),
-        (count, eligible): (u32, bool),
+        ([count, nominated], eligible): ([u32; 2], bool),
         before: &mut Before,
     ) {
         let Some(domain) = domain else { return };
-        let count = if eligible { count } else { 0 };
+        let [count, nominated] = if eligible { [count, nominated] } else { [0, 0] };
+        match nominated {
+            0 if self.nominated.is_empty() => {}
+            0 => drop(self.nominated.remove(&node)),
+            _ => drop(self.nominated.insert(node, nominated)),
+        }
         let was_eligible = self.eligible(node);
         let old = self.on_node[node.at()];
         if old == count && (self.balance.is_none() || was_eligible == eligible) {
@@ -203,6 +263,14 @@ impl Counter {
                 balance.set_eligible(node, domain, eligible, has);
             }
         }
+    }
+
+    /// Nodes for which pods are nominated, if their answer may have turned: what those make of it
+    /// is not the domain's alone.
+    pub fn turned_beside(&self, before: &Before) -> impl Iterator<Item = NodeIdx> + '_ {
+        let least = self.balance.as_ref().map_or(0, Balance::least);
+        let changed = !before.domains.is_empty() || before.least != least;
+        self.nominated.keys().copied().filter(move |_| changed)
     }
 
     /// Domains whose answer turned.

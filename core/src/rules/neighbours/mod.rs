@@ -17,6 +17,10 @@
 //! Shapes that differ in nothing but labels that no selector reads are one: the shell leaves those
 //! out ([`crate::model::input::Kin`]).
 //!
+//! - A pod that another scheduler nominated ([`Tenancy::Nominated`]) may never come: a node has to
+//!   do with those that are nominated for it and without them. They keep others away from their
+//!   node alone, and bring nobody near.
+//!
 //! Restart: all of it is derived from pods, nodes and namespaces.
 
 use std::collections::BTreeMap;
@@ -42,6 +46,20 @@ pub struct Tenants {
     pub staying: u32,
     /// Those that are being deleted.
     pub leaving: u32,
+    /// Those that may come.
+    pub nominated: u32,
+}
+
+/// How a pod is on its node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tenancy {
+    /// It stays.
+    #[default]
+    Staying,
+    /// It is being deleted.
+    Leaving,
+    /// It may come: another scheduler nominated it.
+    Nominated,
 }
 
 /// Who is where, by what others may want of them.
@@ -61,7 +79,7 @@ pub struct Neighbourhood {
 
 impl Neighbourhood {
     /// A pod is on a node. The inverse is [`Neighbourhood::remove`].
-    pub fn place(&mut self, node: NodeIdx, shape: ShapeIdx, leaving: bool) {
+    pub fn place(&mut self, node: NodeIdx, shape: ShapeIdx, tenancy: Tenancy) {
         if self.tenants.len() <= node.at() {
             self.tenants.resize_with(node.at() + 1, Vec::new);
         }
@@ -69,20 +87,21 @@ impl Neighbourhood {
         let at = match tenants.binary_search_by_key(&shape, |it| it.shape) {
             Ok(at) => at,
             Err(at) => {
-                tenants.insert(at, Tenants { shape, staying: 0, leaving: 0 });
+                tenants.insert(at, Tenants { shape, staying: 0, leaving: 0, nominated: 0 });
                 at
             }
         };
-        *tenants[at].of(leaving) += 1;
+        *tenants[at].of(tenancy) += 1;
     }
 
     /// A pod is off its node.
-    pub fn remove(&mut self, node: NodeIdx, shape: ShapeIdx, leaving: bool) {
+    pub fn remove(&mut self, node: NodeIdx, shape: ShapeIdx, tenancy: Tenancy) {
         let tenants = &mut self.tenants[node.at()];
         let at = tenants.binary_search_by_key(&shape, |it| it.shape).expect("it was placed");
-        let count = tenants[at].of(leaving);
+        let count = tenants[at].of(tenancy);
         *count = count.checked_sub(1).expect("it was placed so");
-        if tenants[at].staying == 0 && tenants[at].leaving == 0 {
+        let Tenants { staying, leaving, nominated, .. } = tenants[at];
+        if staying + leaving + nominated == 0 {
             tenants.remove(at);
         }
     }
@@ -186,13 +205,13 @@ impl Neighbourhood {
         }
     }
 
-    /// Compares with the pods that are placed: node, shape, whether it is being deleted.
+    /// Compares with the pods that are placed: node, shape, and how.
     ///
     /// # Panics
     /// When they differ.
-    pub fn recount(&self, placed: impl Iterator<Item = (NodeIdx, ShapeIdx, bool)>) {
+    pub fn recount(&self, placed: impl Iterator<Item = (NodeIdx, ShapeIdx, Tenancy)>) {
         let mut counted = Neighbourhood::default();
-        placed.for_each(|(node, shape, leaving)| counted.place(node, shape, leaving));
+        placed.for_each(|(node, shape, tenancy)| counted.place(node, shape, tenancy));
         for at in 0..self.tenants.len().max(counted.tenants.len()) {
             let node = NodeIdx(at as u32);
             assert_eq!(self.on(node), counted.on(node), "pods on node slot {at}");
@@ -201,8 +220,12 @@ impl Neighbourhood {
 }
 
 impl Tenants {
-    fn of(&mut self, leaving: bool) -> &mut u32 {
-        if leaving { &mut self.leaving } else { &mut self.staying }
+    fn of(&mut self, tenancy: Tenancy) -> &mut u32 {
+        match tenancy {
+            Tenancy::Staying => &mut self.staying,
+            Tenancy::Leaving => &mut self.leaving,
+            Tenancy::Nominated => &mut self.nominated,
+        }
     }
 }
 

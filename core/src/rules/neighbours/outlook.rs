@@ -26,7 +26,8 @@ pub struct Outlook {
     /// It matches all its own affinity terms: it may be the first.
     first: bool,
     epoch: u64,
-    counts: Vec<u32>,
+    /// For a node at a time: pods of each counter, and those that are only nominated.
+    counts: Vec<[u32; 2]>,
 }
 
 /// How uneven a spread constraint would become.
@@ -192,6 +193,7 @@ impl Outlook {
         for (counter, before) in self.counters.iter().zip(&before) {
             let table = keys.table(counter.key);
             counter.turned(before, |domain| turned.extend_from_slice(table.nodes(domain)));
+            turned.extend(counter.turned_beside(before));
         }
         true
     }
@@ -201,16 +203,18 @@ impl Outlook {
         let (room, node) = (question.room, question.node);
         let mut counts = std::mem::take(&mut self.counts);
         counts.clear();
-        counts.resize(self.counters.len(), 0);
+        counts.resize(self.counters.len(), [0; 2]);
         for tenants in room.neighbourhood.on(node) {
             let shares = self.shares_of(question, tenants.shape);
-            counts.resize(self.counters.len(), 0);
+            counts.resize(self.counters.len(), [0; 2]);
             for &at in shares.iter() {
                 let leaving = match self.counters[at as usize].aim {
                     Aim::Spread(_) => 0,
                     _ => tenants.leaving,
                 };
-                counts[at as usize] += tenants.staying + leaving;
+                let [count, nominated] = &mut counts[at as usize];
+                *count += tenants.staying + leaving;
+                *nominated += tenants.nominated;
             }
         }
         while before.len() < self.counters.len() {
@@ -254,7 +258,8 @@ impl Outlook {
         near.all(|(counter, domain)| domain.is_some_and(|at| counter.takes(at, open)))
     }
 
-    /// How many pods that its anti-affinity means a node's domains have.
+    /// How many pods that its anti-affinity means a node's domains have; those that are nominated
+    /// for the node among them.
     pub fn unwanted(&self, room: &Room, node: NodeIdx) -> u32 {
         self.kept_away(room, node, Aim::Apart)
     }
@@ -266,7 +271,8 @@ impl Outlook {
 
     fn kept_away(&self, room: &Room, node: NodeIdx, aim: Aim) -> u32 {
         let all = self.around(room, node, move |of| of == aim);
-        let counts = all.filter_map(|(counter, domain)| Some(counter.count(domain?)));
+        let there = |counter: &Counter, domain| counter.count(domain) + counter.nominated(node);
+        let counts = all.filter_map(|(counter, domain)| Some(there(counter, domain?)));
         counts.max().unwrap_or(0)
     }
 
@@ -279,13 +285,14 @@ impl Outlook {
         if let Some((counter, _)) = lacks.find(|(_, domain)| domain.is_none()) {
             return Some(Err(&spread[counter.spread()?].key));
         }
-        let mut all = self.around(question.room, question.node, hard);
+        let (node, mut all) = (question.node, self.around(question.room, question.node, hard));
         let (counter, domain) = all.find_map(|(counter, domain)| {
-            domain.filter(|domain| !counter.takes(*domain, false)).map(|domain| (counter, domain))
+            let takes = |at| counter.takes(at, false) && counter.takes_beside(node, at);
+            domain.filter(|domain| !takes(*domain)).map(|domain| (counter, domain))
         })?;
         let balance = counter.balance.as_ref()?;
-        let count = counter.count(domain) + balance.own;
-        let (least, max_skew) = (balance.least(), balance.max_skew);
+        let (count, least) = counter.unevenness(node, domain, balance);
+        let (count, max_skew) = (count + balance.own, balance.max_skew);
         Some(Ok(Skew { key: &spread[counter.spread()?].key, count, least, max_skew }))
     }
 
@@ -302,7 +309,7 @@ impl Outlook {
             (Aim::Spread(_), _) if !counter.required() => true,
             (Aim::Apart | Aim::Repelled, None) => true,
             (_, None) => false,
-            (_, Some(domain)) => counter.takes(domain, open),
+            (_, Some(domain)) => counter.takes(domain, open) && counter.takes_beside(node, domain),
         })
     }
 
@@ -402,6 +409,7 @@ impl Outlook {
         for (counter, domain) in self.around(room, node, |_| true) {
             let table = room.neighbourhood.keys.table(counter.key);
             looks.push(u32::from(domain.is_some()) + 2 * u32::from(counter.eligible(node)));
+            looks.push(counter.nominated(node));
             looks.extend(domain.map(|domain| match table.single() {
                 true => counter.count(domain),
                 false => domain as u32,
@@ -424,7 +432,7 @@ impl Outlook {
                     let counter = counter.cut(question.room.slots());
                     assert_eq!(counter, *other, "a count of pods around nodes");
                 }
-                None => assert_eq!(counter.total(), 0, "a count of pods that are not there"),
+                None => assert!(counter.is_empty(), "a count of pods that are not there"),
             }
         }
     }

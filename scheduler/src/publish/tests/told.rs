@@ -103,7 +103,7 @@ fn who_was_stopped_says_whether_it_queues_again() {
     let mut waits = gang(State::Queued);
     let stop = |reason| Preemption { reason, ..fixture::preemption() };
     let waited = Span::minutes(5);
-    let unready = PreemptionReason::PodsNotReady { started: 0, need: 3, waited, fell: false };
+    let unready = PreemptionReason::PodsNotReady { ready: 0, need: 3, waited, fell: false };
     let workload = || Text::from("ns/g");
     let mut requeued = |stop: Preemption, reason, now| {
         waits.view.preempted = Some(stop);

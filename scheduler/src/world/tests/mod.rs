@@ -41,6 +41,7 @@ fn pod(name: &str, runtime: Option<i64>) -> PodFacts {
         ours: true,
         node: None,
         phase: PodPhase::Pending,
+        nominated: false,
         terminating: false,
         gated: false,
         created: Time(0),
