@@ -55,6 +55,8 @@ impl Engine {
         if let Some(marked) = &gone.evicting {
             return Preemption { preemptor: gains.full_name.clone(), ..(**marked).clone() };
         }
+        // How many pods there are says little, unless they alone are taken back.
+        let only_pods = given_back.keys().eq([&resources::PODS]);
         let mut held: BTreeMap<ResourceIdx, i64> = BTreeMap::new();
         let mut since: Option<Time> = None;
         for index in state.placed(victim.workload) {
@@ -62,7 +64,8 @@ impl Engine {
             since = since.into_iter().chain(pod.bound_at).min();
             let holds = state.room.ledger.request(pod.holds);
             let concerned = |of: &ResourceIdx| {
-                *of != resources::PODS && (wanted.contains(of) || given_back.contains_key(of))
+                let told = *of != resources::PODS || only_pods;
+                told && (wanted.contains(of) || given_back.contains_key(of))
             };
             // What something counts as is told beside what is held; only quota knows it.
             let counted = state.room.counted(pod.shape).entries().iter();

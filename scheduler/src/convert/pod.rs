@@ -133,8 +133,8 @@ pub fn draft(pod: &Pod, shared: &mut Shared) -> Result<PodDraft, Vec<Refusal>> {
     let held = node.as_ref().map(|_| resources.held()).filter(|held| *held != shape.requests);
     let terminating = meta.deletion_timestamp.is_some();
     let nominated = pod.status.nominated_node_name.as_deref().filter(|name| !name.is_empty());
-    // Who has gates is on its way nowhere.
-    let going = node.is_none() && !terminating && pod.spec.scheduling_gates.is_empty();
+    // Who has gates is on its way nowhere; who is being deleted still is, for its scheduler.
+    let going = node.is_none() && pod.spec.scheduling_gates.is_empty();
     let nominated = nominated.filter(|_| going);
     let nominated = nominated.map(|name| shared.texts.text(name));
     let marked = terminating || disrupted(&pod.status);
