@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use crate::explain::milestone::Milestone;
-use crate::explain::reason::Reason;
+use crate::explain::reason::{Overspent, Reason};
 use crate::model::input::{
     AllocatedDevice, BindingNote, ClaimKey, NodeSelector, ReadyWhen, RequestMapping, RequeueNote,
     ResourceClaimKey, Text, Toleration,
@@ -384,6 +384,8 @@ pub struct Preemption {
     pub lost_cost: Option<MicroUsd>,
     /// The cohort reclaimed from, when that is the reason.
     pub cohort: Option<Text>,
+    /// The soft budget that its queue has spent, for which it goes before others, when that is so.
+    pub overspent: Option<Box<Overspent>>,
 }
 
 /// What a victim held of a resource.

@@ -15,6 +15,11 @@ use crate::victims::Victim;
 /// What queues borrow beyond what was told of victims so far.
 type Borrowed = BTreeMap<(QueueIdx, FrIdx), i64>;
 
+/// Whether it is not for work of its own queue that one leaves.
+fn is_elsewhere(reason: PreemptionReason) -> bool {
+    !matches!(reason, PreemptionReason::InClusterQueue | PreemptionReason::Priority)
+}
+
 impl Engine {
     /// What stopping these for a preemptor is, with its cost, for effects and reports. They are
     /// told of in order: what one gives back is not borrowed by the next.
@@ -28,11 +33,7 @@ impl Engine {
         let wanted: Vec<_> = usage.iter().map(|(fr, _)| self.state.quota.fr(*fr).1).collect();
         let mut borrowed = Borrowed::new();
         let told = victims.iter().map(|victim| {
-            let own = matches!(
-                victim.reason,
-                PreemptionReason::InClusterQueue | PreemptionReason::Priority
-            );
-            let reclaimed = !own && victim.reason.for_another();
+            let reclaimed = is_elsewhere(victim.reason) && victim.reason.for_another();
             let given_back = match reclaimed {
                 true => self.given_back(victim.workload, &mut borrowed),
                 false => BTreeMap::new(),
@@ -96,6 +97,9 @@ impl Engine {
         let lost = since.map_or_else(Default::default, |since| now.since(since));
         let queue = gone.assignment.as_ref().and_then(|assignment| assignment.queue);
         let facts = queue.and_then(|queue| state.quota.queue(queue).facts.as_ref());
+        let elsewhere = is_elsewhere(victim.reason);
+        let goes_first = |queue: &QueueIdx| elsewhere && state.spending.goes_first(*queue);
+        let overspent = queue.filter(goes_first).and_then(|queue| self.spent_budget(queue));
         Preemption {
             victim: gone.full_name.clone(),
             preemptor: gains.full_name.clone(),
@@ -106,6 +110,7 @@ impl Engine {
             lost,
             lost_cost: state.spent(victim.workload, now),
             cohort: facts.and_then(|facts| facts.cohort.clone()),
+            overspent,
         }
     }
 

@@ -87,17 +87,20 @@ impl Engine {
 
     /// Why nothing new begins in a queue, if its budget is spent.
     pub(crate) fn overspent(&self, queue: QueueIdx) -> Option<Reason> {
-        if !self.state.spending.stops(queue) {
-            return None;
-        }
+        let stops = self.state.spending.stops(queue);
+        stops.then(|| self.spent_budget(queue).map(Reason::BudgetExhausted)).flatten()
+    }
+
+    /// The budget of a queue, if it is spent now.
+    pub(crate) fn spent_budget(&self, queue: QueueIdx) -> Option<Box<Overspent>> {
         let account = self.state.spending.account(queue)?.on(self.state.now);
         let over = account.reached().find(|over| over.for_ever()).or_else(|| account.over())?;
-        Some(Reason::BudgetExhausted(Box::new(Overspent {
+        Some(Box::new(Overspent {
             cluster_queue: self.state.quota.queue(queue).name.clone(),
             over,
             period: account.limit().period,
             until: account.period().1,
-        })))
+        }))
     }
 
     /// The same of work that would begin. What its owner was resumed for before began then.

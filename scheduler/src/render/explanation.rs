@@ -124,7 +124,13 @@ fn place_in_words(workload: &WorkloadView, position: Position) -> String {
 pub fn workload_notes(workload: &WorkloadView) -> Vec<String> {
     let unreserved = workload.unreserved.filter(|_| is_pending(workload));
     let uncharged = workload.uncharged.iter().map(ToString::to_string);
-    unreserved.iter().map(ToString::to_string).chain(uncharged).collect()
+    unreserved.iter().map(|why| sentence(&why.to_string())).chain(uncharged).collect()
+}
+
+/// Words that begin a sentence.
+fn sentence(words: &str) -> String {
+    let mut rest = words.chars();
+    rest.next().map_or_else(String::new, |first| first.to_uppercase().chain(rest).collect())
 }
 
 /// When it is to start, and what else people should know of it.

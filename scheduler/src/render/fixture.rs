@@ -93,6 +93,7 @@ pub fn preemption() -> Preemption {
         lost: Span::minutes(12),
         lost_cost: Some(MicroUsd(2_400_000)),
         cohort: Some("research".into()),
+        overspent: None,
     }
 }
 

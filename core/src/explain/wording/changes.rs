@@ -20,6 +20,13 @@ impl fmt::Display for PreemptionReason {
 impl Preemption {
     /// Why this victim: `reclaims 8 borrowed GPUs; priority 100 < 1000`.
     pub fn because(&self) -> String {
+        match &self.overspent {
+            Some(over) => format!("{}; {}", self.takes(), over.is_spent()),
+            None => self.takes(),
+        }
+    }
+
+    fn takes(&self) -> String {
         let priorities = self.priorities();
         match self.reason {
             PreemptionReason::InClusterQueue => {

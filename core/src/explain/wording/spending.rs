@@ -44,6 +44,15 @@ impl fmt::Display for Amount {
     }
 }
 
+impl Overspent {
+    /// `budget of team, $500.00 a day, is spent ($512.40)`.
+    pub fn is_spent(&self) -> String {
+        let Overspent { cluster_queue, over, period, .. } = self;
+        let (limit, spent) = (over.limit, over.spent.number());
+        format!("budget of {cluster_queue}, {limit} a {period}, is spent ({spent})")
+    }
+}
+
 impl fmt::Display for Overspent {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Overspent { cluster_queue, over, period, until } = self;
@@ -54,13 +63,7 @@ impl fmt::Display for Overspent {
                 over.limit
             );
         }
-        write!(
-            out,
-            "budget of {cluster_queue}, {} a {period}, is spent ({}); admits again {}",
-            over.limit,
-            over.spent.number(),
-            Stamp(*until)
-        )
+        write!(out, "{}; admits again {}", self.is_spent(), Stamp(*until))
     }
 }
 

@@ -513,6 +513,7 @@ fn preemptions_say_why_and_what_is_lost() {
         lost: Span::minutes(12),
         lost_cost: Some(MicroUsd(2_400_000)),
         cohort: cohort.map(Text::from),
+        overspent: None,
     };
     let rows = [
         (PreemptionReason::InClusterQueue, "takes 8 GPUs in the same queue; priority 100 < 1000"),
@@ -531,7 +532,6 @@ fn preemptions_say_why_and_what_is_lost() {
         assert_eq!(preemption(reason, Some("ai")).because(), text);
     }
     assert_eq!(preemption(PreemptionReason::Priority, None).loses(), "12m of work, $2.40");
-    // What is borrowed of it, if not all.
     let freed =
         |resource: &str, amount, borrowed| Freed { resource: resource.into(), amount, borrowed };
     let rows = [

@@ -149,6 +149,7 @@ fn preemption() -> Preemption {
         lost: Span(0),
         lost_cost: None,
         cohort: None,
+        overspent: None,
     }
 }
 

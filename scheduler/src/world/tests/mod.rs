@@ -197,6 +197,7 @@ fn preemption(victim: &str, preemptor: &str) -> Preemption {
         lost: Span(0),
         lost_cost: None,
         cohort: None,
+        overspent: None,
     }
 }
 
