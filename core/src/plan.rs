@@ -126,7 +126,14 @@ pub struct ClaimGrant {
     /// Set where it is the pod's claim for extended resources, which is made when it is allocated
     /// and deleted when it is given back. Its uid may be unknown then, and is empty.
     pub special: Option<Arc<SpecialClaim>>,
+    /// Set where it is given back because its devices will not be ready: the allocation that was
+    /// seen. One that was made since, or whose devices are ready after all, is left alone.
+    pub unready: Option<GivenAt>,
 }
+
+/// When an allocation was made, where it says so: what tells it from a later one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GivenAt(pub Option<Time>);
 
 /// The claim for a pod's extended resources on one node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -37,7 +37,8 @@ fn given(pod: &str, grant: &ClaimGrant, readiness: Readiness, at: Time) -> Input
     let chosen = grant.chosen.as_ref().expect("chosen here");
     let devices: Vec<AllocatedDevice> =
         chosen.devices.iter().map(|one| one.device.clone()).collect();
-    let allocation = Allocation { nodes: chosen.nodes.clone(), devices, readiness, at: Some(at) };
+    let (nodes, at, reserved) = (chosen.nodes.clone(), Some(at), Vec::new());
+    let allocation = Allocation { nodes, devices, readiness, at, reserved };
     Input::ResourceClaim(ResourceClaimFacts {
         allocation: Some(Arc::new(allocation)),
         ..claim(pod)

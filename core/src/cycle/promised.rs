@@ -253,6 +253,7 @@ impl Engine {
             }
             _ => self.incomplete(workload, &waiting),
         }
+        self.give_back_unready(now, workload);
     }
 
     /// Members that wait for a place, those that a resumed owner has still to make among them.

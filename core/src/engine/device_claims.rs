@@ -80,6 +80,7 @@ impl Engine {
                     uid: Text::default(),
                     chosen: Some(chosen.clone()),
                     special,
+                    unready: None,
                 });
             }
             let facts = devices.claim(&key)?;
@@ -89,7 +90,7 @@ impl Engine {
                 _ => hold.and_then(|hold| hold.own(at)),
             };
             let (uid, chosen) = (facts.uid.clone(), chosen.cloned());
-            Some(ClaimGrant { uid, key, chosen, special: None })
+            Some(ClaimGrant { uid, key, chosen, special: None, unready: None })
         };
         shape.claims.iter().enumerate().filter_map(grant).collect()
     }
@@ -204,9 +205,10 @@ impl Engine {
                 // It may exist before it is seen.
                 let may_exist = uid.is_some() || chosen.is_some();
                 let (uid, special) = (uid.unwrap_or_default(), Some(Arc::default()));
-                return may_exist.then_some(ClaimGrant { key, uid, chosen, special });
+                let unready = None;
+                return may_exist.then_some(ClaimGrant { key, uid, chosen, special, unready });
             }
-            Some(ClaimGrant { key, uid: uid?, chosen, special: None })
+            Some(ClaimGrant { key, uid: uid?, chosen, special: None, unready: None })
         };
         named.filter_map(release).collect()
     }

@@ -62,6 +62,7 @@ impl Engine {
                 let uid = uid.clone();
                 self.inflight.remove(&effect);
                 self.release_unknown(&uid);
+                self.not_given_back(now, effect, &uid, &describe(&result), changes);
             }
             return None;
         }
@@ -101,7 +102,10 @@ impl Engine {
             }
             (InFlight::Allocate(uid), None) if done => self.allocated_in_vain(now, &uid),
             (InFlight::Bind(_) | InFlight::Prepare(_) | InFlight::Allocate(_), None) => {}
-            (InFlight::Release(_), _) => {}
+            (InFlight::Release(_), _) if done => {}
+            (InFlight::Release(uid), _) => {
+                self.not_given_back(now, effect, &uid, &describe(&result), changes);
+            }
             (InFlight::Resume(workload) | InFlight::Stop(workload), _)
                 if self.state.workloads.get(workload).is_none() => {}
             (InFlight::Resume(_), _) if done => {}

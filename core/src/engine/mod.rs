@@ -75,6 +75,8 @@ pub struct Engine {
     readying: BTreeMap<PodIdx, readiness::Readying>,
     /// Members whose claim for extended resources is being deleted, until that is seen.
     releasing: BTreeSet<PodIdx>,
+    /// Claims that are being given back because their devices will not be ready.
+    giving_back: readiness::GivingBack,
     /// Victims that bear marks of an engine before this one, and were perhaps never deleted.
     pub(crate) half_evicted: BTreeSet<WorkloadIdx>,
     /// Why a workload was preempted last, by name, until it is admitted again. Shown only.
@@ -195,6 +197,7 @@ impl Engine {
                 fact => self.state.apply(fact, &mut changes),
             }
         }
+        self.state.let_claims_lapse(&mut changes);
         let mut prepared = Vec::new();
         for (effect, result) in outcomes {
             prepared.extend(self.take_outcome(now, effect, result, &mut changes));
@@ -203,6 +206,7 @@ impl Engine {
         let settled = self.look_at_volumes(now, &mut changes);
         prepared.extend(self.tolerate_settled(now, settled));
         prepared.extend(self.look_at_devices(now, &mut changes));
+        self.forget_given_back();
         self.bind_prepared(now, &prepared);
         self.absorb(now, changes);
     }

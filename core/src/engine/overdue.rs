@@ -77,6 +77,7 @@ impl Engine {
         let since = self.state.in_part.values().filter_map(|since| *since).min();
         let overdue = timeout.and_then(|timeout| Some(since?.plus(timeout)));
         let prepared = self.volumes_due().into_iter().chain(self.devices_due());
+        let prepared = prepared.chain(self.state.room.devices.next_lapse());
         let again = self.holds_due();
         let up = self.coming_up.due().into_iter().chain(self.reservations_due());
         let due = delayed.into_iter().chain(deadline).chain(overdue).chain(prepared);

@@ -2,6 +2,7 @@
 
 use super::storage::StorageRefusal;
 use crate::model::input::{CapacityType, Text};
+use crate::time::Time;
 
 /// Why a node refuses a pod: a rule's verdict, with numbers.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -103,6 +104,15 @@ pub enum NodeRefusal {
     ClaimElsewhere {
         /// The claim.
         claim: Text,
+    },
+    /// A claim has devices that will not be ready for use, wherever its pod would go.
+    ClaimUnready {
+        /// The claim.
+        claim: Text,
+        /// Which device, and which conditions.
+        what: Text,
+        /// Until when they had to be true; `None`: a driver says that it failed.
+        until: Option<Time>,
     },
     /// The devices of a node do not meet a request beside all others.
     Devices {

@@ -27,6 +27,7 @@ impl NodeRefusal {
             | NodeRefusal::Flavor { .. }
             | NodeRefusal::ClaimUnusable { .. }
             | NodeRefusal::ClaimElsewhere { .. }
+            | NodeRefusal::ClaimUnready { .. }
             | NodeRefusal::Devices { .. }
             | NodeRefusal::DevicesTooLong { .. }
             | NodeRefusal::NoDomain { .. }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use capstan_topology::NodeIdx;
 
+use crate::model::apply::Changes;
 use crate::model::ids::{PodIdx, ShapeIdx, WorkloadIdx};
 use crate::model::input::{AllocatedDevice, Input, PodClaim, ResourceClaimKey, Text};
 use crate::model::pod::Binding;
@@ -22,6 +23,18 @@ impl ClusterState {
         match open && claims.iter().any(left) {
             true => _ = self.left_claims.insert(index),
             false => _ = self.left_claims.remove(&index),
+        }
+    }
+}
+
+impl ClusterState {
+    /// The time of claims whose devices are not ready may be over now, and they are of no use then:
+    /// work that waits is looked at again.
+    pub(crate) fn let_claims_lapse(&mut self, changes: &mut Changes) {
+        let (now, timeout) = (self.now, self.policy.device_timeout);
+        if self.room.devices.let_lapse(now, timeout) {
+            self.room.touch_all();
+            (changes.room, changes.facts) = (true, true);
         }
     }
 }

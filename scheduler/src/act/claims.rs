@@ -10,18 +10,21 @@
 //!
 //! [`special`]: super::special
 
-use capstan_core::model::input::{Nano, NodeSelector, Operator, Requirement, Text};
-use capstan_core::plan::{Chosen, ChosenDevice, ClaimGrant, EffectResult, PodRef};
+use capstan_core::model::input::{Nano, NodeSelector, Operator, Readiness, Requirement, Text};
+use capstan_core::plan::{Chosen, ChosenDevice, ClaimGrant, EffectResult, GivenAt, PodRef};
 use k8s_openapi::api::resource::v1::{DeviceClass, ResourceClaim};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{Patch, PatchParams};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::flight::{Progress, Stop, Try};
 use super::line::{Line, Named, conflict, refused};
 use super::special;
+use crate::api::devices::ClaimStatus;
 use crate::client::call::Reply;
+use crate::convert::devices;
 use crate::quantity::Quantity;
 
 /// Keeps a claim while it has devices.
@@ -96,7 +99,8 @@ async fn allocate_one(
     write_status(line, progress, grant, version, &status).await
 }
 
-/// One try to give them all back: who was the last to use a claim takes its devices back too.
+/// One try to give them all back: who was the last to use a claim takes its devices back too. One
+/// whose devices will not be ready may have been reserved by nobody at all.
 pub(super) async fn release(
     line: &Line<'_>,
     progress: &mut Progress,
@@ -115,7 +119,12 @@ pub(super) async fn release(
         let all: Vec<&Value> = reserved.into_iter().flatten().collect();
         let others: Vec<&Value> =
             all.iter().copied().filter(|one| one["uid"] != *pod.uid).collect();
-        if others.len() == all.len() {
+        let reserves = others.len() < all.len();
+        let goes_back = match grant.unready {
+            None => reserves,
+            Some(given) => (reserves || others.is_empty()) && is_unready(&whole["status"], given),
+        };
+        if !goes_back {
             continue;
         }
         let mut status = json!({ "reservedFor": others });
@@ -125,6 +134,13 @@ pub(super) async fn release(
         write_status(line, progress, grant, version, &status).await?;
     }
     Ok(EffectResult::Done)
+}
+
+/// Whether a claim still has the devices that were seen not to be ready, and they still are not.
+fn is_unready(status: &Value, GivenAt(at): GivenAt) -> bool {
+    let status: Option<ClaimStatus> = ClaimStatus::deserialize(status).ok();
+    let given = status.as_ref().and_then(devices::allocation);
+    given.is_some_and(|given| given.readiness != Readiness::Ready && given.at == at)
 }
 
 fn named(grant: &ClaimGrant) -> Named<'_> {

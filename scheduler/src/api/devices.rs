@@ -426,12 +426,23 @@ pub struct Constraint {
 
 /// Status of a claim.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct ClaimStatus {
     /// What it has been given.
     pub allocation: Option<Allocation>,
     /// What drivers say of the devices that it has.
     #[serde(default)]
     pub devices: Vec<DeviceStatus>,
+    /// Who has reserved it.
+    #[serde(default)]
+    pub reserved_for: Vec<Consumer>,
+}
+
+/// Who has reserved a claim.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+pub struct Consumer {
+    /// Unique id of the pod, or whatever it is.
+    pub uid: String,
 }
 
 /// What a driver says of a device that a claim has.
@@ -453,6 +464,7 @@ pub struct DeviceStatus {
 
 /// A condition of a device.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct DeviceCondition {
     /// Which.
     #[serde(rename = "type")]
@@ -466,6 +478,8 @@ pub struct DeviceCondition {
     /// Why, for people.
     #[serde(default)]
     pub message: String,
+    /// Since when it has this status.
+    pub last_transition_time: Option<Time>,
 }
 
 /// What a claim has been given.

@@ -33,7 +33,7 @@ use crate::convert::group::GroupDraft;
 use crate::convert::ranges::LimitRangeDraft;
 use crate::convert::runtime::RuntimeClassDraft;
 use crate::convert::storage::Storage;
-use crate::convert::{self, Gathered, Refusal, budget, job, marks, node, pod};
+use crate::convert::{self, Gathered, Refusal, budget, devices, job, marks, node, pod};
 use crate::gangs;
 
 /// Complaints kept; more would help nobody.
@@ -65,6 +65,8 @@ pub struct Times {
     pub earliest_work: Option<Time>,
     /// Earliest creation of anything.
     pub earliest: Option<Time>,
+    /// A claim waits for devices that it got at a known time.
+    pub awaits_devices: bool,
 }
 
 impl Times {
@@ -342,6 +344,9 @@ impl<'a> Collector<'a> {
         };
         let created = object.metadata().creation_timestamp.as_ref().map(convert::time);
         self.times.created(created, false);
+        if let DeviceObject::Claim(claim) = &object {
+            self.times.awaits_devices |= devices::awaits(&claim.status);
+        }
         self.gathered.devices.put(&object, &mut self.gathered.shared);
         Ok(())
     }

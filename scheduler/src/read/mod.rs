@@ -31,6 +31,7 @@ use capstan_core::model::input::Text;
 use capstan_core::time::Time;
 use serde_json::Value;
 
+use crate::clock::Clock;
 use crate::config::Config;
 use crate::convert;
 use collect::Collector;
@@ -50,7 +51,8 @@ pub struct Objects {
     pub warnings: Vec<Notice>,
     /// Objects of kinds that nobody knows, by kind.
     pub ignored: BTreeMap<String, usize>,
-    /// Latest time of creation, binding or start: now, for a run without a clock.
+    /// Latest time of creation, binding or start: now, for a run without a clock. Where no object
+    /// has one, and a claim waits for devices since a known time, it is the time of day.
     pub latest: Option<Time>,
     /// Pods and Jobs whose spec names our scheduler.
     pub ours: usize,
@@ -170,15 +172,18 @@ fn finish(collector: Collector<'_>) -> Result<Objects, Vec<ReadError>> {
     let ours = pods
         + gathered.jobs.iter().filter(|job| job.ours(scheduler)).count()
         + gathered.gangs.iter().filter(|gang| gang.whole() && gang.ours(scheduler)).count();
-    let earliest = times.earliest_work.or(times.earliest);
-    let start = earliest.or(times.latest).unwrap_or_default();
+    // Where nothing says when this is, and the time of a claim counts, it is now.
+    let undated = times.latest.is_none() && times.awaits_devices;
+    let latest = if undated { Some(Clock::start().now()) } else { times.latest };
+    let earliest = times.earliest_work.or(times.earliest).or(latest.filter(|_| undated));
+    let start = earliest.or(latest).unwrap_or_default();
     let resolved = convert::resolve(gathered, start);
     Ok(Objects {
         inputs: resolved.inputs,
         made_by: resolved.made_by,
         warnings: warnings.into_iter().chain(resolved.notices).collect(),
         ignored,
-        latest: times.latest,
+        latest,
         ours,
         earliest,
     })

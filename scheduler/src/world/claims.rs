@@ -60,7 +60,7 @@ impl World {
                 }
                 continue;
             }
-            if grant.chosen.is_none() {
+            if grant.chosen.is_none() && grant.unready.is_none() {
                 continue;
             }
             self.free_claim(&grant.key, |other| *other.uid == *pod.uid);

@@ -11,6 +11,7 @@ use std::fmt;
 
 use crate::explain::quantity::{counted, named, pair, quantity};
 use crate::explain::reason::{NodeRefusal, NodeShortage, SearchBound};
+use crate::explain::wording::reserved::Moment;
 use crate::explain::wording::{named_domain, storage};
 
 /// The words of kube-scheduler's histogram, without the count.
@@ -45,7 +46,9 @@ pub fn kube_reason(refusal: &NodeRefusal) -> Cow<'static, str> {
         NodeRefusal::PriceUnknown => "node(s) had no known price",
         NodeRefusal::Flavor { .. } => "node(s) were not of the chosen flavor",
         NodeRefusal::ClaimUnusable { problem } => return Cow::Owned(problem.to_string()),
-        NodeRefusal::ClaimElsewhere { .. } => "resourceclaim not available on the node",
+        NodeRefusal::ClaimElsewhere { .. } | NodeRefusal::ClaimUnready { .. } => {
+            "resourceclaim not available on the node"
+        }
         NodeRefusal::Devices { .. } => "cannot allocate all claims",
         NodeRefusal::DevicesTooLong { .. } => "gave up trying to allocate devices",
         NodeRefusal::NoDomain { .. } => "node(s) had no domain of the required topology level",
@@ -97,6 +100,10 @@ pub fn detail(refusal: &NodeRefusal) -> String {
         NodeRefusal::ClaimUnusable { problem } => problem.to_string(),
         NodeRefusal::ClaimElsewhere { claim } => {
             format!("claim {claim} has devices that it does not reach")
+        }
+        NodeRefusal::ClaimUnready { claim, what, until: None } => format!("claim {claim}: {what}"),
+        NodeRefusal::ClaimUnready { claim, what, until: Some(until) } => {
+            format!("claim {claim}: {what}, which it had to be by {}", Moment(*until))
         }
         NodeRefusal::Devices { claim, request, asked, matching, free } => {
             let asked = match asked {
@@ -246,6 +253,7 @@ fn most_excluded(nodes: &NodeShortage) -> Option<(u32, &'static str)> {
             | NodeRefusal::Flavor { .. }
             | NodeRefusal::ClaimUnusable { .. }
             | NodeRefusal::ClaimElsewhere { .. }
+            | NodeRefusal::ClaimUnready { .. }
             | NodeRefusal::Devices { .. }
             | NodeRefusal::DevicesTooLong { .. }
             | NodeRefusal::NoDomain { .. }

@@ -226,6 +226,8 @@ pub struct Allocation {
     pub readiness: Readiness,
     /// When it was given, where that is said.
     pub at: Option<Time>,
+    /// Uids of those who have reserved the claim: told only while its devices are not ready.
+    pub reserved: Vec<Text>,
 }
 
 /// Whether the devices of a claim are ready for use.

@@ -11,6 +11,7 @@
 //! | [`capacity`] | what a claim takes of a device that several may share |
 //! | [`state`] | who has which devices |
 //! | [`users`] | who uses which claims, and what comes free with whom |
+//! | [`unready`] | claims that have devices which will not be ready |
 //!
 //! Devices that victims have are free for whom they leave for, which kube-scheduler does not look
 //! at: it stops nobody for devices. They come free a moment after the victims are gone, once the
@@ -22,7 +23,8 @@
 //! resource, of a device plugin, the ordinary count decides and no claim is made.
 //!
 //! Devices whose driver has to say that they are ready before a pod is bound (binding conditions)
-//! are tried last, and waited for once they are allocated (`engine/readiness.rs`).
+//! are tried last, and waited for once they are allocated (`engine/readiness.rs`). A claim that has
+//! devices which will not be ready is of no use to a pod on any node.
 //!
 //! Restart: all of it is derived from slices, claims and pods. What is kept follows from marks on
 //! victims that are still there; between the end of the last one and that of its claim nothing
@@ -46,6 +48,7 @@ mod capacity;
 mod pools;
 pub(crate) mod search;
 mod state;
+mod unready;
 mod users;
 
 #[cfg(test)]
@@ -55,6 +58,7 @@ pub use state::{Concerns, Devices, PodHold};
 
 use search::{Pick, Search, Stop, TRIES_MAX};
 use state::Held;
+use unready::Problem;
 
 /// Pods of one kind for which devices are counted on one node: far more than a node runs. What
 /// takes no devices (access for administration, say) ends there.
@@ -214,6 +218,10 @@ fn needs<'a>(
                     let problem = format!("resourceclaim \"{}\" not found", key.1).into();
                     return Err(NodeRefusal::ClaimUnusable { problem });
                 };
+                if let Some(Problem { what, until }) = devices.unready(facts) {
+                    let claim = key.1.clone();
+                    return Err(NodeRefusal::ClaimUnready { claim, what, until });
+                }
                 let shown = facts.allocation.as_ref().map(|allocation| &allocation.nodes);
                 let fixed = shown.or_else(|| devices.held_for(key).map(|chosen| &chosen.nodes));
                 match fixed {

@@ -18,6 +18,7 @@ use crate::model::input::{
 };
 use crate::plan::Chosen;
 use crate::rules::dynamic_resources::pools::{CounterAt, Device, DeviceAt, Pools};
+use crate::rules::dynamic_resources::unready::Awaited;
 use crate::rules::dynamic_resources::users::{Users, named};
 
 /// All devices and claims.
@@ -45,6 +46,8 @@ pub struct Devices {
     taken_off: BTreeMap<PodIdx, (NodeIdx, PodHold)>,
     /// Slices of each pool.
     by_pool: BTreeMap<(Text, Text), BTreeSet<Text>>,
+    /// Claims whose devices are not ready.
+    pub(super) awaited: Awaited,
 }
 
 /// Whose numbers a change may change.
@@ -176,6 +179,8 @@ impl Devices {
         match self.claims.get(key) {
             None => Concerns::Nobody,
             Some(claim) if !claim.of_one_pod => Concerns::Everybody,
+            // No node will do for its pod.
+            Some(claim) if self.unready(claim).is_some() => Concerns::Everybody,
             Some(claim) => {
                 let has = claim.allocation.iter().flat_map(|has| &has.devices);
                 self.devices_concern(has)
@@ -220,9 +225,12 @@ impl Devices {
     fn change_claim(&mut self, key: &ResourceClaimKey, facts: Option<ResourceClaimFacts>) {
         self.refresh();
         self.count_claim(key, false);
-        match facts {
-            Some(facts) => drop(self.claims.insert(key.clone(), facts)),
-            None => drop(self.claims.remove(key)),
+        if let Some(old) = self.claims.remove(key) {
+            self.awaited.note(&old, false);
+        }
+        if let Some(facts) = facts {
+            self.awaited.note(&facts, true);
+            self.claims.insert(key.clone(), facts);
         }
         self.count_claim(key, true);
     }
@@ -452,6 +460,7 @@ impl Devices {
             placed.filter(|(_, shape)| !shape.claims.is_empty()).collect();
         let users = with.iter().flat_map(|(pod, shape)| named(shape).map(|key| (key, *pod)));
         self.users.recount(users.map(|(key, pod)| (key.clone(), pod)));
+        self.recount_awaited();
         self.recount_use();
         let mut shared: BTreeMap<&ResourceClaimKey, BTreeSet<PodIdx>> = BTreeMap::new();
         for (pod, hold) in &self.held {

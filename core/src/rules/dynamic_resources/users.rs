@@ -132,6 +132,11 @@ impl Devices {
         self.users.left_behind().filter(allocated).cloned().collect()
     }
 
+    /// Whether a pod with a place uses a claim.
+    pub(crate) fn in_use(&self, key: &ResourceClaimKey) -> bool {
+        self.users.any(key)
+    }
+
     /// Whether a claim has devices that nobody uses any more: its controller is about to take them.
     pub(crate) fn coming_free(&self, key: &ResourceClaimKey) -> bool {
         let allocated = self.claims.get(key).is_some_and(|claim| claim.allocation.is_some());

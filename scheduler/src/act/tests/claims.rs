@@ -52,7 +52,8 @@ fn chosen() -> Chosen {
 
 fn grants(chosen: Option<Chosen>) -> Vec<ClaimGrant> {
     let chosen = chosen.map(Arc::new);
-    vec![ClaimGrant { key: ("a".into(), "c".into()), uid: UID.into(), chosen, special: None }]
+    let (key, special, unready) = (("a".into(), "c".into()), None, None);
+    vec![ClaimGrant { key, uid: UID.into(), chosen, special, unready }]
 }
 
 fn allocate(pod: &str, chosen: Option<Chosen>) -> Action {

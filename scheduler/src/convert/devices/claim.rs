@@ -172,11 +172,15 @@ pub fn allocation(status: &api::ClaimStatus) -> Option<Allocation> {
         share: one.share_id.is_some(),
         consumed: one.consumed_capacity.iter().map(|(name, it)| (text(name), nano(*it))).collect(),
     });
+    let readiness = readiness(given, &status.devices);
+    // Who uses what is ready changes often, and decides nothing.
+    let reserved = status.reserved_for.iter().filter(|_| readiness != Readiness::Ready);
     Some(Allocation {
         devices: devices.collect(),
         nodes: given.node_selector.as_ref().map(selector::node_selector),
-        readiness: readiness(given, &status.devices),
         at: given.allocation_timestamp.as_ref().map(convert::time),
+        reserved: reserved.map(|by| text(&by.uid)).collect(),
+        readiness,
     })
 }
 
@@ -191,10 +195,7 @@ fn readiness(given: &api::Allocation, said: &[api::DeviceStatus]) -> Readiness {
         let said = said.iter().find(this).map_or(&[][..], |status| status.conditions.as_slice());
         let is = |of: &String| said.iter().find(|it| it.of == *of && it.status == "True");
         if let Some(failure) = one.binding_failure_conditions.iter().find_map(is) {
-            let api::DeviceCondition { of, reason, message, .. } = failure;
-            let device = &one.device;
-            let why = format!("device {device} failed: {of}, reason {reason}: {message}");
-            return Readiness::Failed(why.into());
+            return Readiness::Failed(failed(&one.device, failure).into());
         }
         let mut lacks = one.binding_conditions.iter().filter(|of| is(of).is_none()).peekable();
         if lacks.peek().is_some() {
@@ -202,6 +203,22 @@ fn readiness(given: &api::Allocation, said: &[api::DeviceStatus]) -> Readiness {
         }
     }
     Readiness::Ready
+}
+
+/// Which condition says that a device will not be ready, since when, and why.
+fn failed(device: &str, failure: &api::DeviceCondition) -> String {
+    let api::DeviceCondition { of, reason, message, last_transition_time, .. } = failure;
+    let mut why = format!("device {device} failed: {of}");
+    if let Some(Time(since)) = last_transition_time {
+        why += &format!(" since {since}");
+    }
+    if !reason.is_empty() {
+        why += &format!(", reason {reason}");
+    }
+    if !message.is_empty() {
+        why += &format!(": {message}");
+    }
+    why
 }
 
 /// Queries that claims ask.

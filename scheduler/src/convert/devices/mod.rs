@@ -10,7 +10,8 @@ use std::sync::Arc;
 
 use capstan_core::Input;
 use capstan_core::model::input::{
-    Allocation, ClaimSpec, PodClaim, ResourceClaimFacts, ResourceClaimKey, SliceFacts, Text,
+    Allocation, ClaimSpec, PodClaim, Readiness, ResourceClaimFacts, ResourceClaimKey, SliceFacts,
+    Text,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
@@ -28,6 +29,7 @@ mod taint_rule;
 #[cfg(test)]
 mod tests;
 
+pub use claim::allocation;
 use claim::{ClassDraft, Classes, Queries};
 use extended::{Backing, ExtendedDraft};
 use taint_rule::TaintRule;
@@ -92,6 +94,12 @@ pub fn of_pod(
         claims.push(PodClaimDraft { name, source: ClaimSource::Extended(extended, made) });
     }
     Some(shared.claim_drafts.of(claims))
+}
+
+/// Whether a claim waits for devices that it got at a known time.
+pub fn awaits(status: &api::ClaimStatus) -> bool {
+    let waits = |given: &Allocation| matches!(given.readiness, Readiness::Waits(_));
+    allocation(status).is_some_and(|given| waits(&given) && given.at.is_some())
 }
 
 /// What the claim for extended resources is called in its pod: no name of a claim that a pod may
