@@ -1,10 +1,11 @@
-//! Devices that have to be made ready: nobody of a gang is bound before all of them are.
+//! Devices that have to be made ready: nobody of a gang is bound before all of them are, and claims
+//! of which some will not be are given back.
 
 use std::sync::Arc;
 
 use capstan_core::Engine;
 use capstan_core::model::input::{
-    AllocatedDevice, Allocation, Input, PodClaim, PodFacts, Readiness, ReadyWhen,
+    AllocatedDevice, Allocation, Input, NodeSelector, PodClaim, PodFacts, Readiness, ReadyWhen,
     ResourceClaimFacts, SliceFacts,
 };
 use capstan_core::plan::{Action, ClaimGrant, Effect, EffectResult, StepOutput};
@@ -182,5 +183,207 @@ fn a_new_engine_goes_on_waiting_and_then_binds() {
     assert_eq!((binds(&second).len(), second.next_wake), (0, Some(until)));
     let ready = engine.step(Time(7_000), vec![of(Readiness::Ready)]);
     assert_eq!(binds(&ready).len(), 1);
+    engine.recount();
+}
+
+/// A claim that several may use, with a device of the node `a`, and how far that is.
+fn has(name: &str, readiness: Readiness, at: Option<Time>, reserved: &[&str]) -> Input {
+    let device = AllocatedDevice {
+        id: (text("d"), text("a"), text("x")),
+        share: false,
+        consumed: Default::default(),
+    };
+    let reserved = reserved.iter().map(text).collect();
+    let allocation = Allocation { nodes: None, devices: vec![device], readiness, at, reserved };
+    let allocation = Some(Arc::new(allocation));
+    Input::ResourceClaim(ResourceClaimFacts { allocation, ..shared(name) })
+}
+
+fn shared(name: &str) -> ResourceClaimFacts {
+    devices::claim(name, false, devices::spec(1))
+}
+
+fn user(pod: &str, of: u32, claim: &str) -> Input {
+    Input::Pod(devices::member(pod, of, PodClaim::Named(key(claim)), claim))
+}
+
+fn failed() -> Readiness {
+    Readiness::Failed(text("device x failed: Broken, reason Cable: loose"))
+}
+
+/// One node with one device.
+fn one_device() -> Vec<Input> {
+    vec![namespace(), gpu_node("a", 0), slice("a", &["x"])]
+}
+
+/// Claims that are given back because they will not be ready: the effect, its pod and their names.
+fn given_back(output: &StepOutput) -> Vec<(Effect, String, Vec<String>)> {
+    let of = |effect: &Effect| match &effect.action {
+        Action::ReleaseClaims { pod, claims } if claims.iter().all(|it| it.unready.is_some()) => {
+            let names = claims.iter().map(|it| it.key.1.to_string()).collect();
+            Some((effect.clone(), pod.name.to_string(), names))
+        }
+        _ => None,
+    };
+    output.effects.iter().filter_map(of).collect()
+}
+
+fn why(engine: &Engine) -> String {
+    view(engine, "g").reason.map(|reason| reason.to_string()).unwrap_or_default()
+}
+
+#[test]
+fn a_claim_that_failed_keeps_its_pod_from_every_node_and_is_given_back_once() {
+    for reserved in [&[][..], &["p"]] {
+        let mut engine = Engine::new();
+        let facts = vec![has("c", failed(), Some(Time(0)), reserved), user("p", 1, "c")];
+        let first = engine.step(Time(1_000), [one_device(), facts].concat());
+        assert_eq!(allocations(&first).len(), 0);
+        let back = given_back(&first);
+        assert_eq!(back.len(), 1);
+        assert_eq!((&*back[0].1, &back[0].2[..]), ("p", &["c".to_owned()][..]));
+        let says = "claim c: device x failed: Broken, reason Cable: loose";
+        assert!(why(&engine).contains(says), "{}", why(&engine));
+        engine.recount();
+        // What wakes it in between, and the answer, change nothing before the claim does.
+        let second = engine.step(Time(2_000), vec![gpu_node("b", 0)]);
+        let done = vec![answer(&back[0].0, EffectResult::Done), gpu_node("c", 0)];
+        let third = engine.step(Time(3_000), done);
+        assert_eq!((second.effects.len(), third.effects.len()), (0, 0));
+        let last = engine.step(Time(4_000), vec![Input::ResourceClaim(shared("c"))]);
+        let anew = allocations(&last);
+        assert_eq!(anew.len(), 1, "it gets devices anew");
+        assert!(anew[0].1.chosen.is_some());
+        engine.recount();
+    }
+}
+
+#[test]
+fn what_others_use_is_waited_for() {
+    let mut engine = Engine::new();
+    let facts = vec![has("c", failed(), Some(Time(0)), &["other"]), user("p", 1, "c")];
+    let first = engine.step(Time(1_000), [one_device(), facts].concat());
+    assert_eq!((first.effects.len(), first.next_wake), (0, None));
+    assert!(why(&engine).contains("claim c: device x failed"), "{}", why(&engine));
+    // Once nobody has reserved it any more it may be given back.
+    let second = engine.step(Time(2_000), vec![has("c", failed(), Some(Time(0)), &[])]);
+    assert_eq!(given_back(&second).len(), 1);
+    engine.recount();
+    // It is ready after all.
+    let third = engine.step(Time(3_000), vec![has("c", Readiness::Ready, Some(Time(0)), &[])]);
+    assert!(allocations(&third)[0].1.chosen.is_none(), "it has its devices");
+    engine.recount();
+}
+
+#[test]
+fn members_that_have_reserved_a_claim_together_give_it_back_together() {
+    let mut engine = Engine::new();
+    let facts = vec![
+        has("c", failed(), Some(Time(0)), &["p", "q"]),
+        has("d", failed(), Some(Time(0)), &[]),
+        user("p", 4, "c"),
+        user("q", 4, "c"),
+        user("r", 4, "d"),
+        user("s", 4, "d"),
+    ];
+    let first = engine.step(Time(1_000), [one_device(), facts].concat());
+    let back: Vec<_> =
+        given_back(&first).into_iter().map(|(_, pod, claims)| (pod, claims)).collect();
+    let of = |pod: &str, claim: &str| (pod.to_owned(), vec![claim.to_owned()]);
+    assert_eq!(back, [of("p", "c"), of("q", "c"), of("r", "d")]);
+    engine.recount();
+}
+
+#[test]
+fn a_claim_that_is_overdue_wakes_its_pod_when_its_time_is_over() {
+    let (mut engine, at) = (Engine::new(), Time(5_000));
+    let until = at.plus(Span::seconds(600));
+    // Its device is on a node that is not there.
+    let late = |reserved: &[&str]| {
+        let Input::ResourceClaim(mut facts) = has("c", waits(), Some(at), reserved) else {
+            panic!("a claim")
+        };
+        let has = Arc::make_mut(facts.allocation.as_mut().expect("it has one"));
+        has.nodes = Some(NodeSelector { terms: Vec::new() });
+        Input::ResourceClaim(facts)
+    };
+    let first =
+        engine.step(Time(6_000), [one_device(), vec![late(&[]), user("p", 1, "c")]].concat());
+    assert_eq!((first.effects.len(), first.next_wake), (0, Some(until)));
+    let early = engine.step(Time(until.0 - 1), Vec::new());
+    assert_eq!((early.effects.len(), early.next_wake), (0, Some(until)));
+    let over = engine.step(until, Vec::new());
+    assert_eq!((given_back(&over).len(), over.next_wake), (1, None));
+    let says = "claim c: device x is not Attached, overdue since 1970-01-01 00:10 UTC";
+    assert!(why(&engine).contains(says), "{}", why(&engine));
+    engine.recount();
+    let freed = engine.step(Time(until.0 + 1), vec![Input::ResourceClaim(shared("c"))]);
+    assert_eq!(allocations(&freed).len(), 1);
+    engine.recount();
+}
+
+#[test]
+fn a_claim_that_cannot_be_given_back_is_tried_again_after_growing_pauses() {
+    let mut engine = Engine::new();
+    let facts = vec![has("c", failed(), None, &[]), user("p", 1, "c")];
+    let mut output = engine.step(Time(0), [one_device(), facts].concat());
+    let (mut now, mut pauses) = (Time(0), Vec::new());
+    let refused = EffectResult::Refused(text("forbidden"));
+    for result in [refused.clone(), EffectResult::TimedOut, refused] {
+        let back = given_back(&output);
+        assert_eq!(back.len(), 1);
+        let waits = engine.step(now, vec![answer(&back[0].0, result)]);
+        assert_eq!(given_back(&waits).len(), 0, "not at once");
+        let says = "devices of c are not ready, nor given back: ";
+        assert!(why(&engine).contains(says), "{}", why(&engine));
+        let next = waits.next_wake.expect("it is tried again");
+        pauses.push(next.since(now));
+        now = next;
+        output = engine.step(now, Vec::new());
+    }
+    assert_eq!(pauses, [1, 2, 4].map(Span::seconds));
+    engine.recount();
+}
+
+#[test]
+fn devices_that_fail_again_and_again_are_tried_with_growing_pauses() {
+    let mut engine = Engine::new();
+    let facts = vec![Input::ResourceClaim(shared("c")), user("p", 1, "c")];
+    let inputs = vec![namespace(), gpu_node("a", 0), attachable("a", &["x"])];
+    let mut output = engine.step(Time(0), [inputs, facts].concat());
+    let (mut now, mut pauses) = (Time(0), Vec::new());
+    for _ in 0..4 {
+        assert_eq!(allocations(&output).len(), 1);
+        engine.step(now, done(&output));
+        let lost = engine.step(now, vec![has("c", failed(), Some(now), &["p"])]);
+        assert_eq!(releases(&lost), 1);
+        // The claim is free before the pause is over.
+        let freed = engine.step(now, vec![Input::ResourceClaim(shared("c"))]);
+        assert_eq!(freed.effects.len(), 0, "not at once");
+        let next = freed.next_wake.expect("it is tried again");
+        pauses.push(next.since(now));
+        now = next;
+        output = engine.step(now, Vec::new());
+    }
+    assert_eq!(pauses, [1, 2, 4, 8].map(Span::seconds));
+    engine.recount();
+}
+
+#[test]
+fn a_member_that_a_running_gang_lacks_gives_its_claim_back_too() {
+    let mut engine = Engine::new();
+    let mut runs = devices::member("p", 1, PodClaim::Named(key("c")), "c");
+    runs.claims = None;
+    let mut shape = (*runs.shape).clone();
+    shape.claims.clear();
+    (runs.shape, runs.node) = (Arc::new(shape), Some(text("a")));
+    runs.phase = capstan_core::model::input::PodPhase::Running;
+    let facts = vec![has("c", failed(), None, &[]), Input::Pod(runs), user("q", 1, "c")];
+    let first = engine.step(Time(0), [one_device(), facts].concat());
+    let back = given_back(&first);
+    assert_eq!(back.iter().map(|(_, pod, _)| &**pod).collect::<Vec<_>>(), ["q"]);
+    engine.recount();
+    let freed = engine.step(Time(1), vec![Input::ResourceClaim(shared("c"))]);
+    assert_eq!(allocations(&freed).len(), 1);
     engine.recount();
 }

@@ -103,7 +103,7 @@ pub fn detail(refusal: &NodeRefusal) -> String {
         }
         NodeRefusal::ClaimUnready { claim, what, until: None } => format!("claim {claim}: {what}"),
         NodeRefusal::ClaimUnready { claim, what, until: Some(until) } => {
-            format!("claim {claim}: {what}, which it had to be by {}", Moment(*until))
+            format!("claim {claim}: {what}, overdue since {}", Moment(*until))
         }
         NodeRefusal::Devices { claim, request, asked, matching, free } => {
             let asked = match asked {

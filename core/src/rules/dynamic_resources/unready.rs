@@ -117,3 +117,76 @@ impl Devices {
         assert_eq!(self.awaited, anew, "claims whose devices are not ready");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::model::input::Allocation;
+
+    fn key(name: &str) -> ResourceClaimKey {
+        ("ns".into(), name.into())
+    }
+
+    fn put(devices: &mut Devices, name: &str, readiness: Readiness, at: Option<i64>) {
+        let at = at.map(Time);
+        let allocation = Allocation { readiness, at, ..Allocation::default() };
+        devices.put_claim(ResourceClaimFacts {
+            key: key(name),
+            uid: "u".into(),
+            of_one_pod: false,
+            spec: Arc::default(),
+            allocation: Some(Arc::new(allocation)),
+        });
+        devices.recount_awaited();
+    }
+
+    fn waits() -> Readiness {
+        Readiness::Waits("device x is not Attached".into())
+    }
+
+    /// Until when the devices of a claim had to be ready; `None`: it may be used.
+    fn over(devices: &Devices, name: &str) -> Option<Option<i64>> {
+        let problem = devices.unready(devices.claim(&key(name)).expect("there"))?;
+        Some(problem.until.map(|until| until.0))
+    }
+
+    #[test]
+    fn what_waits_for_too_long_is_over_when_its_time_is() {
+        let mut devices = Devices::default();
+        let (ten, five) = (Span(10), Span(5));
+        assert!(!devices.let_lapse(Time(0), ten) && devices.next_lapse().is_none());
+        for (name, at) in [("a", Some(0)), ("b", Some(3)), ("c", None)] {
+            put(&mut devices, name, waits(), at);
+        }
+        assert_eq!(devices.next_lapse(), Some(Time(10)));
+        assert!(!devices.let_lapse(Time(9), ten) && !devices.any_unready());
+        assert!(devices.let_lapse(Time(10), ten) && devices.any_unready());
+        let all = |devices: &Devices| ["a", "b", "c"].map(|name| over(devices, name));
+        assert_eq!(all(&devices), [Some(Some(10)), None, None]);
+        assert_eq!(devices.next_lapse(), Some(Time(13)));
+        assert!(!devices.let_lapse(Time(12), ten), "nothing is new");
+        // A shorter time ends at once what a longer one would have left, and the other way round.
+        assert!(devices.let_lapse(Time(12), five));
+        assert_eq!(all(&devices), [Some(Some(5)), Some(Some(8)), None]);
+        assert!(devices.let_lapse(Time(12), ten));
+        assert_eq!(all(&devices), [Some(Some(10)), None, None]);
+        devices.recount_awaited();
+    }
+
+    #[test]
+    fn what_failed_is_over_and_what_changes_is_forgotten() {
+        let mut devices = Devices::default();
+        devices.let_lapse(Time(100), Span(10));
+        put(&mut devices, "a", waits(), Some(1));
+        put(&mut devices, "b", Readiness::Failed("device x failed: Broken".into()), Some(99));
+        assert_eq!([over(&devices, "a"), over(&devices, "b")], [Some(Some(11)), Some(None)]);
+        put(&mut devices, "a", Readiness::Ready, Some(1));
+        put(&mut devices, "b", Readiness::Failed("device x failed: Burnt".into()), Some(99));
+        assert_eq!([over(&devices, "a"), over(&devices, "b")], [None, Some(None)]);
+        devices.remove_claim(&key("b"));
+        devices.recount_awaited();
+        assert!(!devices.any_unready() && devices.next_lapse().is_none());
+    }
+}

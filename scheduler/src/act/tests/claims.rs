@@ -2,7 +2,7 @@
 
 use super::*;
 use capstan_core::model::input::{AllocatedDevice, Nano};
-use capstan_core::plan::{Chosen, ChosenDevice, ClaimGrant};
+use capstan_core::plan::{Chosen, ChosenDevice, ClaimGrant, GivenAt};
 
 const UID: &str = "0b6f2c1e-7d0a-4a53-9c22-6f1f6a0c1d20";
 
@@ -167,4 +167,64 @@ async fn the_last_to_leave_takes_the_devices_back() {
     let found = server.get("resourceclaims/c").expect("there");
     assert_eq!(found["status"]["allocation"], Value::Null);
     assert_eq!(carry(&Server::default(), release("q")).await, EffectResult::Done, "gone anyway");
+}
+
+/// A claim whose device is not ready, with who has reserved it.
+fn unready(condition: &str, reserved: &[&str]) -> Value {
+    let result = json!({ "request": "r", "driver": "d", "pool": "p", "device": "g0",
+        "bindingConditions": ["Attached"], "bindingFailureConditions": ["Broken"] });
+    json!({
+        "allocation": { "devices": { "results": [result] },
+            "allocationTimestamp": "1970-01-01T00:00:10Z" },
+        "devices": [{ "driver": "d", "pool": "p", "device": "g0",
+            "conditions": [{ "type": condition, "status": "True", "reason": "x", "message": "",
+                "lastTransitionTime": "1970-01-01T00:00:20Z" }] }],
+        "reservedFor": reserved.iter().map(|pod| by(pod)).collect::<Vec<_>>(),
+    })
+}
+
+fn give_back(pod: &str, at: Option<i64>) -> Action {
+    let mut claims = grants(None);
+    claims[0].unready = Some(GivenAt(at.map(Time)));
+    Action::ReleaseClaims { pod: pod_ref(pod), claims }
+}
+
+#[tokio::test(start_paused = true)]
+async fn devices_that_will_not_be_ready_go_back_though_nobody_reserved_them() {
+    let at = Some(10_000);
+    for (condition, reserved) in [("Broken", &[][..]), ("Other", &[]), ("Broken", &["p"])] {
+        let server = server(unready(condition, reserved));
+        assert_eq!(carry(&server, give_back("p", at)).await, EffectResult::Done);
+        let found = server.get("resourceclaims/c").expect("there");
+        assert_eq!(found["status"]["allocation"], Value::Null, "{condition} {reserved:?}");
+        assert_eq!(found["status"]["reservedFor"], json!([]));
+        // Once more: nothing is left to do.
+        let requests = server.log().len();
+        assert_eq!(carry(&server, give_back("p", at)).await, EffectResult::Done);
+        assert_eq!(server.log()[requests..], ["GET c"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_changed_since_it_was_seen_is_left_alone() {
+    let (seen, later) = (Some(10_000), Some(9_000));
+    let cases = [
+        ("ready by now", unready("Attached", &[]), seen),
+        ("allocated anew", unready("Broken", &[]), later),
+        ("others use it", unready("Broken", &["q"]), seen),
+    ];
+    for (what, status, at) in cases {
+        let server = server(status);
+        assert_eq!(carry(&server, give_back("p", at)).await, EffectResult::Done);
+        assert_eq!(server.log(), ["GET c"], "{what}");
+    }
+    // Who shares it leaves it to the last of them.
+    let server = server(unready("Broken", &["p", "q"]));
+    assert_eq!(carry(&server, give_back("p", seen)).await, EffectResult::Done);
+    let found = server.get("resourceclaims/c").expect("there");
+    assert_eq!(found["status"]["reservedFor"], json!([by("q")]));
+    assert!(found["status"]["allocation"].is_object());
+    assert_eq!(carry(&server, give_back("q", seen)).await, EffectResult::Done);
+    let found = server.get("resourceclaims/c").expect("there");
+    assert_eq!(found["status"]["allocation"], Value::Null);
 }

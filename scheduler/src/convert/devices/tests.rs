@@ -341,4 +341,32 @@ fn a_claim_says_whether_its_devices_are_ready() {
     let broken = json!([is("Attached", "True"), is("Warm", "True"), is("Broken", "True")]);
     let why = "device x failed: Broken, reason Cable: it is loose";
     assert_eq!(readiness(broken), Readiness::Failed(why.into()));
+    let mut since = is("Broken", "True");
+    since["message"] = json!("");
+    since["lastTransitionTime"] = json!("2026-01-01T00:00:05Z");
+    since.as_object_mut().expect("an object").remove("reason");
+    let why = "device x failed: Broken since 2026-01-01T00:00:05Z";
+    assert_eq!(readiness(json!([since])), Readiness::Failed(why.into()));
+}
+
+#[test]
+fn who_has_reserved_a_claim_is_told_while_its_devices_are_not_ready() {
+    let reserved = |conditions: Value| {
+        let result = json!({ "request": "r", "driver": "d", "pool": "p", "device": "x",
+            "bindingConditions": conditions });
+        let by =
+            |name: &str| json!({ "resource": "pods", "name": name, "uid": format!("u-{name}") });
+        let status = json!({
+            "allocation": { "devices": { "results": [result] } },
+            "reservedFor": [by("a"), by("b")],
+        });
+        let mut directory = with(&[claim_of(None, gpu(), status)]);
+        let told = directory.news().facts.into_iter().find_map(|input| match input {
+            Input::ResourceClaim(claim) => claim.allocation,
+            _ => None,
+        });
+        told.expect("allocated").reserved.clone()
+    };
+    assert_eq!(reserved(json!(["Attached"])), ["u-a".into(), "u-b".into()]);
+    assert_eq!(reserved(json!([])), []);
 }
