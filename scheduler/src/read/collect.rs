@@ -41,7 +41,8 @@ const ERRORS_MAX: usize = 1_000;
 
 /// Takes objects of any number of files.
 pub struct Collector<'a> {
-    config: &'a Config,
+    /// The configuration that they are read by.
+    pub config: &'a Config,
     /// Drafts and facts.
     pub gathered: Gathered,
     /// What is wrong.
@@ -65,8 +66,8 @@ pub struct Times {
     pub earliest_work: Option<Time>,
     /// Earliest creation of anything.
     pub earliest: Option<Time>,
-    /// A claim waits for devices that it got at a known time.
-    pub awaits_devices: bool,
+    /// The latest time at which a claim got devices that are not ready yet.
+    pub devices_given: Option<Time>,
 }
 
 impl Times {
@@ -345,7 +346,8 @@ impl<'a> Collector<'a> {
         let created = object.metadata().creation_timestamp.as_ref().map(convert::time);
         self.times.created(created, false);
         if let DeviceObject::Claim(claim) = &object {
-            self.times.awaits_devices |= devices::awaits(&claim.status);
+            let given = devices::waits_since(&claim.status);
+            self.times.devices_given = self.times.devices_given.max(given);
         }
         self.gathered.devices.put(&object, &mut self.gathered.shared);
         Ok(())

@@ -31,7 +31,6 @@ use capstan_core::model::input::Text;
 use capstan_core::time::Time;
 use serde_json::Value;
 
-use crate::clock::Clock;
 use crate::config::Config;
 use crate::convert;
 use collect::Collector;
@@ -52,7 +51,7 @@ pub struct Objects {
     /// Objects of kinds that nobody knows, by kind.
     pub ignored: BTreeMap<String, usize>,
     /// Latest time of creation, binding or start: now, for a run without a clock. Where no object
-    /// has one, and a claim waits for devices since a known time, it is the time of day.
+    /// has one, claims that wait for devices since a known time had all the time that they have.
     pub latest: Option<Time>,
     /// Pods and Jobs whose spec names our scheduler.
     pub ours: usize,
@@ -160,6 +159,7 @@ fn values(
 }
 
 fn finish(collector: Collector<'_>) -> Result<Objects, Vec<ReadError>> {
+    let device_timeout = collector.config.policy.device_timeout;
     let Collector { gathered, mut errors, errors_beyond, warnings, ignored, times, .. } = collector;
     if errors_beyond > 0 {
         errors.push(ReadError::overall(format!("{errors_beyond} more errors are not shown")));
@@ -172,10 +172,11 @@ fn finish(collector: Collector<'_>) -> Result<Objects, Vec<ReadError>> {
     let ours = pods
         + gathered.jobs.iter().filter(|job| job.ours(scheduler)).count()
         + gathered.gangs.iter().filter(|gang| gang.whole() && gang.ours(scheduler)).count();
-    // Where nothing says when this is, and the time of a claim counts, it is now.
-    let undated = times.latest.is_none() && times.awaits_devices;
-    let latest = if undated { Some(Clock::start().now()) } else { times.latest };
-    let earliest = times.earliest_work.or(times.earliest).or(latest.filter(|_| undated));
+    // Where nothing else says when this is, what claims say is long past.
+    let undated = times.devices_given.filter(|_| times.latest.is_none());
+    let undated = undated.map(|at| at.plus(device_timeout));
+    let latest = times.latest.or(undated);
+    let earliest = times.earliest_work.or(times.earliest).or(undated);
     let start = earliest.or(latest).unwrap_or_default();
     let resolved = convert::resolve(gathered, start);
     Ok(Objects {

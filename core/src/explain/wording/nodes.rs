@@ -392,6 +392,7 @@ fn ordinal(number: u32) -> String {
 mod tests {
     use super::*;
     use crate::model::input::CapacityType;
+    use crate::time::Time;
 
     #[test]
     fn ordinals_follow_english() {
@@ -446,6 +447,26 @@ mod tests {
         for (refusal, detail, kube) in rows {
             assert_eq!(refusal.to_string(), detail);
             assert_eq!(kube_reason(&refusal), kube);
+        }
+    }
+
+    #[test]
+    fn claims_that_will_not_be_ready_say_why_and_since_when() {
+        let unready = |what: &str, until| NodeRefusal::ClaimUnready {
+            claim: "c".into(),
+            what: what.into(),
+            until,
+        };
+        let rows = [
+            (unready("device x failed: Broken", None), "claim c: device x failed: Broken"),
+            (
+                unready("device x is not Warm", Some(Time(600_000))),
+                "claim c: device x is not Warm, overdue since 1970-01-01 00:10 UTC",
+            ),
+        ];
+        for (refusal, detail) in rows {
+            assert_eq!(refusal.to_string(), detail);
+            assert_eq!(kube_reason(&refusal), "resourceclaim not available on the node");
         }
     }
 

@@ -184,6 +184,12 @@ pub fn allocation(status: &api::ClaimStatus) -> Option<Allocation> {
     })
 }
 
+/// Since when a claim waits for its devices, where it does and says so.
+pub fn waits_since(status: &api::ClaimStatus) -> Option<capstan_core::time::Time> {
+    let given = allocation(status)?;
+    given.at.filter(|_| matches!(given.readiness, Readiness::Waits(_)))
+}
+
 /// Whether devices are ready, as kube-scheduler has it: the first that is not decides.
 fn readiness(given: &api::Allocation, said: &[api::DeviceStatus]) -> Readiness {
     let awaited = given.devices.results.iter().filter(|one| !one.binding_conditions.is_empty());

@@ -10,8 +10,7 @@ use std::sync::Arc;
 
 use capstan_core::Input;
 use capstan_core::model::input::{
-    Allocation, ClaimSpec, PodClaim, Readiness, ResourceClaimFacts, ResourceClaimKey, SliceFacts,
-    Text,
+    Allocation, ClaimSpec, PodClaim, ResourceClaimFacts, ResourceClaimKey, SliceFacts, Text,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
@@ -29,8 +28,8 @@ mod taint_rule;
 #[cfg(test)]
 mod tests;
 
-pub use claim::allocation;
 use claim::{ClassDraft, Classes, Queries};
+pub use claim::{allocation, waits_since};
 use extended::{Backing, ExtendedDraft};
 use taint_rule::TaintRule;
 
@@ -94,12 +93,6 @@ pub fn of_pod(
         claims.push(PodClaimDraft { name, source: ClaimSource::Extended(extended, made) });
     }
     Some(shared.claim_drafts.of(claims))
-}
-
-/// Whether a claim waits for devices that it got at a known time.
-pub fn awaits(status: &api::ClaimStatus) -> bool {
-    let waits = |given: &Allocation| matches!(given.readiness, Readiness::Waits(_));
-    allocation(status).is_some_and(|given| waits(&given) && given.at.is_some())
 }
 
 /// What the claim for extended resources is called in its pod: no name of a claim that a pod may
