@@ -167,17 +167,17 @@ impl Engine {
         for (pod, claims) in self.unready_of(workload) {
             let reference = self.state.pods[pod].reference();
             let uid = reference.uid.clone();
-            let grant = |(claim, has): &(ResourceClaimFacts, Arc<Allocation>)| ClaimGrant {
+            let grant = |claim: &ResourceClaimFacts| ClaimGrant {
                 key: claim.key.clone(),
                 uid: claim.uid.clone(),
                 chosen: None,
                 special: None,
-                unready: Some(GivenAt(has.at)),
+                unready: Some(GivenAt(claim.allocation.as_ref().and_then(|has| has.at))),
             };
             let grants = claims.iter().map(grant).collect();
             let action = Action::ReleaseClaims { pod: reference, claims: grants };
             let effect = self.effect(now, workload, Some(uid), action);
-            let noted = claims.into_iter().map(|(claim, has)| (claim.key, has));
+            let noted = claims.into_iter().filter_map(|it| Some((it.key, it.allocation?)));
             self.giving_back.insert(effect, noted.collect());
         }
     }
@@ -185,10 +185,7 @@ impl Engine {
     /// Claims whose devices will not be ready, and which are not given back yet, by the member
     /// without a place that gives them back: each that has reserved a claim does so, and the first
     /// where nobody has. Not those that anybody else has reserved, or that a pod with a place uses.
-    fn unready_of(
-        &self,
-        workload: WorkloadIdx,
-    ) -> Vec<(PodIdx, Vec<(ResourceClaimFacts, Arc<Allocation>)>)> {
+    fn unready_of(&self, workload: WorkloadIdx) -> Vec<(PodIdx, Vec<ResourceClaimFacts>)> {
         let (pods, room) = (&self.state.pods, &self.state.room);
         let devices = &room.devices;
         let members = self.state.unplaced(workload).filter(|pod| pods[*pod].needs_place());
@@ -214,7 +211,7 @@ impl Engine {
                     false => has.reserved.contains(&entry.uid),
                 };
                 if may && mine {
-                    due.push((claim.clone(), has.clone()));
+                    due.push(claim.clone());
                 }
             }
             if !due.is_empty() {
