@@ -1,8 +1,11 @@
-//! What heads keep back, from one round to the next.
+//! What heads keep back, and which starts are reserved for them, from one round to the next.
 //!
 //! Problem: what a blocked head keeps back is kept from others of its round. Where that changes,
 //! whoever it was kept from is looked at again, and may keep back something else in turn: two heads
 //! could take turns for ever, with nothing decided and nothing new.
+//!
+//! It is the same with reserved starts: one that is given up, or put off, wakes whoever was held for
+//! it, for whom it may be reserved again and given up again.
 //!
 //! Wanted: everybody sees what is kept back last, and it ends. So the same may come up a few times,
 //! for those who had no turn while it was there, and then wakes nobody until something is decided
@@ -11,7 +14,9 @@
 
 use std::collections::BTreeMap;
 
+use crate::model::ids::WorkloadIdx;
 use crate::model::state::Held;
+use crate::time::Time;
 
 /// How often the same wakes those from whom it is kept.
 const TIMES_MAX: u32 = 4;
@@ -21,7 +26,11 @@ const TIMES_MAX: u32 = 4;
 pub(crate) struct KeptBack {
     last: Vec<Held>,
     times: BTreeMap<Vec<Held>, u32>,
+    starts: BTreeMap<Starts, u32>,
 }
+
+/// Whose starts are reserved, and when they are.
+pub(crate) type Starts = Vec<(WorkloadIdx, Time)>;
 
 impl KeptBack {
     /// What was kept back in the last round.
@@ -41,16 +50,35 @@ impl KeptBack {
         *times <= TIMES_MAX
     }
 
+    /// Whether whoever was held for starts that were given up, or put off, would be looked at again
+    /// for these, which are reserved now.
+    pub(crate) fn starts_are_new(&self, starts: &Starts) -> bool {
+        self.starts.get(starts).is_none_or(|times| *times < TIMES_MAX)
+    }
+
+    /// The same, and it is noted that they are.
+    pub(crate) fn note_starts(&mut self, starts: Starts) -> bool {
+        let new = self.starts_are_new(&starts);
+        *self.starts.entry(starts).or_default() += 1;
+        new
+    }
+
     /// Something was decided, or a fact came in: all may be otherwise now.
     pub(crate) fn all_is_new(&mut self) {
         self.times.clear();
+        self.starts.clear();
+    }
+
+    /// Time went on: so may starts.
+    pub(crate) fn time_passed(&mut self) {
+        self.starts.clear();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::ids::{FrIdx, QueueIdx, WorkloadIdx};
+    use crate::model::ids::{FrIdx, QueueIdx};
 
     fn held(amount: i64) -> Vec<Held> {
         vec![Held { queue: QueueIdx(0), fr: FrIdx(0), amount, by: WorkloadIdx::FIRST }]
@@ -69,5 +97,20 @@ mod tests {
         kept.all_is_new();
         assert!(kept.note(held(2)));
         assert_eq!(kept.last(), held(2));
+    }
+
+    #[test]
+    fn a_start_that_is_reserved_and_given_up_comes_to_rest() {
+        let mut kept = KeptBack::default();
+        let one = vec![(WorkloadIdx::FIRST, Time(1))];
+        for round in 0..TIMES_MAX {
+            assert!(kept.starts_are_new(&one), "round {round}");
+            assert!(kept.note_starts(one.clone()) && kept.note_starts(Starts::new()));
+        }
+        assert!(!kept.starts_are_new(&one) && !kept.note_starts(one.clone()));
+        assert!(!kept.note_starts(Starts::new()));
+        assert!(kept.note_starts(vec![(WorkloadIdx::FIRST, Time(2))]), "another start");
+        kept.time_passed();
+        assert!(kept.note_starts(one.clone()));
     }
 }

@@ -140,7 +140,9 @@ impl Engine {
             self.decided_round = self.round_number;
             self.kept_back.all_is_new();
         }
-        round.decided || round.more || self.reservations.moved || self.wake_by_share()
+        let moved =
+            self.reservations.moved && self.kept_back.starts_are_new(&self.reservations.starts());
+        round.decided || round.more || moved || self.wake_by_share()
     }
 
     /// Nominates all against the same state, then settles one by one.
@@ -190,6 +192,7 @@ impl Engine {
     fn release_held(&mut self) -> bool {
         let held = self.state.let_go();
         let moved = std::mem::take(&mut self.reservations.moved);
+        let moved = moved && self.kept_back.note_starts(self.reservations.starts());
         if moved {
             self.reservations.turns.forget_known();
             self.growth.append(&mut self.growth_parked);

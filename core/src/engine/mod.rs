@@ -20,8 +20,8 @@ use crate::model::pod::Binding;
 use crate::model::state::ClusterState;
 use crate::model::workload::QueueRef;
 use crate::plan::{
-    Action, Counts, Effect, EffectId, Outcome, OwnerRef, Precondition, Preemption, Report, State,
-    StepOutput, Unmet, WorkloadOutcome,
+    Action, Counts, Effect, EffectId, EffectResult, Outcome, OwnerRef, Precondition, Preemption,
+    Report, State, StepOutput, Unmet, WorkloadOutcome,
 };
 use crate::time::Time;
 
@@ -118,6 +118,11 @@ pub struct Engine {
     gone: Vec<(Text, Text)>,
 }
 
+/// Whether what comes in may change what is decided: that an effect was carried out was counted on.
+fn is_news(input: &Input) -> bool {
+    !matches!(input, Input::Outcome { result: EffectResult::Done, .. })
+}
+
 impl Engine {
     /// An empty engine.
     pub fn new() -> Engine {
@@ -141,8 +146,11 @@ impl Engine {
 
     /// Applies facts, runs rounds, and returns what to do.
     pub fn step(&mut self, now: Time, inputs: Vec<Input>) -> StepOutput {
-        if !inputs.is_empty() {
+        if inputs.iter().any(is_news) {
             self.kept_back.all_is_new();
+        }
+        if now > self.state.now {
+            self.kept_back.time_passed();
         }
         self.take_in(now, inputs);
         self.release_left(now);

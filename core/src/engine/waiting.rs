@@ -45,6 +45,8 @@ pub struct HeadKey {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct GroupKey {
     priority: i32,
+    /// Which nominated pods it goes before.
+    lowest_priority: i32,
     sets: Vec<(ShapeIdx, u32)>,
     min_member: u32,
     never_preempts: bool,
@@ -182,6 +184,7 @@ impl Waiting {
         let TopologyWish { required, preferred, slices, per_pod_set } = wish.clone();
         let group = GroupKey {
             priority: workload.priority,
+            lowest_priority: workload.lowest_priority,
             sets: workload.sets.iter().map(|set| (set.shape, set.ready)).collect(),
             min_member: workload.min_member,
             never_preempts: workload.never_preempts,

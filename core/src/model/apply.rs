@@ -192,6 +192,7 @@ impl ClusterState {
         let moved = old.place != place
             || (old.shape, old.holds) != (shape, holds)
             || old.nominated != facts.nominated
+            || (old.nominated && old.priority != facts.priority)
             || (old.terminating != facts.terminating && facts.shape.kin.is_some());
         if let Some(workload) = was_in.filter(|_| old_shape != shape) {
             self.carry_flavors(workload, old_shape, shape);

@@ -36,6 +36,7 @@ impl ClusterState {
             sets: Vec::new(),
             min_member: 0,
             priority: 0,
+            lowest_priority: 0,
             never_preempts: false,
             created: Time::MIN,
             uid: empty,

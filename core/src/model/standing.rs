@@ -29,6 +29,8 @@ impl ClusterState {
         let pods = entry.members.iter().map(|pod| &self.pods[*pod]);
         let of_pods = pods.filter(|pod| pod.active()).map(|pod| pod.priority).max();
         let own = owner.or(of_pods).unwrap_or(0);
+        let pods = entry.members.iter().map(|pod| &self.pods[*pod]);
+        let lowest = pods.filter(|pod| pod.active()).map(|pod| pod.priority).min();
         let class = entry.wishes.priority_class.as_ref();
         let class = class.and_then(|name| self.facts.priorities.get(name)).copied();
         let entry = &mut self.workloads[workload];
@@ -37,7 +39,7 @@ impl ClusterState {
             _ => class.unwrap_or(own),
         };
         let before = std::mem::replace(&mut entry.priority, priority);
-        entry.queue = queue;
+        (entry.lowest_priority, entry.queue) = (lowest.unwrap_or(own), queue);
         if let Some(assignment) = entry.assignment.as_ref().filter(|_| priority < before) {
             changes.room = true;
             changes.queues.extend(assignment.queue);

@@ -88,8 +88,8 @@ pub struct ClusterState {
     /// Pods of ours that are not bound and have a claim for extended resources all the same: of a
     /// try that is under way, or that came to nothing.
     pub left_claims: BTreeSet<PodIdx>,
-    /// Pods of other schedulers that hold a node for which they are only nominated.
-    pub(super) nominated: BTreeSet<PodIdx>,
+    /// Pods of other schedulers that hold a node for which they are only nominated, by priority.
+    pub(super) nominated: BTreeSet<(i32, PodIdx)>,
     /// The last run of which pods were seen, of owners that were resumed.
     pub came: BTreeMap<Text, u32>,
     /// Claims of reserved work.
@@ -308,7 +308,7 @@ impl ClusterState {
         self.change_ports(pod, node, true);
         self.change_neighbours(pod, node, true);
         match self.pods[pod].nominated {
-            true => _ = self.nominated.insert(pod),
+            true => _ = self.nominated.insert((self.pods[pod].priority, pod)),
             false => self.note_help(pod),
         }
         if let Some(wanted) = self.volumes_of(pod) {
@@ -331,7 +331,7 @@ impl ClusterState {
     /// that nobody uses any more goes with it, and comes back here.
     pub fn unsettle(&mut self, pod: PodIdx) -> Choices {
         let Some(node) = self.pods[pod].place.take() else { return Choices::new() };
-        self.nominated.remove(&pod);
+        self.nominated.remove(&(self.pods[pod].priority, pod));
         self.change_ledger(pod, node, false);
         self.change_ports(pod, node, false);
         self.change_neighbours(pod, node, false);

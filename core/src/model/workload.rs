@@ -42,6 +42,8 @@ pub struct Workload {
     pub min_member: u32,
     /// Priority that orders it.
     pub priority: i32,
+    /// The lowest that `spec.priority` of a member says.
+    pub lowest_priority: i32,
     /// Its pods may not preempt.
     pub never_preempts: bool,
     /// Creation: the earliest member's, or the owner's.

@@ -229,6 +229,7 @@ fn conditions(conditions: &mut Vec<Condition>, details: &WorkloadDetails, now: T
     let recovers = conditions.iter().any(|known| {
         known.type_ == "PodsReady" && (known.status == "True" || known.reason == "WaitForRecovery")
     });
+    let says_already = conditions.iter().any(|known| known.type_ == "PodsReady");
     let mut say = |of, status, reason: &str, message: String| {
         set(conditions, Says { of, status, reason, message }, now);
     };
@@ -267,6 +268,9 @@ fn conditions(conditions: &mut Vec<Condition>, details: &WorkloadDetails, now: T
                 say("PodsReady", true, "Started", "enough pods are ready".to_owned());
             } else if recovers {
                 say("PodsReady", false, "WaitForRecovery", few_are_ready(details));
+            } else if says_already {
+                // What it said while it waited for nodes.
+                say("PodsReady", false, "WaitForStart", "its pods are being started".to_owned());
             }
         }
         State::Evicting => {}

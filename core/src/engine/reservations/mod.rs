@@ -124,6 +124,11 @@ impl Reservations {
         self.without.get(&workload).map(|(_, why)| *why)
     }
 
+    /// Whose starts are kept, and when.
+    pub fn starts(&self) -> Vec<(WorkloadIdx, Time)> {
+        self.kept.iter().map(|kept| (kept.slot.workload, kept.slot.start)).collect()
+    }
+
     /// All of them, in order of start.
     pub fn iter(&self) -> impl Iterator<Item = &Reservation> {
         self.kept.iter()

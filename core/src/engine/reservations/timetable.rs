@@ -94,13 +94,10 @@ impl Engine {
         let assignment = self.assignment_for(&entry, self.state.now);
         let Ok(topology) = self.topology_ask(queue, workload) else { return (aside, None) };
         let profile = self.profile(queue);
-        let passed = self.state.pass_nominated(workload);
         let mut txn = Txn::take_up(&mut self.state, aside);
         let places = place_in(&mut txn, &entry, assignment.clone(), profile, topology).ok();
         let borrowing = entry.choice.borrowing;
-        let aside = txn.set_aside();
-        self.state.restore_nominated(passed);
-        (aside, places.map(|places| Started { places, assignment, borrowing }))
+        (txn.set_aside(), places.map(|places| Started { places, assignment, borrowing }))
     }
 
     /// How far the queue of a workload borrows if it starts at a time.
