@@ -248,7 +248,8 @@ fn tainted_devices_are_left_alone_and_slow_ones_waited_for() {
     let devices = json!({"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]});
     all.push(json!({
         "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate",
-        "metadata": {"name": "one", "namespace": "default"}, "spec": {"spec": {"devices": devices}},
+        "metadata": {"name": "one", "namespace": "default"},
+        "spec": {"spec": {"devices": &devices}},
     }));
     create(&cluster, all);
     create(&cluster, vec![pod("patient", "low")]);
@@ -260,26 +261,58 @@ fn tainted_devices_are_left_alone_and_slow_ones_waited_for() {
     assert_eq!(conditions, (&json!(["Attached"]), &json!(["Broken"])));
     let pods = cluster.list("pods").expect("listed");
     assert!(pods[0]["spec"]["nodeName"].is_null(), "bound before its device is ready: {pods:?}");
-    let said = |of: &str| {
-        let now = "2026-01-01T00:00:00Z";
-        json!({"status": {"devices": [{
-            "driver": DRIVER, "pool": slow, "device": "g0",
-            "conditions": [{
-                "type": of, "status": "True", "reason": "Cable", "message": "it is loose",
-                "lastTransitionTime": now,
-            }],
-        }]}})
-    };
-    let say = |of: &str| {
-        let (claim, said) = (name_of(&claims[0]), said(of).to_string());
-        let words = ["patch", "resourceclaim", claim, "--subresource=status", "--type=merge", "-p"];
-        cluster.kubectl(&[&words[..], &[&said]].concat()).expect("patched");
-    };
     // It fails first: the claim is given back, and gets its device anew.
-    say("Broken");
+    say(&cluster, &claims[0], json!({"devices": said("Broken", slow)}));
     wait_for(&cluster, "resourceclaims", "it is tried again", |claims| {
         allocated(claims).len() == 1 && claims[0]["status"]["devices"].is_null()
     });
-    say("Attached");
+    say(&cluster, &claims[0], json!({"devices": said("Attached", slow)}));
     wait_for(&cluster, "pods", "it runs", |pods| running(pods, |_| true) == 1);
+    gives_back_what_failed_for_others(&cluster, slow, &devices);
+}
+
+/// What a driver says of the device of a pool.
+fn said(of: &str, pool: &str) -> Value {
+    json!([{
+        "driver": DRIVER, "pool": pool, "device": "g0",
+        "conditions": [{
+            "type": of, "status": "True", "reason": "Cable", "message": "it is loose",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }],
+    }])
+}
+
+/// Writes a part of a claim's status.
+fn say(cluster: &ControlPlane, claim: &Value, status: Value) {
+    let (claim, status) = (name_of(claim), json!({ "status": status }).to_string());
+    let words = ["patch", "resourceclaim", claim, "--subresource=status", "--type=merge", "-p"];
+    cluster.kubectl(&[&words[..], &[&status]].concat()).expect("patched");
+}
+
+/// A claim that somebody else allocated, whose device failed and which nobody has reserved, is
+/// given back for the pod that needs it, and gets a device anew.
+fn gives_back_what_failed_for_others(cluster: &ControlPlane, pool: &str, devices: &Value) {
+    cluster.kubectl(&["delete", "pod", "patient"]).expect("deleted");
+    wait_for(cluster, "resourceclaims", "its claim is gone", <[Value]>::is_empty);
+    let claim = json!({
+        "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim",
+        "metadata": {"name": "left", "namespace": "default"}, "spec": {"devices": devices},
+    });
+    create(cluster, vec![claim.clone()]);
+    let result = json!({
+        "request": "r", "driver": DRIVER, "pool": pool, "device": "g0",
+        "bindingConditions": ["Attached"], "bindingFailureConditions": ["Broken"],
+    });
+    let allocation = json!({"devices": {"results": [result]}});
+    say(cluster, &claim, json!({"allocation": allocation, "devices": said("Broken", pool)}));
+    let mut heir = pod("heir", "low");
+    heir["spec"]["resourceClaims"] = json!([{"name": "gpu", "resourceClaimName": "left"}]);
+    create(cluster, vec![heir]);
+    wait_for(cluster, "resourceclaims", "it is allocated anew", |claims| {
+        let status = &claims[0]["status"];
+        let by = status["reservedFor"][0]["name"] == "heir";
+        by && allocated(claims).len() == 1 && status["devices"].is_null()
+    });
+    say(cluster, &claim, json!({"devices": said("Attached", pool)}));
+    wait_for(cluster, "pods", "it runs", |pods| running(pods, |name| name == "heir") == 1);
 }
