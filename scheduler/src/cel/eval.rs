@@ -6,9 +6,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::parse::{Each, Expr};
+use super::parse::{Each, Expr, Loop};
 use super::value::{Key, Map, Value};
-use super::{Fault, functions, methods};
+use super::{Fault, functions, lists, methods, types};
 
 /// The most that one evaluation may cost: what Kubernetes allows a device selector.
 pub const COST_MAX: u64 = 1_000_000;
@@ -47,38 +47,25 @@ impl Scope {
             Expr::Variable(name) => self.variable(name),
             Expr::Field(base, name, optional) => {
                 let base = self.value(base)?;
-                let key = Key::Text(name.clone());
-                self.element(base, &key, *optional)
+                self.element(base, &Value::Text(name.clone()), *optional)
             }
-            Expr::Has(base, name) => match self.value(base)? {
-                Value::Map(map) => {
-                    Ok(Value::Bool(map.entries.contains_key(&Key::Text(name.clone()))))
-                }
-                Value::Optional(None) => Ok(Value::Bool(false)),
-                other => Err(Fault::new(format!("has() on a {}", other.kind()))),
-            },
+            Expr::Has(base, name) => self.has(base, name),
             Expr::Index(base, index, optional) => {
                 let (base, index) = (self.value(base)?, self.value(index)?);
-                let key = Key::of(&index);
-                let key = key.ok_or_else(|| Fault::new(format!("index by {}", index.kind())))?;
-                self.element(base, &key, *optional)
+                self.element(base, &index, *optional)
             }
             Expr::Call(base, name, args) => self.call(base.as_deref(), name, args),
-            Expr::List(parts) => {
-                let parts: Result<Vec<Value>, Fault> =
-                    parts.iter().map(|part| self.value(part)).collect();
-                Ok(Value::List(Arc::new(parts?)))
-            }
+            Expr::List(parts) => self.list(parts),
             Expr::Map(parts) => self.map(parts),
             Expr::Unary(operator, of) => {
                 let value = self.value(of)?;
-                unary(operator, &value)
+                functions::unary(operator, &value)
             }
             Expr::Binary("&&", left, right) => self.both(left, right, false),
             Expr::Binary("||", left, right) => self.both(left, right, true),
             Expr::Binary(operator, left, right) => {
                 let (left, right) = (self.value(left)?, self.value(right)?);
-                self.spend(length(&left) + length(&right))?;
+                self.spend(left.length().saturating_add(right.length()))?;
                 functions::binary(operator, &left, &right)
             }
             Expr::Choice(condition, yes, no) => match self.value(condition)? {
@@ -86,46 +73,70 @@ impl Scope {
                 Value::Bool(false) => self.value(no),
                 other => Err(Fault::new(format!("a choice by {}, not by bool", other.kind()))),
             },
-            Expr::Each(each, range, name, filter, body) => {
-                let range = self.value(range)?;
-                self.each(*each, &range, name, filter.as_deref(), body)
-            }
+            Expr::Each(each) => self.each(each),
             Expr::Bind(name, value, body) => {
                 let value = self.value(value)?;
-                self.with(name, value, body)
+                self.with([(name, value)], body)
             }
+            Expr::OptMap(base, name, body, flat) => match self.value(base)? {
+                Value::Optional(Some(value)) => {
+                    let made = self.with([(name, (*value).clone())], body)?;
+                    Ok(if *flat { made } else { Value::Optional(Some(Arc::new(made))) })
+                }
+                none @ Value::Optional(None) => Ok(none),
+                other => Err(Fault::new(format!("optMap() of a {}", other.kind()))),
+            },
         }
     }
 
     fn variable(&self, name: &Arc<str>) -> Outcome {
         let known = self.variables.iter().rev().find(|(known, _)| known == name);
+        let named = || types::NAMES.into_iter().find(|known| *known == &**name).map(Value::Type);
         known
             .map(|(_, value)| value.clone())
+            .or_else(named)
             .ok_or_else(|| Fault::new(format!("{name} is not known")))
     }
 
-    fn with(&mut self, name: &Arc<str>, value: Value, body: &Expr) -> Outcome {
-        self.variables.push((name.clone(), value));
+    fn with<'a>(
+        &mut self,
+        names: impl IntoIterator<Item = (&'a Arc<str>, Value)>,
+        body: &Expr,
+    ) -> Outcome {
+        let before = self.variables.len();
+        self.variables.extend(names.into_iter().map(|(name, value)| (name.clone(), value)));
         let outcome = self.value(body);
-        self.variables.pop();
+        self.variables.truncate(before);
         outcome
     }
 
+    fn has(&mut self, base: &Expr, name: &Arc<str>) -> Outcome {
+        let base = match self.value(base)? {
+            Value::Optional(None) => return Ok(Value::Bool(false)),
+            Value::Optional(Some(inner)) => (*inner).clone(),
+            base => base,
+        };
+        match base {
+            Value::Map(map) => Ok(Value::Bool(map.entries.contains_key(&Key::Text(name.clone())))),
+            other => Err(Fault::new(format!("has() on a {}", other.kind()))),
+        }
+    }
+
     /// An element of a map or list.
-    fn element(&mut self, base: Value, key: &Key, optional: bool) -> Outcome {
+    fn element(&mut self, base: Value, index: &Value, optional: bool) -> Outcome {
         let (base, optional) = match base {
             Value::Optional(None) => return Ok(Value::Optional(None)),
             Value::Optional(Some(inner)) => ((*inner).clone(), true),
             base => (base, optional),
         };
-        let found = match (&base, key) {
+        let key = Key::sought(index);
+        let key = key.ok_or_else(|| Fault::new(format!("index by {}", index.kind())))?;
+        let found = match (&base, &key) {
             (Value::Map(map), key) if optional => map.entries.get(key).cloned(),
             (Value::Map(map), key) => map.get(key),
-            (Value::List(list), Key::Int(at)) => {
-                usize::try_from(*at).ok().and_then(|at| list.get(at)).cloned()
-            }
+            (Value::List(list), Key::Int(at)) => at.place().and_then(|at| list.get(at)).cloned(),
             (other, _) => {
-                return Err(Fault::new(format!("a {} has no elements", other.kind())));
+                return Err(Fault::new(format!("a {} has no such elements", other.kind())));
             }
         };
         match (found, optional) {
@@ -133,20 +144,27 @@ impl Scope {
             (Some(found), false) => Ok(found),
             (None, false) => Err(Fault::new(match key {
                 Key::Text(name) => format!("no such key: {name}"),
-                Key::Int(at) => format!("no such element: {at}"),
+                Key::Int(at) => format!("no such element: {}", at.number()),
                 Key::Bool(value) => format!("no such key: {value}"),
             })),
         }
     }
 
-    fn map(&mut self, parts: &[(Expr, Expr)]) -> Outcome {
+    fn list(&mut self, parts: &[(Expr, bool)]) -> Outcome {
+        let mut list = Vec::with_capacity(parts.len());
+        for (part, optional) in parts {
+            let value = self.value(part)?;
+            list.extend(if *optional { given(value)? } else { Some(value) });
+        }
+        Ok(Value::List(Arc::new(list)))
+    }
+
+    fn map(&mut self, parts: &[(Expr, Expr, bool)]) -> Outcome {
         let mut entries = BTreeMap::new();
-        for (key, value) in parts {
-            let key = self.value(key)?;
-            let made = Key::of(&key);
-            let key = made.ok_or_else(|| Fault::new(format!("a {} as a key", key.kind())))?;
-            if entries.insert(key, self.value(value)?).is_some() {
-                return Err(Fault::new("a map has a key twice"));
+        for (key, value, optional) in parts {
+            let (key, value) = (self.value(key)?, self.value(value)?);
+            if let Some(value) = if *optional { given(value)? } else { Some(value) } {
+                insert(&mut entries, &key, value)?;
             }
         }
         Ok(Value::Map(Arc::new(Map { entries, open: false })))
@@ -155,7 +173,7 @@ impl Scope {
     /// `&&` and `||`: whichever side is `settles` decides, whatever the other does.
     fn both(&mut self, left: &Expr, right: &Expr, settles: bool) -> Outcome {
         let first = self.value(left);
-        if first == Ok(Value::Bool(settles)) {
+        if matches!(first, Ok(Value::Bool(value)) if value == settles) {
             return first;
         }
         let second = self.value(right);
@@ -170,96 +188,141 @@ impl Scope {
         }
     }
 
-    fn each(
-        &mut self,
-        each: Each,
-        range: &Value,
-        name: &Arc<str>,
-        filter: Option<&Expr>,
-        body: &Expr,
-    ) -> Outcome {
-        let elements: Vec<Value> = match range {
-            Value::List(list) => list.to_vec(),
-            Value::Map(map) => map.entries.keys().map(Key::value).collect(),
-            other => return Err(Fault::new(format!("a {} has no elements", other.kind()))),
+    fn each(&mut self, each: &Loop) -> Outcome {
+        let range = self.value(&each.range)?;
+        let (first, second) = (&each.names.0, each.names.1.as_ref());
+        let index = |at: usize| Value::Int(i64::try_from(at).unwrap_or(i64::MAX));
+        // What the first name stands for, and the second one or else the same.
+        let elements: Vec<(Value, Value)> = match (&range, second) {
+            (Value::List(list), None) => list.iter().map(|it| (it.clone(), Value::Null)).collect(),
+            (Value::List(list), Some(_)) => {
+                list.iter().enumerate().map(|(at, it)| (index(at), it.clone())).collect()
+            }
+            (Value::Map(map), _) => {
+                map.entries.iter().map(|(key, value)| (key.value(), value.clone())).collect()
+            }
+            (other, _) => return Err(Fault::new(format!("a {} has no elements", other.kind()))),
         };
-        let (mut kept, mut count, mut fault) = (Vec::new(), 0, None);
-        for element in elements {
+        let mut made = Made::default();
+        for (key, value) in elements {
             self.spend(1)?;
-            if let Some(filter) = filter
-                && !truth(self.with(name, element.clone(), filter)?)?
+            let names = || {
+                let more = second.map(|second| (second, value.clone()));
+                std::iter::once((first, key.clone())).chain(more)
+            };
+            if let Some(filter) = &each.filter
+                && !truth(self.with(names(), filter)?)?
             {
                 continue;
             }
-            let made = self.with(name, element.clone(), body);
-            match each {
-                Each::Map => kept.push(made?),
-                Each::Filter => {
-                    if truth(made?)? {
-                        kept.push(element);
-                    }
-                }
-                Each::ExistsOne => count += usize::from(truth(made?)?),
-                Each::All | Each::Exists => {
-                    let settles = each == Each::Exists;
-                    match made.and_then(truth) {
-                        Ok(value) if value == settles => return Ok(Value::Bool(settles)),
-                        Ok(_) => {}
-                        Err(new) => fault = fault.or(Some(new)),
-                    }
-                }
+            let body = self.with(names(), &each.body);
+            if let Some(answer) = made.add(self, each.each, key, body)? {
+                return Ok(answer);
             }
         }
-        match (each, fault) {
-            (_, Some(fault)) => Err(fault),
-            (Each::All, None) => Ok(Value::Bool(true)),
-            (Each::Exists, None) => Ok(Value::Bool(false)),
-            (Each::ExistsOne, None) => Ok(Value::Bool(count == 1)),
-            (Each::Map | Each::Filter, None) => Ok(Value::List(Arc::new(kept))),
-        }
+        made.finish(self, each.each, &range)
     }
 
     fn call(&mut self, base: Option<&Expr>, name: &str, args: &[Expr]) -> Outcome {
-        // `math.greatest(..)` and its like: a name that is no variable stands before the dot.
-        let library = match base {
-            Some(Expr::Variable(library)) if functions::LIBRARIES.contains(&&**library) => {
-                Some(library.clone()).filter(|library| self.variable(library).is_err())
+        let target = base.map(|base| self.value(base)).transpose()?;
+        // What takes the place of nothing is only looked at where there is nothing.
+        match (&target, name, args) {
+            (Some(Value::Optional(Some(value))), "orValue", [_]) => return Ok((**value).clone()),
+            (Some(Value::Optional(Some(_))), "or", [_]) => {
+                return Ok(target.unwrap_or(Value::Null));
             }
-            _ => None,
-        };
-        if let (Some(base), "optMap", [Expr::Variable(x), body]) = (base, name, args) {
-            return match self.value(base)? {
-                Value::Optional(Some(value)) => {
-                    let made = self.with(x, (*value).clone(), body)?;
-                    Ok(Value::Optional(Some(Arc::new(made))))
-                }
-                none => Ok(none),
-            };
+            _ => {}
         }
-        let target = match (base, &library) {
-            (Some(base), None) => Some(self.value(base)?),
-            _ => None,
-        };
         let mut values = Vec::with_capacity(args.len());
         for arg in args {
             values.push(self.value(arg)?);
         }
-        let lengths = values.iter().chain(&target).map(length).fold(0, usize::saturating_add);
-        self.spend(lengths)?;
+        let lengths = values.iter().chain(&target).map(Value::length);
+        self.spend(lengths.fold(0, usize::saturating_add))?;
         match target {
             Some(target) => methods::call(self, &target, name, &values),
-            None => functions::call(self, library.as_deref(), name, &values),
+            None => functions::call(self, name, &values),
         }
     }
 }
 
-/// What it costs to look at all of a value.
-fn length(value: &Value) -> usize {
+/// What a loop has come to.
+#[derive(Default)]
+struct Made {
+    list: Vec<Value>,
+    entries: BTreeMap<Key, Value>,
+    count: usize,
+    fault: Option<Fault>,
+}
+
+impl Made {
+    /// One more element; an answer: the others decide nothing.
+    fn add(
+        &mut self,
+        scope: &mut Scope,
+        each: Each,
+        key: Value,
+        body: Outcome,
+    ) -> Result<Option<Value>, Fault> {
+        match each {
+            Each::Map | Each::SortBy => self.list.push(body?),
+            Each::Filter => self.list.extend(truth(body?)?.then_some(key)),
+            Each::ExistsOne => self.count += usize::from(truth(body?)?),
+            Each::Entries => insert(&mut self.entries, &key, body?)?,
+            Each::Merge => match body? {
+                Value::Map(map) => {
+                    scope.spend(map.entries.len())?;
+                    for (key, value) in &map.entries {
+                        insert(&mut self.entries, &key.value(), value.clone())?;
+                    }
+                }
+                other => return Err(Fault::new(format!("a {} that is no map", other.kind()))),
+            },
+            Each::All | Each::Exists => {
+                let settles = each == Each::Exists;
+                match body.and_then(truth) {
+                    Ok(value) if value == settles => return Ok(Some(Value::Bool(settles))),
+                    Ok(_) => {}
+                    Err(new) => self.fault = self.fault.take().or(Some(new)),
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn finish(self, scope: &mut Scope, each: Each, range: &Value) -> Outcome {
+        if let Some(fault) = self.fault {
+            return Err(fault);
+        }
+        match each {
+            Each::All => Ok(Value::Bool(true)),
+            Each::Exists => Ok(Value::Bool(false)),
+            Each::ExistsOne => Ok(Value::Bool(self.count == 1)),
+            Each::Map | Each::Filter => Ok(Value::List(Arc::new(self.list))),
+            Each::Entries | Each::Merge => {
+                Ok(Value::Map(Arc::new(Map { entries: self.entries, open: false })))
+            }
+            Each::SortBy => match range {
+                Value::List(list) => lists::sorted(scope, list, &self.list),
+                other => Err(Fault::new(format!("sortBy() of a {}", other.kind()))),
+            },
+        }
+    }
+}
+
+fn insert(entries: &mut BTreeMap<Key, Value>, key: &Value, value: Value) -> Result<(), Fault> {
+    let made = Key::of(key).ok_or_else(|| Fault::new(format!("a {} as a key", key.kind())))?;
+    match entries.insert(made, value) {
+        Some(_) => Err(Fault::new("a map has a key twice")),
+        None => Ok(()),
+    }
+}
+
+/// What is in an optional element.
+fn given(value: Value) -> Result<Option<Value>, Fault> {
     match value {
-        Value::Text(text) => text.len() / 10,
-        Value::List(list) => list.len(),
-        Value::Map(map) => map.entries.len(),
-        _ => 0,
+        Value::Optional(inner) => Ok(inner.map(|inner| (*inner).clone())),
+        other => Err(Fault::new(format!("a {} where an optional is needed", other.kind()))),
     }
 }
 
@@ -267,16 +330,5 @@ fn truth(value: Value) -> Result<bool, Fault> {
     match value {
         Value::Bool(value) => Ok(value),
         other => Err(Fault::new(format!("a {} where a bool is needed", other.kind()))),
-    }
-}
-
-fn unary(operator: &str, value: &Value) -> Outcome {
-    match (operator, value) {
-        ("!", Value::Bool(value)) => Ok(Value::Bool(!value)),
-        ("-", Value::Int(value)) => {
-            value.checked_neg().map(Value::Int).ok_or_else(|| Fault::new("a number too large"))
-        }
-        ("-", Value::Double(value)) => Ok(Value::Double(-value)),
-        (operator, other) => Err(Fault::new(format!("{operator} on a {}", other.kind()))),
     }
 }

@@ -3,30 +3,30 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use super::Fault;
 use super::eval::Scope;
-use super::methods::{matches, size};
-use super::net;
+use super::named::Named;
 use super::semver::Semver;
+use super::time::{Duration, Time};
+use super::url::{self, Url};
 use super::value::{Key, Value};
+use super::{Fault, format, lists, net, regexes, time};
 use crate::quantity::Quantity;
 
-/// Names before the dot of a function.
-pub(super) const LIBRARIES: [&str; 4] = ["ip", "math", "optional", "sets"];
+/// Functions that make a value of one type from others.
+pub(super) const CONVERSIONS: [&str; 8] =
+    ["bool", "bytes", "double", "duration", "int", "string", "timestamp", "uint"];
 
 /// `left operator right`, all but `&&` and `||`.
 pub(super) fn binary(operator: &str, left: &Value, right: &Value) -> Result<Value, Fault> {
     match operator {
-        "==" => return Ok(Value::Bool(left == right)),
-        "!=" => return Ok(Value::Bool(left != right)),
+        "==" => return left.equals(right).map(Value::Bool),
+        "!=" => return left.equals(right).map(|same| Value::Bool(!same)),
         "in" => return contains(right, left).map(Value::Bool),
         _ => {}
     }
     let by_order = |fits: fn(Ordering) -> bool| {
         let order = left.compare(right).filter(|_| comparable(left, right));
-        order
-            .map(|order| Value::Bool(fits(order)))
-            .ok_or_else(|| no_overload(operator, left, right))
+        order.map(|order| Value::Bool(fits(order))).ok_or_else(|| left.unlike(operator, right))
     };
     match operator {
         "<" => by_order(Ordering::is_lt),
@@ -37,30 +37,40 @@ pub(super) fn binary(operator: &str, left: &Value, right: &Value) -> Result<Valu
     }
 }
 
+/// `!value` and `-value`.
+pub(super) fn unary(operator: &str, value: &Value) -> Result<Value, Fault> {
+    match (operator, value) {
+        ("!", Value::Bool(value)) => Ok(Value::Bool(!value)),
+        ("-", Value::Int(value)) => {
+            value.checked_neg().map(Value::Int).ok_or_else(|| Fault::new("a number too large"))
+        }
+        ("-", Value::Double(value)) => Ok(Value::Double(-value)),
+        (operator, other) => Err(Fault::new(format!("{operator} on a {}", other.kind()))),
+    }
+}
+
 /// Quantities and versions are compared by methods only.
 fn comparable(left: &Value, right: &Value) -> bool {
     let by_method = |value: &Value| matches!(value, Value::Quantity(_) | Value::Semver(_));
     !by_method(left) && !by_method(right)
 }
 
-fn no_overload(operator: &str, left: &Value, right: &Value) -> Fault {
-    Fault::new(format!("no such overload: {} {operator} {}", left.kind(), right.kind()))
-}
-
 fn arithmetic(operator: &str, left: &Value, right: &Value) -> Result<Value, Fault> {
-    use Value::{Double, Int, List, Text, Uint};
+    use Value::{Bytes, Double, Int, List, Text, Uint};
     let too_large = || Fault::new("a number too large");
-    let divides = |zero: bool| match zero {
+    let divides = |zero: bool| match zero && matches!(operator, "/" | "%") {
         true => Err(Fault::new("division by zero")),
         false => Ok(()),
     };
+    if let Some(made) = time::arithmetic(operator, left, right) {
+        return made;
+    }
     match (operator, left, right) {
         ("+", Text(a), Text(b)) => Ok(Text(format!("{a}{b}").into())),
+        ("+", Bytes(a), Bytes(b)) => Ok(Bytes([&**a, &**b].concat().into())),
         ("+", List(a), List(b)) => Ok(List(Arc::new(a.iter().chain(b.iter()).cloned().collect()))),
         (_, Int(a), Int(b)) => {
-            if matches!(operator, "/" | "%") {
-                divides(*b == 0)?;
-            }
+            divides(*b == 0)?;
             let result = match operator {
                 "+" => a.checked_add(*b),
                 "-" => a.checked_sub(*b),
@@ -71,9 +81,7 @@ fn arithmetic(operator: &str, left: &Value, right: &Value) -> Result<Value, Faul
             result.map(Int).ok_or_else(too_large)
         }
         (_, Uint(a), Uint(b)) => {
-            if matches!(operator, "/" | "%") {
-                divides(*b == 0)?;
-            }
+            divides(*b == 0)?;
             let result = match operator {
                 "+" => a.checked_add(*b),
                 "-" => a.checked_sub(*b),
@@ -87,93 +95,80 @@ fn arithmetic(operator: &str, left: &Value, right: &Value) -> Result<Value, Faul
         ("-", Double(a), Double(b)) => Ok(Double(a - b)),
         ("*", Double(a), Double(b)) => Ok(Double(a * b)),
         ("/", Double(a), Double(b)) => Ok(Double(a / b)),
-        _ => Err(no_overload(operator, left, right)),
+        _ => Err(left.unlike(operator, right)),
     }
 }
 
 fn contains(all: &Value, one: &Value) -> Result<bool, Fault> {
     match all {
-        Value::List(list) => Ok(list.contains(one)),
-        Value::Map(map) => Ok(Key::of(one).is_some_and(|key| map.entries.contains_key(&key))),
-        other => Err(no_overload("in", one, other)),
+        Value::List(list) => Ok(list.iter().any(|other| one == other)),
+        Value::Map(map) => Ok(Key::sought(one).is_some_and(|key| map.entries.contains_key(&key))),
+        other => Err(one.unlike("in", other)),
     }
 }
 
-/// `name(args)`, or `library.name(args)`.
-pub(super) fn call(
-    scope: &mut Scope,
-    library: Option<&str>,
-    name: &str,
-    args: &[Value],
-) -> Result<Value, Fault> {
-    use Value::{Bool, Double, Int, List, Optional, Text, Uint};
-    match (library, name, args) {
-        (None, "size", [of]) => size(of),
-        (None, "dyn", [of]) => Ok(of.clone()),
-        (None, "matches", [Text(text), Text(pattern)]) => matches(scope, text, pattern),
-        (None, "quantity", [Text(text)]) => {
+/// `name(args)`; the name may have a dot.
+pub(super) fn call(scope: &mut Scope, name: &str, args: &[Value]) -> Result<Value, Fault> {
+    use Value::{Bool, Int, List, Optional, Text};
+    match (name, args) {
+        ("size", [of]) => lists::size(of),
+        ("dyn", [of]) => Ok(of.clone()),
+        ("type", [of]) => Ok(Value::Type(of.type_name())),
+        (name, [of]) if CONVERSIONS.contains(&name) => convert(name, of),
+        ("matches", [Text(text), Text(pattern)]) => regexes::matches(scope, text, pattern),
+        ("quantity", [Text(text)]) => {
             let quantity = Quantity::parse(text).map(Value::Quantity);
             quantity.ok_or_else(|| Fault::new(format!("{text:?} is no quantity")))
         }
-        (None, "isQuantity", [Text(text)]) => Ok(Bool(Quantity::parse(text).is_some())),
-        (None, "semver", [Text(text)]) => semver(text, false),
-        (None, "semver", [Text(text), Bool(lenient)]) => semver(text, *lenient),
-        (None, "isSemver", [Text(text)]) => Ok(Bool(Semver::parse(text, false).is_some())),
-        (None, "isSemver", [Text(text), Bool(lenient)]) => {
+        ("isQuantity", [Text(text)]) => Ok(Bool(Quantity::parse(text).is_some())),
+        ("sign", [Value::Quantity(quantity)]) => Ok(Int(quantity.nano().signum() as i64)),
+        ("semver", [Text(text)]) => semver(text, false),
+        ("semver", [Text(text), Bool(lenient)]) => semver(text, *lenient),
+        ("isSemver", [Text(text)]) => Ok(Bool(Semver::parse(text, false).is_some())),
+        ("isSemver", [Text(text), Bool(lenient)]) => {
             Ok(Bool(Semver::parse(text, *lenient).is_some()))
         }
-        (None, "ip", [Text(text)]) => net::parse_address(text),
-        (None, "isIP", [Text(text)]) => Ok(Bool(net::address(text).is_some())),
-        (Some("ip"), "isCanonical", [Text(text)]) => match net::address(text) {
+        ("ip", [Text(text)]) => net::parse_address(text),
+        ("isIP", [Text(text)]) => Ok(Bool(net::address(text).is_some())),
+        ("ip.isCanonical", [Text(text)]) => match net::address(text) {
             Some(address) => Ok(Bool(address.to_string() == **text)),
             None => net::parse_address(text),
         },
-        (None, "cidr", [Text(text)]) => net::parse_network(text),
-        (None, "isCIDR", [Text(text)]) => Ok(Bool(net::network(text).is_some())),
-        (None, "bool", [Bool(value)]) => Ok(Bool(*value)),
-        (None, "bool", [Text(text)]) => match &**text {
-            "true" | "True" | "TRUE" | "t" | "1" => Ok(Bool(true)),
-            "false" | "False" | "FALSE" | "f" | "0" => Ok(Bool(false)),
-            _ => Err(Fault::new(format!("{text:?} is no bool"))),
-        },
-        (None, "int" | "uint" | "double" | "string", [of]) => convert(name, of),
-        (Some("optional"), "none", []) => Ok(Optional(None)),
-        (Some("optional"), "of", [of]) => Ok(Optional(Some(Arc::new(of.clone())))),
-        (Some("optional"), "ofNonZeroValue", [of]) => {
+        ("cidr", [Text(text)]) => net::parse_network(text),
+        ("isCIDR", [Text(text)]) => Ok(Bool(net::network(text).is_some())),
+        ("url", [Text(text)]) => url::parse(text),
+        ("isURL", [Text(text)]) => Ok(Bool(Url::is(text))),
+        ("optional.none", []) => Ok(Optional(None)),
+        ("optional.of", [of]) => Ok(Optional(Some(Arc::new(of.clone())))),
+        ("optional.ofNonZeroValue", [of]) => {
             Ok(Optional((!of.is_zero()).then(|| Arc::new(of.clone()))))
         }
-        (Some("math"), "greatest" | "least", args) => {
-            let all = match args {
-                [List(list)] => list.as_slice(),
-                args => args,
-            };
-            extreme(all, name == "greatest")
-        }
-        (Some("math"), "abs", [Int(value)]) => {
-            value.checked_abs().map(Int).ok_or_else(|| Fault::new("a number too large"))
-        }
-        (Some("math"), "abs", [Double(value)]) => Ok(Double(value.abs())),
-        (Some("math"), "abs", [Uint(value)]) => Ok(Uint(*value)),
-        (Some("sets"), _, [List(a), List(b)]) => {
+        ("optional.unwrap", [List(list)]) => lists::unwrapped(list),
+        ("sets.contains" | "sets.intersects" | "sets.equivalent", [List(a), List(b)]) => {
             scope.spend(a.len().saturating_mul(b.len()))?;
-            match name {
-                "contains" => Ok(Bool(b.iter().all(|one| a.contains(one)))),
-                "intersects" => Ok(Bool(b.iter().any(|one| a.contains(one)))),
-                "equivalent" => {
-                    let within = |a: &[Value], b: &[Value]| a.iter().all(|one| b.contains(one));
-                    Ok(Bool(within(a, b) && within(b, a)))
-                }
-                _ => Err(unknown(Some("sets"), name, args)),
-            }
+            let within = |a: &[Value], b: &[Value]| a.iter().all(|one| b.contains(one));
+            Ok(Bool(match name {
+                "sets.contains" => within(b, a),
+                "sets.intersects" => b.iter().any(|one| a.contains(one)),
+                _ => within(a, b) && within(b, a),
+            }))
         }
-        _ => Err(unknown(library, name, args)),
+        ("lists.range", [Int(count)]) => lists::range(scope, *count),
+        ("strings.quote", [Text(text)]) => Ok(Text(format::quote(text).into())),
+        ("format.named", [Text(name)]) => {
+            Ok(Optional(Named::of(name).map(|named| Arc::new(Value::Format(named)))))
+        }
+        (name, []) if name.starts_with("format.") => {
+            let named = name.strip_prefix("format.").and_then(Named::of);
+            named.map(Value::Format).ok_or_else(|| unknown(name, args))
+        }
+        _ => Err(unknown(name, args)),
     }
 }
 
-fn unknown(library: Option<&str>, name: &str, args: &[Value]) -> Fault {
+fn unknown(name: &str, args: &[Value]) -> Fault {
     let kinds: Vec<&str> = args.iter().map(Value::kind).collect();
-    let before = library.map(|library| format!("{library}.")).unwrap_or_default();
-    Fault::new(format!("{before}{name}({}) is not supported", kinds.join(", ")))
+    Fault::new(format!("no such overload: {name}({})", kinds.join(", ")))
 }
 
 fn semver(text: &str, lenient: bool) -> Result<Value, Fault> {
@@ -181,51 +176,59 @@ fn semver(text: &str, lenient: bool) -> Result<Value, Fault> {
     version.ok_or_else(|| Fault::new(format!("{text:?} is no semantic version")))
 }
 
-/// The greatest or least of some values.
-pub(super) fn extreme(all: &[Value], greatest: bool) -> Result<Value, Fault> {
-    let mut best: Option<&Value> = None;
-    for value in all {
-        let Some(known) = best else {
-            best = Some(value);
-            continue;
-        };
-        let order = value.compare(known).ok_or_else(|| no_overload("<", value, known))?;
-        if (greatest && order.is_gt()) || (!greatest && order.is_lt()) {
-            best = Some(value);
-        }
-    }
-    best.cloned().ok_or_else(|| Fault::new("the greatest or least of nothing"))
-}
-
-fn convert(to: &str, of: &Value) -> Result<Value, Fault> {
-    use Value::{Bool, Double, Int, Text, Uint};
+/// `to(of)`, of one of the [`CONVERSIONS`].
+pub(super) fn convert(to: &str, of: &Value) -> Result<Value, Fault> {
+    use Value::{Bool, Bytes, Double, Int, Text, Uint};
     let bad = || Fault::new(format!("a {} that is no {to}", of.kind()));
-    let whole = |value: f64| -> Option<i128> {
-        (value.is_finite() && value.abs() < 1e19).then_some(value.trunc() as i128)
-    };
+    let read = |made: Option<Value>| made.ok_or_else(bad);
+    if to == of.kind() {
+        return Ok(of.clone());
+    }
     match (to, of) {
-        ("int", Int(_)) | ("uint", Uint(_)) | ("double", Double(_)) | ("string", Text(_)) => {
-            Ok(of.clone())
-        }
-        ("int", Uint(value)) => i64::try_from(*value).map(Int).map_err(|_| bad()),
-        ("int", Text(text)) => text.parse().map(Int).map_err(|_| bad()),
+        ("bool", Text(text)) => match &**text {
+            "true" | "True" | "TRUE" | "t" | "T" | "1" => Ok(Bool(true)),
+            "false" | "False" | "FALSE" | "f" | "F" | "0" => Ok(Bool(false)),
+            _ => Err(Fault::new(format!("{text:?} is no bool"))),
+        },
+        ("bytes", Text(text)) => Ok(Bytes(text.as_bytes().into())),
+        ("int", Uint(value)) => read(i64::try_from(*value).ok().map(Int)),
+        ("int", Text(text)) => read(text.parse().ok().map(Int)),
         ("int", Double(value)) => {
-            whole(*value).and_then(|value| value.try_into().ok()).map(Int).ok_or_else(bad)
+            // Either end of the range is out of it, as a number with a fraction may be rounded.
+            let within = *value > i64::MIN as f64 && *value < i64::MAX as f64;
+            read(within.then_some(Int(*value as i64)))
         }
-        ("uint", Int(value)) => u64::try_from(*value).map(Uint).map_err(|_| bad()),
-        ("uint", Text(text)) => text.parse().map(Uint).map_err(|_| bad()),
+        ("int", Value::Time(time)) => Ok(Int(time.seconds())),
+        ("int", Value::Duration(duration)) => Ok(Int(duration.nanos)),
+        ("uint", Int(value)) => read(u64::try_from(*value).ok().map(Uint)),
+        ("uint", Text(text)) => {
+            let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+            read(text.parse().ok().filter(|_| digits).map(Uint))
+        }
         ("uint", Double(value)) => {
-            whole(*value).and_then(|value| value.try_into().ok()).map(Uint).ok_or_else(bad)
+            let within = *value >= 0.0 && *value < u64::MAX as f64;
+            read(within.then_some(Uint(*value as u64)))
         }
         ("double", Int(value)) => Ok(Double(*value as f64)),
         ("double", Uint(value)) => Ok(Double(*value as f64)),
-        ("double", Text(text)) => text.parse().map(Double).map_err(|_| bad()),
-        ("string", Int(value)) => Ok(Text(value.to_string().into())),
-        ("string", Uint(value)) => Ok(Text(value.to_string().into())),
-        ("string", Double(value)) => Ok(Text(value.to_string().into())),
-        ("string", Bool(value)) => Ok(Text(value.to_string().into())),
-        ("string", Value::Ip(value)) => Ok(Text(value.to_string().into())),
-        ("string", Value::Cidr(value)) => Ok(Text(value.to_string().into())),
+        ("double", Text(text)) => read(number(text).map(Double)),
+        ("timestamp", Int(seconds)) => Time::of_seconds(*seconds).map(Value::Time),
+        ("timestamp", Text(text)) => match Time::parse(text) {
+            Some(time) => Ok(Value::Time(time)),
+            None => Err(Fault::new(format!("{text:?} is no timestamp"))),
+        },
+        ("duration", Text(text)) => match Duration::parse(text) {
+            Some(duration) => Ok(Value::Duration(duration)),
+            None => Err(Fault::new(format!("{text:?} is no duration"))),
+        },
+        ("string", Value::Type(_)) => Err(bad()),
+        ("string", of) => format::text_of(of).map(|text| Text(text.into())),
         _ => Err(bad()),
     }
+}
+
+fn number(text: &str) -> Option<f64> {
+    let number: f64 = text.parse().ok()?;
+    let named = !text.bytes().any(|byte| byte.is_ascii_digit());
+    (number.is_finite() || named).then_some(number)
 }

@@ -11,7 +11,7 @@ use super::value::Value;
 pub enum Token {
     /// A name or keyword.
     Word(Arc<str>),
-    /// A number or text.
+    /// A number, text or bytes.
     Value(Value),
     /// An operator or bracket.
     Symbol(&'static str),
@@ -39,15 +39,16 @@ pub fn tokens(text: &str) -> Result<Vec<(Token, usize)>, Fault> {
     let mut at = 0;
     while let Some(first) = text[at..].chars().next() {
         let rest = &text[at..];
-        if first.is_whitespace() {
-            at += first.len_utf8();
+        if matches!(first, ' ' | '\t' | '\r' | '\n' | '\u{c}') {
+            at += 1;
         } else if rest.starts_with("//") {
             at += rest.find('\n').unwrap_or(rest.len());
-        } else if let Some((value, length)) = string(rest, at)? {
-            found.push((Token::Value(Value::Text(value.into())), at));
+        } else if let Some((value, length)) = quoted(rest, at)? {
+            found.push((Token::Value(value), at));
             at += length;
         } else if first.is_ascii_digit() || is_fraction(rest) {
-            let (value, length) = number(rest, at)?;
+            let below = matches!(found.last(), Some((Token::Symbol("-"), _)));
+            let (value, length) = number(rest, at, below)?;
             found.push((Token::Value(value), at));
             at += length;
         } else if first.is_ascii_alphabetic() || first == '_' {
@@ -72,18 +73,19 @@ fn is_fraction(rest: &str) -> bool {
     bytes.next() == Some(b'.') && bytes.next().is_some_and(|byte| byte.is_ascii_digit())
 }
 
-/// A number and its length.
-fn number(rest: &str, at: usize) -> Result<(Value, usize), Fault> {
+/// A number and its length. `below`: a minus stands before it, so that it may be the least of all.
+fn number(rest: &str, at: usize, below: bool) -> Result<(Value, usize), Fault> {
     let bad = || Fault::new(format!("a number at byte {at} that cannot be read"));
-    let hex = rest.strip_prefix("0x").or_else(|| rest.strip_prefix("0X"));
-    if let Some(digits) = hex {
+    let int = |value: u64| match i64::try_from(value) {
+        Ok(value) => Ok(Value::Int(value)),
+        Err(_) if below && value == i64::MIN.unsigned_abs() => Ok(Value::Int(i64::MIN)),
+        Err(_) => Err(bad()),
+    };
+    if let Some(digits) = rest.strip_prefix("0x") {
         let length = digits.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(digits.len());
         let unsigned = digits[length..].starts_with(['u', 'U']);
         let value = u64::from_str_radix(&digits[..length], 16).map_err(|_| bad())?;
-        let value = match unsigned {
-            true => Value::Uint(value),
-            false => Value::Int(i64::try_from(value).map_err(|_| bad())?),
-        };
+        let value = if unsigned { Value::Uint(value) } else { int(value)? };
         return Ok((value, 2 + length + usize::from(unsigned)));
     }
     let bytes = rest.as_bytes();
@@ -105,78 +107,93 @@ fn number(rest: &str, at: usize) -> Result<(Value, usize), Fault> {
     }
     let text = &rest[..end];
     if !whole {
-        return Ok((Value::Double(text.parse().map_err(|_| bad())?), end));
+        let value: f64 = text.parse().map_err(|_| bad())?;
+        return if value.is_finite() { Ok((Value::Double(value), end)) } else { Err(bad()) };
     }
     if matches!(bytes.get(end), Some(b'u' | b'U')) {
         return Ok((Value::Uint(text.parse().map_err(|_| bad())?), end + 1));
     }
-    Ok((Value::Int(text.parse().map_err(|_| bad())?), end))
+    Ok((int(text.parse().map_err(|_| bad())?)?, end))
 }
 
-/// A text in quotes and its length; `None`: no quotes begin here.
-fn string(rest: &str, at: usize) -> Result<Option<(String, usize)>, Fault> {
-    let lower = rest.as_bytes()[0].to_ascii_lowercase();
-    let quoted = |from: usize| {
+/// A text or bytes in quotes, and its length; `None`: no quotes begin here.
+fn quoted(rest: &str, at: usize) -> Result<Option<(Value, usize)>, Fault> {
+    let quote = |from: usize| {
         ["\"\"\"", "'''", "\"", "'"]
             .into_iter()
             .find(|quote| rest.is_char_boundary(from) && rest[from..].starts_with(*quote))
     };
-    let (prefix, quote) = match (quoted(0), lower) {
-        (Some(quote), _) => (0, quote),
-        (None, b'r') => match quoted(1) {
-            Some(quote) => (1, quote),
-            None => return Ok(None),
-        },
-        (None, b'b') if quoted(1).is_some() => {
-            return Err(Fault::new(format!("bytes at byte {at}, which are not supported")));
-        }
-        _ => return Ok(None),
+    // `b` before the quotes makes bytes, `r` keeps backslashes.
+    let is = |at: usize, letter: u8| {
+        rest.as_bytes().get(at).is_some_and(|byte| byte.eq_ignore_ascii_case(&letter))
     };
-    let mut text = String::new();
+    let bytes = is(0, b'b');
+    let raw = is(usize::from(bytes), b'r');
+    let prefix = usize::from(bytes) + usize::from(raw);
+    let Some(quote) = quote(prefix) else { return Ok(None) };
+    let mut made = Vec::new();
     let mut place = prefix + quote.len();
     loop {
         let left = &rest[place..];
         if left.starts_with(quote) {
-            return Ok(Some((text, place + quote.len())));
+            break;
         }
         let Some(next) = left.chars().next() else {
             return Err(Fault::new(format!("a text at byte {at} that does not end")));
         };
-        if next == '\\' && prefix == 0 {
-            let (escaped, length) = escape(&left[1..])
+        if next == '\\' && !raw {
+            place += 1 + escape(&left[1..], bytes, &mut made)
                 .ok_or_else(|| Fault::new(format!("an escape in a text at byte {at}")))?;
-            text.push(escaped);
-            place += 1 + length;
-        } else if next == '\n' && quote.len() == 1 {
+        } else if matches!(next, '\n' | '\r') && quote.len() == 1 {
             return Err(Fault::new(format!("a text at byte {at} that does not end on its line")));
+        } else if next == '\r' {
+            // Every end of a line is one `\n`.
+            made.push(b'\n');
+            place += if left.starts_with("\r\n") { 2 } else { 1 };
         } else {
-            text.push(next);
+            made.extend_from_slice(&left.as_bytes()[..next.len_utf8()]);
             place += next.len_utf8();
         }
     }
+    let value = match bytes {
+        true => Value::Bytes(made.into()),
+        false => Value::Text(String::from_utf8_lossy(&made).into()),
+    };
+    Ok(Some((value, place + quote.len())))
 }
 
-/// What stands behind a backslash, and its length.
-fn escape(rest: &str) -> Option<(char, usize)> {
+/// Writes what stands behind a backslash; its length. Codes are bytes in bytes, and characters in
+/// texts.
+fn escape(rest: &str, bytes: bool, made: &mut Vec<u8>) -> Option<usize> {
     let first = rest.chars().next()?;
-    let code = |from: usize, digits: usize, radix: u32| {
+    let mut code = |from: usize, digits: usize, radix: u32| {
         let text = rest.get(from..from + digits)?;
-        let code = char::from_u32(u32::from_str_radix(text, radix).ok()?)?;
-        Some((code, from + digits))
+        let all = text.bytes().all(|byte| char::from(byte).is_digit(radix));
+        let code = u32::from_str_radix(text, radix).ok().filter(|_| all)?;
+        match bytes {
+            true => made.push(u8::try_from(code).ok()?),
+            false => {
+                let character = char::from_u32(code)?;
+                made.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+            }
+        }
+        Some(from + digits)
     };
-    match first {
-        'n' => Some(('\n', 1)),
-        't' => Some(('\t', 1)),
-        'r' => Some(('\r', 1)),
-        'a' => Some(('\u{7}', 1)),
-        'b' => Some(('\u{8}', 1)),
-        'f' => Some(('\u{c}', 1)),
-        'v' => Some(('\u{b}', 1)),
-        '\\' | '"' | '\'' | '`' | '?' => Some((first, 1)),
-        'x' | 'X' => code(1, 2, 16),
-        'u' => code(1, 4, 16),
-        'U' => code(1, 8, 16),
-        '0'..='3' => code(0, 3, 8),
-        _ => None,
-    }
+    let plain = match first {
+        'x' | 'X' => return code(1, 2, 16),
+        'u' if !bytes => return code(1, 4, 16),
+        'U' if !bytes => return code(1, 8, 16),
+        '0'..='3' => return code(0, 3, 8),
+        'n' => '\n',
+        't' => '\t',
+        'r' => '\r',
+        'a' => '\u{7}',
+        'b' => '\u{8}',
+        'f' => '\u{c}',
+        'v' => '\u{b}',
+        '\\' | '"' | '\'' | '`' | '?' => first,
+        _ => return None,
+    };
+    made.push(plain as u8);
+    Some(1)
 }

@@ -1,10 +1,15 @@
-//! CEL, as far as device selectors use it.
+//! CEL, as far as device selectors use it: the functions and types that Kubernetes 1.37 gives
+//! them.
 //!
-//! Why our own: the evaluators that exist for Rust have no `cel.bind`, no optional syntax and no
-//! limit on cost, and Kubernetes' own documents recommend the first in selectors. What is left out
-//! (bytes, times, URLs, named formats, two-variable macros, protocol buffers) is said by name.
-//! There is no check of types before evaluation: what Kubernetes would refuse then fails on each
-//! device instead, and is matched by none.
+//! Why our own: the evaluators that exist for Rust have no `cel.bind`, no optional syntax, no
+//! check of types and no limit on cost, and Kubernetes' own documents recommend the first in
+//! selectors.
+//!
+//! An expression is read and its types are checked, as far as literals and functions tell them,
+//! before a device is looked at: what Kubernetes refuses then is refused by name. Left out: the
+//! messages of protocol buffers (`google.protobuf.Struct{..}`), which no device has. Otherwise
+//! than in Kubernetes, elements of empty lists and maps fit every type; what a format says of a
+//! text that does not fit it has other words; and costs are counted more coarsely.
 //!
 //! Every step costs one, and texts and lists what they are long; an expression ends at the cost at
 //! which Kubernetes ends it. Nothing here panics, whatever it is given.
@@ -13,14 +18,24 @@ use std::borrow::Cow;
 use std::fmt;
 
 mod eval;
+mod format;
 mod functions;
 mod lex;
+mod lists;
+mod macros;
 mod methods;
+mod named;
 mod net;
 mod parse;
+mod regexes;
 mod semver;
+mod signatures;
 #[cfg(test)]
 mod tests;
+mod texts;
+mod time;
+mod types;
+mod url;
 mod value;
 
 pub use eval::{COST_MAX, evaluate};

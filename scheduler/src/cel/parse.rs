@@ -1,14 +1,13 @@
 //! From the text of an expression to its tree.
 //!
-//! Decides the grammar: CEL with its macros, the optional syntax (`.?`, `[?]`) and `cel.bind`,
-//! which device selectors are advised to use. Nesting and length are bounded, so that no text can
-//! use up the stack.
+//! Decides the grammar: CEL with its macros and the optional syntax (`.?`, `[?]`, `{?k: v}`).
+//! Nesting and length are bounded, so that no text can use up the stack.
 
 use std::sync::Arc;
 
-use super::Fault;
 use super::lex::{Token, tokens};
 use super::value::Value;
+use super::{Fault, macros, types};
 
 /// An expression.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,22 +22,39 @@ pub enum Expr {
     Has(Box<Expr>, Arc<str>),
     /// `base[index]`; optional: `base[?index]`.
     Index(Box<Expr>, Box<Expr>, bool),
-    /// `name(args)` or `base.name(args)`.
+    /// `name(args)` or `base.name(args)`; names of functions may have a dot.
     Call(Option<Box<Expr>>, Arc<str>, Vec<Expr>),
-    /// `[a, b]`.
-    List(Vec<Expr>),
-    /// `{a: b}`.
-    Map(Vec<(Expr, Expr)>),
+    /// `[a, b]`, each of them optional or not: `[?a]`.
+    List(Vec<(Expr, bool)>),
+    /// `{a: b}`, each of them optional or not: `{?a: b}`.
+    Map(Vec<(Expr, Expr, bool)>),
     /// `!a` or `-a`.
     Unary(&'static str, Box<Expr>),
     /// `a + b` and its like.
     Binary(&'static str, Box<Expr>, Box<Expr>),
     /// `a ? b : c`.
     Choice(Box<Expr>, Box<Expr>, Box<Expr>),
-    /// `range.all(x, body)` and its like; `map` may have a filter before its body.
-    Each(Each, Box<Expr>, Arc<str>, Option<Box<Expr>>, Box<Expr>),
+    /// `range.all(x, body)` and its like.
+    Each(Box<Loop>),
     /// `cel.bind(x, value, body)`.
     Bind(Arc<str>, Box<Expr>, Box<Expr>),
+    /// `base.optMap(x, body)`, or with `true` `base.optFlatMap(x, body)`.
+    OptMap(Box<Expr>, Arc<str>, Box<Expr>, bool),
+}
+
+/// Something that is done with each element of a range.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Loop {
+    /// What.
+    pub each: Each,
+    /// The range.
+    pub range: Expr,
+    /// What elements are called, or keys if a second name is there for values.
+    pub names: (Arc<str>, Option<Arc<str>>),
+    /// Which elements.
+    pub filter: Option<Expr>,
+    /// What is made of them.
+    pub body: Expr,
 }
 
 /// What is done with each element of a range.
@@ -50,10 +66,16 @@ pub enum Each {
     Exists,
     /// `exists_one`.
     ExistsOne,
-    /// `map`.
+    /// `map`, `transformList`.
     Map,
     /// `filter`.
     Filter,
+    /// `transformMap`.
+    Entries,
+    /// `transformMapEntry`.
+    Merge,
+    /// `sortBy`.
+    SortBy,
 }
 
 /// Longest expression, in bytes: what an API server takes.
@@ -69,17 +91,37 @@ const HEIGHT_MAX: usize = 160;
 const LEVELS: [&[&str]; 5] =
     [&["||"], &["&&"], &["<", "<=", ">", ">=", "==", "!=", "in"], &["+", "-"], &["*", "/", "%"]];
 
-/// Parses an expression.
+/// Names that CEL keeps for itself.
+const RESERVED: [&str; 15] = [
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "for",
+    "function",
+    "if",
+    "import",
+    "let",
+    "loop",
+    "package",
+    "namespace",
+    "return",
+    "var",
+];
+
+/// Parses an expression of a device selector, and refuses what can never be evaluated.
 pub fn parse(text: &str) -> Result<Expr, Fault> {
     if text.len() > LENGTH_MAX {
         return Err(Fault::new(format!("it is longer than {LENGTH_MAX} bytes")));
     }
     let mut parser = Parser { tokens: tokens(text)?, at: 0, depth: 0, height: 0 };
     let expression = parser.choice()?;
-    match parser.peek() {
-        None => Ok(expression),
-        Some(_) => Err(parser.unexpected()),
+    if parser.peek().is_some() {
+        return Err(parser.unexpected());
     }
+    types::check(&expression)?;
+    Ok(expression)
 }
 
 struct Parser {
@@ -122,6 +164,14 @@ impl Parser {
         }
     }
 
+    fn deepen(&mut self) -> Result<(), Fault> {
+        self.depth += 1;
+        match self.depth > DEPTH_MAX {
+            true => Err(Fault::new(format!("it is nested more than {DEPTH_MAX} deep"))),
+            false => Ok(()),
+        }
+    }
+
     fn unexpected(&self) -> Fault {
         match self.tokens.get(self.at) {
             Some((token, at)) => Fault::new(format!("unexpected {token} at byte {at}")),
@@ -130,10 +180,7 @@ impl Parser {
     }
 
     fn choice(&mut self) -> Result<Expr, Fault> {
-        self.depth += 1;
-        if self.depth > DEPTH_MAX {
-            return Err(Fault::new(format!("it is nested more than {DEPTH_MAX} deep")));
-        }
+        self.deepen()?;
         let condition = self.binary(0)?;
         let expression = match self.take("?") {
             false => condition,
@@ -154,6 +201,14 @@ impl Parser {
     fn binary(&mut self, level: usize) -> Result<Expr, Fault> {
         let Some(operators) = LEVELS.get(level) else { return self.unary() };
         let mut left = self.binary(level + 1)?;
+        if let [operator @ ("||" | "&&")] = operators {
+            let mut terms = vec![(left, self.height)];
+            while self.take(operator) {
+                let term = self.binary(level + 1)?;
+                terms.push((term, self.height));
+            }
+            return self.balanced(operator, terms);
+        }
         while let Some(operator) = operators.iter().find(|operator| self.is(operator)) {
             self.at += 1;
             let height = self.height;
@@ -164,19 +219,38 @@ impl Parser {
         Ok(left)
     }
 
+    /// Terms of `&&` or `||`: it is all one how they are grouped, and a low tree has room for many.
+    fn balanced(
+        &mut self,
+        operator: &'static str,
+        mut terms: Vec<(Expr, usize)>,
+    ) -> Result<Expr, Fault> {
+        if terms.len() < 2 {
+            let (term, height) = terms.pop().ok_or_else(|| self.unexpected())?;
+            self.height = height;
+            return Ok(term);
+        }
+        let right = terms.split_off(terms.len().div_ceil(2));
+        let left = self.balanced(operator, terms)?;
+        let height = self.height;
+        let right = self.balanced(operator, right)?;
+        self.raise(height.max(self.height))?;
+        Ok(Expr::Binary(operator, Box::new(left), Box::new(right)))
+    }
+
     fn unary(&mut self) -> Result<Expr, Fault> {
         for operator in ["!", "-"] {
             if self.take(operator) {
-                self.depth += 1;
-                if self.depth > DEPTH_MAX {
-                    return Err(Fault::new(format!("it is nested more than {DEPTH_MAX} deep")));
-                }
+                self.deepen()?;
                 let of = self.unary()?;
                 self.depth -= 1;
                 self.raise(self.height)?;
                 return Ok(match (operator, of) {
                     ("-", Expr::Literal(Value::Int(number))) => {
                         Expr::Literal(Value::Int(number.wrapping_neg()))
+                    }
+                    ("-", Expr::Literal(Value::Double(number))) => {
+                        Expr::Literal(Value::Double(-number))
                     }
                     (_, of) => Expr::Unary(operator, Box::new(of)),
                 });
@@ -193,8 +267,11 @@ impl Parser {
                 let name = self.word()?;
                 let height = self.height;
                 base = match !optional && self.take("(") {
-                    true => self.method(base, name)?,
-                    false => Expr::Field(Box::new(base), name, optional),
+                    true => {
+                        let args = self.arguments()?;
+                        macros::expand(base, name, args)?
+                    }
+                    false => typed(Expr::Field(Box::new(base), name, optional)),
                 };
                 self.raise(height.max(self.height))?;
             } else if self.take("[") {
@@ -204,6 +281,8 @@ impl Parser {
                 self.need("]")?;
                 self.raise(height.max(self.height))?;
                 base = Expr::Index(Box::new(base), Box::new(index), optional);
+            } else if self.is("{") && dotted(&base).is_some() {
+                return Err(Fault::new("messages of protocol buffers are not supported"));
             } else {
                 return Ok(base);
             }
@@ -212,7 +291,7 @@ impl Parser {
 
     fn word(&mut self) -> Result<Arc<str>, Fault> {
         match self.peek() {
-            Some(Token::Word(word)) => {
+            Some(Token::Word(word)) if !matches!(&**word, "in" | "true" | "false" | "null") => {
                 let word = word.clone();
                 self.at += 1;
                 Ok(word)
@@ -229,24 +308,19 @@ impl Parser {
                 self.at += 1;
                 Ok(Expr::Literal(value))
             }
-            Token::Word(name) if &*name != "in" => {
+            Token::Word(name) => {
+                let literal = match &*name {
+                    "true" | "false" => Value::Bool(&*name == "true"),
+                    "null" => Value::Null,
+                    _ => return self.name(),
+                };
                 self.at += 1;
-                match &*name {
-                    "true" | "false" => return Ok(Expr::Literal(Value::Bool(&*name == "true"))),
-                    "null" => return Ok(Expr::Literal(Value::Null)),
-                    _ => {}
-                }
-                if !self.take("(") {
-                    return Ok(Expr::Variable(name));
-                }
-                let args = self.arguments(")")?;
-                match (&*name, args.as_slice()) {
-                    ("has", [Expr::Field(base, field, false)]) => {
-                        Ok(Expr::Has(base.clone(), field.clone()))
-                    }
-                    ("has", _) => Err(Fault::new("has() needs one field, such as has(a.b)")),
-                    _ => Ok(Expr::Call(None, name, args)),
-                }
+                Ok(Expr::Literal(literal))
+            }
+            // A dot before a name says that it is a whole one.
+            Token::Symbol(".") => {
+                self.at += 1;
+                self.name()
             }
             Token::Symbol("(") => {
                 self.at += 1;
@@ -256,7 +330,7 @@ impl Parser {
             }
             Token::Symbol("[") => {
                 self.at += 1;
-                Ok(Expr::List(self.arguments("]")?))
+                self.list()
             }
             Token::Symbol("{") => {
                 self.at += 1;
@@ -266,26 +340,62 @@ impl Parser {
         }
     }
 
-    fn arguments(&mut self, end: &str) -> Result<Vec<Expr>, Fault> {
+    /// A variable or function.
+    fn name(&mut self) -> Result<Expr, Fault> {
+        let name = self.word()?;
+        if RESERVED.contains(&&*name) || matches!(&*name, "void" | "while") {
+            return Err(Fault::new(format!("{name} is a name that CEL keeps for itself")));
+        }
+        if !self.take("(") {
+            return Ok(Expr::Variable(name));
+        }
+        let args = self.arguments()?;
+        match (&*name, args.as_slice()) {
+            ("has", [Expr::Field(base, field, false)]) => {
+                Ok(Expr::Has(base.clone(), field.clone()))
+            }
+            ("has", _) => Err(Fault::new("has() needs one field, such as has(a.b)")),
+            _ => Ok(Expr::Call(None, name, args)),
+        }
+    }
+
+    fn arguments(&mut self) -> Result<Vec<Expr>, Fault> {
         let (mut all, mut tallest) = (Vec::new(), 0);
-        while !self.take(end) {
+        let mut more = !self.take(")");
+        while more {
             all.push(self.choice()?);
             tallest = tallest.max(self.height);
-            if !self.is(end) {
-                self.need(",")?;
+            more = self.take(",");
+            if !more {
+                self.need(")")?;
             }
         }
         self.raise(tallest)?;
         Ok(all)
     }
 
+    fn list(&mut self) -> Result<Expr, Fault> {
+        let (mut all, mut tallest) = (Vec::new(), 0);
+        while !self.take("]") {
+            let optional = self.take("?");
+            all.push((self.choice()?, optional));
+            tallest = tallest.max(self.height);
+            if !self.is("]") {
+                self.need(",")?;
+            }
+        }
+        self.raise(tallest)?;
+        Ok(Expr::List(all))
+    }
+
     fn map(&mut self) -> Result<Expr, Fault> {
         let (mut all, mut tallest) = (Vec::new(), 0);
         while !self.take("}") {
+            let optional = self.take("?");
             let key = self.choice()?;
             tallest = tallest.max(self.height);
             self.need(":")?;
-            all.push((key, self.choice()?));
+            all.push((key, self.choice()?, optional));
             tallest = tallest.max(self.height);
             if !self.is("}") {
                 self.need(",")?;
@@ -294,37 +404,30 @@ impl Parser {
         self.raise(tallest)?;
         Ok(Expr::Map(all))
     }
+}
 
-    fn method(&mut self, base: Expr, name: Arc<str>) -> Result<Expr, Fault> {
-        let args = self.arguments(")")?;
-        let each = match &*name {
-            "all" => Each::All,
-            "exists" => Each::Exists,
-            "exists_one" | "existsOne" => Each::ExistsOne,
-            "map" => Each::Map,
-            "filter" => Each::Filter,
-            _ => {
-                let bind = &*name == "bind" && base == Expr::Variable("cel".into());
-                return match <[Expr; 3]>::try_from(args) {
-                    Ok([Expr::Variable(x), value, body]) if bind => {
-                        Ok(Expr::Bind(x, Box::new(value), Box::new(body)))
-                    }
-                    Ok(_) | Err(_) if bind => {
-                        Err(Fault::new("cel.bind() needs a name, a value and an expression"))
-                    }
-                    Ok(args) => Ok(Expr::Call(Some(Box::new(base)), name, args.into())),
-                    Err(args) => Ok(Expr::Call(Some(Box::new(base)), name, args)),
-                };
-            }
-        };
-        let (base, mut args) = (Box::new(base), args);
-        let body = args.pop().map(Box::new);
-        let filter = if each == Each::Map && args.len() == 2 { args.pop() } else { None };
-        match (args.as_slice(), body) {
-            ([Expr::Variable(x)], Some(body)) => {
-                Ok(Expr::Each(each, base, x.clone(), filter.map(Box::new), body))
-            }
-            _ => Err(Fault::new(format!("{name}() needs one name and an expression"))),
-        }
+/// A name with dots.
+fn dotted(expression: &Expr) -> Option<String> {
+    match expression {
+        Expr::Variable(name) => Some(name.to_string()),
+        Expr::Field(base, name, false) => Some(format!("{}.{name}", dotted(base)?)),
+        _ => None,
     }
+}
+
+/// A name with dots that is the name of a type is that type.
+fn typed(expression: Expr) -> Expr {
+    let first = match &expression {
+        Expr::Field(base, ..) => match &**base {
+            Expr::Variable(name) => matches!(&**name, "net"),
+            Expr::Field(base, name, _) => {
+                **base == Expr::Variable("google".into()) && &**name == "protobuf"
+            }
+            _ => false,
+        },
+        _ => false,
+    };
+    let name = dotted(&expression).filter(|_| first);
+    let known = types::DOTTED.into_iter().find(|known| Some(*known) == name.as_deref());
+    known.map_or(expression, |known| Expr::Literal(Value::Type(known)))
 }
