@@ -164,7 +164,8 @@ impl Scope {
         for (key, value, optional) in parts {
             let (key, value) = (self.value(key)?, self.value(value)?);
             if let Some(value) = if *optional { given(value)? } else { Some(value) } {
-                insert(&mut entries, &key, value)?;
+                // What is written last holds.
+                entries.insert(made_key(&key)?, value);
             }
         }
         Ok(Value::Map(Arc::new(Map { entries, open: false })))
@@ -311,11 +312,14 @@ impl Made {
 }
 
 fn insert(entries: &mut BTreeMap<Key, Value>, key: &Value, value: Value) -> Result<(), Fault> {
-    let made = Key::of(key).ok_or_else(|| Fault::new(format!("a {} as a key", key.kind())))?;
-    match entries.insert(made, value) {
+    match entries.insert(made_key(key)?, value) {
         Some(_) => Err(Fault::new("a map has a key twice")),
         None => Ok(()),
     }
+}
+
+fn made_key(key: &Value) -> Result<Key, Fault> {
+    Key::of(key).ok_or_else(|| Fault::new(format!("a {} as a key", key.kind())))
 }
 
 /// What is in an optional element.

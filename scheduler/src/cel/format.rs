@@ -62,7 +62,7 @@ pub(super) fn takes(clause: char, kind: &str) -> bool {
         'x' | 'X' => matches!(kind, "int" | "uint" | "string" | "bytes"),
         _ => !matches!(
             kind,
-            "quantity" | "semver" | "IP address" | "CIDR" | "URL" | "format" | "optional"
+            "quantity" | "semver" | "IP" | "IP address" | "CIDR" | "URL" | "format" | "optional"
         ),
     }
 }
@@ -115,10 +115,6 @@ fn written(
                 other => return Err(Fault::new(format!("%{clause} of a {}", other.kind()))),
             };
             match clause {
-                _ if number.is_nan() => made.push_str("NaN"),
-                _ if number.is_infinite() => {
-                    made.push_str(if number < 0.0 { "-∞" } else { "∞" });
-                }
                 'f' => fixed(made, number, precision),
                 _ => scientific(made, number, precision),
             }
@@ -148,11 +144,23 @@ fn hex(scope: &mut Scope, made: &mut String, bytes: &[u8], clause: char) -> Resu
     Ok(())
 }
 
+/// What is no number has a sign of its own.
+fn special(number: f64) -> Option<&'static str> {
+    match number {
+        f64::INFINITY => Some("∞"),
+        f64::NEG_INFINITY => Some("-∞"),
+        _ => number.is_nan().then_some("NaN"),
+    }
+}
+
 /// `1234.5` as `1,234.500000`.
 fn fixed(made: &mut String, number: f64, precision: usize) {
+    if let Some(sign) = special(number) {
+        return made.push_str(sign);
+    }
     let text = format!("{:.*}", precision.min(DIGITS_MAX), number.abs());
     let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
-    made.push_str(if number.is_sign_negative() { "-" } else { "" });
+    made.push_str(if number < 0.0 { "-" } else { "" });
     for (at, digit) in whole.chars().enumerate() {
         if at > 0 && (whole.len() - at) % 3 == 0 {
             made.push(',');
@@ -166,21 +174,25 @@ fn fixed(made: &mut String, number: f64, precision: usize) {
     }
 }
 
-/// `1234.5` as `1.234500 × 10⁰³`.
-fn scientific(made: &mut String, number: f64, precision: usize) {
-    let text = format!("{:.*e}", precision.min(DIGITS_MAX), number);
+/// `1234.5` as `1.234500×10⁰³`. What is written as a precision is how wide it is at least.
+fn scientific(made: &mut String, number: f64, width: usize) {
+    let text = special(number).map_or_else(|| power_of_ten(number), str::to_owned);
+    made.extend(std::iter::repeat_n(' ', width.saturating_sub(text.chars().count())));
+    made.push_str(&text);
+}
+
+fn power_of_ten(number: f64) -> String {
+    let number = if number == 0.0 { 0.0 } else { number };
+    let text = format!("{number:.PRECISION$e}");
     let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
-    made.push_str(digits);
-    made.extend(std::iter::repeat_n('0', precision - precision.min(DIGITS_MAX)));
-    made.push_str("\u{202f}\u{d7}\u{202f}10");
     let (sign, exponent) = match exponent.strip_prefix('-') {
         Some(exponent) => ("⁻", exponent),
         None => ("", exponent),
     };
-    made.push_str(sign);
     let raised = ['⁰', '¹', '²', '³', '⁴', '⁵', '⁶', '⁷', '⁸', '⁹'];
-    let digits = format!("{exponent:0>2}");
-    made.extend(digits.bytes().map(|digit| raised[usize::from(digit - b'0') % 10]));
+    let exponent = format!("{exponent:0>2}");
+    let exponent = exponent.bytes().map(|digit| raised[usize::from(digit - b'0') % 10]);
+    format!("{digits}×10{sign}{}", exponent.collect::<String>())
 }
 
 /// A value as `%s` writes it.
@@ -289,13 +301,21 @@ fn quoted(made: &mut String, text: &str) {
         match escaped(c) {
             Some(escaped) => made.push_str(escaped),
             None if c.is_ascii_control() => made.push_str(&format!("\\x{:02x}", u32::from(c))),
-            None if c.is_control() || (c.is_whitespace() && c != ' ') => {
-                made.push_str(&format!("\\u{:04x}", u32::from(c)));
-            }
+            None if is_hidden(c) => made.push_str(&match u32::from(c) {
+                code @ ..=0xffff => format!("\\u{code:04x}"),
+                code => format!("\\U{code:08x}"),
+            }),
             None => made.push(c),
         }
     }
     made.push('"');
+}
+
+/// Whether a character shows nothing of its own.
+fn is_hidden(c: char) -> bool {
+    // A mark that stands above a letter is seen.
+    let escaped = || ['a', c].iter().collect::<String>().escape_debug().count() > 2;
+    !c.is_ascii() && (c.is_whitespace() || escaped())
 }
 
 /// `strings.quote(text)`.

@@ -132,22 +132,13 @@ pub(super) fn sorted(scope: &mut Scope, all: &[Value], keys: &[Value]) -> Result
     if let Some(other) = unlike {
         return Err(first.unlike("<", other));
     }
-    if all.len() > 1 && binary("<=", first, first).is_err() && keys.iter().all(|key| key == first) {
+    if !first.has_order() {
         return Err(Fault::new(format!("a {} has no order", first.kind())));
     }
     let mut pairs: Vec<(&Value, &Value)> = keys.iter().zip(all).collect();
-    let mut fault = None;
-    pairs.sort_by(|(a, _), (b, _)| match binary("<", a, b) {
-        Ok(_) => a.compare(b).unwrap_or(Ordering::Equal),
-        Err(new) => {
-            fault = Some(new);
-            Ordering::Equal
-        }
-    });
-    match fault {
-        Some(fault) => Err(fault),
-        None => Ok(list(pairs.into_iter().map(|(_, value)| value.clone()).collect())),
-    }
+    // What cannot be ordered, as numbers that are none, stays where it is.
+    pairs.sort_by(|(a, _), (b, _)| a.compare(b).unwrap_or(Ordering::Equal));
+    Ok(list(pairs.into_iter().map(|(_, value)| value.clone()).collect()))
 }
 
 /// `lists.range(count)`.

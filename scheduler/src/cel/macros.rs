@@ -11,7 +11,8 @@ pub(super) fn expand(base: Expr, name: Arc<str>, args: Vec<Expr>) -> Result<Expr
     let plan = match (&*name, args.len()) {
         ("all", count @ 2..=3) => (Each::All, count - 1, false),
         ("exists", count @ 2..=3) => (Each::Exists, count - 1, false),
-        ("exists_one" | "existsOne", count @ 2..=3) => (Each::ExistsOne, count - 1, false),
+        ("existsOne", 3) => (Each::ExistsOne, 2, false),
+        ("exists_one", count @ 2..=3) => (Each::ExistsOne, count - 1, false),
         ("map", count @ 2..=3) => (Each::Map, 1, count == 3),
         ("filter", 2) => (Each::Filter, 1, false),
         ("transformList", count @ 3..=4) => (Each::Map, 2, count == 4),

@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 
 use regex::Regex;
 
-use super::time::Time;
+use super::time;
 use super::url::Url;
 use super::value::Value;
 
@@ -141,7 +141,7 @@ fn prefix(text: &str) -> String {
 }
 
 fn date(text: &str) -> bool {
-    text.len() == 10 && Time::parse(&format!("{text}T00:00:00Z")).is_some()
+    time::date(text).is_some()
 }
 
 fn datetime(text: &str) -> bool {

@@ -17,10 +17,15 @@ const PATTERN_MAX: usize = 1 << 20;
 /// What a pattern costs to compile, in steps.
 const PATTERN_COST: usize = 100;
 
+/// Most often that RE2 repeats something.
+const REPEATS_MAX: u64 = 1_000;
+
 /// A pattern.
 pub(super) fn compile(pattern: &str) -> Result<Regex, Fault> {
-    let built = RegexBuilder::new(&translated(pattern)).size_limit(PATTERN_MAX).octal(true).build();
-    built.map_err(|_| Fault::new(format!("{pattern:?} is no pattern")))
+    let built = translated(pattern).and_then(|pattern| {
+        RegexBuilder::new(&pattern).size_limit(PATTERN_MAX).octal(true).build().ok()
+    });
+    built.ok_or_else(|| Fault::new(format!("{pattern:?} is no pattern")))
 }
 
 /// A pattern, paid for: the time it takes grows with the text only.
@@ -45,66 +50,102 @@ pub(super) fn all(scope: &mut Scope, text: &str, pattern: &str, most: i64) -> Re
     Ok(Value::List(Arc::new(found)))
 }
 
-fn translated(pattern: &str) -> String {
+/// A pattern of RE2 as one of ours; `None`: it is none of RE2.
+fn translated(pattern: &str) -> Option<String> {
     let mut made = String::with_capacity(pattern.len());
     let mut rest = pattern;
-    // How far into a class it is: its `[` and a `]` directly behind that are characters.
+    // How far into a class it is: a `]` at its beginning is a character.
     let mut class: Option<usize> = None;
     while let Some(next) = rest.chars().next() {
-        let mut length = next.len_utf8();
-        let escaped = rest[length..].chars().next().filter(|_| next == '\\');
-        let ascii = match (escaped, class) {
-            (Some('d'), None) => "[0-9]",
-            (Some('d'), Some(_)) => "0-9",
-            (Some('D'), _) => "[^0-9]",
-            (Some('s'), None) => "[\\t\\n\\f\\r ]",
-            (Some('s'), Some(_)) => "\\t\\n\\f\\r ",
-            (Some('S'), _) => "[^\\t\\n\\f\\r ]",
-            (Some('w'), None) => "[0-9A-Za-z_]",
-            (Some('w'), Some(_)) => "0-9A-Za-z_",
-            (Some('W'), _) => "[^0-9A-Za-z_]",
-            (Some('b'), None) => "(?-u:\\b)",
-            (Some('B'), None) => "(?-u:\\B)",
-            _ => "",
-        };
-        if let Some(escaped) = escaped {
-            length += escaped.len_utf8();
-        }
-        match (ascii, next, class) {
-            ("", '[', None) => {
-                made.push('[');
-                class = Some(0);
+        let length = next.len_utf8();
+        let taken = match (next, class) {
+            ('\\', class) => escape(rest, class.is_some(), &mut made)?,
+            ('[', None) => {
                 let negated = rest[1..].starts_with('^');
-                if negated {
-                    made.push('^');
-                    length += 1;
-                }
-                rest = &rest[length..];
+                made.push_str(if negated { "[^" } else { "[" });
+                rest = &rest[1 + usize::from(negated)..];
+                class = Some(0);
                 continue;
             }
-            ("", '[', Some(_)) if rest.starts_with("[:") => {
+            ('[', Some(_)) if rest.starts_with("[:") => {
                 let end = rest.find(":]").map_or(length, |end| end + 2);
                 made.push_str(&rest[..end]);
-                length = end;
+                end
             }
-            ("", '[' | '&' | '~', Some(_)) => {
-                made.push('\\');
-                made.push(next);
-            }
-            ("", ']', Some(0)) => made.push_str("\\]"),
-            ("", ']', Some(_)) => {
+            (']', Some(1..)) => {
                 made.push(']');
-                rest = &rest[length..];
+                rest = &rest[1..];
                 class = None;
                 continue;
             }
-            ("", ..) => made.push_str(&rest[..length]),
-            (ascii, ..) => made.push_str(ascii),
-        }
+            ('[' | ']' | '&' | '~', Some(_)) => {
+                made.push('\\');
+                made.push(next);
+                length
+            }
+            ('(', None) if !known_flags(rest) => return None,
+            ('{', None) if repeats(rest) > REPEATS_MAX => return None,
+            _ => {
+                made.push(next);
+                length
+            }
+        };
         class = class.map(|place| place + 1);
-        rest = &rest[length..];
+        rest = &rest[taken..];
     }
-    made
+    Some(made)
+}
+
+/// Writes what begins with a backslash; how long it is.
+fn escape(rest: &str, in_class: bool, made: &mut String) -> Option<usize> {
+    let next = rest[1..].chars().next()?;
+    let ascii = match (next, in_class) {
+        ('d', false) => "[0-9]",
+        ('d', true) => "0-9",
+        ('D', _) => "[^0-9]",
+        ('s', false) => "[\\t\\n\\f\\r ]",
+        ('s', true) => "\\t\\n\\f\\r ",
+        ('S', _) => "[^\\t\\n\\f\\r ]",
+        ('w', false) => "[0-9A-Za-z_]",
+        ('w', true) => "0-9A-Za-z_",
+        ('W', _) => "[^0-9A-Za-z_]",
+        ('b', false) => "(?-u:\\b)",
+        ('B', false) => "(?-u:\\B)",
+        // What looks like a group of before; RE2 has none.
+        ('1'..='7', _) if !rest[2..].starts_with(|c: char| c.is_digit(8)) => return None,
+        ('8' | '9' | '<' | '>', _) => return None,
+        ('Q', false) => {
+            let text = &rest[2..];
+            let (text, taken) = match text.find("\\E") {
+                Some(end) => (&text[..end], end + 4),
+                None => (text, rest.len()),
+            };
+            made.push_str(&regex::escape(text));
+            return Some(taken);
+        }
+        _ => {
+            made.push('\\');
+            made.push(next);
+            return Some(1 + next.len_utf8());
+        }
+    };
+    made.push_str(ascii);
+    Some(2)
+}
+
+/// Whether a group that says how it is read says so in letters that RE2 knows.
+fn known_flags(rest: &str) -> bool {
+    let Some(flags) = rest.strip_prefix("(?") else { return true };
+    let end = flags.find([':', ')', 'P', '<']).unwrap_or(flags.len());
+    flags[..end].bytes().all(|flag| b"imsU-".contains(&flag))
+}
+
+/// How often `{..}` repeats something, at most.
+fn repeats(rest: &str) -> u64 {
+    let inner = rest[1..].split_once('}').map_or("", |(inner, _)| inner);
+    let counts = inner.split(',').filter(|count| !count.is_empty());
+    let counts: Option<Vec<u64>> = counts.map(|count| count.parse().ok()).collect();
+    counts.unwrap_or_default().into_iter().max().unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -119,6 +160,9 @@ mod tests {
         assert!(is("^[[]$", "[") && is("^[]a]+$", "]a") && is("^[^]]$", "x") && !is("^[^]]$", "]"));
         assert!(is("^[a&&b]+$", "a&b") && is("^[[:alpha:]_]+$", "ab_") && is(r"^\[x\]$", "[x]"));
         assert!(is(r"\bgpu\b", "a gpu b") && is(r"^[^\D]$", "1") && is(r"^\101$", "A"));
-        assert!(compile("(").is_err() && compile("[a").is_err());
+        assert!(is(r"^\Qa.b\E+$", "a.bb") && is("(?i)^A(?P<x>b)$", "ab"));
+        for odd in ["(", "[a", "a{1001}", "(?x)a", r"(a)\1", "a(?=b)", "\\"] {
+            assert!(compile(odd).is_err(), "{odd}");
+        }
     }
 }

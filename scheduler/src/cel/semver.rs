@@ -27,7 +27,8 @@ impl Semver {
         };
         let mut numbers = [0; 3];
         let parts: Vec<&str> = core.split('.').collect();
-        let whole = parts.len() == 3 || (lenient && parts.len() < 3);
+        let whole =
+            parts.len() == 3 || (lenient && parts.len() < 3 && before.is_none() && build.is_none());
         for (number, part) in numbers.iter_mut().zip(&parts) {
             let digits = !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
             if !digits || (!lenient && part.len() > 1 && part.starts_with('0')) {

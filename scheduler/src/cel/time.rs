@@ -76,19 +76,17 @@ impl Time {
 
     /// Reads a time as RFC 3339 writes it.
     pub fn parse(text: &str) -> Option<Time> {
-        let digits = |from: usize, count: usize| -> Option<i64> {
-            let part = text.get(from..from + count)?;
-            part.bytes().all(|byte| byte.is_ascii_digit()).then(|| part.parse().ok())?
-        };
-        let is = |at: usize, byte: u8| text.as_bytes().get(at) == Some(&byte);
-        let marks = is(4, b'-') && is(7, b'-') && is(10, b'T') && is(13, b':') && is(16, b':');
-        let (year, month, day) = (digits(0, 4)?, digits(5, 2)?, digits(8, 2)?);
-        let (hour, minute, second) = (digits(11, 2)?, digits(14, 2)?, digits(17, 2)?);
+        let (day, clock) = text.split_once('T')?;
+        let day = date(day)?;
+        // An hour may have one digit.
+        let (hour, rest) = clock.split_once(':')?;
+        let hour = digits(hour, 0, hour.len()).filter(|_| hour.len() <= 2)?;
+        let (minute, second) = (digits(rest, 0, 2)?, digits(rest, 3, 2)?);
+        let marks = rest.as_bytes()[2] == b':';
         if !marks || hour > 23 || minute > 59 || second > 59 {
             return None;
         }
-        let date = Date::new(year as i16, month as i8, day as i8).ok()?;
-        let mut rest = &text[19..];
+        let mut rest = &rest[5..];
         let mut nanos = 0;
         if let Some(fraction) = rest.strip_prefix(['.', ',']) {
             let end = fraction.find(|c: char| !c.is_ascii_digit()).unwrap_or(fraction.len());
@@ -100,7 +98,7 @@ impl Time {
             "Z" => 0,
             _ => offset(rest)?,
         };
-        let days = date.duration_since(Date::constant(1970, 1, 1)).as_secs();
+        let days = day.duration_since(Date::constant(1970, 1, 1)).as_secs();
         Time::new(days + hour * 3600 + minute * 60 + second - offset, nanos, offset).ok()
     }
 
@@ -179,6 +177,18 @@ impl Time {
     }
 }
 
+fn digits(text: &str, from: usize, count: usize) -> Option<i64> {
+    let part = text.get(from..from + count).filter(|part| !part.is_empty())?;
+    part.bytes().all(|byte| byte.is_ascii_digit()).then(|| part.parse().ok())?
+}
+
+/// A day as `2026-01-31`.
+pub(super) fn date(text: &str) -> Option<Date> {
+    let (year, month, day) = (digits(text, 0, 4)?, digits(text, 5, 2)?, digits(text, 8, 2)?);
+    let marks = text.len() == 10 && text.as_bytes()[4] == b'-' && text.as_bytes()[7] == b'-';
+    Date::new(year as i16, month as i8, day as i8).ok().filter(|_| marks)
+}
+
 /// `+02:00` in seconds.
 fn offset(text: &str) -> Option<i64> {
     let (sign, rest) = match text.as_bytes().first()? {
@@ -192,7 +202,7 @@ fn offset(text: &str) -> Option<i64> {
         digits.then(|| part.parse::<i64>().ok())?
     };
     let (hours, minutes) = (two(hours)?, two(minutes)?);
-    (hours <= 23 && minutes <= 59).then_some(sign * (hours * 3600 + minutes * 60))
+    (hours <= 24 && minutes <= 60).then_some(sign * (hours * 3600 + minutes * 60))
 }
 
 impl fmt::Display for Time {

@@ -347,11 +347,16 @@ impl Checker {
         for piece in format::pieces(text)? {
             let format::Piece::Clause(clause, _) = piece else { continue };
             let missing = || Fault::new("a format has fewer values than clauses");
-            match left.next().ok_or_else(missing)? {
-                Type::Plain(kind) if !format::takes(clause, kind) => {
-                    return Err(Fault::new(format!("%{clause} in a format of a {kind}")));
-                }
-                _ => {}
+            let kind = match left.next().ok_or_else(missing)? {
+                Type::Plain(kind) => kind,
+                Type::Optional(_) => "optional",
+                Type::List(_) => "list",
+                Type::Map(..) => "map",
+                Type::Null => "null",
+                Type::Free | Type::Dyn | Type::Any(_) => continue,
+            };
+            if !format::takes(clause, kind) {
+                return Err(Fault::new(format!("%{clause} in a format of a {kind}")));
             }
         }
         match left.next() {
@@ -500,14 +505,34 @@ fn literals(base: Option<&Expr>, name: &str, args: &[Expr]) -> Result<(), Fault>
         _ => &[],
     };
     for pattern in patterns {
-        if let Expr::Literal(Value::Text(text)) = pattern {
-            regexes::compile(text)?;
+        if let Some(Value::Text(text)) = constant(pattern)? {
+            regexes::compile(&text)?;
         }
     }
     match (base, args) {
-        (None, [Expr::Literal(value)]) if functions::CONVERSIONS.contains(&name) => {
-            functions::convert(name, value).map(|_| ())
-        }
+        (None, [arg]) if functions::CONVERSIONS.contains(&name) => match constant(arg)? {
+            Some(value) => functions::convert(name, &value).map(|_| ()),
+            None => Ok(()),
+        },
         _ => Ok(()),
+    }
+}
+
+/// The value of a literal, or of what is made of one.
+fn constant(expression: &Expr) -> Result<Option<Value>, Fault> {
+    let (name, of) = match expression {
+        Expr::Literal(value) => return Ok(Some(value.clone())),
+        Expr::Call(None, name, args) => match args.as_slice() {
+            [of] => (&**name, constant(of)?),
+            _ => return Ok(None),
+        },
+        _ => return Ok(None),
+    };
+    match of {
+        Some(value) if name == "dyn" => Ok(Some(value)),
+        Some(value) if functions::CONVERSIONS.contains(&name) => {
+            functions::convert(name, &value).map(Some)
+        }
+        _ => Ok(None),
     }
 }

@@ -272,6 +272,13 @@ impl Value {
         }
     }
 
+    /// Whether values of its type can be put in order.
+    pub fn has_order(&self) -> bool {
+        use Value::*;
+        let number = matches!(self, Int(_) | Uint(_) | Double(_));
+        number || matches!(self, Bool(_) | Text(_) | Bytes(_) | Time(_) | Duration(_))
+    }
+
     fn whole(&self) -> Option<i128> {
         match self {
             Value::Int(value) => Some((*value).into()),
