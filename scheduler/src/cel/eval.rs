@@ -15,13 +15,13 @@ pub const COST_MAX: u64 = 1_000_000;
 
 /// The value of an expression, with one variable.
 pub fn evaluate(expression: &Expr, name: &str, value: Value) -> Result<Value, Fault> {
-    let mut scope = Scope { variables: vec![(name.into(), value)], left: COST_MAX };
+    let mut scope = Scope { variables: vec![(name.into(), Ok(value))], left: COST_MAX };
     scope.value(expression)
 }
 
 /// Variables, and what may still be spent.
 pub(super) struct Scope {
-    variables: Vec<(Arc<str>, Value)>,
+    variables: Vec<(Arc<str>, Outcome)>,
     left: u64,
 }
 
@@ -51,7 +51,11 @@ impl Scope {
             }
             Expr::Has(base, name) => self.has(base, name),
             Expr::Index(base, index, optional) => {
-                let (base, index) = (self.value(base)?, self.value(index)?);
+                let base = self.value(base)?;
+                if matches!(base, Value::Optional(None)) {
+                    return Ok(base);
+                }
+                let index = self.value(index)?;
                 self.element(base, &index, *optional)
             }
             Expr::Call(base, name, args) => self.call(base.as_deref(), name, args),
@@ -75,12 +79,13 @@ impl Scope {
             },
             Expr::Each(each) => self.each(each),
             Expr::Bind(name, value, body) => {
-                let value = self.value(value)?;
+                // A fault of what nobody looks at is none.
+                let value = self.value(value);
                 self.with([(name, value)], body)
             }
             Expr::OptMap(base, name, body, flat) => match self.value(base)? {
                 Value::Optional(Some(value)) => {
-                    let made = self.with([(name, (*value).clone())], body)?;
+                    let made = self.with([(name, Ok((*value).clone()))], body)?;
                     Ok(if *flat { made } else { Value::Optional(Some(Arc::new(made))) })
                 }
                 none @ Value::Optional(None) => Ok(none),
@@ -91,16 +96,16 @@ impl Scope {
 
     fn variable(&self, name: &Arc<str>) -> Outcome {
         let known = self.variables.iter().rev().find(|(known, _)| known == name);
-        let named = || types::NAMES.into_iter().find(|known| *known == &**name).map(Value::Type);
-        known
-            .map(|(_, value)| value.clone())
-            .or_else(named)
-            .ok_or_else(|| Fault::new(format!("{name} is not known")))
+        match (known, types::NAMES.into_iter().find(|known| *known == &**name)) {
+            (Some((_, value)), _) => value.clone(),
+            (None, Some(name)) => Ok(Value::Type(name)),
+            (None, None) => Err(Fault::new(format!("{name} is not known"))),
+        }
     }
 
     fn with<'a>(
         &mut self,
-        names: impl IntoIterator<Item = (&'a Arc<str>, Value)>,
+        names: impl IntoIterator<Item = (&'a Arc<str>, Outcome)>,
         body: &Expr,
     ) -> Outcome {
         let before = self.variables.len();
@@ -132,7 +137,6 @@ impl Scope {
         let key = Key::sought(index);
         let key = key.ok_or_else(|| Fault::new(format!("index by {}", index.kind())))?;
         let found = match (&base, &key) {
-            (Value::Map(map), key) if optional => map.entries.get(key).cloned(),
             (Value::Map(map), key) => map.get(key),
             (Value::List(list), Key::Int(at)) => at.place().and_then(|at| list.get(at)).cloned(),
             (other, _) => {
@@ -208,8 +212,8 @@ impl Scope {
         for (key, value) in elements {
             self.spend(1)?;
             let names = || {
-                let more = second.map(|second| (second, value.clone()));
-                std::iter::once((first, key.clone())).chain(more)
+                let more = second.map(|second| (second, Ok(value.clone())));
+                std::iter::once((first, Ok(key.clone()))).chain(more)
             };
             if let Some(filter) = &each.filter
                 && !truth(self.with(names(), filter)?)?

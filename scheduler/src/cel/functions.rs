@@ -20,7 +20,8 @@ pub(super) const CONVERSIONS: [&str; 8] =
 pub(super) fn binary(operator: &str, left: &Value, right: &Value) -> Result<Value, Fault> {
     match operator {
         "==" => return left.equals(right).map(Value::Bool),
-        "!=" => return left.equals(right).map(|same| Value::Bool(!same)),
+        // What cannot be compared is not the same.
+        "!=" => return Ok(Value::Bool(left != right)),
         "in" => return contains(right, left).map(Value::Bool),
         _ => {}
     }

@@ -11,6 +11,8 @@ use super::value::Value;
 pub enum Token {
     /// A name or keyword.
     Word(Arc<str>),
+    /// A name of a field in backticks, which may have signs.
+    Escaped(Arc<str>),
     /// A number, text or bytes.
     Value(Value),
     /// An operator or bracket.
@@ -20,7 +22,7 @@ pub enum Token {
 impl fmt::Display for Token {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Token::Word(word) => write!(out, "{word:?}"),
+            Token::Word(word) | Token::Escaped(word) => write!(out, "{word:?}"),
             Token::Value(value) => write!(out, "a {}", value.kind()),
             Token::Symbol(symbol) => write!(out, "{symbol:?}"),
         }
@@ -56,6 +58,9 @@ pub fn tokens(text: &str) -> Result<Vec<(Token, usize)>, Fault> {
             let length = rest.find(|c: char| !inside(c)).unwrap_or(rest.len());
             found.push((Token::Word(rest[..length].into()), at));
             at += length;
+        } else if let Some(name) = escaped(rest) {
+            found.push((Token::Escaped(name.into()), at));
+            at += name.len() + 2;
         } else {
             let known = SYMBOLS.iter().chain(&["}"]).find(|symbol| rest.starts_with(**symbol));
             let Some(symbol) = known else {
@@ -66,6 +71,13 @@ pub fn tokens(text: &str) -> Result<Vec<(Token, usize)>, Fault> {
         }
     }
     Ok(found)
+}
+
+/// A name in backticks.
+fn escaped(rest: &str) -> Option<&str> {
+    let name = rest.strip_prefix('`')?.split_once('`')?.0;
+    let inside = |c: char| c.is_ascii_alphanumeric() || "_.-/ ".contains(c);
+    (!name.is_empty() && name.chars().all(inside)).then_some(name)
 }
 
 fn is_fraction(rest: &str) -> bool {

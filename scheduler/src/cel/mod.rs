@@ -7,9 +7,11 @@
 //!
 //! An expression is read and its types are checked, as far as literals and functions tell them,
 //! before a device is looked at: what Kubernetes refuses then is refused by name. Left out: the
-//! messages of protocol buffers (`google.protobuf.Struct{..}`), which no device has. Otherwise
-//! than in Kubernetes, elements of empty lists and maps fit every type; what a format says of a
-//! text that does not fit it has other words; and costs are counted more coarsely.
+//! messages of protocol buffers (`google.protobuf.Struct{..}`), which no device has, and keys of
+//! maps that are no bool, whole number or text. Otherwise than in Kubernetes, elements of empty
+//! lists and maps fit every type; a sum of quantities is equal to another one on either side of
+//! `==`; names of types can be bound; what a format says of a text that does not fit it has other
+//! words; and costs are counted more coarsely.
 //!
 //! Every step costs one, and texts and lists what they are long; an expression ends at the cost at
 //! which Kubernetes ends it. Nothing here panics, whatever it is given.
@@ -37,6 +39,8 @@ mod time;
 mod types;
 mod url;
 mod value;
+#[cfg(test)]
+mod verdicts;
 
 pub use eval::{COST_MAX, evaluate};
 pub use parse::{Expr, parse};

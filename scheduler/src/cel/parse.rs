@@ -240,23 +240,27 @@ impl Parser {
 
     fn unary(&mut self) -> Result<Expr, Fault> {
         for operator in ["!", "-"] {
-            if self.take(operator) {
+            if self.negative().is_none() && self.take(operator) {
                 self.deepen()?;
                 let of = self.unary()?;
                 self.depth -= 1;
                 self.raise(self.height)?;
-                return Ok(match (operator, of) {
-                    ("-", Expr::Literal(Value::Int(number))) => {
-                        Expr::Literal(Value::Int(number.wrapping_neg()))
-                    }
-                    ("-", Expr::Literal(Value::Double(number))) => {
-                        Expr::Literal(Value::Double(-number))
-                    }
-                    (_, of) => Expr::Unary(operator, Box::new(of)),
-                });
+                return Ok(Expr::Unary(operator, Box::new(of)));
             }
         }
         self.member()
+    }
+
+    /// A number below zero: a minus directly before a number belongs to it.
+    fn negative(&self) -> Option<Value> {
+        match (self.peek(), self.tokens.get(self.at + 1)) {
+            (Some(Token::Symbol("-")), Some((Token::Value(value), _))) => match value {
+                Value::Int(number) => Some(Value::Int(number.wrapping_neg())),
+                Value::Double(number) => Some(Value::Double(-number)),
+                _ => None,
+            },
+            _ => None,
+        }
     }
 
     fn member(&mut self) -> Result<Expr, Fault> {
@@ -264,8 +268,14 @@ impl Parser {
         loop {
             if self.take(".") {
                 let optional = self.take("?");
-                let name = self.word()?;
                 let height = self.height;
+                if let Some(Token::Escaped(name)) = self.peek() {
+                    base = Expr::Field(Box::new(base), name.clone(), optional);
+                    self.at += 1;
+                    self.raise(height)?;
+                    continue;
+                }
+                let name = self.word()?;
                 base = match !optional && self.take("(") {
                     true => {
                         let args = self.arguments()?;
@@ -281,7 +291,7 @@ impl Parser {
                 self.need("]")?;
                 self.raise(height.max(self.height))?;
                 base = Expr::Index(Box::new(base), Box::new(index), optional);
-            } else if self.is("{") && dotted(&base).is_some() {
+            } else if self.is("{") && is_name(&base) {
                 return Err(Fault::new("messages of protocol buffers are not supported"));
             } else {
                 return Ok(base);
@@ -303,6 +313,10 @@ impl Parser {
     fn primary(&mut self) -> Result<Expr, Fault> {
         let Some(token) = self.peek().cloned() else { return Err(self.unexpected()) };
         self.height = 1;
+        if let Some(number) = self.negative() {
+            self.at += 2;
+            return Ok(Expr::Literal(number));
+        }
         match token {
             Token::Value(value) => {
                 self.at += 1;
@@ -404,6 +418,11 @@ impl Parser {
         self.raise(tallest)?;
         Ok(Expr::Map(all))
     }
+}
+
+/// What may stand before the `{` of a message.
+fn is_name(expression: &Expr) -> bool {
+    matches!(expression, Expr::Literal(Value::Type(_))) || dotted(expression).is_some()
 }
 
 /// A name with dots.

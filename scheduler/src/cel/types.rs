@@ -100,6 +100,15 @@ impl Type {
         matches!(self, Type::Free | Type::Dyn)
     }
 
+    fn has_free(&self) -> bool {
+        match self {
+            Type::Free => true,
+            Type::List(of) | Type::Optional(of) => of.has_free(),
+            Type::Map(key, value) => key.has_free() || value.has_free(),
+            _ => false,
+        }
+    }
+
     /// What may be `null`.
     fn is_nullable(&self) -> bool {
         match self {
@@ -479,7 +488,7 @@ fn resolve(name: &str, method: bool, given: &[Type]) -> Result<Type, Fault> {
             gives => letters.result(gives),
         };
         found = Some(match found {
-            Some(before) if before != made => Type::Dyn,
+            Some(before) if before != made || before.has_free() => Type::Dyn,
             _ => made,
         });
     }
