@@ -122,7 +122,7 @@ impl Scope {
             base => base,
         };
         match base {
-            Value::Map(map) => Ok(Value::Bool(map.entries.contains_key(&Key::Text(name.clone())))),
+            Value::Map(map) => Ok(Value::Bool(map.get(&Key::Text(name.clone())).is_some())),
             other => Err(Fault::new(format!("has() on a {}", other.kind()))),
         }
     }

@@ -181,7 +181,7 @@ mod tests {
     fn texts_fit_their_formats() {
         let long = "a".repeat(64);
         check("dns1123Label", &["a", "1-a"], &["", "-a", "a.b", "A", "a-", &long]);
-        check("dns1123LabelPrefix", &["a-"], &["-", "a.-"]);
+        check("dns1123LabelPrefix", &["a-"], &["-", "_a-"]);
         check("dns1123Subdomain", &["a", "a.b-c.1"], &["", "a..b", "A.b", "a.", "a_b"]);
         check("dns1035Label", &["a1"], &["1a", "a-", ""]);
         check("qualifiedName", &["a", "A.b_c", "x.y/Z"], &["", "/a", "a/", "a/b/c", "_a", "X/a"]);
