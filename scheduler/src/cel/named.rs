@@ -158,7 +158,7 @@ fn datetime(text: &str) -> bool {
 fn base64(text: &str) -> bool {
     let digits = text.trim_end_matches('=');
     let known = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/');
-    let whole = !text.is_empty() && text.len() % 4 == 0 && text.len() - digits.len() <= 2;
+    let whole = !text.is_empty() && text.len().is_multiple_of(4) && text.len() - digits.len() <= 2;
     whole && digits.bytes().all(known)
 }
 

@@ -84,7 +84,14 @@ fn translated(pattern: &str) -> Option<String> {
                 length
             }
             ('(', None) if !known_flags(rest) => return None,
-            ('{', None) if repeats(rest) > REPEATS_MAX => return None,
+            ('{', None) => {
+                match repeats(rest) {
+                    None => made.push_str("\\{"),
+                    Some(most) if most > REPEATS_MAX => return None,
+                    Some(_) => made.push('{'),
+                }
+                length
+            }
             _ => {
                 made.push(next);
                 length
@@ -140,12 +147,14 @@ fn known_flags(rest: &str) -> bool {
     flags[..end].bytes().all(|flag| b"imsU-".contains(&flag))
 }
 
-/// How often `{..}` repeats something, at most.
-fn repeats(rest: &str) -> u64 {
-    let inner = rest[1..].split_once('}').map_or("", |(inner, _)| inner);
-    let counts = inner.split(',').filter(|count| !count.is_empty());
-    let counts: Option<Vec<u64>> = counts.map(|count| count.parse().ok()).collect();
-    counts.unwrap_or_default().into_iter().max().unwrap_or(0)
+/// How often `{..}` repeats something, at most; `None`: it is a character like others.
+fn repeats(rest: &str) -> Option<u64> {
+    let (inner, _) = rest[1..].split_once('}')?;
+    let (least, most) = inner.split_once(',').unwrap_or((inner, ""));
+    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let known = !least.is_empty() && digits(least) && digits(most);
+    let count = |text: &str| if text.is_empty() { 0 } else { text.parse().unwrap_or(u64::MAX) };
+    known.then(|| count(least).max(count(most)))
 }
 
 #[cfg(test)]
@@ -161,6 +170,7 @@ mod tests {
         assert!(is("^[a&&b]+$", "a&b") && is("^[[:alpha:]_]+$", "ab_") && is(r"^\[x\]$", "[x]"));
         assert!(is(r"\bgpu\b", "a gpu b") && is(r"^[^\D]$", "1") && is(r"^\101$", "A"));
         assert!(is(r"^\Qa.b\E+$", "a.bb") && is("(?i)^A(?P<x>b)$", "ab"));
+        assert!(is("^{a{,2}}$", "{a{,2}}") && is("^a{2,3}b{1}$", "aab"));
         for odd in ["(", "[a", "a{1001}", "(?x)a", r"(a)\1", "a(?=b)", "\\"] {
             assert!(compile(odd).is_err(), "{odd}");
         }
