@@ -130,6 +130,12 @@ fn escape(rest: &str, in_class: bool, made: &mut String) -> Option<usize> {
             made.push_str(&regex::escape(text));
             return Some(taken);
         }
+        // `\p{Greek}` and `\x{3b1}`.
+        ('p' | 'P' | 'x', _) if rest[2..].starts_with('{') => {
+            let end = rest.find('}')? + 1;
+            made.push_str(&rest[..end]);
+            return Some(end);
+        }
         _ => {
             made.push('\\');
             made.push(next);
