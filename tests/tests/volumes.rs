@@ -149,6 +149,26 @@ fn reason(engine: &Engine) -> Option<String> {
     view(engine, "pair").reason.map(|reason| reason.to_string())
 }
 
+/// A pod by itself takes the smallest volume that it reaches, and of equal ones that which no other
+/// node reaches, whatever their names.
+#[test]
+fn a_pod_takes_the_smallest_volume_and_the_one_of_least_use_to_others() {
+    let everywhere = VolumeFacts { nodes: None, ..volume("first", "a") };
+    let takes = |sizes: [i64; 2]| {
+        let mut engine = Engine::new();
+        let [wide, local] = sizes;
+        let mut facts = vec![gpu_node("a", 8), class(None), is(claim("c-0"))];
+        facts.push(there(VolumeFacts { capacity: wide, ..everywhere.clone() }));
+        facts.push(there(VolumeFacts { capacity: local, ..volume("second", "a") }));
+        let mut pod = pair().swap_remove(0);
+        pod.gang.min_member = Some(1);
+        facts.push(Input::Pod(pod));
+        let (_, settings) = selects(&engine.step(NOW, facts)).swap_remove(0);
+        settings[0].volume.as_ref().expect("a volume").to_string()
+    };
+    assert_eq!([takes([1, 2]), takes([2, 1]), takes([1, 1])], ["first", "second", "second"]);
+}
+
 #[test]
 fn a_gang_is_bound_once_all_its_claims_are() {
     let mut engine = Engine::new();

@@ -10,6 +10,7 @@ use crate::model::input::{AllocatedDevice, Input, PodClaim, ResourceClaimKey, Te
 use crate::model::pod::Binding;
 use crate::model::room::Room;
 use crate::model::state::ClusterState;
+use crate::rules::dynamic_resources::ways::DeviceWay;
 use crate::rules::dynamic_resources::{self, Concerns, PodHold};
 
 impl ClusterState {
@@ -81,13 +82,19 @@ impl Room {
     }
 
     /// A pod of a shape that does not exist holds devices on a node; `false`: it needs none.
-    pub(super) fn occupy_devices(&mut self, shape: ShapeIdx, node: NodeIdx) -> bool {
+    pub(super) fn occupy_devices(
+        &mut self,
+        shape: ShapeIdx,
+        node: NodeIdx,
+        way: Option<&DeviceWay>,
+    ) -> bool {
         let shape = &self.shape(shape).facts;
         let Some(facts) = self.facts(node).filter(|_| !shape.claims.is_empty()) else {
             return false;
         };
         let nowhere = Text::default();
-        let hold = dynamic_resources::choose(&self.devices, shape, &nowhere, None, facts);
+        let names = (&nowhere, None);
+        let hold = dynamic_resources::choose(&self.devices, shape, names, facts, way);
         if hold.is_empty() {
             return false;
         }

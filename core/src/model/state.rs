@@ -34,6 +34,7 @@ use crate::quota::history::History;
 use crate::quota::spending::Spending;
 use crate::resources;
 use crate::rules::Question;
+use crate::rules::dynamic_resources::ways::DeviceWay;
 use crate::rules::dynamic_resources::{self, PodHold};
 use crate::rules::neighbours::Tenancy;
 use crate::score;
@@ -202,6 +203,7 @@ impl ClusterState {
         pod: PodIdx,
         node: NodeIdx,
         place: bool,
+        way: Option<&DeviceWay>,
     ) -> Option<PodHold> {
         let entry = &self.pods[pod];
         let shape = &self.room.shape(entry.shape).facts;
@@ -214,8 +216,8 @@ impl ClusterState {
         }
         let facts = self.room.facts(node)?;
         let names = entry.claims.as_ref().map(|names| names.as_slice());
-        let hold =
-            dynamic_resources::choose(&self.room.devices, shape, &entry.namespace, names, facts);
+        let names = (&entry.namespace, names);
+        let hold = dynamic_resources::choose(&self.room.devices, shape, names, facts, way);
         if hold.is_empty() {
             return None;
         }
@@ -319,7 +321,7 @@ impl ClusterState {
         }
         match self.room.devices.taken_off(pod, node) {
             Some(hold) => self.room.hold_devices(pod, hold),
-            None => _ = self.change_devices(pod, node, true),
+            None => _ = self.change_devices(pod, node, true, None),
         }
         self.bill(pod, node);
         self.each_charge(pod, |quota, queue, fr, amount| quota.change(queue, fr, amount));

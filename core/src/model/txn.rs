@@ -20,6 +20,7 @@ use crate::model::volumes::Choices;
 use crate::model::workload::Assignment;
 use crate::place::classes::Scoring;
 use crate::place::refusals::Refusals;
+use crate::place::ways::Way;
 use crate::rules::dynamic_resources::PodHold;
 use crate::rules::neighbours::Tenancy;
 use crate::victims::Searched;
@@ -203,7 +204,12 @@ impl<'a> Txn<'a> {
 
     /// Places a pod: it takes what it holds, its ports, and its workload's quota for it.
     pub fn place(&mut self, pod: PodIdx, node: NodeIdx) {
-        self.log_holdings(pod, node, true);
+        self.place_in(pod, node, None);
+    }
+
+    /// The same with volumes and devices other than the first that will do.
+    pub fn place_in(&mut self, pod: PodIdx, node: NodeIdx, way: Option<&Way>) {
+        self.log_holdings(pod, node, true, way);
         let old = self.state.pods[pod].place.replace(node);
         assert!(old.is_none(), "a pod is placed once");
         self.log.push(Undo::Place(pod, None));
@@ -212,14 +218,19 @@ impl<'a> Txn<'a> {
     /// Takes a pod of a shape to be on a node, which charges nobody: to see what fits beside it.
     /// Never kept.
     pub fn occupy(&mut self, shape: ShapeIdx, node: NodeIdx) {
+        self.occupy_in(shape, node, None);
+    }
+
+    /// The same with volumes and devices other than the first that will do.
+    pub fn occupy_in(&mut self, shape: ShapeIdx, node: NodeIdx, way: Option<&Way>) {
         let ledger = self.state.room.occupy(shape, node);
         self.log.push(Undo::Ledger(ledger));
         self.state.change_tenants((shape, Tenancy::Staying), node, true);
         let wanted = self.state.room.shape(shape).facts.volumes.clone();
-        let chosen = wanted.map(|wanted| self.state.change_volumes(&wanted, node, true));
+        let chosen = wanted.map(|wanted| self.state.change_volumes(&wanted, node, true, way));
         let chosen = chosen.filter(|chosen| !chosen.is_empty()).map(Box::new);
         self.log.push(Undo::Occupied(shape, node, chosen));
-        if self.state.room.occupy_devices(shape, node) {
+        if self.state.room.occupy_devices(shape, node, way.and_then(Way::devices)) {
             self.log.push(Undo::OccupiedDevices);
         }
     }
@@ -228,7 +239,7 @@ impl<'a> Txn<'a> {
     pub fn remove(&mut self, pod: PodIdx) {
         let node = self.state.pods[pod].place.take().expect("only placed pods are removed");
         self.log.push(Undo::Place(pod, Some(node)));
-        self.log_holdings(pod, node, false);
+        self.log_holdings(pod, node, false, None);
     }
 
     /// What a workload keeps for members that it lacks is free: they join, or it leaves.
@@ -248,7 +259,7 @@ impl<'a> Txn<'a> {
         }
     }
 
-    fn log_holdings(&mut self, pod: PodIdx, node: NodeIdx, placed: bool) {
+    fn log_holdings(&mut self, pod: PodIdx, node: NodeIdx, placed: bool, way: Option<&Way>) {
         let ledger = self.state.change_ledger(pod, node, placed);
         self.log.push(Undo::Ledger(ledger));
         if self.state.change_ports(pod, node, placed) {
@@ -258,14 +269,15 @@ impl<'a> Txn<'a> {
             self.log.push(Undo::Neighbours(pod, node, placed));
         }
         if let Some(wanted) = self.state.volumes_of(pod) {
-            let choices = self.state.change_volumes(&wanted, node, placed);
+            let choices = self.state.change_volumes(&wanted, node, placed, way);
             let choices = (!choices.is_empty()).then(|| Box::new(choices));
             self.log.push(Undo::Volumes(pod, node, placed, choices));
         }
         if self.state.change_users(pod, placed) {
             self.log.push(Undo::Users(pod, placed));
         }
-        if let Some(held) = self.state.change_devices(pod, node, placed) {
+        let devices = way.and_then(Way::devices);
+        if let Some(held) = self.state.change_devices(pod, node, placed, devices) {
             self.log.push(Undo::Devices(pod, held));
         }
         if placed && let Some(old) = self.state.bill(pod, node) {
@@ -347,11 +359,23 @@ impl ClusterState {
 
     /// Storage's part of placing or removing a pod: what was chosen for it, or dropped with it. A
     /// node where some claim finds nothing is no error here: facts may have changed since.
-    fn change_volumes(&mut self, wanted: &PodVolumes, node: NodeIdx, place: bool) -> Choices {
+    fn change_volumes(
+        &mut self,
+        wanted: &PodVolumes,
+        node: NodeIdx,
+        place: bool,
+        way: Option<&Way>,
+    ) -> Choices {
         if !place {
             return self.room.volumes.let_go(node, wanted);
         }
-        let choices = self.choose_volumes(wanted, node).unwrap_or_default();
+        let choices = match way {
+            Some(way) => {
+                self.room.volumes.restore(way.volumes());
+                way.volumes().clone()
+            }
+            None => self.choose_volumes(wanted, node).unwrap_or_default(),
+        };
         self.room.volumes.hold(node, wanted);
         choices
     }

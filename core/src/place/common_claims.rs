@@ -24,6 +24,7 @@ use crate::model::state::ClusterState;
 use crate::model::txn::Txn;
 use crate::resources;
 use crate::rules::dynamic_resources::is_of_one_node;
+use crate::rules::dynamic_resources::ways::{are_choosy as are_choosy_claims, most as most_pods};
 
 /// Nodes on which a claim is tried to see how many of its users go beside the first.
 const LOOKS_MAX: usize = 8;
@@ -56,6 +57,33 @@ pub fn contend(state: &ClusterState, class: ClassIdx, count: u32) -> bool {
     count > 1
         && !shape.facts.claims.is_empty()
         && (state.room.devices.any_wide() || any(state, class))
+}
+
+/// Whether a node may have devices for more members of a class than it has slots, which count those
+/// who take the first that will do, one after the other: their claims ask for several things, or
+/// devices exclude each other. The class is up to date.
+pub fn are_choosy(state: &ClusterState, class: ClassIdx, count: u32) -> bool {
+    let index = state.classes.fit(class);
+    let more = |at: usize| most_on(state, class, at) > index.spot(at).slots;
+    count > 1 && choose_each(state, class) && (0..state.room.tree.order().len()).any(more)
+}
+
+/// Whether claims of a class are such that this may be.
+pub(super) fn choose_each(state: &ClusterState, class: ClassIdx) -> bool {
+    let shape = state.room.shape(state.classes.class(class).key.shape);
+    are_choosy_claims(&state.room.devices, &shape.facts)
+}
+
+/// No more members of a class than this go to a position, whoever else is placed and whatever they
+/// take.
+pub(super) fn most_on(state: &ClusterState, class: ClassIdx, position: usize) -> u32 {
+    let free = coupled::free_on(state, class, position);
+    if free == 0 || !choose_each(state, class) {
+        return free;
+    }
+    let shape = state.room.shape(state.classes.class(class).key.shape);
+    let node = state.room.facts(state.room.tree.order()[position]);
+    free.min(node.map_or(0, |node| most_pods(&state.room.devices, &shape.facts, node)))
 }
 
 /// Claims that two or more of these need.

@@ -11,12 +11,13 @@
 //! round until nobody moves; the same with the first of those who are wanted near put into each
 //! domain of that key in turn, the roomiest first, or with the first of those who share a claim
 //! ([`common_claims`]) put onto each node that has room for more of them; then a search over all
-//! members and nodes that takes choices back. States that were reached in another order are looked
-//! at once, and nodes that look the same to all members are tried once.
+//! members and nodes that takes choices back ([`everything`]).
 //!
 //! Bounds are counts: what is not found within them is told as such ([`Found::Bound`]).
 //!
 //! Cost: a pass looks up the best node once for each member. Nothing is kept.
+
+mod everything;
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -29,6 +30,7 @@ use crate::model::ids::{ClassIdx, ShapeIdx};
 use crate::model::state::ClusterState;
 use crate::model::txn::Txn;
 use crate::place::gang::{TRIES_MAX, TopologyAsk};
+use crate::place::ways::{Choosing, Way};
 use crate::place::{common_claims, search};
 use crate::rules::neighbours::keys::KeyIdx;
 use crate::rules::resources_fit;
@@ -36,6 +38,9 @@ use crate::rules::resources_fit;
 /// Placements that the search for one gang tries: all of a gang of six on six nodes, several times
 /// over.
 const STEPS_MAX: u32 = 16_384;
+
+/// The same where members choose volumes or devices, which takes longer to look at.
+const STEPS_FEWER: u32 = 4_096;
 
 /// The same for all searches of one transaction: other flavors and other victims are as many gangs.
 /// Once that many are spent, a search tries [`STEPS_LEAST`].
@@ -50,12 +55,23 @@ const NODES_MAX: usize = 256;
 /// What came of looking for places.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// Nodes for all members, in an order that goes: which ask, and where.
-    Places(Vec<(usize, NodeIdx)>),
+    /// Nodes for all members, in an order that goes.
+    Places(Vec<Place>),
     /// There are none.
     None,
     /// None were found within this bound of the search.
     Bound(SearchBound),
+}
+
+/// Where a member goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Its ask, by position.
+    pub ask: usize,
+    /// The node.
+    pub node: NodeIdx,
+    /// What it takes there; `None`: what will do first.
+    pub way: Option<Box<Way>>,
 }
 
 /// How many members of a class are to be placed.
@@ -248,7 +264,7 @@ pub fn some(txn: &mut Txn<'_>, asks: &[Count], most: u32) -> Vec<u32> {
     search.advance(txn);
     txn.rollback_to(start);
     let mut counts = vec![0; asks.len()];
-    search.places.iter().take(most as usize).for_each(|(at, _)| counts[*at] += 1);
+    search.places.iter().take(most as usize).for_each(|place| counts[place.ask] += 1);
     counts
 }
 
@@ -262,13 +278,6 @@ pub fn are_wanted(txn: &mut Txn<'_>, asks: &[Count]) -> Vec<bool> {
     shapes.iter().map(|shape| asks.iter().any(|(class, _)| wants(*class, *shape))).collect()
 }
 
-/// Whether members of a class choose volumes or devices where they go.
-fn chooses(txn: &Txn<'_>, class: ClassIdx) -> bool {
-    let state = txn.state();
-    let class = state.classes.class(class);
-    class.coupled() || !state.room.shape(class.key.shape).facts.claims.is_empty()
-}
-
 /// A search for places in one domain.
 struct Search {
     asks: Vec<ClassIdx>,
@@ -277,12 +286,14 @@ struct Search {
     /// Members still to place, by ask.
     left: Vec<u32>,
     /// Where members went, one after the other.
-    places: Vec<(usize, NodeIdx)>,
-    /// Who is where, in states that led nowhere.
-    seen: BTreeSet<Vec<(u16, NodeIdx)>>,
+    places: Vec<Place>,
+    /// Who is where, and the number of what it took, while everything is looked at.
+    state: Vec<(u16, NodeIdx, u32)>,
+    /// The same in states that led nowhere.
+    seen: BTreeSet<Vec<(u16, NodeIdx, u32)>>,
     range: Range<usize>,
-    /// Some member chooses volumes or devices where it goes.
-    chooses: bool,
+    /// Volumes and devices that members choose where they go; `None`: nobody does.
+    choosing: Option<Choosing>,
     steps: u32,
     /// Steps that it may take.
     most: u32,
@@ -290,14 +301,15 @@ struct Search {
 
 impl Search {
     fn new(txn: &Txn<'_>, asks: &[Count], shapes: Vec<ShapeIdx>, range: Range<usize>) -> Search {
-        let classes = || asks.iter().map(|(class, _)| *class);
+        let classes: Vec<ClassIdx> = asks.iter().map(|(class, _)| *class).collect();
         Search {
-            asks: classes().collect(),
-            resources: search::resources(txn, classes()),
+            resources: search::resources(txn, classes.iter().copied()),
+            choosing: Choosing::of(txn.state(), &classes),
+            asks: classes,
             left: asks.iter().map(|(_, count)| *count).collect(),
             places: Vec::new(),
+            state: Vec::new(),
             seen: BTreeSet::new(),
-            chooses: classes().any(|class| chooses(txn, class)),
             range,
             shapes,
             steps: 0,
@@ -307,9 +319,10 @@ impl Search {
 
     /// Where it ended before it had looked at everything.
     fn bound(&self) -> Option<SearchBound> {
+        let cut = self.choosing.as_ref().is_some_and(Choosing::was_cut);
         match self.range.len() > NODES_MAX {
             true => Some(SearchBound::Nodes(NODES_MAX as u32)),
-            false => (self.steps > self.most).then_some(SearchBound::Tries(self.most)),
+            false => (cut || self.steps > self.most).then_some(SearchBound::Tries(self.most)),
         }
     }
 
@@ -318,7 +331,7 @@ impl Search {
     fn is_hopeless(&self, txn: &mut Txn<'_>) -> bool {
         self.asks.iter().for_each(|class| txn.fresh(*class));
         (0..self.asks.len()).any(|at| self.upper(txn, at) < u64::from(self.left[at]))
-            || self.chooses
+            || self.choosing.is_some()
                 && !common_claims::fit_one_node(txn.state(), &self.counts(), self.range.clone())
     }
 
@@ -333,8 +346,9 @@ impl Search {
         let (room, index) = (&state.room, state.classes.fit(class));
         let outlook = state.classes.class(class).outlook();
         let nodes = || self.range.clone().map(|position| (position, room.tree.order()[position]));
-        if outlook.opens() {
-            return free_in(state, class, self.range.clone());
+        if outlook.opens() || self.left[at] > 1 && common_claims::choose_each(state, class) {
+            let most = |at: usize| u64::from(common_claims::most_on(state, class, at));
+            return self.range.clone().map(most).fold(0, u64::saturating_add);
         }
         let slots = |position: usize| u64::from(index.spot(position).slots);
         let all = nodes().map(|(position, _)| slots(position)).fold(0, u64::saturating_add);
@@ -402,8 +416,12 @@ impl Search {
     }
 
     fn put(&mut self, txn: &mut Txn<'_>, at: usize, node: NodeIdx) {
-        txn.occupy(self.shapes[at], node);
-        self.places.push((at, node));
+        self.put_in(txn, at, node, None);
+    }
+
+    fn put_in(&mut self, txn: &mut Txn<'_>, at: usize, node: NodeIdx, way: Option<Way>) {
+        txn.occupy_in(self.shapes[at], node, way.as_ref());
+        self.places.push(Place { ask: at, node, way: way.map(Box::new) });
         self.left[at] -= 1;
     }
 
@@ -435,7 +453,7 @@ impl Search {
     /// The first of those who share a claim onto each node that could hold them, and the others of
     /// them after it.
     fn sharing(&mut self, txn: &mut Txn<'_>) -> bool {
-        if !self.chooses {
+        if self.choosing.is_none() {
             return false;
         }
         let all = self.counts();
@@ -513,80 +531,5 @@ impl Search {
             (spot.slots > 0).then_some((spot.key, *node))
         });
         fits.max_by_key(|(key, _)| *key).map(|(_, node)| node)
-    }
-
-    /// Every choice, until one leads to the end.
-    fn everything(&mut self, txn: &mut Txn<'_>) -> bool {
-        let left = STEPS_IN_ALL.saturating_sub(txn.count_steps(0));
-        self.most = left.clamp(STEPS_LEAST, STEPS_MAX);
-        self.range.len() <= NODES_MAX && self.go_on(txn)
-    }
-
-    fn go_on(&mut self, txn: &mut Txn<'_>) -> bool {
-        if self.left.iter().all(|left| *left == 0) {
-            return true;
-        }
-        for at in 0..self.asks.len() {
-            if self.left[at] == 0 {
-                continue;
-            }
-            self.asks.iter().for_each(|class| txn.fresh(*class));
-            let mut spots = self.spots(txn, at);
-            spots.sort_unstable();
-            let mut tried: BTreeSet<(Vec<u32>, Vec<i64>)> = BTreeSet::new();
-            for (_, position) in spots {
-                let node = txn.state().room.tree.order()[position];
-                self.asks.iter().for_each(|class| txn.fresh(*class));
-                if !tried.insert(self.looks(txn, position)) || !self.is_new(at, node) {
-                    continue;
-                }
-                self.steps += 1;
-                if self.steps > self.most {
-                    return false;
-                }
-                let mark = txn.checkpoint();
-                self.put(txn, at, node);
-                if self.go_on(txn) {
-                    return true;
-                }
-                txn.rollback_to(mark);
-                self.places.pop();
-                self.left[at] += 1;
-            }
-        }
-        false
-    }
-
-    /// Nodes that would have one, the tightest first.
-    fn spots(&self, txn: &Txn<'_>, at: usize) -> Vec<(u32, usize)> {
-        let index = txn.state().classes.fit(self.asks[at]);
-        let slots = self.range.clone().map(|position| (index.spot(position).slots, position));
-        slots.filter(|(slots, _)| *slots > 0).collect()
-    }
-
-    /// Whether the state with one more member there was not looked at yet.
-    fn is_new(&mut self, at: usize, node: NodeIdx) -> bool {
-        // Which volumes and devices are taken depends on who came first.
-        if self.chooses {
-            return true;
-        }
-        let placed = self.places.iter().map(|(of, on)| (*of as u16, *on));
-        let mut state: Vec<(u16, NodeIdx)> = placed.chain([(at as u16, node)]).collect();
-        state.sort_unstable();
-        self.seen.insert(state)
-    }
-
-    /// All that members can tell of a node.
-    fn looks(&self, txn: &Txn<'_>, position: usize) -> (Vec<u32>, Vec<i64>) {
-        let state = txn.state();
-        let node = state.room.tree.order()[position];
-        // No two nodes offer volumes or devices alike.
-        let mut looks: Vec<u32> = self.chooses.then_some(position as u32).into_iter().collect();
-        for class in &self.asks {
-            looks.push(state.classes.fit(*class).spot(position).slots);
-            state.classes.class(*class).outlook().looks(&state.room, node, &mut looks);
-        }
-        let free = |resource: &ResourceIdx| state.room.ledger.free(node, *resource);
-        (looks, self.resources.iter().map(free).collect())
     }
 }

@@ -24,9 +24,10 @@ use std::ops::Range;
 
 use capstan_topology::{DomainIdx, LevelIdx, NodeIdx, Tree};
 
+use crate::explain::reason::SearchBound;
 use crate::model::ids::{ClassIdx, PodIdx, ShapeIdx};
 use crate::model::txn::{Checkpoint, Txn};
-use crate::place::coupled::{self, Found};
+use crate::place::coupled::{self, Found, Place};
 use crate::place::slices::{self, Slices};
 use crate::place::{common_claims, pod_sets, search};
 
@@ -103,7 +104,8 @@ fn claims_fit(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk) -> bool {
     !some || common_claims::fit_some_node(txn, &counts_of(asks), topology)
 }
 
-/// Members that share claims, whom no domain took as it takes others: those who share one first.
+/// Members that share claims, or of which not the first devices will do, whom no domain took as it
+/// takes others.
 fn place_sharing(
     txn: &mut Txn<'_>,
     asks: &[Ask],
@@ -111,7 +113,10 @@ fn place_sharing(
     start: Checkpoint,
 ) -> bool {
     txn.rollback_to(start);
-    asks.iter().any(|ask| common_claims::any(txn.state(), ask.class))
+    asks.iter().for_each(|ask| txn.fresh(ask.class));
+    let state = txn.state();
+    let choosy = |ask: &Ask| common_claims::are_choosy(state, ask.class, ask.pods.len() as u32);
+    asks.iter().any(|ask| common_claims::any(state, ask.class) || choosy(ask))
         && place_coupled(txn, asks, topology)
 }
 
@@ -125,13 +130,15 @@ fn place_coupled(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk) -> bool
 fn put(txn: &mut Txn<'_>, asks: &[Ask], found: Found) -> bool {
     let Found::Places(places) = found else { return false };
     let mut members: Vec<_> = asks.iter().map(|ask| ask.pods.iter()).collect();
-    places.into_iter().all(|(at, node)| {
-        txn.fresh(asks[at].class);
+    places.into_iter().all(|Place { ask, node, way }| {
+        txn.fresh(asks[ask].class);
         let state = txn.state();
         let position = state.room.tree.position(node).expect("an offered node");
-        let fits = state.classes.fit(asks[at].class).spot(position).slots > 0;
+        let fits = state.classes.fit(asks[ask].class).spot(position).slots > 0
+            && way.as_ref().is_none_or(|way| way.is_open(state));
         if fits {
-            txn.place(*members[at].next().expect("a place for each member"), node);
+            let pod = *members[ask].next().expect("a place for each member");
+            txn.place_in(pod, node, way.as_deref());
         }
         fits
     })
@@ -266,17 +273,23 @@ pub fn holds(txn: &mut Txn<'_>, class: ClassIdx, count: u32, topology: TopologyA
         let found = coupled::find(txn, &[(class, count)], topology);
         return matches!(found, Found::Places(_));
     }
+    let counts = [(class, count)];
+    let slots = has_slots(txn, class, count, topology);
+    slots && (count < 2 || common_claims::fit_some_node(txn, &counts, topology))
+        || common_claims::are_choosy(txn.state(), class, count)
+            && matches!(coupled::find(txn, &counts, topology), Found::Places(_))
+}
+
+/// Whether a domain has slots for so many of a class.
+fn has_slots(txn: &mut Txn<'_>, class: ClassIdx, count: u32, topology: TopologyAsk) -> bool {
     txn.fresh(class);
-    let state = txn.state();
-    let index = state.classes.fit(class);
-    let tree = &state.room.tree;
-    let has_slots = match topology.required {
-        None => index.slots(tree.root()) >= u64::from(count),
-        Some(level) => {
-            tree.domains_at(level).iter().any(|domain| index.slots(*domain) >= u64::from(count))
-        }
-    };
-    has_slots && (count < 2 || common_claims::fit_some_node(txn, &[(class, count)], topology))
+    let index = txn.state().classes.fit(class);
+    let tree = &txn.state().room.tree;
+    let holds = |domain: &DomainIdx| index.slots(*domain) >= u64::from(count);
+    match topology.required {
+        None => holds(&tree.root()),
+        Some(level) => tree.domains_at(level).iter().any(holds),
+    }
 }
 
 /// Whether members of one class may fit as things are, beside all shapes that come `together`:
@@ -298,7 +311,7 @@ fn place_one(txn: &mut Txn<'_>, ask: &Ask, topology: TopologyAsk) -> bool {
     if need == 0 {
         return true;
     }
-    if !holds(txn, ask.class, need, topology) {
+    if !has_slots(txn, ask.class, need, topology) || !holds(txn, ask.class, need, topology) {
         return false;
     }
     match one_node(txn, ask.class, need, topology) {
@@ -459,19 +472,21 @@ fn place_several(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk) -> bool
         }
     }
     let tree = &txn.state().room.tree;
-    let last_resort: Vec<DomainIdx> = match topology.required {
+    let mut last_resort: Vec<DomainIdx> = match topology.required {
         None => vec![tree.root()],
-        Some(level) => {
-            let mut domains = candidates(txn, &order, level, Some(level));
-            domains.reverse();
-            domains.truncate(SEARCHES_MAX);
-            domains
-        }
+        Some(level) => candidates(txn, &order, level, Some(level)),
     };
-    last_resort.into_iter().any(|domain| {
+    last_resort.reverse();
+    let left_out = last_resort.len() > SEARCHES_MAX;
+    last_resort.truncate(SEARCHES_MAX);
+    let found = last_resort.into_iter().any(|domain| {
         (topology.required.is_none() && try_domain(txn, &order, domain, topology.anywhere))
             || search_domain(txn, &order, domain)
-    })
+    });
+    if !found && left_out {
+        txn.note_end(&counts_of(asks), SearchBound::Domains(SEARCHES_MAX as u32));
+    }
+    found
 }
 
 /// Searches a domain with second thoughts, largest members first.

@@ -3,7 +3,8 @@
 //! [`classes`] keeps, for each kind of pod, what fits where and how good it is; [`gang`] chooses
 //! domain and nodes for a whole gang inside a transaction; [`search`] is its last resort for
 //! gangs of several shapes; [`coupled`] places gangs whose members want each other near or away;
-//! [`common_claims`] knows of claims that members share; [`partial`] tells how far a gang gets.
+//! [`common_claims`] knows of claims that members share, [`ways`] what they can choose of volumes
+//! and devices; [`partial`] tells how far a gang gets.
 
 pub mod classes;
 pub mod common_claims;
@@ -15,3 +16,4 @@ pub mod pod_sets;
 pub mod refusals;
 pub mod search;
 pub mod slices;
+pub mod ways;

@@ -2,9 +2,11 @@
 //!
 //! Filling shape by shape can take the only nodes that another shape could use, or break a node
 //! that fitted exactly. Here members are placed one by one, largest first, on the tightest node
-//! first; a choice that leads nowhere is taken back. Nodes that look the same to every member are
-//! tried once. For a lone gang the search is exhaustive up to its bounds, which are counts.
+//! first; a choice that leads nowhere is taken back, and so is the choice of volumes and devices
+//! ([`ways`](super::ways)). Nodes that look the same to every member are tried once. For a lone
+//! gang the search is exhaustive up to its bounds, which are counts.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use capstan_topology::{NodeIdx, ResourceIdx};
@@ -12,7 +14,8 @@ use capstan_topology::{NodeIdx, ResourceIdx};
 use crate::explain::reason::SearchBound;
 use crate::model::ids::{ClassIdx, PodIdx};
 use crate::model::txn::Txn;
-use crate::place::gang::{self, Ask};
+use crate::place::gang::Ask;
+use crate::place::ways::{self, Choosing};
 
 /// Placements that one search tries. Far more than a gang of a dozen members on a few racks
 /// needs; it bounds what a gang costs that fits nowhere.
@@ -29,15 +32,21 @@ pub fn place(txn: &mut Txn<'_>, asks: &[&Ask], range: Range<usize>) -> bool {
         return false;
     }
     let members = asks.iter().flat_map(|ask| ask.pods.iter().map(|pod| (ask.class, *pod)));
+    let classes: Vec<ClassIdx> = asks.iter().map(|ask| ask.class).collect();
+    classes.iter().for_each(|class| txn.fresh(*class));
     let mut search = Search {
         members: members.collect(),
-        classes: asks.iter().map(|ask| ask.class).collect(),
+        choosing: Choosing::of(txn.state(), &classes),
+        classes,
         resources: resources(txn, asks.iter().map(|ask| ask.class)),
         range,
+        placed: Vec::new(),
+        seen: BTreeSet::new(),
         steps: 0,
     };
     let placed = search.from(txn, 0);
-    if !placed && search.steps > STEPS_MAX {
+    let cut = search.choosing.as_ref().is_some_and(Choosing::was_cut);
+    if !placed && (search.steps > STEPS_MAX || cut) {
         note_end(txn, asks, SearchBound::Tries(STEPS_MAX));
     }
     placed
@@ -48,18 +57,26 @@ fn note_end(txn: &mut Txn<'_>, asks: &[&Ask], bound: SearchBound) {
     txn.note_end(&counts.collect::<Vec<_>>(), bound);
 }
 
+/// Where a member of a class is, and the number of what it took.
+type Taken = (ClassIdx, NodeIdx, u32);
+
 struct Search {
     members: Vec<(ClassIdx, PodIdx)>,
     classes: Vec<ClassIdx>,
+    /// What members choose; `None`: nothing.
+    choosing: Option<Choosing>,
     resources: Vec<ResourceIdx>,
     range: Range<usize>,
+    /// Where members are, and what they took.
+    placed: Vec<Taken>,
+    /// The same in states that led nowhere.
+    seen: BTreeSet<Vec<Taken>>,
     steps: u32,
 }
 
-/// All that members can tell of a node: who may use it, and what is free there; and which it is,
-/// if any of them chooses volumes there, or what it shares with others, which no two nodes offer
-/// alike.
-type Looks = (Vec<u32>, Vec<i64>, Option<usize>);
+/// All that members can tell of a node: who may use it, what they can choose there, and what is
+/// free.
+type Looks = (Vec<u32>, Vec<i64>);
 
 impl Search {
     /// Places members from one on.
@@ -80,30 +97,53 @@ impl Search {
                 continue;
             }
             tried.push(looks);
-            self.steps += 1;
-            if self.steps > STEPS_MAX {
-                return false;
-            }
             let node: NodeIdx = txn.state().room.tree.order()[position];
-            let mark = txn.checkpoint();
-            txn.place(pod, node);
-            if self.from(txn, member + 1) {
-                return true;
+            for (number, way) in ways::ways(&mut self.choosing, txn, class, node) {
+                let taken = (class, node, number);
+                if !self.is_new(taken) {
+                    continue;
+                }
+                self.steps += 1;
+                if self.steps > STEPS_MAX {
+                    return false;
+                }
+                let mark = txn.checkpoint();
+                self.placed.push(taken);
+                txn.place_in(pod, node, way.as_ref());
+                if self.from(txn, member + 1) {
+                    return true;
+                }
+                txn.rollback_to(mark);
+                self.placed.pop();
             }
-            txn.rollback_to(mark);
+            // What was tried is taken back.
+            self.classes.iter().for_each(|class| txn.fresh(*class));
         }
         false
     }
 
-    fn looks(&self, txn: &Txn<'_>, position: usize) -> Looks {
+    /// Whether the state with one more member there was not looked at yet. Members who choose
+    /// nothing go one after the other to nodes that look unlike: they come to no state twice.
+    fn is_new(&mut self, taken: Taken) -> bool {
+        if self.choosing.is_none() {
+            return true;
+        }
+        let mut state = self.placed.clone();
+        state.push(taken);
+        state.sort_unstable();
+        self.seen.insert(state)
+    }
+
+    fn looks(&mut self, txn: &Txn<'_>, position: usize) -> Looks {
         let state = txn.state();
         let node = state.room.tree.order()[position];
         let slots = |class: &ClassIdx| state.classes.fit(*class).spot(position).slots;
         let free = |resource: &ResourceIdx| state.room.ledger.free(node, *resource);
-        let chooses = self.classes.iter().any(|class| gang::coupled(txn, *class));
-        let which = chooses.then_some(position);
-        let slots = self.classes.iter().map(slots).collect();
-        (slots, self.resources.iter().map(free).collect(), which)
+        let mut looks: Vec<u32> = self.classes.iter().map(slots).collect();
+        if let Some(choosing) = &mut self.choosing {
+            choosing.looks(txn, position, &mut looks);
+        }
+        (looks, self.resources.iter().map(free).collect())
     }
 }
 

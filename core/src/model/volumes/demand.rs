@@ -12,9 +12,12 @@ use super::{Choice, Volumes};
 use crate::explain::reason::StorageRefusal;
 use crate::model::input::{
     Attach, CapacityFacts, ClaimFacts, ClaimKey, Disk, DiskKind, NodeFacts, Operator, PodVolumes,
-    StorageClassFacts, Text, VolumeFacts,
+    Requirement, StorageClassFacts, Text, VolumeFacts,
 };
 use crate::rules::selector::{node_matches, selects};
+
+/// Label that names a node.
+const HOSTNAME: &str = "kubernetes.io/hostname";
 
 /// What the volumes of a kind of pod need of a node.
 #[derive(Clone, Debug, Default)]
@@ -217,7 +220,10 @@ impl Volumes {
             let selected = claim.selector.as_ref().is_none_or(|it| selects(it, &volume.labels));
             selected && suits(volume) && volume.modes.contains(claim.modes)
         };
-        Candidates::of(free.filter(takes).cloned().collect())
+        let mut found: Vec<Arc<VolumeFacts>> = free.filter(takes).cloned().collect();
+        // Of equal ones those first that others can do least with.
+        found.sort_by_key(|volume| (volume.capacity, !is_of_one_node(volume)));
+        Candidates::of(found)
     }
 }
 
@@ -247,6 +253,11 @@ impl Candidates {
             }
         }
         Candidates { all, by_label, others }
+    }
+
+    /// All of them.
+    pub fn all(&self) -> &[Arc<VolumeFacts>] {
+        &self.all
     }
 
     /// The first that a node reaches and that is not among those taken.
@@ -280,6 +291,15 @@ impl Making {
             _ => Made::Yes,
         }
     }
+}
+
+/// Whether one node alone reaches a volume, as far as its terms say so by name.
+fn is_of_one_node(volume: &VolumeFacts) -> bool {
+    let Some(nodes) = &volume.nodes else { return false };
+    let names_one = |it: &Requirement| {
+        &*it.key == HOSTNAME && it.operator == Operator::In && it.values.len() == 1
+    };
+    matches!(&nodes.terms[..], [term] if term.labels.iter().any(names_one))
 }
 
 /// Whether a volume can be used on a node.

@@ -21,7 +21,7 @@ pub(super) struct NodeUse {
 }
 
 /// What is to become of a claim that is not bound yet.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Choice {
     /// The node that it was chosen for.
     pub node: Text,
@@ -78,17 +78,8 @@ impl Demand {
             let claim = || wanted.claim.name.clone();
             let making = match &wanted.need {
                 Need::Bound(_) | Need::Nowhere(_) => continue,
-                Need::Chosen(choice, volume, many_nodes) => {
-                    let suits = match (&choice.volume, volume) {
-                        (Some(_), volume) => volume.as_ref().is_some_and(|it| reaches(node, it)),
-                        (None, _) if *many_nodes => choice.zone == zone_of(node),
-                        (None, _) => choice.node == node.name,
-                    };
-                    match suits {
-                        true => continue,
-                        false => return Err(StorageRefusal::NoVolume { claim: claim() }),
-                    }
-                }
+                Need::Chosen(..) if wanted.need.suits_choice(node) => continue,
+                Need::Chosen(..) => return Err(StorageRefusal::NoVolume { claim: claim() }),
                 Need::Selected(selected, _) if *selected != node.name => {
                     return Err(StorageRefusal::NoVolume { claim: claim() });
                 }
@@ -112,7 +103,19 @@ impl Demand {
     }
 }
 
-fn choice(node: &NodeFacts, volume: Option<&Text>) -> Choice {
+impl Need {
+    /// Whether a node suits what others chose for a claim.
+    pub(super) fn suits_choice(&self, node: &NodeFacts) -> bool {
+        let Need::Chosen(choice, volume, many_nodes) = self else { return false };
+        match (&choice.volume, volume) {
+            (Some(_), volume) => volume.as_ref().is_some_and(|it| reaches(node, it)),
+            (None, _) if *many_nodes => choice.zone == zone_of(node),
+            (None, _) => choice.node == node.name,
+        }
+    }
+}
+
+pub(super) fn choice(node: &NodeFacts, volume: Option<&Text>) -> Choice {
     Choice { node: node.name.clone(), zone: zone_of(node), volume: volume.cloned() }
 }
 

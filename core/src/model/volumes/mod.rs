@@ -20,6 +20,7 @@ use crate::model::input::{
 
 mod demand;
 mod holdings;
+mod ways;
 
 use holdings::NodeUse;
 

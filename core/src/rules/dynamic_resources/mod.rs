@@ -12,6 +12,7 @@
 //! | [`state`] | who has which devices |
 //! | [`users`] | who uses which claims, and what comes free with whom |
 //! | [`unready`] | claims that have devices which will not be ready |
+//! | [`ways`] | what else they could take than the first that will do |
 //!
 //! Devices that victims have are free for whom they leave for, which kube-scheduler does not look
 //! at: it stops nobody for devices. They come free a moment after the victims are gone, once the
@@ -50,6 +51,7 @@ pub(crate) mod search;
 mod state;
 mod unready;
 mod users;
+pub(crate) mod ways;
 
 #[cfg(test)]
 mod tests;
@@ -59,6 +61,7 @@ pub use state::{Concerns, Devices, PodHold};
 use search::{Pick, Search, Stop, TRIES_MAX};
 use state::Held;
 use unready::Problem;
+use ways::DeviceWay;
 
 /// Pods of one kind for which devices are counted on one node: far more than a node runs. What
 /// takes no devices (access for administration, say) ends there.
@@ -140,13 +143,14 @@ pub(crate) fn is_of_one_node(devices: &Devices, key: &ResourceClaimKey) -> bool 
 }
 
 /// Devices for a pod that gets a place on a node that was found to have them; `names`: its claims,
-/// where they exist. Nothing, where the node has none after all: facts put the pod there.
+/// where they exist; `way`: those devices, and not the first. Nothing, where the node has none
+/// after all: facts put the pod there.
 pub(crate) fn choose(
     devices: &Devices,
     shape: &PodShape,
-    namespace: &Text,
-    names: Option<&[Text]>,
+    (namespace, names): (&Text, Option<&[Text]>),
     node: &NodeFacts,
+    way: Option<&DeviceWay>,
 ) -> PodHold {
     let mut hold = PodHold::default();
     for claim in &shape.claims {
@@ -159,7 +163,13 @@ pub(crate) fn choose(
     let Ok(needs) = needs(devices, shape, node) else { return hold };
     let specs = needs.specs();
     let mut search = Search::new(devices, node, &specs);
-    let Ok(picks) = search.next() else { return hold };
+    let picks = match way {
+        Some(way) => &way.picks[..],
+        None => match search.next() {
+            Ok(picks) => picks,
+            Err(_) => return hold,
+        },
+    };
     for (at, &claim) in needs.claims.iter().enumerate() {
         let of_claim = picks.iter().filter(|pick| pick.claim == at);
         let chosen = Arc::new(chosen(devices, specs[at], of_claim, &node.name));

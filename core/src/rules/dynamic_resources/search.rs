@@ -12,6 +12,7 @@ use crate::model::input::{
 use crate::rules::dynamic_resources::capacity;
 use crate::rules::dynamic_resources::pools::{DeviceAt, Reached};
 use crate::rules::dynamic_resources::state::Devices;
+use crate::rules::dynamic_resources::ways::Others;
 
 /// Devices tried for the claims of one pod on one node. A node has a few dozen devices at most
 /// and claims are for a few of them; far more than that takes, and some milliseconds.
@@ -21,7 +22,7 @@ pub const TRIES_MAX: u32 = 20_000;
 pub(crate) const CLAIM_DEVICES_MAX: usize = 32;
 
 /// A device chosen for a claim.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Pick {
     /// Position of the claim among those asked for.
     pub claim: usize,
@@ -62,6 +63,8 @@ pub(crate) struct Search<'a> {
     tries: u32,
     /// The furthest that it got.
     furthest: (usize, usize),
+    /// Where choices go that are not the first; `None`: nobody asks for those.
+    pub(super) others: Option<Others<'a>>,
 }
 
 /// What is looked for next.
@@ -85,6 +88,7 @@ impl<'a> Search<'a> {
             own: 0,
             tries: 0,
             furthest: (0, 0),
+            others: None,
         }
     }
 
@@ -185,7 +189,19 @@ impl<'a> Search<'a> {
 
     /// Meets a claim and all after it.
     fn claim(&mut self, claim: usize) -> Result<bool, Stop> {
-        if claim == self.claims.len() { Ok(true) } else { self.request(claim, 0) }
+        if claim < self.claims.len() {
+            return self.request(claim, 0);
+        }
+        let own = &self.picks[self.own..];
+        Ok(self.others.as_mut().is_none_or(|others| others.take(self.devices, own)))
+    }
+
+    /// What a device is to whoever tries no two that are alike.
+    fn kind(&mut self, device: DeviceAt) -> u32 {
+        match &mut self.others {
+            None => self.devices.pools().device(device).kind,
+            Some(others) => others.kind(self.devices, device),
+        }
     }
 
     /// Meets a request and all that comes after it.
@@ -228,12 +244,11 @@ impl<'a> Search<'a> {
             let device = self.all_devices(key)[at.nth];
             return self.with(at, ask, device, |search| search.device(next, 0));
         }
-        let mut failed: Vec<DeviceAt> = Vec::new();
+        let mut failed: Vec<u32> = Vec::new();
         for place in from..self.reached.devices.len() {
             let device = self.reached.devices[place];
-            let entry = self.devices.pools().device(device);
-            let kind = entry.kind;
-            let plain = !entry.facts().shared;
+            let kind = self.kind(device);
+            let plain = !self.devices.pools().device(device).facts().shared;
             if plain && failed.contains(&kind) && !self.in_use(device) {
                 continue;
             }
@@ -422,7 +437,7 @@ fn concerns(constraint: &Constraint, spec: &ClaimSpec, request: usize, option: u
 }
 
 /// An attribute by its full name; a driver's own need not name its domain.
-fn attribute<'a>(
+pub(super) fn attribute<'a>(
     device: &'a DeviceFacts,
     driver: &str,
     name: &Text,
@@ -433,7 +448,7 @@ fn attribute<'a>(
 
 /// Whether a request tolerates a taint of a device. A toleration without a key is for all of
 /// them, whatever its operator.
-fn tolerated(tolerations: &[Toleration], taint: &crate::model::input::Taint) -> bool {
+pub(super) fn tolerated(tolerations: &[Toleration], taint: &crate::model::input::Taint) -> bool {
     taint.effect == TaintEffect::PreferNoSchedule
         || tolerations.iter().any(|toleration| {
             toleration.effect.is_none_or(|effect| effect == taint.effect)

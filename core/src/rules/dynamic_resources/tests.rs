@@ -422,7 +422,8 @@ fn extended_resources_are_asked_of_devices_where_the_node_has_none_itself() {
         let allocatable = allocatable.iter().map(|(name, has)| ((*name).into(), *has)).collect();
         let node = NodeFacts { allocatable, ..node("a") };
         let names = ["n".into()];
-        let hold = choose(&devices, &shape, &"ns".into(), Some(&names), &node);
+        let names = (&"ns".into(), Some(&names[..]));
+        let hold = choose(&devices, &shape, names, &node, None);
         let chosen = hold.own(0).map(|chosen| chosen.devices.clone()).unwrap_or_default();
         chosen.iter().map(|one| one.request.to_string()).collect::<Vec<_>>()
     };

@@ -1,0 +1,98 @@
+//! The search for places of members that depend on each other that goes through all of them.
+//!
+//! It takes one member after the other, of any ask, to any node that would have it as things are,
+//! with any volumes and devices that it could take there ([`ways`](crate::place::ways)), and goes
+//! back where that leads nowhere. States that were reached in another order are looked at once, and
+//! nodes that look the same to all members are tried once.
+
+use std::collections::BTreeSet;
+
+use capstan_topology::NodeIdx;
+
+use super::{NODES_MAX, STEPS_FEWER, STEPS_IN_ALL, STEPS_LEAST, STEPS_MAX, Search};
+use crate::model::txn::Txn;
+use crate::place::ways;
+
+impl Search {
+    /// Every choice, until one leads to the end.
+    pub(super) fn everything(&mut self, txn: &mut Txn<'_>) -> bool {
+        let left = STEPS_IN_ALL.saturating_sub(txn.count_steps(0));
+        let most = if self.choosing.is_some() { STEPS_FEWER } else { STEPS_MAX };
+        self.most = left.clamp(STEPS_LEAST, most);
+        self.range.len() <= NODES_MAX && self.go_on(txn)
+    }
+
+    fn go_on(&mut self, txn: &mut Txn<'_>) -> bool {
+        if self.left.iter().all(|left| *left == 0) {
+            return true;
+        }
+        for at in 0..self.asks.len() {
+            if self.left[at] == 0 {
+                continue;
+            }
+            self.asks.iter().for_each(|class| txn.fresh(*class));
+            let mut spots = self.spots(txn, at);
+            spots.sort_unstable();
+            let mut tried: BTreeSet<(Vec<u32>, Vec<i64>)> = BTreeSet::new();
+            for (_, position) in spots {
+                let node = txn.state().room.tree.order()[position];
+                self.asks.iter().for_each(|class| txn.fresh(*class));
+                if !tried.insert(self.looks(txn, position)) {
+                    continue;
+                }
+                for (number, way) in ways::ways(&mut self.choosing, txn, self.asks[at], node) {
+                    let taken = (at as u16, node, number);
+                    if !self.is_new(taken) {
+                        continue;
+                    }
+                    self.steps += 1;
+                    if self.steps > self.most {
+                        return false;
+                    }
+                    let mark = txn.checkpoint();
+                    self.put_in(txn, at, node, way);
+                    self.state.push(taken);
+                    if self.go_on(txn) {
+                        return true;
+                    }
+                    txn.rollback_to(mark);
+                    self.state.pop();
+                    self.places.pop();
+                    self.left[at] += 1;
+                }
+            }
+        }
+        false
+    }
+
+    /// Nodes that would have one, the tightest first.
+    fn spots(&self, txn: &Txn<'_>, at: usize) -> Vec<(u32, usize)> {
+        let index = txn.state().classes.fit(self.asks[at]);
+        let slots = self.range.clone().map(|position| (index.spot(position).slots, position));
+        slots.filter(|(slots, _)| *slots > 0).collect()
+    }
+
+    /// Whether the state with one more member was not looked at yet.
+    fn is_new(&mut self, taken: (u16, NodeIdx, u32)) -> bool {
+        let mut state = self.state.clone();
+        state.push(taken);
+        state.sort_unstable();
+        self.seen.insert(state)
+    }
+
+    /// All that members can tell of a node.
+    fn looks(&mut self, txn: &Txn<'_>, position: usize) -> (Vec<u32>, Vec<i64>) {
+        let state = txn.state();
+        let node = state.room.tree.order()[position];
+        let mut looks: Vec<u32> = Vec::new();
+        for class in &self.asks {
+            looks.push(state.classes.fit(*class).spot(position).slots);
+            state.classes.class(*class).outlook().looks(&state.room, node, &mut looks);
+        }
+        if let Some(choosing) = &mut self.choosing {
+            choosing.looks(txn, position, &mut looks);
+        }
+        let free = |resource| state.room.ledger.free(node, resource);
+        (looks, self.resources.iter().map(|resource| free(*resource)).collect())
+    }
+}

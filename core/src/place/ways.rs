@@ -1,0 +1,162 @@
+//! What a member of a gang takes of volumes and devices on a node, where it can choose.
+//!
+//! Problem: by itself a pod takes the smallest volume and the first devices that will do, as
+//! kube-scheduler has it. Another member may be able to use only what it took, and the gang waits
+//! for ever though there is a way. A search that goes back on its choices goes back on these, too.
+//!
+//! Decides which choices a search looks at: those that can matter to some member of the gang, what
+//! the pod would take by itself first. Most members have one: their volumes are made for them, or
+//! their devices are as good as any other of the node.
+//!
+//! Bounds are counts: of more than [`WAYS_MAX`] choices of one pod on one node the search knows
+//! that it does not see all. Cost: nothing for gangs that choose nothing, and for those that are
+//! placed before a search begins.
+
+use std::collections::BTreeMap;
+
+use capstan_topology::NodeIdx;
+
+use crate::model::ids::ClassIdx;
+use crate::model::input::PodShape;
+use crate::model::state::ClusterState;
+use crate::model::txn::Txn;
+use crate::model::volumes::Choices;
+use crate::place::common_claims;
+use crate::rules::dynamic_resources::ways::{self as devices, DeviceWay, Kinds, Taken};
+
+/// Choices of one pod on one node that are looked at: two claims with eight unlike devices or
+/// volumes each.
+const WAYS_MAX: usize = 64;
+
+/// Volumes and devices of a pod on a node; nothing for a pod that has no choice.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Way {
+    volumes: Choices,
+    devices: Option<DeviceWay>,
+}
+
+impl Way {
+    /// What its open claims get.
+    pub fn volumes(&self) -> &Choices {
+        &self.volumes
+    }
+
+    /// Its devices; `None`: it has no claims on any.
+    pub fn devices(&self) -> Option<&DeviceWay> {
+        self.devices.as_ref()
+    }
+
+    /// Whether nobody took anything of it.
+    pub fn is_open(&self, state: &ClusterState) -> bool {
+        let free = |way| devices::are_free(&state.room.devices, way);
+        state.room.volumes.are_open(&self.volumes) && self.devices.as_ref().is_none_or(free)
+    }
+}
+
+/// Choices of the members of a gang, some of whom have any.
+#[derive(Debug)]
+pub(super) struct Choosing {
+    classes: Vec<ClassIdx>,
+    /// Devices told apart, once a search has begun.
+    kinds: Option<Kinds>,
+    /// Who is where does not tell what others find: members share claims, or have volumes to
+    /// choose.
+    tied: bool,
+    /// Some choices were not looked at.
+    cut: bool,
+    /// Ways by number, as far as others can tell one from another.
+    numbers: BTreeMap<(Choices, Taken), u32>,
+}
+
+impl Choosing {
+    /// `None`: nobody of these chooses anything.
+    pub fn of(state: &ClusterState, classes: &[ClassIdx]) -> Option<Choosing> {
+        let takes = |class: &ClassIdx| state.classes.class(*class).coupled();
+        let tied = |class: &ClassIdx| takes(class) || common_claims::any(state, *class);
+        let tied = classes.iter().any(tied);
+        if !tied && classes.iter().all(|class| shape(state, *class).claims.is_empty()) {
+            return None;
+        }
+        let (classes, numbers) = (classes.to_vec(), BTreeMap::new());
+        Some(Choosing { classes, kinds: None, tied, cut: false, numbers })
+    }
+
+    fn kinds(&mut self, state: &ClusterState) -> &mut Kinds {
+        let shapes = self.classes.iter().map(|class| shape(state, *class));
+        self.kinds.get_or_insert_with(|| Kinds::of(&state.room.devices, shapes))
+    }
+
+    /// Whether some choices were left out.
+    pub fn was_cut(&self) -> bool {
+        self.cut
+    }
+
+    /// A number for a way, the same for all that others cannot tell apart.
+    pub fn number(&mut self, way: &Way) -> u32 {
+        let taken = way.devices.as_ref().map(DeviceWay::taken);
+        let seen = (way.volumes.clone(), taken.cloned().unwrap_or_default());
+        let next = self.numbers.len() as u32;
+        *self.numbers.entry(seen).or_insert(next)
+    }
+
+    /// What members of a class could take on a node that has something for them.
+    fn ways(&mut self, txn: &Txn<'_>, class: ClassIdx, node: NodeIdx) -> Vec<Way> {
+        let state = txn.state();
+        let room = &state.room;
+        let Some(facts) = room.facts(node) else { return Vec::new() };
+        let question = state.classes.class(class).question(room, node);
+        let mut found = match question.volumes.map(|demand| demand.ways(facts, WAYS_MAX)) {
+            None => vec![Way::default()],
+            Some((all, whole)) => {
+                self.cut |= !whole;
+                all.into_iter().map(|volumes| Way { volumes, devices: None }).collect()
+            }
+        };
+        let shape = &question.shape.facts;
+        if !shape.claims.is_empty() {
+            let (all, whole) =
+                devices::ways(&room.devices, shape, facts, self.kinds(state), WAYS_MAX);
+            self.cut |= !whole;
+            let with = |way: &Way| {
+                let volumes = way.volumes.clone();
+                all.iter().map(move |one| {
+                    let (volumes, devices) = (volumes.clone(), Some(one.clone()));
+                    Way { volumes, devices }
+                })
+            };
+            found = found.iter().flat_map(with).collect();
+        }
+        self.cut |= found.len() > WAYS_MAX;
+        found.truncate(WAYS_MAX);
+        found
+    }
+
+    /// What members see of the volumes and devices of a position.
+    pub fn looks(&mut self, txn: &Txn<'_>, position: usize, looks: &mut Vec<u32>) {
+        let state = txn.state();
+        let room = &state.room;
+        let facts = room.facts(room.tree.order()[position]).filter(|_| !self.tied);
+        let told = facts.is_some_and(|facts| self.kinds(state).look(&room.devices, facts, looks));
+        if !told {
+            // No two nodes offer the same.
+            looks.push(position as u32);
+        }
+    }
+}
+
+fn shape(state: &ClusterState, class: ClassIdx) -> &PodShape {
+    let class = state.classes.class(class);
+    &state.room.shape(class.key.shape).facts
+}
+
+/// What a member could take on a node, each with its number; nothing, once, if nobody chooses.
+pub(super) fn ways(
+    choosing: &mut Option<Choosing>,
+    txn: &Txn<'_>,
+    class: ClassIdx,
+    node: NodeIdx,
+) -> Vec<(u32, Option<Way>)> {
+    let Some(choosing) = choosing else { return vec![(0, None)] };
+    let all = choosing.ways(txn, class, node).into_iter();
+    all.map(|way| (choosing.number(&way), Some(way))).collect()
+}
