@@ -17,6 +17,7 @@
 //!
 //! Cost: a pass looks up the best node once for each member. Nothing is kept.
 
+mod confines;
 mod everything;
 
 use std::cmp::Reverse;
@@ -31,7 +32,7 @@ use crate::model::state::ClusterState;
 use crate::model::txn::Txn;
 use crate::place::gang::{TRIES_MAX, TopologyAsk};
 use crate::place::ways::{Choosing, Way};
-use crate::place::{common_claims, search};
+use crate::place::{common_claims, search as places};
 use crate::rules::neighbours::keys::KeyIdx;
 use crate::rules::resources_fit;
 
@@ -39,7 +40,8 @@ use crate::rules::resources_fit;
 /// over.
 const STEPS_MAX: u32 = 16_384;
 
-/// The same where members choose volumes or devices, which takes longer to look at.
+/// The same where sets or slices take turns, which leaves fewer ways, and where members choose
+/// volumes or devices, which takes longer to look at.
 const STEPS_FEWER: u32 = 4_096;
 
 /// The same for all searches of one transaction: other flavors and other victims are as many gangs.
@@ -49,8 +51,10 @@ const STEPS_IN_ALL: u32 = 4 * STEPS_MAX;
 /// All of a gang of three on six nodes.
 const STEPS_LEAST: u32 = 256;
 
-/// Domains with more nodes than this are not searched, as in [`search`].
+/// Domains with more nodes than this are not searched, as in [`places`].
 const NODES_MAX: usize = 256;
+
+pub(super) use confines::Confines;
 
 /// What came of looking for places.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -163,6 +167,17 @@ pub fn free_on(state: &ClusterState, class: ClassIdx, position: usize) -> u32 {
 
 /// Places for all members, which levels hold for together; the transaction is left as it was.
 pub fn find(txn: &mut Txn<'_>, asks: &[Count], topology: TopologyAsk) -> Found {
+    find_confined(txn, asks, topology, None)
+}
+
+/// The same where levels or slices hold for sets of asks: what places all of one set, and then all
+/// of the next, did not find.
+pub(super) fn find_confined(
+    txn: &mut Txn<'_>,
+    asks: &[Count],
+    topology: TopologyAsk,
+    confines: Option<&Confines>,
+) -> Found {
     let (mut bound, mut tries) = (None, 0);
     for domain in domains(txn, asks, topology) {
         let domain = txn.state().room.tree.domain(domain);
@@ -176,7 +191,7 @@ pub fn find(txn: &mut Txn<'_>, asks: &[Count], topology: TopologyAsk) -> Found {
             txn.note_end(asks, most);
             return Found::Bound(most);
         }
-        match within(txn, asks, range) {
+        match search(txn, asks, range, confines) {
             Found::None => {}
             Found::Bound(at) => bound = Some(at),
             found => return found,
@@ -224,14 +239,25 @@ fn is_hopeless(txn: &mut Txn<'_>, asks: &[Count], range: Range<usize>) -> bool {
 
 /// Places for all members in a range of positions.
 pub fn within(txn: &mut Txn<'_>, asks: &[Count], range: Range<usize>) -> Found {
+    search(txn, asks, range, None)
+}
+
+fn search(
+    txn: &mut Txn<'_>,
+    asks: &[Count],
+    range: Range<usize>,
+    confines: Option<&Confines>,
+) -> Found {
     let start = txn.checkpoint();
     let shapes = prepare(txn, asks);
     let mut search = Search::new(txn, asks, shapes, range);
     if search.is_hopeless(txn) {
         return Found::None;
     }
-    let found =
-        search.greedy(txn) || search.anchored(txn) || search.sharing(txn) || search.everything(txn);
+    search.confines = confines.cloned();
+    let found = confines.is_none()
+        && (search.greedy(txn) || search.anchored(txn) || search.sharing(txn))
+        || search.everything(txn);
     txn.rollback_to(start);
     txn.count_steps(search.steps);
     match (found, search.bound()) {
@@ -294,6 +320,8 @@ struct Search {
     range: Range<usize>,
     /// Volumes and devices that members choose where they go; `None`: nobody does.
     choosing: Option<Choosing>,
+    /// Where sets may go; `None`: anywhere.
+    confines: Option<Confines>,
     steps: u32,
     /// Steps that it may take.
     most: u32,
@@ -303,13 +331,14 @@ impl Search {
     fn new(txn: &Txn<'_>, asks: &[Count], shapes: Vec<ShapeIdx>, range: Range<usize>) -> Search {
         let classes: Vec<ClassIdx> = asks.iter().map(|(class, _)| *class).collect();
         Search {
-            resources: search::resources(txn, classes.iter().copied()),
+            resources: places::resources(txn, classes.iter().copied()),
             choosing: Choosing::of(txn.state(), &classes),
             asks: classes,
             left: asks.iter().map(|(_, count)| *count).collect(),
             places: Vec::new(),
             state: Vec::new(),
             seen: BTreeSet::new(),
+            confines: None,
             range,
             shapes,
             steps: 0,

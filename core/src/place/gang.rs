@@ -29,7 +29,7 @@ use crate::model::ids::{ClassIdx, PodIdx, ShapeIdx};
 use crate::model::txn::{Checkpoint, Txn};
 use crate::place::coupled::{self, Found, Place};
 use crate::place::slices::{self, Slices};
-use crate::place::{common_claims, pod_sets, search};
+use crate::place::{common_claims, pod_sets, search, turns};
 
 /// Members of one class to be placed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,9 +73,11 @@ pub fn place(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk) -> bool {
         ([], _) => true,
         (sharing, _) if !claims_fit(txn, sharing, topology) => false,
         (several, _) if topology.per_set && several.len() > 1 => {
-            pod_sets::place(txn, several, topology)
+            pod_sets::place(txn, several, topology) || place_in_turns(txn, asks, topology, start)
         }
-        (all, Some(of)) => slices::place(txn, all, topology, of),
+        (all, Some(of)) => {
+            slices::place(txn, all, topology, of) || place_in_turns(txn, asks, topology, start)
+        }
         (coupled, None) if are_coupled(txn, coupled) => place_coupled(txn, coupled, topology),
         ([one], None) => place_one(txn, one, topology) || place_sharing(txn, asks, topology, start),
         (several, None) => {
@@ -120,24 +122,45 @@ fn place_sharing(
         && place_coupled(txn, asks, topology)
 }
 
+/// Sets or slices whose members depend on each other, which were not found one after the other.
+fn place_in_turns(
+    txn: &mut Txn<'_>,
+    asks: &[Ask],
+    topology: TopologyAsk,
+    start: Checkpoint,
+) -> bool {
+    txn.rollback_to(start);
+    turns::place(txn, asks, topology)
+}
+
 fn place_coupled(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk) -> bool {
     let found = coupled::find(txn, &counts_of(asks), topology);
     put(txn, asks, found)
 }
 
 /// Puts the members of asks where places were found for them, in the order in which that goes.
-/// `false`: claims that some of them have by name leave less than the search for places took.
 fn put(txn: &mut Txn<'_>, asks: &[Ask], found: Found) -> bool {
     let Found::Places(places) = found else { return false };
     let mut members: Vec<_> = asks.iter().map(|ask| ask.pods.iter()).collect();
-    places.into_iter().all(|Place { ask, node, way }| {
+    let mut next = |place: &Place| *members[place.ask].next().expect("a place for each member");
+    let pods: Vec<PodIdx> = places.iter().map(&mut next).collect();
+    put_all(txn, asks, places.into_iter().zip(pods))
+}
+
+/// Puts members to places, in the order in which that goes. `false`: claims that some of them have
+/// by name leave less than the search for places took.
+pub(super) fn put_all(
+    txn: &mut Txn<'_>,
+    asks: &[Ask],
+    mut places: impl Iterator<Item = (Place, PodIdx)>,
+) -> bool {
+    places.all(|(Place { ask, node, way }, pod)| {
         txn.fresh(asks[ask].class);
         let state = txn.state();
         let position = state.room.tree.position(node).expect("an offered node");
         let fits = state.classes.fit(asks[ask].class).spot(position).slots > 0
             && way.as_ref().is_none_or(|way| way.is_open(state));
         if fits {
-            let pod = *members[ask].next().expect("a place for each member");
             txn.place_in(pod, node, way.as_deref());
         }
         fits
@@ -267,7 +290,8 @@ fn domains_of(
 /// [`wants_trial`].
 pub fn holds(txn: &mut Txn<'_>, class: ClassIdx, count: u32, topology: TopologyAsk) -> bool {
     if let Some(of) = topology.slices.filter(|_| !topology.mixed) {
-        return slices::holds(txn, class, count, topology, of);
+        return slices::holds(txn, class, count, topology, of)
+            || turns::holds(txn, class, count, topology);
     }
     if coupled::are_coupled(txn, &[(class, count)]) {
         let found = coupled::find(txn, &[(class, count)], topology);

@@ -16,4 +16,5 @@ pub mod pod_sets;
 pub mod refusals;
 pub mod search;
 pub mod slices;
+mod turns;
 pub mod ways;

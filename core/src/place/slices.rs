@@ -11,7 +11,8 @@
 //!
 //! Phases: outer domains, the innermost first, that have slots for all slices of each set by
 //! itself; in each the sets one after the other, in several orders; a set's slices go to the fewest
-//! inner domains (the last one to where it fits best) and there go as every gang goes.
+//! inner domains (the last one to where it fits best) and there go as every gang goes. What that
+//! does not find, where members or sets depend on each other, [`turns`] looks for.
 //!
 //! Restart: nothing is kept; who is where says which slices lack members. Cost: a few numbers for
 //! each domain of the two levels.
@@ -23,7 +24,7 @@ use std::ops::Range;
 use capstan_topology::{DomainIdx, LevelIdx, NodeIdx};
 
 use super::gang::{self, Ask, TRIES_MAX, TopologyAsk};
-use super::{coupled, pod_sets};
+use super::{coupled, pod_sets, turns};
 use crate::explain::reason::SearchBound;
 use crate::model::ids::{ClassIdx, PodIdx, ShapeIdx};
 use crate::model::state::ClusterState;
@@ -102,7 +103,7 @@ pub fn place(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk, of: Slices)
         }
     }
     // For these, slots of domains are no proof, and not every way was tried.
-    if tries > 0 {
+    if tries > 0 && !turns::are_searched(txn, &counts, topology) {
         txn.note_end(&counts, SearchBound::Domains(tries));
     }
     false

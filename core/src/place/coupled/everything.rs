@@ -3,7 +3,8 @@
 //! It takes one member after the other, of any ask, to any node that would have it as things are,
 //! with any volumes and devices that it could take there ([`ways`](crate::place::ways)), and goes
 //! back where that leads nowhere. States that were reached in another order are looked at once, and
-//! nodes that look the same to all members are tried once.
+//! nodes that look the same to all members are tried once. Where levels or slices hold for sets of
+//! members, it keeps to them ([`Confines`](super::Confines)).
 
 use std::collections::BTreeSet;
 
@@ -17,7 +18,8 @@ impl Search {
     /// Every choice, until one leads to the end.
     pub(super) fn everything(&mut self, txn: &mut Txn<'_>) -> bool {
         let left = STEPS_IN_ALL.saturating_sub(txn.count_steps(0));
-        let most = if self.choosing.is_some() { STEPS_FEWER } else { STEPS_MAX };
+        let fewer = self.confines.is_some() || self.choosing.is_some();
+        let most = if fewer { STEPS_FEWER } else { STEPS_MAX };
         self.most = left.clamp(STEPS_LEAST, most);
         self.range.len() <= NODES_MAX && self.go_on(txn)
     }
@@ -52,10 +54,12 @@ impl Search {
                     let mark = txn.checkpoint();
                     self.put_in(txn, at, node, way);
                     self.state.push(taken);
+                    self.confine(txn, at, position, true);
                     if self.go_on(txn) {
                         return true;
                     }
                     txn.rollback_to(mark);
+                    self.confine(txn, at, position, false);
                     self.state.pop();
                     self.places.pop();
                     self.left[at] += 1;
@@ -69,7 +73,21 @@ impl Search {
     fn spots(&self, txn: &Txn<'_>, at: usize) -> Vec<(u32, usize)> {
         let index = txn.state().classes.fit(self.asks[at]);
         let slots = self.range.clone().map(|position| (index.spot(position).slots, position));
-        slots.filter(|(slots, _)| *slots > 0).collect()
+        let tree = &txn.state().room.tree;
+        let allowed = |position: usize| {
+            self.confines.as_ref().is_none_or(|confines| confines.allow(tree, at, position))
+        };
+        slots.filter(|(slots, position)| *slots > 0 && allowed(*position)).collect()
+    }
+
+    /// A member is at a position, or no more.
+    fn confine(&mut self, txn: &Txn<'_>, at: usize, position: usize, there: bool) {
+        let tree = &txn.state().room.tree;
+        match &mut self.confines {
+            None => {}
+            Some(confines) if there => confines.put(tree, at, position),
+            Some(confines) => confines.take_back(tree, at, position),
+        }
     }
 
     /// Whether the state with one more member was not looked at yet.
@@ -91,6 +109,9 @@ impl Search {
         }
         if let Some(choosing) = &mut self.choosing {
             choosing.looks(txn, position, &mut looks);
+        }
+        if let Some(confines) = &self.confines {
+            confines.looks(&state.room.tree, position, &mut looks);
         }
         let free = |resource| state.room.ledger.free(node, resource);
         (looks, self.resources.iter().map(|resource| free(*resource)).collect())

@@ -1,0 +1,113 @@
+//! Sets and slices whose members have to take turns.
+//!
+//! Problem: where levels or slices hold for pod sets, sets are placed one after the other, and
+//! slices of a set, too. Members may depend on each other across those: each of two sets wants some
+//! of the other near, or a spread constraint lets no domain get ahead. They have to be placed in
+//! turns, or a set has to look for its domain knowing who comes after it; and so it is where one
+//! set takes the room that another can only use.
+//!
+//! Decides which gangs are searched for that way once the other one found nothing, and who of a set
+//! goes to which of the places that were found: slices are of members in their order. Sets whose
+//! members are of several shapes are not searched where they go in slices, as a slice is of certain
+//! members then.
+//!
+//! Cost: nothing for one set whose members do not depend on each other, and for sets that are found
+//! one after the other; else a search ([`coupled`]) that is bounded by counts and says so.
+
+use std::collections::BTreeMap;
+
+use capstan_topology::DomainIdx;
+
+use super::coupled::{self, Confines, Count, Found, Place};
+use super::gang::{self, Ask, TopologyAsk};
+use super::slices::Slices;
+use super::{common_claims, pod_sets};
+use crate::model::ids::{ClassIdx, PodIdx};
+use crate::model::txn::Txn;
+
+/// Whether [`place`] and [`holds`] look for places of these.
+pub(super) fn are_searched(txn: &mut Txn<'_>, asks: &[Count], topology: TopologyAsk) -> bool {
+    if topology.slices.is_some() && topology.mixed {
+        return false;
+    }
+    asks.iter().for_each(|(class, _)| txn.fresh(*class));
+    let choosy = |(class, count): &Count| common_claims::are_choosy(txn.state(), *class, *count);
+    asks.len() > 1 || asks.iter().any(choosy) || coupled::are_coupled(txn, asks)
+}
+
+/// Places all members, in any order, or nothing and answers `false`.
+pub(super) fn place(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk) -> bool {
+    let asks: Vec<Ask> = asks.iter().filter(|ask| !ask.pods.is_empty()).cloned().collect();
+    let counts = gang::counts_of(&asks);
+    if !are_searched(txn, &counts, topology) || some_alone_lacks_room(txn, &counts, topology) {
+        return false;
+    }
+    let confines = Confines::new(&counts, sets_of(txn, &asks, topology), topology);
+    // Levels of each set by itself are for the search, which looks everywhere.
+    let everywhere = TopologyAsk { required: None, preferred: None, ..topology };
+    let topology = if topology.per_set { everywhere } else { topology };
+    match coupled::find_confined(txn, &counts, topology, Some(&confines)) {
+        Found::Places(places) => {
+            let pods = in_slices(txn, &asks, &places, topology.slices);
+            gang::put_all(txn, &asks, places.into_iter().zip(pods))
+        }
+        _ => false,
+    }
+}
+
+/// Whether some of these find no places by themselves, and nobody can open any for them.
+fn some_alone_lacks_room(txn: &mut Txn<'_>, asks: &[Count], topology: TopologyAsk) -> bool {
+    let alone = TopologyAsk { per_set: false, ..topology };
+    asks.len() > 1
+        && !coupled::are_coupled(txn, asks)
+        && !asks.iter().all(|(class, count)| gang::holds(txn, *class, *count, alone))
+}
+
+/// Whether members of one class that take turns find places in slices.
+pub(super) fn holds(txn: &mut Txn<'_>, class: ClassIdx, count: u32, topology: TopologyAsk) -> bool {
+    let counts = [(class, count)];
+    let topology = TopologyAsk { per_set: false, ..topology };
+    if !are_searched(txn, &counts, topology) {
+        return false;
+    }
+    let confines = Confines::new(&counts, vec![0], topology);
+    let found = coupled::find_confined(txn, &counts, topology, Some(&confines));
+    matches!(found, Found::Places(_))
+}
+
+/// The set of each ask.
+fn sets_of(txn: &Txn<'_>, asks: &[Ask], topology: TopologyAsk) -> Vec<usize> {
+    let mut of = vec![0; asks.len()];
+    for (set, members) in pod_sets::sets(txn, asks.iter(), topology.mixed).iter().enumerate() {
+        for ask in members {
+            let at = asks.iter().position(|one| std::ptr::eq(one, *ask));
+            of[at.expect("one of them")] = set;
+        }
+    }
+    of
+}
+
+/// Who goes to each place: members of an ask in their order to one domain of the slices' level
+/// after the other, to that with what is left over last.
+fn in_slices(txn: &Txn<'_>, asks: &[Ask], places: &[Place], slices: Option<Slices>) -> Vec<PodIdx> {
+    let tree = &txn.state().room.tree;
+    let domain = |place: &Place| -> Option<DomainIdx> {
+        tree.domain_of(slices?.level, tree.position(place.node)?)
+    };
+    let mut counts: BTreeMap<(usize, Option<DomainIdx>), u32> = BTreeMap::new();
+    for place in places {
+        *counts.entry((place.ask, domain(place))).or_default() += 1;
+    }
+    let odd = |place: &Place| {
+        slices.is_some_and(|of| !counts[&(place.ask, domain(place))].is_multiple_of(of.size))
+    };
+    let mut order: Vec<usize> = (0..places.len()).collect();
+    order.sort_by_key(|at| (odd(&places[*at]), domain(&places[*at]), *at));
+    let mut members: Vec<_> = asks.iter().map(|ask| ask.pods.iter()).collect();
+    let mut of_place: BTreeMap<usize, PodIdx> = BTreeMap::new();
+    for at in order {
+        let pod = members[places[at].ask].next().expect("a place for each member");
+        of_place.insert(at, *pod);
+    }
+    of_place.into_values().collect()
+}

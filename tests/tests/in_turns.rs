@@ -1,0 +1,261 @@
+//! Gangs in slices, and sets that have domains of their own, whose members want each other near,
+//! away, or spread: against every order and every choice of nodes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use capstan_core::Engine;
+use capstan_core::model::input::{
+    Input, Kin, Neighbours, Operator, PeerSelector, PeerTerm, PodFacts, PodShape, Requirement,
+    SliceWish, Text, Wishes,
+};
+use capstan_core::time::Time;
+use capstan_tests::around::{Cluster, Placed};
+use capstan_tests::facts::{TEAM, amounts, gang, in_queue, labels, namespace, node, text};
+use capstan_tests::hand::binds;
+use capstan_tests::kinds::{ZONE, kind};
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, FileFailurePersistence};
+
+const NOW: Time = Time(1_000_000);
+/// Levels of the topology: the first is the key `zone` of other tests, too.
+const LEVELS: [&str; 2] = ["topology.kubernetes.io/zone", "kubernetes.io/hostname"];
+
+/// What is asked of the topology.
+#[derive(Clone, Debug)]
+enum Ask {
+    /// Slices of so many in one domain of a level each; all of the gang in one zone.
+    Slices { level: usize, size: u32, in_one_zone: bool },
+    /// Each set in one domain of a level.
+    Sets { level: usize },
+}
+
+#[derive(Clone, Debug)]
+struct Case {
+    /// Cpus, pods, and zone of each node.
+    nodes: Vec<(i64, i64, Option<&'static str>)>,
+    members: Vec<Arc<PodShape>>,
+    ask: Ask,
+}
+
+/// Who is where, for each kind of members.
+type Places = Vec<(Arc<PodShape>, usize)>;
+
+fn case() -> impl Strategy<Value = Case> {
+    let zone = option::weighted(0.9, prop_oneof![Just("x"), Just("y")]);
+    let nodes = vec((0..4_i64, 1..5_i64, zone), 1..4);
+    let kinds = vec((kind(), 1..5_usize), 1..3);
+    let slices = (0..LEVELS.len(), 1..4_u32, prop::bool::weighted(0.3))
+        .prop_map(|(level, size, in_one_zone)| Ask::Slices { level, size, in_one_zone });
+    let sets = (0..LEVELS.len()).prop_map(|level| Ask::Sets { level });
+    (nodes, kinds, prop_oneof![2 => slices, 1 => sets]).prop_map(|(nodes, kinds, ask)| {
+        let all = kinds.into_iter().flat_map(|(kind, count)| vec![kind; count]);
+        let sized = |shape: Arc<PodShape>| {
+            let mut own = PodShape::clone(&shape);
+            own.requests.remove("pods");
+            Arc::new(own)
+        };
+        Case { nodes, members: all.take(5).map(sized).collect(), ask }
+    })
+}
+
+/// What members of one set have in common.
+fn set_of(shape: &PodShape) -> PodShape {
+    PodShape { kin: None, ..shape.clone() }
+}
+
+impl Case {
+    fn wishes(&self) -> Arc<Wishes> {
+        let mut wishes = Wishes::clone(&in_queue(None));
+        let topology = &mut wishes.topology;
+        match &self.ask {
+            Ask::Slices { level, size, in_one_zone } => {
+                topology.slices = Some(SliceWish { level: text(LEVELS[*level]), size: *size });
+                topology.required = in_one_zone.then(|| text(LEVELS[0]));
+            }
+            Ask::Sets { level } => {
+                topology.required = Some(text(LEVELS[*level]));
+                topology.per_pod_set = true;
+            }
+        }
+        Arc::new(wishes)
+    }
+
+    fn model(&self) -> Cluster {
+        let nodes = self.nodes.iter().enumerate().map(|(at, (cpu, pods, zone))| {
+            let mut facts = node(&format!("n{at}"), &[("cpu", *cpu), ("pods", *pods)]);
+            for key in [ZONE, LEVELS[0]] {
+                facts.labels.extend(zone.map(|zone| (text(key), text(zone))));
+            }
+            facts
+        });
+        Cluster { nodes: nodes.collect(), ..Cluster::default() }
+    }
+
+    /// Some set has members of several shapes: which of them make a slice is not told by counts.
+    fn is_mixed(&self) -> bool {
+        let shapes: BTreeSet<&PodShape> = self.members.iter().map(|shape| &**shape).collect();
+        let sets: BTreeSet<PodShape> = shapes.iter().map(|shape| set_of(shape)).collect();
+        matches!(self.ask, Ask::Slices { .. }) && sets.len() < shapes.len()
+    }
+
+    /// Where members go, by the engine.
+    fn decided(&self) -> Places {
+        let mut engine = Engine::new();
+        let count = self.members.len() as u32;
+        let mut pods: Vec<PodFacts> =
+            gang("g", count, Some(count), &self.members[0], &self.wishes());
+        for (pod, shape) in pods.iter_mut().zip(&self.members) {
+            pod.shape = shape.clone();
+        }
+        let model = self.model();
+        let mut facts = vec![namespace()];
+        facts.extend(model.nodes.iter().cloned().map(Input::Node));
+        facts.extend(pods.iter().cloned().map(Input::Pod));
+        let output = engine.step(NOW, facts);
+        engine.recount();
+        let placed = binds(&output).into_iter().map(|(name, node)| {
+            let member = pods.iter().find(|pod| *pod.name == *name).expect("a member");
+            let at = model.nodes.iter().position(|it| *it.name == *node);
+            (member.shape.clone(), at.expect("a node"))
+        });
+        placed.collect()
+    }
+
+    /// Whether these places are what is asked of the topology.
+    fn keeps(&self, places: &Places) -> bool {
+        let model = self.model();
+        let domain = |level: usize, at: usize| model.nodes[at].labels.get(LEVELS[level]);
+        let mut sets: BTreeMap<PodShape, Vec<usize>> = BTreeMap::new();
+        for (shape, at) in places {
+            sets.entry(set_of(shape)).or_default().push(*at);
+        }
+        let counts = |level: usize, nodes: &[usize]| -> Option<BTreeMap<&Text, u32>> {
+            let mut counts = BTreeMap::new();
+            for at in nodes {
+                *counts.entry(domain(level, *at)?).or_default() += 1;
+            }
+            Some(counts)
+        };
+        let one = |level: usize, nodes: &[usize]| {
+            counts(level, nodes).is_some_and(|counts| counts.len() == 1)
+        };
+        match &self.ask {
+            Ask::Sets { level } => sets.values().all(|nodes| one(*level, nodes)),
+            Ask::Slices { level, size, in_one_zone } => {
+                let all: Vec<usize> = places.iter().map(|(_, at)| *at).collect();
+                // Within the level of slices or an outer one they are no slices of their own.
+                let whole = *in_one_zone && *level == 0;
+                let in_slices = |nodes: &Vec<usize>| {
+                    let counts = counts(*level, nodes);
+                    counts.is_some_and(|it| it.values().filter(|it| *it % size > 0).count() < 2)
+                };
+                (!in_one_zone || one(0, &all)) && (whole || sets.values().all(in_slices))
+            }
+        }
+    }
+
+    /// Whether some order and some nodes get all in and keep to what is asked.
+    fn can_be_placed(&self) -> bool {
+        let mut model = self.model();
+        let mut left: BTreeMap<Arc<PodShape>, u32> = BTreeMap::new();
+        self.members.iter().for_each(|shape| *left.entry(sized(shape)).or_default() += 1);
+        self.search(&mut model, &mut left, &mut Vec::new(), &mut BTreeSet::new())
+    }
+
+    fn search(
+        &self,
+        model: &mut Cluster,
+        left: &mut BTreeMap<Arc<PodShape>, u32>,
+        places: &mut Places,
+        seen: &mut BTreeSet<Places>,
+    ) -> bool {
+        if places.len() == self.members.len() {
+            return self.keeps(places);
+        }
+        let mut state = places.clone();
+        state.sort();
+        if !seen.insert(state) {
+            return false;
+        }
+        let kinds: Vec<Arc<PodShape>> =
+            left.iter().filter(|(_, count)| **count > 0).map(|(shape, _)| shape.clone()).collect();
+        for shape in kinds {
+            for node in
+                (0..self.nodes.len()).filter(|at| model.takes(*at, &shape)).collect::<Vec<_>>()
+            {
+                model.placed.push(Placed::new(node, shape.clone()));
+                places.push((shape.clone(), node));
+                *left.get_mut(&shape).expect("listed") -= 1;
+                let found = self.search(model, left, places, seen);
+                *left.get_mut(&shape).expect("listed") += 1;
+                places.pop();
+                model.placed.pop();
+                if found {
+                    return true;
+                }
+            }
+        }
+        false
+    }
+}
+
+/// The model counts pods of a node as one more resource.
+fn sized(shape: &Arc<PodShape>) -> Arc<PodShape> {
+    let mut own = PodShape::clone(shape);
+    own.requests.insert(text("pods"), 1);
+    Arc::new(own)
+}
+
+/// Found by the property below: the large member keeps the others away from its node, and only the
+/// one of which they make least use leaves enough for all of them.
+#[test]
+fn the_node_of_least_use_to_others_is_found() {
+    let a = Requirement { key: text("app"), operator: Operator::In, values: vec![text("a")] };
+    let peers = PeerSelector {
+        namespaces: vec![text(TEAM)],
+        namespace_selector: None,
+        labels: Some(vec![a]),
+    };
+    let apart = vec![PeerTerm { key: text(LEVELS[1]), peers }];
+    let kin =
+        |own: &[(&str, &str)]| Some(Arc::new(Kin { namespace: text(TEAM), labels: labels(own) }));
+    let small = Arc::new(PodShape {
+        kin: kin(&[]),
+        neighbours: Some(Arc::new(Neighbours { anti_affinity: apart, ..Neighbours::default() })),
+        ..PodShape::default()
+    });
+    let requests = amounts(&[("cpu", 2)]);
+    let large = Arc::new(PodShape { requests, kin: kin(&[("app", "a")]), ..PodShape::default() });
+    let members = [vec![small; 4], vec![large]].concat();
+    let nodes = vec![(3, 3, Some("x")), (2, 1, Some("x")), (1, 1, Some("x"))];
+    let ask = Ask::Slices { level: 0, size: 1, in_one_zone: false };
+    let case = Case { nodes, members, ask };
+    let places = case.decided();
+    assert_eq!(places.iter().find(|(shape, _)| !shape.requests.is_empty()).map(|it| it.1), Some(1));
+}
+
+fn config(cases: u32) -> Config {
+    let failure_persistence = Some(Box::new(FileFailurePersistence::Off) as _);
+    Config { cases, failure_persistence, ..Config::default() }
+}
+
+proptest! {
+    #![proptest_config(config(10_000))]
+
+    /// A gang is placed if and only if some order and some nodes do, and then as was asked.
+    #[test]
+    fn a_gang_that_can_go_in_turns_is_placed(case in case()) {
+        let decided = case.decided();
+        if decided.is_empty() {
+            prop_assert!(case.is_mixed() || !case.can_be_placed(), "it could have been placed");
+        } else {
+            prop_assert_eq!(decided.len(), case.members.len(), "all or none");
+            let places: Places = decided.iter().map(|(shape, at)| (sized(shape), *at)).collect();
+            prop_assert!(case.keeps(&places), "not as asked: {places:?}");
+            prop_assert!(case.model().comes_about(&places), "it breaks a rule: {places:?}");
+        }
+    }
+}
