@@ -25,6 +25,10 @@ const STEPS_MAX: u32 = 4_096;
 /// and each step looks at every node.
 const NODES_MAX: usize = 256;
 
+/// States of more members than this are not remembered: a search of so few steps seldom comes back
+/// to one, and each takes memory by the member.
+pub(super) const SEEN_MAX: usize = 128;
+
 /// Places every member somewhere in a range of positions, or nothing and answers `false`.
 pub fn place(txn: &mut Txn<'_>, asks: &[&Ask], range: Range<usize>) -> bool {
     if range.len() > NODES_MAX {
@@ -125,7 +129,7 @@ impl Search {
     /// Whether the state with one more member there was not looked at yet. Members who choose
     /// nothing go one after the other to nodes that look unlike: they come to no state twice.
     fn is_new(&mut self, taken: Taken) -> bool {
-        if self.choosing.is_none() {
+        if self.choosing.is_none() || self.placed.len() >= SEEN_MAX {
             return true;
         }
         let mut state = self.placed.clone();

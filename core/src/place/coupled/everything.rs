@@ -12,6 +12,7 @@ use capstan_topology::NodeIdx;
 
 use super::{NODES_MAX, STEPS_FEWER, STEPS_IN_ALL, STEPS_LEAST, STEPS_MAX, Search};
 use crate::model::txn::Txn;
+use crate::place::search::SEEN_MAX;
 use crate::place::ways;
 
 impl Search {
@@ -92,6 +93,9 @@ impl Search {
 
     /// Whether the state with one more member was not looked at yet.
     fn is_new(&mut self, taken: (u16, NodeIdx, u32)) -> bool {
+        if self.state.len() >= SEEN_MAX {
+            return true;
+        }
         let mut state = self.state.clone();
         state.push(taken);
         state.sort_unstable();
