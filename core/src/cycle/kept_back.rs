@@ -4,8 +4,8 @@
 //! whoever it was kept from is looked at again, and may keep back something else in turn: two heads
 //! could take turns for ever, with nothing decided and nothing new.
 //!
-//! It is the same with reserved starts: one that is given up, or put off, wakes whoever was held for
-//! it, for whom it may be reserved again and given up again.
+//! It is the same with reserved starts: one that is given up, or put off, wakes whoever was held
+//! for it, for whom it may be reserved again and given up again.
 //!
 //! Wanted: everybody sees what is kept back last, and it ends. So the same may come up a few times,
 //! for those who had no turn while it was there, and then wakes nobody until something is decided

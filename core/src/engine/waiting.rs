@@ -175,15 +175,11 @@ impl Waiting {
         (local, rests): (Option<QueueName>, Option<Time>),
     ) {
         self.remove(index);
-        let key = HeadKey {
-            priority: workload.priority,
-            at: Reverse(at),
-            uid: Reverse(workload.uid.clone()),
-        };
-        let wish = workload.topology();
-        let TopologyWish { required, preferred, slices, per_pod_set } = wish.clone();
+        let (priority, uid) = (workload.priority, Reverse(workload.uid.clone()));
+        let key = HeadKey { priority, at: Reverse(at), uid };
+        let TopologyWish { required, preferred, slices, per_pod_set } = workload.topology().clone();
         let group = GroupKey {
-            priority: workload.priority,
+            priority,
             lowest_priority: workload.lowest_priority,
             sets: workload.sets.iter().map(|set| (set.shape, set.ready)).collect(),
             min_member: workload.min_member,

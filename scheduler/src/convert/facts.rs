@@ -307,7 +307,6 @@ impl Facts<'_> {
             _ => {}
         }
         wishes.ignored = ignored;
-        let node = pod.stands_on(&self.directory.scheduler).cloned();
         PodFacts {
             uid: pod.uid.clone(),
             namespace: pod.namespace.clone(),
@@ -315,8 +314,8 @@ impl Facts<'_> {
             shape,
             holds: pod.holds.clone(),
             ours,
-            nominated: node.is_some() && pod.node.is_none(),
-            node,
+            node: pod.stands_on(&self.directory.scheduler).cloned(),
+            nominated: pod.is_nominated(&self.directory.scheduler),
             phase: pod.phase,
             terminating: pod.terminating,
             gated: pod.gated,

@@ -184,6 +184,11 @@ impl PodDraft {
         self.node.as_ref().or(nominated)
     }
 
+    /// Whether it only holds room where another scheduler nominated it.
+    pub fn is_nominated(&self, scheduler: &str) -> bool {
+        self.node.is_none() && self.stands_on(scheduler).is_some()
+    }
+
     /// Node for which its scheduler nominated it, while it has none.
     pub fn nominated(&self) -> Option<&Text> {
         self.rare.as_ref()?.nominated.as_ref()

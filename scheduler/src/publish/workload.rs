@@ -224,6 +224,9 @@ fn flavors(details: &WorkloadDetails) -> BTreeMap<String, BTreeMap<String, Strin
     named.collect()
 }
 
+/// Of work whose pods have nodes, and do not run yet.
+const BEING_STARTED: &str = "its pods are being started";
+
 fn conditions(conditions: &mut Vec<Condition>, details: &WorkloadDetails, now: Time) {
     let view = &details.view;
     let recovers = conditions.iter().any(|known| {
@@ -260,17 +263,12 @@ fn conditions(conditions: &mut Vec<Condition>, details: &WorkloadDetails, now: T
         }
         State::Resuming | State::Preparing | State::Binding => {
             admitted(&mut say, details);
-            say("PodsReady", false, "WaitForStart", "its pods are being started".to_owned());
+            say("PodsReady", false, "WaitForStart", BEING_STARTED.to_owned());
         }
         State::Running => {
             admitted(&mut say, details);
-            if details.up {
-                say("PodsReady", true, "Started", "enough pods are ready".to_owned());
-            } else if recovers {
-                say("PodsReady", false, "WaitForRecovery", few_are_ready(details));
-            } else if says_already {
-                // What it said while it waited for nodes.
-                say("PodsReady", false, "WaitForStart", "its pods are being started".to_owned());
+            if let Some((status, reason, message)) = ready(details, recovers, says_already) {
+                say("PodsReady", status, reason, message);
             }
         }
         State::Evicting => {}
@@ -295,6 +293,20 @@ fn conditions(conditions: &mut Vec<Condition>, details: &WorkloadDetails, now: T
                 set(conditions, Says { of, status: false, reason: "QuotaReserved", message }, now);
             }
         }
+    }
+}
+
+/// What PodsReady says of work that runs, if anything; `said`: it said something before.
+fn ready(
+    details: &WorkloadDetails,
+    recovers: bool,
+    said: bool,
+) -> Option<(bool, &'static str, String)> {
+    match (details.up, recovers) {
+        (true, _) => Some((true, "Started", "enough pods are ready".to_owned())),
+        (false, true) => Some((false, "WaitForRecovery", few_are_ready(details))),
+        // What it said while it waited for nodes is no longer so.
+        (false, false) => said.then(|| (false, "WaitForStart", BEING_STARTED.to_owned())),
     }
 }
 

@@ -185,8 +185,8 @@ impl Counter {
         }
     }
 
-    /// Pods in the domain of a node, and the fewest in any, as [`Balance::least`] has it, with those
-    /// that are nominated for the node if it is they who are too many.
+    /// Pods in the domain of a node, and the fewest in any, as [`Balance::least`] has it, with
+    /// those that are nominated for the node if it is they who are too many.
     pub fn unevenness(&self, node: NodeIdx, domain: usize, balance: &Balance) -> (u32, u32) {
         let (count, least) = (self.in_domain[domain], balance.least());
         match balance.takes(count, least) {
