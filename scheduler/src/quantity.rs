@@ -192,7 +192,7 @@ impl Visitor<'_> for QuantityVisitor {
     type Value = Quantity;
 
     fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("a quantity such as 16, 500m or 64Gi")
+        out.write_str("a quantity such as 16, 2.5 or 64Gi")
     }
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<Quantity, E> {
@@ -216,7 +216,7 @@ impl Visitor<'_> for QuantityVisitor {
 /// What is said of a text that is no quantity.
 pub fn complaint(text: &str) -> String {
     let shown: String = text.chars().take(40).collect();
-    format!("{shown:?} is no quantity (try 16, 500m, 64Gi)")
+    format!("{shown:?} is no quantity (try 16, 2.5, 64Gi)")
 }
 
 /// What is said of an amount below zero.

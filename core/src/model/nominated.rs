@@ -4,8 +4,8 @@
 //! it asks as if it were there, from work of its own priority and lower. Work of higher priority
 //! goes before it, as in kube-scheduler: while that is decided on, the pod is off the accounts.
 //! Afterwards both may hold more of a node than it has. Of a gang all members go before it or none
-//! does. What pods around make of one is [`crate::rules::neighbours`]' to know. One that uses a
-//! claim for itself alone keeps others from it on all nodes, not on its own only.
+//! does. What pods around make of one is [`crate::rules::neighbours`]' to know, and what its claims
+//! mean for others, [`crate::rules::volume_restrictions`]'.
 //!
 //! Cost: nothing where nobody is nominated; else, for each head, its node's accounts for each pod
 //! that the head goes before. Restart: derived from pods.

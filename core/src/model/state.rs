@@ -315,6 +315,9 @@ impl ClusterState {
         }
         if let Some(wanted) = self.volumes_of(pod) {
             self.room.volumes.hold(node, &wanted);
+            if self.pods[pod].nominated {
+                self.room.volumes.nominate(&wanted);
+            }
         }
         if let Some(shape) = self.claiming(pod) {
             self.room.devices.join(pod, &shape);
@@ -344,7 +347,12 @@ impl ClusterState {
         }
         self.each_charge(pod, |quota, queue, fr, amount| quota.change(queue, fr, -amount));
         match self.volumes_of(pod) {
-            Some(wanted) => self.room.volumes.let_go(node, &wanted),
+            Some(wanted) => {
+                if self.pods[pod].nominated {
+                    self.room.volumes.withdraw(&wanted);
+                }
+                self.room.volumes.let_go(node, &wanted)
+            }
             None => Choices::new(),
         }
     }
@@ -467,7 +475,10 @@ impl ClusterState {
         let around = placed().filter(|(_, pod, _)| shape(pod).kin.is_some());
         let around = around.map(|(_, pod, node)| (node, pod.shape, pod.tenancy()));
         self.room.neighbourhood.recount(around);
-        let with = |(_, pod, node)| Some((node, &**shape(pod).volumes.as_ref()?));
+        let with = |(_, pod, node): (_, &Pod, _)| {
+            let volumes = self.room.shape(pod.shape).facts.volumes.as_deref();
+            Some((node, volumes?, pod.nominated))
+        };
         self.room.volumes.recount(placed().filter_map(with));
         self.room.devices.recount(placed().map(|(index, pod, _)| (index, shape(pod))));
         self.classes.recount(&self.room);

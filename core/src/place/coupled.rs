@@ -54,7 +54,7 @@ const STEPS_LEAST: u32 = 256;
 /// Domains with more nodes than this are not searched, as in [`places`].
 const NODES_MAX: usize = 256;
 
-pub(super) use confines::Confines;
+pub(super) use confines::{Confines, Part};
 
 /// What came of looking for places.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -304,6 +304,14 @@ pub fn are_wanted(txn: &mut Txn<'_>, asks: &[Count]) -> Vec<bool> {
     shapes.iter().map(|shape| asks.iter().any(|(class, _)| wants(*class, *shape))).collect()
 }
 
+/// Whether a member that is placed may open nodes for others. Classes know the shapes.
+fn any_opens(txn: &Txn<'_>, classes: &[ClassIdx], shapes: &[ShapeIdx]) -> bool {
+    classes.iter().any(|class| {
+        let outlook = txn.state().classes.class(*class).outlook();
+        shapes.iter().any(|shape| outlook.is_opened_by(*shape))
+    })
+}
+
 /// A search for places in one domain.
 struct Search {
     asks: Vec<ClassIdx>,
@@ -322,6 +330,8 @@ struct Search {
     choosing: Option<Choosing>,
     /// Where sets may go; `None`: anywhere.
     confines: Option<Confines>,
+    /// Nobody opens a node for anybody: whoever fits with all others fits in any order.
+    in_any_order: bool,
     steps: u32,
     /// Steps that it may take.
     most: u32,
@@ -333,13 +343,14 @@ impl Search {
         Search {
             resources: places::resources(txn, classes.iter().copied()),
             choosing: Choosing::of(txn.state(), &classes),
-            asks: classes,
             left: asks.iter().map(|(_, count)| *count).collect(),
             places: Vec::new(),
             state: Vec::new(),
             seen: BTreeSet::new(),
             confines: None,
+            in_any_order: !any_opens(txn, &classes, &shapes),
             range,
+            asks: classes,
             shapes,
             steps: 0,
             most: STEPS_MAX,
@@ -360,6 +371,7 @@ impl Search {
     fn is_hopeless(&self, txn: &mut Txn<'_>) -> bool {
         self.asks.iter().for_each(|class| txn.fresh(*class));
         (0..self.asks.len()).any(|at| self.upper(txn, at) < u64::from(self.left[at]))
+            || self.lacks_in_all(txn)
             || self.choosing.is_some()
                 && !common_claims::fit_one_node(txn.state(), &self.counts(), self.range.clone())
     }

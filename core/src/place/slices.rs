@@ -103,7 +103,7 @@ pub fn place(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk, of: Slices)
         }
     }
     // For these, slots of domains are no proof, and not every way was tried.
-    if tries > 0 && !turns::are_searched(txn, &counts, topology) {
+    if tries > 0 && !turns::are_searched(txn, &counts) {
         txn.note_end(&counts, SearchBound::Domains(tries));
     }
     false
@@ -201,8 +201,7 @@ fn place_mixed(
     of: Slices,
     step_by_step: bool,
 ) -> bool {
-    let members = in_order(txn, set);
-    let slices: Vec<Vec<Ask>> = members.chunks(of.size as usize).map(by_class).collect();
+    let slices = cut(txn, set, of);
     let place = |txn: &mut Txn<'_>, slice: &[Ask]| {
         let asks: Vec<&Ask> = slice.iter().collect();
         asks.iter().for_each(|ask| txn.fresh(ask.class));
@@ -216,6 +215,11 @@ fn place_mixed(
         domains.into_iter().any(|domain| gang::try_domain(txn, &asks, domain, step_by_step))
     };
     pod_sets::in_some_order(txn, slices.iter().map(Vec::as_slice).collect(), place)
+}
+
+/// The slices of a set whose members have several shapes: its members in their order.
+pub(super) fn cut(txn: &Txn<'_>, set: &[&Ask], of: Slices) -> Vec<Vec<Ask>> {
+    in_order(txn, set).chunks(of.size as usize).map(by_class).collect()
 }
 
 /// Members of a set in the order that they have in their gang, each with its class.

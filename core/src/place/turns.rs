@@ -7,9 +7,8 @@
 //! set takes the room that another can only use.
 //!
 //! Decides which gangs are searched for that way once the other one found nothing, and who of a set
-//! goes to which of the places that were found: slices are of members in their order. Sets whose
-//! members are of several shapes are not searched where they go in slices, as a slice is of certain
-//! members then.
+//! goes to which of the places that were found: slices are of members in their order. Of a set
+//! whose members are of several shapes a slice is of certain ones, which stay together.
 //!
 //! Cost: nothing for one set whose members do not depend on each other, and for sets that are found
 //! one after the other; else a search ([`coupled`]) that is bounded by counts and says so.
@@ -18,18 +17,15 @@ use std::collections::BTreeMap;
 
 use capstan_topology::DomainIdx;
 
-use super::coupled::{self, Confines, Count, Found, Place};
+use super::coupled::{self, Confines, Count, Found, Part, Place};
 use super::gang::{self, Ask, TopologyAsk};
-use super::slices::Slices;
+use super::slices::{self, Slices};
 use super::{common_claims, pod_sets};
 use crate::model::ids::{ClassIdx, PodIdx};
 use crate::model::txn::Txn;
 
 /// Whether [`place`] and [`holds`] look for places of these.
-pub(super) fn are_searched(txn: &mut Txn<'_>, asks: &[Count], topology: TopologyAsk) -> bool {
-    if topology.slices.is_some() && topology.mixed {
-        return false;
-    }
+pub(super) fn are_searched(txn: &mut Txn<'_>, asks: &[Count]) -> bool {
     asks.iter().for_each(|(class, _)| txn.fresh(*class));
     let choosy = |(class, count): &Count| common_claims::are_choosy(txn.state(), *class, *count);
     asks.len() > 1 || asks.iter().any(choosy) || coupled::are_coupled(txn, asks)
@@ -39,19 +35,24 @@ pub(super) fn are_searched(txn: &mut Txn<'_>, asks: &[Count], topology: Topology
 pub(super) fn place(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk) -> bool {
     let asks: Vec<Ask> = asks.iter().filter(|ask| !ask.pods.is_empty()).cloned().collect();
     let counts = gang::counts_of(&asks);
-    if !are_searched(txn, &counts, topology) || some_alone_lacks_room(txn, &counts, topology) {
+    if !are_searched(txn, &counts) || some_alone_lacks_room(txn, &counts, topology) {
         return false;
     }
-    let confines = Confines::new(&counts, sets_of(txn, &asks, topology), topology);
+    let (asks, parts): (Vec<Ask>, Vec<Part>) = parts(txn, &asks, topology).into_iter().unzip();
+    let confines = Confines::new(parts, topology);
     // Levels of each set by itself are for the search, which looks everywhere.
     let everywhere = TopologyAsk { required: None, preferred: None, ..topology };
     let topology = if topology.per_set { everywhere } else { topology };
-    match coupled::find_confined(txn, &counts, topology, Some(&confines)) {
+    match coupled::find_confined(txn, &gang::counts_of(&asks), topology, Some(&confines)) {
         Found::Places(places) => {
             let pods = in_slices(txn, &asks, &places, topology.slices);
             gang::put_all(txn, &asks, places.into_iter().zip(pods))
         }
-        _ => false,
+        Found::Bound(bound) => {
+            txn.note_end(&counts, bound);
+            false
+        }
+        Found::None => false,
     }
 }
 
@@ -67,24 +68,33 @@ fn some_alone_lacks_room(txn: &mut Txn<'_>, asks: &[Count], topology: TopologyAs
 pub(super) fn holds(txn: &mut Txn<'_>, class: ClassIdx, count: u32, topology: TopologyAsk) -> bool {
     let counts = [(class, count)];
     let topology = TopologyAsk { per_set: false, ..topology };
-    if !are_searched(txn, &counts, topology) {
+    if !are_searched(txn, &counts) {
         return false;
     }
-    let confines = Confines::new(&counts, vec![0], topology);
+    let confines = Confines::new(vec![Part { set: 0, slice: None, count }], topology);
     let found = coupled::find_confined(txn, &counts, topology, Some(&confines));
     matches!(found, Found::Places(_))
 }
 
-/// The set of each ask.
-fn sets_of(txn: &Txn<'_>, asks: &[Ask], topology: TopologyAsk) -> Vec<usize> {
-    let mut of = vec![0; asks.len()];
+/// Asks with what they are part of; one for each slice where those are of certain members.
+fn parts(txn: &Txn<'_>, asks: &[Ask], topology: TopologyAsk) -> Vec<(Ask, Part)> {
+    let (mut all, mut slice) = (Vec::new(), 0);
     for (set, members) in pod_sets::sets(txn, asks.iter(), topology.mixed).iter().enumerate() {
-        for ask in members {
-            let at = asks.iter().position(|one| std::ptr::eq(one, *ask));
-            of[at.expect("one of them")] = set;
+        let mut add = |ask: &Ask, slice| {
+            let count = ask.pods.len() as u32;
+            all.push((ask.clone(), Part { set, slice, count }));
+        };
+        match (topology.slices, members.as_slice()) {
+            (Some(of), [_, _, ..]) => {
+                for cut in slices::cut(txn, members, of) {
+                    cut.iter().for_each(|ask| add(ask, Some(slice)));
+                    slice += 1;
+                }
+            }
+            _ => members.iter().for_each(|ask| add(ask, None)),
         }
     }
-    of
+    all
 }
 
 /// Who goes to each place: members of an ask in their order to one domain of the slices' level

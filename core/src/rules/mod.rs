@@ -199,7 +199,7 @@ fn slots_for_volumes(question: &Question<'_>, demand: &Demand) -> u32 {
             return 0;
         }
     }
-    match demand.exclusive.is_some() || demand.clashing.is_some() {
+    match !demand.exclusive.is_empty() || demand.clashing.is_some() {
         true => 1,
         false => u32::MAX,
     }

@@ -2,12 +2,13 @@
 //!
 //! Volumes that pods name without a claim clash with the same one of another pod on the node,
 //! unless both only read it; an EBS volume clashes always. A `ReadWriteOncePod` claim that any
-//! placed pod uses, wherever that is, is refused by every node. State is
+//! placed pod uses, wherever that is, is refused by every node; one that another scheduler
+//! nominated for a node takes no such claim from anybody, but where disks are asked about. State is
 //! [`Volumes`](crate::model::volumes::Volumes).
 
 use super::Question;
 use crate::explain::reason::{NodeRefusal, StorageRefusal};
-use crate::model::input::{Disk, DiskKind};
+use crate::model::input::{ClaimKey, Disk, DiskKind};
 
 /// Refuses a node that has such a volume, or every node for a claim in use or one that is missing.
 pub fn check(question: &Question<'_>, refusals: &mut Vec<NodeRefusal>) {
@@ -25,8 +26,12 @@ pub fn check(question: &Question<'_>, refusals: &mut Vec<NodeRefusal>) {
         refusals.push(NodeRefusal::Storage(refusal));
         return;
     }
-    let beside = demand.exclusive.as_ref().filter(|_| question.beside > 0);
-    if let Some(claim) = demand.in_use.as_ref().or(beside) {
+    // kube-scheduler asks on which node a claim is used only where it asks about disks.
+    let asks = wanted.clone().any(|disk| disk.kind != DiskKind::Counted);
+    let here = |claim: &&ClaimKey| {
+        question.beside > 0 || asks && question.room.volumes.is_used_on(question.node, claim)
+    };
+    if let Some(claim) = demand.in_use.as_ref().or(demand.exclusive.iter().find(here)) {
         let refusal = StorageRefusal::ClaimInUse { claim: claim.name.clone() };
         refusals.push(NodeRefusal::Storage(refusal));
     }

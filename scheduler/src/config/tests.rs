@@ -100,7 +100,7 @@ leaderElection: {{leaseDuration: 15}}
     let at = "c.yaml, document 1, CapstanConfiguration: ";
     let mut want = [
         "leaderElection.leaseDuration: 15, where a text is needed; write it in quotes",
-        "prices[0].usdPerHour: \"cheap\" is no quantity (try 16, 500m, 64Gi)",
+        "prices[0].usdPerHour: \"cheap\" is no quantity (try 16, 2.5, 64Gi)",
         "prices[1].usdPerHour: missing",
         "profiles.default.cost: 101 is above 100",
         "profiles.default.speed: unknown field",

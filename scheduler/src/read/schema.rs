@@ -263,7 +263,7 @@ impl Walk {
             Value::Number(number) => number.to_string(),
             other => {
                 let problem =
-                    format!("{}, where a quantity is needed (try 16, 500m, 64Gi)", named(other));
+                    format!("{}, where a quantity is needed (try 16, 2.5, 64Gi)", named(other));
                 return self.complain(path, problem);
             }
         };
@@ -402,14 +402,12 @@ mod tests {
             r#"preemption.minRuntime: "soon" is no duration (try 600s, 10m, 1h30m)"#.to_owned(),
             r#"queueingStrategy: "FIFO" is none of StrictFIFO, BestEffortFIFO"#.to_owned(),
             r#"resourceGroups[0].coveredResources: "cpu", where a list is needed"#.to_owned(),
-            format!(
-                r#"{resources}[0].nominalQuota: "16 GPUs" is no quantity (try 16, 500m, 64Gi)"#
-            ),
+            format!(r#"{resources}[0].nominalQuota: "16 GPUs" is no quantity (try 16, 2.5, 64Gi)"#),
             format!("{resources}[1].nominalQuota: missing"),
             format!("{resources}[2].name: 7, where a text is needed; write it in quotes"),
             format!(
                 "{resources}[2].nominalQuota: true or false, where a quantity is needed \
-                 (try 16, 500m, 64Gi)"
+                 (try 16, 2.5, 64Gi)"
             ),
             "stopPolicy: 3 is none of None, Hold, HoldAndDrain".to_owned(),
         ];

@@ -144,7 +144,7 @@ spec: {containers: [{resources: {requests: {nvidia.com/gpu: many}}}]}
             .to_owned(),
         format!(
             "a.yaml, document 1, ClusterQueue team-a: {quota}: \"16 GPUs\" is no quantity \
-             (try 16, 500m, 64Gi)"
+             (try 16, 2.5, 64Gi)"
         ),
         "a.yaml, document 2, Job train: spec.template.spec.containers: missing".to_owned(),
         "a.yaml, document 3: apiVersion: missing; every object needs apiVersion and kind"
@@ -158,7 +158,7 @@ spec: {containers: [{resources: {requests: {nvidia.com/gpu: many}}}]}
             .to_owned(),
         "a.yaml, document 6, Pod team/x: \
          spec.containers[0].resources.requests[\"nvidia.com/gpu\"]: \"many\" is no quantity \
-         (try 16, 500m, 64Gi)"
+         (try 16, 2.5, 64Gi)"
             .to_owned(),
     ];
     assert_eq!(complaints("a.yaml", text), want);

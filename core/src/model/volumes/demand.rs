@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Choice, Volumes};
+use super::{Choice, ClaimEntry, Volumes};
 use crate::explain::reason::StorageRefusal;
 use crate::model::input::{
     Attach, CapacityFacts, ClaimFacts, ClaimKey, Disk, DiskKind, NodeFacts, Operator, PodVolumes,
@@ -28,8 +28,8 @@ pub struct Demand {
     pub problem: Option<StorageRefusal>,
     /// A claim for one pod only that another pod uses.
     pub in_use: Option<ClaimKey>,
-    /// A claim for one pod only.
-    pub exclusive: Option<ClaimKey>,
+    /// Claims for one pod only.
+    pub exclusive: Vec<ClaimKey>,
     /// A volume that two such pods cannot have on one node.
     pub clashing: Option<Text>,
     /// What one pod gets is not there for the next of its kind, on whatever node.
@@ -108,10 +108,9 @@ impl Volumes {
             };
             let ephemeral = using.made_for.is_some();
             if facts.one_pod() && !ephemeral {
-                demand.exclusive.get_or_insert(using.claim.clone());
+                demand.exclusive.push(using.claim.clone());
                 demand.coupled = true;
-                let used = self.claims.get(&using.claim).is_some_and(|it| !it.users.is_empty());
-                if used {
+                if self.claims.get(&using.claim).is_some_and(ClaimEntry::is_taken) {
                     demand.in_use.get_or_insert(using.claim.clone());
                 }
             }

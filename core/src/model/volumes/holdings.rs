@@ -130,7 +130,7 @@ impl Volumes {
             let entry = self.claims.entry(using.claim.clone()).or_default();
             // Whoever wants it for itself alone sees that it is used.
             let alone = entry.facts.as_ref().is_some_and(|facts| facts.one_pod());
-            if alone && entry.users.is_empty() {
+            if alone && !entry.is_taken() {
                 entry.stamp = stamp;
             }
             *entry.users.entry(node).or_default() += 1;
@@ -150,13 +150,13 @@ impl Volumes {
             let stamp = self.tick();
             let entry = self.claims.get_mut(&using.claim).expect("a claim that is used");
             one_less(&mut entry.users, &node);
-            if entry.users.is_empty() {
-                if entry.facts.as_ref().is_some_and(|facts| facts.one_pod()) {
-                    entry.stamp = stamp;
-                }
-                if let Some(choice) = self.drop_choice(&using.claim) {
-                    dropped.push((using.claim.clone(), choice));
-                }
+            if !entry.is_taken() && entry.facts.as_ref().is_some_and(|facts| facts.one_pod()) {
+                entry.stamp = stamp;
+            }
+            if entry.users.is_empty()
+                && let Some(choice) = self.drop_choice(&using.claim)
+            {
+                dropped.push((using.claim.clone(), choice));
             }
             one_less(&mut self.on_node[node.at()].claims, &using.claim);
             self.forget_unused_claim(&using.claim);
@@ -167,6 +167,31 @@ impl Volumes {
             disks.remove(at);
         }
         dropped
+    }
+
+    /// The pod that holds these is only nominated for its node: nobody's claim is taken by it. The
+    /// inverse, before it lets go, is [`Volumes::withdraw`].
+    pub fn nominate(&mut self, wanted: &PodVolumes) {
+        self.each_use(wanted, |nominated| *nominated += 1);
+    }
+
+    /// It is no more.
+    pub fn withdraw(&mut self, wanted: &PodVolumes) {
+        self.each_use(wanted, |nominated| *nominated -= 1);
+    }
+
+    fn each_use(&mut self, wanted: &PodVolumes, change: impl Fn(&mut u32)) {
+        for using in &wanted.claims {
+            let stamp = self.tick();
+            let entry = self.claims.get_mut(&using.claim).expect("a claim that is used");
+            change(&mut entry.nominated);
+            entry.stamp = stamp;
+        }
+    }
+
+    /// Whether a pod of a node uses a claim, if only nominated for it.
+    pub fn is_used_on(&self, node: NodeIdx, claim: &ClaimKey) -> bool {
+        self.on_node.get(node.at()).is_some_and(|held| held.claims.contains_key(claim))
     }
 
     /// Chooses for open claims of a pod that goes to a node; what was chosen. The pod does not
@@ -302,14 +327,18 @@ impl Volumes {
         self.on_node.truncate(slots);
     }
 
-    /// Compares uses with those of all placed pods, and choices with each other.
+    /// Compares uses with those of all placed pods (node, volumes, whether only nominated), and
+    /// choices with each other.
     ///
     /// # Panics
     /// When they differ.
-    pub fn recount<'a>(&self, placed: impl Iterator<Item = (NodeIdx, &'a PodVolumes)>) {
+    pub fn recount<'a>(&self, placed: impl Iterator<Item = (NodeIdx, &'a PodVolumes, bool)>) {
         let mut counted = Volumes::default();
-        for (node, wanted) in placed {
+        for (node, wanted, nominated) in placed {
             counted.hold(node, wanted);
+            if nominated {
+                counted.nominate(wanted);
+            }
         }
         for at in 0..self.on_node.len().max(counted.on_node.len()) {
             let of = |volumes: &Volumes| {
@@ -319,8 +348,9 @@ impl Volumes {
             assert_eq!(of(self), of(&counted), "volumes of node slot {at}");
         }
         for (key, entry) in &self.claims {
-            let users = counted.claims.get(key).map(|entry| entry.users.clone());
-            assert_eq!(entry.users, users.unwrap_or_default(), "users of claim {key:?}");
+            let users = counted.claims.get(key).map(|it| (it.users.clone(), it.nominated));
+            let own = (entry.users.clone(), entry.nominated);
+            assert_eq!(own, users.unwrap_or_default(), "users of claim {key:?}");
             assert!(entry.choice.is_none() || !entry.users.is_empty(), "a choice of nobody");
             if let Some(volume) = entry.choice.as_ref().and_then(|it| it.volume.as_ref()) {
                 let chosen_for = &self.volumes[volume].chosen_for;

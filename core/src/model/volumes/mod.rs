@@ -55,9 +55,18 @@ struct ClaimEntry {
     facts: Option<Arc<ClaimFacts>>,
     /// Placed pods that use it, by node.
     users: BTreeMap<NodeIdx, u32>,
+    /// Of those, pods that are only nominated for their node.
+    nominated: u32,
     /// What they chose for it.
     choice: Option<Choice>,
     stamp: u64,
+}
+
+impl ClaimEntry {
+    /// Whether somebody has it who is not only nominated: a claim for one pod is taken then.
+    fn is_taken(&self) -> bool {
+        self.users.values().sum::<u32>() > self.nominated
+    }
 }
 
 /// A volume that exists or was chosen.

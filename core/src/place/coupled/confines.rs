@@ -7,7 +7,8 @@
 //!
 //! Decides whether one more member may go to a node: its set (or the gang) is in one domain of the
 //! required level, and those of its set that are still to come can complete every slice that was
-//! begun. That is exact: it looks at counts alone, and the counts of a set say what it lacks.
+//! begun. That is exact: it looks at counts alone, and the counts of a set say what it lacks. Where
+//! members of a set differ, a slice is of certain members ([`Part`]), and those stay together.
 //!
 //! Cost: a few numbers for each domain where members of the set are.
 
@@ -15,7 +16,6 @@ use std::collections::BTreeMap;
 
 use capstan_topology::{DomainIdx, LevelIdx, Tree};
 
-use super::Count;
 use crate::place::gang::TopologyAsk;
 use crate::place::slices::Slices;
 
@@ -30,41 +30,62 @@ struct Set {
     parts: BTreeMap<DomainIdx, u64>,
 }
 
+/// What the members of an ask are part of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::place) struct Part {
+    /// Their set, by number.
+    pub set: usize,
+    /// Their slice, by number among those of all sets; `None`: any members of the set may be in
+    /// one.
+    pub slice: Option<usize>,
+    /// How many they are.
+    pub count: u32,
+}
+
 /// Where members may go.
 #[derive(Clone, Debug)]
 pub(in crate::place) struct Confines {
     within: Option<LevelIdx>,
     slices: Option<Slices>,
-    /// The set of each ask.
-    of: Vec<usize>,
+    /// By ask.
+    of: Vec<Part>,
     sets: Vec<Set>,
+    /// Members of slices that are of certain members, by domain of the slices' level.
+    told: Vec<BTreeMap<DomainIdx, u64>>,
 }
 
 impl Confines {
-    /// For asks each of which is of a set, by position.
-    pub fn new(asks: &[Count], of: Vec<usize>, topology: TopologyAsk) -> Confines {
-        let mut sets = vec![Set::default(); of.iter().max().map_or(0, |last| last + 1)];
-        for ((_, count), set) in asks.iter().zip(&of) {
-            sets[*set].all += u64::from(*count);
-            sets[*set].left += u64::from(*count);
+    /// For asks each of which is part of a set, by position.
+    pub fn new(of: Vec<Part>, topology: TopologyAsk) -> Confines {
+        let mut sets = vec![Set::default(); of.iter().map(|part| part.set + 1).max().unwrap_or(0)];
+        for part in &of {
+            sets[part.set].all += u64::from(part.count);
+            sets[part.set].left += u64::from(part.count);
         }
+        let slices = of.iter().filter_map(|part| part.slice);
+        let told = vec![BTreeMap::new(); slices.max().map_or(0, |last| last + 1)];
         // A level that holds for the whole gang is that of the domain which is searched.
         let within = topology.required.filter(|_| topology.per_set);
-        Confines { within, slices: topology.slices, of, sets }
+        Confines { within, slices: topology.slices, of, sets, told }
     }
 
     /// Whether one more of an ask may go to a position.
     pub fn allow(&self, tree: &Tree, ask: usize, position: usize) -> bool {
-        let set = &self.sets[self.of[ask]];
+        let part = self.of[ask];
+        let set = &self.sets[part.set];
+        let only = |at: &BTreeMap<DomainIdx, u64>, domain| at.keys().all(|known| *known == domain);
         let home = self.within.map(|level| tree.domain_of(level, position));
         let at_home = match home {
             None => true,
             Some(None) => false,
-            Some(Some(domain)) => set.homes.keys().all(|known| *known == domain),
+            Some(Some(domain)) => only(&set.homes, domain),
         };
         let Some(of) = self.slices.filter(|_| at_home) else { return at_home };
         let domain = tree.domain_of(of.level, position);
-        domain.is_some_and(|domain| set.can_complete(domain, of.size.into()))
+        domain.is_some_and(|domain| match part.slice {
+            Some(slice) => only(&self.told[slice], domain),
+            None => set.can_complete(domain, of.size.into()),
+        })
     }
 
     /// One more of an ask is at a position.
@@ -78,10 +99,15 @@ impl Confines {
     }
 
     fn change(&mut self, tree: &Tree, ask: usize, position: usize, there: bool) {
-        let set = &mut self.sets[self.of[ask]];
+        let part = self.of[ask];
+        let set = &mut self.sets[part.set];
         set.left = if there { set.left - 1 } else { set.left + 1 };
         let level = self.slices.map(|of| of.level);
-        for (level, counts) in [(self.within, &mut set.homes), (level, &mut set.parts)] {
+        let parts = match part.slice {
+            Some(slice) => &mut self.told[slice],
+            None => &mut set.parts,
+        };
+        for (level, counts) in [(self.within, &mut set.homes), (level, parts)] {
             let Some(domain) = level.and_then(|level| tree.domain_of(level, position)) else {
                 continue;
             };

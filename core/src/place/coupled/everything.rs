@@ -2,13 +2,14 @@
 //!
 //! It takes one member after the other, of any ask, to any node that would have it as things are,
 //! with any volumes and devices that it could take there ([`ways`](crate::place::ways)), and goes
-//! back where that leads nowhere. States that were reached in another order are looked at once, and
-//! nodes that look the same to all members are tried once. Where levels or slices hold for sets of
-//! members, it keeps to them ([`Confines`](super::Confines)).
+//! back where that leads nowhere. Where nobody opens nodes for others the order does not matter, and
+//! those who find the fewest go first. States that were reached in another order are looked at once,
+//! and nodes that look the same to all members are tried once. Where levels or slices hold for sets
+//! of members, it keeps to them ([`Confines`](super::Confines)).
 
 use std::collections::BTreeSet;
 
-use capstan_topology::NodeIdx;
+use capstan_topology::{NodeIdx, ResourceIdx};
 
 use super::{NODES_MAX, STEPS_FEWER, STEPS_IN_ALL, STEPS_LEAST, STEPS_MAX, Search};
 use crate::model::txn::Txn;
@@ -25,46 +26,76 @@ impl Search {
         self.range.len() <= NODES_MAX && self.go_on(txn)
     }
 
+    /// Whether members together ask for more of something than all nodes of the range have free.
+    pub(super) fn lacks_in_all(&self, txn: &Txn<'_>) -> bool {
+        let room = &txn.state().room;
+        let asked = |resource: ResourceIdx| -> i64 {
+            let all = self.shapes.iter().zip(&self.left).map(|(shape, left)| {
+                let request = room.ledger.request(room.shape(*shape).request).entries().iter();
+                let each = request.filter(|(of, _)| *of == resource).map(|(_, each)| *each);
+                each.fold(0, i64::saturating_add).saturating_mul(i64::from(*left))
+            });
+            all.fold(0, i64::saturating_add)
+        };
+        let free = |resource: ResourceIdx| {
+            let nodes = self.range.clone().map(|position| room.tree.order()[position]);
+            let free = nodes.map(|node| room.ledger.free(node, resource).max(0));
+            free.fold(0, i64::saturating_add)
+        };
+        !room.args.ignores_any()
+            && self.resources.iter().any(|resource| asked(*resource) > free(*resource))
+    }
+
     fn go_on(&mut self, txn: &mut Txn<'_>) -> bool {
-        if self.left.iter().all(|left| *left == 0) {
-            return true;
+        self.left.iter().all(|left| *left == 0)
+            || self.next(txn).into_iter().any(|at| self.try_nodes(txn, at))
+    }
+
+    /// Whose turn it is: anybody's, or where the order does not matter, theirs who find the fewest
+    /// nodes.
+    fn next(&self, txn: &mut Txn<'_>) -> Vec<usize> {
+        let left = (0..self.asks.len()).filter(|at| self.left[*at] > 0);
+        if !self.in_any_order {
+            return left.collect();
         }
-        for at in 0..self.asks.len() {
-            if self.left[at] == 0 {
+        self.asks.iter().for_each(|class| txn.fresh(*class));
+        let fewest = left.min_by_key(|at| (self.spots(txn, *at).len(), *at));
+        fewest.into_iter().collect()
+    }
+
+    /// A member of an ask to one node after the other, and all that are left after it.
+    fn try_nodes(&mut self, txn: &mut Txn<'_>, at: usize) -> bool {
+        self.asks.iter().for_each(|class| txn.fresh(*class));
+        let mut spots = self.spots(txn, at);
+        spots.sort_unstable();
+        let mut tried: BTreeSet<(Vec<u32>, Vec<i64>)> = BTreeSet::new();
+        for (_, position) in spots {
+            let node = txn.state().room.tree.order()[position];
+            self.asks.iter().for_each(|class| txn.fresh(*class));
+            if !tried.insert(self.looks(txn, position)) {
                 continue;
             }
-            self.asks.iter().for_each(|class| txn.fresh(*class));
-            let mut spots = self.spots(txn, at);
-            spots.sort_unstable();
-            let mut tried: BTreeSet<(Vec<u32>, Vec<i64>)> = BTreeSet::new();
-            for (_, position) in spots {
-                let node = txn.state().room.tree.order()[position];
-                self.asks.iter().for_each(|class| txn.fresh(*class));
-                if !tried.insert(self.looks(txn, position)) {
+            for (number, way) in ways::ways(&mut self.choosing, txn, self.asks[at], node) {
+                let taken = (at as u16, node, number);
+                if !self.is_new(taken) {
                     continue;
                 }
-                for (number, way) in ways::ways(&mut self.choosing, txn, self.asks[at], node) {
-                    let taken = (at as u16, node, number);
-                    if !self.is_new(taken) {
-                        continue;
-                    }
-                    self.steps += 1;
-                    if self.steps > self.most {
-                        return false;
-                    }
-                    let mark = txn.checkpoint();
-                    self.put_in(txn, at, node, way);
-                    self.state.push(taken);
-                    self.confine(txn, at, position, true);
-                    if self.go_on(txn) {
-                        return true;
-                    }
-                    txn.rollback_to(mark);
-                    self.confine(txn, at, position, false);
-                    self.state.pop();
-                    self.places.pop();
-                    self.left[at] += 1;
+                self.steps += 1;
+                if self.steps > self.most {
+                    return false;
                 }
+                let mark = txn.checkpoint();
+                self.put_in(txn, at, node, way);
+                self.state.push(taken);
+                self.confine(txn, at, position, true);
+                if self.go_on(txn) {
+                    return true;
+                }
+                txn.rollback_to(mark);
+                self.confine(txn, at, position, false);
+                self.state.pop();
+                self.places.pop();
+                self.left[at] += 1;
             }
         }
         false

@@ -19,7 +19,8 @@
 //!
 //! - A pod that another scheduler nominated ([`Tenancy::Nominated`]) may never come: a node has to
 //!   do with those that are nominated for it and without them. They keep others away from their
-//!   node alone, and bring nobody near.
+//!   node alone, and bring nobody near. (kube-scheduler forgets to ask where nobody else there has
+//!   anti-affinity and the pod that comes has no terms of its own: that is taken for an error.)
 //!
 //! Restart: all of it is derived from pods, nodes and namespaces.
 
