@@ -37,7 +37,8 @@ fn bound(pod: &PodFacts, node: &str, flavors: &[(&str, &str)]) -> Input {
     if !flavors.is_empty() {
         let flavors: BTreeMap<_, _> = flavors.iter().map(|(r, f)| (text(r), text(f))).collect();
         let (admitted_at, price, workload) = (Some(Time(1)), None, Some(text("g")));
-        let note = BindingNote { flavors: Arc::new(flavors), admitted_at, price, workload };
+        let flavors = Arc::new(flavors);
+        let note = BindingNote { flavors, admitted_at, price, workload, queue: None };
         pod.binding = Some(Arc::new(note));
     }
     Input::Pod(pod)

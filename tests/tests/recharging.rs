@@ -55,6 +55,40 @@ fn used(engine: &Engine) -> (Option<i64>, Option<i64>) {
     (of("cpu"), of(GPU))
 }
 
+/// What runs keeps its quota where it has it when the LocalQueue that led there is deleted, and an
+/// engine that begins anew reads that on its pod.
+#[test]
+fn what_runs_counts_once_its_local_queue_is_gone() {
+    let mut engine = Engine::new();
+    let mut facts = one_queue(8);
+    facts.push(gpu_node("n", 8));
+    let runs = pod("runs", &shape(&[(GPU, 5)]), &in_queue(Some("main")));
+    facts.push(Input::Pod(runs.clone()));
+    let output = engine.step(NOW, facts);
+    let binds = output.effects.iter().filter_map(|effect| match &effect.action {
+        Action::Bind { note, .. } => Some(note.clone()),
+        _ => None,
+    });
+    let note = binds.last().expect("it is bound");
+    assert_eq!(note.queue, Some(text("main")));
+    let gone = || Input::LocalQueueGone { namespace: text("team"), name: text("main") };
+    engine.step(NOW, vec![gone()]);
+    engine.recount();
+    assert_eq!(used(&engine).1, Some(5));
+
+    let mut bound = runs;
+    (bound.node, bound.binding) = (Some(text("n")), Some(Arc::new(note)));
+    let mut anew = Engine::new();
+    let mut facts = one_queue(8);
+    facts.extend([gpu_node("n", 8), Input::Pod(bound.clone()), gone()]);
+    anew.step(NOW, facts);
+    anew.recount();
+    assert_eq!(used(&anew).1, Some(5));
+    anew.step(NOW, vec![Input::PodGone(bound.uid)]);
+    anew.recount();
+    assert_eq!(used(&anew).1, Some(0));
+}
+
 #[test]
 fn what_no_longer_counts_is_given_back_and_what_counts_again_is_charged() {
     let mut engine = Engine::new();

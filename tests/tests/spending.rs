@@ -85,6 +85,7 @@ fn runs(pod: &PodFacts, since: Time) -> PodFacts {
         admitted_at: Some(since),
         price: Some(dollars(PRICE * gpus)),
         workload: None,
+        queue: None,
     }));
     pod
 }

@@ -52,6 +52,7 @@ fn runs(pod: &PodFacts) -> Input {
         admitted_at: Some(Time(1)),
         price: None,
         workload: Some(text("g")),
+        queue: None,
     };
     let (node, phase) = (Some(text("n")), PodPhase::Running);
     Input::Pod(PodFacts { node, phase, binding: Some(Arc::new(binding)), ..pod.clone() })

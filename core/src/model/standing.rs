@@ -112,7 +112,8 @@ impl ClusterState {
 
     /// The queue whose quota a workload's placed members count against: the one that it was found
     /// to be in, or that it names, whether or not that admits anything now. An owner that was
-    /// deleted takes the name of its queue with it; what runs of it stays where it is charged.
+    /// deleted takes the name of its queue with it, and a LocalQueue the way to it; what runs stays
+    /// where it is charged, or where its pods say that they were.
     fn charged_queue(&mut self, workload: WorkloadIdx, found: &QueueRef) -> Option<QueueIdx> {
         let entry = &self.workloads[workload];
         let held = entry.assignment.as_ref().and_then(|held| held.queue);
@@ -126,9 +127,16 @@ impl ClusterState {
         if let QueueRef::Queue(queue) = found {
             return Some(*queue);
         }
-        let facts = self.facts.local_queue(&entry.id.namespace, entry.wishes.queue.as_ref())?;
-        self.facts.cluster_queues.get(&facts.cluster_queue)?;
-        Some(self.quota.intern_queue(&facts.cluster_queue))
+        let exists = |name: &&Text| self.facts.cluster_queues.contains_key(*name);
+        let local = self.facts.local_queue(&entry.id.namespace, entry.wishes.queue.as_ref());
+        let named = local.map(|local| &local.cluster_queue).filter(exists);
+        let held = held.map(|queue| &self.quota.queue(queue).name).filter(exists);
+        let noted = || {
+            let notes = entry.members.iter().filter_map(|pod| self.pods[*pod].note.as_ref());
+            notes.filter_map(|note| note.queue.as_ref()).find(exists)
+        };
+        let name = named.or(held).or_else(noted)?.clone();
+        Some(self.quota.intern_queue(&name))
     }
 
     /// Names, unique in their namespace: the first by creation and uid gets the plain name, the
@@ -338,6 +346,9 @@ impl ClusterState {
             admitted_at: assignment.map(|assignment| assignment.at),
             price: None,
             workload: Some(entry.name.clone()),
+            queue: assignment
+                .and_then(|it| it.queue)
+                .map(|queue| self.quota.queue(queue).name.clone()),
         }
     }
 

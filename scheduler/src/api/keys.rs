@@ -34,6 +34,8 @@ pub const MAX_RUNTIME: &str = "capstan.sh/max-runtime";
 
 /// Workload that a pod was bound for; written with the binding.
 pub const WORKLOAD: &str = "capstan.sh/workload";
+/// ClusterQueue whose quota a pod was bound with.
+pub const CLUSTER_QUEUE: &str = "capstan.sh/cluster-queue";
 /// Flavors that a pod was bound with: a JSON map of resource to flavor.
 pub const FLAVORS: &str = "capstan.sh/flavors";
 /// When the workload took its quota, RFC 3339.
@@ -140,7 +142,7 @@ pub const PREEMPTION_BY_SCHEDULER: &str = "PreemptionByScheduler";
 
 /// Keys of ours that pods, their templates and their owners may carry; one that is missing here is
 /// warned of as misspelt.
-const READ: [&str; 20] = [
+const READ: [&str; 21] = [
     QUEUE,
     PRIORITY_CLASS,
     GANG,
@@ -153,6 +155,7 @@ const READ: [&str; 20] = [
     EXPECTED_RUNTIME,
     MAX_RUNTIME,
     WORKLOAD,
+    CLUSTER_QUEUE,
     FLAVORS,
     ADMITTED_AT,
     PRICE,

@@ -22,7 +22,7 @@ use crate::quantity::Quantity;
 /// Reads the binding annotations of a pod; `None`: it has none.
 pub fn binding(marks: &Marks, shared: &mut Shared, ignored: &mut Vec<Text>) -> Option<BindingNote> {
     let annotations = &marks.annotations;
-    let ours = [keys::WORKLOAD, keys::FLAVORS, keys::ADMITTED_AT, keys::PRICE];
+    let ours = [keys::WORKLOAD, keys::CLUSTER_QUEUE, keys::FLAVORS, keys::ADMITTED_AT, keys::PRICE];
     if !ours.iter().any(|key| annotations.contains_key(*key)) {
         return None;
     }
@@ -31,8 +31,11 @@ pub fn binding(marks: &Marks, shared: &mut Shared, ignored: &mut Vec<Text>) -> O
             ignored.push(malformed(key, value, what));
         }
     };
-    let mut note =
-        BindingNote { workload: annotations.get(keys::WORKLOAD).cloned(), ..Default::default() };
+    let mut note = BindingNote {
+        workload: annotations.get(keys::WORKLOAD).cloned(),
+        queue: annotations.get(keys::CLUSTER_QUEUE).map(|name| shared.texts.text(name)),
+        ..Default::default()
+    };
     read(keys::FLAVORS, "a JSON map of resource to flavor", &mut |text| {
         serde_json::from_str(text).map(|map| note.flavors = flavors(map, shared)).is_ok()
     });
@@ -72,6 +75,9 @@ pub fn annotations(note: &BindingNote) -> BTreeMap<String, String> {
     if let Some(workload) = &note.workload {
         all.insert(keys::WORKLOAD.to_owned(), workload.to_string());
     }
+    if let Some(queue) = &note.queue {
+        all.insert(keys::CLUSTER_QUEUE.to_owned(), queue.to_string());
+    }
     if !note.flavors.is_empty() {
         let map = serde_json::to_string(&note.flavors).expect("a map of texts is JSON");
         all.insert(keys::FLAVORS.to_owned(), map);
@@ -105,6 +111,8 @@ fn dollars(price: MicroUsd) -> String {
 struct Admitted {
     #[serde(skip_serializing_if = "Option::is_none")]
     workload: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cluster_queue: Option<String>,
     flavors: BTreeMap<String, String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     admitted_at: Option<String>,
@@ -128,6 +136,7 @@ pub fn admitted(
         admitted_at: read.admitted_at.as_deref().and_then(stamp),
         price: read.price.as_deref().and_then(price),
         workload: read.workload.map(Text::from),
+        queue: read.cluster_queue.map(|name| shared.texts.text(&name)),
     })
 }
 
@@ -137,6 +146,7 @@ pub fn admitted_value(note: &BindingNote) -> String {
     let flavors = note.flavors.iter().map(|(key, value)| (key.to_string(), value.to_string()));
     let written = Admitted {
         workload: all.remove(keys::WORKLOAD),
+        cluster_queue: all.remove(keys::CLUSTER_QUEUE),
         flavors: flavors.collect(),
         admitted_at: all.remove(keys::ADMITTED_AT),
         price: all.remove(keys::PRICE),
@@ -236,6 +246,7 @@ mod tests {
             admitted_at: Some(Time(1_767_268_800_000)),
             price: Some(MicroUsd(12_250_000)),
             workload: Some("train".into()),
+            queue: Some("main".into()),
         }
     }
 

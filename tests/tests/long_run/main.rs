@@ -231,17 +231,9 @@ impl Life {
     /// The slow rules, for who holds something now.
     fn rules(&self) -> Classical {
         let model = QuotaModel::new(&self.stage.rest);
-        let reached: BTreeSet<Text> = self
-            .stage
-            .rest
-            .iter()
-            .filter_map(|fact| match fact {
-                Input::LocalQueue(queue) => Some(queue.cluster_queue.clone()),
-                _ => None,
-            })
-            .filter(|name| model.queues().contains(name))
-            .collect();
-        let holds = |work: &Work| work.held.is_some() && reached.contains(&work.queue);
+        // Whether a LocalQueue still leads there or not.
+        let known: BTreeSet<Text> = model.queues().into_iter().collect();
+        let holds = |work: &Work| work.held.is_some() && known.contains(&work.queue);
         let holders = self.works().into_iter().filter(holds).collect();
         let open = self.open();
         let closed = model.queues().into_iter().filter(|name| !open.contains_key(name)).collect();

@@ -19,6 +19,8 @@ pub struct BindingNote {
     pub price: Option<MicroUsd>,
     /// Name of the workload.
     pub workload: Option<Text>,
+    /// ClusterQueue whose quota it counts against, also once no LocalQueue leads there any more.
+    pub queue: Option<Text>,
 }
 
 /// Why a pod or owner is being stopped, as marked on it.

@@ -14,6 +14,7 @@ async fn one_request_with_uid_and_annotations() {
     assert_eq!(body["target"], json!({ "apiVersion": "v1", "kind": "Node", "name": "n1" }));
     let annotations = json!({
         "capstan.sh/workload": "w",
+        "capstan.sh/cluster-queue": "q",
         "capstan.sh/flavors": r#"{"cpu":"spot"}"#,
         "capstan.sh/admitted-at": "2026-01-01T12:00:00Z",
         "capstan.sh/price": "12.25",

@@ -135,6 +135,7 @@ fn note() -> BindingNote {
         admitted_at: Some(Time(1_767_268_800_000)),
         price: Some(MicroUsd(12_250_000)),
         workload: Some("w".into()),
+        queue: Some("q".into()),
     }
 }
 
