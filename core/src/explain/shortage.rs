@@ -35,6 +35,8 @@ pub enum SearchBound {
     Domains(u32),
     /// Members are tried in every order only where at most this many nodes are to choose from.
     Nodes(u32),
+    /// The same where at most this many members are to be placed.
+    Members(u32),
 }
 
 /// The node that comes closest.

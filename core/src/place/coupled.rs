@@ -360,9 +360,10 @@ impl Search {
     /// Where it ended before it had looked at everything.
     fn bound(&self) -> Option<SearchBound> {
         let cut = self.choosing.as_ref().is_some_and(Choosing::was_cut);
-        match self.range.len() > NODES_MAX {
-            true => Some(SearchBound::Nodes(NODES_MAX as u32)),
-            false => (cut || self.steps > self.most).then_some(SearchBound::Tries(self.most)),
+        match (self.range.len() > NODES_MAX, self.are_too_many()) {
+            (true, _) => Some(SearchBound::Nodes(NODES_MAX as u32)),
+            (_, true) => Some(SearchBound::Members(places::MEMBERS_MAX as u32)),
+            _ => (cut || self.steps > self.most).then_some(SearchBound::Tries(self.most)),
         }
     }
 
@@ -374,6 +375,11 @@ impl Search {
             || self.lacks_in_all(txn)
             || self.choosing.is_some()
                 && !common_claims::fit_one_node(txn.state(), &self.counts(), self.range.clone())
+    }
+
+    /// Whether more members are left than everything is tried for.
+    fn are_too_many(&self) -> bool {
+        self.left.iter().map(|left| *left as usize).sum::<usize>() > places::MEMBERS_MAX
     }
 
     /// Members still to place, with their classes.

@@ -25,6 +25,10 @@ const STEPS_MAX: u32 = 4_096;
 /// and each step looks at every node.
 const NODES_MAX: usize = 256;
 
+/// Gangs of more members than this are not searched for: a search goes one call deeper for each,
+/// on whatever stack it is asked on, and so few steps seldom help so many.
+pub(super) const MEMBERS_MAX: usize = 512;
+
 /// States of more members than this are not remembered: a search of so few steps seldom comes back
 /// to one, and each takes memory by the member.
 pub(super) const SEEN_MAX: usize = 128;
@@ -36,6 +40,10 @@ pub fn place(txn: &mut Txn<'_>, asks: &[&Ask], range: Range<usize>) -> bool {
         return false;
     }
     let members = asks.iter().flat_map(|ask| ask.pods.iter().map(|pod| (ask.class, *pod)));
+    if members.clone().count() > MEMBERS_MAX {
+        note_end(txn, asks, SearchBound::Members(MEMBERS_MAX as u32));
+        return false;
+    }
     let classes: Vec<ClassIdx> = asks.iter().map(|ask| ask.class).collect();
     classes.iter().for_each(|class| txn.fresh(*class));
     let mut search = Search {

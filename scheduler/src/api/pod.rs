@@ -102,6 +102,20 @@ pub struct PodSpec {
     pub workload_ref: Option<WorkloadRef>,
 }
 
+impl PodSpec {
+    /// Claims on devices; one that is named under two entries is one claim all the same.
+    pub fn claims_once(&self) -> impl Iterator<Item = &PodResourceClaim> {
+        let all = &self.resource_claims;
+        all.iter().enumerate().filter_map(|(at, claim)| {
+            let same = |before: &PodResourceClaim| {
+                claim.resource_claim_name.is_some()
+                    && before.resource_claim_name == claim.resource_claim_name
+            };
+            (!all[..at].iter().any(same)).then_some(claim)
+        })
+    }
+}
+
 /// A claim on devices, as a pod names it.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

@@ -157,6 +157,9 @@ pub(super) fn ended(bound: SearchBound) -> String {
         SearchBound::Nodes(most) => {
             format!("Places are searched for in every order on up to {most} nodes, not on so many")
         }
+        SearchBound::Members(most) => {
+            format!("Places are searched for in every order for up to {most} pods, not for so many")
+        }
     }
 }
 

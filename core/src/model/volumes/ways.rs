@@ -20,14 +20,20 @@ struct Ways<'a> {
     made: Choices,
     taken: Vec<&'a Text>,
     found: Vec<Choices>,
+    /// Choices for a claim that may still be tried: most of them may lead nowhere.
+    tries: usize,
 }
+
+/// Choices for a claim that are tried for each that is asked for.
+const TRIES_EACH: usize = 16;
 
 impl Demand {
     /// All choices on a node that can matter to others, that of [`Demand::on`] first if there is
-    /// one; `false`: there are more than `most`.
+    /// one; `false`: there are more than `most`, or not all were tried.
     pub fn ways(&self, node: &NodeFacts, most: usize) -> (Vec<Choices>, bool) {
         let (made, taken, found) = (Choices::new(), Vec::new(), Vec::new());
-        let mut ways = Ways { demand: self, node, most, made, taken, found };
+        let tries = most.saturating_mul(TRIES_EACH);
+        let mut ways = Ways { demand: self, node, most, made, taken, found, tries };
         let whole = ways.from(0);
         (ways.found, whole)
     }
@@ -81,6 +87,8 @@ impl<'a> Ways<'a> {
     }
 
     fn with(&mut self, at: usize, volume: Option<&Text>) -> bool {
+        let Some(left) = self.tries.checked_sub(1) else { return false };
+        self.tries = left;
         let claim = self.demand.claims[at].claim.clone();
         self.made.push((claim, choice(self.node, volume)));
         let whole = self.from(at + 1);

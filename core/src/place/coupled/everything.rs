@@ -23,7 +23,7 @@ impl Search {
         let fewer = self.confines.is_some() || self.choosing.is_some();
         let most = if fewer { STEPS_FEWER } else { STEPS_MAX };
         self.most = left.clamp(STEPS_LEAST, most);
-        self.range.len() <= NODES_MAX && self.go_on(txn)
+        self.range.len() <= NODES_MAX && !self.are_too_many() && self.go_on(txn)
     }
 
     /// Whether members together ask for more of something than all nodes of the range have free.

@@ -70,7 +70,7 @@ pub fn of_pod(
     if spec.resource_claims.is_empty() && extended.is_none() && made.is_none() {
         return None;
     }
-    let claims = spec.resource_claims.iter().map(|claim| {
+    let claims = spec.claims_once().map(|claim| {
         let statuses = status.into_iter().flat_map(|status| &status.resource_claim_statuses);
         let made = statuses.into_iter().find(|status| status.name == claim.name);
         let source = match (&claim.resource_claim_name, &claim.resource_claim_template_name) {
