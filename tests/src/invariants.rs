@@ -35,6 +35,7 @@ pub fn charged(stage: &Stage) -> QuotaModel {
         _ => None,
     });
     let args = &policy.unwrap_or_default().quota;
+    let queues = model.queues();
     let mut behind: BTreeMap<(&Text, &Text), &Text> = BTreeMap::new();
     for fact in &stage.rest {
         if let Input::LocalQueue(queue) = fact {
@@ -43,8 +44,11 @@ pub fn charged(stage: &Stage) -> QuotaModel {
     }
     for pod in stage.pods.values().filter(|pod| holds(pod)) {
         let Some(local) = &pod.wishes.queue else { continue };
-        let Some(queue) = behind.get(&(&pod.namespace, local)) else { continue };
         let note = pod.binding.clone().unwrap_or_default();
+        // Where no LocalQueue leads to one any more, the one that it was bound with counts.
+        let named = behind.get(&(&pod.namespace, local)).copied();
+        let named = named.filter(|queue| queues.contains(queue));
+        let Some(queue) = named.or(note.queue.as_ref()) else { continue };
         for (resource, flavor) in note.flavors.iter() {
             let amount = match &**resource {
                 USD_PER_HOUR => note.price.unwrap_or_default().0,
