@@ -204,14 +204,22 @@ impl Life {
     /// Queues that admit, by name.
     fn open(&self) -> BTreeMap<Text, ClusterQueueFacts> {
         let rest = &self.stage.rest;
-        let model = QuotaModel::new(rest);
-        let exists = |flavor: &Text| {
-            let is = |fact: &Input| matches!(fact, Input::Flavor(f) if f.name == *flavor);
-            rest.iter().any(is)
-        };
         let reached = |name: &Text| {
             let is =
                 |fact: &Input| matches!(fact, Input::LocalQueue(q) if q.cluster_queue == *name);
+            rest.iter().any(is)
+        };
+        let mut open = self.active();
+        open.retain(|name, _| reached(name));
+        open
+    }
+
+    /// Queues that would admit, whether a LocalQueue leads there or not.
+    fn active(&self) -> BTreeMap<Text, ClusterQueueFacts> {
+        let rest = &self.stage.rest;
+        let model = QuotaModel::new(rest);
+        let exists = |flavor: &Text| {
+            let is = |fact: &Input| matches!(fact, Input::Flavor(f) if f.name == *flavor);
             rest.iter().any(is)
         };
         let queues = rest.iter().filter_map(|fact| match fact {
@@ -223,7 +231,6 @@ impl Life {
             facts.stop == StopPolicy::None
                 && facts.cohort.as_ref().is_none_or(|cohort| !model.circles(cohort))
                 && flavors.all(|flavor| exists(&flavor.flavor))
-                && reached(&facts.name)
         };
         queues.filter(admits).map(|facts| (facts.name.clone(), facts.clone())).collect()
     }
@@ -235,8 +242,8 @@ impl Life {
         let known: BTreeSet<Text> = model.queues().into_iter().collect();
         let holds = |work: &Work| work.held.is_some() && known.contains(&work.queue);
         let holders = self.works().into_iter().filter(holds).collect();
-        let open = self.open();
-        let closed = model.queues().into_iter().filter(|name| !open.contains_key(name)).collect();
+        let active = self.active();
+        let closed = model.queues().into_iter().filter(|name| !active.contains_key(name)).collect();
         Classical::new(model, holders, self.fair).closed(closed)
     }
 }
