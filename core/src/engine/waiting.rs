@@ -23,6 +23,7 @@ use crate::model::input::{SliceWish, Text, TopologyWish};
 use crate::model::workload::Workload;
 use crate::quota::history::QueueName;
 use crate::time::{Span, Time};
+use crate::victims::turns::Rest;
 use in_turn::{InTurn, Stir, Turn};
 
 pub(crate) mod in_turn;
@@ -56,7 +57,7 @@ struct GroupKey {
     per_pod_set: bool,
     local: Option<QueueName>,
     /// Until then it stops nobody to borrow.
-    rests: Option<Time>,
+    rests: Option<Rest>,
 }
 
 /// What wakes a parked group.
@@ -172,7 +173,7 @@ impl Waiting {
         queue: Option<QueueIdx>,
         index: WorkloadIdx,
         (workload, at, runs): (&Workload, Time, RunTime),
-        (local, rests): (Option<QueueName>, Option<Time>),
+        (local, rests): (Option<QueueName>, Option<Rest>),
     ) {
         self.remove(index);
         let (priority, uid) = (workload.priority, Reverse(workload.uid.clone()));

@@ -400,7 +400,7 @@ pub enum NoVictims {
         /// That share, in thousandths.
         most: i64,
     },
-    /// It was stopped so often within the hour that it takes only what its queue owns.
+    /// It was stopped so often of late that it takes only what its queue owns.
     Turns {
         /// How often.
         times: u32,

@@ -57,6 +57,7 @@ impl ClusterState {
                 let name = facts.name.clone();
                 if self.room.upsert_node(facts) {
                     (changes.room, changes.facts) = (true, true);
+                    self.turns.change();
                     // It may be of a flavor now.
                     changes.dirty.extend(&self.uncharged);
                     self.rebill(self.room.find_node(&name), changes);
@@ -65,6 +66,7 @@ impl ClusterState {
             Input::NodeGone(name) => {
                 changes.room |= self.room.remove_node(&name);
                 changes.facts = true;
+                self.turns.change();
                 self.rebill(self.room.find_node(&name), changes);
             }
             Input::Pod(facts) => self.apply_pod(facts, changes),
@@ -109,6 +111,7 @@ impl ClusterState {
                 }
                 changes.rebuild = true;
                 changes.everything = true;
+                self.turns.change();
                 self.apply_object(object);
             }
         }
@@ -162,6 +165,7 @@ impl ClusterState {
         self.room.args = policy.rules.clone();
         self.room.count_by(&policy.quota);
         self.policy = policy;
+        self.turns.change();
         changes.rebuild = true;
         changes.everything = true;
     }
@@ -373,6 +377,14 @@ impl ClusterState {
 
     fn apply_owner(&mut self, facts: OwnerFacts, changes: &mut Changes) {
         let old = self.owners.get(&facts.uid);
+        let edited = |old: &Arc<OwnerFacts>| {
+            let (then, now) = (&old.wishes, &facts.wishes);
+            old.priority != facts.priority
+                || (&then.queue, &then.priority_class) != (&now.queue, &now.priority_class)
+        };
+        if old.is_some_and(edited) {
+            self.turns.change();
+        }
         // The run before is the one that a mark is of.
         let present = [facts.incarnation, facts.incarnation.saturating_sub(1)];
         let keys = old.map(|old| old.incarnation).into_iter().chain(present);

@@ -94,16 +94,21 @@ impl ClusterState {
         }
         let mut dirty: Vec<WorkloadIdx> = changes.dirty.iter().copied().collect();
         dirty.retain(|workload| self.workloads.get(*workload).is_some());
+        let mut new = Vec::new();
         dirty.retain(|&workload| {
             self.derive_members(workload, changes);
             if self.drop_if_empty(workload, changes) {
                 return false;
             }
+            new.extend(self.workloads[workload].name.is_empty().then_some(workload));
             self.derive_identity(workload);
             self.derive_queue(workload, changes);
             true
         });
         self.derive_names(&dirty);
+        for workload in new {
+            self.turns.arrived(&self.workloads[workload].full_name);
+        }
         self.hold_inactive(&dirty, changes);
         for &workload in &dirty {
             self.adopt_assignment(workload, changes);
@@ -116,7 +121,9 @@ impl ClusterState {
         self.room.volumes.restore_used(std::mem::take(&mut changes.chosen));
         for &workload in &dirty {
             self.derive_roles(workload);
+            let was = self.workloads[workload].state;
             self.derive_state(workload);
+            self.note_end(workload, was);
             self.recount_claims_on(workload);
         }
         self.keep_vacancies(changes);
@@ -406,6 +413,11 @@ impl ClusterState {
         self.set_assignment(workload, None);
         self.uncharged.remove(&workload);
         let gone = self.workloads.remove(workload);
+        // Else it ended before, goes because we stopped it, or is a run before the owner's last.
+        let told = matches!(gone.state, State::Evicting | State::Finished);
+        if !told && !self.goes_on(&gone.id.key) {
+            self.turns.ended(&gone.full_name);
+        }
         self.workload_by_id.remove(&gone.id);
         let name = (gone.id.namespace.clone(), gone.name.clone());
         if self.workload_by_name.get(&name) == Some(&workload) {

@@ -15,7 +15,7 @@
 
 use crate::explain::reason::Reason;
 use crate::model::ids::WorkloadIdx;
-use crate::model::input::PodPhase;
+use crate::model::input::{GangKey, PodPhase};
 use crate::model::pod::Binding;
 use crate::model::state::ClusterState;
 use crate::plan::State;
@@ -96,6 +96,24 @@ impl ClusterState {
             true => self.note_in_part(workload, waits && state != State::Evicting),
             false => _ = self.in_part.remove(&workload),
         }
+    }
+
+    /// Notes work that has ended, of which it is known what it was before. Where we stopped it no
+    /// member is active in the end, too; that is no end.
+    pub(super) fn note_end(&mut self, workload: WorkloadIdx, was: State) {
+        let entry = &self.workloads[workload];
+        let ends = entry.state == State::Finished && was != State::Finished;
+        let finished = self.owner_of(workload).is_some_and(|owner| owner.finished.is_some());
+        let stopped = was == State::Evicting && !finished;
+        if ends && !stopped && !self.goes_on(&entry.id.key) {
+            self.turns.ended(&entry.full_name);
+        }
+    }
+
+    /// Whether work has an owner that makes pods of it again, whatever happens to those of a run.
+    pub(super) fn goes_on(&self, key: &GangKey) -> bool {
+        let GangKey::Owner(uid, _) = key else { return false };
+        self.owners.get(uid).is_some_and(|owner| owner.finished.is_none())
     }
 
     /// How many members have started and not ended, and how many of them are ready.

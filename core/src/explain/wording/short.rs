@@ -74,7 +74,7 @@ pub(super) fn shares(own: i64, queue: &str, most: i64) -> String {
 
 /// That work was stopped too often to stop others but for what its queue owns.
 pub(super) fn turns(times: u32) -> String {
-    format!("; stopped {times} times within the hour, it stops nobody to borrow for now")
+    format!("; stopped {times} times of late, it stops nobody to borrow for now")
 }
 
 /// What a resource is called behind an amount; nothing where the amount says it.
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn turns_are_said_with_their_number() {
-        assert!(turns(2).starts_with("; stopped 2 times within the hour"));
+        assert!(turns(2).starts_with("; stopped 2 times of late"));
     }
 
     #[test]
