@@ -405,7 +405,11 @@ fn a_queue_that_breaks_rules_stays_inactive_with_its_reason() {
     let [Input::ClusterQueue(queue)] = &drained.inputs[..] else { panic!("{drained:?}") };
     assert_eq!(queue.broken.len(), 2);
     let notices: Vec<String> = drained.notices.iter().map(ToString::to_string).collect();
-    assert_eq!(notices, ["ClusterQueue q: spec.colour: unknown field; it was ignored"]);
+    assert_eq!(notices.len(), 3, "{notices:?}");
+    assert_eq!(notices[0], "ClusterQueue q: spec.colour: unknown field; it was ignored");
+    for (notice, rule) in notices[1..].iter().zip(&queue.broken) {
+        assert_eq!(*notice, format!("ClusterQueue q: {rule}"));
+    }
 }
 
 #[test]
