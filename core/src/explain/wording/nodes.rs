@@ -534,11 +534,6 @@ mod tests {
                 "node(s) had a capacity type that is not allowed",
             ),
             (
-                NodeRefusal::Flavor { flavor: "a100".into(), lacks: None },
-                "not a node of flavor a100",
-                "node(s) were not of the chosen flavor",
-            ),
-            (
                 NodeRefusal::Flavor { flavor: "a100".into(), lacks: Some("rack".into()) },
                 "no label rack, a level of the topology of flavor a100",
                 "node(s) lacked a level of the chosen flavor's topology",

@@ -95,8 +95,8 @@ mod tests {
     #[test]
     fn a_topology_that_is_missing_is_named_with_its_flavor() {
         let why = Inactive::TopologyMissing { flavor: "f".into(), topology: "racks".into() };
-        let want = "flavor f: Topology racks (spec.topologyName) does not exist; create it, or list \
-                    a flavor without it";
+        let want = "flavor f: Topology racks (spec.topologyName) does not exist; create it, or \
+                    list a flavor without it";
         assert_eq!(why.to_string(), want);
     }
 }
