@@ -455,6 +455,9 @@ fn problem_words(why: &FlavorProblem, queue: &str, whole: bool) -> String {
         FlavorProblem::Affinity => {
             "node selector or affinity excludes the flavor's nodes".to_owned()
         }
+        FlavorProblem::Level { topology, known, .. } if known.is_empty() => {
+            format!("its Topology {topology} has no levels")
+        }
         FlavorProblem::Level { level, topology, known } => {
             format!("its Topology {topology} has no level {level}, only {}", known.join(", "))
         }
