@@ -56,6 +56,8 @@ pub fn flavor(name: &str, list: &[(&str, &str)]) -> FlavorFacts {
         node_labels: labels(list),
         taints: Vec::new(),
         tolerations: Vec::new(),
+        topology: None,
+        levels: Vec::new(),
         broken: Vec::new(),
     }
 }

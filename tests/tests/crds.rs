@@ -16,11 +16,9 @@ use capstan_tests::scenario::capstan;
 use serde_json::Value;
 
 /// Broken objects that only an API server refuses, and why a file may hold them.
-const ONLY_AN_API_SERVER: [(&str, &str); 6] = [
-    ("clusterqueue-cohort-name", "any name will do that objects of the file bear alike"),
+const ONLY_AN_API_SERVER: [(&str, &str); 4] = [
+    ("clusterqueue-cohort-name", "capitals pass in names of files, here as everywhere"),
     ("cohort-own-parent", "a cycle like others: the engine says which queues it stops"),
-    ("localqueue-weight", "not read while LocalQueues share by admission only"),
-    ("localqueue-without-clusterqueue", "a dangling reference: its workloads say so"),
     ("workload-min-count", "Workloads are checked for their types and not believed"),
     ("workload-pod-set-twice", "Workloads are checked for their types and not believed"),
 ];

@@ -390,6 +390,33 @@ fn cohorts_in_a_cycle_say_so_and_those_below_a_broken_one() {
 }
 
 #[test]
+fn a_queue_whose_flavor_lacks_its_topology_comes_back_with_that() {
+    let mut engine = Engine::new();
+    let mut facts = one_queue(8);
+    let mut racked = flavor(DEFAULT, &[]);
+    racked.topology = Some(text("racks"));
+    facts.push(Input::Flavor(racked));
+    let mut host = node("host", &[("cpu", 64_000), (GPU, 8)]);
+    host.labels.insert(text("rack"), text("r1"));
+    facts.extend([Input::Node(host), gpu_node("bare", 8)]);
+    facts.push(Input::Pod(pod("p", &shape(&[(GPU, 2)]), &in_queue(Some("main")))));
+    engine.step(NOW, facts);
+    let why = |engine: &Engine| engine.queues().remove(0).inactive.map(|why| why.to_string());
+    let said = why(&engine).expect("it is inactive");
+    assert!(said.contains("Topology racks"), "{said}");
+    let levels = vec![text("rack")];
+    let told = engine.step(NOW, vec![Input::Topology { name: text("racks"), levels }]);
+    assert_eq!(why(&engine), None);
+    let bound = told.effects.iter().filter_map(|effect| match &effect.action {
+        Action::Bind { node, .. } => Some(node.to_string()),
+        _ => None,
+    });
+    assert_eq!(bound.collect::<Vec<_>>(), ["host"], "the other node has no rack");
+    engine.step(NOW, vec![Input::TopologyGone(text("racks"))]);
+    assert!(why(&engine).is_some());
+}
+
+#[test]
 fn a_queue_says_what_is_known_of_its_price_and_how_much_is_not() {
     let mut engine = Engine::new();
     let mut priced = node("priced", &[("cpu", 64_000), (GPU, 4)]);

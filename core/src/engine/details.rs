@@ -14,6 +14,7 @@ use crate::model::ids::WorkloadIdx;
 use crate::model::input::{GangKey, LocalQueueFacts, PodPhase, StopPolicy, Text};
 use crate::model::workload::Workload;
 use crate::money::MicroUsd;
+use crate::quota::build::all_rules;
 use crate::resources;
 
 /// Namespace and name of a LocalQueue.
@@ -139,7 +140,7 @@ impl Engine {
             ((quota.flavor_name(flavor).clone(), resource), 0)
         };
         let local_queue = || Text::from(format!("{}/{}", facts.namespace, facts.name));
-        let inactive = match (facts.broken.first().cloned(), queue) {
+        let inactive = match (all_rules(&facts.broken), queue) {
             (Some(rule), _) => Some(Reason::LocalQueueBroken { local_queue: local_queue(), rule }),
             _ if facts.stop != StopPolicy::None => {
                 Some(Reason::LocalQueueStopped { local_queue: local_queue() })

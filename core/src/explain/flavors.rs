@@ -25,6 +25,15 @@ pub enum FlavorProblem {
     },
     /// The pod's node selector or affinity excludes the flavor's labels.
     Affinity,
+    /// A level that is required is of another Topology than its own.
+    Level {
+        /// Level.
+        level: Text,
+        /// The flavor's Topology.
+        topology: Text,
+        /// Levels that this has.
+        known: Vec<Text>,
+    },
     /// More than the queue could ever have.
     ExceedsMax {
         /// Resource.
@@ -104,7 +113,9 @@ impl FlavorProblem {
                 *victims != NoVictims::NotAsked || &**resource == USD_PER_HOUR
             }
             FlavorProblem::ExceedsMax { resource, .. } => &**resource == USD_PER_HOUR,
-            FlavorProblem::Taint { .. } | FlavorProblem::Affinity => false,
+            FlavorProblem::Taint { .. } | FlavorProblem::Affinity | FlavorProblem::Level { .. } => {
+                false
+            }
         }
     }
 
@@ -117,7 +128,9 @@ impl FlavorProblem {
             FlavorProblem::Topology { .. } => 2,
             FlavorProblem::Nodes(_) | FlavorProblem::PriceUnknown { .. } => 3,
             FlavorProblem::ExceedsMax { .. } => 4,
-            FlavorProblem::Taint { .. } | FlavorProblem::Affinity => 5,
+            FlavorProblem::Taint { .. } | FlavorProblem::Affinity | FlavorProblem::Level { .. } => {
+                5
+            }
         }
     }
 }

@@ -183,7 +183,8 @@ fn of_problem(why: &FlavorProblem) -> (Option<i64>, Option<i64>) {
         FlavorProblem::Topology { asked, holds, .. } => pods(*asked, *holds),
         FlavorProblem::PriceUnknown { .. }
         | FlavorProblem::Taint { .. }
-        | FlavorProblem::Affinity => (None, None),
+        | FlavorProblem::Affinity
+        | FlavorProblem::Level { .. } => (None, None),
     }
 }
 

@@ -367,13 +367,20 @@ pub enum Inactive {
     Stopped,
     /// A flavor that it names does not exist.
     FlavorMissing(Text),
-    /// A flavor that it names breaks rules.
+    /// A flavor that it names breaks rules; all of them.
     FlavorBroken(Text, Text),
+    /// A flavor that it names is of a Topology that does not exist.
+    TopologyMissing {
+        /// Flavor.
+        flavor: Text,
+        /// Topology.
+        topology: Text,
+    },
     /// Its cohort's parents form a cycle; one member of it.
     CohortCycle(Text),
-    /// Its cohort breaks rules.
+    /// Its cohort breaks rules; all of them.
     CohortBroken(Text, Text),
-    /// Its own spec breaks rules; the first one.
+    /// Its own spec breaks rules; all of them.
     Broken(Text),
 }
 

@@ -94,6 +94,8 @@ pub enum NodeRefusal {
     Flavor {
         /// Flavor.
         flavor: Text,
+        /// The level of the flavor's Topology that it has no label of, if that is all.
+        lacks: Option<Text>,
     },
     /// A claim cannot be used as it is, wherever that would be.
     ClaimUnusable {

@@ -23,6 +23,7 @@ use std::fmt;
 
 use self::nodes::{histogram_entries, shortage};
 use self::short::Of;
+use self::states::{write_inactive, write_unselected};
 use super::quantity::{amount as amount_of, counted, pair, quantity};
 use super::reason::{
     FlavorProblem, FlavorRefusal, Inactive, NoVictims, NodeShortage, Reason, SearchBound,
@@ -141,7 +142,7 @@ impl Reason {
             Reason::NoFlavorYet { .. } | Reason::FlavorNotListed { .. } => "flavor",
             Reason::Flavors { tried, .. } => match most_telling(tried).map(|first| &first.why) {
                 Some(FlavorProblem::Nodes(_) | FlavorProblem::PriceUnknown { .. }) => "nodes",
-                Some(FlavorProblem::Topology { .. }) => "topology",
+                Some(FlavorProblem::Topology { .. } | FlavorProblem::Level { .. }) => "topology",
                 Some(FlavorProblem::Taint { .. } | FlavorProblem::Affinity) => "flavor",
                 _ => "quota",
             },
@@ -177,6 +178,7 @@ impl Reason {
                 FlavorProblem::PriceUnknown { .. }
                 | FlavorProblem::Taint { .. }
                 | FlavorProblem::Affinity
+                | FlavorProblem::Level { .. }
                 | FlavorProblem::Topology { .. } => None,
             },
             Reason::LostRace { then }
@@ -356,33 +358,6 @@ fn write_behind(out: &mut fmt::Formatter<'_>, ahead: u32, queue: &str) -> fmt::R
     }
 }
 
-fn write_inactive(out: &mut fmt::Formatter<'_>, queue: &str, why: &Inactive) -> fmt::Result {
-    match why {
-        Inactive::Stopped => write!(out, "ClusterQueue {queue} is {why}"),
-        _ => write!(out, "ClusterQueue {queue} is inactive: {why}"),
-    }
-}
-
-fn write_unselected(
-    out: &mut fmt::Formatter<'_>,
-    queue: &str,
-    namespace: &str,
-    absent: bool,
-) -> fmt::Result {
-    if absent {
-        write!(
-            out,
-            "ClusterQueue {queue} has no namespaceSelector, which selects no namespace (set \
-             namespaceSelector: {{}})"
-        )
-    } else {
-        write!(
-            out,
-            "namespaceSelector of ClusterQueue {queue} does not match namespace {namespace}"
-        )
-    }
-}
-
 impl fmt::Display for FlavorProblem {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -404,7 +379,9 @@ fn code(refusal: &FlavorRefusal) -> &'static str {
         FlavorProblem::PriceUnknown { .. } => PRICE_UNKNOWN,
         FlavorProblem::Topology { .. } => "TopologyPlacementFailed",
         FlavorProblem::ExceedsMax { .. } => "ExceedsMaxQuota",
-        FlavorProblem::Taint { .. } | FlavorProblem::Affinity => "NoMatchingFlavor",
+        FlavorProblem::Taint { .. } | FlavorProblem::Affinity | FlavorProblem::Level { .. } => {
+            "NoMatchingFlavor"
+        }
     }
 }
 
@@ -477,6 +454,12 @@ fn problem_words(why: &FlavorProblem, queue: &str, whole: bool) -> String {
         FlavorProblem::Taint { key, value } => format!("taint {key}={value} is not tolerated"),
         FlavorProblem::Affinity => {
             "node selector or affinity excludes the flavor's nodes".to_owned()
+        }
+        FlavorProblem::Level { topology, known, .. } if known.is_empty() => {
+            format!("its Topology {topology} has no levels")
+        }
+        FlavorProblem::Level { level, topology, known } => {
+            format!("its Topology {topology} has no level {level}, only {}", known.join(", "))
         }
         FlavorProblem::ExceedsMax { resource, asked, others, most } => {
             let (asked, most) = pair(resource, *asked, *most);
@@ -580,7 +563,9 @@ fn place_of_flavor(queue: &str, refusal: &FlavorRefusal) -> String {
             place_of_topology(level, best.as_ref(), *gone)
         }
         FlavorProblem::PriceUnknown { .. } => format!("prices of its nodes ({flavor})"),
-        why @ (FlavorProblem::Taint { .. } | FlavorProblem::Affinity) => {
+        why @ (FlavorProblem::Taint { .. }
+        | FlavorProblem::Affinity
+        | FlavorProblem::Level { .. }) => {
             format!("{} ({flavor})", problem_words(why, queue, false))
         }
     }

@@ -16,7 +16,7 @@ use crate::model::workload::{Assignment, SetAssignment};
 use crate::quota::build::Group;
 use crate::quota::eligible;
 use crate::resources::USD;
-use crate::rules::flavor::is_of;
+use crate::rules::flavor::is_labelled;
 
 impl ClusterState {
     /// Completes what a workload holds quota with by its members that are bound, or about to be
@@ -135,7 +135,7 @@ impl ClusterState {
         let compare = self.room.args.toleration_comparison;
         let of = |flavor: &&FlavorIdx| {
             self.quota.flavor(**flavor).is_some_and(|flavor| {
-                is_of(labels, flavor) && eligible::untolerated(pod, flavor, compare).is_none()
+                is_labelled(labels, flavor) && eligible::untolerated(pod, flavor, compare).is_none()
             })
         };
         flavors.iter().find(of).copied()

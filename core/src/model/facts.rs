@@ -87,6 +87,13 @@ impl QueueFacts {
         self.local_queues.remove(name);
     }
 
+    /// A flavor with the levels that its Topology has now.
+    pub fn with_levels(&self, flavor: &Arc<FlavorFacts>) -> Arc<FlavorFacts> {
+        let Some(topology) = &flavor.topology else { return flavor.clone() };
+        let levels = self.topologies.get(topology).cloned().unwrap_or_default();
+        Arc::new(FlavorFacts { levels, ..FlavorFacts::clone(flavor) })
+    }
+
     /// Level keys: configured, else of all Topology objects, else the well-known ones; the first
     /// [`LEVELS_MAX`] of them.
     pub fn levels(&self, configured: Option<&[Text]>) -> Vec<Text> {

@@ -14,6 +14,7 @@ use crate::model::input::{BindingNote, GangKey, GangSource, Held, Labels, StopPo
 use crate::model::state::ClusterState;
 use crate::model::workload::{BY_NODE, QueueRef, SetAssignment};
 use crate::policy::UnqueuedWorkloads;
+use crate::quota::build::all_rules;
 use crate::resources::USD;
 use crate::rules::selector::selects;
 use crate::time::Time;
@@ -82,7 +83,7 @@ impl ClusterState {
         };
         let local_queue = || format!("{namespace}/{}", facts.name).into();
         let name = facts.cluster_queue.clone();
-        if let Some(rule) = facts.broken.first().cloned() {
+        if let Some(rule) = all_rules(&facts.broken) {
             return QueueRef::Broken(Reason::LocalQueueBroken { local_queue: local_queue(), rule });
         }
         if facts.stop != StopPolicy::None {

@@ -333,7 +333,7 @@ impl QuotaState {
         }
         for (name, flavor) in &facts.flavors {
             let index = self.intern_flavor(name);
-            self.flavors[index.at()].1 = Some(flavor.clone());
+            self.flavors[index.at()].1 = Some(facts.with_levels(flavor));
         }
         // Beyond all that anybody remembers, and not by more: there are edits for years.
         let edits = self.generations.iter().max().map_or(0, |latest| latest + 1);
@@ -419,8 +419,8 @@ impl QuotaState {
     ) {
         for name in path.into_iter().rev() {
             let object = facts.cohorts.get(&name);
-            if let Some(broken) = object.and_then(|cohort| cohort.broken.first()) {
-                above = Err(Inactive::CohortBroken(name.clone(), broken.clone()));
+            if let Some(broken) = object.and_then(|cohort| all_rules(&cohort.broken)) {
+                above = Err(Inactive::CohortBroken(name.clone(), broken));
             }
             let result = above.clone().map(|parent| {
                 let groups = object.map_or(&[][..], |cohort| &cohort.groups);
@@ -472,22 +472,31 @@ impl QuotaState {
         cohort: Option<Inactive>,
         facts: &QueueFacts,
     ) -> Option<Inactive> {
-        if let Some(broken) = queue.broken.first() {
-            return Some(Inactive::Broken(broken.clone()));
+        if let Some(broken) = all_rules(&queue.broken) {
+            return Some(Inactive::Broken(broken));
         }
         if queue.stop != StopPolicy::None {
             return Some(Inactive::Stopped);
         }
-        for flavor in queue.groups.iter().flat_map(|group| &group.flavors) {
-            match facts.flavors.get(&flavor.flavor) {
-                None => return Some(Inactive::FlavorMissing(flavor.flavor.clone())),
-                Some(facts) if !facts.broken.is_empty() => {
-                    let broken = facts.broken[0].clone();
-                    return Some(Inactive::FlavorBroken(flavor.flavor.clone(), broken));
-                }
-                Some(_) => {}
-            }
-        }
-        cohort
+        let flavors = queue.groups.iter().flat_map(|group| &group.flavors);
+        flavors.map(|quota| &quota.flavor).find_map(|flavor| unusable(flavor, facts)).or(cohort)
     }
+}
+
+/// Why no queue may use a flavor.
+fn unusable(name: &Text, facts: &QueueFacts) -> Option<Inactive> {
+    let Some(flavor) = facts.flavors.get(name) else {
+        return Some(Inactive::FlavorMissing(name.clone()));
+    };
+    if let Some(broken) = all_rules(&flavor.broken) {
+        return Some(Inactive::FlavorBroken(name.clone(), broken));
+    }
+    let unknown = |topology: &&Text| !facts.topologies.contains_key(*topology);
+    let topology = flavor.topology.as_ref().filter(unknown)?.clone();
+    Some(Inactive::TopologyMissing { flavor: name.clone(), topology })
+}
+
+/// All rules that an object breaks, in one text.
+pub fn all_rules(broken: &[Text]) -> Option<Text> {
+    (!broken.is_empty()).then(|| broken.join("; ").into())
 }

@@ -4,9 +4,12 @@
 //! Affinity: the pod's selectors are tested against the flavor's own labels, after dropping every
 //! requirement on a key that this flavor does not have; a term that becomes empty matches, and so
 //! does a flavor without labels.
+//! Topology: a flavor that has one takes no other level as required, of a gang or of slices.
 
 use crate::explain::reason::FlavorProblem;
 use crate::model::input::{FlavorFacts, PodShape, Taint, TaintEffect};
+use crate::model::room::Room;
+use crate::place::gang::TopologyAsk;
 use crate::rules::selector::holds;
 use crate::rules::taints::tolerates;
 
@@ -18,6 +21,25 @@ pub fn check(pod: &PodShape, flavor: &FlavorFacts, compare: bool) -> Result<(), 
     match affinity_allows(pod, flavor) {
         true => Ok(()),
         false => Err(FlavorProblem::Affinity),
+    }
+}
+
+/// Refuses a flavor whose Topology lacks a level that is required.
+pub fn check_levels(
+    room: &Room,
+    flavor: &FlavorFacts,
+    asked: TopologyAsk,
+) -> Result<(), FlavorProblem> {
+    let Some(topology) = &flavor.topology else { return Ok(()) };
+    let levels = asked.required.into_iter().chain(asked.slices.map(|slices| slices.level));
+    let mut keys = levels.map(|level| &room.levels[usize::from(level.0)]);
+    match keys.find(|level| !flavor.levels.contains(level)) {
+        None => Ok(()),
+        Some(level) => Err(FlavorProblem::Level {
+            level: level.clone(),
+            topology: topology.clone(),
+            known: flavor.levels.clone(),
+        }),
     }
 }
 
@@ -59,6 +81,8 @@ mod tests {
             node_labels: labels,
             taints: vec![],
             tolerations: vec![],
+            topology: None,
+            levels: vec![],
             broken: vec![],
         }
     }

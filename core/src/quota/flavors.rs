@@ -410,6 +410,7 @@ fn try_flavor(
         txn.state().quota.flavor(flavor).expect("active queues name existing flavors").clone();
     let shape = txn.state().room.shape(set.shape).facts.clone();
     eligible::check(&shape, &facts, txn.state().room.args.toleration_comparison)?;
+    eligible::check_levels(&txn.state().room, &facts, demand.topology)?;
     let class = class_with(txn, demand, set.shape, chosen, flavor);
     let ask = (class, set.count);
     let priced = priced::of_set(txn, demand, at, flavor, chosen, (asked, usage));

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use capstan_core::model::input::{GangKey, OwnerFacts, PodFacts, Text};
+use capstan_core::model::input::{GangKey, GangSource, OwnerFacts, PodFacts, Text};
 
 use super::facts::MEMBERS_MAX;
 use super::gathered::Identity;
@@ -82,6 +82,8 @@ pub struct Remarks {
     said: BTreeMap<(Text, Text, Text), BTreeSet<Text>>,
     /// Queues that members of each named group name; `None`: no queue.
     queues: BTreeMap<(Text, GangKey), BTreeSet<Option<Text>>>,
+    /// How many pods Kueue's groups have by what their pods say, with the first that says so.
+    totals: BTreeMap<(Text, Text), BTreeMap<u32, Text>>,
 }
 
 impl Remarks {
@@ -169,9 +171,16 @@ impl Remarks {
                 std::iter::once(own).chain(above.map(Known::again)).collect();
             self.ignored(&facts.wishes.ignored, &facts.namespace, &chain);
         }
-        if facts.ours && matches!(facts.gang.key, GangKey::Group(..)) {
-            let gang = (facts.namespace.clone(), facts.gang.key.clone());
-            self.gang_names(gang, facts.wishes.queue.clone());
+        let GangKey::Group(source, name) = &facts.gang.key else { return };
+        if !facts.ours {
+            return;
+        }
+        let gang = (facts.namespace.clone(), facts.gang.key.clone());
+        self.gang_names(gang, facts.wishes.queue.clone());
+        if let (GangSource::KueueGroup, Some(total)) = (source, facts.gang.total) {
+            let totals = self.totals.entry((facts.namespace.clone(), name.clone())).or_default();
+            let first = totals.entry(total).or_insert_with(|| facts.name.clone());
+            *first = first.clone().min(facts.name.clone());
         }
     }
 
@@ -200,6 +209,15 @@ impl Remarks {
                     namespace: namespace.clone(),
                     name: name.clone(),
                     problem: queue_names(queues).into(),
+                })
+        });
+        self.totals.retain(|(namespace, name), totals| {
+            totals.len() > 1
+                && before.insert(About {
+                    kind: GANG.into(),
+                    namespace: namespace.clone(),
+                    name: name.clone(),
+                    problem: unequal(totals).into(),
                 })
         });
     }
@@ -233,6 +251,11 @@ impl Remarks {
             let object = Some(object(GANG, &namespace, &name));
             notices.push(Notice { place: None, object, path: None, problem });
         }
+        for ((namespace, name), totals) in self.totals.iter().filter(|(_, all)| all.len() > 1) {
+            let object = Some(object(GANG, namespace, name));
+            let problem = unequal(totals);
+            notices.push(Notice { place: None, object, path: None, problem });
+        }
         notices
     }
 
@@ -258,6 +281,16 @@ impl Remarks {
 fn queue_names(queues: &BTreeSet<Option<Text>>) -> String {
     let name = |queue: &Option<Text>| queue.as_deref().unwrap_or("no queue").to_owned();
     queues.iter().map(name).collect::<Vec<String>>().join(", ")
+}
+
+/// `its pods say different ... (2 on a, 3 on b); ...`
+fn unequal(totals: &BTreeMap<u32, Text>) -> String {
+    let said: Vec<String> = totals.iter().map(|(total, pod)| format!("{total} on {pod}")).collect();
+    format!(
+        "its pods say different numbers in {} ({}); the largest counts, write the same on all",
+        keys::KUEUE_GROUP_TOTAL,
+        said.join(", ")
+    )
 }
 
 /// `Pod a`, `Pod team/a`.

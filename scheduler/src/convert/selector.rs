@@ -155,6 +155,17 @@ fn toleration(toleration: &full::Toleration) -> Toleration {
     }
 }
 
+/// That a text is no label key, if it is none: nothing could have it.
+pub fn wrong_key(at: &str, key: &str) -> Option<String> {
+    let wrong = || format!("{at}: {key:?} is no label key; write name or domain/name");
+    (!is_label_key(key)).then(wrong)
+}
+
+/// That a text is no value of a label, if it is none.
+pub fn wrong_value(at: &str, value: &str) -> Option<String> {
+    (!is_label_value(value)).then(|| format!("{at}: {value:?} is no value of a label"))
+}
+
 /// A queue's namespace selector, and what is wrong with it.
 pub fn label_selector(selector: &LabelSelector, path: &str) -> (Vec<Requirement>, Vec<String>) {
     let mut all: Vec<Requirement> = selector
@@ -167,9 +178,17 @@ pub fn label_selector(selector: &LabelSelector, path: &str) -> (Vec<Requirement>
         })
         .collect();
     let mut broken = Vec::new();
+    for (key, value) in &selector.match_labels {
+        let at = format!("{path}.matchLabels");
+        broken.extend(wrong_key(&at, key));
+        broken.extend(wrong_value(&at, value));
+    }
     for (index, requirement) in selector.match_expressions.iter().enumerate() {
         let at = format!("{path}.matchExpressions[{index}]");
         let operator = operator(&requirement.operator);
+        broken.extend(wrong_key(&format!("{at}.key"), &requirement.key));
+        let values = requirement.values.iter();
+        broken.extend(values.filter_map(|value| wrong_value(&format!("{at}.values"), value)));
         match (operator, requirement.values.is_empty()) {
             (Operator::In | Operator::NotIn, true) => {
                 broken.push(format!("{at}.values: empty; {} needs one", requirement.operator));
@@ -246,20 +265,28 @@ mod tests {
             values: values.iter().map(|value| (*value).to_owned()).collect(),
         };
         let selector = LabelSelector {
-            match_labels: BTreeMap::from([("a".into(), "b".into())]),
+            match_labels: BTreeMap::from([
+                ("a".into(), "b".into()),
+                ("x".into(), "a b".into()),
+                ("-".into(), "".into()),
+            ]),
             match_expressions: vec![
                 requirement("In", &["x"]),
                 requirement("Like", &["x"]),
                 requirement("NotIn", &[]),
                 requirement("Exists", &["x"]),
+                requirement("In", &["x", "a,b"]),
             ],
         };
         let (all, broken) = label_selector(&selector, "s");
-        assert_eq!(all.len(), 5);
+        assert_eq!(all.len(), 8);
         let want = [
+            r#"s.matchLabels: "-" is no label key; write name or domain/name"#,
+            r#"s.matchLabels: "a b" is no value of a label"#,
             r#"s.matchExpressions[1].operator: "Like" is none of In, NotIn, Exists, DoesNotExist"#,
             "s.matchExpressions[2].values: empty; NotIn needs one",
             "s.matchExpressions[3].values: Exists takes none",
+            r#"s.matchExpressions[4].values: "a,b" is no value of a label"#,
         ];
         assert_eq!(broken, want);
     }

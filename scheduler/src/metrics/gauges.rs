@@ -446,7 +446,9 @@ fn unadmitted(tally: &Tally) -> impl Iterator<Item = (&'static str, &'static str
 fn status(inactive: Option<&Reason>) -> &'static str {
     match inactive {
         None => "active",
-        Some(Reason::Inactive { why: Inactive::Broken(rule), .. }) if &**rule == TERMINATING => {
+        Some(Reason::Inactive { why: Inactive::Broken(rule), .. })
+            if rule.starts_with(TERMINATING) =>
+        {
             "terminating"
         }
         Some(_) => "pending",

@@ -6,6 +6,7 @@ use super::{Migrated, named, our_version, rank};
 use crate::convert::quota::Draft;
 use crate::read::error::{Place, ReadError};
 use crate::read::kinds::{Origin, Queueing};
+use crate::read::kueue;
 use crate::read::queueing;
 use crate::read::schema::prune;
 
@@ -57,7 +58,10 @@ impl Migrated {
         }
         let unknown: Vec<&str> = decoded.unknown.iter().map(|one| one.path.as_str()).collect();
         for path in unknown.iter().filter(|path| !CHECKS.contains(path)) {
-            let problem = "has no equal in Capstan".to_owned();
+            let problem = match kueue::renamed(path) {
+                Some(now) => format!("is of v1beta1 (did you mean {now}?)"),
+                None => "has no equal in Capstan".to_owned(),
+            };
             self.lose(&place, &object, Some(path), problem);
         }
         for rule in broken(decoded.draft.as_ref()) {

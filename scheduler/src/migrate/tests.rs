@@ -82,6 +82,18 @@ fn what_has_no_equal_is_named() {
 }
 
 #[test]
+fn a_field_of_the_older_version_is_told_by_its_new_name() {
+    let migrated = migrated(
+        "{apiVersion: kueue.x-k8s.io/v1beta2, kind: ClusterQueue, metadata: {name: q}, \
+         spec: {namespaceSelector: {}, cohort: c}}\n",
+    );
+    let losses = losses(&migrated);
+    assert_eq!(losses.len(), 1, "{losses:?}");
+    let want = "spec.cohort: is of v1beta1 (did you mean cohortName?)";
+    assert!(losses[0].contains(want), "{losses:?}");
+}
+
+#[test]
 fn a_configuration_keeps_what_is_ours_and_names_the_rest() {
     let text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: kueue-manager-config}\ndata:\n  \
                 controller_manager_config.yaml: |\n    \

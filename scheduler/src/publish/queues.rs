@@ -192,11 +192,12 @@ fn word(why: &Inactive) -> &'static str {
     match why {
         Inactive::Stopped => "Stopped",
         Inactive::FlavorMissing(_) => "FlavorNotFound",
+        Inactive::TopologyMissing { .. } => "TopologyNotFound",
         Inactive::FlavorBroken(..) => "FlavorInvalid",
         Inactive::CohortCycle(_) => "CohortCycle",
         Inactive::CohortBroken(..) => "CohortInvalid",
         Inactive::Broken(rule) if rule.starts_with(DUPLICATE) => DUPLICATE,
-        Inactive::Broken(rule) if &**rule == TERMINATING => "Terminating",
+        Inactive::Broken(rule) if rule.starts_with(TERMINATING) => "Terminating",
         Inactive::Broken(_) => "Invalid",
     }
 }

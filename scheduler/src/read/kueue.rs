@@ -39,6 +39,11 @@ pub fn unknown(finding: &Finding) -> String {
     format!("{}; it was ignored", finding.problem)
 }
 
+/// What a field of v1beta1 is called since: it is unknown in an object of v1beta2.
+pub fn renamed(path: &str) -> Option<&'static str> {
+    (path == "spec.cohort").then_some("cohortName")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

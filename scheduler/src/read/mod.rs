@@ -9,7 +9,7 @@ pub mod decode;
 pub mod error;
 mod json;
 pub mod kinds;
-mod kueue;
+pub mod kueue;
 pub mod names;
 pub mod queueing;
 pub mod schema;

@@ -79,6 +79,7 @@ pub fn decode(
             let (spec, unknown) = spec::<ClusterQueueSpec>(value, origin)?;
             remarks = without_effect(&spec);
             let mut facts = quota::cluster_queue(name, &spec, origin);
+            remarks.extend(told(&facts.broken));
             if !value["metadata"]["deletionTimestamp"].is_null() {
                 facts.broken.insert(0, TERMINATING.into());
             }
@@ -88,6 +89,7 @@ pub fn decode(
         Queueing::LocalQueue => {
             let (spec, unknown) = spec::<LocalQueueSpec>(value, origin)?;
             let facts = quota::local_queue(namespace.into(), name, &spec);
+            remarks = told(&facts.broken);
             let shared = serde_json::from_value(value["status"]["fairSharing"].clone());
             let shared = shared.unwrap_or_else(|error| {
                 let problem = format!("cannot be read, so what it used of late is lost: {error}");
@@ -154,7 +156,7 @@ fn owners(value: &Value) -> Vec<Text> {
     uids.map(Text::from).collect()
 }
 
-/// What an object breaks, as it is said where nothing that names the object says it.
+/// What an object breaks, all of it.
 fn told(broken: &[impl ToString]) -> Vec<(Option<String>, String)> {
     broken.iter().map(|problem| (None, problem.to_string())).collect()
 }

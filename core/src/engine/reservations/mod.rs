@@ -461,6 +461,7 @@ fn waits_for_others(reason: &Reason) -> bool {
                     | FlavorProblem::PriceUnknown { .. }
                     | FlavorProblem::Taint { .. }
                     | FlavorProblem::Affinity
+                    | FlavorProblem::Level { .. }
             )
         }),
         _ => false,

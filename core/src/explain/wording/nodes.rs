@@ -44,7 +44,10 @@ pub fn kube_reason(refusal: &NodeRefusal) -> Cow<'static, str> {
         }
         NodeRefusal::CapacityType { .. } => "node(s) had a capacity type that is not allowed",
         NodeRefusal::PriceUnknown => "node(s) had no known price",
-        NodeRefusal::Flavor { .. } => "node(s) were not of the chosen flavor",
+        NodeRefusal::Flavor { lacks: None, .. } => "node(s) were not of the chosen flavor",
+        NodeRefusal::Flavor { lacks: Some(_), .. } => {
+            "node(s) lacked a level of the chosen flavor's topology"
+        }
         NodeRefusal::ClaimUnusable { problem } => return Cow::Owned(problem.to_string()),
         NodeRefusal::ClaimElsewhere { .. } | NodeRefusal::ClaimUnready { .. } => {
             "resourceclaim not available on the node"
@@ -96,7 +99,10 @@ pub fn detail(refusal: &NodeRefusal) -> String {
         }
         NodeRefusal::CapacityType { node } => format!("capacity type {node} is not allowed"),
         NodeRefusal::PriceUnknown => "its price is not known".to_owned(),
-        NodeRefusal::Flavor { flavor } => format!("not a node of flavor {flavor}"),
+        NodeRefusal::Flavor { flavor, lacks: None } => format!("not a node of flavor {flavor}"),
+        NodeRefusal::Flavor { flavor, lacks: Some(level) } => {
+            format!("no label {level}, a level of the topology of flavor {flavor}")
+        }
         NodeRefusal::ClaimUnusable { problem } => problem.to_string(),
         NodeRefusal::ClaimElsewhere { claim } => {
             format!("claim {claim} has devices that it does not reach")
@@ -246,6 +252,7 @@ fn most_excluded(nodes: &NodeShortage) -> Option<(u32, &'static str)> {
             NodeRefusal::SpreadKey { .. } => (7, "labels to spread over"),
             NodeRefusal::PodAffinity => (8, "pod affinity"),
             NodeRefusal::PriceUnknown => (9, "prices that nobody knows"),
+            NodeRefusal::Flavor { lacks: Some(_), .. } => (10, "labels of topology levels"),
             NodeRefusal::Port { .. }
             | NodeRefusal::Spread { .. }
             | NodeRefusal::PodAntiAffinity { .. }
@@ -253,7 +260,7 @@ fn most_excluded(nodes: &NodeShortage) -> Option<(u32, &'static str)> {
             | NodeRefusal::TooManyPods { .. }
             | NodeRefusal::Insufficient { .. }
             | NodeRefusal::Storage(_)
-            | NodeRefusal::Flavor { .. }
+            | NodeRefusal::Flavor { lacks: None, .. }
             | NodeRefusal::ClaimUnusable { .. }
             | NodeRefusal::ClaimElsewhere { .. }
             | NodeRefusal::ClaimUnready { .. }
@@ -530,9 +537,9 @@ mod tests {
                 "node(s) had a capacity type that is not allowed",
             ),
             (
-                NodeRefusal::Flavor { flavor: "a100".into() },
-                "not a node of flavor a100",
-                "node(s) were not of the chosen flavor",
+                NodeRefusal::Flavor { flavor: "a100".into(), lacks: Some("rack".into()) },
+                "no label rack, a level of the topology of flavor a100",
+                "node(s) lacked a level of the chosen flavor's topology",
             ),
         ];
         for (refusal, detail, kube) in rows {

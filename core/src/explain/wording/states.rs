@@ -12,12 +12,50 @@ impl fmt::Display for Inactive {
             Inactive::Stopped => out.write_str("stopped (stopPolicy)"),
             Inactive::FlavorMissing(flavor) => write!(out, "flavor {flavor} does not exist"),
             Inactive::FlavorBroken(flavor, rule) => write!(out, "flavor {flavor}: {rule}"),
+            Inactive::TopologyMissing { flavor, topology } => write!(
+                out,
+                "flavor {flavor}: Topology {topology} (spec.topologyName) does not exist; create \
+                 it, or list a flavor without it"
+            ),
             Inactive::CohortCycle(cohort) => {
                 write!(out, "cohort {cohort} is its own ancestor")
             }
             Inactive::CohortBroken(cohort, rule) => write!(out, "cohort {cohort}: {rule}"),
             Inactive::Broken(rule) => out.write_str(rule),
         }
+    }
+}
+
+/// That a ClusterQueue admits nothing.
+pub(super) fn write_inactive(
+    out: &mut fmt::Formatter<'_>,
+    queue: &str,
+    why: &Inactive,
+) -> fmt::Result {
+    match why {
+        Inactive::Stopped => write!(out, "ClusterQueue {queue} is {why}"),
+        _ => write!(out, "ClusterQueue {queue} is inactive: {why}"),
+    }
+}
+
+/// That a ClusterQueue is not for a namespace.
+pub(super) fn write_unselected(
+    out: &mut fmt::Formatter<'_>,
+    queue: &str,
+    namespace: &str,
+    absent: bool,
+) -> fmt::Result {
+    if absent {
+        write!(
+            out,
+            "ClusterQueue {queue} has no namespaceSelector, which selects no namespace (set \
+             namespaceSelector: {{}})"
+        )
+    } else {
+        write!(
+            out,
+            "namespaceSelector of ClusterQueue {queue} does not match namespace {namespace}"
+        )
     }
 }
 
@@ -47,5 +85,18 @@ impl fmt::Display for State {
             State::Evicting => "Evicting",
             State::Finished => "Finished",
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_topology_that_is_missing_is_named_with_its_flavor() {
+        let why = Inactive::TopologyMissing { flavor: "f".into(), topology: "racks".into() };
+        let want = "flavor f: Topology racks (spec.topologyName) does not exist; create it, or \
+                    list a flavor without it";
+        assert_eq!(why.to_string(), want);
     }
 }

@@ -485,7 +485,7 @@ fn headlines_name_the_rule_that_excludes_most_nodes() {
         (NodeRefusal::Unschedulable, 1),
         (spot, 1),
         (reserved, 2),
-        (NodeRefusal::Flavor { flavor: "a100".into() }, 9),
+        (NodeRefusal::Flavor { flavor: "a100".into(), lacks: None }, 9),
         (insufficient(8, 0, false), 1),
     ];
     nodes.nearest = Some(Nearest { node: "sp".into(), resource: gpus(), asked: 8, free: 0 });

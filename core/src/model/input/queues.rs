@@ -212,6 +212,11 @@ pub struct FlavorFacts {
     pub taints: Vec<Taint>,
     /// Tolerations that admitted pods gain.
     pub tolerations: Vec<Toleration>,
+    /// Topology of its nodes, by name.
+    pub topology: Option<Text>,
+    /// Levels of that Topology: labels that its nodes have, whatever their values. The engine
+    /// fills them in, whatever is fed.
+    pub levels: Vec<Text>,
     /// Rules that its spec breaks: queues that use it are inactive.
     pub broken: Vec<Text>,
 }

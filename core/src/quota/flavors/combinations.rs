@@ -122,6 +122,7 @@ pub(super) fn quota_for(
     let facts = state.quota.flavor(flavor).expect("active queues name existing flavors");
     let shape = &state.room.shape(demand.sets[part.set].shape).facts;
     eligible::check(shape, facts, state.room.args.toleration_comparison)?;
+    eligible::check_levels(&state.room, facts, demand.topology)?;
     let (chosen, asks) = (&choice.sets[part.set], (&part.asked[..], &choice.usage[..]));
     let priced = priced::of_set(txn, demand, part.set, flavor, chosen, asks);
     let state = txn.state();

@@ -231,7 +231,7 @@ pub fn local_queue(namespace: Text, name: &str, spec: &LocalQueueSpec) -> LocalQ
         cluster_queue: spec.cluster_queue.as_str().into(),
         stop: stop(spec.stop_policy),
         weight: weight(spec.fair_sharing.as_ref()),
-        broken: Vec::new(),
+        broken: rules::local_queue(spec).into_iter().map(Text::from).collect(),
     }
 }
 
@@ -267,6 +267,8 @@ pub fn flavor(name: &str, spec: &ResourceFlavorSpec) -> FlavorFacts {
         node_labels: selector::pairs(&spec.node_labels),
         taints: selector::taints(&spec.node_taints),
         tolerations: selector::tolerations(&spec.tolerations),
+        topology: named(&spec.topology_name),
+        levels: Vec::new(),
         broken: rules::flavor(spec).into_iter().map(Text::from).collect(),
     }
 }

@@ -13,8 +13,10 @@ use crate::api::cluster_queue::{
     ReclaimWithinCohort, ResourceGroup, ResourceQuota,
 };
 use crate::api::flavor::{ResourceFlavorSpec, TopologySpec};
+use crate::api::local_queue::LocalQueueSpec;
 use crate::convert::selector;
 use crate::quantity::Quantity;
+use crate::read::names;
 
 /// Totals that Kueue allows in one object.
 const FLAVORS_MAX: usize = 256;
@@ -37,6 +39,7 @@ pub fn cluster_queue(spec: &ClusterQueueSpec) -> Vec<String> {
         lends_own_only: true,
     };
     let mut broken = groups(&spec.resource_groups, bounds);
+    named("spec.cohortName", &spec.cohort_name, &mut broken);
     fungibility(spec, &mut broken);
     if let Some(preemption) = &spec.preemption {
         let borrows = preemption
@@ -70,8 +73,25 @@ pub fn cohort(spec: &CohortSpec) -> Vec<String> {
         lends_own_only: false,
     };
     let mut broken = groups(&spec.resource_groups, bounds);
+    named("spec.parentName", &spec.parent_name, &mut broken);
     weight(spec.fair_sharing.as_ref(), &mut broken);
     broken
+}
+
+/// What a LocalQueue breaks.
+pub fn local_queue(spec: &LocalQueueSpec) -> Vec<String> {
+    let mut broken = Vec::new();
+    if spec.cluster_queue.is_empty() {
+        broken.push("spec.clusterQueue: missing; name a ClusterQueue".to_owned());
+    }
+    weight(spec.fair_sharing.as_ref(), &mut broken);
+    broken
+}
+
+/// What no object can be called.
+fn named(at: &str, name: &Option<String>, broken: &mut Vec<String>) {
+    let given = name.as_deref().filter(|name| !name.is_empty());
+    broken.extend(given.and_then(names::subdomain).map(|problem| format!("{at}: {problem}")));
 }
 
 fn fungibility(spec: &ClusterQueueSpec, broken: &mut Vec<String>) {
@@ -116,6 +136,12 @@ fn groups(groups: &[ResourceGroup], bounds: Bounds) -> Vec<String> {
         let mut covered = BTreeSet::new();
         for (place, resource) in group.covered_resources.iter().enumerate() {
             covered.insert(resource.as_str());
+            if !selector::is_label_key(resource) {
+                broken.push(format!(
+                    "{at}.coveredResources[{place}]: {resource:?} is no name of a resource; write \
+                     name or domain/name"
+                ));
+            }
             if !resources.insert(resource.as_str()) {
                 broken.push(format!(
                     "{at}.coveredResources[{place}]: {resource} is covered twice; cover it once"
@@ -254,12 +280,8 @@ pub fn flavor(spec: &ResourceFlavorSpec) -> Vec<String> {
 
 /// What is no label key, or no value of one: no node could have it.
 fn label(at: &str, (key, value): (&str, &str), broken: &mut Vec<String>) {
-    if !selector::is_label_key(key) {
-        broken.push(format!("{at}: {key:?} is no label key; write name or domain/name"));
-    }
-    if !selector::is_label_value(value) {
-        broken.push(format!("{at}: {value:?} is no value of a label"));
-    }
+    broken.extend(selector::wrong_key(at, key));
+    broken.extend(selector::wrong_value(at, value));
 }
 
 /// What a Topology breaks.
@@ -329,6 +351,37 @@ mod tests {
         let broken = cohort_broken(json!({ "resourceGroups": one_quota(quota) }));
         assert_eq!(broken.len(), 1);
         assert!(broken[0].contains("spec.parentName"));
+    }
+
+    #[test]
+    fn names_that_nothing_can_have_are_told() {
+        let resource = json!({ "name": "cpu ", "nominalQuota": 1 });
+        let groups = json!([{ "coveredResources": ["cpu "],
+            "flavors": [{ "name": "f", "resources": [resource] }] }]);
+        let broken = queue(json!({ "cohortName": "A B", "resourceGroups": groups }));
+        assert_eq!(broken.len(), 2, "{broken:?}");
+        let want = "spec.resourceGroups[0].coveredResources[0]: \"cpu \" is no name of a resource; \
+                    write name or domain/name";
+        assert_eq!(broken[0], want);
+        assert!(broken[1].starts_with("spec.cohortName: \"A B\" is no name"), "{broken:?}");
+        let broken = cohort_broken(json!({ "parentName": "a/b" }));
+        assert!(broken[0].starts_with("spec.parentName: \"a/b\" is no name"), "{broken:?}");
+        let fine = json!({ "cohortName": "", "resourceGroups": one_quota(
+            json!({ "name": "cpu", "nominalQuota": 1 })) });
+        assert_eq!(queue(fine), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_local_queue_names_its_queue_and_weighs_something() {
+        let broken = |spec| local_queue(&serde_json::from_value(spec).expect("spec"));
+        let weight =
+            |weight: &str| json!({ "clusterQueue": "q", "fairSharing": { "weight": weight } });
+        assert_eq!(
+            broken(weight("-3")),
+            ["spec.fairSharing.weight: -3 is neither 0 nor above 1n; use 0 or more"]
+        );
+        assert_eq!(broken(weight("0")), Vec::<String>::new());
+        assert_eq!(broken(json!({})), ["spec.clusterQueue: missing; name a ClusterQueue"]);
     }
 
     #[test]

@@ -381,7 +381,8 @@ fn twins_in_both_groups_are_inactive_until_one_goes() {
     let config =
         Config { quota_apis: vec![QuotaApi::Capstan, QuotaApi::Kueue], ..Config::default() };
     let mut live = synced(&config);
-    let queue = |origin| queueing(Queueing::LocalQueue, origin, "l", json!({}));
+    let spec = json!({ "clusterQueue": "q" });
+    let queue = |origin| queueing(Queueing::LocalQueue, origin, "l", spec.clone());
     live.take(Seen::Applied(queue(Origin::Capstan)));
     told(&mut live);
     live.take(Seen::Applied(queue(Origin::KueueV1Beta2)));
@@ -405,7 +406,11 @@ fn a_queue_that_breaks_rules_stays_inactive_with_its_reason() {
     let [Input::ClusterQueue(queue)] = &drained.inputs[..] else { panic!("{drained:?}") };
     assert_eq!(queue.broken.len(), 2);
     let notices: Vec<String> = drained.notices.iter().map(ToString::to_string).collect();
-    assert_eq!(notices, ["ClusterQueue q: spec.colour: unknown field; it was ignored"]);
+    assert_eq!(notices.len(), 3, "{notices:?}");
+    let colour = "spec.colour: unknown field; it was ignored";
+    for problem in [colour, &*queue.broken[0], &*queue.broken[1]] {
+        assert!(notices.contains(&format!("ClusterQueue q: {problem}")), "{notices:?}");
+    }
 }
 
 #[test]

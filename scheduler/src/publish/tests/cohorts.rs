@@ -35,6 +35,24 @@ fn a_cohort_says_whether_its_quota_counts_and_why_not() {
 }
 
 #[test]
+fn a_queue_says_that_a_topology_is_not_there() {
+    let (mut plan, mut api) = ready();
+    let key = Key::ClusterQueue("q".into());
+    api.objects.insert(key.clone(), json!({ "status": {} }));
+    let why = Inactive::TopologyMissing { flavor: "spot".into(), topology: "racks".into() };
+    let inactive = Some(Reason::Inactive { cluster_queue: "q".into(), why });
+    plan.cluster_queues(at(0), vec![QueueView { inactive, ..queue_view() }]);
+    api.work(&mut plan, at(0));
+    let active = &api.objects[&key]["status"]["conditions"][0];
+    assert_eq!(
+        (&active["status"], &active["reason"]),
+        (&json!("False"), &json!("TopologyNotFound"))
+    );
+    let said = active["message"].as_str().unwrap_or_default();
+    assert!(said.contains("flavor spot: Topology racks") && said.contains("create it"), "{said}");
+}
+
+#[test]
 fn shares_are_shown_while_fair_sharing_is_on() {
     let (mut plan, mut api) = ready();
     let (queue, cohort) = (Key::ClusterQueue("q".into()), Key::Cohort("all".into()));
