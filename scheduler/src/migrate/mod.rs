@@ -11,8 +11,8 @@
 //!
 //! Phases: files are read object by object (dumps of any size; what is not Kueue's is dropped at
 //! once) -> [`objects`] makes ours of queue objects, [`configuration`] of Kueue's configuration,
-//! [`work`] finds what jobs and pods ask for in vain -> printed in the order in which others refer to them. Nothing is written to a cluster: that is
-//! `kubectl apply`, after a look at it.
+//! [`work`] finds what jobs and pods ask for in vain -> printed in the order in which others refer
+//! to them. Nothing is written to a cluster: that is `kubectl apply`, after a look at it.
 
 mod configuration;
 mod objects;
