@@ -69,7 +69,7 @@ impl Engine {
             Unmet::PriorityClassNotFound => {
                 let counts = !matches!(entry.queue, QueueRef::Unqueued);
                 let named = entry.wishes.priority_class.iter().filter(|_| counts);
-                let vain = named.filter(|name| !self.state.facts.priorities.contains_key(*name));
+                let vain = named.filter(|_| entry.class.is_none());
                 let own = entry.priority;
                 let says = |name: &Text| {
                     format!("WorkloadPriorityClass {name} does not exist; priority {own} was taken")

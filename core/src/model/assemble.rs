@@ -26,6 +26,8 @@ impl ClusterState {
     /// Makes an empty workload; it is derived with the rest of its batch.
     pub(super) fn new_workload(&mut self, id: WorkloadId) -> WorkloadIdx {
         let empty = NONE.clone();
+        // The next run of an owner is the same work.
+        let class = self.run_before(&id).and_then(|run| self.workloads[run].class.clone());
         let index = self.workloads.insert(Workload {
             id: id.clone(),
             name: empty.clone(),
@@ -41,6 +43,7 @@ impl ClusterState {
             created: Time::MIN,
             uid: empty,
             wishes: Arc::default(),
+            class,
             queue: QueueRef::Unqueued,
             cluster_queue: None,
             state: State::Gathering,

@@ -12,7 +12,7 @@ use crate::model::apply::Changes;
 use crate::model::ids::{FlavorIdx, PodIdx, QueueIdx, ShapeIdx, WorkloadIdx};
 use crate::model::input::{BindingNote, GangKey, GangSource, Held, Labels, StopPolicy, Text};
 use crate::model::state::ClusterState;
-use crate::model::workload::{BY_NODE, QueueRef, SetAssignment};
+use crate::model::workload::{BY_NODE, QueueRef, SetAssignment, WorkloadId};
 use crate::policy::UnqueuedWorkloads;
 use crate::quota::build::all_rules;
 use crate::resources::USD;
@@ -32,19 +32,28 @@ impl ClusterState {
         let own = owner.or(of_pods).unwrap_or(0);
         let pods = entry.members.iter().map(|pod| &self.pods[*pod]);
         let lowest = pods.filter(|pod| pod.active()).map(|pod| pod.priority).min();
-        let class = entry.wishes.priority_class.as_ref();
-        let class = class.and_then(|name| self.facts.priorities.get(name)).copied();
+        let class = self.class_of(workload);
         let entry = &mut self.workloads[workload];
-        let priority = match queue {
-            QueueRef::Unqueued => own,
-            _ => class.unwrap_or(own),
+        let priority = match (&queue, &class) {
+            (QueueRef::Unqueued, _) | (_, None) => own,
+            (_, Some((_, value))) => *value,
         };
+        entry.class = class;
         let before = std::mem::replace(&mut entry.priority, priority);
         (entry.lowest_priority, entry.queue) = (lowest.unwrap_or(own), queue);
         if let Some(assignment) = entry.assignment.as_ref().filter(|_| priority < before) {
             changes.room = true;
             changes.queues.extend(assignment.queue);
         }
+    }
+
+    /// The class that a workload names and its value: what it was when the workload was first seen
+    /// with that name, whatever becomes of the class.
+    fn class_of(&self, workload: WorkloadIdx) -> Option<(Text, i32)> {
+        let entry = &self.workloads[workload];
+        let name = entry.wishes.priority_class.as_ref()?;
+        let kept = entry.class.clone().filter(|(of, _)| of == name);
+        kept.or_else(|| Some((name.clone(), *self.facts.priorities.get(name)?)))
     }
 
     fn resolve_queue(&mut self, workload: WorkloadIdx) -> QueueRef {
@@ -234,12 +243,15 @@ impl ClusterState {
 
     /// Runs of its owner before a workload that are still there, the last one first.
     fn runs_before(&self, workload: WorkloadIdx) -> impl Iterator<Item = WorkloadIdx> {
-        let mut id = self.workloads[workload].id.clone();
-        std::iter::from_fn(move || {
-            let GangKey::Owner(_, run) = &mut id.key else { return None };
-            *run = run.checked_sub(1)?;
-            self.workload_by_id.get(&id).copied()
-        })
+        let first = self.run_before(&self.workloads[workload].id);
+        std::iter::successors(first, |run| self.run_before(&self.workloads[*run].id))
+    }
+
+    /// The run of an owner before this one, if it is still there.
+    pub(super) fn run_before(&self, id: &WorkloadId) -> Option<WorkloadIdx> {
+        let GangKey::Owner(uid, run) = &id.key else { return None };
+        let key = GangKey::Owner(uid.clone(), run.checked_sub(1)?);
+        self.workload_by_id.get(&WorkloadId { namespace: id.namespace.clone(), key }).copied()
     }
 
     /// Whether a workload has the plain name already, or that with its source behind it.

@@ -3,6 +3,7 @@
 //! Decides spellings, and what is said of one that nobody knows. Kueue's spellings of the same
 //! wish are aliases, and come second.
 
+use crate::api::no_equal;
 use crate::read::schema;
 
 /// What every key of ours begins with.
@@ -179,9 +180,12 @@ const RESERVED: [&str; 9] = [
     "max-wait",
 ];
 
-/// What is wrong with a key under our prefix, if anything: misspelt ones must not be trusted in
-/// silence, nor those that change nothing yet.
-pub fn problem(key: &str) -> Option<String> {
+/// What is wrong with a key of ours or of Kueue's that has this value, if anything: misspelt ones
+/// of ours must not be trusted in silence, nor those of either that change nothing.
+pub fn problem(key: &str, value: &str) -> Option<String> {
+    if let Some(instead) = no_equal::lost(key, value) {
+        return Some(format!("has no effect in this version: {instead}"));
+    }
     let name = key.strip_prefix(PREFIX).filter(|_| !READ.contains(&key))?;
     if RESERVED.contains(&name) {
         return Some("has no effect in this version".to_owned());
@@ -199,7 +203,7 @@ mod tests {
     #[test]
     fn misspelt_keys_are_named_with_the_one_that_was_meant() {
         for known in READ.into_iter().chain(["kueue.x-k8s.io/queue-nam", "capstan.dev/qeue"]) {
-            assert_eq!(problem(known), None, "{known}");
+            assert_eq!(problem(known, "true"), None, "{known}");
         }
         for (key, meant) in [
             ("capstan.sh/min-members", "min-member"),
@@ -211,11 +215,13 @@ mod tests {
             let want = format!(
                 "no such label or annotation; it is ignored (did you mean capstan.sh/{meant}?)"
             );
-            assert_eq!(problem(key), Some(want), "{key}");
+            assert_eq!(problem(key, ""), Some(want), "{key}");
         }
-        let odd = problem("capstan.sh/colour").expect("unknown");
+        let odd = problem("capstan.sh/colour", "").expect("unknown");
         assert_eq!(odd, "no such label or annotation; it is ignored");
-        let reserved = problem("capstan.sh/max-wait").expect("reserved");
+        let reserved = problem("capstan.sh/max-wait", "").expect("reserved");
         assert_eq!(reserved, "has no effect in this version");
+        let kueues = problem("kueue.x-k8s.io/elastic-job", "true").expect("without equal");
+        assert!(kueues.starts_with("has no effect in this version: "), "{kueues}");
     }
 }

@@ -16,6 +16,7 @@ pub mod keys;
 pub mod limits;
 pub mod local_queue;
 pub mod meta;
+pub mod no_equal;
 pub mod node;
 pub mod pod;
 pub mod storage;

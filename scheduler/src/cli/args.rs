@@ -94,6 +94,7 @@ Examples:
   capstan migrate kueue queues.yaml > capstan.yaml
   kubectl get cq,lq,rf,cohorts,topologies,workloadpriorityclasses,admissionchecks -A -o yaml |
     capstan migrate kueue - > capstan.yaml
+  kubectl get jobs,jobsets,pods -A -o yaml | capstan migrate kueue queues.yaml -
   capstan migrate kueue kueue-manager-config.yaml --config-out capstan-config.yaml";
 
 /// `migrate`.

@@ -39,12 +39,13 @@ impl Marks {
         self.labels.get(key).or_else(|| self.annotations.get(key))
     }
 
-    /// Keys of ours that nobody knows or that change nothing, each with what is wrong with it.
+    /// Keys of ours that nobody knows, and those of ours or of Kueue's that change nothing, each
+    /// with what is wrong with it.
     pub fn odd_keys(&self) -> impl Iterator<Item = Text> + '_ {
-        let labels = self.labels.keys();
-        let all =
-            labels.chain(self.annotations.keys().filter(|key| !self.labels.contains_key(*key)));
-        all.filter_map(|key| Some(format!("{key}: {}", keys::problem(key)?).into()))
+        let annotations = self.annotations.iter();
+        let annotations = annotations.filter(|(key, _)| !self.labels.contains_key(*key));
+        let all = self.labels.iter().chain(annotations);
+        all.filter_map(|(key, value)| Some(format!("{key}: {}", keys::problem(key, value)?).into()))
     }
 
     /// The marks of an object.

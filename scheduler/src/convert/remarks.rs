@@ -12,7 +12,7 @@ use super::facts::MEMBERS_MAX;
 use super::gathered::Identity;
 use super::job::JobDraft;
 use super::marks::{self, Marks};
-use crate::api::keys;
+use crate::api::{keys, no_equal};
 use crate::read::error::{Notice, Place};
 
 /// An object that may carry a value.
@@ -98,7 +98,7 @@ impl Remarks {
         let marks = [Some(&*job.template), Some(&*job.marks)];
         let own = Known { kind: "Job", name: &job.name, marks };
         let chain: Vec<Known<'_>> = std::iter::once(own).chain(above.map(Known::again)).collect();
-        self.ignored(&facts.wishes.ignored, &job.namespace, &chain);
+        self.ignored(&concerning(&facts.wishes.ignored, ours), &job.namespace, &chain);
         if ours && job.count > MEMBERS_MAX {
             let problem = format!(
                 "runs {} pods at once, more than the {MEMBERS_MAX} that a cluster is made for: \
@@ -121,7 +121,7 @@ impl Remarks {
     ) {
         let kind = own.kind;
         let chain: Vec<Known<'_>> = std::iter::once(own).chain(above).collect();
-        self.ignored(&facts.wishes.ignored, &facts.namespace, &chain);
+        self.ignored(&concerning(&facts.wishes.ignored, ours), &facts.namespace, &chain);
         if ours && facts.left.is_some_and(|left| left > MEMBERS_MAX) {
             let problem = format!(
                 "runs more pods at once than the {MEMBERS_MAX} that a cluster is made for: left \
@@ -155,7 +155,8 @@ impl Remarks {
         let odd: Vec<Text> =
             own.marks.iter().flatten().flat_map(|marks| marks.odd_keys()).collect();
         let chain: Vec<Known<'_>> = std::iter::once(own).chain(above).collect();
-        self.ignored(&odd, namespace, &chain);
+        // Whose pods it makes they say themselves.
+        self.ignored(&concerning(&odd, false), namespace, &chain);
     }
 
     /// Remarks on a pod whose facts are these.
@@ -169,7 +170,8 @@ impl Remarks {
             let own = Known { kind: "Pod", name: &facts.name, marks: [Some(marks), None] };
             let chain: Vec<Known<'_>> =
                 std::iter::once(own).chain(above.map(Known::again)).collect();
-            self.ignored(&facts.wishes.ignored, &facts.namespace, &chain);
+            let ignored = concerning(&facts.wishes.ignored, facts.ours);
+            self.ignored(&ignored, &facts.namespace, &chain);
         }
         let GangKey::Group(source, name) = &facts.gang.key else { return };
         if !facts.ours {
@@ -275,6 +277,12 @@ impl Remarks {
         let about = (Text::from(kind), namespace.clone(), Text::from(problem));
         self.said.entry(about).or_default().insert(name.clone());
     }
+}
+
+/// What is ignored and concerns us: what Kueue's keys say of its own work is no matter of ours.
+fn concerning(ignored: &[Text], ours: bool) -> Vec<Text> {
+    let concerns = |says: &&Text| ours || !says.starts_with(no_equal::PREFIX);
+    ignored.iter().filter(concerns).cloned().collect()
 }
 
 /// `a, b, no queue`.

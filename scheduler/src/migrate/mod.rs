@@ -10,14 +10,15 @@
 //! object's mistake hides no other.
 //!
 //! Phases: files are read object by object (dumps of any size; what is not Kueue's is dropped at
-//! once) -> [`objects`] makes ours of queue objects, [`configuration`] of Kueue's configuration ->
-//! printed in the order in which others refer to them. Nothing is written to a cluster: that is
-//! `kubectl apply`, after a look at it.
+//! once) -> [`objects`] makes ours of queue objects, [`configuration`] of Kueue's configuration,
+//! [`work`] finds what jobs and pods ask for in vain -> printed in the order in which others refer
+//! to them. Nothing is written to a cluster: that is `kubectl apply`, after a look at it.
 
 mod configuration;
 mod objects;
 #[cfg(test)]
 mod tests;
+mod work;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -25,10 +26,15 @@ use std::path::PathBuf;
 use capstan_core::explain::quantity::counted;
 use serde_json::{Map, Value};
 
-use crate::api::{GROUP, KUEUE_GROUP, keys};
+use crate::api::{GROUP, KUEUE_GROUP};
 use crate::read;
 use crate::read::error::{Notice, Place, ReadError};
 use crate::read::kinds::{self, Known, Queueing};
+
+/// What is said of each queue's work that runs.
+const RUNNING: &str = "quota that Kueue's own work holds is not counted by Capstan until that work \
+    has ended: drain a queue in Kueue (stopPolicy: HoldAndDrain), or delete its work, before \
+    Capstan admits work of it";
 
 /// What came of it.
 #[derive(Debug, Default)]
@@ -43,6 +49,9 @@ pub struct Migrated {
     pub work: BTreeMap<String, usize>,
     /// Kueue's own bookkeeping, by kind: nobody needs it.
     pub kept_back: BTreeMap<String, usize>,
+    /// What work loses, however often.
+    lost_work: usize,
+    said: work::Said,
     errors: Vec<ReadError>,
 }
 
@@ -66,6 +75,7 @@ pub fn kueue_text(name: &str, text: &str) -> Result<Migrated, Vec<ReadError>> {
 impl Migrated {
     fn finish(mut self, mut wrong: Vec<ReadError>) -> Result<Migrated, Vec<ReadError>> {
         wrong.append(&mut self.errors);
+        self.count_more();
         if wrong.is_empty() { Ok(self) } else { Err(wrong) }
     }
 
@@ -80,12 +90,7 @@ impl Migrated {
             },
             (configuration::GROUP, "Configuration") => self.configuration(place, value),
             ("", "ConfigMap") => self.configuration_in(&place, &value),
-            _ => {
-                let labels = &value["metadata"]["labels"];
-                if labels[keys::KUEUE_QUEUE].is_string() {
-                    *self.work.entry(kind).or_default() += 1;
-                }
-            }
+            _ => self.work(&place, kind, &value),
         }
     }
 
@@ -113,11 +118,18 @@ impl Migrated {
         };
         let mut notes = Vec::new();
         if !self.work.is_empty() {
+            let but = match self.lost_work {
+                0 => "",
+                _ => "; what has no equal of what it asks is said above",
+            };
             notes.push(format!(
-                "{} with Kueue's queue label, which Capstan reads too: only schedulerName: \
-                 capstan is to be added to the spec of the pods",
+                "{} with Kueue's queue label, which Capstan reads too: schedulerName: capstan is \
+                 to be added to the spec of the pods{but}",
                 list(&self.work)
             ));
+        }
+        if self.objects.keys().any(|(kind, ..)| *kind == rank(Queueing::ClusterQueue)) {
+            notes.push(RUNNING.to_owned());
         }
         if !self.kept_back.is_empty() {
             let kept_back = list(&self.kept_back);

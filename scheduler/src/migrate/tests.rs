@@ -78,7 +78,46 @@ fn what_has_no_equal_is_named() {
     assert!(text.contains("DoesNotExist") && !text.contains("admissionChecks"), "{text}");
     let notes = migrated.notes();
     assert!(notes[0].starts_with("1 Job with Kueue's queue label"), "{notes:?}");
-    assert!(notes[1].starts_with("1 Workload left out"), "{notes:?}");
+    assert!(!notes[0].contains("no equal"), "{notes:?}");
+    assert!(notes[1].contains("quota that Kueue's own work holds is not counted"), "{notes:?}");
+    assert!(notes[2].starts_with("1 Workload left out"), "{notes:?}");
+}
+
+#[test]
+fn what_work_asks_for_in_vain_is_named_with_its_field() {
+    let pod = |name: &str| {
+        format!(
+            "{{apiVersion: v1, kind: Pod, metadata: {{name: {name}, namespace: team, labels: \
+             {{kueue.x-k8s.io/queue-name: q}}, annotations: \
+             {{kueue.x-k8s.io/priority-boost: '5', kueue.x-k8s.io/elastic-job: 'false'}}}}}}\n---\n"
+        )
+    };
+    let migrated = migrated(
+        &(pod("p0")
+            + &pod("p1")
+            + "apiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\n\
+               metadata:\n  name: set\n  namespace: team\n  \
+                 annotations: {provreq.kueue.x-k8s.io/maxRunDurationSeconds: '60'}\n\
+               spec:\n  replicatedJobs:\n  - template:\n      spec:\n        template:\n          \
+                 metadata: {annotations: {kueue.x-k8s.io/podset-group-name: g}}\n"),
+    );
+    let losses = losses(&migrated);
+    let words = [
+        "Pod team/p0: metadata.annotations[kueue.x-k8s.io/priority-boost]: has no equal in \
+         Capstan: priority is that of the class alone (capstan.sh/priority-class) (so for 1 more \
+         of kind Pod in team)",
+        "JobSet team/set: metadata.annotations[provreq.kueue.x-k8s.io/maxRunDurationSeconds]: has \
+         no equal in Capstan: no nodes are asked for",
+        "JobSet team/set: spec.replicatedJobs[0].template.spec.template.metadata.annotations\
+         [kueue.x-k8s.io/podset-group-name]: has no equal in Capstan: each pod set gets",
+    ];
+    assert_eq!(losses.len(), words.len(), "{losses:#?}");
+    for word in words {
+        assert!(losses.iter().any(|loss| loss.contains(word)), "{word} in {losses:#?}");
+    }
+    let notes = migrated.notes();
+    assert!(notes[0].starts_with("2 Pods with Kueue's queue label"), "{notes:?}");
+    assert!(notes[0].ends_with("what has no equal of what it asks is said above"), "{notes:?}");
 }
 
 #[test]

@@ -1,0 +1,119 @@
+//! Labels and annotations of Kueue that have no equal here.
+//!
+//! Decides which of them ask for something that nobody will get, by their value too, and what
+//! happens instead: whoever moves must not find that out from work that starts when it should
+//! not. Kueue's own bookkeeping on pods, and what is the rule here anyway, is not among them.
+
+/// What Kueue's keys begin with.
+pub const PREFIX: &str = "kueue.x-k8s.io/";
+
+/// Parameters of ProvisioningRequests, which are not made here.
+const PROVISIONING: &str = "provreq.kueue.x-k8s.io/";
+
+/// When a key asks for something.
+enum Asks {
+    /// Whatever it says.
+    Always,
+    /// Where it says `true`.
+    IfTrue,
+    /// Where it says anything but `0`.
+    UnlessZero,
+}
+
+/// Keys without [`PREFIX`], when they ask for something, and what happens instead.
+const KEYS: [(&str, Asks, &str); 12] = [
+    (
+        "podset-group-name",
+        Asks::Always,
+        "each pod set gets a flavor and a domain of its own (capstan.sh/required-topology holds \
+         for all of a gang)",
+    ),
+    (
+        "podset-slice-required-topology-constraints",
+        Asks::Always,
+        "slices have one level (kueue.x-k8s.io/podset-slice-required-topology with \
+         podset-slice-size)",
+    ),
+    (
+        "pod-group-fast-admission",
+        Asks::IfTrue,
+        "a group waits until all its pods exist, so pods that are made only once others run must \
+         not be counted in its total",
+    ),
+    ("pod-group-serving", Asks::IfTrue, "a group is finished once all its pods have ended"),
+    ("pod-group-pod-index", Asks::Always, "pods of a group are placed in no order of ranks"),
+    ("pod-group-pod-index-label", Asks::Always, "pods of a group are placed in no order of ranks"),
+    (
+        "priority-boost",
+        Asks::UnlessZero,
+        "priority is that of the class alone (capstan.sh/priority-class)",
+    ),
+    (
+        "elastic-job",
+        Asks::IfTrue,
+        "what runs stays, and what is added joins it when there is quota and room",
+    ),
+    (
+        "job-completions-equal-parallelism",
+        Asks::IfTrue,
+        "completions stay as they are when fewer pods start",
+    ),
+    ("prebuilt-workload-name", Asks::Always, "a workload is made from pods and owners alone"),
+    ("admission-gated-by", Asks::Always, "nothing but suspension and gates of pods is waited for"),
+    (
+        "safe-to-forcefully-terminate",
+        Asks::IfTrue,
+        "a pod that hangs on a lost node holds its quota until somebody deletes it by force",
+    ),
+];
+
+/// What is lost with a key of this value, if anything.
+pub fn lost(key: &str, value: &str) -> Option<&'static str> {
+    let name = key.strip_prefix(PREFIX)?;
+    let (_, asks, instead) = KEYS.iter().find(|(known, ..)| *known == name)?;
+    let asked = match asks {
+        Asks::Always => true,
+        Asks::IfTrue => value == "true",
+        Asks::UnlessZero => value.trim() != "0",
+    };
+    asked.then_some(*instead)
+}
+
+/// The same of what is read for checks on admission only, which nobody here waits for.
+pub fn lost_with_checks(key: &str) -> Option<&'static str> {
+    key.starts_with(PROVISIONING).then_some("no nodes are asked for by ProvisioningRequest")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_that_asks_for_nothing_loses_nothing() {
+        let key = |name: &str| format!("{PREFIX}{name}");
+        for (name, none, some) in [
+            ("elastic-job", "false", "true"),
+            ("pod-group-fast-admission", "", "true"),
+            ("priority-boost", "0", "-60"),
+        ] {
+            assert_eq!(lost(&key(name), none), None, "{name}");
+            assert!(lost(&key(name), some).is_some(), "{name}");
+        }
+        assert!(lost(&key("podset-group-name"), "").is_some());
+    }
+
+    #[test]
+    fn what_is_read_or_bookkeeping_is_not_lost() {
+        for key in [
+            "kueue.x-k8s.io/queue-name",
+            "kueue.x-k8s.io/podset-slice-required-topology",
+            "kueue.x-k8s.io/podset-unconstrained-topology",
+            "kueue.x-k8s.io/managed",
+            "capstan.sh/elastic-job",
+        ] {
+            assert_eq!(lost(key, "true"), None, "{key}");
+        }
+        assert_eq!(lost_with_checks("kueue.x-k8s.io/elastic-job"), None);
+        assert!(lost_with_checks("provreq.kueue.x-k8s.io/maxRunDurationSeconds").is_some());
+    }
+}

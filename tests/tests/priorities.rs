@@ -1,0 +1,132 @@
+//! WorkloadPriorityClasses that change, come and go: work keeps the value that its class had when
+//! it was first seen, until it names another.
+
+use std::sync::Arc;
+
+use capstan_core::Engine;
+use capstan_core::model::input::{Input, PodFacts, Wishes};
+use capstan_core::plan::{Action, StepOutput};
+use capstan_core::time::{Span, Time};
+use capstan_tests::facts::{GPU, in_queue, job, pod, pods_of, shape, text};
+use capstan_tests::hand::{binds, bound, gpu_node, one_queue, view};
+
+const NOW: Time = Time(1_000_000);
+
+fn after(seconds: i64) -> Time {
+    NOW.plus(Span::seconds(seconds))
+}
+
+fn class(name: &str, value: i32) -> Input {
+    Input::WorkloadPriorityClass { name: text(name), value }
+}
+
+fn wishes(class: &str) -> Arc<Wishes> {
+    let wishes = Wishes::clone(&in_queue(Some("main")));
+    Arc::new(Wishes { priority_class: Some(text(class)), ..wishes })
+}
+
+fn lone(name: &str, gpus: i64, class: &str) -> PodFacts {
+    pod(name, &shape(&[(GPU, gpus)]), &wishes(class))
+}
+
+/// Eight GPUs, all of them taken by `runs`, whose class is worth 100.
+fn running() -> Engine {
+    let mut engine = Engine::new();
+    let mut facts = one_queue(8);
+    facts.extend([gpu_node("n", 8), class("high", 100), class("low", 5)]);
+    facts.push(bound(&lone("runs", 8, "high"), "n"));
+    engine.step(NOW, facts);
+    engine
+}
+
+fn priority(engine: &Engine, name: &str) -> i32 {
+    view(engine, name).priority
+}
+
+fn evicted(output: &StepOutput) -> usize {
+    let evicts = |action: &Action| matches!(action, Action::Evict { .. });
+    output.effects.iter().filter(|effect| evicts(&effect.action)).count()
+}
+
+#[test]
+fn editing_a_class_changes_what_comes_and_not_what_is_there() {
+    let mut engine = running();
+    engine.step(after(1), vec![Input::Pod(lone("waits", 8, "high"))]);
+    engine.step(after(2), vec![class("high", 1)]);
+    engine.step(after(3), vec![Input::Pod(lone("new", 8, "high"))]);
+    let all = ["runs", "waits", "new"].map(|name| priority(&engine, name));
+    assert_eq!(all, [100, 100, 1]);
+    // What is told again of old work changes nothing.
+    let again = vec![Input::Pod(lone("waits", 8, "high")), bound(&lone("runs", 8, "high"), "n")];
+    engine.step(after(4), again);
+    assert_eq!(priority(&engine, "waits"), 100);
+    assert_eq!(priority(&engine, "runs"), 100);
+    engine.recount();
+}
+
+#[test]
+fn who_runs_is_safe_from_an_edit_and_not_from_another_class() {
+    let mut engine = running();
+    engine.step(after(1), vec![class("high", 1)]);
+    let mut rival = pod("rival", &shape(&[(GPU, 8)]), &in_queue(Some("main")));
+    rival.priority = 50;
+    assert_eq!(evicted(&engine.step(after(2), vec![Input::Pod(rival)])), 0);
+    let lower = bound(&lone("runs", 8, "low"), "n");
+    assert_eq!(evicted(&engine.step(after(3), vec![lower])), 1, "it names another class");
+    assert_eq!(priority(&engine, "runs"), 5);
+    engine.recount();
+}
+
+#[test]
+fn who_names_another_class_and_the_first_again_takes_its_present_value() {
+    let mut engine = running();
+    engine.step(after(1), vec![Input::Pod(lone("waits", 8, "high")), class("high", 1)]);
+    assert_eq!(priority(&engine, "waits"), 1, "it came with the edit");
+    let mut values = Vec::new();
+    for (second, (value, names)) in [(7, "low"), (8, "high"), (9, "high")].into_iter().enumerate() {
+        let facts = vec![class("high", value), Input::Pod(lone("waits", 8, names))];
+        engine.step(after(2 + second as i64), facts);
+        values.push(priority(&engine, "waits"));
+    }
+    assert_eq!(values, [5, 8, 8]);
+}
+
+#[test]
+fn a_class_that_comes_later_counts_from_then_and_still_once_it_is_gone() {
+    let mut engine = running();
+    let mut waits = lone("waits", 8, "late");
+    waits.priority = 3;
+    engine.step(after(1), vec![Input::Pod(waits)]);
+    assert_eq!(priority(&engine, "waits"), 3, "its own");
+    let mut values = Vec::new();
+    let gone = || Input::WorkloadPriorityClassGone(text("late"));
+    for (second, change) in [class("late", 7), class("late", 9), gone()].into_iter().enumerate() {
+        engine.step(after(2 + second as i64), vec![change]);
+        values.push(priority(&engine, "waits"));
+    }
+    assert_eq!(values, [7, 7, 7]);
+    engine.step(after(9), vec![Input::Pod(lone("new", 8, "late"))]);
+    assert_eq!(priority(&engine, "new"), 0, "there is no such class");
+}
+
+#[test]
+fn the_next_run_of_an_owner_is_the_same_work() {
+    let mut engine = Engine::new();
+    let mut facts = one_queue(8);
+    facts.extend([gpu_node("n", 8), class("high", 100)]);
+    let mut owner = job("train", 2, &shape(&[(GPU, 1)]), &wishes("high"));
+    owner.suspended = false;
+    facts.push(Input::Owner(owner.clone()));
+    facts.extend(pods_of(&owner).iter().map(|pod| bound(pod, "n")));
+    engine.step(NOW, facts);
+    engine.step(after(1), vec![class("high", 1)]);
+    assert_eq!(priority(&engine, "train"), 100);
+    let before = pods_of(&owner);
+    (owner.suspended, owner.incarnation) = (true, 1);
+    let mut facts = vec![Input::Owner(owner)];
+    facts.extend(before.iter().map(|pod| Input::PodGone(pod.uid.clone())));
+    let output = engine.step(after(2), facts);
+    assert_eq!(binds(&output).len(), 0, "its pods are not made yet");
+    assert_eq!(priority(&engine, "train"), 100);
+    engine.recount();
+}
