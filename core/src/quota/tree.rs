@@ -503,6 +503,7 @@ mod tests {
         tree.finish();
         tree.charge(one, GPU, 31);
         assert_eq!(tree.available(two, GPU), 0, "over-committed trees give nothing");
+        assert_eq!(tree.left(two, GPU), -1, "what is used beyond all that there is");
 
         let mut tree = QuotaTree::default();
         let cohort = tree.add(None, &[]);

@@ -140,7 +140,8 @@ impl Engine {
         Some(start.by(change))
     }
 
-    /// How a workload would start with some others gone, when the last of them is due; all is as before afterwards.
+    /// How a workload would start with some others gone, when the last of them is due; all is as
+    /// before afterwards.
     fn start_without(
         &mut self,
         now: Time,
