@@ -21,6 +21,16 @@ impl MicroUsd {
         MicroUsd(self.0.saturating_add(other.0))
     }
 
+    /// Two decimals, the next larger such number; below a cent exactly: `10.47`, `0.00005`.
+    pub fn rounded_up(self) -> String {
+        if (1..10_000).contains(&self.0) {
+            return format!("0.{:06}", self.0).trim_end_matches('0').to_owned();
+        }
+        let rest = self.0.rem_euclid(10_000);
+        let more = if rest > 0 { 10_000 - rest } else { 0 };
+        MicroUsd(self.0.saturating_add(more)).to_string()
+    }
+
     /// Whole cents, rounded half up.
     pub fn cents(self) -> i64 {
         self.0.saturating_add(5_000).div_euclid(10_000)
@@ -53,5 +63,21 @@ mod tests {
         assert_eq!(MicroUsd(-1_005_000).to_string(), "-1.00");
         assert_eq!(MicroUsd(4_999).to_string(), "0.00");
         assert_eq!(MicroUsd(i64::MAX).to_string(), "9223372036854.77");
+    }
+
+    #[test]
+    fn what_is_rounded_up_is_never_less() {
+        let rows = [
+            (0, "0.00"),
+            (1, "0.000001"),
+            (9_990, "0.00999"),
+            (10_000, "0.01"),
+            (10_001, "0.02"),
+            (-10_001, "-0.01"),
+            (i64::MAX, "9223372036854.77"),
+        ];
+        for (micro, words) in rows {
+            assert_eq!(MicroUsd(micro).rounded_up(), words);
+        }
     }
 }

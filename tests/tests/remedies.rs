@@ -228,6 +228,68 @@ fn exactly_the_missing_quota_starts_it() {
 }
 
 #[test]
+fn a_raise_is_told_no_smaller_than_it_is() {
+    const MI: i64 = 1 << 20;
+    let mut stage = stage(&[]);
+    stage.add([Input::Node(node("m", &[("memory", 65_536 * MI), ("cpu", 8_000)]))]);
+    let memory = |of| group(&[(DEFAULT, &[("memory", nominal(of))])]);
+    let owns = |of| cluster_queue("q", None, memory(of));
+    add_queue(&mut stage, owns(8_192 * MI));
+    submit(&mut stage, [pod("p", &shape(&[("memory", 10_300 * MI)]), &in_queue(Some("q")))]);
+    let found = remedies(&mut stage, "p");
+    let raise = only(&found, |change| matches!(change, Change::RaiseQuota { .. }));
+    let words = "raise nominalQuota of q by 2108Mi memory (flavor default)";
+    assert_eq!(raise.change.to_string(), words);
+    for (by, starts) in [(2_107, false), (2_108, true)] {
+        stage.add([Input::ClusterQueue(owns((8_192 + by) * MI))]);
+        stage.settle(|_| {});
+        assert_eq!(state_of(&stage, "p") == State::Running, starts, "raised by {by}Mi");
+    }
+}
+
+#[test]
+fn a_debt_of_the_cohort_is_raised_away() {
+    let mut stage = stage(&["a", "b"]);
+    let own = |name: &str, gpus| queue(name, Some("all"), nominal(gpus), 64_000);
+    add_queue(&mut stage, own("large", 6));
+    add_queue(&mut stage, own("small", 1));
+    submit(&mut stage, [pod("runs", &gpus(6), &in_queue(Some("large")))]);
+    stage.add([Input::ClusterQueue(own("large", 1))]);
+    submit(&mut stage, [pod("p", &gpus(1), &in_queue(Some("small")))]);
+    assert_eq!((state_of(&stage, "runs"), state_of(&stage, "p")), (State::Running, State::Queued));
+    let found = remedies(&mut stage, "p");
+    let raise = only(&found, |change| matches!(change, Change::RaiseQuota { .. }));
+    assert!(raise.change.to_string().starts_with("raise nominalQuota of small by 5 GPUs"));
+    for (by, starts) in [(4, false), (5, true)] {
+        stage.add([Input::ClusterQueue(own("small", 1 + by))]);
+        stage.settle(|_| {});
+        assert_eq!(state_of(&stage, "p") == State::Running, starts, "raised by {by}");
+    }
+}
+
+#[test]
+fn no_remedy_takes_a_start_that_is_reserved() {
+    let mut stage = stage(&["a", "b"]);
+    let owns = |gpus, cpu| queue("q", None, nominal(gpus), cpu);
+    add_queue(&mut stage, owns(8, 4_000));
+    submit(&mut stage, [pod("runs", &gpus(4), &for_hours(2, Some("q")))]);
+    submit(&mut stage, [pod("head", &gpus(8), &for_hours(1, Some("q")))]);
+    let asks = shape(&[(GPU, 1), ("cpu", 4_000)]);
+    submit(&mut stage, [pod("little", &asks, &in_queue(Some("q")))]);
+    // One CPU is short; with it alone it would take a GPU that is reserved for the head.
+    let found = remedies(&mut stage, "little");
+    let words: Vec<String> = found.iter().map(|remedy| remedy.change.to_string()).collect();
+    assert_eq!(words, ["raise nominalQuota of q by 1 GPU and 1 cpu (flavor default)"]);
+    for (gpus, cpu, starts) in [(8, 5_000, false), (9, 5_000, true)] {
+        stage.add([Input::ClusterQueue(owns(gpus, cpu))]);
+        stage.settle(|_| {});
+        let started = state_of(&stage, "little") == State::Running;
+        assert_eq!(started, starts, "with {gpus} GPUs and {cpu} cpu");
+    }
+    assert_eq!(state_of(&stage, "head"), State::Queued);
+}
+
+#[test]
 fn every_short_resource_is_raised_at_once() {
     let mut stage = stage(&["a"]);
     add_queue(&mut stage, queue("q", None, nominal(4), 250));

@@ -48,12 +48,28 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
+    /// Whether it is nothing.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.room.is_empty() && self.quota.is_empty()
+    }
+
     /// Counts it, or counts it no more.
     pub(crate) fn count(&self, txn: &mut Txn<'_>, counts: bool) {
         let signed = |amount: i64| if counts { amount } else { -amount };
         self.room.iter().for_each(|(node, of, n)| txn.claim_room(*node, *of, signed(*n)));
         self.quota.iter().for_each(|(queue, fr, n)| txn.claim_quota(*queue, *fr, signed(*n)));
     }
+}
+
+/// How reserved starts stand to somebody who would start now.
+#[derive(Debug)]
+enum Way {
+    /// It may, if it leaves this alone.
+    Free(Kept),
+    /// This one does not hold without it.
+    Unsound(Slot),
+    /// It would delay this one.
+    Delays(Slot),
 }
 
 /// Whom somebody would delay.
@@ -106,44 +122,100 @@ impl Engine {
             if let Some(late) = self.passed_over(entry, &delayed) {
                 return Err(Box::new(late));
             }
-            let free = Kept::default();
-            let mut slots = near;
-            slots.retain(|slot| !self.goes_before(entry, slot.workload));
-            let ends = self.believed_for(&slots, Some(entry.workload));
-            let Some(late) = self.first_late(entry, (victims, &free), &ends, &slots) else {
-                return Ok(free);
-            };
-            self.reservations.turns.count_play();
-            match self.play(&ends, &slots) {
+            match self.weigh(entry, victims, near, &delayed) {
+                Way::Free(kept) => return Ok(kept),
                 // Somebody is late without it: that is put right first.
-                Err(_) if !rebuilt => {
+                Way::Unsound(_) if !rebuilt => {
                     self.rebuild_reservations();
                     rebuilt = true;
-                    continue;
                 }
-                Err(_) => return Ok(free),
-                Ok(started) if victims.is_empty() => {
-                    let kept = self.kept_for(&ends, &slots, &started);
-                    if let Some(beside) = self.beside(entry, &kept)
-                        && self.first_late(&beside, (&[][..], &kept), &ends, &slots).is_none()
-                    {
-                        *entry = beside;
-                        return Ok(kept);
+                Way::Unsound(_) => return Ok(Kept::default()),
+                Way::Delays(late) => {
+                    let late = self.late(entry.workload, (late, true), &delayed);
+                    if self.strict(entry.queue) {
+                        let decided = self.decided_round;
+                        self.reservations.turns.keep(entry.workload, decided, late.clone());
                     }
+                    return Err(Box::new(late));
                 }
-                Ok(_) => {}
             }
-            let due = |start: Time| start <= self.state.now;
-            let own = self.reservations.of(entry.workload);
-            if own.is_some_and(due) && !delayed.iter().any(|slot| due(slot.start)) {
-                return Ok(free);
-            }
-            let late = self.late(entry.workload, (late, true), &delayed);
-            if self.strict(entry.queue) {
-                self.reservations.turns.keep(entry.workload, self.decided_round, late.clone());
-            }
-            return Err(Box::new(late));
         }
+    }
+
+    /// What an entry that is only tried would leave alone if it were let through as in
+    /// [`Engine::passage`], starting `then`; `None`: it would be held. However much was played
+    /// before, and nothing is noted: starts that do not hold without it are nobody's to delay, nor
+    /// are those of who has ended by then.
+    pub(crate) fn would_pass(
+        &mut self,
+        entry: &mut Entry,
+        victims: &[Victim],
+        then: Time,
+    ) -> Option<Kept> {
+        if self.reservations.is_empty() {
+            return Some(Kept::default());
+        }
+        let workload = entry.workload;
+        // What is tried may want other nodes than it did, or will.
+        self.reservations.forget_pool(workload);
+        let mut slots = self.slots(Some(workload));
+        slots.retain(|slot| {
+            let runs = self.run_time(slot.workload);
+            slot.start >= then || runs.is_none_or(|runs| slot.start.plus(runs) > then)
+        });
+        slots.iter_mut().for_each(|slot| slot.start = slot.start.max(then));
+        let now = std::mem::replace(&mut self.state.now, then);
+        let found = loop {
+            let delayed = self.could_delay(entry, &slots);
+            if delayed.is_empty() {
+                break Some(Kept::default());
+            }
+            match self.weigh(entry, victims, slots.clone(), &delayed) {
+                Way::Free(kept) => break Some(kept),
+                Way::Delays(_) => break None,
+                Way::Unsound(late) => slots.retain(|slot| *slot != late),
+            }
+        };
+        self.state.now = now;
+        self.reservations.forget_pool(workload);
+        found
+    }
+
+    /// Plays reserved starts, of which an entry could delay some, with it and beside it. It may get
+    /// other flavors than it had.
+    fn weigh(
+        &mut self,
+        entry: &mut Entry,
+        victims: &[Victim],
+        mut slots: Vec<Slot>,
+        delayed: &[Slot],
+    ) -> Way {
+        let free = Kept::default();
+        slots.retain(|slot| !self.goes_before(entry, slot.workload));
+        let ends = self.believed_for(&slots, Some(entry.workload));
+        let Some(late) = self.first_late(entry, (victims, &free), &ends, &slots) else {
+            return Way::Free(free);
+        };
+        self.reservations.turns.count_play();
+        match self.play(&ends, &slots) {
+            Err(at) => return Way::Unsound(slots[at]),
+            Ok(started) if victims.is_empty() => {
+                let kept = self.kept_for(&ends, &slots, &started);
+                if let Some(beside) = self.beside(entry, &kept)
+                    && self.first_late(&beside, (&[][..], &kept), &ends, &slots).is_none()
+                {
+                    *entry = beside;
+                    return Way::Free(kept);
+                }
+            }
+            Ok(_) => {}
+        }
+        let due = |start: Time| start <= self.state.now;
+        let own = self.reservations.of(entry.workload);
+        if own.is_some_and(due) && !delayed.iter().any(|slot| due(slot.start)) {
+            return Way::Free(free);
+        }
+        Way::Delays(late)
     }
 
     /// How an entry is held that nobody looks at in this step any more, or that is the head of a

@@ -41,7 +41,7 @@ mod promised;
 mod settle;
 mod tournament;
 
-pub(crate) use backfill::{Late, place_in};
+pub(crate) use backfill::{Kept, Late, place_in};
 pub(crate) use kept_back::KeptBack;
 pub(crate) use nominate::Premise;
 

@@ -140,7 +140,7 @@ impl Engine {
 
     /// Places all members with an assignment, beside what is left alone. Kept, or only tried; where
     /// they go.
-    pub(super) fn try_place(
+    pub(crate) fn try_place(
         &mut self,
         entry: &Entry,
         assignment: Arc<Assignment>,

@@ -4,10 +4,12 @@
 //! back, or a field that is put back), the workload is nominated and planned as a round would do
 //! it, and the change is kept only if it then starts. So a remedy says what the engine would do,
 //! everybody else staying as they are; what others that wait would do with the same room is not
-//! played. Work that waits for anything but room or quota gets none: no change of these kinds
-//! would help it. Costs a bounded number of nominations, on request only.
+//! played. Nor does a start count that would delay one that is reserved for another: it is held.
+//! Work that waits for anything but room or quota gets none: no change of these kinds
+//! would help it. Costs a bounded number of nominations, and where starts are reserved a few plays
+//! of their timetable for each; on request only.
 
-use crate::cycle::{Premise, Verdict};
+use crate::cycle::{Entry, Kept, Premise, Verdict};
 use crate::engine::Engine;
 use crate::explain::obstacles;
 use crate::explain::reason::Reason;
@@ -18,6 +20,7 @@ use crate::model::workload::QueueRef;
 use crate::money::MicroUsd;
 use crate::plan::{Preemption, State};
 use crate::time::Time;
+use crate::victims::Victim;
 
 mod budget;
 mod changes;
@@ -27,6 +30,9 @@ mod limits;
 
 /// Remedies shown: as many as people compare before they decide.
 const REMEDIES_MAX: usize = 6;
+
+/// What somebody leaves alone who may start as far as reserved starts are concerned.
+type Passes = fn(&mut Engine, &mut Entry, &[Victim], Time) -> Option<Kept>;
 
 /// A start that the engine would make now.
 #[derive(Debug)]
@@ -66,7 +72,7 @@ impl Engine {
     /// Ways to start a waiting workload, soonest and cheapest first; none for one that runs, that
     /// only waits for its turn, or that waits for something else than room or quota.
     pub(super) fn remedies(&mut self, now: Time, index: WorkloadIdx) -> Vec<Remedy> {
-        if !self.waits_for_room(index) || self.start(now, index).is_some() {
+        if !self.waits_for_room(index) || self.fits(now, index) {
             return Vec::new();
         }
         let mut found = self.endings(now, index);
@@ -156,7 +162,7 @@ impl Engine {
     }
 
     /// What a nomination finds, all flavors tried anew.
-    pub(crate) fn nominate_afresh(&mut self, index: WorkloadIdx) -> crate::cycle::Entry {
+    pub(crate) fn nominate_afresh(&mut self, index: WorkloadIdx) -> Entry {
         let queue = match self.state.workloads[index].queue {
             QueueRef::Queue(queue) => Some(queue),
             _ => None,
@@ -167,18 +173,40 @@ impl Engine {
         entry
     }
 
-    /// Whether and how a workload would start as things are.
+    /// Whether it finds quota and room as things are, if others leave that may be preempted.
+    fn fits(&mut self, now: Time, index: WorkloadIdx) -> bool {
+        let passes: Passes = |_, _, _, _| Some(Kept::default());
+        self.start_if(now, index, (now, passes)).is_some()
+    }
+
+    /// Whether and how a workload would start as things are, and delay nobody whose start is
+    /// reserved.
     fn start(&mut self, now: Time, index: WorkloadIdx) -> Option<Start> {
+        self.start_if(now, index, (now, Engine::would_pass))
+    }
+
+    /// The same where it starts at that time, and if it is let pass.
+    fn start_if(
+        &mut self,
+        now: Time,
+        index: WorkloadIdx,
+        (then, passes): (Time, Passes),
+    ) -> Option<Start> {
         let mut entry = self.nominate_afresh(index);
         let found = match std::mem::replace(&mut entry.verdict, Verdict::NoFit) {
             Verdict::Fit => Vec::new(),
             Verdict::Preempt(victims) => victims,
             Verdict::Blocked | Verdict::NoFit => return None,
         };
-        let assignment = self.assignment_for(&entry, now);
         self.keep_back(index);
-        let leave: Vec<WorkloadIdx> = found.iter().map(|victim| victim.workload).collect();
-        let places = self.plan_after(&entry, assignment, &leave);
+        let places = passes(self, &mut entry, &found, then).and_then(|kept| {
+            let assignment = self.assignment_for(&entry, now);
+            let leave: Vec<WorkloadIdx> = found.iter().map(|victim| victim.workload).collect();
+            match kept.is_empty() {
+                true => self.plan_after(&entry, assignment, &leave),
+                false => self.try_place(&entry, assignment, &kept, false).ok(),
+            }
+        });
         self.state.let_go();
         let places = places?.members;
         let hourly = |&(pod, node): &(_, _)| self.state.price_on(pod, node);
@@ -191,9 +219,10 @@ impl Engine {
         Some(Start { members: places.len() as u32, asked, per_hour, victims })
     }
 
-    /// A start without anybody being stopped for it.
-    fn start_freely(&mut self, now: Time, index: WorkloadIdx) -> Option<Start> {
-        self.start(now, index).filter(|start| start.victims.is_empty())
+    /// A start at that time, as things are, without anybody being stopped for it.
+    fn start_freely(&mut self, now: Time, index: WorkloadIdx, then: Time) -> Option<Start> {
+        let start = self.start_if(now, index, (then, Engine::would_pass));
+        start.filter(|start| start.victims.is_empty())
     }
 }
 

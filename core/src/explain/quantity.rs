@@ -84,6 +84,19 @@ pub fn amount(resource: &str, amount: i64) -> String {
     join(&quantity(resource, amount), noun(resource, amount))
 }
 
+/// The same of an amount that people are told to add: they are never told less than it is. Exact
+/// where that takes few digits, else the next larger number that does: `2108Mi memory`,
+/// `$10.47/h`.
+pub fn at_least(resource: &str, amount: i64) -> String {
+    let number = match resource {
+        _ if amount == UNLIMITED || amount <= 0 => quantity(resource, amount),
+        USD_PER_HOUR => format!("${}/h", MicroUsd(amount).rounded_up()),
+        bytes if is_bytes(bytes) => bytes_up(amount),
+        _ => quantity(resource, amount),
+    };
+    join(&number, noun(resource, amount))
+}
+
 /// Number and full name as nodes speak: `8 nvidia.com/gpu`.
 pub fn named(resource: &str, amount: i64) -> String {
     join(&quantity(resource, amount), if resource == USD_PER_HOUR { "" } else { resource })
@@ -127,6 +140,24 @@ fn bytes(amount: i64, finer: usize) -> String {
     }
 }
 
+/// Bytes in the largest binary unit that leaves at least one where that says it exactly, else in
+/// the next smaller one, rounded up.
+fn bytes_up(amount: i64) -> String {
+    let Some(largest) = UNITS.iter().position(|(_, unit)| amount >= *unit) else {
+        return amount.to_string();
+    };
+    let (_, unit) = UNITS[largest];
+    if amount % unit * 10 % unit == 0 {
+        return bytes(amount, 0);
+    }
+    match UNITS.get(largest + 1) {
+        Some((name, finer)) => {
+            format!("{}{name}", amount / finer + i64::from(amount % finer > 0))
+        }
+        None => amount.to_string(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -166,6 +197,31 @@ mod tests {
         assert_eq!(named("nvidia.com/mig-1g.5gb", 2), "2 nvidia.com/mig-1g.5gb");
         assert_eq!(counted(1, "pod"), "1 pod");
         assert_eq!(counted(0, "pod"), "0 pods");
+    }
+
+    #[test]
+    fn amounts_to_add_are_never_told_too_small() {
+        const MI: i64 = 1 << 20;
+        let rows = [
+            ("memory", 2_108 * MI, "2108Mi memory"),
+            ("memory", 2 * GI, "2Gi memory"),
+            ("memory", GI + GI / 2, "1.5Gi memory"),
+            ("memory", 2 * GI + 1, "2049Mi memory"),
+            ("memory", 5 * MI + 1, "5121Ki memory"),
+            ("memory", 1_025, "1025 memory"),
+            ("memory", 1, "1 memory"),
+            ("ephemeral-storage", i64::MAX - 1, "8388608Ti ephemeral-storage"),
+            ("memory", UNLIMITED, "unlimited memory"),
+            ("cpu", 1_001, "1.001 cpu"),
+            ("nvidia.com/gpu", 1, "1 GPU"),
+            (USD_PER_HOUR, 10_460_001, "$10.47/h"),
+            (USD_PER_HOUR, 10_460_000, "$10.46/h"),
+            (USD_PER_HOUR, 50, "$0.00005/h"),
+            (USD_PER_HOUR, 9_999, "$0.009999/h"),
+        ];
+        for (resource, amount, expected) in rows {
+            assert_eq!(at_least(resource, amount), expected, "{amount} of {resource}");
+        }
     }
 
     #[test]

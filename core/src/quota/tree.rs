@@ -163,6 +163,11 @@ impl QuotaTree {
         clamp(self.room(queue, fr).max(0))
     }
 
+    /// The same, below zero by as much as is used beyond what the rules leave it.
+    pub fn left(&self, queue: QuotaIdx, fr: FrIdx) -> i64 {
+        clamp(self.room(queue, fr))
+    }
+
     /// The same tree with more own quota at a node, as if its object had been edited.
     pub fn raised(&self, node: QuotaIdx, fr: FrIdx, by: i64) -> QuotaTree {
         self.edited(node, fr, |cell| {
@@ -498,6 +503,7 @@ mod tests {
         tree.finish();
         tree.charge(one, GPU, 31);
         assert_eq!(tree.available(two, GPU), 0, "over-committed trees give nothing");
+        assert_eq!(tree.left(two, GPU), -1, "what is used beyond all that there is");
 
         let mut tree = QuotaTree::default();
         let cohort = tree.add(None, &[]);

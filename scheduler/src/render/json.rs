@@ -7,12 +7,13 @@ use std::collections::BTreeMap;
 
 use capstan_core::explain::reason::NodeRefusal;
 use capstan_core::explain::view::{
-    Account, Binding, Change, Forecast, Holder, NodeVerdict, Obstacle, Place, PodExplanation,
-    QueueView, Remedy, WorkloadExplanation, WorkloadView,
+    Account, Binding, Change, Forecast, Holder, Limit, NodeVerdict, Obstacle, Place,
+    PodExplanation, QueueView, Remedy, WorkloadExplanation, WorkloadView,
 };
 use capstan_core::model::input::Enforcement;
 use capstan_core::money::MicroUsd;
 use capstan_core::plan::Preemption;
+use capstan_core::quota::spending::Amount;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -274,14 +275,11 @@ fn obstacle_object(obstacle: &Obstacle) -> Value {
 
 /// Whose limit it is, who uses it, and when enough of it is back.
 fn binding_object(binding: &Binding) -> Value {
-    let (kind, name) = match &binding.holder {
-        Holder::Queue(name) => ("ClusterQueue", name),
-        Holder::Cohort(name) => ("Cohort", name),
-    };
+    let (kind, name) = holder_names(&binding.holder);
     let users = binding.by.iter().map(|(queue, used)| json!({"name": &**queue, "used": used}));
     json!({
         "kind": kind,
-        "name": &**name,
+        "name": name,
         "field": binding.limit.field(),
         "flavor": &*binding.flavor,
         "resource": &*binding.resource,
@@ -320,7 +318,57 @@ fn remedy_object(remedy: &Remedy) -> Value {
         "usdPerHour": remedy.per_hour.map(dollars),
         "preempts": remedy.preempts.iter().map(|name| &**name).collect::<Vec<_>>(),
         "losesUsd": remedy.loses.map(dollars),
+        "raise": raise_object(&remedy.change),
     })
+}
+
+/// Which field of whom is to be raised and by exactly how much, or above what.
+fn raise_object(change: &Change) -> Option<Value> {
+    let amount = |resource: &str, by: i64| json!({"resource": resource, "by": by});
+    match change {
+        Change::RaiseQuota { cluster_queue, flavor, resource, by, with } => {
+            let all = std::iter::once((resource, by)).chain(with.iter().map(|(r, by)| (r, by)));
+            Some(json!({
+                "kind": "ClusterQueue",
+                "name": &**cluster_queue,
+                "field": Limit::Quota.field(),
+                "flavor": &**flavor,
+                "amounts": all.map(|(resource, by)| amount(resource, *by)).collect::<Vec<_>>(),
+            }))
+        }
+        Change::RaiseLimit { holder, limit, flavor, resource, by } => {
+            let (kind, name) = holder_names(holder);
+            Some(json!({
+                "kind": kind,
+                "name": name,
+                "field": limit.field(),
+                "flavor": &**flavor,
+                "amounts": [amount(resource, *by)],
+            }))
+        }
+        Change::RaiseBudget { cluster_queue, field, above } => {
+            let (unit, above) = match above {
+                Amount::Usd(usd) => ("aboveMicroUsd", usd.0),
+                Amount::GpuSeconds(seconds) => ("aboveGpuSeconds", *seconds),
+            };
+            let mut object = json!({
+                "kind": "ClusterQueue",
+                "name": &**cluster_queue,
+                "field": format!("budget.{field}"),
+            });
+            object[unit] = above.into();
+            Some(object)
+        }
+        _ => None,
+    }
+}
+
+/// Kind and name of whose quota or limit it is.
+fn holder_names(holder: &Holder) -> (&'static str, &str) {
+    match holder {
+        Holder::Queue(name) => ("ClusterQueue", name),
+        Holder::Cohort(name) => ("Cohort", name),
+    }
 }
 
 fn verdict_object(verdict: &NodeVerdict) -> Value {

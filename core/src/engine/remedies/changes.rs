@@ -36,8 +36,27 @@ const TOP_UPS_MAX: usize = 3;
 /// Tries of smaller raises where somebody would leave: exact up to 16,000, cpu in thousandths.
 const HALVINGS_MAX: u32 = 14;
 
-/// How much quota of something a queue is left.
+/// How much quota of something a queue is left, debt below zero.
 type Left = fn(&QuotaTree, QuotaIdx, FrIdx) -> i64;
+
+/// Quotas of a queue that are raised together.
+#[derive(Clone, Copy, Debug)]
+struct Raised<'a> {
+    node: QuotaIdx,
+    /// What is asked of each.
+    asked: &'a [(FrIdx, i64)],
+    /// The tree before.
+    tree: &'a QuotaTree,
+}
+
+/// How much a quota is raised at first.
+#[derive(Clone, Copy, Debug)]
+enum Raise {
+    /// Until as much is left as is asked.
+    Until(Left),
+    /// By all that is asked, at least: what others will need stays theirs.
+    Wholly,
+}
 
 /// Sets of a gang that are looked at one by one; others stay together.
 const SETS_APART_MAX: usize = 4;
@@ -55,7 +74,7 @@ impl Engine {
             return None;
         }
         let min_member = std::mem::replace(&mut entry.min_member, 1);
-        let start = self.start_freely(now, index);
+        let start = self.start_freely(now, index, now);
         self.state.workloads[index].min_member = min_member;
         let start = start?;
         Some(start.by(Change::FewerPods { pods: start.members }))
@@ -161,7 +180,8 @@ impl Engine {
 
     /// More quota of a flavor that is short, exactly as much as is missing: only what could never
     /// be had where others may be preempted for the rest, else all; of a gang of several sets only
-    /// what those ask that cannot go elsewhere.
+    /// what those ask that cannot go elsewhere. Where it would start and is held for others whose
+    /// start is reserved, as much more as leaves them theirs.
     pub(super) fn more_quota(&mut self, now: Time, index: WorkloadIdx) -> Vec<Remedy> {
         let QueueRef::Queue(queue) = self.state.workloads[index].queue else { return Vec::new() };
         let Some(Reason::Flavors { tried, .. }) = self.nominate_afresh(index).choice.reason else {
@@ -178,65 +198,64 @@ impl Engine {
         flavors
             .into_iter()
             .filter_map(|(flavor, money)| {
-                let left: [Left; 2] = [QuotaTree::potential, QuotaTree::available];
-                left.into_iter()
-                    .find_map(|left| self.raise_quota(now, index, (queue, flavor), (left, money)))
+                let until = [Raise::Until(QuotaTree::potential), Raise::Until(QuotaTree::left)];
+                let wholly = (!self.reservations.is_empty()).then_some(Raise::Wholly);
+                until
+                    .into_iter()
+                    .chain(wholly)
+                    .find_map(|how| self.raise_quota(now, index, (queue, flavor), (how, money)))
             })
             .collect()
     }
 
-    /// Raises until as much is `left` as some sets ask, the smallest amount that does.
+    /// Raises for what some sets ask, the least of them that start so.
     fn raise_quota(
         &mut self,
         now: Time,
         index: WorkloadIdx,
         (queue, flavor): (QueueIdx, FlavorIdx),
-        (left, money): (Left, i64),
+        (how, money): (Raise, i64),
     ) -> Option<Remedy> {
         let asked = self.asked_of(index, queue, flavor, money);
         asked
             .into_iter()
-            .find_map(|asked| self.raise_for(now, index, (queue, flavor), (asked, left)))
+            .find_map(|asked| self.raise_for(now, index, (queue, flavor), (asked, how)))
     }
 
-    /// Raises until as much is `left` as is asked.
+    /// Raises for what is asked.
     fn raise_for(
         &mut self,
         now: Time,
         index: WorkloadIdx,
         (queue, flavor): (QueueIdx, FlavorIdx),
-        (asked, left): (Vec<(FrIdx, i64)>, Left),
+        (asked, how): (Vec<(FrIdx, i64)>, Raise),
     ) -> Option<Remedy> {
         let node = self.state.quota.queue(queue).node?;
         let tree = self.state.quota.tree.clone();
-        let mut raised: Vec<i64> = vec![0; asked.len()];
-        for _ in 0..TOP_UPS_MAX {
-            for ((fr, amount), by) in asked.iter().zip(&mut raised) {
-                let left = left(&self.state.quota.tree, node, *fr);
-                let short = amount.saturating_sub(left).max(0);
-                *by = by.saturating_add(short);
-                let quota = &mut self.state.quota;
-                quota.replace_tree(quota.tree.raised(node, *fr, short));
-            }
+        let left = match how {
+            Raise::Until(left) => left,
+            Raise::Wholly => QuotaTree::left,
+        };
+        let least = self.short_by(node, &asked, left);
+        let mut raised = least.clone();
+        if let Raise::Wholly = how {
+            raised.iter_mut().zip(&asked).for_each(|(by, (_, asked))| *by = (*by).max(*asked));
         }
-        let mut start = raised.iter().any(|by| *by > 0).then(|| self.start(now, index)).flatten();
-        // What victims free need not be raised, too.
+        let tried = Raised { node, asked: &asked, tree: &tree };
+        let any = raised.iter().any(|by| *by > 0);
+        let mut start = any.then(|| self.start_raised(now, index, &tried, &raised)).flatten();
         let short: Vec<usize> = (0..raised.len()).filter(|at| raised[*at] > 0).collect();
-        if let ([only], Some(Start { victims, .. })) = (&short[..], &start)
-            && !victims.is_empty()
-        {
-            let (mut less, fr) = (0, asked[*only].0);
-            for _ in 0..HALVINGS_MAX {
-                let by = less + (raised[*only] - less) / 2;
-                if by == less {
-                    break;
-                }
-                self.state.quota.replace_tree(tree.raised(node, fr, by));
-                match self.start(now, index) {
-                    Some(found) => (start, raised[*only]) = (Some(found), by),
-                    None => less = by,
+        match (&mut start, &short[..]) {
+            // What victims free need not be raised, too.
+            (Some(start), [only]) if !start.victims.is_empty() => {
+                self.lessen(now, index, &tried, (&mut raised, *only, 0), start);
+            }
+            (Some(start), all) => {
+                for at in all {
+                    self.lessen(now, index, &tried, (&mut raised, *at, least[*at]), start);
                 }
             }
+            (None, _) => {}
         }
         self.state.quota.replace_tree(tree);
         let start = start?;
@@ -254,6 +273,70 @@ impl Engine {
             by: first,
             with: by,
         }))
+    }
+
+    /// How much is missing of each of what is asked until so much is `left`.
+    fn short_by(&self, node: QuotaIdx, asked: &[(FrIdx, i64)], left: Left) -> Vec<i64> {
+        let mut tree = self.state.quota.tree.clone();
+        let mut raised: Vec<i64> = vec![0; asked.len()];
+        for _ in 0..TOP_UPS_MAX {
+            for ((fr, amount), by) in asked.iter().zip(&mut raised) {
+                let short = amount.saturating_sub(left(&tree, node, *fr)).max(0);
+                *by = by.saturating_add(short);
+                tree = tree.raised(node, *fr, short);
+            }
+        }
+        raised
+    }
+
+    /// A start with so much more quota; the tree is left raised.
+    fn start_raised(
+        &mut self,
+        now: Time,
+        index: WorkloadIdx,
+        of: &Raised<'_>,
+        by: &[i64],
+    ) -> Option<Start> {
+        let amounts = of.asked.iter().zip(by).filter(|(_, by)| **by > 0);
+        let raise =
+            |tree: QuotaTree, ((fr, _), by): (&(FrIdx, i64), &i64)| tree.raised(of.node, *fr, *by);
+        let tree = amounts.fold(of.tree.clone(), raise);
+        self.state.quota.replace_tree(tree);
+        self.start(now, index)
+    }
+
+    /// The smallest raise of one resource with which it starts, no less than the `least` that
+    /// could do.
+    fn lessen(
+        &mut self,
+        now: Time,
+        index: WorkloadIdx,
+        of: &Raised<'_>,
+        (raised, at, least): (&mut [i64], usize, i64),
+        start: &mut Start,
+    ) {
+        let (mut most, mut by, mut too_little) = (raised[at], least, least);
+        // The least first; then between what is too little and what does.
+        for _ in 0..=HALVINGS_MAX {
+            if by == most {
+                break;
+            }
+            raised[at] = by;
+            let nothing = raised.iter().all(|by| *by == 0);
+            let found = (!nothing).then(|| self.start_raised(now, index, of, raised));
+            match found.flatten() {
+                Some(found) => (*start, most) = (found, by),
+                None => too_little = by,
+            }
+            by = match most == least {
+                true => most,
+                false => too_little + (most - too_little) / 2,
+            };
+            if by == too_little {
+                break;
+            }
+        }
+        raised[at] = most;
     }
 
     /// What the members that must start together ask of a flavor; where some sets could go to

@@ -140,7 +140,8 @@ impl Engine {
         Some(start.by(change))
     }
 
-    /// How a workload would start with some others gone; all is as before afterwards.
+    /// How a workload would start with some others gone, when the last of them is due; all is as
+    /// before afterwards.
     fn start_without(
         &mut self,
         now: Time,
@@ -153,7 +154,8 @@ impl Engine {
             txn.remove_workload(ending.workload);
         }
         let aside = txn.set_aside();
-        let start = self.start_freely(now, index);
+        let last = needed.iter().chain(more).filter_map(|ending| ending.at).max();
+        let start = self.start_freely(now, index, last.unwrap_or(now).max(now));
         drop(Txn::take_up(&mut self.state, aside));
         start
     }

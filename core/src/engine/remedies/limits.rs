@@ -43,7 +43,7 @@ impl Engine {
             let quota = &mut self.state.quota;
             let left = match short.ever {
                 true => quota.tree.potential(queue, short.fr),
-                false => quota.tree.available(queue, short.fr),
+                false => quota.tree.left(queue, short.fr),
             };
             by = by.saturating_add(short.asked.saturating_sub(left).max(0));
             quota.replace_tree(tree.borrowing_more(at, short.fr, by));
@@ -66,7 +66,7 @@ impl Engine {
         let tree = self.state.quota.tree.clone();
         let left = match short.ever {
             true => tree.potential(queue, short.fr),
-            false => tree.available(queue, short.fr),
+            false => tree.left(queue, short.fr),
         };
         let by = short.asked.saturating_sub(left);
         let nodes = (0..tree.len()).map(|at| QuotaIdx(at as u32));

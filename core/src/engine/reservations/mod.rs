@@ -140,6 +140,11 @@ impl Reservations {
         found.map(|kept| kept.slot.start)
     }
 
+    /// A workload may want other nodes or quota than it did.
+    pub fn forget_pool(&mut self, workload: WorkloadIdx) {
+        self.pools.forget(workload);
+    }
+
     /// Gives up the reservation of a workload, if it has one.
     fn give_up(&mut self, workload: WorkloadIdx) {
         let of = |kept: &Reservation| kept.slot.workload == workload;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::explain::quantity::{USD_PER_HOUR, amount, counted, noun, quantity};
+use crate::explain::quantity::{USD_PER_HOUR, amount, at_least, counted, noun, quantity};
 use crate::explain::view::{Change, Remedy};
 use crate::model::input::Text;
 use crate::plan::{Freed, Preemption, PreemptionReason};
@@ -156,6 +156,7 @@ impl fmt::Display for Change {
                 write!(out, "wait for the next period of the budget of {cluster_queue}")
             }
             Change::RaiseBudget { cluster_queue, field, above } => {
+                let above = above.at_least();
                 write!(out, "raise spec.budget.{field} of {cluster_queue} above {above}")
             }
             Change::FewerPods { pods: 1 } => {
@@ -172,7 +173,7 @@ impl fmt::Display for Change {
             Change::RaiseQuota { cluster_queue, flavor, resource, by, with } => {
                 let amounts =
                     std::iter::once((resource, by)).chain(with.iter().map(|(r, n)| (r, n)));
-                let amounts = amounts.map(|(resource, by)| amount(resource, *by)).collect();
+                let amounts = amounts.map(|(resource, by)| at_least(resource, *by)).collect();
                 write!(
                     out,
                     "raise nominalQuota of {cluster_queue} by {} (flavor {flavor})",
@@ -180,7 +181,7 @@ impl fmt::Display for Change {
                 )
             }
             Change::RaiseLimit { holder, limit, flavor, resource, by } => {
-                let (field, by) = (limit.field(), amount(resource, *by));
+                let (field, by) = (limit.field(), at_least(resource, *by));
                 write!(out, "raise {field} of {holder} by {by} (flavor {flavor})")
             }
             Change::AnotherFlavor { flavor, tolerate, select } => {

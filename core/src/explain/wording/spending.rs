@@ -29,6 +29,19 @@ impl Amount {
         }
     }
 
+    /// Never less than it is, where people are told what is not enough: `$500.01`.
+    pub(super) fn at_least(self) -> String {
+        let number = match self {
+            Amount::Usd(usd) => format!("${}", usd.rounded_up()),
+            Amount::GpuSeconds(seconds) => {
+                let thousandths = i128::from(seconds) * 1_000;
+                let up = thousandths + i128::from(SECONDS_OF_AN_HOUR) - 1;
+                thousandths_in_words(up / i128::from(SECONDS_OF_AN_HOUR))
+            }
+        };
+        format!("{number}{}", self.unit())
+    }
+
     fn unit(self) -> &'static str {
         match self {
             Amount::Usd(_) => "",
@@ -69,7 +82,10 @@ impl fmt::Display for Overspent {
 
 /// GPU-hours, with three decimals at most, rounded down.
 fn gpu_hours(seconds: i64) -> String {
-    let thousandths = i128::from(seconds) * 1_000 / i128::from(SECONDS_OF_AN_HOUR);
+    thousandths_in_words(i128::from(seconds) * 1_000 / i128::from(SECONDS_OF_AN_HOUR))
+}
+
+fn thousandths_in_words(thousandths: i128) -> String {
     match (thousandths / 1_000, thousandths % 1_000) {
         (whole, 0) => whole.to_string(),
         (whole, rest) => {
@@ -157,6 +173,20 @@ mod tests {
         let rows = [(0, "0"), (3_600, "1"), (1_800, "0.5"), (3_599, "0.999"), (45, "0.012")];
         for (seconds, words) in rows {
             assert_eq!(gpu_hours(seconds), words);
+        }
+    }
+
+    #[test]
+    fn what_is_not_enough_is_never_told_too_small() {
+        let rows = [
+            (Amount::GpuSeconds(3_600), "1 GPU-hours"),
+            (Amount::GpuSeconds(3_599), "1 GPU-hours"),
+            (Amount::GpuSeconds(45), "0.013 GPU-hours"),
+            (Amount::Usd(MicroUsd(25_000_000)), "$25.00"),
+            (Amount::Usd(MicroUsd(25_004_000)), "$25.01"),
+        ];
+        for (amount, words) in rows {
+            assert_eq!(amount.at_least(), words);
         }
     }
 }
