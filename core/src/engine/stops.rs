@@ -5,12 +5,12 @@
 //! stopped, and who would choose it again in the next round would ask for ever.
 //!
 //! Wanted: whoever counted on it gives the claim up and waits, longer each time, as after a bind
-//! that was refused, with the API's words as the reason; among equals those are stopped last that
-//! were refused of late ([`crate::victims`]). A stop counts (for metrics, events, and how often work
+//! that was refused, with the API's words as the reason; of those that would do, others are stopped
+//! before it for a while (`victims::order`). A stop counts (for metrics, events, and how often work
 //! was stopped) once it came about: the API answers that, or shows it. A pod is marked before it
-//! is deleted, so its mark may be seen after the refusal and until it is taken off again: whoever
-//! was refused knows that its marks mean nothing. Where what an engine before this one marked loses
-//! its mark and stays, claims that name it are given up, too.
+//! is deleted, so its mark may be seen after the refusal, until it is taken off again: by then
+//! marks mean nothing. Where what an engine before this one marked loses its mark and stays, claims
+//! that name it are given up, too.
 //!
 //! Restart: refusals and pauses are forgotten. A mark that stayed behind is taken for a stop that
 //! was begun, which is asked for once more ([`super::evictions`]).

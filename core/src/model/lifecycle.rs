@@ -10,7 +10,8 @@
 //! | Binding | some members placed, fewer than must run together, or places kept for some that a |
 //! | | resumed owner has still to make; quota is kept for the others |
 //! | Running | at least the minimum placed |
-//! | Evicting | marked members or a marked owner, while anything is placed |
+//! | Evicting | marked members (of no stop that was refused) or a marked owner, while anything |
+//! | | is placed |
 //! | Finished | the owner is done, or every member ended |
 
 use crate::explain::reason::Reason;

@@ -2,9 +2,9 @@
 //!
 //! Who leaves already goes first, then by kind, by what budgets allow, by priority, the latest
 //! admitted first, where least is lost. Of a kind those go last whom the API refused to stop a
-//! moment ago: where others would do, nobody waits for what cannot be had. A search mostly ends with the first few of many, so only
-//! those are put in order before it is known that more are needed. Cost: a look at each, and what
-//! putting the first few in order takes.
+//! moment ago: where others would do, nobody waits for what cannot be had. A search mostly ends
+//! with the first few of many, so only those are put in order before it is known that more are
+//! needed. Cost: a look at each, and what putting the first few in order takes.
 
 use crate::model::budgets::Allowance;
 use crate::model::state::ClusterState;
@@ -110,9 +110,9 @@ fn overspends(state: &ClusterState, candidate: &Candidate) -> bool {
 }
 
 /// Leaving first, and of those who leaves for the preemptor; then hierarchical, other cohort, own
-/// queue; within budgets ([`heed_budgets`]); whose stop was not refused of late; of queues that have
-/// spent a soft budget; lower priority; later admission; less loss; uid. At least the first so many, whose number is returned;
-/// those after them in any order.
+/// queue; within budgets ([`heed_budgets`]); whose stop was not refused of late; of queues that
+/// have spent a soft budget; lower priority; later admission; less loss; uid. At least the first so
+/// many, whose number is returned; those after them in any order.
 fn put_in_order(state: &ClusterState, found: &mut [Candidate], first: usize) -> usize {
     let mut order: Vec<(u128, u32)> =
         (0..).zip(&*found).map(|(at, candidate)| (rank(state, candidate), at)).collect();

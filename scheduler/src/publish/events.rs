@@ -2,7 +2,8 @@
 //! on its owner or its pod.
 //!
 //! An event names its object by uid, which a Workload has from the API only: what is to be said of
-//! one that is not there yet waits until it is.
+//! one that is not there yet waits until it is. That something is stopped is said once it is: as
+//! long as the API may refuse it, nothing is.
 //!
 //! They are the first to go: their queue is short, and what does not fit in it is dropped and
 //! counted. The same words about the same object are not repeated within [`AGAIN`].
