@@ -2,12 +2,19 @@
 //! drained. Fed by hand, for what becomes of stops that are refused, come about or come twice.
 
 use capstan_core::Engine;
+use capstan_core::explain::milestone::Passage;
 use capstan_core::explain::reason::Reason;
-use capstan_core::model::input::{DeactivatedFacts, Input, PodFacts, StopPolicy};
+use capstan_core::model::input::{
+    BorrowThreshold, DeactivatedFacts, EvictionNote, Input, OwnerFacts, PodFacts, PreemptReclaim,
+    StopPolicy,
+};
 use capstan_core::plan::{Action, Effect, EffectResult, PreemptionReason, State, StepOutput};
 use capstan_core::time::{Span, Time};
-use capstan_tests::facts::{GPU, TEAM, gang, in_queue, local_queue, pod, shape, text};
-use capstan_tests::hand::{answer, bound, gpu_node, is_bind, one_queue, view};
+use capstan_tests::facts::{
+    DEFAULT, GPU, TEAM, cluster_queue, flavor, gang, group, in_queue, job, local_queue, namespace,
+    nominal, pod, pods_of, shape, text,
+};
+use capstan_tests::hand::{answer, binds, bound, gpu_node, is_bind, one_queue, view};
 
 const NOW: Time = Time(1_000_000);
 /// How long after a refusal nothing is tried.
@@ -129,4 +136,205 @@ fn a_gang_that_was_preempted_and_made_again_runs_and_is_not_on_its_way_out() {
     let seen = view(&engine, "g");
     assert_eq!((seen.state, seen.preempted), (State::Running, None));
     engine.recount();
+}
+
+/// Work of high priority that wants all of a node with two GPUs.
+fn boss() -> Input {
+    let mut boss = pod("boss", &shape(&[(GPU, 2)]), &in_queue(Some("main")));
+    boss.priority = 10;
+    Input::Pod(boss)
+}
+
+/// The API refuses every stop of a step.
+fn refuse(output: &StepOutput) -> Vec<Input> {
+    let refused = EffectResult::Refused(text("a policy says no"));
+    let stops = output.effects.iter().filter(|effect| is_stop(effect));
+    stops.map(|effect| answer(effect, refused.clone())).collect()
+}
+
+/// The API does what it is asked.
+fn obey(output: &StepOutput) -> Vec<Input> {
+    let stops = output.effects.iter().filter(|effect| is_stop(effect));
+    stops.map(|effect| answer(effect, EffectResult::Done)).collect()
+}
+
+fn is_stop(effect: &Effect) -> bool {
+    matches!(effect.action, Action::Evict { .. } | Action::SuspendOwner { .. })
+}
+
+/// Stops that are asked for.
+fn asked(output: &StepOutput) -> usize {
+    output.effects.iter().filter(|effect| is_stop(effect)).count()
+}
+
+/// Stops that are counted.
+fn counted(output: &StepOutput) -> usize {
+    let stop = |what: &Passage| matches!(what, Passage::Evicted(_));
+    output.report.milestones.iter().filter(|milestone| stop(&milestone.what)).count()
+}
+
+/// Until when the boss waits out a failure, and what failed.
+fn pause(engine: &Engine) -> (Time, String) {
+    match view(engine, "boss").reason {
+        Some(Reason::Backoff { until, failure }) => (until, failure.to_string()),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The API refuses to delete pods after they were marked; when marks are seen, and that they are
+/// taken off again, is anybody's guess.
+#[test]
+fn victims_that_may_not_be_deleted_keep_nobody_waiting_for_them_for_ever() {
+    let lows =
+        ["low-0", "low-1"].map(|name| pod(name, &shape(&[(GPU, 1)]), &in_queue(Some("main"))));
+    let preemptor = text("team/boss");
+    let note = EvictionNote { preemptor, reason: PreemptionReason::InClusterQueue };
+    let run = |note: Option<&EvictionNote>| -> Vec<Input> {
+        let shown = lows.iter().map(|pod| PodFacts { eviction: note.cloned(), ..pod.clone() });
+        shown.map(|pod| bound(&pod, "n")).collect()
+    };
+    for late in [false, true] {
+        let mut engine = Engine::new();
+        let facts = one_queue(2).into_iter().chain([gpu_node("n", 2), boss()]).chain(run(None));
+        let first = engine.step(NOW, facts.collect());
+        assert_eq!((asked(&first), counted(&first)), (2, 0), "nobody is stopped yet");
+        let marked = if late { Vec::new() } else { run(Some(&note)) };
+        engine.step(NOW, marked);
+        let second = engine.step(NOW, refuse(&first));
+        assert_eq!((asked(&second), second.next_wake), (0, Some(after(1))));
+        let (until, failure) = pause(&engine);
+        assert_eq!(until, after(1));
+        assert!(failure.starts_with("could not stop team/low-"), "{failure}");
+        assert!(failure.ends_with(": a policy says no"), "{failure}");
+        for shown in [run(Some(&note)), run(None)] {
+            let seen = engine.step(NOW, shown);
+            assert_eq!((asked(&seen), seen.next_wake), (0, Some(after(1))));
+            for low in &lows {
+                let low = view(&engine, &low.name);
+                assert_eq!((low.state, low.preempted), (State::Running, None));
+            }
+            engine.recount();
+        }
+        let again = engine.step(after(1), Vec::new());
+        assert_eq!(asked(&again), 2);
+        let waits = engine.step(after(1), refuse(&again));
+        assert_eq!((asked(&waits), waits.next_wake), (0, Some(after(3))), "longer each time");
+        // The policy is gone.
+        let last = engine.step(after(3), Vec::new());
+        assert_eq!((asked(&last), counted(&last)), (2, 0));
+        let gone = lows.iter().map(|pod| Input::PodGone(pod.uid.clone()));
+        let free = engine.step(after(4), obey(&last).into_iter().chain(gone).collect());
+        assert_eq!(binds(&free), [("boss".to_owned(), "n".to_owned())]);
+        assert_eq!(counted(&free), 2, "now they are");
+        engine.recount();
+    }
+}
+
+/// A Job that may not be suspended: it is asked for again after a pause, counts once, and is not
+/// said to be stopped before it is.
+#[test]
+fn a_job_that_may_not_be_suspended_is_asked_for_after_pauses_and_counts_once() {
+    let mut engine = Engine::new();
+    let owner = job("low", 2, &shape(&[(GPU, 1)]), &in_queue(Some("main")));
+    let owner = OwnerFacts { suspended: false, ..owner };
+    let mut facts = one_queue(2);
+    facts.extend([gpu_node("n", 2), Input::Owner(owner.clone())]);
+    facts.extend(pods_of(&owner).iter().map(|pod| bound(pod, "n")));
+    engine.step(NOW, facts);
+    let unsure = |engine: &Engine| {
+        engine.details(&text(TEAM), &text("low")).expect("it is there").stop_asked
+    };
+    let mut ask = engine.step(NOW, vec![boss()]);
+    let mut now = NOW;
+    for wait in [1, 2, 4, 8, 10, 10] {
+        assert_eq!((asked(&ask), counted(&ask), unsure(&engine)), (1, 0, true));
+        let waits = engine.step(now, refuse(&ask));
+        now = now.plus(Span::seconds(wait));
+        assert_eq!((asked(&waits), counted(&waits), waits.next_wake), (0, 0, Some(now)));
+        let failure = "could not stop team/low: a policy says no".to_owned();
+        assert_eq!((pause(&engine), unsure(&engine)), ((now, failure), false));
+        let low = view(&engine, "low");
+        assert_eq!((low.state, low.preempted), (State::Running, None));
+        engine.recount();
+        ask = engine.step(now, Vec::new());
+    }
+    let mut facts = obey(&ask);
+    let stopped = OwnerFacts { suspended: true, incarnation: 1, ..owner.clone() };
+    facts.push(Input::Owner(stopped));
+    facts.extend(pods_of(&owner).iter().map(|pod| Input::PodGone(pod.uid.clone())));
+    let free = engine.step(now, facts);
+    assert_eq!((counted(&free), binds(&free).len()), (1, 1));
+    engine.recount();
+}
+
+/// An answer that comes after what it brought about is seen, or never, changes no count.
+#[test]
+fn a_stop_that_is_seen_before_it_is_answered_counts_once() {
+    let mut engine = running();
+    let first = engine.step(NOW, vec![deactivated()]);
+    assert_eq!((asked(&first), counted(&first)), (2, 0));
+    let leave = |pod: &PodFacts| PodFacts { terminating: true, ..pod.clone() };
+    let leaving = members()[..2].iter().map(|pod| bound(&leave(pod), "n")).collect();
+    assert_eq!(counted(&engine.step(after(1), leaving)), 1);
+    assert_eq!(counted(&engine.step(after(2), obey(&first))), 0);
+}
+
+/// An engine before this one stopped a Job, whose pods stay when somebody takes the mark off it:
+/// who was to have their room looks again.
+#[test]
+fn who_counts_on_what_an_engine_before_marked_looks_again_when_that_stays() {
+    let mut engine = Engine::new();
+    let mut owner = job("low", 1, &shape(&[(GPU, 2)]), &in_queue(Some("main")));
+    let stays = pods_of(&owner).remove(0);
+    let preemptor = text("team/boss");
+    owner.eviction = Some(EvictionNote { preemptor, reason: PreemptionReason::InClusterQueue });
+    owner.incarnation = 1;
+    let mut facts = one_queue(2);
+    facts.extend([gpu_node("n", 2), Input::Owner(owner.clone()), bound(&stays, "n"), boss()]);
+    let first = engine.step(NOW, facts);
+    assert_eq!((asked(&first), view(&engine, "boss").state), (0, State::Reserved));
+    owner.eviction = None;
+    let second = engine.step(after(1), vec![Input::Owner(owner)]);
+    assert_eq!(asked(&second), 1, "it is stopped now");
+    engine.recount();
+}
+
+/// Work that could not be stopped has not come back so often that it may stop nobody any more.
+#[test]
+fn stops_that_are_refused_tire_nobody() {
+    let queue = |name: &str, gpus: i64| {
+        let quota = group(&[(DEFAULT, &[(GPU, nominal(gpus))])]);
+        let mut queue = cluster_queue(name, Some("all"), quota);
+        queue.preemption.reclaim = PreemptReclaim::Any;
+        queue.preemption.while_borrowing = Some(BorrowThreshold { max_priority: None });
+        [Input::ClusterQueue(queue), Input::LocalQueue(local_queue(name))]
+    };
+    let pods = |name: &str, queue: &str, priority: i32| {
+        let pod = pod(name, &shape(&[(GPU, 2)]), &in_queue(Some(queue)));
+        PodFacts { priority, ..pod }
+    };
+    let (boss, low) = (pods("boss", "main", 0), pods("low", "borrower", 5));
+    let mut facts = vec![namespace(), Input::Flavor(flavor(DEFAULT, &[])), gpu_node("n", 2)];
+    facts.extend([queue("main", 2), queue("borrower", 0), queue("poor", 0)].concat());
+    facts.extend([bound(&low, "n"), Input::Pod(boss.clone())]);
+    let mut engine = Engine::new();
+    let mut ask = engine.step(NOW, facts);
+    let mut now = NOW;
+    for _ in 0..3 {
+        assert_eq!(asked(&ask), 1);
+        engine.step(now, refuse(&ask));
+        now = now.plus(Span::seconds(10));
+        ask = engine.step(now, Vec::new());
+    }
+    assert_eq!(asked(&ask), 1);
+    let gone = obey(&ask).into_iter().chain([Input::PodGone(low.uid.clone())]).collect();
+    assert_eq!(binds(&engine.step(now, gone)).len(), 1);
+    // The boss is done, small work borrows what it had, and the one that was stopped comes back.
+    let small = pods("small", "poor", 0);
+    engine.step(now, vec![bound(&boss, "n")]);
+    let next = engine.step(now, vec![Input::PodGone(boss.uid), Input::Pod(small.clone())]);
+    assert_eq!(binds(&next), [("small".to_owned(), "n".to_owned())]);
+    engine.step(now, vec![bound(&small, "n")]);
+    let back = engine.step(now, vec![Input::Pod(low)]);
+    assert_eq!(asked(&back), 1, "{:?}", view(&engine, "low").reason);
 }

@@ -210,15 +210,12 @@ impl Engine {
         }
         self.counts.preempted += 1;
         let leaving = self.state.leaving(victim);
-        self.note_stop(now, victim, &preemption);
+        self.ask_to_stop(now, victim, &preemption);
         let requeue = self.requeue_note(now, victim, &preemption);
         self.waiting.remove(victim);
         self.growth.remove(&victim);
         self.growth_parked.remove(&victim);
         let name = self.state.workloads[victim].full_name.clone();
-        if preemption.for_another() {
-            self.state.turns.note(&name, now);
-        }
         self.preemptions.insert(name, preemption.clone());
         let entry = &mut self.state.workloads[victim];
         if entry.owner.is_none() {
@@ -226,13 +223,14 @@ impl Engine {
         }
         entry.state = State::Evicting;
         entry.evicting = Some(Box::new(preemption.clone()));
-        entry.stop_asked = true;
+        (entry.stop_asked, entry.stop_refused) = (true, None);
         let freed = self.state.drop_vacancies(victim);
         let freed: BTreeSet<QueueIdx> = freed.into_iter().map(|(queue, ..)| queue).collect();
         freed.iter().for_each(|queue| self.state.quota.advance(*queue));
         self.wake_queues(&freed);
         self.mark(victim);
         if leaving {
+            self.stop_came_about(victim);
             return;
         }
         if let Some(owner) = self.owner_ref(victim) {
@@ -242,27 +240,30 @@ impl Engine {
             self.state.workloads[victim].owner_effect = Some(effect);
             return;
         }
-        self.evict_members(now, victim, &preemption);
+        if !self.evict_members(now, victim, &preemption) {
+            self.stop_came_about(victim);
+        }
     }
 
-    /// Evicts every member that is neither ended nor on its way out.
+    /// Evicts every member that is neither ended nor on its way out; whether there was one.
     pub(crate) fn evict_members(
         &mut self,
         now: Time,
         victim: WorkloadIdx,
         preemption: &Preemption,
-    ) {
+    ) -> bool {
         let active: Vec<PodIdx> = self.state.workloads[victim]
             .members
             .iter()
             .copied()
             .filter(|pod| self.state.pods[*pod].active() && !self.state.pods[*pod].terminating)
             .collect();
-        for pod in active {
+        for &pod in &active {
             let reference = self.state.pods[pod].reference();
             let uid = reference.uid.clone();
             let action = Action::Evict { pod: reference, preemption: preemption.clone() };
             self.effect(now, victim, Some(uid), action);
         }
+        !active.is_empty()
     }
 }

@@ -93,6 +93,7 @@ impl Engine {
             waiting: members().filter(waits).map(|pod| pod.reference()).collect(),
             planned: planned.collect(),
             victims: victims.iter().filter_map(named).collect(),
+            stop_asked: self.stops.awaits(index),
             failures: entry.requeue.failures.max(entry.requeue.unready()),
             retry_at: entry.requeue.not_before,
         }

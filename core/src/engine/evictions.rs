@@ -3,7 +3,9 @@
 //! A victim is marked, then deleted, in two requests. Whoever is killed between the two leaves
 //! pods that bear the mark and stay: the next engine takes them for leaving, and would wait for
 //! ever. Whether the second request was sent shows in the API; where it does not, it is asked for
-//! again, once. Owners are marked and suspended in one request, so nothing is left of theirs.
+//! again, once. What is refused to this engine itself it need not find out from marks
+//! ([`super::stops`]). Owners are marked and suspended in one request, so nothing is left of
+//! theirs.
 //!
 //! The mark names the preemptor, and is all that shows a promise. Claims are made anew from it: as
 //! long as a victim is leaving, who it leaves for is settled before anybody else if no more than

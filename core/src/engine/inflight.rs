@@ -112,7 +112,7 @@ impl Engine {
             (InFlight::Resume(workload), _) => {
                 self.unresume(now, workload, describe(&result), changes);
             }
-            (InFlight::Stop(workload), _) => self.stop_answered(workload, &result, changes),
+            (InFlight::Stop(workload), _) => self.stop_answered(now, workload, &result, changes),
         }
         None
     }
@@ -190,29 +190,6 @@ impl Engine {
         let entry = &mut self.state.workloads[workload];
         (entry.state, entry.kept_until) = (State::Queued, None);
         self.back_off(now, workload, failure, changes);
-    }
-
-    fn stop_answered(
-        &mut self,
-        workload: WorkloadIdx,
-        result: &EffectResult,
-        changes: &mut Changes,
-    ) {
-        if let EffectResult::Refused(_) | EffectResult::Conflict(_) = result {
-            // It was not stopped: who counted on it decides anew.
-            self.state.workloads[workload].evicting = None;
-            self.state.workloads[workload].requeue.stays();
-            let now = self.state.now;
-            self.state.in_part.entry(workload).and_modify(|since| *since = Some(now));
-            for claimant in self.state.claims.naming(workload) {
-                self.state.drop_claim(claimant);
-                self.claim_freed = true;
-                self.state.workloads[claimant].state = State::Queued;
-                self.mark(claimant);
-                changes.dirty.insert(claimant);
-            }
-        }
-        changes.dirty.insert(workload);
     }
 
     /// Notes a failure: the workload waits, longer each time.

@@ -42,16 +42,34 @@ impl Engine {
         self.state.workloads[workload].run = Run::Begun;
     }
 
-    /// A workload is to be stopped.
-    pub(crate) fn note_stop(&mut self, now: Time, workload: WorkloadIdx, stop: &Preemption) {
+    /// A workload is stopped.
+    pub(super) fn note_stop(&mut self, now: Time, workload: WorkloadIdx, stop: &Preemption) {
+        let told = self.stop_to_tell(workload, stop);
+        self.pass_stop(workload, now, told);
+    }
+
+    /// What is to be told of a stop that is decided on now, and whose it is.
+    pub(super) fn stop_to_tell(
+        &mut self,
+        workload: WorkloadIdx,
+        stop: &Preemption,
+    ) -> (Arc<Whose>, Stop) {
         let first = self.state.workloads[workload].requeue.stopped_at().is_none();
         let by = stop.for_another().then(|| self.workload_named(&stop.preemptor)).flatten();
         let by = by.filter(|by| self.state.workloads.get(*by).is_some());
         let preempting = by.and_then(|by| self.queues_of(by).cluster_queue);
-        let told = Stop { reason: stop.reason, preempting, first };
-        self.pass(workload, Passage::Evicted(Box::new(told)));
-        let whose = self.whose(workload);
-        self.milestones.leaving.insert(workload, (whose, stop.reason, now));
+        (self.whose(workload), Stop { reason: stop.reason, preempting, first })
+    }
+
+    /// A stop came about that was decided on then.
+    pub(super) fn pass_stop(
+        &mut self,
+        workload: WorkloadIdx,
+        since: Time,
+        (of, stop): (Arc<Whose>, Stop),
+    ) {
+        self.milestones.leaving.insert(workload, (of.clone(), stop.reason, since));
+        self.milestones.passed.push(Milestone { of, what: Passage::Evicted(Box::new(stop)) });
     }
 
     /// A preemptor was passed over for what others of its round took.
@@ -107,13 +125,12 @@ impl Engine {
 
     /// Whether the API shows that a workload was stopped by us.
     fn is_marked(&self, workload: WorkloadIdx) -> bool {
-        let mut members = self.state.workloads[workload].members.iter();
-        members.any(|pod| self.state.pods[*pod].eviction.is_some())
-            || self.state.owner_mark(workload).is_some()
+        self.state.marked_pod(workload) || self.state.owner_mark(workload).is_some()
     }
 
-    /// A workload is gone.
+    /// A workload is gone: a stop that was not answered came about.
     pub(super) fn note_gone(&mut self, workload: WorkloadIdx) {
+        self.stop_came_about(workload);
         if let Some((of, reason, since)) = self.milestones.leaving.remove(&workload) {
             let took = self.state.now.since(since);
             let what = Passage::Left { reason: Box::new(reason), took };

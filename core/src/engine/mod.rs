@@ -42,6 +42,7 @@ mod readiness;
 mod remedies;
 pub(crate) mod reservations;
 mod spending;
+mod stops;
 mod sweep;
 mod unmet;
 mod unprepared;
@@ -95,6 +96,7 @@ pub struct Engine {
     coming_up: coming_up::ComingUp,
     looks: usage::Looks,
     milestones: milestones::Milestones,
+    stops: stops::Stops,
     /// Queues, or their budgets, changed since accounts were opened.
     accounts_stale: bool,
     /// What heads kept back: where that changes, who it was kept from is looked at again.
@@ -220,7 +222,8 @@ impl Engine {
     }
 
     /// Files what changed and wakes what may now fit.
-    fn absorb(&mut self, now: Time, changes: Changes) {
+    fn absorb(&mut self, now: Time, mut changes: Changes) {
+        self.look_at_victims(&mut changes);
         let waits = |engine: &Engine, workload: &_| engine.waiting.contains(*workload);
         let mut heads_changed = changes.gone.iter().any(|(gone, ..)| waits(self, gone));
         heads_changed |= changes.dirty.iter().any(|dirty| waits(self, dirty));

@@ -57,7 +57,7 @@ pub enum Passage {
         /// Since it was admitted.
         admitted: Span,
     },
-    /// It is being stopped.
+    /// It was stopped, and is on its way out.
     Evicted(Box<Stop>),
     /// All that it held is free again after that.
     Left {

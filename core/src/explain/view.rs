@@ -106,6 +106,8 @@ pub struct WorkloadDetails {
     pub planned: BTreeMap<Text, Text>,
     /// Workloads whose room it waits for, `namespace/name`.
     pub victims: Vec<Text>,
+    /// Its stop was asked for, and may still be refused.
+    pub stop_asked: bool,
     /// Failures in a row.
     pub failures: u32,
     /// When it is tried again after the last one.

@@ -53,6 +53,7 @@ impl ClusterState {
             found_running: false,
             evicting: None,
             stop_asked: false,
+            stop_refused: None,
             owner_effect: None,
             kept_until: None,
             dirty: true,

@@ -10,7 +10,8 @@
 //! | Binding | some members placed, fewer than must run together, or places kept for some that a |
 //! | | resumed owner has still to make; quota is kept for the others |
 //! | Running | at least the minimum placed |
-//! | Evicting | marked members or a marked owner, while anything is placed |
+//! | Evicting | marked members (of no stop that was refused) or a marked owner, while anything |
+//! | | is placed |
 //! | Finished | the owner is done, or every member ended |
 
 use crate::explain::reason::Reason;
@@ -65,7 +66,7 @@ impl ClusterState {
         // All have left: members that are made again are not on their way out. An owner's next run
         // is another workload.
         if placed == 0 && entry.owner.is_none() {
-            (entry.evicting, entry.stop_asked) = (None, false);
+            (entry.evicting, entry.stop_asked, entry.stop_refused) = (None, false, None);
         }
         entry.state = match state {
             State::Resuming if !kept => State::Binding,
@@ -161,10 +162,16 @@ impl ClusterState {
 
     /// Whether the API shows that a workload is being stopped by us.
     fn eviction_of(&self, workload: WorkloadIdx) -> bool {
-        let entry = &self.workloads[workload];
-        entry.evicting.is_some()
-            || entry.members.iter().any(|pod| self.pods[*pod].eviction.is_some())
+        self.workloads[workload].evicting.is_some()
+            || self.marked_pod(workload)
             || self.owner_mark(workload).is_some()
+    }
+
+    /// Whether a member bears a mark of a stop that was not refused since.
+    pub(crate) fn marked_pod(&self, workload: WorkloadIdx) -> bool {
+        let entry = &self.workloads[workload];
+        let mut members = entry.members.iter().map(|pod| &self.pods[*pod]);
+        entry.stop_refused.is_none() && members.any(|pod| pod.eviction.is_some())
     }
 }
 

@@ -71,8 +71,11 @@ pub struct Workload {
     pub found_running: bool,
     /// It is being stopped for another.
     pub evicting: Option<Box<Preemption>>,
-    /// This engine asked for its end, whatever became of that.
+    /// This engine asked for its end, and was not refused.
     pub stop_asked: bool,
+    /// When the last stop that this engine asked for was refused: marks on its pods, which are of
+    /// that, mean nothing.
+    pub stop_refused: Option<Time>,
     /// The owner's suspend or resume in flight.
     pub owner_effect: Option<EffectId>,
     /// Its owner was resumed: places are kept until then for pods that do not exist yet.

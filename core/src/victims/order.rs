@@ -1,18 +1,22 @@
 //! In which order candidates are taken.
 //!
 //! Who leaves already goes first, then by kind, by what budgets allow, by priority, the latest
-//! admitted first, where least is lost. A search mostly ends with the first few of many, so only
-//! those are put in order before it is known that more are needed. Cost: a look at each, and what
-//! putting the first few in order takes.
+//! admitted first, where least is lost. Of a kind those go last whom the API refused to stop a
+//! moment ago: where others would do, nobody waits for what cannot be had. A search mostly ends
+//! with the first few of many, so only those are put in order before it is known that more are
+//! needed. Cost: a look at each, and what putting the first few in order takes.
 
 use crate::model::budgets::Allowance;
 use crate::model::state::ClusterState;
-use crate::time::Time;
+use crate::time::{Span, Time};
 use crate::victims::candidates::Candidate;
 use crate::victims::{CANDIDATES_MAX, Need};
 
 /// Candidates that are put in order before it is known that more are needed.
 const FIRST: usize = 32;
+
+/// So long after its stop was refused others are stopped in its stead.
+const REFUSED: Span = Span::minutes(10);
 
 /// Everyone who may be taken. Mostly few are, of many: they are put in order as far as is asked.
 #[derive(Debug)]
@@ -106,9 +110,9 @@ fn overspends(state: &ClusterState, candidate: &Candidate) -> bool {
 }
 
 /// Leaving first, and of those who leaves for the preemptor; then hierarchical, other cohort, own
-/// queue; within budgets ([`heed_budgets`]); of queues that have spent a soft budget; lower
-/// priority; later admission; less loss; uid. At least the first so many, whose number is returned;
-/// those after them in any order.
+/// queue; within budgets ([`heed_budgets`]); whose stop was not refused of late; of queues that
+/// have spent a soft budget; lower priority; later admission; less loss; uid. At least the first so
+/// many, whose number is returned; those after them in any order.
 fn put_in_order(state: &ClusterState, found: &mut [Candidate], first: usize) -> usize {
     let mut order: Vec<(u128, u32)> =
         (0..).zip(&*found).map(|(at, candidate)| (rank(state, candidate), at)).collect();
@@ -137,8 +141,9 @@ fn rank(state: &ClusterState, candidate: &Candidate) -> u128 {
     let workload = &state.workloads[candidate.workload];
     let since = workload.assignment.as_ref().map_or(Time::MIN, |assignment| assignment.at);
     let (stays, kept) = (!state.leaving(candidate.workload), !overspends(state, candidate));
+    let refused = workload.stop_refused.is_some_and(|at| at.plus(REFUSED) > state.now);
     let above_least = workload.priority.abs_diff(i32::MIN);
-    let rank = u64::from(candidate.kind.rank()) << 33;
+    let rank = u64::from(candidate.kind.rank()) << 34 | u64::from(refused) << 33;
     let rank = u64::from(stays) << 41 | rank | u64::from(kept) << 32 | u64::from(above_least);
     // The later, the less.
     let since = i64::MAX.abs_diff(since.0);

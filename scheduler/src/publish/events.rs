@@ -2,7 +2,8 @@
 //! on its owner or its pod.
 //!
 //! An event names its object by uid, which a Workload has from the API only: what is to be said of
-//! one that is not there yet waits until it is.
+//! one that is not there yet waits until it is. That something is stopped is said once it is: as
+//! long as the API may refuse it, nothing is.
 //!
 //! They are the first to go: their queue is short, and what does not fit in it is dropped and
 //! counted. The same words about the same object are not repeated within [`AGAIN`].
@@ -81,6 +82,8 @@ pub struct Notes {
     last: BTreeMap<Name, (State, &'static str, Time)>,
     /// What is to be said of Workloads that the API does not show yet.
     held: BTreeMap<Name, Vec<Told>>,
+    /// Workloads whose stop was asked for, as they were then: said once they are stopped.
+    asked: BTreeMap<Name, Box<WorkloadDetails>>,
     counts: BTreeMap<What, u64>,
 }
 
@@ -93,6 +96,7 @@ impl Notes {
             said: BTreeMap::new(),
             last: BTreeMap::new(),
             held: BTreeMap::new(),
+            asked: BTreeMap::new(),
             counts: BTreeMap::new(),
         }
     }
@@ -153,6 +157,24 @@ impl Notes {
     pub(super) fn forget(&mut self, name: &Name) {
         self.last.remove(name);
         self.held.remove(name);
+        self.asked.remove(name);
+    }
+
+    /// A workload is about to be stopped, unless that is refused.
+    pub(super) fn asked_to_stop(&mut self, name: Name, details: WorkloadDetails) {
+        self.asked.insert(name, Box::new(details));
+    }
+
+    /// A workload is gone, before it was known that it was stopped.
+    pub(super) fn gone<'a>(
+        &mut self,
+        now: Time,
+        name: &Name,
+        shown: impl Fn(&Name) -> Option<&'a ShownWorkload>,
+    ) {
+        if let Some(asked) = self.asked.remove(name) {
+            self.changed(now, &asked, &shown);
+        }
     }
 
     /// The API shows a Workload: what waited for that is said.
@@ -194,6 +216,23 @@ impl Notes {
         now: Time,
         details: &WorkloadDetails,
         shown: impl Fn(&Name) -> Option<&'a ShownWorkload>,
+    ) {
+        let view = &details.view;
+        if let Some(asked) = self.asked.remove(&(view.namespace.clone(), view.name.clone())) {
+            // It stays: it was not stopped.
+            let same_run = view.admitted_at == asked.view.admitted_at;
+            if !(admitted(Some(view.state)) && same_run) {
+                self.changed(now, &asked, &shown);
+            }
+        }
+        self.changed(now, details, &shown);
+    }
+
+    fn changed<'a>(
+        &mut self,
+        now: Time,
+        details: &WorkloadDetails,
+        shown: &impl Fn(&Name) -> Option<&'a ShownWorkload>,
     ) {
         let view = &details.view;
         let name = (view.namespace.clone(), view.name.clone());

@@ -198,6 +198,10 @@ impl Plan {
     pub fn workload(&mut self, now: Time, details: WorkloadDetails) {
         let view = &details.view;
         let name = (view.namespace.clone(), view.name.clone());
+        // What becomes of it is shown when that is known.
+        if details.stop_asked {
+            return self.notes.asked_to_stop(name, details);
+        }
         // While it gathers nothing was decided: no condition is written, unless a member would go
         // on naming a node where no room is made for it any more.
         let nominates = details.waiting.iter().any(|pod| self.nominates(pod));
@@ -255,6 +259,10 @@ impl Plan {
 
     /// A workload is gone and nobody bears its name.
     pub fn gone(&mut self, now: Time, name: &Name) {
+        let entries = &self.entries;
+        let shown =
+            |name: &Name| entries.get(&Key::Workload(name.clone())).and_then(shown_workload);
+        self.notes.gone(now, name, shown);
         for pod in self.waiting.remove(name).unwrap_or_default() {
             self.forget(&Key::Pod(pod));
         }

@@ -74,6 +74,7 @@ fn gang(state: State) -> WorkloadDetails {
         waiting: Vec::new(),
         planned: Default::default(),
         victims: Vec::new(),
+        stop_asked: false,
         failures: 0,
         retry_at: None,
     }

@@ -96,6 +96,44 @@ fn a_preemption_is_said_of_who_takes_and_of_who_leaves() {
     assert!(taken.1.starts_with("preempted ns/g: reclaims 8 borrowed GPUs"), "{}", taken.1);
 }
 
+/// Whether it is stopped is not known when that was only asked for.
+#[test]
+fn a_stop_is_said_once_it_came_about_and_never_where_it_was_refused() {
+    let evicted = "EvictedDueToPreempted";
+    let becomes = |then: Option<WorkloadDetails>| {
+        let (mut plan, mut api) = ready();
+        let mut runs = gang(State::Running);
+        runs.view.admitted_at = Some(at(0));
+        plan.workload(at(0), runs.clone());
+        api.work(&mut plan, at(0));
+        told(&mut plan, at(0));
+        let mut asked = runs;
+        (asked.view.state, asked.stop_asked) = (State::Evicting, true);
+        asked.view.preempted = Some(fixture::preemption());
+        plan.workload(at(2_000), asked);
+        assert_eq!(told(&mut plan, at(2_000)), []);
+        api.work(&mut plan, at(2_000));
+        assert!(holds(&api.status("g").conditions, "Evicted").is_none(), "nor is it shown");
+        match then {
+            Some(then) => plan.workload(at(3_000), then),
+            None => plan.gone(at(3_000), &name("g")),
+        }
+        let all = told(&mut plan, at(3_000)).into_iter().map(|(.., reason)| reason);
+        all.filter(|reason| reason == evicted).count()
+    };
+    let mut stopped = gang(State::Evicting);
+    stopped.view.preempted = Some(fixture::preemption());
+    let mut again = gang(State::Resuming);
+    again.view.admitted_at = Some(at(2_500));
+    let mut stays = gang(State::Running);
+    stays.view.admitted_at = Some(at(0));
+    assert_eq!(becomes(Some(stays)), 0);
+    assert_eq!(becomes(Some(stopped.clone())), 1);
+    assert_eq!(becomes(Some(waits(stopped, room(1), &[]))), 1, "it has left already");
+    assert_eq!(becomes(Some(again)), 1, "and runs again");
+    assert_eq!(becomes(None), 1, "and is gone");
+}
+
 /// What keeps a workload that was stopped from its queue is said, and what ended that.
 #[test]
 fn who_was_stopped_says_whether_it_queues_again() {
