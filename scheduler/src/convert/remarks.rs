@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use capstan_core::explain::wording::quoted;
 use capstan_core::model::input::{GangKey, OwnerFacts, PodFacts, Text};
 
 use super::facts::MEMBERS_MAX;
@@ -256,7 +257,7 @@ impl Remarks {
 
 /// `a, b, no queue`.
 fn queue_names(queues: &BTreeSet<Option<Text>>) -> String {
-    let name = |queue: &Option<Text>| queue.as_deref().unwrap_or("no queue").to_owned();
+    let name = |queue: &Option<Text>| quoted(queue.as_deref().unwrap_or("no queue")).into_owned();
     queues.iter().map(name).collect::<Vec<String>>().join(", ")
 }
 
