@@ -267,7 +267,7 @@ async fn bookmarks_are_asked_for_of_every_kind() {
 }
 
 /// How long the connections of [`stalling`] may be silent.
-const SILENCE: Duration = Duration::from_secs(1);
+const SILENCE: Duration = Duration::from_millis(1_500);
 
 /// A server whose watches say something often enough for a while, and then nothing, as if somebody
 /// had cut the line: bookmarks the first, a Namespace each later one.
@@ -296,30 +296,35 @@ async fn stalling(mut stream: TcpStream, asked: Asked) -> std::io::Result<()> {
         format!("{:x}\r\n{line}\r\n", line.len())
     };
     if later > 0 {
-        to.write_all(says("MODIFIED", 15 + later).as_bytes()).await?;
+        to.write_all(says("MODIFIED", 111 + later).as_bytes()).await?;
     } else {
-        for version in 10..16 {
+        for version in 100..112 {
             to.write_all(says("BOOKMARK", version).as_bytes()).await?;
-            tokio::time::sleep(SILENCE / 4).await;
+            tokio::time::sleep(SILENCE / 8).await;
         }
     }
     std::future::pending().await
 }
 
-/// On real connections, and so in real time.
-#[tokio::test]
-async fn a_watch_on_which_nothing_comes_goes_on_from_where_it_stood() {
+/// Such a server behind a client, and all that it was asked. On real connections, and so in real
+/// time.
+async fn stalled() -> (Client, Asked) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let url = format!("http://{}", listener.local_addr().expect("bound"));
     let asked = Asked::default();
     let shared = asked.clone();
-    let _server = tokio::spawn(async move {
+    tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
             tokio::spawn(stalling(stream, shared.clone()));
         }
     });
     let config = kube::Config::new(url.parse().expect("an address"));
-    let client = client::watching(&config, SILENCE).expect("a client");
+    (client::watching(&config, SILENCE).expect("a client"), asked)
+}
+
+#[tokio::test]
+async fn a_watch_on_which_nothing_comes_goes_on_from_where_it_stood() {
+    let (client, asked) = stalled().await;
     let begun = Instant::now();
     let (_tasks, mut from) = follow(&client, Kind::Namespace);
     is_listed(&mut from).await;
@@ -334,7 +339,23 @@ async fn a_watch_on_which_nothing_comes_goes_on_from_where_it_stood() {
         parts.find_map(|part| part.strip_prefix("resourceVersion=")).map(str::to_owned)
     };
     let versions: Vec<Option<String>> = watched.map(version).collect();
-    let want = ["9", "15", "16"].map(|version| Some(version.to_owned()));
+    let want = ["9", "111", "112"].map(|version| Some(version.to_owned()));
     assert_eq!(versions, want, "never listed anew: {asked:?}");
     assert_eq!(asked.len(), 5, "{asked:?}");
+}
+
+#[tokio::test]
+async fn that_nothing_came_is_no_trouble_of_the_server() {
+    let (client, _) = stalled().await;
+    let watch = Watch::default().timeout(WATCH_SECONDS);
+    let mut events = watcher::watcher(Api::<Namespace>::all(client), watch).boxed();
+    let error = loop {
+        if let Err(error) = events.next().await.expect("it goes on") {
+            break error;
+        }
+    };
+    assert_eq!(Answer::of(&error), Answer::Silent, "{error:?}");
+    let refused = std::io::Error::from(std::io::ErrorKind::ConnectionReset);
+    let refused = watcher::Error::WatchFailed(kube::Error::ReadEvents(refused));
+    assert_eq!(Answer::of(&refused), Answer::Trouble);
 }
