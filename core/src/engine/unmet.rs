@@ -6,6 +6,7 @@
 //! later; a wish that holds it up (a required level) is its reason to wait instead.
 
 use crate::engine::Engine;
+use crate::explain::wording::quoted;
 use crate::model::ids::WorkloadIdx;
 use crate::model::input::Text;
 use crate::model::workload::QueueRef;
@@ -72,6 +73,7 @@ impl Engine {
                 let vain = named.filter(|_| entry.class.is_none());
                 let own = entry.priority;
                 let says = |name: &Text| {
+                    let name = quoted(name);
                     format!("WorkloadPriorityClass {name} does not exist; priority {own} was taken")
                 };
                 vain.map(|name| (name.clone(), says(name).into())).collect()

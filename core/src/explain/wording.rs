@@ -21,6 +21,7 @@ mod waits;
 
 use std::fmt;
 
+pub use self::asked::quoted;
 use self::nodes::{histogram_entries, shortage};
 use self::short::Of;
 use self::states::{write_inactive, write_unselected};
@@ -240,7 +241,7 @@ impl fmt::Display for Reason {
                 write!(out, "{} another scheduler", pods_that(*pods, "names", "name"))
             }
             Reason::LocalQueueMissing { namespace, name } => {
-                write!(out, "LocalQueue {namespace}/{name} does not exist")
+                write!(out, "LocalQueue {namespace}/{} does not exist", quoted(name))
             }
             Reason::ClusterQueueMissing { local_queue, name } => write!(
                 out,
@@ -430,10 +431,11 @@ fn write_nodes(out: &mut fmt::Formatter<'_>, nodes: &NodeShortage) -> fmt::Resul
 
 /// The only pod set of most workloads is called `main`, which says nothing.
 fn of_pod_set(pod_set: &str) -> String {
-    if pod_set == "main" { String::new() } else { format!("pod set {pod_set}: ") }
+    if pod_set == "main" { String::new() } else { format!("pod set {}: ", quoted(pod_set)) }
 }
 
 fn together(pod_set: &str, beside: u32, then: &str) -> String {
+    let pod_set = quoted(pod_set);
     if beside == 0 {
         return format!("pod set {pod_set}: {then}");
     }

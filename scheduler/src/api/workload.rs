@@ -15,6 +15,9 @@ use serde::{Deserialize, Serialize};
 /// Pod sets that a Workload lists, the first by name.
 pub const POD_SETS_MAX: usize = 64;
 
+/// Letters of a pod set's name.
+pub const POD_SET_MAX: usize = 253;
+
 /// Nodes, and victims, that its status lists, the first by name.
 pub const NAMES_MAX: usize = 256;
 

@@ -187,11 +187,9 @@ fn explain_read(
     if !forbidden.is_empty() {
         console.warning(&format!("may not be read, and is left out: {}", list(&forbidden)));
     }
-    let name = match &args.target {
-        Target::Pod(name) | Target::Workload(name) => format!("{namespace}/{name}"),
-    };
+    let (Target::Pod(name) | Target::Workload(name)) = &args.target;
     let (told, others): (Vec<&Notice>, Vec<&Notice>) =
-        drained.notices.iter().partition(|notice| all || notice.is_about(&name));
+        drained.notices.iter().partition(|notice| all || notice.is_about(namespace, name));
     for notice in told {
         console.warning(&notice.to_string());
     }

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use capstan_core::explain::wording::quoted;
 use capstan_core::model::input::{GangKey, GangSource, OwnerFacts, PodFacts, Text};
 
 use super::facts::MEMBERS_MAX;
@@ -287,7 +288,7 @@ fn concerning(ignored: &[Text], ours: bool) -> Vec<Text> {
 
 /// `a, b, no queue`.
 fn queue_names(queues: &BTreeSet<Option<Text>>) -> String {
-    let name = |queue: &Option<Text>| queue.as_deref().unwrap_or("no queue").to_owned();
+    let name = |queue: &Option<Text>| quoted(queue.as_deref().unwrap_or("no queue")).into_owned();
     queues.iter().map(name).collect::<Vec<String>>().join(", ")
 }
 

@@ -3,6 +3,7 @@
 //! Decides that members wait for a group that does not exist, and while others of them name
 //! another scheduler: half of a gang must not start and hold what the other half needs.
 
+use capstan_core::explain::wording::quoted;
 use capstan_core::model::input::{GangKey, GangRef, GangSource, Held, Text};
 
 use super::kinds::Kind;
@@ -22,7 +23,7 @@ pub(super) fn gang(member: &Member<'_>, kind: Kind, source: GangSource, name: Te
     let held = match group {
         None => {
             let (kind, group) = (kind.row().name, kind.row().group);
-            Some(Held::GroupMissing(format!("{kind} {name} ({group})").into()))
+            Some(Held::GroupMissing(format!("{kind} {} ({group})", quoted(&name)).into()))
         }
         Some(_) => (foreign > 0).then_some(Held::ForeignMembers(foreign)),
     };

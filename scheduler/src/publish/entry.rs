@@ -116,6 +116,11 @@ pub(super) struct Entry {
     pub(super) written_at: Time,
     /// When a place in a queue was last written.
     pub(super) placed_at: Time,
+    /// The request that failed, or is on its way, patches the object itself and not its status.
+    pub(super) of_object: bool,
+    /// The object itself is patched no earlier: it could not be. Its status is written meanwhile.
+    pub(super) object_at: Time,
+    pub(super) object_failures: u32,
     pub(super) failures: u32,
     pub(super) filed: Option<Filed>,
 }
@@ -177,7 +182,7 @@ pub(super) fn next(
             None => Next::Nothing,
         },
         (Wanted::Workload(details), Some(Shown::Workload(shown))) => {
-            next_of_workload((now, entry.placed_at), key, (details, shown), standings)
+            next_of_workload(now, (key, entry), (details, shown), standings)
         }
         (Wanted::ClusterQueue(_) | Wanted::LocalQueue(_) | Wanted::Cohort(_), None) => {
             Next::Do(Write::Read)
@@ -227,17 +232,24 @@ fn of_status(shown: Value, wanted: Value) -> Value {
 }
 
 /// What is to be done about a Workload that is there. Where it does no more than stand elsewhere in
-/// its queue, that is said again only after a while.
+/// its queue, that is said again only after a while. The object itself goes first; where it could
+/// not be written it keeps no status back.
 fn next_of_workload(
-    (now, placed_at): (Time, Time),
-    key: &Key,
+    now: Time,
+    (key, entry): (&Key, &Entry),
     (details, shown): (&WorkloadDetails, &ShownWorkload),
     standings: &Standings,
 ) -> Next {
     let uid = shown.uid();
     let shown = shown.unpack();
-    if let Some(changes) = workload::object_patch(uid, &shown, details) {
-        return Next::Do(Write::Object(changes));
+    let refused = entry.of_object && entry.object_failures > 0;
+    let object = match workload::object_patch(uid, &shown, details) {
+        None => Next::Nothing,
+        Some(_) if now < entry.object_at => Next::Wait(entry.object_at),
+        Some(changes) => Next::Do(Write::Object(changes)),
+    };
+    if matches!(object, Next::Do(_)) && !refused {
+        return object;
     }
     let before = shown.status.unwrap_or_default();
     let mut after = workload::status(&before, details, now);
@@ -245,12 +257,14 @@ fn next_of_workload(
         places::say(&mut after, details, name, standings);
     }
     let changes = of_status(diff::value(&before), diff::value(&after));
-    let at = placed_at.plus(PLACES_EVERY);
+    let at = entry.placed_at.plus(PLACES_EVERY);
     let place_only = before.queue_position.is_some() && places::only(&changes["status"]);
-    match changes {
-        Value::Null => Next::Nothing,
-        _ if place_only && now < at => Next::Wait(at),
-        changes => Next::Do(Write::Status(changes)),
+    match (changes, object) {
+        (Value::Null, object) => object,
+        (_, Next::Do(object)) if place_only && now < at => Next::Do(object),
+        (_, Next::Wait(again_at)) if place_only && now < at => Next::Wait(at.min(again_at)),
+        (_, Next::Nothing) if place_only && now < at => Next::Wait(at),
+        (changes, _) => Next::Do(Write::Status(changes)),
     }
 }
 

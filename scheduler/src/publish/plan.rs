@@ -441,6 +441,7 @@ impl Plan {
                 Next::Do(write) => {
                     (entry.filed, entry.flying) = (None, true);
                     entry.written_at = now;
+                    entry.of_object = matches!(write, Write::Object(_));
                     if places::told_by(&write) {
                         entry.placed_at = now;
                     }
@@ -505,6 +506,9 @@ impl Plan {
             Answer::Shows(_) | Answer::Counted(_) | Answer::Gone if outlived => {}
             Answer::Shows(shown) => {
                 (entry.shown, entry.failures) = (Some(shown), 0);
+                if entry.of_object {
+                    (entry.object_failures, entry.object_at) = (0, Time::MIN);
+                }
                 if let (Key::Workload(name), Some(shown)) = (key, shown_workload(entry)) {
                     self.notes.shown(now, name, shown);
                 }
@@ -530,9 +534,14 @@ impl Plan {
                 }
             }
             Answer::Failed => {
-                let pause = EVERY.0.saturating_mul(1 << entry.failures.min(10)).min(PAUSE_MAX.0);
-                entry.failures += 1;
-                entry.next_at = now.plus(Span(pause));
+                if entry.of_object {
+                    entry.object_at = now.plus(pause(entry.object_failures));
+                    entry.object_failures += 1;
+                    entry.next_at = now.plus(EVERY);
+                } else {
+                    entry.next_at = now.plus(pause(entry.failures));
+                    entry.failures += 1;
+                }
                 *self.counts.entry(What::Failed).or_default() += 1;
             }
         }
@@ -552,4 +561,9 @@ impl Plan {
         self.telling += usize::from(next.is_some());
         next
     }
+}
+
+/// How long a write that has failed so often before waits.
+fn pause(failures: u32) -> Span {
+    Span(EVERY.0.saturating_mul(1 << failures.min(10)).min(PAUSE_MAX.0))
 }

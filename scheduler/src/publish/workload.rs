@@ -21,10 +21,12 @@ use super::shown::Compared;
 use crate::api::GROUP;
 use crate::api::keys;
 use crate::api::workload::{
-    NAMES_MAX, POD_SETS_MAX, PodSet, PriorityClassRef, RequeueState, Workload, WorkloadSpec,
-    WorkloadStatus,
+    NAMES_MAX, POD_SET_MAX, POD_SETS_MAX, PodSet, PriorityClassRef, RequeueState, Workload,
+    WorkloadSpec, WorkloadStatus,
 };
+use crate::convert::selector::is_label_value;
 use crate::gangs::kinds::Kind;
+use crate::read::names::is_object_name;
 
 /// A pod of its own gets an object once it has waited this long: most never do.
 pub const LONE_PATIENCE: Span = Span::seconds(30);
@@ -69,9 +71,10 @@ pub fn object(details: &WorkloadDetails) -> Workload {
     }
 }
 
-/// Labels that say its queue, to select by.
+/// Labels that say its queue, to select by; a name may be longer than a label.
 fn labels(spec: &WorkloadSpec) -> BTreeMap<String, String> {
-    let queue = (!spec.queue_name.is_empty()).then(|| spec.queue_name.clone());
+    let queue = &spec.queue_name;
+    let queue = (!queue.is_empty() && is_label_value(queue)).then(|| queue.clone());
     queue.map(|queue| (keys::QUEUE.to_owned(), queue)).into_iter().collect()
 }
 
@@ -99,16 +102,20 @@ pub(super) fn api_version(kind: &str) -> Option<String> {
     }
 }
 
-/// The spec; what people set of the one shown stays.
+/// The spec; what people set of the one shown stays. Names that no object can have, which people
+/// write all the same, are in no spec, because no API server takes them there: the status says why
+/// the work waits.
 pub fn spec(shown: Option<&WorkloadSpec>, details: &WorkloadDetails) -> WorkloadSpec {
     let view = &details.view;
-    let class = details.priority_class.as_ref().map(|name| PriorityClassRef {
+    let class = details.priority_class.as_ref().filter(|name| is_object_name(name));
+    let class = class.map(|name| PriorityClassRef {
         group: GROUP.to_owned(),
         kind: "WorkloadPriorityClass".to_owned(),
         name: name.to_string(),
     });
     let all: u32 = view.pod_sets.iter().map(|set| set.count).sum();
-    let mut sets: Vec<&PodSetView> = view.pod_sets.iter().collect();
+    let named = |set: &&PodSetView| (1..=POD_SET_MAX).contains(&set.name.chars().count());
+    let mut sets: Vec<&PodSetView> = view.pod_sets.iter().filter(named).collect();
     sets.sort_by(|a, b| a.name.cmp(&b.name));
     let sets = sets.into_iter().take(POD_SETS_MAX).map(|set| PodSet {
         name: set.name.to_string(),
@@ -117,8 +124,9 @@ pub fn spec(shown: Option<&WorkloadSpec>, details: &WorkloadDetails) -> Workload
         min_count: (view.pod_sets.len() == 1 && view.min_member < all)
             .then(|| number(view.min_member)),
     });
+    let queue = view.local_queue.as_deref().filter(|name| is_object_name(name));
     WorkloadSpec {
-        queue_name: view.local_queue.as_deref().unwrap_or_default().to_owned(),
+        queue_name: queue.unwrap_or_default().to_owned(),
         priority: view.priority,
         priority_class_ref: class.or_else(|| shown.and_then(|s| s.priority_class_ref.clone())),
         active: shown.is_none_or(|shown| shown.active),

@@ -65,10 +65,14 @@ impl ReadError {
         ReadError { place: Some(place), object: None, path: None, problem: problem.into() }
     }
 
-    /// Whether it is about an object whose namespace and name begin so, or about no object alone.
-    pub fn is_about(&self, full_name: &str) -> bool {
+    /// Whether it is about an object of this namespace whose name begins so, or about no object
+    /// alone. As [`crate::convert::remarks::object`] has it, names in namespace `default`, and of
+    /// what has no namespace, stand alone.
+    pub fn is_about(&self, namespace: &str, name: &str) -> bool {
         let named = |object: &Text| {
-            object.split(' ').next_back().is_some_and(|it| it.starts_with(full_name))
+            let full = object.split(' ').next_back().unwrap_or_default();
+            let (of, it) = full.split_once('/').unwrap_or(("default", full));
+            of == namespace && it.starts_with(name)
         };
         self.object.as_ref().is_none_or(named)
     }
@@ -119,5 +123,21 @@ mod tests {
         assert_eq!(ReadError::overall("no file").to_string(), "no file");
         let place = Place { file: "-".into(), document: Some(1), item: Some(7) };
         assert_eq!(ReadError::at(place, "odd").to_string(), "-, document 1, item 7: odd");
+    }
+
+    #[test]
+    fn who_is_asked_about_is_found_in_every_namespace() {
+        let notice = |namespace: &str, name: &str| Notice {
+            object: Some(crate::convert::remarks::object("Pod", namespace, name)),
+            ..Notice::overall("odd")
+        };
+        for namespace in ["default", "team"] {
+            let train = notice(namespace, "train-0");
+            assert!(train.is_about(namespace, "train"), "{train}");
+            assert!(!train.is_about(namespace, "other"), "{train}");
+            assert!(!train.is_about("elsewhere", "train"), "{train}");
+        }
+        assert!(!notice("team", "train").is_about("default", "train"));
+        assert!(Notice::overall("no nodes").is_about("default", "train"));
     }
 }

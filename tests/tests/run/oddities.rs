@@ -83,8 +83,18 @@ fn kinds_that_are_deleted_and_made_again_are_picked_up() {
     assert!(capstan.process.runs(), "{}", capstan.process.trouble("ended"));
 }
 
+/// More letters than the name of any object has.
+const ENDLESS: &str = concat!(
+    "cccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc",
+    "cccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc",
+    "cccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc",
+    "cccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc",
+);
+/// A LocalQueue of this name may be, and no label has room for it.
+const LONG: &str = "a-queue-with-a-name-of-seventy-letters-which-is-more-than-labels-admit";
+
 /// Annotations that mean nothing, and what is said of each; the gang `odd-N` has the Nth.
-const MALFORMED: [(&str, &str, &str); 9] = [
+const MALFORMED: [(&str, &str, &str); 11] = [
     ("min-member", "many", r#"capstan.sh/min-member: "many" is not a count above zero"#),
     ("min-member", "-3", r#"capstan.sh/min-member: "-3" is not a count above zero"#),
     ("required-topology", "{{}}", "topology level {{}} is unknown; known: "),
@@ -94,9 +104,11 @@ const MALFORMED: [(&str, &str, &str); 9] = [
     ("admitted-at", "yesterday", r#"capstan.sh/admitted-at: "yesterday" is not a time"#),
     ("flavors", "[1", r#"capstan.sh/flavors: "[1" is not a JSON map"#),
     ("preferred-topology", "rak", "preferred topology level rak is unknown"),
+    ("queue", "GPUs_A", "LocalQueue default/GPUs_A does not exist"),
+    ("priority-class", ENDLESS, "WorkloadPriorityClass ccccccccccccccccccccccccccccccccc"),
 ];
-/// The one of them that is no mere wish: who requires what there is not has to wait.
-const HELD: usize = 2;
+/// Those of them that are no mere wish: who requires what there is not has to wait.
+const HELD: [usize; 2] = [2, 9];
 
 /// Gangs with annotations that mean nothing.
 fn malformed() -> Vec<Value> {
@@ -104,8 +116,16 @@ fn malformed() -> Vec<Value> {
     for (at, (key, value, _)) in MALFORMED.into_iter().enumerate() {
         for mut pod in bare_gang(&format!("odd-{at}"), 2) {
             pod["metadata"]["annotations"][format!("capstan.sh/{key}")] = json!(value);
+            if key == "priority-class" {
+                // Only queues ask for a class.
+                pod["metadata"]["labels"]["capstan.sh/queue"] = json!("gpus");
+            }
             all.push(pod);
         }
+    }
+    for mut pod in bare_gang("long", 2) {
+        pod["metadata"]["annotations"]["capstan.sh/queue"] = json!(LONG);
+        all.push(pod);
     }
     for mut pod in bare_gang("typo", 2) {
         pod["metadata"]["labels"]["capstan.sh/queue"] = json!("gpus");
@@ -122,6 +142,9 @@ fn annotations_and_objects_without_sense_stop_nothing_and_are_named() {
     let words = ["wait", "--for=condition=Established", "crd", "--all", "--timeout=60s"];
     cluster.kubectl(&words).expect("served");
     cluster.apply(QUEUE).expect("applied");
+    cluster
+        .apply(&QUEUE.replace("name: gpus, namespace", &format!("name: {LONG}, namespace")))
+        .expect("applied");
     cluster.apply(NONSENSE).expect("applied");
     let config = "quotaApis: [capstan.sh, kueue.x-k8s.io]\n";
     let mut capstan = cluster.capstan("capstan-0", config).expect("started");
@@ -131,13 +154,14 @@ fn annotations_and_objects_without_sense_stop_nothing_and_are_named() {
     submit(&cluster, &[queued("good", 8)]);
     run(&cluster, "good-", 8);
     // Ignored, not obeyed.
-    for gang in (0..MALFORMED.len()).filter(|gang| *gang != HELD) {
+    for gang in (0..MALFORMED.len()).filter(|gang| !HELD.contains(gang)) {
         run(&cluster, &format!("odd-{gang}-"), 2);
     }
     run(&cluster, "typo-", 2);
+    run(&cluster, "long-", 2);
     says(&capstan, &NAMED);
     let class = "WorkloadPriorityClass hihg does not exist";
-    let ignored = MALFORMED.iter().enumerate().filter(|(gang, _)| *gang != HELD);
+    let ignored = MALFORMED.iter().enumerate().filter(|(gang, _)| !HELD.contains(gang));
     let ignored = ignored.map(|(gang, (.., says))| (format!("odd-{gang}"), *says));
     let said: Vec<(String, &str)> = ignored.chain([("typo".to_owned(), class)]).collect();
     wait_for(&cluster, "events", "each of them is named, on a pod of its gang", |events| {
@@ -151,13 +175,24 @@ fn annotations_and_objects_without_sense_stop_nothing_and_are_named() {
             })
         })
     });
-    let held = format!("odd-{HELD}");
-    wait_for(&cluster, "workloads.capstan.sh", "who cannot run says why", |all| {
-        let held = all.iter().find(|it| it["metadata"]["name"] == *held);
-        let why = held.and_then(|it| it["status"]["reason"].as_str()).unwrap_or_default();
-        why.contains(MALFORMED[HELD].2)
+    // What no object can be called keeps nobody's Workload from being there.
+    let names = (0..MALFORMED.len()).map(|gang| format!("odd-{gang}"));
+    let names: Vec<String> = names.chain(["typo".to_owned(), "long".to_owned()]).collect();
+    wait_for(&cluster, "workloads.capstan.sh", "all say that they run, or why not", |all| {
+        names.iter().enumerate().all(|(gang, name)| {
+            let Some(shown) = all.iter().find(|it| it["metadata"]["name"] == **name) else {
+                return false;
+            };
+            let why = shown["status"]["reason"].as_str().unwrap_or_default();
+            match HELD.contains(&gang) {
+                true => why.contains(MALFORMED[gang].2),
+                false => shown["status"]["state"] == "Running",
+            }
+        })
     });
-    run(&cluster, &held, 0);
+    for held in HELD {
+        run(&cluster, &format!("odd-{held}-"), 0);
+    }
     assert!(capstan.process.runs(), "{}", capstan.process.trouble("ended"));
     // Mended while it runs, they count.
     let mended = NONSENSE.replace("\"16 GPUs\"", "16");

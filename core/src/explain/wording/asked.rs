@@ -1,10 +1,23 @@
 //! What was asked in a way that nothing can meet, in words.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use super::super::quantity::{amount, counted, quantity};
 use super::Reason;
 use crate::model::input::{Breach, OutOfRange};
+
+/// Letters that are quoted of what people wrote.
+const QUOTED_MAX: usize = 60;
+
+/// What people wrote in a label or annotation, as far as a sentence has room for it: an annotation
+/// may have 256 KiB.
+pub fn quoted(text: &str) -> Cow<'_, str> {
+    match text.char_indices().nth(QUOTED_MAX) {
+        Some((end, _)) => format!("{}...", &text[..end]).into(),
+        None => text.into(),
+    }
+}
 
 /// A container that requests more than its own limit, or is out of a LimitRange; a selector that
 /// cannot be read.
@@ -75,7 +88,7 @@ pub fn write_few(out: &mut fmt::Formatter<'_>, reason: &Reason) -> fmt::Result {
     match reason {
         Reason::Gathering { have, need } => write!(out, "{have} of {} exist", pods(*need)),
         Reason::RoleGathering { role, have, need } => {
-            write!(out, "{have} of {} of role {role} exist", pods(*need))
+            write!(out, "{have} of {} of role {} exist", pods(*need), quoted(role))
         }
         _ => Ok(()),
     }
@@ -137,6 +150,7 @@ fn write_not_listed(
 /// A topology level that no node has.
 pub fn write_unknown_level(out: &mut fmt::Formatter<'_>, reason: &Reason) -> fmt::Result {
     let Reason::UnknownLevel { level, is_level, known } = reason else { return Ok(()) };
+    let level = quoted(level);
     let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
     if *is_level {
         return write!(
@@ -150,7 +164,40 @@ pub fn write_unknown_level(out: &mut fmt::Formatter<'_>, reason: &Reason) -> fmt
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::input::{AboveLimit, Malformed};
+    use crate::model::input::{AboveLimit, Malformed, Text};
+
+    #[test]
+    fn of_what_people_wrote_so_much_is_quoted_as_there_is_room_for() {
+        let full = "é".repeat(QUOTED_MAX);
+        assert_eq!(quoted(&full), full);
+        let cut = format!("{full}...");
+        let long: Text = "é".repeat(5_000).into();
+        assert_eq!(quoted(&long), cut);
+        let (namespace, known) = ("a".into(), vec!["rack".into()]);
+        let rows = [
+            (
+                Reason::UnknownLevel { level: long.clone(), is_level: false, known },
+                format!(
+                    "topology level {cut} is unknown; known: rack (a Topology object adds levels)"
+                ),
+            ),
+            (
+                Reason::LocalQueueMissing { namespace, name: long.clone() },
+                format!("LocalQueue a/{cut} does not exist"),
+            ),
+            (
+                Reason::RoleGathering { role: long.clone(), have: 1, need: 2 },
+                format!("1 of 2 pods of role {cut} exist"),
+            ),
+            (
+                Reason::Together { pod_set: long, beside: 1, then: Reason::RoomTaken.into() },
+                format!("pod set {cut}, beside 1 pod of its gang: {}", Reason::RoomTaken),
+            ),
+        ];
+        for (reason, text) in rows {
+            assert_eq!((reason.to_string(), reason.headline()), (text.clone(), text));
+        }
+    }
 
     #[test]
     fn a_request_above_its_limit_names_set_and_container() {

@@ -171,7 +171,11 @@ fn workloads() -> Vec<Bound> {
         (WORKLOAD, "spec.priorityClassRef.kind", json!({ "maxLength": 63 })),
         (WORKLOAD, "spec.priorityClassRef.name", short()),
         (WORKLOAD, "spec.podSets", map_of("name", workload::POD_SETS_MAX)),
-        (WORKLOAD, "spec.podSets[].name", json!({ "minLength": 1, "maxLength": 253 })),
+        (
+            WORKLOAD,
+            "spec.podSets[].name",
+            json!({ "minLength": 1, "maxLength": workload::POD_SET_MAX }),
+        ),
         (WORKLOAD, "spec.podSets[].count", json!({ "minimum": 0 })),
         (WORKLOAD, "spec.podSets[].minCount", json!({ "minimum": 0 })),
         (WORKLOAD, "status.nodes", plain_list(workload::NAMES_MAX)),

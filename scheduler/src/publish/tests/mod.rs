@@ -7,6 +7,7 @@ mod groups;
 mod money;
 mod places;
 mod pods;
+mod refused;
 mod requests;
 mod told;
 mod vanished;
