@@ -30,6 +30,7 @@ use crate::explain::reason::SearchBound;
 use crate::model::ids::{ClassIdx, ShapeIdx};
 use crate::model::state::ClusterState;
 use crate::model::txn::Txn;
+use crate::place::attached::Attached;
 use crate::place::gang::{TRIES_MAX, TopologyAsk};
 use crate::place::ways::{Choosing, Way};
 use crate::place::{common_claims, search as places};
@@ -328,6 +329,8 @@ struct Search {
     range: Range<usize>,
     /// Volumes and devices that members choose where they go; `None`: nobody does.
     choosing: Option<Choosing>,
+    /// Volumes of members that drivers count; `None`: there are none.
+    attached: Option<Attached>,
     /// Where sets may go; `None`: anywhere.
     confines: Option<Confines>,
     /// Nobody opens a node for anybody: whoever fits with all others fits in any order.
@@ -343,6 +346,7 @@ impl Search {
         Search {
             resources: places::resources(txn, classes.iter().copied()),
             choosing: Choosing::of(txn.state(), &classes),
+            attached: Attached::of(txn.state(), &classes),
             left: asks.iter().map(|(_, count)| *count).collect(),
             places: Vec::new(),
             state: Vec::new(),
