@@ -135,6 +135,21 @@ impl Volumes {
         demand
     }
 
+    /// Whether what other users choose for an open claim may open nodes for pods with these
+    /// volumes: by themselves they take the smallest volume for one claim after the other, which
+    /// may leave none for the last; and what is made for one node may be usable where nothing is
+    /// made.
+    pub fn may_be_opened(&self, wanted: &PodVolumes, shared: impl Fn(&ClaimKey) -> bool) -> bool {
+        let facts = wanted.claims.iter().filter_map(|using| self.claim(&using.claim));
+        let open = |facts: &&ClaimFacts| !facts.fully_bound() && self.choice(&facts.key).is_none();
+        let open: Vec<&ClaimFacts> = facts.filter(open).collect();
+        let by_zone = |facts: &ClaimFacts| {
+            let class = self.class(&facts.class);
+            facts.modes.many_nodes() && class.is_some_and(|class| class.provisioner.is_some())
+        };
+        open.iter().any(|facts| shared(&facts.key) && (open.len() > 1 || by_zone(facts)))
+    }
+
     /// A claim that could be used.
     fn known(
         &self,
