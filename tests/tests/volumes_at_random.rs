@@ -1,7 +1,8 @@
 //! Properties of volumes on small clusters: what is rolled back was never chosen, and a gang is
 //! placed exactly if some way of giving each member a node and each claim a volume exists, whoever
-//! shares a claim and whatever nodes a volume reaches.
+//! shares a claim, whatever nodes a volume reaches and however many a node attaches.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::sync::Arc;
 
@@ -9,8 +10,9 @@ use capstan_core::Engine;
 use capstan_core::model::apply::Changes;
 use capstan_core::model::ids::PodIdx;
 use capstan_core::model::input::{
-    AccessModes, ClaimFacts, ClaimKey, ClaimUse, Input, NodeSelector, NodeSelectorTerm, Operator,
-    PodFacts, PodShape, PodVolumes, Requirement, StorageClassFacts, StorageFact, VolumeFacts,
+    AccessModes, Attach, ClaimFacts, ClaimKey, ClaimUse, Input, NodeSelector, NodeSelectorTerm,
+    Operator, PodFacts, PodShape, PodVolumes, Requirement, StorageClassFacts, StorageFact,
+    VolumeFacts,
 };
 use capstan_core::model::state::ClusterState;
 use capstan_core::model::txn::Txn;
@@ -199,6 +201,75 @@ impl Small {
     }
 }
 
+/// Nodes that attach few volumes, and a gang that brings some.
+#[derive(Clone, Debug)]
+struct Attached {
+    /// GPUs of each node, and how many volumes it attaches.
+    nodes: Vec<(i64, i64)>,
+    /// For each member the claims that it uses, all bound; some may be the same.
+    members: Vec<Vec<usize>>,
+}
+
+/// Claims that members of such a gang may use.
+const BOUND: usize = 8;
+
+fn attached() -> impl Strategy<Value = Attached> {
+    let nodes = vec((0..4_i64, 0..6_i64), 1..4);
+    let members = vec(vec(0..BOUND, 0..4), 1..5);
+    (nodes, members).prop_map(|(nodes, mut members)| {
+        for uses in &mut members {
+            uses.sort_unstable();
+            uses.dedup();
+        }
+        Attached { nodes, members }
+    })
+}
+
+impl Attached {
+    fn facts(&self) -> Vec<Input> {
+        let (gpus, volumes, claims) = (Vec::new(), Vec::new(), Vec::new());
+        let small = Small { gpus, volumes, claims, members: self.members.clone(), makes: false };
+        let mut all = Vec::new();
+        for (at, (gpus, limit)) in self.nodes.iter().enumerate() {
+            let node = format!("n{at}");
+            all.push(gpu_node(&node, *gpus));
+            let limits = [(text("disks"), *limit)].into();
+            all.push(Input::Storage(StorageFact::Limits { node: text(node), limits }));
+        }
+        for at in 0..BOUND {
+            let (driver, handle) = (text("disks"), text(format!("h{at}")));
+            let attach = Some(Attach { driver, handle, migrated: false });
+            let volume = VolumeFacts { attach, available: false, ..small.volume(at, 1, 0) };
+            let name = Some(volume.name.clone());
+            let claim = ClaimFacts { volume: name, bound: true, ..claim(at, 1, 1) };
+            all.push(Input::Storage(StorageFact::Volume(volume)));
+            all.push(Input::Storage(StorageFact::Claim(claim)));
+        }
+        all.extend(small.gang().into_iter().map(Input::Pod));
+        all
+    }
+
+    /// Whether some node for each member does, by trying all.
+    fn possible(&self, nodes: &mut Vec<usize>) -> bool {
+        if nodes.len() == self.members.len() {
+            return (0..self.nodes.len()).all(|node| self.holds(nodes, node));
+        }
+        (0..self.nodes.len()).any(|node| {
+            nodes.push(node);
+            let found = self.possible(nodes);
+            nodes.pop();
+            found
+        })
+    }
+
+    fn holds(&self, nodes: &[usize], node: usize) -> bool {
+        let (gpus, limit) = self.nodes[node];
+        let there = || nodes.iter().zip(&self.members).filter(|(at, _)| **at == node);
+        let volumes: BTreeSet<usize> = there().flat_map(|(_, uses)| uses).copied().collect();
+        there().count() as i64 <= gpus && volumes.len() as i64 <= limit
+    }
+}
+
 fn claim(at: usize, size: i64, mode: usize) -> ClaimFacts {
     ClaimFacts {
         key: key(at),
@@ -287,5 +358,14 @@ proptest! {
         });
         engine.recount();
         prop_assert_eq!(starts, small.possible());
+    }
+
+    #[test]
+    fn a_gang_is_placed_if_nodes_attach_its_volumes(small in attached()) {
+        let mut engine = Engine::new();
+        let output = engine.step(NOW, small.facts());
+        let starts = output.effects.iter().any(|it| matches!(it.action, Action::Bind { .. }));
+        engine.recount();
+        prop_assert_eq!(starts, small.possible(&mut Vec::new()));
     }
 }

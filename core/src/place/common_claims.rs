@@ -68,6 +68,12 @@ pub fn are_choosy(state: &ClusterState, class: ClassIdx, count: u32) -> bool {
     count > 1 && choose_each(state, class) && (0..state.room.tree.order().len()).any(more)
 }
 
+/// Whether it matters which devices members of a class take, or on which nodes they are, as others
+/// of the class may find none then.
+pub(super) fn take_from_others(state: &ClusterState, (class, count): Count) -> bool {
+    contend(state, class, count) || are_choosy(state, class, count)
+}
+
 /// Whether claims of a class are such that this may be.
 pub(super) fn choose_each(state: &ClusterState, class: ClassIdx) -> bool {
     let shape = state.room.shape(state.classes.class(class).key.shape);
@@ -159,10 +165,11 @@ fn holds(
             || all.iter().all(|(resource, sum)| room.ledger.free(node, *resource) >= *sum))
 }
 
-/// Members of a class that a node has room for, whoever may still open it.
+/// Members of a class that a node has room for, whoever may still open it, and whatever they take.
 fn slots(state: &ClusterState, class: ClassIdx, position: usize) -> u32 {
-    match state.classes.class(class).outlook().opens() {
-        true => coupled::free_on(state, class, position),
+    let of = state.classes.class(class);
+    match of.outlook().opens() || of.coupled() || choose_each(state, class) {
+        true => most_on(state, class, position),
         false => state.classes.fit(class).spot(position).slots,
     }
 }

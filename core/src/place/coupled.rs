@@ -30,8 +30,9 @@ use crate::explain::reason::SearchBound;
 use crate::model::ids::{ClassIdx, ShapeIdx};
 use crate::model::state::ClusterState;
 use crate::model::txn::Txn;
+use crate::place::attached::Attached;
 use crate::place::gang::{TRIES_MAX, TopologyAsk};
-use crate::place::ways::{Choosing, Way};
+use crate::place::ways::{self, Choosing, Way};
 use crate::place::{common_claims, search as places};
 use crate::rules::neighbours::keys::KeyIdx;
 use crate::rules::resources_fit;
@@ -115,19 +116,32 @@ fn prepare(txn: &mut Txn<'_>, asks: &[Count]) -> Vec<ShapeIdx> {
 
 /// Shapes that come together, if what some of them find may depend on others; else none.
 pub fn together(txn: &Txn<'_>, shapes: impl Iterator<Item = ShapeIdx> + Clone) -> Vec<ShapeIdx> {
-    let looks = |shape: ShapeIdx| txn.state().room.shape(shape).facts.neighbours.is_some();
-    if shapes.clone().nth(1).is_some() && shapes.clone().any(looks) {
+    let room = &txn.state().room;
+    let looks = |shape: ShapeIdx| room.shape(shape).facts.neighbours.is_some();
+    let opened = || ways::are_opened(room, shapes.clone().map(|it| (it, 1))).contains(&true);
+    if shapes.clone().nth(1).is_some() && (shapes.clone().any(looks) || opened()) {
         return shapes.collect();
     }
     Vec::new()
 }
 
 /// Whether others that come with a class may open nodes for it: it wants some of those near, or
-/// spreads among them. What its members find without the others says nothing then.
+/// spreads among them, or they choose for a claim that it shares. What its members find without the
+/// others says nothing then.
 pub fn waits_for(txn: &mut Txn<'_>, class: ClassIdx, together: &[ShapeIdx]) -> bool {
     let state = txn.state();
     let own = state.classes.class(class).key.shape;
-    if together.len() < 2 || state.room.shape(own).facts.neighbours.is_none() {
+    let facts = &state.room.shape(own).facts;
+    if together.len() < 2 {
+        return false;
+    }
+    if facts.volumes.is_some() {
+        let opened = ways::are_opened(&state.room, together.iter().map(|it| (*it, 1)));
+        if together.iter().zip(opened).any(|(shape, opened)| *shape == own && opened) {
+            return true;
+        }
+    }
+    if facts.neighbours.is_none() {
         return false;
     }
     txn.learn(class, together);
@@ -328,8 +342,12 @@ struct Search {
     range: Range<usize>,
     /// Volumes and devices that members choose where they go; `None`: nobody does.
     choosing: Option<Choosing>,
+    /// Volumes of members that drivers count; `None`: there are none.
+    attached: Option<Attached>,
     /// Where sets may go; `None`: anywhere.
     confines: Option<Confines>,
+    /// For whom others may open nodes by the volumes that they choose, by ask.
+    opened: Vec<bool>,
     /// Nobody opens a node for anybody: whoever fits with all others fits in any order.
     in_any_order: bool,
     steps: u32,
@@ -340,15 +358,19 @@ struct Search {
 impl Search {
     fn new(txn: &Txn<'_>, asks: &[Count], shapes: Vec<ShapeIdx>, range: Range<usize>) -> Search {
         let classes: Vec<ClassIdx> = asks.iter().map(|(class, _)| *class).collect();
+        let members = shapes.iter().zip(asks).map(|(shape, (_, count))| (*shape, *count));
+        let opened = ways::are_opened(&txn.state().room, members);
         Search {
             resources: places::resources(txn, classes.iter().copied()),
             choosing: Choosing::of(txn.state(), &classes),
+            attached: Attached::of(txn.state(), &classes),
             left: asks.iter().map(|(_, count)| *count).collect(),
             places: Vec::new(),
             state: Vec::new(),
             seen: BTreeSet::new(),
             confines: None,
-            in_any_order: !any_opens(txn, &classes, &shapes),
+            in_any_order: !any_opens(txn, &classes, &shapes) && !opened.contains(&true),
+            opened,
             range,
             asks: classes,
             shapes,
@@ -393,7 +415,8 @@ impl Search {
         let (room, index) = (&state.room, state.classes.fit(class));
         let outlook = state.classes.class(class).outlook();
         let nodes = || self.range.clone().map(|position| (position, room.tree.order()[position]));
-        if outlook.opens() || self.left[at] > 1 && common_claims::choose_each(state, class) {
+        let choosy = || self.left[at] > 1 && common_claims::choose_each(state, class);
+        if outlook.opens() || self.opened[at] || choosy() {
             let most = |at: usize| u64::from(common_claims::most_on(state, class, at));
             return self.range.clone().map(most).fold(0, u64::saturating_add);
         }

@@ -29,7 +29,7 @@ use crate::model::ids::{ClassIdx, PodIdx, ShapeIdx};
 use crate::model::txn::{Checkpoint, Txn};
 use crate::place::coupled::{self, Found, Place};
 use crate::place::slices::{self, Slices};
-use crate::place::{common_claims, pod_sets, search, turns};
+use crate::place::{common_claims, pod_sets, search, turns, ways};
 
 /// Members of one class to be placed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -116,9 +116,10 @@ fn place_sharing(
 ) -> bool {
     txn.rollback_to(start);
     asks.iter().for_each(|ask| txn.fresh(ask.class));
-    let state = txn.state();
-    let choosy = |ask: &Ask| common_claims::are_choosy(state, ask.class, ask.pods.len() as u32);
-    asks.iter().any(|ask| common_claims::any(state, ask.class) || choosy(ask))
+    let (state, counts) = (txn.state(), counts_of(asks));
+    (asks.iter().any(|ask| common_claims::any(state, ask.class))
+        || counts.iter().any(|count| common_claims::take_from_others(state, *count))
+        || ways::any_opened(state, &counts))
         && place_coupled(txn, asks, topology)
 }
 
@@ -300,7 +301,8 @@ pub fn holds(txn: &mut Txn<'_>, class: ClassIdx, count: u32, topology: TopologyA
     let counts = [(class, count)];
     let slots = has_slots(txn, class, count, topology);
     slots && (count < 2 || common_claims::fit_some_node(txn, &counts, topology))
-        || common_claims::are_choosy(txn.state(), class, count)
+        || (common_claims::are_choosy(txn.state(), class, count)
+            || ways::any_opened(txn.state(), &counts))
             && matches!(coupled::find(txn, &counts, topology), Found::Places(_))
 }
 
@@ -349,7 +351,11 @@ fn place_one(txn: &mut Txn<'_>, ask: &Ask, topology: TopologyAsk) -> bool {
             let domain = choose_domain(txn, ask.class, need, topology);
             fill(txn, ask.class, &ask.pods, domain, topology.anywhere) || {
                 txn.rollback_to(start);
-                search_domain(txn, &[ask], domain)
+                // Slots of a domain may count devices that several nodes reach on each of them.
+                match common_claims::contend(txn.state(), ask.class, need) {
+                    true => place_several(txn, std::slice::from_ref(ask), topology),
+                    false => search_domain(txn, &[ask], domain),
+                }
             }
         }
     }

@@ -4,8 +4,10 @@
 //! domain and nodes for a whole gang inside a transaction; [`search`] is its last resort for
 //! gangs of several shapes; [`coupled`] places gangs whose members want each other near or away;
 //! [`common_claims`] knows of claims that members share, [`ways`] what they can choose of volumes
-//! and devices; [`partial`] tells how far a gang gets.
+//! and devices, [`attached`] what they see of volumes on nodes; [`partial`] tells how far a gang
+//! gets.
 
+mod attached;
 pub mod classes;
 pub mod common_claims;
 pub mod coupled;

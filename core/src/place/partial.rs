@@ -20,8 +20,11 @@ pub fn first_short(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk) -> (u
         let placed = coupled::fill(txn, &counts_of(asks), range);
         let short =
             asks.iter().zip(&placed).position(|(ask, got)| (*got as usize) < ask.pods.len());
-        // All of them one by one and not in the domains that were asked for: the last one, then.
-        return (short.unwrap_or(asks.len() - 1), placed.iter().sum());
+        // All of them one by one and not in the domains that were asked for: the last one, then,
+        // beside the others.
+        let all: u32 = placed.iter().sum();
+        let last = asks.len() - 1;
+        return short.map_or((last, all - placed[last]), |short| (short, all));
     }
     let root = txn.state().room.tree.root();
     let mut order: Vec<usize> = (0..asks.len()).collect();

@@ -14,6 +14,7 @@ use capstan_topology::{NodeIdx, ResourceIdx};
 use crate::explain::reason::SearchBound;
 use crate::model::ids::{ClassIdx, PodIdx};
 use crate::model::txn::Txn;
+use crate::place::attached::Attached;
 use crate::place::gang::Ask;
 use crate::place::ways::{self, Choosing};
 
@@ -49,6 +50,7 @@ pub fn place(txn: &mut Txn<'_>, asks: &[&Ask], range: Range<usize>) -> bool {
     let mut search = Search {
         members: members.collect(),
         choosing: Choosing::of(txn.state(), &classes),
+        attached: Attached::of(txn.state(), &classes),
         classes,
         resources: resources(txn, asks.iter().map(|ask| ask.class)),
         range,
@@ -77,6 +79,8 @@ struct Search {
     classes: Vec<ClassIdx>,
     /// What members choose; `None`: nothing.
     choosing: Option<Choosing>,
+    /// Volumes of members that drivers count; `None`: there are none.
+    attached: Option<Attached>,
     resources: Vec<ResourceIdx>,
     range: Range<usize>,
     /// Where members are, and what they took.
@@ -86,8 +90,8 @@ struct Search {
     steps: u32,
 }
 
-/// All that members can tell of a node: who may use it, what they can choose there, and what is
-/// free.
+/// All that members can tell of a node: who may use it, what they can choose there, what it
+/// attaches, and what is free.
 type Looks = (Vec<u32>, Vec<i64>);
 
 impl Search {
@@ -134,10 +138,10 @@ impl Search {
         false
     }
 
-    /// Whether the state with one more member there was not looked at yet. Members who choose
-    /// nothing go one after the other to nodes that look unlike: they come to no state twice.
+    /// Whether the state with one more member there was not looked at yet: members of one class
+    /// come to the same one in another order.
     fn is_new(&mut self, taken: Taken) -> bool {
-        if self.choosing.is_none() || self.placed.len() >= SEEN_MAX {
+        if self.placed.len() >= SEEN_MAX {
             return true;
         }
         let mut state = self.placed.clone();
@@ -154,6 +158,9 @@ impl Search {
         let mut looks: Vec<u32> = self.classes.iter().map(slots).collect();
         if let Some(choosing) = &mut self.choosing {
             choosing.looks(txn, position, &mut looks);
+        }
+        if let Some(attached) = &self.attached {
+            attached.looks(state, position, &mut looks);
         }
         (looks, self.resources.iter().map(free).collect())
     }

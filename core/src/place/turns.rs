@@ -20,15 +20,18 @@ use capstan_topology::DomainIdx;
 use super::coupled::{self, Confines, Count, Found, Part, Place};
 use super::gang::{self, Ask, TopologyAsk};
 use super::slices::{self, Slices};
-use super::{common_claims, pod_sets};
+use super::{common_claims, pod_sets, ways};
 use crate::model::ids::{ClassIdx, PodIdx};
 use crate::model::txn::Txn;
 
 /// Whether [`place`] and [`holds`] look for places of these.
 pub(super) fn are_searched(txn: &mut Txn<'_>, asks: &[Count]) -> bool {
     asks.iter().for_each(|(class, _)| txn.fresh(*class));
-    let choosy = |(class, count): &Count| common_claims::are_choosy(txn.state(), *class, *count);
-    asks.len() > 1 || asks.iter().any(choosy) || coupled::are_coupled(txn, asks)
+    let state = txn.state();
+    asks.len() > 1
+        || asks.iter().any(|count| common_claims::take_from_others(state, *count))
+        || ways::any_opened(state, asks)
+        || coupled::are_coupled(txn, asks)
 }
 
 /// Places all members, in any order, or nothing and answers `false`.
@@ -61,6 +64,7 @@ fn some_alone_lacks_room(txn: &mut Txn<'_>, asks: &[Count], topology: TopologyAs
     let alone = TopologyAsk { per_set: false, ..topology };
     asks.len() > 1
         && !coupled::are_coupled(txn, asks)
+        && !ways::any_opened(txn.state(), asks)
         && !asks.iter().all(|(class, count)| gang::holds(txn, *class, *count, alone))
 }
 

@@ -16,8 +16,9 @@ use std::collections::BTreeMap;
 
 use capstan_topology::NodeIdx;
 
-use crate::model::ids::ClassIdx;
-use crate::model::input::PodShape;
+use crate::model::ids::{ClassIdx, ShapeIdx};
+use crate::model::input::{ClaimKey, PodShape};
+use crate::model::room::Room;
 use crate::model::state::ClusterState;
 use crate::model::txn::Txn;
 use crate::model::volumes::Choices;
@@ -142,6 +143,34 @@ impl Choosing {
             looks.push(position as u32);
         }
     }
+}
+
+/// For which of these (shapes and numbers of pods) others of them may open nodes by what they
+/// choose for a claim that they share: who finds no node before may find one after them.
+pub(super) fn are_opened(
+    room: &Room,
+    members: impl Iterator<Item = (ShapeIdx, u32)> + Clone,
+) -> Vec<bool> {
+    let volumes = |shape: ShapeIdx| room.shape(shape).facts.volumes.as_ref();
+    let mut users: BTreeMap<&ClaimKey, u32> = BTreeMap::new();
+    for (shape, count) in members.clone() {
+        for using in volumes(shape).into_iter().flat_map(|wanted| &wanted.claims) {
+            let users = users.entry(&using.claim).or_default();
+            *users = users.saturating_add(count);
+        }
+    }
+    let shared = |claim: &ClaimKey| users.get(claim).is_some_and(|users| *users > 1);
+    let opened = |(shape, _): (ShapeIdx, u32)| {
+        volumes(shape).is_some_and(|wanted| room.volumes.may_be_opened(wanted, shared))
+    };
+    members.map(opened).collect()
+}
+
+/// Whether this is so for any of these classes and numbers of members.
+pub(super) fn any_opened(state: &ClusterState, asks: &[(ClassIdx, u32)]) -> bool {
+    let shape = |class: ClassIdx| state.classes.class(class).key.shape;
+    let members = asks.iter().map(|(class, count)| (shape(*class), *count));
+    are_opened(&state.room, members).contains(&true)
 }
 
 fn shape(state: &ClusterState, class: ClassIdx) -> &PodShape {

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use super::{Choice, ClaimEntry, Volumes};
 use crate::explain::reason::StorageRefusal;
 use crate::model::input::{
-    Attach, CapacityFacts, ClaimFacts, ClaimKey, Disk, DiskKind, NodeFacts, Operator, PodVolumes,
-    Requirement, StorageClassFacts, Text, VolumeFacts,
+    Attach, CapacityFacts, ClaimFacts, ClaimKey, Disk, DiskKind, DriverFacts, NodeFacts, Operator,
+    PodVolumes, Requirement, StorageClassFacts, Text, VolumeFacts,
 };
 use crate::rules::selector::{node_matches, selects};
 
@@ -133,6 +133,26 @@ impl Volumes {
         };
         demand.clashing = wanted.disks.iter().find(clashing).map(|disk| disk.id.clone());
         demand
+    }
+
+    /// Whether what other users choose for an open claim may open nodes for pods with these
+    /// volumes: by themselves they take the smallest volume for one claim after the other, which
+    /// may leave none for the last; and what is made for one node may be usable where nothing is
+    /// made.
+    pub fn may_be_opened(&self, wanted: &PodVolumes, shared: impl Fn(&ClaimKey) -> bool) -> bool {
+        let facts = wanted.claims.iter().filter_map(|using| self.claim(&using.claim));
+        let open = |facts: &&ClaimFacts| !facts.fully_bound() && self.choice(&facts.key).is_none();
+        let open: Vec<&ClaimFacts> = facts.filter(open).collect();
+        let not_everywhere = |class: &StorageClassFacts| {
+            let maker = class.provisioner.as_ref().map(|name| self.drivers.get(name));
+            let counts = |maker: Option<&DriverFacts>| maker.is_some_and(|it| it.counts_capacity);
+            maker.is_some_and(|maker| !class.topologies.is_empty() || counts(maker))
+        };
+        let by_zone = |facts: &ClaimFacts| {
+            let class = self.class(&facts.class);
+            facts.modes.many_nodes() && class.is_some_and(|class| not_everywhere(class))
+        };
+        open.iter().any(|facts| shared(&facts.key) && (open.len() > 1 || by_zone(facts)))
     }
 
     /// A claim that could be used.

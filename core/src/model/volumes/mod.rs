@@ -24,7 +24,7 @@ mod ways;
 
 use holdings::NodeUse;
 
-pub use demand::{Counted, Demand, Need, Wanted, by_attach, reaches};
+pub use demand::{Counted, Demand, Handle, Need, Wanted, by_attach, reaches};
 pub use holdings::{Choice, Choices, Setting};
 
 /// All storage objects and their uses.

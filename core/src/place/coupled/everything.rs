@@ -2,10 +2,11 @@
 //!
 //! It takes one member after the other, of any ask, to any node that would have it as things are,
 //! with any volumes and devices that it could take there ([`ways`](crate::place::ways)), and goes
-//! back where that leads nowhere. Where nobody opens nodes for others the order does not matter, and
-//! those who find the fewest go first. States that were reached in another order are looked at once,
-//! and nodes that look the same to all members are tried once. Where levels or slices hold for sets
-//! of members, it keeps to them ([`Confines`](super::Confines)).
+//! back where that leads nowhere. Where nobody opens nodes for others, by being there or by the
+//! volumes that it chooses, the order does not matter, and those who find the fewest go first.
+//! States that were reached in another order are looked at once, and nodes that look the same to
+//! all members are tried once. Where levels or slices hold for sets of members, it keeps to them
+//! ([`Confines`](super::Confines)).
 
 use std::collections::BTreeSet;
 
@@ -144,6 +145,9 @@ impl Search {
         }
         if let Some(choosing) = &mut self.choosing {
             choosing.looks(txn, position, &mut looks);
+        }
+        if let Some(attached) = &self.attached {
+            attached.looks(state, position, &mut looks);
         }
         if let Some(confines) = &self.confines {
             confines.looks(&state.room.tree, position, &mut looks);

@@ -29,6 +29,8 @@ pub(super) struct Pools {
     wide: Vec<u32>,
     devices: Vec<Device>,
     by_id: BTreeMap<DeviceId, DeviceAt>,
+    /// Some devices can be shared.
+    shared: bool,
     /// What counters have in all.
     counters: Vec<Nano>,
 }
@@ -153,6 +155,7 @@ impl Pools {
                     kinds.push(at_all);
                 }
                 let kind = alike.unwrap_or(at_all);
+                self.shared |= facts.shared;
                 let consumes = consumes.unwrap_or_default();
                 self.devices.push(Device { slice: (*slice).clone(), at, consumes, kind });
                 let id = (slice.driver.clone(), slice.pool.clone(), facts.name.clone());
@@ -209,6 +212,11 @@ impl Pools {
     /// Whether there are such.
     pub fn any_wide(&self) -> bool {
         !self.wide.is_empty()
+    }
+
+    /// Whether some devices can be shared.
+    pub fn any_shared(&self) -> bool {
+        self.shared
     }
 
     /// What counters have in all.

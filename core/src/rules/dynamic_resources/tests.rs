@@ -436,3 +436,61 @@ fn extended_resources_are_asked_of_devices_where_the_node_has_none_itself() {
     let offers = NodeFacts { allocatable: has, ..node("a") };
     assert!(needs(&devices, &left, &offers).is_ok_and(|needs| needs.specs.is_empty()));
 }
+
+fn own(spec: &ClaimSpec) -> PodClaim {
+    PodClaim::Own { name: "o".into(), spec: Arc::new(spec.clone()) }
+}
+
+/// The claim `c`, which nobody has devices for yet.
+fn untaken(devices: &mut Devices, spec: &ClaimSpec) -> PodClaim {
+    let key: (Text, Text) = ("ns".into(), "c".into());
+    devices.put_claim(ResourceClaimFacts {
+        key: key.clone(),
+        uid: "u".into(),
+        of_one_pod: false,
+        spec: Arc::new(spec.clone()),
+        allocation: None,
+    });
+    PodClaim::Named(key)
+}
+
+#[test]
+fn choices_tell_what_a_shared_claim_has_and_for_own_ones_only_what_is_taken() {
+    let local = slice(vec![device("l")]);
+    let (name, pool) = ("t".into(), "q".into());
+    let wide = SliceFacts { name, pool, nodes: Reach::Everywhere, ..slice(vec![device("w")]) };
+    let mut devices = all(vec![local, wide]);
+    let one = claim(vec![ask("r", 1)]);
+    let admin = claim(vec![DeviceAsk { admin: true, ..ask("r", 1) }]);
+    let count = |devices: &Devices, claims: Vec<PodClaim>| {
+        let shape = PodShape { claims, ..PodShape::default() };
+        let mut kinds = ways::Kinds::of(devices, std::iter::once(&shape));
+        let (found, whole) = ways::ways(devices, &shape, &node("a"), &mut kinds, 64);
+        assert!(whole, "all were looked at");
+        found.len()
+    };
+    assert_eq!(count(&devices, vec![own(&one), own(&one)]), 1);
+    assert_eq!(count(&devices, vec![own(&admin)]), 1);
+    let shared = untaken(&mut devices, &one);
+    assert_eq!(count(&devices, vec![own(&one), shared.clone()]), 2);
+    assert_eq!(count(&devices, vec![shared]), 2);
+    let shared = untaken(&mut devices, &admin);
+    assert_eq!(count(&devices, vec![shared]), 2);
+}
+
+#[test]
+fn the_first_that_do_may_not_leave_the_most() {
+    let shared = |name: &str| DeviceFacts { shared: true, ..device(name) };
+    let mut plain = all(vec![slice(vec![device("g0"), device("g1")])]);
+    let of_shares = all(vec![slice(vec![shared("g0"), shared("g1")])]);
+    let choosy = |devices: &Devices, claims: Vec<PodClaim>| {
+        ways::are_choosy(devices, &PodShape { claims, ..PodShape::default() })
+    };
+    let [one, two] = [1, 2].map(|count| claim(vec![ask("r", count)]));
+    assert!(!choosy(&plain, vec![own(&two)]));
+    assert!(!choosy(&of_shares, vec![own(&one)]));
+    assert!(choosy(&of_shares, vec![own(&two)]));
+    let named = untaken(&mut plain, &one);
+    assert!(!choosy(&plain, vec![named.clone()]));
+    assert!(choosy(&plain, vec![own(&one), named]), "it may have what only the pods' own can have");
+}

@@ -24,8 +24,21 @@ use crate::rules::dynamic_resources::state::Devices;
 /// A number for each kind of device that some claims tell apart.
 pub(crate) type Kind = u32;
 
-/// What a choice takes, as far as others can tell: kinds of devices, or what share of which device.
-pub(crate) type Taken = Vec<(Kind, Option<Vec<(Text, Nano)>>)>;
+/// What a choice takes, as far as others can tell.
+pub(crate) type Taken = Vec<Took>;
+
+/// A device of a choice, as far as others can tell.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Took {
+    /// The claim that has it, by its position among those of the pod, where others share that one:
+    /// they go where its devices can be used. `None`: a claim of the pod alone.
+    shared: Option<usize>,
+    /// For administration: it is taken from nobody.
+    admin: bool,
+    kind: Kind,
+    /// How much of it; `None`: all.
+    share: Option<Vec<(Text, Nano)>>,
+}
 
 /// Devices for a pod's claims on a node.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -140,6 +153,8 @@ fn answers_alike(devices: &Devices, ask: &DeviceAsk, one: &Device, other: &Devic
 /// Choices of a search that goes on after the first.
 pub(super) struct Others<'a> {
     kinds: &'a mut Kinds,
+    /// Claims that others share, by position among those asked for.
+    shared: Vec<Option<usize>>,
     most: usize,
     seen: BTreeSet<Taken>,
     found: Vec<DeviceWay>,
@@ -154,9 +169,14 @@ impl Others<'_> {
 
     /// Takes a choice down; `true`: there are more than were asked for.
     pub fn take(&mut self, devices: &Devices, picks: &[Pick]) -> bool {
-        let taken = picks.iter().filter(|pick| !pick.admin);
-        let mut taken: Taken =
-            taken.map(|pick| (self.kinds.kind(devices, pick.device), pick.share.clone())).collect();
+        let tell = picks.iter().filter(|pick| !pick.admin || self.shared[pick.claim].is_some());
+        let took = tell.map(|pick| Took {
+            shared: self.shared[pick.claim],
+            admin: pick.admin,
+            kind: self.kinds.kind(devices, pick.device),
+            share: pick.share.clone(),
+        });
+        let mut taken: Taken = took.collect();
         taken.sort_unstable();
         if self.seen.contains(&taken) {
             return false;
@@ -183,7 +203,9 @@ pub(crate) fn ways(
     let specs = Needs::specs(&needs);
     let mut search = Search::new(devices, node, &specs);
     let (seen, found) = (BTreeSet::new(), Vec::new());
-    search.others = Some(Others { kinds, most, seen, found, more: false });
+    let shared = needs.claims.iter().enumerate();
+    let shared = shared.map(|(at, claim)| (at >= needs.own).then_some(*claim)).collect();
+    search.others = Some(Others { kinds, shared, most, seen, found, more: false });
     let cut = matches!(search.next(), Err(super::Stop::TooLong));
     let others = search.others.take().expect("set above");
     let whole = !cut && !others.more;
@@ -202,12 +224,23 @@ pub(crate) fn are_free(devices: &Devices, way: &DeviceWay) -> bool {
 pub(crate) fn are_choosy(devices: &Devices, shape: &PodShape) -> bool {
     let mut own = own_specs(shape);
     let (first, second) = (own.next(), own.next());
-    let plain = |spec: &ClaimSpec| {
-        let one = matches!(&spec.requests[..], [request] if request.options.len() == 1);
-        one && spec.constraints.is_empty()
+    // Several devices of one claim are different ones: of shares some may be left that are all of
+    // one device.
+    let several = |ask: &DeviceAsk| matches!(ask.count, DeviceCount::Exactly(2..));
+    let plain = |spec: &ClaimSpec| match &spec.requests[..] {
+        [request] if request.options.len() == 1 => {
+            let several = request.options.iter().any(several);
+            spec.constraints.is_empty() && !(several && devices.pools().any_shared())
+        }
+        _ => false,
     };
+    let shares = |claim: &PodClaim| match claim {
+        PodClaim::Named(key) => devices.is_untaken(key),
+        _ => false,
+    };
+    let shares = || shape.claims.iter().any(shares);
     let counters = || !devices.pools().counters().is_empty();
-    first.is_some_and(|spec| second.is_some() || !plain(spec) || counters())
+    first.is_some_and(|spec| second.is_some() || !plain(spec) || counters() || shares())
 }
 
 /// Claims of each pod of a kind.
