@@ -21,6 +21,9 @@ use super::value::Value;
 const PATTERN_MAX: usize = 1 << 20;
 
 /// What a use of a pattern costs, in steps.
+const USE_COST: usize = 10;
+
+/// What a pattern costs to compile, in steps, beside its states.
 const PATTERN_COST: usize = 100;
 
 /// What a state of a pattern costs to compile, in steps.
@@ -58,10 +61,10 @@ pub(super) fn compile(pattern: &str) -> Result<Regex, Fault> {
 pub(super) fn paid(scope: &mut Scope, text: &str, pattern: &str) -> Result<Regex, Fault> {
     let states = states(pattern);
     let width = pattern.len().max(states / 2);
-    let steps = (text.len() / 10).saturating_mul(1 + width / 4);
-    scope.spend(steps.saturating_add(PATTERN_COST))?;
+    let steps = text.len().saturating_mul(1 + width / 4) / 10;
+    scope.spend(steps.saturating_add(USE_COST))?;
     if !scope.patterns.0.contains(pattern) {
-        scope.spend(states.saturating_mul(STATE_COST))?;
+        scope.spend(states.saturating_mul(STATE_COST).saturating_add(PATTERN_COST))?;
         scope.patterns.0.insert(pattern.into());
     }
     kept(pattern)
