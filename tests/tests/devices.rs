@@ -72,6 +72,13 @@ fn answers(output: &StepOutput, result: &EffectResult) -> Vec<Input> {
     output.effects.iter().filter(owed).map(|effect| answer(effect, result.clone())).collect()
 }
 
+/// Every release that is asked for, carried out.
+fn released(output: &StepOutput) -> Vec<Input> {
+    let owed = |effect: &&Effect| matches!(effect.action, Action::ReleaseClaims { .. });
+    let owed = output.effects.iter().filter(owed);
+    owed.map(|effect| answer(effect, EffectResult::Done)).collect()
+}
+
 #[test]
 fn members_get_different_devices_and_all_of_them_before_any_is_bound() {
     let (mut engine, _) = two();
@@ -101,13 +108,39 @@ fn who_was_late_takes_the_whole_gang_back_and_what_was_written_with_it() {
     let (done, mut failed) = (answers(&first, &EffectResult::Done), answers(&first, &lost));
     let second = engine.step(Time(2), vec![done[0].clone(), failed.pop().expect("two")]);
     assert_eq!(second.effects.iter().filter(is_bind).count(), 0);
-    let released = |effect: &&Effect| matches!(effect.action, Action::ReleaseClaims { .. });
-    assert!(second.effects.iter().any(|effect| released(&effect)), "{:?}", second.effects);
     assert!(view(&engine, "g").reason.is_some(), "it says why it waits");
     engine.recount();
-    // After its pause it is tried again, with what is free then.
+    // After its pause it is tried again, with what is free then; but not before both releases are
+    // answered: one that is late would take away what the next try writes.
     let later = engine.step(second.next_wake.expect("it is tried again"), Vec::new());
-    assert_eq!(granted(&later).len(), 2);
+    assert_eq!(granted(&later).len(), 0);
+    let mut freed = released(&second);
+    assert_eq!(freed.len(), 2);
+    let last = freed.pop().expect("two");
+    let half = engine.step(Time(3_000), freed);
+    assert_eq!(granted(&half).len(), 0);
+    let again = engine.step(Time(4_000), vec![last]);
+    assert_eq!(granted(&again).len(), 2);
+    engine.recount();
+}
+
+#[test]
+fn an_allocation_that_was_given_up_is_waited_for_before_the_next_try() {
+    let (mut engine, _) = two();
+    let first = engine.step(Time(1), Vec::new());
+    let lost = EffectResult::Conflict("claim q-claim was allocated elsewhere".into());
+    let (done, mut failed) = (answers(&first, &EffectResult::Done), answers(&first, &lost));
+    let second = engine.step(Time(2), vec![failed.pop().expect("two")]);
+    // The other one is still under way when its gang has given up, and all else is answered.
+    let wake = second.next_wake.expect("it is tried again");
+    let third = engine.step(wake, released(&second));
+    assert_eq!(granted(&third).len(), 0);
+    let fourth = engine.step(wake, vec![done[0].clone()]);
+    assert_eq!(granted(&fourth).len(), 0);
+    let late = released(&fourth);
+    assert_eq!(late.len(), 1, "what was allocated in vain is given back");
+    let fifth = engine.step(wake, late);
+    assert_eq!(granted(&fifth).len(), 2);
     engine.recount();
 }
 

@@ -10,7 +10,12 @@
 //! given back. One that is found with a pod that is not on its way anywhere was left by a try that
 //! nobody knows the end of (an engine before this one began it): it is deleted, as kube-scheduler
 //! does, and the pod waits until it is gone.
+//!
+//! A release may be late, and so may an allocation that was given up: what the next try writes
+//! would be taken back, or be what an earlier one wrote. No member is tried again before all that
+//! is owed of its claims is answered; executors answer everything, be it as unknown.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::engine::Engine;
@@ -19,10 +24,53 @@ use crate::model::apply::Changes;
 use crate::model::ids::{PodIdx, WorkloadIdx};
 use crate::model::input::{ExtendedClaim, PodClaim, ResourceClaimKey, Text};
 use crate::model::pod::Binding;
-use crate::plan::{Action, Chosen, ClaimGrant, SpecialClaim, SpecialRequest};
+use crate::plan::{Action, Chosen, ClaimGrant, EffectId, SpecialClaim, SpecialRequest};
 use crate::time::Time;
 
+/// Effects by which claims of pods are given back, and allocations that were given up, until each
+/// is answered. Cost: a look-up for each member of what is filed, while there are any.
+#[derive(Debug, Default)]
+pub(super) struct Owed {
+    /// Uid of the pod that each is for.
+    of: BTreeMap<EffectId, Text>,
+    /// How many there are for each.
+    pods: BTreeMap<Text, u32>,
+}
+
+impl Owed {
+    fn note(&mut self, effect: EffectId, pod: &Text) {
+        if self.of.insert(effect, pod.clone()).is_none() {
+            *self.pods.entry(pod.clone()).or_default() += 1;
+        }
+    }
+
+    /// An effect is answered; the pod of which nothing is owed now, if it was the last.
+    fn settle(&mut self, effect: EffectId) -> Option<Text> {
+        let pod = self.of.remove(&effect)?;
+        let count = self.pods.get_mut(&pod)?;
+        *count -= 1;
+        if *count > 0 {
+            return None;
+        }
+        self.pods.remove(&pod);
+        Some(pod)
+    }
+}
+
 impl Engine {
+    /// Whether answers are owed of what earlier tries did with claims of a member.
+    pub(super) fn owes_claims(&self, workload: WorkloadIdx) -> bool {
+        let owed = |pod: &PodIdx| self.owed.pods.contains_key(&self.state.pods[*pod].uid);
+        !self.owed.of.is_empty() && self.state.unplaced(workload).any(|pod| owed(&pod))
+    }
+
+    /// An effect is answered: a pod of which nothing more is owed may be tried again.
+    pub(super) fn settle_owed(&mut self, effect: EffectId, changes: &mut Changes) {
+        let Some(uid) = self.owed.settle(effect) else { return };
+        let pod = self.state.pod_by_uid.get(&uid);
+        changes.dirty.extend(pod.and_then(|pod| self.state.pods[*pod].workload));
+    }
+
     /// Allocates and reserves the claims of a member; `false`: it has none, or that is done.
     pub(crate) fn allocate_claims(
         &mut self,
@@ -131,9 +179,14 @@ impl Engine {
     /// Takes back what was, or may have been, written of a member's claims.
     pub(super) fn release_claims(&mut self, now: Time, pod: PodIdx) {
         let in_flight = match self.state.pods[pod].binding {
-            Binding::InFlight(effect) => {
-                matches!(self.inflight.get(&effect), Some(InFlight::Allocate(_)) | None)
-            }
+            Binding::InFlight(effect) => match self.inflight.get(&effect) {
+                Some(InFlight::Allocate(uid)) => {
+                    self.owed.note(effect, uid);
+                    true
+                }
+                None => true,
+                Some(_) => false,
+            },
             _ => false,
         };
         let written = self.allocated.remove(&pod) || in_flight;
@@ -148,7 +201,8 @@ impl Engine {
         let reference = self.state.pods[pod].reference();
         let uid = reference.uid.clone();
         let action = Action::ReleaseClaims { pod: reference, claims };
-        self.effect(now, workload, Some(uid), action);
+        let effect = self.effect(now, workload, Some(uid.clone()), action);
+        self.owed.note(effect, &uid);
     }
 
     /// Claims were allocated for a member that has given its place up meanwhile.
@@ -178,6 +232,9 @@ impl Engine {
         for pod in due {
             self.allocated.insert(pod);
             self.release_claims(now, pod);
+            if let Some(workload) = self.state.pods[pod].workload {
+                self.refile(workload, now);
+            }
         }
     }
 

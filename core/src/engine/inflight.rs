@@ -56,6 +56,7 @@ impl Engine {
         result: EffectResult,
         changes: &mut Changes,
     ) -> Option<PodIdx> {
+        self.settle_owed(effect, changes);
         // Unknown is no answer: what happened will show in the API, or in a later outcome.
         if result == EffectResult::TimedOut {
             if let Some(InFlight::Release(uid)) = self.inflight.get(&effect) {

@@ -76,6 +76,8 @@ pub struct Engine {
     readying: BTreeMap<PodIdx, readiness::Readying>,
     /// Members whose claim for extended resources is being deleted, until that is seen.
     releasing: BTreeSet<PodIdx>,
+    /// What is owed of claims before their pods are tried again.
+    owed: device_claims::Owed,
     /// Claims that are being given back because their devices will not be ready.
     giving_back: readiness::GivingBack,
     /// Victims that bear marks of an engine before this one, and were perhaps never deleted.
@@ -379,7 +381,8 @@ impl Engine {
                 self.set_reason(workload, Reason::not_ready(until, unready));
             }
         }
-        let (delayed, entry) = (delayed.is_some(), &self.state.workloads[workload]);
+        let delayed = delayed.is_some() || self.owes_claims(workload);
+        let entry = &self.state.workloads[workload];
         if let QueueRef::Broken(reason) = &entry.queue
             && state == State::Queued
         {

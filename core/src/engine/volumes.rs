@@ -211,6 +211,7 @@ impl Engine {
             };
             if unsent {
                 self.settling.remove(&pod);
+                self.release_claims(now, pod);
                 self.give_up_place(pod, changes);
             }
         }

@@ -69,10 +69,10 @@ async fn allocate_one(
     let has = reserved.iter().any(|one| one["uid"] == *pod.uid);
     let allocation = &whole["status"]["allocation"];
     let new = match &grant.chosen {
-        _ if allocation.is_object() && has => return Ok(()),
-        Some(chosen) if allocation.is_object() && !same_devices(allocation, chosen) => {
+        Some(chosen) if allocation.is_object() && !same(&whole["status"], chosen) => {
             return Err(lost("was allocated elsewhere"));
         }
+        _ if allocation.is_object() && has => return Ok(()),
         _ if allocation.is_object() => None,
         None => return Err(lost("has no devices any more")),
         Some(chosen) => Some(written(line, &whole, chosen, grant).await?),
@@ -100,7 +100,8 @@ async fn allocate_one(
 }
 
 /// One try to give them all back: who was the last to use a claim takes its devices back too. One
-/// whose devices will not be ready may have been reserved by nobody at all.
+/// whose devices will not be ready may have been reserved by nobody at all. Where it is said what
+/// was chosen, a claim that has something else by now is another try's, and left alone.
 pub(super) async fn release(
     line: &Line<'_>,
     progress: &mut Progress,
@@ -121,7 +122,7 @@ pub(super) async fn release(
             all.iter().copied().filter(|one| one["uid"] != *pod.uid).collect();
         let reserves = others.len() < all.len();
         let goes_back = match grant.unready {
-            None => reserves,
+            None => reserves && grant.chosen.as_ref().is_none_or(|it| same(&whole["status"], it)),
             Some(given) => (reserves || others.is_empty()) && is_unready(&whole["status"], given),
         };
         if !goes_back {
@@ -173,9 +174,18 @@ fn settled(reply: Reply, claim: &Text) -> Result<Reply, Stop> {
     }
 }
 
-/// Whether a claim has just the devices that were chosen.
-fn same_devices(allocation: &Value, chosen: &Chosen) -> bool {
-    let results = allocation["devices"]["results"].as_array();
+/// Whether a claim has just what was chosen: the devices, what is taken of each, and the nodes.
+fn same(status: &Value, chosen: &Chosen) -> bool {
+    let results = &status["allocation"]["devices"]["results"];
+    let status = ClaimStatus::deserialize(status).ok();
+    let Some(has) = status.as_ref().and_then(devices::allocation) else { return false };
+    let taken = chosen.devices.iter().filter(|one| !one.admin).map(|one| &one.device);
+    has.devices.iter().eq(taken) && has.nodes == chosen.nodes && same_devices(results, chosen)
+}
+
+/// Whether results are of the devices that were chosen, each for its request.
+fn same_devices(results: &Value, chosen: &Chosen) -> bool {
+    let results = results.as_array();
     let has = results.into_iter().flatten().map(|one| {
         [&one["request"], &one["driver"], &one["pool"], &one["device"]]
             .map(|field| field.as_str().unwrap_or_default())

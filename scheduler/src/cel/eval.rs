@@ -4,9 +4,11 @@
 //! the other settles the answer, as CEL has it.
 
 use std::collections::BTreeMap;
+use std::slice::from_ref;
 use std::sync::Arc;
 
 use super::parse::{Each, Expr, Loop};
+use super::regexes::Patterns;
 use super::value::{Key, Map, Value};
 use super::{Fault, functions, lists, methods, types};
 
@@ -15,7 +17,8 @@ pub const COST_MAX: u64 = 1_000_000;
 
 /// The value of an expression, with one variable.
 pub fn evaluate(expression: &Expr, name: &str, value: Value) -> Result<Value, Fault> {
-    let mut scope = Scope { variables: vec![(name.into(), Ok(value))], left: COST_MAX };
+    let variables = vec![(name.into(), Ok(value))];
+    let mut scope = Scope { variables, left: COST_MAX, patterns: Patterns::default() };
     scope.value(expression)
 }
 
@@ -23,6 +26,8 @@ pub fn evaluate(expression: &Expr, name: &str, value: Value) -> Result<Value, Fa
 pub(super) struct Scope {
     variables: Vec<(Arc<str>, Outcome)>,
     left: u64,
+    /// Patterns that were paid for.
+    pub(super) patterns: Patterns,
 }
 
 /// The answer of an expression that has none of its own: a fault, told later or never.
@@ -38,6 +43,37 @@ impl Scope {
         }
         self.left -= cost;
         Ok(())
+    }
+
+    /// Spends what it costs to compare each of some values with each of others, beyond one step
+    /// for each pair: a tenth of all that is in the smaller of two, and of what is looked through
+    /// to see how large they are.
+    pub fn spend_pairs(&mut self, some: &[Value], others: &[Value]) -> Result<(), Fault> {
+        if some.iter().all(Value::is_one) {
+            return Ok(());
+        }
+        let (some, others) = (self.extents(some)?, self.extents(others)?);
+        let mut sum = 0_usize;
+        for one in some.iter().filter(|one| **one > 0) {
+            let with_all = others.iter().map(|other| one.min(other));
+            sum = with_all.fold(sum, |sum, extent| sum.saturating_add(*extent));
+        }
+        self.spend(sum / 10)
+    }
+
+    fn extents(&mut self, values: &[Value]) -> Result<Vec<usize>, Fault> {
+        let most = usize::try_from(self.left).unwrap_or(usize::MAX).saturating_mul(10);
+        let (mut all, mut sum) = (Vec::with_capacity(values.len()), 0_usize);
+        for value in values {
+            let extent = value.extent(most.saturating_sub(sum));
+            sum = sum.saturating_add(extent);
+            if sum > most {
+                break;
+            }
+            all.push(extent);
+        }
+        self.spend(sum.div_ceil(10))?;
+        Ok(all)
     }
 
     fn value(&mut self, expression: &Expr) -> Outcome {
@@ -70,6 +106,13 @@ impl Scope {
             Expr::Binary(operator, left, right) => {
                 let (left, right) = (self.value(left)?, self.value(right)?);
                 self.spend(left.length().saturating_add(right.length()))?;
+                match (*operator, &right) {
+                    ("==" | "!=", _) => {
+                        self.spend_pairs(from_ref(&left), from_ref(&right))?;
+                    }
+                    ("in", Value::List(list)) => self.spend_pairs(from_ref(&left), list)?,
+                    _ => {}
+                }
                 functions::binary(operator, &left, &right)
             }
             Expr::Choice(condition, yes, no) => match self.value(condition)? {

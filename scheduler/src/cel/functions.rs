@@ -147,6 +147,7 @@ pub(super) fn call(scope: &mut Scope, name: &str, args: &[Value]) -> Result<Valu
         ("optional.unwrap", [List(list)]) => lists::unwrapped(list),
         ("sets.contains" | "sets.intersects" | "sets.equivalent", [List(a), List(b)]) => {
             scope.spend(a.len().saturating_mul(b.len()))?;
+            scope.spend_pairs(a, b)?;
             let within = |a: &[Value], b: &[Value]| a.iter().all(|one| b.contains(one));
             Ok(Bool(match name {
                 "sets.contains" => within(b, a),

@@ -49,8 +49,7 @@ pub fn tokens(text: &str) -> Result<Vec<(Token, usize)>, Fault> {
             found.push((Token::Value(value), at));
             at += length;
         } else if first.is_ascii_digit() || is_fraction(rest) {
-            let below = matches!(found.last(), Some((Token::Symbol("-"), _)));
-            let (value, length) = number(rest, at, below)?;
+            let (value, length) = number(rest, at, is_below(&found))?;
             found.push((Token::Value(value), at));
             at += length;
         } else if first.is_ascii_alphabetic() || first == '_' {
@@ -83,6 +82,18 @@ fn escaped(rest: &str) -> Option<&str> {
 fn is_fraction(rest: &str) -> bool {
     let mut bytes = rest.bytes();
     bytes.next() == Some(b'.') && bytes.next().is_some_and(|byte| byte.is_ascii_digit())
+}
+
+/// Whether the last word is a minus that belongs to the number behind it: not one between two
+/// values.
+fn is_below(found: &[(Token, usize)]) -> bool {
+    let [before @ .., (Token::Symbol("-"), _)] = found else { return false };
+    match before.last().map(|(token, _)| token) {
+        None => true,
+        Some(Token::Symbol(symbol)) => !matches!(*symbol, ")" | "]" | "}"),
+        Some(Token::Word(word)) => &**word == "in",
+        Some(Token::Value(_) | Token::Escaped(_)) => false,
+    }
 }
 
 /// A number and its length. `below`: a minus stands before it, so that it may be the least of all.

@@ -39,6 +39,9 @@ pub(super) fn call(
 ) -> Result<Option<Value>, Fault> {
     let none = || Value::Int(-1);
     let optional = |value: Option<&Value>| Value::Optional(value.cloned().map(Arc::new));
+    if let ("includes" | "indexOf" | "lastIndexOf", [_]) = (name, args) {
+        scope.spend_pairs(args, of)?;
+    }
     Ok(Some(match (name, args) {
         ("size", []) => count(of.len()),
         ("includes", [one]) => Value::Bool(of.contains(one)),
@@ -68,6 +71,7 @@ pub(super) fn call(
         }
         ("distinct", []) => {
             scope.spend(of.len().saturating_mul(of.len()))?;
+            scope.spend_pairs(of, of)?;
             let mut kept: Vec<Value> = Vec::new();
             for value in of.iter() {
                 if !kept.contains(value) {

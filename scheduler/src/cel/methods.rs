@@ -48,7 +48,10 @@ pub(super) fn call(
     // An attribute that is one value is a list of it, for whoever asks whether it is there.
     match (found, name, args) {
         (Some(value), ..) => Ok(value),
-        (None, "includes", [one]) => Ok(Value::Bool(target == one)),
+        (None, "includes", [one]) => {
+            scope.spend_pairs(args, std::slice::from_ref(target))?;
+            Ok(Value::Bool(target == one))
+        }
         _ => {
             let kinds: Vec<&str> = args.iter().map(Value::kind).collect();
             let (of, kinds) = (target.kind(), kinds.join(", "));

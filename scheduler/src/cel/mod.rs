@@ -52,7 +52,8 @@ pub use value::{Key, Map, Value};
 pub struct Fault(Cow<'static, str>);
 
 impl Fault {
-    fn new(problem: impl Into<Cow<'static, str>>) -> Fault {
+    /// With these words.
+    pub fn new(problem: impl Into<Cow<'static, str>>) -> Fault {
         Fault(problem.into())
     }
 }

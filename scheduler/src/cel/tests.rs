@@ -190,6 +190,52 @@ fn cost_length_and_nesting_are_bounded() {
 }
 
 #[test]
+fn the_least_number_is_one_with_its_sign_only() {
+    is("1 - -9223372036854775807 > 0 || true", true);
+    is("0 in [-9223372036854775808] || -9223372036854775808 in [-9223372036854775808]", true);
+    for text in ["1 - 9223372036854775808 == 1", "(1) -9223372036854775808 == 1"] {
+        fails(text, "cannot be read");
+    }
+}
+
+#[test]
+fn what_is_compared_and_sought_is_paid_for_as_deep_and_often_as_it_is_looked_at() {
+    // A list of two that stands for 2^45 numbers is not paid for as two.
+    let doubled = ".map(x, [x, x])".repeat(45);
+    for use_of in [
+        "z == z",
+        "z != z",
+        "z in [z]",
+        "[z, z].distinct().size() == 1",
+        "[z].indexOf(z) == 0",
+        "[z].lastIndexOf(z) == 0",
+        "sets.contains([z], [z])",
+        "sets.equivalent([z], [z])",
+        "{'a': z} == {'a': z}",
+        "optional.of(z) == optional.of(z)",
+    ] {
+        fails(&format!("cel.bind(z, [1]{doubled}, {use_of})"), "it costs more than");
+    }
+    is(
+        "cel.bind(z, [1].map(x, [x, x]), z == z && z in [z] && [z, z].distinct().size() == 1)",
+        true,
+    );
+    // Patterns are paid for by what they are compiled to, once each; and what they look through.
+    is("lists.range(9000).all(x, !'a'.matches('(?:a{0,30}){0,30}b'))", true);
+    is("lists.range(12000).all(x, !'a'.matches('b'))", true);
+    let many = "'(?:.{0,30}){0,30}' + string(x)";
+    fails(&format!("lists.range(9000).all(x, 'a'.matches({many}))"), "it costs more than");
+    fails(
+        &format!(
+            "cel.bind(s, 'A'{}, s.findAll('.*[^A-Z]|[A-Z]').size() > 0)",
+            ".replace('A', 'AAAAAAAAAA')".repeat(5)
+        ),
+        "it costs more than",
+    );
+    is("'a1b22c333'.findAll('[0-9]+') == ['1', '22', '333']", true);
+}
+
+#[test]
 fn what_can_never_be_is_refused_before_a_device_is_looked_at() {
     let refused = |text: &str, problem: &str| {
         let fault = parse(&format!("{text} || true")).expect_err(text).to_string();

@@ -13,6 +13,9 @@ use super::time::{Duration, Time};
 use super::url::Url;
 use crate::quantity::Quantity;
 
+/// The most levels of values within values that are compared.
+const DEPTH_MAX: usize = 200;
+
 /// A value.
 #[derive(Clone, Debug)]
 pub enum Value {
@@ -312,7 +315,41 @@ impl Value {
         }
     }
 
-    /// What it costs to look at all of it.
+    /// Whether it is compared in one step.
+    pub fn is_one(&self) -> bool {
+        use Value::*;
+        !matches!(self, Text(_) | Bytes(_) | List(_) | Map(_) | Optional(_))
+    }
+
+    /// How many values and bytes are in it, all the way down, counted up to so many: few values
+    /// may stand for very many, as the same list may be in a list more than once.
+    pub fn extent(&self, most: usize) -> usize {
+        self.extent_below(0, most)
+    }
+
+    fn extent_below(&self, depth: usize, most: usize) -> usize {
+        // Whoever looks through all of it goes as deep.
+        if depth > DEPTH_MAX {
+            return most.saturating_add(1);
+        }
+        let mut count = 0_usize;
+        let mut add = |value: &Value| {
+            let inner = value.extent_below(depth + 1, most.saturating_sub(count));
+            count = count.saturating_add(inner).saturating_add(1);
+            count <= most
+        };
+        match self {
+            Value::Text(text) => return text.len(),
+            Value::Bytes(bytes) => return bytes.len(),
+            Value::List(list) => _ = list.iter().all(&mut add),
+            Value::Map(map) => _ = map.entries.values().all(&mut add),
+            Value::Optional(Some(value)) => _ = add(value),
+            _ => {}
+        }
+        count
+    }
+
+    /// What it costs to look at all of it, but for what is in its elements.
     pub fn length(&self) -> usize {
         match self {
             Value::Text(text) => text.len() / 10,

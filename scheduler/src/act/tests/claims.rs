@@ -1,7 +1,9 @@
 //! Claims on devices, allocated and reserved before a bind, and given back.
 
 use super::*;
-use capstan_core::model::input::{AllocatedDevice, Nano};
+use capstan_core::model::input::{
+    AllocatedDevice, Nano, NodeSelector, NodeSelectorTerm, Operator, Requirement,
+};
 use capstan_core::plan::{Chosen, ChosenDevice, ClaimGrant, GivenAt};
 
 const UID: &str = "0b6f2c1e-7d0a-4a53-9c22-6f1f6a0c1d20";
@@ -225,6 +227,69 @@ async fn what_changed_since_it_was_seen_is_left_alone() {
     assert_eq!(found["status"]["reservedFor"], json!([by("q")]));
     assert!(found["status"]["allocation"].is_object());
     assert_eq!(carry(&server, give_back("q", seen)).await, EffectResult::Done);
+    let found = server.get("resourceclaims/c").expect("there");
+    assert_eq!(found["status"]["allocation"], Value::Null);
+}
+
+/// What was chosen, but for one change.
+fn other(change: impl FnOnce(&mut Chosen)) -> Chosen {
+    let mut other = chosen();
+    change(&mut other);
+    other
+}
+
+/// Choices that differ from [`chosen`] in one thing each.
+fn others() -> [(&'static str, Chosen); 4] {
+    let on = |node: &str| {
+        let values = vec![node.into()];
+        let of = Requirement { key: "metadata.name".into(), operator: Operator::In, values };
+        Some(NodeSelector {
+            terms: vec![NodeSelectorTerm { labels: Vec::new(), fields: vec![of] }],
+        })
+    };
+    let memory = || [("memory".into(), Nano(2_000_000_000))].into();
+    [
+        ("device", other(|it| it.devices[0].device.id.2 = "g9".into())),
+        ("nodes", other(|it| it.nodes = on("n2"))),
+        ("share", other(|it| it.devices[0].device.share = true)),
+        ("capacity", other(|it| it.devices[1].device.consumed = memory())),
+    ]
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_an_earlier_try_of_the_same_pod_wrote_is_not_taken_for_another_choice() {
+    for (what, other) in others() {
+        let server = server(json!({}));
+        assert_eq!(carry(&server, allocate("p", Some(chosen()))).await, EffectResult::Done);
+        let result = carry(&server, allocate("p", Some(other.clone()))).await;
+        assert_eq!(words(&result), ("conflict", "claim c was allocated elsewhere"), "{what}");
+        let found = server.get("resourceclaims/c").expect("there");
+        let device = &found["status"]["allocation"]["devices"]["results"][0]["device"];
+        assert_eq!(*device, "g0", "{what}");
+        // Each is found again as what it is.
+        let server = self::server(json!({}));
+        for _ in 0..2 {
+            let result = carry(&server, allocate("p", Some(other.clone()))).await;
+            assert_eq!(result, EffectResult::Done, "{what}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_leaves_what_another_try_got() {
+    for (what, other) in others() {
+        let server = server(json!({}));
+        assert_eq!(carry(&server, allocate("p", Some(other))).await, EffectResult::Done);
+        let late = Action::ReleaseClaims { pod: pod_ref("p"), claims: grants(Some(chosen())) };
+        assert_eq!(carry(&server, late).await, EffectResult::Done);
+        let found = server.get("resourceclaims/c").expect("there");
+        assert!(found["status"]["allocation"].is_object(), "{what}");
+        assert_eq!(found["status"]["reservedFor"], json!([by("p")]), "{what}");
+    }
+    let server = server(json!({}));
+    assert_eq!(carry(&server, allocate("p", Some(chosen()))).await, EffectResult::Done);
+    let its = Action::ReleaseClaims { pod: pod_ref("p"), claims: grants(Some(chosen())) };
+    assert_eq!(carry(&server, its).await, EffectResult::Done);
     let found = server.get("resourceclaims/c").expect("there");
     assert_eq!(found["status"]["allocation"], Value::Null);
 }

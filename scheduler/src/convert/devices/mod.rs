@@ -28,7 +28,7 @@ mod taint_rule;
 #[cfg(test)]
 mod tests;
 
-use claim::{ClassDraft, Classes, Queries};
+use claim::{ClassDraft, Classes, Queries, renew};
 pub use claim::{allocation, waits_since};
 use extended::{Backing, ExtendedDraft};
 use taint_rule::TaintRule;
@@ -99,6 +99,9 @@ pub fn of_pod(
 /// have itself.
 const EXTENDED: &str = "<extended-resources>";
 
+/// Marks claims that were made from a pod's template.
+const MADE: &str = "resource.kubernetes.io/pod-claim-name";
+
 /// A pod that has claims.
 #[derive(Clone, Copy, Debug)]
 pub struct Claimant<'a> {
@@ -134,6 +137,8 @@ struct Claim {
     uid: Text,
     /// Uid of the pod, or whatever it is, that it was made for.
     owner: Option<Text>,
+    /// It was made for a pod, from a template or for extended resources.
+    of_one_pod: bool,
     deleting: bool,
     asked: api::ClaimSpec,
     spec: Arc<ClaimSpec>,
@@ -285,10 +290,11 @@ impl DeviceDirectory {
         let mut owners = meta.owner_references.iter().flatten();
         let owner = owners.find(|owner| owner.controller == Some(true));
         let spec = self.claims.get(&key).map(|known| known.spec.clone()).unwrap_or_default();
+        let of_pod = owner.is_some_and(|owner| owner.kind == "Pod");
         let owner = owner.map(|owner| Text::from(owner.uid.as_str()));
-        let mut annotations = meta.annotations.iter().flatten();
-        if let Some(pod) = &owner
-            && annotations.any(|(name, value)| name == extended::ANNOTATION && value == "true")
+        let annotation = |name: &str| meta.annotations.as_ref().and_then(|all| all.get(name));
+        let special = annotation(extended::ANNOTATION).is_some_and(|value| value == "true");
+        if let Some(pod) = owner.as_ref().filter(|_| special)
             && self.special.insert(pod.clone(), key.clone()).as_ref() != Some(&key)
         {
             self.dirty.pods.insert(pod.clone());
@@ -296,6 +302,7 @@ impl DeviceDirectory {
         let claim = Claim {
             uid: marks::uid(meta, "resourceclaim"),
             owner,
+            of_one_pod: of_pod && (special || annotation(MADE).is_some()),
             deleting: meta.deletion_timestamp.is_some(),
             asked: claim.spec.clone(),
             spec,
@@ -569,7 +576,7 @@ impl Claim {
         ResourceClaimFacts {
             key,
             uid: self.uid.clone(),
-            of_one_pod: self.owner.is_some(),
+            of_one_pod: self.of_one_pod,
             spec: self.spec.clone(),
             allocation: self.allocation.clone(),
         }
@@ -582,19 +589,4 @@ fn own(draft: &PodClaimDraft, spec: Option<&Arc<ClaimSpec>>) -> PodClaim {
 
 fn unusable(problem: String) -> PodClaim {
     PodClaim::Unusable(problem.into())
-}
-
-/// Puts a new spec in place of an old one; queries that nobody asks any more.
-fn renew(
-    spec: &mut Arc<ClaimSpec>,
-    new: ClaimSpec,
-    queries: &mut Queries,
-    shared: &mut Shared,
-) -> Vec<Text> {
-    if **spec == new {
-        return Vec::new();
-    }
-    let old = std::mem::replace(spec, shared.claims.of(new));
-    queries.add(spec);
-    queries.remove(&old)
 }

@@ -370,3 +370,27 @@ fn who_has_reserved_a_claim_is_told_while_its_devices_are_not_ready() {
     assert_eq!(reserved(json!(["Attached"])), ["u-a".into(), "u-b".into()]);
     assert_eq!(reserved(json!([])), []);
 }
+
+#[test]
+fn only_what_was_made_for_a_pod_is_of_one_pod() {
+    let of_one_pod = |kind: &str, annotations: Value| {
+        let owner = json!({ "apiVersion": "v1", "kind": kind, "name": "p", "uid": "pod",
+            "controller": true });
+        let meta = json!({ "name": "c", "namespace": "ns", "uid": "u",
+            "annotations": annotations, "ownerReferences": [owner] });
+        let spec = json!({ "devices": { "requests": [{ "name": "r", "exactly": gpu() }] } });
+        let claim = json!({ "metadata": meta, "spec": spec });
+        let claim = DeviceObject::Claim(serde_json::from_value(claim).expect("claim"));
+        let told = with(&[claim]).news().facts.into_iter().find_map(|input| match input {
+            Input::ResourceClaim(claim) => Some(claim.of_one_pod),
+            _ => None,
+        });
+        told.expect("a claim")
+    };
+    let made = json!({ "resource.kubernetes.io/pod-claim-name": "gpu" });
+    assert!(of_one_pod("Pod", made.clone()));
+    assert!(of_one_pod("Pod", json!({ extended::ANNOTATION: "true" })));
+    // Others may name these.
+    assert!(!of_one_pod("Pod", json!({})));
+    assert!(!of_one_pod("Deployment", made));
+}
