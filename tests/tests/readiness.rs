@@ -76,6 +76,13 @@ fn done(output: &StepOutput) -> Vec<Input> {
     all.into_iter().map(|(effect, ..)| answer(effect, EffectResult::Done)).collect()
 }
 
+/// Claims are given back: nothing of them is tried anew before that is known.
+fn released(output: &StepOutput) -> Vec<Input> {
+    let release = |effect: &&Effect| matches!(effect.action, Action::ReleaseClaims { .. });
+    let all = output.effects.iter().filter(release);
+    all.map(|effect| answer(effect, EffectResult::Done)).collect()
+}
+
 /// The member whose device is to be attached, with what it gets.
 fn slow(output: &StepOutput) -> (String, ClaimGrant) {
     let all = allocations(output);
@@ -125,7 +132,10 @@ fn a_device_that_fails_sends_the_whole_gang_back_and_frees_what_it_had() {
     // Once it is free again, it is tried again.
     let freed = Input::ResourceClaim(claim(&pod));
     engine.step(Time(3_100), vec![freed]);
-    let again = engine.step(third.next_wake.expect("a pause"), Vec::new());
+    let paused = third.next_wake.expect("a pause");
+    let unanswered = engine.step(paused, Vec::new());
+    assert_eq!(allocations(&unanswered).len(), 0, "not before it is known to be given back");
+    let again = engine.step(paused.plus(Span(1)), released(&third));
     assert_eq!(allocations(&again).len(), 2);
 }
 
@@ -363,7 +373,9 @@ fn devices_that_fail_again_and_again_are_tried_with_growing_pauses() {
         let lost = engine.step(now, vec![has("c", failed(), Some(now), &["p"])]);
         assert_eq!(releases(&lost), 1);
         // The claim is free before the pause is over.
-        let freed = engine.step(now, vec![Input::ResourceClaim(shared("c"))]);
+        let mut inputs = released(&lost);
+        inputs.push(Input::ResourceClaim(shared("c")));
+        let freed = engine.step(now, inputs);
         assert_eq!(devices_in(&freed), 0, "not at once");
         let next = freed.next_wake.expect("it is tried again");
         pauses.push(next.since(now));

@@ -235,8 +235,8 @@ fn evictions_max(world: &World) -> usize {
 proptest! {
     #![proptest_config(config())]
 
-    /// No two queues take turns: evictions are few and come to an end for good, whoever is stopped makes
-    /// room for somebody who is admitted, and usage and shares stay what the model says.
+    /// No two queues take turns: evictions are few and come to an end for good, whoever is stopped
+    /// makes room for somebody who is admitted, and usage and shares stay what the model says.
     #[test]
     fn shares_come_to_rest(world in worlds(), together in 1..12_usize) {
         let mut played = world.play(together, None)?;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use capstan_core::Engine;
 use capstan_core::model::input::{
-    BindingNote, ClusterQueueFacts, GangKey, Input, OwnerEnd, OwnerFacts, PodFacts, PodPhase,
-    PodShape, PreemptWithin,
+    BindingNote, ClusterQueueFacts, GangKey, Input, LocalQueueFacts, OwnerEnd, OwnerFacts,
+    PodFacts, PodPhase, PodShape, PreemptWithin,
 };
 use capstan_core::plan::{Action, Preemption, StepOutput};
 use capstan_core::time::Time;
@@ -306,14 +306,21 @@ fn what_a_job_held_that_lost_a_member_is_free_once_it_is_deleted() {
 #[test]
 fn who_leaves_a_queue_leaves_its_quota_to_those_who_wait() {
     let (mut engine, members) = (engine(), members());
+    let elsewhere = LocalQueueFacts { cluster_queue: text("lender"), ..local_queue("elsewhere") };
     let facts = ground(queue(4)).into_iter().chain(members.iter().map(runs));
-    engine.step(NOW, facts.chain([single("other", 0)]).collect());
-    // Somebody takes the label off, or changes it.
-    let moved = members.iter().map(|pod| {
-        let Input::Pod(pod) = runs(pod) else { unreachable!("it is a pod") };
-        Input::Pod(PodFacts { wishes: in_queue(Some("elsewhere")), ..pod })
-    });
-    assert_eq!(bound(&engine.step(NOW, moved.collect())), ["other"]);
+    let facts = facts.chain([Input::LocalQueue(elsewhere), single("other", 0)]);
+    engine.step(NOW, facts.collect());
+    // Somebody takes the label off, or changes it: to a queue that is not there changes nothing.
+    let moved = |to: &str| {
+        let pod = |pod: &PodFacts| {
+            let Input::Pod(pod) = runs(pod) else { unreachable!("it is a pod") };
+            Input::Pod(PodFacts { wishes: in_queue(Some(to)), ..pod })
+        };
+        members.iter().map(pod).collect::<Vec<_>>()
+    };
+    assert_eq!(bound(&engine.step(NOW, moved("nowhere"))), [""; 0]);
+    assert_eq!(numbers(&engine), (4, 0, 0));
+    assert_eq!(bound(&engine.step(NOW, moved("elsewhere"))), ["other"]);
     assert_eq!(numbers(&engine), (1, 0, 3));
     engine.recount();
 }

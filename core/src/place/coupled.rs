@@ -399,11 +399,6 @@ impl Search {
                 && !common_claims::fit_one_node(txn.state(), &self.counts(), self.range.clone())
     }
 
-    /// Whether more members are left than everything is tried for.
-    fn are_too_many(&self) -> bool {
-        self.left.iter().map(|left| *left as usize).sum::<usize>() > places::MEMBERS_MAX
-    }
-
     /// Members still to place, with their classes.
     fn counts(&self) -> Vec<Count> {
         self.asks.iter().copied().zip(self.left.iter().copied()).collect()

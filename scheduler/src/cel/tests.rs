@@ -224,7 +224,7 @@ fn what_is_compared_and_sought_is_paid_for_as_deep_and_often_as_it_is_looked_at(
     is("lists.range(9000).all(x, !'a'.matches('(?:a{0,30}){0,30}b'))", true);
     is("lists.range(12000).all(x, !'a'.matches('b'))", true);
     let many = "'(?:.{0,30}){0,30}' + string(x)";
-    fails(&format!("lists.range(9000).all(x, 'a'.matches({many}))"), "it costs more than");
+    fails(&format!("lists.range(9000).all(x, !'a'.matches({many}))"), "it costs more than");
     fails(
         &format!(
             "cel.bind(s, 'A'{}, s.findAll('.*[^A-Z]|[A-Z]').size() > 0)",

@@ -38,11 +38,6 @@ use crate::config::file::ClientConnection;
 /// How long the API server has for one write; its own limit is a minute.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long a connection of watches may bring nothing while an answer is due on it: API servers
-/// send a bookmark once a minute where nothing happens, and end what is no watch after a minute. A
-/// load balancer or a peer that went away says nothing for ever.
-pub const SILENCE_MAX: Duration = Duration::from_secs(90);
-
 /// How long one request for the lease may take: less than what is left of it when it is sent.
 const LEASE_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -58,7 +53,7 @@ pub struct Target {
 /// One client for each kind of traffic.
 #[derive(Clone)]
 pub struct Clients {
-    /// Lists and watches: HTTP/1.1, no limits, no timeout but [`SILENCE_MAX`], nothing sent twice.
+    /// Lists and watches: HTTP/1.1, no limits, no timeout, nothing sent twice.
     pub watches: Client,
     /// Binds and other writes that matter: HTTP/2.
     pub writes: Client,
@@ -95,7 +90,7 @@ impl Clients {
         let fence = Fence::default();
         let writes = |bucket: &Bucket| http2::client(config, (bucket, &fence), REQUEST_TIMEOUT);
         Ok(Clients {
-            watches: watching(config, SILENCE_MAX)?,
+            watches: ClientBuilder::try_from(config.clone())?.build(),
             writes: writes(bucket)?,
             low: writes(&bucket.yielding())?,
             events: writes(&bucket.yielding())?,
@@ -105,15 +100,6 @@ impl Clients {
             server: config.cluster_url.clone(),
         })
     }
-}
-
-/// A client for lists and watches. What comes on one of its connections is waited for so long.
-pub fn watching(config: &Config, silence: Duration) -> kube::Result<Client> {
-    let mut config = config.clone();
-    config.read_timeout = Some(silence);
-    // A connection that was kept without use is not silent when it is used again.
-    config.reset_reader_on_write = true;
-    Ok(ClientBuilder::try_from(config)?.build())
 }
 
 /// The configuration of the connection, from the first source that is named.

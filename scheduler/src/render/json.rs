@@ -7,13 +7,12 @@ use std::collections::BTreeMap;
 
 use capstan_core::explain::reason::NodeRefusal;
 use capstan_core::explain::view::{
-    Account, Binding, Change, Forecast, Holder, Limit, NodeVerdict, Obstacle, Place,
+    Account, Amount, Binding, Change, Forecast, Holder, Limit, NodeVerdict, Obstacle, Place,
     PodExplanation, QueueView, Remedy, WorkloadExplanation, WorkloadView,
 };
 use capstan_core::model::input::Enforcement;
 use capstan_core::money::MicroUsd;
 use capstan_core::plan::Preemption;
-use capstan_core::quota::spending::Amount;
 use serde::Serialize;
 use serde_json::{Value, json};
 

@@ -43,7 +43,8 @@ const SHOW_MAX: Duration = Duration::from_secs(2);
 /// Without an election nobody waits for a lease to run out, and writes of a replica that was killed
 /// may still arrive for a while (0.4 s were seen): they are waited for before anything is decided.
 const SETTLE: Duration = Duration::from_secs(2);
-/// Bytes of stack for the thread that decides: eight times what the deepest search was seen to take.
+/// Bytes of stack for the thread that decides. Searches go one call deeper for each member of a
+/// gang, up to 512 of them: that is several times what the deepest was seen to take.
 const ENGINE_STACK: usize = 16 << 20;
 /// Events of watches on their way to the thread that gathers them.
 const SEEN_MAX: usize = 1_024;
@@ -153,9 +154,8 @@ impl Replica {
         };
         let (gone, broken) = oneshot::channel();
         let desk = Desk::new(&config, tools);
-        // Searches go one call deeper for each member of a gang, up to 512 of them.
-        let named = std::thread::Builder::new().name("engine".to_owned()).stack_size(ENGINE_STACK);
-        let thread = named.spawn(move || {
+        let thread = std::thread::Builder::new().name("engine".to_owned());
+        let thread = thread.stack_size(ENGINE_STACK).spawn(move || {
             // Dropped however the thread ends.
             let _gone: oneshot::Sender<()> = gone;
             desk.run(&messages);

@@ -4,11 +4,10 @@
 //! down, be a different one, refuse us, or not know the kind at all, today or from tomorrow on.
 //!
 //! Wanted: one task for a kind, none of which can stop another; nothing is lost: whatever cannot
-//! be resumed is listed anew, and a list replaces what was known ([`crate::live`]); a connection
-//! on which nothing comes, not even a bookmark, is given up ([`crate::client::SILENCE_MAX`]); a
-//! kind that is not served is said to be [`Seen::Absent`] and asked for again, so that it is picked
-//! up when it appears; an error is said once, not once a second; an object that cannot be read
-//! hides no other (`lenient`).
+//! be resumed is listed anew, and a list replaces what was known ([`crate::live`]); a kind that is
+//! not served is said to be [`Seen::Absent`] and asked for again, so that it is picked up when it
+//! appears; an error is said once, not once a second; an object that cannot be read hides no
+//! other (`lenient`).
 //!
 //! Phases of one task: list (streamed where the server can) -> follow -> on an error say so, wait
 //! (longer each time), go on from where it stood or list again. `kube`'s watcher does the protocol
@@ -327,10 +326,6 @@ impl Follower {
                     answer => answer,
                 };
                 let news = self.say(answer, &error);
-                if answer == Answer::Silent {
-                    // It took long enough; the watch goes on from where it stood.
-                    continue;
-                }
                 let forbidden = news && answer == Answer::Forbidden;
                 if forbidden
                     && self.to.send(Seen::Forbidden(self.kind, explain(&error))).await.is_err()
@@ -381,7 +376,6 @@ impl Follower {
                 let says = explain(error);
                 format!("{says}; grant get, list and watch on it to the service account")
             }
-            Answer::Silent => "nothing came, not even a bookmark; it is opened again".to_owned(),
             _ => explain(error),
         };
         if self.told == text {
@@ -389,9 +383,7 @@ impl Follower {
         }
         let (kind, group) = (self.kind.name(), self.kind.group());
         match answer {
-            Answer::NotServed | Answer::Expired | Answer::Silent => {
-                tracing::info!(kind, group, "watch: {text}")
-            }
+            Answer::NotServed | Answer::Expired => tracing::info!(kind, group, "watch: {text}"),
             _ => tracing::warn!(kind, group, "watch: {text}"),
         }
         self.told = text;
@@ -412,19 +404,12 @@ enum Answer {
     Forbidden,
     /// The server cannot stream a list.
     NoStreaming,
-    /// Nothing came on its connection for long.
-    Silent,
     /// The server is not there, or has trouble.
     Trouble,
 }
 
 impl Answer {
     fn of(error: &watcher::Error) -> Answer {
-        if let watcher::Error::WatchFailed(error) = error
-            && timed_out(error)
-        {
-            return Answer::Silent;
-        }
         let (code, initial) = match error {
             watcher::Error::InitialListFailed(error) | watcher::Error::WatchStartFailed(error) => {
                 (code(error), true)
@@ -452,21 +437,6 @@ fn explain(error: &watcher::Error) -> String {
         watcher::Error::WatchError(status) => format!("{} ({})", status.message, status.code),
         watcher::Error::NoResourceVersion => error.to_string(),
     }
-}
-
-/// Whether a read took too long.
-fn timed_out(error: &kube::Error) -> bool {
-    let mut next: Option<&(dyn std::error::Error + 'static)> = Some(error);
-    while let Some(error) = next {
-        let io = error.downcast_ref::<std::io::Error>();
-        if io.is_some_and(|io| io.kind() == std::io::ErrorKind::TimedOut) {
-            return true;
-        }
-        // What an `io::Error` is made of is not its source.
-        let inner = io.and_then(|io| io.get_ref()).map(|inner| inner as _);
-        next = inner.or_else(|| error.source());
-    }
-    false
 }
 
 fn code(error: &kube::Error) -> Option<u16> {

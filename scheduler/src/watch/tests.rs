@@ -7,14 +7,11 @@ use kube::client::Body;
 use kube::core::Status;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
-use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::{self, Receiver};
 use tokio::time::{Instant, timeout};
 use tower::BoxError;
 
 use super::*;
-use crate::config::{Config, QuotaApi};
 use crate::live::Group;
 use crate::read::kinds::Queueing;
 
@@ -126,7 +123,6 @@ async fn next(from: &mut Receiver<Seen>) -> String {
         Seen::Listing(kind) => format!("listing {kind}"),
         Seen::Listed(object) => format!("listed {}", object.kind()),
         Seen::Complete(kind) => format!("complete {kind}"),
-        Seen::Applied(object) => format!("applied {}", object.kind()),
         Seen::Absent(kind) => format!("absent {kind}"),
         Seen::Forbidden(kind, _) => format!("forbidden {kind}"),
         other => format!("{other:?}"),
@@ -241,121 +237,4 @@ async fn what_was_forgotten_is_listed_anew() {
     is_listed(&mut from).await;
     let lists = asked.lock().iter().filter(|uri| !uri.contains("watch=true")).count();
     assert_eq!(lists, 2);
-}
-
-#[tokio::test(start_paused = true)]
-async fn bookmarks_are_asked_for_of_every_kind() {
-    let config =
-        Config { quota_apis: vec![QuotaApi::Capstan, QuotaApi::Kueue], ..Config::default() };
-    let kinds: Vec<Kind> = Kind::all(&config).into_iter().collect();
-    let (client, asked) = server(|uri, _| match uri {
-        uri if uri.contains(STREAMED) => refusal(422),
-        uri if uri.contains("watch=true") => Does::Watches,
-        _ => list(),
-    });
-    let (to, mut from) = mpsc::channel(16);
-    let _tasks = start(&client, &kinds, &to);
-    let drained = timeout(Duration::from_secs(60), async { while from.recv().await.is_some() {} });
-    drained.await.expect_err("they go on");
-    let watches = |uri: &&String| uri.contains("watch=true") && !uri.contains(STREAMED);
-    let asked = asked.lock().clone();
-    let watches: Vec<&String> = asked.iter().filter(watches).collect();
-    assert_eq!(watches.len(), kinds.len(), "{watches:?}");
-    for uri in watches {
-        assert!(uri.contains("allowWatchBookmarks=true"), "{uri}");
-    }
-}
-
-/// How long the connections of [`stalling`] may be silent.
-const SILENCE: Duration = Duration::from_millis(1_500);
-
-/// A server whose watches say something often enough for a while, and then nothing, as if somebody
-/// had cut the line: bookmarks the first, a Namespace each later one.
-async fn stalling(mut stream: TcpStream, asked: Asked) -> std::io::Result<()> {
-    let (from, mut to) = stream.split();
-    let mut lines = BufReader::new(from).lines();
-    while let Some(first) = lines.next_line().await? {
-        while lines.next_line().await?.is_some_and(|line| !line.is_empty()) {}
-        asked.lock().push(first.clone());
-        let (code, body) = match &*first {
-            uri if uri.contains(STREAMED) => (422, refusal(422)),
-            uri if uri.contains("watch=true") => break,
-            _ => (200, list()),
-        };
-        let Does::Says(_, body) = body else { continue };
-        let body = body.to_string();
-        let head = format!("HTTP/1.1 {code} so\r\nContent-Length: {}\r\n\r\n", body.len());
-        to.write_all((head + &body).as_bytes()).await?;
-    }
-    to.write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n").await?;
-    let later = asked.lock().iter().filter(|uri| uri.contains("resourceVersion=1")).count();
-    let says = |kind: &str, version: usize| {
-        let meta = json!({ "name": "team", "uid": "u", "resourceVersion": version.to_string() });
-        let object = json!({ "kind": "Namespace", "apiVersion": "v1", "metadata": meta });
-        let line = json!({ "type": kind, "object": object }).to_string() + "\n";
-        format!("{:x}\r\n{line}\r\n", line.len())
-    };
-    if later > 0 {
-        to.write_all(says("MODIFIED", 111 + later).as_bytes()).await?;
-    } else {
-        for version in 100..112 {
-            to.write_all(says("BOOKMARK", version).as_bytes()).await?;
-            tokio::time::sleep(SILENCE / 8).await;
-        }
-    }
-    std::future::pending().await
-}
-
-/// Such a server behind a client, and all that it was asked. On real connections, and so in real
-/// time.
-async fn stalled() -> (Client, Asked) {
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-    let url = format!("http://{}", listener.local_addr().expect("bound"));
-    let asked = Asked::default();
-    let shared = asked.clone();
-    tokio::spawn(async move {
-        while let Ok((stream, _)) = listener.accept().await {
-            tokio::spawn(stalling(stream, shared.clone()));
-        }
-    });
-    let config = kube::Config::new(url.parse().expect("an address"));
-    (client::watching(&config, SILENCE).expect("a client"), asked)
-}
-
-#[tokio::test]
-async fn a_watch_on_which_nothing_comes_goes_on_from_where_it_stood() {
-    let (client, asked) = stalled().await;
-    let begun = Instant::now();
-    let (_tasks, mut from) = follow(&client, Kind::Namespace);
-    is_listed(&mut from).await;
-    // Bookmarks keep it longer than it may be silent.
-    assert_eq!(next(&mut from).await, "applied Namespace");
-    assert!(begun.elapsed() > SILENCE * 2, "{:?}", begun.elapsed());
-    assert_eq!(next(&mut from).await, "applied Namespace");
-    let asked = asked.lock().clone();
-    let watched = asked.iter().filter(|it| it.contains("watch=true") && !it.contains(STREAMED));
-    let version = |it: &String| {
-        let mut parts = it.split(['?', '&', ' ']);
-        parts.find_map(|part| part.strip_prefix("resourceVersion=")).map(str::to_owned)
-    };
-    let versions: Vec<Option<String>> = watched.map(version).collect();
-    let want = ["9", "111", "112"].map(|version| Some(version.to_owned()));
-    assert_eq!(versions, want, "never listed anew: {asked:?}");
-    assert_eq!(asked.len(), 5, "{asked:?}");
-}
-
-#[tokio::test]
-async fn that_nothing_came_is_no_trouble_of_the_server() {
-    let (client, _) = stalled().await;
-    let watch = Watch::default().timeout(WATCH_SECONDS);
-    let mut events = watcher::watcher(Api::<Namespace>::all(client), watch).boxed();
-    let error = loop {
-        if let Err(error) = events.next().await.expect("it goes on") {
-            break error;
-        }
-    };
-    assert_eq!(Answer::of(&error), Answer::Silent, "{error:?}");
-    let refused = std::io::Error::from(std::io::ErrorKind::ConnectionReset);
-    let refused = watcher::Error::WatchFailed(kube::Error::ReadEvents(refused));
-    assert_eq!(Answer::of(&refused), Answer::Trouble);
 }

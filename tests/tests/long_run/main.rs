@@ -35,7 +35,7 @@ const KINDS: [Option<FairSharing>; 4] = [
     Some(FairSharing::InitialShare),
 ];
 /// Lives of each kind, by seed: 10,000 changes together.
-const LIVES: [[u64; 4]; 4] = [[1, 2, 3, 4], [5, 6, 7, 8], [7, 1_006, 9, 10], [8, 11, 12, 13]];
+const LIVES: [[u64; 4]; 4] = [[1, 2, 3, 14], [5, 6, 7, 15], [7, 1_006, 9, 10], [16, 11, 12, 13]];
 const QUEUES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 const COHORTS: [&str; 4] = ["left", "right", "root", "far"];
 const FLAVORS: [&str; 2] = ["first", "second"];

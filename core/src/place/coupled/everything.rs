@@ -14,7 +14,7 @@ use capstan_topology::{NodeIdx, ResourceIdx};
 
 use super::{NODES_MAX, STEPS_FEWER, STEPS_IN_ALL, STEPS_LEAST, STEPS_MAX, Search};
 use crate::model::txn::Txn;
-use crate::place::search::SEEN_MAX;
+use crate::place::search::{MEMBERS_MAX, SEEN_MAX};
 use crate::place::ways;
 
 impl Search {
@@ -25,6 +25,11 @@ impl Search {
         let most = if fewer { STEPS_FEWER } else { STEPS_MAX };
         self.most = left.clamp(STEPS_LEAST, most);
         self.range.len() <= NODES_MAX && !self.are_too_many() && self.go_on(txn)
+    }
+
+    /// Whether more members are left than everything is tried for.
+    pub(super) fn are_too_many(&self) -> bool {
+        self.left.iter().map(|left| *left as usize).sum::<usize>() > MEMBERS_MAX
     }
 
     /// Whether members together ask for more of something than all nodes of the range have free.

@@ -32,7 +32,6 @@ use crate::api::cluster_queue::ClusterQueueStatus;
 use crate::api::workload::{Workload, WorkloadSpec, WorkloadStatus};
 use crate::render::fixture;
 
-/// When everything was created.
 const BORN: Time = Time(1_700_000_000_000);
 
 fn at(ms: i64) -> Time {
