@@ -43,8 +43,27 @@ const FLAVORS: [&str; 2] = ["first", "second"];
 const ROUNDS_MAX: usize = 200;
 /// Workloads at a time, at most.
 const WORK_MAX: usize = 40;
-/// Work that was stopped twice, each time within so long, stops nobody to borrow for so long.
+/// Work that was stopped twice, each time within so long, stops nobody to borrow for so long; if it
+/// is stopped again within as long after that, for twice as long. (Something changes at each step.)
 const REST: Span = Span::minutes(60);
+
+/// Stops of work for others.
+#[derive(Clone, Copy, Debug)]
+struct Stops {
+    times: u32,
+    last: Time,
+    rest: Span,
+}
+
+impl Stops {
+    fn rested(&self) -> Time {
+        self.last.plus(self.rest)
+    }
+
+    fn forgotten(&self) -> Time {
+        if self.times > 1 { self.rested().plus(self.rest) } else { self.rested() }
+    }
+}
 
 /// A cluster that is edited.
 struct Life {
@@ -56,8 +75,8 @@ struct Life {
     log: Vec<String>,
     /// Who was promised room in the round before, and of which flavor.
     promised: BTreeMap<Text, Text>,
-    /// How often work was stopped for others without an hour between, and when last.
-    stops: BTreeMap<Text, (u32, Time)>,
+    /// How often work was stopped for others.
+    stops: BTreeMap<Text, Stops>,
     /// The rules when something came free last, or when the last change was made.
     base: Option<Classical>,
     /// Whose last look met what a head kept for itself in that round.
@@ -187,18 +206,24 @@ impl Life {
     /// Whether work was stopped so often of late that it stops nobody to borrow.
     fn rests(&self, name: &Text) -> bool {
         let stops = self.stops.get(&text(format!("{TEAM}/{name}")));
-        stops.is_some_and(|(times, last)| *times > 1 && last.plus(REST) > self.stage.now)
+        stops.is_some_and(|stops| stops.times > 1 && stops.rested() > self.stage.now)
     }
 
     /// Work is stopped for another.
     fn note_stop(&mut self, name: &Text) {
         let now = self.stage.now;
-        let (times, last) = self.stops.entry(name.clone()).or_insert((0, now));
-        // Two who count on one victim stop it once.
-        if *times == 0 || *last != now {
-            *times = if last.plus(REST) > now { *times + 1 } else { 1 };
-        }
-        *last = now;
+        let known = self.stops.get(name).copied().filter(|stops| stops.forgotten() > now);
+        let stops = match known {
+            None => Stops { times: 1, last: now, rest: REST },
+            // Two who count on one victim stop it once.
+            Some(stops) if stops.last == now => stops,
+            Some(stops) => {
+                let again = stops.times > 1 && stops.rested() <= now;
+                let rest = if again { Span(2 * stops.rest.0) } else { stops.rest };
+                Stops { times: stops.times + 1, last: now, rest }
+            }
+        };
+        self.stops.insert(name.clone(), stops);
     }
 
     /// Queues that admit, by name.
