@@ -65,11 +65,11 @@ fn what_runs_counts_once_its_local_queue_is_gone() {
     let runs = pod("runs", &shape(&[(GPU, 5)]), &in_queue(Some("main")));
     facts.push(Input::Pod(runs.clone()));
     let output = engine.step(NOW, facts);
-    let binds = output.effects.iter().filter_map(|effect| match &effect.action {
+    let mut binds = output.effects.iter().filter_map(|effect| match &effect.action {
         Action::Bind { note, .. } => Some(note.clone()),
         _ => None,
     });
-    let note = binds.last().expect("it is bound");
+    let note = binds.next().expect("it is bound");
     assert_eq!(note.queue, Some(text("main")));
     let gone = || Input::LocalQueueGone { namespace: text("team"), name: text("main") };
     engine.step(NOW, vec![gone()]);
