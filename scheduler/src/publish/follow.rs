@@ -14,11 +14,10 @@ use kube::{Api, Client};
 use super::Publisher;
 use crate::api::workload::Workload;
 use crate::lease::Leadership;
+use crate::watch::WATCH_SECONDS;
 
 /// How often leadership is looked at while we do not lead.
 const LOOK: Duration = Duration::from_millis(200);
-/// Seconds after which the server ends a watch; it is resumed where it stood.
-const WATCH_SECONDS: u32 = 290;
 
 /// Tells the publisher which Workloads were deleted, for as long as it is polled.
 pub async fn follow(publisher: Publisher, client: Client, leadership: Leadership) {
