@@ -15,7 +15,7 @@
 //! would be taken back, or be what an earlier one wrote. No member is tried again before all that
 //! is owed of its claims is answered; executors answer everything, be it as unknown.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::engine::Engine;
@@ -33,34 +33,34 @@ use crate::time::Time;
 pub(super) struct Owed {
     /// Uid of the pod that each is for.
     of: BTreeMap<EffectId, Text>,
-    /// How many there are for each.
-    pods: BTreeMap<Text, u32>,
+    /// The same by pod.
+    by_pod: BTreeSet<(Text, EffectId)>,
 }
 
 impl Owed {
     fn note(&mut self, effect: EffectId, pod: &Text) {
-        if self.of.insert(effect, pod.clone()).is_none() {
-            *self.pods.entry(pod.clone()).or_default() += 1;
-        }
+        self.of.insert(effect, pod.clone());
+        self.by_pod.insert((pod.clone(), effect));
+    }
+
+    /// Whether anything is owed of a pod.
+    fn owes(&self, pod: &Text) -> bool {
+        let from = (pod.clone(), EffectId(0));
+        self.by_pod.range(from..).next().is_some_and(|(first, _)| first == pod)
     }
 
     /// An effect is answered; the pod of which nothing is owed now, if it was the last.
     fn settle(&mut self, effect: EffectId) -> Option<Text> {
         let pod = self.of.remove(&effect)?;
-        let count = self.pods.get_mut(&pod)?;
-        *count -= 1;
-        if *count > 0 {
-            return None;
-        }
-        self.pods.remove(&pod);
-        Some(pod)
+        self.by_pod.remove(&(pod.clone(), effect));
+        (!self.owes(&pod)).then_some(pod)
     }
 }
 
 impl Engine {
     /// Whether answers are owed of what earlier tries did with claims of a member.
     pub(super) fn owes_claims(&self, workload: WorkloadIdx) -> bool {
-        let owed = |pod: &PodIdx| self.owed.pods.contains_key(&self.state.pods[*pod].uid);
+        let owed = |pod: &PodIdx| self.owed.owes(&self.state.pods[*pod].uid);
         !self.owed.of.is_empty() && self.state.unplaced(workload).any(|pod| owed(&pod))
     }
 

@@ -194,34 +194,21 @@ impl Remarks {
 
     /// Leaves what was not said before, and notes that it is said now.
     pub fn retain_new(&mut self, before: &mut BTreeSet<About>) {
+        let mut is_new = |kind: &Text, (namespace, name): (&Text, &Text), problem: &Text| {
+            let [kind, namespace, name, problem] =
+                [kind, namespace, name, problem].map(Text::clone);
+            before.insert(About { kind, namespace, name, problem })
+        };
         for ((kind, namespace, problem), names) in &mut self.said {
-            names.retain(|name| {
-                before.insert(About {
-                    kind: kind.clone(),
-                    namespace: namespace.clone(),
-                    name: name.clone(),
-                    problem: problem.clone(),
-                })
-            });
+            names.retain(|name| is_new(kind, (namespace, name), problem));
         }
+        let gang = Text::from(GANG);
         self.queues.retain(|(namespace, key), queues| {
             let GangKey::Group(_, name) = key else { return false };
-            queues.len() > 1
-                && before.insert(About {
-                    kind: GANG.into(),
-                    namespace: namespace.clone(),
-                    name: name.clone(),
-                    problem: queue_names(queues).into(),
-                })
+            queues.len() > 1 && is_new(&gang, (namespace, name), &queue_names(queues).into())
         });
         self.totals.retain(|(namespace, name), totals| {
-            totals.len() > 1
-                && before.insert(About {
-                    kind: GANG.into(),
-                    namespace: namespace.clone(),
-                    name: name.clone(),
-                    problem: unequal(totals).into(),
-                })
+            totals.len() > 1 && is_new(&gang, (namespace, name), &unequal(totals).into())
         });
     }
 

@@ -66,8 +66,9 @@ const INACTIVE: &str = "spec.active=false";
 
 /// Seconds after which the server ends a watch, and after which the client gives one up on which
 /// nothing came, as on a connection that died in silence; it is resumed where it stood. Nobody is
-/// blind for longer, and it costs a request for each kind; a list that is streamed has so long, too.
-pub const WATCH_SECONDS: u32 = 90;
+/// blind for longer. It is not shorter because a list that is streamed has so long, too, and one
+/// that took longer would begin anew for ever.
+pub const WATCH_SECONDS: u32 = 150;
 
 /// Starts a task for each of these kinds. They end when the receiver is dropped.
 pub fn start(client: &Client, kinds: &[Kind], to: &Sender<Seen>) -> JoinSet<()> {
