@@ -73,6 +73,7 @@ impl Drop for Owed {
     fn drop(&mut self) {
         let result = self.result.take().unwrap_or(EffectResult::TimedOut);
         (self.shared.answers)(Answer { effect: self.effect, action: self.action, result });
+        *self.shared.answered.lock() = Instant::now();
         self.shared.owed.send_modify(|owed| *owed -= 1);
     }
 }

@@ -146,6 +146,12 @@ impl Executor {
         self.shared.take_on(flights.collect());
     }
 
+    /// For how long nothing was changed: since the last answer, and not at all while one is owed.
+    pub fn idle(&self) -> Duration {
+        let owed = *self.shared.owed().borrow();
+        if owed > 0 { Duration::ZERO } else { self.shared.answered.lock().elapsed() }
+    }
+
     /// Waits until every effect has its answer. After `patience` the rest is given up, each
     /// answered as unknown; says how many those were. Effects that come later are given up at once.
     pub async fn drain(&self, patience: Duration) -> usize {

@@ -16,6 +16,7 @@ use kube::Client;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use super::flight::{self, Flight};
 use super::{Answers, Limits, Means};
@@ -36,6 +37,8 @@ pub(super) struct Shared {
     queue: Mutex<Queue>,
     /// Effects without an answer.
     pub(super) owed: watch::Sender<usize>,
+    /// When an effect was answered last; the beginning, if none was.
+    pub(super) answered: Mutex<Instant>,
     /// Whether everything is given up.
     closed: watch::Sender<bool>,
 }
@@ -88,6 +91,7 @@ impl Shared {
             runtime,
             queue: Mutex::default(),
             owed: watch::channel(0).0,
+            answered: Mutex::new(Instant::now()),
             closed: watch::channel(false).0,
         }
     }

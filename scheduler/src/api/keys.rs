@@ -56,6 +56,10 @@ pub const PREEMPTED_BY: &str = "capstan.sh/preempted-by";
 /// On a victim, the reason in Kueue's words.
 pub const PREEMPTION_REASON: &str = "capstan.sh/preemption-reason";
 
+/// On the Lease that a leader gives back: for how long it had changed nothing, a Go duration. Who
+/// leads next need not wait for watches to show what is older.
+pub const IDLE: &str = "capstan.sh/idle";
+
 /// Kueue's queue label (once an annotation too).
 pub const KUEUE_QUEUE: &str = "kueue.x-k8s.io/queue-name";
 /// Kueue's priority class label.

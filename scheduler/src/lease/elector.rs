@@ -14,6 +14,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
 use super::Leadership;
+use crate::api::{duration, keys};
 use crate::client;
 
 /// Which Lease, who we are, and the times; each shorter than the one before it.
@@ -42,7 +43,11 @@ pub enum LeaseEvent {
         holder: String,
     },
     /// We lead.
-    Leading,
+    Leading {
+        /// For how long nothing had been changed when who led before us gave the lease back; zero
+        /// if it did not say.
+        idle: Duration,
+    },
     /// A request failed; it is tried again.
     Failed(String),
     /// We led, and never will again.
@@ -56,6 +61,8 @@ pub struct Elector {
     until: watch::Sender<Option<Instant>>,
     /// The Lease as it was last seen, and when it was first seen so.
     seen: Option<(Lease, Instant)>,
+    /// Since when we lead.
+    led: Option<Instant>,
 }
 
 impl Elector {
@@ -63,29 +70,31 @@ impl Elector {
     pub fn new(client: Client, settings: Settings) -> (Elector, Leadership) {
         let (until, receiver) = watch::channel(None);
         let api = Api::namespaced(client, &settings.namespace);
-        (Elector { api, settings, until, seen: None }, Leadership::new(receiver))
+        (Elector { api, settings, until, seen: None, led: None }, Leadership::new(receiver))
     }
 
     /// Campaigns, leads, and returns when deposed. May be dropped at any moment; whoever drops it
     /// calls [`Elector::release`].
     pub async fn run(&mut self, mut events: impl FnMut(LeaseEvent)) {
-        self.campaign(&mut events).await;
-        events(LeaseEvent::Leading);
+        let idle = self.campaign(&mut events).await;
+        self.led = Some(Instant::now());
+        events(LeaseEvent::Leading { idle });
         let why = self.keep(&mut events).await;
         self.until.send_replace(None);
         events(LeaseEvent::Deposed(why));
     }
 
-    /// Tries until the Lease is ours.
-    async fn campaign(&mut self, events: &mut impl FnMut(LeaseEvent)) {
+    /// Tries until the Lease is ours; for how long nothing had been changed then, as far as that
+    /// was said.
+    async fn campaign(&mut self, events: &mut impl FnMut(LeaseEvent)) -> Duration {
         let mut told = None;
         loop {
             let started = Instant::now();
             let period = self.settings.retry_period.max(Duration::from_millis(1));
             // An answer that is late is a try that failed: the next one reads again.
             match timeout(self.settings.renew_deadline, self.try_to_take()).await {
-                Ok(Ok(true)) => return,
-                Ok(Ok(false)) => {
+                Ok(Ok(Some(idle))) => return idle,
+                Ok(Ok(None)) => {
                     let holder = self.seen.as_ref().and_then(|(lease, _)| holder(lease));
                     if let Some(holder) = holder.filter(|_| told != holder_text(&self.seen)) {
                         events(LeaseEvent::Waiting { holder: holder.to_owned() });
@@ -111,14 +120,14 @@ impl Elector {
     }
 
     /// One look at the Lease; if it is free, one try to take it.
-    async fn try_to_take(&mut self) -> kube::Result<bool> {
+    async fn try_to_take(&mut self) -> kube::Result<Option<Duration>> {
         let Some(found) = self.api.get_opt_by_code(&self.settings.name).await? else {
             self.seen = None;
             let fresh = Lease {
                 metadata: ObjectMeta { name: Some(self.settings.name.clone()), ..<_>::default() },
                 spec: None,
             };
-            return self.write(self.ours(&fresh), true).await;
+            return Ok(self.write(self.ours(&fresh), true).await?.then_some(Duration::ZERO));
         };
         let now = Instant::now();
         let same = |(lease, _): &&(Lease, Instant)| {
@@ -130,9 +139,13 @@ impl Elector {
         let ours = holder(&found) == Some(&self.settings.identity);
         let vacant = holder(&found).is_none();
         let wanted = self.ours(&found);
+        let idle = if vacant { idle(&found) } else { Duration::ZERO };
         self.seen = Some((found, since));
         let free = ours || vacant || self.free_at().is_some_and(|at| at <= now);
-        if free { self.write(wanted, false).await } else { Ok(false) }
+        if !free {
+            return Ok(None);
+        }
+        Ok(self.write(wanted, false).await?.then_some(idle))
     }
 
     /// Writes the Lease as ours; `false`: somebody else was first.
@@ -200,20 +213,23 @@ impl Elector {
         Err(Lost::Failed("the lease changes while it is renewed".to_owned()))
     }
 
-    /// Stops leading, and lets the next candidate take over at once.
+    /// Stops leading, and lets the next candidate take over at once; nothing was changed for the
+    /// last `idle`. What a leader before us changed, we do not know.
     ///
     /// A renewal that was on its way when [`Elector::run`] was dropped may come in between: the
     /// Lease is then read once more.
-    pub async fn release(self) -> Result<(), String> {
+    pub async fn release(self, idle: Duration) -> Result<(), String> {
+        let led = self.led.map_or(Duration::ZERO, |since| since.elapsed());
+        let idle = idle.min(led);
         self.until.send_replace(None);
-        match self.hand_back().await {
-            Err(error) if client::is_conflict(&error) => self.hand_back().await,
+        match self.hand_back(idle).await {
+            Err(error) if client::is_conflict(&error) => self.hand_back(idle).await,
             other => other,
         }
         .map_err(|error| client::explain(&error))
     }
 
-    async fn hand_back(&self) -> kube::Result<()> {
+    async fn hand_back(&self, idle: Duration) -> kube::Result<()> {
         let found = self.api.get_opt_by_code(&self.settings.name).await?;
         let ours = |lease: &Lease| holder(lease) == Some(&self.settings.identity);
         let Some(mut lease) = found.filter(ours) else { return Ok(()) };
@@ -221,6 +237,8 @@ impl Elector {
         spec.holder_identity = None;
         spec.lease_duration_seconds = Some(1);
         spec.renew_time = Some(MicroTime(Timestamp::now()));
+        let said = format!("{}ms", idle.as_millis());
+        lease.metadata.annotations.get_or_insert_default().insert(keys::IDLE.to_owned(), said);
         self.api.replace(&self.settings.name, &PostParams::default(), &lease).await.map(drop)
     }
 
@@ -240,7 +258,12 @@ impl Elector {
             lease_transitions: Some(if mine || first { transitions } else { transitions + 1 }),
             ..old
         };
-        Lease { metadata: lease.metadata.clone(), spec: Some(spec) }
+        let mut metadata = lease.metadata.clone();
+        // That was said of the leader before.
+        if let Some(annotations) = &mut metadata.annotations {
+            annotations.remove(keys::IDLE);
+        }
+        Lease { metadata, spec: Some(spec) }
     }
 }
 
@@ -261,6 +284,14 @@ impl From<kube::Error> for Lost {
 /// Who holds a Lease.
 fn holder(lease: &Lease) -> Option<&str> {
     lease.spec.as_ref()?.holder_identity.as_deref().filter(|holder| !holder.is_empty())
+}
+
+/// For how long who gave a Lease back had changed nothing, as it says.
+fn idle(lease: &Lease) -> Duration {
+    let said = lease.metadata.annotations.as_ref().and_then(|all| all.get(keys::IDLE));
+    let span = said.and_then(|said| duration::parse(said));
+    let ms = span.and_then(|span| u64::try_from(span.0).ok());
+    ms.map_or(Duration::ZERO, Duration::from_millis)
 }
 
 fn holder_text(seen: &Option<(Lease, Instant)>) -> Option<String> {

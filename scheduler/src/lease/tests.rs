@@ -19,6 +19,7 @@ use tokio::time::{Instant, sleep};
 use tower::BoxError;
 
 use super::{Elector, Leadership, LeaseEvent, Settings};
+use crate::api::{duration, keys};
 
 /// What happens to one request.
 #[derive(Clone, Copy, Debug)]
@@ -262,15 +263,53 @@ async fn giving_back_lets_the_next_take_over_at_once() {
     let second = Replica::start(&server, "second");
     seconds(3).await;
     assert!(leadership.holds() && !second.leads());
-    elector.release().await.expect("released");
+    elector.release(Duration::ZERO).await.expect("released");
     assert!(!leadership.holds());
     assert_eq!(server.holder(), None);
     seconds(2).await;
     assert!(second.leads());
     // One that does not hold it gives nothing back.
     let (third, _) = Elector::new(server.client(), settings("third"));
-    third.release().await.expect("nothing to do");
+    third.release(Duration::ZERO).await.expect("nothing to do");
     assert_eq!(server.holder().as_deref(), Some("second"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_leads_next_is_told_how_long_nothing_was_changed() {
+    let server = Server::default();
+    let (mut elector, _) = Elector::new(server.client(), settings("first"));
+    tokio::select! {
+        () = elector.run(|_| ()) => panic!("deposed"),
+        () = seconds(60) => {}
+    }
+    elector.release(Duration::from_millis(1_500)).await.expect("released");
+    let says = |lease: Lease| lease.metadata.annotations.unwrap_or_default().remove(keys::IDLE);
+    assert_eq!(says(server.lease()).as_deref(), Some("1500ms"));
+
+    let led = Arc::new(Mutex::new(Vec::new()));
+    let told = led.clone();
+    let (mut elector, _) = Elector::new(server.client(), settings("second"));
+    tokio::select! {
+        () = elector.run(move |event| told.lock().push(event)) => panic!("deposed"),
+        () = seconds(1) => {}
+    }
+    let idle = Duration::from_millis(1_500);
+    assert_eq!(*led.lock(), [LeaseEvent::Leading { idle }]);
+    assert_eq!(says(server.lease()), None, "that was said of the first");
+    // It changed nothing ever, and has led for a second: what was before that it does not know.
+    elector.release(Duration::from_secs(3_600)).await.expect("released");
+    let said = says(server.lease()).and_then(|said| duration::parse(&said)).expect("a duration");
+    assert!((0..=1_100).contains(&said.0), "{said:?}");
+
+    // Whoever takes what ran out is told nothing: who had it may have changed something just now.
+    server.edit(|lease| {
+        lease["spec"]["holderIdentity"] = json!("killed");
+        lease["metadata"]["annotations"] = json!({ keys::IDLE: "1h" });
+    });
+    let third = Replica::start(&server, "third");
+    seconds(60).await;
+    assert!(third.leads());
+    assert_eq!(third.last(), Some(LeaseEvent::Leading { idle: Duration::ZERO }));
 }
 
 #[tokio::test(start_paused = true)]
@@ -283,7 +322,7 @@ async fn a_release_that_meets_a_late_renewal_reads_again() {
     }
     // The lease is read, then a renewal of ours lands, then the release is written.
     server.faults(&[Fault::None, Fault::Instead(409)]);
-    elector.release().await.expect("released");
+    elector.release(Duration::ZERO).await.expect("released");
     assert_eq!(server.holder(), None);
 }
 

@@ -22,7 +22,10 @@
 //! After [`MOST`] the leader goes on all the same and says so: a bind that is wrong then is refused
 //! by the API server where the pod is bound already, and waits of a second would be felt.
 //!
-//! A leader that was killed gives nothing back; its lease runs out seconds after its last write.
+//! A leader that gives the lease back writes down for how long it had changed nothing
+//! (`capstan.sh/idle`): the silence of a watch counts from its last change on, so that the next
+//! one goes on at once after a leader that was idle, as most are when they are updated. One that
+//! was killed gives nothing back; its lease runs out seconds after its last write.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -109,6 +112,8 @@ fn version(object: &Object) -> u64 {
 #[derive(Debug)]
 pub struct Barrier {
     begun: Instant,
+    /// When the leader before us changed something last, at the latest.
+    changed: Instant,
     marks: BTreeMap<Kind, u64>,
 }
 
@@ -153,10 +158,12 @@ pub enum Passage {
 }
 
 impl Barrier {
-    /// From now on. Kinds without a mark (the server did not say) are waited for until they are
-    /// silent.
-    pub fn new(marks: BTreeMap<Kind, u64>, now: Instant) -> Barrier {
-        Barrier { begun: now, marks }
+    /// From now on, after a leader that had changed nothing for so long. Kinds without a mark (the
+    /// server did not say) are waited for until they are silent.
+    pub fn new(marks: BTreeMap<Kind, u64>, idle: Duration, now: Instant) -> Barrier {
+        // More than it takes says no more; a clock need not go back further than that.
+        let changed = now.checked_sub(idle.min(QUIET)).unwrap_or(now);
+        Barrier { begun: now, changed, marks }
     }
 
     /// Whether the way is free.
@@ -168,7 +175,7 @@ impl Barrier {
             if shown.is_some_and(|shown| shown.version >= mark) {
                 return None;
             }
-            let since = shown.map_or(self.begun, |shown| shown.at.max(self.begun));
+            let since = shown.map_or(self.changed, |shown| shown.at.max(self.changed));
             Some(since + QUIET).filter(|until| *until > now)
         };
         let behind: Vec<(Kind, Instant)> =
@@ -205,7 +212,8 @@ mod tests {
     }
 
     fn barrier(now: Instant) -> Barrier {
-        Barrier::new(BTreeMap::from([(Kind::Pod, 100), (Kind::Job, 100)]), now)
+        let marks = BTreeMap::from([(Kind::Pod, 100), (Kind::Job, 100)]);
+        Barrier::new(marks, Duration::ZERO, now)
     }
 
     const MS: Duration = Duration::from_millis(1);
@@ -231,6 +239,23 @@ mod tests {
         progress.note(&Seen::Applied(pod(98)), late);
         assert_eq!(barrier.passage(&progress, now + QUIET), Passage::Until(late + QUIET));
         assert_eq!(barrier.passage(&progress, late + QUIET), Passage::Free);
+    }
+
+    #[test]
+    fn silence_counts_from_the_last_change_of_a_leader_that_said_when_it_was() {
+        let now = Instant::now() + MOST;
+        let after = |idle| {
+            let marks = BTreeMap::from([(Kind::Pod, 100), (Kind::Job, 100)]);
+            Barrier::new(marks, idle, now)
+        };
+        let mut progress = Progress::default();
+        assert_eq!(after(QUIET).passage(&progress, now), Passage::Free);
+        assert_eq!(after(Duration::MAX).passage(&progress, now), Passage::Free);
+        let half = QUIET / 2;
+        assert_eq!(after(half).passage(&progress, now), Passage::Until(now + half));
+        // A watch that has just shown something may have more on its way.
+        progress.note(&Seen::Applied(pod(99)), now - MS);
+        assert_eq!(after(QUIET).passage(&progress, now), Passage::Until(now - MS + QUIET));
     }
 
     #[test]
@@ -266,7 +291,7 @@ mod tests {
         let now = Instant::now();
         let mut progress = Progress::default();
         progress.note(&Seen::Applied(pod(7)), now);
-        let barrier = Barrier::new(BTreeMap::new(), now);
+        let barrier = Barrier::new(BTreeMap::new(), Duration::ZERO, now);
         assert_eq!(barrier.passage(&progress, now), Passage::Until(now + QUIET));
         assert_eq!(barrier.passage(&progress, now + QUIET), Passage::Free);
     }

@@ -174,10 +174,10 @@ impl Desk {
             Message::Seen(batch) => batch.seen.into_iter().for_each(|seen| self.see(seen)),
             Message::Answer(answer) => self.take_answer(answer),
             Message::Ask(question) => self.questions.push(question),
-            Message::Lead(marks) if self.phase == Phase::Standby => {
-                self.barrier = Some(Barrier::new(marks, Instant::now()));
+            Message::Lead(marks, idle) if self.phase == Phase::Standby => {
+                self.barrier = Some(Barrier::new(marks, idle, Instant::now()));
             }
-            Message::Lead(_) => {}
+            Message::Lead(..) => {}
             Message::Config(config) => {
                 self.live.reconfigure(&config);
                 self.tools.metrics.configure(Switches::of(&config.file.metrics));

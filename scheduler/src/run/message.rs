@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
+use std::time::Duration;
 
 use capstan_core::explain::view::{Place, PodExplanation, WorkloadExplanation};
 use tokio::sync::mpsc::Receiver;
@@ -27,8 +28,9 @@ pub enum Message {
     Answer(Answer),
     /// Somebody asks.
     Ask(Question),
-    /// We lead; the API server was at these versions when we began to.
-    Lead(BTreeMap<Kind, u64>),
+    /// We lead; the API server was at these versions when we began to, and who led before us had
+    /// changed nothing for so long.
+    Lead(BTreeMap<Kind, u64>, Duration),
     /// Another configuration holds.
     Config(Box<Config>),
     /// Nothing is decided any more.

@@ -220,7 +220,7 @@ impl Replica {
         self.show_the_rest().await;
         drop(campaign);
         if let Some(elector) = elector
-            && let Err(error) = elector.release().await
+            && let Err(error) = elector.release(self.executor.idle()).await
         {
             tracing::warn!(%error, "the lease was not given back; it runs out by itself");
         }
@@ -307,16 +307,16 @@ async fn campaign(
     }
     let Some(elector) = elector else {
         sleep(SETTLE).await;
-        lead.begin().await;
+        lead.begin(Duration::ZERO).await;
         return std::future::pending().await;
     };
     let mut ended = "the election ended".to_owned();
     let told = |event| match event {
         LeaseEvent::Waiting { holder } => tracing::info!(holder, "another replica leads"),
-        LeaseEvent::Leading => {
+        LeaseEvent::Leading { idle } => {
             tracing::info!("this replica leads");
             let lead = lead.clone();
-            tokio::spawn(async move { lead.begin().await });
+            tokio::spawn(async move { lead.begin(idle).await });
         }
         LeaseEvent::Failed(error) => tracing::warn!(error, "the lease"),
         LeaseEvent::Deposed(why) => ended = why,
@@ -333,10 +333,11 @@ struct Lead {
 }
 
 impl Lead {
-    /// Says so, and what has to be seen before anything is decided.
-    async fn begin(&self) {
+    /// Says so, and what has to be seen before anything is decided, after a leader that had changed
+    /// nothing for so long.
+    async fn begin(&self, idle: Duration) {
         let marks = barrier::marks(&self.client).await;
-        drop(self.inbox.send(Message::Lead(marks)));
+        drop(self.inbox.send(Message::Lead(marks, idle)));
     }
 }
 

@@ -146,7 +146,12 @@ fn job(version: u64) -> Seen {
 }
 
 fn lead() -> Message {
-    Message::Lead(BTreeMap::from([(Kind::Pod, 100), (Kind::Job, 100)]))
+    lead_after(Duration::ZERO)
+}
+
+/// After one that had been idle for so long.
+fn lead_after(idle: Duration) -> Message {
+    Message::Lead(BTreeMap::from([(Kind::Pod, 100), (Kind::Job, 100)]), idle)
 }
 
 #[tokio::test]
@@ -173,6 +178,16 @@ async fn a_new_leader_of_a_silent_cluster_binds_what_waits_without_any_news() {
     thread::sleep(barrier::QUIET);
     assert_eq!(bench.desk.patience(), Duration::ZERO);
     bench.desk.turn();
+    assert_eq!(bench.desk.phase, Phase::Leading);
+    assert_eq!(bench.bound().await, ["first"]);
+}
+
+#[tokio::test]
+async fn after_a_leader_that_had_been_idle_what_waits_is_bound_at_once() {
+    let mut bench = Bench::with_nodes(1);
+    bench.sees(vec![pod("first", 90, None)]);
+    thread::sleep(barrier::QUIET);
+    bench.told(lead_after(barrier::QUIET));
     assert_eq!(bench.desk.phase, Phase::Leading);
     assert_eq!(bench.bound().await, ["first"]);
 }
