@@ -2,10 +2,11 @@
 //!
 //! All pods are there before a contender is started, so that making them takes nothing from it on
 //! a machine that all share, and so that everybody has the same work from the first moment on; it
-//! starts once the servers have cleaned up after that.
-//! Rates run from the first bound pod that the watcher saw to the last: reading the cluster is
-//! counted apart (`first_bound_s`, from the start of the process), processor time is that of the
-//! whole life of the process. What Capstan says of its gangs comes after their binds and is looked
+//! starts once the servers have cleaned up after that, reads everything, and stands by for its
+//! lease (`gate`).
+//! Rates run from when it took the lease to the last bound pod that the watcher saw, deciding
+//! included. Beside it stands the same from the first bound pod on, which a process has that reads
+//! all of it first; processor time is that of the whole life of the process. What Capstan says of its gangs comes after their binds and is looked
 //! at apart: when all Workloads say that they run, and what was written and used by then.
 //! Contenders take turns on one cluster, in another order each time. No kwok here: nodes are ready
 //! as they are made, and pods stay as they were bound, so that nobody else works while a contender
@@ -17,7 +18,7 @@ use std::time::{Duration, Instant};
 use capstan_tests::cluster::{Options, Result, Trouble};
 use serde_json::{Value, json};
 
-use super::contender::{self, Running, Who, order, seconds_of_servers};
+use super::contender::{self, Who, order, seconds_of_all};
 use super::jobs;
 use super::scene::{Ask, Scene};
 use super::writes::Writes;
@@ -53,11 +54,13 @@ pub struct Burst {
 /// One run of one contender.
 #[derive(Clone, Debug)]
 pub struct Ran {
-    /// Pods bound in a second, from the first to the last.
+    /// Pods bound in a second, from the lease to the last.
     pub per_second: f64,
-    /// From the start of the process to the first bound pod.
+    /// From the start of the process until it stood by with everything read, rounded up to looks.
+    pub read: Duration,
+    /// From the lease to the first bound pod.
     pub first: Duration,
-    /// From there to the last.
+    /// From the lease to the last.
     pub took: Duration,
     /// Seconds of the process.
     pub processor: f64,
@@ -74,7 +77,7 @@ pub struct Ran {
 /// How it stands once every Workload of a burst says that it runs.
 #[derive(Clone, Debug)]
 pub struct Said {
-    /// From the first bound pod until that was seen, a moment after the last one at the earliest.
+    /// From the lease until that was seen, a moment after the last one at the earliest.
     pub took: Duration,
     /// Seconds of the process.
     pub processor: f64,
@@ -95,7 +98,7 @@ impl Burst {
 
     /// Runs everybody as often as asked, in turns.
     pub fn run(&self, repeats: usize) -> Result<Vec<(Who, Vec<Ran>)>> {
-        let options = Options { upstream_gangs: self.upstream, ..Options::bare() };
+        let options = Options { upstream_gangs: self.upstream, elects: true, ..Options::bare() };
         let mut scene = Scene::set(options, self.nodes)?;
         scene.plane.create_namespace(NAMESPACE)?;
         let mut all: Vec<(Who, Vec<Ran>)> =
@@ -116,8 +119,12 @@ impl Burst {
         contender::calm(scene)?;
         let before = scene.writes()?;
 
-        let begun = Instant::now();
+        who.gate().close(scene)?;
+        let started = Instant::now();
         let mut running = who.start(scene)?;
+        running.wait_at_gate(scene)?;
+        let (read, begun) = (started.elapsed(), Instant::now());
+        who.gate().open(scene)?;
         let what = format!("{} binds all pods", who.name());
         let (mut looked, mut idle) = (Instant::now(), None);
         loop {
@@ -146,9 +153,10 @@ impl Burst {
         let processor = running.processor_seconds(scene)?;
         let writes_later = scene.writes()?.since(&before);
         let (first, last) = times(scene)?;
+        let led = who.gate().taken(scene)?;
         let said = match who {
             Who::Capstan if self.gangs() > 0 => {
-                let took = jobs::said(scene, self.gangs(), SAID_WITHIN)? - first;
+                let took = jobs::said(scene, self.gangs(), SAID_WITHIN)? - led;
                 let processor = running.processor_seconds(scene)?;
                 Some(Said { took, processor, writes: scene.writes()?.since(&before) })
             }
@@ -158,10 +166,9 @@ impl Burst {
         self.clean(scene, who, repeat)?;
         scene.until("no pod is left", there(0))?;
         scene.eye().forget();
-        let took = last - first;
-        let per_second = (self.pods - 1) as f64 / took.as_secs_f64();
-        let first = first - begun;
-        Ok(Ran { per_second, first, took, processor, binding, writes, writes_later, said })
+        let (first, took) = (first - led, last - led);
+        let per_second = self.pods as f64 / took.as_secs_f64();
+        Ok(Ran { per_second, read, first, took, processor, binding, writes, writes_later, said })
     }
 
     /// Everything that is made for a turn.
@@ -222,13 +229,6 @@ impl Burst {
         }
         scene.remove_all(WORKLOADS)
     }
-}
-
-/// Processor time of the contender, the servers and this program.
-fn seconds_of_all(scene: &mut Scene, running: &mut Running) -> Result<Vec<(&'static str, f64)>> {
-    let mut all = vec![("contender", running.processor_seconds(scene)?)];
-    all.extend(seconds_of_servers(scene)?);
-    Ok(all)
 }
 
 fn pod_name(who: Who, repeat: usize, at: usize) -> String {

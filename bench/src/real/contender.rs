@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use capstan_tests::cluster::{Capstan, Part, Process, Result, Trouble, capstan_config};
 
+use super::gate::{self, Gate};
 use super::raw;
 use super::scene::Scene;
 
@@ -56,6 +57,15 @@ impl Who {
         }
     }
 
+    /// The lease that it waits for.
+    pub fn gate(self) -> Gate {
+        Gate(match self {
+            Who::Raw | Who::Watching => raw::NAME,
+            Who::Capstan => "capstan",
+            Who::Kube => "kube-scheduler",
+        })
+    }
+
     /// Starts it.
     pub fn start(self, scene: &mut Scene) -> Result<Running> {
         let this = env::current_exe().map_err(|e| Trouble::new(format!("this program: {e}")))?;
@@ -69,7 +79,8 @@ impl Who {
             Who::Capstan => {
                 let config = scene.plane.folder().join("capstan.yaml");
                 let says = |e| Trouble::new(format!("{}: {e}", config.display()));
-                fs::write(&config, capstan_config("")).map_err(says)?;
+                let lease = format!("leaderElection: {{resourceNamespace: {}}}", gate::NAMESPACE);
+                fs::write(&config, capstan_config(&lease)).map_err(says)?;
                 call.args([AS_CAPSTAN, "run", "--config"]).arg(&config);
                 call.arg("--kubeconfig").arg(scene.kubeconfig());
                 let capstan = scene.plane.capstan_called("capstan", call, &config)?;
@@ -116,6 +127,28 @@ impl Running {
         if process.runs() { Ok(()) } else { Err(process.trouble("ended")) }
     }
 
+    /// Waits until it stands by for its lease, all read and nothing left to do.
+    pub fn wait_at_gate(&mut self, scene: &mut Scene) -> Result<()> {
+        if let Running::Capstan(capstan) = self {
+            capstan.wait_until(&scene.plane, "standing by")?;
+        }
+        // The others do not say when they have read everything: they are idle then. What has only
+        // just been started is idle, too.
+        thread::sleep(LOOK);
+        let mut calm = 0;
+        for _ in 0..LOOKS_MAX {
+            self.check(scene)?;
+            let before = seconds_of_all(scene, self)?;
+            thread::sleep(LOOK);
+            let now = seconds_of_all(scene, self)?;
+            calm = if is_calm(&before, &now) { calm + 1 } else { 0 };
+            if calm == CALM_LOOKS {
+                return Ok(());
+            }
+        }
+        Err(Trouble::new("a contender that stands by did not calm down within a minute"))
+    }
+
     /// Waits until it would take work at once.
     pub fn wait_until_ready(&mut self, scene: &Scene) -> Result<()> {
         match self {
@@ -144,6 +177,16 @@ impl Running {
     }
 }
 
+/// Processor time of the contender, the servers and this program.
+pub fn seconds_of_all(
+    scene: &mut Scene,
+    running: &mut Running,
+) -> Result<Vec<(&'static str, f64)>> {
+    let mut all = vec![("contender", running.processor_seconds(scene)?)];
+    all.extend(seconds_of_servers(scene)?);
+    Ok(all)
+}
+
 /// Processor time of the servers that run and of this program, in seconds, by name.
 pub fn seconds_of_servers(scene: &mut Scene) -> Result<Vec<(&'static str, f64)>> {
     let mut all = vec![("bench", seconds_of(std::process::id())?)];
@@ -162,11 +205,13 @@ pub fn seconds_of_servers(scene: &mut Scene) -> Result<Vec<(&'static str, f64)>>
 }
 
 /// How long the servers are looked at for being calm.
-const LOOK: Duration = Duration::from_millis(500);
+const LOOK: Duration = Duration::from_millis(300);
 /// Part of one processor that calm servers use at most.
 const CALM: f64 = 0.1;
+/// So many calm looks in a row at a contender that stands by.
+const CALM_LOOKS: usize = 3;
 /// Looks at servers that do not calm down: this is no measure of anything.
-const LOOKS_MAX: usize = 120;
+const LOOKS_MAX: usize = 200;
 
 /// Waits until the servers do next to nothing. What a turn leaves behind, garbage above all, would
 /// be collected later, and whoever comes next would pay for it: it is collected first.
@@ -175,12 +220,17 @@ pub fn calm(scene: &mut Scene) -> Result<()> {
     for _ in 0..LOOKS_MAX {
         let before = seconds_of_servers(scene)?;
         thread::sleep(LOOK);
-        let used: f64 = seconds_since(scene, &before)?.iter().map(|(_, seconds)| seconds).sum();
-        if used <= CALM * LOOK.as_secs_f64() {
+        if is_calm(&before, &seconds_of_servers(scene)?) {
             return Ok(());
         }
     }
     Err(Trouble::new("the servers did not calm down within a minute"))
+}
+
+/// Whether next to nothing was used between two looks.
+fn is_calm(before: &[(&'static str, f64)], now: &[(&'static str, f64)]) -> bool {
+    let sum = |all: &[(&'static str, f64)]| all.iter().map(|it| it.1).sum::<f64>();
+    sum(now) - sum(before) <= CALM * LOOK.as_secs_f64()
 }
 
 /// What that became since.

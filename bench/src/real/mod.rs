@@ -10,7 +10,8 @@
 //!   in the loop; `reclaim`: quota taken back; `footprint`: memory of a large cluster
 //!   (`answers` is the server that its Workloads are written to).
 //! - `scene` is a cluster with our watcher (`eye`) and our writes; `contender` who takes turns on
-//!   it, `raw` the one that decides nothing; `writes` counts what the API server was asked.
+//!   it, `raw` the one that decides nothing; `gate` is the lease at which they stand by until
+//!   clocks start; `writes` counts what the API server was asked.
 //! - `verdict` has medians and bounds.
 
 mod answers;
@@ -18,6 +19,7 @@ mod burst;
 mod contender;
 mod eye;
 mod footprint;
+mod gate;
 mod jobs;
 mod raw;
 mod reclaim;

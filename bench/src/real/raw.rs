@@ -1,7 +1,7 @@
 //! The raw binder: Capstan's executors with nothing in front of them.
 //!
-//! A process of its own, as the others are. It lists pods that wait for it and nodes, binds pod
-//! after pod to node after node, and stays until it is killed, so that its processor time can be
+//! A process of its own, as the others are. It lists pods that wait for it and nodes, stands by for
+//! its lease as the others do, binds pod after pod to node after node, and stays until it is killed, so that its processor time can be
 //! read. What it reaches is what the client, the API server and the machine allow.
 //!
 //! Whoever decides has to watch, and each watch costs the server and the client their part of
@@ -21,7 +21,7 @@ use capstan::client::{Clients, Target};
 use capstan::clock::Clock;
 use capstan::config::Config;
 use capstan::config::file::ClientConnection;
-use capstan::lease::Leadership;
+use capstan::lease::{Elector, Leadership, LeaseEvent, Settings};
 use capstan::live::{Kind, Seen};
 use capstan::watch;
 use capstan_core::model::input::BindingNote;
@@ -29,6 +29,8 @@ use capstan_core::plan::{Action, Effect, EffectId, EffectResult, PodRef, Precond
 use capstan_core::time::Span;
 use kube::api::ListParams;
 use kube::{Api, ResourceExt};
+
+use super::gate;
 
 /// The name by which pods wait for it.
 pub const NAME: &str = "raw";
@@ -53,6 +55,8 @@ pub async fn bind_all(kubeconfig: PathBuf, watching: bool) -> Result<(), String>
     let mine = ListParams::default().fields(&format!("spec.schedulerName={NAME}"));
     let pods = pods.list(&mine).await.map_err(says)?;
 
+    let leadership = lead(&clients).await?;
+
     let (clock, failed) = (Clock::start(), Arc::new(AtomicUsize::new(0)));
     let counted = Arc::clone(&failed);
     let answers = move |answer: Answer| {
@@ -60,12 +64,8 @@ pub async fn bind_all(kubeconfig: PathBuf, watching: bool) -> Result<(), String>
             counted.fetch_add(1, Ordering::Relaxed);
         }
     };
-    let means = Means {
-        writes: clients.writes.clone(),
-        leadership: Leadership::alone(),
-        answers: Arc::new(answers),
-        clock,
-    };
+    let means =
+        Means { writes: clients.writes.clone(), leadership, answers: Arc::new(answers), clock };
     let executor = Executor::new(means, Limits::default());
     let effect = |(at, pod): (usize, &Pod)| Effect {
         id: EffectId(at as u64),
@@ -89,6 +89,31 @@ pub async fn bind_all(kubeconfig: PathBuf, watching: bool) -> Result<(), String>
         0 => std::future::pending().await,
         failed => Err(format!("{failed} of {} pods were not bound", pods.items.len())),
     }
+}
+
+/// Waits for the lease, as everybody does.
+async fn lead(clients: &Clients) -> Result<Leadership, String> {
+    let settings = Settings {
+        namespace: gate::NAMESPACE.to_owned(),
+        name: NAME.to_owned(),
+        identity: format!("{NAME}-{}", std::process::id()),
+        lease_duration: Duration::from_secs(15),
+        renew_deadline: Duration::from_secs(10),
+        retry_period: Duration::from_secs(2),
+    };
+    let (mut elector, leadership) = Elector::new(clients.lease.clone(), settings);
+    let (leads, led) = tokio::sync::oneshot::channel();
+    let mut leads = Some(leads);
+    tokio::spawn(async move {
+        let told = |event| {
+            if matches!(event, LeaseEvent::Leading { .. }) {
+                leads.take().map(|leads| leads.send(()));
+            }
+        };
+        elector.run(told).await;
+    });
+    led.await.map_err(|_| "the election ended".to_owned())?;
+    Ok(leadership)
 }
 
 /// Keeps the watches that Capstan has; comes back once everything was read.

@@ -85,6 +85,10 @@ pub fn burst_line(case: &Burst, who: Who, runs: &[Ran]) -> Value {
         "pods_per_s": spread(runs, 1.0, |ran| ran.per_second),
         "bound_in_s": spread(runs, 1e3, |ran| ran.took.as_secs_f64()),
         "first_bound_s": spread(runs, 1e3, |ran| ran.first.as_secs_f64()),
+        "pods_per_s_from_first_bound": spread(runs, 1.0, |ran| {
+            (pods - 1.0) / (ran.took - ran.first).as_secs_f64()
+        }),
+        "read_s": spread(runs, 1e3, |ran| ran.read.as_secs_f64()),
         "cpu_ms_per_pod": spread(runs, 1e3, |ran| ran.processor * 1e3 / pods),
         "api_writes_per_pod": spread(runs, 1e3, |ran| ran.writes.objects() as f64 / pods),
         "events_per_pod": spread(runs, 1e3, |ran| {

@@ -188,7 +188,7 @@ impl Site<'_> {
         let mut config = json!({
             "apiVersion": version,
             "kind": "KubeSchedulerConfiguration",
-            "leaderElection": {"leaderElect": false},
+            "leaderElection": {"leaderElect": self.options.elects},
             "clientConnection": {
                 "kubeconfig": self.kubeconfig(Part::Scheduler),
                 "qps": 10_000,

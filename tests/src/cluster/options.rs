@@ -16,6 +16,8 @@ pub struct Options {
     pub upstream_gangs: bool,
     /// For benchmarks: no bounds on requests in flight, and new nodes are ready at once.
     pub unbounded: bool,
+    /// kube-scheduler waits for its lease before it schedules anything.
+    pub elects: bool,
     /// For comparisons: kube-scheduler waits for no volume, so that what it chose is seen at once,
     /// and volumes and claims go when they are deleted, whoever uses them.
     pub decisions: bool,
