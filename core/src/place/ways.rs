@@ -106,7 +106,7 @@ impl Choosing {
         let room = &state.room;
         let Some(facts) = room.facts(node) else { return Vec::new() };
         let question = state.classes.class(class).question(room, node);
-        let mut found = match question.volumes.map(|demand| demand.ways(facts, WAYS_MAX)) {
+        let mut found = match question.volumes.map(|demand| demand.ways(&room.volumes, facts, WAYS_MAX)) {
             None => vec![Way::default()],
             Some((all, whole)) => {
                 self.cut |= !whole;

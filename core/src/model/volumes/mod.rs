@@ -88,6 +88,17 @@ struct Pool {
     open: BTreeSet<(i64, Text)>,
     capacities: BTreeSet<(Text, Text)>,
     stamp: u64,
+    /// When one of its volumes was chosen last, or let go.
+    taken: u64,
+}
+
+/// When something changed last: another stamp than before says that what was kept holds no more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    /// Something that a [`Demand`] tells of.
+    pub facts: u64,
+    /// Some volume that it could take was taken, or let go.
+    pub taken: u64,
 }
 
 /// Whom a fact concerns beside those who look at stamps.
@@ -313,10 +324,9 @@ impl Volumes {
         concerned
     }
 
-    /// When anything changed last that these volumes depend on: another number than before says
-    /// that what was kept of them holds no more.
-    pub fn stamp(&self, wanted: &PodVolumes) -> u64 {
-        let mut latest = self.everybody;
+    /// When anything changed last that these volumes depend on.
+    pub fn stamp(&self, wanted: &PodVolumes) -> Stamp {
+        let (mut latest, mut taken) = (self.everybody, 0);
         for using in &wanted.claims {
             let Some(entry) = self.claims.get(&using.claim) else { continue };
             latest = latest.max(entry.stamp);
@@ -325,8 +335,9 @@ impl Volumes {
             let pool = self.pools.get(&facts.class);
             latest = latest.max(volume.map_or(0, |volume| volume.stamp));
             latest = latest.max(pool.map_or(0, |pool| pool.stamp));
+            taken = taken.max(pool.map_or(0, |pool| pool.taken));
         }
-        latest
+        Stamp { facts: latest, taken }
     }
 
     /// A claim as fed.
