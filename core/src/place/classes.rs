@@ -316,7 +316,7 @@ impl Class {
     /// The same without what pods around mean.
     fn bare<'a>(&'a self, room: &'a Room, node: NodeIdx) -> Question<'a> {
         let (shape, flavors) = (room.shape(self.key.shape), &self.flavors);
-        let volumes = self.volumes.as_ref().map(|kept| &kept.1);
+        let volumes = self.demand();
         let pays = self.key.scoring.paying != Paying::Free;
         Question { room, shape, flavors, node, beside: 0, pays, neighbours: None, volumes }
     }
@@ -350,6 +350,11 @@ impl Class {
         let stamp = self.volumes.as_ref().map(|kept| kept.0);
         let wanted = room.shape(self.key.shape).facts.volumes.as_ref();
         wanted.is_none_or(|wanted| stamp == Some(room.volumes.stamp(wanted)))
+    }
+
+    /// What its volumes mean, if it has any, as of the last look.
+    pub fn demand(&self) -> Option<&Demand> {
+        self.volumes.as_ref().map(|kept| &kept.1)
     }
 
     /// Whether what one member gets may be missing for the next wherever that goes: then slots of

@@ -7,7 +7,9 @@
 //! and devices, [`attached`] what they see of volumes on nodes; [`partial`] tells how far a gang
 //! gets.
 
+mod at_once;
 mod attached;
+mod budget;
 pub mod classes;
 pub mod common_claims;
 pub mod coupled;

@@ -302,6 +302,20 @@ impl Candidates {
     }
 }
 
+impl Need {
+    /// Volumes that an open claim could take on a node; `None`: one could be made for it there.
+    pub fn takes_there<'a>(
+        &'a self,
+        volumes: &Volumes,
+        claim: &ClaimKey,
+        node: &NodeFacts,
+    ) -> Option<Vec<&'a Text>> {
+        let Need::Open(candidates, making) = self else { return None };
+        let free = candidates.reached(node).filter(|volume| volumes.is_free(volume, claim));
+        (making.on(node) != Made::Yes).then(|| free.map(|volume| &volume.name).collect())
+    }
+}
+
 impl Making {
     /// Whether a volume could be made for a node.
     pub fn on(&self, node: &NodeFacts) -> Made {

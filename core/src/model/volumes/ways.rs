@@ -31,12 +31,7 @@ const TRIES_EACH: usize = 16;
 impl Demand {
     /// All choices on a node that can matter to others, that of [`Demand::on`] first if there is
     /// one; `false`: there are more than `most`, or not all were tried.
-    pub fn ways(
-        &self,
-        volumes: &Volumes,
-        node: &NodeFacts,
-        most: usize,
-    ) -> (Vec<Choices>, bool) {
+    pub fn ways(&self, volumes: &Volumes, node: &NodeFacts, most: usize) -> (Vec<Choices>, bool) {
         let (made, taken, found) = (Choices::new(), Vec::new(), Vec::new());
         let tries = most.saturating_mul(TRIES_EACH);
         let mut ways = Ways { demand: self, volumes, node, most, made, taken, found, tries };
