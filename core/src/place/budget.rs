@@ -22,7 +22,7 @@ const IN_ALL: u32 = 65_536;
 const LEAST: u32 = 256;
 
 /// Kinds of members times nodes that are looked at for what one try costs otherwise.
-const LOOKS: usize = 64;
+const LOOKS: usize = 32;
 
 /// What one search may spend.
 #[derive(Clone, Copy, Debug)]
@@ -43,7 +43,7 @@ pub(super) fn allow(
 ) -> Allowance {
     let nodes = txn.state().room.tree.order().len();
     let looks = kinds.map_or(0, |kinds| kinds.saturating_mul(nodes) / LOOKS);
-    let each = u32::try_from(looks).unwrap_or(u32::MAX).saturating_add(1);
+    let each = u32::try_from(looks).unwrap_or(u32::MAX).max(1);
     Allowance { most: most(txn.count_steps(0), each, bound, members), each }
 }
 
