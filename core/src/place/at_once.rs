@@ -368,4 +368,53 @@ mod tests {
         assert!(takes_all(&rows, &[1, 1, 1, 9], &[2, 1, 5, 4]));
         assert!(!takes_all(&rows, &[1, 1, 1, 9], &[2, 1, 4, 4]));
     }
+
+    /// Every way, one member after the other.
+    fn goes(rows: &mut [Vec<u32>], counts: &mut [u32], holds: &mut [u64]) -> bool {
+        let Some(group) = counts.iter().position(|count| *count > 0) else { return true };
+        for place in 0..holds.len() {
+            if holds[place] == 0 || rows[group][place] == 0 {
+                continue;
+            }
+            (holds[place], rows[group][place]) = (holds[place] - 1, rows[group][place] - 1);
+            counts[group] -= 1;
+            let all = goes(rows, counts, holds);
+            (holds[place], rows[group][place]) = (holds[place] + 1, rows[group][place] + 1);
+            counts[group] += 1;
+            if all {
+                return true;
+            }
+        }
+        false
+    }
+
+    #[test]
+    fn a_flow_finds_what_trying_every_way_finds() {
+        let mut state = 12_345_u64;
+        let mut next = |below: u64| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state % below
+        };
+        let mut found = [0, 0];
+        for _ in 0..5_000 {
+            let (groups, places, one) = (1 + next(4), 1 + next(4), next(2) == 0);
+            let most = if one { 2 } else { 3 };
+            let mut row = || (0..places).map(|_| next(most) as u32).collect();
+            let mut rows: Vec<Vec<u32>> = (0..groups).map(|_| row()).collect();
+            let mut count = || if one { 1 } else { 1 + next(3) as u32 };
+            let mut counts: Vec<u32> = (0..groups).map(|_| count()).collect();
+            let mut holds: Vec<u64> = (0..places).map(|_| next(4)).collect();
+            let told = takes_all(&rows, &counts, &holds);
+            let kinds: BTreeSet<Vec<u32>> = rows.iter().cloned().collect();
+            let (apart, input) =
+                (kinds.len() == rows.len(), format!("{rows:?} {counts:?} {holds:?}"));
+            let goes = goes(&mut rows, &mut counts, &mut holds);
+            assert!(told || !goes, "{input}");
+            assert!(told == goes || !one && !apart, "{input}");
+            found[usize::from(told)] += 1;
+        }
+        assert!(found[0] > 500 && found[1] > 500, "{found:?}");
+    }
 }
