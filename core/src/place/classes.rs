@@ -16,7 +16,7 @@ use crate::model::ids::{ClassIdx, FlavorIdx, ShapeIdx};
 use crate::model::input::FlavorFacts;
 use crate::model::room::Room;
 use crate::model::sweep::Used;
-use crate::model::volumes::Demand;
+use crate::model::volumes::{Demand, Stamp};
 use crate::place::refusals::{self, Refusals};
 use crate::rules::neighbours::Outlook;
 use crate::rules::{self, Question};
@@ -87,7 +87,7 @@ pub struct Class {
     refusals: Option<(u64, u64, Arc<Refusals>)>,
     verdicts: Vec<FactVerdict>,
     /// What its volumes mean, if it has any, as of a change of those.
-    volumes: Option<Box<(u64, Demand)>>,
+    volumes: Option<Box<(Stamp, Demand)>>,
     epoch: u64,
     seen: u64,
     used: u64,
@@ -316,7 +316,7 @@ impl Class {
     /// The same without what pods around mean.
     fn bare<'a>(&'a self, room: &'a Room, node: NodeIdx) -> Question<'a> {
         let (shape, flavors) = (room.shape(self.key.shape), &self.flavors);
-        let volumes = self.volumes.as_ref().map(|kept| &kept.1);
+        let volumes = self.demand();
         let pays = self.key.scoring.paying != Paying::Free;
         Question { room, shape, flavors, node, beside: 0, pays, neighbours: None, volumes }
     }
@@ -338,8 +338,8 @@ impl Class {
     fn look_at_volumes(&mut self, room: &Room) -> bool {
         let Some(wanted) = &room.shape(self.key.shape).facts.volumes else { return false };
         let stamp = room.volumes.stamp(wanted);
-        if self.volumes.as_ref().is_some_and(|kept| kept.0 == stamp) {
-            return false;
+        if let Some(kept) = self.volumes.as_deref_mut().filter(|kept| kept.0.facts == stamp.facts) {
+            return std::mem::replace(&mut kept.0, stamp) != stamp;
         }
         self.volumes = Some(Box::new((stamp, room.volumes.demand(wanted))));
         true
@@ -350,6 +350,11 @@ impl Class {
         let stamp = self.volumes.as_ref().map(|kept| kept.0);
         let wanted = room.shape(self.key.shape).facts.volumes.as_ref();
         wanted.is_none_or(|wanted| stamp == Some(room.volumes.stamp(wanted)))
+    }
+
+    /// What its volumes mean, if it has any, as of the last look.
+    pub fn demand(&self) -> Option<&Demand> {
+        self.volumes.as_ref().map(|kept| &kept.1)
     }
 
     /// Whether what one member gets may be missing for the next wherever that goes: then slots of

@@ -19,6 +19,7 @@
 
 mod confines;
 mod everything;
+mod hopeless;
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -38,19 +39,12 @@ use crate::rules::neighbours::keys::KeyIdx;
 use crate::rules::resources_fit;
 
 /// Placements that the search for one gang tries: all of a gang of six on six nodes, several times
-/// over.
+/// over. All searches of one decision share what they may try ([`budget`](super::budget)).
 const STEPS_MAX: u32 = 16_384;
 
 /// The same where sets or slices take turns, which leaves fewer ways, and where members choose
 /// volumes or devices, which takes longer to look at.
 const STEPS_FEWER: u32 = 4_096;
-
-/// The same for all searches of one transaction: other flavors and other victims are as many gangs.
-/// Once that many are spent, a search tries [`STEPS_LEAST`].
-const STEPS_IN_ALL: u32 = 4 * STEPS_MAX;
-
-/// All of a gang of three on six nodes.
-const STEPS_LEAST: u32 = 256;
 
 /// Domains with more nodes than this are not searched, as in [`places`].
 const NODES_MAX: usize = 256;
@@ -195,17 +189,14 @@ pub(super) fn find_confined(
     let (mut bound, mut tries) = (None, 0);
     for domain in domains(txn, asks, topology) {
         let domain = txn.state().room.tree.domain(domain);
-        let range = domain.start..domain.end;
-        if is_hopeless(txn, asks, range.clone()) {
-            continue;
-        }
+        let Some(search) = Search::begin(txn, asks, domain.start..domain.end) else { continue };
         tries += 1;
         if tries > TRIES_MAX {
             let most = SearchBound::Domains(TRIES_MAX as u32);
             txn.note_end(asks, most);
             return Found::Bound(most);
         }
-        match search(txn, asks, range, confines) {
+        match search.run(txn, asks, confines) {
             Found::None => {}
             Found::Bound(at) => bound = Some(at),
             found => return found,
@@ -245,43 +236,10 @@ fn room_in(txn: &Txn<'_>, asks: &[Count], domain: DomainIdx) -> u64 {
     asks.iter().map(|(class, count)| fit(*class).min(u64::from(*count))).sum()
 }
 
-/// Whether some members go nowhere in a range whoever else is placed.
-fn is_hopeless(txn: &mut Txn<'_>, asks: &[Count], range: Range<usize>) -> bool {
-    let shapes = prepare(txn, asks);
-    Search::new(txn, asks, shapes, range).is_hopeless(txn)
-}
-
 /// Places for all members in a range of positions.
 pub fn within(txn: &mut Txn<'_>, asks: &[Count], range: Range<usize>) -> Found {
-    search(txn, asks, range, None)
-}
-
-fn search(
-    txn: &mut Txn<'_>,
-    asks: &[Count],
-    range: Range<usize>,
-    confines: Option<&Confines>,
-) -> Found {
-    let start = txn.checkpoint();
-    let shapes = prepare(txn, asks);
-    let mut search = Search::new(txn, asks, shapes, range);
-    if search.is_hopeless(txn) {
-        return Found::None;
-    }
-    search.confines = confines.cloned();
-    let found = confines.is_none()
-        && (search.greedy(txn) || search.anchored(txn) || search.sharing(txn))
-        || search.everything(txn);
-    txn.rollback_to(start);
-    txn.count_steps(search.steps);
-    match (found, search.bound()) {
-        (true, _) => Found::Places(search.places),
-        (false, Some(bound)) => {
-            txn.note_end(asks, bound);
-            Found::Bound(bound)
-        }
-        (false, None) => Found::None,
-    }
+    let search = Search::begin(txn, asks, range);
+    search.map_or(Found::None, |search| search.run(txn, asks, None))
 }
 
 /// Puts as many members as go onto the best nodes of a range, and leaves them there; how many of
@@ -356,6 +314,31 @@ struct Search {
 }
 
 impl Search {
+    /// `None`: some members go nowhere in the range whoever else is placed.
+    fn begin(txn: &mut Txn<'_>, asks: &[Count], range: Range<usize>) -> Option<Search> {
+        let shapes = prepare(txn, asks);
+        let search = Search::new(txn, asks, shapes, range);
+        (!search.is_hopeless(txn)).then_some(search)
+    }
+
+    /// Looks for places; the transaction is left as it was.
+    fn run(mut self, txn: &mut Txn<'_>, asks: &[Count], confines: Option<&Confines>) -> Found {
+        let start = txn.checkpoint();
+        self.confines = confines.cloned();
+        let found = confines.is_none()
+            && (self.greedy(txn) || self.anchored(txn) || self.sharing(txn))
+            || self.everything(txn);
+        txn.rollback_to(start);
+        match (found, self.bound()) {
+            (true, _) => Found::Places(self.places),
+            (false, Some(bound)) => {
+                txn.note_end(asks, bound);
+                Found::Bound(bound)
+            }
+            (false, None) => Found::None,
+        }
+    }
+
     fn new(txn: &Txn<'_>, asks: &[Count], shapes: Vec<ShapeIdx>, range: Range<usize>) -> Search {
         let classes: Vec<ClassIdx> = asks.iter().map(|(class, _)| *class).collect();
         let members = shapes.iter().zip(asks).map(|(shape, (_, count))| (*shape, *count));
@@ -389,46 +372,9 @@ impl Search {
         }
     }
 
-    /// Whether some ask has more members than go there whoever else is placed, and where: what
-    /// need not be searched for. Others make room only for those who want somebody near, or spread.
-    fn is_hopeless(&self, txn: &mut Txn<'_>) -> bool {
-        self.asks.iter().for_each(|class| txn.fresh(*class));
-        (0..self.asks.len()).any(|at| self.upper(txn, at) < u64::from(self.left[at]))
-            || self.lacks_in_all(txn)
-            || self.choosing.is_some()
-                && !common_claims::fit_one_node(txn.state(), &self.counts(), self.range.clone())
-    }
-
     /// Members still to place, with their classes.
     fn counts(&self) -> Vec<Count> {
         self.asks.iter().copied().zip(self.left.iter().copied()).collect()
-    }
-
-    /// No more members of an ask than this go into the range.
-    fn upper(&self, txn: &Txn<'_>, at: usize) -> u64 {
-        let (state, class) = (txn.state(), self.asks[at]);
-        let (room, index) = (&state.room, state.classes.fit(class));
-        let outlook = state.classes.class(class).outlook();
-        let nodes = || self.range.clone().map(|position| (position, room.tree.order()[position]));
-        let choosy = || self.left[at] > 1 && common_claims::choose_each(state, class);
-        if outlook.opens() || self.opened[at] || choosy() {
-            let most = |at: usize| u64::from(common_claims::most_on(state, class, at));
-            return self.range.clone().map(most).fold(0, u64::saturating_add);
-        }
-        let slots = |position: usize| u64::from(index.spot(position).slots);
-        let all = nodes().map(|(position, _)| slots(position)).fold(0, u64::saturating_add);
-        let keys = outlook.keys_apart(self.shapes[at]);
-        let apart = keys.map(|key| {
-            let table = room.neighbourhood.keys.table(key);
-            let mut domains = BTreeSet::new();
-            let free = nodes().filter(|(position, _)| slots(*position) > 0);
-            let lacking = free.filter_map(|(position, node)| match table.domain(node) {
-                Some(domain) => domains.insert(domain).then_some(1),
-                None => Some(slots(position)),
-            });
-            lacking.fold(0, u64::saturating_add)
-        });
-        apart.fold(all, u64::min)
     }
 
     /// Everybody to the best node, those first who others want near, then the larger ones.

@@ -29,7 +29,7 @@ use crate::model::ids::{ClassIdx, PodIdx, ShapeIdx};
 use crate::model::txn::{Checkpoint, Txn};
 use crate::place::coupled::{self, Found, Place};
 use crate::place::slices::{self, Slices};
-use crate::place::{common_claims, pod_sets, search, turns, ways};
+use crate::place::{at_once, common_claims, pod_sets, search, turns, ways};
 
 /// Members of one class to be placed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,9 +62,6 @@ pub struct TopologyAsk {
 /// shape are necessary but not sufficient; 32 tries reach past fragmented domains on clusters of a
 /// thousand racks and bound the work for a gang that fits nowhere.
 pub const TRIES_MAX: usize = 32;
-
-/// Domains of a required level that are searched with second thoughts, roomiest first.
-const SEARCHES_MAX: usize = 4;
 
 /// Places every member of every ask, or nothing and answers `false`.
 pub fn place(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk) -> bool {
@@ -496,7 +493,9 @@ fn place_several(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk) -> bool
         let mut domains = candidates(txn, &order, LevelIdx(level as u8), topology.required);
         spread_tries(&mut domains);
         for domain in domains {
-            if try_domain(txn, &order, domain, topology.anywhere) {
+            if at_once::may_fill(txn, &order, domain)
+                && try_domain(txn, &order, domain, topology.anywhere)
+            {
                 return true;
             }
         }
@@ -506,15 +505,17 @@ fn place_several(txn: &mut Txn<'_>, asks: &[Ask], topology: TopologyAsk) -> bool
         None => vec![tree.root()],
         Some(level) => candidates(txn, &order, level, Some(level)),
     };
+    // Those that may hold everybody, roomiest first.
     last_resort.reverse();
-    let left_out = last_resort.len() > SEARCHES_MAX;
-    last_resort.truncate(SEARCHES_MAX);
+    last_resort.retain(|domain| at_once::may_fill(txn, &order, *domain));
+    let left_out = last_resort.len() > TRIES_MAX;
+    last_resort.truncate(TRIES_MAX);
     let found = last_resort.into_iter().any(|domain| {
         (topology.required.is_none() && try_domain(txn, &order, domain, topology.anywhere))
             || search_domain(txn, &order, domain)
     });
     if !found && left_out {
-        txn.note_end(&counts_of(asks), SearchBound::Domains(SEARCHES_MAX as u32));
+        txn.note_end(&counts_of(asks), SearchBound::Domains(TRIES_MAX as u32));
     }
     found
 }

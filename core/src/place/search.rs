@@ -17,14 +17,16 @@ use crate::model::txn::Txn;
 use crate::place::attached::Attached;
 use crate::place::gang::Ask;
 use crate::place::ways::{self, Choosing};
+use crate::place::{at_once, budget};
 
 /// Placements that one search tries. Far more than a gang of a dozen members on a few racks
-/// needs; it bounds what a gang costs that fits nowhere.
+/// needs; it bounds what a gang costs that fits nowhere. All searches of one decision share what
+/// they may try ([`budget`]).
 const STEPS_MAX: u32 = 4_096;
 
 /// Domains with more nodes than this are not searched: slot counts leave little to find there,
 /// and each step looks at every node.
-const NODES_MAX: usize = 256;
+pub(super) const NODES_MAX: usize = 256;
 
 /// Gangs of more members than this are not searched for: a search goes one call deeper for each,
 /// on whatever stack it is asked on, and so few steps seldom help so many.
@@ -47,9 +49,16 @@ pub fn place(txn: &mut Txn<'_>, asks: &[&Ask], range: Range<usize>) -> bool {
     }
     let classes: Vec<ClassIdx> = asks.iter().map(|ask| ask.class).collect();
     classes.iter().for_each(|class| txn.fresh(*class));
+    let counts: Vec<_> = asks.iter().map(|ask| (ask.class, ask.pods.len() as u32)).collect();
+    if !at_once::may_hold(txn, &counts, range.clone()) {
+        return false;
+    }
+    let choosing = Choosing::of(txn.state(), &classes);
+    let kinds = choosing.as_ref().map(|_| classes.len());
+    let allowed = budget::allow(txn, STEPS_MAX, members.clone().count(), kinds);
     let mut search = Search {
         members: members.collect(),
-        choosing: Choosing::of(txn.state(), &classes),
+        choosing,
         attached: Attached::of(txn.state(), &classes),
         classes,
         resources: resources(txn, asks.iter().map(|ask| ask.class)),
@@ -57,11 +66,13 @@ pub fn place(txn: &mut Txn<'_>, asks: &[&Ask], range: Range<usize>) -> bool {
         placed: Vec::new(),
         seen: BTreeSet::new(),
         steps: 0,
+        most: allowed.most,
     };
     let placed = search.from(txn, 0);
+    allowed.spend(txn, search.steps);
     let cut = search.choosing.as_ref().is_some_and(Choosing::was_cut);
-    if !placed && (search.steps > STEPS_MAX || cut) {
-        note_end(txn, asks, SearchBound::Tries(STEPS_MAX));
+    if !placed && (search.steps > search.most || cut) {
+        note_end(txn, asks, SearchBound::Tries(search.most));
     }
     placed
 }
@@ -88,6 +99,8 @@ struct Search {
     /// The same in states that led nowhere.
     seen: BTreeSet<Vec<Taken>>,
     steps: u32,
+    /// Steps that it may take.
+    most: u32,
 }
 
 /// All that members can tell of a node: who may use it, what they can choose there, what it
@@ -120,7 +133,7 @@ impl Search {
                     continue;
                 }
                 self.steps += 1;
-                if self.steps > STEPS_MAX {
+                if self.steps > self.most {
                     return false;
                 }
                 let mark = txn.checkpoint();

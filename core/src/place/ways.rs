@@ -106,13 +106,14 @@ impl Choosing {
         let room = &state.room;
         let Some(facts) = room.facts(node) else { return Vec::new() };
         let question = state.classes.class(class).question(room, node);
-        let mut found = match question.volumes.map(|demand| demand.ways(facts, WAYS_MAX)) {
-            None => vec![Way::default()],
-            Some((all, whole)) => {
-                self.cut |= !whole;
-                all.into_iter().map(|volumes| Way { volumes, devices: None }).collect()
-            }
-        };
+        let mut found =
+            match question.volumes.map(|demand| demand.ways(&room.volumes, facts, WAYS_MAX)) {
+                None => vec![Way::default()],
+                Some((all, whole)) => {
+                    self.cut |= !whole;
+                    all.into_iter().map(|volumes| Way { volumes, devices: None }).collect()
+                }
+            };
         let shape = &question.shape.facts;
         if !shape.claims.is_empty() {
             let (all, whole) =

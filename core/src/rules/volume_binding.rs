@@ -25,7 +25,7 @@ pub fn check(question: &Question<'_>, refusals: &mut Vec<NodeRefusal>) {
         let refusal = StorageRefusal::VolumeElsewhere { volume: volume.name.clone() };
         refusals.push(NodeRefusal::Storage(refusal));
     }
-    refusals.extend(demand.on(node).err().map(NodeRefusal::Storage));
+    refusals.extend(demand.on(node, &question.room.volumes).err().map(NodeRefusal::Storage));
     let nowhere = demand.claims.iter().find_map(|wanted| match &wanted.need {
         Need::Nowhere(volume) => Some(volume),
         _ => None,

@@ -82,7 +82,8 @@ pub enum Made {
     NoStorage,
 }
 
-/// Volumes that a claim could take, in order of preference.
+/// Volumes that a claim could take as long as nobody else has them ([`Volumes::is_free`]), in order
+/// of preference. They are found out once, whoever takes and leaves some of them meanwhile.
 #[derive(Clone, Debug, Default)]
 pub struct Candidates {
     all: Vec<Arc<VolumeFacts>>,
@@ -230,16 +231,12 @@ impl Volumes {
         }
         let Some(pool) = self.pools.get(&claim.class) else { return Candidates::default() };
         let least = (claim.size.unwrap_or(0), Text::from(""));
-        let free = pool.open.range(least..).filter_map(|(_, name)| {
-            let entry = &self.volumes[name];
-            let free = entry.chosen_for.as_ref().is_none_or(|other| *other == claim.key);
-            entry.facts.as_ref().filter(|_| free)
-        });
+        let open = pool.open.range(least..).filter_map(|(_, name)| self.volume(name));
         let takes = |volume: &&Arc<VolumeFacts>| {
             let selected = claim.selector.as_ref().is_none_or(|it| selects(it, &volume.labels));
             selected && suits(volume) && volume.modes.contains(claim.modes)
         };
-        let mut found: Vec<Arc<VolumeFacts>> = free.filter(takes).cloned().collect();
+        let mut found: Vec<Arc<VolumeFacts>> = open.filter(takes).cloned().collect();
         // Of equal ones those first that others can do least with.
         found.sort_by_key(|volume| (volume.capacity, !is_of_one_node(volume)));
         Candidates::of(found)
@@ -274,23 +271,48 @@ impl Candidates {
         Candidates { all, by_label, others }
     }
 
-    /// All of them.
-    pub fn all(&self) -> &[Arc<VolumeFacts>] {
-        &self.all
+    /// Those that may be reached from a node: by label, and then all others.
+    fn near<'a>(&'a self, node: &'a NodeFacts) -> impl Iterator<Item = &'a [u32]> {
+        let there = |(key, values): (&Text, &'a BTreeMap<Text, Vec<u32>>)| {
+            Some(values.get(node.labels.get(key)?)?.as_slice())
+        };
+        self.by_label.iter().filter_map(there).chain([self.others.as_slice()])
     }
 
-    /// The first that a node reaches and that is not among those taken.
-    pub fn first(&self, node: &NodeFacts, taken: &[&Text]) -> Option<&Arc<VolumeFacts>> {
+    /// All that a node reaches.
+    pub fn reached<'a>(&'a self, node: &NodeFacts) -> impl Iterator<Item = &'a Arc<VolumeFacts>> {
+        let mut near: Vec<u32> = self.near(node).flatten().copied().collect();
+        near.retain(|at| reaches(node, &self.all[*at as usize]));
+        near.sort_unstable();
+        near.into_iter().map(|at| &self.all[at as usize])
+    }
+
+    /// The first that a node reaches and that is free.
+    pub fn first(
+        &self,
+        node: &NodeFacts,
+        free: impl Fn(&VolumeFacts) -> bool,
+    ) -> Option<&Arc<VolumeFacts>> {
         let suits = |at: &&u32| {
             let volume = &self.all[**at as usize];
-            !taken.contains(&&volume.name) && reaches(node, volume)
+            free(volume) && reaches(node, volume)
         };
-        let labelled = self
-            .by_label
-            .iter()
-            .filter_map(|(key, values)| values.get(node.labels.get(key)?)?.iter().find(suits));
-        let first = labelled.chain(self.others.iter().find(suits)).min()?;
+        let first = self.near(node).filter_map(|some| some.iter().find(suits)).min()?;
         Some(&self.all[*first as usize])
+    }
+}
+
+impl Need {
+    /// Volumes that an open claim could take on a node; `None`: one could be made for it there.
+    pub fn takes_there<'a>(
+        &'a self,
+        volumes: &Volumes,
+        claim: &ClaimKey,
+        node: &NodeFacts,
+    ) -> Option<Vec<&'a Text>> {
+        let Need::Open(candidates, making) = self else { return None };
+        let free = candidates.reached(node).filter(|volume| volumes.is_free(volume, claim));
+        (making.on(node) != Made::Yes).then(|| free.map(|volume| &volume.name).collect())
     }
 }
 
@@ -340,6 +362,14 @@ pub enum Handle<'a> {
 }
 
 impl Volumes {
+    /// Whether a volume that a claim could take was not chosen for another one. What is kept for
+    /// the claim is nobody else's.
+    pub fn is_free(&self, volume: &VolumeFacts, claim: &ClaimKey) -> bool {
+        let entry = self.volumes.get(&volume.name);
+        let other = entry.and_then(|it| it.chosen_for.as_ref()).filter(|other| *other != claim);
+        other.is_none() || volume.claim.is_some()
+    }
+
     /// How a claim counts against the limit of a driver.
     pub fn counted<'a>(&'a self, key: &'a ClaimKey) -> Option<Counted<'a>> {
         let facts = self.claim(key)?;

@@ -11,7 +11,7 @@ use capstan_topology::NodeIdx;
 use super::demand::{Counted, Made, Need, by_attach, reaches};
 use super::{Demand, Volumes};
 use crate::explain::reason::StorageRefusal;
-use crate::model::input::{ClaimKey, Disk, NodeFacts, PodVolumes, Text};
+use crate::model::input::{ClaimKey, Disk, NodeFacts, PodVolumes, Text, VolumeFacts};
 
 /// What pods of one node hold.
 #[derive(Debug, Default)]
@@ -71,7 +71,7 @@ impl Demand {
     }
 
     /// What each open claim would get on a node, or why it gets nothing.
-    pub fn on(&self, node: &NodeFacts) -> Result<Choices, StorageRefusal> {
+    pub fn on(&self, node: &NodeFacts, volumes: &Volumes) -> Result<Choices, StorageRefusal> {
         let mut made = Vec::new();
         let mut taken: Vec<&Text> = Vec::new();
         for wanted in &self.claims {
@@ -85,7 +85,10 @@ impl Demand {
                 }
                 Need::Selected(_, making) => making,
                 Need::Open(candidates, making) => {
-                    if let Some(volume) = candidates.first(node, &taken) {
+                    let free = |volume: &VolumeFacts| {
+                        !taken.contains(&&volume.name) && volumes.is_free(volume, &wanted.claim)
+                    };
+                    if let Some(volume) = candidates.first(node, free) {
                         taken.push(&volume.name);
                         made.push((wanted.claim.clone(), choice(node, Some(&volume.name))));
                         continue;
@@ -206,7 +209,7 @@ impl Volumes {
             return Err(problem);
         }
         demand.reached_from(node)?;
-        let choices = demand.on(node)?;
+        let choices = demand.on(node, self)?;
         self.restore(&choices);
         Ok(choices)
     }
@@ -267,7 +270,7 @@ impl Volumes {
     fn touch_pool_of(&mut self, volume: &Text, stamp: u64) {
         let class = self.volume(volume).map(|facts| facts.class.clone());
         if let Some(pool) = class.and_then(|class| self.pools.get_mut(&class)) {
-            pool.stamp = stamp;
+            pool.taken = stamp;
         }
     }
 

@@ -88,6 +88,17 @@ struct Pool {
     open: BTreeSet<(i64, Text)>,
     capacities: BTreeSet<(Text, Text)>,
     stamp: u64,
+    /// When one of its volumes was chosen last, or let go.
+    taken: u64,
+}
+
+/// When something changed last: another stamp than before says that what was kept holds no more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    /// Something that a [`Demand`] tells of.
+    pub facts: u64,
+    /// Some volume that it could take was taken, or let go.
+    pub taken: u64,
 }
 
 /// Whom a fact concerns beside those who look at stamps.
@@ -313,10 +324,9 @@ impl Volumes {
         concerned
     }
 
-    /// When anything changed last that these volumes depend on: another number than before says
-    /// that what was kept of them holds no more.
-    pub fn stamp(&self, wanted: &PodVolumes) -> u64 {
-        let mut latest = self.everybody;
+    /// When anything changed last that these volumes depend on.
+    pub fn stamp(&self, wanted: &PodVolumes) -> Stamp {
+        let (mut latest, mut taken) = (self.everybody, 0);
         for using in &wanted.claims {
             let Some(entry) = self.claims.get(&using.claim) else { continue };
             latest = latest.max(entry.stamp);
@@ -325,8 +335,9 @@ impl Volumes {
             let pool = self.pools.get(&facts.class);
             latest = latest.max(volume.map_or(0, |volume| volume.stamp));
             latest = latest.max(pool.map_or(0, |pool| pool.stamp));
+            taken = taken.max(pool.map_or(0, |pool| pool.taken));
         }
-        latest
+        Stamp { facts: latest, taken }
     }
 
     /// A claim as fed.
@@ -351,5 +362,128 @@ impl Volumes {
 
     fn class(&self, name: &Text) -> Option<&Arc<StorageClassFacts>> {
         self.pools.get(name)?.class.as_ref()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::input::{
+        AccessModes, CapacityType, ClaimUse, NodeFacts, NodeSelector, NodeSelectorTerm, Operator,
+        Requirement,
+    };
+
+    const HOSTNAME: &str = "kubernetes.io/hostname";
+
+    fn key(name: &str) -> ClaimKey {
+        ClaimKey { namespace: "team".into(), name: name.into() }
+    }
+
+    fn wants(name: &str) -> PodVolumes {
+        let claims = vec![ClaimUse { claim: key(name), made_for: None }];
+        PodVolumes { claims, disks: Vec::new() }
+    }
+
+    fn claim(name: &str) -> StorageFact {
+        StorageFact::Claim(ClaimFacts {
+            key: key(name),
+            uid: name.into(),
+            class: "local".into(),
+            size: Some(1),
+            modes: AccessModes::ONE_NODE,
+            block: false,
+            attributes: None,
+            selector: None,
+            volume: None,
+            bound: false,
+            lost: false,
+            deleting: false,
+            selected_node: None,
+            made_for: None,
+        })
+    }
+
+    fn volume(name: &str, node: &str) -> StorageFact {
+        let (key, operator) = (HOSTNAME.into(), Operator::In);
+        let labels = vec![Requirement { key, operator, values: vec![node.into()] }];
+        let term = NodeSelectorTerm { labels, fields: Vec::new() };
+        StorageFact::Volume(VolumeFacts {
+            name: name.into(),
+            class: "local".into(),
+            capacity: 1,
+            modes: AccessModes::ONE_NODE,
+            block: false,
+            attributes: None,
+            labels: Default::default(),
+            nodes: Some(NodeSelector { terms: vec![term] }),
+            claim: None,
+            available: true,
+            deleting: false,
+            attach: None,
+        })
+    }
+
+    fn node(name: &str) -> NodeFacts {
+        NodeFacts {
+            name: name.into(),
+            labels: [(HOSTNAME.into(), name.into())].into(),
+            taints: Vec::new(),
+            unschedulable: false,
+            allocatable: BTreeMap::new(),
+            features: Vec::new(),
+            images: Arc::default(),
+            capacity_type: CapacityType::Unknown,
+            price: None,
+        }
+    }
+
+    fn storage() -> Volumes {
+        let mut volumes = Volumes::default();
+        let class = StorageClassFacts {
+            name: "local".into(),
+            provisioner: None,
+            driver: None,
+            waits: true,
+            topologies: Vec::new(),
+        };
+        let facts = [StorageFact::Class(class), claim("c"), claim("d")];
+        let of_nodes = [volume("a-1", "a"), volume("a-2", "a"), volume("b-1", "b")];
+        facts.into_iter().chain(of_nodes).for_each(|fact| drop(volumes.apply(fact)));
+        volumes
+    }
+
+    fn takes(volumes: &Volumes, demand: &Demand, on: &str) -> Option<Text> {
+        demand.on(&node(on), volumes).ok()?.remove(0).1.volume
+    }
+
+    #[test]
+    fn what_others_take_leaves_what_is_known_of_a_claim_as_it_was() {
+        let mut volumes = storage();
+        let (before, demand) = (volumes.stamp(&wants("c")), volumes.demand(&wants("c")));
+        assert_eq!(takes(&volumes, &demand, "a").as_deref(), Some("a-1"));
+        let taken = volumes.choose(&node("a"), &wants("d")).expect("a volume");
+        let after = volumes.stamp(&wants("c"));
+        assert_eq!(after.facts, before.facts, "nothing to find out anew");
+        assert_ne!(after.taken, before.taken, "but not the same for all nodes");
+        assert_eq!(takes(&volumes, &demand, "a").as_deref(), Some("a-2"));
+        let (ways, whole) = demand.ways(&volumes, &node("a"), 9);
+        assert_eq!((ways.len(), whole), (1, true), "the one that is left");
+        volumes.take_back(&taken);
+        assert_eq!(takes(&volumes, &demand, "a").as_deref(), Some("a-1"));
+        volumes.apply(volume("a-0", "a"));
+        assert_ne!(volumes.stamp(&wants("c")).facts, before.facts, "a volume that was not there");
+    }
+
+    #[test]
+    fn only_volumes_of_the_node_are_looked_at() {
+        let volumes = storage();
+        let demand = volumes.demand(&wants("c"));
+        let named = |on: &str| {
+            let there = demand.claims[0].need.takes_there(&volumes, &key("c"), &node(on));
+            there.map(|names| names.iter().map(ToString::to_string).collect::<Vec<_>>())
+        };
+        assert_eq!(named("a"), Some(vec!["a-1".to_owned(), "a-2".to_owned()]));
+        assert_eq!(named("b"), Some(vec!["b-1".to_owned()]));
+        assert_eq!(named("other"), Some(Vec::new()));
     }
 }

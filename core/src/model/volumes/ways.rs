@@ -6,7 +6,7 @@
 //! the same claims may have, only the smallest is looked at, as whoever could do with that one can
 //! do with the larger one, too.
 
-use super::demand::{Candidates, Made, Making, Need, reaches};
+use super::demand::{Candidates, Made, Making, Need};
 use super::holdings::choice;
 use super::{Choices, Demand, Volumes};
 use crate::model::input::{NodeFacts, Text, VolumeFacts};
@@ -14,6 +14,7 @@ use crate::model::input::{NodeFacts, Text, VolumeFacts};
 /// What was found so far.
 struct Ways<'a> {
     demand: &'a Demand,
+    volumes: &'a Volumes,
     node: &'a NodeFacts,
     most: usize,
     /// Choices for claims before the one that is looked at.
@@ -30,10 +31,10 @@ const TRIES_EACH: usize = 16;
 impl Demand {
     /// All choices on a node that can matter to others, that of [`Demand::on`] first if there is
     /// one; `false`: there are more than `most`, or not all were tried.
-    pub fn ways(&self, node: &NodeFacts, most: usize) -> (Vec<Choices>, bool) {
+    pub fn ways(&self, volumes: &Volumes, node: &NodeFacts, most: usize) -> (Vec<Choices>, bool) {
         let (made, taken, found) = (Choices::new(), Vec::new(), Vec::new());
         let tries = most.saturating_mul(TRIES_EACH);
-        let mut ways = Ways { demand: self, node, most, made, taken, found, tries };
+        let mut ways = Ways { demand: self, volumes, node, most, made, taken, found, tries };
         let whole = ways.from(0);
         (ways.found, whole)
     }
@@ -62,10 +63,11 @@ impl<'a> Ways<'a> {
 
     fn with_each(&mut self, at: usize, candidates: &'a Candidates) -> bool {
         let mut tried: Vec<&VolumeFacts> = Vec::new();
-        for volume in candidates.all() {
+        let claim = &self.demand.claims[at].claim;
+        for volume in candidates.reached(self.node) {
             let like = |known: &&VolumeFacts| alike(known, volume);
             if self.taken.contains(&&volume.name)
-                || !reaches(self.node, volume)
+                || !self.volumes.is_free(volume, claim)
                 || tried.iter().any(like)
             {
                 continue;

@@ -10,46 +10,34 @@
 
 use std::collections::BTreeSet;
 
-use capstan_topology::{NodeIdx, ResourceIdx};
+use capstan_topology::NodeIdx;
 
-use super::{NODES_MAX, STEPS_FEWER, STEPS_IN_ALL, STEPS_LEAST, STEPS_MAX, Search};
+use super::{NODES_MAX, STEPS_FEWER, STEPS_MAX, Search};
 use crate::model::txn::Txn;
+use crate::place::budget;
 use crate::place::search::{MEMBERS_MAX, SEEN_MAX};
 use crate::place::ways;
 
 impl Search {
     /// Every choice, until one leads to the end.
     pub(super) fn everything(&mut self, txn: &mut Txn<'_>) -> bool {
-        let left = STEPS_IN_ALL.saturating_sub(txn.count_steps(0));
+        if self.range.len() > NODES_MAX || self.are_too_many() {
+            return false;
+        }
         let fewer = self.confines.is_some() || self.choosing.is_some();
-        let most = if fewer { STEPS_FEWER } else { STEPS_MAX };
-        self.most = left.clamp(STEPS_LEAST, most);
-        self.range.len() <= NODES_MAX && !self.are_too_many() && self.go_on(txn)
+        let bound = if fewer { STEPS_FEWER } else { STEPS_MAX };
+        let members = self.left.iter().map(|left| *left as usize).sum();
+        let kinds = self.choosing.as_ref().map(|_| self.asks.len());
+        let allowed = budget::allow(txn, bound, members, kinds);
+        self.most = allowed.most;
+        let found = self.go_on(txn);
+        allowed.spend(txn, self.steps);
+        found
     }
 
     /// Whether more members are left than everything is tried for.
     pub(super) fn are_too_many(&self) -> bool {
         self.left.iter().map(|left| *left as usize).sum::<usize>() > MEMBERS_MAX
-    }
-
-    /// Whether members together ask for more of something than all nodes of the range have free.
-    pub(super) fn lacks_in_all(&self, txn: &Txn<'_>) -> bool {
-        let room = &txn.state().room;
-        let asked = |resource: ResourceIdx| -> i64 {
-            let all = self.shapes.iter().zip(&self.left).map(|(shape, left)| {
-                let request = room.ledger.request(room.shape(*shape).request).entries().iter();
-                let each = request.filter(|(of, _)| *of == resource).map(|(_, each)| *each);
-                each.fold(0, i64::saturating_add).saturating_mul(i64::from(*left))
-            });
-            all.fold(0, i64::saturating_add)
-        };
-        let free = |resource: ResourceIdx| {
-            let nodes = self.range.clone().map(|position| room.tree.order()[position]);
-            let free = nodes.map(|node| room.ledger.free(node, resource).max(0));
-            free.fold(0, i64::saturating_add)
-        };
-        !room.args.ignores_any()
-            && self.resources.iter().any(|resource| asked(*resource) > free(*resource))
     }
 
     fn go_on(&mut self, txn: &mut Txn<'_>) -> bool {

@@ -1,0 +1,89 @@
+//! How many placements the searches for one decision may try, all of them together.
+//!
+//! Problem: each search has a bound, and a gang is searched for in each domain of a required level,
+//! for each choice of victims, for each combination of flavors, and again where it is placed. What
+//! fits nowhere would cost the bound hundreds of times.
+//!
+//! Rule: a transaction has [`IN_ALL`] to spend. A search may take its own bound, at most half of
+//! what is left, so that the first domains are looked through and something is left for the last
+//! ones; [`LEAST`] once little is left; and when as much again is spent, one way down without
+//! going back, which costs no more than the tries before it that take nothing back. Everybody gets
+//! a look, and what all looks cost is bounded. Where members choose volumes or devices, a try
+//! costs more, the more kinds of members and nodes there are to look at again after it.
+//!
+//! Counted are tries, no time: the same state gets the same answer.
+
+use crate::model::txn::Txn;
+
+/// To spend in one transaction.
+const IN_ALL: u32 = 65_536;
+
+/// Tries that a search has once little is left: all of a gang of three on six nodes.
+const LEAST: u32 = 256;
+
+/// Kinds of members times nodes that are looked at for what one try costs otherwise.
+const LOOKS: usize = 32;
+
+/// What one search may spend.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Allowance {
+    /// Tries.
+    pub most: u32,
+    /// What each costs.
+    each: u32,
+}
+
+/// What a search for so many members may spend, of its own bound. `kinds`: of members, if they
+/// choose anything.
+pub(super) fn allow(
+    txn: &mut Txn<'_>,
+    bound: u32,
+    members: usize,
+    kinds: Option<usize>,
+) -> Allowance {
+    let nodes = txn.state().room.tree.order().len();
+    let looks = kinds.map_or(0, |kinds| kinds.saturating_mul(nodes) / LOOKS);
+    let each = u32::try_from(looks).unwrap_or(u32::MAX).max(1);
+    Allowance { most: most(txn.count_steps(0), each, bound, members), each }
+}
+
+fn most(spent: u32, each: u32, bound: u32, members: usize) -> u32 {
+    let down = u32::try_from(members).unwrap_or(u32::MAX).max(1);
+    let share = IN_ALL.saturating_sub(spent) / 2 / each;
+    let least = if spent < 2 * IN_ALL { LEAST } else { 0 };
+    share.max(least).min(bound).max(down.min(bound))
+}
+
+impl Allowance {
+    /// So many were tried.
+    pub fn spend(self, txn: &mut Txn<'_>, tries: u32) {
+        txn.count_steps(tries.saturating_mul(self.each));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn first_searches_have_their_bound_and_later_ones_something() {
+        assert_eq!(most(0, 1, 16_384, 6), 16_384);
+        assert_eq!(most(49_152, 1, 16_384, 6), 8_192);
+        assert_eq!(most(65_536, 1, 16_384, 6), LEAST);
+        assert_eq!(most(2 * IN_ALL, 1, 16_384, 6), 6);
+        assert_eq!(most(u32::MAX, 1, 16_384, 6), 6);
+    }
+
+    #[test]
+    fn all_searches_together_cost_little_more_than_there_is() {
+        for each in [1, 18, 137, 5_000] {
+            let (mut spent, mut searches) = (0_u32, 0);
+            while spent < 2 * IN_ALL {
+                spent += most(spent, each, 4_096, 17) * each;
+                searches += 1;
+            }
+            assert!(spent <= 2 * IN_ALL + LEAST * each, "{spent} at {each}");
+            assert!(searches < 600, "{searches} at {each}");
+        }
+    }
+}
