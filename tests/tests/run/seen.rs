@@ -47,6 +47,20 @@ fn shows(cluster: &ControlPlane, capstan: &Capstan, lines: &[&str]) {
     .expect("shown");
 }
 
+/// What runs says where and how long it had waited, what waits neither.
+fn reads_easily(printed: &str) {
+    let row = |name: &str| -> Vec<&str> {
+        let found = printed.lines().find(|line| line.split_whitespace().next() == Some(name));
+        found.unwrap_or_else(|| panic!("no {name} in\n{printed}")).split_whitespace().collect()
+    };
+    let head: Vec<&str> = printed.lines().next().expect("a head").split_whitespace().collect();
+    assert!(head.contains(&"WAITED") && head.contains(&"NODES"), "{printed}");
+    let seconds = |word: &&str| word.strip_suffix('s').is_some_and(|it| it.parse::<u8>().is_ok());
+    assert!(row("runs").contains(&"h100-0"), "{printed}");
+    assert_eq!(row("runs").iter().filter(|word| seconds(word)).count(), 1, "{printed}");
+    assert!(!row("first").contains(&"h100-0"), "{printed}");
+}
+
 #[test]
 fn who_waits_is_told_its_place_and_when_it_may_start() {
     let cluster = cluster(&GpuNodes::new("h100", 1));
@@ -70,6 +84,7 @@ fn who_waits_is_told_its_place_and_when_it_may_start() {
     );
     let printed = cluster.kubectl(&["get", "workloads.capstan.sh", "-o", "wide"]).expect("printed");
     assert!(printed.contains("POSITION") && printed.contains("FORECAST"), "{printed}");
+    reads_easily(&printed);
     let server = capstan.url();
     let words = ["explain", "workload/second", "--server", &server, "--output", "json"];
     let (code, explained, errors) = cluster.capstan_says(&words).expect("it runs");

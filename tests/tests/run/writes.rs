@@ -83,6 +83,7 @@ fn work_that_waits_and_one_preemption_cost_few_writes() {
     });
     // What is merged and comes late.
     thread::sleep(Duration::from_secs(5));
+    say(&cluster.kubectl(&["get", "wl,cq,lq", "-o", "wide"]).expect("printed"));
     let seconds = Timestamp::now().duration_since(begun).as_secs().unsigned_abs();
     let seconds = usize::try_from(seconds).expect("few") + 1;
     let all = written(&cluster, "capstan");
