@@ -49,16 +49,18 @@ fn shows(cluster: &ControlPlane, capstan: &Capstan, lines: &[&str]) {
 
 /// What runs says where and how long it had waited, what waits neither.
 fn reads_easily(printed: &str) {
-    let row = |name: &str| -> Vec<&str> {
-        let found = printed.lines().find(|line| line.split_whitespace().next() == Some(name));
-        found.unwrap_or_else(|| panic!("no {name} in\n{printed}")).split_whitespace().collect()
+    let head = printed.lines().next().expect("a head");
+    let cell = |name: &str, column: &str| -> String {
+        let row = printed.lines().find(|line| line.split_whitespace().next() == Some(name));
+        let at = head.find(column).unwrap_or_else(|| panic!("no {column} in\n{printed}"));
+        let rest = row.and_then(|row| row.get(at..)).unwrap_or_default();
+        rest.split("  ").next().unwrap_or_default().trim().to_owned()
     };
-    let head: Vec<&str> = printed.lines().next().expect("a head").split_whitespace().collect();
-    assert!(head.contains(&"WAITED") && head.contains(&"NODES"), "{printed}");
-    let seconds = |word: &&str| word.strip_suffix('s').is_some_and(|it| it.parse::<u8>().is_ok());
-    assert!(row("runs").contains(&"h100-0"), "{printed}");
-    assert_eq!(row("runs").iter().filter(|word| seconds(word)).count(), 1, "{printed}");
-    assert!(!row("first").contains(&"h100-0"), "{printed}");
+    assert_eq!((cell("runs", "NODES"), cell("first", "NODES")), ("h100-0".into(), "".into()));
+    let waited = cell("runs", "WAITED");
+    let seconds = waited.strip_suffix('s').and_then(|digits| digits.parse::<u32>().ok());
+    assert!(seconds.is_some(), "{waited:?} in\n{printed}");
+    assert_eq!(cell("first", "WAITED"), "", "{printed}");
 }
 
 #[test]
