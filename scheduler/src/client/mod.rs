@@ -12,9 +12,9 @@
 //! before what people look at; never for the lease, whose loss would cost more than its one small
 //! request, nor for watches.
 //!
-//! - `http2` builds the clients for writes and watches; `scout` keeps bursts from making a connection for each
-//!   request; [`bucket`] holds requests to a rate; [`fence`] stops what has not left the process
-//!   when it may not write any more.
+//! - `http2` builds the clients for writes and watches; `scout` keeps bursts from making a
+//!   connection for each request; [`bucket`] holds requests to a rate; [`fence`] stops what has not
+//!   left the process when it may not write any more.
 //! - [`call`] sends one request and says what became of it: answered, never sent, or unknown.
 
 pub mod bucket;
