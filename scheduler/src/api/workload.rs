@@ -143,7 +143,7 @@ pub struct WorkloadStatus {
     /// How long it waited before it was last admitted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waited_seconds: Option<i64>,
-    /// The same for people: `12m`. What runs shows it beside what still waits.
+    /// How long it waited before it was last admitted, as kubectl writes ages.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub waited: String,
     /// ClusterQueue whose quota it waits for or holds.
@@ -155,7 +155,7 @@ pub struct WorkloadStatus {
     pub flavors: BTreeMap<String, BTreeMap<String, String>>,
     /// Nodes of its members, at most 256.
     pub nodes: Vec<String>,
-    /// The same for people: `n1`, or how many and the first three: `12 nodes: n1, n2, n3, …`.
+    /// The same for people, in a few words; the first three are named.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub nodes_summary: String,
     /// Workload that took its room, as `namespace/name`.
