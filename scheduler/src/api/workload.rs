@@ -60,7 +60,13 @@ pub const NAMES_MAX: usize = 256;
         json_path = ".status.forecastStart",
         priority = 1
     ),
-    printcolumn(name = "Nodes", type_ = "string", json_path = ".status.nodes", priority = 1),
+    printcolumn(name = "Waited", type_ = "string", json_path = ".status.waited", priority = 1),
+    printcolumn(
+        name = "Nodes",
+        type_ = "string",
+        json_path = ".status.nodesSummary",
+        priority = 1
+    ),
     printcolumn(
         name = "Preemptor",
         type_ = "string",
@@ -137,6 +143,9 @@ pub struct WorkloadStatus {
     /// How long it waited before it was last admitted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waited_seconds: Option<i64>,
+    /// How long it waited before it was last admitted, as kubectl writes ages.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub waited: String,
     /// ClusterQueue whose quota it waits for or holds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster_queue: Option<String>,
@@ -146,6 +155,9 @@ pub struct WorkloadStatus {
     pub flavors: BTreeMap<String, BTreeMap<String, String>>,
     /// Nodes of its members, at most 256.
     pub nodes: Vec<String>,
+    /// The same for people, in a few words; the first three are named.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub nodes_summary: String,
     /// Workload that took its room, as `namespace/name`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preemptor: Option<String>,

@@ -3,16 +3,18 @@
 //! Problem: watches, binds, what people look at and the lease share one API server, but none may
 //! hold up another; and the stock client sends a request again behind our back.
 //!
-//! Wanted: watches have connections of their own (their flow control never slows a bind); writes
-//! share one HTTP/2 connection, so that hundreds in flight cost no handshakes; low-priority writes
-//! and the lease have their own. No client here sends anything twice: who asked decides that.
+//! Wanted: watches have connections of their own (their flow control never slows a bind, nor
+//! another watch); writes share one HTTP/2 connection, so that hundreds in flight cost no
+//! handshakes; low-priority writes and the lease have their own. A connection that died in silence
+//! is given up within seconds: by pings on HTTP/2, by a timeout for each request of the lease. No
+//! client here sends anything twice: who asked decides that.
 //! `qps` and `burst` of the configuration hold for all writes together, binds and other effects
 //! before what people look at; never for the lease, whose loss would cost more than its one small
 //! request, nor for watches.
 //!
-//! - `http2` builds the clients for writes; `scout` keeps bursts from making a connection for each
-//!   request; [`bucket`] holds requests to a rate; [`fence`] stops what has not left the process
-//!   when it may not write any more.
+//! - `http2` builds the clients for writes and watches; `scout` keeps bursts from making a
+//!   connection for each request; [`bucket`] holds requests to a rate; [`fence`] stops what has not
+//!   left the process when it may not write any more.
 //! - [`call`] sends one request and says what became of it: answered, never sent, or unknown.
 
 pub mod bucket;
@@ -34,9 +36,14 @@ use tower::timeout::TimeoutLayer;
 use self::bucket::Bucket;
 use self::fence::Fence;
 use crate::config::file::ClientConnection;
+use crate::watch::WATCH_SECONDS;
 
 /// How long the API server has for one write; its own limit is a minute.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long an answer to a read may take to begin, a long list's too: longer than the server lets
+/// any request run.
+const READ_TIMEOUT: Duration = Duration::from_secs(WATCH_SECONDS as u64 + 5);
 
 /// How long one request for the lease may take: less than what is left of it when it is sent.
 const LEASE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -53,7 +60,8 @@ pub struct Target {
 /// One client for each kind of traffic.
 #[derive(Clone)]
 pub struct Clients {
-    /// Lists and watches: HTTP/1.1, no limits, no timeout, nothing sent twice.
+    /// Lists and watches: HTTP/2 on a connection of its own for each watch; no limits, nothing
+    /// sent twice.
     pub watches: Client,
     /// Binds and other writes that matter: HTTP/2.
     pub writes: Client,
@@ -88,9 +96,9 @@ impl Clients {
             .with_layer(&TimeoutLayer::new(LEASE_TIMEOUT))
             .build();
         let fence = Fence::default();
-        let writes = |bucket: &Bucket| http2::client(config, (bucket, &fence), REQUEST_TIMEOUT);
+        let writes = |bucket: &Bucket| http2::writes(config, (bucket, &fence), REQUEST_TIMEOUT);
         Ok(Clients {
-            watches: ClientBuilder::try_from(config.clone())?.build(),
+            watches: http2::reads(config, READ_TIMEOUT)?,
             writes: writes(bucket)?,
             low: writes(&bucket.yielding())?,
             events: writes(&bucket.yielding())?,

@@ -11,7 +11,7 @@ use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use kube::api::{Api, PostParams};
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use super::Leadership;
 use crate::api::{duration, keys};
@@ -170,9 +170,12 @@ impl Elector {
 
     /// Renews until that fails for too long or somebody else holds the Lease; says why it ended.
     async fn keep(&mut self, events: &mut impl FnMut(LeaseEvent)) -> String {
+        let mut next = Instant::now() + self.settings.retry_period;
         loop {
-            sleep(self.settings.retry_period).await;
+            sleep_until(next).await;
             let Some(end) = *self.until.borrow() else { return "released".to_owned() };
+            // After one that hung the next comes at once, on another connection.
+            next = Instant::now() + self.settings.retry_period;
             if Instant::now() >= end {
                 return format!("not renewed for {:?}", self.settings.renew_deadline);
             }

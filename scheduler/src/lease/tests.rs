@@ -370,6 +370,21 @@ async fn a_silent_server_deposes_after_the_renew_deadline() {
     assert_eq!(first.last(), Some(why));
 }
 
+/// A connection that died in silence costs one try; the next one is not paused for, and may be slow.
+#[tokio::test(start_paused = true)]
+async fn after_a_try_that_hung_there_is_time_for_another() {
+    let server = Server::default();
+    let first = Replica::start(&server, "first");
+    seconds(1).await;
+    server.faults(&[Fault::HangsAfter, Fault::Slow(1_500)]);
+    for second in 0..30 {
+        seconds(1).await;
+        assert!(first.leads(), "{second}: {:?}", first.last());
+    }
+    let hung = LeaseEvent::Failed("no answer in time".to_owned());
+    assert_eq!(first.events.lock().iter().filter(|event| **event == hung).count(), 1);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_slow_answer_counts_from_when_it_was_asked_for() {
     let server = Server::default();

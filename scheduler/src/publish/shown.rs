@@ -19,7 +19,7 @@ const END: &str = "\n";
 
 /// Words that most Workloads have, longest first where one begins another. In the packed form each
 /// is one byte that no JSON text contains: a control character, from 1 on.
-const WORDS: [&str; 26] = [
+const WORDS: [&str; 28] = [
     r#"["QuotaReserved","True","QuotaReserved","quota reserved in ClusterQueue "#,
     r#"["QuotaReserved","False",""#,
     r#"["Admitted","True","Admitted","the workload is admitted",""#,
@@ -34,6 +34,8 @@ const WORDS: [&str; 26] = [
     r#"{"clusterQueue":""#,
     r#","flavors":{"main":{""#,
     r#","waitedSeconds":"#,
+    r#","nodesSummary":""#,
+    r#","waited":""#,
     r#","waitingSince":""#,
     r#","usdPerHour":""#,
     r#""state":"Running""#,
@@ -210,7 +212,8 @@ mod tests {
             "spec": {"queueName": "q", "priority": -3, "active": false,
                 "podSets": [{"name": "main", "count": 3}]},
             "status": {"state": "Running", "reason": "", "pods": "3/3", "gpus": 0,
-                "waitedSeconds": 0, "accruedMicroUsd": 77, "nodes": ["a", "b"],
+                "waitedSeconds": 0, "waited": "0s", "accruedMicroUsd": 77,
+                "nodes": ["a", "b"], "nodesSummary": "2 nodes: a, b",
                 "flavors": {"main": {"cpu": "spot"}}, "requeueState": {"count": 0},
                 "conditions": [condition]},
         });

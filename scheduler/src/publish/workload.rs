@@ -33,6 +33,9 @@ pub const LONE_PATIENCE: Span = Span::seconds(30);
 /// A gang that is still gathering gets one after this long: most are whole by then.
 pub const GATHERING_PATIENCE: Span = Span::seconds(5);
 
+/// Nodes that a column names.
+const NAMED: usize = 3;
+
 /// From when on a workload without an object gets one; `None`: it needs none.
 pub fn due_from(details: &WorkloadDetails) -> Option<Time> {
     let view = &details.view;
@@ -168,12 +171,14 @@ pub fn status(shown: &WorkloadStatus, details: &WorkloadDetails, now: Time) -> W
     {
         status.waited_seconds = Some(at.since(waited_from.unwrap_or(view.waits_since)).0 / 1_000);
     }
+    status.waited = status.waited_seconds.map(length).unwrap_or_default();
     status.cluster_queue = view.cluster_queue.as_ref().map(ToString::to_string);
     status.flavors = flavors(details);
     let mut nodes: Vec<String> =
         view.pods.iter().filter_map(|pod| pod.node.as_ref()).map(ToString::to_string).collect();
     nodes.sort_unstable();
     nodes.dedup();
+    status.nodes_summary = summary(&nodes);
     nodes.truncate(NAMES_MAX);
     status.nodes = nodes;
     if let Some(preempted) = view.preempted.as_ref().filter(|stop| stop.for_another()) {
@@ -187,6 +192,37 @@ pub fn status(shown: &WorkloadStatus, details: &WorkloadDetails, now: Time) -> W
     status.victims = victims;
     requeue(&mut status, details);
     status
+}
+
+/// Where it is, short enough for a column: `n1`, `2 nodes: n1, n2`, `12 nodes: n1, n2, n3, …`.
+fn summary(nodes: &[String]) -> String {
+    match nodes {
+        [] => String::new(),
+        [one] => one.clone(),
+        all => {
+            let more = if all.len() > NAMED { ", …" } else { "" };
+            let named = all[..all.len().min(NAMED)].join(", ");
+            format!("{} nodes: {named}{more}", all.len())
+        }
+    }
+}
+
+/// How long, as kubectl writes ages: `4s`, `12m`, `3h5m`, `2d4h`.
+fn length(seconds: i64) -> String {
+    let part = |amount: i64, unit| match amount {
+        0 => String::new(),
+        amount => format!("{amount}{unit}"),
+    };
+    let (minutes, hours, days) = (seconds / 60, seconds / 3_600, seconds / 86_400);
+    match seconds {
+        ..120 => format!("{}s", seconds.max(0)),
+        120..600 => format!("{minutes}m{}", part(seconds % 60, "s")),
+        600..10_800 => format!("{minutes}m"),
+        10_800..28_800 => format!("{hours}h{}", part(minutes % 60, "m")),
+        28_800..172_800 => format!("{hours}h"),
+        172_800..691_200 => format!("{days}d{}", part(hours % 24, "h")),
+        _ => format!("{days}d"),
+    }
 }
 
 /// `running/all` and the GPUs asked; members that are lacking count among all. The engine lets go
@@ -459,4 +495,41 @@ pub fn object_patch(
     }
     patch.insert("metadata".to_owned(), Value::Object(meta));
     Some(Value::Object(patch))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_are_counted_and_the_first_are_named() {
+        let of = |count: usize| {
+            let nodes: Vec<String> = (1..=count).map(|at| format!("n{at}")).collect();
+            summary(&nodes)
+        };
+        assert_eq!((of(0), of(1)), (String::new(), "n1".to_owned()));
+        assert_eq!((of(2), of(3)), ("2 nodes: n1, n2".into(), "3 nodes: n1, n2, n3".into()));
+        assert_eq!(of(300), "300 nodes: n1, n2, n3, …");
+    }
+
+    #[test]
+    fn a_wait_that_is_over_reads_as_an_age_does() {
+        let table = [
+            (-1, "0s"),
+            (4, "4s"),
+            (119, "119s"),
+            (120, "2m"),
+            (599, "9m59s"),
+            (725, "12m"),
+            (10_800, "3h"),
+            (11_100, "3h5m"),
+            (28_800, "8h"),
+            (172_800, "2d"),
+            (190_000, "2d4h"),
+            (800_000, "9d"),
+        ];
+        for (seconds, reads) in table {
+            assert_eq!(length(seconds), reads, "{seconds}");
+        }
+    }
 }

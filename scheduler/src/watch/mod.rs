@@ -65,9 +65,10 @@ const WAIT_GANGS: Duration = Duration::from_secs(30);
 const INACTIVE: &str = "spec.active=false";
 
 /// Seconds after which the server ends a watch, and after which the client gives one up on which
-/// nothing came, as on a connection that died in silence; it is resumed where it stood. Nobody is
-/// blind for longer. It is not shorter because a list that is streamed has so long, too, and one
-/// that took longer would begin anew for ever.
+/// nothing came; it is resumed where it stood. A connection that died in silence is noticed sooner
+/// where it is HTTP/2 ([`crate::client`]); where it is not, nobody is blind for longer than this.
+/// It is not shorter because a list that is streamed has so long, too, and one that took longer
+/// would begin anew for ever.
 pub const WATCH_SECONDS: u32 = 150;
 
 /// Starts a task for each of these kinds. They end when the receiver is dropped.

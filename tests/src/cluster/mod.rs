@@ -22,6 +22,7 @@ mod options;
 mod plane;
 mod ports;
 mod process;
+mod proxy;
 mod trouble;
 mod wait;
 
@@ -35,6 +36,7 @@ pub use options::Options;
 pub use parts::Part;
 pub use plane::ControlPlane;
 pub use process::Process;
+pub use proxy::Proxy;
 pub use trouble::{Result, Trouble};
 pub use wait::eventually;
 pub use warden::Order;

@@ -108,6 +108,19 @@ impl ControlPlane {
         Ok(())
     }
 
+    /// A kubeconfig of a user that the options name, for another address of the API server.
+    pub(super) fn write_kubeconfig_to(&self, url: &str, user: &str) -> Result<PathBuf> {
+        let authority = flags::authority(&self.folder);
+        let config = access::kubeconfig(url, &authority, user, self.tokens.of(user)?);
+        let path = flags::kubeconfig_path(&self.folder, &format!("{user}-elsewhere"));
+        std::fs::write(&path, config).map_err(Trouble::at(&path))?;
+        Ok(path)
+    }
+
+    pub(super) fn api_port(&self) -> u16 {
+        self.ports.api.number()
+    }
+
     fn write_kubeconfig(&self, user: &str, token: &str) -> Result<PathBuf> {
         let authority = flags::authority(&self.folder);
         let config = access::kubeconfig(&self.ports.server_url(), &authority, user, token);

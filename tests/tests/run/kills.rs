@@ -58,7 +58,7 @@ fn seed() -> Seed {
 }
 
 #[allow(clippy::print_stdout, reason = "the harness shows it when the test fails")]
-fn say(what: &str) {
+pub fn say(what: &str) {
     println!("{what}");
 }
 
@@ -189,7 +189,7 @@ fn judged(cluster: &ControlPlane, history: &History, jobs: usize, away: &Away) {
 /// No pod was bound by two requests: the API server refuses a second one. It has to refuse only
 /// what somebody wrote who did not know that the bind of one who is no more had arrived: of each
 /// of those what was on its way, and each bind once.
-fn bound_once(asked: &[Audited], replaced: usize) {
+pub fn bound_once(asked: &[Audited], replaced: usize) {
     let mut done: BTreeMap<&str, usize> = BTreeMap::new();
     let mut refused: BTreeMap<&str, usize> = BTreeMap::new();
     for one in asked.iter().filter(|it| it.resource == "pods/binding") {

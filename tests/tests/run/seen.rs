@@ -47,6 +47,22 @@ fn shows(cluster: &ControlPlane, capstan: &Capstan, lines: &[&str]) {
     .expect("shown");
 }
 
+/// What runs says where and how long it had waited, what waits neither.
+fn reads_easily(printed: &str) {
+    let head = printed.lines().next().expect("a head");
+    let cell = |name: &str, column: &str| -> String {
+        let row = printed.lines().find(|line| line.split_whitespace().next() == Some(name));
+        let at = head.find(column).unwrap_or_else(|| panic!("no {column} in\n{printed}"));
+        let rest = row.and_then(|row| row.get(at..)).unwrap_or_default();
+        rest.split("  ").next().unwrap_or_default().trim().to_owned()
+    };
+    assert_eq!((cell("runs", "NODES"), cell("first", "NODES")), ("h100-0".into(), "".into()));
+    let waited = cell("runs", "WAITED");
+    let seconds = waited.strip_suffix('s').and_then(|digits| digits.parse::<u32>().ok());
+    assert!(seconds.is_some(), "{waited:?} in\n{printed}");
+    assert_eq!(cell("first", "WAITED"), "", "{printed}");
+}
+
 #[test]
 fn who_waits_is_told_its_place_and_when_it_may_start() {
     let cluster = cluster(&GpuNodes::new("h100", 1));
@@ -70,6 +86,7 @@ fn who_waits_is_told_its_place_and_when_it_may_start() {
     );
     let printed = cluster.kubectl(&["get", "workloads.capstan.sh", "-o", "wide"]).expect("printed");
     assert!(printed.contains("POSITION") && printed.contains("FORECAST"), "{printed}");
+    reads_easily(&printed);
     let server = capstan.url();
     let words = ["explain", "workload/second", "--server", &server, "--output", "json"];
     let (code, explained, errors) = cluster.capstan_says(&words).expect("it runs");

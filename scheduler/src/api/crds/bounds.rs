@@ -179,6 +179,7 @@ fn workloads() -> Vec<Bound> {
         (WORKLOAD, "spec.podSets[].count", json!({ "minimum": 0 })),
         (WORKLOAD, "spec.podSets[].minCount", json!({ "minimum": 0 })),
         (WORKLOAD, "status.nodes", plain_list(workload::NAMES_MAX)),
+        (WORKLOAD, "status.nodesSummary", json!({ "maxLength": 1_024 })),
         (WORKLOAD, "status.victims", plain_list(workload::NAMES_MAX)),
         (WORKLOAD, "status.flavors", json!({ "maxProperties": workload::POD_SETS_MAX })),
     ]

@@ -139,7 +139,7 @@ mod tests {
         assert_eq!(columns("Cohort"), ["Parent", "Active", "Reason", "Age"]);
         assert_eq!(columns("WorkloadPriorityClass"), ["Value", "Age"]);
         let workload = ["Queue", "Priority", "State", "Pods", "GPUs", "$/h", "Wait", "Reason"];
-        let wide = ["ClusterQueue", "Position", "Forecast", "Nodes", "Preemptor", "Age"];
+        let wide = ["ClusterQueue", "Position", "Forecast", "Waited", "Nodes", "Preemptor", "Age"];
         assert_eq!(columns("Workload"), [&workload[..], &wide].concat());
     }
 

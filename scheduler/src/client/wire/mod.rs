@@ -256,9 +256,23 @@ async fn what_people_look_at_lets_binds_go_first() {
 #[tokio::test]
 async fn watches_and_the_lease_have_connections_of_their_own() {
     let server = Server::start(429).await;
-    ask_once(&server.clients().await).await;
-    let spoken: Vec<String> = server.connections().into_iter().map(|one| one.protocol).collect();
-    assert_eq!(spoken[..3], ["h2"; 3], "writes of three kinds");
-    assert_eq!(spoken.len(), 5, "{spoken:?}");
-    assert!(spoken[3..].iter().all(|protocol| protocol != "h2"), "kube's own: {spoken:?}");
+    let clients = server.clients().await;
+    ask_once(&clients).await;
+    let spoken =
+        || -> Vec<String> { server.connections().into_iter().map(|one| one.protocol).collect() };
+    assert_eq!(spoken()[..4], ["h2"; 4], "writes of three kinds, and reads");
+    assert_eq!(spoken().len(), 5, "{:?}", spoken());
+    assert_ne!(spoken()[4], "h2", "the lease's is kube's own: a connection for each try");
+
+    // Each watch on its own, again and again on the same one.
+    for _ in 0..2 {
+        let nodes: Api<k8s_openapi::api::core::v1::Node> = Api::all(clients.watches.clone());
+        let pods: Api<k8s_openapi::api::core::v1::Pod> = Api::all(clients.watches.clone());
+        let params = kube::api::WatchParams::default();
+        drop(nodes.watch(&params, "1").await);
+        drop(pods.watch(&params, "1").await);
+    }
+    let watches = &server.connections()[5..];
+    let twice = Connection { protocol: "h2".to_owned(), requests: 2 };
+    assert_eq!(watches, [twice.clone(), twice]);
 }

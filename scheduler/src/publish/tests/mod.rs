@@ -349,7 +349,7 @@ fn eviction_and_return_leave_their_marks() {
     runs.view.admitted_at = Some(at(2_000));
     plan.workload(at(5_000), runs.clone());
     api.work(&mut plan, at(5_000));
-    assert_eq!(api.status("g").waited_seconds, Some(2));
+    assert_eq!((api.status("g").waited_seconds, &*api.status("g").waited), (Some(2), "2s"));
     // Cost is others' to write, and stays; who is stopped stands in no queue.
     let object = api.objects.get_mut(&Key::Workload(name("g"))).expect("made");
     merge(object, &json!({"status": {"accruedMicroUsd": 77, "queuePosition": 3}}));
