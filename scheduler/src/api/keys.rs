@@ -56,6 +56,9 @@ pub const PREEMPTED_BY: &str = "capstan.sh/preempted-by";
 /// On a victim, the reason in Kueue's words.
 pub const PREEMPTION_REASON: &str = "capstan.sh/preemption-reason";
 
+/// The finalizer of a ClusterQueue: it stays while work holds quota in it.
+pub const IN_USE: &str = "capstan.sh/in-use";
+
 /// Kueue's queue label (once an annotation too).
 pub const KUEUE_QUEUE: &str = "kueue.x-k8s.io/queue-name";
 /// Kueue's priority class label.

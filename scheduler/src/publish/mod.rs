@@ -30,6 +30,7 @@ mod entry;
 mod events;
 mod follow;
 mod groups;
+mod in_use;
 mod places;
 mod plan;
 mod pods;
