@@ -524,10 +524,7 @@ impl Live {
             Err(findings) => {
                 let faults = findings.into_iter().map(|one| (Some(one.path), one.problem));
                 self.notes.faults(kind, &named, faults);
-                // What it said when it could be read holds, but no new work begins in it.
-                if let Some(since) = queueing::deleted(&value) {
-                    self.queues.delete(kind, &named, since);
-                }
+                self.queues.delete(kind, &named, queueing::deleted(&value));
             }
         }
     }

@@ -51,11 +51,13 @@ pub struct Changes {
 }
 
 impl Queues {
-    /// Somebody deletes a ClusterQueue that says nothing legible beside it.
-    pub fn delete(&mut self, kind: Kind, named: &Named, since: Time) {
+    /// Notes that somebody deletes a ClusterQueue, of which nothing else can be read any more: what
+    /// it said before holds, but no new work begins in it.
+    pub fn delete(&mut self, kind: Kind, named: &Named, since: Option<Time>) {
         let known = self.objects.get_mut(&(kind, named.clone()));
         if let Some((_, Draft::ClusterQueue(queue, _))) = known {
-            self.changed |= queue.deleted.replace(since) != Some(since);
+            self.changed |= queue.deleted != since;
+            queue.deleted = since;
         }
     }
 
