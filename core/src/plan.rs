@@ -338,6 +338,9 @@ pub struct Report {
     pub counts: Counts,
     /// Namespaces and names of workloads that are gone, where no other bears the name now.
     pub gone: Vec<(Text, Text)>,
+    /// ClusterQueues that are being deleted and in which nobody holds quota (any more): they may
+    /// go. Told with every step until they are gone.
+    pub unused: Vec<Text>,
 }
 
 impl Report {

@@ -104,6 +104,7 @@ pub fn cluster_queue(name: &str, cohort: Option<&str>, group: ResourceGroup) -> 
         usage_based: false,
         spending: None,
         broken: Vec::new(),
+        deleted: None,
     }
 }
 

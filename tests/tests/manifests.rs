@@ -254,6 +254,7 @@ fn nothing_is_allowed_that_is_not_needed() {
         "patch /pods",
         "patch /pods/status",
         "patch batch/jobs",
+        "patch capstan.sh/clusterqueues",
         "patch capstan.sh/clusterqueues/status",
         "patch capstan.sh/cohorts/status",
         "patch capstan.sh/localqueues/status",

@@ -193,6 +193,7 @@ impl Engine {
                 milestones: self.take_milestones(),
                 counts: self.counts,
                 gone,
+                unused: self.state.quota.unused(),
             },
             // Cut short, it goes on at once, but for what comes in between.
             next_wake: if quiet { self.next_wake() } else { Some(now) },

@@ -363,6 +363,8 @@ pub enum Unprepared {
 /// Why a ClusterQueue admits nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Inactive {
+    /// It is being deleted.
+    Terminating,
     /// `stopPolicy`.
     Stopped,
     /// A flavor that it names does not exist.

@@ -53,7 +53,7 @@ impl Reason {
             | Reason::AboveLimit { .. }
             | Reason::OutOfRange { .. }
             | Reason::Malformed { .. } => "Misconfigured",
-            Reason::Inactive { why: Inactive::Stopped, .. }
+            Reason::Inactive { why: Inactive::Stopped | Inactive::Terminating, .. }
             | Reason::LocalQueueStopped { .. }
             | Reason::Unqueued => "Suspended",
             Reason::Deactivated { .. } => "Deactivated",

@@ -41,6 +41,8 @@ pub struct QuotaState {
     generations: Vec<u64>,
     /// Cohorts that are not in the tree, and why: nothing below them is admitted.
     broken_cohorts: BTreeMap<Text, Inactive>,
+    /// Queues that are being deleted, by name.
+    leaving: Vec<QueueIdx>,
 }
 
 /// A ClusterQueue slot; it outlives its object.
@@ -175,6 +177,12 @@ impl QuotaState {
         let indices = self.queue_by_name.iter().map(|(_, index)| QueueIdx(index));
         let named = indices.map(|index| (index, self.queue(index)));
         named.filter(|(_, queue)| queue.facts.is_some())
+    }
+
+    /// Names of the queues that are being deleted and in which nobody holds quota.
+    pub fn unused(&self) -> Vec<Text> {
+        let queues = self.leaving.iter().map(|index| self.queue(*index));
+        queues.filter(|queue| queue.holding.is_empty()).map(|queue| queue.name.clone()).collect()
     }
 
     /// The queue at a leaf of the tree.
@@ -342,8 +350,10 @@ impl QuotaState {
         for queue in &mut self.queues {
             (queue.facts, queue.node, queue.groups) = (None, None, Vec::new());
         }
+        self.leaving.clear();
         for (name, queue) in &facts.cluster_queues {
             let index = self.intern_queue(name);
+            self.leaving.extend(queue.deleted.map(|_| index));
             let quotas = self.quotas(&queue.groups, resources);
             let placed = queue.cohort.as_ref().map(|cohort| cohorts[cohort].clone());
             let parent = placed.clone().and_then(|placed| placed.ok());
@@ -472,6 +482,9 @@ impl QuotaState {
         cohort: Option<Inactive>,
         facts: &QueueFacts,
     ) -> Option<Inactive> {
+        if queue.deleted.is_some() {
+            return Some(Inactive::Terminating);
+        }
         if let Some(broken) = all_rules(&queue.broken) {
             return Some(Inactive::Broken(broken));
         }

@@ -60,6 +60,9 @@ pub const PREEMPTION_REASON: &str = "capstan.sh/preemption-reason";
 /// leads next need not wait for watches to show what is older.
 pub const IDLE: &str = "capstan.sh/idle";
 
+/// The finalizer of a ClusterQueue: it stays while work holds quota in it.
+pub const IN_USE: &str = "capstan.sh/in-use";
+
 /// Kueue's queue label (once an annotation too).
 pub const KUEUE_QUEUE: &str = "kueue.x-k8s.io/queue-name";
 /// Kueue's priority class label.

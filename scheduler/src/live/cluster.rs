@@ -524,6 +524,7 @@ impl Live {
             Err(findings) => {
                 let faults = findings.into_iter().map(|one| (Some(one.path), one.problem));
                 self.notes.faults(kind, &named, faults);
+                self.queues.delete(kind, &named, queueing::deleted(&value));
             }
         }
     }

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use capstan_core::Input;
 use capstan_core::model::input::Text;
+use capstan_core::time::Time;
 
 use super::Kind;
 use super::roster::Named;
@@ -50,6 +51,16 @@ pub struct Changes {
 }
 
 impl Queues {
+    /// Notes that somebody deletes a ClusterQueue, of which nothing else can be read any more: what
+    /// it said before holds, but no new work begins in it.
+    pub fn delete(&mut self, kind: Kind, named: &Named, since: Option<Time>) {
+        let known = self.objects.get_mut(&(kind, named.clone()));
+        if let Some((_, Draft::ClusterQueue(queue, _))) = known {
+            self.changed |= queue.deleted != since;
+            queue.deleted = since;
+        }
+    }
+
     /// Puts an object in its place.
     pub fn put(&mut self, kind: Kind, named: Named, origin: Origin, draft: Draft) {
         let new = (origin, draft);

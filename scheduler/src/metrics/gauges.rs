@@ -16,7 +16,6 @@ use prometheus::{GaugeVec, IntGaugeVec, Registry};
 use super::budgets::BudgetGauges;
 use super::register::{as_float, gauges, int_gauges, set};
 use super::{Amounts, Look, Switches};
-use crate::read::queueing::TERMINATING;
 
 /// Millionths in a dollar.
 const MICRO: f64 = 1e6;
@@ -446,11 +445,7 @@ fn unadmitted(tally: &Tally) -> impl Iterator<Item = (&'static str, &'static str
 fn status(inactive: Option<&Reason>) -> &'static str {
     match inactive {
         None => "active",
-        Some(Reason::Inactive { why: Inactive::Broken(rule), .. })
-            if rule.starts_with(TERMINATING) =>
-        {
-            "terminating"
-        }
+        Some(Reason::Inactive { why: Inactive::Terminating, .. }) => "terminating",
         Some(_) => "pending",
     }
 }

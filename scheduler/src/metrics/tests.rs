@@ -12,8 +12,6 @@ use capstan_core::money::MicroUsd;
 use capstan_core::plan::{Counts, Outcome, PreemptionReason, WorkloadOutcome};
 use capstan_core::time::{Span, Time};
 
-use crate::read::queueing::TERMINATING;
-
 fn queue() -> QueueView {
     let line = |resource: &str, scale: i64| QuotaView {
         flavor: "a100".into(),
@@ -402,7 +400,7 @@ fn a_queue_shows_whether_it_admits_its_cohorts_and_its_share() {
     has(&metrics, &format!("{share} inf"));
     has(&metrics, &format!("{} 0", status("active")));
     has(&metrics, &format!("{} 1", status("pending")));
-    show(&metrics, &[of(None, Some(Inactive::Broken(TERMINATING.into())))]);
+    show(&metrics, &[of(None, Some(Inactive::Terminating))]);
     has(&metrics, &format!("{} 1", status("terminating")));
     lacks(&metrics, "cluster_queue_weighted_share{");
     let places = "cluster_queue=\"team\",cohort=\"research\",parent_cohort=\"all\"";

@@ -131,8 +131,7 @@ fn broken(draft: Option<&Draft>) -> Vec<String> {
         Some(Draft::Flavor(flavor)) => &flavor.broken,
         _ => return Vec::new(),
     };
-    let deleted = |rule: &&_| **rule != *queueing::TERMINATING;
-    rules.iter().filter(|rule| deleted(&&***rule)).map(ToString::to_string).collect()
+    rules.iter().map(ToString::to_string).collect()
 }
 
 /// A selector that matches nothing: every namespace has this label, or none has it.

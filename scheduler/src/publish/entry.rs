@@ -13,13 +13,14 @@ use capstan_core::time::Time;
 use serde_json::{Value, json};
 
 use super::groups::{self, Ends, GroupKey, GroupWish, ShownGroup, Stands};
+use super::in_use::{self, Due, ShownQueue};
 use super::places::{self, PLACES_EVERY, Standings};
 use super::plan::{EVERY, Name, WORDS_EVERY};
 use super::pods::PodCondition;
 use super::rates::What;
 use super::shown::ShownWorkload;
 use super::{diff, queues, workload};
-use crate::api::cluster_queue::{ClusterQueueStatus, CohortStatus};
+use crate::api::cluster_queue::CohortStatus;
 use crate::api::local_queue::LocalQueueStatus;
 use crate::api::workload::Workload;
 
@@ -28,7 +29,7 @@ use crate::api::workload::Workload;
 pub enum Key {
     /// A Workload.
     Workload(Name),
-    /// A ClusterQueue's status.
+    /// A ClusterQueue: its status, and what keeps it there.
     ClusterQueue(Text),
     /// A LocalQueue's status.
     LocalQueue(Name),
@@ -58,8 +59,8 @@ pub(super) enum Wanted {
 pub enum Shown {
     /// A Workload.
     Workload(ShownWorkload),
-    /// A ClusterQueue's status.
-    ClusterQueue(Box<ClusterQueueStatus>),
+    /// A ClusterQueue.
+    ClusterQueue(Box<ShownQueue>),
     /// A LocalQueue's status.
     LocalQueue(Box<LocalQueueStatus>),
     /// A Cohort's status.
@@ -189,11 +190,7 @@ pub(super) fn next(
         }
         (Wanted::Group(wish), shown) => group(now, key, entry, wish, shown.as_ref()),
         (Wanted::ClusterQueue(view), Some(Shown::ClusterQueue(shown))) => {
-            let (before, after) = (
-                before(shown, &shown.conditions),
-                diff::value(&queues::cluster_queue(shown, view, now)),
-            );
-            patch(of_status(before, after), Write::Status)
+            next_of_queue(now, entry, view, shown)
         }
         (Wanted::LocalQueue(view), Some(Shown::LocalQueue(shown))) => {
             let (before, after) = (
@@ -268,6 +265,32 @@ fn next_of_workload(
     }
 }
 
+/// What is to be done about a ClusterQueue that is there: first what keeps it, and where that could
+/// not be written its status all the same.
+fn next_of_queue(now: Time, entry: &Entry, view: &QueueView, shown: &ShownQueue) -> Next {
+    if shown.gone() {
+        return Next::Nothing;
+    }
+    let look_at = entry.written_at.plus(EVERY);
+    let object = match in_use::due(shown, view) {
+        Due::Nothing => Next::Nothing,
+        Due::Look if now < look_at => Next::Wait(look_at),
+        Due::Look => Next::Do(Write::Read),
+        Due::Patch(_) if now < entry.object_at => Next::Wait(entry.object_at),
+        Due::Patch(patch) => Next::Do(Write::Object(patch)),
+    };
+    let refused = entry.of_object && entry.object_failures > 0;
+    if matches!(object, Next::Do(_)) && !refused {
+        return object;
+    }
+    let status = &shown.status;
+    let after = diff::value(&queues::cluster_queue(status, view, now));
+    match of_status(before(status, &status.conditions), after) {
+        Value::Null => object,
+        changes => Next::Do(Write::Status(changes)),
+    }
+}
+
 /// What a pod says: at once where its reason or node is another, else now and then.
 fn next_words(
     now: Time,
@@ -315,6 +338,7 @@ fn before<S: serde::Serialize, C>(shown: &S, conditions: &[C]) -> Value {
 pub(super) fn counted(key: &Key, write: &Write, entry: &Entry) -> What {
     match (write, key, &entry.wanted) {
         (Write::Create(_), ..) => What::Created,
+        (Write::Object(_), Key::ClusterQueue(_), _) => What::QueueFinalizer,
         (Write::Object(_), ..) => What::Object,
         (Write::Condition(_), ..) => What::PodCondition,
         (Write::Delete(_), ..) => What::Deleted,

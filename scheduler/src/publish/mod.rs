@@ -9,7 +9,8 @@
 //!
 //! Cost: the write budget of the design: for a gang (or work with an owner) one Workload create
 //! and one status patch until it is bound; a waiting member one patch for each change of reason;
-//! later patches merged.
+//! later patches merged; for a ClusterQueue one patch of its finalizer when it is first seen, and
+//! one when it goes (`in_use`).
 //!
 //! ```text
 //! engine's thread: effects, views --> Publisher --> Plan (what differs, what is due)
@@ -30,6 +31,7 @@ mod entry;
 mod events;
 mod follow;
 mod groups;
+mod in_use;
 mod places;
 mod plan;
 mod pods;

@@ -22,7 +22,6 @@ use crate::api::usage::{
     ResourceUsage,
 };
 use crate::quantity::Quantity;
-use crate::read::queueing::TERMINATING;
 
 /// What the rule begins with that a queue in both API groups breaks, and the word for it.
 const DUPLICATE: &str = "DuplicateQueue";
@@ -190,6 +189,7 @@ fn inactive_word(reason: &Reason) -> &'static str {
 
 fn word(why: &Inactive) -> &'static str {
     match why {
+        Inactive::Terminating => "Terminating",
         Inactive::Stopped => "Stopped",
         Inactive::FlavorMissing(_) => "FlavorNotFound",
         Inactive::TopologyMissing { .. } => "TopologyNotFound",
@@ -197,7 +197,6 @@ fn word(why: &Inactive) -> &'static str {
         Inactive::CohortCycle(_) => "CohortCycle",
         Inactive::CohortBroken(..) => "CohortInvalid",
         Inactive::Broken(rule) if rule.starts_with(DUPLICATE) => DUPLICATE,
-        Inactive::Broken(rule) if rule.starts_with(TERMINATING) => "Terminating",
         Inactive::Broken(_) => "Invalid",
     }
 }

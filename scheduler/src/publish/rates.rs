@@ -31,6 +31,8 @@ pub enum What {
     StatusPlace,
     /// Workloads patched themselves.
     Object,
+    /// Finalizers of ClusterQueues, put on or taken off.
+    QueueFinalizer,
     /// Statuses of queues.
     QueueStatus,
     /// Statuses of PodGroups.
@@ -62,6 +64,7 @@ impl What {
             What::StatusLater => "workload_status_later",
             What::StatusPlace => "workload_position",
             What::Object => "workload_object",
+            What::QueueFinalizer => "queue_finalizer",
             What::QueueStatus => "queue_status",
             What::GroupStatus => "group_status",
             What::PodCondition => "pod_condition",

@@ -21,6 +21,7 @@ use serde_json::{Value, json};
 use super::diff;
 use super::entry::{Answer, Key, Shown, Write};
 use super::groups::{self, Ends, GroupKey, ShownGroup};
+use super::in_use::ShownQueue;
 use super::plan::Name;
 use super::pods::PodCondition;
 use super::shown::ShownWorkload;
@@ -70,9 +71,7 @@ pub(super) async fn carry_out(client: &Client, key: &Key, write: Write) -> Answe
             let api: Api<Workload> = Api::namespaced(client.clone(), namespace);
             workload(&api, name, write).await
         }
-        Key::ClusterQueue(name) => status_of::<ClusterQueue, _>(client, None, name, write)
-            .await
-            .map(|status| Answer::Shows(Shown::ClusterQueue(status))),
+        Key::ClusterQueue(name) => cluster_queue(client, name, write).await,
         Key::LocalQueue((namespace, name)) => {
             let status = status_of::<LocalQueue, _>(client, Some(namespace), name, write).await;
             status.map(|status| Answer::Shows(Shown::LocalQueue(status)))
@@ -138,6 +137,32 @@ where
         Some(status) => serde_json::from_value(status).map(Box::new).map_err(Error::SerdeError),
         None => Ok(Box::default()),
     }
+}
+
+/// Reads a ClusterQueue, or patches its finalizers or its status.
+async fn cluster_queue(client: &Client, name: &str, write: Write) -> Result<Answer, Error> {
+    let kind = ApiResource::erase::<ClusterQueue>(&());
+    let api: Api<DynamicObject> = Api::all_with(client.clone(), &kind);
+    let shows = |object| ShownQueue::of(object).map_err(Error::SerdeError);
+    let patch = match write {
+        Write::Object(patch) => patch,
+        other => {
+            let shown = shows(status(&api, name, other).await?)?;
+            return Ok(Answer::Shows(Shown::ClusterQueue(Box::new(shown))));
+        }
+    };
+    let shown = match api.patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await {
+        // Another object, or another version of it: what is there is compared anew.
+        Err(error) if meets_another(&error) => shows(api.get(name).await?)?,
+        other => match shows(other?)? {
+            shown if shown.took(&patch) => shown,
+            _ => {
+                tracing::warn!(%name, "the finalizers of a ClusterQueue are not taken");
+                return Ok(Answer::Failed);
+            }
+        },
+    };
+    Ok(Answer::Shows(Shown::ClusterQueue(Box::new(shown))))
 }
 
 /// Reads a PodGroup, patches its status, or counts its pods. It is of another project: nothing of

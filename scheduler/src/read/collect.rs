@@ -30,6 +30,7 @@ use crate::config::Config;
 use crate::convert::gang::GangDraft;
 use crate::convert::gathered::{OwnerDraft, PriorityClassDraft};
 use crate::convert::group::GroupDraft;
+use crate::convert::quota::Draft;
 use crate::convert::ranges::LimitRangeDraft;
 use crate::convert::runtime::RuntimeClassDraft;
 use crate::convert::storage::Storage;
@@ -60,7 +61,7 @@ pub struct Collector<'a> {
 /// Earliest and latest times of what was read.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Times {
-    /// Latest time of creation, binding or start.
+    /// Latest time of creation, binding or start, or of a queue's deletion.
     pub latest: Option<Time>,
     /// Earliest creation of a pod or Job.
     pub earliest_work: Option<Time>,
@@ -400,6 +401,9 @@ impl<'a> Collector<'a> {
         let created = created.and_then(|text| text.parse::<k8s_openapi::jiff::Timestamp>().ok());
         self.times.created(created.map(|stamp| Time(stamp.as_millisecond())), false);
         if let Some(draft) = decoded.draft.take() {
+            if let Draft::ClusterQueue(queue, _) = &draft {
+                self.times.saw(queue.deleted);
+            }
             self.gathered.queueing.take(origin, draft);
         }
         for (path, problem) in decoded.said() {

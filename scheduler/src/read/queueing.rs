@@ -5,6 +5,8 @@
 //! object stands there all the same.
 
 use capstan_core::model::input::{SpentFacts, Text};
+use capstan_core::time::Time;
+use k8s_openapi::jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -63,8 +65,12 @@ pub fn without_nulls(value: &mut Value) {
     }
 }
 
-/// What is said of a ClusterQueue that is being deleted: it admits nothing any more.
-pub const TERMINATING: &str = "is being deleted; what it admitted runs on";
+/// Since when an object is being deleted. One that does not say so legibly is, all the same.
+pub fn deleted(value: &Value) -> Option<Time> {
+    let since = Some(&value["metadata"]["deletionTimestamp"]).filter(|since| !since.is_null())?;
+    let since = since.as_str().and_then(|since| since.parse::<Timestamp>().ok());
+    Some(since.map_or(Time::MIN, |since| Time(since.as_millisecond())))
+}
 
 /// Decodes a queue object of today's version.
 pub fn decode(
@@ -80,9 +86,7 @@ pub fn decode(
             remarks = without_effect(&spec);
             let mut facts = quota::cluster_queue(name, &spec, origin);
             remarks.extend(told(&facts.broken));
-            if !value["metadata"]["deletionTimestamp"].is_null() {
-                facts.broken.insert(0, TERMINATING.into());
-            }
+            facts.deleted = deleted(value);
             let spent = spent(name, origin, value, &mut remarks);
             (Some(Draft::ClusterQueue(facts, spent)), unknown)
         }

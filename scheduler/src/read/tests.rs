@@ -474,3 +474,19 @@ fn a_field_that_stands_twice_is_an_error_and_hides_nothing() {
     ];
     assert_eq!(complaints("a.json", text), want);
 }
+
+#[test]
+fn a_queue_that_is_being_deleted_says_since_when_and_that_counts_as_time() {
+    let text = |more: &str| {
+        format!(
+            "{{apiVersion: capstan.sh/v1alpha1, kind: ClusterQueue, metadata: {{name: q, \
+             creationTimestamp: \"2026-01-01T00:00:00Z\"{more}}}, spec: {{}}}}"
+        )
+    };
+    let stays = yaml(&text(""));
+    assert_eq!((queue(&stays).deleted, stays.latest), (None, Some(Time(1_767_225_600_000))));
+    let goes = yaml(&text(", deletionTimestamp: \"2026-01-01T00:00:05Z\""));
+    let since = Some(Time(1_767_225_605_000));
+    assert_eq!((queue(&goes).deleted, goes.latest), (since, since));
+    assert!(queue(&goes).broken.is_empty());
+}

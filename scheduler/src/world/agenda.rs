@@ -15,6 +15,8 @@ pub(super) enum Event {
     Pod(Box<PodFacts>),
     /// An owner of the input appears.
     Owner(Box<OwnerFacts>),
+    /// Somebody deletes the ClusterQueue of this name.
+    QueueDeleted(Text),
     /// The pod with this uid has done its work, if it still exists.
     End(Text),
 }
@@ -50,7 +52,9 @@ impl Agenda {
         while let Some(entry) = self.events.first_entry() {
             match entry.get() {
                 Event::End(uid) if !lives(uid) => drop(entry.remove()),
-                Event::End(_) | Event::Pod(_) | Event::Owner(_) => return Some(entry.key().0),
+                Event::End(_) | Event::Pod(_) | Event::Owner(_) | Event::QueueDeleted(_) => {
+                    return Some(entry.key().0);
+                }
             }
         }
         None

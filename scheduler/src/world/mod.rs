@@ -18,12 +18,13 @@
 //!
 //! **Phases** of one round, see [`run`]: events that are due change facts (arrivals, ends); the
 //! engine steps with all that changed; its effects are carried out in order; what is leaving
-//! leaves, with no grace; the Job controller makes the pods that are missing.
+//! leaves, with no grace, and so do queues that are being deleted and that nobody uses; the Job
+//! controller makes the pods that are missing.
 //!
 //! **Time.** With [`Mode::Cycles`] and [`Mode::UntilStable`] time stands still at the latest
 //! timestamp of the input and everything is there. With [`Mode::Until`] objects appear at their
 //! creation (bound pods at their binding), and a member of a running gang ends once its declared
-//! run time has passed since it was bound.
+//! run time has passed since it was bound; queues are deleted at their `deletionTimestamp`.
 //!
 //! **Restart.** Events to come (arrivals, ends) are the world's own and outlive any engine; they
 //! are derived from facts only.
@@ -36,6 +37,7 @@ mod claims;
 mod effects;
 mod gangs;
 mod owners;
+mod queues;
 mod run;
 mod storage;
 #[cfg(test)]
@@ -271,6 +273,7 @@ impl World {
                     self.appear(*owner);
                 }
                 Event::End(uid) => self.end_pod(at, &uid),
+                Event::QueueDeleted(name) => self.delete_queue(at, name),
             }
             if self.agenda.as_ref().is_some_and(|agenda| agenda.first() != Some(at)) {
                 self.start_whole(at);
@@ -344,6 +347,7 @@ impl World {
                 }
                 // The caller's policy holds; answers belong to effects of this run.
                 Input::Policy(_) | Input::Outcome { .. } => {}
+                Input::ClusterQueue(queue) => self.expect_queue(queue),
                 object => self.put_object(object),
             }
         }

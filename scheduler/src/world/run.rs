@@ -321,6 +321,7 @@ impl Turns<'_> {
             self.world.carry_out(self.now, effect);
         }
         self.world.settle(self.now);
+        self.world.let_go(&output.report.unused);
         self.ledger.happened(&mut self.world.moments);
         self.progress.update(Snapshot {
             rounds: self.rounds,

@@ -77,6 +77,11 @@ fn what_shows_the_state_is_there_again() {
     };
     counted("clusterqueues.capstan.sh");
     counted("localqueues.capstan.sh");
+    // What runs keeps its queue, unless somebody forces it out.
+    let kind = "clusterqueues.capstan.sh";
+    cluster.kubectl(&["delete", kind, "gpus", "--wait=false"]).expect("deleted");
+    let free = r#"{"metadata": {"finalizers": null}}"#;
+    cluster.kubectl(&["patch", kind, "gpus", "--type=merge", "-p", free]).expect("forced out");
     cluster.kubectl_with(&["replace", "--force", "-f", "-"], QUEUE).expect("replaced");
     counted("clusterqueues.capstan.sh");
     counted("localqueues.capstan.sh");

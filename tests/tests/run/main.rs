@@ -26,6 +26,7 @@ mod reserved;
 mod scene;
 mod seen;
 mod shares;
+mod terminating;
 mod trouble;
 mod unready;
 mod volumes;

@@ -9,6 +9,7 @@ use crate::plan::State;
 impl fmt::Display for Inactive {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Inactive::Terminating => out.write_str("being deleted; what it admitted runs on"),
             Inactive::Stopped => out.write_str("stopped (stopPolicy)"),
             Inactive::FlavorMissing(flavor) => write!(out, "flavor {flavor} does not exist"),
             Inactive::FlavorBroken(flavor, rule) => write!(out, "flavor {flavor}: {rule}"),
@@ -33,7 +34,9 @@ pub(super) fn write_inactive(
     why: &Inactive,
 ) -> fmt::Result {
     match why {
-        Inactive::Stopped => write!(out, "ClusterQueue {queue} is {why}"),
+        Inactive::Stopped | Inactive::Terminating => {
+            write!(out, "ClusterQueue {queue} is {why}")
+        }
         _ => write!(out, "ClusterQueue {queue} is inactive: {why}"),
     }
 }
@@ -91,6 +94,7 @@ impl fmt::Display for State {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::explain::reason::Reason;
 
     #[test]
     fn a_topology_that_is_missing_is_named_with_its_flavor() {
@@ -98,5 +102,13 @@ mod tests {
         let want = "flavor f: Topology racks (spec.topologyName) does not exist; create it, or \
                     list a flavor without it";
         assert_eq!(why.to_string(), want);
+    }
+
+    #[test]
+    fn a_queue_that_is_being_deleted_says_so() {
+        let why = Inactive::Terminating;
+        let reason = Reason::Inactive { cluster_queue: "team-a".into(), why };
+        let want = "ClusterQueue team-a is being deleted; what it admitted runs on";
+        assert_eq!((&*reason.to_string(), reason.code()), (want, "Suspended"));
     }
 }

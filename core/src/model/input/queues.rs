@@ -38,6 +38,9 @@ pub struct ClusterQueueFacts {
     pub spending: Option<SpendingLimit>,
     /// Rules that its spec breaks (found by the shell's validation): such a queue is inactive.
     pub broken: Vec<Text>,
+    /// Since when it is being deleted (`deletionTimestamp`): it admits nothing any more, and keeps
+    /// its quota and its place until nobody holds quota in it.
+    pub deleted: Option<Time>,
 }
 
 /// `stopPolicy` of a ClusterQueue or LocalQueue.

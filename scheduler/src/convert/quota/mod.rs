@@ -135,6 +135,7 @@ pub fn cluster_queue(
         }),
         spending: spec.budget.as_ref().and_then(budget::limit),
         broken: broken.into_iter().map(Text::from).collect(),
+        deleted: None,
     }
 }
 

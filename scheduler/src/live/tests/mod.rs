@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 mod groups;
 mod joining;
 mod others;
+mod queues;
 mod ranges;
 
 use super::{Group, Kind, Live, Object, Seen};
@@ -583,18 +584,4 @@ fn owners_of_kinds_that_nobody_reads_are_not_waited_for() {
     live.take(Seen::Applied(pod(owned(pod_value("w-0", "p2"), "RayCluster", "w", "u-w"))));
     let inputs = told(&mut live);
     assert_eq!(the_pod(&inputs).gang.unknown_owner, None);
-}
-
-#[test]
-fn queue_objects_that_come_or_go_are_told_even_if_they_are_back_at_once() {
-    let mut live = synced(&Config::default());
-    let queue = || queueing(Queueing::ClusterQueue, Origin::Capstan, "q", json!({}));
-    let told = (Kind::Queueing(Queueing::ClusterQueue, Group::Capstan), ("".into(), "q".into()));
-    live.take(Seen::Applied(queue()));
-    assert_eq!(live.drain(NOW).queues_anew, std::slice::from_ref(&told));
-    live.take(Seen::Applied(queue()));
-    assert!(live.drain(NOW).queues_anew.is_empty(), "it is the same");
-    live.take(Seen::Deleted(queue()));
-    live.take(Seen::Applied(queue()));
-    assert_eq!(live.drain(NOW).queues_anew, [told.clone(), told], "it went, and came");
 }

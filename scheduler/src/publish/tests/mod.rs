@@ -4,6 +4,7 @@ mod beside;
 mod budgets;
 mod cohorts;
 mod groups;
+mod in_use;
 mod money;
 mod places;
 mod pods;
@@ -28,7 +29,6 @@ use super::plan::{EVERY, Name, PAUSE_MAX, Plan};
 use super::rates::{Limits, What};
 use super::shown::{Compared, ShownWorkload};
 use super::workload::{self, LONE_PATIENCE};
-use crate::api::cluster_queue::ClusterQueueStatus;
 use crate::api::workload::{Workload, WorkloadSpec, WorkloadStatus};
 use crate::render::fixture;
 
@@ -156,11 +156,7 @@ impl Api {
                 let status = serde_json::from_value(object["status"].clone()).expect("ours");
                 Shown::Cohort(Box::new(status))
             }
-            _ => {
-                let status: ClusterQueueStatus =
-                    serde_json::from_value(object["status"].clone()).expect("ours");
-                Shown::ClusterQueue(Box::new(status))
-            }
+            _ => Shown::ClusterQueue(Box::new(in_use::shown(object))),
         })
     }
 

@@ -201,3 +201,55 @@ async fn pods_that_ended_are_counted_by_their_group() {
     assert!(asked.contains("labelSelector=scheduling.x-k8s.io%2Fpod-group%3Dg"), "{asked}");
     assert_eq!(asked.matches("fieldSelector=status.phase").count(), 2, "{asked}");
 }
+
+/// A server that has a ClusterQueue of this version, whose finalizers it takes or overlooks.
+fn with_queue(version: &'static str, takes: bool, log: Arc<Mutex<Vec<Method>>>) -> Client {
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let log = log.clone();
+        async move {
+            let (parts, body) = request.into_parts();
+            log.lock().push(parts.method.clone());
+            let body: Value =
+                serde_json::from_slice(&body.collect_bytes().await?).unwrap_or(Value::Null);
+            let asked = &body["metadata"];
+            let stale = parts.method == Method::PATCH && asked["resourceVersion"] != version;
+            let mut object = json!({"apiVersion": "capstan.sh/v1alpha1", "kind": "ClusterQueue",
+                "metadata": {"name": "q", "uid": "u", "resourceVersion": version,
+                    "finalizers": ["a.example/b"]},
+                "status": {"pendingWorkloads": 3}});
+            if takes && parts.method == Method::PATCH {
+                merge(&mut object["metadata"]["finalizers"], &asked["finalizers"]);
+            }
+            let conflict = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure",
+                "message": "the object has been modified", "reason": "Conflict", "code": 409});
+            let (code, answer) = if stale { (409, conflict) } else { (200, object) };
+            let answer =
+                Response::builder().status(code).body(Body::from(answer.to_string().into_bytes()));
+            Ok::<_, BoxError>(answer.expect("an answer"))
+        }
+    });
+    Client::new(service, "ns")
+}
+
+#[tokio::test]
+async fn the_finalizer_of_a_queue_that_somebody_else_changed_is_compared_anew() {
+    let key = Key::ClusterQueue("q".into());
+    let all = json!(["a.example/b", crate::api::keys::IN_USE]);
+    let patch = json!({"metadata": {"uid": "u", "resourceVersion": "7", "finalizers": all}});
+    let ask = async |version, takes| {
+        let log = Arc::default();
+        let client = with_queue(version, takes, Arc::clone(&log));
+        let answer = carry_out(&client, &key, Write::Object(patch.clone())).await;
+        let asked = log.lock().clone();
+        (answer, asked)
+    };
+    let (answer, asked) = ask("7", true).await;
+    let Answer::Shows(Shown::ClusterQueue(shown)) = answer else { panic!("{answer:?}") };
+    assert_eq!((shown.took(&patch), shown.status.pending_workloads), (true, 3));
+    assert_eq!(asked, [Method::PATCH]);
+    let (answer, asked) = ask("8", true).await;
+    let Answer::Shows(Shown::ClusterQueue(shown)) = answer else { panic!("{answer:?}") };
+    assert!(!shown.took(&patch), "what is there");
+    assert_eq!(asked, [Method::PATCH, Method::GET]);
+    assert_eq!(ask("7", false).await.0, Answer::Failed, "it is tried again later");
+}

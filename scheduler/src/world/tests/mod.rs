@@ -4,6 +4,7 @@
 mod effects;
 mod owners;
 mod played;
+mod queues;
 mod slots;
 mod still;
 

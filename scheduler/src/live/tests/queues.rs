@@ -1,0 +1,64 @@
+//! Queue objects that come, go, and are on their way out.
+
+use capstan_core::model::input::ClusterQueueFacts;
+
+use super::*;
+
+#[test]
+fn queue_objects_that_come_or_go_are_told_even_if_they_are_back_at_once() {
+    let mut live = synced(&Config::default());
+    let queue = || queueing(Queueing::ClusterQueue, Origin::Capstan, "q", json!({}));
+    let told = (Kind::Queueing(Queueing::ClusterQueue, Group::Capstan), ("".into(), "q".into()));
+    live.take(Seen::Applied(queue()));
+    assert_eq!(live.drain(NOW).queues_anew, std::slice::from_ref(&told));
+    live.take(Seen::Applied(queue()));
+    assert!(live.drain(NOW).queues_anew.is_empty(), "it is the same");
+    live.take(Seen::Deleted(queue()));
+    live.take(Seen::Applied(queue()));
+    assert_eq!(live.drain(NOW).queues_anew, [told.clone(), told], "it went, and came");
+}
+
+/// A ClusterQueue that somebody deletes and that something keeps there.
+fn terminating(origin: Origin, spec: Value) -> Object {
+    let Object::Queueing(kind, origin, mut value) =
+        queueing(Queueing::ClusterQueue, origin, "q", spec)
+    else {
+        unreachable!("it is one");
+    };
+    value["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:05Z");
+    Object::Queueing(kind, origin, value)
+}
+
+fn the_queue(live: &mut Live) -> ClusterQueueFacts {
+    let inputs = told(live);
+    let [Input::ClusterQueue(queue)] = &inputs[..] else { panic!("{inputs:?}") };
+    queue.clone()
+}
+
+#[test]
+fn a_cluster_queue_of_either_group_is_told_as_being_deleted_until_it_is_gone() {
+    let apis = [(QuotaApi::Capstan, Origin::Capstan), (QuotaApi::Kueue, Origin::KueueV1Beta2)];
+    for (api, origin) in apis {
+        let mut live = synced(&Config { quota_apis: vec![api], ..Config::default() });
+        live.take(Seen::Applied(queueing(Queueing::ClusterQueue, origin, "q", json!({}))));
+        assert_eq!(the_queue(&mut live).deleted, None);
+        let ends = || terminating(origin, json!({}));
+        live.take(Seen::Applied(ends()));
+        let queue = the_queue(&mut live);
+        assert_eq!(queue.deleted, Some(Time(1_767_225_605_000)));
+        assert!(queue.broken.is_empty(), "that breaks no rule");
+        live.take(Seen::Deleted(ends()));
+        assert_eq!(told(&mut live), [Input::ClusterQueueGone("q".into())]);
+    }
+}
+
+#[test]
+fn one_that_cannot_be_read_any_more_is_being_deleted_all_the_same() {
+    let mut live = synced(&Config::default());
+    let spec = json!({ "cohortName": "c" });
+    live.take(Seen::Applied(queueing(Queueing::ClusterQueue, Origin::Capstan, "q", spec)));
+    told(&mut live);
+    live.take(Seen::Applied(terminating(Origin::Capstan, json!({ "cohortName": 7 }))));
+    let queue = the_queue(&mut live);
+    assert_eq!((queue.cohort.as_deref(), queue.deleted.is_some()), (Some("c"), true));
+}
