@@ -203,4 +203,41 @@ proptest! {
         let bound = found.pods.iter().filter(|pod| pod.node.is_some()).count();
         prop_assert!([0, 1 + workers].contains(&bound), "{bound} of {}", 1 + workers);
     }
+
+    /// Two sets of one group name: they start together exactly when one type and one model hold the
+    /// sum of what they ask, and all of them are on that type.
+    #[test]
+    fn sets_of_one_group_name_share_flavors(
+        world in worlds(),
+        launcher in prop_oneof![Just(2), Just(8)],
+        workers in 1..3_usize,
+        first in any::<bool>(),
+    ) {
+        let world = World { low: Vec::new(), ..world };
+        let mut engine = world.engine();
+        let named = |shape: &PodShape| {
+            Arc::new(PodShape { set_group: Some("g".into()), ..shape.clone() })
+        };
+        let shape = named(&asks(world.asked.0, world.asked.1));
+        let mut members = gang("g", 1 + workers as u32, None, &shape, &in_queue(Some("team")));
+        members[if first { 0 } else { workers }].shape = named(&asks(launcher, 0));
+        engine.step(NOW, members.into_iter().map(Input::Pod).collect());
+        engine.recount();
+        let found = view(&engine, "g");
+        let count = workers as i64;
+        let possible = (0..TYPES.len()).any(|kind| (0..LISTED).any(|model| {
+            let of_kind = || world.nodes.iter().filter(move |node| node.kind == kind);
+            let of_both = of_kind().filter(|node| node.model == model);
+            let slots: i64 = of_both.map(|node| node.gpus / world.asked.1).sum();
+            slots >= count
+                && world.cpus[kind] >= launcher + count * world.asked.0
+                && world.gpus[model] >= count * world.asked.1
+        }));
+        prop_assert_eq!(found.state != State::Queued, possible, "{:?}", found.reason);
+        let nodes = found.pods.iter().filter_map(|pod| pod.node.as_ref());
+        let kinds: BTreeSet<usize> = nodes
+            .map(|name| world.nodes[name[1..].parse::<usize>().expect("a number")].kind)
+            .collect();
+        prop_assert!(kinds.len() < 2, "types {:?}", kinds);
+    }
 }
