@@ -18,7 +18,9 @@ pub fn upgrade(object: &mut Value) {
     // Each version knows one of the two names: what is foreign to the one is to the other too.
     let (cohort, foreign) = (spec.remove("cohort"), spec.remove("cohortName"));
     for (name, value) in [("cohortName", cohort), ("cohort", foreign)] {
-        value.map(|value| spec.insert(name.to_owned(), value));
+        if let Some(value) = value {
+            spec.insert(name.to_owned(), value);
+        }
     }
     let fungibility = spec.get_mut("flavorFungibility").and_then(Value::as_object_mut);
     if let Some(fungibility) = fungibility {
