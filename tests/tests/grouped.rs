@@ -3,7 +3,8 @@
 //!
 //! Every node and every set of lower work that could leave it is tried by hand. Where nobody has
 //! to leave, nobody does, unless the queue would rather preempt than try its next flavor. Quota
-//! that is short is told of a flavor that has it. A gang of two sets starts whole or has a reason.
+//! that is short is told of a flavor that has it. A gang of two sets starts whole or has a reason,
+//! and with a group name its sets share flavors.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -136,6 +137,11 @@ fn asks(cpus: i64, gpus: i64) -> Arc<PodShape> {
     shape(&[("cpu", cpus * 1_000), (GPU, gpus)])
 }
 
+/// The same, of a pod set with a group name.
+fn named(cpus: i64, gpus: i64) -> Arc<PodShape> {
+    Arc::new(PodShape { set_group: Some("g".into()), ..PodShape::clone(&asks(cpus, gpus)) })
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -215,19 +221,16 @@ proptest! {
     ) {
         let world = World { low: Vec::new(), ..world };
         let mut engine = world.engine();
-        let named = |shape: &PodShape| {
-            Arc::new(PodShape { set_group: Some("g".into()), ..shape.clone() })
-        };
-        let shape = named(&asks(world.asked.0, world.asked.1));
+        let shape = named(world.asked.0, world.asked.1);
         let mut members = gang("g", 1 + workers as u32, None, &shape, &in_queue(Some("team")));
-        members[if first { 0 } else { workers }].shape = named(&asks(launcher, 0));
+        members[if first { 0 } else { workers }].shape = named(launcher, 0);
         engine.step(NOW, members.into_iter().map(Input::Pod).collect());
         engine.recount();
         let found = view(&engine, "g");
         let count = workers as i64;
         let possible = (0..TYPES.len()).any(|kind| (0..LISTED).any(|model| {
-            let of_kind = || world.nodes.iter().filter(move |node| node.kind == kind);
-            let of_both = of_kind().filter(|node| node.model == model);
+            let nodes = world.nodes.iter();
+            let of_both = nodes.filter(|node| node.kind == kind && node.model == model);
             let slots: i64 = of_both.map(|node| node.gpus / world.asked.1).sum();
             slots >= count
                 && world.cpus[kind] >= launcher + count * world.asked.0
