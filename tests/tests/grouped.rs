@@ -3,7 +3,8 @@
 //!
 //! Every node and every set of lower work that could leave it is tried by hand. Where nobody has
 //! to leave, nobody does, unless the queue would rather preempt than try its next flavor. Quota
-//! that is short is told of a flavor that has it. A gang of two sets starts whole or has a reason.
+//! that is short is told of a flavor that has it. A gang of two sets starts whole or has a reason,
+//! and with a group name its sets share flavors.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -136,6 +137,11 @@ fn asks(cpus: i64, gpus: i64) -> Arc<PodShape> {
     shape(&[("cpu", cpus * 1_000), (GPU, gpus)])
 }
 
+/// The same, of a pod set with a group name.
+fn named(cpus: i64, gpus: i64) -> Arc<PodShape> {
+    Arc::new(PodShape { set_group: Some("g".into()), ..PodShape::clone(&asks(cpus, gpus)) })
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -202,5 +208,39 @@ proptest! {
         prop_assert!(found.state != State::Queued || found.reason.is_some(), "no reason");
         let bound = found.pods.iter().filter(|pod| pod.node.is_some()).count();
         prop_assert!([0, 1 + workers].contains(&bound), "{bound} of {}", 1 + workers);
+    }
+
+    /// Two sets of one group name: they start together exactly when one type and one model hold the
+    /// sum of what they ask, and all of them are on that type.
+    #[test]
+    fn sets_of_one_group_name_share_flavors(
+        world in worlds(),
+        launcher in prop_oneof![Just(2), Just(8)],
+        workers in 1..3_usize,
+        first in any::<bool>(),
+    ) {
+        let world = World { low: Vec::new(), ..world };
+        let mut engine = world.engine();
+        let shape = named(world.asked.0, world.asked.1);
+        let mut members = gang("g", 1 + workers as u32, None, &shape, &in_queue(Some("team")));
+        members[if first { 0 } else { workers }].shape = named(launcher, 0);
+        engine.step(NOW, members.into_iter().map(Input::Pod).collect());
+        engine.recount();
+        let found = view(&engine, "g");
+        let count = workers as i64;
+        let possible = (0..TYPES.len()).any(|kind| (0..LISTED).any(|model| {
+            let nodes = world.nodes.iter();
+            let of_both = nodes.filter(|node| node.kind == kind && node.model == model);
+            let slots: i64 = of_both.map(|node| node.gpus / world.asked.1).sum();
+            slots >= count
+                && world.cpus[kind] >= launcher + count * world.asked.0
+                && world.gpus[model] >= count * world.asked.1
+        }));
+        prop_assert_eq!(found.state != State::Queued, possible, "{:?}", found.reason);
+        let nodes = found.pods.iter().filter_map(|pod| pod.node.as_ref());
+        let kinds: BTreeSet<usize> = nodes
+            .map(|name| world.nodes[name[1..].parse::<usize>().expect("a number")].kind)
+            .collect();
+        prop_assert!(kinds.len() < 2, "types {:?}", kinds);
     }
 }

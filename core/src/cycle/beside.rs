@@ -21,7 +21,7 @@ use crate::cycle::promised::peers;
 use crate::engine::Engine;
 use crate::explain::reason::{FlavorRefusal, Inactive, Reason};
 use crate::explain::{together, verdict};
-use crate::model::ids::{ClassIdx, PodIdx, QueueIdx, ShapeIdx, WorkloadIdx};
+use crate::model::ids::{ClassIdx, FlavorIdx, PodIdx, QueueIdx, ShapeIdx, WorkloadIdx};
 use crate::model::input::{QueueingStrategy, Text};
 use crate::model::state::ClusterState;
 use crate::model::txn::Txn;
@@ -69,8 +69,9 @@ impl Engine {
                 txn.vacate(workload);
                 let sets = &missing;
                 let (start, combinations) = (&[][..], COMBINATIONS_MAX);
+                let kept = &kept_by(txn.state(), workload)[..];
                 let demand =
-                    Demand { workload, queue, sets, topology, profile, start, combinations };
+                    Demand { workload, queue, sets, topology, profile, start, combinations, kept };
                 let choice = first_that_fits(&mut txn, &demand);
                 if choice.mode != Mode::Fit {
                     return Err(choice.reason);
@@ -284,7 +285,8 @@ impl Engine {
         let (start, combinations) = (&[][..], COMBINATIONS_MAX);
         let mut txn = Txn::begin(&mut self.state);
         txn.vacate(workload);
-        let demand = Demand { workload, queue, sets, topology, profile, start, combinations };
+        let kept = &kept_by(txn.state(), workload)[..];
+        let demand = Demand { workload, queue, sets, topology, profile, start, combinations, kept };
         Some(first_that_fits(&mut txn, &demand))
     }
 
@@ -368,6 +370,17 @@ impl Engine {
         txn.rollback_to(start);
         (!placed).then(|| together::shortage(&mut txn, &asks, &names, topology))
     }
+}
+
+/// By group name of pod sets, the flavors that a workload has for members of it.
+fn kept_by(state: &ClusterState, workload: WorkloadIdx) -> Vec<(Text, FlavorIdx)> {
+    let assignment = state.workloads[workload].assignment.as_ref();
+    let sets = assignment.map_or(&[][..], |assignment| &assignment.sets);
+    let of_set = |set: &SetAssignment| {
+        let name = state.room.shape(set.shape).facts.set_group.clone()?;
+        Some(set.nodes_of.iter().map(|flavor| (name.clone(), *flavor)).collect::<Vec<_>>())
+    };
+    sets.iter().filter_map(of_set).flatten().collect()
 }
 
 /// Looks at the flavors of a queue that members of a new shape get: as many as queues usually list.

@@ -480,6 +480,7 @@ impl Attempt<'_> {
             profile: self.profile,
             start,
             combinations: self.look.combinations,
+            kept: &[],
         }
     }
 

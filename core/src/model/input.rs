@@ -22,6 +22,7 @@ mod notes;
 mod prices;
 mod queues;
 mod roles;
+mod shape;
 mod spending;
 mod storage;
 mod topology;
@@ -45,6 +46,7 @@ pub use queues::{
     QueueingStrategy, Quota, ResourceGroup, StopPolicy, Weight,
 };
 pub use roles::Roles;
+pub use shape::{HostPort, PodShape};
 pub use spending::{Enforcement, Period, SpendingLimit, SpentFacts};
 pub use storage::{
     AccessModes, Attach, AttachmentFacts, CapacityFacts, ClaimFacts, ClaimKey, ClaimUse, Disk,
@@ -324,56 +326,6 @@ pub enum Operator {
 
 /// Label selector of a queue's namespaces: all requirements must hold; empty matches all.
 pub type LabelSelector = Vec<Requirement>;
-
-/// A host port that a pod asks for.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct HostPort {
-    /// Port number, above zero.
-    pub port: u16,
-    /// `TCP`, `UDP` or `SCTP`.
-    pub protocol: Text,
-    /// Address; `0.0.0.0` is every address.
-    pub ip: Text,
-}
-
-/// All that decides where a pod may run and what it uses. Pods of equal shape are one class.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct PodShape {
-    /// Effective request (spec of the whole pod; see [`crate::requests`]), the `pods` slot apart.
-    pub requests: Amounts,
-    /// `spec.nodeName` as the user wrote it (a pod that we bound has none here).
-    pub node_name: Option<Text>,
-    /// `spec.nodeSelector`.
-    pub node_selector: Labels,
-    /// Required node affinity.
-    pub node_affinity: Option<NodeSelector>,
-    /// Preferred node affinity; a score, never a refusal.
-    pub preferred_nodes: Vec<PreferredNodes>,
-    /// Images of its containers, one for each, as nodes name them; sorted.
-    pub images: Vec<Text>,
-    /// Features that a node has to declare for it; sorted.
-    pub features: Vec<Text>,
-    /// Tolerations.
-    pub tolerations: Vec<Toleration>,
-    /// Host ports.
-    pub ports: Vec<HostPort>,
-    /// Ordered allow-list of capacity types; empty allows all.
-    pub capacity_types: Vec<CapacityType>,
-    /// A request above its own limit: no API server takes such a pod, so it waits.
-    pub above_limit: Option<AboveLimit>,
-    /// What a LimitRange does not allow: work in queues waits, as no API server takes such a pod.
-    pub out_of_range: Option<Arc<OutOfRange>>,
-    /// A selector that cannot be read, so that nobody knows where it may run: it waits.
-    pub malformed: Option<Malformed>,
-    /// What it is to pods that want something of the pods around them; `None`: nobody does.
-    pub kin: Option<Arc<Kin>>,
-    /// What it wants of the pods around it.
-    pub neighbours: Option<Arc<Neighbours>>,
-    /// Volumes that have a say in where it may run; `None`: it has none of these.
-    pub volumes: Option<Arc<PodVolumes>>,
-    /// Claims on devices.
-    pub claims: Vec<PodClaim>,
-}
 
 /// A pod.
 #[derive(Clone, Debug, PartialEq)]

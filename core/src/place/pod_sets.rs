@@ -4,6 +4,7 @@
 //! has a volume of its own, or a label that some selector reads (an index, say). They are one pod
 //! set all the same, and a slice of four is four of them whatever volumes they have. Alike are
 //! therefore shapes that differ in nothing but volumes, names of claims on devices, and labels.
+//! Templates of the same group name are one set too, whatever they ask: a leader with its workers.
 //!
 //! Decides which asks make a set, and in which order sets (or whatever goes one after the other)
 //! are placed. Cost: a comparison of shapes for each ask, where levels or slices hold for sets.
@@ -22,6 +23,9 @@ const ORDERS_MAX: usize = 16;
 
 /// What members of one pod set have in common.
 fn common(shape: &PodShape) -> PodShape {
+    if shape.set_group.is_some() {
+        return PodShape { set_group: shape.set_group.clone(), ..PodShape::default() };
+    }
     let claims = vec![PodClaim::Unusable(Text::default()); shape.claims.len()];
     PodShape { kin: None, volumes: None, claims, ..shape.clone() }
 }

@@ -8,32 +8,31 @@
 //! workload that lost a race goes on with the next flavor. Usage of earlier pod sets of the same
 //! workload counts for later ones.
 
-use std::sync::Arc;
-
 use capstan_topology::ResourceIdx;
 
 use crate::explain::reason::{FlavorProblem, FlavorRefusal, NoVictims, Reason};
 use crate::model::ids::{ClassIdx, FlavorIdx, FrIdx, QueueIdx, ShapeIdx, WorkloadIdx};
-use crate::model::input::{FlavorFacts, Fungibility, PreemptReclaim, PreemptWithin};
+use crate::model::input::{Fungibility, PreemptReclaim, PreemptWithin, Text};
 use crate::model::state::ClusterState;
 use crate::model::txn::Txn;
 use crate::place::classes::Scoring;
 use crate::place::coupled;
-use crate::place::gang::{self, TopologyAsk};
-use crate::quota::eligible;
+use crate::place::gang::TopologyAsk;
 use crate::resources::USD;
 use crate::victims::{self, Lack, Need};
 
 use self::priced::Priced;
 pub use self::priced::too_dear;
 use self::standing::{Quota, beyond};
+use self::unit::Part;
 
 pub mod as_things_are;
 mod combinations;
 pub mod lacking;
-mod one_set;
+mod one_unit;
 mod priced;
 mod standing;
+mod unit;
 pub mod with_victims;
 
 /// How well something fits, worst first.
@@ -57,7 +56,7 @@ pub struct SetDemand {
     /// Shape.
     pub shape: ShapeIdx,
     /// Name of the set.
-    pub name: crate::model::input::Text,
+    pub name: Text,
     /// Members.
     pub count: u32,
 }
@@ -78,6 +77,8 @@ pub struct Demand<'a> {
     pub start: &'a [((usize, usize), usize)],
     /// Combinations of flavors that may be tried where those found first do not do.
     pub combinations: u32,
+    /// By group name of pod sets, a flavor that running members of it have: those get no other.
+    pub kept: &'a [(Text, FlavorIdx)],
 }
 
 impl Demand<'_> {
@@ -158,13 +159,13 @@ pub type Stands = (Mode, u32);
 
 /// Chooses flavors for every set of a workload.
 pub fn assign(txn: &mut Txn<'_>, demand: &Demand<'_>) -> Choice {
-    let mut choice = Choice::none();
-    for (at, set) in demand.sets.iter().enumerate() {
-        choice.sets.push(Vec::new());
-        if let Err(reason) = covered(txn, demand, set) {
+    let mut choice = Choice::without_queue(demand.sets.len());
+    for unit in unit::units(txn.state(), demand) {
+        let uncovered = unit.iter().find_map(|at| covered(txn, demand, &demand.sets[*at]).err());
+        if let Some(reason) = uncovered {
             return Choice { mode: Mode::NoFit, reason: Some(reason), ..choice };
         }
-        assign_set(txn, demand, at, &mut choice);
+        assign_unit(txn, demand, unit, &mut choice);
         if choice.mode == Mode::NoFit {
             return choice;
         }
@@ -172,15 +173,17 @@ pub fn assign(txn: &mut Txn<'_>, demand: &Demand<'_>) -> Choice {
     choice
 }
 
-/// Chooses flavors for one set: group by group, and where somebody would leave or nothing was
-/// found, of all groups together. Of several sets the first of those is told that are farthest
+/// Chooses flavors for one unit: group by group, and where somebody would leave or nothing was
+/// found, of all groups together. Of several units the first of those is told that are farthest
 /// from a fit.
-fn assign_set(txn: &mut Txn<'_>, demand: &Demand<'_>, at: usize, choice: &mut Choice) {
+fn assign_unit(txn: &mut Txn<'_>, demand: &Demand<'_>, unit: Vec<usize>, choice: &mut Choice) {
     let groups = txn.state().quota.queue(demand.queue).groups.len();
     let (mode, told) = (std::mem::replace(&mut choice.mode, Mode::Fit), choice.reason.take());
     let before = (groups > 1).then(|| choice.clone());
     for group in 0..groups {
-        assign_group(txn, demand, (at, group), choice);
+        if let Some(part) = unit::part(txn, demand, &unit, group) {
+            assign_part(txn, demand, &part, choice);
+        }
         if choice.mode == Mode::NoFit {
             break;
         }
@@ -189,7 +192,7 @@ fn assign_set(txn: &mut Txn<'_>, demand: &Demand<'_>, at: usize, choice: &mut Ch
     let stays = viable(own) && !fungibility(txn, demand.queue).next_when_preempting;
     if let Some(before) = before.filter(|_| own < Mode::Fit && !stays) {
         let apart = std::mem::replace(choice, Choice::none());
-        *choice = one_set::improve(txn, demand, at, before, (apart, own));
+        *choice = one_unit::improve(txn, demand, unit, before, (apart, own));
     }
     if told.is_some() && mode <= choice.mode {
         choice.reason = told;
@@ -250,54 +253,14 @@ fn covered(txn: &Txn<'_>, demand: &Demand<'_>, set: &SetDemand) -> Result<(), Re
     Ok(())
 }
 
-/// What a set asks of a group of its queue, all members together; devices first.
-fn asked_of(
-    txn: &Txn<'_>,
-    demand: &Demand<'_>,
-    (at, group): (usize, usize),
-) -> Vec<(ResourceIdx, i64)> {
-    let set = &demand.sets[at];
-    let state = txn.state();
-    let covered = &state.quota.queue(demand.queue).groups[group].covered;
-    let mut asked: Vec<(ResourceIdx, i64)> = state
-        .room
-        .counted(set.shape)
-        .entries()
-        .iter()
-        .filter(|(resource, _)| covered.contains(resource))
-        .map(|(resource, amount)| (*resource, amount.saturating_mul(set.count.into())))
-        .collect();
-    // How much depends on the flavor.
-    asked.extend(covered.contains(&USD).then_some((USD, 0)));
-    // Of several shortages the one of devices tells most, so they are looked at first.
-    let named = |resource: &ResourceIdx| {
-        let name = state.room.resources.name(*resource);
-        (!name.contains('/'), *resource == USD, name)
-    };
-    asked.sort_by(|(one, _), (other, _)| named(one).cmp(&named(other)));
-    asked
-}
-
-fn assign_group(
-    txn: &mut Txn<'_>,
-    demand: &Demand<'_>,
-    (at, group): (usize, usize),
-    choice: &mut Choice,
-) {
-    let asked = asked_of(txn, demand, (at, group));
-    if asked.is_empty() {
-        return;
-    }
-    let queue = txn.state().quota.queue(demand.queue);
-    let flavors = queue.groups[group].flavors.clone();
-    let start = demand.start.iter().find(|(of, _)| *of == (at, group)).map_or(0, |(_, n)| *n);
+fn assign_part(txn: &mut Txn<'_>, demand: &Demand<'_>, part: &Part, choice: &mut Choice) {
+    let flavors = &part.flavors;
+    let start = demand.start.iter().find(|(of, _)| *of == part.key()).map_or(0, |(_, n)| *n);
     let mut refused: Vec<FlavorRefusal> = Vec::new();
     let mut best: Option<(Stands, Candidate)> = None;
     let mut last = flavors.len() - 1;
     for (tried, &flavor) in flavors.iter().enumerate().skip(start) {
-        let chosen = &choice.sets[at];
-        let result = try_flavor(txn, demand, at, flavor, &asked, chosen, &choice.usage);
-        let (stands, candidate) = match result {
+        let (stands, candidate) = match try_flavor(txn, demand, part, flavor, choice) {
             Ok((stands, candidate, problem)) => {
                 refused.extend(problem.map(|why| refusal(txn, flavor, why)));
                 (stands, candidate)
@@ -318,10 +281,10 @@ fn assign_group(
         }
     }
     if last + 1 < flavors.len() {
-        choice.next.push(((at, group), last + 1));
+        choice.next.push((part.key(), last + 1));
     }
     let best = best.map(|(_, candidate)| candidate);
-    take(txn, demand, ((at, group), &asked), best, refused, choice);
+    take(txn, demand, part, best, refused, choice);
 }
 
 fn refusal(txn: &Txn<'_>, flavor: FlavorIdx, why: FlavorProblem) -> FlavorRefusal {
@@ -332,7 +295,7 @@ fn refusal(txn: &Txn<'_>, flavor: FlavorIdx, why: FlavorProblem) -> FlavorRefusa
 fn take(
     txn: &Txn<'_>,
     demand: &Demand<'_>,
-    ((at, group), asked): ((usize, usize), &[(ResourceIdx, i64)]),
+    part: &Part,
     best: Option<Candidate>,
     tried: Vec<FlavorRefusal>,
     choice: &mut Choice,
@@ -346,18 +309,20 @@ fn take(
         let quota = &txn.state().quota;
         choice.reason = Some(Reason::Flavors {
             cluster_queue: quota.queue(demand.queue).name.clone(),
-            pod_set: demand.sets[at].name.clone(),
+            pod_set: demand.sets[unit::spokesman(txn.state(), demand, &part.unit)].name.clone(),
             tried,
         });
     }
     let Some(best) = best else { return };
     choice.borrowing = choice.borrowing.max(best.borrowing);
     choice.contested.extend(best.contested);
-    choice.parts.push(((at, group), (best.mode, best.borrowing)));
+    choice.parts.push((part.key(), (best.mode, best.borrowing)));
     let quota = &txn.state().quota;
-    for &(resource, amount) in asked {
+    for (at, own) in &part.sets {
+        choice.sets[*at].extend(own.iter().map(|resource| (*resource, best.flavor)));
+    }
+    for &(resource, amount) in &part.asked {
         let amount = if resource == USD { best.money } else { amount };
-        choice.sets[at].push((resource, best.flavor));
         let fr = quota.listed_fr(best.flavor, resource);
         match choice.usage.iter_mut().find(|(known, _)| *known == fr) {
             Some((_, used)) => *used = used.saturating_add(amount),
@@ -394,26 +359,19 @@ fn better(txn: &Txn<'_>, queue: QueueIdx, one: Stands, best: Stands) -> bool {
     }
 }
 
-/// One flavor for one set: how it stands over all resources and on nodes. `Err`: it is excluded.
+/// One flavor for one part: how it stands over all resources and on nodes. `Err`: it is excluded.
 /// A problem beside a candidate says why it is less than a fit.
 fn try_flavor(
     txn: &mut Txn<'_>,
     demand: &Demand<'_>,
-    at: usize,
+    part: &Part,
     flavor: FlavorIdx,
-    asked: &[(ResourceIdx, i64)],
-    chosen: &[(ResourceIdx, FlavorIdx)],
-    usage: &[(FrIdx, i64)],
+    chosen: &Choice,
 ) -> Result<(Stands, Candidate, Option<FlavorProblem>), FlavorProblem> {
-    let set = &demand.sets[at];
-    let facts: Arc<FlavorFacts> =
-        txn.state().quota.flavor(flavor).expect("active queues name existing flavors").clone();
-    let shape = txn.state().room.shape(set.shape).facts.clone();
-    eligible::check(&shape, &facts, txn.state().room.args.toleration_comparison)?;
-    eligible::check_levels(&txn.state().room, &facts, demand.topology)?;
-    let class = class_with(txn, demand, set.shape, chosen, flavor);
-    let ask = (class, set.count);
-    let priced = priced::of_set(txn, demand, at, flavor, chosen, (asked, usage));
+    unit::check(txn.state(), demand, part, flavor)?;
+    let usage = &chosen.usage;
+    let asks = unit::asks(txn, demand, part, flavor, chosen);
+    let priced = priced::of_part(txn, demand, part, flavor, (&asks, usage));
     let mut candidate = Candidate::fitting(flavor, priced.amount());
     let total = |&(resource, own): &(ResourceIdx, i64)| {
         let fr = txn.state().quota.listed_fr(flavor, resource);
@@ -426,19 +384,17 @@ fn try_flavor(
     let never =
         amounts.find_map(|(fr, total, own)| beyond(txn.state(), demand.queue, fr, (total, own)));
     if let Some(why) = never {
-        let why = match lacking::no_node_of_it_will_do(txn, class) {
-            true => lacking::nodes_for(txn, demand, ask),
-            false => why,
-        };
+        let why = lacking::no_nodes_of_it(txn, demand, &asks).unwrap_or(why);
         let candidate = Candidate { mode: Mode::NoFit, ..candidate };
         return Ok(((Mode::NoFit, 0), candidate, Some(why)));
     }
     let (mut stands, mut problem) =
-        by_amounts(txn, demand, ask, (&priced, &totals), &mut candidate);
-    let together = demand.together(txn);
-    if candidate.mode == Mode::Fit && !gang::may_hold(txn, ask, &together, demand.topology) {
+        by_amounts(txn, demand, &asks, (&priced, &totals), &mut candidate);
+    if candidate.mode == Mode::Fit
+        && let Some(ask) = unit::without_room(txn, demand, &asks)
+    {
         let frs: Vec<(FrIdx, i64)> = totals.iter().map(|(_, (fr, _, own))| (*fr, *own)).collect();
-        candidate.mode = room_mode(txn, demand, frs, ask);
+        candidate.mode = room_mode(txn, demand, frs, &asks);
         stands.0 = candidate.mode;
         problem = Some(lacking::nodes_for(txn, demand, ask));
     }
@@ -452,7 +408,7 @@ type Total = (FrIdx, i64, i64);
 fn by_amounts(
     txn: &mut Txn<'_>,
     demand: &Demand<'_>,
-    ask: (ClassIdx, u32),
+    asks: &[(ClassIdx, u32)],
     (priced, totals): (&Priced<'_>, &[(ResourceIdx, Total)]),
     candidate: &mut Candidate,
 ) -> (Stands, Option<FlavorProblem>) {
@@ -460,7 +416,7 @@ fn by_amounts(
     let mut stands = (Mode::Fit, 0);
     for &(resource, (fr, total, amount)) in totals {
         let quota = priced.quota(txn.state(), demand, resource, (fr, total, amount));
-        let (mode, borrowing, why) = quota_mode(txn, demand, (fr, total), quota, ask);
+        let (mode, borrowing, why) = quota_mode(txn, demand, (fr, total), quota, asks);
         if mode < Mode::Fit {
             candidate.contested.push(fr);
         }
@@ -482,16 +438,16 @@ fn by_amounts(
     (stands, problem.map(|(_, why)| why))
 }
 
-/// The class of members of a shape that may go where these flavors and one more lead.
+/// The class of members of a shape that may go where these flavors, and perhaps one more, lead.
 fn class_with(
     txn: &mut Txn<'_>,
     demand: &Demand<'_>,
     shape: ShapeIdx,
     chosen: &[(ResourceIdx, FlavorIdx)],
-    flavor: FlavorIdx,
+    flavor: Option<FlavorIdx>,
 ) -> ClassIdx {
     let mut flavors: Vec<FlavorIdx> = chosen.iter().map(|(_, flavor)| *flavor).collect();
-    flavors.push(flavor);
+    flavors.extend(flavor);
     flavors.sort_unstable();
     flavors.dedup();
     txn.class(shape, &flavors, demand.profile)
@@ -512,21 +468,23 @@ fn quota_mode(
     demand: &Demand<'_>,
     (fr, total): (FrIdx, i64),
     quota: Quota,
-    ask: (ClassIdx, u32),
+    asks: &[(ClassIdx, u32)],
 ) -> (Mode, u32, Option<FlavorProblem>) {
-    let why = match quota {
+    let (never, why) = match quota {
         Quota::Fits(height) => return (Mode::Fit, height, None),
-        _ if lacking::no_node_of_it_will_do(txn, ask.0) => {
-            let nodes = lacking::nodes_for(txn, demand, ask);
-            return (Mode::NoFit, 0, Some(nodes));
-        }
-        Quota::Never(height, why) => return (Mode::NoFit, height, Some(why)),
-        Quota::Short(why) => why,
+        Quota::Never(height, why) => (Some(height), why),
+        Quota::Short(why) => (None, why),
     };
+    if let Some(nodes) = lacking::no_nodes_of_it(txn, demand, asks) {
+        return (Mode::NoFit, 0, Some(nodes));
+    }
+    if let Some(height) = never {
+        return (Mode::NoFit, height, Some(why));
+    }
     let need = Need {
         usage: vec![(fr, total)],
         contested: vec![fr],
-        asks: vec![ask],
+        asks: asks.to_vec(),
         together: demand.together(txn),
         topology: demand.topology,
     };
@@ -538,7 +496,7 @@ fn quota_mode(
     let mode = found.as_ref().map_or(Mode::NoCandidates, |found| mode_of(txn, demand.queue, found));
     // Who would be enough for this may not be enough for all that is asked.
     let lack = found.err().unwrap_or(Lack::Quota);
-    (mode, height, Some(lacking::of_flavor(txn, demand, (lack, &need), ask, why)))
+    (mode, height, Some(lacking::of_flavor(txn, demand, (lack, &need), asks, why)))
 }
 
 fn mode_of(txn: &Txn<'_>, queue: QueueIdx, victims: &[victims::Victim]) -> Mode {
@@ -554,10 +512,11 @@ fn room_mode(
     txn: &mut Txn<'_>,
     demand: &Demand<'_>,
     usage: Vec<(FrIdx, i64)>,
-    ask: (ClassIdx, u32),
+    asks: &[(ClassIdx, u32)],
 ) -> Mode {
     let (contested, together) = (Vec::new(), demand.together(txn));
-    let need = Need { usage, contested, asks: vec![ask], together, topology: demand.topology };
+    let asks = asks.to_vec();
+    let need = Need { usage, contested, asks, together, topology: demand.topology };
     let start = txn.checkpoint();
     let found = victims::search_in(txn, demand.workload, &need);
     txn.rollback_to(start);

@@ -25,6 +25,8 @@ pub const PREFERRED_TOPOLOGY: &str = "capstan.sh/preferred-topology";
 pub const SLICE_TOPOLOGY: &str = "capstan.sh/slice-topology";
 /// Members of a slice; annotation.
 pub const SLICE_SIZE: &str = "capstan.sh/slice-size";
+/// Name that pod sets of a gang share which get flavors and domains together; annotation.
+pub const SET_GROUP: &str = "capstan.sh/podset-group-name";
 /// Ordered allow-list of capacity types; annotation.
 pub const CAPACITY_TYPES: &str = "capstan.sh/capacity-types";
 /// Run time that the owner declares, a Go duration; annotation.
@@ -79,6 +81,8 @@ pub const KUEUE_PREFERRED_TOPOLOGY: &str = "kueue.x-k8s.io/podset-preferred-topo
 pub const KUEUE_SLICE_TOPOLOGY: &str = "kueue.x-k8s.io/podset-slice-required-topology";
 /// Kueue's size of a slice; annotation.
 pub const KUEUE_SLICE_SIZE: &str = "kueue.x-k8s.io/podset-slice-size";
+/// Kueue's name of pod sets that get flavors and domains together; annotation.
+pub const KUEUE_SET_GROUP: &str = "kueue.x-k8s.io/podset-group-name";
 /// Kueue's smallest parallelism of a Job; annotation.
 pub const KUEUE_JOB_MIN_PARALLELISM: &str = "kueue.x-k8s.io/job-min-parallelism";
 
@@ -150,7 +154,7 @@ pub const PREEMPTION_BY_SCHEDULER: &str = "PreemptionByScheduler";
 
 /// Keys of ours that pods, their templates and their owners may carry; one that is missing here is
 /// warned of as misspelt.
-const READ: [&str; 21] = [
+const READ: [&str; 22] = [
     QUEUE,
     PRIORITY_CLASS,
     GANG,
@@ -159,6 +163,7 @@ const READ: [&str; 21] = [
     PREFERRED_TOPOLOGY,
     SLICE_TOPOLOGY,
     SLICE_SIZE,
+    SET_GROUP,
     CAPACITY_TYPES,
     EXPECTED_RUNTIME,
     MAX_RUNTIME,

@@ -21,13 +21,7 @@ enum Asks {
 }
 
 /// Keys without [`PREFIX`], when they ask for something, and what happens instead.
-const KEYS: [(&str, Asks, &str); 12] = [
-    (
-        "podset-group-name",
-        Asks::Always,
-        "each pod set gets a flavor and a domain of its own (capstan.sh/required-topology holds \
-         for all of a gang)",
-    ),
+const KEYS: [(&str, Asks, &str); 11] = [
     (
         "podset-slice-required-topology-constraints",
         Asks::Always,
@@ -99,13 +93,14 @@ mod tests {
             assert_eq!(lost(&key(name), none), None, "{name}");
             assert!(lost(&key(name), some).is_some(), "{name}");
         }
-        assert!(lost(&key("podset-group-name"), "").is_some());
+        assert!(lost(&key("pod-group-pod-index"), "").is_some());
     }
 
     #[test]
     fn what_is_read_or_bookkeeping_is_not_lost() {
         for key in [
             "kueue.x-k8s.io/queue-name",
+            "kueue.x-k8s.io/podset-group-name",
             "kueue.x-k8s.io/podset-slice-required-topology",
             "kueue.x-k8s.io/podset-unconstrained-topology",
             "kueue.x-k8s.io/managed",

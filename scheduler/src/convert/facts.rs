@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use capstan_core::model::input::{
-    CapacityType, GangKey, GangRef, GangSource, OwnerFacts, OwnerPodSet, PodFacts, PodShape, Text,
-    TopologyWish, Wishes,
+    GangKey, GangRef, GangSource, OwnerFacts, OwnerPodSet, PodFacts, PodShape, Text, TopologyWish,
+    Wishes,
 };
 use capstan_core::time::Time;
 
@@ -26,7 +26,7 @@ use super::remarks::Remarks;
 use super::runtime::Runtime;
 use super::sharing::{Pairs, Shared};
 use crate::gangs::owner::Gang;
-use crate::gangs::wishes;
+use crate::gangs::wishes::{self, Asked};
 use crate::gangs::{self, Member};
 use crate::read::error::Notice;
 
@@ -106,7 +106,7 @@ impl Facts<'_> {
         let asked = wishes::read(&chain, &mut ignored);
         let shape = self.with_ranges(&job.shape, (&job.namespace, false), Some(&job.contents));
         let shape = self.with_runtime(&shape, job.runtime.as_deref());
-        let shape = with_capacity_types(&shape, &asked.capacity_types, self.shared);
+        let shape = with_asked(&shape, &asked, self.shared);
         let ours = job.ours(&self.directory.scheduler);
         let shape = self.seen_by_others(&shape, (&job.namespace, &job.labels), ours);
         let shape = self.with_template_claims(shape, &job.claims, &job.namespace);
@@ -195,7 +195,7 @@ impl Facts<'_> {
         };
         let member_of = gangs::group_of(&member, &mut ignored);
         let (pod_sets, priority, never_preempts) =
-            self.roles(&gang, count <= MEMBERS_MAX, &asked.capacity_types);
+            self.roles(&gang, count <= MEMBERS_MAX, (&chain[1..], &asked));
         let mut wishes = asked.wishes;
         wishes.queue = wishes.queue.or_else(|| gang.of.says.queue.clone());
         let queued = wishes.queue.is_some() || owner.marked;
@@ -232,14 +232,16 @@ impl Facts<'_> {
         &mut self,
         gang: &Gang<'_>,
         made: bool,
-        types: &[CapacityType],
+        (owners, asked): (&[&Marks], &Asked),
     ) -> (Vec<OwnerPodSet>, i32, bool) {
         let (mut sets, mut priority, mut never) = (Vec::new(), i32::MIN, false);
         for role in gang.together() {
             let of = (&gang.of.namespace, false);
             let shape = self.with_ranges(&role.shape, of, Some(&role.contents));
             let shape = self.with_runtime(&shape, role.runtime.as_deref());
-            let shape = with_capacity_types(&shape, types, self.shared);
+            let marks: Vec<&Marks> = [&[&*role.template][..], owners].concat();
+            let set_group = wishes::set_group(&marks);
+            let shape = with_asked(&shape, &Asked { set_group, ..asked.clone() }, self.shared);
             let ours = role.scheduler.as_deref() == Some(&*self.directory.scheduler);
             let shape = self.seen_by_others(&shape, (&gang.of.namespace, &role.labels), ours);
             let shape = self.with_template_claims(shape, &role.claims, &gang.of.namespace);
@@ -266,7 +268,7 @@ impl Facts<'_> {
         let mut ignored = pod.ignored().to_vec();
         let asked = wishes::read(&chain, &mut ignored);
         let shape = self.completed(pod);
-        let shape = with_capacity_types(&shape, &asked.capacity_types, self.shared);
+        let shape = with_asked(&shape, &asked, self.shared);
         let ours = pod.ours(&self.directory.scheduler);
         let shape = self.seen_by_others(&shape, (&pod.namespace, &pod.labels), ours);
         let (shape, claims) = self.with_claims(shape, pod);
@@ -538,15 +540,13 @@ fn with_group(wishes: &mut Wishes, says: &GroupSays) {
     }
 }
 
-fn with_capacity_types(
-    shape: &Arc<PodShape>,
-    types: &[CapacityType],
-    shared: &mut Shared,
-) -> Arc<PodShape> {
-    if types.is_empty() {
+/// A shape with what people asked for it beside its spec.
+fn with_asked(shape: &Arc<PodShape>, asked: &Asked, shared: &mut Shared) -> Arc<PodShape> {
+    if asked.capacity_types.is_empty() && asked.set_group.is_none() {
         return shape.clone();
     }
     let mut own = PodShape::clone(shape);
-    own.capacity_types = types.to_vec();
+    own.capacity_types = asked.capacity_types.clone();
+    own.set_group = asked.set_group.clone();
     shared.shapes.of(own)
 }

@@ -18,6 +18,8 @@ pub struct Asked {
     pub wishes: Wishes,
     /// Ordered allow-list; empty: all.
     pub capacity_types: Vec<CapacityType>,
+    /// Pod sets of this name are looked at together.
+    pub set_group: Option<Text>,
 }
 
 /// Reads the wishes of a chain of objects, nearest first.
@@ -41,7 +43,15 @@ pub fn read(chain: &[&Marks], ignored: &mut Vec<Text>) -> Asked {
             ignored: Vec::new(),
         },
         capacity_types: types.unwrap_or_default(),
+        set_group: set_group(chain),
     }
+}
+
+/// The name that pod sets share which are looked at together.
+pub fn set_group(chain: &[&Marks]) -> Option<Text> {
+    let name = |key: &str| annotation(chain, key).map(|text| Text::from(text.trim()));
+    let ours = name(keys::SET_GROUP).filter(|name| !name.is_empty());
+    ours.or_else(|| name(keys::KUEUE_SET_GROUP).filter(|name| !name.is_empty()))
 }
 
 /// A duration above zero.
@@ -215,6 +225,18 @@ mod tests {
         let wish = asked(&[&kueues, &ours]).0.wishes.topology;
         assert_eq!((wish.required, wish.preferred.as_deref()), (None, Some("zone")));
         assert_eq!(asked(&[]).0.wishes.topology, TopologyWish::default());
+    }
+
+    #[test]
+    fn pod_sets_of_a_group_are_named_by_ours_before_kueues() {
+        let kueues = annotations(&[("kueue.x-k8s.io/podset-group-name", " a ")]);
+        let ours = annotations(&[("capstan.sh/podset-group-name", "b")]);
+        let empty = annotations(&[("capstan.sh/podset-group-name", " ")]);
+        let name = |chain: &[&Marks]| asked(chain).0.set_group;
+        assert_eq!(name(&[&kueues]).as_deref(), Some("a"));
+        assert_eq!(name(&[&kueues, &ours]).as_deref(), Some("b"));
+        assert_eq!(name(&[&empty, &kueues]).as_deref(), Some("a"));
+        assert_eq!(name(&[&empty]), None);
     }
 
     #[test]

@@ -58,11 +58,11 @@ impl Migrated {
         }
         let unknown: Vec<&str> = decoded.unknown.iter().map(|one| one.path.as_str()).collect();
         for path in unknown.iter().filter(|path| !CHECKS.contains(path)) {
-            let problem = match kueue::renamed(path) {
-                Some(now) => format!("is of v1beta1 (did you mean {now}?)"),
-                None => "has no equal in Capstan".to_owned(),
+            let (path, problem) = match kueue::renamed(path, origin) {
+                Some(of_another_version) => of_another_version,
+                None => (*path, "has no equal in Capstan"),
             };
-            self.lose(&place, &object, Some(path), problem);
+            self.lose(&place, &object, Some(path), problem.to_owned());
         }
         for rule in broken(decoded.draft.as_ref()) {
             let problem = format!("{rule}: Kueue's webhook would not take it, and it is inactive");

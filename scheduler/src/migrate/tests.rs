@@ -99,7 +99,7 @@ fn what_work_asks_for_in_vain_is_named_with_its_field() {
                metadata:\n  name: set\n  namespace: team\n  \
                  annotations: {provreq.kueue.x-k8s.io/maxRunDurationSeconds: '60'}\n\
                spec:\n  replicatedJobs:\n  - template:\n      spec:\n        template:\n          \
-                 metadata: {annotations: {kueue.x-k8s.io/podset-group-name: g}}\n"),
+                 metadata: {annotations: {kueue.x-k8s.io/admission-gated-by: g}}\n"),
     );
     let losses = losses(&migrated);
     let words = [
@@ -109,7 +109,7 @@ fn what_work_asks_for_in_vain_is_named_with_its_field() {
         "JobSet team/set: metadata.annotations[provreq.kueue.x-k8s.io/maxRunDurationSeconds]: has \
          no equal in Capstan: no nodes are asked for",
         "JobSet team/set: spec.replicatedJobs[0].template.spec.template.metadata.annotations\
-         [kueue.x-k8s.io/podset-group-name]: has no equal in Capstan: each pod set gets",
+         [kueue.x-k8s.io/admission-gated-by]: has no equal in Capstan: nothing but suspension",
     ];
     assert_eq!(losses.len(), words.len(), "{losses:#?}");
     for word in words {

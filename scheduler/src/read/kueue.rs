@@ -5,6 +5,7 @@
 
 use serde_json::{Map, Value};
 
+use super::kinds::Origin;
 use super::schema::Finding;
 
 /// Fields of Kueue that are known and have no counterpart here.
@@ -14,8 +15,12 @@ const UNSUPPORTED: [&str; 3] =
 /// Turns an object of v1beta1 into one of v1beta2.
 pub fn upgrade(object: &mut Value) {
     let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) else { return };
-    if let Some(cohort) = spec.remove("cohort") {
-        spec.entry("cohortName").or_insert(cohort);
+    // Each version knows one of the two names: what is foreign to the one is to the other too.
+    let (cohort, foreign) = (spec.remove("cohort"), spec.remove("cohortName"));
+    for (name, value) in [("cohortName", cohort), ("cohort", foreign)] {
+        if let Some(value) = value {
+            spec.insert(name.to_owned(), value);
+        }
     }
     let fungibility = spec.get_mut("flavorFungibility").and_then(Value::as_object_mut);
     if let Some(fungibility) = fungibility {
@@ -30,24 +35,52 @@ fn rename(fields: &mut Map<String, Value>, field: &str, old: &str) {
     }
 }
 
-/// What is said of a field that is not read.
-pub fn unknown(finding: &Finding) -> String {
-    let name = finding.path.rsplit('.').next().unwrap_or_default();
-    if UNSUPPORTED.contains(&name) {
-        return "is not supported; it was ignored".to_owned();
+/// What is said of a field that is not read, and where it stands in the object that was written.
+pub fn unknown(finding: Finding, origin: Origin) -> (String, String) {
+    if let Some((path, problem)) = renamed(&finding.path, origin) {
+        return (path.to_owned(), format!("{problem}; it was ignored"));
     }
-    format!("{}; it was ignored", finding.problem)
+    let name = finding.path.rsplit('.').next().unwrap_or_default();
+    let problem = match UNSUPPORTED.contains(&name) {
+        true => "is not supported; it was ignored".to_owned(),
+        false => format!("{}; it was ignored", finding.problem),
+    };
+    (finding.path, problem)
 }
 
-/// What a field of v1beta1 is called since: it is unknown in an object of v1beta2.
-pub fn renamed(path: &str) -> Option<&'static str> {
-    (path == "spec.cohort").then_some("cohortName")
+/// That a field is another version's: where it stands, and what this one calls it.
+pub fn renamed(path: &str, origin: Origin) -> Option<(&'static str, &'static str)> {
+    match origin {
+        _ if path != "spec.cohort" => None,
+        Origin::KueueV1Beta1 => Some(("spec.cohortName", "is of v1beta2 (did you mean cohort?)")),
+        _ if origin.is_kueue() => Some(("spec.cohort", "is of v1beta1 (did you mean cohortName?)")),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn the_name_of_another_version_counts_for_nothing() {
+        let mut queue = json!({ "spec": { "cohort": "c", "cohortName": "d" } });
+        upgrade(&mut queue);
+        assert_eq!(queue, json!({ "spec": { "cohortName": "c", "cohort": "d" } }));
+        let mut foreign = json!({ "spec": { "cohortName": "d" } });
+        upgrade(&mut foreign);
+        assert_eq!(foreign["spec"]["cohortName"], Value::Null);
+        for (origin, path, now) in [
+            (Origin::KueueV1Beta1, "spec.cohortName", "is of v1beta2 (did you mean cohort?)"),
+            (Origin::KueueV1Beta2, "spec.cohort", "is of v1beta1 (did you mean cohortName?)"),
+        ] {
+            let problem = "unknown field".to_owned();
+            let finding = Finding { path: "spec.cohort".to_owned(), problem, unknown: true };
+            let want = (path.to_owned(), format!("{now}; it was ignored"));
+            assert_eq!(unknown(finding, origin), want);
+        }
+    }
 
     #[test]
     fn old_names_become_new_ones() {

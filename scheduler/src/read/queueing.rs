@@ -27,6 +27,8 @@ use crate::convert::quota::{self, Draft};
 /// What a queue object says.
 #[derive(Clone, Debug)]
 pub struct Decoded {
+    /// Whose it is, in which version.
+    pub origin: Origin,
     /// Its facts; `None`: it has none.
     pub draft: Option<Draft>,
     /// Fields that nobody knows.
@@ -39,8 +41,8 @@ impl Decoded {
     /// What is said of the object when it is taken in as it is.
     pub fn said(self) -> Vec<(Option<String>, String)> {
         let unknown = self.unknown.into_iter().map(|finding| {
-            let problem = kueue::unknown(&finding);
-            (Some(finding.path), problem)
+            let (path, problem) = kueue::unknown(finding, self.origin);
+            (Some(path), problem)
         });
         unknown.chain(self.remarks).collect()
     }
@@ -135,7 +137,7 @@ pub fn decode(
             (held, unknown)
         }
     };
-    Ok(Decoded { draft, unknown, remarks })
+    Ok(Decoded { origin, draft, unknown, remarks })
 }
 
 /// What the status of a ClusterQueue says that it spent; Kueue's has nothing of the kind.

@@ -11,11 +11,11 @@
 //! are is looked for: who would have to leave is asked for the flavors found first, and then, in
 //! the last look of all, for others ([`super::with_victims`]).
 
-use super::combinations::{Part, Seeker, Walk, class_of, parts, quota_for, with};
+use super::combinations::{Seeker, Walk, quota_for, with};
+use super::unit::{self, Part};
 use super::{Choice, Demand, Mode, better, covered, fungibility, stops, viable};
 use crate::model::ids::{FlavorIdx, QueueIdx};
 use crate::model::txn::Txn;
-use crate::place::gang;
 
 /// How far each part of what is found may borrow; `None`: as far as limits allow.
 pub struct Most(Option<Vec<((usize, usize), u32)>>);
@@ -32,7 +32,7 @@ impl Most {
     /// Whether a part may borrow so far.
     pub(super) fn allows(&self, part: &Part, borrowing: u32) -> bool {
         let bounds = self.0.iter().flatten();
-        let mut bound = bounds.filter(|(of, _)| *of == (part.set, part.group));
+        let mut bound = bounds.filter(|(of, _)| *of == part.key());
         bound.all(|(_, most)| borrowing <= *most)
     }
 }
@@ -59,7 +59,7 @@ pub fn find(
     if demand.sets.iter().any(|set| covered(txn, demand, set).is_err()) {
         return (None, false);
     }
-    let parts = parts(txn, demand, 0..demand.sets.len());
+    let parts = unit::parts(txn, demand, &unit::units(txn.state(), demand));
     let mut search = Search { demand, most, holds, best: None, room: false };
     let before = Choice::without_queue(demand.sets.len());
     let cut = Walk::new(&parts, demand.combinations).run(txn, &mut search, &before);
@@ -88,10 +88,8 @@ impl<F: FnMut(&mut Txn<'_>, &Choice) -> bool> Seeker for Search<'_, '_, F> {
         if short.is_some() || !self.most.allows(part, candidate.borrowing) {
             return None;
         }
-        let class = class_of(txn, self.demand, part, flavor, choice);
-        let count = self.demand.sets[part.set].count;
-        let together = self.demand.together(txn);
-        let holds = gang::may_hold(txn, (class, count), &together, self.demand.topology);
+        let asks = unit::asks(txn, self.demand, part, flavor, choice);
+        let holds = unit::without_room(txn, self.demand, &asks).is_none();
         self.room |= !holds;
         holds.then(|| with(txn, self.demand, part, candidate, choice))
     }

@@ -1,43 +1,18 @@
 //! Combinations of flavors: one walk for all that look for the best of them.
 //!
-//! A combination has a flavor for every part (what one pod set asks of one resource group). They
+//! A combination has a flavor for every part (what one unit of pod sets asks of one group). They
 //! come in the queue's order of flavors, the first part's changing last, and a walk is bounded
 //! twice: by the combinations judged, and by [`STEPS`] flavors looked at for each of those.
 
-use std::ops::Range;
-
-use capstan_topology::ResourceIdx;
-
-use super::{Candidate, Choice, Demand, Quota, asked_of, class_with, priced, take};
+use super::unit::{self, Part};
+use super::{Candidate, Choice, Demand, Quota, priced, take};
 use crate::explain::reason::FlavorProblem;
-use crate::model::ids::{ClassIdx, FlavorIdx, FrIdx};
+use crate::model::ids::{FlavorIdx, FrIdx};
 use crate::model::txn::Txn;
-use crate::quota::eligible;
 
 /// Flavors looked at for a combination that is tried: with 64 of them, all combinations of four
 /// sets and four flavors.
 const STEPS: u32 = 8;
-
-/// One set's part of one group of its queue.
-pub(super) struct Part {
-    pub set: usize,
-    pub group: usize,
-    pub asked: Vec<(ResourceIdx, i64)>,
-    pub flavors: Vec<FlavorIdx>,
-}
-
-/// What some sets ask of each group of their queue.
-pub(super) fn parts(txn: &Txn<'_>, demand: &Demand<'_>, sets: Range<usize>) -> Vec<Part> {
-    let groups = &txn.state().quota.queue(demand.queue).groups;
-    let every = sets.flat_map(|set| (0..groups.len()).map(move |group| (set, group)));
-    let part = |(set, group)| Part {
-        set,
-        group,
-        asked: asked_of(txn, demand, (set, group)),
-        flavors: groups[group].flavors.clone(),
-    };
-    every.map(part).filter(|part| !part.asked.is_empty()).collect()
-}
 
 /// Whoever looks for a combination.
 pub(super) trait Seeker {
@@ -118,13 +93,9 @@ pub(super) fn quota_for(
     flavor: FlavorIdx,
     choice: &Choice,
 ) -> Result<(Candidate, Option<FlavorProblem>), FlavorProblem> {
-    let state = txn.state();
-    let facts = state.quota.flavor(flavor).expect("active queues name existing flavors");
-    let shape = &state.room.shape(demand.sets[part.set].shape).facts;
-    eligible::check(shape, facts, state.room.args.toleration_comparison)?;
-    eligible::check_levels(&state.room, facts, demand.topology)?;
-    let (chosen, asks) = (&choice.sets[part.set], (&part.asked[..], &choice.usage[..]));
-    let priced = priced::of_set(txn, demand, part.set, flavor, chosen, asks);
+    unit::check(txn.state(), demand, part, flavor)?;
+    let asks = unit::asks(txn, demand, part, flavor, choice);
+    let priced = priced::of_part(txn, demand, part, flavor, (&asks, &choice.usage));
     let state = txn.state();
     let mut candidate = Candidate::fitting(flavor, priced.amount());
     let mut problem = None;
@@ -154,21 +125,8 @@ pub(super) fn with(
     chosen: &Choice,
 ) -> Choice {
     let mut next = chosen.clone();
-    let part = ((part.set, part.group), &part.asked[..]);
     take(txn, demand, part, Some(candidate), Vec::new(), &mut next);
     next
-}
-
-/// The class of members that ask for a part, with a flavor for it beside those chosen.
-pub(super) fn class_of(
-    txn: &mut Txn<'_>,
-    demand: &Demand<'_>,
-    part: &Part,
-    flavor: FlavorIdx,
-    chosen: &Choice,
-) -> ClassIdx {
-    let shape = demand.sets[part.set].shape;
-    class_with(txn, demand, shape, &chosen.sets[part.set], flavor)
 }
 
 /// How far what is `short` of a choice borrows, those having left who were found for it; 0: not.

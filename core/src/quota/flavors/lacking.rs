@@ -7,7 +7,7 @@
 
 use capstan_topology::ResourceIdx;
 
-use super::{Choice, Demand, may_preempt};
+use super::{Choice, Demand, may_preempt, unit};
 use crate::explain::reason::{FlavorProblem, FlavorRefusal, NoVictims, Reason};
 use crate::explain::{together, verdict};
 use crate::model::ids::{ClassIdx, FlavorIdx, FrIdx};
@@ -39,21 +39,44 @@ pub(super) fn nodes_for(
     verdict::beside_others(txn, &asks, demand.topology)
 }
 
-/// What one flavor lacks for members of one class, whose quota is short like this.
+/// The same for the first of several classes that may find no nodes, or for the first of all.
+pub(super) fn nodes_for_any(
+    txn: &mut Txn<'_>,
+    demand: &Demand<'_>,
+    asks: &[(ClassIdx, u32)],
+) -> FlavorProblem {
+    let first = match asks {
+        [only] => *only,
+        several => unit::without_room(txn, demand, several).unwrap_or(several[0]),
+    };
+    nodes_for(txn, demand, first)
+}
+
+/// What nodes lack for the first of these classes that no node of its flavors will do for.
+pub(super) fn no_nodes_of_it(
+    txn: &mut Txn<'_>,
+    demand: &Demand<'_>,
+    asks: &[(ClassIdx, u32)],
+) -> Option<FlavorProblem> {
+    let ask = asks.iter().find(|(class, _)| no_node_of_it_will_do(txn, *class))?;
+    Some(nodes_for(txn, demand, *ask))
+}
+
+/// What one flavor lacks for members of these classes, whose quota is short like this.
 pub(super) fn of_flavor(
     txn: &mut Txn<'_>,
     demand: &Demand<'_>,
     (lack, need): (Lack, &Need),
-    (class, count): (ClassIdx, u32),
+    asks: &[(ClassIdx, u32)],
     mut short: FlavorProblem,
 ) -> FlavorProblem {
     if lack != Lack::Room {
         put(&mut short, &no_victims(txn, demand, lack, need));
         return short;
     }
-    let now = nodes_for(txn, demand, (class, count));
+    let now = nodes_for_any(txn, demand, asks);
     let then = victims::with_all_gone(txn, demand.workload, need, &[], |txn, gone| {
-        (nodes_for(txn, demand, (class, count)), gone)
+        (nodes_for_any(txn, demand, asks), gone)
     });
     match then {
         Some((then, gone)) if then != now => then.with_gone(gone),
@@ -76,7 +99,7 @@ pub fn of_gang(
                 return;
             };
             let ask = (ask.class, ask.pods.len() as u32);
-            let why = of_flavor(txn, demand, (lack, need), ask, why);
+            let why = of_flavor(txn, demand, (lack, need), &[ask], why);
             Some(of_set(txn, demand, choice, FlavorRefusal { flavor, why }))
         }
         (Lack::Room, _) => {
@@ -128,7 +151,7 @@ fn of_set(txn: &Txn<'_>, demand: &Demand<'_>, choice: &Choice, refusal: FlavorRe
 /// Whether a class can run on no node of its flavors whatever becomes free, and there are some: its
 /// own selector, capacity types or node name exclude them. Quota of such a flavor is of no use.
 /// Ends at the first node that will do, be it cordoned today.
-pub(super) fn no_node_of_it_will_do(txn: &Txn<'_>, class: ClassIdx) -> bool {
+fn no_node_of_it_will_do(txn: &Txn<'_>, class: ClassIdx) -> bool {
     let state = txn.state();
     let class = state.classes.class(class);
     let (mut unwanted, mut scratch) = (false, Vec::new());

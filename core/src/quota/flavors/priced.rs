@@ -1,4 +1,4 @@
-//! What a pod set asks of a queue's quota of money in one flavor, and how that stands.
+//! What a unit of pod sets asks of a queue's quota of money in one flavor, and how that stands.
 //!
 //! It asks what its members would cost where they would go now ([`money`]): as the scores say if
 //! that can be paid, else on the cheapest nodes. Where they find no room, or cost too much, they
@@ -12,23 +12,21 @@ use std::borrow::Cow;
 use capstan_topology::ResourceIdx;
 
 use super::standing::{Quota, quota_of};
-use super::{Choice, Demand, SetDemand, class_with, shortage};
+use super::unit::Part;
+use super::{Choice, Demand, SetDemand, shortage};
 use crate::explain::reason::Reason;
-use crate::model::ids::{FlavorIdx, FrIdx, QueueIdx};
+use crate::model::ids::{ClassIdx, FlavorIdx, FrIdx, QueueIdx};
 use crate::model::state::ClusterState;
 use crate::model::txn::Txn;
 use crate::place::gang::Ask;
 use crate::quota::money::{self, Costs, Purse, Unplaced};
 use crate::resources::{self, USD};
 
-/// What a set asks, that of money to be filled in, and what is asked by sets before it.
-type Asks<'a, 'b> = (&'a [(ResourceIdx, i64)], &'b [(FrIdx, i64)]);
-
-/// What a set asks, money included.
+/// What a part asks, money included.
 pub(super) struct Priced<'a> {
     /// Amounts, that of money filled in.
     pub asked: Cow<'a, [(ResourceIdx, i64)]>,
-    /// How quota of money stands, if the set is charged any.
+    /// How quota of money stands, if the part is charged any.
     pub money: Option<Quota>,
 }
 
@@ -82,28 +80,32 @@ pub fn too_dear(
     })
 }
 
-/// What a set asks with a flavor beside those `chosen`, and beside the `usage` of sets before it.
-pub(super) fn of_set<'a>(
+/// What a part asks with a flavor that makes its members these `asks`, and beside the `usage` of
+/// parts before it.
+pub(super) fn of_part<'a>(
     txn: &mut Txn<'_>,
     demand: &Demand<'_>,
-    at: usize,
+    part: &'a Part,
     flavor: FlavorIdx,
-    chosen: &[(ResourceIdx, FlavorIdx)],
-    (asked, usage): Asks<'a, '_>,
+    (asks, usage): (&[(ClassIdx, u32)], &[(FrIdx, i64)]),
 ) -> Priced<'a> {
+    let asked = &part.asked[..];
     let Some(money) = asked.iter().position(|(of, _)| *of == USD) else {
         return Priced { asked: Cow::Borrowed(asked), money: None };
     };
-    let (set, queue) = (&demand.sets[at], demand.queue);
-    let class = class_with(txn, demand, set.shape, chosen, flavor);
+    let queue = demand.queue;
     let state = txn.state();
     let fr = state.quota.listed_fr(flavor, USD);
     let earlier = usage.iter().find(|(known, _)| *known == fr).map_or(0, |(_, n)| *n);
     let node = state.quota.queue(queue).node.expect("only existing queues have heads");
     let left = state.quota.tree.available(node, fr).saturating_sub(earlier);
-    let purse = Purse::with(state, Some(queue), std::iter::once(class), |_| left);
-    let pods = money::members(state, demand.workload, set.shape, set.count);
-    let found = money::trial(txn, &[Ask { class, pods }], demand.topology, &purse);
+    let purse = Purse::with(state, Some(queue), asks.iter().map(|(class, _)| *class), |_| left);
+    let placed = |&(class, count): &(ClassIdx, u32)| {
+        let shape = state.classes.class(class).key.shape;
+        Ask { class, pods: money::members(state, demand.workload, shape, count) }
+    };
+    let placed: Vec<Ask> = asks.iter().map(placed).collect();
+    let found = money::trial(txn, &placed, demand.topology, &purse);
     let sum = |costs: &Costs| resources::total(costs.iter().map(|(_, cost)| *cost));
     let now = match &found {
         Ok(costs) => Some(sum(costs)),
@@ -114,7 +116,12 @@ pub(super) fn of_set<'a>(
     let alone = demand.sets.len() == 1;
     let amount = match now.filter(|_| alone && found.is_ok()) {
         Some(now) => now,
-        None => money::least(state, class).unwrap_or(0).saturating_mul(set.count.into()),
+        None => {
+            let least = |&(class, count): &(ClassIdx, u32)| {
+                money::least(state, class).unwrap_or(0).saturating_mul(count.into())
+            };
+            resources::total(asks.iter().map(least))
+        }
     };
     let all = earlier.saturating_add(amount);
     let quota = quota_of(state, demand, fr, all, amount);

@@ -25,13 +25,11 @@
 
 use capstan_topology::ResourceIdx;
 
-use super::combinations::{Part, Seeker, Walk, class_of, height_of, parts, quota_for, with};
-use super::{
-    Choice, Demand, Mode, asked_of, better, class_with, covered, lacking, mode_of, stops, viable,
-};
+use super::combinations::{Seeker, Walk, height_of, quota_for, with};
+use super::unit::{self, Part};
+use super::{Choice, Demand, Mode, better, covered, lacking, mode_of, stops, viable};
 use crate::model::ids::{FlavorIdx, FrIdx};
 use crate::model::txn::Txn;
-use crate::place::gang;
 use crate::victims::Victim;
 
 /// Combinations for which victims are looked for.
@@ -43,6 +41,7 @@ struct Last<'a, 'd, F, H> {
     apart: &'a Choice,
     victims: F,
     hold: H,
+    parts: &'a [Part],
     looks: u32,
     best: Option<(Mode, Choice)>,
 }
@@ -60,7 +59,7 @@ pub fn find(
     victims: impl FnMut(&mut Txn<'_>, &Choice) -> Option<Vec<Victim>>,
     hold: impl FnMut(&mut Txn<'_>, &[Flavors]) -> bool,
 ) -> Option<Choice> {
-    let parts = parts(txn, demand, 0..demand.sets.len());
+    let parts = unit::parts(txn, demand, &unit::units(txn.state(), demand));
     if parts.is_empty() || parts.len() == 1 && !alone {
         return None;
     }
@@ -68,9 +67,10 @@ pub fn find(
         return None;
     }
     let looks = LOOKS_MAX.min(demand.combinations);
-    let mut last = Last { demand, apart, victims, hold, looks, best: None };
+    let (parts, best) = (&parts[..], None);
+    let mut last = Last { demand, apart, victims, hold, parts, looks, best };
     let before = Choice::without_queue(demand.sets.len());
-    Walk::new(&parts, demand.combinations).run(txn, &mut last, &before);
+    Walk::new(parts, demand.combinations).run(txn, &mut last, &before);
     let (mode, found) = last.best?;
     let (room, reason) = (apart.room, apart.reason.clone());
     Some(Choice { mode, room, reason, ..found })
@@ -91,8 +91,8 @@ where
         choice: &Choice,
     ) -> Option<Choice> {
         let (candidate, _) = quota_for(txn, self.demand, part, flavor, choice).ok()?;
-        let class = class_of(txn, self.demand, part, flavor, choice);
-        let anywhere = lacking::some_node_accepts(txn, class);
+        let asks = unit::asks(txn, self.demand, part, flavor, choice);
+        let anywhere = asks.iter().all(|(class, _)| lacking::some_node_accepts(txn, *class));
         anywhere.then(|| with(txn, self.demand, part, candidate, choice))
     }
 
@@ -106,12 +106,12 @@ where
         }
         self.looks -= 1;
         let (demand, queue) = (self.demand, self.demand.queue);
-        let ways = |at| ways_back(txn, demand, at, (self.apart, &choice), &choice.contested);
-        let ways: Vec<Way> = (0..choice.sets.len()).flat_map(ways).collect();
+        let found = (self.apart, &choice);
+        let ways = ways_back(txn, demand, self.parts, found, &choice.contested);
         let start = txn.checkpoint();
         let found = (self.victims)(txn, &choice).filter(|victims| !victims.is_empty());
         let height = height_of(txn, demand, &choice.usage, &choice.contested);
-        let astray = found.is_some() && ways.into_iter().any(|way| self.goes(txn, &choice, way));
+        let astray = found.is_some() && ways.iter().any(|way| self.goes(txn, &choice, way));
         txn.rollback_to(start);
         let Some(found) = found.filter(|_| !astray) else { return false };
         choice.borrowing = choice.borrowing.max(height);
@@ -127,54 +127,49 @@ where
 
 impl<F, H: FnMut(&mut Txn<'_>, &[Flavors]) -> bool> Last<'_, '_, F, H> {
     /// Whether all would fit with a way back taken, those having left who were found without it.
-    fn goes(&mut self, txn: &mut Txn<'_>, choice: &Choice, way: Way) -> bool {
+    fn goes(&mut self, txn: &mut Txn<'_>, choice: &Choice, way: &Way<'_>) -> bool {
         let state = txn.state();
         let node = state.quota.queue(self.demand.queue).node;
         let node = node.expect("only existing queues have heads");
-        let has_quota = asked_of(txn, self.demand, (way.set, way.group)).iter().all(|part| {
-            let (resource, amount) = *part;
+        let has_quota = way.part.asked.iter().all(|&(resource, amount)| {
             let fr = state.quota.listed_fr(way.own, resource);
             let beside = choice.usage.iter().find(|(known, _)| *known == fr);
             let all = beside.map_or(0, |(_, n)| *n).saturating_add(amount);
             state.quota.tree.available(node, fr) >= all
         });
-        let mut sets = choice.sets.clone();
-        sets[way.set] = way.flavors;
-        has_quota && (self.hold)(txn, &sets)
+        has_quota && (self.hold)(txn, &way.sets)
     }
 }
 
 /// A flavor that a part could go back to.
-pub(super) struct Way {
-    set: usize,
-    group: usize,
-    /// The flavor that the group finds by itself.
+pub(super) struct Way<'a> {
+    part: &'a Part,
+    /// The flavor that the part finds by itself.
     own: FlavorIdx,
-    /// All flavors of the set, with that one.
-    flavors: Flavors,
+    /// All flavors of every set, with that one.
+    sets: Vec<Flavors>,
 }
 
-/// For each group of a set that has a flavor which is `short` of quota, where it finds another one
-/// by itself (`apart`) that nodes would take, as things are, beside the flavors of its other
-/// groups: that one. Quota alone is no reason to take another.
-pub(super) fn ways_back(
+/// For each of these parts that has a flavor which is `short` of quota, where it finds another one
+/// by itself (`apart`) that nodes would take, as things are, beside the flavors of its unit's other
+/// parts: that one. Quota alone is no reason to take another.
+pub(super) fn ways_back<'p>(
     txn: &mut Txn<'_>,
     demand: &Demand<'_>,
-    set: usize,
+    parts: &'p [Part],
     (apart, choice): (&Choice, &Choice),
     short: &[FrIdx],
-) -> Vec<Way> {
-    let groups = txn.state().quota.queue(demand.queue).groups.len();
+) -> Vec<Way<'p>> {
     let mut ways = Vec::new();
-    for group in 0..groups {
-        let by_itself = apart.parts.iter().find(|(part, _)| *part == (set, group));
+    for part in parts {
+        let by_itself = apart.parts.iter().find(|(key, _)| *key == part.key());
         if by_itself.is_none_or(|(_, (mode, _))| !viable(*mode)) {
             continue;
         }
         let quota = &txn.state().quota;
-        let covered = &quota.queue(demand.queue).groups[group].covered;
+        let covered = &quota.queue(demand.queue).groups[part.group].covered;
         let of = |chosen: &Choice| {
-            let mut flavors = chosen.sets[set].iter();
+            let mut flavors = chosen.sets[part.key().0].iter();
             flavors.find(|(resource, _)| covered.contains(resource)).map(|(_, of)| *of)
         };
         let (Some(own), Some(other)) = (of(apart), of(choice)) else { continue };
@@ -185,14 +180,15 @@ pub(super) fn ways_back(
         if own == other || !short.iter().any(lacks) {
             continue;
         }
-        let mut flavors = choice.sets[set].clone();
-        let of_group = flavors.iter_mut().filter(|(resource, _)| covered.contains(resource));
-        of_group.for_each(|(_, flavor)| *flavor = own);
-        let of_set = &demand.sets[set];
-        let class = class_with(txn, demand, of_set.shape, &flavors, own);
-        let together = demand.together(txn);
-        if gang::may_hold(txn, (class, of_set.count), &together, demand.topology) {
-            ways.push(Way { set, group, own, flavors });
+        let mut back = choice.clone();
+        for (at, _) in &part.sets {
+            let of_group = back.sets[*at].iter_mut().filter(|(of, _)| covered.contains(of));
+            of_group.for_each(|(_, flavor)| *flavor = own);
+        }
+        let sets: Vec<usize> = part.sets.iter().map(|(at, _)| *at).collect();
+        let asks = unit::asks_of(txn, demand, &sets, &back);
+        if unit::without_room(txn, demand, &asks).is_none() {
+            ways.push(Way { part, own, sets: back.sets });
         }
     }
     ways

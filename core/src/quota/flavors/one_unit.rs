@@ -1,4 +1,4 @@
-//! Flavors of all resource groups of one pod set, looked at together.
+//! Flavors of all resource groups of one unit of pod sets, looked at together.
 //!
 //! Problem: each group finds its flavor by itself (cpu by capacity type, GPUs by model), and only
 //! nodes tell which flavors exist together. Group by group, cpu stops at the first type that
@@ -22,22 +22,23 @@
 //! survives a restart.
 
 use super::as_things_are::{Most, most_borrowing};
-use super::combinations::{Part, Seeker, Walk, height_of, parts, quota_for, with};
+use super::combinations::{Seeker, Walk, height_of, quota_for, with};
+use super::unit::{self, Part};
 use super::with_victims::ways_back;
-use super::{Choice, Demand, Mode, better, class_with, lacking, mode_of, refusal, stops, viable};
+use super::{Choice, Demand, Mode, better, lacking, mode_of, refusal, stops, viable};
 use crate::explain::reason::{FlavorProblem, FlavorRefusal, Reason};
 use crate::model::ids::{ClassIdx, FlavorIdx, FrIdx};
 use crate::model::txn::Txn;
-use crate::place::gang;
 use crate::victims::{self, Lack, Need};
 
 /// Combinations for which victims are looked for.
 const LOOKS_MAX: u32 = 16;
 
-/// Combinations of one set under way.
-struct OneSet<'a, 'd> {
+/// Combinations of one unit under way.
+struct OneUnit<'a, 'd> {
     demand: &'a Demand<'d>,
-    set: usize,
+    unit: &'a [usize],
+    parts: &'a [Part],
     most: &'a Most,
     /// The flavors that groups find by themselves.
     apart: &'a Choice,
@@ -64,24 +65,25 @@ struct Chosen {
     why: Vec<(FlavorIdx, FlavorProblem)>,
 }
 
-/// Better flavors for one set than those found group by group, beside what was chosen for the
-/// sets before it; or those, with the most telling reason. `own`: how well the set stands with
+/// Better flavors for one unit than those found group by group, beside what was chosen for the
+/// units before it; or those, with the most telling reason. `own`: how well the unit stands with
 /// them.
 pub(super) fn improve(
     txn: &mut Txn<'_>,
     demand: &Demand<'_>,
-    set: usize,
+    unit: Vec<usize>,
     before: Choice,
     (apart, own): (Choice, Mode),
 ) -> Choice {
-    let parts = parts(txn, demand, set..set + 1);
+    let units = [unit];
+    let parts = unit::parts(txn, demand, &units);
     if parts.len() < 2 {
         return apart;
     }
     let most = if viable(own) { most_borrowing(txn, demand.queue, &apart) } else { Most::ANY };
     let start = Chosen { choice: before, short: Vec::new(), why: Vec::new() };
     let walk = |txn: &mut Txn<'_>, looks| {
-        let mut search = OneSet::new(demand, set, (&most, &apart), looks);
+        let mut search = OneUnit::new(demand, (&units[0], &parts), (&most, &apart), looks);
         let cut = Walk::new(&parts, demand.combinations).run(txn, &mut search, &start);
         search.room |= cut;
         search
@@ -92,8 +94,9 @@ pub(super) fn improve(
         search = walk(txn, Some(looks));
     }
     let cluster_queue = txn.state().quota.queue(demand.queue).name.clone();
-    let pod_set = demand.sets[set].name.clone();
-    let OneSet { best, looks, closest, tried, room, .. } = search;
+    let spokesman = unit::spokesman(txn.state(), demand, &units[0]);
+    let pod_set = demand.sets[spokesman].name.clone();
+    let OneUnit { best, looks, closest, tried, room, .. } = search;
     let room = apart.room || room;
     // What was not looked at says nothing new.
     let found_out = looks.is_some() && !tried.is_empty();
@@ -112,7 +115,7 @@ pub(super) fn improve(
     Choice { room, ..found }
 }
 
-impl Seeker for OneSet<'_, '_> {
+impl Seeker for OneUnit<'_, '_> {
     type Chosen = Chosen;
 
     fn with(
@@ -140,10 +143,9 @@ impl Seeker for OneSet<'_, '_> {
     }
 
     fn judge(&mut self, txn: &mut Txn<'_>, flavor: FlavorIdx, mut chosen: Chosen) -> bool {
-        let (demand, set) = (self.demand, &self.demand.sets[self.set]);
-        let class = class_with(txn, demand, set.shape, &chosen.choice.sets[self.set], flavor);
-        let together = demand.together(txn);
-        let holds = gang::may_hold(txn, (class, set.count), &together, demand.topology);
+        let demand = self.demand;
+        let asks = unit::asks_of(txn, demand, self.unit, &chosen.choice);
+        let holds = unit::without_room(txn, demand, &asks).is_none();
         let mut mode = Mode::Fit;
         if !holds || !chosen.short.is_empty() {
             self.room |= chosen.short.is_empty();
@@ -151,10 +153,10 @@ impl Seeker for OneSet<'_, '_> {
                 return false;
             }
             let Chosen { choice, short, .. } = &chosen;
-            if !ways_back(txn, demand, self.set, (self.apart, choice), short).is_empty() {
+            if !ways_back(txn, demand, self.parts, (self.apart, choice), short).is_empty() {
                 return false;
             }
-            mode = self.judge_short(txn, flavor, class, &mut chosen);
+            mode = self.judge_short(txn, flavor, &asks, &mut chosen);
         }
         let mut choice = chosen.choice;
         if mode == Mode::NoFit {
@@ -172,15 +174,16 @@ impl Seeker for OneSet<'_, '_> {
     }
 }
 
-impl<'a, 'd> OneSet<'a, 'd> {
+impl<'a, 'd> OneUnit<'a, 'd> {
     fn new(
         demand: &'a Demand<'d>,
-        set: usize,
+        (unit, parts): (&'a [usize], &'a [Part]),
         (most, apart): (&'a Most, &'a Choice),
         looks: Option<u32>,
     ) -> Self {
         let (tried, room) = (Vec::new(), false);
-        OneSet { demand, set, most, apart, looks, best: None, tried, room, closest: None }
+        let (best, closest) = (None, None);
+        OneUnit { demand, unit, parts, most, apart, looks, best, tried, room, closest }
     }
 
     /// How one stands that lacks quota or room, and what that is: where those who may be stopped
@@ -189,19 +192,18 @@ impl<'a, 'd> OneSet<'a, 'd> {
         &mut self,
         txn: &mut Txn<'_>,
         flavor: FlavorIdx,
-        class: ClassIdx,
+        asks: &[(ClassIdx, u32)],
         chosen: &mut Chosen,
     ) -> Mode {
         let Chosen { choice, short, why } = chosen;
-        let nowhere = !lacking::some_node_accepts(txn, class);
-        let ask = (class, self.demand.sets[self.set].count);
+        let nowhere = asks.iter().any(|(class, _)| !lacking::some_node_accepts(txn, *class));
         let (mut mode, mut even_then) = (Mode::NoFit, None);
         if self.looks > Some(0) && !nowhere {
             self.looks = self.looks.map(|looks| looks - 1);
             let need = Need {
                 usage: choice.usage.clone(),
                 contested: choice.contested.clone(),
-                asks: vec![ask],
+                asks: asks.to_vec(),
                 together: self.demand.together(txn),
                 topology: self.demand.topology,
             };
@@ -214,7 +216,7 @@ impl<'a, 'd> OneSet<'a, 'd> {
                 && let Some((_, why)) = why.first()
             {
                 even_then =
-                    Some(lacking::of_flavor(txn, self.demand, (lack, &need), ask, why.clone()));
+                    Some(lacking::of_flavor(txn, self.demand, (lack, &need), asks, why.clone()));
             }
             let victims = lacking::no_victims(txn, self.demand, lack, &need);
             why.iter_mut().for_each(|(_, why)| lacking::put(why, &victims));
@@ -223,7 +225,7 @@ impl<'a, 'd> OneSet<'a, 'd> {
         if let Some(nodes) = even_then {
             *why = vec![(flavor, nodes)];
         } else if nodes {
-            let nodes = lacking::nodes_for(txn, self.demand, ask);
+            let nodes = lacking::nodes_for_any(txn, self.demand, asks);
             *why = vec![(flavor, nodes)];
         }
         let nearest = why.iter().map(|(_, why)| why.remoteness()).min();
