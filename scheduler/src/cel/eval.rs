@@ -16,10 +16,17 @@ use super::{Fault, functions, lists, methods, types};
 pub const COST_MAX: u64 = 1_000_000;
 
 /// The value of an expression, with one variable.
+#[cfg(test)]
 pub fn evaluate(expression: &Expr, name: &str, value: Value) -> Result<Value, Fault> {
+    weigh(expression, name, value).0
+}
+
+/// The value of an expression, with one variable; and what it cost to find it.
+pub fn weigh(expression: &Expr, name: &str, value: Value) -> (Result<Value, Fault>, u64) {
     let variables = vec![(name.into(), Ok(value))];
     let mut scope = Scope { variables, left: COST_MAX, patterns: Patterns::default() };
-    scope.value(expression)
+    let outcome = scope.value(expression);
+    (outcome, COST_MAX - scope.left)
 }
 
 /// Variables, and what may still be spent.

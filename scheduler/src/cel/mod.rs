@@ -29,6 +29,7 @@ mod methods;
 mod named;
 mod net;
 mod parse;
+mod reads;
 mod regexes;
 mod semver;
 mod signatures;
@@ -42,8 +43,11 @@ mod value;
 #[cfg(test)]
 mod verdicts;
 
-pub use eval::{COST_MAX, evaluate};
+#[cfg(test)]
+pub use eval::evaluate;
+pub use eval::{COST_MAX, weigh};
 pub use parse::{Expr, parse};
+pub use reads::Reads;
 pub use semver::Semver;
 pub use value::{Key, Map, Value};
 
