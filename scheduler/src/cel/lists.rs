@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::Fault;
+use super::costs::COPIED;
 use super::eval::Scope;
 use super::functions::binary;
 use super::time::Duration;
@@ -67,7 +68,9 @@ pub(super) fn call(
             let range = place(from).zip(place(to)).map(|(from, to)| from..to);
             let part = range.and_then(|range| of.get(range));
             let fault = || Fault::new(format!("elements {from} to {to} of a list of {}", of.len()));
-            list(part.ok_or_else(fault)?.to_vec())
+            let part = part.ok_or_else(fault)?;
+            scope.spend(part.len() / COPIED)?;
+            list(part.to_vec())
         }
         ("distinct", []) => {
             scope.spend(of.len().saturating_mul(of.len()))?;

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::parse::Expr;
+use super::parse::{Expr, Program};
 use super::value::Value;
 
 /// What is looked at, beside the driver and what is said of a device as a whole.
@@ -26,7 +26,13 @@ const PLAIN: [&str; 2] = ["driver", "allowMultipleAllocations"];
 
 impl Reads {
     /// What an expression looks at of the variable `device`, in addition.
-    pub fn note(&mut self, expression: &Expr) {
+    pub fn add(&mut self, program: &Program) {
+        // Who cannot look through it takes it to look at all.
+        let noted = program.go_through(|tree| self.note(tree));
+        self.all |= noted.is_err();
+    }
+
+    fn note(&mut self, expression: &Expr) {
         match expression {
             Expr::Literal(_) => {}
             Expr::Variable(name) => self.all |= &**name == "device",
@@ -94,7 +100,7 @@ mod tests {
 
     fn reads(text: &str) -> Reads {
         let mut reads = Reads::default();
-        reads.note(&parse(text).expect(text));
+        reads.add(&parse(text).expect(text));
         reads
     }
 
