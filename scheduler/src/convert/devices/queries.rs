@@ -389,7 +389,7 @@ mod tests {
             slices: 1,
             nodes: Reach::Everywhere,
             devices: (from..from + count).map(device).collect(),
-            counters: BTreeMap::new(),
+            counters: Vec::new(),
         };
         (name.into(), Arc::new(slice))
     }
