@@ -50,6 +50,8 @@ impl Quantity {
         let digits = format!("{whole}{fraction}");
         let scale = exponent.saturating_sub(fraction.len() as i64).saturating_add(9);
         let nano = nano(&digits, scale, shift);
+        // An API server caps what is written in powers of two, and nothing else.
+        let nano = if shift > 0 { nano.min(i128::from(i64::MAX) * UNIT) } else { nano };
         Some(Quantity { nano: if negative { -nano } else { nano } })
     }
 

@@ -47,9 +47,7 @@ impl Room {
             Input::Slice(slice) => self.devices.put_slice(slice),
             Input::SliceGone(name) => self.devices.remove_slice(&name),
             Input::Answers { query, slice, answers } => {
-                let changed = self.devices.put_answers(query, slice.clone(), answers);
-                let concerns = self.devices.slice_concerns(&slice);
-                if changed { concerns } else { Concerns::Nobody }
+                self.devices.put_answers(query, slice, answers)
             }
             Input::QueryGone(query) => {
                 self.devices.remove_query(&query);

@@ -7,19 +7,29 @@ use std::collections::BTreeMap;
 use std::slice::from_ref;
 use std::sync::Arc;
 
-use super::parse::{Each, Expr, Loop};
+use super::parse::{Each, Expr, Loop, Program};
 use super::regexes::Patterns;
 use super::value::{Key, Map, Value};
-use super::{Fault, functions, lists, methods, types};
+use super::{Fault, costs, functions, lists, methods, types};
 
 /// The most that one evaluation may cost: what Kubernetes allows a device selector.
 pub const COST_MAX: u64 = 1_000_000;
 
 /// The value of an expression, with one variable.
-pub fn evaluate(expression: &Expr, name: &str, value: Value) -> Result<Value, Fault> {
-    let variables = vec![(name.into(), Ok(value))];
-    let mut scope = Scope { variables, left: COST_MAX, patterns: Patterns::default() };
-    scope.value(expression)
+#[cfg(test)]
+pub fn evaluate(program: &Program, name: &str, value: Value) -> Result<Value, Fault> {
+    weigh(program, name, value).0
+}
+
+/// The value of an expression, with one variable; and what it cost to find it.
+pub fn weigh(program: &Program, name: &str, value: Value) -> (Result<Value, Fault>, u64) {
+    let outcome = program.go_through(|expression| {
+        let variables = vec![(name.into(), Ok(value))];
+        let mut scope = Scope { variables, left: COST_MAX, patterns: Patterns::default() };
+        let outcome = scope.value(expression);
+        (outcome, COST_MAX - scope.left)
+    });
+    outcome.unwrap_or_else(|fault| (Err(fault), 0))
 }
 
 /// Variables, and what may still be spent.
@@ -77,7 +87,7 @@ impl Scope {
     }
 
     fn value(&mut self, expression: &Expr) -> Outcome {
-        self.spend(1)?;
+        self.spend(costs::node(expression))?;
         match expression {
             Expr::Literal(value) => Ok(value.clone()),
             Expr::Variable(name) => self.variable(name),
@@ -105,9 +115,11 @@ impl Scope {
             Expr::Binary("||", left, right) => self.both(left, right, true),
             Expr::Binary(operator, left, right) => {
                 let (left, right) = (self.value(left)?, self.value(right)?);
-                self.spend(left.length().saturating_add(right.length()))?;
+                self.spend(costs::operator(operator, &left, &right))?;
                 match (*operator, &right) {
-                    ("==" | "!=", _) => {
+                    // What texts cost to compare is known at once.
+                    ("==" | "!=", Value::Text(_) | Value::Bytes(_)) => {}
+                    ("==" | "!=", _) if !matches!(left, Value::Text(_) | Value::Bytes(_)) => {
                         self.spend_pairs(from_ref(&left), from_ref(&right))?;
                     }
                     ("in", Value::List(list)) => self.spend_pairs(from_ref(&left), list)?,
@@ -253,7 +265,7 @@ impl Scope {
         };
         let mut made = Made::default();
         for (key, value) in elements {
-            self.spend(1)?;
+            self.spend(costs::turn(each.each))?;
             let names = || {
                 let more = second.map(|second| (second, Ok(value.clone())));
                 std::iter::once((first, Ok(key.clone()))).chain(more)
@@ -285,8 +297,7 @@ impl Scope {
         for arg in args {
             values.push(self.value(arg)?);
         }
-        let lengths = values.iter().chain(&target).map(Value::length);
-        self.spend(lengths.fold(0, usize::saturating_add))?;
+        self.spend(costs::call(name, target.as_ref(), &values))?;
         match target {
             Some(target) => methods::call(self, &target, name, &values),
             None => functions::call(self, name, &values),

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::Fault;
+use super::costs::COPIED;
 use super::eval::Scope;
 use super::functions::binary;
 use super::time::Duration;
@@ -67,10 +68,12 @@ pub(super) fn call(
             let range = place(from).zip(place(to)).map(|(from, to)| from..to);
             let part = range.and_then(|range| of.get(range));
             let fault = || Fault::new(format!("elements {from} to {to} of a list of {}", of.len()));
-            list(part.ok_or_else(fault)?.to_vec())
+            let part = part.ok_or_else(fault)?;
+            scope.spend(part.len() / COPIED)?;
+            list(part.to_vec())
         }
         ("distinct", []) => {
-            scope.spend(of.len().saturating_mul(of.len()))?;
+            scope.spend(of.len().saturating_mul(of.len()).saturating_mul(2))?;
             scope.spend_pairs(of, of)?;
             let mut kept: Vec<Value> = Vec::new();
             for value in of.iter() {
@@ -130,7 +133,7 @@ fn join(scope: &mut Scope, all: &[Value], between: &str) -> Result<Value, Fault>
 
 /// Some values in the order of their keys, which must be of one type that has an order.
 pub(super) fn sorted(scope: &mut Scope, all: &[Value], keys: &[Value]) -> Result<Value, Fault> {
-    scope.spend(all.len().saturating_mul(all.len()))?;
+    scope.spend(all.len().saturating_mul(all.len()).saturating_mul(2))?;
     let Some(first) = keys.first() else { return Ok(list(Vec::new())) };
     let unlike = keys.iter().find(|key| key.kind() != first.kind());
     if let Some(other) = unlike {

@@ -13,12 +13,13 @@
 //! `==`; names of types can be bound; what a format says of a text that does not fit it has other
 //! words; and costs are counted more coarsely.
 //!
-//! Every step costs one, and texts and lists what they are long; an expression ends at the cost at
-//! which Kubernetes ends it. Nothing here panics, whatever it is given.
+//! Steps cost about what they cost in Kubernetes ([`costs`]), and an expression ends at the cost at
+//! which it ends there. Nothing here panics, whatever it is given.
 
 use std::borrow::Cow;
 use std::fmt;
 
+mod costs;
 mod eval;
 mod format;
 mod functions;
@@ -29,6 +30,7 @@ mod methods;
 mod named;
 mod net;
 mod parse;
+mod reads;
 mod regexes;
 mod semver;
 mod signatures;
@@ -42,8 +44,11 @@ mod value;
 #[cfg(test)]
 mod verdicts;
 
-pub use eval::{COST_MAX, evaluate};
-pub use parse::{Expr, parse};
+#[cfg(test)]
+pub use eval::evaluate;
+pub use eval::{COST_MAX, weigh};
+pub use parse::{Program, parse};
+pub use reads::Reads;
 pub use semver::Semver;
 pub use value::{Key, Map, Value};
 

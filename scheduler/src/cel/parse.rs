@@ -1,7 +1,8 @@
 //! From the text of an expression to its tree.
 //!
 //! Decides the grammar: CEL with its macros and the optional syntax (`.?`, `[?]`, `{?k: v}`).
-//! Nesting and length are bounded, so that no text can use up the stack.
+//! Nesting and length are bounded, so that no text can use up the stack. What people write is far
+//! below what Kubernetes takes: who goes that deep is read and evaluated on a stack of its own.
 
 use std::sync::Arc;
 
@@ -81,11 +82,24 @@ pub enum Each {
 /// Longest expression, in bytes: what an API server takes.
 const LENGTH_MAX: usize = 10 * 1024;
 
-/// Deepest nesting; people write a handful.
-const DEPTH_MAX: usize = 32;
+/// How deep an expression may go.
+#[derive(Clone, Copy)]
+struct Bounds {
+    /// Deepest nesting.
+    depth: usize,
+    /// Tallest tree: what is evaluated goes so deep, and a row of terms makes a tall one.
+    height: usize,
+}
 
-/// Tallest tree: what is evaluated goes so deep, and a row of terms makes a tall one.
-const HEIGHT_MAX: usize = 160;
+/// What any stack has room for; people write a handful.
+const LOW: Bounds = Bounds { depth: 32, height: 160 };
+
+/// The nesting that Kubernetes takes, and what it takes of terms in a row: a macro or a method in
+/// each level makes two of the tree.
+const DEEP: Bounds = Bounds { depth: 250, height: 600 };
+
+/// The stack for what goes deep, in bytes: a level takes some thousands.
+const STACK: usize = 64 << 20;
 
 /// Binary operators by how strongly they bind, weakest first.
 const LEVELS: [&[&str]; 5] =
@@ -110,26 +124,70 @@ const RESERVED: [&str; 15] = [
     "var",
 ];
 
+/// An expression that was read.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// The expression.
+    pub tree: Expr,
+    /// It needs a stack of its own.
+    deep: bool,
+}
+
+impl Program {
+    /// Does something that goes through all of the tree.
+    pub fn go_through<T: Send>(&self, what: impl FnOnce(&Expr) -> T + Send) -> Result<T, Fault> {
+        match self.deep {
+            true => on_large_stack(|| what(&self.tree)),
+            false => Ok(what(&self.tree)),
+        }
+    }
+}
+
 /// Parses an expression of a device selector, and refuses what can never be evaluated.
-pub fn parse(text: &str) -> Result<Expr, Fault> {
+pub fn parse(text: &str) -> Result<Program, Fault> {
     if text.len() > LENGTH_MAX {
         return Err(Fault::new(format!("it is longer than {LENGTH_MAX} bytes")));
     }
-    let mut parser = Parser { tokens: tokens(text)?, at: 0, depth: 0, height: 0 };
-    let expression = parser.choice()?;
-    if parser.peek().is_some() {
-        return Err(parser.unexpected());
-    }
-    types::check(&expression)?;
-    Ok(expression)
+    let (read, deep) = match read(text, LOW) {
+        (_, true) => (on_large_stack(|| read(text, DEEP).0).flatten(), true),
+        low => low,
+    };
+    read.map(|tree| Program { tree, deep })
+}
+
+/// Reads and checks an expression; whether it goes deeper than it may.
+fn read(text: &str, bounds: Bounds) -> (Result<Expr, Fault>, bool) {
+    let tokens = match tokens(text) {
+        Ok(tokens) => tokens,
+        Err(fault) => return (Err(fault), false),
+    };
+    let mut parser = Parser { tokens, bounds, at: 0, depth: 0, height: 0, too_deep: false };
+    let read = parser.choice().and_then(|expression| match parser.peek() {
+        Some(_) => Err(parser.unexpected()),
+        None => types::check(&expression).map(|_| expression),
+    });
+    (read, parser.too_deep)
+}
+
+/// Does something that may go deep.
+fn on_large_stack<T: Send>(what: impl FnOnce() -> T + Send) -> Result<T, Fault> {
+    let no_room = || Fault::new("there is no room for what is nested so deep");
+    std::thread::scope(|scope| {
+        let builder = std::thread::Builder::new().stack_size(STACK);
+        let thread = builder.spawn_scoped(scope, what).map_err(|_| no_room())?;
+        thread.join().map_err(|_| no_room())
+    })
 }
 
 struct Parser {
     tokens: Vec<(Token, usize)>,
+    bounds: Bounds,
     at: usize,
     depth: usize,
     /// Of the tree that was made last.
     height: usize,
+    /// It went deeper than the bounds.
+    too_deep: bool,
 }
 
 impl Parser {
@@ -158,16 +216,23 @@ impl Parser {
     /// One more level above trees of at most this height.
     fn raise(&mut self, below: usize) -> Result<(), Fault> {
         self.height = below + 1;
-        match self.height > HEIGHT_MAX {
-            true => Err(Fault::new("it has too many terms in a row")),
+        match self.height > self.bounds.height {
+            true => {
+                self.too_deep = true;
+                Err(Fault::new("it has too many terms in a row"))
+            }
             false => Ok(()),
         }
     }
 
     fn deepen(&mut self) -> Result<(), Fault> {
         self.depth += 1;
-        match self.depth > DEPTH_MAX {
-            true => Err(Fault::new(format!("it is nested more than {DEPTH_MAX} deep"))),
+        let most = self.bounds.depth;
+        match self.depth > most {
+            true => {
+                self.too_deep = true;
+                Err(Fault::new(format!("it is nested more than {most} deep")))
+            }
             false => Ok(()),
         }
     }

@@ -190,6 +190,58 @@ fn cost_length_and_nesting_are_bounded() {
 }
 
 #[test]
+fn what_is_cheap_in_kubernetes_is_cheap_here() {
+    let (l, each) = ("cel.bind(l, lists.range(1000), l.all(i,", "))");
+    for text in [
+        "l.size() == 1000",
+        "size(l) > 1",
+        "l != []",
+        "l == l",
+        "l.first().hasValue() && l.last().value() == 999 && l.slice(0, 1) == [0]",
+    ] {
+        is(&format!("{l} {text}{each}"), true);
+    }
+    is("cel.bind(l, lists.range(600), l.all(i, (l + l).size() == 1200))", true);
+    is("lists.range(999980).size() > 0", true);
+    let map = "cel.bind(m, lists.range(1000).transformMap(i, v, v), lists.range(1000)";
+    is(&format!("{map}.all(i, m.size() == 1000))"), true);
+    is(&format!("{map}.all(i, i in m))"), true);
+    let text = format!("'a'{}", ".replace('a', 'aaaaaaaaaaaaaaaaaaaa')".repeat(3));
+    for what in ["s.size() == 8000", "s.startsWith('a')", "s != 'b'"] {
+        is(&format!("cel.bind(s, {text}, lists.range(1300).all(i, {what}))"), true);
+    }
+    // What grows is paid for as it grows, and what is very long where it is looked through.
+    let doubled: String = (0..40).map(|_| "cel.bind(l, l + l, ").collect();
+    let ends = ")".repeat(40);
+    fails(&format!("cel.bind(l, [1], {doubled}l.size() > 0{ends})"), "it costs more than");
+    fails("lists.range(90000).map(x, x).size() > 0", "it costs more than");
+    fails("lists.range(99000).all(x, [x].size() == 1)", "it costs more than");
+}
+
+#[test]
+fn nesting_is_as_deep_as_in_kubernetes_and_no_stack_ends_before() {
+    let around = |open: &str, inner: &str, close: &str, times: usize| {
+        format!("{}{inner}{}", open.repeat(times), close.repeat(times))
+    };
+    is(&around("(", "true", ")", 249), true);
+    fails(&around("(", "true", ")", 250), "nested more than 250 deep");
+    is(&around("!(", "true", ")", 124), true);
+    is(&format!("{} == 1", around("dyn(", "1", ")", 249)), true);
+    is(&format!("{} != [] || true", around("[", "", "]", 250)), true);
+    is(&format!("{}true", "false ? true : ".repeat(249)), true);
+    is(&format!("{} > 0", ["1"; 250].join("+")), true);
+    is(&format!("'a'{} == 'a'", ".trim()".repeat(249)), true);
+    // Values as deep are written, compared and dropped; macros in each other go as deep.
+    is(&format!("cel.bind(z, {}, z == z)", around("[", "1", "]", 240)), true);
+    is(&format!("'%s'.format([{}]).size() > 0", around("[", "1", "]", 240)), true);
+    let all: String = (0..249).map(|at| format!("[1].all(x{at}, ")).collect();
+    is(&format!("{all}true{}", ")".repeat(249)), true);
+    let maps = ".map(x, [x])".repeat(240);
+    is(&format!("cel.bind(z, [1]{maps}, z == z && z.size() == 1)"), true);
+    assert!(run(&format!("[1]{maps}")).is_err(), "it is refused, and what it may be is dropped");
+}
+
+#[test]
 fn the_least_number_is_one_with_its_sign_only() {
     is("1 - -9223372036854775807 > 0 || true", true);
     is("0 in [-9223372036854775808] || -9223372036854775808 in [-9223372036854775808]", true);

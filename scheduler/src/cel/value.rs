@@ -14,7 +14,7 @@ use super::url::Url;
 use crate::quantity::Quantity;
 
 /// The most levels of values within values that are compared.
-const DEPTH_MAX: usize = 200;
+const DEPTH_MAX: usize = 300;
 
 /// A value.
 #[derive(Clone, Debug)]

@@ -183,7 +183,10 @@ fn explain_read(
     console: &mut Console<'_>,
 ) -> Exit {
     let now = Clock::start().now();
-    let drained = live.drain(now);
+    let mut drained = live.drain(now);
+    while live.owes() {
+        drained.inputs.extend(live.drain(now).inputs);
+    }
     if !forbidden.is_empty() {
         console.warning(&format!("may not be read, and is left out: {}", list(&forbidden)));
     }

@@ -60,6 +60,7 @@ pub fn resolve(gathered: Gathered, start: Time) -> Resolved {
         gathered;
     let Gathered { gangs, groups, budgets, mut devices, .. } = gathered;
     devices.settle(&mut shared);
+    devices.evaluate();
     let device_facts = devices.everything();
     let local = queueing.local_queues.iter().map(|(_, queue)| &queue.namespace);
     let named: BTreeSet<Text> = pods

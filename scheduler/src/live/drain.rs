@@ -87,6 +87,11 @@ impl Live {
         Drained { inputs, notices, queues_anew: std::mem::take(&mut self.queues_anew) }
     }
 
+    /// Whether more is told the next time though nothing changes.
+    pub fn owes(&self) -> bool {
+        self.directory.devices.owes()
+    }
+
     /// Everything that there is, as a new engine would be fed.
     pub fn everything(&mut self, now: Time) -> Vec<Input> {
         let objects = self.queues.objects(&self.joining);

@@ -143,6 +143,7 @@ impl Desk {
                 Err(RecvTimeoutError::Disconnected) => return,
             };
             let due = self.wake.is_some_and(|wake| wake <= self.tools.clock.now());
+            let due = due || self.owes();
             thread::sleep(pace.rest(Instant::now(), due));
             self.tools.health.beat();
             let begun = Instant::now();
@@ -162,11 +163,19 @@ impl Desk {
                 Passage::Free | Passage::Late(_) => Duration::ZERO,
             };
         }
+        if self.owes() {
+            return Duration::ZERO;
+        }
         if self.phase != Phase::Leading {
             return NAP;
         }
         let wake = self.wake.map_or(NAP, |wake| self.tools.clock.until(wake));
         wake.min(self.looks.patience()).min(NAP)
+    }
+
+    /// Whether facts come though nothing happens: they are made in turns.
+    fn owes(&self) -> bool {
+        self.phase != Phase::Stopped && self.live.owes()
     }
 
     fn take(&mut self, message: Message) {

@@ -89,7 +89,7 @@ pub struct ReadyWhen {
 }
 
 /// Value of an attribute.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Attribute {
     /// A whole number.
     Int(i64),
@@ -141,6 +141,8 @@ pub enum Answer {
     Yes,
     /// They fail on it: which selector, and how.
     Fails(Text),
+    /// Nobody knows yet: they are still being evaluated on its slice.
+    Awaited,
 }
 
 /// What a claim asks for.

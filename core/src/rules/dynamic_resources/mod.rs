@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`pools`] | which devices a node reaches, in which order |
 //! | [`search`] | which of them meet all claims of a pod together |
+//! | [`answers`] | what selectors say of devices, and whether all of it is known |
 //! | [`capacity`] | what a claim takes of a device that several may share |
 //! | [`state`] | who has which devices |
 //! | [`users`] | who uses which claims, and what comes free with whom |
@@ -45,6 +46,7 @@ use crate::plan::{Chosen, ChosenDevice};
 use crate::rules::Question;
 use crate::rules::selector::node_matches;
 
+mod answers;
 mod capacity;
 mod pools;
 pub(crate) mod search;

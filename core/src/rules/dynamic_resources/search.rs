@@ -143,6 +143,7 @@ impl<'a> Search<'a> {
             for (request, asked) in spec.requests.iter().enumerate() {
                 let mut of_request = u64::MAX;
                 for (option, ask) in asked.options.iter().enumerate() {
+                    self.settled(claim, ask)?;
                     let count = match ask.count {
                         DeviceCount::Exactly(count) => count,
                         DeviceCount::All => {
@@ -163,6 +164,15 @@ impl<'a> Search<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Stops where it is not known of every device yet whether it matches.
+    fn settled(&self, claim: usize, ask: &DeviceAsk) -> Result<(), Stop> {
+        let Some((left, all)) = self.devices.awaited_answers(&ask.query) else { return Ok(()) };
+        let left = format!("on {left} of {all} slices");
+        let problem =
+            format!("request {}: its selectors are still being evaluated {left}", ask.name);
+        Err(Stop::Broken(claim, problem.into()))
     }
 
     /// All devices that match, free or not.
@@ -317,7 +327,7 @@ impl<'a> Search<'a> {
     fn matches(&self, claim: usize, ask: &DeviceAsk, device: DeviceAt) -> Result<bool, Stop> {
         let entry = self.devices.pools().device(device);
         match self.devices.answer(&ask.query, entry) {
-            None | Some(Answer::No) => Ok(false),
+            None | Some(Answer::No | Answer::Awaited) => Ok(false),
             Some(Answer::Yes) => Ok(true),
             Some(Answer::Fails(why)) => {
                 let (driver, pool, name) = entry.id();

@@ -17,6 +17,7 @@ use crate::model::input::{
     ResourceClaimKey, SliceFacts, Text,
 };
 use crate::plan::Chosen;
+use crate::rules::dynamic_resources::answers::{Answers, News};
 use crate::rules::dynamic_resources::pools::{CounterAt, Device, DeviceAt, Pools};
 use crate::rules::dynamic_resources::unready::Awaited;
 use crate::rules::dynamic_resources::users::{Users, named};
@@ -25,7 +26,7 @@ use crate::rules::dynamic_resources::users::{Users, named};
 #[derive(Debug, Default)]
 pub struct Devices {
     slices: BTreeMap<Text, Arc<SliceFacts>>,
-    answers: BTreeMap<Text, BTreeMap<Text, Arc<[Answer]>>>,
+    answers: Answers,
     pub(super) claims: BTreeMap<ResourceClaimKey, ResourceClaimFacts>,
     pools: Pools,
     /// Slices changed since pools were made of them.
@@ -124,10 +125,11 @@ impl Devices {
 
     /// A slice is gone; whom that concerns.
     pub fn remove_slice(&mut self, name: &Text) -> Concerns {
-        for answers in self.answers.values_mut() {
-            answers.remove(name);
+        let concerned = self.unlist(name);
+        match self.answers.remove_slice(name) {
+            true => Concerns::Everybody,
+            false => concerned,
         }
-        self.unlist(name)
     }
 
     /// Takes a slice out; whom its pool concerned with it.
@@ -147,7 +149,7 @@ impl Devices {
     }
 
     /// Whom the devices of a slice concern.
-    pub fn slice_concerns(&self, name: &Text) -> Concerns {
+    fn slice_concerns(&self, name: &Text) -> Concerns {
         let Some(slice) = self.slices.get(name) else { return Concerns::Nobody };
         self.pool_concerns(&(slice.driver.clone(), slice.pool.clone()))
     }
@@ -188,19 +190,18 @@ impl Devices {
         }
     }
 
-    /// What a query says of a slice; `false`: nothing new.
-    pub fn put_answers(&mut self, query: Text, slice: Text, answers: Arc<[Answer]>) -> bool {
-        let of_query = self.answers.entry(query).or_default();
-        if of_query.get(&slice) == Some(&answers) {
-            return false;
+    /// What a query says of a slice; whom that concerns.
+    pub fn put_answers(&mut self, query: Text, slice: Text, answers: Arc<[Answer]>) -> Concerns {
+        match self.answers.put(query, slice.clone(), answers) {
+            News::None => Concerns::Nobody,
+            News::OfSlice => self.slice_concerns(&slice),
+            News::OfQuery => Concerns::Everybody,
         }
-        of_query.insert(slice, answers);
-        true
     }
 
     /// Nobody asks a query any more.
     pub fn remove_query(&mut self, query: &Text) {
-        self.answers.remove(query);
+        self.answers.remove_query(query);
     }
 
     /// A claim exists or changed; `false`: nothing new.
@@ -266,10 +267,12 @@ impl Devices {
 
     /// What a query says of a device; `None`: nobody has said it yet.
     pub(super) fn answer(&self, query: &Text, device: &Device) -> Option<&Answer> {
-        if query.is_empty() {
-            return Some(&Answer::Yes);
-        }
-        self.answers.get(query)?.get(&device.slice.name)?.get(device.at)
+        self.answers.of(query, &device.slice.name, device.at)
+    }
+
+    /// On how many slices a query is still being evaluated, and of how many, if on any.
+    pub(super) fn awaited_answers(&self, query: &Text) -> Option<(usize, usize)> {
+        self.answers.awaited(query)
     }
 
     /// What a shared claim holds that is not allocated yet.

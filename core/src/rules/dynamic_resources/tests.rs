@@ -300,6 +300,30 @@ fn selectors_decide_and_say_where_they_fail() {
 }
 
 #[test]
+fn nobody_gets_devices_by_selectors_that_are_still_being_evaluated_somewhere() {
+    let mut other = slice(vec![device("g1")]);
+    other.name = "t".into();
+    let mut devices = all(vec![slice(vec![device("g0")]), other]);
+    let mut say = |slice: &str, answer: Answer| {
+        let before = devices.put_answers("q".into(), slice.into(), [answer].into());
+        let asked = claim(vec![DeviceAsk { query: "q".into(), ..ask("r", 1) }]);
+        (before, found(&devices, &[&asked]))
+    };
+    assert_eq!(say("s", Answer::Yes).1, Ok(vec!["g0".into()]));
+    let (concerns, got) = say("t", Answer::Awaited);
+    assert_eq!(concerns, Concerns::Everybody);
+    let Err(Stop::Broken(0, problem)) = got else { panic!("found {got:?}") };
+    assert_eq!(&*problem, "request r: its selectors are still being evaluated on 1 of 2 slices");
+    let (concerns, got) = say("s", Answer::No);
+    assert_eq!(concerns, Concerns::Nobody, "it is awaited as before");
+    assert!(matches!(got, Err(Stop::Broken(..))));
+    assert_eq!(say("t", Answer::No), (Concerns::Everybody, Err(Stop::None)));
+    // What is awaited of a slice is settled by its end, too.
+    assert_eq!(say("t", Answer::Awaited).0, Concerns::Everybody);
+    assert_eq!(devices.remove_slice(&"t".into()), Concerns::Everybody);
+}
+
+#[test]
 fn devices_are_reached_from_where_their_slice_says() {
     let reaching = |nodes| SliceFacts { nodes, ..slice(vec![device("g0")]) };
     let one = claim(vec![ask("r", 1)]);

@@ -138,7 +138,7 @@ impl Kinds {
 
 fn answers_alike(devices: &Devices, ask: &DeviceAsk, one: &Device, other: &Device) -> bool {
     let said = |device: &Device| match devices.answer(&ask.query, device) {
-        None | Some(Answer::No) => Some(false),
+        None | Some(Answer::No | Answer::Awaited) => Some(false),
         Some(Answer::Yes) => Some(true),
         Some(Answer::Fails(_)) => None,
     };

@@ -1,24 +1,18 @@
-//! What claims ask for, and the queries that their selectors make.
-//!
-//! A query is the selectors of a class and of a request, in order, as one text: claims that ask the
-//! same ask one query, which is evaluated once for each slice. Each part of the text is preceded by
-//! its length: an expression may contain any character. What cannot be read of it fails, and never
-//! says that a device will do.
+//! What claims ask for. Their selectors make [`queries`](super::queries).
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use capstan_core::model::input::{
-    AllocatedDevice, Allocation, Answer, ClaimSpec, Constraint, DeviceAsk, DeviceCount, Readiness,
-    RequestSpec, SliceFacts, Text, Toleration, TolerationOperator,
+    AllocatedDevice, Allocation, ClaimSpec, Constraint, DeviceAsk, DeviceCount, Readiness,
+    RequestSpec, Text, Toleration, TolerationOperator,
 };
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::slice::{nano, value};
+use super::queries::write_part;
+use super::slice::nano;
 use crate::api::devices::{self as api, Exactly, Selector};
-use crate::cel::{self, Expr, Value};
-use crate::convert::sharing::Shared;
+use crate::cel;
 use crate::convert::{self, selector};
 
 /// A DeviceClass.
@@ -219,161 +213,4 @@ fn failed(device: &str, failure: &api::DeviceCondition) -> String {
         why += &format!(": {message}");
     }
     why
-}
-
-/// Queries that claims ask.
-#[derive(Debug, Default)]
-pub struct Queries {
-    known: BTreeMap<Text, Query>,
-}
-
-/// A selector by its name; or why it cannot be read.
-type Named = (String, Result<Expr, cel::Fault>);
-
-#[derive(Debug)]
-struct Query {
-    selectors: Vec<Named>,
-    uses: usize,
-    /// What it says of the devices of slices was told.
-    told: bool,
-}
-
-impl Queries {
-    /// A claim asks what this spec has.
-    pub fn add(&mut self, spec: &ClaimSpec) {
-        for query in queries_of(spec) {
-            let new = || Query { selectors: selectors(query), uses: 0, told: false };
-            self.known.entry(query.clone()).or_insert_with(new).uses += 1;
-        }
-    }
-
-    /// A claim does not ask that any more. Queries that nobody asks now and that were told.
-    pub fn remove(&mut self, spec: &ClaimSpec) -> Vec<Text> {
-        let mut gone = Vec::new();
-        for query in queries_of(spec) {
-            let Some(entry) = self.known.get_mut(query) else { continue };
-            entry.uses -= 1;
-            if entry.uses == 0 {
-                gone.extend(self.known.remove(query).filter(|it| it.told).map(|_| query.clone()));
-            }
-        }
-        gone
-    }
-
-    /// Calls back with each query, and whether it is told for the first time.
-    pub fn tell(
-        &mut self,
-        mut with: impl FnMut(&Text, &dyn Fn(&SliceFacts) -> Arc<[Answer]>, bool),
-    ) {
-        for (text, query) in &mut self.known {
-            let first = !std::mem::replace(&mut query.told, true);
-            let selectors = &query.selectors;
-            with(text, &|slice| answers(selectors, slice), first);
-        }
-    }
-}
-
-/// Puts a new spec in place of an old one; queries that nobody asks any more.
-pub fn renew(
-    spec: &mut Arc<ClaimSpec>,
-    new: ClaimSpec,
-    queries: &mut Queries,
-    shared: &mut Shared,
-) -> Vec<Text> {
-    if **spec == new {
-        return Vec::new();
-    }
-    let old = std::mem::replace(spec, shared.claims.of(new));
-    queries.add(spec);
-    queries.remove(&old)
-}
-
-fn queries_of(spec: &ClaimSpec) -> impl Iterator<Item = &Text> {
-    let asks = spec.requests.iter().flat_map(|request| &request.options);
-    asks.map(|ask| &ask.query).filter(|query| !query.is_empty())
-}
-
-/// Writes a part of a query behind its length.
-fn write_part(query: &mut String, part: &str) {
-    *query += &format!("{}:{part}", part.len());
-}
-
-/// The first part of a query, and the others.
-fn part(query: &str) -> Option<(&str, &str)> {
-    let (length, rest) = query.split_once(':')?;
-    rest.split_at_checked(length.parse().ok()?)
-}
-
-/// The selectors of a query.
-fn selectors(query: &str) -> Vec<Named> {
-    let (mut all, mut rest) = (Vec::new(), query);
-    while !rest.is_empty() {
-        let named = part(rest).and_then(|(name, rest)| Some((name, part(rest)?)));
-        let Some((name, (expression, after))) = named else {
-            all.push((rest.to_owned(), Err(cel::Fault::new("a selector without expression"))));
-            break;
-        };
-        all.push((name.to_owned(), cel::parse(expression)));
-        rest = after;
-    }
-    all
-}
-
-fn answers(selectors: &[Named], slice: &SliceFacts) -> Arc<[Answer]> {
-    let one = |device| {
-        let device = value(slice, device);
-        for (name, selector) in selectors {
-            let selector = match selector {
-                Ok(selector) => selector,
-                Err(fault) => {
-                    return Answer::Fails(format!("{name}: CEL compile error: {fault}").into());
-                }
-            };
-            match cel::evaluate(selector, "device", device.clone()) {
-                Ok(Value::Bool(true)) => {}
-                Ok(Value::Bool(false)) => return Answer::No,
-                Ok(other) => {
-                    let problem = format!("{name}: CEL result is a {}, not a bool", other.kind());
-                    return Answer::Fails(problem.into());
-                }
-                Err(fault) => {
-                    let problem = format!("{name}: CEL runtime error: {fault}");
-                    return Answer::Fails(problem.into());
-                }
-            }
-        }
-        Answer::Yes
-    };
-    slice.devices.iter().map(one).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn query(parts: &[&str]) -> String {
-        let mut query = String::new();
-        parts.iter().for_each(|part| write_part(&mut query, part));
-        query
-    }
-
-    #[test]
-    fn selectors_are_read_as_they_were_written_whatever_is_in_them() {
-        for odd in ["'x\u{1e}y' == 'z'", "'x\u{1f}y' == 'z'", "'1:2:' == 'é3:'", "true"] {
-            let read = selectors(&query(&["a", odd, "b", "false"]));
-            let names: Vec<&str> = read.iter().map(|(name, _)| name.as_str()).collect();
-            assert_eq!(names, ["a", "b"], "{odd}");
-            assert!(read.iter().all(|(_, expression)| expression.is_ok()), "{odd}");
-        }
-    }
-
-    #[test]
-    fn what_cannot_be_read_matches_no_device() {
-        let whole = query(&["a", "true", "b", "true"]);
-        let torn = &whole[..whole.len() - 1];
-        for bad in [query(&["a", "("]), query(&["a"]), torn.to_owned(), "x".to_owned()] {
-            let read = selectors(&bad);
-            assert!(read.iter().any(|(_, expression)| expression.is_err()), "{bad}");
-        }
-    }
 }

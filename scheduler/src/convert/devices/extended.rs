@@ -20,8 +20,9 @@ use capstan_core::model::input::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::claim::{self, Classes, Queries};
-use super::{Claimant, DeviceDirectory, EXTENDED, renew};
+use super::claim::{self, Classes};
+use super::queries::{Queries, renew};
+use super::{Claimant, DeviceDirectory, EXTENDED};
 use crate::api::devices as api;
 use crate::api::pod::{Container, PodSpec};
 use crate::convert::requests;

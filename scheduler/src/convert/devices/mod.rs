@@ -2,8 +2,8 @@
 //!
 //! Decides which claims a pod has and in what state they are for it, what a claim asks given the
 //! classes that there are, which taints devices have, and what selectors say of devices: each query
-//! is evaluated once for each slice, and again when the slice changes. Objects come in any order;
-//! facts are told once all of a batch are in.
+//! is evaluated once for each slice, and again when the slice changes, in turns ([`queries`]).
+//! Objects come in any order; facts are told once all of a batch are in.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,14 +23,16 @@ use crate::read::kinds::DeviceKind;
 
 mod claim;
 pub mod extended;
+mod queries;
 mod slice;
 mod taint_rule;
 #[cfg(test)]
 mod tests;
 
-use claim::{ClassDraft, Classes, Queries, renew};
+use claim::{ClassDraft, Classes};
 pub use claim::{allocation, waits_since};
 use extended::{Backing, ExtendedDraft};
+use queries::{Queries, renew};
 use taint_rule::TaintRule;
 
 /// A claim as a pod names it.
@@ -257,6 +259,7 @@ impl DeviceDirectory {
         let facts = slice::facts(slice, shared);
         if self.slices.get(&facts.name).is_none_or(|known| **known != facts) {
             self.dirty.slices.insert(facts.name.clone());
+            self.queries.slice_changed(&facts.name);
             self.slices.insert(facts.name.clone(), Arc::new(facts));
         }
     }
@@ -264,6 +267,7 @@ impl DeviceDirectory {
     /// A slice is gone.
     fn remove_slice(&mut self, name: &Text) {
         if self.slices.remove(name).is_some() {
+            self.queries.slice_gone(name);
             self.dirty.slices.insert(name.clone());
         }
     }
@@ -386,13 +390,12 @@ impl DeviceDirectory {
     pub fn news(&mut self) -> News {
         let mut news = News::default();
         let dirty = std::mem::take(&mut self.dirty);
-        let (mut changed, rules) = (Vec::new(), &self.taint_rules);
+        let rules = &self.taint_rules;
         for name in &dirty.slices {
             match self.slices.get(name).map(|slice| taint_rule::tainted(slice, rules)) {
                 Some(slice) if self.told.slices.get(name) == Some(&slice) => {}
                 Some(slice) => {
                     self.told.slices.insert(name.clone(), slice.clone());
-                    changed.push(slice.clone());
                     news.facts.push(Input::Slice(slice));
                 }
                 None if self.told.slices.remove(name).is_some() => {
@@ -401,12 +404,11 @@ impl DeviceDirectory {
                 None => {}
             }
         }
-        self.queries.tell(|query, answers, first| {
-            let all = self.slices.values().filter(|_| first);
-            for slice in all.chain(changed.iter().filter(|_| !first)) {
-                let (query, answers) = (query.clone(), answers(slice));
-                news.facts.push(Input::Answers { query, slice: slice.name.clone(), answers });
-            }
+        self.queries.begin(&self.slices);
+        self.queries.work(&self.slices, queries::TURN);
+        self.queries.tell(&self.slices, |query, slice, answers| {
+            let (query, slice) = (query.clone(), slice.clone());
+            news.facts.push(Input::Answers { query, slice, answers });
         });
         news.gone.extend(dirty.queries_gone.into_iter().map(Input::QueryGone));
         if dirty.backed {
@@ -433,13 +435,10 @@ impl DeviceDirectory {
         let slices = &self.slices;
         let tainted = |slice| Input::Slice(taint_rule::tainted(slice, &self.taint_rules));
         let mut inputs: Vec<Input> = slices.values().map(tainted).collect();
-        self.queries.tell(|query, answers, _| {
-            let said = slices.values().map(|slice| Input::Answers {
-                query: query.clone(),
-                slice: slice.name.clone(),
-                answers: answers(slice),
-            });
-            inputs.extend(said);
+        self.queries.begin(slices);
+        self.queries.each(slices, |query, slice, answers| {
+            let (query, slice) = (query.clone(), slice.clone());
+            inputs.push(Input::Answers { query, slice, answers });
         });
         if !self.backing.is_empty() {
             inputs.push(self.backed());

@@ -164,14 +164,19 @@ fn attribute_value(attribute: &Attribute) -> Value {
     }
 }
 
+/// The domain of a name, and the name in it.
+pub fn in_domain(driver: &Text, name: &Text) -> (Text, Text) {
+    match name.split_once('/') {
+        Some((domain, name)) => (domain.into(), name.into()),
+        None => (driver.clone(), name.clone()),
+    }
+}
+
 /// Names with a domain apart from those of other domains; without one they are the driver's.
 fn by_domain<'a>(driver: &Text, all: impl Iterator<Item = (&'a Text, Value)>) -> Value {
     let mut domains: BTreeMap<Key, BTreeMap<Key, Value>> = BTreeMap::new();
     for (name, value) in all {
-        let (domain, name) = match name.split_once('/') {
-            Some((domain, name)) => (domain.into(), name.into()),
-            None => (driver.clone(), name.clone()),
-        };
+        let (domain, name) = in_domain(driver, name);
         domains.entry(Key::Text(domain)).or_default().insert(Key::Text(name), value);
     }
     let entries = domains

@@ -394,3 +394,29 @@ fn only_what_was_made_for_a_pod_is_of_one_pod() {
     assert!(!of_one_pod("Pod", json!({})));
     assert!(!of_one_pod("Deployment", made));
 }
+
+#[test]
+fn costly_selectors_are_evaluated_in_turns_and_what_is_not_known_yet_is_told_as_awaited() {
+    let devices: Vec<Value> = (0..40)
+        .map(|at| json!({ "name": format!("g{at}"), "attributes": { "at": { "int": at } } }))
+        .collect();
+    let least = "lists.range(80000).all(x, device.attributes['gpu.example.com'].at >= x - 80000)";
+    let mut directory = with(&[slice(json!(devices)), claim(gpu()), class(least)]);
+    let first = directory.news();
+    assert_eq!(answers(&first), [vec![Answer::Awaited; 40]]);
+    assert!(first.facts.iter().any(|input| matches!(input, Input::ResourceClaim(_))));
+    let (mut turns, mut told) = (1, Vec::new());
+    while directory.owes() {
+        assert!(told.is_empty(), "told before it is done");
+        told = directory.news().facts;
+        turns += 1;
+    }
+    assert!((3..=40).contains(&turns), "{turns} turns");
+    let [Input::Answers { answers, .. }] = told.as_slice() else { panic!("{told:?}") };
+    assert_eq!(answers.to_vec(), vec![Answer::Yes; 40]);
+    // All at once comes to the same.
+    let mut directory = with(&[slice(json!(devices)), claim(gpu()), class(least)]);
+    directory.evaluate();
+    assert!(!directory.owes());
+    assert_eq!(self::answers(&directory.news()), [vec![Answer::Yes; 40]]);
+}

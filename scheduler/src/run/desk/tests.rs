@@ -10,6 +10,7 @@ use super::super::barrier;
 use super::super::message::Batch;
 use super::*;
 use crate::act::{Limits, Means};
+use crate::api::devices::DeviceObject;
 use crate::config::QuotaApi;
 use crate::lease::Leadership;
 use crate::live::Object;
@@ -202,6 +203,45 @@ async fn who_is_told_to_stop_while_it_waits_to_lead_never_does() {
     bench.desk.turn();
     assert_eq!((bench.desk.phase, bench.desk.patience()), (Phase::Stopped, NAP));
     assert_eq!(bench.bound().await, Vec::<String>::new());
+}
+
+/// A slice of devices, a class, and a claim whose selector is costly on each of them.
+fn costly_devices() -> Vec<Seen> {
+    let selector = "lists.range(80000).all(x, device.attributes['d.x'].at >= x - 80000)";
+    let devices: Vec<Value> = (0..40)
+        .map(|at| json!({ "name": format!("g{at}"), "attributes": { "at": { "int": at } } }))
+        .collect();
+    let pool = json!({ "name": "p", "generation": 1, "resourceSliceCount": 1 });
+    let slice = json!({ "metadata": { "name": "s" },
+        "spec": { "driver": "d.x", "nodeName": "n0", "pool": pool, "devices": devices } });
+    let class = json!({ "metadata": { "name": "gpu" }, "spec": {} });
+    let exactly = json!({ "deviceClassName": "gpu",
+        "selectors": [{ "cel": { "expression": selector } }] });
+    let claim = json!({ "metadata": { "name": "c", "namespace": "ns", "uid": "c" },
+        "spec": { "devices": { "requests": [{ "name": "r", "exactly": exactly }] } } });
+    let objects = [
+        DeviceObject::Slice(serde_json::from_value(slice).expect("a slice")),
+        DeviceObject::Class(serde_json::from_value(class).expect("a class")),
+        DeviceObject::Claim(serde_json::from_value(claim).expect("a claim")),
+    ];
+    objects.map(|object| Seen::Applied(Object::Devices(Box::new(object)))).into()
+}
+
+#[tokio::test]
+async fn others_are_bound_while_costly_selectors_are_evaluated_turn_by_turn() {
+    let mut bench = leading();
+    let mut seen = costly_devices();
+    seen.push(pod("plain", 101, None));
+    bench.sees(seen);
+    assert!(bench.desk.owes(), "forty devices are more than one turn does");
+    assert_eq!(bench.desk.patience(), Duration::ZERO, "it goes on though nothing happens");
+    let mut turns = 1;
+    while bench.desk.owes() {
+        bench.desk.turn();
+        turns += 1;
+    }
+    assert!(turns > 2, "{turns} turns");
+    assert_eq!(bench.bound().await, ["plain"]);
 }
 
 /// One that leads, with a node for each of two pods.
