@@ -4,7 +4,7 @@ use super::*;
 use capstan_core::model::input::{
     AllocatedDevice, Nano, NodeSelector, NodeSelectorTerm, Operator, Requirement,
 };
-use capstan_core::plan::{Chosen, ChosenDevice, ClaimGrant, GivenAt};
+use capstan_core::plan::{Chosen, ChosenDevice, ClaimGrant, GivenAt, Seen};
 
 const UID: &str = "0b6f2c1e-7d0a-4a53-9c22-6f1f6a0c1d20";
 
@@ -54,8 +54,8 @@ fn chosen() -> Chosen {
 
 fn grants(chosen: Option<Chosen>) -> Vec<ClaimGrant> {
     let chosen = chosen.map(Arc::new);
-    let (key, special, unready) = (("a".into(), "c".into()), None, None);
-    vec![ClaimGrant { key, uid: UID.into(), chosen, special, unready }]
+    let (key, special, seen) = (("a".into(), "c".into()), None, None);
+    vec![ClaimGrant { key, uid: UID.into(), chosen, special, seen }]
 }
 
 fn allocate(pod: &str, chosen: Option<Chosen>) -> Action {
@@ -187,7 +187,7 @@ fn unready(condition: &str, reserved: &[&str]) -> Value {
 
 fn give_back(pod: &str, at: Option<i64>) -> Action {
     let mut claims = grants(None);
-    claims[0].unready = Some(GivenAt(at.map(Time)));
+    claims[0].seen = Some(Seen::Unready(GivenAt(at.map(Time))));
     Action::ReleaseClaims { pod: pod_ref(pod), claims }
 }
 
