@@ -6,7 +6,7 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use tower::BoxError;
 
-use super::super::barrier;
+use super::super::barrier::{self, COUNTED};
 use super::super::message::Batch;
 use super::*;
 use crate::act::{Limits, Means};
@@ -146,7 +146,8 @@ fn job(version: u64) -> Seen {
 }
 
 fn lead() -> Message {
-    Message::Lead(BTreeMap::from([(Kind::Pod, 100), (Kind::Job, 100)]))
+    let served = |kind: &Kind| matches!(kind, Kind::Pod | Kind::Job);
+    Message::Lead(COUNTED.into_iter().map(|kind| (kind, served(&kind).then_some(100))).collect())
 }
 
 #[tokio::test]
