@@ -30,7 +30,7 @@ impl World {
 
     fn allocate_one(&mut self, pod: &PodRef, grant: &ClaimGrant) -> Result<(), &'static str> {
         let claim = match &grant.special {
-            Some(_) => self.made_for(pod, &grant.key)?,
+            Some(_) => self.special_for(pod, &grant.key)?,
             None => {
                 let found = self.claim(&grant.key).filter(|claim| claim.uid == grant.uid);
                 found.cloned().ok_or("is gone")?
@@ -57,7 +57,7 @@ impl World {
     }
 
     /// The claim for a pod's extended resources, made if there is none.
-    fn made_for(
+    fn special_for(
         &self,
         pod: &PodRef,
         key: &ResourceClaimKey,
@@ -147,7 +147,7 @@ impl World {
         self.put_claim(ResourceClaimFacts { allocation, ..claim });
     }
 
-    fn claim(&self, key: &ResourceClaimKey) -> Option<&ResourceClaimFacts> {
+    pub(super) fn claim(&self, key: &ResourceClaimKey) -> Option<&ResourceClaimFacts> {
         match self.objects.get(&claim_identity(key)) {
             Some(Input::ResourceClaim(claim)) => Some(claim),
             _ => None,
