@@ -270,7 +270,7 @@ impl Case {
         let wide = (0..self.wide.len()).map(|device| (self.nodes.len(), device));
         let reached: Vec<At> = of_node.chain(wide).collect();
         given.push(Vec::new());
-        let found = self.take((nodes, &reached), given, count);
+        let found = self.take((nodes, &reached[..]), given, count);
         given.pop();
         found
     }

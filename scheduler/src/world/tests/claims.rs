@@ -36,7 +36,9 @@ fn world(allocation: Option<Allocation>) -> World {
         spec: Arc::default(),
         allocation: allocation.map(Arc::new),
     };
-    let pods = ["a", "b"].map(|name| Input::Pod(pod(name, None)));
+    let names = Some(Arc::new(vec!["c".into()]));
+    let user = |name| PodFacts { claims: names.clone(), ..pod(name, None) };
+    let pods = ["a", "b"].map(|name| Input::Pod(user(name)));
     still(pods.into_iter().chain([Input::ResourceClaim(claim)]).collect())
 }
 
@@ -99,7 +101,7 @@ fn a_release_leaves_what_another_try_got_and_what_others_have_reserved() {
 #[test]
 fn what_was_found_goes_back_only_if_it_still_is_what_was_seen() {
     let idle = |has: &Allocation| grants(None, Some(Seen::Idle(Arc::new(has.clone()))));
-    let nodes = Some(NodeSelector::default());
+    let nodes = Some(NodeSelector { terms: Vec::new() });
     let kept = [
         ("another device", has("x", &[]), has("y", &[])),
         ("other nodes", has("x", &[]), Allocation { nodes, ..has("x", &[]) }),
