@@ -8,8 +8,8 @@ use std::sync::Arc;
 use crate::explain::milestone::Milestone;
 use crate::explain::reason::{Overspent, Reason};
 use crate::model::input::{
-    AllocatedDevice, BindingNote, ClaimKey, NodeSelector, ReadyWhen, RequestMapping, RequeueNote,
-    ResourceClaimKey, Text, Toleration,
+    AllocatedDevice, Allocation, BindingNote, ClaimKey, NodeSelector, Readiness, ReadyWhen,
+    RequestMapping, RequeueNote, ResourceClaimKey, Text, Toleration,
 };
 use crate::money::MicroUsd;
 use crate::time::{Span, Time};
@@ -126,9 +126,30 @@ pub struct ClaimGrant {
     /// Set where it is the pod's claim for extended resources, which is made when it is allocated
     /// and deleted when it is given back. Its uid may be unknown then, and is empty.
     pub special: Option<Arc<SpecialClaim>>,
-    /// Set where it is given back because its devices will not be ready: the allocation that was
-    /// seen. One that was made since, or whose devices are ready after all, is left alone.
-    pub unready: Option<GivenAt>,
+    /// Set where an allocation that no try of this engine has made is given back: what was seen.
+    pub seen: Option<Seen>,
+}
+
+/// Why an allocation is given back that was found, and what it was seen to be. A claim that shows
+/// something else by then, or that others have reserved, is left alone.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Seen {
+    /// Its devices will not be ready. It may have become ready after all.
+    Unready(GivenAt),
+    /// Nobody uses it, and it keeps its pod from where that fits.
+    Idle(Arc<Allocation>),
+}
+
+impl Seen {
+    /// Whether an allocation is what was seen, whoever has reserved the claim.
+    pub fn is(&self, has: &Allocation) -> bool {
+        match self {
+            Seen::Unready(GivenAt(at)) => has.readiness != Readiness::Ready && has.at == *at,
+            Seen::Idle(seen) => {
+                (&has.nodes, &has.devices, has.at) == (&seen.nodes, &seen.devices, seen.at)
+            }
+        }
+    }
 }
 
 /// When an allocation was made, where it says so: what tells it from a later one.

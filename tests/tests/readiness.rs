@@ -229,7 +229,7 @@ fn one_device() -> Vec<Input> {
 /// Claims that are given back because they will not be ready: the effect, its pod and their names.
 fn given_back(output: &StepOutput) -> Vec<(Effect, String, Vec<String>)> {
     let of = |effect: &Effect| match &effect.action {
-        Action::ReleaseClaims { pod, claims } if claims.iter().all(|it| it.unready.is_some()) => {
+        Action::ReleaseClaims { pod, claims } if claims.iter().all(|it| it.seen.is_some()) => {
             let names = claims.iter().map(|it| it.key.1.to_string()).collect();
             Some((effect.clone(), pod.name.to_string(), names))
         }

@@ -101,6 +101,11 @@ impl Engine {
         grown
     }
 
+    /// Whether a member would find a place beside the others, as things are.
+    pub(super) fn would_join(&mut self, workload: WorkloadIdx, pod: PodIdx) -> bool {
+        self.extra_joins(workload, pod, &mut None, false) == Ok(true)
+    }
+
     /// For whom members that have a place wait, told of the first such; `None`: for nobody.
     pub(super) fn exposes(&mut self, workload: WorkloadIdx, members: &[PodIdx]) -> beside::Refusal {
         let (mut owner, mut last) = (None, None);

@@ -34,6 +34,7 @@ mod backfill;
 mod beside;
 mod elastic;
 mod extras;
+mod idle_claims;
 mod kept_back;
 mod nominate;
 mod preemptions;

@@ -223,7 +223,7 @@ impl Engine {
         let grown = match missing {
             0 => self.place_some(workload, &groups),
             _ if self.queueless(workload).is_some() => false,
-            missing => self.place_missing(workload, &groups, missing),
+            missing => self.place_missing(workload, &groups, missing, true),
         };
         // What is above the minimum is looked at again, after everybody else.
         if !(grown && missing > 0) {
@@ -244,6 +244,7 @@ impl Engine {
             return;
         }
         self.growth_parked.insert(workload);
+        self.give_back_of_members(now, workload, &groups, missing);
         let waiting: Vec<PodIdx> = groups.into_iter().flatten().collect();
         match missing {
             _ if waiting.is_empty() => {}
@@ -277,17 +278,19 @@ impl Engine {
         groups
     }
 
-    /// Places exactly the members that a gang cannot run without, whichever fit; else none.
-    fn place_missing(
+    /// Places exactly the members that a gang cannot run without, whichever fit; else none. Kept,
+    /// or only tried.
+    pub(super) fn place_missing(
         &mut self,
         workload: WorkloadIdx,
         groups: &[Vec<PodIdx>],
         missing: u32,
+        keep: bool,
     ) -> bool {
         let limits: Vec<u32> = groups.iter().map(|group| group.len() as u32).collect();
         if limits.iter().sum::<u32>() == missing {
             // Nobody can be left out, and parts of a slice may fit nowhere where the whole does.
-            return self.place_members(workload, &groups.concat(), true);
+            return self.place_members(workload, &groups.concat(), keep);
         }
         let mut tries = elastic::TRIES_MAX;
         let shapes: Vec<_> = groups.iter().map(|group| self.state.pods[group[0]].shape).collect();
@@ -301,13 +304,13 @@ impl Engine {
                 self.place_members(workload, &members(counts), false)
             });
             if let Some(counts) = counts {
-                return self.place_members(workload, &members(&counts), true);
+                return !keep || self.place_members(workload, &members(&counts), true);
             }
         }
         let limits: Vec<_> = shapes.into_iter().zip(limits).collect();
         let ways = self.ways(&limits, exactly).into_iter().flatten();
         let mut ways = ways.take(tries.min(elastic::WAYS_MAX) as usize);
-        ways.any(|counts| self.place_members(workload, &members(&counts), true))
+        ways.any(|counts| self.place_members(workload, &members(&counts), keep))
     }
 
     /// Places some members with the flavors that the workload has; kept, or only tried.

@@ -34,6 +34,9 @@ impl Engine {
     }
 
     fn settle_one(&mut self, now: Time, mut entry: Entry, round: &mut Round) {
+        if entry.verdict != Verdict::Fit && self.waits_for_idle_claims(now, &entry) {
+            return self.wait_for_claims(entry, round);
+        }
         let verdict = std::mem::replace(&mut entry.verdict, Verdict::NoFit);
         if matches!(verdict, Verdict::Fit | Verdict::Preempt(_))
             && let Some(reason) = self.kept_out(entry.queue, entry.workload)
@@ -443,6 +446,17 @@ impl Engine {
         let groups = &self.state.quota.queue(queue).groups;
         let flavors: usize = groups.iter().map(|group| group.flavors.len()).sum();
         (flavors * entry.sets.len()) as u64
+    }
+
+    /// It will be looked at again once claims of its members have no devices any more.
+    fn wait_for_claims(&mut self, mut entry: Entry, round: &mut Round) {
+        if entry.verdict == Verdict::Blocked {
+            self.hold_back(&entry);
+        }
+        let reason = entry.choice.reason.take().unwrap_or_else(|| self.quota_reason(&entry));
+        (entry.choice.reason, entry.room) = (Some(reason), true);
+        entry.choice.next.clear();
+        self.wait(entry, round);
     }
 
     /// It does not fit: a strict queue keeps its head, another one tries the next.

@@ -128,7 +128,7 @@ impl Engine {
                     uid: Text::default(),
                     chosen: Some(chosen.clone()),
                     special,
-                    unready: None,
+                    seen: None,
                 });
             }
             let facts = devices.claim(&key)?;
@@ -138,7 +138,7 @@ impl Engine {
                 _ => hold.and_then(|hold| hold.own(at)),
             };
             let (uid, chosen) = (facts.uid.clone(), chosen.cloned());
-            Some(ClaimGrant { uid, key, chosen, special: None, unready: None })
+            Some(ClaimGrant { uid, key, chosen, special: None, seen: None })
         };
         shape.claims.iter().enumerate().filter_map(grant).collect()
     }
@@ -262,10 +262,10 @@ impl Engine {
                 // It may exist before it is seen.
                 let may_exist = uid.is_some() || chosen.is_some();
                 let (uid, special) = (uid.unwrap_or_default(), Some(Arc::default()));
-                let unready = None;
-                return may_exist.then_some(ClaimGrant { key, uid, chosen, special, unready });
+                let seen = None;
+                return may_exist.then_some(ClaimGrant { key, uid, chosen, special, seen });
             }
-            Some(ClaimGrant { key, uid: uid?, chosen, special: None, unready: None })
+            Some(ClaimGrant { key, uid: uid?, chosen, special: None, seen: None })
         };
         named.filter_map(release).collect()
     }

@@ -32,6 +32,7 @@ mod crossings;
 mod details;
 mod device_claims;
 mod evictions;
+pub(crate) mod giving_back;
 mod holds;
 mod inflight;
 mod milestones;
@@ -78,8 +79,8 @@ pub struct Engine {
     releasing: BTreeSet<PodIdx>,
     /// What is owed of claims before their pods are tried again.
     owed: device_claims::Owed,
-    /// Claims that are being given back because their devices will not be ready.
-    giving_back: readiness::GivingBack,
+    /// Claims that are being given back because they are of no use as they are.
+    giving_back: giving_back::GivingBack,
     /// Victims that bear marks of an engine before this one, and were perhaps never deleted.
     pub(crate) half_evicted: BTreeSet<WorkloadIdx>,
     /// Why a workload was preempted last, by name, until it is admitted again. Shown only.

@@ -12,8 +12,7 @@
 //!
 //! A claim that has such devices and was not allocated here (by an engine before this one, by
 //! another scheduler) keeps its pods from every node (`rules/dynamic_resources/unready.rs`). Where
-//! nobody but members that wait has reserved it, it is given back for the first of them that is
-//! looked at in vain, once for each allocation; a write that fails is tried again after a pause.
+//! nobody but members that wait has reserved it, it is given back (`engine/giving_back.rs`).
 //! Whoever else has reserved it is waited for. What is allocated anew and fails again is followed
 //! by the growing pauses of any failure: there is no circle without them.
 //!
@@ -22,21 +21,13 @@
 //! when they were allocated. Cost: members that wait for devices, at every step; claims that will
 //! not be ready are looked for only while there are any.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
-
 use crate::engine::Engine;
 use crate::model::apply::Changes;
 use crate::model::ids::{PodIdx, WorkloadIdx};
-use crate::model::input::{
-    Allocation, PodClaim, Readiness, ResourceClaimFacts, ResourceClaimKey, Text,
-};
+use crate::model::input::{Readiness, ResourceClaimKey, Text};
 use crate::model::pod::Binding;
-use crate::plan::{Action, Chosen, ClaimGrant, EffectId, GivenAt};
+use crate::plan::{Chosen, EffectId, GivenAt, Seen};
 use crate::time::Time;
-
-/// Claims that are being given back by each effect, with what they were seen to have.
-pub(super) type GivingBack = BTreeMap<EffectId, Vec<(ResourceClaimKey, Arc<Allocation>)>>;
 
 /// A member whose devices are being made ready.
 #[derive(Debug)]
@@ -161,104 +152,12 @@ impl Engine {
     /// Work was looked at in vain: gives the claims of its members back that no node will do for,
     /// because their devices will not be ready, unless others than these members need them.
     pub(crate) fn give_back_unready(&mut self, now: Time, workload: WorkloadIdx) {
-        if !self.state.room.devices.any_unready() {
+        let devices = &self.state.room.devices;
+        if !devices.any_unready() {
             return;
         }
-        for (pod, claims) in self.unready_of(workload) {
-            let reference = self.state.pods[pod].reference();
-            let uid = reference.uid.clone();
-            let grant = |claim: &ResourceClaimFacts| ClaimGrant {
-                key: claim.key.clone(),
-                uid: claim.uid.clone(),
-                chosen: None,
-                special: None,
-                unready: Some(GivenAt(claim.allocation.as_ref().and_then(|has| has.at))),
-            };
-            let grants = claims.iter().map(grant).collect();
-            let action = Action::ReleaseClaims { pod: reference, claims: grants };
-            let effect = self.effect(now, workload, Some(uid), action);
-            let noted = claims.into_iter().filter_map(|it| Some((it.key, it.allocation?)));
-            self.giving_back.insert(effect, noted.collect());
-        }
-    }
-
-    /// Claims whose devices will not be ready, and which are not given back yet, by the member
-    /// without a place that gives them back: each that has reserved a claim does so, and the first
-    /// where nobody has. Not those that anybody else has reserved, or that a pod with a place uses.
-    fn unready_of(&self, workload: WorkloadIdx) -> Vec<(PodIdx, Vec<ResourceClaimFacts>)> {
-        let (pods, room) = (&self.state.pods, &self.state.room);
-        let devices = &room.devices;
-        let members = self.state.unplaced(workload).filter(|pod| pods[*pod].needs_place());
-        let members: Vec<PodIdx> = members.collect();
-        let uids: BTreeSet<&Text> = members.iter().map(|pod| &pods[*pod].uid).collect();
-        let under_way = self.giving_back.values().flatten().filter(|noted| self.shows(noted));
-        let under_way: BTreeSet<&ResourceClaimKey> = under_way.map(|(key, _)| key).collect();
-        let mut first: BTreeSet<&ResourceClaimKey> = BTreeSet::new();
-        let mut all = Vec::new();
-        for pod in members {
-            let entry = &pods[pod];
-            let mut due = Vec::new();
-            for claim in &room.shape(entry.shape).facts.claims {
-                let PodClaim::Named(key) = claim else { continue };
-                let Some(claim) = devices.claim(key) else { continue };
-                let Some(has) = &claim.allocation else { continue };
-                let may = devices.unready(claim).is_some()
-                    && has.reserved.iter().all(|by| uids.contains(by))
-                    && !devices.in_use(key)
-                    && !under_way.contains(key);
-                let mine = match has.reserved.is_empty() {
-                    true => may && first.insert(key),
-                    false => has.reserved.contains(&entry.uid),
-                };
-                if may && mine {
-                    due.push(claim.clone());
-                }
-            }
-            if !due.is_empty() {
-                all.push((pod, due));
-            }
-        }
-        all
-    }
-
-    /// Whether a claim still has what it was seen to have.
-    fn shows(&self, (key, seen): &(ResourceClaimKey, Arc<Allocation>)) -> bool {
-        let claim = self.state.room.devices.claim(key);
-        claim.is_some_and(|claim| claim.allocation.as_ref() == Some(seen))
-    }
-
-    /// What shows something else by now is given back, or is another matter.
-    pub(super) fn forget_given_back(&mut self) {
-        if self.giving_back.is_empty() {
-            return;
-        }
-        let mut gone: Vec<EffectId> = Vec::new();
-        for (effect, noted) in &self.giving_back {
-            if !noted.iter().any(|noted| self.shows(noted)) {
-                gone.push(*effect);
-            }
-        }
-        gone.iter().for_each(|effect| _ = self.giving_back.remove(effect));
-    }
-
-    /// A write by which claims are given back failed, or nobody knows: its pod waits a while.
-    pub(super) fn not_given_back(
-        &mut self,
-        now: Time,
-        effect: EffectId,
-        uid: &Text,
-        why: &Text,
-        changes: &mut Changes,
-    ) {
-        let Some(claims) = self.giving_back.remove(&effect) else { return };
-        let Some(&pod) = self.state.pod_by_uid.get(uid) else { return };
-        let waits = &self.state.pods[pod];
-        if let Some(workload) = waits.workload.filter(|_| waits.place.is_none()) {
-            let names: Vec<&str> = claims.iter().map(|(key, _)| &*key.1).collect();
-            let names = names.join(", ");
-            let failure = format!("devices of {names} are not ready, nor given back: {why}");
-            self.back_off(now, workload, failure.into(), changes);
-        }
+        let due = self.to_give_back(workload, |claim, _| devices.unready(claim).is_some());
+        self.give_claims_back(now, workload, due, |has| Seen::Unready(GivenAt(has.at)));
     }
 }
 

@@ -6,7 +6,9 @@ use capstan_topology::NodeIdx;
 
 use crate::model::apply::Changes;
 use crate::model::ids::{PodIdx, ShapeIdx, WorkloadIdx};
-use crate::model::input::{AllocatedDevice, Input, PodClaim, ResourceClaimKey, Text};
+use crate::model::input::{
+    AllocatedDevice, Allocation, Input, PodClaim, ResourceClaimFacts, ResourceClaimKey, Text,
+};
 use crate::model::pod::Binding;
 use crate::model::room::Room;
 use crate::model::state::ClusterState;
@@ -55,6 +57,9 @@ impl Room {
             }
             Input::ResourceClaim(claim) => {
                 let key = claim.key.clone();
+                if self.devices.reserves_only(&claim) {
+                    return self.devices.put_reserved(claim);
+                }
                 let before = self.devices.claim_concerns(&key);
                 match self.devices.put_claim(claim) {
                     true => before.and(self.devices.claim_concerns(&key)),
@@ -70,6 +75,19 @@ impl Room {
         };
         self.touch_concerned(&concerns);
         concerns != Concerns::Nobody
+    }
+
+    /// A claim with devices that nobody uses has none, as far as a transaction is concerned, or has
+    /// these again; what it had.
+    pub(super) fn change_allocation(
+        &mut self,
+        key: &ResourceClaimKey,
+        allocation: Option<Arc<Allocation>>,
+    ) -> Option<Arc<Allocation>> {
+        let claim = self.devices.claim(key)?.clone();
+        let had = claim.allocation.clone();
+        self.apply_devices(Input::ResourceClaim(ResourceClaimFacts { allocation, ..claim }));
+        had
     }
 
     /// A pod holds devices.

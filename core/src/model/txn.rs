@@ -13,7 +13,7 @@ use capstan_topology::{LedgerUndo, NodeIdx, ResourceIdx};
 use crate::explain::reason::SearchBound;
 use crate::model::bills::Bill;
 use crate::model::ids::{ClassIdx, FlavorIdx, FrIdx, PodIdx, QueueIdx, ShapeIdx, WorkloadIdx};
-use crate::model::input::PodVolumes;
+use crate::model::input::{Allocation, PodVolumes, ResourceClaimKey};
 use crate::model::state::ClusterState;
 use crate::model::vacancy::Charges;
 use crate::model::volumes::Choices;
@@ -45,6 +45,8 @@ enum Undo {
     Devices(PodIdx, PodHold),
     /// Users of claims on devices: the pod was placed (true) or removed (false).
     Users(PodIdx, bool),
+    /// A claim on devices had these.
+    ClaimFreed(ResourceClaimKey, Arc<Allocation>),
     /// Quota: an amount was charged (negative: discharged).
     Quota(QueueIdx, FrIdx, i64),
     /// Quota: an amount was charged for work that is only proposed (true), or no more (false).
@@ -259,6 +261,13 @@ impl<'a> Txn<'a> {
         }
     }
 
+    /// A claim with devices that nobody uses has none. Never kept: that is for the API to show.
+    pub fn free_claim(&mut self, key: &ResourceClaimKey) {
+        if let Some(had) = self.state.room.change_allocation(key, None) {
+            self.log.push(Undo::ClaimFreed(key.clone(), had));
+        }
+    }
+
     fn log_holdings(&mut self, pod: PodIdx, node: NodeIdx, placed: bool, way: Option<&Way>) {
         let ledger = self.state.change_ledger(pod, node, placed);
         self.log.push(Undo::Ledger(ledger));
@@ -435,6 +444,7 @@ impl ClusterState {
             }
             Undo::Devices(pod, held) if held.is_empty() => drop(self.room.drop_devices(pod)),
             Undo::Devices(pod, held) => self.room.hold_devices(pod, held),
+            Undo::ClaimFreed(key, had) => _ = self.room.change_allocation(&key, Some(had)),
             Undo::Users(pod, placed) => _ = self.change_users(pod, !placed),
             Undo::Quota(queue, fr, amount) => self.quota.change(queue, fr, -amount),
             Undo::Proposed(queue, fr, amount, ran) => {

@@ -10,8 +10,8 @@
 //!
 //! [`special`]: super::special
 
-use capstan_core::model::input::{Nano, NodeSelector, Operator, Readiness, Requirement, Text};
-use capstan_core::plan::{Chosen, ChosenDevice, ClaimGrant, EffectResult, GivenAt, PodRef};
+use capstan_core::model::input::{Nano, NodeSelector, Operator, Requirement, Text};
+use capstan_core::plan::{Chosen, ChosenDevice, ClaimGrant, EffectResult, PodRef, Seen};
 use k8s_openapi::api::resource::v1::{DeviceClass, ResourceClaim};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
@@ -100,7 +100,7 @@ async fn allocate_one(
 }
 
 /// One try to give them all back: who was the last to use a claim takes its devices back too. One
-/// whose devices will not be ready may have been reserved by nobody at all. Where it is said what
+/// that was found with devices of no use may have been reserved by nobody at all. Where it is said what
 /// was chosen, a claim that has something else by now is another try's, and left alone.
 pub(super) async fn release(
     line: &Line<'_>,
@@ -121,9 +121,9 @@ pub(super) async fn release(
         let others: Vec<&Value> =
             all.iter().copied().filter(|one| one["uid"] != *pod.uid).collect();
         let reserves = others.len() < all.len();
-        let goes_back = match grant.unready {
+        let goes_back = match &grant.seen {
             None => reserves && grant.chosen.as_ref().is_none_or(|it| same(&whole["status"], it)),
-            Some(given) => (reserves || others.is_empty()) && is_unready(&whole["status"], given),
+            Some(seen) => (reserves || others.is_empty()) && is_still(&whole["status"], seen),
         };
         if !goes_back {
             continue;
@@ -137,11 +137,11 @@ pub(super) async fn release(
     Ok(EffectResult::Done)
 }
 
-/// Whether a claim still has the devices that were seen not to be ready, and they still are not.
-fn is_unready(status: &Value, GivenAt(at): GivenAt) -> bool {
+/// Whether a claim still has what it was seen to have, and its devices still are not ready where
+/// that is why they go back. Who has reserved it is looked at apart.
+fn is_still(status: &Value, seen: &Seen) -> bool {
     let status: Option<ClaimStatus> = ClaimStatus::deserialize(status).ok();
-    let given = status.as_ref().and_then(devices::allocation);
-    given.is_some_and(|given| given.readiness != Readiness::Ready && given.at == at)
+    status.as_ref().and_then(devices::allocation).is_some_and(|has| seen.is(&has))
 }
 
 fn named(grant: &ClaimGrant) -> Named<'_> {

@@ -9,7 +9,8 @@
 //! a watch in which nothing happens (it shows no version to compare) holds up nobody for long.
 //!
 //! Phases: with the lease in hand, the API server is asked once for each kind that counts (pods
-//! for nodes and quota, Jobs for who is admitted or suspended) which version it is at. That is a
+//! for nodes and quota, Jobs for who is admitted or suspended, claims on devices, and what they are
+//! given from, where these are served) which version it is at. That is a
 //! consistent read: whatever was answered before it has a lower version, and a server that answers
 //! it from its cache has that in its cache by then. Versions of a server can be compared as
 //! numbers. Then a kind has caught up as soon as
@@ -33,6 +34,7 @@ use std::time::{Duration, Instant};
 
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::resource::v1::{DeviceClass, ResourceClaim, ResourceSlice};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::ListParams;
 use kube::{Api, Client, Resource};
@@ -41,6 +43,7 @@ use tokio::time::timeout;
 
 use crate::client;
 use crate::live::{Kind, Object, Seen};
+use crate::read::kinds::DeviceKind;
 
 /// A watch that shows nothing for so long has nothing to show: on a busy server, watches were
 /// tens of milliseconds behind.
@@ -51,8 +54,19 @@ pub const MOST: Duration = Duration::from_millis(500);
 /// How long the API server has to say where it is.
 const ANSWER_MAX: Duration = Duration::from_millis(500);
 
-/// Kinds in which a leader's effects show and that others could be decided wrongly by.
-pub const COUNTED: [Kind; 2] = [Kind::Pod, Kind::Job];
+/// Kinds in which a leader's effects show and that others could be decided wrongly by. What claims
+/// are allocated from counts too: a claim may have a device of a slice that was not seen.
+pub const COUNTED: [Kind; 5] = [
+    Kind::Pod,
+    Kind::Job,
+    Kind::Devices(DeviceKind::Claim),
+    Kind::Devices(DeviceKind::Slice),
+    Kind::Devices(DeviceKind::Class),
+];
+
+/// The version at which the server is with each kind; `None`: the kind is not served, so that there
+/// is nothing to see.
+pub type Marks = BTreeMap<Kind, Option<u64>>;
 
 /// How far the watches of the counted kinds are.
 #[derive(Debug, Default)]
@@ -101,6 +115,7 @@ fn version(object: &Object) -> u64 {
     let meta: Option<&ObjectMeta> = match object {
         Object::Pod(pod) => Some(&pod.metadata),
         Object::Job(job) => Some(&job.metadata),
+        Object::Devices(object) => Some(object.metadata()),
         Object::Broken(_, object, ..) => Some(&object.metadata),
         _ => None,
     };
@@ -114,14 +129,20 @@ pub struct Barrier {
     begun: Instant,
     /// When the leader before us changed something last, at the latest.
     changed: Instant,
-    marks: BTreeMap<Kind, u64>,
+    marks: Marks,
 }
 
 /// Asks the API server which versions it is at; a kind of which it does not say has none.
-pub async fn marks(client: &Client) -> BTreeMap<Kind, u64> {
-    let (pods, jobs) = tokio::join!(latest::<Pod>(client), latest::<Job>(client));
-    let mut marks = BTreeMap::new();
-    for (kind, mark) in [(Kind::Pod, pods), (Kind::Job, jobs)] {
+pub async fn marks(client: &Client) -> Marks {
+    let (pods, jobs, claims, slices, classes) = tokio::join!(
+        latest::<Pod>(client),
+        latest::<Job>(client),
+        latest::<ResourceClaim>(client),
+        latest::<ResourceSlice>(client),
+        latest::<DeviceClass>(client),
+    );
+    let mut marks = Marks::new();
+    for (kind, mark) in COUNTED.into_iter().zip([pods, jobs, claims, slices, classes]) {
         match mark {
             Ok(version) => drop(marks.insert(kind, version)),
             Err(why) => {
@@ -133,17 +154,22 @@ pub async fn marks(client: &Client) -> BTreeMap<Kind, u64> {
     marks
 }
 
-/// The version of a consistent list; its one object is not looked at.
-async fn latest<K>(client: &Client) -> Result<u64, String>
+/// The version of a consistent list; its one object is not looked at. `None`: no such kind is
+/// served.
+async fn latest<K>(client: &Client) -> Result<Option<u64>, String>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
 {
     let (api, one) = (Api::<K>::all(client.clone()), ListParams::default().limit(1));
     let listed = timeout(ANSWER_MAX, api.list_metadata(&one)).await;
     let listed = listed.map_err(|_| "no answer in time".to_owned())?;
-    let listed = listed.map_err(|error| client::explain(&error))?;
+    let listed = match listed {
+        Ok(listed) => listed,
+        Err(kube::Error::Api(status)) if status.code == 404 => return Ok(None),
+        Err(error) => return Err(client::explain(&error)),
+    };
     let version = listed.metadata.resource_version.unwrap_or_default();
-    version.parse().map_err(|_| format!("version {version:?} is no number"))
+    version.parse().map(Some).map_err(|_| format!("version {version:?} is no number"))
 }
 
 /// Whether a leader may decide.
@@ -160,7 +186,7 @@ pub enum Passage {
 impl Barrier {
     /// From now on, after a leader that had changed nothing for so long. Kinds without a mark (the
     /// server did not say) are waited for until they are silent.
-    pub fn new(marks: BTreeMap<Kind, u64>, idle: Duration, now: Instant) -> Barrier {
+    pub fn new(marks: Marks, idle: Duration, now: Instant) -> Barrier {
         // More than it takes says no more; a clock need not go back further than that.
         let changed = now.checked_sub(idle.min(QUIET)).unwrap_or(now);
         Barrier { begun: now, changed, marks }
@@ -171,7 +197,10 @@ impl Barrier {
         let most = self.begun + MOST;
         let waits = |kind: &Kind| {
             let shown = progress.kinds.get(kind);
-            let mark = self.marks.get(kind).copied().unwrap_or(u64::MAX);
+            let mark = match self.marks.get(kind) {
+                Some(mark) => (*mark)?,
+                None => u64::MAX,
+            };
             if shown.is_some_and(|shown| shown.version >= mark) {
                 return None;
             }
@@ -193,6 +222,7 @@ impl Barrier {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::devices::DeviceObject;
     use http::{Request, Response};
     use kube::client::Body;
     use serde_json::json;
@@ -211,9 +241,21 @@ mod tests {
         Object::Job(serde_json::from_value(job).expect("a Job"))
     }
 
+    fn claim(version: u64) -> Object {
+        let meta = json!({ "name": "c", "uid": "w", "resourceVersion": version.to_string() });
+        let claim = json!({ "metadata": meta, "spec": {} });
+        let claim = serde_json::from_value(claim).expect("a claim");
+        Object::Devices(Box::new(DeviceObject::Claim(claim)))
+    }
+
+    /// Of a server that serves no kinds of devices.
+    fn marks_of_old() -> Marks {
+        let served = |kind: &Kind| matches!(kind, Kind::Pod | Kind::Job);
+        COUNTED.into_iter().map(|kind| (kind, served(&kind).then_some(100))).collect()
+    }
+
     fn barrier(now: Instant) -> Barrier {
-        let marks = BTreeMap::from([(Kind::Pod, 100), (Kind::Job, 100)]);
-        Barrier::new(marks, Duration::ZERO, now)
+        Barrier::new(marks_of_old(), Duration::ZERO, now)
     }
 
     const MS: Duration = Duration::from_millis(1);
@@ -227,6 +269,31 @@ mod tests {
         assert_eq!(barrier(now).passage(&progress, now), Passage::Until(now + QUIET));
         progress.note(&Seen::Applied(pod(105)), now);
         assert_eq!(barrier(now).passage(&progress, now), Passage::Free);
+    }
+
+    #[test]
+    fn claims_slices_and_classes_are_waited_for_where_they_are_served() {
+        let now = Instant::now();
+        for of in [DeviceKind::Claim, DeviceKind::Slice, DeviceKind::Class] {
+            let mut progress = Progress::default();
+            progress.note(&Seen::Applied(pod(105)), now);
+            progress.note(&Seen::Applied(job(105)), now);
+            assert_eq!(barrier(now).passage(&progress, now), Passage::Free, "not served");
+            let mut marks = marks_of_old();
+            marks.insert(Kind::Devices(of), Some(100));
+            let barrier = Barrier::new(marks, Duration::ZERO, now);
+            assert_eq!(barrier.passage(&progress, now), Passage::Until(now + QUIET), "{of:?}");
+        }
+        let mut marks = marks_of_old();
+        marks.insert(Kind::Devices(DeviceKind::Claim), Some(100));
+        let barrier = Barrier::new(marks, Duration::ZERO, now);
+        let mut progress = Progress::default();
+        progress.note(&Seen::Applied(pod(105)), now);
+        progress.note(&Seen::Applied(job(105)), now);
+        progress.note(&Seen::Applied(claim(99)), now);
+        assert_eq!(barrier.passage(&progress, now), Passage::Until(now + QUIET));
+        progress.note(&Seen::Applied(claim(100)), now);
+        assert_eq!(barrier.passage(&progress, now), Passage::Free);
     }
 
     #[test]
@@ -244,10 +311,7 @@ mod tests {
     #[test]
     fn silence_counts_from_the_last_change_of_a_leader_that_said_when_it_was() {
         let now = Instant::now() + MOST;
-        let after = |idle| {
-            let marks = BTreeMap::from([(Kind::Pod, 100), (Kind::Job, 100)]);
-            Barrier::new(marks, idle, now)
-        };
+        let after = |idle| Barrier::new(marks_of_old(), idle, now);
         let mut progress = Progress::default();
         assert_eq!(after(QUIET).passage(&progress, now), Passage::Free);
         assert_eq!(after(Duration::MAX).passage(&progress, now), Passage::Free);
@@ -305,6 +369,12 @@ mod tests {
             if path.ends_with("/jobs") {
                 std::future::pending::<()>().await;
             }
+            if path.ends_with("/deviceclasses") {
+                let status = json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure",
+                    "code": 404, "reason": "NotFound", "message": "no such resource" });
+                let body = Body::from(status.to_string().into_bytes());
+                return Ok::<_, BoxError>(Response::builder().status(404).body(body)?);
+            }
             let list = json!({ "kind": "PartialObjectMetadataList", "apiVersion":
                 "meta.k8s.io/v1", "metadata": { "resourceVersion": "4711" }, "items": [] });
             let body = Body::from(list.to_string().into_bytes());
@@ -312,7 +382,13 @@ mod tests {
         });
         let client = Client::new(service, "default");
         let begun = tokio::time::Instant::now();
-        assert_eq!(marks(&client).await, BTreeMap::from([(Kind::Pod, 4711)]));
+        let wanted = BTreeMap::from([
+            (Kind::Pod, Some(4711)),
+            (Kind::Devices(DeviceKind::Claim), Some(4711)),
+            (Kind::Devices(DeviceKind::Slice), Some(4711)),
+            (Kind::Devices(DeviceKind::Class), None),
+        ]);
+        assert_eq!(marks(&client).await, wanted);
         assert!(begun.elapsed() <= ANSWER_MAX + MS, "{:?}", begun.elapsed());
     }
 }

@@ -1,6 +1,5 @@
 //! What the engine's thread is told: one queue, in the order in which it happened.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
@@ -11,8 +10,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::act::Answer;
 use crate::config::Config;
-use crate::live::{Kind, Seen};
+use crate::live::Seen;
 use crate::render::Explained;
+use crate::run::barrier::Marks;
 use crate::serve;
 
 /// Events in one message at most.
@@ -30,7 +30,7 @@ pub enum Message {
     Ask(Question),
     /// We lead; the API server was at these versions when we began to, and who led before us had
     /// changed nothing for so long.
-    Lead(BTreeMap<Kind, u64>, Duration),
+    Lead(Marks, Duration),
     /// Another configuration holds.
     Config(Box<Config>),
     /// Nothing is decided any more.

@@ -228,7 +228,7 @@ pub struct Allocation {
     pub readiness: Readiness,
     /// When it was given, where that is said.
     pub at: Option<Time>,
-    /// Uids of those who have reserved the claim: told only while its devices are not ready.
+    /// Uids of those who have reserved the claim.
     pub reserved: Vec<Text>,
 }
 

@@ -110,6 +110,11 @@ impl Devices {
         self.slices.is_empty() && self.claims.is_empty()
     }
 
+    /// Whether there are claims.
+    pub(crate) fn any_claims(&self) -> bool {
+        !self.claims.is_empty()
+    }
+
     /// A slice exists or changed; whom it concerns.
     pub fn put_slice(&mut self, slice: Arc<SliceFacts>) -> Concerns {
         if self.slices.get(&slice.name) == Some(&slice) {

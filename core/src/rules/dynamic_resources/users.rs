@@ -11,7 +11,10 @@ use std::sync::Arc;
 
 use super::state::{Concerns, Devices};
 use crate::model::ids::{PodIdx, WorkloadIdx};
-use crate::model::input::{AllocatedDevice, PodClaim, PodShape, ResourceClaimKey};
+use crate::model::input::{
+    AllocatedDevice, Allocation, PodClaim, PodShape, Readiness, ResourceClaimFacts,
+    ResourceClaimKey,
+};
 use crate::plan::Chosen;
 
 /// Users of claims.
@@ -135,6 +138,31 @@ impl Devices {
     /// Whether a pod with a place uses a claim.
     pub(crate) fn in_use(&self, key: &ResourceClaimKey) -> bool {
         self.users.any(key)
+    }
+
+    /// Whether facts of a claim tell nothing new but who has reserved it, where its devices are
+    /// ready: that changes often, and no node says anything else because of it.
+    pub(crate) fn reserves_only(&self, facts: &ResourceClaimFacts) -> bool {
+        let Some(old) = self.claims.get(&facts.key) else { return false };
+        let (Some(had), Some(has)) = (&old.allocation, &facts.allocation) else { return false };
+        let with = |allocation| ResourceClaimFacts { allocation, ..facts.clone() };
+        has.readiness == Readiness::Ready
+            && had.reserved != has.reserved
+            && **has == Allocation { reserved: has.reserved.clone(), ..Allocation::clone(had) }
+            && with(old.allocation.clone()) == *old
+    }
+
+    /// Stores such facts. Returns whether work that waits may do something about the claim now: it
+    /// has been left by somebody, and is in nobody's use.
+    pub(crate) fn put_reserved(&mut self, facts: ResourceClaimFacts) -> bool {
+        let of = |claim: &ResourceClaimFacts| {
+            claim.allocation.as_ref().map_or(Vec::new(), |has| has.reserved.clone())
+        };
+        let had = self.claims.get(&facts.key).map_or(Vec::new(), of);
+        let has = of(&facts);
+        let left = had.iter().any(|by| !has.contains(by)) && !self.users.any(&facts.key);
+        self.claims.insert(facts.key.clone(), facts);
+        left
     }
 
     /// Whether a claim has devices that nobody uses any more: its controller is about to take them.

@@ -4,7 +4,7 @@ use super::*;
 use capstan_core::model::input::{
     AllocatedDevice, Nano, NodeSelector, NodeSelectorTerm, Operator, Requirement,
 };
-use capstan_core::plan::{Chosen, ChosenDevice, ClaimGrant, GivenAt};
+use capstan_core::plan::{Chosen, ChosenDevice, ClaimGrant, GivenAt, Seen};
 
 const UID: &str = "0b6f2c1e-7d0a-4a53-9c22-6f1f6a0c1d20";
 
@@ -54,8 +54,8 @@ fn chosen() -> Chosen {
 
 fn grants(chosen: Option<Chosen>) -> Vec<ClaimGrant> {
     let chosen = chosen.map(Arc::new);
-    let (key, special, unready) = (("a".into(), "c".into()), None, None);
-    vec![ClaimGrant { key, uid: UID.into(), chosen, special, unready }]
+    let (key, special, seen) = (("a".into(), "c".into()), None, None);
+    vec![ClaimGrant { key, uid: UID.into(), chosen, special, seen }]
 }
 
 fn allocate(pod: &str, chosen: Option<Chosen>) -> Action {
@@ -187,7 +187,7 @@ fn unready(condition: &str, reserved: &[&str]) -> Value {
 
 fn give_back(pod: &str, at: Option<i64>) -> Action {
     let mut claims = grants(None);
-    claims[0].unready = Some(GivenAt(at.map(Time)));
+    claims[0].seen = Some(Seen::Unready(GivenAt(at.map(Time))));
     Action::ReleaseClaims { pod: pod_ref(pod), claims }
 }
 
@@ -229,6 +229,49 @@ async fn what_changed_since_it_was_seen_is_left_alone() {
     assert_eq!(carry(&server, give_back("q", seen)).await, EffectResult::Done);
     let found = server.get("resourceclaims/c").expect("there");
     assert_eq!(found["status"]["allocation"], Value::Null);
+}
+
+/// A claim with a device, as somebody else has allocated it.
+fn found_idle(device: &str, reserved: &[&str]) -> Value {
+    json!({
+        "allocation": {
+            "devices": { "results": [
+                { "request": "r", "driver": "d", "pool": "p", "device": device },
+            ] },
+            "nodeSelector": { "nodeSelectorTerms": [{ "matchFields": [
+                { "key": "metadata.name", "operator": "In", "values": ["n1"] },
+            ] }] },
+            "allocationTimestamp": "1970-01-01T00:00:10Z",
+        },
+        "reservedFor": reserved.iter().map(|pod| by(pod)).collect::<Vec<_>>(),
+    })
+}
+
+fn give_idle_back(pod: &str, seen: &Value) -> Action {
+    let status = serde_json::from_value(seen.clone()).expect("a status");
+    let seen = crate::convert::devices::allocation(&status).expect("it has devices");
+    let mut claims = grants(None);
+    claims[0].seen = Some(Seen::Idle(std::sync::Arc::new(seen)));
+    Action::ReleaseClaims { pod: pod_ref(pod), claims }
+}
+
+#[tokio::test(start_paused = true)]
+async fn devices_that_nobody_uses_go_back_unless_something_changed_meanwhile() {
+    for reserved in [&[][..], &["p"]] {
+        let server = server(found_idle("g0", reserved));
+        let action = give_idle_back("p", &found_idle("g0", reserved));
+        assert_eq!(carry(&server, action).await, EffectResult::Done);
+        let found = server.get("resourceclaims/c").expect("there");
+        assert_eq!(found["status"]["allocation"], Value::Null, "{reserved:?}");
+        assert_eq!(found["status"]["reservedFor"], json!([]));
+    }
+    let changed = [("reserved", found_idle("g0", &["q"])), ("another", found_idle("g1", &[]))];
+    for (what, status) in changed {
+        let server = server(status);
+        let action = give_idle_back("p", &found_idle("g0", &[]));
+        assert_eq!(carry(&server, action).await, EffectResult::Done);
+        assert_eq!(server.log(), ["GET c"], "{what}");
+    }
 }
 
 /// What was chosen, but for one change.

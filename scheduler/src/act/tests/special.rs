@@ -30,7 +30,7 @@ fn grant(count: u64) -> ClaimGrant {
         uid: "".into(),
         chosen: Some(Arc::new(Chosen { devices: (0..count).map(device).collect(), nodes: None })),
         special: Some(Arc::new(special)),
-        unready: None,
+        seen: None,
     }
 }
 

@@ -161,13 +161,11 @@ pub fn allocation(status: &api::ClaimStatus) -> Option<Allocation> {
         consumed: one.consumed_capacity.iter().map(|(name, it)| (text(name), nano(*it))).collect(),
     });
     let readiness = readiness(given, &status.devices);
-    // Who uses what is ready changes often, and decides nothing.
-    let reserved = status.reserved_for.iter().filter(|_| readiness != Readiness::Ready);
     Some(Allocation {
         devices: devices.collect(),
         nodes: given.node_selector.as_ref().map(selector::node_selector),
         at: given.allocation_timestamp.as_ref().map(convert::time),
-        reserved: reserved.map(|by| text(&by.uid)).collect(),
+        reserved: status.reserved_for.iter().map(|by| text(&by.uid)).collect(),
         readiness,
     })
 }

@@ -6,7 +6,7 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use tower::BoxError;
 
-use super::super::barrier;
+use super::super::barrier::{self, COUNTED};
 use super::super::message::Batch;
 use super::*;
 use crate::act::{Limits, Means};
@@ -152,7 +152,9 @@ fn lead() -> Message {
 
 /// After one that had been idle for so long.
 fn lead_after(idle: Duration) -> Message {
-    Message::Lead(BTreeMap::from([(Kind::Pod, 100), (Kind::Job, 100)]), idle)
+    let served = |kind: &Kind| matches!(kind, Kind::Pod | Kind::Job);
+    let marks = COUNTED.into_iter().map(|kind| (kind, served(&kind).then_some(100)));
+    Message::Lead(marks.collect(), idle)
 }
 
 #[tokio::test]

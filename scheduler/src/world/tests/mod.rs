@@ -1,6 +1,7 @@
 //! Tests of the world against scripted engines: facts and effects built in a line each, and one
 //! small engine that only counts slots.
 
+mod claims;
 mod effects;
 mod owners;
 mod played;

@@ -1,0 +1,166 @@
+//! Claims that were found with devices, and that are given back so that their pods can be placed.
+//!
+//! Problem: what an engine before this one, or somebody else, allocated may be of no use to the pod
+//! that needs it: its devices will not be ready (`engine/readiness.rs`), or they are where the pod
+//! does not fit (`cycle/idle_claims.rs`). It stays so until somebody takes the devices back.
+//!
+//! Wanted: only claims that nobody but members that wait has reserved, and that no pod with a place
+//! uses, go back; each once, for the first of these members that is looked at in vain. A write that
+//! fails is tried again after a pause.
+//!
+//! An effect names the allocation that was seen, and leaves any other alone: it may come late. What
+//! is being given back is forgotten once the claim shows anything else. Cost: members of work that
+//! is looked at in vain, while there are claims.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::engine::Engine;
+use crate::model::apply::Changes;
+use crate::model::ids::{PodIdx, WorkloadIdx};
+use crate::model::input::{Allocation, PodClaim, ResourceClaimFacts, ResourceClaimKey, Text};
+use crate::plan::{Action, ClaimGrant, EffectId, Seen};
+use crate::time::Time;
+
+/// Claims that are being given back, by the effects that do so.
+pub(super) type GivingBack = BTreeMap<EffectId, Going>;
+
+/// Claims of one pod that are being given back.
+#[derive(Debug)]
+pub(super) struct Going {
+    /// Each with what it was seen to have.
+    claims: Vec<(ResourceClaimKey, Arc<Allocation>)>,
+    /// Why, for people.
+    why: &'static str,
+}
+
+/// A member without a place, and the claims that it gives back.
+pub(crate) type Due = (PodIdx, Vec<ResourceClaimFacts>);
+
+impl Engine {
+    /// Claims of these members that `wanted` accepts with what they have, and that are not on their
+    /// way back yet, by the member that gives them back: each that has reserved a claim does so,
+    /// and the first where nobody has. Not those that anybody else has reserved, or that a pod with
+    /// a place uses.
+    pub(crate) fn to_give_back(
+        &self,
+        workload: WorkloadIdx,
+        wanted: impl Fn(&ResourceClaimFacts, &Allocation) -> bool,
+    ) -> Vec<Due> {
+        let (pods, room) = (&self.state.pods, &self.state.room);
+        let devices = &room.devices;
+        let members = self.state.unplaced(workload).filter(|pod| pods[*pod].needs_place());
+        let members: Vec<PodIdx> = members.collect();
+        let uids: BTreeSet<&Text> = members.iter().map(|pod| &pods[*pod].uid).collect();
+        let noted = self.giving_back.values().flat_map(|going| &going.claims);
+        let under_way = noted.filter(|noted| self.shows(noted)).map(|(key, _)| key);
+        let under_way: BTreeSet<&ResourceClaimKey> = under_way.collect();
+        let mut first: BTreeSet<&ResourceClaimKey> = BTreeSet::new();
+        let mut all = Vec::new();
+        for pod in members {
+            let entry = &pods[pod];
+            let mut due = Vec::new();
+            for claim in &room.shape(entry.shape).facts.claims {
+                let PodClaim::Named(key) = claim else { continue };
+                let Some(claim) = devices.claim(key) else { continue };
+                let Some(has) = &claim.allocation else { continue };
+                let may = has.reserved.iter().all(|by| uids.contains(by))
+                    && !devices.in_use(key)
+                    && !under_way.contains(key)
+                    && wanted(claim, has);
+                let mine = match has.reserved.is_empty() {
+                    true => may && first.insert(key),
+                    false => has.reserved.contains(&entry.uid),
+                };
+                if may && mine {
+                    due.push(claim.clone());
+                }
+            }
+            if !due.is_empty() {
+                all.push((pod, due));
+            }
+        }
+        all
+    }
+
+    /// Gives these claims back, each for what `seen` says of what it has.
+    pub(crate) fn give_claims_back(
+        &mut self,
+        now: Time,
+        workload: WorkloadIdx,
+        due: Vec<Due>,
+        seen: impl Fn(&Arc<Allocation>) -> Seen,
+    ) {
+        for (pod, claims) in due {
+            let reference = self.state.pods[pod].reference();
+            let uid = reference.uid.clone();
+            let with = |claim: ResourceClaimFacts| Some((claim.key, claim.uid, claim.allocation?));
+            let claims: Vec<_> = claims.into_iter().filter_map(with).collect();
+            let grant = |(key, uid, has): &(ResourceClaimKey, Text, Arc<Allocation>)| {
+                let (key, uid, seen) = (key.clone(), uid.clone(), Some(seen(has)));
+                ClaimGrant { key, uid, chosen: None, special: None, seen }
+            };
+            let grants: Vec<ClaimGrant> = claims.iter().map(grant).collect();
+            let why = match grants.first().and_then(|grant| grant.seen.as_ref()) {
+                Some(Seen::Idle(_)) => "are where it does not fit",
+                Some(Seen::Unready(_)) | None => "are not ready",
+            };
+            let action = Action::ReleaseClaims { pod: reference, claims: grants };
+            let effect = self.effect(now, workload, Some(uid), action);
+            let claims = claims.into_iter().map(|(key, _, has)| (key, has)).collect();
+            self.giving_back.insert(effect, Going { claims, why });
+        }
+    }
+
+    /// Whether a claim of some member is on its way back.
+    pub(crate) fn gives_back(&self, workload: WorkloadIdx) -> bool {
+        let of = |noted: &(ResourceClaimKey, Arc<Allocation>)| {
+            let needs = |pod: PodIdx| {
+                let claims = &self.state.room.shape(self.state.pods[pod].shape).facts.claims;
+                claims.iter().any(|it| matches!(it, PodClaim::Named(key) if *key == noted.0))
+            };
+            self.shows(noted) && self.state.unplaced(workload).any(needs)
+        };
+        self.giving_back.values().flat_map(|going| &going.claims).any(of)
+    }
+
+    /// Whether a claim still has what it was seen to have.
+    fn shows(&self, (key, seen): &(ResourceClaimKey, Arc<Allocation>)) -> bool {
+        let claim = self.state.room.devices.claim(key);
+        claim.is_some_and(|claim| claim.allocation.as_ref() == Some(seen))
+    }
+
+    /// What shows something else by now is given back, or is another matter.
+    pub(super) fn forget_given_back(&mut self) {
+        if self.giving_back.is_empty() {
+            return;
+        }
+        let mut gone: Vec<EffectId> = Vec::new();
+        for (effect, going) in &self.giving_back {
+            if !going.claims.iter().any(|noted| self.shows(noted)) {
+                gone.push(*effect);
+            }
+        }
+        gone.iter().for_each(|effect| _ = self.giving_back.remove(effect));
+    }
+
+    /// A write by which claims are given back failed, or nobody knows: its pod waits a while.
+    pub(super) fn not_given_back(
+        &mut self,
+        now: Time,
+        effect: EffectId,
+        uid: &Text,
+        why: &Text,
+        changes: &mut Changes,
+    ) {
+        let Some(Going { claims, why: reason }) = self.giving_back.remove(&effect) else { return };
+        let Some(&pod) = self.state.pod_by_uid.get(uid) else { return };
+        let waits = &self.state.pods[pod];
+        if let Some(workload) = waits.workload.filter(|_| waits.place.is_none()) {
+            let names: Vec<&str> = claims.iter().map(|(key, _)| &*key.1).collect();
+            let names = names.join(", ");
+            let failure = format!("devices of {names} {reason}, nor given back: {why}");
+            self.back_off(now, workload, failure.into(), changes);
+        }
+    }
+}
