@@ -91,18 +91,18 @@ fn work_that_waits_and_one_preemption_cost_few_writes() {
     let (gangs, pods) = (WAITING + 3, WAITING * PODS + 16 + 8);
     let budget = [
         ("create", "pods/binding", 16 + 8),
-        // Why it waits, and a node that it is nominated for; who runs at once says nothing.
-        ("patch", "pods/status", 2 * (pods - 16)),
+        // Why it waits, or a node that it is nominated for; who runs at once says nothing.
+        ("patch", "pods/status", pods - 16),
         ("create", "workloads", gangs),
         // Why it waits, what changes by a preemption, its place now and later; and for those that
         // run that they do, and that their pods are ready.
-        ("patch", "workloads/status", 5 * gangs),
+        ("patch", "workloads/status", 3 * gangs),
         // Who is stopped.
         ("patch", "jobs", 1),
         ("patch", "clusterqueues/status", seconds),
         ("patch", "localqueues/status", seconds),
-        // Droppable, and of low priority: two or three of what happens to one.
-        ("create", "events", 4 * gangs),
+        // Droppable, and of low priority: three things at most of each, on it and on its owner.
+        ("create", "events", 6 * gangs),
         ("update", "leases", seconds),
     ];
     within(&after, &budget);
