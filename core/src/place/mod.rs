@@ -4,8 +4,9 @@
 //! domain and nodes for a whole gang inside a transaction; [`search`] is its last resort for
 //! gangs of several shapes; [`coupled`] places gangs whose members want each other near or away;
 //! [`common_claims`] knows of claims that members share, [`ways`] what they can choose of volumes
-//! and devices, [`attached`] what they see of volumes on nodes; [`at_once`] proves that nodes do not
-//! hold all members, [`budget`] bounds what searches cost; [`partial`] tells how far a gang gets.
+//! and devices, [`attached`] what they see of volumes on nodes; [`at_once`] proves that nodes do
+//! not hold all members, [`budget`] bounds what searches cost; [`partial`] tells how far a gang
+//! gets.
 
 mod at_once;
 mod attached;
