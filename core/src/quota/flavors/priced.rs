@@ -80,6 +80,11 @@ pub fn too_dear(
     })
 }
 
+/// Members that are asked for, of each kind.
+type Members<'a> = &'a [(ClassIdx, u32)];
+/// What is used of quota.
+type Used<'a> = &'a [(FrIdx, i64)];
+
 /// What a part asks with a flavor that makes its members these `asks`, and beside the `usage` of
 /// parts before it.
 pub(super) fn of_part<'a>(
@@ -87,7 +92,7 @@ pub(super) fn of_part<'a>(
     demand: &Demand<'_>,
     part: &'a Part,
     flavor: FlavorIdx,
-    (asks, usage): (&[(ClassIdx, u32)], &[(FrIdx, i64)]),
+    (asks, usage): (Members<'_>, Used<'_>),
 ) -> Priced<'a> {
     let asked = &part.asked[..];
     let Some(money) = asked.iter().position(|(of, _)| *of == USD) else {
