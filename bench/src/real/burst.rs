@@ -6,8 +6,9 @@
 //! lease (`gate`).
 //! Rates run from when it took the lease to the last bound pod that the watcher saw, deciding
 //! included. Beside it stands the same from the first bound pod on, which a process has that reads
-//! all of it first; processor time is that of the whole life of the process. What Capstan says of its gangs comes after their binds and is looked
-//! at apart: when all Workloads say that they run, and what was written and used by then.
+//! all of it first; processor time is that of the whole life of the process. What Capstan says of
+//! its gangs comes after their binds and is looked at apart: when all Workloads say that they run,
+//! and what was written and used by then.
 //! Contenders take turns on one cluster, in another order each time. No kwok here: nodes are ready
 //! as they are made, and pods stay as they were bound, so that nobody else works while a contender
 //! does.

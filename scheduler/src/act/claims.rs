@@ -100,8 +100,8 @@ async fn allocate_one(
 }
 
 /// One try to give them all back: who was the last to use a claim takes its devices back too. One
-/// that was found with devices of no use may have been reserved by nobody at all. Where it is said what
-/// was chosen, a claim that has something else by now is another try's, and left alone.
+/// that was found with devices of no use may have been reserved by nobody at all. Where it is said
+/// what was chosen, a claim that has something else by now is another try's, and left alone.
 pub(super) async fn release(
     line: &Line<'_>,
     progress: &mut Progress,

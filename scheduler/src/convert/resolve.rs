@@ -63,15 +63,10 @@ pub fn resolve(gathered: Gathered, start: Time) -> Resolved {
     devices.evaluate();
     let device_facts = devices.everything();
     let local = queueing.local_queues.iter().map(|(_, queue)| &queue.namespace);
-    let named: BTreeSet<Text> = pods
-        .iter()
-        .map(|pod| &pod.namespace)
-        .chain(jobs.iter().map(|job| &job.namespace))
-        .chain(gangs.iter().map(|gang| &gang.namespace))
-        .chain(local)
-        .cloned()
-        .chain([Text::from(DEFAULT_NAMESPACE)])
-        .collect();
+    let of_jobs = jobs.iter().map(|job| &job.namespace);
+    let named = pods.iter().map(|pod| &pod.namespace).chain(of_jobs).chain(local);
+    let named = named.chain(gangs.iter().map(|gang| &gang.namespace)).cloned();
+    let named: BTreeSet<Text> = named.chain([Text::from(DEFAULT_NAMESPACE)]).collect();
     namespace_inputs(namespaces, named, &mut resolved.inputs);
     let mut directory = Directory {
         scheduler: gathered.scheduler,
@@ -108,7 +103,7 @@ pub fn resolve(gathered: Gathered, start: Time) -> Resolved {
         directory.guard(&budget);
         resolved.inputs.push(Input::Budget(budget));
     }
-    let (mut remarks, mut missing) = (Remarks::default(), Missing::default());
+    let (mut remarks, mut missing) = <(Remarks, Missing)>::default();
     let mut facts = Facts { directory: &directory, shared: &mut shared, missing: &mut missing };
     for owner in order.iter().filter_map(|key| directory.owners.get(key)) {
         let made = facts.of_owner(owner, start);

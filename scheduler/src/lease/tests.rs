@@ -370,7 +370,7 @@ async fn a_silent_server_deposes_after_the_renew_deadline() {
     assert_eq!(first.last(), Some(why));
 }
 
-/// A connection that died in silence costs one try; the next one is not paused for, and may be slow.
+/// A connection that died in silence costs one try; the next comes at once, and may be slow.
 #[tokio::test(start_paused = true)]
 async fn after_a_try_that_hung_there_is_time_for_another() {
     let server = Server::default();

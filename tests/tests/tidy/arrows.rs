@@ -79,6 +79,7 @@ const MAY_USE: [(&str, &[&str]); 5] = [
             "capstan-topology",
             "futures",
             "http",
+            "k8s-openapi",
             "kube",
             "mimalloc",
             "rustix",

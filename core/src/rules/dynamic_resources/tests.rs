@@ -301,9 +301,9 @@ fn selectors_decide_and_say_where_they_fail() {
 
 #[test]
 fn nobody_gets_devices_by_selectors_that_are_still_being_evaluated_somewhere() {
-    let mut other = slice(vec![device("g1")]);
-    other.name = "t".into();
-    let mut devices = all(vec![slice(vec![device("g0")]), other]);
+    let of_two =
+        |name: &str, device| SliceFacts { name: name.into(), slices: 2, ..slice(vec![device]) };
+    let mut devices = all(vec![of_two("s", device("g0")), of_two("t", device("g1"))]);
     let mut say = |slice: &str, answer: Answer| {
         let before = devices.put_answers("q".into(), slice.into(), [answer].into());
         let asked = claim(vec![DeviceAsk { query: "q".into(), ..ask("r", 1) }]);
