@@ -1,8 +1,9 @@
 //! The raw binder: Capstan's executors with nothing in front of them.
 //!
-//! A process of its own, as the others are. It lists pods that wait for it and nodes, stands by for
-//! its lease as the others do, binds pod after pod to node after node, and stays until it is killed,
-//! so that its processor time can be read. What it reaches is what the client, the API server and the machine allow.
+//! A process of its own, as the others are. It lists pods that wait for it and nodes, stands by
+//! for its lease as the others do, binds pod after pod to node after node, and stays until it is
+//! killed, so that its processor time can be read. What it reaches is what the client, the API
+//! server and the machine allow.
 //!
 //! Whoever decides has to watch, and each watch costs the server and the client their part of
 //! every change. So there are two of it: one watches nothing; the other keeps the watches that
