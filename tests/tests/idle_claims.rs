@@ -114,6 +114,25 @@ fn a_claim_on_a_node_without_room_goes_back_once_and_its_pod_goes_elsewhere() {
 }
 
 #[test]
+fn nobody_is_sent_to_where_a_claim_is_that_is_on_its_way_back() {
+    let mut engine = Engine::new();
+    let facts = vec![has("c", ("a", "x"), &[]), user("p", 1, "c")];
+    let first = engine.step(Time(1_000), [two_nodes(), facts].concat());
+    let gone = back(&first);
+    assert_eq!(gone.len(), 1);
+    // It would fit where the claim is now: but that may be given back under it.
+    let second = engine.step(Time(2_000), vec![cpu("a", 64_000)]);
+    assert_eq!(any(&second), 0);
+    engine.recount();
+    // It could not be given back: it is used where it is.
+    let refused = EffectResult::Conflict("changed".into());
+    engine.step(Time(3_000), vec![answer(gone[0].0, refused)]);
+    let last = engine.step(Time(600_000), Vec::new());
+    assert_eq!(allocations(&last).len(), 1);
+    engine.recount();
+}
+
+#[test]
 fn what_somebody_else_has_reserved_or_uses_stays_until_that_is_over() {
     let mut engine = Engine::new();
     let facts = vec![has("c", ("a", "x"), &["p", "other"]), user("p", 1, "c")];

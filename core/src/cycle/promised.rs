@@ -255,6 +255,7 @@ impl Engine {
             _ => self.incomplete(workload, &waiting),
         }
         self.give_back_unready(now, workload);
+        self.keep_out_while_owed(now, workload);
     }
 
     /// Members that wait for a place, those that a resumed owner has still to make among them.

@@ -473,6 +473,7 @@ impl Engine {
         self.report_outcome(entry.workload, Outcome::Waiting(reason.clone()));
         self.set_reason(entry.workload, reason);
         self.give_back_unready(self.state.now, entry.workload);
+        self.keep_out_while_owed(self.state.now, entry.workload);
     }
 }
 

@@ -38,7 +38,7 @@ pub(super) struct Owed {
 }
 
 impl Owed {
-    fn note(&mut self, effect: EffectId, pod: &Text) {
+    pub(super) fn note(&mut self, effect: EffectId, pod: &Text) {
         self.of.insert(effect, pod.clone());
         self.by_pod.insert((pod.clone(), effect));
     }
@@ -59,9 +59,16 @@ impl Owed {
 
 impl Engine {
     /// Whether answers are owed of what earlier tries did with claims of a member.
-    pub(super) fn owes_claims(&self, workload: WorkloadIdx) -> bool {
+    pub(crate) fn owes_claims(&self, workload: WorkloadIdx) -> bool {
         let owed = |pod: &PodIdx| self.owed.owes(&self.state.pods[*pod].uid);
         !self.owed.of.is_empty() && self.state.unplaced(workload).any(|pod| owed(&pod))
+    }
+
+    /// Keeps work out of every round while claims of its members are on their way back.
+    pub(crate) fn keep_out_while_owed(&mut self, now: Time, workload: WorkloadIdx) {
+        if self.owes_claims(workload) {
+            self.refile(workload, now);
+        }
     }
 
     /// An effect is answered: a pod of which nothing more is owed may be tried again.

@@ -106,7 +106,9 @@ impl Engine {
                 Some(Seen::Unready(_)) | None => "are not ready",
             };
             let action = Action::ReleaseClaims { pod: reference, claims: grants };
-            let effect = self.effect(now, workload, Some(uid), action);
+            let effect = self.effect(now, workload, Some(uid.clone()), action);
+            // Until this is answered nobody may be sent to where the claim still is.
+            self.owed.note(effect, &uid);
             let claims = claims.into_iter().map(|(key, _, has)| (key, has)).collect();
             self.giving_back.insert(effect, Going { claims, why });
         }

@@ -29,7 +29,7 @@ use crate::model::state::ClusterState;
 use crate::model::txn::Txn;
 use crate::model::volumes::Need;
 
-/// Kinds of members times nodes, or claims times volumes, that are looked at: all that are searched
+/// Kinds of members times nodes, claims times volumes, or volumes by claim and node, looked at: all that are searched
 /// for, on as many nodes.
 const PAIRS_MAX: usize = 131_072;
 
@@ -45,11 +45,9 @@ pub(super) fn may_hold(txn: &Txn<'_>, asks: &[Count], range: Range<usize>) -> bo
         return false;
     }
     let claims = pairs.claims();
-    if !claims.is_empty() {
-        pairs.count_volumes(&claims);
-        if !pairs.are_enough() || !pairs.volumes_match(&claims) {
-            return false;
-        }
+    let volumes = !claims.is_empty() && pairs.count_volumes(&claims);
+    if volumes && !(pairs.are_enough() && pairs.volumes_match(&claims)) {
+        return false;
     }
     pairs.go_everywhere()
 }
@@ -185,20 +183,27 @@ impl<'a> Pairs<'a> {
         }
     }
 
-    /// Volumes that must be there are shared out as resources are.
-    fn count_volumes(&mut self, claims: &Claims<'a>) {
+    /// Volumes that must be there are shared out as resources are; `false`: there are too many to
+    /// look at all.
+    fn count_volumes(&mut self, claims: &Claims<'a>) -> bool {
+        let mut looked = 0_usize;
         for at in 0..self.nodes.len() {
             let mut needs = vec![0; self.asks.len()];
             let mut there: BTreeSet<&Text> = BTreeSet::new();
             for claim in claims {
                 if let Reach::These(names) = self.volumes(*claim, at) {
                     needs[claim.0] += 1;
+                    looked = looked.saturating_add(names.len());
+                    if looked > PAIRS_MAX {
+                        return false;
+                    }
                     there.extend(names);
                 }
             }
             let held = self.smallest(at, there.len() as i64, |ask| needs[ask]);
             self.holds[at] = self.holds[at].min(held);
         }
+        true
     }
 
     /// Whether all claims that take a volume wherever their members go may get one of their own.

@@ -29,7 +29,8 @@ pub fn weigh(program: &Program, name: &str, value: Value) -> (Result<Value, Faul
         let outcome = scope.value(expression);
         (outcome, COST_MAX - scope.left)
     });
-    outcome.unwrap_or_else(|fault| (Err(fault), 0))
+    let (outcome, cost) = outcome.unwrap_or_else(|fault| (Err(fault), 0));
+    (outcome, cost + program.entry())
 }
 
 /// Variables, and what may still be spent.

@@ -143,8 +143,9 @@ pub(super) fn sorted(scope: &mut Scope, all: &[Value], keys: &[Value]) -> Result
         return Err(Fault::new(format!("a {} has no order", first.kind())));
     }
     let mut pairs: Vec<(&Value, &Value)> = keys.iter().zip(all).collect();
-    // What cannot be ordered, as numbers that are none, stays where it is.
-    pairs.sort_by(|(a, _), (b, _)| a.compare(b).unwrap_or(Ordering::Equal));
+    // A sort may end in a panic where its order is none: numbers that are none come last.
+    let is_none = |key: &Value| matches!(key, Value::Double(key) if key.is_nan());
+    pairs.sort_by(|(a, _), (b, _)| a.compare(b).unwrap_or_else(|| is_none(a).cmp(&is_none(b))));
     Ok(list(pairs.into_iter().map(|(_, value)| value.clone()).collect()))
 }
 

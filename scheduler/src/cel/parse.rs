@@ -134,6 +134,11 @@ pub struct Program {
 }
 
 impl Program {
+    /// What it costs to begin with it: a thread, or nothing.
+    pub fn entry(&self) -> u64 {
+        if self.deep { THREAD } else { 0 }
+    }
+
     /// Does something that goes through all of the tree.
     pub fn go_through<T: Send>(&self, what: impl FnOnce(&Expr) -> T + Send) -> Result<T, Fault> {
         match self.deep {
@@ -168,6 +173,9 @@ fn read(text: &str, bounds: Bounds) -> (Result<Expr, Fault>, bool) {
     });
     (read, parser.too_deep)
 }
+
+/// Steps that a thread takes as long as, to begin and to end, on a busy machine.
+const THREAD: u64 = 20_000;
 
 /// Does something that may go deep.
 fn on_large_stack<T: Send>(what: impl FnOnce() -> T + Send) -> Result<T, Fault> {

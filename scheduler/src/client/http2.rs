@@ -74,8 +74,8 @@ pub fn writes(
     Ok(Client::new(service, config.default_namespace.clone()))
 }
 
-/// A client of which each watch has a connection of its own, and all other reads share one; each
-/// has `timeout` until its answer begins.
+/// A client of which the watches of each path have a connection of their own, and all other reads
+/// share one; each has `timeout` until its answer begins.
 pub fn reads(config: &Config, timeout: Duration) -> kube::Result<Client> {
     let connector = connector(config, &Fence::default())?;
     let fresh = Arc::new(move || transport(OF_WATCHES, connector.clone()));

@@ -19,6 +19,7 @@ use crate::api::GoDuration;
 use crate::api::classes::WorkloadPriorityClass;
 use crate::api::cluster_queue::{ClusterQueueSpec, CohortSpec, VictimOrder};
 use crate::api::flavor::{ResourceFlavorSpec, TopologySpec};
+use crate::api::keys;
 use crate::api::local_queue::LocalQueueSpec;
 use crate::api::meta::Object;
 use crate::api::workload::WorkloadSpec;
@@ -72,6 +73,16 @@ pub fn deleted(value: &Value) -> Option<Time> {
     let since = Some(&value["metadata"]["deletionTimestamp"]).filter(|since| !since.is_null())?;
     let since = since.as_str().and_then(|since| since.parse::<Timestamp>().ok());
     Some(since.map_or(Time::MIN, |since| Time(since.as_millisecond())))
+}
+
+/// Whether a ClusterQueue of ours lacks what keeps it while it is used: it is new, or somebody
+/// replaced it without.
+pub fn lacks_keeper(kind: Queueing, origin: Origin, value: &Value) -> bool {
+    let keeps = |all: &Vec<Value>| all.iter().any(|one| one == keys::IN_USE);
+    kind == Queueing::ClusterQueue
+        && !origin.is_kueue()
+        && deleted(value).is_none()
+        && !value["metadata"]["finalizers"].as_array().is_some_and(keeps)
 }
 
 /// Decodes a queue object of today's version.

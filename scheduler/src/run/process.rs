@@ -217,10 +217,12 @@ impl Replica {
         if left > 0 {
             tracing::warn!(left, "effects were not answered in time");
         }
+        // What was given up may still come about.
+        let idle = if left > 0 { Duration::ZERO } else { self.executor.idle() };
         self.show_the_rest().await;
         drop(campaign);
         if let Some(elector) = elector
-            && let Err(error) = elector.release(self.executor.idle()).await
+            && let Err(error) = elector.release(idle).await
         {
             tracing::warn!(%error, "the lease was not given back; it runs out by itself");
         }

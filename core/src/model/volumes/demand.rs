@@ -151,7 +151,10 @@ impl Volumes {
         };
         let by_zone = |facts: &ClaimFacts| {
             let class = self.class(&facts.class);
-            facts.modes.many_nodes() && class.is_some_and(|class| not_everywhere(class))
+            // Once it is chosen for, others follow to wherever that may be used.
+            let bound_to_one = facts.selected_node.is_some();
+            let one = bound_to_one || class.is_some_and(|class| not_everywhere(class));
+            facts.modes.many_nodes() && one
         };
         open.iter().any(|facts| shared(&facts.key) && (open.len() > 1 || by_zone(facts)))
     }
@@ -311,8 +314,11 @@ impl Need {
         node: &NodeFacts,
     ) -> Option<Vec<&'a Text>> {
         let Need::Open(candidates, making) = self else { return None };
+        if making.on(node) == Made::Yes {
+            return None;
+        }
         let free = candidates.reached(node).filter(|volume| volumes.is_free(volume, claim));
-        (making.on(node) != Made::Yes).then(|| free.map(|volume| &volume.name).collect())
+        Some(free.map(|volume| &volume.name).collect())
     }
 }
 

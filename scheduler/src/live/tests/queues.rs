@@ -7,7 +7,14 @@ use super::*;
 #[test]
 fn queue_objects_that_come_or_go_are_told_even_if_they_are_back_at_once() {
     let mut live = synced(&Config::default());
-    let queue = || queueing(Queueing::ClusterQueue, Origin::Capstan, "q", json!({}));
+    let bare = || queueing(Queueing::ClusterQueue, Origin::Capstan, "q", json!({}));
+    let queue = || {
+        let mut object = bare();
+        if let Object::Queueing(.., value) = &mut object {
+            value["metadata"]["finalizers"] = json!(["capstan.sh/in-use"]);
+        }
+        object
+    };
     let told = (Kind::Queueing(Queueing::ClusterQueue, Group::Capstan), ("".into(), "q".into()));
     live.take(Seen::Applied(queue()));
     assert_eq!(live.drain(NOW).queues_anew, std::slice::from_ref(&told));
@@ -15,7 +22,10 @@ fn queue_objects_that_come_or_go_are_told_even_if_they_are_back_at_once() {
     assert!(live.drain(NOW).queues_anew.is_empty(), "it is the same");
     live.take(Seen::Deleted(queue()));
     live.take(Seen::Applied(queue()));
-    assert_eq!(live.drain(NOW).queues_anew, [told.clone(), told], "it went, and came");
+    assert_eq!(live.drain(NOW).queues_anew, [told.clone(), told.clone()], "it went, and came");
+    // Somebody replaced it by a manifest that does not name what keeps it: it is put back.
+    live.take(Seen::Applied(bare()));
+    assert_eq!(live.drain(NOW).queues_anew, [told]);
 }
 
 /// A ClusterQueue that somebody deletes and that something keeps there.
