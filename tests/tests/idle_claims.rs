@@ -201,7 +201,8 @@ fn of_a_gang_only_claims_go_back_that_keep_it_from_its_nodes() {
     assert_eq!((gone.len(), any(&first)), (1, 1));
     assert_eq!((gone[0].1, &*gone[0].2[0].key.1), ("q", "d"));
     engine.recount();
-    let last = engine.step(Time(2_000), vec![Input::ResourceClaim(claim("d"))]);
+    let freed = vec![Input::ResourceClaim(claim("d")), answer(gone[0].0, EffectResult::Done)];
+    let last = engine.step(Time(2_000), freed);
     assert_eq!(allocations(&last).len(), 2);
     engine.recount();
 }
@@ -218,7 +219,8 @@ fn a_member_that_joins_a_gang_that_runs_gives_its_claim_back_too() {
     assert_eq!((gone.len(), any(&first)), (1, 1));
     assert_eq!(gone[0].1, "q");
     engine.recount();
-    let last = engine.step(Time(2_000), vec![Input::ResourceClaim(claim("d"))]);
+    let freed = vec![Input::ResourceClaim(claim("d")), answer(gone[0].0, EffectResult::Done)];
+    let last = engine.step(Time(2_000), freed);
     assert_eq!(allocations(&last).len(), 1);
     engine.recount();
 }
@@ -252,7 +254,8 @@ fn nobody_is_stopped_for_room_that_an_idle_claim_stands_in_the_way_of() {
     // Nor while it is on its way back.
     let second = engine.step(Time(2_000), vec![cpu("c", 100)]);
     assert_eq!((any(&second), second.effects.iter().filter(evicts).count()), (0, 0));
-    let last = engine.step(Time(3_000), vec![Input::ResourceClaim(claim("c"))]);
+    let done = answer(back(&first)[0].0, EffectResult::Done);
+    let last = engine.step(Time(3_000), vec![Input::ResourceClaim(claim("c")), done]);
     assert_eq!(allocations(&last).len(), 1);
     engine.recount();
 }

@@ -284,8 +284,9 @@ fn what_others_use_is_waited_for() {
     let second = engine.step(Time(2_000), vec![has("c", failed(), Some(Time(0)), &[])]);
     assert_eq!(given_back(&second).len(), 1);
     engine.recount();
-    // It is ready after all.
-    let third = engine.step(Time(3_000), vec![has("c", Readiness::Ready, Some(Time(0)), &[])]);
+    // It is ready after all, and so it was left alone.
+    let ready = has("c", Readiness::Ready, Some(Time(0)), &[]);
+    let third = engine.step(Time(3_000), [vec![ready], released(&second)].concat());
     assert!(allocations(&third)[0].1.chosen.is_none(), "it has its devices");
     engine.recount();
 }
@@ -332,7 +333,8 @@ fn a_claim_that_is_overdue_wakes_its_pod_when_its_time_is_over() {
     let says = "claim c: device x is not Attached, overdue since 1970-01-01 00:10 UTC";
     assert!(why(&engine).contains(says), "{}", why(&engine));
     engine.recount();
-    let freed = engine.step(Time(until.0 + 1), vec![Input::ResourceClaim(shared("c"))]);
+    let freed = [vec![Input::ResourceClaim(shared("c"))], released(&over)].concat();
+    let freed = engine.step(Time(until.0 + 1), freed);
     assert_eq!(allocations(&freed).len(), 1);
     engine.recount();
 }
@@ -400,7 +402,8 @@ fn a_member_that_a_running_gang_lacks_gives_its_claim_back_too() {
     let back = given_back(&first);
     assert_eq!(back.iter().map(|(_, pod, _)| &**pod).collect::<Vec<_>>(), ["q"]);
     engine.recount();
-    let freed = engine.step(Time(1), vec![Input::ResourceClaim(shared("c"))]);
+    let freed = [vec![Input::ResourceClaim(shared("c"))], released(&first)].concat();
+    let freed = engine.step(Time(1), freed);
     assert_eq!(allocations(&freed).len(), 1);
     engine.recount();
 }

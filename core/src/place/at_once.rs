@@ -29,8 +29,8 @@ use crate::model::state::ClusterState;
 use crate::model::txn::Txn;
 use crate::model::volumes::Need;
 
-/// Kinds of members times nodes, claims times volumes, or volumes by claim and node, looked at: all that are searched
-/// for, on as many nodes.
+/// Kinds of members times nodes, claims times volumes, or volumes by claim and node, that are
+/// looked at: all that are searched for, on as many nodes.
 const PAIRS_MAX: usize = 131_072;
 
 /// Whether a range of positions may hold all of these. Classes are up to date.

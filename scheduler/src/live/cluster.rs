@@ -509,8 +509,7 @@ impl Live {
         queueing::without_nulls(&mut value);
         queueing::upgrade(&mut value, origin);
         let (named, uid) = value_identity(kind, &value);
-        let bare = queueing::lacks_keeper(queue, origin, &value);
-        if queue != Queueing::Workload && (bare || !self.roster.holds(kind, &named)) {
+        if queueing::comes_anew(queue, origin, &value, self.roster.holds(kind, &named)) {
             self.queues_anew.push((kind, named.clone()));
         }
         self.enter_as(kind, &named, &uid);

@@ -75,14 +75,17 @@ pub fn deleted(value: &Value) -> Option<Time> {
     Some(since.map_or(Time::MIN, |since| Time(since.as_millisecond())))
 }
 
-/// Whether a ClusterQueue of ours lacks what keeps it while it is used: it is new, or somebody
-/// replaced it without.
-pub fn lacks_keeper(kind: Queueing, origin: Origin, value: &Value) -> bool {
+/// Whether nothing that was written of a queue object before counts: it is not `known`, or is a
+/// ClusterQueue of ours that somebody replaced without what keeps it while it is used.
+pub fn comes_anew(kind: Queueing, origin: Origin, value: &Value, known: bool) -> bool {
     let keeps = |all: &Vec<Value>| all.iter().any(|one| one == keys::IN_USE);
-    kind == Queueing::ClusterQueue
-        && !origin.is_kueue()
-        && deleted(value).is_none()
-        && !value["metadata"]["finalizers"].as_array().is_some_and(keeps)
+    let bare = || {
+        kind == Queueing::ClusterQueue
+            && !origin.is_kueue()
+            && deleted(value).is_none()
+            && !value["metadata"]["finalizers"].as_array().is_some_and(keeps)
+    };
+    kind != Queueing::Workload && (!known || bare())
 }
 
 /// Decodes a queue object of today's version.

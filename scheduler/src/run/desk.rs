@@ -275,6 +275,8 @@ impl Desk {
         }
         let now = self.tools.clock.now();
         match self.phase {
+            // What comes now is the first that this leader acts on, and says something of.
+            Phase::Standby if self.barrier.is_some() => {}
             Phase::Standby => self.observe(now),
             Phase::Leading => self.decide(now),
             Phase::Stopped => {}

@@ -84,7 +84,7 @@ fn the_api_server_goes_and_comes_back_without_its_history() {
     judge::binds_are_sound(&history, 8);
     judge::are_bound(&judge::gangs(&history, SIZE), IN_PART, &away);
     // It could not reach it, and what it had read last was forgotten.
-    says(&capstan, &["watch: ServiceError: client error (Connect)", "(410)"]);
+    says(&capstan, &["watch: Error reading events stream: ServiceError", "(410)"]);
 
     // Away for longer than a lease may be uncertain: it ends, and whoever comes next goes on.
     cluster.stop(Part::ApiServer).expect("stopped");

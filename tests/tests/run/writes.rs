@@ -99,6 +99,8 @@ fn work_that_waits_and_one_preemption_cost_few_writes() {
         ("patch", "workloads/status", 3 * gangs),
         // Who is stopped.
         ("patch", "jobs", 1),
+        // What keeps it there while it is used, once.
+        ("patch", "clusterqueues", 1),
         ("patch", "clusterqueues/status", seconds),
         ("patch", "localqueues/status", seconds),
         // Droppable, and of low priority: three things at most of each, on it and on its owner.
