@@ -55,6 +55,11 @@ fn kinds_that_are_deleted_and_made_again_are_picked_up() {
         let crds = cluster.kubectl(&["get", "crd", "-o", "name"]).expect("listed");
         let words: Vec<&str> = ["delete"].into_iter().chain(crds.lines()).collect();
         let before = unserved(&capstan);
+        // Its work runs: it would stay, and its kind with it, until somebody lets it go.
+        let queue = "clusterqueues.capstan.sh/gpus";
+        cluster.kubectl(&["delete", queue, "--wait=false"]).expect("deleted");
+        let free = r#"{"metadata":{"finalizers":null}}"#;
+        cluster.kubectl(&["patch", queue, "--type", "merge", "-p", free]).expect("let go");
         cluster.kubectl(&words).expect("deleted");
         // Without any queue it is a plain gang scheduler, whatever label says which.
         eventually("it says so", SOON, || match unserved(&capstan) {
