@@ -22,7 +22,7 @@ const SHOWN: [Shown; 7] = [
         columns: &[
             "NAME", "QUEUE", "PRIORITY", "STATE", "PODS", "GPUS", "$/H", "WAIT", "REASON", "AGE",
         ],
-        wide: &["CLUSTERQUEUE", "POSITION", "FORECAST", "NODES", "PREEMPTOR"],
+        wide: &["CLUSTERQUEUE", "POSITION", "FORECAST", "WAITED", "NODES", "PREEMPTOR"],
         status: true,
     },
     Shown {
