@@ -458,7 +458,7 @@ fn lifetimes(family: &'static str, shapes: Lifetimes) -> Case {
         let quota = Quota { nominal: OWN * 1_000, borrowing: Some(100_000), lending: None };
         for at in 0..nodes {
             let name = format!("node-{at:04}");
-            ground.push(Input::Node(node(&name, &[("cpu", CPUS * 1_000), ("pods", CPUS)])));
+            ground.push(Input::Node(node(&name, &[("cpu", CPUS * 1_000), ("pods", CPUS)]).into()));
         }
         let mut work = Vec::new();
         for at in 0..shapes.queues {

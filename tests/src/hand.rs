@@ -45,7 +45,7 @@ pub fn bound(pod: &PodFacts, node: &str) -> Input {
 
 /// A node with so many GPUs.
 pub fn gpu_node(name: &str, gpus: i64) -> Input {
-    Input::Node(node(name, &[("cpu", 64_000), (GPU, gpus)]))
+    Input::Node(node(name, &[("cpu", 64_000), (GPU, gpus)]).into())
 }
 
 /// One queue of some GPUs that preempts lower priorities of its own.

@@ -102,7 +102,7 @@ fn overfull_nodes(stage: &Stage) -> Vec<String> {
         .rest
         .iter()
         .filter_map(|fact| match fact {
-            Input::Node(node) => Some((&node.name, node)),
+            Input::Node(node) => Some((&node.name, &**node)),
             _ => None,
         })
         .collect();
@@ -172,7 +172,7 @@ mod tests {
         let mut stage = Stage::new(Time(0));
         let quota = group(&[(DEFAULT, &[("cpu", nominal(4))])]);
         stage.add([
-            Input::Node(node("n", &[("cpu", 4)])),
+            Input::Node(node("n", &[("cpu", 4)]).into()),
             Input::ClusterQueue(cluster_queue("q", None, quota)),
             Input::LocalQueue(local_queue("q")),
         ]);

@@ -35,7 +35,7 @@ const SHARE: (i64, i64) = (11_000, 1 << 36);
 
 /// Nodes of a floor.
 pub fn floor(nodes: u32) -> Vec<Input> {
-    (0..nodes).map(|at| Input::Node(floor_node(at))).collect()
+    (0..nodes).map(|at| Input::Node(floor_node(at).into())).collect()
 }
 
 /// Kinds of nodes alternate by rack: milli-CPU, how it is bought, micro-USD per hour.

@@ -87,7 +87,7 @@ pub fn nodes() -> impl Strategy<Value = Vec<Input>> {
             let mut facts = node(&name, &[("cpu", 8), (GPU, gpus)]);
             let kind = if first { "first" } else { "second" };
             facts.labels.extend(labels(&[("rack", ["r0", "r1"][rack]), ("kind", kind)]));
-            Input::Node(facts)
+            Input::Node(facts.into())
         };
         seeds.into_iter().enumerate().map(make).collect()
     })

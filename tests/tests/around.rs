@@ -190,7 +190,7 @@ impl Case {
 
     fn ground(&self) -> Vec<Input> {
         let mut all = vec![namespace()];
-        all.extend(self.nodes.iter().cloned().map(Input::Node));
+        all.extend(self.nodes.iter().cloned().map(|it| Input::Node(it.into())));
         all.extend((0..self.nodes.len()).filter(|_| self.devices).map(|at| self.slice(at)));
         let zones = self.linked.iter().any(|(node, device)| node != device);
         let devices: BTreeSet<usize> = self.linked.values().copied().collect();

@@ -166,7 +166,7 @@ fn a_claim_that_members_share_gets_one_device_and_all_go_there() {
 fn a_shared_claim_that_no_node_has_room_beside_keeps_the_gang_waiting() {
     let mut engine = Engine::new();
     // The only device is on a node with room for one.
-    let small = Input::Node(facts::node("b", &[("cpu", 1_000)]));
+    let small = Input::Node(facts::node("b", &[("cpu", 1_000)]).into());
     let mut inputs = vec![namespace(), gpu_node("a", 0), small, slice("b", &["x"])];
     inputs.push(Input::ResourceClaim(claim("c", false)));
     let sharing = |name: &str| devices::member(name, 2, PodClaim::Named(key("c")), "c");
@@ -373,7 +373,7 @@ fn lower_work_of_another_flavor_leaves_for_members_that_share_a_device() {
         let mut node = facts::node(name, &[("cpu", cpu)]);
         node.labels.insert(text("pool"), text(pool));
         node.labels.insert(text(ZONE), text(zone));
-        Input::Node(node)
+        Input::Node(node.into())
     };
     let device = |zone: &str| {
         let Input::Slice(mut slice) = slice(zone, &["link"]) else { unreachable!("a slice") };

@@ -212,7 +212,7 @@ impl Case {
         let mut all = vec![namespace()];
         for (at, (list, room)) in self.nodes.iter().enumerate() {
             let name = format!("n{at}");
-            all.push(Input::Node(node(&name, &[("cpu", 1_000 * room)])));
+            all.push(Input::Node(node(&name, &[("cpu", 1_000 * room)]).into()));
             all.extend(self.slice(&name, list, None));
         }
         if !self.wide.is_empty() {

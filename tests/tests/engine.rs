@@ -394,7 +394,7 @@ fn a_toleration_that_only_the_flavor_has_is_patched_before_any_bind() {
     tainted.taints =
         vec![Taint { key: text("spot"), value: text(""), effect: TaintEffect::NoExecute }];
     let mut facts = one_queue(8);
-    facts.extend([Input::Flavor(spot), Input::Node(tainted)]);
+    facts.extend([Input::Flavor(spot), Input::Node(tainted.into())]);
     let members = gang("g", 2, Some(2), &shape(&[(GPU, 4)]), &in_queue(Some("main")));
     facts.extend(members.iter().cloned().map(Input::Pod));
     let first = engine.step(NOW, facts);
@@ -437,7 +437,7 @@ fn a_pod_found_on_a_node_of_no_flavor_is_charged_once_its_node_is_of_one() {
     engine.recount();
     let mut labelled = node("n", &[("cpu", 64_000), (GPU, 8)]);
     labelled.labels.insert(text("pool"), text("gpu"));
-    engine.step(NOW, vec![Input::Node(labelled)]);
+    engine.step(NOW, vec![Input::Node(labelled.into())]);
     assert_eq!((used(&engine), says(&engine)), (4, None));
     engine.recount();
 }
@@ -515,7 +515,7 @@ fn what_a_pod_costs_is_written_on_it() {
     let per_hour = MicroUsd(8_000_000);
     priced.price = Some(Price { per_hour, source: PriceSource::Catalogue });
     let lone = pod("lone", &shape(&[(GPU, 2)]), &in_queue(None));
-    let output = engine.step(NOW, vec![Input::Node(priced), Input::Pod(lone)]);
+    let output = engine.step(NOW, vec![Input::Node(priced.into()), Input::Pod(lone)]);
     let notes = output.effects.iter().filter_map(|effect| match &effect.action {
         Action::Bind { note, .. } => Some(note.clone()),
         _ => None,
@@ -570,7 +570,7 @@ fn images_that_come_to_a_node_wake_nobody_and_count_from_then_on() {
     let facts = vec![gpu_node("a", 8), gpu_node("b", 8), Input::Pod(stuck)];
     assert!(binds(&engine.step(NOW, facts)).is_empty());
     let Input::Node(mut pulled) = gpu_node("b", 8) else { unreachable!("it is a node") };
-    pulled.images = Arc::new([(image, 9 << 30)].into());
+    Arc::make_mut(&mut pulled).images = Arc::new([(image, 9 << 30)].into());
     let quiet = engine.step(NOW, vec![Input::Node(pulled)]);
     assert_eq!(quiet.report.counts.considered, 0, "more room it is not");
     let next = pod("next", &Arc::new(pictured), &in_queue(None));

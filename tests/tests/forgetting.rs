@@ -55,7 +55,7 @@ fn own_shape(number: usize, cpu: i64) -> Arc<PodShape> {
 fn linux(name: &str) -> Input {
     let mut facts = node(name, &[("cpu", 64_000), ("memory", 1 << 30), (GPU, 32)]);
     facts.labels.insert(text("kubernetes.io/os"), text("linux"));
-    Input::Node(facts)
+    Input::Node(facts.into())
 }
 
 /// A queue whose higher priorities preempt its lower ones.
@@ -321,7 +321,7 @@ fn played(cluster: &Cluster, seed: u64, sweep: bool) -> (Vec<StepOutput>, Engine
                 let mut other = node(&format!("new-{piece}"), &[("cpu", 4), (GPU, 4)]);
                 other.labels = labels(&[("kubernetes.io/hostname", &other.name)]);
                 stage.rest.retain(|fact| name_of_node(fact).as_ref() != Some(&name));
-                stage.add([Input::NodeGone(name), Input::Node(other)]);
+                stage.add([Input::NodeGone(name), Input::Node(other.into())]);
             }
         }
         settle(&mut stage, sweep, &mut outputs);

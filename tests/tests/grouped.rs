@@ -121,7 +121,7 @@ impl World {
         for (at, of) in self.nodes.iter().enumerate() {
             let mut facts_of = node(&format!("n{at}"), &[("cpu", 64_000), (GPU, of.gpus)]);
             facts_of.labels = labels(&[("type", TYPES[of.kind]), ("model", MODELS[of.model])]);
-            facts.push(Input::Node(facts_of));
+            facts.push(Input::Node(facts_of.into()));
         }
         for (at, (on, cpus, gpus)) in self.low.iter().enumerate() {
             let low = pod(&format!("low{at}"), &asks(*cpus, *gpus), &in_queue(Some("team")));

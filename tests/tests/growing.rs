@@ -64,7 +64,7 @@ fn ground(queue: ClusterQueueFacts) -> Vec<Input> {
         Input::Flavor(flavor("old", &[])),
         Input::LocalQueue(local_queue("main")),
         Input::ClusterQueue(queue),
-        Input::Node(node("n", &[("cpu", 64_000), (GPU, 8)])),
+        Input::Node(node("n", &[("cpu", 64_000), (GPU, 8)]).into()),
     ]
 }
 
@@ -170,7 +170,7 @@ fn a_member_of_a_new_shape_waits_while_the_queue_lacks_its_flavor() {
 fn extras_that_find_no_room_say_so_until_they_do() {
     let members = gang("g", 3, Some(1), &shape(&[(GPU, 4)]), &in_queue(None));
     let mut engine = Engine::new();
-    let mut facts = vec![Input::Node(node("n", &[("cpu", 64_000), (GPU, 8)]))];
+    let mut facts = vec![Input::Node(node("n", &[("cpu", 64_000), (GPU, 8)]).into())];
     facts.push(bound(&members[0], "n", &[]));
     facts.extend(members[1..].iter().cloned().map(Input::Pod));
     let output = engine.step(NOW, facts);
@@ -178,7 +178,7 @@ fn extras_that_find_no_room_say_so_until_they_do() {
     engine.step(NOW, vec![bound(&members[1], "n", &[])]);
     let said_now = said(&engine, "g");
     assert!(said_now.starts_with("1 extra member waits: "), "{said_now}");
-    let more = Input::Node(node("m", &[("cpu", 64_000), (GPU, 8)]));
+    let more = Input::Node(node("m", &[("cpu", 64_000), (GPU, 8)]).into());
     let output = engine.step(NOW, vec![more]);
     assert_eq!(binds(&output), ["g-2 m"]);
     assert_eq!(reason(&engine, "g"), None);
@@ -191,7 +191,7 @@ fn extras_that_are_gone_leave_no_reason() {
     let members = gang("g", 2, Some(1), &shape(&[(GPU, 8)]), &in_queue(None));
     let mut engine = Engine::new();
     let facts = vec![
-        Input::Node(node("n", &[("cpu", 64_000), (GPU, 8)])),
+        Input::Node(node("n", &[("cpu", 64_000), (GPU, 8)]).into()),
         bound(&members[0], "n", &[]),
         Input::Pod(members[1].clone()),
     ];
@@ -256,7 +256,8 @@ fn an_elastic_gang_whose_minimum_lacks_room_hears_of_room() {
     facts.extend(members.iter().cloned().map(Input::Pod));
     let mut engine = Engine::new();
     assert_eq!(binds(&engine.step(NOW, facts)), [""; 0]);
-    let output = engine.step(NOW, vec![Input::Node(node("m", &[("cpu", 64_000), (GPU, 8)]))]);
+    let output =
+        engine.step(NOW, vec![Input::Node(node("m", &[("cpu", 64_000), (GPU, 8)]).into())]);
     assert_eq!(binds(&output).len(), 4, "{}", said(&engine, "g"));
 }
 
@@ -273,7 +274,8 @@ fn room_for_any_shape_wakes_a_gang_whose_first_shape_lacks_quota() {
     facts.extend(members.iter().cloned().map(Input::Pod));
     let mut engine = Engine::new();
     assert_eq!(binds(&engine.step(NOW, facts)), [""; 0]);
-    let output = engine.step(NOW, vec![Input::Node(node("m", &[("cpu", 64_000), (GPU, 8)]))]);
+    let output =
+        engine.step(NOW, vec![Input::Node(node("m", &[("cpu", 64_000), (GPU, 8)]).into())]);
     assert_eq!(binds(&output), ["g-1 m"], "{}", said(&engine, "g"));
 }
 
@@ -298,7 +300,7 @@ fn room_wakes_who_would_have_preempted_for_quota() {
     assert!(matches!(tried[0].why, FlavorProblem::Nodes(_)));
     let mut new = node("m", &[("cpu", 64_000), (GPU, 8)]);
     new.labels.extend(labels(&[("pool", "new")]));
-    let output = engine.step(NOW, vec![Input::Node(new)]);
+    let output = engine.step(NOW, vec![Input::Node(new.into())]);
     let evicted = output.effects.iter().any(|e| matches!(e.action, Action::Evict { .. }));
     assert!(evicted, "{}", said(&engine, "high"));
 }
@@ -309,7 +311,7 @@ fn a_step_that_was_cut_short_goes_on_at_once() {
     let pods: Vec<PodFacts> =
         (0..5).map(|at| pod(&format!("p{at}"), &shape(&[(GPU, 1)]), &in_queue(None))).collect();
     let mut facts = vec![Input::Policy(Arc::new(Policy { rounds_max: 3, ..Policy::default() }))];
-    facts.push(Input::Node(node("n", &[("cpu", 64_000), (GPU, 8)])));
+    facts.push(Input::Node(node("n", &[("cpu", 64_000), (GPU, 8)]).into()));
     facts.extend(pods.iter().cloned().map(Input::Pod));
     let first = engine.step(NOW, facts);
     assert_eq!((binds(&first).len(), first.report.quiet), (3, false));
@@ -332,7 +334,7 @@ fn lender_and(main: i64) -> Vec<Input> {
         facts.push(Input::LocalQueue(local_queue(&queue.name)));
         facts.push(Input::ClusterQueue(queue));
     }
-    facts.push(Input::Node(node("a", &[("cpu", 64_000), (GPU, 2)])));
+    facts.push(Input::Node(node("a", &[("cpu", 64_000), (GPU, 2)]).into()));
     facts
 }
 
@@ -354,7 +356,8 @@ fn who_begins_to_borrow_wakes_those_who_may_reclaim() {
     let mut engine = Engine::new();
     let output = engine.step(NOW, facts);
     assert_eq!(binds(&output), [""; 0]);
-    let output = engine.step(NOW, vec![Input::Node(node("b", &[("cpu", 64_000), (GPU, 2)]))]);
+    let output =
+        engine.step(NOW, vec![Input::Node(node("b", &[("cpu", 64_000), (GPU, 2)]).into())]);
     let evicts = |effect: &&Effect| matches!(effect.action, Action::Evict { .. });
     assert_eq!(binds(&output), ["large b"]);
     assert_eq!(output.effects.iter().filter(evicts).count(), 2, "both make room");
@@ -376,7 +379,7 @@ fn extra_members_put_no_gang_within_reach_of_a_head_that_waits() {
     let mut engine = Engine::new();
     let output = engine.step(NOW, facts);
     assert_eq!(binds(&output), ["grows-1 a"], "within its quota");
-    let room = Input::Node(node("b", &[("cpu", 64_000), (GPU, 3)]));
+    let room = Input::Node(node("b", &[("cpu", 64_000), (GPU, 3)]).into());
     let output = engine.step(NOW, vec![bound(&grows[1], "a", &[(GPU, DEFAULT)]), room]);
     assert_eq!(binds(&output), ["grows-2 b"], "the last within its quota");
     engine.step(NOW, vec![bound(&grows[2], "b", &[(GPU, DEFAULT)])]);
@@ -401,7 +404,7 @@ fn extra_members_wait_for_what_a_head_keeps_back() {
     let runs = cluster_queue("runs", Some("all"), group(&[(DEFAULT, &[(GPU, nominal(4))])]));
     facts.extend([strict, runs].map(Input::ClusterQueue));
     facts.push(Input::LocalQueue(local_queue("runs")));
-    facts.push(Input::Node(node("b", &[("cpu", 64_000), (GPU, 8)])));
+    facts.push(Input::Node(node("b", &[("cpu", 64_000), (GPU, 8)]).into()));
     let mut running = pod("running", &shape(&[(GPU, 5)]), &in_queue(Some("runs")));
     running.priority = 10;
     facts.push(bound(&running, "b", &[(GPU, DEFAULT)]));
@@ -436,7 +439,7 @@ fn a_claim_that_is_given_up_wakes_extras() {
     let grows = gang("grows", 2, Some(1), &shape(&[(GPU, 2)]), &unqueued);
     let mut facts = vec![namespace()];
     for (name, gpus) in [("a", 4), ("b", 2), ("c", 2)] {
-        facts.push(Input::Node(node(name, &[("cpu", 64_000), (GPU, gpus)])));
+        facts.push(Input::Node(node(name, &[("cpu", 64_000), (GPU, gpus)]).into()));
     }
     facts.extend([bound(&victim, "a", &[]), bound(&grows[0], "c", &[])]);
     facts.extend(urgent.iter().cloned().map(Input::Pod));

@@ -15,7 +15,7 @@ use capstan_tests::facts::{amounts, namespace, node, text};
 use capstan_tests::hand::{answer, binds, view};
 
 fn cpu(name: &str, milli: i64) -> Input {
-    Input::Node(node(name, &[("cpu", milli)]))
+    Input::Node(node(name, &[("cpu", milli)]).into())
 }
 
 /// One node.

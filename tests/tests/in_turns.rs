@@ -131,7 +131,7 @@ impl Case {
         }
         let model = self.model();
         let mut facts = vec![namespace()];
-        facts.extend(model.nodes.iter().cloned().map(Input::Node));
+        facts.extend(model.nodes.iter().cloned().map(|it| Input::Node(it.into())));
         facts.extend(pods.iter().cloned().map(Input::Pod));
         let output = engine.step(NOW, facts);
         engine.recount();

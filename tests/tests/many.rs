@@ -28,7 +28,7 @@ fn bound(output: &StepOutput) -> usize {
 #[test]
 fn a_gang_of_more_shapes_than_indexes_are_kept_starts_whole() {
     let mut engine = Engine::new();
-    let mut facts = vec![Input::Node(node("n", &[("cpu", 100_000), ("pods", 1000)]))];
+    let mut facts = vec![Input::Node(node("n", &[("cpu", 100_000), ("pods", 1000)]).into())];
     facts.extend(of_many_shapes(300, None, None).into_iter().map(Input::Pod));
     assert_eq!(bound(&engine.step(NOW, facts)), 300);
 }
@@ -38,7 +38,7 @@ fn a_minimum_of_many_shapes_that_waits_says_why() {
     let mut engine = Engine::new();
     let queue = cluster_queue("main", None, group(&[(DEFAULT, &[("cpu", nominal(0))])]));
     let mut facts = vec![
-        Input::Node(node("n", &[("cpu", 100_000), ("pods", 1000)])),
+        Input::Node(node("n", &[("cpu", 100_000), ("pods", 1000)]).into()),
         Input::Flavor(flavor(DEFAULT, &[])),
         namespace(),
         Input::ClusterQueue(queue),
@@ -58,7 +58,7 @@ fn more_topology_levels_than_can_be_told_apart_are_no_end() {
     let level = |at: usize| -> Vec<Text> { vec![text(format!("level-{at}"))] };
     let mut facts: Vec<Input> =
         (0..300).map(|at| Input::Topology { name: text(at), levels: level(at) }).collect();
-    facts.push(Input::Node(node("n", &[("cpu", 8), ("pods", 10)])));
+    facts.push(Input::Node(node("n", &[("cpu", 8), ("pods", 10)]).into()));
     facts.extend(of_many_shapes(2, None, None).into_iter().map(Input::Pod));
     assert_eq!(bound(&engine.step(NOW, facts)), 2);
 }

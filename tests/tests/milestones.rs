@@ -31,7 +31,7 @@ fn ground() -> Vec<Input> {
     own.preemption.reclaim = PreemptReclaim::Any;
     vec![
         namespace(),
-        Input::Node(node("a", &[(GPU, 8), ("cpu", 64_000)])),
+        Input::Node(node("a", &[(GPU, 8), ("cpu", 64_000)]).into()),
         Input::Flavor(flavor(DEFAULT, &[])),
         Input::WorkloadPriorityClass { name: text("high"), value: 100 },
         Input::Cohort(cohort("left", Some("root"))),

@@ -5,6 +5,7 @@
 //! cohort uses more than its rules leave.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use capstan_core::Engine;
 use capstan_core::explain::quantity::USD_PER_HOUR;
@@ -61,6 +62,7 @@ fn priced() -> impl Strategy<Value = Cluster> {
         for fact in &mut cluster.ground {
             match fact {
                 Input::Node(node) => {
+                    let node = Arc::make_mut(node);
                     node.price = prices[nodes].map(price);
                     node.capacity_type = CapacityType::OnDemand;
                     nodes += 1;
@@ -143,7 +145,7 @@ impl Lone {
             Input::LocalQueue(local_queue("main")),
         ];
         let nodes = self.nodes.iter().enumerate();
-        facts.extend(nodes.map(|(at, seed)| Input::Node(Lone::node(at, *seed))));
+        facts.extend(nodes.map(|(at, seed)| Input::Node(Lone::node(at, *seed).into())));
         facts
     }
 
@@ -230,13 +232,13 @@ proptest! {
             stage.settle(|stage| wrong.extend(broken(stage)));
             // A node costs something else from now on; what runs there does not.
             let nodes = cluster.ground.iter().filter_map(|fact| match fact {
-                Input::Node(node) => Some(node.clone()),
+                Input::Node(node) => Some(NodeFacts::clone(node)),
                 _ => None,
             });
             let nodes: Vec<NodeFacts> = nodes.collect();
             let mut node = nodes[seed.below(nodes.len() as u64) as usize].clone();
             node.price = (seed.below(8) > 0).then(|| price(seed.below(10) as i64));
-            stage.add([Input::Node(node)]);
+            stage.add([Input::Node(node.into())]);
             if seed.below(3) == 0
                 && let Some(lone) = stage.pods.values().find(|pod| is_lone(pod)).cloned()
             {

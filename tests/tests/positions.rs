@@ -25,7 +25,7 @@ fn stage(edit: impl FnOnce(&mut ClusterQueueFacts)) -> Stage {
     edit(&mut queue);
     stage.add([
         namespace(),
-        Input::Node(node("a", &[(GPU, 8), ("cpu", 64_000)])),
+        Input::Node(node("a", &[(GPU, 8), ("cpu", 64_000)]).into()),
         Input::Flavor(flavor(DEFAULT, &[])),
         Input::LocalQueue(local_queue("q")),
         Input::LocalQueue(LocalQueueFacts { name: text("other"), ..local_queue("q") }),
@@ -119,7 +119,7 @@ fn who_waits_out_a_failure_stands_last_and_what_is_held_nowhere() {
 #[test]
 fn work_without_a_queue_stands_in_the_implicit_one() {
     let mut stage = Stage::new(Time(HOUR));
-    stage.add([namespace(), Input::Node(node("a", &[(GPU, 8)]))]);
+    stage.add([namespace(), Input::Node(node("a", &[(GPU, 8)]).into())]);
     let plain = |name: &str, created| {
         let mut pod = pod(name, &shape(&[(GPU, 9)]), &in_queue(None));
         pod.created = Time(created);

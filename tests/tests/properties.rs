@@ -378,7 +378,7 @@ fn goes_on_alike(
 fn renamed(fact: Input) -> Input {
     match fact {
         Input::Node(mut node) => {
-            node.name = format!("more-{}", node.name).into();
+            Arc::make_mut(&mut node).name = format!("more-{}", node.name).into();
             Input::Node(node)
         }
         other => other,
@@ -401,7 +401,7 @@ fn with_one_flavor(cluster: &Cluster, work: std::ops::RangeTo<usize>) -> Vec<Inp
 #[test]
 fn a_gang_that_fits_is_bound_whole() {
     let mut stage = Stage::new(NOW);
-    stage.add([Input::Node(node("n", &[("cpu", 8), (GPU, 4)]))]);
+    stage.add([Input::Node(node("n", &[("cpu", 8), (GPU, 4)]).into())]);
     let members = gang("g", 4, None, &shape(&[(GPU, 1)]), &in_queue(None));
     stage.add(members.into_iter().map(Input::Pod));
     let outputs = stage.settle(|_| {});

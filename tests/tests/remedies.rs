@@ -32,7 +32,7 @@ fn stage(nodes: &[&str]) -> Stage {
         let mut facts = node(name, &[(GPU, 8), ("cpu", 64_000)]);
         let per_hour = MicroUsd(8_000_000);
         facts.price = Some(Price { per_hour, source: PriceSource::Annotation });
-        Input::Node(facts)
+        Input::Node(facts.into())
     }));
     stage.settle(|_| {});
     stage
@@ -186,7 +186,7 @@ fn another_capacity_type_starts_it() {
         let count = if name == "r" { 4 } else { 8 };
         let mut facts = node(name, &[(GPU, count), ("cpu", 64_000)]);
         facts.capacity_type = capacity_type;
-        Input::Node(facts)
+        Input::Node(facts.into())
     }));
     let only_spot = PodShape { capacity_types: vec![CapacityType::Spot], ..(*gpus(8)).clone() };
     let only_spot = Arc::new(only_spot);
@@ -231,7 +231,7 @@ fn exactly_the_missing_quota_starts_it() {
 fn a_raise_is_told_no_smaller_than_it_is() {
     const MI: i64 = 1 << 20;
     let mut stage = stage(&[]);
-    stage.add([Input::Node(node("m", &[("memory", 65_536 * MI), ("cpu", 8_000)]))]);
+    stage.add([Input::Node(node("m", &[("memory", 65_536 * MI), ("cpu", 8_000)]).into())]);
     let memory = |of| group(&[(DEFAULT, &[("memory", nominal(of))])]);
     let owns = |of| cluster_queue("q", None, memory(of));
     add_queue(&mut stage, owns(8_192 * MI));
@@ -442,7 +442,7 @@ fn two_kinds() -> Stage {
             facts.taints = vec![only_for_ml()];
         }
         facts.price = Some(Price { per_hour: MicroUsd(8_000_000), source: PriceSource::Catalogue });
-        Input::Node(facts)
+        Input::Node(facts.into())
     }));
     let mut t4 = flavor("t4", &[("gpu", "t4")]);
     t4.taints = vec![only_for_ml()];

@@ -61,7 +61,7 @@ impl World {
         let mut facts = vec![Input::Policy(policy.into()), namespace()];
         facts.push(Input::Flavor(flavor(DEFAULT, &[])));
         for name in ["n0", "n1"] {
-            facts.push(Input::Node(node(name, &[("cpu", 1_000), (GPU, self.node)])));
+            facts.push(Input::Node(node(name, &[("cpu", 1_000), (GPU, self.node)]).into()));
         }
         let parent = |at: usize| if at == 0 { "root" } else { COHORTS[at - 1] };
         let quotas = |[gpus, cpu]: [i64; 2]| {

@@ -66,7 +66,7 @@ impl Case {
     fn decided(&self) -> Vec<(Arc<PodShape>, usize)> {
         let (mut engine, pods) = (Engine::new(), self.gang());
         let mut facts = vec![namespace()];
-        facts.extend(self.facts().into_iter().map(Input::Node));
+        facts.extend(self.facts().into_iter().map(|it| Input::Node(it.into())));
         facts.extend(pods.iter().cloned().map(Input::Pod));
         let output = engine.step(NOW, facts);
         engine.recount();
@@ -203,7 +203,7 @@ fn gets_its_member_back(labelled: bool) {
         pod.node = Some(text(node)).filter(|node| !node.is_empty());
     }
     let mut facts = vec![namespace()];
-    facts.extend(case.facts().into_iter().map(Input::Node));
+    facts.extend(case.facts().into_iter().map(|it| Input::Node(it.into())));
     facts.extend(pods.into_iter().map(Input::Pod));
     let output = engine.step(NOW, facts);
     let placed = binds(&output);
@@ -225,7 +225,7 @@ fn is_completed_where_there_is_room(labelled: bool) {
         pod.node = Some(text(node)).filter(|node| !node.is_empty());
     }
     let mut facts = vec![namespace()];
-    facts.extend(case.facts().into_iter().map(Input::Node));
+    facts.extend(case.facts().into_iter().map(|it| Input::Node(it.into())));
     facts.extend(pods.into_iter().map(Input::Pod));
     let placed = binds(&engine.step(NOW, facts));
     let nodes: Vec<&str> = placed.iter().map(|(_, node)| node.as_str()).collect();

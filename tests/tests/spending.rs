@@ -54,7 +54,7 @@ fn priced(name: &str, gpus: i64) -> Input {
     let mut node = node(name, &[(GPU, gpus)]);
     node.capacity_type = CapacityType::OnDemand;
     node.price = Some(Price { per_hour: dollars(PRICE * gpus), source: PriceSource::Annotation });
-    Input::Node(node)
+    Input::Node(node.into())
 }
 
 fn queue(name: &str, gpus: i64, spending: Option<SpendingLimit>) -> ClusterQueueFacts {
@@ -178,7 +178,7 @@ fn gpu_hours_count_where_no_price_is_known() {
     let gpu_seconds = Some(3_600);
     let limit = SpendingLimit { usd: Some(dollars(1)), gpu_seconds, ..usd(0) };
     let mut facts = ground(&[queue("main", 8, Some(limit))], 8);
-    facts.push(Input::Node(node("n", &[(GPU, 8)])));
+    facts.push(Input::Node(node("n", &[(GPU, 8)]).into()));
     let first = job("first", "main", 2);
     facts.push(Input::Pod(first));
     assert_eq!(binds(&engine.step(at(0), facts)).len(), 1);
@@ -369,7 +369,7 @@ fn remedies_of_a_spent_budget_are_to_wait_or_to_raise_it() {
     let words = explained.workload.reason.expect("it waits").to_string();
     assert!(words.contains("($10.00)"), "{words}");
     // Where there is no room either, the budget is not what keeps it.
-    engine.step(at(80), vec![Input::Node(node("n", &[(GPU, 4)]))]);
+    engine.step(at(80), vec![Input::Node(node("n", &[(GPU, 4)]).into())]);
     assert!(found(&mut engine, at(80)).is_empty());
     engine.recount();
 }
@@ -433,7 +433,8 @@ fn the_price_of_the_time_of_placement_counts() {
     facts.push(Input::Pod(first.clone()));
     play(&mut engine, at(0), facts, std::slice::from_ref(&first));
     let Input::Node(mut dearer) = priced("n", 8) else { unreachable!("a node") };
-    dearer.price = Some(Price { per_hour: dollars(800), source: PriceSource::Annotation });
+    Arc::make_mut(&mut dearer).price =
+        Some(Price { per_hour: dollars(800), source: PriceSource::Annotation });
     let second = job("second", "main", 1);
     let facts = vec![Input::Node(dearer), Input::Pod(second.clone())];
     let output = engine.step(at(60), facts);

@@ -20,7 +20,7 @@ use capstan_tests::hand::bound;
 const NOW: Time = Time(1_000_000);
 
 fn gpu_node(name: &str, gpus: i64) -> Input {
-    Input::Node(node(name, &[("cpu", 64_000), (GPU, gpus)]))
+    Input::Node(node(name, &[("cpu", 64_000), (GPU, gpus)]).into())
 }
 
 fn one_queue(gpus: i64) -> Vec<Input> {
@@ -398,7 +398,7 @@ fn a_queue_whose_flavor_lacks_its_topology_comes_back_with_that() {
     facts.push(Input::Flavor(racked));
     let mut host = node("host", &[("cpu", 64_000), (GPU, 8)]);
     host.labels.insert(text("rack"), text("r1"));
-    facts.extend([Input::Node(host), gpu_node("bare", 8)]);
+    facts.extend([Input::Node(host.into()), gpu_node("bare", 8)]);
     facts.push(Input::Pod(pod("p", &shape(&[(GPU, 2)]), &in_queue(Some("main")))));
     engine.step(NOW, facts);
     let why = |engine: &Engine| engine.queues().remove(0).inactive.map(|why| why.to_string());
@@ -423,7 +423,7 @@ fn a_queue_says_what_is_known_of_its_price_and_how_much_is_not() {
     let per_hour = MicroUsd(8_000_000);
     priced.price = Some(Price { per_hour, source: PriceSource::Catalogue });
     let mut facts = one_queue(8);
-    facts.extend([Input::Node(priced), gpu_node("unpriced", 4)]);
+    facts.extend([Input::Node(priced.into()), gpu_node("unpriced", 4)]);
     let one = |name: &str| pod(name, &shape(&[(GPU, 2)]), &in_queue(Some("main")));
     facts.extend([bound(&one("a"), "priced"), bound(&one("b"), "unpriced")]);
     facts.push(bound(&one("c"), "unpriced"));

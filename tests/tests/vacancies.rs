@@ -31,7 +31,7 @@ fn ground(queue: ClusterQueueFacts) -> Vec<Input> {
         Input::LocalQueue(local_queue("main")),
         Input::ClusterQueue(queue),
         Input::ClusterQueue(cluster_queue("lender", Some("all"), lent)),
-        Input::Node(node("n", &[("cpu", 64_000), (GPU, 64)])),
+        Input::Node(node("n", &[("cpu", 64_000), (GPU, 64)]).into()),
     ]
 }
 

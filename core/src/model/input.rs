@@ -71,7 +71,7 @@ pub const UNLIMITED: i64 = i64::MAX;
 #[derive(Clone, Debug, PartialEq)]
 pub enum Input {
     /// A node exists, or changed.
-    Node(NodeFacts),
+    Node(Arc<NodeFacts>),
     /// The node of this name is gone.
     NodeGone(Text),
     /// A pod exists, or changed; pods of every scheduler are fed.

@@ -174,10 +174,10 @@ impl Room {
     }
 
     /// States what a node is. Returns whether anything changed that decides who fits there.
-    pub fn upsert_node(&mut self, facts: NodeFacts) -> bool {
+    pub fn upsert_node(&mut self, facts: Arc<NodeFacts>) -> bool {
         let index = self.node_named(&facts.name);
         let old = self.nodes[index.at()].facts.as_deref();
-        if old == Some(&facts) {
+        if old == Some(&*facts) {
             return false;
         }
         let only_scored = old.is_some_and(|old| old.admits_as(&facts));
@@ -187,7 +187,7 @@ impl Room {
         let allocatable = self.vector(&facts.allocatable);
         self.ledger.set_allocatable(index, allocatable);
         let node = &mut self.nodes[index.at()];
-        node.facts = Some(Arc::new(facts));
+        node.facts = Some(facts);
         node.version += 1;
         self.touch(index);
         !only_scored

@@ -177,17 +177,20 @@ mod tests {
 
     fn node(name: &str, cpu: i64) -> Input {
         let labels = Labels::from([("kubernetes.io/hostname".into(), Text::from(name))]);
-        Input::Node(NodeFacts {
-            features: Vec::new(),
-            images: Arc::default(),
-            name: name.into(),
-            labels,
-            taints: Vec::new(),
-            unschedulable: false,
-            allocatable: [("cpu".into(), cpu), ("pods".into(), 10)].into(),
-            capacity_type: CapacityType::Unknown,
-            price: None,
-        })
+        Input::Node(
+            NodeFacts {
+                features: Vec::new(),
+                images: Arc::default(),
+                name: name.into(),
+                labels,
+                taints: Vec::new(),
+                unschedulable: false,
+                allocatable: [("cpu".into(), cpu), ("pods".into(), 10)].into(),
+                capacity_type: CapacityType::Unknown,
+                price: None,
+            }
+            .into(),
+        )
     }
 
     fn feed(state: &mut ClusterState, inputs: impl IntoIterator<Item = Input>) {

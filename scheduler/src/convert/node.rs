@@ -44,10 +44,13 @@ pub fn facts(node: &Node, prices: &PriceConfig, shared: &mut Shared) -> NodeFact
 }
 
 /// Gives facts the price that holds now; `false`: that is what they had.
-pub fn price(facts: &mut NodeFacts, annotations: &Labels, prices: &PriceConfig) -> bool {
+pub fn price(facts: &mut Arc<NodeFacts>, annotations: &Labels, prices: &PriceConfig) -> bool {
     let now = economics(&facts.labels, annotations, prices);
     let changed = (facts.capacity_type, &facts.price) != (now.capacity_type, &now.price);
-    (facts.capacity_type, facts.price) = (now.capacity_type, now.price);
+    if changed {
+        let facts = Arc::make_mut(facts);
+        (facts.capacity_type, facts.price) = (now.capacity_type, now.price);
+    }
     changed
 }
 

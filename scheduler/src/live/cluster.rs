@@ -101,8 +101,8 @@ pub struct Dirty {
 /// A node, with the annotation that says its price.
 #[derive(Debug, PartialEq)]
 pub struct NodeEntry {
-    /// Facts at the prices that hold now.
-    pub facts: NodeFacts,
+    /// Facts at the prices that hold now, which the engine shares.
+    pub facts: Arc<NodeFacts>,
     annotations: Labels,
 }
 
@@ -372,7 +372,7 @@ impl Live {
         }
         let named = self.enter(Kind::Node, &node.metadata);
         self.notes.faults(Kind::Node, &named, node::remark(node).map(|problem| (None, problem)));
-        let facts = node::facts(node, &self.prices, &mut self.shared);
+        let facts = Arc::new(node::facts(node, &self.prices, &mut self.shared));
         let mut annotations = marks::labels(&node.metadata.annotations, &mut self.shared);
         annotations.retain(|key, _| **key == *PRICE_ANNOTATION);
         let entry = NodeEntry { facts, annotations };

@@ -169,7 +169,7 @@ async fn metrics_are_prometheus_text() {
         capacity_type: capstan_core::model::input::CapacityType::Unknown,
         price: None,
     };
-    let output = Engine::new().step(Time(0), vec![Input::Node(facts)]);
+    let output = Engine::new().step(Time(0), vec![Input::Node(facts.into())]);
     server.metrics.step(&output.report, Duration::from_millis(1));
     server.metrics.published([("event_dropped", 3)]);
     let (status, says) = server.get("/metrics").await;

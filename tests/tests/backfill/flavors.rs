@@ -20,7 +20,7 @@ fn ground(seed: &mut Seed, flavors: usize) -> (Stage, i64) {
         stage.add([Input::Flavor(flavor(name, &[("flavor", name)]))]);
         for node_name in *nodes {
             let labels = labels(&[("kubernetes.io/hostname", node_name), ("flavor", name)]);
-            stage.add([Input::Node(NodeFacts { labels, ..node(node_name, &[(GPU, 8)]) })]);
+            stage.add([Input::Node(NodeFacts { labels, ..node(node_name, &[(GPU, 8)]) }.into())]);
         }
         for quotas in &mut quotas {
             let all = 8 * nodes.len() as i64;

@@ -17,7 +17,7 @@ const PLAYS: u64 = 520;
 /// by many others that say not how long they run, each with another amount of CPU.
 fn crowd() -> (Stage, Vec<StepOutput>) {
     let mut stage = stage(&[]);
-    stage.add(["a", "b"].map(|name| Input::Node(node(name, &[(GPU, 8), (CPU, 1 << 40)]))));
+    stage.add(["a", "b"].map(|name| Input::Node(node(name, &[(GPU, 8), (CPU, 1 << 40)]).into())));
     for part in ["long-1", "long-2"] {
         submit(&mut stage, work(part, (1, 4), Some(120)));
     }
@@ -99,7 +99,7 @@ fn an_end_that_leaves_nothing_to_them_plays_nothing_for_those_who_are_held() {
 fn nobody_who_is_held_starves() {
     let (mut stage, _) = crowd();
     let last = node("c", &[(GPU, 4), (CPU, needs(SHAPES - 1))]);
-    stage.add([Input::Node(last)]);
+    stage.add([Input::Node(last.into())]);
     let outputs = stage.settle(|_| {});
     assert!(plays(&outputs).iter().all(|plays| *plays <= PLAYS), "{:?}", plays(&outputs));
     assert!(runs(&stage, &format!("small-{:03}", SHAPES - 1)));
@@ -157,7 +157,7 @@ fn pools(most: u32) -> Stage {
 
 fn pool_node(name: &str, pool: &str, amounts: &[(&str, i64)]) -> Input {
     let labels = labels(&[("kubernetes.io/hostname", name), ("pool", pool)]);
-    Input::Node(NodeFacts { labels, ..node(name, amounts) })
+    Input::Node(NodeFacts { labels, ..node(name, amounts) }.into())
 }
 
 fn pool_queue(stage: &mut Stage, name: &str, pool: &str, resource: &str, has: i64) {

@@ -30,7 +30,7 @@ const MINUTE: i64 = 60_000;
 fn stage(nodes: &[&str]) -> Stage {
     let mut stage = Stage::new(Time(1_000 * MINUTE));
     stage.add([namespace()]);
-    stage.add(nodes.iter().map(|name| Input::Node(node(name, &[(GPU, 8)]))));
+    stage.add(nodes.iter().map(|name| Input::Node(node(name, &[(GPU, 8)]).into())));
     stage.settle(|_| {});
     stage
 }
@@ -312,7 +312,7 @@ fn a_head_of_higher_priority_takes_the_start_of_one_in_another_queue() {
 #[test]
 fn who_runs_late_elsewhere_breaks_no_start() {
     let mut stage = big_waits();
-    stage.add(["c", "d", "e"].map(|name| Input::Node(node(name, &[(GPU, 4)]))));
+    stage.add(["c", "d", "e"].map(|name| Input::Node(node(name, &[(GPU, 4)]).into())));
     for late in 0..12 {
         submit(&mut stage, work(&format!("late-{late:02}"), (1, 1), Some(5 + late)));
         assert!(runs(&stage, &format!("late-{late:02}")));
@@ -481,7 +481,7 @@ fn room_of_starts_that_follow_each_other_is_kept_once() {
     let mut stage = stage(&["a"]);
     submit(&mut stage, work("x", (1, 8), Some(60)));
     let more = [node("b", &[(GPU, 8)]), node("c", &[(GPU, 20)])];
-    stage.add(more.map(Input::Node));
+    stage.add(more.map(|it| Input::Node(it.into())));
     for name in ["one", "two", "three"] {
         add_queue(&mut stage, queue(name, Some("all"), nominal(100)));
     }
@@ -516,7 +516,7 @@ fn extra_members_of_higher_priority_wait_for_nobody() {
 #[test]
 fn who_is_held_is_told_of_the_head_that_it_would_delay() {
     let mut stage = stage(&["a"]);
-    stage.add(["b", "c"].map(|name| Input::Node(node(name, &[("cpu", 8_000)]))));
+    stage.add(["b", "c"].map(|name| Input::Node(node(name, &[("cpu", 8_000)]).into())));
     add_queue(&mut stage, queue("main", None, nominal(8)));
     submit(&mut stage, work("x", (1, 8), Some(60)));
     submit(&mut stage, work_in("elsewhere", (1, 8), Some(30), Some("main")));

@@ -125,7 +125,7 @@ impl Life {
         for name in FLAVORS {
             let mut facts = node(&format!("node-{name}"), &[(GPU, 100_000), ("pods", 100_000)]);
             facts.labels.insert(text("kind"), text(name));
-            life.tell(Input::Node(facts));
+            life.tell(Input::Node(facts.into()));
             life.tell(Input::Flavor(flavor(name, &[("kind", name)])));
         }
         for name in QUEUES {

@@ -19,7 +19,7 @@ fn stage(fair: Option<FairSharing>, queues: &[(&str, i64)]) -> Stage {
     let mut stage = Stage::new(Time(0));
     let policy = Policy { fair_sharing: fair, ..Policy::default() };
     stage.add([Input::Policy(Arc::new(policy)), namespace(), Input::Flavor(flavor(DEFAULT, &[]))]);
-    stage.add([Input::Node(node("node", &[(GPU, 100), ("pods", 100)]))]);
+    stage.add([Input::Node(node("node", &[(GPU, 100), ("pods", 100)]).into())]);
     for (name, owned) in queues {
         let quotas = group(&[(DEFAULT, &[(GPU, nominal(*owned))])]);
         let mut facts: ClusterQueueFacts = cluster_queue(name, Some("all"), quotas);

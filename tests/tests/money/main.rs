@@ -73,7 +73,7 @@ fn a_price_that_falls_wakes_who_could_not_pay() {
 fn an_unknown_price_is_no_place_in_a_queue_that_covers_money() {
     let plain = cluster_queue("plain", None, group(&[(DEFAULT, &[(GPU, nominal(MUCH))])]));
     let mut played = Played::new(policy(), &[queue("main", None, 900), plain]);
-    played.with([Input::Node(node("n", &[(GPU, 8)])), single("a", "main", 1)]);
+    played.with([Input::Node(node("n", &[(GPU, 8)]).into()), single("a", "main", 1)]);
     let (code, words) = played.waits("a");
     assert_eq!(code, "PriceUnknown");
     assert!(words.contains("price of 1 node that would take it"), "{words}");
@@ -95,7 +95,7 @@ fn what_was_charged_is_frozen_whatever_becomes_of_prices() {
         (400, Some(MicroUsd(usd(400))))
     );
     // Nobody knows a price any more.
-    played.with([Input::Node(node("n", &[(GPU, 2)]))]);
+    played.with([Input::Node(node("n", &[(GPU, 2)]).into())]);
     assert_eq!(played.used("main"), 400);
     played.ends("a");
     assert_eq!(played.used("main"), 0);
@@ -123,7 +123,7 @@ fn who_was_bound_by_somebody_else_is_charged_what_the_node_costs_now() {
     assert_eq!(charged(&played), 400);
     play(&mut played, vec![priced("n", 2, 600)]);
     assert_eq!(charged(&played), 300);
-    play(&mut played, vec![Input::Node(node("n", &[(GPU, 2)]))]);
+    play(&mut played, vec![Input::Node(node("n", &[(GPU, 2)]).into())]);
     assert_eq!((charged(&played), view(&played.stage.engine, "other").unpriced), (0, 1));
     let note = BindingNote { price: Some(MicroUsd(usd(700))), ..BindingNote::default() };
     other.binding = Some(Arc::new(note));
@@ -245,7 +245,7 @@ fn a_set_does_not_spend_what_others_need_on_better_nodes() {
     third.gang = GangRef { ..all[0].gang.clone() };
     all.push(third);
     let Input::Node(mut cheap) = priced("cheap", 4, 400) else { unreachable!("a node") };
-    cheap.allocatable.insert(text("cpu"), 8_000);
+    Arc::make_mut(&mut cheap).allocatable.insert(text("cpu"), 8_000);
     let mut main = queue("main", None, 800);
     main.groups.push(group(&[("hosts", &[("cpu", nominal(8_000))])]));
     played.with([Input::Flavor(flavor("hosts", &[])), Input::ClusterQueue(main)]);
@@ -276,7 +276,7 @@ fn two_kinds(apart: bool, spot: i64, demand: i64) -> ClusterQueueFacts {
 
 fn of_kind(name: &str, kind: &str, gpus: i64, cents: i64) -> Input {
     let Input::Node(mut node) = priced(name, gpus, cents) else { unreachable!("a node") };
-    node.labels.extend(labels(&[("kind", kind)]));
+    Arc::make_mut(&mut node).labels.extend(labels(&[("kind", kind)]));
     Input::Node(node)
 }
 

@@ -32,7 +32,7 @@ pub fn priced(name: &str, gpus: i64, cents: i64) -> Input {
     node.capacity_type = CapacityType::OnDemand;
     let per_hour = MicroUsd(usd(cents));
     node.price = Some(Price { per_hour, source: PriceSource::Annotation });
-    Input::Node(node)
+    Input::Node(node.into())
 }
 
 /// GPUs as many as anybody wants, and money.
