@@ -46,6 +46,9 @@ const PACE: Duration = Duration::from_millis(5);
 const PART: u32 = 24;
 /// But no more than that: however long a turn took, nobody notices the time to the next.
 const PACE_MOST: Duration = Duration::from_millis(40);
+/// Effects of one step, from which the rest is left to the next turn: their requests are on the
+/// way while that decides. Enough that steps cost nothing beside them.
+const EFFECTS_MAX: usize = 512;
 /// Longest sleep; the thread shows that it lives.
 const NAP: Duration = Duration::from_secs(1);
 
@@ -119,7 +122,7 @@ impl Desk {
             progress: Progress::default(),
             barrier: None,
             unread: Vec::new(),
-            told: vec![Input::Policy(Arc::new(config.policy.clone()))],
+            told: vec![in_parts(&config.policy)],
             policy: Arc::new(config.policy.clone()),
             questions: Vec::new(),
             settled: Vec::new(),
@@ -191,7 +194,7 @@ impl Desk {
                 self.live.reconfigure(&config);
                 self.tools.metrics.configure(Switches::of(&config.file.metrics));
                 self.policy = Arc::new(config.policy);
-                self.told.push(Input::Policy(self.policy.clone()));
+                self.told.push(in_parts(&self.policy));
             }
             Message::Stop => {
                 self.phase = Phase::Stopped;
@@ -411,6 +414,11 @@ fn answer(engine: &mut Engine, now: Time, questions: Vec<Question>) {
             }
         }
     }
+}
+
+/// A policy for an engine whose effects are carried out between its steps.
+fn in_parts(policy: &Policy) -> Input {
+    Input::Policy(Arc::new(Policy { effects_max: EFFECTS_MAX, ..policy.clone() }))
 }
 
 /// When the next turn may begin.
