@@ -345,10 +345,108 @@ impl Flow {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::model::apply::Changes;
+    use crate::model::input::{
+        AccessModes, Attach, AttachmentFacts, CapacityType, ClaimFacts, ClaimUse, Input, Labels,
+        NodeFacts, PodShape, PodVolumes, StorageFact, VolumeFacts,
+    };
+    use crate::place::classes::Scoring;
 
     fn takes_all(rows: &[Vec<u32>], counts: &[u32], holds: &[u64]) -> bool {
         Flow::new(rows, counts, holds.to_vec()).takes_all()
+    }
+
+    /// A node that attaches so many volumes of a driver and has `data` attached, which nobody uses;
+    /// `data` and `scratch` are bound to claims of these names.
+    fn attaching(limit: i64) -> ClusterState {
+        let storage = Input::Storage;
+        let volume = |name: &str| VolumeFacts {
+            name: name.into(),
+            class: "".into(),
+            capacity: 1,
+            modes: AccessModes::MANY_WRITE,
+            block: false,
+            attributes: None,
+            labels: Labels::new(),
+            nodes: None,
+            claim: None,
+            available: false,
+            deleting: false,
+            attach: Some(Attach { driver: "d".into(), handle: name.into(), migrated: false }),
+        };
+        let claim = |name: &str| ClaimFacts {
+            key: key(name),
+            uid: name.into(),
+            class: "".into(),
+            size: None,
+            modes: AccessModes::MANY_WRITE,
+            block: false,
+            attributes: None,
+            selector: None,
+            volume: Some(name.into()),
+            bound: true,
+            lost: false,
+            deleting: false,
+            selected_node: None,
+            made_for: None,
+        };
+        let node = NodeFacts {
+            name: "n".into(),
+            labels: Labels::new(),
+            taints: Vec::new(),
+            unschedulable: false,
+            allocatable: [("cpu".into(), 9), ("pods".into(), 9)].into(),
+            features: Vec::new(),
+            images: Arc::default(),
+            capacity_type: CapacityType::Unknown,
+            price: None,
+        };
+        let limits = [("d".into(), limit)].into();
+        let [name, volume_name] = ["a", "data"].map(Text::from);
+        let attached =
+            AttachmentFacts { name, node: "n".into(), driver: "d".into(), volume: volume_name };
+        let mut facts = vec![Input::Node(node)];
+        facts.extend(["data", "scratch"].map(|name| storage(StorageFact::Volume(volume(name)))));
+        facts.extend(["data", "scratch"].map(|name| storage(StorageFact::Claim(claim(name)))));
+        facts.push(storage(StorageFact::Limits { node: "n".into(), limits }));
+        facts.push(storage(StorageFact::Attachment(attached)));
+        let (mut state, mut changes) = (ClusterState::default(), Changes::default());
+        facts.into_iter().for_each(|fact| state.apply(fact, &mut changes));
+        state.derive(&mut changes);
+        state.recount();
+        state
+    }
+
+    fn key(name: &str) -> ClaimKey {
+        ClaimKey { namespace: "team".into(), name: name.into() }
+    }
+
+    /// Whether the proof lets a gang of members through that bring these.
+    fn lets_in(state: &mut ClusterState, members: &[&[&str]]) -> bool {
+        let ask = |brings: &&[&str]| {
+            let claims = brings.iter().map(|name| ClaimUse { claim: key(name), made_for: None });
+            let volumes = PodVolumes { claims: claims.collect(), disks: Vec::new() };
+            let volumes = Some(Arc::new(volumes));
+            let shape = Arc::new(PodShape { volumes, ..PodShape::default() });
+            let shape = state.room.intern_shape(&shape);
+            (state.class(shape, &[], Scoring::default()), 1)
+        };
+        let asks: Vec<Count> = members.iter().map(ask).collect();
+        let mut txn = Txn::begin(state);
+        asks.iter().for_each(|(class, _)| txn.fresh(*class));
+        may_hold(&txn, &asks, 0..1)
+    }
+
+    #[test]
+    fn who_brings_a_volume_that_nobody_uses_is_let_in_after_one_that_brings_less() {
+        // Attached and in nobody's use it counts twice for the first who brings it.
+        assert!(lets_in(&mut attaching(2), &[&["data", "scratch"], &["data"]]));
+        assert!(!lets_in(&mut attaching(2), &[&["data", "scratch"], &["scratch"]]));
+        assert!(!lets_in(&mut attaching(1), &[&["data"], &["data", "scratch"]]));
+        assert!(lets_in(&mut attaching(3), &[&["data", "scratch"], &["scratch"]]));
     }
 
     #[test]

@@ -120,8 +120,8 @@ pub fn together(txn: &Txn<'_>, shapes: impl Iterator<Item = ShapeIdx> + Clone) -
 }
 
 /// Whether others that come with a class may open nodes for it: it wants some of those near, or
-/// spreads among them, or they choose for a claim that it shares. What its members find without the
-/// others says nothing then.
+/// spreads among them, or they take what opens some ([`ways::are_opened`]). What its members find
+/// without the others says nothing then.
 pub fn waits_for(txn: &mut Txn<'_>, class: ClassIdx, together: &[ShapeIdx]) -> bool {
     let state = txn.state();
     let own = state.classes.class(class).key.shape;
@@ -129,7 +129,7 @@ pub fn waits_for(txn: &mut Txn<'_>, class: ClassIdx, together: &[ShapeIdx]) -> b
     if together.len() < 2 {
         return false;
     }
-    if facts.volumes.is_some() {
+    if facts.volumes.is_some() || !facts.claims.is_empty() {
         let opened = ways::are_opened(&state.room, together.iter().map(|it| (*it, 1)));
         if together.iter().zip(opened).any(|(shape, opened)| *shape == own && opened) {
             return true;
@@ -304,7 +304,7 @@ struct Search {
     attached: Option<Attached>,
     /// Where sets may go; `None`: anywhere.
     confines: Option<Confines>,
-    /// For whom others may open nodes by the volumes that they choose, by ask.
+    /// For whom others may open nodes by what they take, by ask.
     opened: Vec<bool>,
     /// Nobody opens a node for anybody: whoever fits with all others fits in any order.
     in_any_order: bool,

@@ -17,12 +17,13 @@ use std::collections::BTreeMap;
 use capstan_topology::NodeIdx;
 
 use crate::model::ids::{ClassIdx, ShapeIdx};
-use crate::model::input::{ClaimKey, PodShape};
+use crate::model::input::{ClaimKey, PodShape, ResourceClaimKey};
 use crate::model::room::Room;
 use crate::model::state::ClusterState;
 use crate::model::txn::Txn;
 use crate::model::volumes::Choices;
-use crate::place::common_claims;
+use crate::place::{attached, common_claims};
+use crate::rules::dynamic_resources::named;
 use crate::rules::dynamic_resources::ways::{self as devices, DeviceWay, Kinds, Taken};
 
 /// Choices of one pod on one node that are looked at: two claims with eight unlike devices or
@@ -147,8 +148,42 @@ impl Choosing {
 }
 
 /// For which of these (shapes and numbers of pods) others of them may open nodes by what they
-/// choose for a claim that they share: who finds no node before may find one after them.
+/// take: who finds no node before may find one after them. They choose for a claim that they share,
+/// or use what a node has attached and nobody uses, or take a device that stops a search.
 pub(super) fn are_opened(
+    room: &Room,
+    members: impl Iterator<Item = (ShapeIdx, u32)> + Clone,
+) -> Vec<bool> {
+    let shapes = members.clone().map(|(shape, _)| shape);
+    let by_volumes = are_opened_by_choices(room, members.clone());
+    let by_attached = attached::are_opened(room, shapes);
+    let by_devices = are_opened_by_devices(room, members);
+    let all = by_volumes.into_iter().zip(by_attached).zip(by_devices);
+    all.map(|((one, other), third)| one || other || third).collect()
+}
+
+fn are_opened_by_devices(
+    room: &Room,
+    members: impl Iterator<Item = (ShapeIdx, u32)> + Clone,
+) -> Vec<bool> {
+    let claims = |shape: ShapeIdx| &room.shape(shape).facts.claims;
+    let mut users: BTreeMap<&ResourceClaimKey, u32> = BTreeMap::new();
+    let mut all = 0_u32;
+    for (shape, count) in members.clone().filter(|(shape, _)| !claims(*shape).is_empty()) {
+        all = all.saturating_add(count);
+        for key in named(&room.shape(shape).facts) {
+            let users = users.entry(key).or_default();
+            *users = users.saturating_add(count);
+        }
+    }
+    let shared = |key: &ResourceClaimKey| users.get(key).is_some_and(|users| *users > 1);
+    let opened = |(shape, _): (ShapeIdx, u32)| {
+        all > 1 && devices::may_be_opened(&room.devices, &room.shape(shape).facts, shared)
+    };
+    members.map(opened).collect()
+}
+
+fn are_opened_by_choices(
     room: &Room,
     members: impl Iterator<Item = (ShapeIdx, u32)> + Clone,
 ) -> Vec<bool> {

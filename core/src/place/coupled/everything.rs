@@ -2,8 +2,8 @@
 //!
 //! It takes one member after the other, of any ask, to any node that would have it as things are,
 //! with any volumes and devices that it could take there ([`ways`](crate::place::ways)), and goes
-//! back where that leads nowhere. Where nobody opens nodes for others, by being there or by the
-//! volumes that it chooses, the order does not matter, and those who find the fewest go first.
+//! back where that leads nowhere. Where nobody opens nodes for others, by being there or by what it
+//! takes, the order does not matter, and those who find the fewest go first.
 //! States that were reached in another order are looked at once, and nodes that look the same to
 //! all members are tried once. Where levels or slices hold for sets of members, it keeps to them
 //! ([`Confines`](super::Confines)).
