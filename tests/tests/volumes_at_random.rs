@@ -417,6 +417,19 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(Config { cases: 256, ..config() })]
+
+    /// Nodes that take nobody change nothing, however many they are.
+    #[test]
+    fn it_is_placed_amid_many_other_nodes(small in small(), attached in attached(4, 3, 6)) {
+        let others = || (0..300).map(|at| gpu_node(&format!("other-{at}"), 0));
+        prop_assert_eq!(begins(small.facts().into_iter().chain(others())), small.possible());
+        let facts = attached.facts().into_iter().chain(others());
+        prop_assert_eq!(begins(facts), attached.possible());
+    }
+}
+
 fn begins(facts: impl Iterator<Item = Input>) -> bool {
     let mut engine = Engine::new();
     let output = engine.step(NOW, facts.collect());

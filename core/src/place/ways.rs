@@ -12,7 +12,7 @@
 //! that it does not see all. Cost: nothing for gangs that choose nothing, and for those that are
 //! placed before a search begins.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use capstan_topology::NodeIdx;
 
@@ -64,6 +64,8 @@ pub(super) struct Choosing {
     /// Who is where does not tell what others find: members share claims, or have volumes to
     /// choose.
     tied: bool,
+    /// Positions where nobody goes who chooses.
+    plain: BTreeSet<usize>,
     /// Some choices were not looked at.
     cut: bool,
     /// Ways by number, as far as others can tell one from another.
@@ -73,14 +75,19 @@ pub(super) struct Choosing {
 impl Choosing {
     /// `None`: nobody of these chooses anything.
     pub fn of(state: &ClusterState, classes: &[ClassIdx]) -> Option<Choosing> {
+        if !classes.iter().any(|class| chooses(state, *class)) {
+            return None;
+        }
         let takes = |class: &ClassIdx| state.classes.class(*class).coupled();
         let tied = |class: &ClassIdx| takes(class) || common_claims::any(state, *class);
         let tied = classes.iter().any(tied);
-        if !tied && classes.iter().all(|class| shape(state, *class).claims.is_empty()) {
-            return None;
-        }
-        let (classes, numbers) = (classes.to_vec(), BTreeMap::new());
-        Some(Choosing { classes, kinds: None, tied, cut: false, numbers })
+        let (classes, numbers, plain) = (classes.to_vec(), BTreeMap::new(), BTreeSet::new());
+        Some(Choosing { classes, kinds: None, tied, plain, cut: false, numbers })
+    }
+
+    /// At these positions nobody goes who chooses: what they offer matters to nobody.
+    pub fn leave_out(&mut self, plain: BTreeSet<usize>) {
+        self.plain = plain;
     }
 
     fn kinds(&mut self, state: &ClusterState) -> &mut Kinds {
@@ -136,6 +143,11 @@ impl Choosing {
 
     /// What members see of the volumes and devices of a position.
     pub fn looks(&mut self, txn: &Txn<'_>, position: usize, looks: &mut Vec<u32>) {
+        const NOTHING: u32 = u32::MAX;
+        if self.plain.contains(&position) {
+            looks.push(NOTHING);
+            return;
+        }
         let state = txn.state();
         let room = &state.room;
         let facts = room.facts(room.tree.order()[position]).filter(|_| !self.tied);
@@ -145,6 +157,11 @@ impl Choosing {
             looks.push(position as u32);
         }
     }
+}
+
+/// Whether members of a class choose volumes or devices, or have some that nobody else can have.
+pub(super) fn chooses(state: &ClusterState, class: ClassIdx) -> bool {
+    state.classes.class(class).coupled() || !shape(state, class).claims.is_empty()
 }
 
 /// For which of these (shapes and numbers of pods) others of them may open nodes by what they
