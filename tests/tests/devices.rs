@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use capstan_core::Engine;
 use capstan_core::model::input::{
-    Allocation, ClaimSpec, Input, NodeSelector, NodeSelectorTerm, Operator, PodClaim, PodFacts,
-    PodPhase, PreemptWithin, Reach, Requirement, ResourceClaimFacts,
+    Allocation, Answer, ClaimSpec, DeviceCount, Input, NodeSelector, NodeSelectorTerm, Operator,
+    PodClaim, PodFacts, PodPhase, PreemptWithin, Reach, Requirement, ResourceClaimFacts,
 };
 use capstan_core::plan::{Action, ClaimGrant, Effect, EffectResult, StepOutput};
 use capstan_core::time::Time;
@@ -174,6 +174,63 @@ fn a_shared_claim_that_no_node_has_room_beside_keeps_the_gang_waiting() {
     let output = engine.step(Time(1), inputs);
     assert_eq!((granted(&output).len(), binds(&output).len()), (0, 0));
     engine.recount();
+}
+
+/// A claim on devices that a query matches.
+fn asking(query: &str, count: DeviceCount) -> Arc<ClaimSpec> {
+    let mut spec = ClaimSpec::clone(&spec());
+    let ask = &mut spec.requests[0].options[0];
+    (ask.query, ask.count) = (text(query), count);
+    Arc::new(spec)
+}
+
+fn nodes_of(engine: &mut Engine, first: &StepOutput) -> Vec<String> {
+    let second = engine.step(Time(2), answers(first, &EffectResult::Done));
+    engine.recount();
+    let mut nodes: Vec<String> = binds(&second).into_iter().map(|(_, node)| node).collect();
+    nodes.sort();
+    nodes
+}
+
+#[test]
+fn a_shared_claim_for_all_devices_lets_others_onto_nodes_that_could_not_meet_it() {
+    let mut engine = Engine::new();
+    let node = |name: &str, cpu: i64| Input::Node(facts::node(name, &[("cpu", cpu)]));
+    // All nodes reach the device of the rack. Of b's devices somebody has one, so that nobody gets
+    // all of them there; but who has all that a reaches can use it on b, too.
+    let Input::Slice(mut rack) = slice("rack", &["x"]) else { unreachable!("a slice") };
+    Arc::make_mut(&mut rack).nodes = Reach::Everywhere;
+    let mut inputs = vec![namespace(), node("a", 1_000), node("b", 2_000)];
+    inputs.extend([Input::Slice(rack), slice("b", &["y"])]);
+    inputs.extend([holding("r-claim", "b", &["y"]), running("r", "b")]);
+    let all = devices::claim("c", false, asking("", DeviceCount::All));
+    inputs.push(Input::ResourceClaim(all));
+    let sharing = |name: &str| devices::member(name, 2, PodClaim::Named(key("c")), "c");
+    inputs.extend(["p", "q"].map(|name| Input::Pod(sharing(name))));
+    let first = engine.step(Time(1), inputs);
+    assert_eq!(granted(&first).len(), 2);
+    assert_eq!(nodes_of(&mut engine, &first), ["a", "b"]);
+}
+
+#[test]
+fn who_takes_a_device_that_a_selector_fails_on_opens_its_node_for_others() {
+    let mut engine = Engine::new();
+    let mut inputs = vec![namespace(), gpu_node("a", 0), slice("a", &["x", "y"])];
+    let says = [Answer::Fails(text("no such key: model")), Answer::Yes];
+    inputs.push(Input::Answers { query: text("q"), slice: text("a"), answers: says.into() });
+    for (name, query) in [("p", "q"), ("q", "")] {
+        let (claim, spec) = (format!("{name}-claim"), asking(query, DeviceCount::Exactly(1)));
+        inputs.push(Input::ResourceClaim(devices::claim(&claim, true, spec.clone())));
+        let needs = PodClaim::Own { name: text("gpu"), spec };
+        inputs.push(Input::Pod(devices::member(name, 2, needs, &claim)));
+    }
+    let first = engine.step(Time(1), inputs);
+    let grants = granted(&first);
+    let taken: Vec<(String, String)> =
+        grants.iter().map(|(pod, claims)| (pod.clone(), device(&claims[0]).1)).collect();
+    let wanted = [("p", "y"), ("q", "x")].map(|(pod, device)| (pod.to_owned(), device.to_owned()));
+    assert_eq!(taken, wanted);
+    assert_eq!(nodes_of(&mut engine, &first), ["a", "a"]);
 }
 
 #[test]

@@ -1,10 +1,12 @@
 //! A ClusterQueue that is being deleted: it admits nobody, is charged for what runs, and may go
 //! once nobody holds quota in it. Fed by hand.
 
+use std::sync::Arc;
+
 use capstan_core::Engine;
 use capstan_core::explain::reason::{Inactive, Reason};
 use capstan_core::explain::view::QueueView;
-use capstan_core::model::input::{ClusterQueueFacts, Input, PodFacts, StopPolicy};
+use capstan_core::model::input::{BindingNote, ClusterQueueFacts, Input, PodFacts, StopPolicy};
 use capstan_core::plan::{Action, State, StepOutput};
 use capstan_core::time::{Span, Time};
 use capstan_tests::facts::{
@@ -135,5 +137,33 @@ fn one_that_is_not_deleted_after_all_is_another_and_admits() {
     let output = engine.step(after(1), vec![Input::ClusterQueue(queue("main", 8))]);
     assert_eq!(names(binds(&output)), ["late"]);
     assert_eq!(main_of(&engine).inactive, None);
+    engine.recount();
+}
+
+/// What was admitted to it before this engine began runs on without a charge; it may go after that.
+#[test]
+fn one_of_which_nothing_can_be_read_is_used_by_what_it_admitted() {
+    let mut engine = Engine::new();
+    let unread = |engine: &Engine| engine.unread_queue(&text("main"));
+    // One is in its LocalQueue; one says itself where it was admitted.
+    let noted = of("gone", "noted", 1);
+    let mut noted = match bound(&noted, "n") {
+        Input::Pod(pod) => pod,
+        other => unreachable!("{other:?}"),
+    };
+    let note = BindingNote { queue: Some(text("main")), ..BindingNote::default() };
+    noted.binding = Some(Arc::new(note));
+    let mut facts = half_used(queue("main", 8));
+    facts.retain(|fact| !matches!(fact, Input::ClusterQueue(queue) if &*queue.name == "main"));
+    facts.push(Input::Pod(noted));
+    facts.push(bound(&of("other", "elsewhere", 1), "n"));
+    engine.step(NOW, facts);
+    assert_eq!(unread(&engine).admitted, 2);
+    let why = unread(&engine).inactive;
+    assert!(matches!(why, Some(Reason::Inactive { why: Inactive::Terminating, .. })), "{why:?}");
+    engine.step(after(1), vec![Input::PodGone(text("runs"))]);
+    assert_eq!(unread(&engine).admitted, 1);
+    engine.step(after(2), vec![Input::PodGone(text("noted"))]);
+    assert_eq!(unread(&engine).admitted, 0);
     engine.recount();
 }

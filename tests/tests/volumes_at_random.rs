@@ -1,6 +1,7 @@
 //! Properties of volumes on small clusters: what is rolled back was never chosen, and a gang is
 //! placed exactly if some way of giving each member a node and each claim a volume exists, whoever
-//! shares a claim, whatever nodes a volume reaches and however many a node attaches.
+//! shares a claim, whatever nodes a volume reaches, however many a node attaches and whichever it
+//! has attached that nobody uses.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -10,15 +11,15 @@ use capstan_core::Engine;
 use capstan_core::model::apply::Changes;
 use capstan_core::model::ids::PodIdx;
 use capstan_core::model::input::{
-    AccessModes, Attach, ClaimFacts, ClaimKey, ClaimUse, Input, NodeSelector, NodeSelectorTerm,
-    Operator, PodFacts, PodShape, PodVolumes, Requirement, StorageClassFacts, StorageFact,
-    VolumeFacts,
+    AccessModes, Attach, AttachmentFacts, ClaimFacts, ClaimKey, ClaimUse, Input, NodeSelector,
+    NodeSelectorTerm, Operator, PodFacts, PodPhase, PodShape, PodVolumes, Requirement,
+    StorageClassFacts, StorageFact, VolumeFacts,
 };
 use capstan_core::model::state::ClusterState;
 use capstan_core::model::txn::Txn;
 use capstan_core::plan::Action;
 use capstan_core::time::Time;
-use capstan_tests::facts::{GPU, TEAM, gang, in_queue, shape, text};
+use capstan_tests::facts::{GPU, TEAM, gang, in_queue, pod, shape, text};
 use capstan_tests::hand::gpu_node;
 use capstan_tests::seed::Seed;
 use capstan_topology::NodeIdx;
@@ -208,21 +209,33 @@ struct Attached {
     nodes: Vec<(i64, i64)>,
     /// For each member the claims that it uses, all bound; some may be the same.
     members: Vec<Vec<usize>>,
+    /// Nodes and volumes that are attached to them, whoever uses them.
+    attached: BTreeSet<(usize, usize)>,
+    /// Nodes, and volumes that a pod there uses.
+    used: BTreeSet<(usize, usize)>,
 }
 
 /// Claims that members of such a gang may use.
 const BOUND: usize = 8;
 
-fn attached() -> impl Strategy<Value = Attached> {
+/// Members that bring up to `most` of some claims. `there`: how many of them may be attached to
+/// nodes before, or be in use there.
+fn attached(claims: usize, most: usize, there: usize) -> impl Strategy<Value = Attached> {
     let nodes = vec((0..4_i64, 0..6_i64), 1..4);
-    let members = vec(vec(0..BOUND, 0..4), 1..5);
-    (nodes, members).prop_map(|(nodes, mut members)| {
-        for uses in &mut members {
-            uses.sort_unstable();
-            uses.dedup();
-        }
-        Attached { nodes, members }
-    })
+    let members = vec(vec(0..claims, 0..=most), 1..5);
+    let pairs = |count: usize| vec((0..3_usize, 0..claims), 0..=count);
+    (nodes, members, pairs(there), pairs(there / 2)).prop_map(
+        |(nodes, mut members, attached, used)| {
+            for uses in &mut members {
+                uses.sort_unstable();
+                uses.dedup();
+            }
+            let known = |pair: &(usize, usize)| pair.0 < nodes.len();
+            let attached = attached.into_iter().filter(known).collect();
+            let used = used.into_iter().filter(known).collect();
+            Attached { nodes, members, attached, used }
+        },
+    )
 }
 
 impl Attached {
@@ -245,28 +258,65 @@ impl Attached {
             all.push(Input::Storage(StorageFact::Volume(volume)));
             all.push(Input::Storage(StorageFact::Claim(claim)));
         }
+        for (node, volume) in &self.attached {
+            let name = text(format!("a-{node}-{volume}"));
+            let (node, volume) = (text(format!("n{node}")), text(format!("v{volume}")));
+            let facts = AttachmentFacts { name, node, driver: text("disks"), volume };
+            all.push(Input::Storage(StorageFact::Attachment(facts)));
+        }
+        for (node, volume) in &self.used {
+            let claims = vec![ClaimUse { claim: key(*volume), made_for: None }];
+            let volumes = Some(Arc::new(PodVolumes { claims, disks: Vec::new() }));
+            let shape = Arc::new(PodShape { volumes, ..PodShape::default() });
+            let mut user = pod(&format!("user-{node}-{volume}"), &shape, &in_queue(None));
+            (user.node, user.phase) = (Some(text(format!("n{node}"))), PodPhase::Running);
+            all.push(Input::Pod(user));
+        }
         all.extend(small.gang().into_iter().map(Input::Pod));
         all
     }
 
-    /// Whether some node for each member does, by trying all.
-    fn possible(&self, nodes: &mut Vec<usize>) -> bool {
-        if nodes.len() == self.members.len() {
-            return (0..self.nodes.len()).all(|node| self.holds(nodes, node));
-        }
-        (0..self.nodes.len()).any(|node| {
-            nodes.push(node);
-            let found = self.possible(nodes);
-            nodes.pop();
-            found
-        })
+    /// Whether some node for each member does, in some order, by trying all.
+    fn possible(&self) -> bool {
+        let all = (0..self.members.len()).collect();
+        self.place(&all, &mut vec![0; self.nodes.len()], &mut self.used.clone())
     }
 
-    fn holds(&self, nodes: &[usize], node: usize) -> bool {
-        let (gpus, limit) = self.nodes[node];
-        let there = || nodes.iter().zip(&self.members).filter(|(at, _)| **at == node);
-        let volumes: BTreeSet<usize> = there().flat_map(|(_, uses)| uses).copied().collect();
-        there().count() as i64 <= gpus && volumes.len() as i64 <= limit
+    fn place(
+        &self,
+        left: &BTreeSet<usize>,
+        held: &mut [i64],
+        used: &mut BTreeSet<(usize, usize)>,
+    ) -> bool {
+        if left.is_empty() {
+            return true;
+        }
+        for &member in left {
+            let rest = left.iter().copied().filter(|other| *other != member).collect();
+            for node in 0..self.nodes.len() {
+                if held[node] >= self.nodes[node].0 || !self.takes(node, member, used) {
+                    continue;
+                }
+                let before = used.clone();
+                used.extend(self.members[member].iter().map(|volume| (node, *volume)));
+                held[node] += 1;
+                if self.place(&rest, held, used) {
+                    return true;
+                }
+                held[node] -= 1;
+                *used = before;
+            }
+        }
+        false
+    }
+
+    /// Whether a node attaches what a member brings beside what is there: a volume that is attached
+    /// and that nobody there uses is there, and is brought.
+    fn takes(&self, node: usize, member: usize, used: &BTreeSet<(usize, usize)>) -> bool {
+        let brings = self.members[member].iter().filter(|it| !used.contains(&(node, **it)));
+        let brings = brings.count();
+        let there = used.union(&self.attached).filter(|(at, _)| *at == node).count();
+        brings == 0 || (brings + there) as i64 <= self.nodes[node].1
     }
 }
 
@@ -351,21 +401,61 @@ proptest! {
 
     #[test]
     fn a_gang_is_placed_if_there_is_a_way(small in small()) {
-        let mut engine = Engine::new();
-        let output = engine.step(NOW, small.facts());
-        let starts = output.effects.iter().any(|effect| {
-            matches!(effect.action, Action::Bind { .. } | Action::SelectVolumes { .. })
-        });
-        engine.recount();
-        prop_assert_eq!(starts, small.possible());
+        prop_assert_eq!(begins(small.facts().into_iter()), small.possible());
     }
 
     #[test]
-    fn a_gang_is_placed_if_nodes_attach_its_volumes(small in attached()) {
-        let mut engine = Engine::new();
-        let output = engine.step(NOW, small.facts());
-        let starts = output.effects.iter().any(|it| matches!(it.action, Action::Bind { .. }));
-        engine.recount();
-        prop_assert_eq!(starts, small.possible(&mut Vec::new()));
+    fn a_gang_is_placed_if_nodes_attach_its_volumes(small in attached(BOUND, 3, 0)) {
+        prop_assert_eq!(begins(small.facts().into_iter()), small.possible());
     }
+
+    #[test]
+    fn a_gang_is_placed_if_nodes_attach_its_volumes_beside_those_that_nobody_uses(
+        small in attached(4, 3, 6),
+    ) {
+        prop_assert_eq!(begins(small.facts().into_iter()), small.possible());
+    }
+}
+
+proptest! {
+    #![proptest_config(Config { cases: 256, ..config() })]
+
+    /// Nodes that take nobody change nothing, however many they are.
+    #[test]
+    fn it_is_placed_amid_many_other_nodes(small in small(), attached in attached(4, 3, 6)) {
+        let others = || (0..300).map(|at| gpu_node(&format!("other-{at}"), 0));
+        prop_assert_eq!(begins(small.facts().into_iter().chain(others())), small.possible());
+        let facts = attached.facts().into_iter().chain(others());
+        prop_assert_eq!(begins(facts), attached.possible());
+    }
+}
+
+fn begins(facts: impl Iterator<Item = Input>) -> bool {
+    let mut engine = Engine::new();
+    let output = engine.step(NOW, facts.collect());
+    engine.recount();
+    output
+        .effects
+        .iter()
+        .any(|effect| matches!(effect.action, Action::Bind { .. } | Action::SelectVolumes { .. }))
+}
+
+#[test]
+fn a_member_that_brings_less_opens_a_node_for_one_that_brings_the_same_and_more() {
+    // The node attaches two, has v0 attached, and nobody there uses it: it counts twice for who
+    // comes first with it, so that only the member with v0 alone can be the first.
+    let members = vec![vec![0, 1], vec![0]];
+    let attached = [(0, 0)].into();
+    let mut small = Attached { nodes: vec![(2, 2)], members, attached, used: BTreeSet::new() };
+    assert!(small.possible());
+    assert!(begins(small.facts().into_iter()));
+    // Without such a member nobody can.
+    small.members[1] = vec![0, 2];
+    assert!(!small.possible());
+    assert!(!begins(small.facts().into_iter()));
+    // A pod that uses it there already opens it for all.
+    small.members[1] = vec![1];
+    small.used.insert((0, 0));
+    assert!(small.possible());
+    assert!(begins(small.facts().into_iter()));
 }

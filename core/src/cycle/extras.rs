@@ -93,10 +93,18 @@ impl Engine {
     pub(super) fn place_some(&mut self, workload: WorkloadIdx, groups: &[Vec<PodIdx>]) -> bool {
         let (mut grown, mut owner) = (false, None);
         for group in groups {
-            // Where one does not join, no other of its shape does.
-            let joins =
-                |pod: &&PodIdx| self.extra_joins(workload, **pod, &mut owner, true) == Ok(true);
-            grown |= group.iter().take_while(joins).count() > 0;
+            // Where one does not join, no other of its shape does that stands no higher.
+            let mut refused: Option<i32> = None;
+            for &pod in group {
+                let priority = self.state.pods[pod].priority;
+                if refused.is_some_and(|refused| priority <= refused) {
+                    continue;
+                }
+                match self.extra_joins(workload, pod, &mut owner, true) {
+                    Ok(true) => grown = true,
+                    _ => refused = Some(priority),
+                }
+            }
         }
         grown
     }
@@ -110,8 +118,8 @@ impl Engine {
     pub(super) fn exposes(&mut self, workload: WorkloadIdx, members: &[PodIdx]) -> beside::Refusal {
         let (mut owner, mut last) = (None, None);
         members.iter().find_map(|pod| {
-            let shape = self.state.pods[*pod].shape;
-            if last.replace(shape) == Some(shape) {
+            let alike = (self.state.pods[*pod].shape, self.state.pods[*pod].priority);
+            if last.replace(alike) == Some(alike) {
                 return None;
             }
             self.extra_joins(workload, *pod, &mut owner, false).err()
@@ -127,7 +135,7 @@ impl Engine {
         owner: &mut Owner,
         keep: bool,
     ) -> Result<bool, Reason> {
-        let passed = self.state.pass_nominated(workload);
+        let passed = self.state.pass_nominated_for(&[pod]);
         let joins = self.joins_now(workload, pod, owner, keep);
         self.state.restore_nominated(passed);
         joins

@@ -316,7 +316,7 @@ impl Engine {
 
     /// Places some members with the flavors that the workload has; kept, or only tried.
     fn place_members(&mut self, workload: WorkloadIdx, members: &[PodIdx], keep: bool) -> bool {
-        let passed = self.state.pass_nominated(workload);
+        let passed = self.state.pass_nominated_for(members);
         let placed = self.put_beside(workload, members);
         let fits = placed.is_some();
         if let Some(txn) = placed.filter(|_| keep) {

@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 
 use super::news::uninteresting;
 use crate::engine::Engine;
-use crate::explain::reason::Reason;
-use crate::explain::view::{CohortView, LocalQueueView, WorkloadDetails};
-use crate::model::ids::WorkloadIdx;
+use crate::explain::reason::{Inactive, Reason};
+use crate::explain::view::{CohortView, LocalQueueView, QueueView, WorkloadDetails};
+use crate::model::ids::{PodIdx, WorkloadIdx};
 use crate::model::input::{GangKey, LocalQueueFacts, PodPhase, StopPolicy, Text};
 use crate::model::workload::Workload;
 use crate::money::MicroUsd;
@@ -107,6 +107,38 @@ impl Engine {
             share: self.state.quota.cohort_share(name),
         };
         self.state.facts.cohorts.keys().map(view).collect()
+    }
+
+    /// A ClusterQueue that is being deleted and of which nothing else could be read, so that no
+    /// quota is charged there: how much runs that it admitted, as LocalQueues and pods say.
+    pub fn unread_queue(&self, name: &Text) -> QueueView {
+        let state = &self.state;
+        let leads = |entry: &Workload| {
+            let named = entry.wishes.queue.as_ref();
+            let local = state.facts.local_queue(&entry.id.namespace, named);
+            local.is_some_and(|local| local.cluster_queue == *name)
+        };
+        let says = |pod: PodIdx| {
+            let note = state.pods[pod].note.as_ref().and_then(|note| note.queue.as_ref());
+            note.is_some_and(|queue| queue == name)
+        };
+        let runs_there = |(index, entry): &(WorkloadIdx, &Workload)| {
+            let mut placed = state.placed(*index).peekable();
+            placed.peek().is_some() && (leads(entry) || placed.any(says))
+        };
+        let why = Inactive::Terminating;
+        QueueView {
+            name: name.clone(),
+            cohort: None,
+            inactive: Some(Reason::Inactive { cluster_queue: name.clone(), why }),
+            quotas: Vec::new(),
+            pending: 0,
+            admitted: state.workloads.iter().filter(runs_there).count() as u32,
+            per_hour: None,
+            unpriced: 0,
+            share: None,
+            spending: None,
+        }
     }
 
     /// All LocalQueues, by namespace and name.

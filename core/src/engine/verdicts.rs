@@ -67,7 +67,10 @@ impl Engine {
         let flavors = self.flavors_of(pod);
         let gang = self.gang_of(pod);
         let workload = self.state.pods[pod].workload;
-        let passed = workload.map(|workload| self.state.pass_nominated(workload));
+        let passed = workload.map(|workload| match place {
+            Some(_) => self.state.pass_nominated_for(&[pod]),
+            None => self.state.pass_nominated(workload),
+        });
         let nodes = self.on_all_nodes(pod, &flavors, &gang);
         passed.into_iter().for_each(|passed| self.state.restore_nominated(passed));
         if let Some(node) = place {

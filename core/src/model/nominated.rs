@@ -3,9 +3,11 @@
 //! Another scheduler made room for such a pod and comes for it, or changes its mind. It holds what
 //! it asks as if it were there, from work of its own priority and lower. Work of higher priority
 //! goes before it, as in kube-scheduler: while that is decided on, the pod is off the accounts.
-//! Afterwards both may hold more of a node than it has. Of a gang all members go before it or none
-//! does. What pods around make of one is [`crate::rules::neighbours`]' to know, and what its claims
-//! mean for others, [`crate::rules::volume_restrictions`]'.
+//! Afterwards both may hold more of a node than it has. Of members that are placed together all go
+//! before it or none does: each node has one account, which is the same for all of them. Members
+//! that have places have no say in it. What pods around make of one is
+//! [`crate::rules::neighbours`]' to know, and what its claims mean for others,
+//! [`crate::rules::volume_restrictions`]'.
 //!
 //! Cost: nothing where nobody is nominated; else, for each head, its node's accounts for each pod
 //! that the head goes before. Restart: derived from pods.
@@ -23,13 +25,25 @@ use crate::model::volumes::Choices;
 pub struct Passed(Vec<(PodIdx, NodeIdx, Choices)>);
 
 impl ClusterState {
-    /// Takes the nominated pods off the accounts before which all members of a workload go, until
-    /// [`ClusterState::restore_nominated`].
+    /// Takes the nominated pods off the accounts before which all members of a workload go that
+    /// have no place yet, until [`ClusterState::restore_nominated`].
     pub(crate) fn pass_nominated(&mut self, workload: WorkloadIdx) -> Passed {
         if self.nominated.is_empty() {
             return Passed(Vec::new());
         }
-        let lowest = self.workloads[workload].lowest_priority;
+        let waiting = self.unplaced(workload).map(|pod| &self.pods[pod]);
+        let lowest = waiting.filter(|pod| pod.active()).map(|pod| pod.priority).min();
+        self.pass_below(lowest.unwrap_or(self.workloads[workload].lowest_priority))
+    }
+
+    /// The same for some pods.
+    pub(crate) fn pass_nominated_for(&mut self, pods: &[PodIdx]) -> Passed {
+        let lowest = pods.iter().map(|pod| self.pods[*pod].priority).min();
+        lowest.map_or(Passed(Vec::new()), |lowest| self.pass_below(lowest))
+    }
+
+    /// The same for whoever has a priority.
+    fn pass_below(&mut self, lowest: i32) -> Passed {
         let lower = self.nominated.range(..(lowest, PodIdx::FIRST)).map(|(_, pod)| *pod);
         let lower: Vec<PodIdx> = lower.collect();
         let pass = |pod: PodIdx| {
@@ -45,6 +59,127 @@ impl ClusterState {
             self.settle(pod, node);
             // Of ours who was the last to use them may be gone in a try that is undone later.
             self.room.volumes.restore_used(chosen);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::model::apply::Changes;
+    use crate::model::input::{
+        CapacityType, GangKey, GangRef, GangSource, Input, Labels, NodeFacts, PodFacts, PodPhase,
+        PodShape, Wishes,
+    };
+    use crate::resources::CPU;
+    use crate::time::Time;
+
+    fn node() -> Input {
+        Input::Node(NodeFacts {
+            name: "n".into(),
+            labels: Labels::new(),
+            taints: Vec::new(),
+            unschedulable: false,
+            allocatable: [("cpu".into(), 9), ("pods".into(), 9)].into(),
+            features: Vec::new(),
+            images: Arc::default(),
+            capacity_type: CapacityType::Unknown,
+            price: None,
+        })
+    }
+
+    /// A pod of a priority that asks for one.
+    fn pod(name: &str, priority: i32, gang: &str) -> PodFacts {
+        let requests = [("cpu".into(), 1)].into();
+        PodFacts {
+            uid: name.into(),
+            namespace: "team".into(),
+            name: name.into(),
+            shape: Arc::new(PodShape { requests, ..PodShape::default() }),
+            holds: None,
+            ours: true,
+            node: None,
+            nominated: false,
+            phase: PodPhase::Pending,
+            terminating: false,
+            gated: false,
+            created: Time(0),
+            bound_at: None,
+            priority,
+            never_preempts: false,
+            gang: GangRef {
+                key: GangKey::Group(GangSource::CapstanGang, gang.into()),
+                name: gang.into(),
+                source: GangSource::CapstanGang,
+                min_member: Some(1),
+                total: None,
+                roles: None,
+                unknown_owner: None,
+                held: None,
+            },
+            wishes: Arc::new(Wishes::default()),
+            binding: None,
+            eviction: None,
+            claims: None,
+        }
+    }
+
+    /// A node for which pods of priorities 5 and 7 are nominated, and a gang whose members have
+    /// priorities 4, 6 and 8; the first of them has a place if so said.
+    fn state(runs: bool) -> ClusterState {
+        let nominated = |priority: i32| {
+            let facts = pod(&format!("theirs-{priority}"), priority, "theirs");
+            PodFacts { ours: false, nominated: true, node: Some("n".into()), ..facts }
+        };
+        let mut members = [4, 6, 8].map(|priority| pod(&format!("p{priority}"), priority, "g"));
+        if runs {
+            (members[0].node, members[0].phase) = (Some("n".into()), PodPhase::Running);
+        }
+        let pods = [nominated(5), nominated(7)].into_iter().chain(members).map(Input::Pod);
+        let (mut state, mut changes) = (ClusterState::default(), Changes::default());
+        [node()].into_iter().chain(pods).for_each(|fact| state.apply(fact, &mut changes));
+        state.derive(&mut changes);
+        state.recount();
+        state
+    }
+
+    fn named(state: &ClusterState, name: &str) -> PodIdx {
+        state.pods.iter().find(|(_, pod)| &*pod.name == name).expect("it is there").0
+    }
+
+    /// What is free while these are decided on.
+    fn free(state: &mut ClusterState, pass: impl FnOnce(&mut ClusterState) -> Passed) -> i64 {
+        let passed = pass(state);
+        let free = state.room.ledger.free(NodeIdx(0), CPU);
+        state.restore_nominated(passed);
+        state.recount();
+        free
+    }
+
+    #[test]
+    fn members_that_are_placed_together_pass_whom_all_of_them_pass() {
+        let mut state = state(false);
+        let workload = state.pods[named(&state, "p4")].workload.expect("its gang");
+        assert_eq!(free(&mut state, |state| state.pass_nominated(workload)), 7);
+        let two = ["p6", "p8"].map(|name| named(&state, name));
+        assert_eq!(free(&mut state, |state| state.pass_nominated_for(&two)), 8);
+    }
+
+    #[test]
+    fn who_has_a_place_has_no_say_in_whom_others_pass() {
+        let mut state = state(true);
+        let workload = state.pods[named(&state, "p4")].workload.expect("its gang");
+        assert_eq!(free(&mut state, |state| state.pass_nominated(workload)), 7);
+    }
+
+    #[test]
+    fn a_pod_by_itself_passes_whoever_stands_lower_than_itself() {
+        let mut state = state(false);
+        for (name, left) in [("p4", 7), ("p6", 8), ("p8", 9)] {
+            let one = [named(&state, name)];
+            assert_eq!(free(&mut state, |state| state.pass_nominated_for(&one)), left, "{name}");
         }
     }
 }

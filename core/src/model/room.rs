@@ -119,6 +119,8 @@ struct ChangeLog {
     /// Sequence number of `entries[0]`.
     first: u64,
     entries: Vec<NodeIdx>,
+    /// Before this one the numbers of all nodes are out of date.
+    all: u64,
 }
 
 /// Changes kept; a class that fell behind further looks at every node again, which costs less.
@@ -465,8 +467,9 @@ impl Room {
 
     /// Notes that the numbers of every node may have changed.
     pub(super) fn touch_all(&mut self) {
-        self.changes.first = self.change_count() + 1;
-        self.changes.entries.clear();
+        // Some node stands for all of them in the list: nobody has seen as much yet.
+        self.touch(NodeIdx(0));
+        self.changes.all = self.change_count();
     }
 
     /// Sequence number of the next change.
@@ -475,9 +478,16 @@ impl Room {
         self.changes.first + self.changes.entries.len() as u64
     }
 
-    /// Nodes changed since a sequence number (repeats possible); `None`: too long ago to tell.
+    /// Nodes changed since a sequence number (repeats possible); `None`: all of them, or it is too
+    /// long ago to tell.
     #[inline]
     pub fn changes_since(&self, sequence: u64) -> Option<&[NodeIdx]> {
+        if sequence < self.changes.all { None } else { self.touched_since(sequence) }
+    }
+
+    /// Those of them that changed by themselves: whose pods are others, if any are.
+    #[inline]
+    pub fn touched_since(&self, sequence: u64) -> Option<&[NodeIdx]> {
         let skip = sequence.checked_sub(self.changes.first)?;
         self.changes.entries.get(skip as usize..)
     }

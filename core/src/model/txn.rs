@@ -113,6 +113,19 @@ impl<'a> Txn<'a> {
         self.state.classes.fresh(&self.state.room, class);
     }
 
+    /// Until [`Txn::unfocus`] classes are brought up to date at these positions alone: for a search
+    /// that reads no others, and looks at those again and again.
+    pub fn focus(&mut self, positions: &[usize]) {
+        let order = self.state.room.tree.order();
+        let nodes = positions.iter().map(|position| order[*position]).collect();
+        self.state.classes.focus(&self.state.room, nodes);
+    }
+
+    /// They are brought up to date everywhere again.
+    pub fn unfocus(&mut self) {
+        self.state.classes.unfocus();
+    }
+
     /// Brings a class up to date, and tells it what pods of these shapes would mean for it.
     pub fn learn(&mut self, class: ClassIdx, shapes: &[ShapeIdx]) {
         self.fresh(class);

@@ -14,14 +14,14 @@
 //! path through them for each member that has to move; more than [`PAIRS_MAX`] are not looked at.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
 
 use capstan_topology::{DomainIdx, NodeIdx, ResourceIdx};
 
+use super::candidates::NODES_MAX;
 use super::common_claims;
 use super::coupled::Count;
 use super::gang::Ask;
-use super::search::{NODES_MAX, resources};
+use super::search::resources;
 use super::ways;
 use crate::model::ids::ClassIdx;
 use crate::model::input::{ClaimKey, Text};
@@ -33,13 +33,13 @@ use crate::model::volumes::Need;
 /// looked at: all that are searched for, on as many nodes.
 const PAIRS_MAX: usize = 131_072;
 
-/// Whether a range of positions may hold all of these. Classes are up to date.
-pub(super) fn may_hold(txn: &Txn<'_>, asks: &[Count], range: Range<usize>) -> bool {
+/// Whether these positions may hold all of these. Classes are up to date.
+pub(super) fn may_hold(txn: &Txn<'_>, asks: &[Count], positions: &[usize]) -> bool {
     let state = txn.state();
-    if asks.len() < 2 || asks.len().saturating_mul(range.len()) > PAIRS_MAX {
+    if asks.len() < 2 || asks.len().saturating_mul(positions.len()) > PAIRS_MAX {
         return true;
     }
-    let mut pairs = Pairs::new(state, asks, range);
+    let mut pairs = Pairs::new(state, asks, positions);
     pairs.count_resources(txn);
     if !pairs.are_enough() {
         return false;
@@ -61,7 +61,37 @@ pub(super) fn may_fill(txn: &mut Txn<'_>, asks: &[&Ask], domain: DomainIdx) -> b
     }
     asks.iter().for_each(|ask| txn.fresh(ask.class));
     let counts: Vec<Count> = asks.iter().map(|ask| (ask.class, ask.pods.len() as u32)).collect();
-    may_hold(txn, &counts, range)
+    may_hold(txn, &counts, &range.collect::<Vec<usize>>())
+}
+
+/// Most members of each ask at a position, whoever else is placed.
+pub(super) struct Most<'a> {
+    state: &'a ClusterState,
+    asks: &'a [Count],
+    /// Others may let some in.
+    let_in: Vec<bool>,
+}
+
+impl<'a> Most<'a> {
+    /// For these. Classes are up to date.
+    pub fn of(state: &'a ClusterState, asks: &'a [Count]) -> Most<'a> {
+        let shape = |class: ClassIdx| state.classes.class(class).key.shape;
+        let members = asks.iter().map(|(class, count)| (shape(*class), *count));
+        let opened = ways::are_opened(&state.room, members);
+        let let_in = asks.iter().zip(opened);
+        let let_in = let_in.map(|(count, opened)| are_let_in(state, *count, opened)).collect();
+        Most { state, asks, let_in }
+    }
+
+    /// Of one ask.
+    pub fn at(&self, ask: usize, position: usize) -> u32 {
+        let (class, count) = self.asks[ask];
+        let most = match self.let_in[ask] {
+            true => common_claims::most_on(self.state, class, position),
+            false => self.state.classes.fit(class).spot(position).slots,
+        };
+        most.min(count)
+    }
 }
 
 /// Whether others may let members of a class in where nothing has slots for them now: what is free
@@ -86,23 +116,16 @@ struct Pairs<'a> {
 }
 
 impl<'a> Pairs<'a> {
-    fn new(state: &'a ClusterState, asks: &'a [Count], range: Range<usize>) -> Pairs<'a> {
-        let shape = |class: ClassIdx| state.classes.class(class).key.shape;
-        let members = asks.iter().map(|(class, count)| (shape(*class), *count));
-        let opened = ways::are_opened(&state.room, members);
-        let row = |(&(class, count), opened): (&Count, bool)| -> Vec<u32> {
-            let let_in = are_let_in(state, (class, count), opened);
-            let index = state.classes.fit(class);
-            let most = |position: usize| match let_in {
-                true => common_claims::most_on(state, class, position),
-                false => index.spot(position).slots,
-            };
-            range.clone().map(|position| most(position).min(count)).collect()
+    fn new(state: &'a ClusterState, asks: &'a [Count], positions: &[usize]) -> Pairs<'a> {
+        let of = Most::of(state, asks);
+        let row = |ask: usize| -> Vec<u32> {
+            positions.iter().map(|position| of.at(ask, *position)).collect()
         };
-        let most: Vec<Vec<u32>> = asks.iter().zip(opened).map(row).collect();
+        let most: Vec<Vec<u32>> = (0..asks.len()).map(row).collect();
         let all = |at: usize| most.iter().map(|row| u64::from(row[at])).sum();
-        let holds = (0..range.len()).map(all).collect();
-        let nodes = state.room.tree.order()[range].to_vec();
+        let holds = (0..positions.len()).map(all).collect();
+        let order = state.room.tree.order();
+        let nodes = positions.iter().map(|position| order[*position]).collect();
         Pairs { state, asks, nodes, most, holds }
     }
 
@@ -345,10 +368,108 @@ impl Flow {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::model::apply::Changes;
+    use crate::model::input::{
+        AccessModes, Attach, AttachmentFacts, CapacityType, ClaimFacts, ClaimUse, Input, Labels,
+        NodeFacts, PodShape, PodVolumes, StorageFact, VolumeFacts,
+    };
+    use crate::place::classes::Scoring;
 
     fn takes_all(rows: &[Vec<u32>], counts: &[u32], holds: &[u64]) -> bool {
         Flow::new(rows, counts, holds.to_vec()).takes_all()
+    }
+
+    /// A node that attaches so many volumes of a driver and has `data` attached, which nobody uses;
+    /// `data` and `scratch` are bound to claims of these names.
+    fn attaching(limit: i64) -> ClusterState {
+        let storage = Input::Storage;
+        let volume = |name: &str| VolumeFacts {
+            name: name.into(),
+            class: "".into(),
+            capacity: 1,
+            modes: AccessModes::MANY_WRITE,
+            block: false,
+            attributes: None,
+            labels: Labels::new(),
+            nodes: None,
+            claim: None,
+            available: false,
+            deleting: false,
+            attach: Some(Attach { driver: "d".into(), handle: name.into(), migrated: false }),
+        };
+        let claim = |name: &str| ClaimFacts {
+            key: key(name),
+            uid: name.into(),
+            class: "".into(),
+            size: None,
+            modes: AccessModes::MANY_WRITE,
+            block: false,
+            attributes: None,
+            selector: None,
+            volume: Some(name.into()),
+            bound: true,
+            lost: false,
+            deleting: false,
+            selected_node: None,
+            made_for: None,
+        };
+        let node = NodeFacts {
+            name: "n".into(),
+            labels: Labels::new(),
+            taints: Vec::new(),
+            unschedulable: false,
+            allocatable: [("cpu".into(), 9), ("pods".into(), 9)].into(),
+            features: Vec::new(),
+            images: Arc::default(),
+            capacity_type: CapacityType::Unknown,
+            price: None,
+        };
+        let limits = [("d".into(), limit)].into();
+        let [name, volume_name] = ["a", "data"].map(Text::from);
+        let attached =
+            AttachmentFacts { name, node: "n".into(), driver: "d".into(), volume: volume_name };
+        let mut facts = vec![Input::Node(node)];
+        facts.extend(["data", "scratch"].map(|name| storage(StorageFact::Volume(volume(name)))));
+        facts.extend(["data", "scratch"].map(|name| storage(StorageFact::Claim(claim(name)))));
+        facts.push(storage(StorageFact::Limits { node: "n".into(), limits }));
+        facts.push(storage(StorageFact::Attachment(attached)));
+        let (mut state, mut changes) = (ClusterState::default(), Changes::default());
+        facts.into_iter().for_each(|fact| state.apply(fact, &mut changes));
+        state.derive(&mut changes);
+        state.recount();
+        state
+    }
+
+    fn key(name: &str) -> ClaimKey {
+        ClaimKey { namespace: "team".into(), name: name.into() }
+    }
+
+    /// Whether the proof lets a gang of members through that bring these.
+    fn lets_in(state: &mut ClusterState, members: &[&[&str]]) -> bool {
+        let ask = |brings: &&[&str]| {
+            let claims = brings.iter().map(|name| ClaimUse { claim: key(name), made_for: None });
+            let volumes = PodVolumes { claims: claims.collect(), disks: Vec::new() };
+            let volumes = Some(Arc::new(volumes));
+            let shape = Arc::new(PodShape { volumes, ..PodShape::default() });
+            let shape = state.room.intern_shape(&shape);
+            (state.class(shape, &[], Scoring::default()), 1)
+        };
+        let asks: Vec<Count> = members.iter().map(ask).collect();
+        let mut txn = Txn::begin(state);
+        asks.iter().for_each(|(class, _)| txn.fresh(*class));
+        may_hold(&txn, &asks, &[0])
+    }
+
+    #[test]
+    fn who_brings_a_volume_that_nobody_uses_is_let_in_after_one_that_brings_less() {
+        // Attached and in nobody's use it counts twice for the first who brings it.
+        assert!(lets_in(&mut attaching(2), &[&["data", "scratch"], &["data"]]));
+        assert!(!lets_in(&mut attaching(2), &[&["data", "scratch"], &["scratch"]]));
+        assert!(!lets_in(&mut attaching(1), &[&["data"], &["data", "scratch"]]));
+        assert!(lets_in(&mut attaching(3), &[&["data", "scratch"], &["scratch"]]));
     }
 
     #[test]

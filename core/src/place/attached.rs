@@ -4,16 +4,21 @@
 //! free may have room for unlike numbers of volumes, and one may have some already that members
 //! bring: a search that tries nodes which look the same once has to tell them apart.
 //!
-//! Decides nothing. Cost: nothing for members without volumes, and for those whose volumes no
-//! driver counts; else the volumes of a node for each look at it. Which volumes the members have is
-//! found out once for a search.
+//! One that is attached and that no pod of the node uses counts twice for who brings it there, and
+//! once from then on ([`crate::rules::node_volume_limits`]): a member that brings it and others may
+//! find room only after one that brings less.
+//!
+//! Decides for whom others may open nodes that way. Cost: nothing for members without volumes, and
+//! for those whose volumes no driver counts; else the volumes of a node for each look at it. Which
+//! volumes the members have is found out once for a search.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::ids::ClassIdx;
+use crate::model::ids::{ClassIdx, ShapeIdx};
 use crate::model::input::{ClaimKey, Text};
+use crate::model::room::Room;
 use crate::model::state::ClusterState;
-use crate::model::volumes::{Counted, Handle, by_attach};
+use crate::model::volumes::{Counted, Handle};
 
 /// Volumes of a gang that drivers count.
 #[derive(Debug)]
@@ -46,10 +51,8 @@ impl Attached {
         for class in classes {
             let shape = state.room.shape(state.classes.class(*class).key.shape);
             let Some(wanted) = &shape.facts.volumes else { continue };
-            let claims = wanted.claims.iter();
-            let claims = claims.filter_map(|using| state.room.volumes.counted(&using.claim));
-            let disks = wanted.disks.iter().filter_map(|disk| disk.attach.as_ref()).map(by_attach);
-            volumes.extend(claims.chain(disks).map(Own::of));
+            let counted = state.room.volumes.counted_of(wanted);
+            volumes.extend(counted.map(|(counted, _)| Own::of(counted)));
         }
         (!volumes.is_empty()).then_some(Attached { volumes })
     }
@@ -86,4 +89,47 @@ impl Attached {
             );
         }
     }
+}
+
+/// For which of these others of them may open nodes by bringing volumes that are attached there and
+/// that nobody there uses: who brings more of the driver's than such a one.
+pub(super) fn are_opened(room: &Room, shapes: impl Iterator<Item = ShapeIdx> + Clone) -> Vec<bool> {
+    let counted = |shape: ShapeIdx| {
+        let wanted = room.shape(shape).facts.volumes.iter();
+        wanted.flat_map(move |wanted| room.volumes.counted_of(wanted))
+    };
+    // By whom each is brought, and as which claims.
+    let mut brought: BTreeMap<Counted<'_>, (BTreeSet<usize>, BTreeSet<&ClaimKey>)> =
+        BTreeMap::new();
+    for (at, shape) in shapes.clone().enumerate() {
+        for (volume, claim) in counted(shape) {
+            let (by, claims) = brought.entry(volume).or_default();
+            by.insert(at);
+            claims.extend(claim);
+        }
+    }
+    brought.retain(|volume, (by, claims)| by.len() > 1 && is_idle(room, *volume, claims));
+    let opened = |shape: ShapeIdx| {
+        let own: BTreeSet<Counted<'_>> = match brought.is_empty() {
+            true => BTreeSet::new(),
+            false => counted(shape).map(|(volume, _)| volume).collect(),
+        };
+        let several = |driver: &str| own.iter().filter(|(of, _)| *of == driver).count() > 1;
+        own.iter().any(|volume| brought.contains_key(volume) && several(volume.0))
+    };
+    shapes.map(opened).collect()
+}
+
+/// Whether some node that says how many it attaches has a volume that no pod there uses, as one of
+/// these claims or otherwise.
+fn is_idle(room: &Room, volume: Counted<'_>, claims: &BTreeSet<&ClaimKey>) -> bool {
+    let volumes = &room.volumes;
+    volumes.attached_where(volume).any(|name| {
+        let limited = volumes.limits(name).is_some_and(|limits| limits.contains_key(volume.0));
+        let node = room.find_node(name).filter(|_| limited);
+        node.is_some_and(|node| {
+            !claims.iter().any(|claim| volumes.is_used_on(node, claim))
+                && !volumes.counted_on(node).contains(&volume)
+        })
+    })
 }

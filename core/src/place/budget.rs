@@ -9,7 +9,9 @@
 //! ones; [`LEAST`] once little is left; and when as much again is spent, one way down without
 //! going back, which costs no more than the tries before it that take nothing back. Everybody gets
 //! a look, and what all looks cost is bounded. Where members choose volumes or devices, a try
-//! costs more, the more kinds of members and nodes there are to look at again after it.
+//! costs more, the more kinds of members and nodes there are to look at again after it: nodes that
+//! the search looks at, as no other is looked at meanwhile ([`Txn::focus`]). To find those of a
+//! large domain costs steps, too.
 //!
 //! Counted are tries, no time: the same state gets the same answer.
 
@@ -33,18 +35,26 @@ pub(super) struct Allowance {
     each: u32,
 }
 
-/// What a search for so many members may spend, of its own bound. `kinds`: of members, if they
-/// choose anything.
-pub(super) fn allow(
-    txn: &mut Txn<'_>,
-    bound: u32,
-    members: usize,
-    kinds: Option<usize>,
-) -> Allowance {
-    let nodes = txn.state().room.tree.order().len();
-    let looks = kinds.map_or(0, |kinds| kinds.saturating_mul(nodes) / LOOKS);
-    let each = u32::try_from(looks).unwrap_or(u32::MAX).max(1);
+/// What a search for so many members may spend, of its own bound. `looks`: kinds of members times
+/// nodes that are looked at again after a try, if they choose anything.
+pub(super) fn allow(txn: &mut Txn<'_>, bound: u32, members: usize, looks: usize) -> Allowance {
+    let each = steps(looks).max(1);
     Allowance { most: most(txn.count_steps(0), each, bound, members), each }
+}
+
+/// Pays for so many looks at nodes before a search; `false`: that is more than half of what is
+/// left.
+pub(super) fn look(txn: &mut Txn<'_>, looks: usize) -> bool {
+    let left = IN_ALL.saturating_sub(txn.count_steps(0));
+    let pays = steps(looks) <= left / 2;
+    if pays {
+        txn.count_steps(steps(looks));
+    }
+    pays
+}
+
+fn steps(looks: usize) -> u32 {
+    u32::try_from(looks / LOOKS).unwrap_or(u32::MAX)
 }
 
 fn most(spent: u32, each: u32, bound: u32, members: usize) -> u32 {

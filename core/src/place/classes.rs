@@ -31,6 +31,18 @@ pub struct Classes {
     indexed: usize,
     evaluations: u64,
     scratch: Vec<NodeRefusal>,
+    focus: Option<Box<Focus>>,
+}
+
+/// The only nodes that are looked at for a while.
+#[derive(Debug, Default)]
+struct Focus {
+    nodes: Vec<NodeIdx>,
+    /// The same by node slot.
+    within: Vec<bool>,
+    /// Classes that were brought up to date there alone: up to which change they were everywhere,
+    /// if all other nodes can still be caught up with from there.
+    behind: BTreeMap<ClassIdx, Option<u64>>,
 }
 
 /// What makes two pods the same to placement.
@@ -99,6 +111,13 @@ struct FactVerdict {
     version: u32,
     /// Weighted fact terms; `None`: a rule refuses.
     score: Option<u32>,
+}
+
+impl FactVerdict {
+    /// Whether the node is still what it was.
+    fn stands(&self, room: &Room, node: NodeIdx) -> bool {
+        self.version == room.node(node).version
+    }
 }
 
 /// Classes whose index is kept between decisions. The least recently used gives its memory back:
@@ -197,7 +216,22 @@ impl Classes {
         let at = class.at();
         let entry = &mut self.list[at];
         entry.used = self.uses;
-        let void = entry.look_at_volumes(room) || entry.outlook.is_void(room);
+        let other_volumes = entry.look_at_volumes(room);
+        if let Some(focus) = self.focus.as_deref_mut().filter(|_| entry.is_built(room))
+            && let Some(changes) = room.touched_since(entry.seen)
+        {
+            let all = other_volumes || room.changes_since(entry.seen).is_none();
+            let seen = focus.behind.entry(class).or_insert(Some(entry.seen));
+            if all || !entry.outlook.is_empty() {
+                *seen = None;
+            }
+            let scratch = &mut self.scratch;
+            let looked = entry.catch_up_within(room, changes, focus, all, scratch);
+            self.evaluations += looked;
+            self.list[at].seen = room.change_count();
+            return &self.list[at].index;
+        }
+        let void = other_volumes || entry.outlook.is_void(room);
         let behind = match entry.epoch == room.tree_epoch() && !void {
             true => room.changes_since(entry.seen),
             false => None,
@@ -218,6 +252,22 @@ impl Classes {
         }
         self.list[at].seen = room.change_count();
         &self.list[at].index
+    }
+
+    /// From now on indexes are brought up to date on these nodes alone, until [`Classes::unfocus`]:
+    /// what they say of others, and of ranges and domains, is not to be read.
+    pub fn focus(&mut self, room: &Room, nodes: Vec<NodeIdx>) {
+        let mut within = vec![false; room.slots()];
+        nodes.iter().for_each(|node| within[node.at()] = true);
+        self.focus = Some(Box::new(Focus { nodes, within, behind: BTreeMap::new() }));
+    }
+
+    /// Indexes are brought up to date on all nodes again.
+    pub fn unfocus(&mut self) {
+        let Some(focus) = self.focus.take() else { return };
+        for (class, seen) in focus.behind {
+            self.list[class.at()].seen = seen.unwrap_or(u64::MAX);
+        }
     }
 
     /// The index as it was last brought up to date.
@@ -253,9 +303,12 @@ impl Classes {
     /// Whether the facts of a node admit a class, whatever is held there.
     pub fn accepts(&self, room: &Room, class: ClassIdx, node: NodeIdx) -> bool {
         let class = self.class(class);
+        let known = class.verdicts.get(node.at()).filter(|kept| kept.stands(room, node));
         room.facts(node).is_some()
-            && (class.knows(room, node)
-                || rules::facts_accept(&class.question(room, node), &mut Vec::new()))
+            && match known {
+                Some(kept) => kept.score.is_some(),
+                None => rules::facts_accept(&class.question(room, node), &mut Vec::new()),
+            }
     }
 
     /// Forgets the indexes that were not used for longest, until few enough are kept. No decision
@@ -367,7 +420,7 @@ impl Class {
     #[inline]
     pub fn knows(&self, room: &Room, node: NodeIdx) -> bool {
         let kept = self.verdicts.get(node.at());
-        kept.is_some_and(|k| k.version == room.node(node).version && k.score.is_some())
+        kept.is_some_and(|kept| kept.stands(room, node) && kept.score.is_some())
     }
 
     fn evaluate(
@@ -408,6 +461,35 @@ impl Class {
             self.look_at(room, &turned, scratch);
         }
         self.look_at(room, changes, scratch);
+    }
+
+    /// Whether its index is of the nodes as they are, and what it makes of pods around them is.
+    fn is_built(&self, room: &Room) -> bool {
+        self.epoch == room.tree_epoch() && !self.outlook.is_void(room)
+    }
+
+    /// Catches up on the nodes in focus alone, or looks at `all` of those; how many it looked at.
+    fn catch_up_within(
+        &mut self,
+        room: &Room,
+        changes: &[NodeIdx],
+        focus: &Focus,
+        all: bool,
+        scratch: &mut Vec<NodeRefusal>,
+    ) -> u64 {
+        let around = room.shape(self.key.shape).facts.kin.is_some() && !changes.is_empty();
+        let turned = match around {
+            true => self.look_around(room, changes),
+            false => Some(Vec::new()),
+        };
+        let Some(turned) = turned.filter(|_| !all) else {
+            self.look_at(room, &focus.nodes, scratch);
+            return focus.nodes.len() as u64;
+        };
+        let within = |node: &&NodeIdx| focus.within.get(node.at()).is_some_and(|within| *within);
+        let some: Vec<NodeIdx> = turned.iter().chain(changes).filter(within).copied().collect();
+        self.look_at(room, &some, scratch);
+        some.len() as u64
     }
 
     /// Counts pods around changed nodes anew; the nodes that they turn the answer for. `None`: all.

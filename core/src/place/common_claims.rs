@@ -17,6 +17,7 @@ use capstan_topology::ResourceIdx;
 
 use super::coupled::{self, Count};
 use super::gang::TopologyAsk;
+use super::ways;
 use crate::explain::reason::FlavorProblem;
 use crate::model::ids::ClassIdx;
 use crate::model::input::{PodClaim, ResourceClaimKey};
@@ -111,11 +112,12 @@ pub(super) fn claims(state: &ClusterState, asks: &[Count]) -> Vec<Shared> {
 /// Whether every claim that some of these share and that one node alone can use has a node in the
 /// range with room for all of those. Classes are up to date.
 pub(super) fn fit_one_node(state: &ClusterState, asks: &[Count], range: Range<usize>) -> bool {
-    claims(state, asks).iter().all(|shared| {
-        let users: Vec<Count> = shared.asks.iter().map(|at| asks[*at]).collect();
-        let all = total(state, &users);
-        !is_of_one_node(&state.room.devices, &shared.key)
-            || range.clone().any(|position| holds(state, &users, &all, position))
+    let mut claims = claims(state, asks);
+    claims.retain(|shared| is_of_one_node(&state.room.devices, &shared.key));
+    let opened = !claims.is_empty() && ways::any_opened(state, asks);
+    claims.iter().all(|shared| {
+        let users = Users::of(state, shared, asks, opened);
+        range.clone().any(|position| users.fit(state, position))
     })
 }
 
@@ -137,7 +139,42 @@ pub(super) fn fit_some_node(txn: &mut Txn<'_>, asks: &[Count], topology: Topolog
     }
 }
 
-/// What all of these ask of a node, `pods` among it.
+/// Members that share a claim.
+struct Users {
+    counts: Vec<Count>,
+    /// What all of them ask of a node, `pods` among it.
+    all: Vec<(ResourceIdx, i64)>,
+    /// Others may open nodes for some.
+    opened: bool,
+}
+
+impl Users {
+    fn of(state: &ClusterState, shared: &Shared, asks: &[Count], opened: bool) -> Users {
+        let counts: Vec<Count> = shared.asks.iter().map(|at| asks[*at]).collect();
+        Users { all: total(state, &counts), counts, opened }
+    }
+
+    /// Whether a node has room for all of them.
+    fn fit(&self, state: &ClusterState, position: usize) -> bool {
+        let (room, node) = (&state.room, state.room.tree.order()[position]);
+        let slots = |class: ClassIdx| self.slots(state, class, position);
+        self.counts.iter().all(|(class, count)| slots(*class) >= *count)
+            && (room.args.ignores_any()
+                || self.all.iter().all(|(of, sum)| room.ledger.free(node, *of) >= *sum))
+    }
+
+    /// How many of a class a node has room for, whoever may still open it, and whatever they take.
+    fn slots(&self, state: &ClusterState, class: ClassIdx, position: usize) -> u32 {
+        let of = state.classes.class(class);
+        let opens = self.opened || of.outlook().opens();
+        match opens || of.coupled() || choose_each(state, class) {
+            true => most_on(state, class, position),
+            false => state.classes.fit(class).spot(position).slots,
+        }
+    }
+}
+
+/// What all of these ask of a node.
 fn total(state: &ClusterState, users: &[Count]) -> Vec<(ResourceIdx, i64)> {
     let mut all: Vec<(ResourceIdx, i64)> = Vec::new();
     for (class, count) in users {
@@ -153,27 +190,6 @@ fn total(state: &ClusterState, users: &[Count]) -> Vec<(ResourceIdx, i64)> {
     all
 }
 
-fn holds(
-    state: &ClusterState,
-    users: &[Count],
-    all: &[(ResourceIdx, i64)],
-    position: usize,
-) -> bool {
-    let (room, node) = (&state.room, state.room.tree.order()[position]);
-    users.iter().all(|(class, count)| slots(state, *class, position) >= *count)
-        && (room.args.ignores_any()
-            || all.iter().all(|(resource, sum)| room.ledger.free(node, *resource) >= *sum))
-}
-
-/// Members of a class that a node has room for, whoever may still open it, and whatever they take.
-fn slots(state: &ClusterState, class: ClassIdx, position: usize) -> u32 {
-    let of = state.classes.class(class);
-    match of.outlook().opens() || of.coupled() || choose_each(state, class) {
-        true => most_on(state, class, position),
-        false => state.classes.fit(class).spot(position).slots,
-    }
-}
-
 /// Positions where the first who need a claim are tried, those with room for most of them first.
 pub(super) fn positions(
     state: &ClusterState,
@@ -181,11 +197,10 @@ pub(super) fn positions(
     asks: &[Count],
     range: Range<usize>,
 ) -> Vec<usize> {
-    let users: Vec<Count> = shared.asks.iter().map(|at| asks[*at]).collect();
-    let all = total(state, &users);
+    let users = Users::of(state, shared, asks, ways::any_opened(state, asks));
     let room = |position: usize| -> (bool, u32) {
-        let each = users.iter().map(|(class, count)| slots(state, *class, position).min(*count));
-        (holds(state, &users, &all, position), each.sum())
+        let slots = |(class, count): &Count| users.slots(state, *class, position).min(*count);
+        (users.fit(state, position), users.counts.iter().map(slots).sum())
     };
     let rooms = range.map(|position| (Reverse(room(position)), position));
     let mut rooms: Vec<_> = rooms.filter(|(Reverse((_, sum)), _)| *sum > 0).collect();

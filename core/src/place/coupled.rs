@@ -22,7 +22,7 @@ mod everything;
 mod hopeless;
 
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use capstan_topology::{DomainIdx, LevelIdx, NodeIdx, ResourceIdx};
@@ -32,6 +32,7 @@ use crate::model::ids::{ClassIdx, ShapeIdx};
 use crate::model::state::ClusterState;
 use crate::model::txn::Txn;
 use crate::place::attached::Attached;
+use crate::place::candidates::NODES_MAX;
 use crate::place::gang::{TRIES_MAX, TopologyAsk};
 use crate::place::ways::{self, Choosing, Way};
 use crate::place::{common_claims, search as places};
@@ -45,9 +46,6 @@ const STEPS_MAX: u32 = 16_384;
 /// The same where sets or slices take turns, which leaves fewer ways, and where members choose
 /// volumes or devices, which takes longer to look at.
 const STEPS_FEWER: u32 = 4_096;
-
-/// Domains with more nodes than this are not searched, as in [`places`].
-const NODES_MAX: usize = 256;
 
 pub(super) use confines::{Confines, Part};
 
@@ -120,8 +118,8 @@ pub fn together(txn: &Txn<'_>, shapes: impl Iterator<Item = ShapeIdx> + Clone) -
 }
 
 /// Whether others that come with a class may open nodes for it: it wants some of those near, or
-/// spreads among them, or they choose for a claim that it shares. What its members find without the
-/// others says nothing then.
+/// spreads among them, or they take what opens some ([`ways::are_opened`]). What its members find
+/// without the others says nothing then.
 pub fn waits_for(txn: &mut Txn<'_>, class: ClassIdx, together: &[ShapeIdx]) -> bool {
     let state = txn.state();
     let own = state.classes.class(class).key.shape;
@@ -129,7 +127,7 @@ pub fn waits_for(txn: &mut Txn<'_>, class: ClassIdx, together: &[ShapeIdx]) -> b
     if together.len() < 2 {
         return false;
     }
-    if facts.volumes.is_some() {
+    if facts.volumes.is_some() || !facts.claims.is_empty() {
         let opened = ways::are_opened(&state.room, together.iter().map(|it| (*it, 1)));
         if together.iter().zip(opened).any(|(shape, opened)| *shape == own && opened) {
             return true;
@@ -298,13 +296,17 @@ struct Search {
     /// The same in states that led nowhere.
     seen: BTreeSet<Vec<(u16, NodeIdx, u32)>>,
     range: Range<usize>,
+    /// Positions that are looked at while everything is; `None`: too many.
+    nodes: Option<Vec<usize>>,
+    /// By position and ask: rules that refused those for whom others may open nodes, at the begin.
+    refused: BTreeMap<usize, Vec<u32>>,
     /// Volumes and devices that members choose where they go; `None`: nobody does.
     choosing: Option<Choosing>,
     /// Volumes of members that drivers count; `None`: there are none.
     attached: Option<Attached>,
     /// Where sets may go; `None`: anywhere.
     confines: Option<Confines>,
-    /// For whom others may open nodes by the volumes that they choose, by ask.
+    /// For whom others may open nodes by what they take, by ask.
     opened: Vec<bool>,
     /// Nobody opens a node for anybody: whoever fits with all others fits in any order.
     in_any_order: bool,
@@ -354,6 +356,8 @@ impl Search {
             confines: None,
             in_any_order: !any_opens(txn, &classes, &shapes) && !opened.contains(&true),
             opened,
+            nodes: Some(Vec::new()),
+            refused: BTreeMap::new(),
             range,
             asks: classes,
             shapes,
@@ -365,8 +369,8 @@ impl Search {
     /// Where it ended before it had looked at everything.
     fn bound(&self) -> Option<SearchBound> {
         let cut = self.choosing.as_ref().is_some_and(Choosing::was_cut);
-        match (self.range.len() > NODES_MAX, self.are_too_many()) {
-            (true, _) => Some(SearchBound::Nodes(NODES_MAX as u32)),
+        match (&self.nodes, self.are_too_many()) {
+            (None, _) => Some(SearchBound::Nodes(NODES_MAX as u32)),
             (_, true) => Some(SearchBound::Members(places::MEMBERS_MAX as u32)),
             _ => (cut || self.steps > self.most).then_some(SearchBound::Tries(self.most)),
         }

@@ -92,8 +92,8 @@ pub fn are_coupled(txn: &mut Txn<'_>, asks: &[Ask]) -> bool {
     coupled::are_coupled(txn, &counts_of(asks))
 }
 
-pub(super) fn counts_of(asks: &[Ask]) -> Vec<coupled::Count> {
-    asks.iter().map(|ask| (ask.class, ask.pods.len() as u32)).collect()
+pub(super) fn counts_of<'a>(asks: impl IntoIterator<Item = &'a Ask>) -> Vec<coupled::Count> {
+    asks.into_iter().map(|ask| (ask.class, ask.pods.len() as u32)).collect()
 }
 
 /// Whether nodes have room for all who share a claim that one node alone can use, as far as that

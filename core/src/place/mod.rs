@@ -5,12 +5,13 @@
 //! gangs of several shapes; [`coupled`] places gangs whose members want each other near or away;
 //! [`common_claims`] knows of claims that members share, [`ways`] what they can choose of volumes
 //! and devices, [`attached`] what they see of volumes on nodes; [`at_once`] proves that nodes do
-//! not hold all members, [`budget`] bounds what searches cost; [`partial`] tells how far a gang
-//! gets.
+//! not hold all members, [`candidates`] leaves out nodes that say nothing to a gang, [`budget`]
+//! bounds what searches cost; [`partial`] tells how far a gang gets.
 
 mod at_once;
 mod attached;
 mod budget;
+mod candidates;
 pub mod classes;
 pub mod common_claims;
 pub mod coupled;

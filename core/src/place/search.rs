@@ -3,8 +3,9 @@
 //! Filling shape by shape can take the only nodes that another shape could use, or break a node
 //! that fitted exactly. Here members are placed one by one, largest first, on the tightest node
 //! first; a choice that leads nowhere is taken back, and so is the choice of volumes and devices
-//! ([`ways`](super::ways)). Nodes that look the same to every member are tried once. For a lone
-//! gang the search is exhaustive up to its bounds, which are counts.
+//! ([`ways`](super::ways)). Nodes that look the same to every member are tried once, and those that
+//! take nobody not at all ([`candidates`](super::candidates)). For a lone gang the search is
+//! exhaustive up to its bounds, which are counts.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -15,7 +16,8 @@ use crate::explain::reason::SearchBound;
 use crate::model::ids::{ClassIdx, PodIdx};
 use crate::model::txn::Txn;
 use crate::place::attached::Attached;
-use crate::place::gang::Ask;
+use crate::place::candidates::{Candidates, NODES_MAX};
+use crate::place::gang::{self, Ask};
 use crate::place::ways::{self, Choosing};
 use crate::place::{at_once, budget};
 
@@ -23,10 +25,6 @@ use crate::place::{at_once, budget};
 /// needs; it bounds what a gang costs that fits nowhere. All searches of one decision share what
 /// they may try ([`budget`]).
 const STEPS_MAX: u32 = 4_096;
-
-/// Domains with more nodes than this are not searched: slot counts leave little to find there,
-/// and each step looks at every node.
-pub(super) const NODES_MAX: usize = 256;
 
 /// Gangs of more members than this are not searched for: a search goes one call deeper for each,
 /// on whatever stack it is asked on, and so few steps seldom help so many.
@@ -38,10 +36,6 @@ pub(super) const SEEN_MAX: usize = 128;
 
 /// Places every member somewhere in a range of positions, or nothing and answers `false`.
 pub fn place(txn: &mut Txn<'_>, asks: &[&Ask], range: Range<usize>) -> bool {
-    if range.len() > NODES_MAX {
-        note_end(txn, asks, SearchBound::Nodes(NODES_MAX as u32));
-        return false;
-    }
     let members = asks.iter().flat_map(|ask| ask.pods.iter().map(|pod| (ask.class, *pod)));
     if members.clone().count() > MEMBERS_MAX {
         note_end(txn, asks, SearchBound::Members(MEMBERS_MAX as u32));
@@ -49,27 +43,34 @@ pub fn place(txn: &mut Txn<'_>, asks: &[&Ask], range: Range<usize>) -> bool {
     }
     let classes: Vec<ClassIdx> = asks.iter().map(|ask| ask.class).collect();
     classes.iter().for_each(|class| txn.fresh(*class));
-    let counts: Vec<_> = asks.iter().map(|ask| (ask.class, ask.pods.len() as u32)).collect();
-    if !at_once::may_hold(txn, &counts, range.clone()) {
-        return false;
-    }
-    let choosing = Choosing::of(txn.state(), &classes);
-    let kinds = choosing.as_ref().map(|_| classes.len());
-    let allowed = budget::allow(txn, STEPS_MAX, members.clone().count(), kinds);
+    let counts = gang::counts_of(asks.iter().copied());
     let mut search = Search {
         members: members.collect(),
-        choosing,
+        choosing: Choosing::of(txn.state(), &classes),
         attached: Attached::of(txn.state(), &classes),
         classes,
         resources: resources(txn, asks.iter().map(|ask| ask.class)),
-        range,
+        nodes: Vec::new(),
         placed: Vec::new(),
         seen: BTreeSet::new(),
         steps: 0,
-        most: allowed.most,
+        most: 0,
     };
-    let placed = search.from(txn, 0);
-    allowed.spend(txn, search.steps);
+    let found = Candidates::of(txn, &counts, range);
+    let few = found.as_ref().is_some_and(|found| found.positions().len() <= NODES_MAX);
+    if let Some(found) = found.as_ref().filter(|_| few)
+        && !at_once::may_hold(txn, &counts, found.positions())
+    {
+        return false;
+    }
+    if !found.is_some_and(|found| search.look_out(txn, found)) {
+        note_end(txn, asks, SearchBound::Nodes(NODES_MAX as u32));
+        return false;
+    }
+    if !few && !at_once::may_hold(txn, &counts, &search.nodes) {
+        return false;
+    }
+    let placed = search.run(txn);
     let cut = search.choosing.as_ref().is_some_and(Choosing::was_cut);
     if !placed && (search.steps > search.most || cut) {
         note_end(txn, asks, SearchBound::Tries(search.most));
@@ -93,7 +94,8 @@ struct Search {
     /// Volumes of members that drivers count; `None`: there are none.
     attached: Option<Attached>,
     resources: Vec<ResourceIdx>,
-    range: Range<usize>,
+    /// Positions that are looked at.
+    nodes: Vec<usize>,
     /// Where members are, and what they took.
     placed: Vec<Taken>,
     /// The same in states that led nowhere.
@@ -108,14 +110,40 @@ struct Search {
 type Looks = (Vec<u32>, Vec<i64>);
 
 impl Search {
+    /// Finds out which nodes are looked at; `false`: they are too many.
+    fn look_out(&mut self, txn: &Txn<'_>, found: Candidates) -> bool {
+        if let Some(choosing) = &mut self.choosing {
+            choosing.leave_out(found.plain());
+        }
+        let left = found.unlike(self.members.len(), |position| self.looks(txn, position));
+        let few = left.is_some();
+        self.nodes = left.unwrap_or_default();
+        few
+    }
+
+    /// Places all members, if it finds how.
+    fn run(&mut self, txn: &mut Txn<'_>) -> bool {
+        let kinds = self.choosing.as_ref().map_or(0, |_| self.classes.len());
+        let looks = kinds.saturating_mul(self.nodes.len());
+        let allowed = budget::allow(txn, STEPS_MAX, self.members.len(), looks);
+        self.most = allowed.most;
+        if self.choosing.is_some() {
+            txn.focus(&self.nodes);
+        }
+        let placed = self.from(txn, 0);
+        txn.unfocus();
+        allowed.spend(txn, self.steps);
+        placed
+    }
+
     /// Places members from one on.
     fn from(&mut self, txn: &mut Txn<'_>, member: usize) -> bool {
         let Some(&(class, pod)) = self.members.get(member) else { return true };
         self.classes.iter().for_each(|class| txn.fresh(*class));
         let mut spots: Vec<(u32, usize)> = self
-            .range
-            .clone()
-            .map(|position| (txn.state().classes.fit(class).spot(position).slots, position))
+            .nodes
+            .iter()
+            .map(|&position| (txn.state().classes.fit(class).spot(position).slots, position))
             .filter(|(slots, _)| *slots > 0)
             .collect();
         spots.sort_unstable();

@@ -12,17 +12,18 @@
 //! that it does not see all. Cost: nothing for gangs that choose nothing, and for those that are
 //! placed before a search begins.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use capstan_topology::NodeIdx;
 
 use crate::model::ids::{ClassIdx, ShapeIdx};
-use crate::model::input::{ClaimKey, PodShape};
+use crate::model::input::{ClaimKey, PodShape, ResourceClaimKey};
 use crate::model::room::Room;
 use crate::model::state::ClusterState;
 use crate::model::txn::Txn;
 use crate::model::volumes::Choices;
-use crate::place::common_claims;
+use crate::place::{attached, common_claims};
+use crate::rules::dynamic_resources::named;
 use crate::rules::dynamic_resources::ways::{self as devices, DeviceWay, Kinds, Taken};
 
 /// Choices of one pod on one node that are looked at: two claims with eight unlike devices or
@@ -63,6 +64,8 @@ pub(super) struct Choosing {
     /// Who is where does not tell what others find: members share claims, or have volumes to
     /// choose.
     tied: bool,
+    /// Positions where nobody goes who chooses.
+    plain: BTreeSet<usize>,
     /// Some choices were not looked at.
     cut: bool,
     /// Ways by number, as far as others can tell one from another.
@@ -72,14 +75,19 @@ pub(super) struct Choosing {
 impl Choosing {
     /// `None`: nobody of these chooses anything.
     pub fn of(state: &ClusterState, classes: &[ClassIdx]) -> Option<Choosing> {
+        if !classes.iter().any(|class| chooses(state, *class)) {
+            return None;
+        }
         let takes = |class: &ClassIdx| state.classes.class(*class).coupled();
         let tied = |class: &ClassIdx| takes(class) || common_claims::any(state, *class);
         let tied = classes.iter().any(tied);
-        if !tied && classes.iter().all(|class| shape(state, *class).claims.is_empty()) {
-            return None;
-        }
-        let (classes, numbers) = (classes.to_vec(), BTreeMap::new());
-        Some(Choosing { classes, kinds: None, tied, cut: false, numbers })
+        let (classes, numbers, plain) = (classes.to_vec(), BTreeMap::new(), BTreeSet::new());
+        Some(Choosing { classes, kinds: None, tied, plain, cut: false, numbers })
+    }
+
+    /// At these positions nobody goes who chooses: what they offer matters to nobody.
+    pub fn leave_out(&mut self, plain: BTreeSet<usize>) {
+        self.plain = plain;
     }
 
     fn kinds(&mut self, state: &ClusterState) -> &mut Kinds {
@@ -135,6 +143,11 @@ impl Choosing {
 
     /// What members see of the volumes and devices of a position.
     pub fn looks(&mut self, txn: &Txn<'_>, position: usize, looks: &mut Vec<u32>) {
+        const NOTHING: u32 = u32::MAX;
+        if self.plain.contains(&position) {
+            looks.push(NOTHING);
+            return;
+        }
         let state = txn.state();
         let room = &state.room;
         let facts = room.facts(room.tree.order()[position]).filter(|_| !self.tied);
@@ -146,9 +159,48 @@ impl Choosing {
     }
 }
 
+/// Whether members of a class choose volumes or devices, or have some that nobody else can have.
+pub(super) fn chooses(state: &ClusterState, class: ClassIdx) -> bool {
+    state.classes.class(class).coupled() || !shape(state, class).claims.is_empty()
+}
+
 /// For which of these (shapes and numbers of pods) others of them may open nodes by what they
-/// choose for a claim that they share: who finds no node before may find one after them.
+/// take: who finds no node before may find one after them. They choose for a claim that they share,
+/// or use what a node has attached and nobody uses, or take a device that stops a search.
 pub(super) fn are_opened(
+    room: &Room,
+    members: impl Iterator<Item = (ShapeIdx, u32)> + Clone,
+) -> Vec<bool> {
+    let shapes = members.clone().map(|(shape, _)| shape);
+    let by_volumes = are_opened_by_choices(room, members.clone());
+    let by_attached = attached::are_opened(room, shapes);
+    let by_devices = are_opened_by_devices(room, members);
+    let all = by_volumes.into_iter().zip(by_attached).zip(by_devices);
+    all.map(|((one, other), third)| one || other || third).collect()
+}
+
+fn are_opened_by_devices(
+    room: &Room,
+    members: impl Iterator<Item = (ShapeIdx, u32)> + Clone,
+) -> Vec<bool> {
+    let claims = |shape: ShapeIdx| &room.shape(shape).facts.claims;
+    let mut users: BTreeMap<&ResourceClaimKey, u32> = BTreeMap::new();
+    let mut all = 0_u32;
+    for (shape, count) in members.clone().filter(|(shape, _)| !claims(*shape).is_empty()) {
+        all = all.saturating_add(count);
+        for key in named(&room.shape(shape).facts) {
+            let users = users.entry(key).or_default();
+            *users = users.saturating_add(count);
+        }
+    }
+    let shared = |key: &ResourceClaimKey| users.get(key).is_some_and(|users| *users > 1);
+    let opened = |(shape, _): (ShapeIdx, u32)| {
+        all > 1 && devices::may_be_opened(&room.devices, &room.shape(shape).facts, shared)
+    };
+    members.map(opened).collect()
+}
+
+fn are_opened_by_choices(
     room: &Room,
     members: impl Iterator<Item = (ShapeIdx, u32)> + Clone,
 ) -> Vec<bool> {

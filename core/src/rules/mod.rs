@@ -205,6 +205,17 @@ fn slots_for_volumes(question: &Question<'_>, demand: &Demand) -> u32 {
     }
 }
 
+/// Rules that refuse, each by itself: a bit for each row of [`TABLE`].
+pub fn refusing(question: &Question<'_>) -> u32 {
+    let mut found = Vec::new();
+    let mut refuses = |rule: &Rule| {
+        found.clear();
+        (rule.check)(question, &mut found);
+        u32::from(!found.is_empty())
+    };
+    TABLE.iter().enumerate().fold(0, |all, (at, rule)| all | (refuses(rule) << at))
+}
+
 /// Refusals of the first rule that refuses; empty: the node is feasible.
 pub fn verdict(question: &Question<'_>) -> Vec<NodeRefusal> {
     let mut found = Vec::new();

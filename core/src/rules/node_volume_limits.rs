@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 
 use super::Question;
 use crate::explain::reason::{NodeRefusal, StorageRefusal};
-use crate::model::volumes::{Counted, by_attach};
+use crate::model::volumes::Counted;
 
 /// Refuses a node that lacks a driver which it must have, or that would have more volumes of a
 /// driver than it attaches; names the first.
@@ -20,9 +20,8 @@ pub fn check(question: &Question<'_>, refusals: &mut Vec<NodeRefusal>) {
     }
     let (volumes, name) = (&question.room.volumes, &question.facts().name);
     let Some(wanted) = &question.shape.facts.volumes else { return };
-    let claims = wanted.claims.iter().filter_map(|using| volumes.counted(&using.claim));
-    let disks = wanted.disks.iter().filter_map(|disk| disk.attach.as_ref()).map(by_attach);
-    let mut new: BTreeSet<Counted<'_>> = claims.chain(disks).collect();
+    let mut new: BTreeSet<Counted<'_>> =
+        volumes.counted_of(wanted).map(|(counted, _)| counted).collect();
     let limits = volumes.limits(name);
     let here = |counted: &Counted<'_>| limits.is_some_and(|all| all.contains_key(counted.0));
     if let Some((driver, _)) = new.iter().find(|it| volumes.requires(it.0) && !here(it)) {

@@ -58,8 +58,9 @@ pub const PREEMPTED_BY: &str = "capstan.sh/preempted-by";
 /// On a victim, the reason in Kueue's words.
 pub const PREEMPTION_REASON: &str = "capstan.sh/preemption-reason";
 
-/// On the Lease that a leader gives back: for how long it had changed nothing, a Go duration. Who
-/// leads next need not wait for watches to show what is older.
+/// On the Lease that a leader gives back: for how long it had changed nothing, a Go duration, and
+/// the `renewTime` that it said so with (`1500ms at 2026-11-27T12:00:00.000000Z`). Who leads next
+/// need not wait for watches to show what is older.
 pub const IDLE: &str = "capstan.sh/idle";
 
 /// The finalizer of a ClusterQueue: it stays while work holds quota in it.

@@ -239,8 +239,9 @@ impl Elector {
         let spec = lease.spec.get_or_insert_default();
         spec.holder_identity = None;
         spec.lease_duration_seconds = Some(1);
-        spec.renew_time = Some(MicroTime(Timestamp::now()));
-        let said = format!("{}ms", idle.as_millis());
+        let now = MicroTime(Timestamp::now());
+        let said = format!("{}ms{SAID_AT}{}", idle.as_millis(), text_of(&now));
+        spec.renew_time = Some(now);
         lease.metadata.annotations.get_or_insert_default().insert(keys::IDLE.to_owned(), said);
         self.api.replace(&self.settings.name, &PostParams::default(), &lease).await.map(drop)
     }
@@ -289,12 +290,27 @@ fn holder(lease: &Lease) -> Option<&str> {
     lease.spec.as_ref()?.holder_identity.as_deref().filter(|holder| !holder.is_empty())
 }
 
-/// For how long who gave a Lease back had changed nothing, as it says.
+/// Between for how long nothing had been changed and the `renewTime` of the Lease that says so.
+const SAID_AT: &str = " at ";
+
+/// For how long who gave a Lease back had changed nothing, as it says. A version that knows nothing
+/// of this may have led and given it back since, and left there what was said before it: what
+/// counts was said with the last change of the Lease.
 fn idle(lease: &Lease) -> Duration {
-    let said = lease.metadata.annotations.as_ref().and_then(|all| all.get(keys::IDLE));
-    let span = said.and_then(|said| duration::parse(said));
-    let ms = span.and_then(|span| u64::try_from(span.0).ok());
-    ms.map_or(Duration::ZERO, Duration::from_millis)
+    let said = || {
+        let said = lease.metadata.annotations.as_ref()?.get(keys::IDLE)?;
+        let (span, at) = said.split_once(SAID_AT)?;
+        let written = text_of(lease.spec.as_ref()?.renew_time.as_ref()?);
+        let span = duration::parse(span).filter(|_| at == written)?;
+        u64::try_from(span.0).ok()
+    };
+    said().map_or(Duration::ZERO, Duration::from_millis)
+}
+
+/// A time as the API shows it.
+fn text_of(time: &MicroTime) -> String {
+    let shown = serde_json::to_value(time).unwrap_or_default();
+    shown.as_str().unwrap_or_default().to_owned()
 }
 
 fn holder_text(seen: &Option<(Lease, Instant)>) -> Option<String> {

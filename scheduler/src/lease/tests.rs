@@ -283,7 +283,10 @@ async fn who_leads_next_is_told_how_long_nothing_was_changed() {
         () = seconds(60) => {}
     }
     elector.release(Duration::from_millis(1_500)).await.expect("released");
-    let says = |lease: Lease| lease.metadata.annotations.unwrap_or_default().remove(keys::IDLE);
+    let says = |lease: Lease| {
+        let said = lease.metadata.annotations.unwrap_or_default().remove(keys::IDLE)?;
+        Some(said.split_once(" at ").expect("since when").0.to_owned())
+    };
     assert_eq!(says(server.lease()).as_deref(), Some("1500ms"));
 
     let led = Arc::new(Mutex::new(Vec::new()));
@@ -309,6 +312,36 @@ async fn who_leads_next_is_told_how_long_nothing_was_changed() {
     let third = Replica::start(&server, "third");
     seconds(60).await;
     assert!(third.leads());
+    assert_eq!(third.last(), Some(LeaseEvent::Leading { idle: Duration::ZERO }));
+}
+
+/// A version that knows nothing of it led in between, and left what was said before it.
+#[tokio::test(start_paused = true)]
+async fn what_was_said_before_the_last_who_led_is_not_believed() {
+    let server = Server::default();
+    for (renewed, idle) in [(false, 3_000), (true, 0)] {
+        let (mut elector, _) = Elector::new(server.client(), settings("first"));
+        tokio::select! {
+            () = elector.run(|_| ()) => panic!("deposed"),
+            () = seconds(60) => {}
+        }
+        elector.release(Duration::from_secs(3)).await.expect("released");
+        if renewed {
+            server.edit(|lease| {
+                lease["spec"]["renewTime"] = json!("2126-01-01T00:00:00.000000Z");
+            });
+        }
+        let second = Replica::start(&server, "second");
+        seconds(1).await;
+        let idle = Duration::from_millis(idle);
+        assert_eq!(second.last(), Some(LeaseEvent::Leading { idle }));
+        second.task.abort();
+        server.edit(|lease| lease["spec"]["holderIdentity"] = json!(null));
+    }
+    // Nor is what does not say when it was said.
+    server.edit(|lease| lease["metadata"]["annotations"] = json!({ keys::IDLE: "1h" }));
+    let third = Replica::start(&server, "third");
+    seconds(1).await;
     assert_eq!(third.last(), Some(LeaseEvent::Leading { idle: Duration::ZERO }));
 }
 

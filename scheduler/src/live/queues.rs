@@ -9,17 +9,21 @@ use capstan_core::Input;
 use capstan_core::model::input::Text;
 use capstan_core::time::Time;
 
-use super::Kind;
+use super::cluster::Live;
 use super::roster::Named;
+use super::{Group, Kind};
 use crate::convert::quota::{self, Draft, Objects};
 use crate::convert::resolve::Resolved;
 use crate::read::error::Notice;
-use crate::read::kinds::Origin;
+use crate::read::kinds::{Origin, Queueing};
 
 /// All queue objects, and what was told of them.
 #[derive(Debug, Default)]
 pub struct Queues {
     objects: BTreeMap<(Kind, Named), (Origin, Draft)>,
+    /// Those that are being deleted and of which nothing could ever be read: nobody is told of
+    /// them.
+    unread: BTreeSet<(Kind, Named)>,
     changed: bool,
     told: BTreeMap<Identity, Input>,
     said: BTreeSet<Notice>,
@@ -54,15 +58,20 @@ impl Queues {
     /// Notes that somebody deletes a ClusterQueue, of which nothing else can be read any more: what
     /// it said before holds, but no new work begins in it.
     pub fn delete(&mut self, kind: Kind, named: &Named, since: Option<Time>) {
-        let known = self.objects.get_mut(&(kind, named.clone()));
-        if let Some((_, Draft::ClusterQueue(queue, _))) = known {
-            self.changed |= queue.deleted != since;
-            queue.deleted = since;
+        let key = (kind, named.clone());
+        match self.objects.get_mut(&key) {
+            Some((_, Draft::ClusterQueue(queue, _))) => {
+                self.changed |= queue.deleted != since;
+                queue.deleted = since;
+            }
+            None if since.is_some() => _ = self.unread.insert(key),
+            _ => _ = self.unread.remove(&key),
         }
     }
 
     /// Puts an object in its place.
     pub fn put(&mut self, kind: Kind, named: Named, origin: Origin, draft: Draft) {
+        self.unread.remove(&(kind, named.clone()));
         let new = (origin, draft);
         let place = self.objects.entry((kind, named));
         match place {
@@ -79,7 +88,9 @@ impl Queues {
 
     /// Takes an object out.
     pub fn remove(&mut self, kind: Kind, named: &Named) {
-        self.changed |= self.objects.remove(&(kind, named.clone())).is_some();
+        let key = (kind, named.clone());
+        self.unread.remove(&key);
+        self.changed |= self.objects.remove(&key).is_some();
     }
 
     /// Whether an object changed since the last call.
@@ -122,6 +133,16 @@ impl Queues {
         changes.notices = said.difference(&self.said).cloned().collect();
         self.said = said;
         changes
+    }
+}
+
+impl Live {
+    /// ClusterQueues of our own group that are being deleted and of which nothing could ever be
+    /// read: the engine knows none of them.
+    pub fn unread_queues(&self) -> impl Iterator<Item = &Text> {
+        let own = Kind::Queueing(Queueing::ClusterQueue, Group::Capstan);
+        let unread = self.queues.unread.iter().filter(move |(kind, _)| *kind == own);
+        unread.map(|(_, (_, name))| name)
     }
 }
 

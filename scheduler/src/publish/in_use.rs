@@ -8,6 +8,9 @@
 //! deleted and the engine, which has seen that, says that nobody holds quota there. Finalizers of
 //! others are never touched: a patch names the uid and the version that it read, and where another
 //! writer was faster it is made anew of what is there.
+//!
+//! One that is deleted and of which nothing could ever be read is charged nothing: it goes once
+//! nothing runs any more that it admitted, whatever its status looks like.
 
 use capstan_core::explain::reason::{Inactive, Reason};
 use capstan_core::explain::view::QueueView;
@@ -41,11 +44,15 @@ pub(super) enum Due {
 impl ShownQueue {
     /// What an object shows; of the rest of it nothing is decoded.
     pub fn of(mut object: DynamicObject) -> Result<ShownQueue, serde_json::Error> {
-        let status = match object.data.get_mut("status").map(Value::take) {
-            None | Some(Value::Null) => ClusterQueueStatus::default(),
-            Some(status) => serde_json::from_value(status)?,
-        };
         let meta = object.metadata;
+        let status = match object.data.get_mut("status").map(Value::take) {
+            None | Some(Value::Null) => Ok(ClusterQueueStatus::default()),
+            Some(status) => serde_json::from_value(status),
+        };
+        let status = match status {
+            Err(_) if meta.deletion_timestamp.is_some() => ClusterQueueStatus::default(),
+            status => status?,
+        };
         Ok(ShownQueue {
             status,
             uid: meta.uid.unwrap_or_default(),

@@ -93,7 +93,12 @@ impl Looks {
             live.holds(Kind::Queueing(kind, own), namespace, name)
         };
         let queues = queues.into_iter().filter(|it| of(Queueing::ClusterQueue, &none, &it.name));
-        tools.publisher.queues(queues.collect());
+        let mut queues: Vec<_> = queues.collect();
+        for name in live.unread_queues() {
+            queues.retain(|queue| queue.name != *name);
+            queues.push(engine.unread_queue(name));
+        }
+        tools.publisher.queues(queues);
         let cohorts = engine.cohorts().into_iter();
         let cohorts = cohorts.filter(|it| of(Queueing::Cohort, &none, &it.name));
         tools.publisher.cohorts(cohorts.collect());

@@ -385,6 +385,17 @@ impl Volumes {
         let driver = self.class(&facts.class)?.driver.as_deref()?;
         Some((driver, Handle::Claim(key)))
     }
+
+    /// Volumes of a pod as drivers count them; those of claims, each with its claim, and others.
+    pub fn counted_of<'a>(
+        &'a self,
+        wanted: &'a PodVolumes,
+    ) -> impl Iterator<Item = (Counted<'a>, Option<&'a ClaimKey>)> {
+        let claims = wanted.claims.iter().map(|using| &using.claim);
+        let claims = claims.filter_map(move |claim| Some((self.counted(claim)?, Some(claim))));
+        let disks = wanted.disks.iter().filter_map(|disk| disk.attach.as_ref());
+        claims.chain(disks.map(|attach| (by_attach(attach), None)))
+    }
 }
 
 /// How an attached volume counts.

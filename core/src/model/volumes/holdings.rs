@@ -8,10 +8,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use capstan_topology::NodeIdx;
 
-use super::demand::{Counted, Made, Need, by_attach, reaches};
-use super::{Demand, Volumes};
+use super::demand::{Counted, Handle, Made, Need, by_attach, reaches};
+use super::{Demand, Volumes, called};
 use crate::explain::reason::StorageRefusal;
-use crate::model::input::{ClaimKey, Disk, NodeFacts, PodVolumes, Text, VolumeFacts};
+use crate::model::input::{
+    AttachmentFacts, ClaimKey, Disk, NodeFacts, PodVolumes, Text, VolumeFacts,
+};
 
 /// What pods of one node hold.
 #[derive(Debug, Default)]
@@ -305,15 +307,25 @@ impl Volumes {
         claims.chain(disks.map(by_attach)).collect()
     }
 
-    /// Volumes that are attached to a node, as drivers count them: only those that name their
-    /// driver themselves.
+    /// Volumes that are attached to a node, as drivers count them.
     pub fn attached_to<'a>(&'a self, name: &Text) -> impl Iterator<Item = Counted<'a>> {
-        let attached = self.attached.get(name).into_iter().flatten();
-        attached.filter_map(|name| {
-            let it = &self.attachments[name];
-            let attach = self.volume(&it.volume)?.attach.as_ref()?;
-            (!attach.migrated).then(|| (&*it.driver, by_attach(attach).1))
-        })
+        self.attachments.on(name).filter_map(move |it| self.attaches(it))
+    }
+
+    /// How an attached volume counts: only one that names its driver itself does.
+    fn attaches<'a>(&'a self, it: &'a AttachmentFacts) -> Option<Counted<'a>> {
+        let attach = self.volume(&it.volume)?.attach.as_ref()?;
+        (!attach.migrated).then(|| (&*it.driver, by_attach(attach).1))
+    }
+
+    /// Names of nodes to which a volume is attached, as drivers count it.
+    pub fn attached_where<'a>(&'a self, counted: Counted<'a>) -> impl Iterator<Item = &'a Text> {
+        let called = match counted.1 {
+            Handle::Volume(name) => Some(Text::from(name)),
+            Handle::Claim(_) => None,
+        };
+        let named = called.into_iter().flat_map(move |name| self.attachments.called(name));
+        named.filter(move |it| self.attaches(it) == Some(counted)).map(|it| &it.node)
     }
 
     /// Forgets a node that nobody holds anything on.
@@ -330,8 +342,8 @@ impl Volumes {
         self.on_node.truncate(slots);
     }
 
-    /// Compares uses with those of all placed pods (node, volumes, whether only nominated), and
-    /// choices with each other.
+    /// Compares uses with those of all placed pods (node, volumes, whether only nominated), choices
+    /// with each other, and lists of attachments with lists made anew.
     ///
     /// # Panics
     /// When they differ.
@@ -366,6 +378,7 @@ impl Volumes {
             let chosen = choice.and_then(|choice| choice.volume.as_ref());
             assert_eq!(chosen, Some(name), "a volume that was chosen for nobody");
         }
+        self.attachments.recount(|volume| called(&self.volumes, volume));
     }
 }
 

@@ -18,13 +18,15 @@ use crate::model::input::{
     StorageClassFacts, StorageFact, Text, VolumeFacts,
 };
 
+mod attachments;
 mod demand;
 mod holdings;
 mod ways;
 
+use attachments::Attachments;
 use holdings::NodeUse;
 
-pub use demand::{Counted, Demand, Handle, Need, Wanted, by_attach, reaches};
+pub use demand::{Counted, Demand, Handle, Need, Wanted, reaches};
 pub use holdings::{Choice, Choices, Setting};
 
 /// All storage objects and their uses.
@@ -40,9 +42,7 @@ pub struct Volumes {
     /// By node and driver.
     limits: BTreeMap<Text, BTreeMap<Text, i64>>,
     capacities: BTreeMap<(Text, Text), Arc<CapacityFacts>>,
-    attachments: BTreeMap<Text, AttachmentFacts>,
-    /// Names of attachments by node.
-    attached: BTreeMap<Text, BTreeSet<Text>>,
+    attachments: Attachments,
     on_node: Vec<NodeUse>,
     clock: u64,
     /// When something changed last that concerns everybody.
@@ -229,6 +229,7 @@ impl Volumes {
         }
         if attached {
             self.everybody = self.tick();
+            self.attachments.rename(name, handle(&old), handle(&facts));
         }
         self.forget_unused_volume(name);
         Concerned { changed: true, nodes, named: None }
@@ -290,30 +291,18 @@ impl Volumes {
     }
 
     fn put_attachment(&mut self, name: &Text, facts: Option<AttachmentFacts>) -> Concerned {
-        let old = match &facts {
-            Some(facts) => self.attachments.insert(name.clone(), facts.clone()),
-            None => self.attachments.remove(name),
-        };
+        let called = |volume: &Text| called(&self.volumes, volume);
+        let old = self.attachments.put(name, facts.clone(), called);
         if old == facts {
             return Concerned::default();
         }
         let mut concerned = Concerned::if_new(true);
         for (facts, now) in [(old, false), (facts, true)] {
             let Some(facts) = facts else { continue };
-            let there = self.attached.entry(facts.node.clone()).or_default();
             let volume = self.volumes.entry(facts.volume.clone()).or_default();
             match now {
-                true => {
-                    there.insert(name.clone());
-                    volume.attachments += 1;
-                }
-                false => {
-                    there.remove(name);
-                    volume.attachments -= 1;
-                }
-            }
-            if there.is_empty() {
-                self.attached.remove(&facts.node);
+                true => volume.attachments += 1,
+                false => volume.attachments -= 1,
             }
             self.forget_unused_volume(&facts.volume);
             if concerned.named.as_ref().is_some_and(|other| *other != facts.node) {
@@ -363,6 +352,16 @@ impl Volumes {
     fn class(&self, name: &Text) -> Option<&Arc<StorageClassFacts>> {
         self.pools.get(name)?.class.as_ref()
     }
+}
+
+/// What the driver of a volume calls it.
+fn handle(facts: &Option<Arc<VolumeFacts>>) -> Option<&Text> {
+    facts.as_ref()?.attach.as_ref().map(|attach| &attach.handle)
+}
+
+/// The same by the volume's name.
+fn called(volumes: &BTreeMap<Text, VolumeEntry>, name: &Text) -> Option<Text> {
+    handle(&volumes.get(name)?.facts).cloned()
 }
 
 #[cfg(test)]

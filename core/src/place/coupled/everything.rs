@@ -2,11 +2,12 @@
 //!
 //! It takes one member after the other, of any ask, to any node that would have it as things are,
 //! with any volumes and devices that it could take there ([`ways`](crate::place::ways)), and goes
-//! back where that leads nowhere. Where nobody opens nodes for others, by being there or by the
-//! volumes that it chooses, the order does not matter, and those who find the fewest go first.
+//! back where that leads nowhere. Where nobody opens nodes for others, by being there or by what it
+//! takes, the order does not matter, and those who find the fewest go first.
 //! States that were reached in another order are looked at once, and nodes that look the same to
-//! all members are tried once. Where levels or slices hold for sets of members, it keeps to them
-//! ([`Confines`](super::Confines)).
+//! all members are tried once; those that take nobody are not looked at
+//! ([`candidates`](crate::place::candidates)). Where levels or slices hold for sets of members, it
+//! keeps to them ([`Confines`](super::Confines)).
 
 use std::collections::BTreeSet;
 
@@ -14,30 +15,78 @@ use capstan_topology::NodeIdx;
 
 use super::{NODES_MAX, STEPS_FEWER, STEPS_MAX, Search};
 use crate::model::txn::Txn;
-use crate::place::budget;
+use crate::place::candidates::Candidates;
 use crate::place::search::{MEMBERS_MAX, SEEN_MAX};
-use crate::place::ways;
+use crate::place::{at_once, budget, ways};
+use crate::rules;
 
 impl Search {
     /// Every choice, until one leads to the end.
     pub(super) fn everything(&mut self, txn: &mut Txn<'_>) -> bool {
-        if self.range.len() > NODES_MAX || self.are_too_many() {
+        if self.are_too_many() || !self.look_out(txn) {
             return false;
         }
         let fewer = self.confines.is_some() || self.choosing.is_some();
         let bound = if fewer { STEPS_FEWER } else { STEPS_MAX };
-        let members = self.left.iter().map(|left| *left as usize).sum();
-        let kinds = self.choosing.as_ref().map(|_| self.asks.len());
-        let allowed = budget::allow(txn, bound, members, kinds);
+        let nodes = self.nodes.as_deref().unwrap_or_default();
+        let kinds = self.choosing.as_ref().map_or(0, |_| self.asks.len());
+        let looks = kinds.saturating_mul(nodes.len());
+        if self.choosing.is_some() {
+            txn.focus(nodes);
+        }
+        let allowed = budget::allow(txn, bound, self.members(), looks);
         self.most = allowed.most;
         let found = self.go_on(txn);
+        txn.unfocus();
         allowed.spend(txn, self.steps);
         found
     }
 
+    /// Finds out which nodes are looked at; `false`: none need be, or they are too many.
+    fn look_out(&mut self, txn: &mut Txn<'_>) -> bool {
+        self.asks.iter().for_each(|class| txn.fresh(*class));
+        self.nodes = None;
+        let counts = self.counts();
+        let Some(found) = Candidates::of(txn, &counts, self.range.clone()) else { return false };
+        if let Some(choosing) = &mut self.choosing {
+            choosing.leave_out(found.plain());
+        }
+        self.refused.clear();
+        self.nodes = found.unlike(self.members(), |position| {
+            self.see_refused(txn, position);
+            self.looks(txn, position)
+        });
+        for position in self.nodes.clone().into_iter().flatten() {
+            self.see_refused(txn, position);
+        }
+        // In a small domain that was looked at before.
+        self.nodes.as_ref().is_some_and(|nodes| {
+            self.range.len() <= NODES_MAX || at_once::may_hold(txn, &counts, nodes)
+        })
+    }
+
+    /// Notes by which rules a position refuses those for whom others may open it: what they find
+    /// there now does not tell it from one that nobody can open for them.
+    fn see_refused(&mut self, txn: &Txn<'_>, position: usize) {
+        let state = txn.state();
+        let node = state.room.tree.order()[position];
+        let by = |at: usize| {
+            let class = state.classes.class(self.asks[at]);
+            let opens = self.opened[at] || class.outlook().opens();
+            let closed = opens && state.classes.fit(self.asks[at]).spot(position).slots == 0;
+            if closed { rules::refusing(&class.question(&state.room, node)) } else { 0 }
+        };
+        let refused: Vec<u32> = (0..self.asks.len()).map(by).collect();
+        self.refused.insert(position, refused);
+    }
+
+    fn members(&self) -> usize {
+        self.left.iter().map(|left| *left as usize).sum()
+    }
+
     /// Whether more members are left than everything is tried for.
     pub(super) fn are_too_many(&self) -> bool {
-        self.left.iter().map(|left| *left as usize).sum::<usize>() > MEMBERS_MAX
+        self.members() > MEMBERS_MAX
     }
 
     fn go_on(&mut self, txn: &mut Txn<'_>) -> bool {
@@ -98,7 +147,8 @@ impl Search {
     /// Nodes that would have one, the tightest first.
     fn spots(&self, txn: &Txn<'_>, at: usize) -> Vec<(u32, usize)> {
         let index = txn.state().classes.fit(self.asks[at]);
-        let slots = self.range.clone().map(|position| (index.spot(position).slots, position));
+        let nodes = self.nodes.iter().flatten().copied();
+        let slots = nodes.map(|position| (index.spot(position).slots, position));
         let tree = &txn.state().room.tree;
         let allowed = |position: usize| {
             self.confines.as_ref().is_none_or(|confines| confines.allow(tree, at, position))
@@ -136,6 +186,7 @@ impl Search {
             looks.push(state.classes.fit(*class).spot(position).slots);
             state.classes.class(*class).outlook().looks(&state.room, node, &mut looks);
         }
+        looks.extend(self.refused.get(&position).into_iter().flatten());
         if let Some(choosing) = &mut self.choosing {
             choosing.looks(txn, position, &mut looks);
         }

@@ -18,7 +18,7 @@ impl Search {
             || self.choosing.is_some()
                 && !common_claims::fit_one_node(txn.state(), &self.counts(), self.range.clone())
             || self.range.len() <= NODES_MAX
-                && !at_once::may_hold(txn, &self.counts(), self.range.clone())
+                && !at_once::may_hold(txn, &self.counts(), &self.range.clone().collect::<Vec<_>>())
     }
 
     /// No more members of an ask than this go into the range.

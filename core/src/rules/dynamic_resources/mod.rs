@@ -59,6 +59,7 @@ pub(crate) mod ways;
 mod tests;
 
 pub use state::{Concerns, Devices, PodHold};
+pub(crate) use users::named;
 
 use search::{Pick, Search, Stop, TRIES_MAX};
 use state::Held;

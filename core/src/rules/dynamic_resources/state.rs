@@ -280,6 +280,11 @@ impl Devices {
         self.answers.awaited(query)
     }
 
+    /// Whether a query fails on some device.
+    pub(super) fn fails(&self, query: &Text) -> bool {
+        self.answers.fails(query)
+    }
+
     /// What a shared claim holds that is not allocated yet.
     pub(super) fn held_for(&self, key: &ResourceClaimKey) -> Option<&Arc<Chosen>> {
         self.shared.get(key).map(|hold| &hold.chosen)
@@ -461,6 +466,7 @@ impl Devices {
     /// # Panics
     /// When they differ.
     pub fn recount<'a>(&self, placed: impl Iterator<Item = (PodIdx, &'a PodShape)>) {
+        self.answers.recount();
         if self.stale {
             return;
         }

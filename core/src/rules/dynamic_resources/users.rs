@@ -205,7 +205,7 @@ impl Devices {
 }
 
 /// Claims that a shape names.
-pub(super) fn named(shape: &PodShape) -> impl Iterator<Item = &ResourceClaimKey> {
+pub(crate) fn named(shape: &PodShape) -> impl Iterator<Item = &ResourceClaimKey> {
     shape.claims.iter().filter_map(|claim| match claim {
         PodClaim::Named(key) => Some(key),
         PodClaim::Own { .. } | PodClaim::Extended { .. } | PodClaim::Unusable(_) => None,

@@ -15,9 +15,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::pools::{Device, DeviceAt};
 use super::search::{Pick, Search, attribute, tolerated};
-use super::{Needs, capacity, needs};
+use super::{Needs, capacity, is_of_one_node, needs};
 use crate::model::input::{
-    Answer, ClaimSpec, DeviceAsk, DeviceCount, Nano, NodeFacts, PodClaim, PodShape, Reach, Text,
+    Answer, ClaimSpec, DeviceAsk, DeviceCount, Nano, NodeFacts, PodClaim, PodShape, Reach,
+    ResourceClaimKey, Text,
 };
 use crate::rules::dynamic_resources::state::Devices;
 
@@ -241,6 +242,38 @@ pub(crate) fn are_choosy(devices: &Devices, shape: &PodShape) -> bool {
     let shares = || shape.claims.iter().any(shares);
     let counters = || !devices.pools().counters().is_empty();
     first.is_some_and(|spec| second.is_some() || !plain(spec) || counters() || shares())
+}
+
+/// Whether others that come with a pod, and get devices first, may open nodes for it. What stops a
+/// search is a device on which a selector fails, or one of "all" that a constraint keeps out: none
+/// of either is looked at once somebody has it, or has what came before. And a claim that is
+/// `shared` asks nothing more of a node that can use what it got: where it is for all devices, that
+/// may be a node where it could not have got them.
+pub(crate) fn may_be_opened(
+    devices: &Devices,
+    shape: &PodShape,
+    shared: impl Fn(&ResourceClaimKey) -> bool,
+) -> bool {
+    let any = |spec: &ClaimSpec, of: fn(&Devices, &DeviceAsk) -> bool| {
+        let mut asks = spec.requests.iter().flat_map(|request| &request.options);
+        asks.any(|ask| of(devices, ask))
+    };
+    let all = |spec: &ClaimSpec| any(spec, |_, ask| ask.count == DeviceCount::All);
+    let stopped = |spec: &ClaimSpec| {
+        any(spec, |devices, ask| devices.fails(&ask.query))
+            || !spec.constraints.is_empty() && all(spec)
+    };
+    shape.claims.iter().any(|claim| match claim {
+        PodClaim::Own { spec, .. } => stopped(spec),
+        PodClaim::Extended { claim, .. } => stopped(&claim.spec),
+        PodClaim::Named(key) if devices.is_untaken(key) => {
+            let spec = devices.claim(key).map(|facts| &facts.spec);
+            spec.is_some_and(|spec| {
+                stopped(spec) || shared(key) && all(spec) && !is_of_one_node(devices, key)
+            })
+        }
+        PodClaim::Named(_) | PodClaim::Unusable(_) => false,
+    })
 }
 
 /// Claims of each pod of a kind.

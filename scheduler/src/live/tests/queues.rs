@@ -62,6 +62,34 @@ fn a_cluster_queue_of_either_group_is_told_as_being_deleted_until_it_is_gone() {
     }
 }
 
+fn unread(live: &Live) -> Vec<String> {
+    live.unread_queues().map(ToString::to_string).collect()
+}
+
+/// The engine never hears of it, and it bears our finalizer since it could be read.
+#[test]
+fn one_that_never_could_be_read_is_known_once_it_is_being_deleted() {
+    let mut live = synced(&Config::default());
+    let bad = || json!({ "cohortName": 7 });
+    let applied = |spec| queueing(Queueing::ClusterQueue, Origin::Capstan, "q", spec);
+    live.take(Seen::Applied(applied(bad())));
+    assert_eq!(unread(&live), [""; 0], "nobody deletes it");
+    live.take(Seen::Applied(terminating(Origin::Capstan, bad())));
+    assert_eq!(unread(&live), ["q"]);
+    live.take(Seen::Applied(terminating(Origin::KueueV1Beta2, bad())));
+    assert_eq!(unread(&live), ["q"], "Kueue's are given no finalizer of ours");
+    assert!(!told(&mut live).iter().any(|input| matches!(input, Input::ClusterQueue(_))));
+    // Somebody puts it right while it is on its way out: it is told as any other.
+    live.take(Seen::Applied(terminating(Origin::Capstan, json!({}))));
+    assert_eq!(unread(&live), [""; 0]);
+    assert!(the_queue(&mut live).deleted.is_some());
+
+    let mut live = synced(&Config::default());
+    live.take(Seen::Applied(terminating(Origin::Capstan, bad())));
+    live.take(Seen::Deleted(terminating(Origin::Capstan, bad())));
+    assert_eq!(unread(&live), [""; 0], "it is gone");
+}
+
 #[test]
 fn one_that_cannot_be_read_any_more_is_being_deleted_all_the_same() {
     let mut live = synced(&Config::default());

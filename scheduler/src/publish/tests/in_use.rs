@@ -116,6 +116,19 @@ fn what_is_known_of_before_its_deletion_is_read_again_and_nothing_is_written_to_
 }
 
 #[test]
+fn one_whose_status_cannot_be_read_goes_all_the_same() {
+    let (mut plan, mut api) = ready();
+    let mut object = bearing(&[IN_USE]);
+    object["status"] = json!({ "pendingWorkloads": "many" });
+    object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    api.objects.insert(key(), object);
+    plan.cluster_queues(at(0), vec![terminating(0)]);
+    api.work(&mut plan, at(0));
+    let want = json!({"uid": "u", "resourceVersion": "7", "finalizers": []});
+    assert_eq!(patches(&api), [want]);
+}
+
+#[test]
 fn one_that_is_being_deleted_is_given_no_finalizer() {
     let (mut plan, mut api) = ready();
     let mut object = bearing(&["a.example/b"]);

@@ -1,0 +1,170 @@
+//! Gangs that have to be searched for, amid nodes that say nothing to them: what is found on a few
+//! nodes is found amid thousands of others.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use capstan_core::Engine;
+use capstan_core::model::input::{
+    AccessModes, ClaimFacts, ClaimKey, ClaimUse, Input, Kin, Neighbours, NodeFacts, Operator,
+    PeerSelector, PeerTerm, PodFacts, PodShape, PodVolumes, Requirement, StorageClassFacts,
+    StorageFact, Taint, TaintEffect, Text,
+};
+use capstan_core::plan::Action;
+use capstan_core::time::Time;
+use capstan_tests::facts::{TEAM, amounts, gang, in_queue, labels, namespace, node, shape, text};
+
+const HOSTNAME: &str = "kubernetes.io/hostname";
+const POOL: &str = "pool";
+
+/// Nodes that take none of any gang here: every second one is too small, the others are tainted.
+fn others(count: usize) -> impl Iterator<Item = Input> {
+    (0..count).map(|at| {
+        let mut facts = node(&format!("other-{at:04}"), &[("cpu", [1, 1_000][at % 2])]);
+        if at % 2 == 1 {
+            let (key, value) = (text("for"), text("others"));
+            facts.taints.push(Taint { key, value, effect: TaintEffect::NoSchedule });
+        }
+        Input::Node(facts)
+    })
+}
+
+/// Where members go (no name: there is something to be written before it is told), and what is
+/// said if they do not.
+fn decided(facts: impl IntoIterator<Item = Input>) -> (BTreeMap<String, String>, String) {
+    let mut engine = Engine::new();
+    let inputs: Vec<Input> = [namespace()].into_iter().chain(facts).collect();
+    let output = engine.step(Time(1_000), inputs);
+    engine.recount();
+    let mut nodes = BTreeMap::new();
+    for effect in output.effects {
+        let (pod, node) = match effect.action {
+            Action::Bind { pod, node, .. } => (pod, node.to_string()),
+            Action::SelectVolumes { pod, .. } => (pod, String::new()),
+            _ => continue,
+        };
+        nodes.insert(pod.name.to_string(), node);
+    }
+    let views = engine.workloads();
+    let reason = views.iter().find_map(|view| view.reason.as_ref());
+    (nodes, reason.map(ToString::to_string).unwrap_or_default())
+}
+
+fn members(shapes: Vec<PodShape>) -> Vec<Input> {
+    let count = shapes.len() as u32;
+    let pods = gang("g", count, Some(count), &shape(&[]), &in_queue(None));
+    let own = |(pod, shape): (PodFacts, PodShape)| PodFacts { shape: Arc::new(shape), ..pod };
+    pods.into_iter().zip(shapes).map(own).map(Input::Pod).collect()
+}
+
+fn asking(cpu: i64) -> PodShape {
+    PodShape { requests: amounts(&[("cpu", cpu)]), ..PodShape::default() }
+}
+
+/// Three nodes that fifteen members fill to the last bit, which is found after a thousand wrong
+/// turns.
+fn exact() -> (Vec<Input>, Vec<PodShape>) {
+    let roomy = [120, 121, 122].into_iter().enumerate();
+    let roomy = roomy.map(|(at, cpu)| Input::Node(node(&format!("n{at}"), &[("cpu", cpu)])));
+    let sizes = [39, 20, 11, 21, 29, 8, 9, 67, 13, 24, 30, 19, 7, 56, 10];
+    (roomy.collect(), sizes.map(asking).into())
+}
+
+#[test]
+fn members_that_fill_nodes_exactly_do_so_amid_many_others() {
+    for count in [0, 10, 200, 5_000] {
+        let (nodes, shapes) = exact();
+        let facts = others(count).chain(nodes).chain(members(shapes));
+        let (places, reason) = decided(facts);
+        assert_eq!(places.len(), 15, "amid {count}: {reason}");
+    }
+}
+
+fn key(claim: usize) -> ClaimKey {
+    ClaimKey { namespace: text(TEAM), name: text(format!("c{claim}")) }
+}
+
+fn claim(at: usize) -> Input {
+    Input::Storage(StorageFact::Claim(ClaimFacts {
+        key: key(at),
+        uid: text(format!("uid-c{at}")),
+        class: text("late"),
+        size: Some(1),
+        modes: AccessModes::ONE_NODE,
+        block: false,
+        attributes: None,
+        selector: None,
+        volume: None,
+        bound: false,
+        lost: false,
+        deleting: false,
+        selected_node: None,
+        made_for: None,
+    }))
+}
+
+/// The same members, each with a volume that is made where it goes: what others choose is looked at
+/// again after each try.
+#[test]
+fn so_do_members_whose_volumes_are_still_to_be_made() {
+    for count in [0, 10, 200, 5_000] {
+        let (nodes, mut shapes) = exact();
+        let class = StorageFact::Class(StorageClassFacts {
+            name: text("late"),
+            driver: Some(text("disks")),
+            provisioner: Some(text("disks")),
+            waits: true,
+            topologies: Vec::new(),
+        });
+        for (at, shape) in shapes.iter_mut().enumerate() {
+            let claims = vec![ClaimUse { claim: key(at), made_for: None }];
+            shape.volumes = Some(Arc::new(PodVolumes { claims, disks: Vec::new() }));
+        }
+        let claims = (0..shapes.len()).map(claim);
+        let storage = claims.chain([Input::Storage(class)]);
+        let facts = others(count).chain(nodes).chain(storage).chain(members(shapes));
+        let (places, reason) = decided(facts);
+        assert_eq!(places.len(), 15, "amid {count}: {reason}");
+    }
+}
+
+fn named(at: usize, cpu: i64) -> NodeFacts {
+    let name = format!("n{at:04}");
+    let mut facts = node(&name, &[("cpu", cpu)]);
+    facts.labels = labels(&[(HOSTNAME, &name)]);
+    facts
+}
+
+fn role(name: &str) -> Option<Arc<Kin>> {
+    Some(Arc::new(Kin { namespace: text(TEAM), labels: labels(&[("role", name)]) }))
+}
+
+/// Nodes that look the same to both members as things are, of which one alone will do for the
+/// second: it is of the pool that it wants, and wants the first there.
+#[test]
+fn nodes_that_nobody_can_open_are_not_taken_for_others() {
+    for count in [2, 40, 5_000] {
+        let mut nodes: Vec<NodeFacts> = (0..count).map(|at| named(at, 2)).collect();
+        nodes.last_mut().expect("some").labels.insert(text(POOL), text("fast"));
+        let values: Vec<Text> = vec![text("first")];
+        let role_is = Requirement { key: text("role"), operator: Operator::In, values };
+        let peers = PeerSelector {
+            namespaces: vec![text(TEAM)],
+            namespace_selector: None,
+            labels: Some(vec![role_is]),
+        };
+        let affinity = vec![PeerTerm { key: text(HOSTNAME), peers }];
+        let first = PodShape { kin: role("first"), ..asking(1) };
+        let second = PodShape {
+            kin: role("second"),
+            neighbours: Some(Arc::new(Neighbours { affinity, ..Neighbours::default() })),
+            node_selector: labels(&[(POOL, "fast")]),
+            ..asking(1)
+        };
+        let nodes = nodes.into_iter().map(Input::Node);
+        let (places, reason) = decided(nodes.chain(members(vec![first, second])));
+        let last = format!("n{:04}", count - 1);
+        let at = places.into_values().collect::<Vec<_>>();
+        assert_eq!(at, [last.clone(), last], "of {count}: {reason}");
+    }
+}
