@@ -20,6 +20,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
+mod amount;
 mod costs;
 mod eval;
 mod format;
@@ -45,6 +46,7 @@ mod value;
 #[cfg(test)]
 mod verdicts;
 
+pub use amount::Amount;
 #[cfg(test)]
 pub use eval::evaluate;
 pub use eval::{COST_MAX, weigh};

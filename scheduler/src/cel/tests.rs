@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::*;
-use crate::quantity::Quantity;
 
 fn map(entries: Vec<(&str, Value)>, open: bool) -> Value {
     let entries = entries.into_iter().map(|(key, value)| (Key::Text(key.into()), value));
@@ -22,7 +21,7 @@ fn device() -> Value {
         ],
         false,
     );
-    let memory = Quantity::parse("80Gi").expect("a quantity");
+    let memory = Amount::parse("80Gi").expect("a quantity");
     map(
         vec![
             ("driver", Value::Text("gpu.example.com".into())),
@@ -33,7 +32,7 @@ fn device() -> Value {
                 map(
                     vec![(
                         "gpu.example.com",
-                        map(vec![("memory", Value::Quantity(memory))], false),
+                        map(vec![("memory", Value::Quantity(Arc::new(memory)))], false),
                     )],
                     true,
                 ),
