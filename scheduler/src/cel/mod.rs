@@ -32,6 +32,7 @@ mod methods;
 mod named;
 mod net;
 mod parse;
+mod pattern;
 mod reads;
 mod regexes;
 mod semver;
