@@ -11,8 +11,7 @@
 //! maps that are no bool, whole number or text. Otherwise than in Kubernetes, elements of empty
 //! lists and maps fit every type; a sum of quantities is equal to another one on either side of
 //! `==`; names of types can be bound; what a format says of a text that does not fit it has other
-//! words; a sign counts as a level of nesting;
-//! and costs are counted more coarsely.
+//! words; and costs are counted more coarsely.
 //!
 //! Steps cost about what they cost in Kubernetes ([`costs`]), and an expression ends at the cost at
 //! which it ends there. Nothing here panics, whatever it is given.
