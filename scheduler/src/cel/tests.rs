@@ -209,6 +209,9 @@ fn what_is_cheap_in_kubernetes_is_cheap_here() {
     for what in ["s.size() == 8000", "s.startsWith('a')", "s != 'b'"] {
         is(&format!("cel.bind(s, {text}, lists.range(1300).all(i, {what}))"), true);
     }
+    // A loop that ends early looks at no more of a long list than it pays for.
+    let long = "cel.bind(l, lists.range(300000), lists.range(20000).all(i,";
+    is(&format!("{long} l.exists(x, x >= 0) && l.exists(at, x, at == x)))"), true);
     // What grows is paid for as it grows, and what is very long where it is looked through.
     let doubled: String = (0..40).map(|_| "cel.bind(l, l + l, ").collect();
     let ends = ")".repeat(40);
