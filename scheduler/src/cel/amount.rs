@@ -279,6 +279,30 @@ mod tests {
     }
 
     #[test]
+    fn what_is_written_is_whole_where_it_is_short_and_has_no_part() {
+        let whole = "2 2. 0.5k=500 1.50k=1500 1e3=1000 1.5e1=15 1536Mi=1610612736 \
+            10Ti=10995116277760 9E=9000000000000000000 -3 000=0 -=0 0Gi=0 999999999999999999 -1.5k=-1500 0012=12";
+        for row in whole.split_ascii_whitespace() {
+            let (text, number) = row.split_once('=').unwrap_or((row, row.trim_end_matches('.')));
+            let found = Amount::parse(text).expect(text).whole();
+            assert_eq!(found, number.parse().ok(), "{text}");
+        }
+        for text in
+            "2.0 0.0 1500m 2000m 10e-1 1.5Gi 100Ti 1Pi 0Pi 10E 1000000000000000000 1n 1.2345k"
+                .split_ascii_whitespace()
+        {
+            assert_eq!(Amount::parse(text).expect(text).whole(), None, "{text}");
+        }
+        let half = Amount::parse("500m").expect("a quantity");
+        assert_eq!(half.plus(half, false).whole(), None);
+        let thousand = Amount::parse("1k").expect("a quantity");
+        assert_eq!(thousand.plus(Amount::of_whole(1), true).whole(), Some(999));
+        // Three times the tenth that a number with a fraction has is not its three tenths.
+        assert_eq!(Amount::parse("0.3").expect("a quantity").double(), 3.0 * 0.1);
+        assert_eq!(Amount::parse("1.5Gi").expect("a quantity").double(), 1_610_612_736.0);
+    }
+
+    #[test]
     fn texts_are_read_as_kubernetes_reads_them() {
         for text in ["", "1x", "1.2.3", "1e", "1e+", "1 ", "x", "Pi", ".Ei", "--1", "e1.5", "1i"] {
             assert!(Amount::parse(text).is_none(), "{text}");
