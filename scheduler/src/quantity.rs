@@ -65,11 +65,6 @@ impl Quantity {
         self.nano
     }
 
-    /// Whole units, if it is just that and not too many.
-    pub fn whole(self) -> Option<i64> {
-        (self.nano % UNIT == 0).then(|| i64::try_from(self.nano / UNIT).ok())?
-    }
-
     /// Whole units, rounded up, saturating.
     pub fn units(self) -> i64 {
         self.per(UNIT)

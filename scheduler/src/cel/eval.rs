@@ -254,13 +254,14 @@ impl Scope {
         let (first, second) = (&each.names.0, each.names.1.as_ref());
         let index = |at: usize| Value::Int(i64::try_from(at).unwrap_or(i64::MAX));
         // What the first name stands for, and the second one or else the same.
-        let elements: Vec<(Value, Value)> = match (&range, second) {
-            (Value::List(list), None) => list.iter().map(|it| (it.clone(), Value::Null)).collect(),
+        // One after the other, each when its turn is paid.
+        let elements: Box<dyn Iterator<Item = (Value, Value)> + '_> = match (&range, second) {
+            (Value::List(list), None) => Box::new(list.iter().map(|it| (it.clone(), Value::Null))),
             (Value::List(list), Some(_)) => {
-                list.iter().enumerate().map(|(at, it)| (index(at), it.clone())).collect()
+                Box::new(list.iter().enumerate().map(|(at, it)| (index(at), it.clone())))
             }
             (Value::Map(map), _) => {
-                map.entries.iter().map(|(key, value)| (key.value(), value.clone())).collect()
+                Box::new(map.entries.iter().map(|(key, value)| (key.value(), value.clone())))
             }
             (other, _) => return Err(Fault::new(format!("a {} has no elements", other.kind()))),
         };

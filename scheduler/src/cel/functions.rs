@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+use super::amount::Amount;
 use super::eval::Scope;
 use super::named::Named;
 use super::semver::Semver;
@@ -10,7 +11,6 @@ use super::time::{Duration, Time};
 use super::url::{self, Url};
 use super::value::{Key, Value};
 use super::{Fault, format, lists, net, regexes, time};
-use crate::quantity::Quantity;
 
 /// Functions that make a value of one type from others.
 pub(super) const CONVERSIONS: [&str; 8] =
@@ -118,10 +118,10 @@ pub(super) fn call(scope: &mut Scope, name: &str, args: &[Value]) -> Result<Valu
         (name, [of]) if CONVERSIONS.contains(&name) => convert(name, of),
         ("matches", [Text(text), Text(pattern)]) => regexes::matches(scope, text, pattern),
         ("quantity", [Text(text)]) => {
-            let quantity = Quantity::parse(text).map(Value::Quantity);
+            let quantity = Amount::parse(text).map(|amount| Value::Quantity(Arc::new(amount)));
             quantity.ok_or_else(|| Fault::new(format!("{text:?} is no quantity")))
         }
-        ("isQuantity", [Text(text)]) => Ok(Bool(Quantity::parse(text).is_some())),
+        ("isQuantity", [Text(text)]) => Ok(Bool(Amount::parse(text).is_some())),
         ("sign", [Value::Quantity(quantity)]) => Ok(Int(quantity.nano().signum() as i64)),
         ("semver", [Text(text)]) => semver(text, false),
         ("semver", [Text(text), Bool(lenient)]) => semver(text, *lenient),

@@ -85,15 +85,17 @@ fn is_fraction(rest: &str) -> bool {
 }
 
 /// Whether the last word is a minus that belongs to the number behind it: not one between two
-/// values.
+/// values, and not one of several.
 fn is_below(found: &[(Token, usize)]) -> bool {
-    let [before @ .., (Token::Symbol("-"), _)] = found else { return false };
-    match before.last().map(|(token, _)| token) {
-        None => true,
-        Some(Token::Symbol(symbol)) => !matches!(*symbol, ")" | "]" | "}"),
-        Some(Token::Word(word)) => &**word == "in",
-        Some(Token::Value(_) | Token::Escaped(_)) => false,
-    }
+    let is_minus = |(token, _): &&(Token, usize)| *token == Token::Symbol("-");
+    let minuses = found.iter().rev().take_while(is_minus).count();
+    let between = match found[..found.len() - minuses].last().map(|(token, _)| token) {
+        None => false,
+        Some(Token::Symbol(symbol)) => matches!(*symbol, ")" | "]" | "}"),
+        Some(Token::Word(word)) => &**word != "in",
+        Some(Token::Value(_) | Token::Escaped(_)) => true,
+    };
+    minuses == 1 + usize::from(between)
 }
 
 /// A number and its length. `below`: a minus stands before it, so that it may be the least of all.

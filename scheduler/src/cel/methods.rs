@@ -4,10 +4,10 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use super::Fault;
+use super::amount::Amount;
 use super::eval::Scope;
 use super::value::Value;
 use super::{lists, net, texts};
-use crate::quantity::Quantity;
 
 /// `target.name(args)`.
 pub(super) fn call(
@@ -24,7 +24,7 @@ pub(super) fn call(
         }
         Value::Time(time) => time.call(name, args)?,
         Value::Duration(duration) if args.is_empty() => duration.call(name),
-        Value::Quantity(quantity) => of_quantity(*quantity, name, args)?,
+        Value::Quantity(quantity) => of_quantity(target, **quantity, name, args)?,
         Value::Semver(version) => match (name, args) {
             ("major", []) => Some(number(version.numbers[0])),
             ("minor", []) => Some(number(version.numbers[1])),
@@ -74,27 +74,29 @@ fn compared(target: &Value, name: &str, other: &Value) -> Option<Value> {
     }
 }
 
-fn of_quantity(quantity: Quantity, name: &str, args: &[Value]) -> Result<Option<Value>, Fault> {
-    let target = Value::Quantity(quantity);
+fn of_quantity(
+    target: &Value,
+    amount: Amount,
+    name: &str,
+    args: &[Value],
+) -> Result<Option<Value>, Fault> {
     Ok(match (name, args) {
-        (_, [other @ Value::Quantity(_)]) if compared(&target, name, other).is_some() => {
-            compared(&target, name, other)
+        (_, [other @ Value::Quantity(_)]) if compared(target, name, other).is_some() => {
+            compared(target, name, other)
         }
-        ("isInteger", []) => Some(Value::Bool(quantity.whole().is_some())),
-        ("asInteger", []) => match quantity.whole() {
+        ("isInteger", []) => Some(Value::Bool(amount.whole().is_some())),
+        ("asInteger", []) => match amount.whole() {
             Some(whole) => Some(Value::Int(whole)),
             None => return Err(Fault::new("a quantity that is no whole number")),
         },
-        ("asApproximateFloat", []) => Some(Value::Double(quantity.nano() as f64 / 1e9)),
+        ("asApproximateFloat", []) => Some(Value::Double(amount.double())),
         ("add" | "sub", [other]) => {
             let other = match other {
-                Value::Quantity(other) => *other,
-                Value::Int(other) => Quantity::of_nano(i128::from(*other) * 1_000_000_000),
+                Value::Quantity(other) => **other,
+                Value::Int(other) => Amount::of_whole(*other),
                 _ => return Ok(None),
             };
-            let sign = if name == "add" { 1 } else { -1 };
-            let sum = quantity.nano().saturating_add(other.nano().saturating_mul(sign));
-            Some(Value::Quantity(Quantity::of_nano(sum)))
+            Some(Value::Quantity(Arc::new(amount.plus(other, name == "sub"))))
         }
         _ => None,
     })

@@ -11,8 +11,7 @@
 //! maps that are no bool, whole number or text. Otherwise than in Kubernetes, elements of empty
 //! lists and maps fit every type; a sum of quantities is equal to another one on either side of
 //! `==`; names of types can be bound; what a format says of a text that does not fit it has other
-//! words; a sign counts as a level of nesting;
-//! and costs are counted more coarsely.
+//! words; and costs are counted more coarsely.
 //!
 //! Steps cost about what they cost in Kubernetes ([`costs`]), and an expression ends at the cost at
 //! which it ends there. Nothing here panics, whatever it is given.
@@ -20,6 +19,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
+mod amount;
 mod costs;
 mod eval;
 mod format;
@@ -31,6 +31,7 @@ mod methods;
 mod named;
 mod net;
 mod parse;
+mod pattern;
 mod reads;
 mod regexes;
 mod semver;
@@ -45,6 +46,7 @@ mod value;
 #[cfg(test)]
 mod verdicts;
 
+pub use amount::Amount;
 #[cfg(test)]
 pub use eval::evaluate;
 pub use eval::{COST_MAX, weigh};

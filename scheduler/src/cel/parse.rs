@@ -94,16 +94,23 @@ struct Bounds {
 /// What any stack has room for; people write a handful.
 const LOW: Bounds = Bounds { depth: 32, height: 160 };
 
-/// The nesting that Kubernetes takes, and what it takes of terms in a row: a macro or a method in
-/// each level makes two of the tree.
-const DEEP: Bounds = Bounds { depth: 250, height: 600 };
+/// The nesting that Kubernetes takes. What it takes of terms in a row is counted apart, as are
+/// signs: with both, and with `&&` and `||` in each level, a tree is this tall.
+const DEEP: Bounds = Bounds { depth: NESTED_MAX, height: 1_200 };
+
+/// Most levels that Kubernetes takes of anything it counts.
+const NESTED_MAX: usize = 250;
 
 /// The stack for what goes deep, in bytes: a level takes some thousands.
 const STACK: usize = 64 << 20;
 
-/// Binary operators by how strongly they bind, weakest first.
+/// Binary operators by how strongly they bind, weakest first: `||`, `&&`, relations, and those of
+/// arithmetic.
 const LEVELS: [&[&str]; 5] =
     [&["||"], &["&&"], &["<", "<=", ">", ">=", "==", "!=", "in"], &["+", "-"], &["*", "/", "%"]];
+
+const RELATION: usize = 2;
+const SUM: usize = 3;
 
 /// Names that CEL keeps for itself.
 const RESERVED: [&str; 15] = [
@@ -166,7 +173,9 @@ fn read(text: &str, bounds: Bounds) -> (Result<Expr, Fault>, bool) {
         Ok(tokens) => tokens,
         Err(fault) => return (Err(fault), false),
     };
-    let mut parser = Parser { tokens, bounds, at: 0, depth: 0, height: 0, too_deep: false };
+    let height = Height::default();
+    let mut parser =
+        Parser { tokens, bounds, at: 0, depth: 0, within: [0; 2], height, too_deep: false };
     let read = parser.choice().and_then(|expression| match parser.peek() {
         Some(_) => Err(parser.unexpected()),
         None => types::check(&expression).map(|_| expression),
@@ -187,13 +196,34 @@ fn on_large_stack<T: Send>(what: impl FnOnce() -> T + Send) -> Result<T, Fault> 
     })
 }
 
+/// How tall a tree is.
+#[derive(Clone, Copy, Default)]
+struct Height {
+    /// All of it.
+    tree: usize,
+    /// What Kubernetes counts of it: choices, relations, arithmetic, fields, methods and elements.
+    counted: usize,
+}
+
+impl Height {
+    fn max(self, other: Height) -> Height {
+        Height { tree: self.tree.max(other.tree), counted: self.counted.max(other.counted) }
+    }
+}
+
+fn nested(most: usize) -> Fault {
+    Fault::new(format!("it is nested more than {most} deep"))
+}
+
 struct Parser {
     tokens: Vec<(Token, usize)>,
     bounds: Bounds,
     at: usize,
     depth: usize,
+    /// In how many relations and sums it is, each with its right sides, as Kubernetes counts them.
+    within: [usize; 2],
     /// Of the tree that was made last.
-    height: usize,
+    height: Height,
     /// It went deeper than the bounds.
     too_deep: bool,
 }
@@ -221,14 +251,14 @@ impl Parser {
         if self.take(symbol) { Ok(()) } else { Err(self.unexpected()) }
     }
 
-    /// One more level above trees of at most this height.
-    fn raise(&mut self, below: usize) -> Result<(), Fault> {
-        self.height = below + 1;
-        match self.height > self.bounds.height {
-            true => {
-                self.too_deep = true;
-                Err(Fault::new("it has too many terms in a row"))
-            }
+    /// One more level above trees of at most this height; whether it counts in Kubernetes.
+    fn raise(&mut self, below: Height, counts: bool) -> Result<(), Fault> {
+        let counted = below.counted + usize::from(counts);
+        self.height = Height { tree: below.tree + 1, counted };
+        let too_tall = self.height.tree > self.bounds.height;
+        self.too_deep |= too_tall;
+        match too_tall || counted > NESTED_MAX {
+            true => Err(Fault::new("it has too many terms in a row")),
             false => Ok(()),
         }
     }
@@ -239,10 +269,21 @@ impl Parser {
         match self.depth > most {
             true => {
                 self.too_deep = true;
-                Err(Fault::new(format!("it is nested more than {most} deep")))
+                Err(nested(most))
             }
             false => Ok(()),
         }
+    }
+
+    /// Begins a relation or a sum, or a right side of one.
+    fn enter(&mut self, level: usize) -> Result<(), Fault> {
+        let within = &mut self.within[level - RELATION];
+        *within += 1;
+        if *within > NESTED_MAX { Err(nested(NESTED_MAX)) } else { Ok(()) }
+    }
+
+    fn leave(&mut self, level: usize) {
+        self.within[level - RELATION] -= 1;
     }
 
     fn unexpected(&self) -> Fault {
@@ -254,16 +295,16 @@ impl Parser {
 
     fn choice(&mut self) -> Result<Expr, Fault> {
         self.deepen()?;
-        let condition = self.binary(0)?;
+        let condition = self.terms(0)?;
         let expression = match self.take("?") {
             false => condition,
             true => {
                 let mut tallest = self.height;
-                let yes = self.binary(0)?;
+                let yes = self.terms(0)?;
                 tallest = tallest.max(self.height);
                 self.need(":")?;
                 let no = self.choice()?;
-                self.raise(tallest.max(self.height))?;
+                self.raise(tallest.max(self.height), true)?;
                 Expr::Choice(Box::new(condition), Box::new(yes), Box::new(no))
             }
         };
@@ -271,32 +312,60 @@ impl Parser {
         Ok(expression)
     }
 
-    fn binary(&mut self, level: usize) -> Result<Expr, Fault> {
-        let Some(operators) = LEVELS.get(level) else { return self.unary() };
-        let mut left = self.binary(level + 1)?;
-        if let [operator @ ("||" | "&&")] = operators {
-            let mut terms = vec![(left, self.height)];
-            while self.take(operator) {
-                let term = self.binary(level + 1)?;
-                terms.push((term, self.height));
-            }
-            return self.balanced(operator, terms);
+    /// Terms of `||` and `&&`.
+    fn terms(&mut self, level: usize) -> Result<Expr, Fault> {
+        let [operator @ ("||" | "&&")] = LEVELS[level] else { return self.relation() };
+        let mut terms = vec![(self.terms(level + 1)?, self.height)];
+        while self.take(operator) {
+            let term = self.terms(level + 1)?;
+            terms.push((term, self.height));
         }
-        while let Some(operator) = operators.iter().find(|operator| self.is(operator)) {
-            self.at += 1;
+        self.balanced(operator, terms)
+    }
+
+    fn relation(&mut self) -> Result<Expr, Fault> {
+        self.enter(RELATION)?;
+        let mut left = self.arithmetic(SUM)?;
+        while let Some(operator) = self.operator(RELATION) {
             let height = self.height;
-            let right = self.binary(level + 1)?;
-            self.raise(height.max(self.height))?;
+            self.enter(RELATION)?;
+            let right = self.arithmetic(SUM)?;
+            self.leave(RELATION);
+            self.raise(height.max(self.height), true)?;
             left = Expr::Binary(operator, Box::new(left), Box::new(right));
         }
+        self.leave(RELATION);
         Ok(left)
+    }
+
+    /// Terms of operators that bind at least so strongly.
+    fn arithmetic(&mut self, weakest: usize) -> Result<Expr, Fault> {
+        self.enter(SUM)?;
+        let mut left = self.unary()?;
+        while let Some((level, operator)) =
+            (weakest..LEVELS.len()).find_map(|level| Some((level, self.operator(level)?)))
+        {
+            let height = self.height;
+            let right = self.arithmetic(level + 1)?;
+            self.raise(height.max(self.height), true)?;
+            left = Expr::Binary(operator, Box::new(left), Box::new(right));
+        }
+        self.leave(SUM);
+        Ok(left)
+    }
+
+    /// Takes an operator of a level, if one stands here.
+    fn operator(&mut self, level: usize) -> Option<&'static str> {
+        let operator = LEVELS[level].iter().copied().find(|operator| self.is(operator))?;
+        self.at += 1;
+        Some(operator)
     }
 
     /// Terms of `&&` or `||`: it is all one how they are grouped, and a low tree has room for many.
     fn balanced(
         &mut self,
         operator: &'static str,
-        mut terms: Vec<(Expr, usize)>,
+        mut terms: Vec<(Expr, Height)>,
     ) -> Result<Expr, Fault> {
         if terms.len() < 2 {
             let (term, height) = terms.pop().ok_or_else(|| self.unexpected())?;
@@ -307,21 +376,27 @@ impl Parser {
         let left = self.balanced(operator, terms)?;
         let height = self.height;
         let right = self.balanced(operator, right)?;
-        self.raise(height.max(self.height))?;
+        self.raise(height.max(self.height), false)?;
         Ok(Expr::Binary(operator, Box::new(left), Box::new(right)))
     }
 
+    /// Signs before a member: all of one kind, and two of them are none.
     fn unary(&mut self) -> Result<Expr, Fault> {
-        for operator in ["!", "-"] {
-            if self.negative().is_none() && self.take(operator) {
-                self.deepen()?;
-                let of = self.unary()?;
-                self.depth -= 1;
-                self.raise(self.height)?;
-                return Ok(Expr::Unary(operator, Box::new(of)));
-            }
+        let sign = match self.negative() {
+            Some(_) => None,
+            None => ["!", "-"].into_iter().find(|sign| self.take(sign)),
+        };
+        let Some(sign) = sign else { return self.member() };
+        let mut odd = true;
+        while self.take(sign) {
+            odd = !odd;
         }
-        self.member()
+        let of = self.member()?;
+        if !odd {
+            return Ok(of);
+        }
+        self.raise(self.height, false)?;
+        Ok(Expr::Unary(sign, Box::new(of)))
     }
 
     /// A number below zero: a minus directly before a number belongs to it.
@@ -345,7 +420,7 @@ impl Parser {
                 if let Some(Token::Escaped(name)) = self.peek() {
                     base = Expr::Field(Box::new(base), name.clone(), optional);
                     self.at += 1;
-                    self.raise(height)?;
+                    self.raise(height, true)?;
                     continue;
                 }
                 let name = self.word()?;
@@ -356,13 +431,13 @@ impl Parser {
                     }
                     false => typed(Expr::Field(Box::new(base), name, optional)),
                 };
-                self.raise(height.max(self.height))?;
+                self.raise(height.max(self.height), true)?;
             } else if self.take("[") {
                 let optional = self.take("?");
                 let height = self.height;
                 let index = self.choice()?;
                 self.need("]")?;
-                self.raise(height.max(self.height))?;
+                self.raise(height.max(self.height), true)?;
                 base = Expr::Index(Box::new(base), Box::new(index), optional);
             } else if self.is("{") && is_name(&base) {
                 return Err(Fault::new("messages of protocol buffers are not supported"));
@@ -385,7 +460,7 @@ impl Parser {
 
     fn primary(&mut self) -> Result<Expr, Fault> {
         let Some(token) = self.peek().cloned() else { return Err(self.unexpected()) };
-        self.height = 1;
+        self.height = Height { tree: 1, counted: 0 };
         if let Some(number) = self.negative() {
             self.at += 2;
             return Ok(Expr::Literal(number));
@@ -447,7 +522,7 @@ impl Parser {
     }
 
     fn arguments(&mut self) -> Result<Vec<Expr>, Fault> {
-        let (mut all, mut tallest) = (Vec::new(), 0);
+        let (mut all, mut tallest) = (Vec::new(), Height::default());
         let mut more = !self.take(")");
         while more {
             all.push(self.choice()?);
@@ -457,12 +532,12 @@ impl Parser {
                 self.need(")")?;
             }
         }
-        self.raise(tallest)?;
+        self.raise(tallest, false)?;
         Ok(all)
     }
 
     fn list(&mut self) -> Result<Expr, Fault> {
-        let (mut all, mut tallest) = (Vec::new(), 0);
+        let (mut all, mut tallest) = (Vec::new(), Height::default());
         while !self.take("]") {
             let optional = self.take("?");
             all.push((self.choice()?, optional));
@@ -471,12 +546,12 @@ impl Parser {
                 self.need(",")?;
             }
         }
-        self.raise(tallest)?;
+        self.raise(tallest, false)?;
         Ok(Expr::List(all))
     }
 
     fn map(&mut self) -> Result<Expr, Fault> {
-        let (mut all, mut tallest) = (Vec::new(), 0);
+        let (mut all, mut tallest) = (Vec::new(), Height::default());
         while !self.take("}") {
             let optional = self.take("?");
             let key = self.choice()?;
@@ -488,7 +563,7 @@ impl Parser {
                 self.need(",")?;
             }
         }
-        self.raise(tallest)?;
+        self.raise(tallest, false)?;
         Ok(Expr::Map(all))
     }
 }

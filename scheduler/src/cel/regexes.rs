@@ -1,7 +1,7 @@
 //! Patterns: `matches`, `find` and `findAll`.
 //!
-//! Kubernetes has those of RE2; ours are read from them: its classes are of ASCII, and what is a
-//! sign between classes here is a character there.
+//! What a pattern is, [`translated`] decides. Left out: a pattern that needs more room than
+//! [`PATTERN_MAX`], or is nested some hundred deep, is none when it is used.
 //!
 //! Cost: a pattern is paid for once in an evaluation, by the states that it is compiled to, and
 //! each use by these and by the text. Patterns that were compiled lately are kept, which changes no
@@ -15,6 +15,7 @@ use regex::{Regex, RegexBuilder};
 
 use super::Fault;
 use super::eval::Scope;
+use super::pattern::translated;
 use super::value::Value;
 
 /// Bytes that a compiled pattern may take.
@@ -46,15 +47,20 @@ thread_local! {
 #[derive(Default)]
 pub(super) struct Patterns(BTreeSet<Arc<str>>);
 
-/// Most often that RE2 repeats something.
-const REPEATS_MAX: u64 = 1_000;
+/// Whether something is a pattern.
+pub(super) fn check(pattern: &str) -> Result<(), Fault> {
+    translated(pattern).map(|_| ()).ok_or_else(|| no_pattern(pattern))
+}
 
 /// A pattern.
-pub(super) fn compile(pattern: &str) -> Result<Regex, Fault> {
-    let built = translated(pattern).and_then(|pattern| {
-        RegexBuilder::new(&pattern).size_limit(PATTERN_MAX).octal(true).build().ok()
-    });
-    built.ok_or_else(|| Fault::new(format!("{pattern:?} is no pattern")))
+fn compile(pattern: &str) -> Result<Regex, Fault> {
+    let built = translated(pattern)
+        .and_then(|made| RegexBuilder::new(&made).size_limit(PATTERN_MAX).build().ok());
+    built.ok_or_else(|| no_pattern(pattern))
+}
+
+fn no_pattern(pattern: &str) -> Fault {
+    Fault::new(format!("{pattern:?} is no pattern"))
 }
 
 /// A pattern, paid for.
@@ -176,129 +182,6 @@ pub(super) fn all(scope: &mut Scope, text: &str, pattern: &str, most: i64) -> Re
         all.push(Value::Text(found.as_str().into()));
     }
     Ok(Value::List(Arc::new(all)))
-}
-
-/// A pattern of RE2 as one of ours; `None`: it is none of RE2.
-fn translated(pattern: &str) -> Option<String> {
-    let mut made = String::with_capacity(pattern.len());
-    let mut rest = pattern;
-    // How far into a class it is: a `]` at its beginning is a character.
-    let mut class: Option<usize> = None;
-    let (mut repeated, mut opened) = (false, false);
-    while let Some(next) = rest.chars().next() {
-        let length = next.len_utf8();
-        // What stands behind a bracket that opens says how its group is read.
-        let begins = std::mem::replace(&mut opened, (next, class) == ('(', None));
-        if let Some(length) = quantifier(rest).filter(|_| class.is_none() && !begins) {
-            let too_often = next == '{' && repeats(rest).is_none_or(|most| most > REPEATS_MAX);
-            // RE2 repeats nothing that is repeated already.
-            if too_often || std::mem::replace(&mut repeated, true) {
-                return None;
-            }
-            made.push_str(&rest[..length]);
-            rest = &rest[length..];
-            continue;
-        }
-        repeated = false;
-        let taken = match (next, class) {
-            ('\\', class) => escape(rest, class.is_some(), &mut made)?,
-            ('[', None) => {
-                let negated = rest[1..].starts_with('^');
-                made.push_str(if negated { "[^" } else { "[" });
-                rest = &rest[1 + usize::from(negated)..];
-                class = Some(0);
-                continue;
-            }
-            ('[', Some(_)) if rest.starts_with("[:") => {
-                let end = rest.find(":]").map_or(length, |end| end + 2);
-                made.push_str(&rest[..end]);
-                end
-            }
-            (']', Some(1..)) => {
-                made.push(']');
-                rest = &rest[1..];
-                class = None;
-                continue;
-            }
-            ('[' | ']' | '&' | '~', Some(_)) => {
-                made.push('\\');
-                made.push(next);
-                length
-            }
-            ('(', None) if !known_flags(rest) => return None,
-            ('{', None) => {
-                made.push_str("\\{");
-                length
-            }
-            _ => {
-                made.push(next);
-                length
-            }
-        };
-        class = class.map(|place| place + 1);
-        rest = &rest[taken..];
-    }
-    Some(made)
-}
-
-/// How long a sign is that repeats what stands before it; `None`: there is none.
-fn quantifier(rest: &str) -> Option<usize> {
-    let length = match rest.as_bytes().first()? {
-        b'*' | b'+' | b'?' => 1,
-        b'{' => repeats(rest).and_then(|_| rest.find('}'))? + 1,
-        _ => return None,
-    };
-    Some(length + usize::from(rest[length..].starts_with('?')))
-}
-
-/// Writes what begins with a backslash; how long it is.
-fn escape(rest: &str, in_class: bool, made: &mut String) -> Option<usize> {
-    let next = rest[1..].chars().next()?;
-    let ascii = match (next, in_class) {
-        ('d', false) => "[0-9]",
-        ('d', true) => "0-9",
-        ('D', _) => "[^0-9]",
-        ('s', false) => "[\\t\\n\\f\\r ]",
-        ('s', true) => "\\t\\n\\f\\r ",
-        ('S', _) => "[^\\t\\n\\f\\r ]",
-        ('w', false) => "[0-9A-Za-z_]",
-        ('w', true) => "0-9A-Za-z_",
-        ('W', _) => "[^0-9A-Za-z_]",
-        ('b', false) => "(?-u:\\b)",
-        ('B', false) => "(?-u:\\B)",
-        // What looks like a group of before; RE2 has none.
-        ('1'..='7', _) if !rest[2..].starts_with(|c: char| c.is_digit(8)) => return None,
-        ('8' | '9' | '<' | '>', _) => return None,
-        ('Q', false) => {
-            let text = &rest[2..];
-            let (text, taken) = match text.find("\\E") {
-                Some(end) => (&text[..end], end + 4),
-                None => (text, rest.len()),
-            };
-            made.push_str(&regex::escape(text));
-            return Some(taken);
-        }
-        // `\p{Greek}` and `\x{3b1}`.
-        ('p' | 'P' | 'x', _) if rest[2..].starts_with('{') => {
-            let end = rest.find('}')? + 1;
-            made.push_str(&rest[..end]);
-            return Some(end);
-        }
-        _ => {
-            made.push('\\');
-            made.push(next);
-            return Some(1 + next.len_utf8());
-        }
-    };
-    made.push_str(ascii);
-    Some(2)
-}
-
-/// Whether a group that says how it is read says so in letters that RE2 knows.
-fn known_flags(rest: &str) -> bool {
-    let Some(flags) = rest.strip_prefix("(?") else { return true };
-    let end = flags.find([':', ')', 'P', '<']).unwrap_or(flags.len());
-    flags[..end].bytes().all(|flag| b"imsU-".contains(&flag))
 }
 
 /// How often `{..}` repeats something, at most; `None`: it is a character like others.

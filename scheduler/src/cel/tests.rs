@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::*;
-use crate::quantity::Quantity;
 
 fn map(entries: Vec<(&str, Value)>, open: bool) -> Value {
     let entries = entries.into_iter().map(|(key, value)| (Key::Text(key.into()), value));
@@ -22,7 +21,7 @@ fn device() -> Value {
         ],
         false,
     );
-    let memory = Quantity::parse("80Gi").expect("a quantity");
+    let memory = Amount::parse("80Gi").expect("a quantity");
     map(
         vec![
             ("driver", Value::Text("gpu.example.com".into())),
@@ -33,7 +32,7 @@ fn device() -> Value {
                 map(
                     vec![(
                         "gpu.example.com",
-                        map(vec![("memory", Value::Quantity(memory))], false),
+                        map(vec![("memory", Value::Quantity(Arc::new(memory)))], false),
                     )],
                     true,
                 ),
@@ -173,8 +172,8 @@ fn cost_length_and_nesting_are_bounded() {
     }
     fails(&nested, "it costs more than 1000000 steps");
     fails(&"(".repeat(5_000), "nested more than");
-    fails(&"!".repeat(5_000), "nested more than");
-    fails(&"-".repeat(5_000), "nested more than");
+    fails(&"!".repeat(5_000), "it ends too soon");
+    fails(&"-".repeat(5_000), "it ends too soon");
     fails(&vec!["1"; 1_000].join("+"), "too many terms");
     is(&vec!["true"; 1_000].join("&&"), true);
     fails(&format!("a{}", ".b".repeat(4_000)), "too many terms");
@@ -210,6 +209,9 @@ fn what_is_cheap_in_kubernetes_is_cheap_here() {
     for what in ["s.size() == 8000", "s.startsWith('a')", "s != 'b'"] {
         is(&format!("cel.bind(s, {text}, lists.range(1300).all(i, {what}))"), true);
     }
+    // A loop that ends early looks at no more of a long list than it pays for.
+    let long = "cel.bind(l, lists.range(300000), lists.range(20000).all(i,";
+    is(&format!("{long} l.exists(x, x >= 0) && l.exists(at, x, at == x)))"), true);
     // What grows is paid for as it grows, and what is very long where it is looked through.
     let doubled: String = (0..40).map(|_| "cel.bind(l, l + l, ").collect();
     let ends = ")".repeat(40);
@@ -225,7 +227,18 @@ fn nesting_is_as_deep_as_in_kubernetes_and_no_stack_ends_before() {
     };
     is(&around("(", "true", ")", 249), true);
     fails(&around("(", "true", ")", 250), "nested more than 250 deep");
-    is(&around("!(", "true", ")", 124), true);
+    is(&around("!(", "true", ")", 249), false);
+    fails(&around("!(", "true", ")", 250), "nested more than 250 deep");
+    is(&around("!dyn(", "true", ")", 249), false);
+    is(&around("true && !dyn(", "false", ")", 249), true);
+    // Each right side of a sum or of a relation is one more sum or relation.
+    is(&format!("{} == 125", around("1 + (", "1", ")", 124)), true);
+    fails(&format!("{} == 126", around("1 + (", "1", ")", 125)), "nested more than 250 deep");
+    is(&format!("{} == 125", around("(", "1", " + 1)", 124)), true);
+    is(&around("true == (", "true", ")", 124), true);
+    fails(&around("true == (", "true", ")", 125), "nested more than 250 deep");
+    fails(&format!("{} > 0", ["1"; 251].join("+")), "too many terms in a row");
+    fails(&format!("'a'{} == 'a'", ".trim()".repeat(250)), "too many terms in a row");
     is(&format!("{} == 1", around("dyn(", "1", ")", 249)), true);
     is(&format!("{} != [] || true", around("[", "", "]", 250)), true);
     is(&format!("{}true", "false ? true : ".repeat(249)), true);
@@ -247,6 +260,17 @@ fn the_least_number_is_one_with_its_sign_only() {
     is("0 in [-9223372036854775808] || -9223372036854775808 in [-9223372036854775808]", true);
     for text in ["1 - 9223372036854775808 == 1", "(1) -9223372036854775808 == 1"] {
         fails(text, "cannot be read");
+    }
+}
+
+#[test]
+fn signs_stand_in_any_number_before_a_member_and_never_before_each_other() {
+    is(&format!("{}true", "!".repeat(5_000)), true);
+    is(&format!("{}true", "!".repeat(5_001)), false);
+    is("!!1 == 1 && ---1 == -1 && --1 == 1 && - -1 == 1 && 1 - - -1 == 0", true);
+    fails("--'a' == 1", "no such overload: string == int");
+    for text in ["!-dyn(1) || true", "-!dyn(true) == 1 || true", "--9223372036854775808 == 1"] {
+        assert!(parse(text).is_err(), "{text}");
     }
 }
 

@@ -515,7 +515,7 @@ fn literals(base: Option<&Expr>, name: &str, args: &[Expr]) -> Result<(), Fault>
     };
     for pattern in patterns {
         if let Some(Value::Text(text)) = constant(pattern)? {
-            regexes::compile(&text)?;
+            regexes::check(&text)?;
         }
     }
     match (base, args) {

@@ -6,12 +6,12 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::Fault;
+use super::amount::Amount;
 use super::named::Named;
 use super::net::Cidr;
 use super::semver::Semver;
 use super::time::{Duration, Time};
 use super::url::Url;
-use crate::quantity::Quantity;
 
 /// The most levels of values within values that are compared.
 const DEPTH_MAX: usize = 300;
@@ -44,7 +44,7 @@ pub enum Value {
     /// The type of a value, by its name.
     Type(&'static str),
     /// An amount as Kubernetes writes it.
-    Quantity(Quantity),
+    Quantity(Arc<Amount>),
     /// A version.
     Semver(Arc<Semver>),
     /// An address.
@@ -267,7 +267,7 @@ impl Value {
             (Bytes(a), Bytes(b)) => Some(a.cmp(b)),
             (Time(a), Time(b)) => Some(a.cmp(b)),
             (Duration(a), Duration(b)) => Some(a.cmp(b)),
-            (Quantity(a), Quantity(b)) => Some(a.cmp(b)),
+            (Quantity(a), Quantity(b)) => Some(a.compare(**b)),
             (Semver(a), Semver(b)) => Some(a.precedence(b)),
             (Double(a), _) => a.partial_cmp(&other.double()?),
             (_, Double(b)) => self.double()?.partial_cmp(b),

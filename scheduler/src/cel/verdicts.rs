@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::*;
-use crate::quantity::Quantity;
 
 fn map<'a>(entries: impl IntoIterator<Item = (&'a str, Value)>, open: bool) -> Value {
     let entries = entries.into_iter().map(|(key, value)| (Key::Text(key.into()), value));
@@ -16,7 +15,7 @@ fn map<'a>(entries: impl IntoIterator<Item = (&'a str, Value)>, open: bool) -> V
 
 fn device() -> Value {
     let version = Semver::parse("1.0.0", false).expect("a version");
-    let memory = Quantity::parse("8Gi").expect("a quantity");
+    let memory = Amount::parse("8Gi").expect("a quantity");
     let attributes = [
         ("model", Value::Text("a".into())),
         ("size", Value::Int(2)),
@@ -24,7 +23,7 @@ fn device() -> Value {
         ("ver", Value::Semver(Arc::new(version))),
     ];
     let others = map([("q", Value::Int(7))], false);
-    let capacity = map([("memory", Value::Quantity(memory))], false);
+    let capacity = map([("memory", Value::Quantity(Arc::new(memory)))], false);
     let fields = [
         ("driver", Value::Text("d.x".into())),
         ("allowMultipleAllocations", Value::Bool(false)),

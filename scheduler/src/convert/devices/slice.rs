@@ -10,7 +10,7 @@ use capstan_core::model::input::{
 use k8s_openapi::api::core::v1::NodeSelector;
 
 use crate::api::devices::{self as api, ResourceSlice};
-use crate::cel::{Key, Map, Semver, Value};
+use crate::cel::{Amount, Key, Map, Semver, Value};
 use crate::convert::sharing::Shared;
 use crate::convert::{marks, selector};
 use crate::quantity::Quantity;
@@ -139,7 +139,8 @@ fn capacity_of(capacity: &api::Capacity) -> Capacity {
 pub fn value(slice: &SliceFacts, device: &DeviceFacts) -> Value {
     let driver = &slice.driver;
     let attributes = device.attributes.iter().map(|(name, one)| (name, attribute_value(one)));
-    let quantity = |one: &Capacity| Value::Quantity(Quantity::of_nano(one.value.0));
+    let amount = |one: &Capacity| Amount::kept(Quantity::of_nano(one.value.0));
+    let quantity = |one: &Capacity| Value::Quantity(Arc::new(amount(one)));
     let capacity = device.capacity.iter().map(|(name, one)| (name, quantity(one)));
     let fields = [
         ("driver", Value::Text(driver.clone())),
