@@ -37,6 +37,7 @@ mod extras;
 mod idle_claims;
 mod kept_back;
 mod nominate;
+mod overlap;
 mod preemptions;
 mod promised;
 mod settle;

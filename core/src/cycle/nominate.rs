@@ -92,9 +92,14 @@ impl Engine {
         self.nominate_fewer(whole, &sets, (least, asked), (topology, premise.gone))
     }
 
-    /// Whom to stop for a head with the flavors that it chose, as things are now; `None`: nobody
-    /// would do, or with other flavors only, which are for its next turn.
-    pub(super) fn nominate_again(&mut self, entry: &Entry) -> Option<(Entry, Vec<Victim>)> {
+    /// Whom to stop for a head with the flavors that it chose, as things are once those have left
+    /// who are `gone`; `None`: nobody would do, or with other flavors only, which are for its next
+    /// turn.
+    pub(super) fn nominate_again(
+        &mut self,
+        entry: &Entry,
+        gone: &[WorkloadIdx],
+    ) -> Option<(Entry, Vec<Victim>)> {
         let groups = entry.queue.map(|queue| &self.state.quota.queue(queue).groups);
         let groups = groups.map_or(&[][..], |groups| groups);
         let mut start = Vec::new();
@@ -108,17 +113,17 @@ impl Engine {
             }
         }
         let topology = self.topology_ask(entry.queue, entry.workload).ok()?;
-        let premise = Premise::default();
+        let premise = Premise { gone };
         let look = Look { start: &start, combinations: COMBINATIONS_MAX, premise };
         let sets = entry.sets.clone();
         let mut again = self.try_sets(entry.queue, entry.workload, sets, topology, look);
         let verdict = std::mem::replace(&mut again.verdict, Verdict::NoFit);
-        match verdict {
-            Verdict::Preempt(victims) if again.choice.sets == entry.choice.sets => {
-                Some((again, victims))
-            }
-            _ => None,
-        }
+        let victims = match verdict {
+            Verdict::Preempt(victims) => victims,
+            Verdict::Fit => Vec::new(),
+            Verdict::Blocked | Verdict::NoFit => return None,
+        };
+        (again.choice.sets == entry.choice.sets).then_some((again, victims))
     }
 
     /// The topology asked, unless the workload asks what nothing can meet.

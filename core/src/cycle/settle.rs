@@ -16,14 +16,11 @@ use crate::model::state::Held;
 use crate::model::txn::Txn;
 use crate::model::workload::{Assignment, FlavorScan};
 use crate::place::gang;
-use crate::plan::{Outcome, State};
+use crate::plan::Outcome;
 use crate::quota::flavors;
 use crate::quota::money::{self, Costs, Purse, Unplaced};
 use crate::time::Time;
 use crate::victims::{self, Victim};
-
-/// Others that leave in a round and that one preemptor looks at, at most.
-const LEAVING_MAX: usize = 64;
 
 impl Engine {
     /// Does what was nominated, if it still holds.
@@ -176,86 +173,6 @@ impl Engine {
         Ok(places)
     }
 
-    fn settle_preempt(
-        &mut self,
-        now: Time,
-        mut entry: Entry,
-        mut found: Vec<Victim>,
-        round: &mut Round,
-    ) {
-        if found.iter().any(|victim| round.claimed.contains(&victim.workload)) {
-            // Another head of this round counts on one of them: decide anew, with what they leave
-            // beside that, and with others.
-            self.counts.recomputed += 1;
-            let Some((again, victims)) = self.nominate_again(&entry) else {
-                self.note_skip(entry.workload);
-                return self.lost_race(entry, None, round);
-            };
-            entry = again;
-            if let Err(late) = self.passage(&mut entry, &victims) {
-                return self.hold_for_others(entry, *late, round);
-            }
-            found = victims;
-        }
-        let assignment = self.assignment_for(&entry, now);
-        let planned = self.plan_beside(&entry, &assignment, &found, round);
-        let Some((places, names)) = planned else {
-            let why = self.held_back(&entry, &found);
-            entry.choice.reason = Some(self.quota_reason(&entry));
-            self.note_skip(entry.workload);
-            return self.lost_race(entry, why, round);
-        };
-        let workload = entry.workload;
-        let preemptions = self.preemptions(now, workload, &found, &entry.choice.usage);
-        for (victim, preemption) in found.iter().zip(&preemptions) {
-            round.claimed.insert(victim.workload);
-            self.evict(now, victim.workload, preemption.clone());
-        }
-        let left = names.len() as u32;
-        self.state.add_claim(workload, assignment, places, names);
-        self.waiting.remove(workload);
-        round.gained.extend(entry.queue);
-        let entry = &mut self.state.workloads[workload];
-        entry.state = State::Reserved;
-        entry.requeue.scan = None;
-        round.decided = true;
-        self.set_reason(workload, Reason::WaitingForVictims { victims: left });
-        self.report_outcome(workload, Outcome::Preempting(preemptions));
-    }
-
-    /// Where everyone goes once the victims have left, and who those are: where it no longer fits
-    /// without, also work that leaves for heads before it in this round and leaves more than those
-    /// want. `None`: it does not fit then either.
-    fn plan_beside(
-        &mut self,
-        entry: &Entry,
-        assignment: &Arc<Assignment>,
-        victims: &[Victim],
-        round: &Round,
-    ) -> Option<(Places, Vec<WorkloadIdx>)> {
-        let mut names: Vec<WorkloadIdx> = victims.iter().map(|victim| victim.workload).collect();
-        if let Some(places) = self.plan_after(entry, assignment.clone(), &names) {
-            return Some((places, names));
-        }
-        let claims = &self.state.claims;
-        let leaves_more = |name: &&WorkloadIdx| !claims.spent(**name) && !names.contains(*name);
-        let others = round.claimed.iter().filter(leaves_more).take(LEAVING_MAX);
-        let others: Vec<WorkloadIdx> = others.copied().collect();
-        if others.is_empty() {
-            return None;
-        }
-        names.extend(others);
-        let mut places = self.plan_after(entry, assignment.clone(), &names)?;
-        for at in (victims.len()..names.len()).rev() {
-            let name = names.remove(at);
-            match self.plan_after(entry, assignment.clone(), &names) {
-                Some(fewer) => places = fewer,
-                None => names.insert(at, name),
-            }
-        }
-        Some((places, names))
-    }
-
     /// Where everyone goes once these have left; `None`: it no longer fits.
     pub(crate) fn plan_after(
         &mut self,
@@ -309,7 +226,7 @@ impl Engine {
     /// Somebody before it in this round took what it needed: it stays at the head. Where nobody
     /// took anything, heads only keep it back, the next round would find the same: others of its
     /// queue are looked at, unless the queue is strict.
-    fn lost_race(&mut self, mut entry: Entry, then: Option<Reason>, round: &mut Round) {
+    pub(super) fn lost_race(&mut self, mut entry: Entry, then: Option<Reason>, round: &mut Round) {
         let kept = matches!(then, Some(Reason::HeldBack { .. })) && !round.decided;
         let shown = then.or_else(|| entry.choice.reason.clone());
         let stays = !kept || self.strict(entry.queue);
@@ -336,7 +253,7 @@ impl Engine {
 
     /// Who keeps back what an entry would fit into once these have left; `None`: without that it
     /// would not fit either.
-    fn held_back(&mut self, entry: &Entry, victims: &[Victim]) -> Option<Reason> {
+    pub(super) fn held_back(&mut self, entry: &Entry, victims: &[Victim]) -> Option<Reason> {
         if self.state.held.is_empty() {
             return None;
         }
@@ -387,7 +304,7 @@ impl Engine {
     }
 
     /// What is short for an entry that fitted when the round began.
-    fn quota_reason(&self, entry: &Entry) -> Reason {
+    pub(super) fn quota_reason(&self, entry: &Entry) -> Reason {
         let state = &self.state;
         let workload = &state.workloads[entry.workload];
         let Some(queue) = entry.queue else { return Reason::RoomTaken };

@@ -48,6 +48,8 @@ pub struct Claims {
     spent: HandleSet<Workload>,
     /// Victims that leave no quota which was not promised.
     quota_spent: HandleSet<Workload>,
+    /// Victims that leave something which was not promised.
+    unspent: BTreeSet<WorkloadIdx>,
 }
 
 /// Where all members of a workload go once its victims have left, and with what.
@@ -134,6 +136,11 @@ impl Claims {
         self.quota_spent.contains(victim)
     }
 
+    /// Victims that leave something which was not promised.
+    pub fn unspent(&self) -> impl Iterator<Item = WorkloadIdx> + '_ {
+        self.unspent.iter().copied()
+    }
+
     /// Claims that depend on a victim.
     fn drawing_on(&self, victim: WorkloadIdx) -> Option<Arc<Together>> {
         if !self.named.contains(victim) {
@@ -160,6 +167,7 @@ impl Claims {
             }
             self.spent.remove(*victim);
             self.quota_spent.remove(*victim);
+            self.unspent.remove(victim);
         }
         Some(claim)
     }
@@ -258,6 +266,9 @@ impl ClusterState {
         for (index, workload) in self.workloads.iter() {
             let known = self.claims.named.contains(index);
             assert_eq!(known, named.contains(&index), "{} as a victim", workload.full_name);
+            let unspent = known && !self.claims.spent.contains(index);
+            let listed = self.claims.unspent.contains(&index);
+            assert_eq!(listed, unspent, "what {} leaves", workload.full_name);
         }
     }
 
@@ -313,6 +324,10 @@ impl ClusterState {
         let (amounts, left) = drawing.amounts();
         for (victim, left) in left {
             let claims = &mut self.claims;
+            match left == Left::Nothing {
+                true => claims.unspent.remove(&victim),
+                false => claims.unspent.insert(victim),
+            };
             for (set, spent) in [
                 (&mut claims.spent, left == Left::Nothing),
                 (&mut claims.quota_spent, left != Left::Quota),

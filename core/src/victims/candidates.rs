@@ -5,8 +5,9 @@
 //! be taken regardless of borrowing; else only if the preemptor ends within its nominal quota, or
 //! while borrowing where policy allows it for lower priorities. Who leaves already, for others
 //! that were promised all of it, has nothing to give; where they were promised all of its quota,
-//! it has room on nodes at most. Who leaves for the preemptor since before a
-//! restart is taken whatever the policy.
+//! it has room on nodes at most. Who leaves for the preemptor since before a restart is taken
+//! whatever the policy; so is, before somebody would be stopped, who leaves for others and leaves
+//! more than they were promised.
 //!
 //! For quota that is Kueue's rule: who holds something that is short, in a queue that borrows
 //! something that is short. For room on nodes it is narrower in one way and wider in another. In
@@ -18,6 +19,8 @@
 //! While fair sharing is on, whoever borrows may be asked, wherever it stands in the tree; who of
 //! them leaves is decided by shares, as the search goes on.
 
+use std::collections::BTreeSet;
+
 use capstan_topology::ResourceIdx;
 
 use crate::model::ids::{FrIdx, QueueIdx, QuotaIdx, WorkloadIdx};
@@ -28,6 +31,9 @@ use crate::resources;
 use crate::time::Time;
 use crate::victims::Need;
 use crate::victims::order::Candidates;
+
+/// Work that leaves more than it was stopped for and that one search looks at, at most.
+const LEFT_OVER_MAX: usize = 256;
 
 /// How a candidate may be taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +52,9 @@ pub enum Kind {
     Sharing,
     /// It leaves for the preemptor already: an engine before this one saw to that, for this.
     Promised(PreemptionReason),
+    /// It leaves already, whoever for, and might be taken for this: it counts as gone before
+    /// anybody else is chosen, whatever is borrowed then.
+    Leaving(PreemptionReason),
 }
 
 impl Kind {
@@ -55,6 +64,11 @@ impl Kind {
             self,
             Kind::Hierarchical | Kind::WhileBorrowing | Kind::WithoutBorrowing | Kind::Sharing
         )
+    }
+
+    /// It leaves whatever is decided: to let it stay saves nothing.
+    pub fn leaves(self) -> bool {
+        matches!(self, Kind::Promised(_) | Kind::Leaving(_))
     }
 
     /// Shares decide when its turn is, if they decide at all.
@@ -70,7 +84,7 @@ impl Kind {
             Kind::Hierarchical | Kind::WithoutBorrowing => PreemptionReason::InCohortReclamation,
             Kind::WhileBorrowing => PreemptionReason::InCohortReclaimWhileBorrowing,
             Kind::Sharing => PreemptionReason::InCohortFairSharing,
-            Kind::Promised(reason) => reason,
+            Kind::Promised(reason) | Kind::Leaving(reason) => reason,
         }
     }
 
@@ -80,6 +94,9 @@ impl Kind {
             Kind::Unqueued | Kind::Hierarchical => 1,
             Kind::WhileBorrowing | Kind::WithoutBorrowing | Kind::Sharing => 2,
             Kind::WithinQueue => 3,
+            Kind::Leaving(PreemptionReason::InCohortReclamation | PreemptionReason::Priority) => 1,
+            Kind::Leaving(PreemptionReason::InClusterQueue) => 3,
+            Kind::Leaving(_) => 2,
         }
     }
 }
@@ -265,7 +282,41 @@ pub fn collect(
             (candidate.quota || candidate.room) && !state.claims.spent(candidate.workload)
         });
     }
+    for candidate in found.iter_mut().filter(|it| !it.kind.leaves()) {
+        if state.leaving(candidate.workload) {
+            (candidate.kind, candidate.common) = (Kind::Leaving(candidate.kind.reason()), None);
+        }
+    }
+    left_over(state, queue, need, &mut found);
     Candidates::new(found)
+}
+
+/// Who leaves for others, and leaves more than they were promised: nobody is stopped for what is
+/// to come free anyway. Where nobody would be stopped, it is waited for as for all that comes free.
+fn left_over(
+    state: &ClusterState,
+    queue: Option<QueueIdx>,
+    need: &Need,
+    found: &mut Vec<Candidate>,
+) {
+    if state.claims.is_empty() || found.iter().all(|candidate| candidate.kind.leaves()) {
+        return;
+    }
+    let root = |queue: Option<QueueIdx>| queue.and_then(|queue| state.quota.root(queue));
+    let own = root(queue);
+    let leaving = found.iter().filter(|candidate| candidate.kind.leaves());
+    let known: BTreeSet<WorkloadIdx> = leaving.map(|candidate| candidate.workload).collect();
+    for workload in state.claims.unspent().take(LEFT_OVER_MAX) {
+        let entry = &state.workloads[workload];
+        let its = root(entry.assignment.as_ref().and_then(|assignment| assignment.queue));
+        let near = own.is_some() && own == its && !state.claims.quota_spent(workload);
+        let quota = near && holds_contested(state, workload, need);
+        if !known.contains(&workload) {
+            let stop = entry.evicting.as_ref().map(|stop| stop.reason);
+            let kind = Kind::Leaving(stop.unwrap_or(PreemptionReason::InCohortReclamation));
+            found.push(candidate(workload, kind, (quota, true), None));
+        }
+    }
 }
 
 fn candidate(
@@ -510,6 +561,32 @@ impl Within<'_> {
             if quota || room {
                 each(workload, (quota, room));
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_leaves_already_waits_for_no_turn_and_goes_for_the_same_reason() {
+        let kinds = [
+            Kind::Unqueued,
+            Kind::WithinQueue,
+            Kind::Hierarchical,
+            Kind::WhileBorrowing,
+            Kind::WithoutBorrowing,
+            Kind::Sharing,
+        ];
+        for kind in kinds {
+            let leaving = Kind::Leaving(kind.reason());
+            assert!(leaving.leaves() && !kind.leaves(), "{kind:?}");
+            assert!(!leaving.elsewhere() && !leaving.by_share(), "{kind:?}");
+            assert_eq!(leaving.reason(), kind.reason());
+            let promised = Kind::Promised(kind.reason());
+            assert!(promised.leaves() && promised.rank() < leaving.rank(), "{kind:?}");
+            assert!(leaving.rank() <= kind.rank(), "{kind:?}");
         }
     }
 }

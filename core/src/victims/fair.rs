@@ -14,13 +14,14 @@
 //! Compared are the preemptor's side and the victim's, below the lowest cohort that holds both.
 //! The second strategy looks once at each queue of those set aside. Quota comes first, then room
 //! on nodes in the same way, where work without a queue leaves before, and only borrowed holdings
-//! leave. Add-back is that of any attempt.
+//! leave. Add-back is that of any attempt. Who leaves already is gone before shares are compared,
+//! whichever queue it leaves, and does not come back as long as they are.
 //!
 //! Kueue stops there. Add-back may return own work whose leaving made the preemptor's share small,
 //! and the victim would take its place again: so in the end each victim by shares must have left a
 //! share that, with it, is at least the preemptor's; and what it left must not be its queue's own;
-//! unless that queue may take nothing back. One for which that is not so stays, and the search
-//! begins anew without it ([`PASSES_MAX`]).
+//! unless its queue's policy lets it take nothing back from the preemptor. One for which that is
+//! not so stays, and the search begins anew without it ([`PASSES_MAX`]).
 //! Longer rounds than of two end because work that was stopped often takes only what it owns
 //! (`turns`).
 //!
@@ -145,7 +146,7 @@ impl Search<'_> {
         let charged = txn.checkpoint();
         let (mut list, mut lack) = (Cow::Borrowed(list), For::Quota);
         for _ in 0..PASSES_MAX {
-            let removed = match self.attempt_as_charged(txn, &list, Attempt::Sharing) {
+            let mut removed = match self.attempt_as_charged(txn, &list, Attempt::Sharing) {
                 Ok(removed) => removed,
                 Err(short) => {
                     lack = short;
@@ -153,6 +154,7 @@ impl Search<'_> {
                 }
             };
             let Some(back) = self.comes_back(txn, &removed) else {
+                self.count_on_fewer(txn, Attempt::Sharing, &mut removed);
                 self.charge(txn, Attempt::Sharing, false);
                 return Ok(self.victims(&removed));
             };
@@ -172,7 +174,7 @@ impl Search<'_> {
     /// Why a victim was chosen.
     pub(super) fn reason(&self, candidate: &Candidate) -> PreemptionReason {
         match self.sharing {
-            Some(sharing) if candidate.kind == Kind::Sharing => {
+            Some(sharing) if by_sharing(candidate.kind) => {
                 match sharing.owns(candidate, For::Quota) {
                     true => PreemptionReason::InCohortReclamation,
                     false => PreemptionReason::InCohortFairSharing,
@@ -323,8 +325,7 @@ impl Search<'_> {
             if candidate.kind != Kind::Sharing || sharing.owns(candidate, For::Quota) {
                 return false;
             }
-            // Whose queue stops nobody elsewhere can take nothing back.
-            if reclaim_of(txn.state(), candidate.workload) == Some(PreemptReclaim::Never) {
+            if !self.takes_back(txn.state(), candidate.workload) {
                 return false;
             }
             let Some((own, without)) = sharing.shares(txn.state(), candidate) else { return false };
@@ -340,6 +341,19 @@ impl Search<'_> {
         };
         let found = removed.taken.iter().find(|taken| back(txn, taken));
         found.map(|taken| taken.candidate.workload)
+    }
+
+    /// Whether a victim that is back in its queue may stop the preemptor at all.
+    fn takes_back(&self, state: &ClusterState, victim: WorkloadIdx) -> bool {
+        let victim = &state.workloads[victim];
+        let queue = victim.assignment.as_ref().and_then(|assignment| assignment.queue);
+        let facts = queue.and_then(|queue| state.quota.queue(queue).facts.as_ref());
+        !victim.never_preempts
+            && match facts.map(|facts| facts.preemption.reclaim) {
+                Some(PreemptReclaim::Never) => false,
+                Some(PreemptReclaim::LowerPriority) => self.priority < victim.priority,
+                Some(PreemptReclaim::Any) | None => true,
+            }
     }
 
     /// Whether a candidate that is back would own what is short, which the preemptor borrows: it
@@ -379,8 +393,7 @@ impl Search<'_> {
     }
 }
 
-/// What the queue may take back in which a workload holds quota; `None`: there is no such queue.
-fn reclaim_of(state: &ClusterState, workload: WorkloadIdx) -> Option<PreemptReclaim> {
-    let queue = state.workloads[workload].assignment.as_ref()?.queue?;
-    state.quota.queue(queue).facts.as_ref().map(|facts| facts.preemption.reclaim)
+/// Whether one leaves, or left, by shares or because the preemptor owns what it takes.
+fn by_sharing(kind: Kind) -> bool {
+    matches!(kind, Kind::Sharing | Kind::Leaving(PreemptionReason::InCohortFairSharing))
 }

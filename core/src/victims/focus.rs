@@ -270,12 +270,14 @@ impl<'c> Focus<'_, '_, 'c> {
             }
             let (point, before) = (txn.checkpoint(), self.removed.taken.len());
             if self.more_room(txn, at) {
-                let taken = &self.removed.taken[before..];
+                // Who leaves already costs nothing more.
+                let taken = self.removed.taken[before..].iter();
+                let taken = || taken.clone().filter(|taken| !taken.candidate.kind.leaves());
                 let priority =
                     |taken: &Taken<'_>| txn.state().workloads[taken.candidate.workload].priority;
-                let highest = taken.iter().map(priority).max();
-                let breaks = taken.iter().filter(|taken| taken.candidate.breaks_budget).count();
-                costs.push((breaks, highest, taken.len(), position, at));
+                let highest = taken().map(priority).max();
+                let breaks = taken().filter(|taken| taken.candidate.breaks_budget).count();
+                costs.push((breaks, highest, taken().count(), position, at));
             } else {
                 failures += 1;
             }

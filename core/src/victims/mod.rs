@@ -7,9 +7,10 @@
 //! Phases: [`candidates`] lists who may go, `order` in which order (classical preemption of Kueue);
 //! the search takes them one by one inside a transaction until quota fits, then until nodes fit,
 //! and finally gives back, last first, everyone who turns out not to be needed. Candidates that
-//! are already leaving come first: taking them costs nothing more. PodDisruptionBudgets are a
-//! preference among those of one kind. Work without a queue is taken
-//! only for room on nodes, before anyone in a queue. Where those taken in order leave no room,
+//! are already leaving come first, whatever the order of the others: taking them costs nothing
+//! more, and giving them back would save nothing. PodDisruptionBudgets are a preference among those
+//! of one kind. Work without a queue is taken only for room on nodes, before anyone in a queue.
+//! Where those taken in order leave no room,
 //! `focus` chooses them by where they stand. While fair sharing is on, shares decide who comes next
 //! and who may be taken at all: `fair`, `targets`; who was stopped too often takes only what
 //! it owns, with or without shares: `turns`.
@@ -102,8 +103,8 @@ pub struct Victim {
 /// a cluster full of tiny lower-priority work.
 pub const CANDIDATES_MAX: usize = 20_000;
 
-/// How often those who are not needed are looked for, where one who goes back may make room.
-const PASSES_MAX: usize = 4;
+/// Own work that leaves already.
+const OWN_LEAVES: Kind = Kind::Leaving(PreemptionReason::InClusterQueue);
 
 /// Candidates that are taken one by one where each look for places is a search, as for members that
 /// depend on each other; after that many, an eighth more at a time. Who leaves in vain goes back.
@@ -238,6 +239,8 @@ pub fn with_all_gone<R>(
 
 struct Search<'a> {
     queue: Option<QueueIdx>,
+    /// Of the preemptor.
+    priority: i32,
     need: &'a Need,
     members: &'a [Ask],
     /// Resources that members ask of nodes.
@@ -342,8 +345,10 @@ impl<'a> Search<'a> {
         let stopped = stopped.filter(|_| queue.is_some());
         let sharing = queue.and_then(|queue| Sharing::of(state, queue, need, stopped));
         let payers = fits::payers(state, preemptor, need);
+        let priority = txn.state().workloads[preemptor].priority;
         Search {
             queue,
+            priority,
             need,
             members,
             asked,
@@ -450,32 +455,6 @@ impl<'a> Search<'a> {
         Ok(removed)
     }
 
-    /// Everyone but the last taken goes back if the need fits all the same: whose leaving breaks a
-    /// budget before the others, and of those the last taken first. For members that depend on each
-    /// other, or on who is around them, the last one, too, and again as long as anyone does.
-    fn give_back(&self, txn: &mut Txn<'_>, attempt: Attempt, removed: &mut Removed<'_>) {
-        let depend = self.coupled || self.looks;
-        let (kept, passes) = if depend { (0, PASSES_MAX) } else { (1, 1) };
-        for _ in 0..passes {
-            let before = removed.taken.len();
-            for guarded in [true, false] {
-                for at in (0..removed.taken.len().saturating_sub(kept)).rev() {
-                    if removed.taken[at].candidate.breaks_budget == guarded {
-                        let whole = removed.extent == Extent::Whole;
-                        let fits = |txn: &mut Txn<'_>| {
-                            self.amounts_fit(txn, attempt)
-                                && (!whole || self.room_fits(txn, attempt))
-                        };
-                        removed.give_back(txn, at, fits);
-                    }
-                }
-            }
-            if removed.taken.len() == before {
-                return;
-            }
-        }
-    }
-
     /// Takes one after the other until quota fits; nobody, if all of them would not do.
     fn free_quota<'c>(
         &self,
@@ -500,7 +479,8 @@ impl<'a> Search<'a> {
         attempt: Attempt,
         removed: &mut Removed<'c>,
     ) -> bool {
-        let own = |c: &Candidate| self.own_too && c.kind == Kind::WithinQueue;
+        let of_queue = |kind| kind == Kind::WithinQueue || kind == OWN_LEAVES;
+        let own = |c: &Candidate| self.own_too && of_queue(c.kind);
         let turn = |c: &&Candidate| attempt != Attempt::Sharing || !c.kind.by_share();
         for candidate in list.iter().filter(|c| c.quota || own(c)).filter(turn) {
             if self.quota_fits(txn, attempt) {

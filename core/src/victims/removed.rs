@@ -3,9 +3,13 @@
 use std::collections::BTreeSet;
 
 use super::candidates::Candidate;
+use super::{Attempt, Search};
 use crate::model::ids::WorkloadIdx;
 use crate::model::txn::Txn;
 use crate::model::vacancy::Holding;
+
+/// How often those who are not needed are looked for, where one who goes back may make room.
+const PASSES_MAX: usize = 4;
 
 /// What of a candidate is gone once it is removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -80,5 +84,64 @@ impl<'c> Removed<'c> {
         for back in self.taken.drain(count..) {
             self.names.remove(&back.candidate.workload);
         }
+    }
+}
+
+impl Search<'_> {
+    /// Everyone but the last taken goes back if the need fits all the same: whose leaving breaks a
+    /// budget before the others, and of those the last taken first. For members that depend on each
+    /// other, or on who is around them, the last one, too, and again as long as anyone does. Who
+    /// leaves already saves nothing by that: it counts as gone, and in the end it is left to others
+    /// who could do with it. By shares the caller says when that is.
+    pub(super) fn give_back(&self, txn: &mut Txn<'_>, attempt: Attempt, removed: &mut Removed<'_>) {
+        let passes = if self.depends() { PASSES_MAX } else { 1 };
+        for _ in 0..passes {
+            let before = removed.taken.len();
+            for guarded in [true, false] {
+                let stays = |it: &Candidate| !it.kind.leaves() && it.breaks_budget == guarded;
+                self.give_back_of(txn, attempt, removed, stays);
+            }
+            if removed.taken.len() == before {
+                break;
+            }
+        }
+        if attempt != Attempt::Sharing {
+            self.count_on_fewer(txn, attempt, removed);
+        }
+    }
+
+    /// Of those who leave already only who is needed is counted on.
+    pub(super) fn count_on_fewer(
+        &self,
+        txn: &mut Txn<'_>,
+        attempt: Attempt,
+        removed: &mut Removed<'_>,
+    ) {
+        self.give_back_of(txn, attempt, removed, |candidate| candidate.kind.leaves());
+    }
+
+    /// Of such candidates everyone goes back, the last taken first, without whom the need fits.
+    fn give_back_of(
+        &self,
+        txn: &mut Txn<'_>,
+        attempt: Attempt,
+        removed: &mut Removed<'_>,
+        of: impl Fn(&Candidate) -> bool,
+    ) {
+        let kept = usize::from(!self.depends());
+        for at in (0..removed.taken.len().saturating_sub(kept)).rev() {
+            if of(removed.taken[at].candidate) {
+                let whole = removed.extent == Extent::Whole;
+                let fits = |txn: &mut Txn<'_>| {
+                    self.amounts_fit(txn, attempt) && (!whole || self.room_fits(txn, attempt))
+                };
+                removed.give_back(txn, at, fits);
+            }
+        }
+    }
+
+    /// Whether who goes back may make even the last one's leaving needless.
+    fn depends(&self) -> bool {
+        self.coupled || self.looks
     }
 }

@@ -2,10 +2,10 @@
 //!
 //! Three rules are ours beyond that. Who would take its place again stays: in the end each victim
 //! by shares must have left a share that, with it, is no smaller than the preemptor's, and must not
-//! own what the preemptor borrows then, if its queue may take anything back; else all is sought
-//! anew without it. Who was stopped too
-//! often stops others only within its queue's own quota. And cohorts of equal shares are entered
-//! where the first candidate comes first.
+//! own what the preemptor borrows then, if its queue's policy lets it take anything back from the
+//! preemptor; else all is sought anew without it. Who was stopped too often stops others only within
+//! its queue's own quota. And cohorts of equal shares are entered where the first candidate comes
+//! first.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BTreeSet};
@@ -143,7 +143,12 @@ impl<'a> Search<'a> {
         let (own, other) = self.sides(&one.queue);
         let mut with = self.left.clone();
         with.change(one, self.pair, 1);
-        if with.queue(&one.queue).preemption.reclaim == PreemptReclaim::Never {
+        let takes_back = match with.queue(&one.queue).preemption.reclaim {
+            PreemptReclaim::Never => false,
+            PreemptReclaim::LowerPriority => self.work.priority < one.priority,
+            PreemptReclaim::Any => true,
+        };
+        if !takes_back {
             return false;
         }
         let borrows = |queue: &Text| with.beyond(queue, self.pair);

@@ -1,0 +1,200 @@
+//! Preemptors of one round whose victims overlap.
+//!
+//! Problem: heads are nominated against one state, so several may choose the same victims, and what
+//! those leave is for the first of them. The next one needs others, or nobody: what the first one's
+//! victims leave over may be enough for it.
+//!
+//! Wanted: nobody leaves for what comes free anyway. Who chose a victim that was claimed before it
+//! in this round is nominated anew, with the flavors that it had, as if all who were claimed had
+//! left and those for whom they leave ran (Kueue's rule). If it fits then it waits for them with a
+//! claim and stops nobody; if it needs more, it stops those; else it waits for the next round, at
+//! the head of its queue, and is looked at against the state then. Who chose only victims that
+//! nobody claimed stops them, but for those without whom it fits beside what is left over: work of
+//! other queues, and of its own where no other is stopped for it, or it would borrow what it takes
+//! back.
+//!
+//! Nothing survives a round. Cost: a nomination more for each head of the first kind, a look for
+//! places for each victim of one of the second ([`SPARED_MAX`]), beside [`LEAVING_MAX`] of those who
+//! were claimed at most.
+
+use std::sync::Arc;
+
+use crate::cycle::{Entry, Round};
+use crate::engine::Engine;
+use crate::explain::reason::Reason;
+use crate::model::claim::Places;
+use crate::model::ids::{QueueIdx, WorkloadIdx};
+use crate::model::workload::Assignment;
+use crate::plan::{Outcome, PreemptionReason, State};
+use crate::time::Time;
+use crate::victims::Victim;
+
+/// Others that leave in a round and that one preemptor looks at, at most.
+const LEAVING_MAX: usize = 64;
+
+/// Victims of one preemptor of which it is tried whether it fits without them, at most.
+const SPARED_MAX: usize = 16;
+
+/// Where all members of a preemptor go, and once who has left.
+type Planned = (Places, Vec<WorkloadIdx>);
+
+impl Engine {
+    pub(super) fn settle_preempt(
+        &mut self,
+        now: Time,
+        mut entry: Entry,
+        mut found: Vec<Victim>,
+        round: &mut Round,
+    ) {
+        let overlaps = found.iter().any(|victim| round.claimed.contains(&victim.workload));
+        let beside = self.left_over(&found, round);
+        let chosen = found.len();
+        if overlaps {
+            self.counts.recomputed += 1;
+            let Some((again, victims)) = self.nominate_again(&entry, &beside) else {
+                self.note_skip(entry.workload);
+                return self.lost_race(entry, None, round);
+            };
+            (entry, found) = (again, victims);
+        } else if !beside.is_empty() {
+            self.spare(now, &entry, &mut found, &beside);
+        }
+        // It counts on others' victims, too.
+        let shares = overlaps || found.len() < chosen;
+        if shares {
+            let leave: Vec<Victim> =
+                found.iter().cloned().chain(self.victims_of(&beside)).collect();
+            if let Err(late) = self.passage(&mut entry, &leave) {
+                return self.hold_for_others(entry, *late, round);
+            }
+        }
+        let assignment = self.assignment_for(&entry, now);
+        let planned = self.plan_beside(&entry, &assignment, &found, &beside);
+        let Some((places, names)) = planned.filter(|(_, names)| !names.is_empty()) else {
+            let why = self.held_back(&entry, &found);
+            entry.choice.reason = Some(self.quota_reason(&entry));
+            self.note_skip(entry.workload);
+            return self.lost_race(entry, why, round);
+        };
+        if shares {
+            found.extend(self.victims_of(&names[found.len()..]));
+        }
+        let plan = ((places, names), assignment);
+        self.promise(now, entry, &found, plan, round);
+    }
+
+    /// Stops victims, and keeps what they leave for their preemptor.
+    fn promise(
+        &mut self,
+        now: Time,
+        entry: Entry,
+        found: &[Victim],
+        ((places, names), assignment): (Planned, Arc<Assignment>),
+        round: &mut Round,
+    ) {
+        let workload = entry.workload;
+        let preemptions = self.preemptions(now, workload, found, &entry.choice.usage);
+        for (victim, preemption) in found.iter().zip(&preemptions) {
+            round.claimed.insert(victim.workload);
+            self.evict(now, victim.workload, preemption.clone());
+        }
+        let left = names.len() as u32;
+        self.state.add_claim(workload, assignment, places, names);
+        self.waiting.remove(workload);
+        round.gained.extend(entry.queue);
+        let entry = &mut self.state.workloads[workload];
+        entry.state = State::Reserved;
+        entry.requeue.scan = None;
+        round.decided = true;
+        self.set_reason(workload, Reason::WaitingForVictims { victims: left });
+        self.report_outcome(workload, Outcome::Preempting(preemptions));
+    }
+
+    /// Victims of heads before it in this round that leave more than those want, its own choice
+    /// among them first.
+    fn left_over(&self, found: &[Victim], round: &Round) -> Vec<WorkloadIdx> {
+        let own = |name: &&WorkloadIdx| found.iter().any(|victim| victim.workload == **name);
+        let leaves_more = |name: &&WorkloadIdx| !self.state.claims.spent(**name);
+        let claimed = || round.claimed.iter().filter(leaves_more);
+        let first = claimed().filter(own);
+        let all = first.chain(claimed().filter(|name| !own(name)));
+        all.take(LEAVING_MAX).copied().collect()
+    }
+
+    /// Who leaves already, each with why.
+    fn victims_of(&self, leaving: &[WorkloadIdx]) -> Vec<Victim> {
+        let victim = |&workload: &WorkloadIdx| {
+            let stop = self.state.workloads[workload].evicting.as_ref();
+            let reason = stop.map_or(PreemptionReason::InCohortReclamation, |stop| stop.reason);
+            Victim { workload, reason }
+        };
+        leaving.iter().map(victim).collect()
+    }
+
+    /// Takes those off a preemptor's victims without whom it fits beside what others leave over.
+    fn spare(&mut self, now: Time, entry: &Entry, found: &mut Vec<Victim>, beside: &[WorkloadIdx]) {
+        let beside = self.of_use(entry, beside);
+        if beside.is_empty() || found.len() > SPARED_MAX {
+            return;
+        }
+        let assignment = self.assignment_for(entry, now);
+        for own in [false, true] {
+            let is_own = |victim: &Victim| victim.reason == PreemptionReason::InClusterQueue;
+            if own && !found.iter().all(is_own) {
+                return;
+            }
+            for at in (0..found.len()).rev() {
+                if is_own(&found[at]) != own {
+                    continue;
+                }
+                let victim = found.remove(at);
+                let names = found.iter().map(|victim| victim.workload);
+                let names: Vec<WorkloadIdx> = names.chain(beside.iter().copied()).collect();
+                if self.plan_after(entry, assignment.clone(), &names).is_none() {
+                    found.insert(at, victim);
+                }
+            }
+        }
+    }
+
+    /// Who of them leaves over what a preemptor is short of: quota of its tree, if it is quota.
+    fn of_use(&self, entry: &Entry, leaving: &[WorkloadIdx]) -> Vec<WorkloadIdx> {
+        let root = |queue: Option<QueueIdx>| self.state.quota.root(queue?);
+        let of_use = |name: &&WorkloadIdx| {
+            let held = self.state.workloads[**name].assignment.as_ref();
+            let near = || root(held.and_then(|held| held.queue)) == root(entry.queue);
+            entry.choice.contested.is_empty() || !self.state.claims.quota_spent(**name) && near()
+        };
+        leaving.iter().filter(of_use).copied().collect()
+    }
+
+    /// Where everyone goes once the victims have left, and who those are: where it does not fit
+    /// without, also of those who leave `beside` them. `None`: it does not fit then either.
+    fn plan_beside(
+        &mut self,
+        entry: &Entry,
+        assignment: &Arc<Assignment>,
+        victims: &[Victim],
+        beside: &[WorkloadIdx],
+    ) -> Option<Planned> {
+        let mut names: Vec<WorkloadIdx> = victims.iter().map(|victim| victim.workload).collect();
+        if let Some(places) = self.plan_after(entry, assignment.clone(), &names) {
+            return Some((places, names));
+        }
+        let others = beside.iter().filter(|name| !names.contains(name));
+        let others: Vec<WorkloadIdx> = others.copied().collect();
+        if others.is_empty() {
+            return None;
+        }
+        names.extend(others);
+        let mut places = self.plan_after(entry, assignment.clone(), &names)?;
+        for at in (victims.len()..names.len()).rev() {
+            let name = names.remove(at);
+            match self.plan_after(entry, assignment.clone(), &names) {
+                Some(fewer) => places = fewer,
+                None => names.insert(at, name),
+            }
+        }
+        Some((places, names))
+    }
+}
