@@ -25,7 +25,7 @@ fn others(count: usize) -> impl Iterator<Item = Input> {
             let (key, value) = (text("for"), text("others"));
             facts.taints.push(Taint { key, value, effect: TaintEffect::NoSchedule });
         }
-        Input::Node(facts)
+        Input::Node(facts.into())
     })
 }
 
@@ -65,7 +65,7 @@ fn asking(cpu: i64) -> PodShape {
 /// turns.
 fn exact() -> (Vec<Input>, Vec<PodShape>) {
     let roomy = [120, 121, 122].into_iter().enumerate();
-    let roomy = roomy.map(|(at, cpu)| Input::Node(node(&format!("n{at}"), &[("cpu", cpu)])));
+    let roomy = roomy.map(|(at, cpu)| Input::Node(node(&format!("n{at}"), &[("cpu", cpu)]).into()));
     let sizes = [39, 20, 11, 21, 29, 8, 9, 67, 13, 24, 30, 19, 7, 56, 10];
     (roomy.collect(), sizes.map(asking).into())
 }
@@ -161,7 +161,7 @@ fn nodes_that_nobody_can_open_are_not_taken_for_others() {
             node_selector: labels(&[(POOL, "fast")]),
             ..asking(1)
         };
-        let nodes = nodes.into_iter().map(Input::Node);
+        let nodes = nodes.into_iter().map(|it| Input::Node(it.into()));
         let (places, reason) = decided(nodes.chain(members(vec![first, second])));
         let last = format!("n{:04}", count - 1);
         let at = places.into_values().collect::<Vec<_>>();

@@ -195,7 +195,7 @@ fn nodes_of(engine: &mut Engine, first: &StepOutput) -> Vec<String> {
 #[test]
 fn a_shared_claim_for_all_devices_lets_others_onto_nodes_that_could_not_meet_it() {
     let mut engine = Engine::new();
-    let node = |name: &str, cpu: i64| Input::Node(facts::node(name, &[("cpu", cpu)]));
+    let node = |name: &str, cpu: i64| Input::Node(facts::node(name, &[("cpu", cpu)]).into());
     // All nodes reach the device of the rack. Of b's devices somebody has one, so that nobody gets
     // all of them there; but who has all that a reaches can use it on b, too.
     let Input::Slice(mut rack) = slice("rack", &["x"]) else { unreachable!("a slice") };

@@ -77,7 +77,7 @@ mod tests {
     use crate::time::Time;
 
     fn node() -> Input {
-        Input::Node(NodeFacts {
+        Input::Node(Arc::new(NodeFacts {
             name: "n".into(),
             labels: Labels::new(),
             taints: Vec::new(),
@@ -87,7 +87,7 @@ mod tests {
             images: Arc::default(),
             capacity_type: CapacityType::Unknown,
             price: None,
-        })
+        }))
     }
 
     /// A pod of a priority that asks for one.

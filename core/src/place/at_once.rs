@@ -431,7 +431,7 @@ mod tests {
         let [name, volume_name] = ["a", "data"].map(Text::from);
         let attached =
             AttachmentFacts { name, node: "n".into(), driver: "d".into(), volume: volume_name };
-        let mut facts = vec![Input::Node(node)];
+        let mut facts = vec![Input::Node(node.into())];
         facts.extend(["data", "scratch"].map(|name| storage(StorageFact::Volume(volume(name)))));
         facts.extend(["data", "scratch"].map(|name| storage(StorageFact::Claim(claim(name)))));
         facts.push(storage(StorageFact::Limits { node: "n".into(), limits }));
