@@ -281,7 +281,8 @@ mod tests {
     #[test]
     fn what_is_written_is_whole_where_it_is_short_and_has_no_part() {
         let whole = "2 2. 0.5k=500 1.50k=1500 1e3=1000 1.5e1=15 1536Mi=1610612736 \
-            10Ti=10995116277760 9E=9000000000000000000 -3 000=0 -=0 0Gi=0 999999999999999999 -1.5k=-1500 0012=12";
+            10Ti=10995116277760 9E=9000000000000000000 -3 000=0 -=0 0Gi=0 \
+            999999999999999999 -1.5k=-1500 0012=12";
         for row in whole.split_ascii_whitespace() {
             let (text, number) = row.split_once('=').unwrap_or((row, row.trim_end_matches('.')));
             let found = Amount::parse(text).expect(text).whole();
