@@ -14,8 +14,8 @@
 //! back.
 //!
 //! Nothing survives a round. Cost: a nomination more for each head of the first kind, a look for
-//! places for each victim of one of the second ([`SPARED_MAX`]), beside [`LEAVING_MAX`] of those who
-//! were claimed at most.
+//! places for each victim of one of the second ([`SPARED_MAX`]), beside at most [`LEAVING_MAX`] of
+//! those who were claimed.
 
 use std::sync::Arc;
 
