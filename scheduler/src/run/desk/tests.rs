@@ -252,7 +252,8 @@ async fn a_burst_is_handed_out_in_parts() {
     let all = EFFECTS_MAX + 2;
     let mut bench = Bench::with_nodes(all);
     bench.sees((0..all).map(|at| pod(&format!("p{at}"), 90, None)).collect());
-    bench.told(lead());
+    thread::sleep(barrier::QUIET);
+    bench.told(lead_after(barrier::QUIET));
     let first = bench.desk.binds.len();
     assert!(0 < first && first < all, "{first} of {all}");
     assert_eq!(bench.desk.patience(), Duration::ZERO, "it goes on though nothing happens");
