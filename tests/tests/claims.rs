@@ -5,12 +5,14 @@ use std::sync::Arc;
 
 use capstan_core::Engine;
 use capstan_core::explain::reason::{NodeRefusal, Reason};
-use capstan_core::model::input::{HostPort, Input, PreemptReclaim, PreemptionPolicy, Quota};
+use capstan_core::model::input::{
+    HostPort, Input, PreemptReclaim, PreemptWithin, PreemptionPolicy, Quota,
+};
 use capstan_core::plan::{Action, State};
 use capstan_core::time::Time;
 use capstan_tests::facts::{
-    DEFAULT, GPU, cluster_queue, flavor, gang, group, in_queue, local_queue, namespace, nominal,
-    pod, shape, text,
+    DEFAULT, GPU, cluster_queue, flavor, gang, group, in_queue, local_queue, namespace, node,
+    nominal, pod, shape, text,
 };
 use capstan_tests::hand::{binds, bound, gpu_node, one_queue, view};
 
@@ -120,6 +122,43 @@ fn a_queue_that_shrank_admits_no_preemptor_it_promised() {
     engine.recount();
     let grown = engine.step(NOW, one_queue(8));
     assert_eq!(binds(&grown), [("high".to_owned(), "n".to_owned())]);
+}
+
+/// That its cohort could lend the flavor makes no difference.
+#[test]
+fn a_flavor_that_its_queue_lists_no_more_is_not_taken_as_promised() {
+    let queue = |name: &str, of: &str| {
+        let mut queue = cluster_queue(name, Some("all"), group(&[(of, &[(GPU, nominal(8))])]));
+        let within_cluster_queue = PreemptWithin::LowerPriority;
+        queue.preemption = PreemptionPolicy { within_cluster_queue, ..queue.preemption };
+        Input::ClusterQueue(queue)
+    };
+    let (whole, wishes) = (shape(&[(GPU, 8)]), in_queue(Some("main")));
+    let mut engine = Engine::new();
+    let facts = vec![
+        namespace(),
+        Input::Flavor(flavor(DEFAULT, &[])),
+        Input::Flavor(flavor("other", &[("kind", "other")])),
+        queue("main", DEFAULT),
+        Input::LocalQueue(local_queue("main")),
+        gpu_node("n", 8),
+        bound(&pod("low", &whole, &wishes), "n"),
+    ];
+    engine.step(NOW, facts);
+    let mut high = pod("high", &whole, &wishes);
+    high.priority = 100;
+    engine.step(NOW, vec![Input::Pod(high)]);
+    assert_eq!(view(&engine, "high").state, State::Reserved);
+    let edited = vec![queue("main", "other"), queue("guest", DEFAULT), Input::PodGone(text("low"))];
+    let without = engine.step(NOW, edited);
+    assert!(binds(&without).is_empty(), "{:?}", binds(&without));
+    assert_eq!(view(&engine, "high").state, State::Queued);
+    engine.recount();
+    let mut listed = node("m", &[("cpu", 64_000), (GPU, 8)]);
+    listed.labels.insert(text("kind"), text("other"));
+    let anew = engine.step(NOW, vec![Input::Node(listed.into())]);
+    assert_eq!(binds(&anew), [("high".to_owned(), "m".to_owned())]);
+    engine.recount();
 }
 
 /// What a queue claims elsewhere counts against its own limits while the victim leaves.

@@ -112,6 +112,19 @@ fn a_new_engine_finds_who_is_to_be_stopped() {
 }
 
 #[test]
+fn a_drained_queue_stops_what_runs_whose_local_queue_is_gone() {
+    let mut engine = running();
+    let gone = Input::LocalQueueGone { namespace: text(TEAM), name: text("main") };
+    assert!(stops(&engine.step(after(1), vec![gone])).is_empty());
+    let mut queue = cluster_queue("main", None, group(&[(DEFAULT, &[(GPU, nominal(8))])]));
+    queue.stop = StopPolicy::HoldAndDrain;
+    let drained = engine.step(after(2), vec![Input::ClusterQueue(queue)]);
+    let whys: Vec<_> = stops(&drained).iter().map(|it| it.1).collect();
+    assert_eq!(whys, [PreemptionReason::ClusterQueueStopped; 2]);
+    engine.recount();
+}
+
+#[test]
 fn a_gang_that_was_preempted_and_made_again_runs_and_is_not_on_its_way_out() {
     let mut engine = Engine::new();
     let mut facts = one_queue(2);

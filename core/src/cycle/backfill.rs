@@ -312,7 +312,7 @@ impl Engine {
         let of_head = |it: &&Reservation| it.slot.workload == head;
         let Some(of) = self.reservations.iter().find(of_head) else { return false };
         let state = &self.state;
-        let order = |workload| state.queue_order(workload);
+        let order = |workload| self.head_order(queue, workload);
         let (one, other) = match (queue, of.slot.queue) {
             (one, other) if one == other => return order(workload) < order(head),
             (Some(one), Some(other)) => (one, other),

@@ -29,6 +29,7 @@ use crate::model::workload::{Assignment, BY_NODE, QueueRef, SetAssignment};
 use crate::place::gang::{self, Ask, TopologyAsk};
 use crate::place::pod_sets;
 use crate::plan::Outcome;
+use crate::quota::build::Group;
 use crate::quota::flavors::{self, Demand, Mode, SetDemand};
 use crate::quota::money;
 use crate::resources::USD;
@@ -121,6 +122,19 @@ impl Engine {
                 return None;
             }
             self.unlisted_set(workload, queue, assignment.set(shape)?)
+        })
+    }
+
+    /// Whether a queue lists some flavor no more that an assignment charges to it, or does not
+    /// cover what it is for.
+    pub(crate) fn charges_unlisted(&self, assignment: &Assignment) -> bool {
+        let Some(queue) = assignment.queue else { return false };
+        let groups = &self.state.quota.queue(queue).groups;
+        let mut chosen = assignment.sets.iter().flat_map(|set| &set.flavors);
+        chosen.any(|(of, flavor)| {
+            let lists =
+                |group: &Group| group.covered.contains(of) && group.flavors.contains(flavor);
+            !groups.iter().any(lists)
         })
     }
 

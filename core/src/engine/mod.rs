@@ -428,13 +428,15 @@ impl Engine {
         self.state.spending.touch(workload);
     }
 
-    /// A claim whose members changed says nothing any more.
+    /// A claim whose members changed says nothing any more, nor does one on what its queue lists no
+    /// more.
     fn give_up_stale_claim(&mut self, workload: WorkloadIdx) {
         let Some(claim) = self.state.claims.get(workload) else { return };
         let entry = &self.state.workloads[workload];
         let same = entry.state == State::Reserved
             && claim.places.members.iter().all(|(pod, _)| entry.members.contains(pod))
-            && matches!(entry.queue, QueueRef::Unqueued | QueueRef::Queue(_));
+            && matches!(entry.queue, QueueRef::Unqueued | QueueRef::Queue(_))
+            && !self.charges_unlisted(&claim.assignment);
         if !same {
             self.state.drop_claim(workload);
             self.claim_freed = true;

@@ -5,6 +5,7 @@
 //! admitted, or work of it ended; between that, order within a queue costs one look-up for each
 //! group that waits.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -71,6 +72,20 @@ impl Engine {
     ) -> Option<QueueName> {
         self.by_usage(queue?)?;
         self.local_queue_facts(workload).map(|facts| name(facts))
+    }
+
+    /// How a queue orders what waits in it when it takes its head: whose LocalQueue used less goes
+    /// first, where that decides; else, and without a queue, whoever stands first.
+    pub(crate) fn head_order(
+        &self,
+        queue: Option<QueueIdx>,
+        workload: WorkloadIdx,
+    ) -> (usize, (Reverse<i32>, Time, &Text)) {
+        let place = || {
+            let local = self.ranked_by(queue, workload)?;
+            self.waiting.ranks.get(&queue?)?.get(&local).copied()
+        };
+        (place().unwrap_or(0), self.state.queue_order(workload))
     }
 
     fn local_queue_facts(&self, workload: WorkloadIdx) -> Option<&Arc<LocalQueueFacts>> {

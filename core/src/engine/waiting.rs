@@ -124,7 +124,7 @@ struct Line {
 pub struct Waiting {
     lines: BTreeMap<Option<QueueIdx>, Line>,
     /// Of queues whose LocalQueues take turns: the place of each, the first is 0.
-    ranks: BTreeMap<QueueIdx, BTreeMap<QueueName, usize>>,
+    pub(super) ranks: BTreeMap<QueueIdx, BTreeMap<QueueName, usize>>,
     /// Queues with something to look at.
     active: BTreeSet<Option<QueueIdx>>,
     filed: Filed,

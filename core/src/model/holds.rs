@@ -86,11 +86,16 @@ impl ClusterState {
             return Some(PreemptionReason::Deactivated);
         }
         let named = entry.wishes.queue.as_ref();
-        let local = self.facts.local_queue(&entry.id.namespace, named)?;
-        if local.stop == StopPolicy::HoldAndDrain {
+        let local = self.facts.local_queue(&entry.id.namespace, named);
+        if local.is_some_and(|local| local.stop == StopPolicy::HoldAndDrain) {
             return Some(PreemptionReason::LocalQueueStopped);
         }
-        let queue = self.facts.cluster_queues.get(&local.cluster_queue)?;
+        // With its LocalQueue gone it holds the quota of the ClusterQueue all the same.
+        let name = match local {
+            Some(local) => &local.cluster_queue,
+            None => &self.quota.queue(entry.assignment.as_ref()?.queue?).name,
+        };
+        let queue = self.facts.cluster_queues.get(name)?;
         let drains = queue.stop == StopPolicy::HoldAndDrain;
         drains.then_some(PreemptionReason::ClusterQueueStopped)
     }

@@ -414,6 +414,8 @@ pub fn coupled(txn: &Txn<'_>, class: ClassIdx) -> bool {
 /// Whether only placing members of one class tells if they fit: they choose volumes or devices and
 /// depend on each other's places, too, or on each other's choice; or go in slices and do.
 pub fn wants_trial(txn: &mut Txn<'_>, class: ClassIdx, count: u32, topology: TopologyAsk) -> bool {
+    // What its volumes mean is known once they were looked at.
+    txn.fresh(class);
     let shape = txn.state().classes.class(class).key.shape;
     let claims = !txn.state().room.shape(shape).facts.claims.is_empty();
     coupled(txn, class)

@@ -86,9 +86,9 @@ impl Engine {
         }
         // The last of its members ends it; one that waits for the rest has not begun.
         let (mut count, mut last) = (0, None);
-        for pod in state.placed(workload).map(|pod| &state.pods[pod]) {
-            let runs = pod.wishes.expected_runtime.or(entry.wishes.expected_runtime);
-            let Some((began, runs)) = pod.bound_at.zip(runs) else {
+        for pod in state.placed(workload) {
+            let runs = self.member_runs(entry, pod);
+            let Some((began, runs)) = state.pods[pod].bound_at.zip(runs) else {
                 return Some(Ending { workload, at: None });
             };
             (count, last) = (count + 1, last.max(Some(began.plus(runs))));

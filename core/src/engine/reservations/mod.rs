@@ -269,7 +269,8 @@ impl Engine {
         let same = same.map(|kept| kept.slot.workload);
         let rivals = if many { self.rivals(workload) } else { Vec::new() };
         let full = many && rivals.len() >= most;
-        let rank = |other: WorkloadIdx| self.state.queue_order(other);
+        let within = same.and(queue);
+        let rank = |other: WorkloadIdx| self.head_order(within, other);
         let last = || rivals.iter().copied().max_by(|a, b| rank(*a).cmp(&rank(*b)));
         let instead = same.or_else(|| if full { last() } else { None });
         if full && instead.is_none() || instead.is_some_and(|it| rank(it) <= rank(workload)) {

@@ -172,7 +172,8 @@ impl Engine {
         known.map_or(RunTime::UNKNOWN, RunTime::of)
     }
 
-    fn member_runs(&self, entry: &Workload, pod: PodIdx) -> Option<Span> {
+    /// How long a member runs: as it is declared, and no longer than it may.
+    pub(in crate::engine) fn member_runs(&self, entry: &Workload, pod: PodIdx) -> Option<Span> {
         let declared = self.state.pods[pod].wishes.expected_runtime;
         let declared = declared.or(entry.wishes.expected_runtime);
         let left = |most: Span| Span(most.0.saturating_sub(entry.requeue.ran().0).max(0));
