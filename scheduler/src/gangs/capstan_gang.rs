@@ -4,7 +4,7 @@
 
 use capstan_core::model::input::{GangKey, GangRef, GangSource, Text};
 
-use super::{Member, count, workload_name};
+use super::{Member, count, late, workload_name};
 use crate::api::keys;
 
 /// The gang that a pod names.
@@ -13,11 +13,12 @@ pub fn resolve(member: &Member<'_>, ignored: &mut Vec<Text>) -> Option<GangRef> 
     if name.is_empty() {
         return None;
     }
+    let stated = count(member.chain, keys::MIN_MEMBER, ignored);
     Some(GangRef {
         key: GangKey::Group(GangSource::CapstanGang, name.clone()),
         name: workload_name(name),
         source: GangSource::CapstanGang,
-        min_member: count(member.chain, keys::MIN_MEMBER, ignored),
+        min_member: stated.map(|stated| late::at_most(member, stated)),
         total: None,
         roles: None,
         unknown_owner: None,

@@ -4,7 +4,7 @@
 
 use capstan_core::model::input::{GangKey, GangRef, GangSource, Text};
 
-use super::{Member, count, workload_name};
+use super::{Member, count, late, workload_name};
 use crate::api::keys;
 
 /// The pod group that a pod names.
@@ -13,6 +13,7 @@ pub fn resolve(member: &Member<'_>, ignored: &mut Vec<Text>) -> Option<GangRef> 
         |marks: &&crate::convert::marks::Marks| marks.labels.get(keys::KUEUE_GROUP_NAME).cloned();
     let name = member.chain.iter().find_map(labels).filter(|name| !name.is_empty())?;
     let total = count(member.chain, keys::KUEUE_GROUP_TOTAL, ignored);
+    let total = total.map(|total| late::at_most(member, total));
     Some(GangRef {
         name: workload_name(&name),
         key: GangKey::Group(GangSource::KueueGroup, name),

@@ -11,6 +11,7 @@ pub mod jobset;
 pub mod kinds;
 pub mod kubeflow;
 pub mod kueue_group;
+mod late;
 pub mod lws;
 pub mod owner;
 pub mod plugins;

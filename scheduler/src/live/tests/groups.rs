@@ -253,3 +253,40 @@ fn members_are_told_their_role_and_no_phase() {
     live.take(Seen::Applied(volcano("v", None, json!({ "phase": "Inqueue" }))));
     assert!(told(&mut live).is_empty(), "how far it is does not concern its members");
 }
+
+#[test]
+fn later_jobs_raise_a_minimum_as_far_as_they_can_exist() {
+    let mut live = synced(&Config::default());
+    let set = |status: Value| {
+        let pods = json!({ "spec": { "schedulerName": "capstan", "containers": [{}] } });
+        let jobs = |name: &str, count: u32| {
+            json!({ "name": name, "replicas": 1,
+                "template": { "spec": { "parallelism": count, "template": pods } } })
+        };
+        let spec = json!({ "startupPolicy": { "startupPolicyOrder": "InOrder" },
+            "replicatedJobs": [jobs("a", 1), jobs("b", 2), jobs("c", 3)] });
+        gang(Of::JobSet, "s", spec, status)
+    };
+    let of = |role: &str| {
+        let mut value = pod_value(role, role);
+        value["metadata"]["labels"] = json!({ "scheduling.x-k8s.io/pod-group": "g",
+            "jobset.sigs.k8s.io/replicatedjob-name": role });
+        value["metadata"]["ownerReferences"] = json!([{ "apiVersion": "jobset.x-k8s.io/v1alpha2",
+            "kind": "JobSet", "name": "s", "uid": "u-s", "controller": true }]);
+        pod(value)
+    };
+    live.take(Seen::Applied(group(json!(5))));
+    live.take(Seen::Applied(set(json!({}))));
+    for (role, least) in [("a", 1), ("b", 3), ("c", 5)] {
+        live.take(Seen::Applied(of(role)));
+        let inputs = told(&mut live);
+        let made: Vec<_> = pods(&inputs).into_iter().filter(|pod| *pod.name == *role).collect();
+        assert_eq!((made.len(), made[0].gang.min_member), (1, Some(least)), "{role}");
+    }
+    // Who has ended is there no more: those that come later need not wait for it.
+    let ended = json!({ "replicatedJobsStatus": [{ "name": "a", "succeeded": 1 }] });
+    live.take(Seen::Applied(set(ended)));
+    let inputs = told(&mut live);
+    let b = pods(&inputs).into_iter().find(|pod| *pod.name == *"b").expect("told anew");
+    assert_eq!(b.gang.min_member, Some(2));
+}
