@@ -8,7 +8,7 @@ use capstan_core::model::input::{GangKey, GangRef, GangSource, Held, Text};
 
 use super::kinds::Kind;
 use super::volcano::roles;
-use super::{Member, late, workload_name};
+use super::{Member, held, late, workload_name};
 use crate::api::keys;
 use crate::convert::directory::{Directory, OwnerKey};
 use crate::convert::group::GroupDraft;
@@ -18,13 +18,12 @@ use crate::convert::marks::Marks;
 pub(super) fn gang(member: &Member<'_>, kind: Kind, source: GangSource, name: Text) -> GangRef {
     let key = key(kind, member.namespace, &name);
     let group = member.directory.group(&key);
-    let foreign = member.directory.foreign(&key);
     let held = match group {
         None => {
             let (kind, group) = (kind.row().name, kind.row().group);
             Some(Held::GroupMissing(format!("{kind} {} ({group})", quoted(&name)).into()))
         }
-        Some(_) => (foreign > 0).then_some(Held::ForeignMembers(foreign)),
+        Some(_) => held(member, &key),
     };
     GangRef {
         name: workload_name(&name),

@@ -9,7 +9,7 @@ use capstan_core::model::input::{GangKey, GangRef, GangSource, Text};
 
 use super::fields::{Fields, Part};
 use super::kinds::Kind;
-use super::{Member, annotation, count};
+use super::{Member, annotation, count, held};
 use crate::api::keys;
 use crate::convert::directory::{Directory, Owner, OwnerKey};
 use crate::convert::gang::{GangDraft, Says};
@@ -38,16 +38,18 @@ pub fn resolve(member: &Member<'_>, ignored: &mut Vec<Text>) -> Option<GangRef> 
         true => Some(1),
         false => count(member.chain, keys::MIN_MEMBER, ignored).or(size),
     };
+    let held = group_named_by(marks, member.namespace).and_then(|group| held(member, &group));
     let unknown = set.is_none() && member.directory.whole;
     Some(GangRef {
         key: GangKey::Owner(format!("{uid}/{index}/{revision}").into(), 0),
         name: format!("{}-{index}", key.2).into(),
         source: GangSource::Owner,
-        min_member,
+        // Those of others will never be members here: it is not they who are waited for.
+        min_member: if held.is_some() { Some(1) } else { min_member },
         total: None,
         roles: None,
         unknown_owner: unknown.then(|| format!("LeaderWorkerSet {}", key.2).into()),
-        held: None,
+        held,
     })
 }
 
@@ -100,6 +102,15 @@ pub fn marks_of<'a>(
     let set = directory.owners.get(&named_by(marks, namespace)?)?;
     let there = above.iter().any(|owner| std::ptr::eq(*owner, set));
     (!there).then(|| set.marks())
+}
+
+/// The group of its set that a pod belongs to, by its labels.
+pub(super) fn group_named_by(marks: &Marks, namespace: &Text) -> Option<OwnerKey> {
+    let (_, _, set) = named_by(marks, namespace)?;
+    let index = marks.labels.get(keys::LWS_GROUP)?;
+    let revision = marks.labels.get(keys::LWS_REVISION).map_or("", |text| text);
+    let group = format!("{set}/{index}/{revision}");
+    Some((keys::LWS_GROUP.into(), namespace.clone(), group.into()))
 }
 
 /// The set that a pod belongs to, by its label.

@@ -290,3 +290,37 @@ fn later_jobs_raise_a_minimum_as_far_as_they_can_exist() {
     let b = pods(&inputs).into_iter().find(|pod| *pod.name == *"b").expect("told anew");
     assert_eq!(b.gang.min_member, Some(2));
 }
+
+#[test]
+fn a_gang_that_is_named_by_labels_is_held_while_one_names_another_scheduler() {
+    let lws = "leaderworkerset.sigs.k8s.io";
+    for labels in [
+        json!({ "capstan.sh/gang": "x" }),
+        json!({ "kueue.x-k8s.io/pod-group-name": "x" }),
+        json!({ (format!("{lws}/name")): "l", (format!("{lws}/group-index")): "0" }),
+    ] {
+        let member = |name: &str, scheduler: &str, phase: &str| {
+            let mut value = pod_value(name, name);
+            value["metadata"]["labels"] = labels.clone();
+            value["metadata"]["annotations"] = json!({ "capstan.sh/min-member": "2",
+                "kueue.x-k8s.io/pod-group-total-count": "2" });
+            value["spec"]["schedulerName"] = scheduler.into();
+            value["status"] = json!({ "phase": phase });
+            pod(value)
+        };
+        let mut live = synced(&Config::default());
+        live.take(Seen::Applied(member("p", "capstan", "Pending")));
+        let of_p = |live: &mut Live| {
+            let inputs = told(live);
+            let p = pods(&inputs).into_iter().find(|pod| *pod.name == *"p").expect("told");
+            (p.gang.min_member, p.gang.total, p.gang.held.clone())
+        };
+        let alone = of_p(&mut live);
+        assert_eq!((alone.0, &alone.2), (Some(2), &None), "{labels}");
+        live.take(Seen::Applied(member("q", "other", "Pending")));
+        let held = (Some(1), None, Some(Held::ForeignMembers(1)));
+        assert_eq!(of_p(&mut live), held, "{labels}");
+        live.take(Seen::Applied(member("q", "other", "Succeeded")));
+        assert_eq!(of_p(&mut live), alone, "{labels}: who ended holds nobody up");
+    }
+}
