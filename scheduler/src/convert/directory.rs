@@ -50,7 +50,7 @@ pub struct Directory {
     /// All owners of the kinds that are read are told of; an owner that is not here is gone or
     /// comes later. Else (in files) it may be left out.
     pub whole: bool,
-    /// Pods of each PodGroup that are there, by who schedules them.
+    /// Pods of each PodGroup, and of each gang that its members name, by who schedules them.
     pub cast: BTreeMap<OwnerKey, BTreeMap<Option<Text>, u32>>,
 }
 
@@ -294,7 +294,7 @@ impl Directory {
         self.owners.get(key)?.group()
     }
 
-    /// Notes that a pod is there, as far as it is in a PodGroup; `true`: who schedules the members
+    /// Notes that a pod is there, as far as it names its gang; `true`: who schedules the members
     /// of that is not what it was.
     pub fn enlist(&mut self, group: &OwnerKey, pod: &PodDraft) -> bool {
         let cast = self.cast.entry(group.clone()).or_default();
@@ -319,7 +319,7 @@ impl Directory {
         mixed
     }
 
-    /// Members of a PodGroup of ours that name another scheduler. A group that is all another's
+    /// Members of such a gang of ours that name another scheduler. A group that is all another's
     /// is none of ours: its members are not counted anew with each that comes.
     pub fn foreign(&self, group: &OwnerKey) -> u32 {
         let Some(cast) = self.cast.get(group) else { return 0 };

@@ -103,6 +103,8 @@ pub struct Role {
     pub least: u32,
     /// The first pod of each Job is made before the others of it, which wait until it has a node.
     pub firsts: bool,
+    /// Roles that run, or have ended, before it is made, by name.
+    pub after: Vec<Text>,
     /// Pods that ended well, as far as it counts them.
     pub done: u32,
     /// With whom it starts.
@@ -276,6 +278,7 @@ impl Role {
             pods: count,
             least: count,
             firsts: false,
+            after: Vec::new(),
             done: 0,
             quorum: Quorum::Together,
             labels,

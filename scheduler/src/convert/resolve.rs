@@ -95,7 +95,7 @@ pub fn resolve(gathered: Gathered, start: Time) -> Resolved {
     }
     for pod in &pods {
         directory.meet(&pod.shape, pod.scheduler.as_deref());
-        if let Some(group) = gangs::groups::named_by(&pod.marks, &pod.namespace) {
+        if let Some(group) = gangs::cast_of(pod) {
             directory.enlist(&group, pod);
         }
     }

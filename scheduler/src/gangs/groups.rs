@@ -7,9 +7,8 @@ use capstan_core::explain::wording::quoted;
 use capstan_core::model::input::{GangKey, GangRef, GangSource, Held, Text};
 
 use super::kinds::Kind;
-use super::owner::Gang;
 use super::volcano::roles;
-use super::{Member, workload_name};
+use super::{Member, held, late, workload_name};
 use crate::api::keys;
 use crate::convert::directory::{Directory, OwnerKey};
 use crate::convert::group::GroupDraft;
@@ -19,13 +18,12 @@ use crate::convert::marks::Marks;
 pub(super) fn gang(member: &Member<'_>, kind: Kind, source: GangSource, name: Text) -> GangRef {
     let key = key(kind, member.namespace, &name);
     let group = member.directory.group(&key);
-    let foreign = member.directory.foreign(&key);
     let held = match group {
         None => {
             let (kind, group) = (kind.row().name, kind.row().group);
             Some(Held::GroupMissing(format!("{kind} {} ({group})", quoted(&name)).into()))
         }
-        Some(_) => (foreign > 0).then_some(Held::ForeignMembers(foreign)),
+        Some(_) => held(member, &key),
     };
     GangRef {
         name: workload_name(&name),
@@ -44,9 +42,7 @@ pub(super) fn gang(member: &Member<'_>, kind: Kind, source: GangSource, name: Te
 /// What a group says of its minimum. An operator that makes it for a job may count pods in it
 /// that it only makes once the others run (the launcher of an MPIJob that waits for its workers).
 fn least(member: &Member<'_>, group: &GroupDraft) -> Option<u32> {
-    let stated = group.says.min?;
-    let gang = Gang::above(member.above, member.directory);
-    Some(gang.map_or(stated, |gang| gang.at_most(stated)))
+    Some(late::at_most(member, group.says.min?))
 }
 
 /// Where the directory has a PodGroup.

@@ -44,9 +44,14 @@ pub fn read(
         let mut role = Role::of(name, (template, &fields.namespace), pods, shared)?;
         (role.jobs, role.least) = (replicas, replicas.saturating_mul(pods));
         role.firsts = all_choose || chooses(&job, "template.metadata.annotations");
-        let later = !fields.list(job, "dependsOn").is_empty();
-        if in_order || later {
+        let needs = fields.list(job, "dependsOn");
+        if in_order || !needs.is_empty() {
             role.quorum = Quorum::Apart;
+        }
+        let needs = needs.iter().filter_map(|(need, _)| need["name"].as_str());
+        role.after = needs.map(|name| shared.texts.text(name)).collect();
+        if in_order {
+            role.after.extend(roles.last().map(|before| before.name.clone()));
         }
         roles.push(role);
     }

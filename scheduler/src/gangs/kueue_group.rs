@@ -4,23 +4,37 @@
 
 use capstan_core::model::input::{GangKey, GangRef, GangSource, Text};
 
-use super::{Member, count, workload_name};
+use super::{Member, count, held, late, workload_name};
 use crate::api::keys;
+use crate::convert::directory::OwnerKey;
+use crate::convert::marks::Marks;
 
 /// The pod group that a pod names.
 pub fn resolve(member: &Member<'_>, ignored: &mut Vec<Text>) -> Option<GangRef> {
-    let labels =
-        |marks: &&crate::convert::marks::Marks| marks.labels.get(keys::KUEUE_GROUP_NAME).cloned();
+    let labels = |marks: &&Marks| marks.labels.get(keys::KUEUE_GROUP_NAME).cloned();
     let name = member.chain.iter().find_map(labels).filter(|name| !name.is_empty())?;
+    let held = held(member, &key(member.namespace, &name));
     let total = count(member.chain, keys::KUEUE_GROUP_TOTAL, ignored);
+    let total = total.map(|total| late::at_most(member, total));
     Some(GangRef {
         name: workload_name(&name),
         key: GangKey::Group(GangSource::KueueGroup, name),
         source: GangSource::KueueGroup,
-        min_member: total,
-        total,
+        // Those of others will never be members here: it is not they who are waited for.
+        min_member: if held.is_some() { Some(1) } else { total },
+        total: total.filter(|_| held.is_none()),
         roles: None,
         unknown_owner: None,
-        held: None,
+        held,
     })
+}
+
+/// The pod group that a pod names itself.
+pub(super) fn named_by(marks: &Marks, namespace: &Text) -> Option<OwnerKey> {
+    let name = marks.labels.get(keys::KUEUE_GROUP_NAME).filter(|name| !name.is_empty())?;
+    Some(key(namespace, name))
+}
+
+fn key(namespace: &Text, name: &Text) -> OwnerKey {
+    (keys::KUEUE_GROUP_NAME.into(), namespace.clone(), name.clone())
 }

@@ -9,10 +9,10 @@ use capstan_core::model::input::{GangKey, GangRef, GangSource, Text};
 
 use super::fields::{Fields, Part};
 use super::kinds::Kind;
-use super::{Member, annotation, count};
+use super::{Member, annotation, count, held};
 use crate::api::keys;
 use crate::convert::directory::{Directory, Owner, OwnerKey};
-use crate::convert::gang::Says;
+use crate::convert::gang::{GangDraft, Says};
 use crate::convert::marks::Marks;
 
 /// What a LeaderWorkerSet says.
@@ -31,29 +31,65 @@ pub fn resolve(member: &Member<'_>, ignored: &mut Vec<Text>) -> Option<GangRef> 
     let key = named_by(marks, member.namespace)?;
     let index = marks.labels.get(keys::LWS_GROUP)?;
     let revision = marks.labels.get(keys::LWS_REVISION).map_or("", |text| text);
-    let set = member.directory.owners.get(&key).and_then(|owner| owner.gang());
+    let Group { set, size, leader_first, leads } = group(member, &key);
     let uid = set
         .map_or_else(|| format!("leaderworkerset/{}/{}", key.1, key.2), |set| set.uid.to_string());
-    let leads = annotation(&member.chain[..1], keys::LWS_LEADER).is_none();
-    let stated = annotation(&member.chain[..1], keys::LWS_SIZE).and_then(|text| text.parse().ok());
-    let size = set.map(|set| set.says.size).or(stated);
-    let exclusive = annotation(&member.chain[..1], keys::LWS_EXCLUSIVE).is_some();
-    let leader_first = exclusive || set.is_some_and(|set| set.says.leader_first);
     let min_member = match leader_first && leads {
         true => Some(1),
         false => count(member.chain, keys::MIN_MEMBER, ignored).or(size),
     };
+    let held = group_named_by(marks, member.namespace).and_then(|group| held(member, &group));
     let unknown = set.is_none() && member.directory.whole;
     Some(GangRef {
         key: GangKey::Owner(format!("{uid}/{index}/{revision}").into(), 0),
         name: format!("{}-{index}", key.2).into(),
         source: GangSource::Owner,
-        min_member,
+        // Those of others will never be members here: it is not they who are waited for.
+        min_member: if held.is_some() { Some(1) } else { min_member },
         total: None,
         roles: None,
         unknown_owner: unknown.then(|| format!("LeaderWorkerSet {}", key.2).into()),
-        held: None,
+        held,
     })
+}
+
+/// What is known of the group of a pod.
+struct Group<'a> {
+    /// The set.
+    set: Option<&'a GangDraft>,
+    /// Its pods.
+    size: Option<u32>,
+    /// Its workers are made once its leader runs.
+    leader_first: bool,
+    /// The pod is the leader.
+    leads: bool,
+}
+
+/// The group of a pod of the set at this key.
+fn group<'a>(member: &Member<'a>, key: &OwnerKey) -> Group<'a> {
+    let own = &member.chain[..1];
+    let set = member.directory.owners.get(key).and_then(|owner| owner.gang());
+    let stated = annotation(own, keys::LWS_SIZE).and_then(|text| text.parse().ok());
+    let exclusive = annotation(own, keys::LWS_EXCLUSIVE).is_some();
+    Group {
+        set,
+        size: set.map(|set| set.says.size).or(stated),
+        leader_first: exclusive || set.is_some_and(|set| set.says.leader_first),
+        leads: annotation(own, keys::LWS_LEADER).is_none(),
+    }
+}
+
+/// Pods of its group that can exist once this one does, where not all can from the beginning.
+pub(super) fn exist(member: &Member<'_>) -> Option<u32> {
+    let marks = member.chain.first()?;
+    let key = named_by(marks, member.namespace)?;
+    marks.labels.get(keys::LWS_GROUP)?;
+    let group = group(member, &key);
+    match (group.leader_first, group.leads) {
+        (false, _) => None,
+        (true, true) => Some(1),
+        (true, false) => group.size,
+    }
 }
 
 /// What a set says for a pod that names it: its owners lead to its leader, not to the set.
@@ -66,6 +102,15 @@ pub fn marks_of<'a>(
     let set = directory.owners.get(&named_by(marks, namespace)?)?;
     let there = above.iter().any(|owner| std::ptr::eq(*owner, set));
     (!there).then(|| set.marks())
+}
+
+/// The group of its set that a pod belongs to, by its labels.
+pub(super) fn group_named_by(marks: &Marks, namespace: &Text) -> Option<OwnerKey> {
+    let (_, _, set) = named_by(marks, namespace)?;
+    let index = marks.labels.get(keys::LWS_GROUP)?;
+    let revision = marks.labels.get(keys::LWS_REVISION).map_or("", |text| text);
+    let group = format!("{set}/{index}/{revision}");
+    Some((keys::LWS_GROUP.into(), namespace.clone(), group.into()))
 }
 
 /// The set that a pod belongs to, by its label.

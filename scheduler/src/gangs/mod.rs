@@ -11,6 +11,7 @@ pub mod jobset;
 pub mod kinds;
 pub mod kubeflow;
 pub mod kueue_group;
+mod late;
 pub mod lws;
 pub mod owner;
 pub mod plugins;
@@ -22,7 +23,7 @@ pub mod upstream;
 pub mod volcano;
 pub mod wishes;
 
-use capstan_core::model::input::{GangRef, OwnerEnd, Text};
+use capstan_core::model::input::{GangRef, Held, OwnerEnd, Text};
 use capstan_core::time::Time;
 
 use self::fields::{Fields, Part};
@@ -30,6 +31,7 @@ use self::kinds::Kind;
 use crate::convert::directory::{Directory, Owner, OwnerKey};
 use crate::convert::gang::Says;
 use crate::convert::marks::{Marks, OwnerName};
+use crate::convert::pod::PodDraft;
 use crate::convert::sharing::Shared;
 use crate::convert::{Refusal, note};
 use crate::read::names;
@@ -107,10 +109,28 @@ pub fn read(
     }
 }
 
-/// The objects that a pod names itself and that have a say in its gang, beside its owner.
-pub fn named_by(marks: &Marks, namespace: &Text) -> impl Iterator<Item = OwnerKey> {
-    let group = groups::named_by(marks, namespace);
-    group.into_iter().chain(lws::named_by(marks, namespace))
+/// What a pod names itself and what has a say in its gang, beside its owner.
+pub fn named_by(pod: &PodDraft) -> impl Iterator<Item = OwnerKey> {
+    cast_of(pod).into_iter().chain(lws::named_by(&pod.marks, &pod.namespace))
+}
+
+/// The gang that a pod names itself, if it does, among whose members it counts by who schedules
+/// it. Names that no object stands behind are used again: those that ended count no more.
+pub fn cast_of(pod: &PodDraft) -> Option<OwnerKey> {
+    let (marks, namespace) = (&*pod.marks, &pod.namespace);
+    let by_name = || {
+        capstan_gang::named_by(marks, namespace)
+            .or_else(|| kueue_group::named_by(marks, namespace))
+            .or_else(|| lws::group_named_by(marks, namespace))
+            .filter(|_| !pod.phase.terminal())
+    };
+    groups::named_by(marks, namespace).or_else(by_name)
+}
+
+/// Why members of a gang wait that others name as well, for another scheduler.
+fn held(member: &Member<'_>, gang: &OwnerKey) -> Option<Held> {
+    let foreign = member.directory.foreign(gang);
+    (foreign > 0).then_some(Held::ForeignMembers(foreign))
 }
 
 /// How an owner ended, once it has.

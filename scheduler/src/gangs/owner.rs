@@ -3,6 +3,8 @@
 //! Decides which owner is the gang: the topmost of those kinds, which is what people made and what
 //! can be stopped and started; and how many of its pods must run together.
 
+use std::collections::BTreeSet;
+
 use capstan_core::model::input::{GangKey, GangRef, GangSource, Held, Text};
 
 use super::kinds::Kind;
@@ -57,20 +59,46 @@ impl<'a> Gang<'a> {
         let of =
             |role: &Role| if self.top.says.suspended { role.least } else { role.starts_with() };
         let all = || self.together().map(of).fold(0_u32, u32::saturating_add);
-        let least = asked.map_or_else(all, |asked| self.at_most(asked));
+        let exist = self.exist(None).unwrap_or(u32::MAX);
+        let least = asked.map_or_else(all, |asked| asked.min(exist));
         // Near its end an owner has fewer pods than it began with: those are all there will be.
         if ended > 0 { least.min(left) } else { least }
     }
 
-    /// A stated minimum, without pods that are only made once others run: no group has them before.
-    pub fn at_most(&self, stated: u32) -> u32 {
-        let first = self.together().map(Role::first).fold(0_u32, u32::saturating_add);
-        if self.joined_later() { stated.min(first) } else { stated }
+    /// Pods that can exist once one of this role does; `None`: all of them can.
+    pub fn exist(&self, own: Option<&str>) -> Option<u32> {
+        let exist = || self.exist_of_roles(own).into_iter().map(|(_, pods)| pods);
+        self.joined_later().then(|| exist().fold(0_u32, u32::saturating_add).max(1))
+    }
+
+    /// Pods of each role that can exist once one of this role does. Where that one comes after
+    /// others, those that ended are no more.
+    pub fn exist_of_roles(&self, own: Option<&str>) -> Vec<(&'a Role, u32)> {
+        let roles = &self.of.says.roles;
+        let is_own = |role: &Role| role.quorum == Quorum::Apart && own == Some(&*role.name);
+        let own = roles.iter().rposition(is_own);
+        let mut before: BTreeSet<&str> = BTreeSet::new();
+        let mut exist = Vec::new();
+        for (at, role) in roles.iter().enumerate().rev() {
+            let (ahead, is_own) = (before.contains(&*role.name), own == Some(at));
+            if ahead || is_own {
+                before.extend(role.after.iter().map(|name| &**name));
+            }
+            let pods = match role.quorum {
+                _ if ahead => role.count(),
+                Quorum::Together => role.first(),
+                Quorum::Apart if is_own => role.first(),
+                Quorum::Apart | Quorum::Late => 0,
+            };
+            let ended = if own.is_some() { role.done } else { 0 };
+            exist.push((role, pods.saturating_sub(ended)));
+        }
+        exist
     }
 
     /// Whether pods of it are only made once others run.
-    fn joined_later(&self) -> bool {
-        let later = |role: &Role| role.quorum == Quorum::Late || role.firsts;
+    pub fn joined_later(&self) -> bool {
+        let later = |role: &Role| role.quorum != Quorum::Together || role.firsts;
         self.of.says.roles.iter().any(later)
     }
 

@@ -8,6 +8,12 @@ use capstan_core::model::input::{GangKey, GangRef, GangSource, Text};
 use super::{Member, count};
 use crate::api::keys;
 
+/// Pods that can exist once this one does: executors are made once their driver runs.
+pub(super) fn exist(member: &Member<'_>) -> Option<u32> {
+    let role = member.chain.first()?.labels.get(keys::SPARK_ROLE)?;
+    (&**role != "executor").then_some(1)
+}
+
 /// The gang of a pod of a Spark application.
 pub fn resolve(member: &Member<'_>, ignored: &mut Vec<Text>) -> Option<GangRef> {
     let labels = &member.chain.first()?.labels;

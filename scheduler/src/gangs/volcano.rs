@@ -15,10 +15,10 @@ use std::sync::Arc;
 
 use capstan_core::model::input::{GangRef, GangSource, Roles, Text};
 
-use super::Member;
 use super::fields::{Fields, Part};
 use super::groups;
 use super::kinds::Kind;
+use super::{Member, late};
 use crate::api::keys;
 use crate::convert::gang::Says;
 use crate::convert::group::GroupSays;
@@ -63,7 +63,7 @@ pub fn read_job(part: Part<'_>, fields: &mut Fields, shared: &mut Shared) -> Say
 
 /// The roles of a group, as this member sees them.
 pub(super) fn roles(member: &Member<'_>, says: &GroupSays) -> Option<Arc<Roles>> {
-    let least = says.roles.clone()?;
+    let least = late::roles(member, says.roles.clone()?)?;
     let marks = &member.chain.first()?.annotations;
     let own = marks.get(keys::VOLCANO_TASK).filter(|role| !role.is_empty()).cloned();
     Some(Arc::new(Roles { own, least }))

@@ -15,7 +15,7 @@ use crate::convert::group::GroupDraft;
 use crate::convert::marks::{Marks, OwnerName};
 use crate::convert::pod::PodDraft;
 use crate::gangs::kinds;
-use crate::gangs::{groups, named_by};
+use crate::gangs::{cast_of, groups, named_by};
 
 impl Live {
     /// An owner or a PodGroup as the API shows it.
@@ -36,10 +36,10 @@ impl Live {
 
     /// A pod is there: what it names beside its owner has a say in it, and it in its group.
     pub(super) fn join_group(&mut self, pod: &PodDraft) {
-        for named in named_by(&pod.marks, &pod.namespace) {
+        for named in named_by(pod) {
             self.below.add_named(named, &pod.uid);
         }
-        if let Some(group) = groups::named_by(&pod.marks, &pod.namespace)
+        if let Some(group) = cast_of(pod)
             && self.directory.enlist(&group, pod)
         {
             self.disturb(&group);
@@ -48,10 +48,10 @@ impl Live {
 
     /// A pod is there no more.
     pub(super) fn leave_group(&mut self, pod: &PodDraft) {
-        for named in named_by(&pod.marks, &pod.namespace) {
+        for named in named_by(pod) {
             self.below.remove_named(&named, &pod.uid);
         }
-        if let Some(group) = groups::named_by(&pod.marks, &pod.namespace)
+        if let Some(group) = cast_of(pod)
             && self.directory.dismiss(&group, pod)
         {
             self.disturb(&group);

@@ -253,3 +253,74 @@ fn members_are_told_their_role_and_no_phase() {
     live.take(Seen::Applied(volcano("v", None, json!({ "phase": "Inqueue" }))));
     assert!(told(&mut live).is_empty(), "how far it is does not concern its members");
 }
+
+#[test]
+fn later_jobs_raise_a_minimum_as_far_as_they_can_exist() {
+    let mut live = synced(&Config::default());
+    let set = |status: Value| {
+        let pods = json!({ "spec": { "schedulerName": "capstan", "containers": [{}] } });
+        let jobs = |name: &str, count: u32| {
+            json!({ "name": name, "replicas": 1,
+                "template": { "spec": { "parallelism": count, "template": pods } } })
+        };
+        let spec = json!({ "startupPolicy": { "startupPolicyOrder": "InOrder" },
+            "replicatedJobs": [jobs("a", 1), jobs("b", 2), jobs("c", 3)] });
+        gang(Of::JobSet, "s", spec, status)
+    };
+    let of = |role: &str| {
+        let mut value = pod_value(role, role);
+        value["metadata"]["labels"] = json!({ "scheduling.x-k8s.io/pod-group": "g",
+            "jobset.sigs.k8s.io/replicatedjob-name": role });
+        value["metadata"]["ownerReferences"] = json!([{ "apiVersion": "jobset.x-k8s.io/v1alpha2",
+            "kind": "JobSet", "name": "s", "uid": "u-s", "controller": true }]);
+        pod(value)
+    };
+    live.take(Seen::Applied(group(json!(5))));
+    live.take(Seen::Applied(set(json!({}))));
+    for (role, least) in [("a", 1), ("b", 3), ("c", 5)] {
+        live.take(Seen::Applied(of(role)));
+        let inputs = told(&mut live);
+        let made: Vec<_> = pods(&inputs).into_iter().filter(|pod| *pod.name == *role).collect();
+        assert_eq!((made.len(), made[0].gang.min_member), (1, Some(least)), "{role}");
+    }
+    // Who has ended is there no more: those that come later need not wait for it.
+    let ended = json!({ "replicatedJobsStatus": [{ "name": "a", "succeeded": 1 }] });
+    live.take(Seen::Applied(set(ended)));
+    let inputs = told(&mut live);
+    let b = pods(&inputs).into_iter().find(|pod| *pod.name == *"b").expect("told anew");
+    assert_eq!(b.gang.min_member, Some(2));
+}
+
+#[test]
+fn a_gang_that_is_named_by_labels_is_held_while_one_names_another_scheduler() {
+    let lws = "leaderworkerset.sigs.k8s.io";
+    for labels in [
+        json!({ "capstan.sh/gang": "x" }),
+        json!({ "kueue.x-k8s.io/pod-group-name": "x" }),
+        json!({ (format!("{lws}/name")): "l", (format!("{lws}/group-index")): "0" }),
+    ] {
+        let member = |name: &str, scheduler: &str, phase: &str| {
+            let mut value = pod_value(name, name);
+            value["metadata"]["labels"] = labels.clone();
+            value["metadata"]["annotations"] = json!({ "capstan.sh/min-member": "2",
+                "kueue.x-k8s.io/pod-group-total-count": "2" });
+            value["spec"]["schedulerName"] = scheduler.into();
+            value["status"] = json!({ "phase": phase });
+            pod(value)
+        };
+        let mut live = synced(&Config::default());
+        live.take(Seen::Applied(member("p", "capstan", "Pending")));
+        let of_p = |live: &mut Live| {
+            let inputs = told(live);
+            let p = pods(&inputs).into_iter().find(|pod| *pod.name == *"p").expect("told");
+            (p.gang.min_member, p.gang.total, p.gang.held.clone())
+        };
+        let alone = of_p(&mut live);
+        assert_eq!((alone.0, &alone.2), (Some(2), &None), "{labels}");
+        live.take(Seen::Applied(member("q", "other", "Pending")));
+        let held = (Some(1), None, Some(Held::ForeignMembers(1)));
+        assert_eq!(of_p(&mut live), held, "{labels}");
+        live.take(Seen::Applied(member("q", "other", "Succeeded")));
+        assert_eq!(of_p(&mut live), alone, "{labels}: who ended holds nobody up");
+    }
+}

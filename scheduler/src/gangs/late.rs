@@ -1,0 +1,49 @@
+//! Members that are only made once others run: no stated minimum waits for them.
+//!
+//! Problem: who states a minimum (a PodGroup, `capstan.sh/min-member`, Kueue's total) counts all
+//! members. Workers of a set with `LeaderReady`, executors, the later Jobs of a JobSet and the
+//! launcher of an MPIJob that waits are made once others run; a gang that waited for them would
+//! never start.
+//!
+//! Decides how many members can exist once a certain one does. Every source that reads a stated
+//! minimum asks here. The greatest of what its members see is the gang's: those that come later
+//! raise it to what is stated, as far as they can exist, so that they wait for each other.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use capstan_core::model::input::Text;
+
+use super::owner::Gang;
+use super::{Member, jobset, lws, spark};
+
+/// A stated minimum, without members that are only made once this one runs.
+pub(super) fn at_most(member: &Member<'_>, stated: u32) -> u32 {
+    let above = || {
+        let gang = Gang::above(member.above, member.directory)?;
+        gang.exist(own_role(member))
+    };
+    let exist = spark::exist(member).or_else(|| lws::exist(member)).or_else(above);
+    exist.map_or(stated, |exist| stated.min(exist))
+}
+
+/// Stated minimums of roles, without those of members that are only made once this one runs.
+pub(super) fn roles(
+    member: &Member<'_>,
+    stated: Arc<BTreeMap<Text, u32>>,
+) -> Option<Arc<BTreeMap<Text, u32>>> {
+    let gang = Gang::above(member.above, member.directory).filter(|gang| gang.joined_later());
+    let Some(gang) = gang else { return Some(stated) };
+    let exist = gang.exist_of_roles(own_role(member));
+    let kept = stated.iter().filter_map(|(name, stated)| {
+        let role = exist.iter().find(|(role, _)| role.name.eq_ignore_ascii_case(name));
+        let least = role.map_or(*stated, |(_, exist)| (*stated).min(*exist));
+        (least > 0).then(|| (name.clone(), least))
+    });
+    let kept: BTreeMap<Text, u32> = kept.collect();
+    (!kept.is_empty()).then(|| Arc::new(kept))
+}
+
+fn own_role<'a>(member: &'a Member<'_>) -> Option<&'a str> {
+    jobset::role_of(member).map(|role| &**role)
+}
