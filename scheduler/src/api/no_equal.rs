@@ -10,6 +10,13 @@ pub const PREFIX: &str = "kueue.x-k8s.io/";
 /// Parameters of ProvisioningRequests, which are not made here.
 const PROVISIONING: &str = "provreq.kueue.x-k8s.io/";
 
+/// What jobs say in `managedBy` whose pods are made in another cluster.
+pub const MULTIKUEUE: &str = "kueue.x-k8s.io/multikueue";
+
+/// What happens to such a job instead.
+pub const MADE_ELSEWHERE: &str = "no work is sent to other clusters, and here no controller makes \
+    its pods while it says so: it has to be made anew without managedBy";
+
 /// When a key asks for something.
 enum Asks {
     /// Whatever it says.
