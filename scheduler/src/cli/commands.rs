@@ -307,6 +307,7 @@ fn lost(run: &world::Run, namespace: &str, name: &str) -> Option<WorkloadExplana
         ahead: None,
         position: None,
         forecast: None,
+        beyond: None,
         in_the_way: Vec::new(),
         remedies: Vec::new(),
         nodes_of: None,
