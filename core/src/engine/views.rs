@@ -347,6 +347,7 @@ impl Engine {
             ahead: self.waiting.ahead(index).map(|ahead| ahead as u32),
             position: self.position_of(index),
             forecast: self.forecast_of(index),
+            beyond: self.beyond_line(index),
             in_the_way,
             remedies: self.remedies(now, index),
             nodes_of,

@@ -366,6 +366,9 @@ pub struct WorkloadExplanation {
     pub in_the_way: Vec<Obstacle>,
     /// When it is to start, if that can be told.
     pub forecast: Option<Forecast>,
+    /// So many of a queue have forecasts, and all of those go before it; `None`: that is not why
+    /// it has none.
+    pub beyond: Option<u32>,
     /// What would start it, each tried on the engine itself.
     pub remedies: Vec<Remedy>,
     /// The pod set that the node verdicts are of: the one that its reason names, else the first

@@ -10,18 +10,27 @@ pub const PREFIX: &str = "kueue.x-k8s.io/";
 /// Parameters of ProvisioningRequests, which are not made here.
 const PROVISIONING: &str = "provreq.kueue.x-k8s.io/";
 
+/// What jobs say in `managedBy` whose pods are made in another cluster.
+pub const MULTIKUEUE: &str = "kueue.x-k8s.io/multikueue";
+
+/// What happens to such a job instead.
+pub const MADE_ELSEWHERE: &str = "no work is sent to other clusters, and here no controller makes \
+    its pods while it says so: it has to be made anew without managedBy";
+
 /// When a key asks for something.
 enum Asks {
     /// Whatever it says.
     Always,
     /// Where it says `true`.
     IfTrue,
+    /// Where it says `false`.
+    IfFalse,
     /// Where it says anything but `0`.
     UnlessZero,
 }
 
 /// Keys without [`PREFIX`], when they ask for something, and what happens instead.
-const KEYS: [(&str, Asks, &str); 11] = [
+const KEYS: [(&str, Asks, &str); 12] = [
     (
         "podset-slice-required-topology-constraints",
         Asks::Always,
@@ -35,6 +44,12 @@ const KEYS: [(&str, Asks, &str); 11] = [
          not be counted in its total",
     ),
     ("pod-group-serving", Asks::IfTrue, "a group is finished once all its pods have ended"),
+    (
+        "retriable-in-group",
+        Asks::IfFalse,
+        "what a pod that failed held is kept for another in its place while others of its group \
+         run",
+    ),
     ("pod-group-pod-index", Asks::Always, "pods of a group are placed in no order of ranks"),
     ("pod-group-pod-index-label", Asks::Always, "pods of a group are placed in no order of ranks"),
     (
@@ -68,6 +83,7 @@ pub fn lost(key: &str, value: &str) -> Option<&'static str> {
     let asked = match asks {
         Asks::Always => true,
         Asks::IfTrue => value == "true",
+        Asks::IfFalse => value == "false",
         Asks::UnlessZero => value.trim() != "0",
     };
     asked.then_some(*instead)
@@ -89,6 +105,7 @@ mod tests {
             ("elastic-job", "false", "true"),
             ("pod-group-fast-admission", "", "true"),
             ("priority-boost", "0", "-60"),
+            ("retriable-in-group", "true", "false"),
         ] {
             assert_eq!(lost(&key(name), none), None, "{name}");
             assert!(lost(&key(name), some).is_some(), "{name}");

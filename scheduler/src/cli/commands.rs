@@ -291,10 +291,12 @@ fn fill(result: &mut SimulationResult, run: &world::Run, mode: args::Mode) {
     result.timeline = run.timeline.iter().map(moment).collect();
 }
 
-/// Queues as they are when a run ends, which may be after its last step.
+/// Queues as they are at the time that was asked for, which may be after the last step: periods of
+/// budgets end though nothing happens.
 fn queues_at_end(run: &world::Run) -> Vec<QueueView> {
+    let end = run.deadline.filter(|_| run.settled).unwrap_or(run.now);
     let mut queues = run.engine.queues();
-    queues.iter_mut().for_each(|queue| queue.advance(run.now));
+    queues.iter_mut().for_each(|queue| queue.advance(end));
     queues
 }
 
@@ -307,6 +309,7 @@ fn lost(run: &world::Run, namespace: &str, name: &str) -> Option<WorkloadExplana
         ahead: None,
         position: None,
         forecast: None,
+        beyond: None,
         in_the_way: Vec::new(),
         remedies: Vec::new(),
         nodes_of: None,

@@ -24,6 +24,13 @@ const SAME: [&str; 6] = [
     "clientConnection",
 ];
 
+/// Of these, those that are off in v1beta1 unless they say `enable: true`; here, as in v1beta2,
+/// they are on once they are there.
+const OFF_UNLESS_ENABLED: [&str; 2] = ["fairSharing", "waitForPodsReady"];
+
+/// How long pods may take to be ready where a file of v1beta1, or of v1beta2, does not say.
+const READY_WITHIN: [&str; 2] = ["5m", "30m"];
+
 /// Parts that are about Kueue's process and decide nothing.
 const PROCESS: [&str; 11] = [
     "apiVersion",
@@ -72,11 +79,14 @@ impl Migrated {
             let problem = "a second Configuration; leave one out";
             return self.errors.push(ReadError::at(place, problem));
         }
+        let older = value["apiVersion"].as_str().is_some_and(|it| it.ends_with("/v1beta1"));
         let mut ours = Map::new();
         for (part, given) in value.as_object().into_iter().flatten() {
             match part.as_str() {
                 part if PROCESS.contains(&part) => {}
-                part if SAME.contains(&part) => drop(ours.insert(part.to_owned(), given.clone())),
+                part if SAME.contains(&part) => {
+                    ours.insert(part.to_owned(), as_meant(part, given, older));
+                }
                 "manageJobsWithoutQueueName" => {
                     if given == &Value::Bool(true) {
                         ours.insert("unqueuedWorkloads".to_owned(), "Hold".into());
@@ -139,9 +149,44 @@ impl Migrated {
             let path = Some("integrations.externalFrameworks");
             self.lose(place, "Configuration", path, problem);
         }
-        if !given["labelKeysToCopy"].is_null() {
-            let problem = "has no equal in Capstan".to_owned();
-            self.lose(place, "Configuration", Some("integrations.labelKeysToCopy"), problem);
+        let no_equal = [
+            ("labelKeysToCopy", "has no equal in Capstan"),
+            (
+                "podOptions",
+                "has no equal in Capstan: pods are taken in every namespace and with any labels, \
+                 if they name it in schedulerName",
+            ),
+        ];
+        for (field, problem) in no_equal {
+            if !given[field].is_null() {
+                let path = format!("integrations.{field}");
+                self.lose(place, "Configuration", Some(&path), problem.to_owned());
+            }
         }
+    }
+}
+
+/// A part with what Kueue takes for granted in that version written out, where we take something
+/// else for granted.
+fn as_meant(part: &str, given: &Value, older: bool) -> Value {
+    let mut meant = given.clone();
+    let Some(fields) = meant.as_object_mut() else { return meant };
+    if older && OFF_UNLESS_ENABLED.contains(&part) {
+        unless_given(fields, "enable", false);
+    }
+    let off = fields.get("enable") == Some(&Value::Bool(false));
+    if part == "waitForPodsReady" && !off {
+        unless_given(fields, "timeout", READY_WITHIN[usize::from(!older)]);
+        if older {
+            unless_given(fields, "blockAdmission", true);
+        }
+    }
+    meant
+}
+
+/// Writes a field that is absent or null.
+fn unless_given(fields: &mut Map<String, Value>, name: &str, default: impl Into<Value>) {
+    if fields.get(name).is_none_or(Value::is_null) {
+        fields.insert(name.to_owned(), default.into());
     }
 }

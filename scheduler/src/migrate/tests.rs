@@ -163,6 +163,64 @@ fn a_configuration_keeps_what_is_ours_and_names_the_rest() {
 }
 
 #[test]
+fn what_kueue_takes_for_granted_in_its_version_is_written_out() {
+    let ours = |version: &str, parts: &str| {
+        let text =
+            format!("apiVersion: config.kueue.x-k8s.io/{version}\nkind: Configuration\n{parts}\n");
+        let migrated = migrated(&text);
+        assert_eq!(losses(&migrated), [""; 0], "{text}");
+        let file = migrated.configuration_file().expect("a configuration");
+        crate::config::read_config_text("ours", &file).expect("it is valid").policy
+    };
+    let ready = |version: &str, given: &str| {
+        let policy = ours(version, &format!("waitForPodsReady: {given}"));
+        policy.pods_ready.map(|ready| (ready.timeout.0 / 60_000, ready.blocks_admission))
+    };
+    let rows = [
+        ("v1beta1", "{timeout: 10m}", None),
+        ("v1beta1", "{enable: null, blockAdmission: true}", None),
+        ("v1beta1", "{enable: false, timeout: 10m}", None),
+        ("v1beta1", "{enable: true}", Some((5, true))),
+        ("v1beta1", "{enable: true, timeout: 10m, blockAdmission: false}", Some((10, false))),
+        ("v1beta2", "{}", Some((30, false))),
+        ("v1beta2", "{timeout: 10m, blockAdmission: true}", Some((10, true))),
+    ];
+    for (version, given, want) in rows {
+        assert_eq!(ready(version, given), want, "{version}: {given}");
+    }
+    let shares = |version: &str, given: &str| {
+        ours(version, &format!("fairSharing: {given}")).fair_sharing.is_some()
+    };
+    let strategies = "preemptionStrategies: [LessThanInitialShare]";
+    assert!(!shares("v1beta1", &format!("{{{strategies}}}")));
+    assert!(shares("v1beta1", &format!("{{enable: true, {strategies}}}")));
+    assert!(shares("v1beta2", &format!("{{{strategies}}}")));
+}
+
+#[test]
+fn choices_of_pods_and_of_other_clusters_are_named() {
+    let migrated = migrated(
+        "apiVersion: config.kueue.x-k8s.io/v1beta1\nkind: Configuration\n\
+         integrations:\n  podOptions: {namespaceSelector: {matchLabels: {x: y}}}\n\
+         ---\n\
+         {apiVersion: batch/v1, kind: Job, metadata: {name: j, namespace: n, labels: \
+          {kueue.x-k8s.io/queue-name: q}}, spec: {managedBy: kueue.x-k8s.io/multikueue}}\n\
+         ---\n\
+         {apiVersion: batch/v1, kind: Job, metadata: {name: k, namespace: n}, \
+          spec: {managedBy: kubernetes.io/job-controller}}\n",
+    );
+    let losses = losses(&migrated);
+    let words = [
+        "Configuration: integrations.podOptions: has no equal in Capstan: pods are taken in every",
+        "Job n/j: spec.managedBy: has no equal in Capstan: no work is sent to other clusters",
+    ];
+    assert_eq!(losses.len(), words.len(), "{losses:#?}");
+    for word in words {
+        assert!(losses.iter().any(|loss| loss.contains(word)), "{word} in {losses:#?}");
+    }
+}
+
+#[test]
 fn mistakes_are_named_all_at_once() {
     let errors = kueue_text(
         "file",

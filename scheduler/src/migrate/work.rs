@@ -1,4 +1,4 @@
-//! Work: what its labels and annotations ask of Kueue and nobody here gives.
+//! Work: what its labels, annotations and `managedBy` ask of Kueue and nobody here gives.
 //!
 //! Looked for on the object and on every template in it, wherever its kind keeps those. Pods of a
 //! Job repeat what its template says: of objects of one kind and namespace that lose the same, the
@@ -49,16 +49,19 @@ impl Migrated {
     }
 }
 
-/// Fields under `metadata` anywhere in a value that ask for what nobody gives.
+/// Fields under `metadata` anywhere in a value, and those that say who makes the pods of a job,
+/// that ask for what nobody gives.
 fn find(value: &Value, at: &str, lost: &mut Vec<(String, &'static str)>) {
     match value {
         Value::Object(fields) => {
             for (name, field) in fields {
                 let within = if at.is_empty() { name.clone() } else { format!("{at}.{name}") };
-                if name == "metadata" {
-                    of_metadata(field, &within, lost);
-                } else {
-                    find(field, &within, lost);
+                match name.as_str() {
+                    "metadata" => of_metadata(field, &within, lost),
+                    "managedBy" if field == no_equal::MULTIKUEUE => {
+                        lost.push((within, no_equal::MADE_ELSEWHERE));
+                    }
+                    _ => find(field, &within, lost),
                 }
             }
         }

@@ -136,7 +136,14 @@ fn sentence(words: &str) -> String {
 /// When it is to start, and what else people should know of it.
 pub fn notes(explanation: &WorkloadExplanation) -> Vec<String> {
     let forecast = explanation.forecast.iter().map(|forecast| format!("It {forecast}"));
-    forecast.chain(workload_notes(&explanation.workload)).collect()
+    let beyond = no_forecast(explanation).map(|why| format!("No start is forecast: {why}"));
+    forecast.chain(beyond).chain(workload_notes(&explanation.workload)).collect()
+}
+
+/// Why it has no forecast, if a bound is the reason.
+pub fn no_forecast(explanation: &WorkloadExplanation) -> Option<String> {
+    let beyond = explanation.beyond.filter(|_| explanation.forecast.is_none())?;
+    Some(format!("it is beyond the first {} of its queue", thousands(i64::from(beyond))))
 }
 
 fn time_fact(workload: &WorkloadView, now: Time) -> Option<String> {

@@ -302,6 +302,7 @@ pub fn explanation() -> WorkloadExplanation {
         ahead: Some(0),
         position: Some(Position { in_cluster_queue: 0, in_local_queue: Some(0) }),
         forecast: Some(forecast()),
+        beyond: None,
         in_the_way: vec![
             Obstacle {
                 reason: short(32, 24),

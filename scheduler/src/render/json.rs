@@ -17,7 +17,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::cluster::Totals;
-use super::explanation::workload_notes;
+use super::explanation::{no_forecast, workload_notes};
 use super::result::{Explained, Happening, Moment, SimulationResult};
 use super::state::{PublicState, full_name, is_pending};
 
@@ -57,6 +57,7 @@ pub fn workload(explained: &Explained<WorkloadExplanation>) -> String {
         "positionInClusterQueue": explanation.position.map(|it| it.in_cluster_queue),
         "positionInLocalQueue": explanation.position.and_then(|it| it.in_local_queue),
         "forecast": explanation.forecast.as_ref().map(forecast_object),
+        "noForecast": no_forecast(explanation),
         "inTheWay": explanation.in_the_way.iter().map(obstacle_object).collect::<Vec<_>>(),
         "remedies": explanation.remedies.iter().map(remedy_object).collect::<Vec<_>>(),
         "feasible": feasible(&explanation.nodes),

@@ -102,6 +102,23 @@ fn an_explained_pod_as_text() {
 }
 
 #[test]
+fn who_stands_too_far_behind_for_a_forecast_is_told_so() {
+    let mut explained = explained();
+    explained.explanation.beyond = Some(64);
+    let json = |explained: &Explained<WorkloadExplanation>| -> serde_json::Value {
+        serde_json::from_str(&json::workload(explained)).expect("JSON")
+    };
+    assert!(json(&explained)["noForecast"].is_null(), "it has one");
+    explained.explanation.forecast = None;
+    let why = "it is beyond the first 64 of its queue";
+    assert_eq!(json(&explained)["noForecast"], why);
+    let told = explanation::notes(&explained.explanation);
+    assert_eq!(told[0], format!("No start is forecast: {why}"));
+    explained.explanation.beyond = None;
+    assert!(json(&explained)["noForecast"].is_null(), "another reason");
+}
+
+#[test]
 fn answers_say_what_became_of_a_workload() {
     let mut explained = explained();
     let mut answer = |change: fn(&mut WorkloadExplanation)| {

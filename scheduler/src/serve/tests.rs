@@ -51,6 +51,7 @@ impl Ask for Known {
             ahead: Some(0),
             position: None,
             forecast: None,
+            beyond: None,
             in_the_way: Vec::new(),
             remedies: Vec::new(),
             nodes_of: None,

@@ -100,6 +100,9 @@ pub struct Run {
     pub ending: Ending,
     /// The clock at its end: the deadline if that was reached, else when something last happened.
     pub now: Time,
+    /// Until when it was to be played, if time was; once it has settled all goes on until then as
+    /// it does at its end.
+    pub deadline: Option<Time>,
     /// Newly admitted workloads, `namespace/name`, each once, in order.
     pub admitted: Vec<Text>,
     /// Every stop of a victim that the plans counted on, in order, each once.
@@ -176,6 +179,10 @@ pub fn run_watched(
     progress: &Progress,
     watch: &mut dyn FnMut(&Report, Duration),
 ) -> Run {
+    let deadline = match scenario.mode {
+        Mode::Until(deadline) => Some(deadline.time(scenario.start)),
+        Mode::Cycles(_) | Mode::UntilStable => None,
+    };
     let mut engine = Engine::new();
     let mut engine_time = Duration::ZERO;
     let mut step = |now, inputs| {
@@ -193,6 +200,7 @@ pub fn run_watched(
         settled: ending == Ending::Settled,
         ending,
         now,
+        deadline,
         admitted: ledger.admitted,
         preempted: ledger.preempted,
         circle: ledger.circle,

@@ -259,3 +259,27 @@ fn forecasts_delay_no_reserved_start() {
     submit(&mut stage, work_in("whole", (2, 8), Some(10), Some("two")));
     assert_eq!(starts(&mut stage, "whole"), None);
 }
+
+/// Only so many of a queue are played: who stands behind them is told that.
+#[test]
+fn who_stands_too_far_behind_for_a_forecast_is_told_so() {
+    let mut stage = stage(&["a"]);
+    add_queue(&mut stage, queue("one", None, nominal(8)));
+    submit(&mut stage, work_in("runs", (1, 8), Some(60), Some("one")));
+    let waiting = |n: u32| work_in(&format!("w{n:02}"), (1, 8), Some(10), Some("one"));
+    submit(&mut stage, (0..66).flat_map(waiting).collect());
+    let told = |stage: &mut Stage, name: &str| {
+        let explained = stage.engine.explain_workload(stage.now, TEAM, name).expect("it exists");
+        (explained.ahead, explained.forecast.is_some(), explained.beyond)
+    };
+    assert_eq!(told(&mut stage, "w00"), (Some(0), true, None));
+    assert_eq!(told(&mut stage, "w63"), (Some(63), true, None));
+    assert_eq!(told(&mut stage, "w64"), (Some(64), false, Some(64)));
+    assert_eq!(told(&mut stage, "w65"), (Some(65), false, Some(64)));
+    // Where no end is known nobody has a forecast, wherever it stands.
+    let mut silent = self::stage(&["a"]);
+    add_queue(&mut silent, queue("one", None, nominal(8)));
+    submit(&mut silent, work_in("runs", (1, 8), None, Some("one")));
+    submit(&mut silent, (0..66).flat_map(waiting).collect());
+    assert_eq!(told(&mut silent, "w65"), (Some(65), false, None));
+}

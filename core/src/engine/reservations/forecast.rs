@@ -113,6 +113,22 @@ impl Engine {
     }
 
     pub(in crate::engine) fn forecast_of(&mut self, workload: WorkloadIdx) -> Option<Forecast> {
+        let queue = self.played_queue(workload)?;
+        let line = self.waiting.in_order(queue, LINE_MAX);
+        let own = line.iter().position(|other| *other == workload)?;
+        self.play_line(queue, &line[..=own]).pop()?
+    }
+
+    /// How many of its queue are played, if that many go before a workload, which therefore has no
+    /// forecast.
+    pub(in crate::engine) fn beyond_line(&self, workload: WorkloadIdx) -> Option<u32> {
+        self.played_queue(workload)?;
+        let ahead = self.waiting.ahead(workload)?;
+        (ahead >= LINE_MAX).then_some(LINE_MAX as u32)
+    }
+
+    /// The queue of a workload that waits, if playing it may tell when that starts.
+    fn played_queue(&self, workload: WorkloadIdx) -> Option<Option<QueueIdx>> {
         let entry = &self.state.workloads[workload];
         let queue = match entry.queue {
             QueueRef::Queue(queue) => Some(queue),
@@ -120,12 +136,8 @@ impl Engine {
             QueueRef::Broken(_) => return None,
         };
         let waits = entry.state == State::Queued && self.waiting.contains(workload);
-        if !waits || self.ends.is_empty() && !self.is_spent(queue) {
-            return None;
-        }
-        let line = self.waiting.in_order(queue, LINE_MAX);
-        let own = line.iter().position(|other| *other == workload)?;
-        self.play_line(queue, &line[..=own]).pop()?
+        let told = waits && (!self.ends.is_empty() || self.is_spent(queue));
+        told.then_some(queue)
     }
 
     fn play_line(
