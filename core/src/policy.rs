@@ -33,9 +33,6 @@ pub struct Policy {
     pub rules: RuleArgs,
     /// Rounds of one step at most; a simulation uses 1 so that victims leave in between.
     pub rounds_max: u32,
-    /// A step ends with the round in which it came to so many effects: who carries them out begins
-    /// with the first of a burst while the next step decides on the rest.
-    pub effects_max: usize,
     /// First wait after a failed bind.
     pub backoff_first: Span,
     /// Longest wait after failed binds.
@@ -247,7 +244,6 @@ impl Default for Policy {
             usage_sharing: None,
             rules: RuleArgs::default(),
             rounds_max: ROUNDS_MAX,
-            effects_max: usize::MAX,
             backoff_first: Span::seconds(1),
             backoff_max: Span::seconds(10),
             resume_timeout: Span::seconds(60),

@@ -321,27 +321,6 @@ fn a_step_that_was_cut_short_goes_on_at_once() {
     assert_eq!(second.next_wake, None);
 }
 
-/// Whoever carries effects out begins with the first of them while the next step decides.
-#[test]
-fn a_step_that_came_to_many_effects_leaves_the_rest_to_the_next() {
-    let policy = Policy { effects_max: 2, ..Policy::default() };
-    let mut facts = vec![Input::Policy(Arc::new(policy))];
-    facts.push(Input::Node(node("n", &[("cpu", 64_000), (GPU, 8)]).into()));
-    let lone = |at| Input::Pod(pod(&format!("p{at}"), &shape(&[(GPU, 1)]), &in_queue(None)));
-    facts.extend((0..5).map(lone));
-    let (mut engine, mut parts) = (Engine::new(), Vec::new());
-    loop {
-        let output = engine.step(NOW, std::mem::take(&mut facts));
-        parts.push(binds(&output).len());
-        assert_eq!(output.next_wake, (!output.report.quiet).then_some(NOW));
-        if output.report.quiet {
-            break;
-        }
-    }
-    assert!(parts.len() > 1 && parts[0] < 5, "{parts:?}");
-    assert_eq!(parts.iter().sum::<usize>(), 5, "{parts:?}");
-}
-
 /// Two queues of a cohort on node `a`: `main` owns so many GPUs, `owner` 4 and takes back what is
 /// lent.
 fn lender_and(main: i64) -> Vec<Input> {

@@ -1,10 +1,10 @@
 //! `Engine::step`: the only way in and out.
 //!
 //! A step applies facts, takes outcomes of effects in, files what waits, and runs rounds until
-//! one changes nothing, or a bound is reached ([`Policy::rounds_max`](crate::policy::Policy),
-//! `effects_max`). It reads no clock and keeps no history beyond what facts show, except what makes
-//! it faster or gentler: binds in flight, claims, parking, backoff and scan memory. A new engine
-//! that is fed only what the API shows decides the same, those apart.
+//! one changes nothing (or [`Policy::rounds_max`](crate::policy::Policy) is reached). It reads no
+//! clock and keeps no history beyond what facts show, except what makes it faster or gentler:
+//! binds in flight, claims, parking, backoff and scan memory. A new engine that is fed only what
+//! the API shows decides the same, those apart.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,7 +23,6 @@ use crate::plan::{
     Action, Counts, Effect, EffectId, EffectResult, Outcome, OwnerRef, Precondition, Preemption,
     Report, State, StepOutput, Unmet, WorkloadOutcome,
 };
-use crate::policy::Policy;
 use crate::time::Time;
 
 mod binding;
@@ -174,8 +173,7 @@ impl Engine {
         if self.waiting.take_woken() {
             self.decided_round = self.round_number;
         }
-        let Policy { rounds_max, effects_max, .. } = *self.state.policy;
-        while !quiet && self.rounds < rounds_max && self.effects.len() < effects_max {
+        while !quiet && self.rounds < self.state.policy.rounds_max {
             self.rounds += 1;
             quiet = !self.round(now);
         }

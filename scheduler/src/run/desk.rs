@@ -46,9 +46,6 @@ const PACE: Duration = Duration::from_millis(5);
 const PART: u32 = 24;
 /// But no more than that: however long a turn took, nobody notices the time to the next.
 const PACE_MOST: Duration = Duration::from_millis(40);
-/// Effects of one step, from which the rest is left to the next turn: their requests are on the
-/// way while that decides. Enough that steps cost nothing beside them.
-const EFFECTS_MAX: usize = 512;
 /// Longest sleep; the thread shows that it lives.
 const NAP: Duration = Duration::from_secs(1);
 
@@ -122,7 +119,7 @@ impl Desk {
             progress: Progress::default(),
             barrier: None,
             unread: Vec::new(),
-            told: vec![in_parts(&config.policy)],
+            told: vec![Input::Policy(Arc::new(config.policy.clone()))],
             policy: Arc::new(config.policy.clone()),
             questions: Vec::new(),
             settled: Vec::new(),
@@ -194,7 +191,7 @@ impl Desk {
                 self.live.reconfigure(&config);
                 self.tools.metrics.configure(Switches::of(&config.file.metrics));
                 self.policy = Arc::new(config.policy);
-                self.told.push(in_parts(&self.policy));
+                self.told.push(Input::Policy(self.policy.clone()));
             }
             Message::Stop => {
                 self.phase = Phase::Stopped;
@@ -414,11 +411,6 @@ fn answer(engine: &mut Engine, now: Time, questions: Vec<Question>) {
             }
         }
     }
-}
-
-/// A policy for an engine whose effects are carried out between its steps.
-fn in_parts(policy: &Policy) -> Input {
-    Input::Policy(Arc::new(Policy { effects_max: EFFECTS_MAX, ..policy.clone() }))
 }
 
 /// When the next turn may begin.

@@ -246,21 +246,6 @@ async fn others_are_bound_while_costly_selectors_are_evaluated_turn_by_turn() {
     assert_eq!(bench.bound().await, ["plain"]);
 }
 
-/// The rest of a burst is decided on while the first of it is bound.
-#[tokio::test]
-async fn a_burst_is_handed_out_in_parts() {
-    let all = EFFECTS_MAX + 2;
-    let mut bench = Bench::with_nodes(all);
-    bench.sees((0..all).map(|at| pod(&format!("p{at}"), 90, None)).collect());
-    thread::sleep(barrier::QUIET);
-    bench.told(lead_after(barrier::QUIET));
-    let first = bench.desk.binds.len();
-    assert!(0 < first && first < all, "{first} of {all}");
-    assert_eq!(bench.desk.patience(), Duration::ZERO, "it goes on though nothing happens");
-    bench.desk.turn();
-    assert_eq!(bench.bound().await.len(), all);
-}
-
 /// One that leads, with a node for each of two pods.
 fn leading() -> Bench {
     let mut bench = Bench::with_nodes(2);
