@@ -9,6 +9,7 @@
 use std::time::{Duration, Instant, SystemTime};
 
 use capstan::api::keys;
+use capstan::lease::idle_said;
 use capstan_tests::cluster::{Result, Trouble};
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
@@ -25,7 +26,7 @@ const US: &str = "bench";
 /// For so many seconds, if it is not given back.
 const HELD: i32 = 3_600;
 /// We decide nothing: there is nothing of ours that a watch might still have to show.
-const IDLE: &str = "1h";
+const IDLE: Duration = Duration::from_secs(3_600);
 
 /// The lease of one contender.
 #[derive(Clone, Copy)]
@@ -69,8 +70,10 @@ impl Gate {
             }
             spec.holder_identity = Some(String::new());
             spec.lease_duration_seconds = Some(1);
+            let renewed = spec.renew_time.get_or_insert_with(|| MicroTime(Timestamp::now()));
+            let said = idle_said(IDLE, renewed);
             let annotations = lease.metadata.annotations.get_or_insert_default();
-            annotations.insert(keys::IDLE.to_owned(), IDLE.to_owned());
+            annotations.insert(keys::IDLE.to_owned(), said);
             api.replace(self.0, &PostParams::default(), &lease).await?;
             Ok(())
         })

@@ -240,7 +240,7 @@ impl Elector {
         spec.holder_identity = None;
         spec.lease_duration_seconds = Some(1);
         let now = MicroTime(Timestamp::now());
-        let said = format!("{}ms{SAID_AT}{}", idle.as_millis(), text_of(&now));
+        let said = idle_said(idle, &now);
         spec.renew_time = Some(now);
         lease.metadata.annotations.get_or_insert_default().insert(keys::IDLE.to_owned(), said);
         self.api.replace(&self.settings.name, &PostParams::default(), &lease).await.map(drop)
@@ -292,6 +292,12 @@ fn holder(lease: &Lease) -> Option<&str> {
 
 /// Between for how long nothing had been changed and the `renewTime` of the Lease that says so.
 const SAID_AT: &str = " at ";
+
+/// What [`keys::IDLE`] says of who gives a Lease back that was renewed last at this time, and who
+/// changed nothing for so long.
+pub fn idle_said(idle: Duration, renewed: &MicroTime) -> String {
+    format!("{}ms{SAID_AT}{}", idle.as_millis(), text_of(renewed))
+}
 
 /// For how long who gave a Lease back had changed nothing, as it says. A version that knows nothing
 /// of this may have led and given it back since, and left there what was said before it: what

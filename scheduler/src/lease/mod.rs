@@ -27,7 +27,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-pub use elector::{Elector, LeaseEvent, Settings};
+pub use elector::{Elector, LeaseEvent, Settings, idle_said};
 
 /// Whether this process may act, as executors see it.
 #[derive(Clone, Debug)]
