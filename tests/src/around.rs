@@ -1,4 +1,5 @@
-//! Pod affinity and topology spread by their definition: every question scans all nodes and pods.
+//! Pod affinity, topology spread and host ports by their definition: every question scans all nodes
+//! and pods.
 //!
 //! Slow and obviously right, for properties: whether a pod may go to a node as things are, and
 //! whether some order and some nodes get all members of a gang in.
@@ -7,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use capstan_core::model::input::{
-    LabelSelector, Labels, NodeFacts, PeerSelector, PeerTerm, PodFacts, PodPhase, PodShape, Spread,
-    Text,
+    HostPort, LabelSelector, Labels, NodeFacts, PeerSelector, PeerTerm, PodFacts, PodPhase,
+    PodShape, Spread, Text,
 };
 use capstan_core::rules::neighbours::Tenancy;
 use capstan_core::rules::selector::selects;
@@ -70,6 +71,7 @@ impl Cluster {
     fn would_take(&self, node: usize, shape: &PodShape) -> bool {
         self.selects(node, shape)
             && self.has_room(node, shape)
+            && self.has_ports(node, shape)
             && self.is_linked(node, shape)
             && self.is_near(node, shape)
             && self.is_apart(node, shape)
@@ -88,6 +90,17 @@ impl Cluster {
             let has = self.nodes[node].allocatable.get(resource).copied().unwrap_or(0);
             used + asked <= has
         })
+    }
+
+    fn has_ports(&self, node: usize, shape: &PodShape) -> bool {
+        let every = |port: &HostPort| &*port.ip == "0.0.0.0";
+        let same = |a: &HostPort, b: &HostPort| {
+            let address = a.ip == b.ip || every(a) || every(b);
+            a.port == b.port && a.protocol == b.protocol && address
+        };
+        let here = self.placed.iter().filter(|placed| placed.node == node);
+        let mut used = here.flat_map(|placed| &placed.shape.ports);
+        !used.any(|used| shape.ports.iter().any(|wanted| same(used, wanted)))
     }
 
     /// Whether the claim of a pod can be used on a node: it reaches a device, the one of whoever

@@ -7,7 +7,7 @@ use capstan_topology::ResourceIdx;
 
 use crate::cycle::{Entry, Verdict, elastic};
 use crate::engine::Engine;
-use crate::explain::reason::Reason;
+use crate::explain::reason::{Reason, SearchBound};
 use crate::explain::together;
 use crate::model::ids::{ClassIdx, FlavorIdx, PodIdx, QueueIdx, WorkloadIdx};
 use crate::model::input::Text;
@@ -571,7 +571,12 @@ impl Attempt<'_> {
                 }
                 Verdict::Blocked
             }
-            _ => Verdict::NoFit,
+            _ => {
+                if let Some(bound @ SearchBound::Victims(_)) = txn.ended(&need.asks) {
+                    choice.reason = choice.reason.take().map(|reason| reason.with_ended(bound));
+                }
+                Verdict::NoFit
+            }
         }
     }
 }

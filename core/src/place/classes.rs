@@ -255,11 +255,18 @@ impl Classes {
     }
 
     /// From now on indexes are brought up to date on these nodes alone, until [`Classes::unfocus`]:
-    /// what they say of others, and of ranges and domains, is not to be read.
+    /// what they say of others, and of ranges and domains, is not to be read. Where others were in
+    /// focus before, those are no longer.
     pub fn focus(&mut self, room: &Room, nodes: Vec<NodeIdx>) {
         let mut within = vec![false; room.slots()];
         nodes.iter().for_each(|node| within[node.at()] = true);
-        self.focus = Some(Box::new(Focus { nodes, within, behind: BTreeMap::new() }));
+        let behind = self.focus.take().map(|before| before.behind).unwrap_or_default();
+        for class in behind.keys() {
+            // What changed around them meanwhile was not looked at there.
+            self.list[class.at()].look_at(room, &nodes, &mut self.scratch);
+            self.evaluations += nodes.len() as u64;
+        }
+        self.focus = Some(Box::new(Focus { nodes, within, behind }));
     }
 
     /// Indexes are brought up to date on all nodes again.

@@ -26,12 +26,19 @@ pub struct Candidates {
     in_order: usize,
     /// Those who hold what is short of quota, once somebody asked for them.
     of_quota: Option<Box<Candidates>>,
+    /// So many are kept at most.
+    most: usize,
 }
 
 impl Candidates {
     /// These, in any order.
     pub fn new(all: Vec<Candidate>) -> Candidates {
-        Candidates { all, in_order: 0, of_quota: None }
+        Candidates { all, in_order: 0, of_quota: None, most: CANDIDATES_MAX }
+    }
+
+    /// All are kept: for a search that looks at those who stand together.
+    pub fn keep_all(&mut self) {
+        self.most = usize::MAX;
     }
 
     /// All of them, in any order.
@@ -68,7 +75,7 @@ impl Candidates {
         if self.in_order < self.all.len() {
             put_in_order(state, &mut self.all[self.in_order..], usize::MAX);
             heed_budgets(state, need, &mut self.all);
-            self.all.truncate(CANDIDATES_MAX);
+            self.all.truncate(self.most);
             self.in_order = self.all.len();
         }
         &self.all
@@ -87,6 +94,7 @@ impl Candidates {
 /// Who could not help, because it holds nothing that is short and stands where nobody wants to go,
 /// does not leave, and uses up nothing that budgets allow.
 fn heed_budgets(state: &ClusterState, need: &Need, found: &mut [Candidate]) {
+    (0..).zip(found.iter_mut()).for_each(|(turn, candidate)| candidate.turn = turn);
     if state.budgets.is_empty() {
         return;
     }

@@ -32,6 +32,8 @@ pub(super) struct Taken<'c> {
 pub(super) struct Removed<'c> {
     pub(super) taken: Vec<Taken<'c>>,
     pub(super) names: BTreeSet<WorkloadIdx>,
+    /// They stay, whatever is short.
+    spared: BTreeSet<WorkloadIdx>,
     /// What of them is gone.
     pub(super) extent: Extent,
 }
@@ -42,8 +44,14 @@ impl<'c> Removed<'c> {
         Removed { extent: Extent::Quota, ..Removed::default() }
     }
 
-    pub(super) fn contains(&self, candidate: &Candidate) -> bool {
-        self.names.contains(&candidate.workload)
+    /// Nobody yet, and of those to come none of these.
+    pub(super) fn sparing(spared: BTreeSet<WorkloadIdx>) -> Removed<'c> {
+        Removed { spared, ..Removed::default() }
+    }
+
+    /// Whether one is not to be taken: it was removed already, or stays whatever is short.
+    pub(super) fn passes_over(&self, candidate: &Candidate) -> bool {
+        self.names.contains(&candidate.workload) || self.spared.contains(&candidate.workload)
     }
 
     pub(super) fn take(&mut self, txn: &mut Txn<'_>, candidate: &'c Candidate) {

@@ -166,6 +166,9 @@ pub(super) fn ended(bound: SearchBound) -> String {
         SearchBound::Members(most) => {
             format!("Places are searched for in every order for up to {most} pods, not for so many")
         }
+        SearchBound::Victims(tried) => {
+            format!("The search for whom to preempt ended after {tried} tries: there may be some")
+        }
     }
 }
 

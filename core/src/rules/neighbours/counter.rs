@@ -162,6 +162,16 @@ impl Counter {
         }
     }
 
+    /// Whether a domain may take a pod of the class once so many at most have left it. The fewest
+    /// of all domains become no more by that.
+    pub fn might_take(&self, domain: usize, gone: u32) -> bool {
+        let count = self.in_domain[domain].saturating_sub(gone);
+        match &self.balance {
+            Some(balance) => balance.takes(count, balance.least()),
+            None => count == 0,
+        }
+    }
+
     /// Whether a node of a domain takes one more beside the pods that are nominated for it, if the
     /// domain does without them.
     #[inline]

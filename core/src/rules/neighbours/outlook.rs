@@ -313,6 +313,29 @@ impl Outlook {
         })
     }
 
+    /// Whether a node may come to do, as far as pods around it go, once pods of these shapes have
+    /// left it; some of them may be elsewhere. `false`: it will not do whoever of those leaves.
+    pub fn might_take(&self, room: &Room, node: NodeIdx, leaving: &[ShapeIdx]) -> bool {
+        let open = self.open();
+        let mut gone = vec![0_u32; self.counters.len()];
+        for shape in leaving {
+            let shares = self.shares.get(shape.at()).and_then(Option::as_deref).unwrap_or(&[]);
+            shares.iter().for_each(|at| gone[*at as usize] += 1);
+        }
+        self.counters.iter().zip(gone).all(|(counter, gone)| {
+            let domain = room.neighbourhood.keys.table(counter.key).domain(node);
+            match (counter.aim, domain) {
+                (Aim::Preferred(_), _) => true,
+                (Aim::Spread(_), _) if !counter.required() => true,
+                (Aim::Apart | Aim::Repelled, None) => true,
+                (_, None) => false,
+                // Where nobody is near now, nobody who is wanted stands on the node.
+                (Aim::Near, Some(domain)) => counter.takes(domain, open),
+                (_, Some(domain)) => counter.might_take(domain, gone),
+            }
+        })
+    }
+
     /// The part of what it prefers around it that a node has: weight that holds, of all.
     pub fn preferred(&self, question: &Question<'_>) -> Option<(u32, u32)> {
         let preferred = &question.shape.facts.neighbours.as_deref()?.preferred;
