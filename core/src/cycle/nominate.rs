@@ -170,7 +170,7 @@ impl Engine {
         let coupled = coupled::are_coupled(&mut txn, &asks);
         let wanted = if coupled { coupled::are_wanted(&mut txn, &asks) } else { Vec::new() };
         order.sort_by_cached_key(|at| {
-            let accepted = lacking::some_node_accepts(&txn, asks[*at].0);
+            let accepted = lacking::some_node_accepts(&mut txn, asks[*at].0);
             let wanted = wanted.get(*at).is_some_and(|wanted| *wanted);
             (!accepted, !wanted, txn.state().room.size(sets[*at].shape))
         });
