@@ -50,8 +50,11 @@ pub struct Directory {
     /// All owners of the kinds that are read are told of; an owner that is not here is gone or
     /// comes later. Else (in files) it may be left out.
     pub whole: bool,
-    /// Pods of each PodGroup, and of each gang that its members name, by who schedules them.
+    /// Pods of each PodGroup, and of each gang that its members or their owners name, by who
+    /// schedules them.
     pub cast: BTreeMap<OwnerKey, BTreeMap<Option<Text>, u32>>,
+    /// Pods that count in a gang which their owners name, not they: which.
+    pub named_above: BTreeMap<Text, OwnerKey>,
 }
 
 /// An owner whose labels count for what it owns.

@@ -521,7 +521,11 @@ impl PodDraft {
     }
 
     /// The same, where its owners are known.
-    fn chain_with<'a>(&'a self, above: &[&'a Owner], directory: &'a Directory) -> Vec<&'a Marks> {
+    pub fn chain_with<'a>(
+        &'a self,
+        above: &[&'a Owner],
+        directory: &'a Directory,
+    ) -> Vec<&'a Marks> {
         let mut chain = vec![&*self.marks];
         chain.extend(above.iter().map(|owner| owner.marks()));
         chain.extend(gangs::lws::marks_of(&self.marks, &self.namespace, above, directory));

@@ -111,26 +111,45 @@ pub fn read(
 
 /// What a pod names itself and what has a say in its gang, beside its owner.
 pub fn named_by(pod: &PodDraft) -> impl Iterator<Item = OwnerKey> {
-    cast_of(pod).into_iter().chain(lws::named_by(&pod.marks, &pod.namespace))
+    own_cast_of(pod).into_iter().chain(lws::named_by(&pod.marks, &pod.namespace))
 }
 
-/// The gang that a pod names itself, if it does, among whose members it counts by who schedules
-/// it. Names that no object stands behind are used again: those that ended count no more.
-pub fn cast_of(pod: &PodDraft) -> Option<OwnerKey> {
+/// The gang that a pod names itself, if it does.
+pub fn own_cast_of(pod: &PodDraft) -> Option<OwnerKey> {
+    cast_with(pod, &[&*pod.marks])
+}
+
+/// The gang that a pod names, or an owner for its pods, among whose members it counts by who
+/// schedules it. Names that no object stands behind are used again: those that ended count no more.
+pub fn cast_of(pod: &PodDraft, directory: &Directory) -> Option<OwnerKey> {
+    let above = directory.above(&pod.namespace, pod.owner.as_deref());
+    cast_with(pod, &pod.chain_with(&above, directory))
+}
+
+fn cast_with(pod: &PodDraft, chain: &[&Marks]) -> Option<OwnerKey> {
     let (marks, namespace) = (&*pod.marks, &pod.namespace);
     let by_name = || {
-        capstan_gang::named_by(marks, namespace)
-            .or_else(|| kueue_group::named_by(marks, namespace))
+        capstan_gang::named_in(chain, namespace)
+            .or_else(|| kueue_group::named_in(chain, namespace))
             .or_else(|| lws::group_named_by(marks, namespace))
             .filter(|_| !pod.phase.terminal())
     };
     groups::named_by(marks, namespace).or_else(by_name)
 }
 
-/// Why members of a gang wait that others name as well, for another scheduler.
+/// Why members of a gang wait that others name as well, for another scheduler; or that others will
+/// be in, whom their owner is still to make.
 fn held(member: &Member<'_>, gang: &OwnerKey) -> Option<Held> {
-    let foreign = member.directory.foreign(gang);
+    let foreign = member.directory.foreign(gang).max(owner::foreign_in(member, gang));
     (foreign > 0).then_some(Held::ForeignMembers(foreign))
+}
+
+/// Whether what is said by marks puts a pod that has them into a gang.
+fn names(marks: &Marks, namespace: &Text, gang: &OwnerKey) -> bool {
+    groups::named_by(marks, namespace)
+        .or_else(|| capstan_gang::named_in(&[marks], namespace))
+        .or_else(|| kueue_group::named_in(&[marks], namespace))
+        .is_some_and(|named| named == *gang)
 }
 
 /// How an owner ended, once it has.

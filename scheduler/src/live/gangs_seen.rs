@@ -15,7 +15,7 @@ use crate::convert::group::GroupDraft;
 use crate::convert::marks::{Marks, OwnerName};
 use crate::convert::pod::PodDraft;
 use crate::gangs::kinds;
-use crate::gangs::{cast_of, groups, named_by};
+use crate::gangs::{cast_of, groups, named_by, own_cast_of};
 
 impl Live {
     /// An owner or a PodGroup as the API shows it.
@@ -39,10 +39,46 @@ impl Live {
         for named in named_by(pod) {
             self.below.add_named(named, &pod.uid);
         }
-        if let Some(group) = cast_of(pod)
-            && self.directory.enlist(&group, pod)
+        self.count_in(pod);
+    }
+
+    /// A pod counts in the gang that it names, or that its owners name.
+    fn count_in(&mut self, pod: &PodDraft) {
+        let Some(group) = cast_of(pod, &self.directory) else { return };
+        if own_cast_of(pod).as_ref() != Some(&group) {
+            self.below.add_named(group.clone(), &pod.uid);
+            self.directory.named_above.insert(pod.uid.clone(), group.clone());
+        }
+        if self.directory.enlist(&group, pod) {
+            self.disturb(&group);
+        }
+    }
+
+    /// It counts there no more.
+    fn count_out(&mut self, pod: &PodDraft) {
+        let above = self.directory.named_above.remove(&pod.uid);
+        if let Some(group) = &above {
+            self.below.remove_named(group, &pod.uid);
+        }
+        if let Some(group) = above.or_else(|| own_cast_of(pod))
+            && self.directory.dismiss(&group, pod)
         {
             self.disturb(&group);
+        }
+    }
+
+    /// Pods whose owners came, went, or name another gang count in that.
+    pub(super) fn count_again(&mut self) {
+        let moved = |uid: &Text| {
+            let pod = self.pods.get(uid)?;
+            let above = self.directory.named_above.get(uid).cloned();
+            let counted = above.or_else(|| own_cast_of(pod));
+            (cast_of(pod, &self.directory) != counted).then(|| pod.clone())
+        };
+        let moved: Vec<Box<PodDraft>> = self.dirty.pods.iter().filter_map(moved).collect();
+        for pod in moved {
+            self.count_out(&pod);
+            self.count_in(&pod);
         }
     }
 
@@ -51,11 +87,7 @@ impl Live {
         for named in named_by(pod) {
             self.below.remove_named(&named, &pod.uid);
         }
-        if let Some(group) = cast_of(pod)
-            && self.directory.dismiss(&group, pod)
-        {
-            self.disturb(&group);
-        }
+        self.count_out(pod);
     }
 
     /// What the pods of an owner will name has a say in its own facts.
