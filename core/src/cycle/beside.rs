@@ -222,10 +222,25 @@ impl Engine {
         }
         let then = match have + (missing.len() as u32) < need {
             true => Some(self.state.gathering(workload)),
-            false => self.no_place(workload, missing, need - have),
+            false => self.no_place_for_some(workload, missing, need - have),
         };
         let then = then.map(Box::new);
         Reason::Incomplete { have, need, then }
+    }
+
+    /// Why so many of the members that wait find no place, and whether the search said so before it
+    /// had looked at all of them.
+    fn no_place_for_some(
+        &mut self,
+        workload: WorkloadIdx,
+        missing: &[PodIdx],
+        count: u32,
+    ) -> Refusal {
+        let why = self.no_place(workload, missing, count)?;
+        match self.join_search_ended(workload, missing, count) {
+            Some(bound) => Some(why.with_ended(bound)),
+            None => Some(why),
+        }
     }
 
     /// Why nothing of a gang can be charged: the queue that it names does not exist, and it holds

@@ -36,6 +36,7 @@ mod elastic;
 mod extras;
 mod idle_claims;
 mod kept_back;
+mod left_out;
 mod nominate;
 mod overlap;
 mod preemptions;

@@ -308,14 +308,16 @@ impl Engine {
                 return !keep || self.place_members(workload, &members(&counts), true);
             }
         }
-        let limits: Vec<_> = shapes.into_iter().zip(limits).collect();
-        let ways = self.ways(&limits, exactly).into_iter().flatten();
-        let mut ways = ways.take(tries.min(elastic::WAYS_MAX) as usize);
-        ways.any(|counts| self.place_members(workload, &members(&counts), keep))
+        self.missing_together(workload, groups, missing, keep)
     }
 
     /// Places some members with the flavors that the workload has; kept, or only tried.
-    fn place_members(&mut self, workload: WorkloadIdx, members: &[PodIdx], keep: bool) -> bool {
+    pub(super) fn place_members(
+        &mut self,
+        workload: WorkloadIdx,
+        members: &[PodIdx],
+        keep: bool,
+    ) -> bool {
         let passed = self.state.pass_nominated_for(members);
         let placed = self.put_beside(workload, members);
         let fits = placed.is_some();
@@ -376,7 +378,7 @@ pub(super) fn peers(state: &ClusterState, workload: WorkloadIdx) -> Vec<(ShapeId
 }
 
 /// Members with the flavors of an assignment, by class; `None`: a member is gone, or has none.
-fn asks_with(
+pub(super) fn asks_with(
     txn: &mut Txn<'_>,
     assignment: &Assignment,
     members: impl Iterator<Item = PodIdx>,

@@ -37,6 +37,8 @@ pub enum SearchBound {
     Nodes(u32),
     /// The same where at most this many members are to be placed.
     Members(u32),
+    /// After so many choices of members that start, or of their flavors.
+    Choices(u32),
 }
 
 /// The node that comes closest.

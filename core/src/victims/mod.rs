@@ -34,6 +34,7 @@ use crate::victims::candidates::{Candidate, Kind};
 use crate::victims::fair::Sharing;
 use crate::victims::removed::{Extent, Removed, Taken};
 
+mod all_gone;
 mod by_quota;
 pub mod candidates;
 mod fair;
@@ -45,6 +46,7 @@ mod removed;
 mod targets;
 pub mod turns;
 
+pub use all_gone::once_all_left;
 pub(crate) use recall::Searched;
 
 /// What must fit once the victims are gone.

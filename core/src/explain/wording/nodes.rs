@@ -166,6 +166,9 @@ pub(super) fn ended(bound: SearchBound) -> String {
         SearchBound::Members(most) => {
             format!("Places are searched for in every order for up to {most} pods, not for so many")
         }
+        SearchBound::Choices(tried) => {
+            format!("The search ended after {tried} choices of members and flavors: one may fit")
+        }
     }
 }
 
