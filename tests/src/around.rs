@@ -76,7 +76,7 @@ impl Cluster {
             && self.is_spread(node, shape)
     }
 
-    fn selects(&self, node: usize, shape: &PodShape) -> bool {
+    pub(crate) fn selects(&self, node: usize, shape: &PodShape) -> bool {
         let labels = &self.nodes[node].labels;
         shape.node_selector.iter().all(|(key, value)| labels.get(key) == Some(value))
     }
@@ -100,11 +100,11 @@ impl Cluster {
             })
     }
 
-    fn value(&self, node: usize, key: &Text) -> Option<&Text> {
+    pub(crate) fn value(&self, node: usize, key: &Text) -> Option<&Text> {
         self.nodes[node].labels.get(key)
     }
 
-    fn means(&self, peers: &PeerSelector, pod: &PodShape) -> bool {
+    pub(crate) fn means(&self, peers: &PeerSelector, pod: &PodShape) -> bool {
         let (Some(labels), Some(kin)) = (&peers.labels, pod.kin.as_deref()) else { return false };
         let by_label = |wanted: &LabelSelector| {
             selects(wanted, self.namespaces.get(&kin.namespace).unwrap_or(&Labels::new()))
@@ -253,7 +253,7 @@ impl Cluster {
 }
 
 /// Whether a constraint counts a pod.
-fn counts(spread: &Spread, own: &PodShape, placed: &Placed) -> bool {
+pub(crate) fn counts(spread: &Spread, own: &PodShape, placed: &Placed) -> bool {
     let (Some(labels), Some(kin)) = (&spread.labels, placed.shape.kin.as_deref()) else {
         return false;
     };

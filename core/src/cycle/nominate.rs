@@ -229,15 +229,16 @@ impl Engine {
             }
         };
         let by_set = wish.per_pod_set || wish.slices.is_some();
-        let sets = self.state.workloads[workload].sets.iter();
+        let sets = &self.state.workloads[workload].sets;
+        let close = self.state.policy.weights(self.profile(queue).profile).locality > 0;
         Ok(TopologyAsk {
             required,
-            mixed: by_set && pod_sets::any_mixed(room, sets.map(|set| set.shape)),
+            mixed: by_set && pod_sets::any_mixed(room, sets.iter().map(|set| set.shape)),
             // All of it within one domain of an inner level: so are its parts.
             slices: slices.filter(|slices| required.is_none_or(|level| level < slices.level)),
             preferred: wish.preferred.as_ref().and_then(level),
             per_set: wish.per_pod_set,
-            anywhere: self.state.policy.weights(self.profile(queue).profile).locality == 0,
+            anywhere: !close || pod_sets::shun_each_other(room, sets),
         })
     }
 
