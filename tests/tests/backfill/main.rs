@@ -22,7 +22,9 @@ use capstan_tests::play::Stage;
 mod budgets;
 mod flavors;
 mod held;
+mod queues_at_random;
 mod random;
+mod ranked;
 
 const MINUTE: i64 = 60_000;
 
