@@ -183,7 +183,8 @@ impl Engine {
     }
 
     /// Why a running gang gets no extras, whatever they ask: its queue admits nothing, has spent
-    /// its budget, or is strict and has a head that waits, which nothing of that queue passes.
+    /// its budget, or is strict and has a head that waits, be it for its victims, which nothing of
+    /// that queue passes.
     pub(super) fn holds_extras(&self, workload: WorkloadIdx) -> Option<Reason> {
         let entry = &self.state.workloads[workload];
         if let QueueRef::Broken(why) = &entry.queue {
@@ -195,7 +196,10 @@ impl Engine {
         }
         let slot = self.state.quota.queue(queue);
         let strict = slot.facts.as_ref()?.strategy == QueueingStrategy::StrictFifo;
-        let head = self.waiting.head(Some(queue)).filter(|_| strict)?;
+        let order = |workload: &WorkloadIdx| self.head_order(Some(queue), *workload);
+        let waits = self.waiting.head(Some(queue)).into_iter();
+        let heads = waits.chain(self.state.claims.of_queue(Some(queue)));
+        let head = heads.filter(|_| strict).min_by(|a, b| order(a).cmp(&order(b)))?;
         let head = self.state.workloads[head].full_name.clone();
         Some(Reason::BehindHead { head, queue: slot.name.clone() })
     }

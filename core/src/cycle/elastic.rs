@@ -65,8 +65,7 @@ struct Search<'a> {
     whole: &'a Entry,
     sets: &'a [SetDemand],
     topology: TopologyAsk,
-    /// Those who have left.
-    gone: &'a [WorkloadIdx],
+    premise: Premise<'a>,
     /// Tries left.
     tries: u32,
     /// Of these, those that may look at many choices of flavors.
@@ -86,15 +85,15 @@ impl Engine {
         whole: Entry,
         sets: &[SetDemand],
         (least, all): (u32, u32),
-        (topology, gone): (TopologyAsk, &[WorkloadIdx]),
+        (topology, premise): (TopologyAsk, Premise<'_>),
     ) -> Entry {
         let tries = TRIES_MAX - TRIES_KEPT;
         let (wide, room) = (TRIES_WIDE - TRIES_WIDE_KEPT, whole.room);
-        let mut search = Search { whole: &whole, sets, topology, gone, tries, wide, room };
+        let mut search = Search { whole: &whole, sets, topology, premise, tries, wide, room };
         let as_is = |entry: &Entry| entry.verdict == Verdict::Fit;
         let somehow = |entry: &Entry| matches!(entry.verdict, Verdict::Fit | Verdict::Preempt(_));
         // What was promised after others leave was promised to the minimum: the rest comes last.
-        if gone.is_empty()
+        if premise.gone.is_empty()
             && let Some(entry) = self.most_members(&mut search, (least, all - 1), as_is)
         {
             return entry;
@@ -107,7 +106,6 @@ impl Engine {
         let room = search.room;
         let minimum = self.least_demands(whole.workload);
         let (queue, workload) = (whole.queue, whole.workload);
-        let premise = Premise { gone };
         let look = Look { start: &[], combinations: COMBINATIONS_FEWER, premise };
         let mut entry = self.try_sets(queue, workload, minimum, topology, look);
         entry.room |= room;
@@ -183,7 +181,7 @@ impl Engine {
     ) -> Option<Entry> {
         let head = (search.whole.queue, search.whole.workload);
         let fewer = with_counts(search.sets, counts);
-        let premise = (search.topology, search.gone, combinations(&mut search.wide));
+        let premise = (search.topology, search.premise, combinations(&mut search.wide));
         let mut entry = self.scan_fewer(head, &fewer, premise, fits);
         entry.choice.next.clear();
         search.room |= entry.room;
@@ -222,11 +220,10 @@ impl Engine {
         &mut self,
         (queue, workload): Head,
         sets: &[SetDemand],
-        (topology, gone, combinations): (TopologyAsk, &[WorkloadIdx], u32),
+        (topology, premise, combinations): (TopologyAsk, Premise<'_>, u32),
         fits: &impl Fn(&Entry) -> bool,
     ) -> Entry {
         let mut try_from = |start: &[_]| {
-            let premise = Premise { gone };
             let look = Look { start, combinations, premise };
             self.try_sets(queue, workload, sets.to_vec(), topology, look)
         };

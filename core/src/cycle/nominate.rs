@@ -46,6 +46,8 @@ pub(super) struct Look<'a> {
 pub(crate) struct Premise<'a> {
     /// These have left.
     pub gone: &'a [WorkloadIdx],
+    /// Nobody else may leave: what does not fit then does not.
+    pub nobody_leaves: bool,
 }
 
 impl Engine {
@@ -89,7 +91,7 @@ impl Engine {
         if !matches!(whole.verdict, Verdict::NoFit | Verdict::Blocked) {
             return whole;
         }
-        self.nominate_fewer(whole, &sets, (least, asked), (topology, premise.gone))
+        self.nominate_fewer(whole, &sets, (least, asked), (topology, premise))
     }
 
     /// Whom to stop for a head with the flavors that it chose, as things are once those have left
@@ -113,7 +115,7 @@ impl Engine {
             }
         }
         let topology = self.topology_ask(entry.queue, entry.workload).ok()?;
-        let premise = Premise { gone };
+        let premise = Premise { gone, ..Premise::default() };
         let look = Look { start: &start, combinations: COMBINATIONS_MAX, premise };
         let sets = entry.sets.clone();
         let mut again = self.try_sets(entry.queue, entry.workload, sets, topology, look);
@@ -412,7 +414,9 @@ impl Attempt<'_> {
             if (together || self.rather_goes_on(txn)) && self.others_fit(txn, &mut choice, &most) {
                 return (choice, Verdict::Fit);
             }
-            verdict = self.judge(txn, &mut choice);
+            if !self.look.premise.nobody_leaves {
+                verdict = self.judge(txn, &mut choice);
+            }
         }
         let waits = matches!(verdict, Verdict::NoFit | Verdict::Blocked);
         // What goes on from the middle went through all of them when it began.
@@ -423,6 +427,7 @@ impl Attempt<'_> {
         }
         if waits
             && all
+            && !self.look.premise.nobody_leaves
             && let Some(other) = self.last_look(txn, &choice)
         {
             choice = other;

@@ -101,7 +101,9 @@ impl Engine {
         let first = self.waiting.ahead(index) == Some(0);
         let open = match entry.queue {
             QueueRef::Broken(_) => false,
-            QueueRef::Queue(queue) => first || !strict(queue),
+            QueueRef::Queue(queue) => {
+                !strict(queue) || first && self.preemptor_before(Some(queue), index).is_none()
+            }
             QueueRef::Unqueued => true,
         };
         entry.state == State::Queued && self.waiting.contains(index) && open
