@@ -13,7 +13,10 @@
 //! then no shape goes as far as it can by itself: as many are tried as go one after the other
 //! wherever they go, and else every way to make up the minimum.
 //!
-//! Somebody leaves for the minimum alone, and of the orders that find one the fewest. Where nothing
+//! Of work that an owner makes in a queue (a Job with a minimum) as many start as fit or may stop
+//! others for it, as in Kueue (spec/quota.md 13): all of them before any fewer, whoever has to
+//! leave. Gangs of pods that are there and have a minimum are no matter of Kueue's: for them
+//! somebody leaves for the minimum alone, and of the orders that find one the fewest. Where nothing
 //! fits, the gang waits for its smallest members that some node admits, and says what those lack:
 //! what all of its members lack need never come.
 //!
@@ -28,6 +31,7 @@ use crate::cycle::{Entry, Head, Premise, Verdict};
 use crate::engine::Engine;
 use crate::model::ids::{ClassIdx, ShapeIdx, WorkloadIdx};
 use crate::model::txn::Txn;
+use crate::model::workload::QueueRef;
 use crate::place::classes::Scoring;
 use crate::place::coupled;
 use crate::place::gang::TopologyAsk;
@@ -76,8 +80,9 @@ struct Search<'a> {
 }
 
 impl Engine {
-    /// A gang that does not fit whole: the most members that fit as things are, else its minimum,
-    /// which may preempt; else why its minimum waits.
+    /// A gang that does not fit whole: the most members that fit as things are, or for an owner's
+    /// that others would leave for; else its minimum, which may preempt; else why its minimum
+    /// waits.
     ///
     /// What the scan of flavors remembers is of all members: with fewer it begins anew each time,
     /// and goes on within the try.
@@ -93,9 +98,12 @@ impl Engine {
         let mut search = Search { whole: &whole, sets, topology, gone, tries, wide, room };
         let as_is = |entry: &Entry| entry.verdict == Verdict::Fit;
         let somehow = |entry: &Entry| matches!(entry.verdict, Verdict::Fit | Verdict::Preempt(_));
-        // What was promised after others leave was promised to the minimum: the rest comes last.
-        if gone.is_empty()
-            && let Some(entry) = self.most_members(&mut search, (least, all - 1), as_is)
+        let partial = self.starts_in_part(whole.workload);
+        let accepted: fn(&Entry) -> bool = if partial { somehow } else { as_is };
+        // What was promised to others after somebody leaves was promised to their minimum: the rest
+        // comes last.
+        if (partial || gone.is_empty())
+            && let Some(entry) = self.most_members(&mut search, (least, all - 1), accepted)
         {
             return entry;
         }
@@ -113,6 +121,13 @@ impl Engine {
         entry.room |= room;
         entry.choice.next = whole.choice.next;
         entry
+    }
+
+    /// Whether others are stopped for as many of its members as may start then, and not only for
+    /// its minimum: an owner makes them, in a queue.
+    pub(crate) fn starts_in_part(&self, workload: WorkloadIdx) -> bool {
+        let queued = matches!(self.state.workloads[workload].queue, QueueRef::Queue(_));
+        queued && self.state.owner_of(workload).is_some()
     }
 
     /// The nomination with the most members, at least `least`, that `fits` accepts.
