@@ -26,6 +26,7 @@ mod budget;
 mod changes;
 mod ends;
 mod flavors;
+mod least;
 mod limits;
 
 /// Remedies shown: as many as people compare before they decide.
