@@ -12,7 +12,9 @@ use capstan_core::time::{Span, Time};
 use capstan_tests::facts::{
     DEFAULT, GPU, cluster_queue, flavor, group, in_queue, local_queue, namespace, node, pod, shape,
 };
-use capstan_tests::large::{self, GPUS, floor, floor_name, gangs, gpu_shape, held, singles};
+use capstan_tests::large::{
+    self, Around, GPUS, floor, floor_name, gangs, gpu_shape, held, singles,
+};
 
 /// One benchmark.
 pub struct Case {
@@ -210,13 +212,14 @@ pub fn all() -> Vec<Case> {
             cases.push(gang_fill(family, nodes, size));
         }
     }
-    for (family, apart) in [("spread-5000", false), ("apart-5000", true)] {
-        for nodes in NODES {
-            cases.push(around(family, nodes, apart, 1));
-        }
-    }
-    for nodes in NODES {
-        cases.push(around("gang-apart-1000", nodes, true, 1_000));
+    for (family, key, wish, size) in [
+        ("spread-5000", large::HOSTS, Around::Spread, 1),
+        ("apart-5000", large::HOSTS, Around::Apart, 1),
+        ("anyway-5000", large::HOSTS, Around::Anyway, 1),
+        ("anyway-zones-5000", large::ZONES, Around::Anyway, 1),
+        ("gang-apart-1000", large::HOSTS, Around::Apart, 1_000),
+    ] {
+        cases.extend(NODES.map(|nodes| around(family, nodes, (key, wish), size)));
     }
     for nodes in NODES {
         cases.push(one_gang(nodes));
@@ -287,11 +290,11 @@ fn gang_fill(family: &'static str, nodes: u32, size: u32) -> Case {
     Case { family, nodes, pending: None, flow: Flow::Burst, build: Box::new(build), target }
 }
 
-/// Pods that keep apart, or spread, over hosts: as many as there are nodes, at most 5,000.
-fn around(family: &'static str, nodes: u32, apart: bool, size: u32) -> Case {
+/// Pods that keep apart, or spread, over domains: as many as there are nodes, at most 5,000.
+fn around(family: &'static str, nodes: u32, wish: (&'static str, Around), size: u32) -> Case {
     let pods = nodes.min(STATED);
     let build = move || {
-        let shape = large::around(&gpu_shape(1), "kubernetes.io/hostname", apart);
+        let shape = large::around(&gpu_shape(1), wish.0, wish.1);
         let work = match size {
             1 => singles(0, pods, &shape, &in_queue(None)),
             _ => gangs(0, pods / size, size, &shape, None),

@@ -351,7 +351,7 @@ pub struct Report {
     pub quiet: bool,
     /// Exactly one per workload considered in a round, in the order considered.
     pub outcomes: Vec<WorkloadOutcome>,
-    /// Who was stopped for nobody else's sake.
+    /// Who was stopped for nobody else's sake, or for work that started without in that round.
     pub stopped: Vec<Preemption>,
     /// What work went through, in the order in which it happened.
     pub milestones: Vec<Milestone>,

@@ -1,4 +1,5 @@
-//! Pod affinity and topology spread by their definition: every question scans all nodes and pods.
+//! Pod affinity, topology spread and host ports by their definition: every question scans all nodes
+//! and pods.
 //!
 //! Slow and obviously right, for properties: whether a pod may go to a node as things are, and
 //! whether some order and some nodes get all members of a gang in.
@@ -7,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use capstan_core::model::input::{
-    LabelSelector, Labels, NodeFacts, PeerSelector, PeerTerm, PodFacts, PodPhase, PodShape, Spread,
-    Text,
+    HostPort, LabelSelector, Labels, NodeFacts, PeerSelector, PeerTerm, PodFacts, PodPhase,
+    PodShape, Spread, Text,
 };
 use capstan_core::rules::neighbours::Tenancy;
 use capstan_core::rules::selector::selects;
@@ -70,13 +71,14 @@ impl Cluster {
     fn would_take(&self, node: usize, shape: &PodShape) -> bool {
         self.selects(node, shape)
             && self.has_room(node, shape)
+            && self.has_ports(node, shape)
             && self.is_linked(node, shape)
             && self.is_near(node, shape)
             && self.is_apart(node, shape)
             && self.is_spread(node, shape)
     }
 
-    fn selects(&self, node: usize, shape: &PodShape) -> bool {
+    pub(crate) fn selects(&self, node: usize, shape: &PodShape) -> bool {
         let labels = &self.nodes[node].labels;
         shape.node_selector.iter().all(|(key, value)| labels.get(key) == Some(value))
     }
@@ -90,6 +92,17 @@ impl Cluster {
         })
     }
 
+    fn has_ports(&self, node: usize, shape: &PodShape) -> bool {
+        let every = |port: &HostPort| &*port.ip == "0.0.0.0";
+        let same = |a: &HostPort, b: &HostPort| {
+            let address = a.ip == b.ip || every(a) || every(b);
+            a.port == b.port && a.protocol == b.protocol && address
+        };
+        let here = self.placed.iter().filter(|placed| placed.node == node);
+        let mut used = here.flat_map(|placed| &placed.shape.ports);
+        !used.any(|used| shape.ports.iter().any(|wanted| same(used, wanted)))
+    }
+
     /// Whether the claim of a pod can be used on a node: it reaches a device, the one of whoever
     /// shares the claim.
     fn is_linked(&self, node: usize, shape: &PodShape) -> bool {
@@ -100,11 +113,11 @@ impl Cluster {
             })
     }
 
-    fn value(&self, node: usize, key: &Text) -> Option<&Text> {
+    pub(crate) fn value(&self, node: usize, key: &Text) -> Option<&Text> {
         self.nodes[node].labels.get(key)
     }
 
-    fn means(&self, peers: &PeerSelector, pod: &PodShape) -> bool {
+    pub(crate) fn means(&self, peers: &PeerSelector, pod: &PodShape) -> bool {
         let (Some(labels), Some(kin)) = (&peers.labels, pod.kin.as_deref()) else { return false };
         let by_label = |wanted: &LabelSelector| {
             selects(wanted, self.namespaces.get(&kin.namespace).unwrap_or(&Labels::new()))
@@ -253,7 +266,7 @@ impl Cluster {
 }
 
 /// Whether a constraint counts a pod.
-fn counts(spread: &Spread, own: &PodShape, placed: &Placed) -> bool {
+pub(crate) fn counts(spread: &Spread, own: &PodShape, placed: &Placed) -> bool {
     let (Some(labels), Some(kin)) = (&spread.labels, placed.shape.kin.as_deref()) else {
         return false;
     };

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use capstan_core::model::input::{
-    Kin, LabelSelector, Neighbours, Operator, PeerSelector, PeerTerm, PodShape, Requirement,
-    Spread, Text,
+    Kin, LabelSelector, Neighbours, Operator, PeerSelector, PeerTerm, PodShape, PreferredPeers,
+    Requirement, Spread, Text,
 };
 use capstan_core::rules::neighbours::Tenancy;
 use proptest::collection::vec;
@@ -46,29 +46,38 @@ fn term() -> impl Strategy<Value = PeerTerm> {
 }
 
 fn spread() -> impl Strategy<Value = Spread> {
-    (key(), selector(), 1..3_u32, 1..4_u32, any::<bool>()).prop_map(
-        |(key, labels, max_skew, min_domains, honors_affinity)| Spread {
+    let (required, honors) = (prop::bool::weighted(0.7), any::<[bool; 2]>());
+    (key(), selector(), 1..3_u32, 1..4_u32, honors, required).prop_map(
+        |(key, labels, max_skew, min_domains, [honors_affinity, honors_taints], required)| Spread {
             key,
             max_skew,
             min_domains,
             labels,
-            required: true,
+            required,
             honors_affinity,
-            honors_taints: false,
+            honors_taints,
         },
     )
+}
+
+fn preferred() -> impl Strategy<Value = PreferredPeers> {
+    let weight = prop_oneof![Just(1), Just(2), Just(5), Just(-1), Just(-2), Just(-5)];
+    (weight, term()).prop_map(|(weight, term)| PreferredPeers { weight, term })
 }
 
 fn wants() -> impl Strategy<Value = Neighbours> {
     let affinity = prop_oneof![2 => vec(term(), 0..1), 2 => vec(term(), 1..2), 1 => vec(term(), 2)];
     let anti_affinity = prop_oneof![2 => vec(term(), 0..1), 1 => vec(term(), 1..2)];
     let spread = prop_oneof![2 => vec(spread(), 0..1), 1 => vec(spread(), 1..3)];
-    (affinity, anti_affinity, spread).prop_map(|(affinity, anti_affinity, spread)| Neighbours {
-        affinity,
-        anti_affinity,
-        preferred: Vec::new(),
-        spread,
-    })
+    let preferred = prop_oneof![2 => vec(preferred(), 0..1), 1 => vec(preferred(), 1..3)];
+    (affinity, anti_affinity, preferred, spread).prop_map(
+        |(affinity, anti_affinity, preferred, spread)| Neighbours {
+            affinity,
+            anti_affinity,
+            preferred,
+            spread,
+        },
+    )
 }
 
 /// A pod of such a kind that is there, and on which node; or one of another scheduler that is only

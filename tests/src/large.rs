@@ -28,6 +28,10 @@ pub const RACK: u32 = 16;
 pub const BLOCK: u32 = 8 * RACK;
 /// Nodes of a zone.
 pub const ZONE: u32 = 8 * BLOCK;
+/// The label of hosts.
+pub const HOSTS: &str = "kubernetes.io/hostname";
+/// The label of zones.
+pub const ZONES: &str = "topology.kubernetes.io/zone";
 /// Queues of a cohort.
 pub const COHORT: u32 = 10;
 /// What one GPU's share of a node has of CPU, in milli-units, and of memory.
@@ -49,7 +53,7 @@ fn floor_node(at: u32) -> NodeFacts {
     let (cpu, capacity_type, per_hour) = KINDS[(at / RACK) as usize % KINDS.len()];
     let mut facts = node(&floor_name(at), &[("cpu", cpu), ("memory", 1 << 40), (GPU, GPUS)]);
     let labels = [
-        ("topology.kubernetes.io/zone", format!("zone-{}", at / ZONE)),
+        (ZONES, format!("zone-{}", at / ZONE)),
         ("topology.kubernetes.io/block", format!("block-{}", at / BLOCK)),
         ("topology.kubernetes.io/rack", format!("rack-{}", at / RACK)),
     ];
@@ -73,14 +77,25 @@ pub fn gpu_shape(gpus: i64) -> Arc<PodShape> {
 /// The label that members of a set that keeps apart or spreads have.
 const SET: &str = "set";
 
+/// What pods of one set want of each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Around {
+    /// No two in one domain.
+    Apart,
+    /// As many in each domain as in any other.
+    Spread,
+    /// The same, if it can be had.
+    Anyway,
+}
+
 /// A shape whose pods keep apart, or spread, over the domains of a node label.
-pub fn around(shape: &Arc<PodShape>, key: &str, apart: bool) -> Arc<PodShape> {
+pub fn around(shape: &Arc<PodShape>, key: &str, wish: Around) -> Arc<PodShape> {
     let (key, namespaces) = (text(key), vec![text(TEAM)]);
     let requirement =
         Requirement { key: text(SET), operator: Operator::In, values: vec![text("one")] };
     let labels = Some(vec![requirement]);
     let mut wants = Neighbours::default();
-    if apart {
+    if wish == Around::Apart {
         let peers = PeerSelector { namespaces, namespace_selector: None, labels };
         wants.anti_affinity.push(PeerTerm { key, peers });
     } else {
@@ -89,7 +104,7 @@ pub fn around(shape: &Arc<PodShape>, key: &str, apart: bool) -> Arc<PodShape> {
             max_skew: 1,
             min_domains: 1,
             labels,
-            required: true,
+            required: wish == Around::Spread,
             honors_affinity: true,
             honors_taints: false,
         });

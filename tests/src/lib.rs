@@ -17,6 +17,7 @@ pub mod large;
 pub mod model;
 pub mod play;
 pub mod playground;
+pub mod preferred;
 pub mod scenario;
 pub mod seed;
 pub mod strategy;

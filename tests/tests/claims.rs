@@ -6,15 +6,16 @@ use std::sync::Arc;
 use capstan_core::Engine;
 use capstan_core::explain::reason::{NodeRefusal, Reason};
 use capstan_core::model::input::{
-    HostPort, Input, PreemptReclaim, PreemptWithin, PreemptionPolicy, Quota,
+    HostPort, Input, PodFacts, PreemptReclaim, PreemptWithin, PreemptionPolicy, QueueingStrategy,
+    Quota,
 };
-use capstan_core::plan::{Action, State};
+use capstan_core::plan::{Action, Effect, EffectResult, State};
 use capstan_core::time::Time;
 use capstan_tests::facts::{
     DEFAULT, GPU, cluster_queue, flavor, gang, group, in_queue, local_queue, namespace, node,
     nominal, pod, shape, text,
 };
-use capstan_tests::hand::{binds, bound, gpu_node, one_queue, view};
+use capstan_tests::hand::{answer, binds, bound, gpu_node, one_queue, view};
 
 const NOW: Time = Time(1_000_000);
 
@@ -334,7 +335,7 @@ fn quota_that_victims_still_hold_is_nobodys() {
     let low = gang("low", 4, None, &shape(&[(GPU, 1)]), &in_queue(Some("guest")));
     facts.extend(low.iter().map(|pod| bound(pod, "n")));
     engine.step(NOW, facts);
-    let owner = pod("owner", &shape(&[(GPU, 3)]), &in_queue(Some("own")));
+    let owner = pod("owner", &shape(&[(GPU, 4)]), &in_queue(Some("own")));
     engine.step(NOW, vec![Input::Pod(owner)]);
     assert_eq!(view(&engine, "owner").state, State::Reserved);
     let next = pod("next", &shape(&[(GPU, 2)]), &in_queue(Some("guest")));
@@ -369,4 +370,136 @@ fn a_victim_does_not_grow() {
     assert_eq!(view(&engine, "high").state, State::Reserved);
     assert_eq!(binds(&output), [], "low is being stopped");
     assert!(leave(&mut engine, &low[0].uid).contains(&on_n(&["high"])[0]));
+}
+
+/// Two nodes that are full, one with work that `high` stops and that does not go.
+fn stops_what_hangs(high: &PodFacts) -> Engine {
+    let (whole, queue) = (shape(&[(GPU, 8)]), in_queue(Some("main")));
+    let mut engine = Engine::new();
+    let mut other = pod("other", &whole, &queue);
+    other.priority = 300;
+    let mut facts = one_queue(16);
+    facts.extend([gpu_node("n", 8), gpu_node("m", 8)]);
+    facts.extend([bound(&pod("hangs", &whole, &queue), "n"), bound(&other, "m")]);
+    engine.step(NOW, facts);
+    let asked = engine.step(NOW, vec![Input::Pod(high.clone())]);
+    let evicts = |effect: &&Effect| matches!(effect.action, Action::Evict { .. });
+    for effect in asked.effects.iter().filter(evicts) {
+        engine.step(NOW, vec![answer(effect, EffectResult::Done)]);
+    }
+    assert_eq!(view(&engine, &high.name).state, State::Reserved);
+    engine
+}
+
+fn whole(name: &str, priority: i32) -> PodFacts {
+    let mut pod = pod(name, &shape(&[(GPU, 8)]), &in_queue(Some("main")));
+    pod.priority = priority;
+    pod
+}
+
+fn on(pod: &str, node: &str) -> [(String, String); 1] {
+    [(pod.to_owned(), node.to_owned())]
+}
+
+#[test]
+fn who_waits_for_a_victim_that_hangs_starts_where_room_comes_free() {
+    let mut engine = stops_what_hangs(&whole("high", 100));
+    let thief = whole("thief", 50);
+    let freed = engine.step(NOW, vec![Input::PodGone(text("other")), Input::Pod(thief)]);
+    assert_eq!(binds(&freed), on("high", "m"));
+    engine.recount();
+    assert_eq!(view(&engine, "hangs").state, State::Evicting, "a stop is not taken back");
+    let left = engine.step(NOW, vec![Input::PodGone(text("hangs"))]);
+    assert_eq!(binds(&left), on("thief", "n"), "what it leaves is for the next");
+    engine.recount();
+}
+
+#[test]
+fn who_goes_before_a_preemptor_chooses_first() {
+    let mut engine = stops_what_hangs(&whole("high", 100));
+    let (urgent, gone) = (whole("urgent", 200), Input::PodGone(text("other")));
+    let freed = engine.step(NOW, vec![gone, Input::Pod(urgent)]);
+    assert_eq!(binds(&freed), on("urgent", "m"));
+    assert_eq!(view(&engine, "high").state, State::Reserved);
+    engine.recount();
+    let left = engine.step(NOW, vec![Input::PodGone(text("hangs"))]);
+    assert_eq!(binds(&left), on("high", "n"));
+    engine.recount();
+}
+
+/// Without a queue it is the same, behind those in queues.
+#[test]
+fn who_preempts_without_a_queue_starts_where_room_comes_free() {
+    let lone = |name: &str, priority| {
+        let mut pod = pod(name, &shape(&[(GPU, 8)]), &in_queue(None));
+        pod.priority = priority;
+        pod
+    };
+    let mut engine = Engine::new();
+    let mut facts = one_queue(8);
+    facts.extend([gpu_node("n", 8), gpu_node("m", 8)]);
+    facts.extend([bound(&lone("hangs", 0), "n"), bound(&lone("other", 300), "m")]);
+    engine.step(NOW, facts);
+    engine.step(NOW, vec![Input::Pod(lone("high", 100))]);
+    assert_eq!(view(&engine, "high").state, State::Reserved);
+    let freed = vec![Input::PodGone(text("other")), Input::Pod(lone("thief", 50))];
+    let freed = engine.step(NOW, freed);
+    assert_eq!(binds(&freed), on("high", "m"));
+    engine.recount();
+}
+
+/// Its victim leaves for the least that it can run with.
+#[test]
+fn an_elastic_preemptor_starts_with_all_members_that_fit() {
+    let (small, queue) = (shape(&[(GPU, 4)]), in_queue(Some("main")));
+    let mut engine = Engine::new();
+    let mut high = gang("high", 4, Some(1), &small, &queue);
+    high.iter_mut().for_each(|pod| pod.priority = 100);
+    let mut facts = one_queue(16);
+    facts.extend([gpu_node("n", 8), gpu_node("m", 8)]);
+    facts.extend([bound(&whole("hangs", 0), "n"), bound(&whole("other", 300), "m")]);
+    engine.step(NOW, facts);
+    engine.step(NOW, high.into_iter().map(Input::Pod).collect());
+    assert_eq!(view(&engine, "high").state, State::Reserved);
+    let freed = engine.step(NOW, vec![Input::PodGone(text("other"))]);
+    let nodes: Vec<String> = binds(&freed).into_iter().map(|(_, node)| node).collect();
+    assert_eq!(nodes, ["m", "m"]);
+    engine.recount();
+}
+
+/// One node with room for the head's victim's place, and a little beside.
+fn strict() -> Engine {
+    let mut engine = Engine::new();
+    let mut facts = one_queue(12);
+    for fact in &mut facts {
+        if let Input::ClusterQueue(queue) = fact {
+            queue.strategy = QueueingStrategy::StrictFifo;
+        }
+    }
+    facts.extend([gpu_node("n", 12), bound(&whole("low", 0), "n")]);
+    engine.step(NOW, facts);
+    engine.step(NOW, vec![Input::Pod(whole("head", 100))]);
+    assert_eq!(view(&engine, "head").state, State::Reserved);
+    engine
+}
+
+#[test]
+fn nobody_passes_the_head_of_a_strict_queue_that_waits_for_its_victims() {
+    let mut engine = strict();
+    let small = |name: &str, priority| {
+        let mut pod = pod(name, &shape(&[(GPU, 2)]), &in_queue(Some("main")));
+        pod.priority = priority;
+        pod
+    };
+    let passed = engine.step(NOW, vec![Input::Pod(small("next", 50))]);
+    assert_eq!(binds(&passed), []);
+    let told = view(&engine, "next").reason.expect("it waits").to_string();
+    assert_eq!(told, "team/head is before it in StrictFIFO queue main");
+    // Who stands before it is not held up.
+    let before = engine.step(NOW, vec![Input::Pod(small("before", 200))]);
+    assert_eq!(binds(&before), on("before", "n"));
+    engine.recount();
+    let left = engine.step(NOW, vec![Input::PodGone(text("low"))]);
+    assert_eq!(binds(&left), on_n(&["head", "next"]));
+    engine.recount();
 }

@@ -110,11 +110,10 @@ fn a_class_that_nobody_made_names_no_series() {
 #[test]
 fn a_stop_is_told_when_it_is_decided_and_when_all_is_free() {
     let mut stage = stage();
-    play(
-        &mut stage,
-        100,
-        [Input::Owner(job("lent", 3, &shape(&[(GPU, 2)]), &in_queue(Some("guest"))))],
-    );
+    play(&mut stage, 100, [Input::Pod(of_class(gpus("stays", 4, "guest"), "high"))]);
+    // One GPU is left: what comes needs all that is lent, and starts when the last pod has left.
+    let lent = job("lent", 3, &shape(&[(GPU, 1)]), &in_queue(Some("guest")));
+    play(&mut stage, 110, [Input::Owner(lent)]);
     stage.lingers = Some(capstan_tests::seed::Seed::new(7));
     let outputs = play(&mut stage, 130, [Input::Pod(gpus("mine", 4, "own"))]);
     let told = told(&outputs);

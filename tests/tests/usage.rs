@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 
 use capstan_core::Engine;
 use capstan_core::model::input::{
-    ClusterQueueFacts, Input, LocalQueueFacts, LocalQueueUsage, PodFacts, PodPhase,
-    QueueingStrategy, Weight,
+    ClusterQueueFacts, Input, LocalQueueFacts, LocalQueueUsage, PodFacts, PodPhase, PreemptReclaim,
+    PreemptWithin, QueueingStrategy, Weight,
 };
-use capstan_core::plan::{EffectResult, StepOutput};
+use capstan_core::plan::{Action, Effect, EffectResult, StepOutput};
 use capstan_core::policy::{Policy, UsageSharing};
 use capstan_core::time::{Span, Time};
 use capstan_tests::facts::{
@@ -194,4 +194,77 @@ fn many_short_jobs_count_for_what_they_used() {
     let (a, b) = (used("a"), used("b"));
     assert!(b > 0 && a * 2 < b, "a tenth of the time, and each look later by up to 30 s: {a} {b}");
     engine.recount();
+}
+
+/// Who leaves for higher priority: of LocalQueues that take turns those that used most, before any
+/// priority of their work; within one of them the lower.
+#[test]
+fn who_used_most_leaves_first_whatever_its_priority() {
+    let used = |name: &str, thousandths: i64| {
+        let consumed = BTreeMap::from([(text(GPU), thousandths)]);
+        let (namespace, name) = (text(TEAM), text(name));
+        Input::LocalQueueUsed(LocalQueueUsage { namespace, name, consumed, at: NOW })
+    };
+    let preempts = |main: &mut ClusterQueueFacts| {
+        main.preemption.within_cluster_queue = PreemptWithin::LowerPriority;
+    };
+    for (usage_based, a, b, victim) in
+        [(true, 90_000, 1_000, "a-1"), (true, 1_000, 90_000, "b-1"), (false, 90_000, 1_000, "b-1")]
+    {
+        let mut engine = Engine::new();
+        let mut facts = ground(4, Weight::ONE, |main| {
+            preempts(main);
+            main.usage_based = usage_based;
+        });
+        facts.extend([policy(Some(sharing())), used("a", a), used("b", b)]);
+        for (queue, number, priority) in [("a", 0, 7), ("a", 1, 6), ("b", 0, 3), ("b", 1, 2)] {
+            let runs = job(queue, number, priority);
+            let runs = PodFacts { node: Some(text("n")), phase: PodPhase::Running, ..runs };
+            facts.push(Input::Pod(runs));
+        }
+        engine.step(NOW, facts);
+        let output = engine.step(NOW, vec![Input::Pod(job("b", 9, 9))]);
+        let evicted: Vec<&str> = output.effects.iter().filter_map(victim_of).collect();
+        assert_eq!(evicted, [victim], "{usage_based} {a} {b}");
+        engine.recount();
+    }
+}
+
+/// Use tells nothing about work of other ClusterQueues: it stays where its priority puts it among
+/// those that take turns.
+#[test]
+fn work_of_other_queues_stands_where_it_stood() {
+    let of = |name: &str, gpus: i64| {
+        cluster_queue(name, Some("all"), group(&[(DEFAULT, &[(GPU, nominal(gpus))])]))
+    };
+    let (mut owner, mut main) = (of("owner", 3), of("main", 0));
+    owner.preemption.reclaim = PreemptReclaim::Any;
+    main.usage_based = true;
+    let mut facts = vec![namespace(), Input::Flavor(flavor(DEFAULT, &[])), gpu_node("n", 3)];
+    facts.extend([owner, main, of("other", 0)].map(Input::ClusterQueue));
+    facts.extend(["owner", "other"].map(|name| Input::LocalQueue(local_queue(name))));
+    facts.extend([queue("a", Weight::ONE), queue("b", Weight::ONE), policy(Some(sharing()))]);
+    let consumed = BTreeMap::from([(text(GPU), 90_000)]);
+    let (namespace, name) = (text(TEAM), text("a"));
+    facts.push(Input::LocalQueueUsed(LocalQueueUsage { namespace, name, consumed, at: NOW }));
+    for (queue, priority) in [("a", 5), ("b", 1), ("other", 3)] {
+        let runs = job(queue, 0, priority);
+        let runs = PodFacts { node: Some(text("n")), phase: PodPhase::Running, ..runs };
+        facts.push(Input::Pod(runs));
+    }
+    let mut engine = Engine::new();
+    engine.step(NOW, facts);
+    // By priority `b`, `other`, `a`; in the places of `b` and `a` goes first who used most.
+    let asks = pod("owns", &shape(&[(GPU, 2)]), &in_queue(Some("owner")));
+    let output = engine.step(NOW, vec![Input::Pod(asks)]);
+    let evicted: Vec<&str> = output.effects.iter().filter_map(victim_of).collect();
+    assert_eq!(evicted, ["a-0", "other-0"]);
+}
+
+/// The pod that an effect evicts.
+fn victim_of(effect: &Effect) -> Option<&str> {
+    match &effect.action {
+        Action::Evict { pod, .. } => Some(&pod.name),
+        _ => None,
+    }
 }

@@ -30,6 +30,15 @@ impl Spot {
         Spot { slots, key: (u128::from(score) + 1) << 64 | u128::from(tie) }
     }
 
+    /// The same with so much more of a score, if it has room.
+    fn shifted(self, by: i64) -> Spot {
+        if self.slots == 0 {
+            return self;
+        }
+        let key = self.key.checked_add_signed(i128::from(by) << 64);
+        Spot { key: key.expect("no score falls below zero"), ..self }
+    }
+
     /// The score in a key.
     pub fn score(key: u128) -> u32 {
         ((key >> 64) as u32).saturating_sub(1)
@@ -55,6 +64,10 @@ struct DomainFit {
 /// covers a rack; above it the walk would cost more than the choice gains.
 const EXACT_NODES_MAX: usize = 64;
 
+/// Where more than one node in so many gets another score, one pass over the whole index costs less
+/// than a walk to its root for each of them.
+const SHIFTED_SHARE: usize = 16;
+
 impl FitIndex {
     /// Builds the index from the spots of all nodes, in tree order.
     pub fn build(tree: &Tree, spots: impl ExactSizeIterator<Item = Spot>) -> FitIndex {
@@ -73,10 +86,7 @@ impl FitIndex {
         for at in (1..width).rev() {
             index.pull(at);
         }
-        for at in 0..index.domains.len() {
-            let domain = tree.domain(DomainIdx(at as u32));
-            index.domains[at].best = index.best_key(domain.start..domain.end);
-        }
+        index.find_best_of_domains(tree);
         index
     }
 
@@ -106,6 +116,33 @@ impl FitIndex {
             if let Some(domain) = tree.domain_of(LevelIdx(level as u8), position) {
                 self.refresh_best(tree, domain, old.key, spot.key);
             }
+        }
+    }
+
+    /// Adds to the scores of the nodes at these positions; how many pods each takes stays.
+    pub fn shift(&mut self, tree: &Tree, shifts: &[(usize, i64)]) {
+        if shifts.len() * SHIFTED_SHARE < self.width {
+            for &(position, by) in shifts {
+                self.set(tree, position, self.spot(position).shifted(by));
+            }
+            return;
+        }
+        for &(position, by) in shifts {
+            self.best[self.width + position] = self.spot(position).shifted(by).key;
+        }
+        for at in (1..self.width).rev() {
+            self.best[at] = self.best[2 * at].max(self.best[2 * at + 1]);
+        }
+        self.find_best_of_domains(tree);
+    }
+
+    fn find_best_of_domains(&mut self, tree: &Tree) {
+        for at in 0..self.domains.len() {
+            let domain = tree.domain(DomainIdx(at as u32));
+            self.domains[at].best = match domain.end - domain.start {
+                1 => self.best[self.width + domain.start],
+                _ => self.best_key(domain.start..domain.end),
+            };
         }
     }
 
@@ -340,6 +377,39 @@ mod tests {
         let racks = tree.domains_at(LevelIdx(0));
         assert_eq!(index.best_domain(&tree, racks.iter().copied(), 3), Some(racks[1]));
         assert_eq!(index.best_domain(&tree, racks.iter().copied(), 1), Some(racks[0]));
+    }
+
+    #[test]
+    fn shifts_of_many_and_of_few_come_to_what_setting_each_does() {
+        // Wide enough that a few are few.
+        let place = |n: u32| Place { values: vec![Some(n / 10)], rank: n, node: NodeIdx(n) };
+        let tree = Tree::build(1, (0..40).map(place).collect());
+        let spots: Vec<(u32, u32)> = (0..40).map(|at| (at % 4, 100 + at)).collect();
+        let mut state = 7_u32;
+        let mut shifted = index(&tree, &spots);
+        for count in [0, 1, 2, 5, 20, 40] {
+            let mut each = shifted.clone();
+            let mut shifts = Vec::new();
+            for position in 0..count {
+                state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                let by = i64::from(state >> 16) % 30 - 15;
+                shifts.push((39 - position, by));
+                let Spot { slots, key } = each.spot(39 - position);
+                let spot = match slots {
+                    0 => Spot::FULL,
+                    _ => {
+                        let score = (i64::from(Spot::score(key)) + by) as u32;
+                        Spot::new(slots, score, 0, 39 - position as u32)
+                    }
+                };
+                each.set(&tree, 39 - position, spot);
+            }
+            shifted.shift(&tree, &shifts);
+            shifted.recount(&tree);
+            let spots = |index: &FitIndex| (0..40).map(|at| index.spot(at)).collect::<Vec<_>>();
+            assert_eq!(spots(&shifted), spots(&each), "{count} nodes");
+            assert_eq!(shifted.domains, each.domains, "{count} nodes");
+        }
     }
 
     #[test]

@@ -7,7 +7,6 @@
 //! that run too long as well. A step tries so many at most; the rest are held as they were, and
 //! looked at in turn (`engine/reservations/held.rs`).
 
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -17,7 +16,7 @@ use crate::cycle::nominate::asks;
 use crate::cycle::settle::place_all;
 use crate::cycle::{Entry, Round, Verdict};
 use crate::engine::Engine;
-use crate::engine::reservations::Reservation;
+use crate::engine::reservations::Starter;
 use crate::engine::reservations::timetable::{Slot, Started};
 use crate::engine::waiting::in_turn::Turn;
 use crate::engine::waiting::{RunTime, Wake};
@@ -83,6 +82,11 @@ pub(crate) struct Late {
     found: bool,
 }
 
+/// An entry as one that would start.
+fn starter(entry: &Entry) -> Starter {
+    (entry.queue, entry.workload, entry.choice.borrowing)
+}
+
 /// Gives a workload its flavors and every member a node, in a transaction; where they went.
 pub(crate) fn place_in(
     txn: &mut Txn<'_>,
@@ -98,7 +102,8 @@ pub(crate) fn place_in(
 impl Engine {
     /// Whether an entry may start as far as others' reserved starts are concerned, once these
     /// victims have left, and what it leaves alone; it may get other flavors than it had. One whose
-    /// own start is due leaves alone what it can, and else lets only others go first who are due.
+    /// own start is due leaves alone what it can, and else lets only others go first who are due,
+    /// or go before it.
     pub(super) fn passage(
         &mut self,
         entry: &mut Entry,
@@ -107,8 +112,9 @@ impl Engine {
         if self.reservations.is_empty() {
             return Ok(Kept::default());
         }
-        let mut slots = self.slots(Some(entry.workload)).into_iter();
-        self.reservations.doubtful |= slots.any(|slot| self.goes_before(entry, slot.workload));
+        let all = self.slots(Some(entry.workload));
+        let respected = self.may_not_delay(starter(entry), &all);
+        self.reservations.doubtful |= respected.len() < all.len();
         let mut rebuilt = false;
         loop {
             let near = match self.may_play(entry.workload) {
@@ -122,7 +128,7 @@ impl Engine {
             if let Some(late) = self.passed_over(entry, &delayed) {
                 return Err(Box::new(late));
             }
-            match self.weigh(entry, victims, near, &delayed) {
+            match self.weigh(entry, victims, &near, &delayed) {
                 Way::Free(kept) => return Ok(kept),
                 // Somebody is late without it: that is put right first.
                 Way::Unsound(_) if !rebuilt => {
@@ -170,7 +176,7 @@ impl Engine {
             if delayed.is_empty() {
                 break Some(Kept::default());
             }
-            match self.weigh(entry, victims, slots.clone(), &delayed) {
+            match self.weigh(entry, victims, &slots, &delayed) {
                 Way::Free(kept) => break Some(kept),
                 Way::Delays(_) => break None,
                 Way::Unsound(late) => slots.retain(|slot| *slot != late),
@@ -187,11 +193,11 @@ impl Engine {
         &mut self,
         entry: &mut Entry,
         victims: &[Victim],
-        mut slots: Vec<Slot>,
+        near: &[Slot],
         delayed: &[Slot],
     ) -> Way {
         let free = Kept::default();
-        slots.retain(|slot| !self.goes_before(entry, slot.workload));
+        let slots = self.may_not_delay(starter(entry), near);
         let ends = self.believed_for(&slots, Some(entry.workload));
         let Some(late) = self.first_late(entry, (victims, &free), &ends, &slots) else {
             return Way::Free(free);
@@ -202,6 +208,7 @@ impl Engine {
             Ok(started) if victims.is_empty() => {
                 let kept = self.kept_for(&ends, &slots, &started);
                 if let Some(beside) = self.beside(entry, &kept)
+                    && self.may_not_delay(starter(&beside), near).len() <= slots.len()
                     && self.first_late(&beside, (&[][..], &kept), &ends, &slots).is_none()
                 {
                     *entry = beside;
@@ -211,8 +218,9 @@ impl Engine {
             Ok(_) => {}
         }
         let due = |start: Time| start <= self.state.now;
+        let first = |slot: &Slot| due(slot.start) || self.ranks_before(slot, starter(entry));
         let own = self.reservations.of(entry.workload);
-        if own.is_some_and(due) && !delayed.iter().any(|slot| due(slot.start)) {
+        if own.is_some_and(due) && !delayed.iter().any(first) {
             return Way::Free(free);
         }
         Way::Delays(late)
@@ -270,9 +278,8 @@ impl Engine {
         if self.reservations.is_empty() {
             return None;
         }
-        let mut slots = self.slots_near(gang);
-        let priority = |workload: WorkloadIdx| self.state.workloads[workload].priority;
-        slots.retain(|slot| priority(slot.workload) >= priority(gang));
+        let near = self.slots_near(gang);
+        let slots = self.extras_may_not_delay(self.grown(gang), &near);
         let first = *slots.first()?;
         if !self.may_play(gang) {
             self.reservations.turns.pass_over(gang);
@@ -286,47 +293,25 @@ impl Engine {
         Some(self.reserved(slot, self.run_time(gang)))
     }
 
+    /// A gang that runs, with how far its queue borrows of what it is charged.
+    fn grown(&self, gang: WorkloadIdx) -> Starter {
+        let held = self.state.workloads[gang].assignment.as_ref();
+        let queue = held.and_then(|held| held.queue);
+        let quota = &self.state.quota;
+        let node = queue.and_then(|queue| quota.queue(queue).node);
+        let charges = held.into_iter().flat_map(|held| &held.sets).flat_map(|set| &set.charge);
+        let heights = charges.filter_map(|(fr, _)| Some(quota.tree.borrow_height(node?, *fr, 0).0));
+        (queue, gang, heights.max().unwrap_or(0))
+    }
+
     /// Reservations of others that an entry could delay: it does not go before them, and may still
     /// run when they start.
     fn could_delay(&self, entry: &Entry, near: &[Slot]) -> Vec<Slot> {
         let now = self.state.now;
         let ends = self.run_time(entry.workload).map(|runs| now.plus(runs));
-        let mut slots = near.to_vec();
-        slots.retain(|slot| {
-            ends.is_none_or(|end| end > slot.start) && !self.goes_before(entry, slot.workload)
-        });
+        let mut slots = self.may_not_delay(starter(entry), near);
+        slots.retain(|slot| ends.is_none_or(|end| end > slot.start));
         slots
-    }
-
-    /// Whether an entry would be settled before a head with a reservation, whoever came first.
-    fn goes_before(&self, entry: &Entry, head: WorkloadIdx) -> bool {
-        self.ranks_before((entry.queue, entry.workload, entry.choice.borrowing), head)
-    }
-
-    /// The same of a workload whose queue borrows so far for it.
-    pub(crate) fn ranks_before(
-        &self,
-        (queue, workload, borrowing): (Option<QueueIdx>, WorkloadIdx, u32),
-        head: WorkloadIdx,
-    ) -> bool {
-        let of_head = |it: &&Reservation| it.slot.workload == head;
-        let Some(of) = self.reservations.iter().find(of_head) else { return false };
-        let state = &self.state;
-        let order = |workload| self.head_order(queue, workload);
-        let (one, other) = match (queue, of.slot.queue) {
-            (one, other) if one == other => return order(workload) < order(head),
-            (Some(one), Some(other)) => (one, other),
-            (one, _) => return one.is_some(),
-        };
-        let borrow = borrowing.min(of.borrowing) > 0;
-        let node = |queue: QueueIdx| state.quota.queue(queue).node;
-        if let (true, Some(one), Some(other)) =
-            (borrow && state.quota.shares_fairly(), node(one), node(other))
-        {
-            return state.quota.share(one) < state.quota.share(other);
-        }
-        let priority = |workload: WorkloadIdx| Reverse(state.workloads[workload].priority);
-        (borrowing, priority(workload)) < (of.borrowing, priority(head))
     }
 
     /// Whose reserved start does not come in time if an entry starts now, once victims have left,

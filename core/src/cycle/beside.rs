@@ -183,7 +183,8 @@ impl Engine {
     }
 
     /// Why a running gang gets no extras, whatever they ask: its queue admits nothing, has spent
-    /// its budget, or is strict and has a head that waits, which nothing of that queue passes.
+    /// its budget, or is strict and has a head that waits, be it for its victims, which nothing of
+    /// that queue passes.
     pub(super) fn holds_extras(&self, workload: WorkloadIdx) -> Option<Reason> {
         let entry = &self.state.workloads[workload];
         if let QueueRef::Broken(why) = &entry.queue {
@@ -195,7 +196,10 @@ impl Engine {
         }
         let slot = self.state.quota.queue(queue);
         let strict = slot.facts.as_ref()?.strategy == QueueingStrategy::StrictFifo;
-        let head = self.waiting.head(Some(queue)).filter(|_| strict)?;
+        let order = |workload: &WorkloadIdx| self.head_order(Some(queue), *workload);
+        let waits = self.waiting.head(Some(queue)).into_iter();
+        let heads = waits.chain(self.state.claims.of_queue(Some(queue)));
+        let head = heads.filter(|_| strict).min_by(|a, b| order(a).cmp(&order(b)))?;
         let head = self.state.workloads[head].full_name.clone();
         Some(Reason::BehindHead { head, queue: slot.name.clone() })
     }
@@ -222,10 +226,25 @@ impl Engine {
         }
         let then = match have + (missing.len() as u32) < need {
             true => Some(self.state.gathering(workload)),
-            false => self.no_place(workload, missing, need - have),
+            false => self.no_place_for_some(workload, missing, need - have),
         };
         let then = then.map(Box::new);
         Reason::Incomplete { have, need, then }
+    }
+
+    /// Why so many of the members that wait find no place, and whether the search said so before it
+    /// had looked at all of them.
+    fn no_place_for_some(
+        &mut self,
+        workload: WorkloadIdx,
+        missing: &[PodIdx],
+        count: u32,
+    ) -> Refusal {
+        let why = self.no_place(workload, missing, count)?;
+        match self.join_search_ended(workload, missing, count) {
+            Some(bound) => Some(why.with_ended(bound)),
+            None => Some(why),
+        }
     }
 
     /// Why nothing of a gang can be charged: the queue that it names does not exist, and it holds

@@ -9,27 +9,31 @@
 //!
 //! Wanted: fewer members fit wherever more do; the order of the members decides between equals;
 //! no member is cut that a later look would have kept in the same order. Members of several shapes
-//! may need each other to find nodes (a master and its workers, roles that spread together), and
-//! then no shape goes as far as it can by itself: as many are tried as go one after the other
-//! wherever they go, and else every way to make up the minimum.
+//! may need each other to find nodes (a master and its workers, roles that spread together), or
+//! exclude each other, and then it does not do that each shape goes as far as it can beside those
+//! before it: who is left out is searched for ([`left_out`](super::left_out)).
 //!
-//! Somebody leaves for the minimum alone, and of the orders that find one the fewest. Where nothing
+//! Of work that an owner makes in a queue (a Job with a minimum) as many start as fit or may stop
+//! others for it, as in Kueue (spec/quota.md 13): all of them before any fewer, whoever has to
+//! leave. Gangs of pods that are there and have a minimum are no matter of Kueue's: for them
+//! somebody leaves for the minimum alone, and of the orders that find one the fewest. Where nothing
 //! fits, the gang waits for its smallest members that some node admits, and says what those lack:
 //! what all of its members lack need never come.
 //!
 //! Cost: for each order and shape the logarithm of its members in tries, at most [`TRIES_MAX`] in
-//! all; a try is a nomination of fewer members, rolled back. Nothing survives a restart, nothing
-//! needs to.
+//! all; a try is a nomination of fewer members, rolled back. Then what the search for places may
+//! cost, once for the minimum as things are and once as if others had left. Nothing survives a
+//! restart, nothing needs to.
 
 use std::cmp::Reverse;
 
+use crate::cycle::left_out::{Aim, Others};
 use crate::cycle::nominate::{COMBINATIONS_FEWER, Look};
 use crate::cycle::{Entry, Head, Premise, Verdict};
 use crate::engine::Engine;
-use crate::model::ids::{ClassIdx, ShapeIdx, WorkloadIdx};
-use crate::model::txn::Txn;
-use crate::place::classes::Scoring;
-use crate::place::coupled;
+use crate::explain::reason::{Reason, SearchBound};
+use crate::model::ids::{ShapeIdx, WorkloadIdx};
+use crate::model::workload::QueueRef;
 use crate::place::gang::TopologyAsk;
 use crate::quota::flavors::SetDemand;
 
@@ -41,10 +45,6 @@ pub(super) const TRIES_MAX: u32 = 256;
 /// Of these, kept for the minimum alone, which may preempt: shapes are taken whole or cut once, so
 /// it needs few.
 const TRIES_KEPT: u32 = 64;
-
-/// Of these, for numbers of members that need each other: all of a gang of three shapes of which
-/// six must start.
-pub(super) const WAYS_MAX: u32 = 28;
 
 /// Looks of the scan of flavors in one try: a set may have to leave its first flavor to another
 /// that has no choice.
@@ -60,24 +60,36 @@ const TRIES_WIDE_KEPT: u32 = 16;
 /// All choices of two flavors for five shapes.
 const COMBINATIONS_WIDE: u32 = 32;
 
+/// Gangs up to so many members are looked at whether others of them are more: a few are often told
+/// apart by what they need, and a search of so many ends.
+const RAISED_MAX: u32 = 16;
+
 /// One elastic gang that does not fit whole.
-struct Search<'a> {
-    whole: &'a Entry,
-    sets: &'a [SetDemand],
-    topology: TopologyAsk,
-    /// Those who have left.
-    gone: &'a [WorkloadIdx],
+pub(super) struct Search<'a> {
+    pub whole: &'a Entry,
+    pub sets: &'a [SetDemand],
+    pub topology: TopologyAsk,
+    pub premise: Premise<'a>,
     /// Tries left.
     tries: u32,
     /// Of these, those that may look at many choices of flavors.
     wide: u32,
     /// With more room on nodes some try might have ended otherwise.
-    room: bool,
+    pub room: bool,
+    /// Steps that searches for whom to leave out took.
+    pub steps: u32,
+    /// Where one of them ended before it had looked at everything.
+    pub ended: Option<SearchBound>,
+    /// Where the search for places of the last try did.
+    pub tried: Option<SearchBound>,
+    /// Enough members find places together as things are.
+    pub some: bool,
 }
 
 impl Engine {
-    /// A gang that does not fit whole: the most members that fit as things are, else its minimum,
-    /// which may preempt; else why its minimum waits.
+    /// A gang that does not fit whole: the most members that fit as things are, or for an owner's
+    /// that others would leave for; else its minimum, which may preempt; else why its minimum
+    /// waits.
     ///
     /// What the scan of flavors remembers is of all members: with fewer it begins anew each time,
     /// and goes on within the try.
@@ -86,32 +98,94 @@ impl Engine {
         whole: Entry,
         sets: &[SetDemand],
         (least, all): (u32, u32),
-        (topology, gone): (TopologyAsk, &[WorkloadIdx]),
+        (topology, premise): (TopologyAsk, Premise<'_>),
     ) -> Entry {
         let tries = TRIES_MAX - TRIES_KEPT;
         let (wide, room) = (TRIES_WIDE - TRIES_WIDE_KEPT, whole.room);
-        let mut search = Search { whole: &whole, sets, topology, gone, tries, wide, room };
+        let whole = &whole;
+        let mut search = Search {
+            whole,
+            sets,
+            topology,
+            premise,
+            tries,
+            wide,
+            room,
+            steps: 0,
+            ended: None,
+            tried: None,
+            some: false,
+        };
         let as_is = |entry: &Entry| entry.verdict == Verdict::Fit;
         let somehow = |entry: &Entry| matches!(entry.verdict, Verdict::Fit | Verdict::Preempt(_));
-        // What was promised after others leave was promised to the minimum: the rest comes last.
-        if gone.is_empty()
-            && let Some(entry) = self.most_members(&mut search, (least, all - 1), as_is)
+        let partial = self.starts_in_part(whole.workload);
+        let accepted: fn(&Entry) -> bool = if partial { somehow } else { as_is };
+        // What was promised to others after somebody leaves was promised to their minimum: the rest
+        // comes last.
+        if (partial || premise.gone.is_empty())
+            && let Some(entry) = self.nominate_most(&mut search, (least, all - 1), accepted)
         {
             return entry;
         }
         search.tries += TRIES_KEPT;
         search.wide += TRIES_WIDE_KEPT;
-        if let Some(entry) = self.most_members(&mut search, (least, least), somehow) {
+        if let Some((_, entry)) = self.most_members(&mut search, (least, least), somehow) {
             return entry;
         }
-        let room = search.room;
-        let minimum = self.least_demands(whole.workload);
-        let (queue, workload) = (whole.queue, whole.workload);
-        let premise = Premise { gone };
+        let as_is = !premise.gone.is_empty() || search.some;
+        let others = [Some(Others::Stay).filter(|_| as_is), Some(Others::Leave)];
+        for others in others.into_iter().flatten() {
+            let aim = Aim { least, others, hard: true };
+            if let Some(entry) = self.members_together(&mut search, aim, somehow) {
+                return entry;
+            }
+        }
+        self.waits_for_minimum(&search)
+    }
+
+    /// Whether others are stopped for as many of its members as may start then, and not only for
+    /// its minimum: an owner makes them, in a queue.
+    pub(crate) fn starts_in_part(&self, workload: WorkloadIdx) -> bool {
+        let queued = matches!(self.state.workloads[workload].queue, QueueRef::Queue(_));
+        queued && self.state.owner_of(workload).is_some()
+    }
+
+    /// The most members that `fits` accepts.
+    fn nominate_most(
+        &mut self,
+        search: &mut Search<'_>,
+        (least, most): (u32, u32),
+        fits: fn(&Entry) -> bool,
+    ) -> Option<Entry> {
+        let mut found = self.most_members(search, (least, most), fits);
+        let others = Others::Stay;
+        if found.is_none() {
+            let aim = Aim { least, others, hard: true };
+            found = self.members_together(search, aim, fits).map(|entry| (least, entry));
+        }
+        let (mut total, mut best) = found?;
+        let all: u32 = search.sets.iter().map(|set| set.count).sum();
+        while total < most && all <= RAISED_MAX {
+            let aim = Aim { least: total + 1, others, hard: false };
+            let Some(entry) = self.members_together(search, aim, fits) else { break };
+            (total, best) = (total + 1, entry);
+        }
+        Some(best)
+    }
+
+    /// Why the minimum waits.
+    fn waits_for_minimum(&mut self, search: &Search<'_>) -> Entry {
+        let (queue, workload) = (search.whole.queue, search.whole.workload);
+        let minimum = self.least_demands(workload);
+        let premise = search.premise;
         let look = Look { start: &[], combinations: COMBINATIONS_FEWER, premise };
-        let mut entry = self.try_sets(queue, workload, minimum, topology, look);
-        entry.room |= room;
-        entry.choice.next = whole.choice.next;
+        let mut entry = self.try_sets(queue, workload, minimum, search.topology, look);
+        entry.room |= search.room;
+        entry.choice.next = search.whole.choice.next.clone();
+        if let Some(bound) = search.ended {
+            let reason = entry.choice.reason.take();
+            entry.choice.reason = reason.map(|reason| reason.with_ended(bound));
+        }
         entry
     }
 
@@ -121,7 +195,7 @@ impl Engine {
         search: &mut Search<'_>,
         (least, most): (u32, u32),
         fits: impl Fn(&Entry) -> bool,
-    ) -> Option<Entry> {
+    ) -> Option<(u32, Entry)> {
         let sets = search.sets;
         let mut limits: Vec<u32> = sets.iter().map(|set| set.count).collect();
         if let [only] = limits.as_mut_slice() {
@@ -152,30 +226,11 @@ impl Engine {
                 break;
             }
         }
-        if best.is_none() {
-            return self.members_together(search, (least, most), fits);
-        }
-        best.map(|(_, entry)| entry)
-    }
-
-    /// The same for shapes that need each other: the first numbers of each that `fits` accepts.
-    fn members_together(
-        &mut self,
-        search: &mut Search<'_>,
-        (least, most): (u32, u32),
-        fits: impl Fn(&Entry) -> bool,
-    ) -> Option<Entry> {
-        let limits: Vec<_> = search.sets.iter().map(|set| (set.shape, set.count)).collect();
-        let ways = self.ways(&limits, (least, most))?;
-        let mut ways = ways.take(search.tries.min(WAYS_MAX) as usize);
-        ways.find_map(|counts| {
-            search.tries -= 1;
-            self.try_counts(search, &counts, &fits)
-        })
+        best
     }
 
     /// The nomination with so many members of each shape, if `fits` accepts it.
-    fn try_counts(
+    pub(super) fn try_counts(
         &mut self,
         search: &mut Search<'_>,
         counts: &[u32],
@@ -183,38 +238,12 @@ impl Engine {
     ) -> Option<Entry> {
         let head = (search.whole.queue, search.whole.workload);
         let fewer = with_counts(search.sets, counts);
-        let premise = (search.topology, search.gone, combinations(&mut search.wide));
+        let premise = (search.topology, search.premise, combinations(&mut search.wide));
         let mut entry = self.scan_fewer(head, &fewer, premise, fits);
         entry.choice.next.clear();
         search.room |= entry.room;
+        search.tried = entry.choice.reason.as_ref().and_then(Reason::ended);
         fits(&entry).then_some(entry)
-    }
-
-    /// How many of each shape to try of members that need each other: as many as go one after the
-    /// other, up to `most`, then `least` of them; then every way to make up `least`. `None`: they
-    /// do not need each other, or all of them are needed.
-    pub(super) fn ways(
-        &mut self,
-        limits: &[(ShapeIdx, u32)],
-        (least, most): (u32, u32),
-    ) -> Option<Ways> {
-        let mut txn = Txn::begin(&mut self.state);
-        let (flavors, profile) = (&[], Scoring::default());
-        let class =
-            |(shape, count): &(ShapeIdx, u32)| (txn.class(*shape, flavors, profile), *count);
-        let asks: Vec<(ClassIdx, u32)> = limits.iter().map(class).collect();
-        if asks.len() < 2 || !coupled::are_coupled(&mut txn, &asks) {
-            return None;
-        }
-        let mut first = Vec::new();
-        for most in [least, most] {
-            let counts = coupled::some(&mut txn, &asks, most);
-            if counts.iter().sum::<u32>() >= least && !first.contains(&counts) {
-                first.push(counts);
-            }
-        }
-        let limits: Vec<u32> = limits.iter().map(|(_, count)| *count).collect();
-        Some(Ways { first, next: fullest(&limits, least), limits })
     }
 
     /// The first nomination of a scan of flavors that `fits` accepts, else the first of all.
@@ -222,11 +251,10 @@ impl Engine {
         &mut self,
         (queue, workload): Head,
         sets: &[SetDemand],
-        (topology, gone, combinations): (TopologyAsk, &[WorkloadIdx], u32),
+        (topology, premise, combinations): (TopologyAsk, Premise<'_>, u32),
         fits: &impl Fn(&Entry) -> bool,
     ) -> Entry {
         let mut try_from = |start: &[_]| {
-            let premise = Premise { gone };
             let look = Look { start, combinations, premise };
             self.try_sets(queue, workload, sets.to_vec(), topology, look)
         };
@@ -266,52 +294,6 @@ fn combinations(wide: &mut u32) -> u32 {
     let some = *wide > 0;
     *wide = wide.saturating_sub(1);
     if some { COMBINATIONS_WIDE } else { COMBINATIONS_FEWER }
-}
-
-/// Numbers of members of each shape, one way after the other.
-pub(super) struct Ways {
-    /// Those that come first, the last of them first.
-    first: Vec<Vec<u32>>,
-    limits: Vec<u32>,
-    /// The next of all ways to make up a number.
-    next: Option<Vec<u32>>,
-}
-
-impl Iterator for Ways {
-    type Item = Vec<u32>;
-
-    fn next(&mut self) -> Option<Vec<u32>> {
-        if let Some(first) = self.first.pop() {
-            return Some(first);
-        }
-        let counts = self.next.take()?;
-        self.next = self.after(&counts);
-        Some(counts)
-    }
-}
-
-impl Ways {
-    /// The way after one: fewer of the last shape of which others behind it can make up for one.
-    fn after(&self, counts: &[u32]) -> Option<Vec<u32>> {
-        (0..counts.len()).rev().find_map(|at| {
-            let (kept, behind) = counts.split_at(at + 1);
-            let fewer = kept[at].checked_sub(1)?;
-            let rest = fullest(&self.limits[at + 1..], behind.iter().sum::<u32>() + 1)?;
-            Some([&kept[..at], &[fewer], &rest].concat())
-        })
-    }
-}
-
-/// So many members in all, as many of each shape as there are beside those of the shapes before.
-fn fullest(limits: &[u32], all: u32) -> Option<Vec<u32>> {
-    let mut left = all;
-    let take = |limit: &u32| {
-        let taken = left.min(*limit);
-        left -= taken;
-        taken
-    };
-    let counts = limits.iter().map(take).collect();
-    (left == 0).then_some(counts)
 }
 
 /// The same sets with these counts; those without members are left out.
@@ -366,19 +348,7 @@ pub(super) fn fill(
 
 #[cfg(test)]
 mod tests {
-    use super::{Ways, fill, fullest};
-
-    #[test]
-    fn every_way_to_make_up_a_number_comes_once() {
-        let all = |limits: &[u32], least: u32| -> Vec<Vec<u32>> {
-            let (first, limits) = (Vec::new(), limits.to_vec());
-            Ways { first, next: fullest(&limits, least), limits }.collect()
-        };
-        let three = [[2, 1, 0], [2, 0, 1], [1, 2, 0], [1, 1, 1], [1, 0, 2], [0, 2, 1], [0, 1, 2]];
-        assert_eq!(all(&[2, 2, 2], 3), three);
-        assert_eq!(all(&[2, 1], 3), [[2, 1]]);
-        assert_eq!(all(&[2, 1], 4), Vec::<Vec<u32>>::new());
-    }
+    use super::fill;
 
     #[test]
     fn each_shape_goes_as_far_as_it_can_beside_those_before_it() {

@@ -12,19 +12,18 @@
 //! (while fair sharing is on, a tournament by shares) -> settle each (admit, preempt and claim,
 //! hold back, or wait) -> the head of work without a queue -> extra members of elastic gangs. A
 //! gang with missing members that some head could stop comes after that head, unless it was
-//! admitted a moment ago.
+//! admitted a moment ago. Who waits for its victims takes the turn of its queue's head where it
+//! would start without them.
 //!
 //! Restart: a round reads facts and claims only; scan memory, parking and backoff speed it up and
 //! are lost without harm. Cost: what changed, per head; a head that cannot fit is parked with all
 //! that are equal to it until something it waits for changes.
 
-use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use crate::engine::Engine;
 use crate::engine::waiting::in_turn::Stir;
 use crate::model::ids::{QueueIdx, WorkloadIdx};
-use crate::model::input::Text;
 use crate::quota::flavors::{Choice, SetDemand};
 use crate::time::Time;
 use crate::victims::Victim;
@@ -34,16 +33,20 @@ mod backfill;
 mod beside;
 mod elastic;
 mod extras;
+mod heads;
 mod idle_claims;
 mod kept_back;
+mod left_out;
 mod nominate;
 mod overlap;
 mod preemptions;
 mod promised;
+mod retried;
 mod settle;
 mod tournament;
 
 pub(crate) use backfill::{Kept, Late, place_in};
+pub(crate) use heads::Head;
 pub(crate) use kept_back::KeptBack;
 pub(crate) use nominate::Premise;
 
@@ -63,9 +66,6 @@ pub(crate) struct Entry {
     /// With more room on nodes something else might have been found.
     pub room: bool,
 }
-
-/// The first of a queue, or of work without one.
-pub(crate) type Head = (Option<QueueIdx>, WorkloadIdx);
 
 /// What nomination found.
 #[derive(Debug, PartialEq, Eq)]
@@ -115,8 +115,12 @@ impl Engine {
         let mut promised = self.settle_resumed(now, &mut round);
         promised.extend(self.settle_promised(now, &mut round));
         let mut heads: Vec<Head> = self.heads().collect();
-        let fresh = heads.iter().copied().filter(|head| !promised.contains(head)).collect();
-        self.settle_all(now, fresh, &mut round);
+        let retried = self.fit_without_victims((&heads, true), &mut round);
+        let turn_taken = |queue| retried.iter().any(|entry| entry.queue == queue);
+        let fresh = |head: &Head| !promised.contains(head) && !turn_taken(head.0);
+        let fresh = heads.iter().copied().filter(fresh).collect();
+        round.more |= !retried.is_empty();
+        self.settle_all(now, fresh, retried, &mut round);
         self.verify_reservations();
         let woken = self.release_held();
         round.more |= woken;
@@ -128,12 +132,7 @@ impl Engine {
         let further = round.decided || round.more;
         let again = woken || further && self.heads().next().is_some();
         if !again && self.still_ahead(&heads).all(|(queue, _)| queue.is_none()) {
-            let stray = self.waiting.head(None).map(|head| (None, head));
-            let fresh = stray.into_iter().filter(|head| !promised.contains(head)).collect();
-            self.settle_all(now, fresh, &mut round);
-            heads.splice(0..0, stray);
-            self.complete_gangs(now, &heads, &mut round);
-            self.place_extras(now, &mut round);
+            self.settle_stray(now, &promised, &mut heads, &mut round);
             self.verify_reservations();
         }
         self.wake_helped();
@@ -147,10 +146,34 @@ impl Engine {
         round.decided || round.more || moved || self.wake_by_share()
     }
 
-    /// Nominates all against the same state, then settles one by one.
-    fn settle_all(&mut self, now: Time, heads: Vec<Head>, round: &mut Round) {
+    /// The head of work without a queue, then members above the minimum.
+    fn settle_stray(
+        &mut self,
+        now: Time,
+        promised: &[Head],
+        heads: &mut Vec<Head>,
+        round: &mut Round,
+    ) {
+        let stray = self.waiting.head(None).map(|head| (None, head));
+        let stray: Vec<Head> = stray.into_iter().collect();
+        let retried = self.fit_without_victims((&stray, false), round);
+        if !retried.is_empty() {
+            round.more = true;
+            return self.settle_all(now, Vec::new(), retried, round);
+        }
+        let fresh = stray.iter().copied().filter(|head| !promised.contains(head)).collect();
+        self.settle_all(now, fresh, Vec::new(), round);
+        heads.splice(0..0, stray);
+        self.complete_gangs(now, heads, round);
+        self.place_extras(now, round);
+    }
+
+    /// Nominates all against the same state, then settles them and those who are tried again one
+    /// by one.
+    fn settle_all(&mut self, now: Time, heads: Vec<Head>, retried: Vec<Entry>, round: &mut Round) {
         let nominate = |(queue, head)| self.nominate(queue, head);
-        let entries: Vec<Entry> = heads.into_iter().map(nominate).collect();
+        let mut entries: Vec<Entry> = heads.into_iter().map(nominate).collect();
+        entries.extend(retried);
         match self.state.quota.shares_fairly() && entries.len() > 1 {
             true => self.settle_by_share(now, entries, round),
             false => self.settle_in_order(now, entries, round),
@@ -162,24 +185,6 @@ impl Engine {
         for entry in entries {
             self.settle(now, entry, round);
         }
-    }
-
-    /// The first workload of every queue that has one to look at.
-    fn heads(&self) -> impl Iterator<Item = Head> + '_ {
-        let queues = self.waiting.active().map(Some);
-        queues.filter_map(|queue| Some((queue, self.waiting.head(queue)?)))
-    }
-
-    /// The heads now, that of work without a queue among them, which were not looked at.
-    /// `looked_at` stands in order of queues.
-    fn still_ahead(&self, looked_at: &[Head]) -> impl Iterator<Item = Head> {
-        let stray = self.waiting.head(None).map(|head| (None, head));
-        self.heads().chain(stray).filter(|head| looked_at.binary_search(head).is_err())
-    }
-
-    /// Who is settled first: less borrowing, higher priority, earlier, uid.
-    fn settling_order(&self, entry: &Entry) -> (u32, (Reverse<i32>, Time, &Text)) {
-        (entry.choice.borrowing, self.state.queue_order(entry.workload))
     }
 
     /// Wakes work that waits for pods to come near, or to other domains, if such pods came.

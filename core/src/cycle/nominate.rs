@@ -7,7 +7,7 @@ use capstan_topology::ResourceIdx;
 
 use crate::cycle::{Entry, Verdict, elastic};
 use crate::engine::Engine;
-use crate::explain::reason::Reason;
+use crate::explain::reason::{Reason, SearchBound};
 use crate::explain::together;
 use crate::model::ids::{ClassIdx, FlavorIdx, PodIdx, QueueIdx, WorkloadIdx};
 use crate::model::input::Text;
@@ -46,6 +46,8 @@ pub(super) struct Look<'a> {
 pub(crate) struct Premise<'a> {
     /// These have left.
     pub gone: &'a [WorkloadIdx],
+    /// Nobody else may leave: what does not fit then does not.
+    pub nobody_leaves: bool,
 }
 
 impl Engine {
@@ -89,7 +91,7 @@ impl Engine {
         if !matches!(whole.verdict, Verdict::NoFit | Verdict::Blocked) {
             return whole;
         }
-        self.nominate_fewer(whole, &sets, (least, asked), (topology, premise.gone))
+        self.nominate_fewer(whole, &sets, (least, asked), (topology, premise))
     }
 
     /// Whom to stop for a head with the flavors that it chose, as things are once those have left
@@ -113,7 +115,7 @@ impl Engine {
             }
         }
         let topology = self.topology_ask(entry.queue, entry.workload).ok()?;
-        let premise = Premise { gone };
+        let premise = Premise { gone, ..Premise::default() };
         let look = Look { start: &start, combinations: COMBINATIONS_MAX, premise };
         let sets = entry.sets.clone();
         let mut again = self.try_sets(entry.queue, entry.workload, sets, topology, look);
@@ -170,7 +172,7 @@ impl Engine {
         let coupled = coupled::are_coupled(&mut txn, &asks);
         let wanted = if coupled { coupled::are_wanted(&mut txn, &asks) } else { Vec::new() };
         order.sort_by_cached_key(|at| {
-            let accepted = lacking::some_node_accepts(&txn, asks[*at].0);
+            let accepted = lacking::some_node_accepts(&mut txn, asks[*at].0);
             let wanted = wanted.get(*at).is_some_and(|wanted| *wanted);
             (!accepted, !wanted, txn.state().room.size(sets[*at].shape))
         });
@@ -229,15 +231,16 @@ impl Engine {
             }
         };
         let by_set = wish.per_pod_set || wish.slices.is_some();
-        let sets = self.state.workloads[workload].sets.iter();
+        let sets = &self.state.workloads[workload].sets;
+        let close = self.state.policy.weights(self.profile(queue).profile).locality > 0;
         Ok(TopologyAsk {
             required,
-            mixed: by_set && pod_sets::any_mixed(room, sets.map(|set| set.shape)),
+            mixed: by_set && pod_sets::any_mixed(room, sets.iter().map(|set| set.shape)),
             // All of it within one domain of an inner level: so are its parts.
             slices: slices.filter(|slices| required.is_none_or(|level| level < slices.level)),
             preferred: wish.preferred.as_ref().and_then(level),
             per_set: wish.per_pod_set,
-            anywhere: self.state.policy.weights(self.profile(queue).profile).locality == 0,
+            anywhere: !close || pod_sets::shun_each_other(room, sets),
         })
     }
 
@@ -412,7 +415,9 @@ impl Attempt<'_> {
             if (together || self.rather_goes_on(txn)) && self.others_fit(txn, &mut choice, &most) {
                 return (choice, Verdict::Fit);
             }
-            verdict = self.judge(txn, &mut choice);
+            if !self.look.premise.nobody_leaves {
+                verdict = self.judge(txn, &mut choice);
+            }
         }
         let waits = matches!(verdict, Verdict::NoFit | Verdict::Blocked);
         // What goes on from the middle went through all of them when it began.
@@ -423,6 +428,7 @@ impl Attempt<'_> {
         }
         if waits
             && all
+            && !self.look.premise.nobody_leaves
             && let Some(other) = self.last_look(txn, &choice)
         {
             choice = other;
@@ -571,7 +577,12 @@ impl Attempt<'_> {
                 }
                 Verdict::Blocked
             }
-            _ => Verdict::NoFit,
+            _ => {
+                if let Some(bound @ SearchBound::Victims(_)) = txn.ended(&need.asks) {
+                    choice.reason = choice.reason.take().map(|reason| reason.with_ended(bound));
+                }
+                Verdict::NoFit
+            }
         }
     }
 }

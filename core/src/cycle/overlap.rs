@@ -101,6 +101,7 @@ impl Engine {
         let left = names.len() as u32;
         self.state.add_claim(workload, assignment, places, names);
         self.waiting.remove(workload);
+        self.tried.insert(workload);
         round.gained.extend(entry.queue);
         let entry = &mut self.state.workloads[workload];
         entry.state = State::Reserved;

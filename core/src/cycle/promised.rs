@@ -76,6 +76,7 @@ impl Engine {
                     self.refile(workload, now);
                     self.waiting.wake(|_| true, |_| true);
                     self.growth.append(&mut self.growth_parked);
+                    self.try_anew();
                 }
             }
             round.decided = true;
@@ -108,6 +109,8 @@ impl Engine {
         let mut settled: Vec<Head> =
             own.iter().map(|entry| (entry.queue, entry.workload)).collect();
         self.settle_in_order(now, own, round);
+        // What they would be without their victims nobody has looked at.
+        settled.iter().for_each(|(_, workload)| _ = self.tried.remove(workload));
         let mut found = Vec::new();
         for (queue, workload) in others {
             let entry = self.nominate(queue, workload);
@@ -141,7 +144,8 @@ impl Engine {
         victims: Vec<Victim>,
     ) -> Option<Entry> {
         let gone: Vec<WorkloadIdx> = victims.iter().map(|victim| victim.workload).collect();
-        let entry = self.nominate_as(queue, workload, Premise { gone: &gone });
+        let premise = Premise { gone: &gone, ..Premise::default() };
+        let entry = self.nominate_as(queue, workload, premise);
         let fits = entry.verdict == Verdict::Fit;
         fits.then_some(Entry { verdict: Verdict::Preempt(victims), ..entry })
     }
@@ -154,9 +158,13 @@ impl Engine {
         for workload in self.growing(true) {
             let state = &self.state;
             let stops = |(queue, head)| candidates::could_take(state, head, queue, workload);
+            let stopped = || {
+                let retried = self.to_try().filter(|_| looked_at.is_empty());
+                self.still_ahead(looked_at).chain(retried).any(stops)
+            };
             let held = state.workloads[workload].assignment.as_ref();
             let young = held.is_some_and(|it| it.at.plus(state.policy.resume_timeout) > now);
-            if young || !self.still_ahead(looked_at).any(stops) {
+            if young || !stopped() {
                 self.grow(now, workload, round);
             }
         }
@@ -308,14 +316,16 @@ impl Engine {
                 return !keep || self.place_members(workload, &members(&counts), true);
             }
         }
-        let limits: Vec<_> = shapes.into_iter().zip(limits).collect();
-        let ways = self.ways(&limits, exactly).into_iter().flatten();
-        let mut ways = ways.take(tries.min(elastic::WAYS_MAX) as usize);
-        ways.any(|counts| self.place_members(workload, &members(&counts), keep))
+        self.missing_together(workload, groups, missing, keep)
     }
 
     /// Places some members with the flavors that the workload has; kept, or only tried.
-    fn place_members(&mut self, workload: WorkloadIdx, members: &[PodIdx], keep: bool) -> bool {
+    pub(super) fn place_members(
+        &mut self,
+        workload: WorkloadIdx,
+        members: &[PodIdx],
+        keep: bool,
+    ) -> bool {
         let passed = self.state.pass_nominated_for(members);
         let placed = self.put_beside(workload, members);
         let fits = placed.is_some();
@@ -376,7 +386,7 @@ pub(super) fn peers(state: &ClusterState, workload: WorkloadIdx) -> Vec<(ShapeId
 }
 
 /// Members with the flavors of an assignment, by class; `None`: a member is gone, or has none.
-fn asks_with(
+pub(super) fn asks_with(
     txn: &mut Txn<'_>,
     assignment: &Assignment,
     members: impl Iterator<Item = PodIdx>,

@@ -31,6 +31,9 @@ impl Engine {
     }
 
     fn settle_one(&mut self, now: Time, mut entry: Entry, round: &mut Round) {
+        if self.state.claims.get(entry.workload).is_some() {
+            return self.settle_retried(now, entry, round);
+        }
         if entry.verdict != Verdict::Fit && self.waits_for_idle_claims(now, &entry) {
             return self.wait_for_claims(entry, round);
         }
@@ -99,7 +102,7 @@ impl Engine {
         self.wait(entry, round);
     }
 
-    fn quota_still_fits(&self, entry: &Entry) -> bool {
+    pub(super) fn quota_still_fits(&self, entry: &Entry) -> bool {
         let Some(queue) = entry.queue else { return true };
         let quota = &self.state.quota;
         let node = quota.queue(queue).node.expect("only existing queues have heads");
@@ -109,7 +112,7 @@ impl Engine {
     }
 
     /// What fits once victims of others have left, and not before.
-    fn still_held(&mut self, entry: &Entry) -> Option<Reason> {
+    pub(super) fn still_held(&mut self, entry: &Entry) -> Option<Reason> {
         let queue = entry.queue.filter(|_| !self.state.claims.is_empty())?;
         let mut txn = Txn::begin(&mut self.state);
         txn.count_no_claims();

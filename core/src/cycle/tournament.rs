@@ -65,7 +65,8 @@ impl Engine {
         let mut tournament = Tournament::new(&mut self.state, entries);
         while let Some((entry, node)) = tournament.next(&mut self.state) {
             // A claim counts in the queues of its victims too.
-            let far = matches!(entry.verdict, Verdict::Preempt(_));
+            let claims = self.state.claims.get(entry.workload).is_some();
+            let far = claims || matches!(entry.verdict, Verdict::Preempt(_));
             self.settle(now, entry, round);
             tournament.settled(&mut self.state, node, far);
         }
@@ -193,11 +194,12 @@ impl Proposal {
 
 /// How a queue, and each cohort around it but for the root, stands as if its head ran.
 fn stands(state: &mut ClusterState, entry: &Entry, queue: QuotaIdx) -> Vec<(QuotaIdx, Stand)> {
-    // What cannot run would hold nothing.
-    let runs = entry.verdict != Verdict::NoFit;
+    // What cannot run would hold nothing, and what is claimed counts already.
+    let (runs, claims) = (entry.verdict != Verdict::NoFit, state.claims.get(entry.workload));
+    let claims = claims.is_some();
     let asked = || entry.choice.usage.iter().filter(move |(_, amount)| runs && *amount > 0);
     let mut txn = Txn::begin(state);
-    if let Some(queue) = entry.queue {
+    if let Some(queue) = entry.queue.filter(|_| !claims) {
         asked().for_each(|(fr, amount)| txn.propose(queue, *fr, *amount, true));
     }
     let quota = &txn.state().quota;

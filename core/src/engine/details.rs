@@ -61,6 +61,10 @@ impl Engine {
         let entry = &state.workloads[index];
         let members = || entry.members.iter().map(|pod| &state.pods[*pod]);
         let waits = |pod: &&crate::model::pod::Pod| pod.needs_place() && pod.ours && !pod.kept();
+        // Who is too many waits for nothing while the others do.
+        let runs = !entry.pending();
+        let surplus = if runs { state.surplus(index) } else { Vec::new() };
+        let surplus = surplus.into_iter().map(|pod| &state.pods[pod]);
         let claim = state.claims.get(index);
         let victims = claim.map_or(&[][..], |claim| &claim.victims);
         let planned = claim.map_or(&[][..], |claim| &claim.places.members);
@@ -90,7 +94,7 @@ impl Engine {
             owner_end: state.owner_of(index).and_then(|owner| owner.finished.clone()),
             suspended: state.owner_of(index).is_some_and(|owner| owner.suspended),
             failed: members().any(|pod| pod.phase == PodPhase::Failed),
-            waiting: members().filter(waits).map(|pod| pod.reference()).collect(),
+            waiting: members().filter(waits).chain(surplus).map(|pod| pod.reference()).collect(),
             planned: planned.collect(),
             victims: victims.iter().filter_map(named).collect(),
             stop_asked: self.stops.awaits(index),

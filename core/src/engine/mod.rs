@@ -90,6 +90,8 @@ pub struct Engine {
     settling: BTreeMap<PodIdx, volumes::Settling>,
     /// A claim was given up outside of a round: what it kept is free for others.
     claim_freed: bool,
+    /// Who waits for victims and was tried without them since anything came free.
+    pub(crate) tried: BTreeSet<WorkloadIdx>,
     /// When work that holds places is to end.
     pub(crate) ends: reservations::Ends,
     pub(crate) reservations: reservations::Reservations,
@@ -112,13 +114,13 @@ pub struct Engine {
     pub(crate) decided_round: u64,
     pub(crate) counts: Counts,
     next_effect: u64,
-    rounds: u32,
+    pub(crate) rounds: u32,
     effects: Vec<Effect>,
-    outcomes: Vec<WorkloadOutcome>,
+    pub(crate) outcomes: Vec<WorkloadOutcome>,
     /// Workloads to tell of when this step ends.
     news: Vec<WorkloadIdx>,
-    /// Who was stopped in this step because time passed.
-    stopped: Vec<Preemption>,
+    /// Who was stopped in this step because time passed, or that no outcome tells of.
+    pub(crate) stopped: Vec<Preemption>,
     /// Namespaces and names of workloads that this step found gone.
     gone: Vec<(Text, Text)>,
 }
@@ -172,6 +174,7 @@ impl Engine {
         self.rounds = 0;
         if self.waiting.take_woken() {
             self.decided_round = self.round_number;
+            self.try_anew();
         }
         while !quiet && self.rounds < self.state.policy.rounds_max {
             self.rounds += 1;
@@ -334,6 +337,7 @@ impl Engine {
             return;
         }
         self.note_frees(freed);
+        self.try_anew();
         let roots: BTreeSet<_> = freed.iter().filter_map(|q| self.state.quota.root(*q)).collect();
         let quota = &self.state.quota;
         let in_tree = |queue: Option<QueueIdx>| {
@@ -351,6 +355,7 @@ impl Engine {
         self.growth_parked.remove(&workload);
         self.half_evicted.remove(&workload);
         self.unsent_while_stopped.remove(&workload);
+        self.tried.remove(&workload);
         self.state.inherited.remove(&workload);
         self.delayed.retain(|(_, delayed)| *delayed != workload);
         self.deadlines.set(workload, None);

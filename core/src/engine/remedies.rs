@@ -26,6 +26,7 @@ mod budget;
 mod changes;
 mod ends;
 mod flavors;
+mod least;
 mod limits;
 
 /// Remedies shown: as many as people compare before they decide.
@@ -101,7 +102,9 @@ impl Engine {
         let first = self.waiting.ahead(index) == Some(0);
         let open = match entry.queue {
             QueueRef::Broken(_) => false,
-            QueueRef::Queue(queue) => first || !strict(queue),
+            QueueRef::Queue(queue) => {
+                !strict(queue) || first && self.preemptor_before(Some(queue), index).is_none()
+            }
             QueueRef::Unqueued => true,
         };
         entry.state == State::Queued && self.waiting.contains(index) && open

@@ -40,9 +40,9 @@
 //!
 //! - pods, owners (with which run of theirs had pods), queue objects, namespaces and priorities go
 //!   with their object, and what a LocalQueue used with that; a workload with its last member and
-//!   its owner; claims, holders, ends, reservations, when runs began, pauses, deadlines, evictions
-//!   begun, stops asked for and when, and look-ups (by uid, identity, name) with those, and what
-//!   work costs that counts for a budget;
+//!   its owner; claims, holders, ends, reservations, when runs began, pauses, deadlines, who waits
+//!   for victims and was tried without, evictions begun, stops asked for and when, and look-ups (by
+//!   uid, identity, name) with those, and what work costs that counts for a budget;
 //! - the quota tree (with what is known of who borrows), the topology tree and its indexes are
 //!   built anew; at most 256 classes keep an
 //!   index; the log of changed nodes is bounded by a count;

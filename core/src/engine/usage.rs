@@ -10,11 +10,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::engine::Engine;
-use crate::explain::quantity::per_unit;
 use crate::model::ids::{QueueIdx, WorkloadIdx};
 use crate::model::input::{LocalQueueFacts, Text};
 use crate::policy::UsageSharing;
-use crate::quota::history::{Amounts, QueueName, Usage};
+use crate::quota::history::{Amounts, QueueName, Usage, name_of as name};
 use crate::resources;
 use crate::time::Time;
 
@@ -44,20 +43,13 @@ impl Looks {
 }
 
 impl Engine {
-    /// Whether a ClusterQueue orders its work by what its LocalQueues used.
-    fn by_usage(&self, queue: QueueIdx) -> Option<&UsageSharing> {
-        let sharing = self.state.policy.usage_sharing.as_ref()?;
-        let facts = self.state.quota.queue(queue).facts.as_ref()?;
-        facts.usage_based.then_some(sharing)
-    }
-
     /// What a LocalQueue of this queue used of late, if that decides who goes first.
     pub(super) fn consumed(
         &self,
         queue: QueueIdx,
         facts: &LocalQueueFacts,
     ) -> Option<(BTreeMap<Text, i64>, Time)> {
-        self.by_usage(queue)?;
+        self.state.by_usage(queue)?;
         let (amounts, at) = self.state.history.consumed(&name(facts))?;
         let resources = &self.state.room.resources;
         let named = amounts.into_iter().map(|(of, amount)| (resources.name(of).clone(), amount));
@@ -70,7 +62,7 @@ impl Engine {
         queue: Option<QueueIdx>,
         workload: WorkloadIdx,
     ) -> Option<QueueName> {
-        self.by_usage(queue?)?;
+        self.state.by_usage(queue?)?;
         self.local_queue_facts(workload).map(|facts| name(facts))
     }
 
@@ -97,7 +89,7 @@ impl Engine {
         let mut queues: BTreeMap<QueueIdx, Vec<Arc<LocalQueueFacts>>> = BTreeMap::new();
         for facts in self.state.facts.local_queues.values() {
             let queue = self.state.quota.find_queue(&facts.cluster_queue);
-            if let Some(queue) = queue.filter(|queue| self.by_usage(*queue).is_some()) {
+            if let Some(queue) = queue.filter(|queue| self.state.by_usage(*queue).is_some()) {
                 queues.entry(queue).or_default().push(facts.clone());
             }
         }
@@ -172,7 +164,8 @@ impl Engine {
     /// Work was admitted: it counts for its LocalQueue at once.
     pub(crate) fn count_admission(&mut self, now: Time, workload: WorkloadIdx) {
         let queue = self.state.workloads[workload].assignment.as_ref().and_then(|held| held.queue);
-        let Some(queue) = queue.filter(|queue| self.by_usage(*queue).is_some()) else { return };
+        let by_usage = |queue: &QueueIdx| self.state.by_usage(*queue).is_some();
+        let Some(queue) = queue.filter(by_usage) else { return };
         let policy = self.state.policy.clone();
         let facts = self.local_queue_facts(workload);
         let (Some(sharing), Some(facts)) = (&policy.usage_sharing, facts) else { return };
@@ -229,16 +222,8 @@ impl Engine {
         sharing: &UsageSharing,
         local_queues: &[Arc<LocalQueueFacts>],
     ) -> BTreeMap<QueueName, usize> {
-        let state = &self.state;
-        let rate = |resource| {
-            let name = state.room.resources.name(resource);
-            let weight = sharing.weights.get(name).copied().unwrap_or(UsageSharing::UNIT);
-            // Weights are of units, cores and dollars.
-            weight / per_unit(name).unsigned_abs()
-        };
-        let usage = |facts: &Arc<LocalQueueFacts>| {
-            state.history.usage((now, sharing), &name(facts), facts.weight, rate)
-        };
+        let how = (now, sharing);
+        let usage = |facts: &Arc<LocalQueueFacts>| self.state.used_of_late(how, facts);
         let used: Vec<(Usage, QueueName)> =
             local_queues.iter().map(|facts| (usage(facts), name(facts))).collect();
         let mut places: Vec<Usage> = used.iter().map(|(usage, _)| *usage).collect();
@@ -254,8 +239,4 @@ fn add(sum: &mut Amounts, more: &Amounts) {
         let known = sum.entry(*resource).or_default();
         *known = known.saturating_add(*amount);
     }
-}
-
-fn name(facts: &LocalQueueFacts) -> QueueName {
-    (facts.namespace.clone(), facts.name.clone())
 }

@@ -155,7 +155,9 @@ impl Engine {
     /// Who is before it in a strict queue, which nothing passes.
     pub(super) fn behind_head(&self, index: WorkloadIdx) -> Option<Reason> {
         let QueueRef::Queue(queue) = self.state.workloads[index].queue else { return None };
-        let head = self.waiting.head(Some(queue)).filter(|head| *head != index)?;
+        let first = self.waiting.head(Some(queue))?;
+        let promised = self.preemptor_before(Some(queue), index);
+        let head = promised.or((first != index).then_some(first))?;
         let slot = self.state.quota.queue(queue);
         let strict = slot.facts.as_ref()?.strategy == QueueingStrategy::StrictFifo;
         (strict && self.waiting.contains(index)).then(|| Reason::BehindHead {

@@ -19,9 +19,23 @@ impl Reason {
         match self.innermost() {
             Reason::Nodes(shortage) => shortage.ended = Some(bound),
             Reason::Topology { ended, .. } => *ended = Some(bound),
+            Reason::Flavors { tried, .. } => {
+                tried.iter_mut().for_each(|refusal| refusal.why.end_at(bound));
+            }
             _ => {}
         }
         self
+    }
+
+    /// Where the search for places ended, if it is told so.
+    pub fn ended(&self) -> Option<SearchBound> {
+        match self {
+            Reason::Together { then, .. } => then.ended(),
+            Reason::Nodes(shortage) => shortage.ended,
+            Reason::Topology { ended, .. } => *ended,
+            Reason::Flavors { tried, .. } => tried.iter().find_map(|it| it.why.ended()),
+            _ => None,
+        }
     }
 
     /// What is said of one set, where it is said of a set beside others.
@@ -42,5 +56,62 @@ impl FlavorProblem {
             _ => {}
         }
         self
+    }
+
+    fn ended(&self) -> Option<SearchBound> {
+        match self {
+            FlavorProblem::Nodes(shortage) => shortage.ended,
+            FlavorProblem::Topology { ended, .. } => *ended,
+            _ => None,
+        }
+    }
+
+    fn end_at(&mut self, bound: SearchBound) {
+        match self {
+            FlavorProblem::Nodes(shortage) => shortage.ended = Some(bound),
+            FlavorProblem::Topology { ended, .. } => *ended = Some(bound),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::explain::reason::{FlavorRefusal, NodeShortage};
+
+    fn shortage() -> Box<NodeShortage> {
+        Box::new(NodeShortage {
+            nodes: 4,
+            asked: 3,
+            holds: 2,
+            refusals: Vec::new(),
+            nearest: None,
+            unwanted: None,
+            gone: 0,
+            ended: None,
+        })
+    }
+
+    /// Of one set, of one beside others, and of each flavor that nodes were short of.
+    #[test]
+    fn where_the_search_ended_is_told_wherever_nodes_are() {
+        let nodes = || Reason::Nodes(shortage());
+        let short = |why| FlavorRefusal { flavor: "f".into(), why };
+        let beside = Reason::Together { pod_set: "a".into(), beside: 1, then: Box::new(nodes()) };
+        let flavors = Reason::Flavors {
+            cluster_queue: "q".into(),
+            pod_set: "a".into(),
+            tried: vec![short(FlavorProblem::Affinity), short(FlavorProblem::Nodes(shortage()))],
+        };
+        for reason in [nodes(), beside, flavors] {
+            assert_eq!(reason.ended(), None);
+            let told = reason.with_ended(SearchBound::Choices(29));
+            assert_eq!(told.ended(), Some(SearchBound::Choices(29)));
+            let says = "The search ended after 29 choices of members and flavors: one may fit";
+            assert!(told.to_string().contains(says), "{told}");
+        }
+        let other = Reason::Unqueued.with_ended(SearchBound::Choices(29));
+        assert_eq!((other.ended(), other), (None, Reason::Unqueued));
     }
 }

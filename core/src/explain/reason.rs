@@ -63,6 +63,19 @@ pub enum Reason {
         /// How many.
         pods: u32,
     },
+    /// Their group has as many pods as it says that it has, without them.
+    Surplus {
+        /// The group.
+        group: Text,
+        /// Pods that it says it has.
+        total: u32,
+        /// Of these, how many ended well.
+        done: u32,
+        /// Of these, how many are being deleted and not gone.
+        leaving: u32,
+        /// How many it has beyond.
+        pods: u32,
+    },
     /// Some members are not ours to schedule.
     ForeignMembers {
         /// How many name another scheduler.

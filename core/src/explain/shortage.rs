@@ -25,8 +25,8 @@ pub struct NodeShortage {
     pub ended: Option<SearchBound>,
 }
 
-/// Where a search for the places of a gang ends although there may be some: that it found none is
-/// not the cluster's doing.
+/// Where a search for the places of a gang, or for whom to preempt, ends although there may be
+/// some: that it found none is not the cluster's doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SearchBound {
     /// After so many placements tried.
@@ -37,6 +37,10 @@ pub enum SearchBound {
     Nodes(u32),
     /// The same where at most this many members are to be placed.
     Members(u32),
+    /// After so many were taken for gone who may be preempted.
+    Victims(u32),
+    /// After so many choices of members that start, or of their flavors.
+    Choices(u32),
 }
 
 /// The node that comes closest.

@@ -45,6 +45,7 @@ impl Reason {
             Reason::Extras { then: None, .. } => "WaitingForQuota",
             Reason::Gated { .. } => "SchedulingGated",
             Reason::ForeignMembers { .. }
+            | Reason::Surplus { .. }
             | Reason::LocalQueueMissing { .. }
             | Reason::ClusterQueueMissing { .. }
             | Reason::LocalQueueBroken { .. }
@@ -117,6 +118,7 @@ impl Reason {
             | Reason::GroupMissing { .. }
             | Reason::Incomplete { .. }
             | Reason::Gated { .. }
+            | Reason::Surplus { .. }
             | Reason::ForeignMembers { .. }
             | Reason::AboveLimit { .. }
             | Reason::Preparing { .. }
@@ -232,6 +234,7 @@ impl fmt::Display for Reason {
             }
             Reason::Extras { waiting, then } => write_extras(out, *waiting, then.as_deref()),
             Reason::Gathering { .. } | Reason::RoleGathering { .. } => asked::write_few(out, self),
+            Reason::Surplus { .. } => asked::write_surplus(out, self),
             Reason::OwnerUnknown { owner } => write_unknown(out, owner),
             Reason::GroupMissing { group } => write_group_missing(out, group),
             Reason::Gated { pods } => {

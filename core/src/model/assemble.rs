@@ -494,19 +494,8 @@ impl ClusterState {
         requeued.iter().for_each(|note| entry.requeue.adopt(note));
     }
 
-    /// Members of this run of a gang that ended well: they need no place any more. Those that ended
-    /// before any other was made belong to an earlier run of the same name.
+    /// Members of this run of a gang that ended well: they need no place any more.
     pub(super) fn done(&self, workload: WorkloadIdx) -> u32 {
         self.ended_well(workload).len() as u32
-    }
-
-    /// The members that [`ClusterState::done`] counts.
-    pub(super) fn ended_well(&self, workload: WorkloadIdx) -> Vec<&Pod> {
-        let members = self.workloads[workload].members.iter().map(|pod| &self.pods[*pod]);
-        let (mut ended, active): (Vec<&Pod>, Vec<&Pod>) = members.partition(|pod| !pod.active());
-        let first = active.iter().map(|pod| pod.created).min();
-        let last = ended.iter().map(|pod| pod.created).max();
-        ended.retain(|pod| first <= last && pod.phase == PodPhase::Succeeded);
-        ended
     }
 }

@@ -64,6 +64,11 @@ impl<'a> Allowance<'a> {
         Allowance { state, meant: BTreeMap::new(), left: BTreeMap::new() }
     }
 
+    /// All that budgets allow may be taken anew.
+    pub fn renew(&mut self) {
+        self.left.clear();
+    }
+
     /// Takes a workload's pods out of what is allowed; whether that is more than was left.
     pub fn breaks(&mut self, workload: WorkloadIdx) -> bool {
         let state = self.state;

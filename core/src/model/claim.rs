@@ -40,6 +40,8 @@ type Amounts = (Vec<(QueueIdx, FrIdx, i64)>, Vec<(NodeIdx, ResourceIdx, i64)>);
 #[derive(Debug, Default)]
 pub struct Claims {
     by_workload: BTreeMap<WorkloadIdx, Claim>,
+    /// Who claims, by the queue of which it will hold quota.
+    by_queue: BTreeSet<(Option<QueueIdx>, WorkloadIdx)>,
     /// Victims that claims name, each with who names it.
     by_victim: BTreeSet<(WorkloadIdx, WorkloadIdx)>,
     /// Victims that are named: every search for more asks that of each whom it looks at.
@@ -116,6 +118,12 @@ impl Claims {
         self.by_workload.values()
     }
 
+    /// Workloads that claim quota of a queue, or without one.
+    pub fn of_queue(&self, queue: Option<QueueIdx>) -> impl Iterator<Item = WorkloadIdx> + '_ {
+        let from = self.by_queue.range((queue, WorkloadIdx::FIRST)..);
+        from.take_while(move |(of, _)| *of == queue).map(|(_, claimant)| *claimant)
+    }
+
     /// Workloads whose claim names a victim.
     pub fn naming(&self, victim: WorkloadIdx) -> Vec<WorkloadIdx> {
         if !self.named.contains(victim) {
@@ -154,12 +162,14 @@ impl Claims {
     fn insert(&mut self, workload: WorkloadIdx, claim: Claim) {
         self.by_victim.extend(claim.victims.iter().map(|victim| (*victim, workload)));
         claim.victims.iter().for_each(|victim| self.named.insert(*victim));
+        self.by_queue.insert((claim.assignment.queue, workload));
         let old = self.by_workload.insert(workload, claim);
         assert!(old.is_none(), "one claim per workload");
     }
 
     fn remove(&mut self, workload: WorkloadIdx) -> Option<Claim> {
         let claim = self.by_workload.remove(&workload)?;
+        self.by_queue.remove(&(claim.assignment.queue, workload));
         for victim in &claim.victims {
             self.by_victim.remove(&(*victim, workload));
             if self.naming(*victim).is_empty() {
@@ -175,6 +185,8 @@ impl Claims {
     /// What a claimant will hold quota with changed; what it counts follows when it is counted.
     pub(super) fn promise(&mut self, workload: WorkloadIdx, assignment: Arc<Assignment>) {
         if let Some(claim) = self.by_workload.get_mut(&workload) {
+            self.by_queue.remove(&(claim.assignment.queue, workload));
+            self.by_queue.insert((assignment.queue, workload));
             claim.assignment = assignment;
         }
     }
@@ -262,6 +274,9 @@ impl ClusterState {
             assert_eq!(claim.room, room, "room that {name} claims");
             assert_eq!(claim.ports, self.ports_of(claim), "host ports that {name} claims");
         }
+        let all = self.claims.by_workload.iter();
+        let by_queue = all.map(|(workload, claim)| (claim.assignment.queue, *workload)).collect();
+        assert_eq!(self.claims.by_queue, by_queue, "claims by queue");
         let named: BTreeSet<_> = self.claims.by_victim.iter().map(|(victim, _)| *victim).collect();
         for (index, workload) in self.workloads.iter() {
             let known = self.claims.named.contains(index);

@@ -37,11 +37,13 @@ impl ClusterState {
         let finished = self.owner_of(workload).is_some_and(|owner| owner.finished.is_some());
         let marked = self.eviction_of(workload);
         let gated = pods().filter(|pod| pod.counts() && pod.gated).count() as u32;
+        let (held, over) = self.surplus_told(workload);
         let (started, ready) = self.running(workload);
         let waits = pods().any(|pod| pod.needs_place() && !pod.kept());
         let was = entry.state;
         let need = entry.min_member;
         let kept = pods().any(|pod| pod.kept() && pod.place.is_some());
+        let over = over.filter(|_| placed >= need);
         let in_part = placed > 0 && placed < need;
         let lacks = in_part && !flying && !waits && self.members_lacking(workload) > 0;
         let state = match () {
@@ -52,7 +54,7 @@ impl ClusterState {
             () if placed > 0 && (flying || in_part || kept) => State::Binding,
             () if placed > 0 => State::Running,
             () if was == State::Reserved => State::Reserved,
-            () if active - gated < need || self.lacking_role(workload).is_some() => {
+            () if active - gated - held < need || self.lacking_role(workload).is_some() => {
                 State::Gathering
             }
             () => State::Queued,
@@ -80,6 +82,7 @@ impl ClusterState {
         let extras = matches!(entry.reason, Some(Reason::Extras { .. }));
         match entry.state {
             State::Running | State::Binding if extras && waits && placed >= need => {}
+            State::Running | State::Binding if over.is_some() => entry.reason = over,
             State::Gathering => entry.reason = gathers,
             _ if extras => entry.reason = None,
             State::Queued if entry.reason.as_ref().is_some_and(Reason::gathers) => {
@@ -93,10 +96,7 @@ impl ClusterState {
             }
             _ => {}
         }
-        match in_part {
-            true => self.note_in_part(workload, waits && state != State::Evicting),
-            false => _ = self.in_part.remove(&workload),
-        }
+        self.note_in_part(workload, in_part.then_some(waits && state != State::Evicting));
     }
 
     /// Notes work that has ended, of which it is known what it was before. Where we stopped it no
@@ -139,9 +139,13 @@ impl ClusterState {
         }
     }
 
-    /// Since when a workload has been in part; members that come after all was done count from now
-    /// on.
-    fn note_in_part(&mut self, workload: WorkloadIdx, waits: bool) {
+    /// Since when a workload has been in part, if it is, and whether members of it wait; those that
+    /// come after all was done count from now on.
+    fn note_in_part(&mut self, workload: WorkloadIdx, in_part: Option<bool>) {
+        let Some(waits) = in_part else {
+            self.in_part.remove(&workload);
+            return;
+        };
         let since = self.in_part.entry(workload).or_insert(Some(self.now));
         if since.is_none() && waits {
             *since = Some(self.now);
@@ -154,6 +158,9 @@ impl ClusterState {
         let pods = || entry.members.iter().map(|pod| &self.pods[*pod]).filter(|pod| pod.counts());
         let gated = pods().filter(|pod| pod.gated).count() as u32;
         let (exist, need) = (pods().count() as u32, entry.min_member);
+        if let Some(why) = self.all_surplus(workload, exist) {
+            return why;
+        }
         match exist - gated < need {
             true => missing(exist, gated, need),
             false => self.lacking_role(workload).unwrap_or(missing(exist, gated, need)),

@@ -3,9 +3,9 @@
 //! [`input`] is what comes in; [`apply`], [`assemble`], [`standing`] and [`adopt`] turn it into
 //! [`state`]; [`txn`] is the only way to change it speculatively; [`claim`] keeps room for
 //! reserved work, [`vacancy`] quota for members that died; [`bills`] what members cost where they
-//! are, for queues with a quota of money; `roles` knows minimums of roles;
-//! `nominated` pods of others that may come; [`volumes`] knows storage; [`sweep`] forgets what
-//! nothing uses any more.
+//! are, for queues with a quota of money; `roles` knows minimums of roles, `surplus` who is too
+//! many in a group; `nominated` pods of others that may come; [`volumes`] knows storage; [`sweep`]
+//! forgets what nothing uses any more.
 
 pub mod adopt;
 pub mod apply;
@@ -26,6 +26,7 @@ mod roles;
 pub mod room;
 pub mod standing;
 pub mod state;
+mod surplus;
 pub mod sweep;
 pub mod txn;
 pub mod vacancy;

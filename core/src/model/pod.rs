@@ -35,7 +35,7 @@ pub struct Pod {
     pub terminating: bool,
     /// Has scheduling gates.
     pub gated: bool,
-    /// Its gang begins without it: others of its role go first.
+    /// Its gang begins without it: others of its role go first, or its group has enough.
     pub later: bool,
     /// Creation time.
     pub created: Time,

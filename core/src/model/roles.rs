@@ -29,8 +29,10 @@ impl ClusterState {
             return;
         }
         let Some(roles) = self.roles_of(workload) else {
-            if entry.members.iter().any(|pod| self.pods[*pod].later) {
-                self.put_off(workload, &BTreeSet::new());
+            let surplus = self.surplus(workload);
+            let waits = |pod: &PodIdx| self.pods[*pod].later;
+            if !surplus.is_empty() || entry.members.iter().any(waits) {
+                self.put_off(workload, &surplus.into_iter().collect());
             }
             return;
         };

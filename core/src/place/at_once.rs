@@ -35,21 +35,37 @@ const PAIRS_MAX: usize = 131_072;
 
 /// Whether these positions may hold all of these. Classes are up to date.
 pub(super) fn may_hold(txn: &Txn<'_>, asks: &[Count], positions: &[usize]) -> bool {
+    may_hold_some(txn, asks, positions, members(asks))
+}
+
+/// Whether they may hold so many of these, whichever.
+pub(super) fn may_hold_some(
+    txn: &Txn<'_>,
+    asks: &[Count],
+    positions: &[usize],
+    least: u64,
+) -> bool {
     let state = txn.state();
     if asks.len() < 2 || asks.len().saturating_mul(positions.len()) > PAIRS_MAX {
         return true;
     }
-    let mut pairs = Pairs::new(state, asks, positions);
+    let mut pairs = Pairs::new(state, asks, positions, least);
     pairs.count_resources(txn);
     if !pairs.are_enough() {
         return false;
     }
     let claims = pairs.claims();
     let volumes = !claims.is_empty() && pairs.count_volumes(&claims);
-    if volumes && !(pairs.are_enough() && pairs.volumes_match(&claims)) {
+    // Who lacks a volume may be left out.
+    let match_up = || least < members(asks) || pairs.volumes_match(&claims);
+    if volumes && !(pairs.are_enough() && match_up()) {
         return false;
     }
     pairs.go_everywhere()
+}
+
+fn members(asks: &[Count]) -> u64 {
+    asks.iter().map(|(_, count)| u64::from(*count)).sum()
 }
 
 /// The same for a domain; classes need not be up to date. Large domains may hold anything.
@@ -113,10 +129,17 @@ struct Pairs<'a> {
     most: Vec<Vec<u32>>,
     /// Most members of all asks together, by node.
     holds: Vec<u64>,
+    /// Members that are to be held.
+    least: u64,
 }
 
 impl<'a> Pairs<'a> {
-    fn new(state: &'a ClusterState, asks: &'a [Count], positions: &[usize]) -> Pairs<'a> {
+    fn new(
+        state: &'a ClusterState,
+        asks: &'a [Count],
+        positions: &[usize],
+        least: u64,
+    ) -> Pairs<'a> {
         let of = Most::of(state, asks);
         let row = |ask: usize| -> Vec<u32> {
             positions.iter().map(|position| of.at(ask, *position)).collect()
@@ -126,15 +149,11 @@ impl<'a> Pairs<'a> {
         let holds = (0..positions.len()).map(all).collect();
         let order = state.room.tree.order();
         let nodes = positions.iter().map(|position| order[*position]).collect();
-        Pairs { state, asks, nodes, most, holds }
-    }
-
-    fn members(&self) -> u64 {
-        self.asks.iter().map(|(_, count)| u64::from(*count)).sum()
+        Pairs { state, asks, nodes, most, holds, least }
     }
 
     fn are_enough(&self) -> bool {
-        self.holds.iter().fold(0_u64, |sum, more| sum.saturating_add(*more)) >= self.members()
+        self.holds.iter().fold(0_u64, |sum, more| sum.saturating_add(*more)) >= self.least
     }
 
     /// Of each resource the smallest requests get what a node has free.
@@ -262,10 +281,14 @@ impl<'a> Pairs<'a> {
         Flow::new(&rows, &counts, vec![1; numbers.len()]).takes_all()
     }
 
-    /// Whether all members go to nodes that admit them, as many to each as it holds.
+    /// Whether enough members go to nodes that admit them, as many to each as it holds.
     fn go_everywhere(&self) -> bool {
         let counts: Vec<u32> = self.asks.iter().map(|(_, count)| *count).collect();
-        Flow::new(&self.most, &counts, self.holds.clone()).takes_all()
+        let mut flow = Flow::new(&self.most, &counts, self.holds.clone());
+        match self.least < members(self.asks) {
+            true => flow.takes_some(self.least),
+            false => flow.takes_all(),
+        }
     }
 }
 
@@ -313,16 +336,31 @@ impl Flow {
     }
 
     fn takes_all(&mut self) -> bool {
-        (0..self.counts.len()).all(|group| {
-            let mut waiting = self.counts[group];
-            for place in 0..self.left.len() {
-                let more = waiting.min(self.left[place]).min(self.most[group][place]);
-                self.there[group][place] += more;
-                self.left[place] -= more;
-                waiting -= more;
-            }
-            (0..waiting).all(|_| self.makes_room(group))
+        (0..self.counts.len()).all(|group| self.take(group) == self.counts[group])
+    }
+
+    /// Whether so many of all groups find places.
+    fn takes_some(&mut self, least: u64) -> bool {
+        let mut taken = 0;
+        (0..self.counts.len()).any(|group| {
+            taken += self.take(group);
+            taken >= least
         })
+    }
+
+    /// As many of a group as go beside those before it; others move for them.
+    fn take(&mut self, group: usize) -> u64 {
+        let mut waiting = self.counts[group];
+        for place in 0..self.left.len() {
+            let more = waiting.min(self.left[place]).min(self.most[group][place]);
+            self.there[group][place] += more;
+            self.left[place] -= more;
+            waiting -= more;
+        }
+        while waiting > 0 && self.makes_room(group) {
+            waiting -= 1;
+        }
+        self.counts[group] - waiting
     }
 
     /// One more of a group, for which others move from place to place; `false`: nobody can.
@@ -485,6 +523,16 @@ mod tests {
         let rows = vec![vec![1; 16]; 17];
         assert!(!takes_all(&rows, &[1; 17], &[1; 16]));
         assert!(takes_all(&rows[1..], &[1; 16], &[1; 16]));
+    }
+
+    #[test]
+    fn as_many_of_all_groups_as_find_places() {
+        // The first two are after one place, the third has another.
+        let rows = [vec![1, 0], vec![1, 0], vec![0, 2]];
+        let takes = |least| Flow::new(&rows, &[1, 1, 2], vec![1, 9]).takes_some(least);
+        assert!(takes(3) && !takes(4));
+        let chain = [vec![1, 1], vec![1, 0]];
+        assert!(Flow::new(&chain, &[1, 1], vec![1, 1]).takes_some(2), "the first moves on");
     }
 
     #[test]

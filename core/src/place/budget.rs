@@ -8,10 +8,10 @@
 //! what is left, so that the first domains are looked through and something is left for the last
 //! ones; [`LEAST`] once little is left; and when as much again is spent, one way down without
 //! going back, which costs no more than the tries before it that take nothing back. Everybody gets
-//! a look, and what all looks cost is bounded. Where members choose volumes or devices, a try
-//! costs more, the more kinds of members and nodes there are to look at again after it: nodes that
-//! the search looks at, as no other is looked at meanwhile ([`Txn::focus`]). To find those of a
-//! large domain costs steps, too.
+//! a look, and what all looks cost is bounded. Where members choose volumes or devices, or may be
+//! left out, a try costs more, the more kinds of members and nodes there are to look at again after
+//! it: nodes that the search looks at (where members choose, no other is looked at meanwhile,
+//! [`Txn::focus`]). To find those of a large domain costs steps, too.
 //!
 //! Counted are tries, no time: the same state gets the same answer.
 
@@ -51,6 +51,11 @@ pub(super) fn look(txn: &mut Txn<'_>, looks: usize) -> bool {
         txn.count_steps(steps(looks));
     }
     pays
+}
+
+/// Whether there is nothing left but one way down for each search.
+pub(super) fn is_spent(txn: &mut Txn<'_>) -> bool {
+    txn.count_steps(0) >= 2 * IN_ALL
 }
 
 fn steps(looks: usize) -> u32 {

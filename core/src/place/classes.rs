@@ -18,6 +18,7 @@ use crate::model::room::Room;
 use crate::model::sweep::Used;
 use crate::model::volumes::{Demand, Stamp};
 use crate::place::refusals::{self, Refusals};
+pub use crate::place::scoring::{Paying, Scoring};
 use crate::rules::neighbours::Outlook;
 use crate::rules::{self, Question};
 use crate::score::{self, Weights};
@@ -30,8 +31,16 @@ pub struct Classes {
     uses: u64,
     indexed: usize,
     evaluations: u64,
-    scratch: Vec<NodeRefusal>,
+    scratch: Scratch,
     focus: Option<Box<Focus>>,
+}
+
+/// Lists that are used again and again.
+#[derive(Debug, Default)]
+struct Scratch {
+    refusals: Vec<NodeRefusal>,
+    /// Positions whose scores are others, and by how much.
+    shifts: Vec<(usize, i64)>,
 }
 
 /// The only nodes that are looked at for a while.
@@ -56,34 +65,6 @@ pub struct ClassKey {
     pub scoring: Scoring,
 }
 
-/// How nodes are compared for a class, and which are left out because of their price.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Scoring {
-    /// Index of the scoring profile.
-    pub profile: u32,
-    /// What prices have to do with it.
-    pub paying: Paying,
-}
-
-/// What prices have to do with where a class goes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Paying {
-    /// Nothing but what the profile makes of them.
-    #[default]
-    Free,
-    /// Its queue has a quota of money: nodes whose price is not known will not do.
-    Pays,
-    /// The same, and the cheapest nodes are best, whatever the profile says.
-    Cheapest,
-}
-
-impl Scoring {
-    /// The same, the cheapest nodes first.
-    pub fn cheapest(self) -> Scoring {
-        Scoring { paying: Paying::Cheapest, ..self }
-    }
-}
-
 /// One class.
 #[derive(Debug)]
 pub struct Class {
@@ -95,6 +76,9 @@ pub struct Class {
     pub weights: Weights,
     index: FitIndex,
     outlook: Outlook,
+    /// What pods around add to the score of each node, by slot, as the index has it; empty where
+    /// nobody prefers anything.
+    around: Vec<u32>,
     /// What all nodes say, as of a change and a tree.
     refusals: Option<(u64, u64, Arc<Refusals>)>,
     verdicts: Vec<FactVerdict>,
@@ -143,6 +127,7 @@ impl Classes {
             weights,
             index: FitIndex::default(),
             outlook: Outlook::default(),
+            around: Vec::new(),
             refusals: None,
             verdicts: Vec::new(),
             volumes: None,
@@ -221,13 +206,12 @@ impl Classes {
             && let Some(changes) = room.touched_since(entry.seen)
         {
             let all = other_volumes || room.changes_since(entry.seen).is_none();
+            let scratch = &mut self.scratch;
+            self.evaluations += entry.catch_up_within(room, changes, focus, all, scratch);
             let seen = focus.behind.entry(class).or_insert(Some(entry.seen));
             if all || !entry.outlook.is_empty() {
                 *seen = None;
             }
-            let scratch = &mut self.scratch;
-            let looked = entry.catch_up_within(room, changes, focus, all, scratch);
-            self.evaluations += looked;
             self.list[at].seen = room.change_count();
             return &self.list[at].index;
         }
@@ -255,11 +239,18 @@ impl Classes {
     }
 
     /// From now on indexes are brought up to date on these nodes alone, until [`Classes::unfocus`]:
-    /// what they say of others, and of ranges and domains, is not to be read.
+    /// what they say of others, and of ranges and domains, is not to be read. Where others were in
+    /// focus before, those are no longer.
     pub fn focus(&mut self, room: &Room, nodes: Vec<NodeIdx>) {
         let mut within = vec![false; room.slots()];
         nodes.iter().for_each(|node| within[node.at()] = true);
-        self.focus = Some(Box::new(Focus { nodes, within, behind: BTreeMap::new() }));
+        let behind = self.focus.take().map(|before| before.behind).unwrap_or_default();
+        for class in behind.keys() {
+            // What changed around them meanwhile was not looked at there.
+            self.list[class.at()].look_at(room, &nodes, &mut self.scratch);
+            self.evaluations += nodes.len() as u64;
+        }
+        self.focus = Some(Box::new(Focus { nodes, within, behind }));
     }
 
     /// Indexes are brought up to date on all nodes again.
@@ -324,6 +315,7 @@ impl Classes {
         for oldest in live.into_iter().take(over) {
             oldest.index = FitIndex::default();
             oldest.outlook = Outlook::default();
+            oldest.around = Vec::new();
             oldest.verdicts = Vec::new();
             oldest.epoch = 0;
         }
@@ -338,7 +330,7 @@ impl Classes {
         assert_eq!(self.indexed, self.count_indexed(), "classes that have an index");
         assert_eq!(self.known.len(), self.list.len(), "classes by key");
         let shapes = room.shapes().given();
-        let mut scratch = Vec::new();
+        let mut refusals = Vec::new();
         for class in &self.list {
             assert!(shapes[class.key.shape.at()], "a class of a forgotten shape");
             let current = class.epoch == room.tree_epoch()
@@ -350,8 +342,10 @@ impl Classes {
                     class.outlook.recount(&class.bare(room, room.tree.order()[0]));
                 }
                 for (at, node) in room.tree.order().iter().enumerate() {
-                    let spot = class.evaluate(room, *node, &mut scratch).0;
+                    let (spot, _, around) = class.evaluate(room, *node, &mut refusals);
                     assert_eq!(class.index.spot(at), spot, "class index at position {at}");
+                    let kept = class.around.get(node.at()).copied().unwrap_or(0);
+                    assert_eq!(kept, around, "what pods around position {at} add");
                 }
             }
         }
@@ -423,39 +417,68 @@ impl Class {
         kept.is_some_and(|kept| kept.stands(room, node) && kept.score.is_some())
     }
 
+    /// What a node is to the class; what pods around add to its score beside it.
     fn evaluate(
         &self,
         room: &Room,
         node: NodeIdx,
-        scratch: &mut Vec<NodeRefusal>,
-    ) -> (Spot, FactVerdict) {
+        refusals: &mut Vec<NodeRefusal>,
+    ) -> (Spot, FactVerdict, u32) {
         let question = self.question(room, node);
         let slot = room.node(node);
         let mut verdict = match self.verdicts.get(node.at()) {
             Some(kept) if kept.version == slot.version => *kept,
             _ => {
-                let accepted = rules::facts_accept(&question, scratch);
+                let accepted = rules::facts_accept(&question, refusals);
                 let score = accepted.then(|| score::fact_terms(&question, &self.weights));
                 FactVerdict { version: slot.version, score }
             }
         };
         verdict.version = slot.version;
-        let Some(facts) = verdict.score else { return (Spot::FULL, verdict) };
+        let around = self.terms_around(room, node);
+        let Some(facts) = verdict.score else { return (Spot::FULL, verdict, around) };
         let slots = rules::slots(&question);
         if slots == 0 {
-            return (Spot::FULL, verdict);
+            return (Spot::FULL, verdict, around);
         }
         let total = match self.key.scoring.paying {
             Paying::Cheapest => score::thrift(&question),
-            _ => facts + score::holding_terms(&question, &self.weights),
+            _ => facts + score::holding_terms(&question, &self.weights) + around,
         };
         let idle = u32::try_from(room.idle_gpus(node)).unwrap_or(u32::MAX);
-        (Spot::new(slots, total, idle, slot.rank), verdict)
+        (Spot::new(slots, total, idle, slot.rank), verdict, around)
     }
 
-    fn catch_up(&mut self, room: &Room, changes: &[NodeIdx], scratch: &mut Vec<NodeRefusal>) {
+    /// What pods around a node add to its score.
+    fn terms_around(&self, room: &Room, node: NodeIdx) -> u32 {
+        match self.key.scoring.paying {
+            Paying::Cheapest => 0,
+            _ => score::terms_around(&self.outlook, room, node, &self.weights),
+        }
+    }
+
+    /// Gives nodes the scores that they have since pods around others changed.
+    fn shift(&mut self, room: &Room, shifts: &mut Vec<(usize, i64)>) {
+        let preferences = self.outlook.preferences();
+        if preferences.is_empty() {
+            return;
+        }
+        shifts.clear();
+        let mut kept = std::mem::take(&mut self.around);
+        kept.resize(room.slots(), 0);
+        preferences.moved(room, |node| {
+            let now = self.terms_around(room, node);
+            let was = std::mem::replace(&mut kept[node.at()], now);
+            let position = room.tree.position(node).filter(|_| was != now);
+            shifts.extend(position.map(|at| (at, i64::from(now) - i64::from(was))));
+        });
+        self.around = kept;
+        self.index.shift(&room.tree, shifts);
+    }
+
+    fn catch_up(&mut self, room: &Room, changes: &[NodeIdx], scratch: &mut Scratch) {
         if room.shape(self.key.shape).facts.kin.is_some() {
-            let Some(turned) = self.look_around(room, changes) else {
+            let Some(turned) = self.look_around(room, changes, scratch) else {
                 return self.rebuild(room, scratch);
             };
             self.look_at(room, &turned, scratch);
@@ -475,11 +498,11 @@ impl Class {
         changes: &[NodeIdx],
         focus: &Focus,
         all: bool,
-        scratch: &mut Vec<NodeRefusal>,
+        scratch: &mut Scratch,
     ) -> u64 {
         let around = room.shape(self.key.shape).facts.kin.is_some() && !changes.is_empty();
         let turned = match around {
-            true => self.look_around(room, changes),
+            true => self.look_around(room, changes, scratch),
             false => Some(Vec::new()),
         };
         let Some(turned) = turned.filter(|_| !all) else {
@@ -493,7 +516,12 @@ impl Class {
     }
 
     /// Counts pods around changed nodes anew; the nodes that they turn the answer for. `None`: all.
-    fn look_around(&mut self, room: &Room, changes: &[NodeIdx]) -> Option<Vec<NodeIdx>> {
+    fn look_around(
+        &mut self,
+        room: &Room,
+        changes: &[NodeIdx],
+        scratch: &mut Scratch,
+    ) -> Option<Vec<NodeIdx>> {
         let first = changes.first()?;
         let mut outlook = std::mem::take(&mut self.outlook);
         let other_facts = |node: NodeIdx| {
@@ -504,10 +532,11 @@ impl Class {
         let question = self.bare(room, *first);
         let told = outlook.catch_up(&question, changes, other_facts, &mut turned);
         self.outlook = outlook;
+        self.shift(room, &mut scratch.shifts);
         told.then_some(turned)
     }
 
-    fn look_at(&mut self, room: &Room, changes: &[NodeIdx], scratch: &mut Vec<NodeRefusal>) {
+    fn look_at(&mut self, room: &Room, changes: &[NodeIdx], scratch: &mut Scratch) {
         let mut last = None;
         for &node in changes {
             if last == Some(node) {
@@ -515,13 +544,22 @@ impl Class {
             }
             last = Some(node);
             let Some(position) = room.tree.position(node) else { continue };
-            let (spot, verdict) = self.evaluate(room, node, scratch);
-            self.verdicts[node.at()] = verdict;
+            let spot = self.see(room, node, scratch);
             self.index.set(&room.tree, position, spot);
         }
     }
 
-    fn rebuild(&mut self, room: &Room, scratch: &mut Vec<NodeRefusal>) {
+    /// Evaluates a node, and keeps what is kept of that.
+    fn see(&mut self, room: &Room, node: NodeIdx, scratch: &mut Scratch) -> Spot {
+        let (spot, verdict, around) = self.evaluate(room, node, &mut scratch.refusals);
+        self.verdicts[node.at()] = verdict;
+        if let Some(kept) = self.around.get_mut(node.at()) {
+            *kept = around;
+        }
+        spot
+    }
+
+    fn rebuild(&mut self, room: &Room, scratch: &mut Scratch) {
         const NEVER: FactVerdict = FactVerdict { version: 0, score: None };
         self.verdicts.resize(room.slots(), NEVER);
         let tree: &Tree = &room.tree;
@@ -530,11 +568,11 @@ impl Class {
             outlook.rebuild(&self.bare(room, *first));
         }
         self.outlook = outlook;
+        let preferring = !self.outlook.preferences().is_empty();
+        self.around = vec![0; if preferring { room.slots() } else { 0 }];
         let mut spots = Vec::with_capacity(tree.order().len());
         for &node in tree.order() {
-            let (spot, verdict) = self.evaluate(room, node, scratch);
-            self.verdicts[node.at()] = verdict;
-            spots.push(spot);
+            spots.push(self.see(room, node, scratch));
         }
         self.index = FitIndex::build(tree, spots.into_iter());
         self.epoch = room.tree_epoch();

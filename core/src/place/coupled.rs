@@ -19,6 +19,7 @@
 
 mod confines;
 mod everything;
+mod fewer;
 mod hopeless;
 
 use std::cmp::Reverse;
@@ -48,6 +49,7 @@ const STEPS_MAX: u32 = 16_384;
 const STEPS_FEWER: u32 = 4_096;
 
 pub(super) use confines::{Confines, Part};
+pub use fewer::{Fewer, Ways, some, some_within};
 
 /// What came of looking for places.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -250,20 +252,6 @@ pub fn fill(txn: &mut Txn<'_>, asks: &[Count], range: Range<usize>) -> Vec<u32> 
     asks.iter().zip(&search.left).map(placed).collect()
 }
 
-/// How many of each ask go onto the best nodes of the cluster, at most so many in all; those first
-/// whom others want near. Whoever is placed last may be left out. Nobody stays there.
-pub fn some(txn: &mut Txn<'_>, asks: &[Count], most: u32) -> Vec<u32> {
-    let start = txn.checkpoint();
-    let shapes = prepare(txn, asks);
-    let range = 0..txn.state().room.tree.order().len();
-    let mut search = Search::new(txn, asks, shapes, range);
-    search.advance(txn);
-    txn.rollback_to(start);
-    let mut counts = vec![0; asks.len()];
-    search.places.iter().take(most as usize).for_each(|place| counts[place.ask] += 1);
-    counts
-}
-
 /// Whether others want members of an ask near, by ask.
 pub fn are_wanted(txn: &mut Txn<'_>, asks: &[Count]) -> Vec<bool> {
     let shapes = prepare(txn, asks);
@@ -306,6 +294,8 @@ struct Search {
     attached: Option<Attached>,
     /// Where sets may go; `None`: anywhere.
     confines: Option<Confines>,
+    /// Who may be left out; `None`: nobody.
+    leaving: Option<Box<fewer::Leaving>>,
     /// For whom others may open nodes by what they take, by ask.
     opened: Vec<bool>,
     /// Nobody opens a node for anybody: whoever fits with all others fits in any order.
@@ -354,6 +344,7 @@ impl Search {
             state: Vec::new(),
             seen: BTreeSet::new(),
             confines: None,
+            leaving: None,
             in_any_order: !any_opens(txn, &classes, &shapes) && !opened.contains(&true),
             opened,
             nodes: Some(Vec::new()),

@@ -54,7 +54,8 @@ pub struct TopologyAsk {
     /// Some pod set has members of several shapes, and levels or slices hold for pod sets: what one
     /// shape finds by itself says little then.
     pub mixed: bool,
-    /// Closeness does not matter (profile weight 0): take the best nodes wherever they are.
+    /// Closeness does not matter (profile weight 0), or not as much as that members had rather be
+    /// apart: take the best nodes wherever they are.
     pub anywhere: bool,
 }
 

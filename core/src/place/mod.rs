@@ -1,12 +1,12 @@
 //! Placement: where the members of a gang go.
 //!
-//! [`classes`] keeps, for each kind of pod, what fits where and how good it is; [`gang`] chooses
-//! domain and nodes for a whole gang inside a transaction; [`search`] is its last resort for
-//! gangs of several shapes; [`coupled`] places gangs whose members want each other near or away;
-//! [`common_claims`] knows of claims that members share, [`ways`] what they can choose of volumes
-//! and devices, [`attached`] what they see of volumes on nodes; [`at_once`] proves that nodes do
-//! not hold all members, [`candidates`] leaves out nodes that say nothing to a gang, [`budget`]
-//! bounds what searches cost; [`partial`] tells how far a gang gets.
+//! [`classes`] keeps, for each kind of pod, what fits where and how good it is by its [`scoring`];
+//! [`gang`] chooses domain and nodes for a whole gang inside a transaction; [`search`] is its last
+//! resort for gangs of several shapes; [`coupled`] places gangs whose members want each other near
+//! or away; [`common_claims`] knows of claims that members share, [`ways`] what they can choose of
+//! volumes and devices, [`attached`] what they see of volumes on nodes; [`at_once`] proves that
+//! nodes do not hold all members, [`candidates`] leaves out nodes that say nothing to a gang,
+//! [`budget`] bounds what searches cost; [`partial`] tells how far a gang gets.
 
 mod at_once;
 mod attached;
@@ -20,6 +20,7 @@ pub mod levels;
 pub mod partial;
 pub mod pod_sets;
 pub mod refusals;
+pub mod scoring;
 pub mod search;
 pub mod slices;
 mod turns;

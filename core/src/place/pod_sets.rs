@@ -17,6 +17,7 @@ use crate::model::ids::ShapeIdx;
 use crate::model::input::{PodClaim, PodShape, Text};
 use crate::model::room::Room;
 use crate::model::txn::Txn;
+use crate::model::workload::PodSet;
 
 /// Orders that are tried of each kind in one domain.
 const ORDERS_MAX: usize = 16;
@@ -39,6 +40,16 @@ pub fn alike(room: &Room, one: ShapeIdx, other: ShapeIdx) -> bool {
 pub fn any_mixed(room: &Room, mut shapes: impl Iterator<Item = ShapeIdx>) -> bool {
     let mut known = BTreeSet::new();
     shapes.any(|shape| !known.insert(common(&room.shape(shape).facts)))
+}
+
+/// Whether some members had rather be away from others, or be spread among them. Then each takes
+/// the best node after those before it, and closeness is not looked for beyond what was asked.
+pub fn shun_each_other(room: &Room, sets: &[PodSet]) -> bool {
+    let facts = |set: &PodSet| &room.shape(set.shape).facts;
+    sets.iter().filter(|set| facts(set).neighbours.is_some()).any(|own| {
+        let mut others = sets.iter().filter(|other| other.shape != own.shape || own.count > 1);
+        others.any(|other| room.neighbourhood.shuns(facts(own), facts(other)))
+    })
 }
 
 /// The asks of each pod set, in the order of their first ones.

@@ -25,7 +25,10 @@ use std::collections::BTreeMap;
 
 use capstan_topology::ResourceIdx;
 
-use crate::model::input::{Text, Weight};
+use crate::explain::quantity::per_unit;
+use crate::model::ids::QueueIdx;
+use crate::model::input::{LocalQueueFacts, Text, Weight};
+use crate::model::state::ClusterState;
 use crate::policy::UsageSharing;
 use crate::quota::share::wide;
 use crate::time::{Span, Time};
@@ -269,6 +272,31 @@ impl History {
         let amounts = known.consumed.iter().map(|(of, amount)| (*of, shown(*amount)));
         Some((amounts.collect(), known.at))
     }
+}
+
+impl ClusterState {
+    /// How use counts in a ClusterQueue whose LocalQueues take turns by it; `None`: they do not.
+    pub fn by_usage(&self, queue: QueueIdx) -> Option<&UsageSharing> {
+        let sharing = self.policy.usage_sharing.as_ref()?;
+        let facts = self.quota.queue(queue).facts.as_ref()?;
+        facts.usage_based.then_some(sharing)
+    }
+
+    /// What a LocalQueue used of late, up to now.
+    pub fn used_of_late(&self, how: (Time, &UsageSharing), facts: &LocalQueueFacts) -> Usage {
+        let rate = |resource| {
+            let name = self.room.resources.name(resource);
+            let weight = how.1.weights.get(name).copied().unwrap_or(UsageSharing::UNIT);
+            // Weights are of units, cores and dollars.
+            weight / per_unit(name).unsigned_abs()
+        };
+        self.history.usage(how, &name_of(facts), facts.weight, rate)
+    }
+}
+
+/// Namespace and name of a LocalQueue.
+pub fn name_of(facts: &LocalQueueFacts) -> QueueName {
+    (facts.namespace.clone(), facts.name.clone())
 }
 
 fn fixed(amount: i64) -> u128 {

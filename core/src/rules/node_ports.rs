@@ -94,6 +94,17 @@ pub fn slots(question: &Question<'_>) -> u32 {
     u32::from(free)
 }
 
+/// Whether wanted ports are free on a node once pods with these ports have left it.
+pub fn would_be_free<'a>(
+    (used, wanted): (&[HostPort], &[HostPort]),
+    leaving: impl Iterator<Item = &'a HostPort> + Clone,
+) -> bool {
+    wanted.iter().all(|wanted| {
+        let taken = used.iter().filter(|used| conflict(wanted, used)).count();
+        taken <= leaving.clone().filter(|leaves| conflict(wanted, leaves)).count()
+    })
+}
+
 fn conflict(a: &HostPort, b: &HostPort) -> bool {
     const EVERY: &str = "0.0.0.0";
     a.port == b.port
@@ -117,6 +128,20 @@ mod tests {
         assert!(!conflict(&any, &port(81, "TCP", "0.0.0.0")));
         assert!(!conflict(&port(80, "TCP", "10.0.0.1"), &port(80, "TCP", "10.0.0.2")));
         assert!(!conflict(&port(80, "TCP", "::"), &port(80, "TCP", "10.0.0.2")));
+    }
+
+    #[test]
+    fn ports_come_free_with_all_who_use_them() {
+        let (any, own) = (port(80, "TCP", "0.0.0.0"), port(80, "TCP", "10.0.0.1"));
+        let other = port(80, "TCP", "10.0.0.2");
+        let free = |used: &[HostPort], leaving: &[HostPort]| {
+            would_be_free((used, std::slice::from_ref(&any)), leaving.iter())
+        };
+        assert!(free(&[], &[]));
+        assert!(!free(&[own.clone(), other.clone()], std::slice::from_ref(&own)));
+        assert!(free(&[own.clone(), other.clone()], &[other.clone(), own.clone()]));
+        let wanted = std::slice::from_ref(&own);
+        assert!(would_be_free((std::slice::from_ref(&other), wanted), [].iter()));
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! node. What is chosen is kept with the claim (see [`crate::model::volumes`]); the next pod that
 //! uses it has to suit the choice.
 
-use super::Question;
+use super::{Question, volume_zone};
 use crate::explain::reason::{NodeRefusal, StorageRefusal};
 use crate::model::volumes::{Need, reaches};
 
@@ -34,4 +34,19 @@ pub fn check(question: &Question<'_>, refusals: &mut Vec<NodeRefusal>) {
         let refusal = StorageRefusal::VolumeMissing { volume: volume.clone() };
         refusals.push(NodeRefusal::Storage(refusal));
     }
+}
+
+/// Whether a node reaches the volumes that claims have, whoever is there: what they may still get
+/// is not looked at.
+pub fn is_reached(question: &Question<'_>) -> bool {
+    let Some(demand) = question.volumes else { return true };
+    let mut claims = demand.claims.iter();
+    let bound = claims.all(|wanted| match &wanted.need {
+        Need::Bound(volume) => reaches(question.facts(), volume),
+        Need::Nowhere(_) => false,
+        _ => true,
+    });
+    let mut elsewhere = Vec::new();
+    volume_zone::check(question, &mut elsewhere);
+    bound && demand.problem.is_none() && elsewhere.is_empty()
 }

@@ -3,7 +3,8 @@
 //! Named integer terms, each 0..=1000 with a documented meaning, are multiplied by the weights of
 //! a profile and added. A term depends on pod class and node state only, never on the other
 //! candidates, so a node's score can be kept until the node changes. Terms split into those that
-//! depend on facts (kept per class and node) and those that depend on holdings.
+//! depend on facts (kept per class and node), those that depend on holdings, and those of pods
+//! around, which change with other nodes of a domain, and for all nodes with the scale of a class.
 //!
 //! | term | 1000 means | 0 means |
 //! |---|---|---|
@@ -12,10 +13,10 @@
 //! | `locality` | the gang is on one node | the gang shares no known domain |
 //! | `packing` | the pod's scarcest resource is in full use | the node is unused |
 //! | `gpuFit` | no GPU of the node stays idle | all stay idle |
-//! | `softTaints` | no untolerated PreferNoSchedule taint | four or more |
+//! | `softTaints` | no untolerated PreferNoSchedule taint | a thousand; one is half of none |
 //! | `nodeAffinity` | all that pod and configuration prefer of nodes | nothing of it |
-//! | `podAffinity` | all that the pod prefers of pods around it | nothing of it |
-//! | `topologySpread` | all its ScheduleAnyway constraints hold | none does |
+//! | `podAffinity` | no node is preferred more for the pods around it | none is less |
+//! | `topologySpread` | no domain is emptier, by its ScheduleAnyway constraints | none is fuller |
 //! | `imageLocality` | a gigabyte of images for each container | less than 23 MiB |
 //!
 //! A term that a pod has no use for (it prefers nothing) counts neither as good nor as bad.
@@ -26,6 +27,8 @@
 mod images;
 mod node_affinity;
 mod pods_around;
+
+pub use pods_around::terms as terms_around;
 
 use capstan_topology::UNLIMITED;
 
@@ -100,12 +103,7 @@ pub fn fact_terms(question: &Question<'_>, weights: &Weights) -> u32 {
 /// Weighted sum of the terms that depend on holdings.
 #[inline]
 pub fn holding_terms(question: &Question<'_>, weights: &Weights) -> u32 {
-    let mut sum = weights.packing * packing(question) + weights.gpu_fit * gpu_fit(question);
-    if question.neighbours.is_some() {
-        sum += weights.pod_affinity * pods_around::affinity(question).unwrap_or(0);
-        sum += weights.topology_spread * pods_around::spread(question).unwrap_or(0);
-    }
-    sum
+    weights.packing * packing(question) + weights.gpu_fit * gpu_fit(question)
 }
 
 /// Every term of a node's score, for people.
@@ -121,9 +119,10 @@ pub fn explain(question: &Question<'_>, weights: &Weights, locality: u32) -> Sco
     ];
     let wished = node_affinity::value(question);
     terms.extend(wished.map(|value| term("nodeAffinity", value, weights.node_affinity)));
-    let near = pods_around::affinity(question);
+    let (room, node) = (question.room, question.node);
+    let near = question.neighbours.and_then(|around| pods_around::affinity(around, room, node));
     terms.extend(near.map(|value| term("podAffinity", value, weights.pod_affinity)));
-    let spread = pods_around::spread(question);
+    let spread = question.neighbours.and_then(|around| pods_around::spread(around, room, node));
     terms.extend(spread.map(|value| term("topologySpread", value, weights.topology_spread)));
     let images = images::value(question);
     terms.extend(images.map(|value| term("imageLocality", value, weights.image_locality)));
@@ -196,7 +195,8 @@ fn soft_taints(question: &Question<'_>) -> u32 {
         taint.effect == TaintEffect::PreferNoSchedule && !taints::tolerated(question, taint)
     };
     let count = question.facts().taints.iter().filter(soft).count();
-    FULL - (count.min(4) as u32) * (FULL / 4)
+    // One more always counts, and the first most: kube-scheduler makes the most of the moment nil.
+    FULL / u32::try_from(count + 1).unwrap_or(u32::MAX)
 }
 
 /// How much of the resource that the pod takes most of is already in use.

@@ -1,26 +1,33 @@
-//! `podAffinity` and `topologySpread`: how much of what a pod prefers of the pods around it holds.
+//! `podAffinity` and `topologySpread`: how well a node goes with what a pod and those around it
+//! prefer of each other, and how empty its domains are.
 //!
-//! A preferred term holds where its domain has such a pod (or none, for anti-affinity), however
-//! many there are, and a ScheduleAnyway constraint where its skew stays within bounds. So a score
-//! changes when an answer turns and not with every pod, which is what lets it be kept.
+//! Every pod in the domain counts, as in kube-scheduler's scores; what is added up, and by what
+//! it is measured, is [`preferences`](crate::rules::neighbours::preferences)' to know.
 
-use crate::rules::Question;
+use capstan_topology::NodeIdx;
 
-use super::FULL;
+use super::Weights;
+use crate::model::room::Room;
+use crate::rules::neighbours::Outlook;
 
-/// Preferred pod affinity and anti-affinity; `None`: the pod prefers nothing.
-pub fn affinity(question: &Question<'_>) -> Option<u32> {
-    let (held, all) = question.neighbours?.preferred(question)?;
-    Some(part(held, all))
+/// Preferred pod affinity and anti-affinity; `None`: neither the pod nor any around prefers any.
+#[inline]
+pub fn affinity(outlook: &Outlook, room: &Room, node: NodeIdx) -> Option<u32> {
+    outlook.preferences().pull(room, node)
 }
 
 /// ScheduleAnyway constraints; `None`: the pod has none.
-pub fn spread(question: &Question<'_>) -> Option<u32> {
-    let (kept, all) = question.neighbours?.spread_out(question)?;
-    Some(part(kept, all))
+#[inline]
+pub fn spread(outlook: &Outlook, room: &Room, node: NodeIdx) -> Option<u32> {
+    outlook.preferences().spread(room, node)
 }
 
-fn part(held: u32, all: u32) -> u32 {
-    let value = u64::from(held) * u64::from(FULL) / u64::from(all);
-    u32::try_from(value).unwrap_or(FULL)
+/// Weighted sum of both.
+#[inline]
+pub fn terms(outlook: &Outlook, room: &Room, node: NodeIdx, weights: &Weights) -> u32 {
+    if outlook.preferences().is_empty() {
+        return 0;
+    }
+    weights.pod_affinity * affinity(outlook, room, node).unwrap_or(0)
+        + weights.topology_spread * spread(outlook, room, node).unwrap_or(0)
 }

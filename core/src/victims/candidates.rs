@@ -116,6 +116,8 @@ pub struct Candidate {
     pub common: Option<QuotaIdx>,
     /// Its leaving, after those before it, goes beyond what a PodDisruptionBudget allows.
     pub breaks_budget: bool,
+    /// Its place in the order of candidates, budgets apart.
+    pub turn: u32,
 }
 
 /// Who wants room.
@@ -325,7 +327,7 @@ fn candidate(
     (quota, room): (bool, bool),
     common: Option<QuotaIdx>,
 ) -> Candidate {
-    Candidate { workload, kind, quota, room, common, breaks_budget: false }
+    Candidate { workload, kind, quota, room, common, breaks_budget: false, turn: 0 }
 }
 
 /// Who leaves for the preemptor already needs no policy's leave.

@@ -198,7 +198,7 @@ impl Search<'_> {
             wanted && candidate.kind.by_share() && sharing.may_take(candidate, what)
         };
         let open: Vec<&Candidate> =
-            list.iter().filter(shared).filter(|candidate| !removed.contains(candidate)).collect();
+            list.iter().filter(shared).filter(|it| !removed.passes_over(it)).collect();
         let mut aside = Vec::new();
         let mut targets = Targets::new(txn.state(), sharing.own, open.iter().copied());
         while let Some(queue) = targets.next(txn.state()) {

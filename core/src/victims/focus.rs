@@ -1,40 +1,44 @@
-//! Victims chosen by where they stand, when those taken in order leave room in the wrong places.
+//! Victims chosen by where they stand.
 //!
-//! Problem: what a queue borrows is a budget. Taken in the usual order, from the latest admitted
-//! on, it may be spent on nodes that hold nobody even then: half of each of two nodes, where one
-//! of them whole was wanted. All candidates together would do, and the owner would wait for what
-//! it lent.
+//! Problem: one pod needs one node, and who leaves another leaves for nothing. And what a queue
+//! borrows is a budget. Taken in the usual order, from the latest admitted on, it may be spent on
+//! nodes that hold nobody even then: half of each of two nodes, where one of them whole was wanted.
+//! All candidates together would do, and the owner would wait for what it lent.
 //!
-//! Wanted: room where less harm is done, and nobody who makes none. A node costs the budgets that
-//! are broken there, then the highest priority that leaves it, then how many leave it, for the
-//! first member more that it holds.
+//! Wanted: room where less harm is done ([`Cost`]), and nobody who makes none. What a node costs is
+//! told for the first member more that it holds.
 //!
 //! Phases, inside one required domain after the other (the roomiest first), else anywhere: what
 //! each node would cost, then nodes in that order, each as far as it comes to hold more members:
-//! in the usual order, else some set that does; who makes no difference there stays. Then victims
-//! for quota as usual, and at the end everyone goes back who turns out not to be needed. Only
-//! kinds of members that lack room count. One node may give what the cheapest few do not: the
-//! budget is spent again from each of the first [`STARTS_MAX`] nodes on.
+//! in the usual order, else without somebody whom a member wants near, else some set that does; who
+//! makes no difference there stays. Then victims for quota as usual, and at the end everyone goes
+//! back who turns out not to be needed, because another node will do by then, too. Only kinds of
+//! members that lack room count. One node may give what the cheapest few do not: the budget is
+//! spent again from each of the first [`STARTS_MAX`] nodes on.
 //!
-//! Cost: one look at each node that candidates stand on, without any change; then removals, at
-//! most [`REMOVALS_MAX`] in one search, on the nodes that lack least first. Where [`FAILURES_MAX`]
-//! of those come to nothing, what may be taken is too little, and others lack more. Only for a
-//! preemptor that would wait otherwise. Nothing survives a restart.
+//! Cost: one look at each node that candidates stand on, without any change; then removals, half of
+//! at most [`REMOVALS_MAX`] to learn what nodes cost. For one pod that is alone that ends once no
+//! other node can cost less, or [`FOUND_MAX`] would do. For others nodes that lack least come
+//! first, and where [`FAILURES_MAX`] of those come to nothing, what may be taken is too little, and
+//! others lack more. Meanwhile only the node that is looked at is kept current. Nothing survives a
+//! restart.
 
-use std::collections::BTreeMap;
+use capstan_topology::DomainIdx;
 
-use capstan_topology::{DomainIdx, NodeIdx};
-
-use super::{Attempt, For, Removed, Search, Taken};
-use crate::model::ids::{ClassIdx, FrIdx, PodIdx, WorkloadIdx};
-use crate::model::state::ClusterState;
+use super::stands::{Cost, Stand, Stander};
+use super::{Attempt, For, Removed, Search};
+use crate::explain::reason::SearchBound;
+use crate::model::ids::{ClassIdx, PodIdx, WorkloadIdx};
 use crate::model::txn::{Checkpoint, Txn};
 use crate::place::coupled;
-use crate::resources;
-use crate::victims::candidates::{Candidate, Kind};
+use crate::victims::candidates::Candidate;
 
-/// Removals in one search, at most: the nodes of a gang of 256 with eight victims each.
-const REMOVALS_MAX: u32 = 2_048;
+/// Removals in one search, at most: twice the nodes of a gang of 256 with eight victims each.
+const REMOVALS_MAX: u32 = 4_096;
+
+/// Nodes that would do for one pod and of which the best is taken: as many as kube-scheduler looks
+/// for at least.
+const FOUND_MAX: usize = 100;
 
 /// Nodes of a scope that come to nothing before the others are left alone.
 const FAILURES_MAX: u32 = 16;
@@ -42,22 +46,14 @@ const FAILURES_MAX: u32 = 16;
 /// Removals in one look for a set on one node, at most: every set of five.
 const SETS_MAX: u32 = 32;
 
+/// Candidates of one node of whom one is kept in turn, at most.
+const KEPT_MAX: usize = 8;
+
 /// Nodes that are cleared first, one after the other, until it does.
 const STARTS_MAX: usize = 8;
 
 /// Domains of a required level that are looked at, at most.
 const DOMAINS_MAX: usize = 16;
-
-/// Candidates on a node that would hold a member more if all of them left.
-struct Stand<'c> {
-    position: usize,
-    /// What the node lacks for it now: the largest share of what is asked, in millionths.
-    lacks: i128,
-    /// In the order in which they are taken.
-    in_order: Vec<&'c Candidate>,
-    /// Those that hold least first.
-    by_size: Vec<&'c Candidate>,
-}
 
 /// A search under way.
 struct Focus<'s, 'a, 'c> {
@@ -71,24 +67,22 @@ struct Focus<'s, 'a, 'c> {
     short: Vec<ClassIdx>,
     /// Removals left.
     removals: u32,
+    /// Some nodes were not looked at, because others took all removals that may be.
+    ended: bool,
 }
 
 impl Search<'_> {
-    /// Takes victims where they stand together; `None`: that does not do either, and nothing was
-    /// removed.
+    /// Takes victims where they stand together; `Err`: that does not do either, and nothing was
+    /// removed; it may be because the search ended at its bound.
     pub(super) fn attempt_by_place<'c>(
         &self,
         txn: &mut Txn<'_>,
         list: &'c [Candidate],
         attempt: Attempt,
-        start: Checkpoint,
-    ) -> Option<Removed<'c>> {
-        // Where nothing is a budget, all that are allowed were gone before it failed.
-        if !list.iter().any(|candidate| candidate.room && candidate.kind.elsewhere()) {
-            return None;
-        }
+    ) -> Result<Removed<'c>, Option<SearchBound>> {
+        let start = txn.checkpoint();
         let scopes = self.scopes(txn);
-        let scope = *scopes.first()?;
+        let Some(&scope) = scopes.first() else { return Err(None) };
         let short = self.short(txn, scope);
         let mut focus = Focus {
             search: self,
@@ -98,70 +92,20 @@ impl Search<'_> {
             scope,
             short,
             removals: REMOVALS_MAX,
+            ended: false,
         };
         for scope in scopes {
             focus.scope = scope;
             if focus.clear(txn, list) {
-                return Some(focus.removed);
+                focus.removed.by_place = true;
+                return Ok(focus.removed);
             }
             focus.undo(txn, start, 0);
             if focus.removals == 0 {
                 break;
             }
         }
-        None
-    }
-
-    /// Nodes that some wanted class could use, with those who may leave them; those that lack
-    /// least come first.
-    fn stands<'c>(
-        &self,
-        txn: &Txn<'_>,
-        list: &'c [Candidate],
-        short: &[ClassIdx],
-    ) -> Vec<Stand<'c>> {
-        let state = txn.state();
-        let mut order: Vec<&Candidate> = list.iter().filter(|candidate| candidate.room).collect();
-        order.sort_by_key(|candidate| candidate.kind != Kind::Unqueued);
-        let mut by_node: BTreeMap<NodeIdx, (Vec<&Candidate>, Vec<PodIdx>)> = BTreeMap::new();
-        for candidate in order {
-            for pod in state.placed(candidate.workload) {
-                let Some(node) = state.pods[pod].place else { continue };
-                let (all, pods) = by_node.entry(node).or_default();
-                if all.last().is_none_or(|last| last.workload != candidate.workload) {
-                    all.push(candidate);
-                }
-                pods.push(pod);
-            }
-        }
-        let stand = |(node, (in_order, pods)): (NodeIdx, (Vec<&'c Candidate>, Vec<PodIdx>))| {
-            let position = state.room.tree.position(node)?;
-            let useful = short.iter().copied();
-            let useful = useful.filter(|class| state.classes.accepts(&state.room, *class, node));
-            let lacks = useful.filter_map(|class| lacks(state, class, node, &pods)).min()?;
-            let mut by_size = in_order.clone();
-            by_size.sort_by_cached_key(|candidate| self.share_held(txn, candidate.workload));
-            Some(Stand { position, lacks, in_order, by_size })
-        };
-        let mut stands: Vec<Stand<'_>> = by_node.into_iter().filter_map(stand).collect();
-        stands.sort_by_key(|stand| (stand.lacks, stand.position));
-        stands
-    }
-
-    /// How much a workload holds of what is asked, in millionths of that.
-    fn share_held(&self, txn: &Txn<'_>, workload: WorkloadIdx) -> i128 {
-        let state = txn.state();
-        let asked = |fr: FrIdx| {
-            let resource = state.quota.fr(fr).1;
-            let mut usage = self.need.usage.iter();
-            usage.find(|(of, _)| state.quota.fr(*of).1 == resource).map(|(_, amount)| *amount)
-        };
-        let charges = state.placed(workload).flat_map(|pod| state.charges_of(pod));
-        let charges = charges.chain(state.kept_for(workload).iter().copied());
-        let share = |(_, fr, held): (_, FrIdx, i64)| {
-            asked(fr).map_or(0, |asked| i128::from(held) * 1_000_000 / i128::from(asked.max(1)))
-        };
-        charges.map(share).sum()
+        Err(focus.ended.then_some(SearchBound::Victims(REMOVALS_MAX)))
     }
 
     /// Where all members must come together, the roomiest first.
@@ -206,25 +150,6 @@ impl Search<'_> {
     }
 }
 
-/// What a node lacks for a member more of a class, as the largest share of what that asks, in
-/// millionths; `None`: it would not hold one even if all of these pods left.
-fn lacks(state: &ClusterState, class: ClassIdx, node: NodeIdx, pods: &[PodIdx]) -> Option<i128> {
-    let shape = state.classes.class(class).key.shape;
-    let ledger = &state.room.ledger;
-    let mut most = 0;
-    for &(resource, asked) in ledger.request(state.room.shape(shape).request).entries() {
-        let free = ledger.free(node, resource);
-        let held = |pod: &PodIdx| ledger.request(state.pods[*pod].holds).get(resource);
-        let leave = resources::total(pods.iter().map(held));
-        if free.saturating_add(leave) < asked && !state.room.args.ignores_any() {
-            return None;
-        }
-        let lacking = i128::from(asked.saturating_sub(free).max(0));
-        most = most.max(lacking * 1_000_000 / i128::from(asked.max(1)));
-    }
-    Some(most)
-}
-
 impl<'c> Focus<'_, '_, 'c> {
     /// Clears nodes of the scope, those of least cost first, until everyone has room and quota.
     fn clear(&mut self, txn: &mut Txn<'_>, list: &'c [Candidate]) -> bool {
@@ -258,33 +183,48 @@ impl<'c> Focus<'_, '_, 'c> {
     fn costs(&mut self, txn: &mut Txn<'_>) -> Vec<usize> {
         let domain = txn.state().room.tree.domain(self.scope);
         let scope = domain.start..domain.end;
-        let mut costs = Vec::new();
+        let spare = self.removals / 2;
+        let mut costs: Vec<(Cost, usize, usize)> = Vec::new();
+        let mut best: Option<Cost> = None;
         let mut failures = 0;
         for at in 0..self.stands.len() {
-            let position = self.stands[at].position;
+            let Stand { position, least, .. } = self.stands[at];
             if !scope.contains(&position) {
                 continue;
             }
-            if failures == FAILURES_MAX {
+            let settled = match self.search.alone {
+                true => best.is_some_and(|best| best <= least) || costs.len() == FOUND_MAX,
+                false => failures == FAILURES_MAX,
+            };
+            if settled {
+                break;
+            }
+            if self.removals <= spare {
+                self.ended = true;
                 break;
             }
             let (point, before) = (txn.checkpoint(), self.removed.taken.len());
+            txn.focus(&[position]);
             if self.more_room(txn, at) {
-                // Who leaves already costs nothing more.
-                let taken = self.removed.taken[before..].iter();
-                let taken = || taken.clone().filter(|taken| !taken.candidate.kind.leaves());
-                let priority =
-                    |taken: &Taken<'_>| txn.state().workloads[taken.candidate.workload].priority;
-                let highest = taken().map(priority).max();
-                let breaks = taken().filter(|taken| taken.candidate.breaks_budget).count();
-                costs.push((breaks, highest, taken().count(), position, at));
+                let cost = self.cost(txn, at, before);
+                best = Some(best.map_or(cost, |best| best.min(cost)));
+                costs.push((cost, position, at));
             } else {
                 failures += 1;
             }
             self.undo(txn, point, before);
         }
+        txn.unfocus();
         costs.sort_unstable();
         costs.into_iter().map(|(.., at)| at).collect()
+    }
+
+    /// What it costs that those leave a node who were taken since `before`.
+    fn cost(&self, txn: &Txn<'_>, at: usize, before: usize) -> Cost {
+        let there = &self.stands[at].in_order;
+        let taken = self.removed.taken[before..].iter().map(|taken| taken.candidate.workload);
+        let gone = taken.filter_map(|it| there.iter().find(|one| one.candidate.workload == it));
+        Cost::of(txn.state(), gone.copied())
     }
 
     /// How many members of the kinds that lack room a node holds.
@@ -296,44 +236,91 @@ impl<'c> Focus<'_, '_, 'c> {
     /// goes back. `false`: it comes to hold no more, and nobody was taken.
     fn more_room(&mut self, txn: &mut Txn<'_>, at: usize) -> bool {
         let position = self.stands[at].position;
-        let (point, before) = (txn.checkpoint(), self.removed.taken.len());
         let slots = self.slots(txn, position);
+        if self.take_in_order(txn, at, None, slots) {
+            return true;
+        }
+        let wanted = self.wanted(txn, at);
+        for kept in wanted.iter().rev().take(KEPT_MAX) {
+            if self.take_in_order(txn, at, Some(*kept), slots) {
+                return true;
+            }
+        }
+        // Of one node any set does that is in one that does.
+        if self.search.alone && wanted.is_empty() {
+            return false;
+        }
+        let mut by_size: Vec<&'c Candidate> =
+            self.stands[at].in_order.iter().map(|it| it.candidate).collect();
+        by_size.sort_by_cached_key(|candidate| self.search.share_held(txn, candidate.workload));
+        let (before, least) = (self.removed.taken.len(), self.removals.saturating_sub(SETS_MAX));
+        let found = self.some_set(txn, position, &by_size, (slots, least));
+        if found {
+            self.give_back(txn, before, position, slots);
+        }
+        found
+    }
+
+    /// Takes all candidates of a node but one that is kept, in order, until it holds more members.
+    fn take_in_order(
+        &mut self,
+        txn: &mut Txn<'_>,
+        at: usize,
+        kept: Option<WorkloadIdx>,
+        slots: u64,
+    ) -> bool {
+        let position = self.stands[at].position;
+        let (point, before) = (txn.checkpoint(), self.removed.taken.len());
         for which in 0..self.stands[at].in_order.len() {
-            let candidate = self.stands[at].in_order[which];
-            if self.take(txn, candidate) && self.slots(txn, position) > slots {
+            let Stander { candidate, .. } = self.stands[at].in_order[which];
+            if kept != Some(candidate.workload)
+                && self.take(txn, candidate)
+                && self.slots(txn, position) > slots
+            {
                 self.give_back(txn, before, position, slots);
                 return true;
             }
         }
         self.undo(txn, point, before);
-        let least = self.removals.saturating_sub(SETS_MAX);
-        if !self.some_set(txn, (at, 0), slots, least) {
-            return false;
-        }
-        self.give_back(txn, before, position, slots);
-        true
+        false
     }
 
-    /// Takes the first set of a node's candidates, from one on, that lets it hold more. Sets are
-    /// tried by size: the last one taken may hold more than what is still borrowed.
+    /// Candidates of a node whose leaving may do harm to the preemptor, in order: a member wants
+    /// them near, or they are elsewhere too, where it may count on them.
+    fn wanted(&self, txn: &Txn<'_>, at: usize) -> Vec<WorkloadIdx> {
+        if !self.search.looks {
+            return Vec::new();
+        }
+        let state = txn.state();
+        let node = state.room.tree.order()[self.stands[at].position];
+        let wanted = |pod: PodIdx| {
+            let pod = &state.pods[pod];
+            let mut kinds = self.short.iter().map(|class| state.classes.class(*class).outlook());
+            pod.place != Some(node) || kinds.any(|it| it.wants_near(pod.shape).is_some())
+        };
+        let all = self.stands[at].in_order.iter().map(|it| it.candidate.workload);
+        all.filter(|workload| state.placed(*workload).any(wanted)).collect()
+    }
+
+    /// Takes the first set of these candidates of a node that lets it hold more. Sets are tried by
+    /// size: the last one taken may hold more than what is still borrowed.
     fn some_set(
         &mut self,
         txn: &mut Txn<'_>,
-        (at, from): (usize, usize),
-        slots: u64,
-        least: u32,
+        position: usize,
+        of: &[&'c Candidate],
+        (slots, least): (u64, u32),
     ) -> bool {
-        for which in from..self.stands[at].by_size.len() {
+        for (which, &candidate) in of.iter().enumerate() {
             if self.removals <= least {
                 return false;
             }
             let (point, before) = (txn.checkpoint(), self.removed.taken.len());
-            let candidate = self.stands[at].by_size[which];
             if !self.take(txn, candidate) {
                 continue;
             }
-            if self.slots(txn, self.stands[at].position) > slots
-                || self.some_set(txn, (at, which + 1), slots, least)
+            if self.slots(txn, position) > slots
+                || self.some_set(txn, position, &of[which + 1..], (slots, least))
             {
                 return true;
             }
@@ -345,7 +332,7 @@ impl<'c> Focus<'_, '_, 'c> {
     /// Takes one, if that is allowed now.
     fn take(&mut self, txn: &mut Txn<'_>, candidate: &'c Candidate) -> bool {
         let usable = self.removals > 0
-            && !self.removed.contains(candidate)
+            && !self.removed.passes_over(candidate)
             && self.search.usable(txn, candidate, self.attempt, For::Room);
         if usable {
             self.removals -= 1;
@@ -368,9 +355,11 @@ impl<'c> Focus<'_, '_, 'c> {
         txn.rollback_to(point);
     }
 
-    /// Takes others for quota, as usual.
+    /// Takes others for quota, as usual; they must not be those near whom somebody wants to be.
     fn free_quota(&mut self, txn: &mut Txn<'_>, list: &'c [Candidate]) -> bool {
-        self.search.take_for_quota(txn, list, self.attempt, &mut self.removed)
+        let search = self.search;
+        search.take_for_quota(txn, list, self.attempt, &mut self.removed)
+            && (!search.looks || search.room_fits(txn, self.attempt))
     }
 }
 

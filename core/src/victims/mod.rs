@@ -5,15 +5,21 @@
 //! nodes too.
 //!
 //! Phases: [`candidates`] lists who may go, `order` in which order (classical preemption of Kueue);
-//! the search takes them one by one inside a transaction until quota fits, then until nodes fit,
-//! and finally gives back, last first, everyone who turns out not to be needed. Candidates that
-//! are already leaving come first, whatever the order of the others: taking them costs nothing
-//! more, and giving them back would save nothing. PodDisruptionBudgets are a preference among those
-//! of one kind. Work without a queue is taken only for room on nodes, before anyone in a queue.
-//! Where those taken in order leave no room,
-//! `focus` chooses them by where they stand. While fair sharing is on, shares decide who comes next
-//! and who may be taken at all: `fair`, `targets`; who was stopped too often takes only what
-//! it owns, with or without shares: `turns`.
+//! the search takes them one by one inside a transaction until quota fits, then until nodes fit
+//! (`in_order`), and finally gives back, last first, everyone who turns out not to be needed.
+//! Candidates that are already leaving come first, whatever the order of the others: taking them
+//! costs nothing more, and giving them back would save nothing. PodDisruptionBudgets are a
+//! preference among those of one kind. Work without a queue is taken only for room on nodes, before
+//! anyone in a queue. While fair sharing is on, shares decide who comes next and who may be taken
+//! at all: `fair`, `targets`; who was stopped too often takes only what it owns, with or without
+//! shares: `turns`.
+//!
+//! Who leaves is not always what matters, but from where. A pod that is alone and in no queue
+//! clears one node, as with kube-scheduler: `stands` says who could leave each node and what that
+//! would cost at least, `focus` which node it is. For others that is what comes after the usual
+//! order, where what they may take is a budget that must not be spent on nodes that hold nobody
+//! even then. And whoever wants others near, or spreads among them, may find no node any more once
+//! those have left: then they stay, and the others are tried.
 //!
 //! Cost: one removal and one check per candidate; a check reads the quota path and one index. Where
 //! nodes have room anyway, as under quotas that are smaller than the cluster, a removal is one of
@@ -34,17 +40,21 @@ use crate::victims::candidates::{Candidate, Kind};
 use crate::victims::fair::Sharing;
 use crate::victims::removed::{Extent, Removed, Taken};
 
+mod all_gone;
 mod by_quota;
 pub mod candidates;
 mod fair;
 mod fits;
 mod focus;
+mod in_order;
 mod order;
 mod recall;
 mod removed;
+mod stands;
 mod targets;
 pub mod turns;
 
+pub use all_gone::once_all_left;
 pub(crate) use recall::Searched;
 
 /// What must fit once the victims are gone.
@@ -102,13 +112,6 @@ pub struct Victim {
 /// Candidates that one search looks at, at most. Far above any real reclaim; it bounds a round on
 /// a cluster full of tiny lower-priority work.
 pub const CANDIDATES_MAX: usize = 20_000;
-
-/// Own work that leaves already.
-const OWN_LEAVES: Kind = Kind::Leaving(PreemptionReason::InClusterQueue);
-
-/// Candidates that are taken one by one where each look for places is a search, as for members that
-/// depend on each other; after that many, an eighth more at a time. Who leaves in vain goes back.
-const ONE_BY_ONE: usize = 64;
 
 /// Who leaves so that the need fits; `Err`: nothing allowed would do, for lack of this. In the
 /// transaction quota is free of them then, and of nodes nothing is said; the caller rolls back.
@@ -169,6 +172,9 @@ fn search_anew(
     let mut search = Search::new(txn, preemptor, need, members);
     search.extent = extent;
     let mut list = candidates::collect(txn.state(), preemptor, search.queue, need);
+    if search.alone {
+        list.keep_all();
+    }
     let attempts = search.attempts(txn, list.any_order());
     let tried = if search.in_vain(txn, list.any_order()) { &[] } else { attempts };
     let mut room = false;
@@ -262,6 +268,8 @@ struct Search<'a> {
     stopped: Option<u32>,
     /// What of victims must be gone in the end.
     extent: Extent,
+    /// It is one pod in no queue, which any node will do for: it clears one node.
+    alone: bool,
 }
 
 /// What is short although all who may be stopped would leave.
@@ -346,6 +354,9 @@ impl<'a> Search<'a> {
         let sharing = queue.and_then(|queue| Sharing::of(state, queue, need, stopped));
         let payers = fits::payers(state, preemptor, need);
         let priority = txn.state().workloads[preemptor].priority;
+        let TopologyAsk { required, slices, .. } = need.topology;
+        let anywhere = required.is_none() && slices.is_none();
+        let alone = queue.is_none() && anywhere && matches!(need.asks[..], [(_, 1)]);
         Search {
             queue,
             priority,
@@ -360,6 +371,7 @@ impl<'a> Search<'a> {
             sharing,
             stopped,
             extent: Extent::Whole,
+            alone,
         }
     }
 
@@ -429,139 +441,6 @@ impl<'a> Search<'a> {
             reason: self.reason(taken.candidate),
         };
         removed.taken.iter().map(victim).collect()
-    }
-
-    fn attempt_with_nodes<'c>(
-        &self,
-        txn: &mut Txn<'_>,
-        list: &'c [Candidate],
-        attempt: Attempt,
-    ) -> Result<Removed<'c>, For> {
-        let start = txn.checkpoint();
-        let mut removed = Removed::default();
-        self.free_quota(txn, list, attempt, &mut removed)?;
-        if !self.room_fits(txn, attempt)
-            && !self.make_room(txn, list, attempt, &mut removed)
-            && !self.free_money(txn, list, attempt, &mut removed)
-        {
-            txn.rollback_to(start);
-            removed = self.attempt_by_place(txn, list, attempt, start).ok_or(For::Room)?;
-        }
-        self.give_back(txn, attempt, &mut removed);
-        if self.overreaches(txn, attempt, &removed) {
-            txn.rollback_to(start);
-            return Err(For::Quota);
-        }
-        Ok(removed)
-    }
-
-    /// Takes one after the other until quota fits; nobody, if all of them would not do.
-    fn free_quota<'c>(
-        &self,
-        txn: &mut Txn<'_>,
-        list: &'c [Candidate],
-        attempt: Attempt,
-        removed: &mut Removed<'c>,
-    ) -> Result<(), For> {
-        let start = txn.checkpoint();
-        if self.take_for_quota(txn, list, attempt, removed) {
-            return Ok(());
-        }
-        txn.rollback_to(start);
-        Err(For::Quota)
-    }
-
-    /// Takes one after the other until quota fits.
-    fn take_for_quota<'c>(
-        &self,
-        txn: &mut Txn<'_>,
-        list: &'c [Candidate],
-        attempt: Attempt,
-        removed: &mut Removed<'c>,
-    ) -> bool {
-        let of_queue = |kind| kind == Kind::WithinQueue || kind == OWN_LEAVES;
-        let own = |c: &Candidate| self.own_too && of_queue(c.kind);
-        let turn = |c: &&Candidate| attempt != Attempt::Sharing || !c.kind.by_share();
-        for candidate in list.iter().filter(|c| c.quota || own(c)).filter(turn) {
-            if self.quota_fits(txn, attempt) {
-                return true;
-            }
-            if !removed.contains(candidate) && self.usable(txn, candidate, attempt, For::Quota) {
-                removed.take(txn, candidate);
-            }
-        }
-        self.quota_fits(txn, attempt)
-            || (attempt == Attempt::Sharing && self.take_by_share(txn, list, For::Quota, removed))
-    }
-
-    /// Takes more until nodes fit: work without a queue first, then the others in order.
-    fn make_room<'c>(
-        &self,
-        txn: &mut Txn<'_>,
-        list: &'c [Candidate],
-        attempt: Attempt,
-        removed: &mut Removed<'c>,
-    ) -> bool {
-        // Who is leaving anyway, then work without a queue, then the others in order.
-        let turn = |c: &&Candidate| attempt != Attempt::Sharing || !c.kind.by_share();
-        let mut order: Vec<&'c Candidate> = list.iter().filter(|c| c.room).filter(turn).collect();
-        order.sort_by_key(|candidate| {
-            let leaving = txn.state().leaving(candidate.workload);
-            (!leaving, candidate.kind != Kind::Unqueued)
-        });
-        let mut unseen = 0;
-        for candidate in order {
-            if removed.contains(candidate)
-                || !self.usable(txn, candidate, attempt, For::Room)
-                || !self.need.could_free(txn.state(), candidate.workload)
-            {
-                continue;
-            }
-            removed.take(txn, candidate);
-            unseen += 1;
-            let taken = removed.taken.len();
-            if self.coupled && taken > ONE_BY_ONE && unseen < taken / 8 {
-                continue;
-            }
-            if self.room_fits(txn, attempt) {
-                return true;
-            }
-            unseen = 0;
-        }
-        if unseen > 0 && self.room_fits(txn, attempt) {
-            return true;
-        }
-        attempt == Attempt::Sharing && self.take_by_share(txn, list, For::Room, removed)
-    }
-
-    /// Whether a candidate may be taken now: borrowers only while they, and every cohort between
-    /// them and the common one, still borrow something contested; for room, what it holds.
-    fn usable(
-        &self,
-        txn: &mut Txn<'_>,
-        candidate: &Candidate,
-        attempt: Attempt,
-        what: For,
-    ) -> bool {
-        if !attempt.takes(candidate.kind, what) {
-            return false;
-        }
-        if attempt == Attempt::Sharing {
-            return self.may_leave_for_room(txn, candidate);
-        }
-        let Some(common) = candidate.common else { return true };
-        let state = txn.state();
-        let assignment = state.workloads[candidate.workload].assignment.as_ref();
-        let queue = assignment.and_then(|assignment| assignment.queue);
-        let Some(node) = queue.and_then(|queue| state.quota.queue(queue).node) else {
-            return true;
-        };
-        if what == For::Room {
-            return candidates::is_borrowed(state, candidate.workload, node, common, &self.asked);
-        }
-        let up = std::iter::successors(Some(node), |node| state.quota.tree.parent(*node));
-        let mut below = up.take_while(|node| *node != common);
-        below.all(|node| candidates::borrows_contested(state, node, self.need))
     }
 }
 

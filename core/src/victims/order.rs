@@ -1,13 +1,20 @@
 //! In which order candidates are taken.
 //!
 //! Who leaves already goes first, then by kind, by what budgets allow, by priority, the latest
-//! admitted first, where least is lost. Of a kind those go last whom the API refused to stop a
-//! moment ago: where others would do, nobody waits for what cannot be had. A search mostly ends
-//! with the first few of many, so only those are put in order before it is known that more are
-//! needed. Cost: a look at each, and what putting the first few in order takes.
+//! admitted first, where least is lost. Where LocalQueues of a ClusterQueue take turns by what they
+//! used of late, work of those that used most goes before any priority. Of a kind those go last
+//! whom the API refused to stop a moment ago: where others would do, nobody waits for what cannot
+//! be had. A search mostly ends with the first few of many, so only those are put in order before
+//! it is known that more are needed. Cost: a look at each, and what putting the first few in order
+//! takes, or all of them where use counts.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 use crate::model::budgets::Allowance;
+use crate::model::ids::QueueIdx;
 use crate::model::state::ClusterState;
+use crate::quota::history::{QueueName, Usage, name_of};
 use crate::time::{Span, Time};
 use crate::victims::candidates::Candidate;
 use crate::victims::{CANDIDATES_MAX, Need};
@@ -26,12 +33,19 @@ pub struct Candidates {
     in_order: usize,
     /// Those who hold what is short of quota, once somebody asked for them.
     of_quota: Option<Box<Candidates>>,
+    /// So many are kept at most.
+    most: usize,
 }
 
 impl Candidates {
     /// These, in any order.
     pub fn new(all: Vec<Candidate>) -> Candidates {
-        Candidates { all, in_order: 0, of_quota: None }
+        Candidates { all, in_order: 0, of_quota: None, most: CANDIDATES_MAX }
+    }
+
+    /// All are kept: for a search that looks at those who stand together.
+    pub fn keep_all(&mut self) {
+        self.most = usize::MAX;
     }
 
     /// All of them, in any order.
@@ -52,9 +66,11 @@ impl Candidates {
         })
     }
 
-    /// The first [`FIRST`] or somewhat more, in order; all, if others are few or budgets count.
+    /// The first [`FIRST`] or somewhat more, in order; all, if others are few, or budgets or use
+    /// count.
     pub fn first(&mut self, state: &ClusterState, need: &Need) -> &[Candidate] {
-        let many = self.all.len() > FIRST + FIRST / 2 && state.budgets.is_empty();
+        let by_rank = state.budgets.is_empty() && state.policy.usage_sharing.is_none();
+        let many = self.all.len() > FIRST + FIRST / 2 && by_rank;
         if self.in_order == 0 && many {
             self.in_order = put_in_order(state, &mut self.all, FIRST);
         } else if self.in_order == 0 {
@@ -67,8 +83,9 @@ impl Candidates {
     pub fn ordered(&mut self, state: &ClusterState, need: &Need) -> &[Candidate] {
         if self.in_order < self.all.len() {
             put_in_order(state, &mut self.all[self.in_order..], usize::MAX);
+            heed_usage(state, &mut self.all);
             heed_budgets(state, need, &mut self.all);
-            self.all.truncate(CANDIDATES_MAX);
+            self.all.truncate(self.most);
             self.in_order = self.all.len();
         }
         &self.all
@@ -87,6 +104,7 @@ impl Candidates {
 /// Who could not help, because it holds nothing that is short and stands where nobody wants to go,
 /// does not leave, and uses up nothing that budgets allow.
 fn heed_budgets(state: &ClusterState, need: &Need, found: &mut [Candidate]) {
+    (0..).zip(found.iter_mut()).for_each(|(turn, candidate)| candidate.turn = turn);
     if state.budgets.is_empty() {
         return;
     }
@@ -100,6 +118,40 @@ fn heed_budgets(state: &ClusterState, need: &Need, found: &mut [Candidate]) {
         let leaving = state.leaving(candidate.workload);
         (!leaving, candidate.kind.rank(), candidate.breaks_budget)
     });
+}
+
+/// Of each kind and ClusterQueue those go first whose LocalQueue used most of late, where use
+/// decides whose turn it is (spec/quota.md 8.3). So they stand where work of their ClusterQueue
+/// stood among that of others: use tells nothing about those.
+fn heed_usage(state: &ClusterState, found: &mut [Candidate]) {
+    if state.policy.usage_sharing.is_none() {
+        return;
+    }
+    let mut places: BTreeMap<(u128, QueueIdx), Vec<usize>> = BTreeMap::new();
+    for (at, candidate) in found.iter().enumerate() {
+        let assignment = state.workloads[candidate.workload].assignment.as_ref();
+        let queue = assignment.and_then(|assignment| assignment.queue);
+        if let Some(queue) = queue.filter(|queue| state.by_usage(*queue).is_some()) {
+            let kind = rank(state, candidate) >> BELOW_KIND;
+            places.entry((kind, queue)).or_default().push(at);
+        }
+    }
+    let mut known: BTreeMap<QueueName, Usage> = BTreeMap::new();
+    for ((_, queue), places) in places {
+        let mut alike: Vec<Candidate> = places.iter().map(|at| found[*at].clone()).collect();
+        let mut used = |candidate: &Candidate| {
+            let entry = &state.workloads[candidate.workload];
+            let named = entry.wishes.queue.as_ref();
+            let local = state.facts.local_queue(&entry.id.namespace, named)?;
+            let sharing = state.by_usage(queue)?;
+            let used = || state.used_of_late((state.now, sharing), local);
+            Some(*known.entry(name_of(local)).or_insert_with(used))
+        };
+        alike.sort_by_cached_key(|candidate| Reverse(used(candidate)));
+        for (at, candidate) in places.into_iter().zip(alike) {
+            found[at] = candidate;
+        }
+    }
 }
 
 /// Whether a candidate is in another queue, which has spent a soft budget.
@@ -135,6 +187,9 @@ fn put_in_order(state: &ClusterState, found: &mut [Candidate], first: usize) -> 
     found.clone_from_slice(&ordered);
     first
 }
+
+/// Bits of a rank that tell candidates of one kind apart: their priority, and since when they run.
+const BELOW_KIND: u32 = 96;
 
 /// All that tells candidates apart but what is lost and the uid, in one number.
 fn rank(state: &ClusterState, candidate: &Candidate) -> u128 {

@@ -32,8 +32,12 @@ pub(super) struct Taken<'c> {
 pub(super) struct Removed<'c> {
     pub(super) taken: Vec<Taken<'c>>,
     pub(super) names: BTreeSet<WorkloadIdx>,
+    /// They stay, whatever is short.
+    spared: BTreeSet<WorkloadIdx>,
     /// What of them is gone.
     pub(super) extent: Extent,
+    /// They were taken by where they stand: until that node would do, whatever else would.
+    pub(super) by_place: bool,
 }
 
 impl<'c> Removed<'c> {
@@ -42,8 +46,14 @@ impl<'c> Removed<'c> {
         Removed { extent: Extent::Quota, ..Removed::default() }
     }
 
-    pub(super) fn contains(&self, candidate: &Candidate) -> bool {
-        self.names.contains(&candidate.workload)
+    /// Nobody yet, and of those to come none of these.
+    pub(super) fn sparing(spared: BTreeSet<WorkloadIdx>) -> Removed<'c> {
+        Removed { spared, ..Removed::default() }
+    }
+
+    /// Whether one is not to be taken: it was removed already, or stays whatever is short.
+    pub(super) fn passes_over(&self, candidate: &Candidate) -> bool {
+        self.names.contains(&candidate.workload) || self.spared.contains(&candidate.workload)
     }
 
     pub(super) fn take(&mut self, txn: &mut Txn<'_>, candidate: &'c Candidate) {
@@ -90,9 +100,11 @@ impl<'c> Removed<'c> {
 impl Search<'_> {
     /// Everyone but the last taken goes back if the need fits all the same: whose leaving breaks a
     /// budget before the others, and of those the last taken first. For members that depend on each
-    /// other, or on who is around them, the last one, too, and again as long as anyone does. Who
-    /// leaves already saves nothing by that: it counts as gone, and in the end it is left to others
-    /// who could do with it. By shares the caller says when that is.
+    /// other, or on who is around them, the last one, too, and again as long as anyone does. The
+    /// last one, too, of those who were taken to clear a node: somebody before it may have kept
+    /// members away from others, one of which will do. Who leaves already saves nothing by that: it
+    /// counts as gone, and in the end it is left to others who could do with it. By shares the
+    /// caller says when that is.
     pub(super) fn give_back(&self, txn: &mut Txn<'_>, attempt: Attempt, removed: &mut Removed<'_>) {
         let passes = if self.depends() { PASSES_MAX } else { 1 };
         for _ in 0..passes {
@@ -128,7 +140,7 @@ impl Search<'_> {
         removed: &mut Removed<'_>,
         of: impl Fn(&Candidate) -> bool,
     ) {
-        let kept = usize::from(!self.depends());
+        let kept = usize::from(!self.depends() && !removed.by_place);
         for at in (0..removed.taken.len().saturating_sub(kept)).rev() {
             if of(removed.taken[at].candidate) {
                 let whole = removed.extent == Extent::Whole;

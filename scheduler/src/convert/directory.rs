@@ -50,8 +50,11 @@ pub struct Directory {
     /// All owners of the kinds that are read are told of; an owner that is not here is gone or
     /// comes later. Else (in files) it may be left out.
     pub whole: bool,
-    /// Pods of each PodGroup, and of each gang that its members name, by who schedules them.
+    /// Pods of each PodGroup, and of each gang that its members or their owners name, by who
+    /// schedules them.
     pub cast: BTreeMap<OwnerKey, BTreeMap<Option<Text>, u32>>,
+    /// Pods of a gang which their owners name, not they: which.
+    pub named_above: BTreeMap<Text, OwnerKey>,
 }
 
 /// An owner whose labels count for what it owns.
@@ -244,11 +247,11 @@ impl Owner {
         group || gang
     }
 
-    /// Whether what it owns would notice no difference if it became the other.
-    pub fn same_below(&self, other: &Owner) -> bool {
+    /// Whether what it owns would notice no difference if it became the other; who we are.
+    pub fn same_below(&self, other: &Owner, scheduler: &str) -> bool {
         match (self, other) {
             (Owner::Job(one), Owner::Job(other)) => one.same_below(other),
-            (Owner::Gang(one), Owner::Gang(other)) => one.same_below(other),
+            (Owner::Gang(one), Owner::Gang(other)) => one.same_below(other, scheduler),
             (Owner::Group(one), Owner::Group(other)) => one.same_below(other),
             (one, other) => one == other,
         }

@@ -170,12 +170,7 @@ impl Facts<'_> {
         if gang.mixed(&self.directory.scheduler) {
             return None;
         }
-        let first = &gang.of.says.roles[0];
-        let mut chain = vec![&*first.template, &*owner.marks];
-        if !std::ptr::eq(gang.of, owner) {
-            chain.insert(1, &*gang.of.marks);
-        }
-        chain.extend(above.iter().map(|owner| owner.marks()));
+        let chain = gang.chain(&above);
         let mut ignored = owner.ignored.clone();
         let asked = wishes::read(&chain, &mut ignored);
         let ended = gang.ended(self.directory);
@@ -521,7 +516,11 @@ impl PodDraft {
     }
 
     /// The same, where its owners are known.
-    fn chain_with<'a>(&'a self, above: &[&'a Owner], directory: &'a Directory) -> Vec<&'a Marks> {
+    pub fn chain_with<'a>(
+        &'a self,
+        above: &[&'a Owner],
+        directory: &'a Directory,
+    ) -> Vec<&'a Marks> {
         let mut chain = vec![&*self.marks];
         chain.extend(above.iter().map(|owner| owner.marks()));
         chain.extend(gangs::lws::marks_of(&self.marks, &self.namespace, above, directory));

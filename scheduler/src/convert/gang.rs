@@ -74,6 +74,11 @@ pub struct Says {
     pub size: u32,
     /// The workers of a group are made once its leader is ready.
     pub leader_first: bool,
+    /// Who schedules the leader of a group and who its workers, where that is not the same.
+    pub parted: Option<(Text, Text)>,
+    /// Tasks whose pods are made in some order, where its pods are members of a group; none: all
+    /// are made at once.
+    pub tasks: Vec<Task>,
     /// Queue, by the name of a LocalQueue.
     pub queue: Option<Text>,
     /// PriorityClass of the whole gang.
@@ -88,6 +93,19 @@ pub struct Says {
     pub active: bool,
     /// Members that ended well, as far as it counts them.
     pub ended: u32,
+}
+
+/// Pods of one task of an owner that makes them in some order.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Task {
+    /// Name.
+    pub name: Text,
+    /// Pods.
+    pub pods: u32,
+    /// Tasks whose pods are there before.
+    pub after: Vec<Text>,
+    /// Any one of those will do.
+    pub any: bool,
 }
 
 /// Pods that an owner makes from one template.
@@ -213,15 +231,17 @@ impl GangDraft {
     }
 
     /// Whether its pods, and what stands between, would notice no difference if it became the
-    /// other: they look at who it is and which of them run together, not at how far it is.
-    pub fn same_below(&self, other: &GangDraft) -> bool {
+    /// other: they look at who it is and which of them run together, not at how far it is, but for
+    /// those of another scheduler that are still to be made.
+    pub fn same_below(&self, other: &GangDraft, scheduler: &str) -> bool {
         let still = |draft: &GangDraft| {
             let mut still = draft.clone();
             (still.eviction, still.ignored) = (None, Vec::new());
             (still.says.finished, still.says.active) = (None, false);
             if still.whole() {
                 still.says.ended = 0;
-                still.says.roles.iter_mut().for_each(|role| role.done = 0);
+                let ours = |role: &&mut Role| role.scheduler.as_deref() == Some(scheduler);
+                still.says.roles.iter_mut().filter(ours).for_each(|role| role.done = 0);
             }
             still
         };

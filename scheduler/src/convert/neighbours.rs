@@ -24,6 +24,10 @@ use crate::api::pod::PodSpec;
 /// Largest weight of a preference that an API server takes.
 const WEIGHT_MAX: i32 = 100;
 
+/// Namespaces that terms name, beyond which labels count everywhere: with each of these all pods
+/// are seen anew once, and where so many teams look at pods, one kind of pod more is no harm.
+const NAMESPACES_MAX: usize = 8;
+
 /// What a pod in a namespace wants; `None`: nothing.
 pub fn of(spec: &PodSpec, namespace: &Text, labels: &[(Text, Text)]) -> Option<Arc<Neighbours>> {
     let (near, apart) = (&spec.affinity.pod_affinity, &spec.affinity.pod_anti_affinity);
@@ -113,35 +117,55 @@ pub(super) fn label_selector(selector: &meta::LabelSelector) -> LabelSelector {
     pairs.chain(expressions).collect()
 }
 
-/// Which labels of pods some selector reads.
+/// Which labels of pods some selector reads, and of which pods.
 #[derive(Debug, Default)]
 pub struct Relevance {
     keys: BTreeSet<Text>,
-    any: bool,
+    /// Those of pods anywhere.
+    everywhere: bool,
+    /// Those of pods in these namespaces: that pods of one look at each other, as those of the
+    /// cluster's own DNS do, makes no kinds of pods elsewhere.
+    namespaces: BTreeSet<Text>,
 }
 
 impl Relevance {
     /// A kind of pod was seen; whether more of others matters now than did.
     pub fn meet(&mut self, shape: &PodShape, ours: bool) -> bool {
         let Some(wants) = &shape.neighbours else { return false };
-        // A term without a selector means no pod, and a node without its key is refused for it.
-        let mut more = ours && !std::mem::replace(&mut self.any, true);
-        for labels in selectors(wants, ours) {
-            more |= self.read(labels);
+        // Which namespace it is spread in, a shape does not say.
+        let spread = ours && !wants.spread.is_empty();
+        let mut more = spread && !std::mem::replace(&mut self.everywhere, true);
+        for peers in terms(wants).map(|term| &term.peers) {
+            let Some(labels) = &peers.labels else { continue };
+            more |= self.read_keys(labels);
+            more |= peers.namespace_selector.is_some()
+                && !std::mem::replace(&mut self.everywhere, true);
+            for namespace in peers.namespaces.iter().filter(|_| !self.everywhere) {
+                more |= self.namespaces.insert(namespace.clone());
+            }
+        }
+        self.everywhere |= self.namespaces.len() > NAMESPACES_MAX;
+        for labels in wants.spread.iter().filter_map(|spread| spread.labels.as_ref()) {
+            more |= ours && self.read_keys(labels);
         }
         more
     }
 
     /// A selector of something that is no pod reads labels; whether it reads more than others did.
     pub fn read(&mut self, labels: &LabelSelector) -> bool {
-        let mut more = !std::mem::replace(&mut self.any, true);
+        let more = !std::mem::replace(&mut self.everywhere, true);
+        self.read_keys(labels) || more
+    }
+
+    fn read_keys(&mut self, labels: &LabelSelector) -> bool {
+        let mut more = false;
         for requirement in labels {
             more |= self.keys.insert(requirement.key.clone());
         }
         more
     }
 
-    /// A shape as others may see it; of pods that we do not place only what others must heed.
+    /// A shape as others may see it; of pods that we do not place only what others heed.
     pub fn applied(
         &self,
         shape: &Arc<PodShape>,
@@ -149,37 +173,45 @@ impl Relevance {
         ours: bool,
         shared: &mut Shared,
     ) -> Arc<PodShape> {
-        if !self.any {
-            return match &shape.neighbours {
-                None => shape.clone(),
-                // Of others: terms that mean no pod at all.
-                Some(_) => {
-                    shared.shapes.of(PodShape { neighbours: None, ..PodShape::clone(shape) })
-                }
-            };
+        let wants = shape.neighbours.as_ref();
+        let heeded = match ours {
+            // A term without a selector means no pod, and a node without its key is refused for it.
+            true => wants.cloned(),
+            false => wants.and_then(|wants| heeded(wants)),
+        };
+        let seen = self.everywhere || self.namespaces.contains(namespace) || heeded.is_some();
+        if !seen && wants.is_none() {
+            return shape.clone();
         }
-        let read = labels.iter().filter(|(key, _)| self.keys.contains(key)).cloned();
-        let kin = Kin { namespace: namespace.clone(), labels: read.collect::<Labels>() };
-        let mut own = PodShape::clone(shape);
-        own.kin = Some(shared.kin.of(kin));
-        if !ours {
-            let heeded = own.neighbours.take().filter(|wants| !wants.anti_affinity.is_empty());
-            own.neighbours = heeded.map(|wants| {
-                let anti_affinity = wants.anti_affinity.clone();
-                Arc::new(Neighbours { anti_affinity, ..Neighbours::default() })
-            });
+        let mut own = PodShape { neighbours: heeded, ..PodShape::clone(shape) };
+        if seen {
+            let read = labels.iter().filter(|(key, _)| self.keys.contains(key)).cloned();
+            let kin = Kin { namespace: namespace.clone(), labels: read.collect::<Labels>() };
+            own.kin = Some(shared.kin.of(kin));
         }
         shared.shapes.of(own)
     }
 }
 
-/// Selectors whose answer matters to us.
-fn selectors(wants: &Neighbours, ours: bool) -> impl Iterator<Item = &LabelSelector> {
-    let own = wants.affinity.iter().chain(wants.preferred.iter().map(|it| &it.term));
-    let own = own.filter(move |_| ours).chain(&wants.anti_affinity);
-    let of_terms = own.filter_map(|term| term.peers.labels.as_ref());
-    let spread = wants.spread.iter().filter(move |_| ours);
-    of_terms.chain(spread.filter_map(|spread| spread.labels.as_ref()))
+/// Every term about pods around that is not of a spread constraint.
+fn terms(wants: &Neighbours) -> impl Iterator<Item = &PeerTerm> {
+    let required = wants.affinity.iter().chain(&wants.anti_affinity);
+    required.chain(wants.preferred.iter().map(|preferred| &preferred.term))
+}
+
+/// What pods of another scheduler want of those that come: whom they keep away, and whom they would
+/// have near or not. Whether they are spread themselves is not ours to see to.
+fn heeded(wants: &Neighbours) -> Option<Arc<Neighbours>> {
+    let means = |term: &&PeerTerm| term.peers.labels.is_some();
+    let of = |terms: &[PeerTerm]| terms.iter().filter(means).cloned().collect::<Vec<_>>();
+    let preferred = wants.preferred.iter().filter(|it| means(&&it.term)).cloned().collect();
+    let heeded = Neighbours {
+        affinity: of(&wants.affinity),
+        anti_affinity: of(&wants.anti_affinity),
+        preferred,
+        spread: Vec::new(),
+    };
+    (heeded != Neighbours::default()).then(|| Arc::new(heeded))
 }
 
 #[cfg(test)]
@@ -225,20 +257,68 @@ mod tests {
     }
 
     #[test]
-    fn of_others_only_anti_affinity_is_heeded() {
+    fn of_others_terms_are_heeded_and_how_they_are_spread_is_not() {
         let (mut relevance, mut shared) = (Relevance::default(), Shared::default());
         let mut both = anti("app");
+        let term = |key: &str| {
+            let labels = serde_json::json!({"matchLabels": {key: "x"}});
+            serde_json::json!({"topologyKey": "zone", "labelSelector": labels})
+        };
+        let of_nobody = serde_json::json!({"topologyKey": "zone"});
+        both["affinity"]["podAffinity"] = serde_json::json!({
+            "requiredDuringSchedulingIgnoredDuringExecution": [term("near"), of_nobody],
+            "preferredDuringSchedulingIgnoredDuringExecution": [
+                {"weight": 7, "podAffinityTerm": term("wished")},
+                {"weight": 7, "podAffinityTerm": of_nobody},
+            ],
+        });
         both["topologySpreadConstraints"] = serde_json::json!([{
             "maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule",
             "labelSelector": {"matchLabels": {"role": "x"}},
         }]);
         let theirs = Arc::new(shape(both, &[]));
         relevance.meet(&theirs, false);
-        let labels: Pairs = [("role".into(), "x".into())].into();
+        let labels = ["near", "role", "wished"].map(|key| (key.into(), "x".into()));
+        let labels: Pairs = labels.into();
         let seen = relevance.applied(&theirs, (&"ns".into(), &labels), false, &mut shared);
-        assert!(seen.kin.as_deref().is_some_and(|kin| kin.labels.is_empty()));
-        let wants = seen.neighbours.as_deref().expect("anti-affinity");
-        assert_eq!((wants.anti_affinity.len(), wants.spread.len()), (1, 0));
+        let kin = seen.kin.as_deref().expect("they mean each other");
+        assert_eq!(kin.labels.keys().map(|key| &**key).collect::<Vec<_>>(), ["near", "wished"]);
+        let wants = seen.neighbours.as_deref().expect("terms");
+        assert_eq!((wants.affinity.len(), wants.anti_affinity.len()), (1, 1));
+        assert_eq!((wants.preferred.len(), wants.spread.len()), (1, 0));
+    }
+
+    #[test]
+    fn what_is_wanted_in_one_namespace_makes_no_kinds_elsewhere() {
+        let (mut relevance, mut shared) = (Relevance::default(), Shared::default());
+        let plain = Arc::new(PodShape::default());
+        let labels: Pairs = [("app".into(), "x".into())].into();
+        assert!(relevance.meet(&shape(anti("app"), &[]), false));
+        let mut at = |relevance: &Relevance, namespace: &str| {
+            let named = (&namespace.into(), &labels);
+            relevance.applied(&plain, named, true, &mut shared).kin.clone()
+        };
+        assert!(at(&relevance, "ns").is_some_and(|kin| !kin.labels.is_empty()));
+        assert!(at(&relevance, "other").is_none());
+        let wants_in = |shape: &mut PodShape, namespace: &str| {
+            let wants = Arc::make_mut(shape.neighbours.as_mut().expect("a term"));
+            wants.anti_affinity[0].peers.namespace_selector = None;
+            wants.anti_affinity[0].peers.namespaces = vec![namespace.into()];
+        };
+        let mut anywhere = shape(anti("app"), &[]);
+        let wants = Arc::make_mut(anywhere.neighbours.as_mut().expect("a term"));
+        wants.anti_affinity[0].peers.namespace_selector = Some(Vec::new());
+        let mut all = Relevance::default();
+        assert!(all.meet(&anywhere, false));
+        assert!(at(&all, "other").is_some());
+        for number in 1..=NAMESPACES_MAX {
+            assert!(at(&relevance, "other").is_none(), "{number}");
+            wants_in(&mut anywhere, &format!("n{number}"));
+            assert!(relevance.meet(&anywhere, false));
+        }
+        assert!(at(&relevance, "other").is_some());
+        wants_in(&mut anywhere, "late");
+        assert!(!relevance.meet(&anywhere, false), "it counts there already");
     }
 
     #[test]

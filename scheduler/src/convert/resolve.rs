@@ -95,7 +95,7 @@ pub fn resolve(gathered: Gathered, start: Time) -> Resolved {
     }
     for pod in &pods {
         directory.meet(&pod.shape, pod.scheduler.as_deref());
-        if let Some(group) = gangs::cast_of(pod) {
+        if let Some(group) = gangs::cast_of(pod, &directory) {
             directory.enlist(&group, pod);
         }
     }

@@ -11,10 +11,7 @@ use crate::convert::marks::Marks;
 
 /// The gang that a pod names.
 pub fn resolve(member: &Member<'_>, ignored: &mut Vec<Text>) -> Option<GangRef> {
-    let name = member.chain.iter().find_map(|marks| marks.any(keys::GANG))?;
-    if name.is_empty() {
-        return None;
-    }
+    let name = name_in(member.chain)?;
     let stated = count(member.chain, keys::MIN_MEMBER, ignored);
     let least = stated.map(|stated| late::at_most(member, stated));
     let held = held(member, &key(member.namespace, name));
@@ -31,9 +28,13 @@ pub fn resolve(member: &Member<'_>, ignored: &mut Vec<Text>) -> Option<GangRef> 
     })
 }
 
-/// The gang that a pod names itself.
-pub(super) fn named_by(marks: &Marks, namespace: &Text) -> Option<OwnerKey> {
-    marks.any(keys::GANG).filter(|name| !name.is_empty()).map(|name| key(namespace, name))
+/// The gang that a pod names, or its owners, the nearest first.
+pub(super) fn named_in(chain: &[&Marks], namespace: &Text) -> Option<OwnerKey> {
+    name_in(chain).map(|name| key(namespace, name))
+}
+
+fn name_in<'a>(chain: &[&'a Marks]) -> Option<&'a Text> {
+    chain.iter().find_map(|marks| marks.any(keys::GANG)).filter(|name| !name.is_empty())
 }
 
 fn key(namespace: &Text, name: &Text) -> OwnerKey {

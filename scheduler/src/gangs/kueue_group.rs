@@ -11,8 +11,7 @@ use crate::convert::marks::Marks;
 
 /// The pod group that a pod names.
 pub fn resolve(member: &Member<'_>, ignored: &mut Vec<Text>) -> Option<GangRef> {
-    let labels = |marks: &&Marks| marks.labels.get(keys::KUEUE_GROUP_NAME).cloned();
-    let name = member.chain.iter().find_map(labels).filter(|name| !name.is_empty())?;
+    let name = name_in(member.chain)?.clone();
     let held = held(member, &key(member.namespace, &name));
     let total = count(member.chain, keys::KUEUE_GROUP_TOTAL, ignored);
     let total = total.map(|total| late::at_most(member, total));
@@ -29,10 +28,14 @@ pub fn resolve(member: &Member<'_>, ignored: &mut Vec<Text>) -> Option<GangRef> 
     })
 }
 
-/// The pod group that a pod names itself.
-pub(super) fn named_by(marks: &Marks, namespace: &Text) -> Option<OwnerKey> {
-    let name = marks.labels.get(keys::KUEUE_GROUP_NAME).filter(|name| !name.is_empty())?;
-    Some(key(namespace, name))
+/// The pod group that a pod names, or its owners, the nearest first.
+pub(super) fn named_in(chain: &[&Marks], namespace: &Text) -> Option<OwnerKey> {
+    name_in(chain).map(|name| key(namespace, name))
+}
+
+fn name_in<'a>(chain: &[&'a Marks]) -> Option<&'a Text> {
+    let named = chain.iter().find_map(|marks| marks.labels.get(keys::KUEUE_GROUP_NAME));
+    named.filter(|name| !name.is_empty())
 }
 
 fn key(namespace: &Text, name: &Text) -> OwnerKey {

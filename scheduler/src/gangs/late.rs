@@ -15,7 +15,8 @@ use std::sync::Arc;
 use capstan_core::model::input::Text;
 
 use super::owner::Gang;
-use super::{Member, jobset, lws, spark};
+use super::{Member, jobset, lws, spark, volcano};
+use crate::api::keys;
 
 /// A stated minimum, without members that are only made once this one runs.
 pub(super) fn at_most(member: &Member<'_>, stated: u32) -> u32 {
@@ -23,7 +24,8 @@ pub(super) fn at_most(member: &Member<'_>, stated: u32) -> u32 {
         let gang = Gang::above(member.above, member.directory)?;
         gang.exist(own_role(member))
     };
-    let exist = spark::exist(member).or_else(|| lws::exist(member)).or_else(above);
+    let exist = spark::exist(member).or_else(|| lws::exist(member));
+    let exist = exist.or_else(|| volcano::exist(member)).or_else(above);
     exist.map_or(stated, |exist| stated.min(exist))
 }
 
@@ -32,16 +34,35 @@ pub(super) fn roles(
     member: &Member<'_>,
     stated: Arc<BTreeMap<Text, u32>>,
 ) -> Option<Arc<BTreeMap<Text, u32>>> {
-    let gang = Gang::above(member.above, member.directory).filter(|gang| gang.joined_later());
-    let Some(gang) = gang else { return Some(stated) };
-    let exist = gang.exist_of_roles(own_role(member));
+    let Some(exist) = exist_of(member) else { return Some(stated) };
     let kept = stated.iter().filter_map(|(name, stated)| {
-        let role = exist.iter().find(|(role, _)| role.name.eq_ignore_ascii_case(name));
-        let least = role.map_or(*stated, |(_, exist)| (*stated).min(*exist));
+        let pods = exist.get(name.to_ascii_lowercase().as_str()).copied();
+        // Of a role that nobody knows nobody knows when it is made: all together count.
+        let least = (*stated).min(pods.unwrap_or(0));
         (least > 0).then(|| (name.clone(), least))
     });
     let kept: BTreeMap<Text, u32> = kept.collect();
     (!kept.is_empty()).then(|| Arc::new(kept))
+}
+
+/// Pods of each role that can exist once this one does, by the names in small letters by which a
+/// group may know them; `None`: all are made at once.
+fn exist_of(member: &Member<'_>) -> Option<BTreeMap<String, u32>> {
+    let mut exist: BTreeMap<String, u32> = BTreeMap::new();
+    let mut add = |name: &str, pods: u32| {
+        let all = exist.entry(name.to_ascii_lowercase()).or_default();
+        *all = all.saturating_add(pods);
+    };
+    if let Some(tasks) = volcano::exist_of_tasks(member) {
+        tasks.into_iter().for_each(|(task, pods)| add(task, pods));
+        return Some(exist);
+    }
+    let gang = Gang::above(member.above, member.directory).filter(|gang| gang.joined_later())?;
+    for (role, pods) in gang.exist_of_roles(own_role(member)) {
+        let task = role.template.annotations.get(keys::VOLCANO_TASK);
+        add(task.filter(|task| !task.is_empty()).unwrap_or(&role.name), pods);
+    }
+    Some(exist)
 }
 
 fn own_role<'a>(member: &'a Member<'_>) -> Option<&'a str> {

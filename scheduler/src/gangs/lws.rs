@@ -3,9 +3,10 @@
 //! A group's pods start together. With `LeaderReady` the workers are made once the leader runs, and
 //! with an exclusive topology once it has a node, whose domain they are pinned to: so it does not
 //! wait for them. They wait for each other, and the group that lacks them is in part. Group index
-//! and revision tell groups, and tries of one, apart.
+//! and revision tell groups, and tries of one, apart. A leader whose workers will name another
+//! scheduler is held as if they were there: it would wait for them half started.
 
-use capstan_core::model::input::{GangKey, GangRef, GangSource, Text};
+use capstan_core::model::input::{GangKey, GangRef, GangSource, Held, Text};
 
 use super::fields::{Fields, Part};
 use super::kinds::Kind;
@@ -15,14 +16,31 @@ use crate::convert::directory::{Directory, Owner, OwnerKey};
 use crate::convert::gang::{GangDraft, Says};
 use crate::convert::marks::Marks;
 
+/// Who schedules pods that name nobody.
+const DEFAULT_SCHEDULER: &str = "default-scheduler";
+
 /// What a LeaderWorkerSet says.
 pub fn read(part: Part<'_>, fields: &mut Fields) -> Says {
     Says {
         size: fields.above_zero(part, "spec.leaderWorkerTemplate.size").unwrap_or(1),
         leader_first: part.at("spec.startupPolicy") == "LeaderReady"
             || part.at("metadata.annotations")[keys::LWS_EXCLUSIVE].is_string(),
+        parted: parted(part, fields),
         ..Says::default()
     }
+}
+
+/// Who schedules leaders and who workers, as far as templates say that these differ.
+fn parted(part: Part<'_>, fields: &mut Fields) -> Option<(Text, Text)> {
+    let mut of = |template: &str| -> Option<Text> {
+        let path = format!("spec.leaderWorkerTemplate.{template}");
+        part.at(&path).as_object()?;
+        let name = fields.text(part, &format!("{path}.spec.schedulerName"));
+        Some(name.unwrap_or(DEFAULT_SCHEDULER).into())
+    };
+    // Without a template of their own leaders have that of workers.
+    let (leaders, workers) = (of("leaderTemplate")?, of("workerTemplate")?);
+    (leaders != workers).then_some((leaders, workers))
 }
 
 /// The gang of a pod of a group. Workers are owned by their leader, so that labels name the set.
@@ -39,6 +57,7 @@ pub fn resolve(member: &Member<'_>, ignored: &mut Vec<Text>) -> Option<GangRef> 
         false => count(member.chain, keys::MIN_MEMBER, ignored).or(size),
     };
     let held = group_named_by(marks, member.namespace).and_then(|group| held(member, &group));
+    let held = held.or_else(|| workers_of_another(member, &key));
     let unknown = set.is_none() && member.directory.whole;
     Some(GangRef {
         key: GangKey::Owner(format!("{uid}/{index}/{revision}").into(), 0),
@@ -51,6 +70,17 @@ pub fn resolve(member: &Member<'_>, ignored: &mut Vec<Text>) -> Option<GangRef> 
         unknown_owner: unknown.then(|| format!("LeaderWorkerSet {}", key.2).into()),
         held,
     })
+}
+
+/// Why a leader waits whose workers are made once it runs, for another scheduler. Where it is not
+/// itself scheduled as its template says, what that says of workers tells nothing either.
+fn workers_of_another(member: &Member<'_>, key: &OwnerKey) -> Option<Held> {
+    let Group { set, size, leader_first, leads } = group(member, key);
+    let (leaders, workers) = set?.says.parted.as_ref()?;
+    let ours = |name: &Text| **name == *member.directory.scheduler;
+    let held = leader_first && leads && ours(leaders) && !ours(workers);
+    let workers = size?.saturating_sub(1);
+    (held && workers > 0).then_some(Held::ForeignMembers(workers))
 }
 
 /// What is known of the group of a pod.

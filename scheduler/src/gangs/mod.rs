@@ -111,26 +111,67 @@ pub fn read(
 
 /// What a pod names itself and what has a say in its gang, beside its owner.
 pub fn named_by(pod: &PodDraft) -> impl Iterator<Item = OwnerKey> {
-    cast_of(pod).into_iter().chain(lws::named_by(&pod.marks, &pod.namespace))
+    own_gang_of(pod).into_iter().chain(lws::named_by(&pod.marks, &pod.namespace))
 }
 
-/// The gang that a pod names itself, if it does, among whose members it counts by who schedules
-/// it. Names that no object stands behind are used again: those that ended count no more.
-pub fn cast_of(pod: &PodDraft) -> Option<OwnerKey> {
-    let (marks, namespace) = (&*pod.marks, &pod.namespace);
-    let by_name = || {
-        capstan_gang::named_by(marks, namespace)
-            .or_else(|| kueue_group::named_by(marks, namespace))
-            .or_else(|| lws::group_named_by(marks, namespace))
-            .filter(|_| !pod.phase.terminal())
+/// The gang that a pod names itself, if it does.
+pub fn own_gang_of(pod: &PodDraft) -> Option<OwnerKey> {
+    gang_with(pod, &[&*pod.marks])
+}
+
+/// The gang that a pod names, or an owner for its pods.
+pub fn gang_of(pod: &PodDraft, directory: &Directory) -> Option<OwnerKey> {
+    let above = directory.above(&pod.namespace, pod.owner.as_deref());
+    gang_with(pod, &pod.chain_with(&above, directory))
+}
+
+fn gang_with(pod: &PodDraft, chain: &[&Marks]) -> Option<OwnerKey> {
+    let of_set = || lws::group_named_by(&pod.marks, &pod.namespace);
+    named_in(chain, &pod.namespace).or_else(of_set)
+}
+
+/// The gang among whose members a pod counts, by who schedules it.
+pub fn cast_of(pod: &PodDraft, directory: &Directory) -> Option<OwnerKey> {
+    gang_of(pod, directory).filter(|gang| counts_in(pod, gang))
+}
+
+/// Whether a pod counts in the gang that is named for it. Names that no object stands behind are
+/// used again: those that ended count no more.
+pub fn counts_in(pod: &PodDraft, gang: &OwnerKey) -> bool {
+    let group = || groups::named_by(&pod.marks, &pod.namespace);
+    !pod.phase.terminal() || group().as_ref() == Some(gang)
+}
+
+/// The gang that the pods of an owner will name, or it or an owner of its for them.
+pub fn gang_of_owner(owner: &Owner, directory: &Directory) -> Option<OwnerKey> {
+    let chain = match owner {
+        Owner::Job(job) => job.chain(directory),
+        Owner::Gang(gang) => {
+            let above = directory.above(&gang.namespace, gang.owner.as_ref());
+            owner::Gang::of(gang, directory)?.chain(&above)
+        }
+        Owner::Group(_) | Owner::Other(_) => return None,
     };
-    groups::named_by(marks, namespace).or_else(by_name)
+    named_in(&chain, owner.namespace())
 }
 
-/// Why members of a gang wait that others name as well, for another scheduler.
+/// The gang that is named for who has these marks, its own first: PodGroups only by those.
+fn named_in(chain: &[&Marks], namespace: &Text) -> Option<OwnerKey> {
+    groups::named_by(chain.first()?, namespace)
+        .or_else(|| capstan_gang::named_in(chain, namespace))
+        .or_else(|| kueue_group::named_in(chain, namespace))
+}
+
+/// Why members of a gang wait that others name as well, for another scheduler; or that others will
+/// be in, whom their owner is still to make.
 fn held(member: &Member<'_>, gang: &OwnerKey) -> Option<Held> {
-    let foreign = member.directory.foreign(gang);
+    let foreign = member.directory.foreign(gang).max(owner::foreign_in(member, gang));
     (foreign > 0).then_some(Held::ForeignMembers(foreign))
+}
+
+/// Whether what is said by marks puts a pod that has them into a gang.
+fn names(marks: &Marks, namespace: &Text, gang: &OwnerKey) -> bool {
+    named_in(&[marks], namespace).is_some_and(|named| named == *gang)
 }
 
 /// How an owner ended, once it has.

@@ -8,9 +8,9 @@ use std::collections::BTreeSet;
 use capstan_core::model::input::{GangKey, GangRef, GangSource, Held, Text};
 
 use super::kinds::Kind;
-use super::{Member, count, jobset, train};
+use super::{Member, count, jobset, names, train};
 use crate::api::keys;
-use crate::convert::directory::{Directory, Owner};
+use crate::convert::directory::{Directory, Owner, OwnerKey};
 use crate::convert::gang::{GangDraft, Quorum, Role};
 use crate::convert::marks::Marks;
 
@@ -48,6 +48,17 @@ impl<'a> Gang<'a> {
         let first = owners.first()?.gang()?;
         let submits = matches!(first.kind, Kind::RayJob | Kind::RayCluster);
         if submits { None } else { Gang::above(owners, directory) }
+    }
+
+    /// Labels and annotations that count for it: its first template's, its own, then its owners'.
+    pub fn chain(&self, above: &[&'a Owner]) -> Vec<&'a Marks> {
+        let mut chain = vec![&*self.of.says.roles[0].template];
+        if !std::ptr::eq(self.of, self.top) {
+            chain.push(&*self.of.marks);
+        }
+        chain.push(&*self.top.marks);
+        chain.extend(above.iter().map(|owner| owner.marks()));
+        chain
     }
 
     /// Members that must run together, of those that start with each other. What is asked in words
@@ -138,6 +149,24 @@ impl<'a> Gang<'a> {
         }
         .unwrap_or(self.of.says.ended)
     }
+}
+
+/// Pods of roles that say that another scheduler places them, and that are in a gang which their
+/// template names, or their owner for all: also those that are still to be made.
+pub(super) fn foreign_in(member: &Member<'_>, gang: &OwnerKey) -> u32 {
+    let Some(above) = Gang::above(member.above, member.directory) else { return 0 };
+    let names = |marks: &Marks| names(marks, member.namespace, gang);
+    let group = member.directory.group(gang).and_then(|group| group.owner.as_ref());
+    let own = group.map(|owner| owner.key(member.namespace));
+    let mut owners = member.above.iter();
+    let all = owners.any(|owner| names(owner.marks()) || own.as_ref() == Some(&owner.key()));
+    let other = |role: &&Role| {
+        let scheduler = role.scheduler.as_deref();
+        scheduler.is_some_and(|name| *name != *member.directory.scheduler)
+    };
+    let roles = above.of.says.roles.iter().filter(other);
+    let roles = roles.filter(|role| all || names(&role.template));
+    roles.fold(0_u32, |sum, role| sum.saturating_add(role.count().saturating_sub(role.done)))
 }
 
 /// Members of a role of a JobSet that ended well, as its Jobs say; `None`: none of them is there.

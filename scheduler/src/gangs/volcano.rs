@@ -9,8 +9,11 @@
 //! Minimums of tasks count each by itself, where they add up to no more than the group's own
 //! minimum; where that is smaller it is the only one that counts, as for Volcano: its Jobs have the
 //! replicas of each task for minimums, and start with fewer if their `minAvailable` says so.
+//!
+//! Pods of a task that depends on others (`dependsOn`) are made once those run: they are late
+//! members.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use capstan_core::model::input::{GangRef, GangSource, Roles, Text};
@@ -20,7 +23,7 @@ use super::groups;
 use super::kinds::Kind;
 use super::{Member, late};
 use crate::api::keys;
-use crate::convert::gang::Says;
+use crate::convert::gang::{Says, Task};
 use crate::convert::group::GroupSays;
 use crate::convert::sharing::Shared;
 
@@ -58,15 +61,60 @@ pub fn read(part: Part<'_>, fields: &mut Fields, shared: &mut Shared) -> GroupSa
 /// What a Job of Volcano's says: all else is said by its PodGroup.
 pub fn read_job(part: Part<'_>, fields: &mut Fields, shared: &mut Shared) -> Says {
     let scheduler = fields.text(part, "spec.schedulerName");
-    Says { scheduler: scheduler.map(|name| shared.texts.text(name)), ..Says::default() }
+    let mut tasks = Vec::new();
+    for (value, path) in fields.list(part, "spec.tasks") {
+        let task = Part { value, path: &path };
+        let named = fields.list(task, "dependsOn.name");
+        let named = named.iter().filter_map(|(name, _)| name.as_str());
+        tasks.push(Task {
+            name: shared.texts.text(fields.text(task, "name").unwrap_or_default()),
+            pods: fields.count(task, "replicas").unwrap_or(1),
+            after: named.map(|name| shared.texts.text(name)).collect(),
+            any: fields.text(task, "dependsOn.iteration") == Some("any"),
+        });
+    }
+    if tasks.iter().all(|task| task.after.is_empty()) {
+        tasks.clear();
+    }
+    let scheduler = scheduler.map(|name| shared.texts.text(name));
+    Says { scheduler, tasks, ..Says::default() }
+}
+
+/// Pods of each task that can exist once this pod does, where a Job of Volcano's makes some only
+/// once those of other tasks run: its own task, those before it, and those that wait for nobody.
+/// Of several of which one will do nobody knows which it was.
+pub(super) fn exist_of_tasks<'a>(member: &'a Member<'_>) -> Option<Vec<(&'a Text, u32)>> {
+    let tasks = &member.above.first()?.gang()?.says.tasks;
+    if tasks.is_empty() {
+        return None;
+    }
+    let mut there: BTreeSet<&Text> = task_of(member).into_iter().collect();
+    for _ in tasks {
+        let before = tasks.iter().filter(|task| there.contains(&task.name) && !task.any);
+        let before: Vec<&Text> = before.flat_map(|task| &task.after).collect();
+        there.extend(before);
+    }
+    let exists = |task: &Task| task.after.is_empty() || there.contains(&task.name);
+    let pods = |task: &'a Task| (&task.name, if exists(task) { task.pods } else { 0 });
+    Some(tasks.iter().map(pods).collect())
+}
+
+/// The same in all.
+pub(super) fn exist(member: &Member<'_>) -> Option<u32> {
+    let tasks = exist_of_tasks(member)?;
+    Some(tasks.iter().fold(0_u32, |sum, (_, pods)| sum.saturating_add(*pods)).max(1))
+}
+
+/// The task of a pod.
+fn task_of<'a>(member: &'a Member<'_>) -> Option<&'a Text> {
+    let marks = &member.chain.first()?.annotations;
+    marks.get(keys::VOLCANO_TASK).filter(|role| !role.is_empty())
 }
 
 /// The roles of a group, as this member sees them.
 pub(super) fn roles(member: &Member<'_>, says: &GroupSays) -> Option<Arc<Roles>> {
     let least = late::roles(member, says.roles.clone()?)?;
-    let marks = &member.chain.first()?.annotations;
-    let own = marks.get(keys::VOLCANO_TASK).filter(|role| !role.is_empty()).cloned();
-    Some(Arc::new(Roles { own, least }))
+    Some(Arc::new(Roles { own: task_of(member).cloned(), least }))
 }
 
 /// The gang of a pod that has the annotation.

@@ -14,6 +14,8 @@ use crate::convert::marks::{OwnerName, owner_group};
 #[derive(Debug, Default)]
 pub struct Below {
     owners: BTreeMap<OwnerKey, Owned>,
+    /// Gangs by the owners that they are named for.
+    named: BTreeMap<OwnerKey, OwnerKey>,
 }
 
 /// What one owner owns.
@@ -54,14 +56,18 @@ impl Below {
         self.change_at(named, |owned| owned.pods.remove(uid));
     }
 
-    /// The pods of an owner will name an object.
-    pub fn add_naming(&mut self, named: OwnerKey, own: &OwnerKey) {
-        self.owners.entry(named).or_default().owners.insert(own.clone());
-    }
-
-    /// The pods of an owner will name an object no more.
-    pub fn remove_naming(&mut self, named: &OwnerKey, own: &OwnerKey) {
-        self.change_at(named, |owned| owned.owners.remove(own));
+    /// The pods of an owner will be in this gang, which it does not own.
+    pub fn name(&mut self, own: &OwnerKey, gang: Option<OwnerKey>) {
+        if self.named.get(own) == gang.as_ref() {
+            return;
+        }
+        if let Some(before) = self.named.remove(own) {
+            self.change_at(&before, |owned| owned.owners.remove(own));
+        }
+        if let Some(gang) = gang {
+            self.owners.entry(gang.clone()).or_default().owners.insert(own.clone());
+            self.named.insert(own.clone(), gang);
+        }
     }
 
     /// An owner names one above it.
@@ -157,5 +163,19 @@ mod tests {
         below.remove_pod(&namespace, Some(&owner), &"p".into());
         below.remove_owner(Some(&owner), &at("Job", "k"));
         assert!(below.owners.is_empty());
+    }
+
+    #[test]
+    fn a_gang_concerns_the_owner_that_names_it_until_it_names_another() {
+        let mut below = Below::default();
+        let (own, one, other) = (at("Job", "j"), at("gang", "g"), at("gang", "h"));
+        let concerns =
+            |below: &Below, gang: &OwnerKey| below.all(gang).owners.contains(&at("Job", "j"));
+        below.name(&own, Some(one.clone()));
+        assert!(concerns(&below, &one));
+        below.name(&own, Some(other.clone()));
+        assert!(!concerns(&below, &one) && concerns(&below, &other));
+        below.name(&own, None);
+        assert!(below.owners.is_empty() && below.named.is_empty());
     }
 }

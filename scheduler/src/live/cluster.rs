@@ -401,7 +401,8 @@ impl Live {
         if old == Some(&owner) {
             return;
         }
-        let disturbs = old.is_none_or(|old| !old.same_below(&owner));
+        let scheduler = &self.directory.scheduler;
+        let disturbs = old.is_none_or(|old| !old.same_below(&owner, scheduler));
         if disturbs {
             self.disturb(&key);
             self.disturb_train(&owner);
@@ -418,7 +419,6 @@ impl Live {
             self.see_all_again();
         }
         self.below.add_owner(owner.owner(), &key);
-        self.link_templates(&key, &owner);
         if owner.runs() {
             self.inhabit(&key.1);
             self.jobs.insert(owner.uid().clone());
@@ -438,7 +438,7 @@ impl Live {
 
     fn unlink_owner(&mut self, key: &OwnerKey, old: &Owner) {
         self.below.remove_owner(old.owner(), key);
-        self.unlink_templates(key, old);
+        self.below.name(key, None);
         if old.runs() {
             self.leave(&key.1);
             self.jobs.remove(old.uid());

@@ -58,6 +58,7 @@ impl Live {
         }
         self.settle_devices();
         self.settle_ranges();
+        self.count_again();
         let dirty = std::mem::take(&mut self.dirty);
         self.tell_namespaces(&dirty, &mut news);
         news.facts.extend(queues.facts);
@@ -94,6 +95,7 @@ impl Live {
 
     /// Everything that there is, as a new engine would be fed.
     pub fn everything(&mut self, now: Time) -> Vec<Input> {
+        self.count_again();
         let objects = self.queues.objects(&self.joining);
         let local = objects.local_queues.iter().map(|(_, queue)| queue.namespace.clone());
         let names: BTreeSet<Text> = self

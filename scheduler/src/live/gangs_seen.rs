@@ -12,10 +12,10 @@ use super::notes::Fault;
 use crate::convert::directory::{Owner, OwnerKey};
 use crate::convert::gang::{self, GangDraft};
 use crate::convert::group::GroupDraft;
-use crate::convert::marks::{Marks, OwnerName};
+use crate::convert::marks::OwnerName;
 use crate::convert::pod::PodDraft;
 use crate::gangs::kinds;
-use crate::gangs::{cast_of, groups, named_by};
+use crate::gangs::{counts_in, gang_of, gang_of_owner, named_by, own_gang_of};
 
 impl Live {
     /// An owner or a PodGroup as the API shows it.
@@ -39,10 +39,53 @@ impl Live {
         for named in named_by(pod) {
             self.below.add_named(named, &pod.uid);
         }
-        if let Some(group) = cast_of(pod)
-            && self.directory.enlist(&group, pod)
+        self.count_in(pod);
+    }
+
+    /// A pod hears of the gang that it names, or that its owners name, and counts in it.
+    fn count_in(&mut self, pod: &PodDraft) {
+        let Some(gang) = gang_of(pod, &self.directory) else { return };
+        if own_gang_of(pod).as_ref() != Some(&gang) {
+            self.below.add_named(gang.clone(), &pod.uid);
+            self.directory.named_above.insert(pod.uid.clone(), gang.clone());
+        }
+        if counts_in(pod, &gang) && self.directory.enlist(&gang, pod) {
+            self.disturb(&gang);
+        }
+    }
+
+    /// It does so no more.
+    fn count_out(&mut self, pod: &PodDraft) {
+        let above = self.directory.named_above.remove(&pod.uid);
+        if let Some(gang) = &above {
+            self.below.remove_named(gang, &pod.uid);
+        }
+        if let Some(gang) = above.or_else(|| own_gang_of(pod))
+            && counts_in(pod, &gang)
+            && self.directory.dismiss(&gang, pod)
         {
-            self.disturb(&group);
+            self.disturb(&gang);
+        }
+    }
+
+    /// Owners and pods whose owners came, went, or name another gang hear of that, and those pods
+    /// count in it.
+    pub(super) fn count_again(&mut self) {
+        for key in &self.dirty.owners {
+            let owner = self.directory.owners.get(key);
+            let gang = owner.and_then(|owner| gang_of_owner(owner, &self.directory));
+            self.below.name(key, gang);
+        }
+        let moved = |uid: &Text| {
+            let pod = self.pods.get(uid)?;
+            let above = self.directory.named_above.get(uid).cloned();
+            let counted = above.or_else(|| own_gang_of(pod));
+            (gang_of(pod, &self.directory) != counted).then(|| pod.clone())
+        };
+        let moved: Vec<Box<PodDraft>> = self.dirty.pods.iter().filter_map(moved).collect();
+        for pod in moved {
+            self.count_out(&pod);
+            self.count_in(&pod);
         }
     }
 
@@ -51,25 +94,7 @@ impl Live {
         for named in named_by(pod) {
             self.below.remove_named(&named, &pod.uid);
         }
-        if let Some(group) = cast_of(pod)
-            && self.directory.dismiss(&group, pod)
-        {
-            self.disturb(&group);
-        }
-    }
-
-    /// What the pods of an owner will name has a say in its own facts.
-    pub(super) fn link_templates(&mut self, key: &OwnerKey, owner: &Owner) {
-        for named in of_template(owner) {
-            self.below.add_naming(named, key);
-        }
-    }
-
-    /// The owner is there no more.
-    pub(super) fn unlink_templates(&mut self, key: &OwnerKey, owner: &Owner) {
-        for named in of_template(owner) {
-            self.below.remove_naming(&named, key);
-        }
+        self.count_out(pod);
     }
 
     /// The PodGroup of this kind and name, if it exists.
@@ -123,15 +148,4 @@ impl Live {
         });
         self.dirty.owners.extend(trains.map(|(key, _)| key.clone()));
     }
-}
-
-/// What the first template of an owner names.
-fn of_template(owner: &Owner) -> impl Iterator<Item = OwnerKey> {
-    let template: Option<(&Marks, &Text)> = match owner {
-        Owner::Job(job) => Some((&*job.template, &job.namespace)),
-        Owner::Gang(gang) => gang.says.roles.first().map(|role| (&*role.template, &gang.namespace)),
-        _ => None,
-    };
-    let group = template.and_then(|(marks, namespace)| groups::named_by(marks, namespace));
-    group.into_iter()
 }

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::{Migrated, named, our_version};
+use crate::api::duration;
 use crate::config::{self, KIND, file::CapstanConfiguration};
 use crate::read::error::{Place, ReadError};
 use crate::read::schema::prune;
@@ -28,8 +29,19 @@ const SAME: [&str; 6] = [
 /// they are on once they are there.
 const OFF_UNLESS_ENABLED: [&str; 2] = ["fairSharing", "waitForPodsReady"];
 
+/// The part that is on in v1beta2 even where a file does not have it.
+const READY: &str = "waitForPodsReady";
+
 /// How long pods may take to be ready where a file of v1beta1, or of v1beta2, does not say.
 const READY_WITHIN: [&str; 2] = ["5m", "30m"];
+
+/// The feature gate with which nobody waits for pods, whatever the file says.
+const READY_OFF: &str = "DisableWaitForPodsReady";
+
+/// That this part is written out.
+pub(super) const READY_WRITTEN: &str = "waitForPodsReady is written out as Kueue has it from 0.19 \
+    on where a Configuration of v1beta2 does not say (30 minutes): if your Kueue is older, it \
+    waits for no pods, and that part is to be left out";
 
 /// Parts that are about Kueue's process and decide nothing.
 const PROCESS: [&str; 11] = [
@@ -92,6 +104,7 @@ impl Migrated {
                         ours.insert("unqueuedWorkloads".to_owned(), "Hold".into());
                     }
                 }
+                "featureGates" if only_ready(given) => {}
                 "integrations" => self.integrations(&place, given),
                 "metrics" => {
                     let same = |name: &str| Some((name.to_owned(), given.get(name)?.clone()));
@@ -106,9 +119,22 @@ impl Migrated {
                 }
             }
         }
+        self.ready(&mut ours, &value, older);
         ours.insert("apiVersion".to_owned(), our_version().into());
         ours.insert("kind".to_owned(), KIND.into());
         self.settle(&place, ours.into());
+    }
+
+    /// Who waits for pods though the file does not say so, and who does not though it does.
+    fn ready(&mut self, ours: &mut Map<String, Value>, given: &Value, older: bool) {
+        let off = given["featureGates"][READY_OFF] == Value::Bool(true);
+        if off {
+            ours.remove(READY);
+        } else if !older && given[READY].is_null() {
+            let none = Value::Object(Map::new());
+            ours.insert(READY.to_owned(), as_meant(READY, &none, older));
+            self.ready_written = true;
+        }
     }
 
     /// Leaves out what our configuration does not know, and says what of the rest does nothing.
@@ -166,6 +192,11 @@ impl Migrated {
     }
 }
 
+/// Whether of all feature gates only the one is named that is understood.
+fn only_ready(gates: &Value) -> bool {
+    gates.as_object().is_some_and(|gates| gates.keys().all(|gate| gate == READY_OFF))
+}
+
 /// A part with what Kueue takes for granted in that version written out, where we take something
 /// else for granted.
 fn as_meant(part: &str, given: &Value, older: bool) -> Value {
@@ -175,7 +206,12 @@ fn as_meant(part: &str, given: &Value, older: bool) -> Value {
         unless_given(fields, "enable", false);
     }
     let off = fields.get("enable") == Some(&Value::Bool(false));
-    if part == "waitForPodsReady" && !off {
+    if part == READY && !off {
+        // The newer version takes no time for none given.
+        let given = fields.get("timeout").and_then(Value::as_str).and_then(duration::parse);
+        if !older && given.is_some_and(|given| given.0 == 0) {
+            fields.remove("timeout");
+        }
         unless_given(fields, "timeout", READY_WITHIN[usize::from(!older)]);
         if older {
             unless_given(fields, "blockAdmission", true);

@@ -47,6 +47,8 @@ pub struct Migrated {
     pub lost: Vec<Notice>,
     /// Work that names queues, by kind: it has to name our scheduler.
     pub work: BTreeMap<String, usize>,
+    /// The configuration says what Kueue's does not, and takes for granted.
+    ready_written: bool,
     /// Kueue's own bookkeeping, by kind: nobody needs it.
     pub kept_back: BTreeMap<String, usize>,
     /// What work loses, however often.
@@ -130,6 +132,9 @@ impl Migrated {
         }
         if self.objects.keys().any(|(kind, ..)| *kind == rank(Queueing::ClusterQueue)) {
             notes.push(RUNNING.to_owned());
+        }
+        if self.ready_written {
+            notes.push(configuration::READY_WRITTEN.to_owned());
         }
         if !self.kept_back.is_empty() {
             let kept_back = list(&self.kept_back);

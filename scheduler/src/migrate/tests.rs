@@ -184,6 +184,9 @@ fn what_kueue_takes_for_granted_in_its_version_is_written_out() {
         ("v1beta1", "{enable: true, timeout: 10m, blockAdmission: false}", Some((10, false))),
         ("v1beta2", "{}", Some((30, false))),
         ("v1beta2", "{timeout: 10m, blockAdmission: true}", Some((10, true))),
+        ("v1beta2", "{timeout: 0s}", Some((30, false))),
+        ("v1beta1", "null", None),
+        ("v1beta2", "null", Some((30, false))),
     ];
     for (version, given, want) in rows {
         assert_eq!(ready(version, given), want, "{version}: {given}");
@@ -195,6 +198,30 @@ fn what_kueue_takes_for_granted_in_its_version_is_written_out() {
     assert!(!shares("v1beta1", &format!("{{{strategies}}}")));
     assert!(shares("v1beta1", &format!("{{enable: true, {strategies}}}")));
     assert!(shares("v1beta2", &format!("{{{strategies}}}")));
+}
+
+/// From 0.19 on Kueue waits for pods unless its file, or a feature gate, says otherwise.
+#[test]
+fn who_waits_for_pods_without_saying_so_is_told() {
+    let policy = |version: &str, parts: &str| {
+        let head = format!("apiVersion: config.kueue.x-k8s.io/{version}\nkind: Configuration\n");
+        let migrated = migrated(&(head + parts));
+        assert_eq!(losses(&migrated), [""; 0], "{parts}");
+        let file = migrated.configuration_file().expect("a configuration");
+        let policy = crate::config::read_config_text("ours", &file).expect("it is valid").policy;
+        (policy.pods_ready.map(|ready| ready.timeout.0 / 60_000), migrated.notes().len())
+    };
+    let off = "featureGates: {DisableWaitForPodsReady: true}\n";
+    for (version, parts, want) in [
+        ("v1beta2", "", (Some(30), 1)),
+        ("v1beta2", "waitForPodsReady: {timeout: 10m}\n", (Some(10), 0)),
+        ("v1beta2", off, (None, 0)),
+        ("v1beta2", &format!("{off}waitForPodsReady: {{timeout: 10m}}\n"), (None, 0)),
+        ("v1beta2", "featureGates: {DisableWaitForPodsReady: false}\n", (Some(30), 1)),
+        ("v1beta1", "", (None, 0)),
+    ] {
+        assert_eq!(policy(version, parts), want, "{version}: {parts}");
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use capstan_core::explain::reason::Reason;
 use capstan_core::explain::view::{Forecast, Unreserved, WorkloadView};
 use capstan_core::model::input::{
-    ClusterQueueFacts, Input, PodFacts, PodPhase, QueueingStrategy, Quota, Text, Wishes,
+    ClusterQueueFacts, Input, PodFacts, QueueingStrategy, Quota, Text, Wishes,
 };
 use capstan_core::plan::State;
 use capstan_core::policy::{Policy, Reserving};
@@ -22,7 +22,10 @@ use capstan_tests::play::Stage;
 mod budgets;
 mod flavors;
 mod held;
+mod learned;
+mod queues_at_random;
 mod random;
+mod ranked;
 
 const MINUTE: i64 = 60_000;
 
@@ -527,30 +530,4 @@ fn who_is_held_is_told_of_the_head_that_it_would_delay() {
     assert_eq!(reserved(&stage, "big"), Some(90));
     submit(&mut stage, vec![pod("small", &cpu, &wishes(Some(600), None))]);
     assert_eq!(held_for(&stage, "small"), Some((format!("{TEAM}/big"), 90)));
-}
-
-#[test]
-fn run_times_are_learned_where_the_configuration_asks_for_it() {
-    let mut stage = stage(&["a", "b"]);
-    let reservations = Some(Reserving { learns: true, ..Reserving::default() });
-    stage.add([Input::Policy(Policy { reservations, ..Policy::default() }.into())]);
-    for run in 0..8 {
-        let name = format!("run-{run}");
-        submit(&mut stage, work(&name, (1, 8), None));
-        stage.now = stage.now.plus(Span(10 * MINUTE));
-        let mut done = stage.pods[&*name].clone();
-        done.phase = PodPhase::Succeeded;
-        stage.add([Input::Pod(done)]);
-        stage.settle(|_| {});
-        stage.pods.remove(&*name);
-        stage.add([Input::PodGone(name.as_str().into())]);
-        stage.settle(|_| {});
-    }
-    submit(&mut stage, work("long", (1, 8), None));
-    submit(&mut stage, work("big", (2, 8), None));
-    assert_eq!(reserved(&stage, "big"), Some(90));
-    let told = forecast(&mut stage, "big").expect("it was learned when long ends");
-    assert!(told.assumes.learned, "{told}");
-    submit(&mut stage, work("declares", (1, 8), Some(11)));
-    assert_eq!(held_for(&stage, "declares"), Some(("team/big".into(), 90)));
 }

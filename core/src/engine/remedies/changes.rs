@@ -11,6 +11,7 @@ use capstan_topology::ResourceIdx;
 
 use crate::engine::Engine;
 use crate::engine::remedies::Start;
+use crate::engine::remedies::least::least;
 use crate::explain::quantity::USD_PER_HOUR;
 use crate::explain::reason::{FlavorProblem, FlavorRefusal, Reason};
 use crate::explain::view::{Change, Remedy};
@@ -33,11 +34,8 @@ const FLAVORS_MAX: usize = 4;
 /// Times that a raise is topped up: debt and borrowing limits hide a part of what is short.
 const TOP_UPS_MAX: usize = 3;
 
-/// Tries of smaller raises where somebody would leave: exact up to 16,000, cpu in thousandths.
-const HALVINGS_MAX: u32 = 14;
-
 /// How much quota of something a queue is left, debt below zero.
-type Left = fn(&QuotaTree, QuotaIdx, FrIdx) -> i64;
+pub(super) type Left = fn(&QuotaTree, QuotaIdx, FrIdx) -> i64;
 
 /// Quotas of a queue that are raised together.
 #[derive(Clone, Copy, Debug)]
@@ -66,7 +64,8 @@ const TYPES: [CapacityType; 3] =
     [CapacityType::Reserved, CapacityType::Spot, CapacityType::OnDemand];
 
 impl Engine {
-    /// The most members that fit as things are, where people may say how many are enough.
+    /// The most members that would start, where people may say how many are enough: as things are,
+    /// or where others would be stopped for as many of an owner's.
     pub(super) fn fewer_pods(&mut self, now: Time, index: WorkloadIdx) -> Option<Remedy> {
         let entry = &mut self.state.workloads[index];
         let read = matches!(entry.source, GangSource::CapstanGang | GangSource::Job);
@@ -74,7 +73,10 @@ impl Engine {
             return None;
         }
         let min_member = std::mem::replace(&mut entry.min_member, 1);
-        let start = self.start_freely(now, index, now);
+        let start = match self.starts_in_part(index) {
+            true => self.start(now, index),
+            false => self.start_freely(now, index, now),
+        };
         self.state.workloads[index].min_member = min_member;
         let start = start?;
         Some(start.by(Change::FewerPods { pods: start.members }))
@@ -237,6 +239,8 @@ impl Engine {
             Raise::Wholly => QuotaTree::left,
         };
         let least = self.short_by(node, &asked, left);
+        // What victims free need not be raised, too.
+        let ever = self.short_by(node, &asked, QuotaTree::potential);
         let mut raised = least.clone();
         if let Raise::Wholly = how {
             raised.iter_mut().zip(&asked).for_each(|(by, (_, asked))| *by = (*by).max(*asked));
@@ -244,18 +248,11 @@ impl Engine {
         let tried = Raised { node, asked: &asked, tree: &tree };
         let any = raised.iter().any(|by| *by > 0);
         let mut start = any.then(|| self.start_raised(now, index, &tried, &raised)).flatten();
-        let short: Vec<usize> = (0..raised.len()).filter(|at| raised[*at] > 0).collect();
-        match (&mut start, &short[..]) {
-            // What victims free need not be raised, too.
-            (Some(start), [only]) if !start.victims.is_empty() => {
-                self.lessen(now, index, &tried, (&mut raised, *only, 0), start);
+        if let Some(start) = &mut start {
+            let floors = if start.victims.is_empty() { least } else { ever };
+            for (at, floor) in floors.into_iter().enumerate() {
+                self.lessen(now, index, &tried, (&mut raised, at, floor), start);
             }
-            (Some(start), all) => {
-                for at in all {
-                    self.lessen(now, index, &tried, (&mut raised, *at, least[*at]), start);
-                }
-            }
-            (None, _) => {}
         }
         self.state.quota.replace_tree(tree);
         let start = start?;
@@ -305,38 +302,35 @@ impl Engine {
         self.start(now, index)
     }
 
-    /// The smallest raise of one resource with which it starts, no less than the `least` that
-    /// could do.
+    /// The smallest raise of one resource with which it starts, no less than the `floor`.
     fn lessen(
         &mut self,
         now: Time,
         index: WorkloadIdx,
         of: &Raised<'_>,
-        (raised, at, least): (&mut [i64], usize, i64),
+        (raised, at, floor): (&mut [i64], usize, i64),
         start: &mut Start,
     ) {
-        let (mut most, mut by, mut too_little) = (raised[at], least, least);
-        // The least first; then between what is too little and what does.
-        for _ in 0..=HALVINGS_MAX {
-            if by == most {
-                break;
-            }
-            raised[at] = by;
-            let nothing = raised.iter().all(|by| *by == 0);
-            let found = (!nothing).then(|| self.start_raised(now, index, of, raised));
-            match found.flatten() {
-                Some(found) => (*start, most) = (found, by),
-                None => too_little = by,
-            }
-            by = match most == least {
-                true => most,
-                false => too_little + (most - too_little) / 2,
-            };
-            if by == too_little {
-                break;
-            }
+        let (most, (fr, asked)) = (raised[at], of.asked[at]);
+        if floor >= most {
+            return;
         }
+        let mut tried = |engine: &mut Engine, by: i64| {
+            raised[at] = by;
+            let any = raised.iter().any(|by| *by > 0);
+            any.then(|| engine.start_raised(now, index, of, raised)).flatten()
+        };
+        let found = match tried(self, floor) {
+            Some(found) => Some((floor, found)),
+            None => {
+                let unit = self.unit_of(fr, asked);
+                least(self, (floor, most), unit, &mut tried)
+            }
+        };
         raised[at] = most;
+        if let Some((by, found)) = found {
+            (raised[at], *start) = (by, found);
+        }
     }
 
     /// What the members that must start together ask of a flavor; where some sets could go to

@@ -2,14 +2,18 @@
 //!
 //! Tried where such a limit is what binds: a borrowing limit on the way to the root that leaves
 //! least, or lending limits of those who have unused quota that they keep for themselves. Of the
-//! latter one is raised at a time, who keeps most first.
+//! latter one is raised at a time, who keeps most first. Where others would leave for it, the least
+//! that does is offered.
 
 use std::cmp::Reverse;
 
 use crate::engine::Engine;
 use crate::engine::binding::Short;
+use crate::engine::remedies::changes::Left;
+use crate::engine::remedies::least::least;
 use crate::explain::view::{Change, Limit, Remedy};
 use crate::model::ids::{QuotaIdx, WorkloadIdx};
+use crate::quota::tree::QuotaTree;
 use crate::time::Time;
 
 /// Who keeps quota for itself and is asked to lend: those who keep most.
@@ -29,6 +33,7 @@ impl Engine {
         }
     }
 
+    /// As much as could never be had, where others may be preempted for the rest; else all.
     fn borrow_more(
         &mut self,
         now: Time,
@@ -37,21 +42,50 @@ impl Engine {
         at: QuotaIdx,
     ) -> Option<Remedy> {
         let queue = self.state.quota.queue(short.queue).node?;
-        let tree = self.state.quota.tree.clone();
-        let mut by = 0_i64;
-        for _ in 0..RAISES_MAX {
-            let quota = &mut self.state.quota;
-            let left = match short.ever {
-                true => quota.tree.potential(queue, short.fr),
-                false => quota.tree.left(queue, short.fr),
-            };
-            by = by.saturating_add(short.asked.saturating_sub(left).max(0));
-            quota.replace_tree(tree.borrowing_more(at, short.fr, by));
+        let until: [Left; 2] = [QuotaTree::potential, QuotaTree::left];
+        until.into_iter().find_map(|left| {
+            let tree = &self.state.quota.tree;
+            let mut by = 0_i64;
+            for _ in 0..RAISES_MAX {
+                let raised = tree.borrowing_more(at, short.fr, by);
+                let lacks = short.asked.saturating_sub(left(&raised, queue, short.fr));
+                by = by.saturating_add(lacks.max(0));
+            }
+            self.raise_limit(now, index, short, (at, Limit::Borrowing, by))
+        })
+    }
+
+    /// A limit raised by so much; where somebody leaves for it then, by the least that does.
+    fn raise_limit(
+        &mut self,
+        now: Time,
+        index: WorkloadIdx,
+        short: &Short,
+        (at, limit, by): (QuotaIdx, Limit, i64),
+    ) -> Option<Remedy> {
+        if by <= 0 {
+            return None;
         }
-        let start = self.start(now, index);
+        let tree = self.state.quota.tree.clone();
+        let mut tried = |engine: &mut Engine, by: i64| {
+            let raised = match limit {
+                Limit::Lending => tree.lending_more(at, short.fr, by),
+                _ => tree.borrowing_more(at, short.fr, by),
+            };
+            engine.state.quota.replace_tree(raised);
+            engine.start(now, index)
+        };
+        let found = tried(self, by).map(|start| {
+            let unit = self.unit_of(short.fr, short.asked);
+            let fewer = match start.victims.is_empty() {
+                true => None,
+                false => least(self, (0, by), unit, &mut tried),
+            };
+            fewer.unwrap_or((by, start))
+        });
         self.state.quota.replace_tree(tree);
-        let change = self.raised(at, Limit::Borrowing, short, by)?;
-        start.map(|start| start.by(change))
+        let (by, start) = found?;
+        Some(start.by(self.raised(at, limit, short, by)?))
     }
 
     /// Others keep quota that they do not use.
@@ -79,12 +113,9 @@ impl Engine {
         let named = |node: QuotaIdx| self.state.quota.name_of(node).map(|(name, _)| name.clone());
         keeps.sort_by_cached_key(|(kept, node)| (*kept, named(*node)));
         for (_, node) in keeps.into_iter().take(LENDERS_MAX) {
-            self.state.quota.replace_tree(tree.lending_more(node, short.fr, by));
-            let start = self.start(now, index);
-            self.state.quota.replace_tree(tree.clone());
-            let change = self.raised(node, Limit::Lending, short, by);
-            if let Some((start, change)) = start.zip(change) {
-                return Some(start.by(change));
+            let found = self.raise_limit(now, index, short, (node, Limit::Lending, by));
+            if found.is_some() {
+                return found;
             }
         }
         None

@@ -16,6 +16,7 @@
 //! nobody says how long it runs, and no budget is spent. Nothing is kept.
 
 use crate::engine::Engine;
+use crate::engine::reservations::Starter;
 use crate::engine::reservations::timetable::{Slot, Started};
 use crate::explain::view::{Assumptions, Forecast};
 use crate::model::ids::{QueueIdx, WorkloadIdx};
@@ -302,14 +303,12 @@ impl Engine {
         &mut self,
         aside: SetAside,
         cursor: &Cursor,
-        who: (Option<QueueIdx>, WorkloadIdx, u32),
+        who: Starter,
         time: Time,
     ) -> (SetAside, bool) {
         let end = self.run_time(who.1).map(|runs| time.plus(runs));
-        let mut slots = cursor.slots[cursor.next..].to_vec();
-        slots.retain(|slot| {
-            end.is_none_or(|end| end > slot.start) && !self.ranks_before(who, slot.workload)
-        });
+        let mut slots = self.may_not_delay(who, &cursor.slots[cursor.next..]);
+        slots.retain(|slot| end.is_none_or(|end| end > slot.start));
         let Some(last) = slots.last() else { return (aside, true) };
         let mut then = Cursor { late: Vec::new(), ..cursor.clone() };
         let (aside, before) = self.checkpoint(aside);

@@ -3,10 +3,13 @@
 //! Of each kind of owner in each queue the last [`RUNS_MAX`] runs are kept. Once there are
 //! [`RUNS_MIN`], work that says nothing is taken to run as long as nine of ten of them did at most:
 //! too short an estimate makes somebody late, too long a one only keeps a little room idle. Runs
-//! that were stopped say nothing.
+//! that were stopped say nothing. A run begins when the first of its members was bound, as pods
+//! show it, whenever this engine saw that: a new leader does not take the rest of a run for all of
+//! it.
 //!
-//! Restart: what was learned is forgotten, and learned anew. Cost: an entry for each workload that
-//! runs, and a few hundred bytes for each kind and queue, of which at most [`KEYS_MAX`] are kept.
+//! Restart: what was learned is forgotten, and learned anew, from whole runs. Cost: an entry for
+//! each workload that runs, and a few hundred bytes for each kind and queue, of which at most
+//! [`KEYS_MAX`] are kept.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -70,7 +73,9 @@ impl Engine {
         let state = self.state.workloads.get(workload).map(|entry| entry.state);
         match state {
             Some(State::Running) => {
-                self.learned.begun.entry(workload).or_insert(self.state.now);
+                let shown = self.shown_to_run_since(workload);
+                let begun = self.learned.begun.entry(workload).or_insert(shown);
+                *begun = shown.min(*begun);
             }
             // What is not whole goes on.
             Some(State::Binding) => {}
@@ -82,6 +87,14 @@ impl Engine {
             }
             _ => _ = self.learned.begun.remove(&workload),
         }
+    }
+
+    /// Since when work runs, as its pods show it, or when it was admitted: no later than now.
+    fn shown_to_run_since(&self, workload: WorkloadIdx) -> Time {
+        let state = &self.state;
+        let bound = state.placed(workload).filter_map(|pod| state.pods[pod].bound_at).min();
+        let held = state.workloads[workload].assignment.as_ref().map(|held| held.at);
+        bound.or(held).map_or(state.now, |shown| shown.min(state.now))
     }
 
     /// How long such work ran before.

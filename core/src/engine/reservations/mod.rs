@@ -11,9 +11,9 @@
 //! but for work that goes before it by rank. What no run time is known of changes nothing.
 //!
 //! Who is kept from delaying it: of its own queue whatever stands behind it; of other queues
-//! whatever would not be settled before it (less borrowing, with fair sharing the smaller share,
-//! then higher priority); work without a queue never delays what has one. Members that a gang
-//! needs to go on are not kept; those above its minimum are.
+//! whatever would not be settled before it ([`ranks`]), reserved starts among them: one order says
+//! behind whom a start is found, and who is held for it. Members that a gang needs to go on are
+//! not kept; those above its minimum are.
 //!
 //! Phases: a head is refused -> its earliest start is searched on the engine itself
 //! ([`timetable`]) -> who is settled later is played against all reserved starts
@@ -48,10 +48,12 @@ mod forecast;
 mod held;
 mod learned;
 mod pools;
+mod ranks;
 mod run_times;
 pub(crate) mod timetable;
 
 pub(crate) use learned::Learned;
+pub(crate) use ranks::Starter;
 pub(crate) use run_times::Ends;
 
 /// A reserved start that had to be put off so often because an end did not come is given up: the
@@ -262,48 +264,103 @@ impl Engine {
         if !waits || done || broken > BROKEN_MAX || self.ends.is_empty() {
             return;
         }
-        // One for each queue; whoever stands first in it has it.
-        let same = self.reservations.kept.iter().find(|kept| kept.slot.queue == queue);
-        let most = args.most as usize;
-        let many = same.is_none() && self.reservations.kept.len() >= most;
-        let same = same.map(|kept| kept.slot.workload);
-        let rivals = if many { self.rivals(workload) } else { Vec::new() };
-        let full = many && rivals.len() >= most;
-        let within = same.and(queue);
-        let rank = |other: WorkloadIdx| self.head_order(within, other);
-        let last = || rivals.iter().copied().max_by(|a, b| rank(*a).cmp(&rank(*b)));
-        let instead = same.or_else(|| if full { last() } else { None });
-        if full && instead.is_none() || instead.is_some_and(|it| rank(it) <= rank(workload)) {
-            let why = full.then_some(Unreserved::Limit { most: args.most });
-            return self.note_without(workload, queue, why);
-        }
+        let who = (queue, workload, entry.choice.borrowing);
+        let instead = match self.instead_of_whom(who, args.most as usize) {
+            Ok(instead) => instead,
+            Err(full) => {
+                let why = full.then_some(Unreserved::Limit { most: args.most });
+                return self.note_without(workload, queue, why);
+            }
+        };
         let mine = self.slots_near(workload);
         let ends = self.believed_for(&mine, Some(workload));
         if self.play(&ends, &mine).is_err() {
             self.rebuild_reservations();
         }
-        let (slots, behind) = self.slots_before(workload, instead);
-        let (ends, left_out) =
-            self.ends_for(slots.iter().map(|slot| slot.workload).chain([workload]));
-        let times = self.times(&ends, &slots);
-        let Some(start) = self.earliest(&ends, &slots, (queue, workload), &times) else {
-            *self.reservations.tried.entry(queue).or_default() += 1;
-            let looked_at = ends.len() as u32;
-            let why = (left_out > 0).then_some(Unreserved::Ends { looked_at, left_out });
-            return self.note_without(workload, queue, why);
+        let (reservation, behind) = match self.find_start(who, instead) {
+            Ok(found) => found,
+            Err(why) => {
+                *self.reservations.tried.entry(queue).or_default() += 1;
+                return self.note_without(workload, queue, why);
+            }
         };
         self.reservations.without.remove(&workload);
         if let Some(instead) = instead {
             self.reservations.give_up(instead);
         }
-        let slot = Slot { workload, queue, start };
-        let borrowing = self.borrowing_at(&ends, slot);
-        self.reservations.kept.push(Reservation { slot, borrowing, looked_at: true });
+        self.reservations.kept.push(reservation);
         self.sort_reservations();
         self.mark(workload);
         if behind {
             self.rebuild_reservations();
         }
+    }
+
+    /// Who loses its reserved start if somebody has one: the head of the same queue, as each queue
+    /// has one, or where there are as many as there may be the last of those who compete with it.
+    /// Nobody has one at the cost of who goes before it: whether there are too many.
+    fn instead_of_whom(&mut self, who: Starter, most: usize) -> Result<Option<WorkloadIdx>, bool> {
+        let (queue, workload, _) = who;
+        let same = self.reservations.kept.iter().find(|kept| kept.slot.queue == queue);
+        if let Some(same) = same.map(|kept| kept.slot.workload) {
+            let order = |workload| self.head_order(queue, workload);
+            return if order(same) <= order(workload) { Err(false) } else { Ok(Some(same)) };
+        }
+        if self.reservations.kept.len() < most {
+            return Ok(None);
+        }
+        let rivals = self.rivals(workload);
+        if rivals.len() < most {
+            return Ok(None);
+        }
+        let reserved = self.reservations.kept.iter().map(|kept| kept.slot);
+        let rivals = reserved.filter(|slot| rivals.contains(&slot.workload));
+        let standing = |slot: &Slot| self.standing_of(self.starter(slot));
+        let last = rivals.max_by(|a, b| standing(a).cmp(&standing(b)));
+        let last = last.filter(|last| self.standing_of(who) < standing(last));
+        last.map(|last| Some(last.workload)).ok_or(true)
+    }
+
+    /// The earliest start of somebody who does not delay those that go before it, and whether there
+    /// are others, who give way; else what was left out of account. How far it borrows then is
+    /// known once the start is, and says in turn behind whom that is looked for: it is looked for
+    /// twice at most.
+    fn find_start(
+        &mut self,
+        (queue, workload, borrowing): Starter,
+        instead: Option<WorkloadIdx>,
+    ) -> Result<(Reservation, bool), Option<Unreserved>> {
+        let (mut borrowing, mut most) = (borrowing, u32::MAX);
+        let mut found: Option<(Reservation, bool)> = None;
+        for _ in 0..2 {
+            let (slots, behind) = self.slots_before((queue, workload, borrowing), instead);
+            let (ends, left_out) =
+                self.ends_for(slots.iter().map(|slot| slot.workload).chain([workload]));
+            let times = self.times(&ends, &slots);
+            let start = self.earliest(&ends, &slots, ((queue, workload), most), &times);
+            let Some((start, then)) = start else {
+                if most < u32::MAX {
+                    break;
+                }
+                let looked_at = ends.len() as u32;
+                return Err((left_out > 0).then_some(Unreserved::Ends { looked_at, left_out }));
+            };
+            let better = |(known, _): (Reservation, bool)| start < known.slot.start;
+            if most == u32::MAX || found.is_none_or(better) {
+                let slot = Slot { workload, queue, start };
+                let borrowing = then.min(borrowing);
+                found = Some((Reservation { slot, borrowing, looked_at: true }, behind));
+            }
+            if then == borrowing {
+                break;
+            }
+            // Before those who borrow further it goes only where it does not itself.
+            if then < borrowing {
+                most = then;
+            }
+            borrowing = then;
+        }
+        found.ok_or(None)
     }
 
     /// A head has no reservation, because of this bound, or of none.
@@ -322,21 +379,15 @@ impl Engine {
         }
     }
 
-    /// Reserved starts, but for one, of those whose priority is no lower than that of a workload,
-    /// and with whom it competes, and whether there are others: they give way, wherever they wait.
-    /// Among equals whoever was promised a start keeps it.
-    fn slots_before(
-        &mut self,
-        workload: WorkloadIdx,
-        except: Option<WorkloadIdx>,
-    ) -> (Vec<Slot>, bool) {
-        let mut slots = self.slots_near(workload);
+    /// Reserved starts, but for one, of those whom somebody does not go before, and with whom it
+    /// competes, and whether there are others: they give way, wherever they wait. Among equals
+    /// whoever was promised a start keeps it.
+    fn slots_before(&mut self, who: Starter, except: Option<WorkloadIdx>) -> (Vec<Slot>, bool) {
+        let mut slots = self.slots_near(who.1);
         slots.retain(|slot| Some(slot.workload) != except);
-        let all = slots.len();
-        let priority = |other: WorkloadIdx| self.state.workloads[other].priority;
-        slots.retain(|slot| priority(slot.workload) >= priority(workload));
-        let behind = slots.len() < all;
-        (slots, behind)
+        let before = self.may_not_delay(who, &slots);
+        let behind = before.len() < slots.len();
+        (before, behind)
     }
 
     /// Verifies the start of a head that is looked at again, and moves it to an earlier time if
@@ -348,32 +399,63 @@ impl Engine {
             return;
         }
         let (queue, start) = (kept.slot.queue, kept.slot.start.max(self.state.now));
-        let (others, behind) = self.slots_before(workload, None);
+        let starter = (queue, workload, kept.borrowing);
+        let (others, behind) = self.slots_before(starter, None);
         let ends = self.believed_for(&others, Some(workload));
-        let who = (queue, workload);
-        if !self.fits_at(&ends, &others, who, start) {
+        let Some(borrowing) = self.fits_at(&ends, &others, (queue, workload), start) else {
             return self.rebuild_reservations();
-        }
-        let times = self.times(&ends, &others);
-        let sooner = &times[..times.partition_point(|time| *time < start)];
-        let soonest = match sooner.last() {
-            Some(last) if self.fits_at(&ends, &others, who, *last) => {
-                self.earliest(&ends, &others, who, sooner).unwrap_or(*last)
-            }
-            _ => start,
         };
+        let sooner = self.sooner_as_it_stands(starter, &others, start);
+        let soonest = sooner.unwrap_or((start, borrowing));
         self.put_at(workload, soonest);
         // It may have taken the room of one that stands behind it.
-        self.reservations.doubtful |= behind && soonest < start;
+        self.reservations.doubtful |= behind && soonest.0 < start;
     }
 
-    /// Finds every start anew that does not hold, those who stand first by rank first.
+    /// The first time before a start at which a head delays nobody who goes before it as it stands
+    /// then, and how far its queue borrows then. `others` go before it as it stands now.
+    fn sooner_as_it_stands(
+        &mut self,
+        who: Starter,
+        others: &[Slot],
+        start: Time,
+    ) -> Option<(Time, u32)> {
+        let (queue, workload, borrowing) = who;
+        let found = self.sooner(who, (others, u32::MAX), start)?;
+        if found.1 <= borrowing {
+            return Some(found);
+        }
+        // Its queue borrows further there: more go before it. They would put it back at once.
+        let (more, _) = self.slots_before((queue, workload, found.1), None);
+        let there = self.sooner(who, (&more, found.1), start);
+        let as_it_stands = self.sooner(who, (others, borrowing), start);
+        there.into_iter().chain(as_it_stands).min()
+    }
+
+    /// The first time before a start at which somebody fits into a timetable, and borrows no
+    /// further than it may, if it does at the last of them.
+    fn sooner(
+        &mut self,
+        (queue, workload, _): Starter,
+        (slots, most): (&[Slot], u32),
+        start: Time,
+    ) -> Option<(Time, u32)> {
+        let who = (queue, workload);
+        let ends = self.believed_for(slots, Some(workload));
+        let times = self.times(&ends, slots);
+        let sooner = &times[..times.partition_point(|time| *time < start)];
+        let last = *sooner.last()?;
+        let then = self.fits_at(&ends, slots, who, last).filter(|then| *then <= most)?;
+        let first = self.earliest(&ends, slots, (who, most), sooner);
+        Some(first.unwrap_or((last, then)))
+    }
+
+    /// Finds every start anew that does not hold, in the order of heads.
     pub(crate) fn rebuild_reservations(&mut self) {
         let now = self.state.now;
         let mut order: Vec<Slot> = self.reservations.kept.iter().map(|kept| kept.slot).collect();
-        let state = &self.state;
-        order.retain(|slot| state.workloads.get(slot.workload).is_some());
-        order.sort_by(|a, b| state.queue_order(a.workload).cmp(&state.queue_order(b.workload)));
+        order.retain(|slot| self.state.workloads.get(slot.workload).is_some());
+        order.sort_by_cached_key(|slot| self.standing_of(self.starter(slot)));
         let mut slots: Vec<Slot> = Vec::new();
         for slot in order {
             let who = (slot.queue, slot.workload);
@@ -383,17 +465,17 @@ impl Engine {
             let before: Vec<Slot> = slots.iter().filter(is_near).copied().collect();
             let ends = self.believed_for(&before, Some(slot.workload));
             let start = match self.fits_at(&ends, &before, who, known) {
-                true => Some(known),
-                false => {
+                Some(borrowing) => Some((known, borrowing)),
+                None => {
                     let times = self.times(&ends, &before);
                     let later = times.partition_point(|time| *time <= known);
-                    self.earliest(&ends, &before, who, &times[later..])
+                    self.earliest(&ends, &before, (who, u32::MAX), &times[later..])
                 }
             };
             match start {
-                Some(start) => {
+                Some((start, borrowing)) => {
                     self.put_in(&mut slots, Slot { start, ..slot });
-                    self.put_at(slot.workload, start);
+                    self.put_at(slot.workload, (start, borrowing));
                 }
                 None => {
                     self.reservations.give_up(slot.workload);
@@ -425,10 +507,11 @@ impl Engine {
         }
     }
 
-    /// A start is another.
-    fn put_at(&mut self, workload: WorkloadIdx, start: Time) {
+    /// A start is another, or its queue borrows further for it, or less far.
+    fn put_at(&mut self, workload: WorkloadIdx, (start, borrowing): (Time, u32)) {
         let mut kept = self.reservations.kept.iter_mut();
         let Some(kept) = kept.find(|kept| kept.slot.workload == workload) else { return };
+        kept.borrowing = borrowing;
         if kept.slot.start == start {
             return;
         }

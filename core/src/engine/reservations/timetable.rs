@@ -100,21 +100,9 @@ impl Engine {
         (txn.set_aside(), places.map(|places| Started { places, assignment, borrowing }))
     }
 
-    /// How far the queue of a workload borrows if it starts at a time.
-    pub(super) fn borrowing_at(&mut self, ends: &[(Time, WorkloadIdx)], slot: Slot) -> u32 {
-        let held = self.state.let_go();
-        let mut txn = Txn::begin(&mut self.state);
-        let gone = ends.iter().take_while(|(end, _)| *end <= slot.start);
-        gone.for_each(|(_, ended)| _ = txn.remove_workload(*ended));
-        let aside = txn.set_aside();
-        let borrowing = self.nominate_afresh(slot.workload).choice.borrowing;
-        drop(Txn::take_up(&mut self.state, aside));
-        held.into_iter().for_each(|held| self.state.hold(held));
-        borrowing
-    }
-
     /// The first of some times, given in order, at which a workload fits into a timetable without
-    /// making anybody in it late. `None`: at none of them.
+    /// making anybody in it late, its queue borrowing no further than `most`, and how far that is.
+    /// `None`: at none of them.
     ///
     /// Later times are taken to be no worse than earlier ones. Where that is not so the time found
     /// still holds, and an earlier one may have been missed.
@@ -122,15 +110,16 @@ impl Engine {
         &mut self,
         ends: &[(Time, WorkloadIdx)],
         slots: &[Slot],
-        who: (Option<QueueIdx>, WorkloadIdx),
+        (who, most): ((Option<QueueIdx>, WorkloadIdx), u32),
         times: &[Time],
-    ) -> Option<Time> {
+    ) -> Option<(Time, u32)> {
+        let within = |borrowing: &u32| *borrowing <= most;
         // The search reaches out from the front: it costs what has to end, not what could.
         let (mut low, mut reach) = (0, 1);
-        let mut high = loop {
+        let (mut high, mut borrowing) = loop {
             let at = (low + reach - 1).min(times.len().checked_sub(1)?);
-            if self.fits_at(ends, slots, who, times[at]) {
-                break at;
+            if let Some(borrowing) = self.fits_at(ends, slots, who, times[at]).filter(within) {
+                break (at, borrowing);
             }
             low = at + 1;
             if low >= times.len() {
@@ -140,29 +129,32 @@ impl Engine {
         };
         while low < high {
             let middle = low + (high - low) / 2;
-            match self.fits_at(ends, slots, who, times[middle]) {
-                true => high = middle,
-                false => low = middle + 1,
+            match self.fits_at(ends, slots, who, times[middle]).filter(within) {
+                Some(then) => (high, borrowing) = (middle, then),
+                None => low = middle + 1,
             }
         }
-        Some(times[high])
+        Some((times[high], borrowing))
     }
 
-    /// Whether a workload can start at a time, and everybody in a timetable at theirs.
+    /// How far the queue of a workload borrows if it starts at a time, and everybody in a timetable
+    /// at theirs. `None`: not all of them can.
     pub(super) fn fits_at(
         &mut self,
         ends: &[(Time, WorkloadIdx)],
         slots: &[Slot],
         (queue, workload): (Option<QueueIdx>, WorkloadIdx),
         start: Time,
-    ) -> bool {
+    ) -> Option<u32> {
         if self.budget_is_out_by(queue, start) {
-            return false;
+            return None;
         }
         let mut slots = slots.to_vec();
         self.put_in(&mut slots, Slot { workload, queue, start });
         self.counts.forecasts += 1;
-        self.play(ends, &slots).is_ok()
+        let started = self.play(ends, &slots).ok()?;
+        let own = slots.iter().position(|slot| slot.workload == workload)?;
+        Some(started[own].borrowing)
     }
 
     /// Puts a line into a timetable where it is played once it is kept: of those that start at one

@@ -94,6 +94,21 @@ pub fn write_few(out: &mut fmt::Formatter<'_>, reason: &Reason) -> fmt::Result {
     }
 }
 
+/// Pods beyond the number that their group says it has.
+pub fn write_surplus(out: &mut fmt::Formatter<'_>, reason: &Reason) -> fmt::Result {
+    let Reason::Surplus { group, total, done, leaving, pods } = reason else { return Ok(()) };
+    write!(out, "pod group {} has all of its pod-group-total-count of {total}", quoted(group))?;
+    if *done > 0 {
+        write!(out, ", {done} of which succeeded")?;
+    }
+    if leaving >= pods {
+        let (verb, gone) = if *leaving == 1 { ("is", "it has") } else { ("are", "they have") };
+        return write!(out, ", {leaving} of which {verb} being deleted: waits until {gone} gone");
+    }
+    let others = counted(i64::from(*pods), "other pod");
+    write!(out, "; delete the {others}, or raise the number on all its pods")
+}
+
 /// A resource without quota, or without a flavor to take it from.
 pub fn write_no_quota(out: &mut fmt::Formatter<'_>, reason: &Reason) -> fmt::Result {
     match reason {
@@ -271,5 +286,23 @@ mod tests {
         for (reason, code, text) in rows {
             assert_eq!((reason.code(), reason.to_string().as_str()), (code, text));
         }
+    }
+
+    #[test]
+    fn pods_beyond_their_groups_number_are_told_what_to_do() {
+        let of = |done, leaving, pods| {
+            let reason = Reason::Surplus { group: "g".into(), total: 4, done, leaving, pods };
+            assert_eq!((reason.code(), reason.kind()), ("Misconfigured", "pods"));
+            reason.to_string()
+        };
+        let all = "pod group g has all of its pod-group-total-count of 4";
+        let raise = "or raise the number on all its pods";
+        assert_eq!(of(0, 0, 1), format!("{all}; delete the 1 other pod, {raise}"));
+        let done = format!("{all}, 2 of which succeeded");
+        assert_eq!(of(2, 1, 3), format!("{done}; delete the 3 other pods, {raise}"));
+        let one = format!("{done}, 1 of which is being deleted: waits until it has gone");
+        assert_eq!(of(2, 1, 1), one);
+        let two = format!("{all}, 2 of which are being deleted: waits until they have gone");
+        assert_eq!(of(0, 2, 1), two);
     }
 }

@@ -166,6 +166,12 @@ pub(super) fn ended(bound: SearchBound) -> String {
         SearchBound::Members(most) => {
             format!("Places are searched for in every order for up to {most} pods, not for so many")
         }
+        SearchBound::Victims(tried) => {
+            format!("The search for whom to preempt ended after {tried} tries: there may be some")
+        }
+        SearchBound::Choices(tried) => {
+            format!("The search ended after {tried} choices of members and flavors: one may fit")
+        }
     }
 }
 
@@ -224,7 +230,8 @@ pub(super) fn headline(nodes: &NodeShortage) -> String {
     let (node, resource) = (&nearest.node, &nearest.resource);
     let (then, who) = (even_then(nodes.gone), whose_needs(nodes));
     let free = if nodes.holds == 0 { format!("{free} free") } else { format!("{free} left") };
-    let short = format!("{then}{who}needs {asked} {resource}, {node} has {free}");
+    let untried = nodes.ended.map_or("", |_| " (not every way was tried)");
+    let short = format!("{then}{who}needs {asked} {resource}, {node} has {free}{untried}");
     let said = format!("{short}; {others} excluded by {by}");
     if said.chars().count() <= HEADLINE_COLUMNS { said } else { short }
 }
@@ -401,6 +408,7 @@ fn ordinal(number: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::explain::reason::Nearest;
     use crate::model::input::CapacityType;
     use crate::time::Time;
 
@@ -412,6 +420,27 @@ mod tests {
 
     fn gpus(asked: i64, free: i64, beyond_node: bool) -> NodeRefusal {
         NodeRefusal::Insufficient { resource: "nvidia.com/gpu".into(), asked, free, beyond_node }
+    }
+
+    #[test]
+    fn a_short_headline_says_that_the_search_ended_too() {
+        let taint = NodeRefusal::Taint { key: "mig".into(), value: "on".into() };
+        let resource = "nvidia.com/gpu".into();
+        let shortage = NodeShortage {
+            nodes: 3,
+            asked: 1,
+            holds: 0,
+            refusals: vec![(taint, 2), (gpus(16, 3, false), 1)],
+            nearest: Some(Nearest { node: "n1".into(), resource, asked: 16, free: 3 }),
+            unwanted: None,
+            gone: 0,
+            ended: Some(SearchBound::Tries(64)),
+        };
+        assert_eq!(
+            headline(&shortage),
+            "needs 16 nvidia.com/gpu, n1 has 3 free (not every way was tried); 2 nodes excluded by \
+             taints"
+        );
     }
 
     #[test]

@@ -7,7 +7,8 @@
 //! States that were reached in another order are looked at once, and nodes that look the same to
 //! all members are tried once; those that take nobody are not looked at
 //! ([`candidates`](crate::place::candidates)). Where levels or slices hold for sets of members, it
-//! keeps to them ([`Confines`](super::Confines)).
+//! keeps to them ([`Confines`](super::Confines)). Who of an elastic gang goes nowhere is left out
+//! ([`Fewer`](super::Fewer)).
 
 use std::collections::BTreeSet;
 
@@ -28,8 +29,10 @@ impl Search {
         }
         let fewer = self.confines.is_some() || self.choosing.is_some();
         let bound = if fewer { STEPS_FEWER } else { STEPS_MAX };
+        let bound = self.leaving.as_ref().map_or(bound, |leaving| leaving.steps(bound));
         let nodes = self.nodes.as_deref().unwrap_or_default();
-        let kinds = self.choosing.as_ref().map_or(0, |_| self.asks.len());
+        let all_look = self.choosing.is_some() || self.leaving.is_some();
+        let kinds = if all_look { self.asks.len() } else { 0 };
         let looks = kinds.saturating_mul(nodes.len());
         if self.choosing.is_some() {
             txn.focus(nodes);
@@ -60,8 +63,9 @@ impl Search {
             self.see_refused(txn, position);
         }
         // In a small domain that was looked at before.
+        let least = self.least();
         self.nodes.as_ref().is_some_and(|nodes| {
-            self.range.len() <= NODES_MAX || at_once::may_hold(txn, &counts, nodes)
+            self.range.len() <= NODES_MAX || at_once::may_hold_some(txn, &counts, nodes, least)
         })
     }
 
@@ -80,7 +84,7 @@ impl Search {
         self.refused.insert(position, refused);
     }
 
-    fn members(&self) -> usize {
+    pub(super) fn members(&self) -> usize {
         self.left.iter().map(|left| *left as usize).sum()
     }
 
@@ -89,14 +93,17 @@ impl Search {
         self.members() > MEMBERS_MAX
     }
 
-    fn go_on(&mut self, txn: &mut Txn<'_>) -> bool {
+    pub(super) fn go_on(&mut self, txn: &mut Txn<'_>) -> bool {
+        if self.leaving.is_some() {
+            return self.go_on_leaving(txn);
+        }
         self.left.iter().all(|left| *left == 0)
             || self.next(txn).into_iter().any(|at| self.try_nodes(txn, at))
     }
 
     /// Whose turn it is: anybody's, or where the order does not matter, theirs who find the fewest
     /// nodes.
-    fn next(&self, txn: &mut Txn<'_>) -> Vec<usize> {
+    pub(super) fn next(&self, txn: &mut Txn<'_>) -> Vec<usize> {
         let left = (0..self.asks.len()).filter(|at| self.left[*at] > 0);
         if !self.in_any_order {
             return left.collect();
@@ -107,7 +114,7 @@ impl Search {
     }
 
     /// A member of an ask to one node after the other, and all that are left after it.
-    fn try_nodes(&mut self, txn: &mut Txn<'_>, at: usize) -> bool {
+    pub(super) fn try_nodes(&mut self, txn: &mut Txn<'_>, at: usize) -> bool {
         self.asks.iter().for_each(|class| txn.fresh(*class));
         let mut spots = self.spots(txn, at);
         spots.sort_unstable();
@@ -145,7 +152,7 @@ impl Search {
     }
 
     /// Nodes that would have one, the tightest first.
-    fn spots(&self, txn: &Txn<'_>, at: usize) -> Vec<(u32, usize)> {
+    pub(super) fn spots(&self, txn: &Txn<'_>, at: usize) -> Vec<(u32, usize)> {
         let index = txn.state().classes.fit(self.asks[at]);
         let nodes = self.nodes.iter().flatten().copied();
         let slots = nodes.map(|position| (index.spot(position).slots, position));
@@ -167,7 +174,7 @@ impl Search {
     }
 
     /// Whether the state with one more member was not looked at yet.
-    fn is_new(&mut self, taken: (u16, NodeIdx, u32)) -> bool {
+    pub(super) fn is_new(&mut self, taken: (u16, NodeIdx, u32)) -> bool {
         if self.state.len() >= SEEN_MAX {
             return true;
         }

@@ -22,7 +22,7 @@ impl Search {
     }
 
     /// No more members of an ask than this go into the range.
-    fn upper(&self, txn: &Txn<'_>, at: usize) -> u64 {
+    pub(super) fn upper(&self, txn: &Txn<'_>, at: usize) -> u64 {
         let (state, class) = (txn.state(), self.asks[at]);
         let (room, index) = (&state.room, state.classes.fit(class));
         let outlook = state.classes.class(class).outlook();

@@ -168,11 +168,21 @@ fn no_node_of_it_will_do(txn: &Txn<'_>, class: ClassIdx) -> bool {
     unwanted
 }
 
-/// Whether the facts of any node admit a class: else nobody who leaves makes room for it.
-pub(crate) fn some_node_accepts(txn: &Txn<'_>, class: ClassIdx) -> bool {
+/// Whether the facts of any node, and the volumes that it reaches, admit a class: else nobody who
+/// leaves makes room for it. What its volumes mean is looked at first: a class that nobody asked
+/// yet knows of none.
+pub(crate) fn some_node_accepts(txn: &mut Txn<'_>, class: ClassIdx) -> bool {
+    let shape = txn.state().classes.class(class).key.shape;
+    if txn.state().room.shape(shape).facts.volumes.is_some() {
+        txn.fresh(class);
+    }
     let state = txn.state();
+    let question = |node| state.classes.class(class).question(&state.room, node);
     let mut nodes = state.room.tree.order().iter();
-    nodes.any(|node| state.classes.accepts(&state.room, class, *node))
+    nodes.any(|node| {
+        state.classes.accepts(&state.room, class, *node)
+            && rules::volume_binding::is_reached(&question(*node))
+    })
 }
 
 /// Why nobody leaves.

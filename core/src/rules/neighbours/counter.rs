@@ -15,9 +15,7 @@ pub enum Aim {
     Apart,
     /// Pods whose anti-affinity means this class: there must be none.
     Repelled,
-    /// Pods that a preferred term means, by its place.
-    Preferred(usize),
-    /// Pods that a spread constraint counts, by its place.
+    /// Pods that a DoNotSchedule constraint counts, by its place.
     Spread(usize),
 }
 
@@ -48,8 +46,6 @@ pub struct Balance {
     pub max_skew: u32,
     /// With fewer domains the fewest are none.
     pub min_domains: u32,
-    /// It is no preference.
-    pub required: bool,
     /// Nodes that make domains, by node slot.
     eligible: Vec<bool>,
     /// How many of them each domain has.
@@ -60,10 +56,10 @@ pub struct Balance {
 
 impl Balance {
     /// One without domains.
-    pub fn new(own: bool, max_skew: u32, min_domains: u32, required: bool) -> Balance {
+    pub fn new(own: bool, max_skew: u32, min_domains: u32) -> Balance {
         let (eligible, nodes_in, by_count) = (Vec::new(), Vec::new(), BTreeMap::new());
         let own = u32::from(own);
-        Balance { own, max_skew, min_domains, required, eligible, nodes_in, by_count }
+        Balance { own, max_skew, min_domains, eligible, nodes_in, by_count }
     }
 
     /// How many pods the emptiest domain counts as having.
@@ -159,6 +155,16 @@ impl Counter {
             (Aim::Near, _) => open || count > 0,
             (_, Some(balance)) => balance.takes(count, balance.least()),
             _ => count == 0,
+        }
+    }
+
+    /// Whether a domain may take a pod of the class once so many at most have left it. The fewest
+    /// of all domains become no more by that.
+    pub fn might_take(&self, domain: usize, gone: u32) -> bool {
+        let count = self.in_domain[domain].saturating_sub(gone);
+        match &self.balance {
+            Some(balance) => balance.takes(count, balance.least()),
+            None => count == 0,
         }
     }
 

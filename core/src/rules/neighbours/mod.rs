@@ -13,6 +13,8 @@
 //! - An [`Outlook`] is what one class of pods makes of it: counts by domain, kept with the class's
 //!   index and brought up to date from the same log of changed nodes. Where a count turns the
 //!   answer for a domain, all nodes of that domain are looked at again.
+//! - What only makes some nodes better than others is the outlook's [`preferences`]. There every
+//!   pod counts; nodes of its domain get other scores, and are not looked at again for that.
 //!
 //! Shapes that differ in nothing but labels that no selector reads are one: the shell leaves those
 //! out ([`crate::model::input::Kin`]).
@@ -35,6 +37,7 @@ use crate::rules::selector;
 mod counter;
 pub mod keys;
 mod outlook;
+pub mod preferences;
 
 pub use outlook::{Outlook, Skew};
 
@@ -179,6 +182,17 @@ impl Neighbourhood {
         let there = peers.namespaces.binary_search(&kin.namespace).is_ok()
             || peers.namespace_selector.as_ref().is_some_and(by_label);
         there && selector::selects(labels, &kin.labels)
+    }
+
+    /// Whether a pod had rather be away from another: it prefers that, or to be spread among such.
+    pub fn shuns(&self, own: &PodShape, other: &PodShape) -> bool {
+        let wants = (own.neighbours.as_deref(), own.kin.as_deref(), other.kin.as_deref());
+        let (Some(wants), Some(kin), Some(theirs)) = wants else { return false };
+        let mut away = wants.preferred.iter().filter(|preferred| preferred.weight < 0);
+        let spread = wants.spread.iter().filter(|spread| !spread.required);
+        let mut spread = spread.filter(|_| kin.namespace == theirs.namespace);
+        away.any(|preferred| self.selects(&preferred.term.peers, theirs))
+            || spread.any(|spread| spread_counts(spread.labels.as_ref(), theirs))
     }
 
     /// Forgets a node without pods.

@@ -3,7 +3,8 @@
 //! An outlook has a counter for each thing that the class wants, and one for each key by which
 //! others keep it away. Which counters a pod counts for depends on its shape alone, so that is
 //! found once for each shape. [`Outlook::catch_up`] is told which nodes changed and answers which
-//! others have to be looked at again.
+//! others have to be looked at again. What is only preferred turns no answer: its sums are
+//! [`Preferences`], found and brought up to date in the same walk.
 
 use std::sync::Arc;
 
@@ -11,9 +12,10 @@ use capstan_topology::NodeIdx;
 
 use super::counter::{Aim, Balance, Before, Counter};
 use super::keys::KeyIdx;
+use super::preferences::{Preferences, REQUIRED_WEIGHT, Wish};
 use super::spread_counts;
 use crate::model::ids::ShapeIdx;
-use crate::model::input::{Kin, Neighbours, PodShape, Text};
+use crate::model::input::{Kin, Neighbours, PeerTerm, PodShape, Text};
 use crate::model::room::Room;
 use crate::rules::{self, Question};
 
@@ -21,13 +23,25 @@ use crate::rules::{self, Question};
 #[derive(Clone, Debug, Default)]
 pub struct Outlook {
     counters: Vec<Counter>,
+    preferences: Preferences,
     /// By shape slot; `None`: not looked at yet.
-    shares: Vec<Option<Arc<[u16]>>>,
+    shares: Vec<Option<Arc<Shares>>>,
     /// It matches all its own affinity terms: it may be the first.
     first: bool,
     epoch: u64,
     /// For a node at a time: pods of each counter, and those that are only nominated.
     counts: Vec<[u32; 2]>,
+    /// The same for preferences.
+    sums: Vec<i64>,
+}
+
+/// What a pod of a shape counts for.
+#[derive(Debug, Default)]
+struct Shares {
+    /// One each.
+    counters: Vec<u16>,
+    /// Preferences, and how much of each.
+    sums: Vec<(u16, i64)>,
 }
 
 /// How uneven a spread constraint would become.
@@ -47,7 +61,13 @@ impl Outlook {
     /// Whether nothing around a node matters to the class.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.counters.is_empty()
+        self.counters.is_empty() && self.preferences.is_empty()
+    }
+
+    /// What is preferred, by the class or by those around.
+    #[inline]
+    pub fn preferences(&self) -> &Preferences {
+        &self.preferences
     }
 
     /// Whether it was made before something that voids it.
@@ -74,8 +94,7 @@ impl Outlook {
             return;
         };
         if let Some(wants) = shape.neighbours.as_deref() {
-            let means =
-                |term: &crate::model::input::PeerTerm| room.neighbourhood.selects(&term.peers, kin);
+            let means = |term: &PeerTerm| room.neighbourhood.selects(&term.peers, kin);
             self.first = wants.affinity.iter().all(means);
             self.add_wants(room, wants, kin);
         }
@@ -86,6 +105,7 @@ impl Outlook {
             before.clear();
         }
         self.shares_of(question, question.shape.index);
+        self.preferences.end();
     }
 
     fn add_wants(&mut self, room: &Room, wants: &Neighbours, kin: &Kin) {
@@ -94,21 +114,26 @@ impl Outlook {
                 self.counter(room, aim, &term.key, None);
             }
         }
-        for (at, preferred) in wants.preferred.iter().enumerate() {
-            self.counter(room, Aim::Preferred(at), &preferred.term.key, None);
+        for preferred in &wants.preferred {
+            self.preferences.add_term(room, key_of(room, &preferred.term.key));
         }
         for (at, spread) in wants.spread.iter().enumerate() {
+            let skew = spread.max_skew;
+            if !spread.required {
+                let key = key_of(room, &spread.key);
+                self.preferences.add_spread(room, at, key, skew);
+                continue;
+            }
             let own = spread.labels.as_ref();
             let own = own.is_some_and(|it| rules::selector::selects(it, &kin.labels));
-            let (skew, domains) = (spread.max_skew, spread.min_domains);
-            let balance = Balance::new(own, skew, domains, spread.required);
+            let balance = Balance::new(own, skew, spread.min_domains);
             self.counter(room, Aim::Spread(at), &spread.key, Some(balance));
         }
     }
 
     /// The counter of this aim and key; a new one has counted nothing.
     fn counter(&mut self, room: &Room, aim: Aim, key: &Text, balance: Option<Balance>) -> u16 {
-        let key = room.neighbourhood.keys.find(key).expect("keys of known shapes are known");
+        let key = key_of(room, key);
         let same = |counter: &Counter| counter.aim == aim && counter.key == key;
         if let Some(known) = self.counters.iter().position(same) {
             return known as u16;
@@ -119,26 +144,27 @@ impl Outlook {
         (self.counters.len() - 1) as u16
     }
 
-    /// Counters that a pod of another shape counts for.
-    fn shares_of(&mut self, question: &Question<'_>, other: ShapeIdx) -> Arc<[u16]> {
+    /// What a pod of another shape counts for.
+    fn shares_of(&mut self, question: &Question<'_>, other: ShapeIdx) -> Arc<Shares> {
         if let Some(Some(known)) = self.shares.get(other.at()) {
             return known.clone();
         }
         let room = question.room;
         let (own, facts) = (&*question.shape.facts, &*room.shape(other).facts);
-        let mut all = Vec::new();
+        let mut all = Shares::default();
         if let (Some(kin), Some(theirs)) = (own.kin.as_deref(), facts.kin.as_deref()) {
-            self.wanted(room, (own, kin), theirs, &mut all);
+            self.wanted(room, (own, kin), theirs, &mut all.counters);
             let around = &room.neighbourhood;
             for term in facts.neighbours.iter().flat_map(|theirs| &theirs.anti_affinity) {
                 if around.selects(&term.peers, kin) {
-                    all.push(self.counter(room, Aim::Repelled, &term.key, None));
+                    all.counters.push(self.counter(room, Aim::Repelled, &term.key, None));
                 }
             }
+            self.preferred(question, (own, kin), (facts, theirs), &mut all.sums);
         }
-        all.sort_unstable();
-        all.dedup();
-        let all: Arc<[u16]> = all.into();
+        all.counters.sort_unstable();
+        all.counters.dedup();
+        let all = Arc::new(all);
         if self.shares.len() <= other.at() {
             self.shares.resize(other.at() + 1, None);
         }
@@ -153,14 +179,11 @@ impl Outlook {
         let near = wants.affinity.iter().all(|term| around.selects(&term.peers, theirs));
         for (at, counter) in self.counters.iter().enumerate() {
             let keyed = |key: &Text| around.keys.find(key) == Some(counter.key);
-            let apart = |term: &crate::model::input::PeerTerm| {
-                keyed(&term.key) && around.selects(&term.peers, theirs)
-            };
+            let apart = |term: &PeerTerm| keyed(&term.key) && around.selects(&term.peers, theirs);
             let counts = match counter.aim {
                 Aim::Near => near,
                 Aim::Apart => wants.anti_affinity.iter().any(apart),
                 Aim::Repelled => false,
-                Aim::Preferred(at) => around.selects(&wants.preferred[at].term.peers, theirs),
                 Aim::Spread(at) => {
                     kin.namespace == theirs.namespace
                         && spread_counts(wants.spread[at].labels.as_ref(), theirs)
@@ -168,6 +191,31 @@ impl Outlook {
             };
             if counts {
                 all.push(at as u16);
+            }
+        }
+    }
+
+    /// Preferences for which a pod counts that the class means, or that means the class.
+    fn preferred(
+        &mut self,
+        question: &Question<'_>,
+        (own, kin): (&PodShape, &Kin),
+        (other, theirs): (&PodShape, &Kin),
+        all: &mut Vec<(u16, i64)>,
+    ) {
+        let (room, around) = (question.room, &question.room.neighbourhood);
+        let means = |term: &PeerTerm, kin: &Kin| around.selects(&term.peers, kin);
+        let mine = terms_of(own, false).filter(|(_, term)| means(term, theirs));
+        let others = terms_of(other, true).filter(|(_, term)| means(term, kin));
+        for (weight, term) in mine.chain(others) {
+            let at = self.preferences.pull_by(question, key_of(room, &term.key));
+            all.push((at, i64::from(weight)));
+        }
+        let Some(wants) = own.neighbours.as_deref() else { return };
+        for (at, place) in self.preferences.constraints() {
+            let labels = wants.spread[place].labels.as_ref();
+            if kin.namespace == theirs.namespace && spread_counts(labels, theirs) {
+                all.push((at, 1));
             }
         }
     }
@@ -183,9 +231,11 @@ impl Outlook {
     ) -> bool {
         let open = self.open();
         let mut before: Vec<Before> = self.counters.iter().map(Counter::before).collect();
+        self.preferences.begin();
         for node in nodes {
             self.count_node(&Question { node: *node, ..*question }, facts(*node), &mut before);
         }
+        self.preferences.end();
         if self.open() != open {
             return false;
         }
@@ -202,12 +252,14 @@ impl Outlook {
     fn count_node(&mut self, question: &Question<'_>, facts: bool, before: &mut Vec<Before>) {
         let (room, node) = (question.room, question.node);
         let mut counts = std::mem::take(&mut self.counts);
+        let mut sums = std::mem::take(&mut self.sums);
         counts.clear();
-        counts.resize(self.counters.len(), [0; 2]);
+        sums.clear();
         for tenants in room.neighbourhood.on(node) {
             let shares = self.shares_of(question, tenants.shape);
             counts.resize(self.counters.len(), [0; 2]);
-            for &at in shares.iter() {
+            sums.resize(self.preferences.len(), 0);
+            for &at in &shares.counters {
                 let leaving = match self.counters[at as usize].aim {
                     Aim::Spread(_) => 0,
                     _ => tenants.leaving,
@@ -216,7 +268,16 @@ impl Outlook {
                 *count += tenants.staying + leaving;
                 *nominated += tenants.nominated;
             }
+            for &(at, weight) in &shares.sums {
+                let leaving = match self.preferences.wish(at) {
+                    Wish::Spread(_) => 0,
+                    Wish::Pull => tenants.leaving,
+                };
+                sums[at as usize] += weight * i64::from(tenants.staying + leaving);
+            }
         }
+        counts.resize(self.counters.len(), [0; 2]);
+        sums.resize(self.preferences.len(), 0);
         while before.len() < self.counters.len() {
             before.push(self.counters[before.len()].before());
         }
@@ -229,8 +290,9 @@ impl Outlook {
                 };
                 counter.set((node, domain), (counts[at], eligible), &mut before[at]);
             }
+            self.preferences.count(question, &sums, facts);
         }
-        self.counts = counts;
+        (self.counts, self.sums) = (counts, sums);
     }
 
     /// Whether the next pod may be the first of those that want to be near each other.
@@ -280,7 +342,7 @@ impl Outlook {
     pub fn skewed<'a>(&self, question: &Question<'a>) -> Option<Result<Skew<'a>, &'a Text>> {
         let spread = &question.shape.facts.neighbours.as_deref()?.spread;
         let spread: &'a [crate::model::input::Spread] = spread;
-        let hard = |aim| matches!(aim, Aim::Spread(at) if spread[at].required);
+        let hard = |aim| matches!(aim, Aim::Spread(_));
         let mut lacks = self.around(question.room, question.node, hard);
         if let Some((counter, _)) = lacks.find(|(_, domain)| domain.is_none()) {
             return Some(Err(&spread[counter.spread()?].key));
@@ -305,39 +367,32 @@ impl Outlook {
         let open = self.open();
         let mut all = self.around(room, node, |_| true);
         all.all(|(counter, domain)| match (counter.aim, domain) {
-            (Aim::Preferred(_), _) => true,
-            (Aim::Spread(_), _) if !counter.required() => true,
             (Aim::Apart | Aim::Repelled, None) => true,
             (_, None) => false,
             (_, Some(domain)) => counter.takes(domain, open) && counter.takes_beside(node, domain),
         })
     }
 
-    /// The part of what it prefers around it that a node has: weight that holds, of all.
-    pub fn preferred(&self, question: &Question<'_>) -> Option<(u32, u32)> {
-        let preferred = &question.shape.facts.neighbours.as_deref()?.preferred;
-        let aim = |aim| matches!(aim, Aim::Preferred(_));
-        let (mut held, mut all) = (0, 0);
-        for (counter, domain) in self.around(question.room, question.node, aim) {
-            let Aim::Preferred(at) = counter.aim else { continue };
-            let weight = preferred[at].weight;
-            let there = domain.is_some_and(|domain| counter.count(domain) > 0);
-            all += weight.unsigned_abs();
-            held += if there == (weight > 0) { weight.unsigned_abs() } else { 0 };
+    /// Whether a node may come to do, as far as pods around it go, once pods of these shapes have
+    /// left it; some of them may be elsewhere. `false`: it will not do whoever of those leaves.
+    pub fn might_take(&self, room: &Room, node: NodeIdx, leaving: &[ShapeIdx]) -> bool {
+        let open = self.open();
+        let mut gone = vec![0_u32; self.counters.len()];
+        for shape in leaving {
+            let shares = self.shares.get(shape.at()).and_then(Option::as_deref);
+            let counted = shares.map_or(&[][..], |shares| &shares.counters);
+            counted.iter().for_each(|at| gone[usize::from(*at)] += 1);
         }
-        (all > 0).then_some((held, all))
-    }
-
-    /// Of the preferred spread constraints those that a node keeps, and how many there are.
-    pub fn spread_out(&self, question: &Question<'_>) -> Option<(u32, u32)> {
-        let spread = |aim| matches!(aim, Aim::Spread(_));
-        let all = self.around(question.room, question.node, spread);
-        let (mut kept, mut wanted) = (0, 0);
-        for (counter, domain) in all.filter(|(counter, _)| !counter.required()) {
-            wanted += 1;
-            kept += u32::from(domain.is_some_and(|domain| counter.takes(domain, false)));
-        }
-        (wanted > 0).then_some((kept, wanted))
+        self.counters.iter().zip(gone).all(|(counter, gone)| {
+            let domain = room.neighbourhood.keys.table(counter.key).domain(node);
+            match (counter.aim, domain) {
+                (Aim::Apart | Aim::Repelled, None) => true,
+                (_, None) => false,
+                // Where nobody is near now, nobody who is wanted stands on the node.
+                (Aim::Near, Some(domain)) => counter.takes(domain, open),
+                (_, Some(domain)) => counter.might_take(domain, gone),
+            }
+        })
     }
 
     /// Whether a pod of the class on a node keeps others of it off that node: not if the node
@@ -353,10 +408,8 @@ impl Outlook {
     pub fn reaches(&self, room: &Room, other: ShapeIdx) -> bool {
         let keys = &room.neighbourhood.keys;
         self.shared(other).any(|counter| match counter.aim {
-            Aim::Near => true,
-            Aim::Spread(_) => counter.required(),
+            Aim::Near | Aim::Spread(_) => true,
             Aim::Apart | Aim::Repelled => !keys.table(counter.key).single(),
-            Aim::Preferred(_) => false,
         })
     }
 
@@ -385,15 +438,15 @@ impl Outlook {
     /// Whether it matters to the class that a pod of another shape goes.
     pub fn minds(&self, other: ShapeIdx) -> bool {
         self.shared(other).any(|counter| match counter.aim {
-            Aim::Apart | Aim::Repelled => true,
-            Aim::Spread(_) => counter.required(),
-            Aim::Near | Aim::Preferred(_) => false,
+            Aim::Apart | Aim::Repelled | Aim::Spread(_) => true,
+            Aim::Near => false,
         })
     }
 
     fn shared(&self, other: ShapeIdx) -> impl Iterator<Item = &Counter> {
-        let shares = self.shares.get(other.at()).and_then(Option::as_deref).unwrap_or(&[]);
-        shares.iter().map(|at| &self.counters[*at as usize])
+        let shares = self.shares.get(other.at()).and_then(Option::as_deref);
+        let counters = shares.map_or(&[][..], |shares| shares.counters.as_slice());
+        counters.iter().map(|at| &self.counters[*at as usize])
     }
 
     /// Learns which counters pods of these shapes count for, placed or not.
@@ -435,20 +488,16 @@ impl Outlook {
                 None => assert!(counter.is_empty(), "a count of pods that are not there"),
             }
         }
+        self.preferences.recount(&anew.preferences, question.room.slots());
     }
 }
 
 impl Counter {
-    fn required(&self) -> bool {
-        self.balance.as_ref().is_none_or(|balance| balance.required)
-    }
-
     /// Whether pods that count for it may open nodes.
     fn opens(&self) -> bool {
         match self.aim {
-            Aim::Near => true,
-            Aim::Spread(_) => self.required(),
-            Aim::Apart | Aim::Repelled | Aim::Preferred(_) => false,
+            Aim::Near | Aim::Spread(_) => true,
+            Aim::Apart | Aim::Repelled => false,
         }
     }
 
@@ -460,9 +509,23 @@ impl Counter {
     }
 }
 
+/// Preferred terms of a shape and their weights; the required ones count when it is the others'.
+fn terms_of(shape: &PodShape, required: bool) -> impl Iterator<Item = (i32, &PeerTerm)> {
+    let wants = shape.neighbours.as_deref();
+    let preferred = wants.into_iter().flat_map(|wants| &wants.preferred);
+    let near = wants.filter(|_| required).into_iter().flat_map(|wants| &wants.affinity);
+    let near = near.map(|term| (REQUIRED_WEIGHT, term));
+    preferred.map(|preferred| (preferred.weight, &preferred.term)).chain(near)
+}
+
+/// A key that some shape's terms name.
+fn key_of(room: &Room, key: &Text) -> KeyIdx {
+    room.neighbourhood.keys.find(key).expect("keys of known shapes are known")
+}
+
 /// Whether a node makes a domain of a spread constraint: it has the keys of all constraints of its
 /// kind, and is not left out by what the constraint honours.
-fn makes_domains(question: &Question<'_>, at: usize) -> bool {
+pub(super) fn makes_domains(question: &Question<'_>, at: usize) -> bool {
     let Some(wants) = question.shape.facts.neighbours.as_deref() else { return false };
     let (spread, node) = (&wants.spread[at], question.facts());
     let mut of_kind = wants.spread.iter().filter(|other| other.required == spread.required);

@@ -5,7 +5,7 @@ use capstan_core::model::input::{GangRef, GangSource, Held, OwnerFacts};
 use super::*;
 use crate::gangs::kinds::Kind as Of;
 
-fn gang(of: Of, name: &str, spec: Value, status: Value) -> Object {
+pub(super) fn gang(of: Of, name: &str, spec: Value, status: Value) -> Object {
     let uid = format!("u-{name}");
     Object::Gang(
         of,
@@ -47,7 +47,7 @@ fn gangs(inputs: &[Input]) -> Vec<&GangRef> {
     pods(inputs).into_iter().map(|pod| &pod.gang).collect()
 }
 
-fn owner_named<'a>(inputs: &'a [Input], name: &str) -> Option<&'a OwnerFacts> {
+pub(super) fn owner_named<'a>(inputs: &'a [Input], name: &str) -> Option<&'a OwnerFacts> {
     inputs.iter().find_map(|input| match input {
         Input::Owner(owner) if *owner.name == *name => Some(owner),
         _ => None,
@@ -322,5 +322,201 @@ fn a_gang_that_is_named_by_labels_is_held_while_one_names_another_scheduler() {
         assert_eq!(of_p(&mut live), held, "{labels}");
         live.take(Seen::Applied(member("q", "other", "Succeeded")));
         assert_eq!(of_p(&mut live), alone, "{labels}: who ended holds nobody up");
+    }
+}
+
+/// The first pods among facts told now of this name.
+pub(super) fn of_pod(live: &mut Live, name: &str) -> GangRef {
+    let inputs = told(live);
+    let pod = pods(&inputs).into_iter().find(|pod| *pod.name == *name).expect("told");
+    pod.gang.clone()
+}
+
+#[test]
+fn a_leader_is_held_whose_workers_will_name_another_scheduler() {
+    let lws = "leaderworkerset.sigs.k8s.io";
+    let set = |policy: &str, leader: &str, worker: Value| {
+        let template = |name: Value| {
+            let mut template = json!({ "spec": { "containers": [{}] } });
+            template["spec"]["schedulerName"] = name;
+            template
+        };
+        let templates = json!({ "size": 3, "leaderTemplate": template(json!(leader)),
+            "workerTemplate": template(worker) });
+        let spec = json!({ "startupPolicy": policy, "leaderWorkerTemplate": templates });
+        gang(Of::LeaderWorkerSet, "l", spec, json!({}))
+    };
+    let mut leader = pod_value("l-0", "l-0");
+    leader["metadata"]["labels"] =
+        json!({ (format!("{lws}/name")): "l", (format!("{lws}/group-index")): "0" });
+    let foreign = Some(Held::ForeignMembers(2));
+    for (policy, of_leader, of_worker, held) in [
+        ("LeaderReady", "capstan", json!("other"), &foreign),
+        ("LeaderReady", "capstan", Value::Null, &foreign),
+        ("LeaderReady", "capstan", json!("capstan"), &None),
+        // Somebody changes pods as they are made: what templates say counts for nothing.
+        ("LeaderReady", "other", Value::Null, &None),
+        // They are made at once, and are seen.
+        ("LeaderCreated", "capstan", json!("other"), &None),
+    ] {
+        let mut live = synced(&Config::default());
+        live.take(Seen::Applied(pod(leader.clone())));
+        live.take(Seen::Applied(set(policy, of_leader, of_worker.clone())));
+        let told = of_pod(&mut live, "l-0");
+        assert_eq!(&told.held, held, "{policy} {of_leader} {of_worker}");
+    }
+    // A set that is mended lets its leader go.
+    let mut live = synced(&Config::default());
+    live.take(Seen::Applied(set("LeaderReady", "capstan", json!("other"))));
+    live.take(Seen::Applied(pod(leader)));
+    assert_eq!(of_pod(&mut live, "l-0").held, foreign);
+    live.take(Seen::Applied(set("LeaderReady", "capstan", json!("capstan"))));
+    let told = of_pod(&mut live, "l-0");
+    assert_eq!((told.held, told.min_member), (None, Some(1)));
+}
+
+/// Members count by who schedules them also where their owners name the gang, whoever comes first,
+/// and wherever they are while owners come, go and name another.
+#[test]
+fn a_gang_that_owners_name_is_held_while_a_member_names_another_scheduler() {
+    let names = |name: &str, gang: &str| {
+        let mut value = job_value(name, name);
+        value["metadata"]["annotations"] = json!({ "capstan.sh/gang": gang });
+        job(value)
+    };
+    let member = |name: &str, job: &str, scheduler: &str| {
+        let mut value = owned(pod_value(name, name), "Job", job, job);
+        value["spec"]["schedulerName"] = scheduler.into();
+        pod(value)
+    };
+    let mut live = synced(&Config::default());
+    live.take(Seen::Applied(names("one", "x")));
+    live.take(Seen::Applied(member("p", "one", "capstan")));
+    live.take(Seen::Applied(member("q", "two", "other")));
+    assert_eq!(of_pod(&mut live, "p").held, None, "nobody says what q is in");
+    live.take(Seen::Applied(names("two", "x")));
+    assert_eq!(of_pod(&mut live, "p").held, Some(Held::ForeignMembers(1)));
+    live.take(Seen::Applied(names("two", "y")));
+    assert_eq!(of_pod(&mut live, "p").held, None);
+    live.take(Seen::Applied(names("two", "x")));
+    assert_eq!(of_pod(&mut live, "p").held, Some(Held::ForeignMembers(1)));
+    live.take(Seen::Deleted(names("two", "x")));
+    assert_eq!(of_pod(&mut live, "p").held, None);
+    live.take(Seen::Applied(names("two", "x")));
+    assert_eq!(of_pod(&mut live, "p").held, Some(Held::ForeignMembers(1)));
+    live.take(Seen::Deleted(member("q", "two", "other")));
+    assert_eq!(of_pod(&mut live, "p").held, None);
+    assert!(live.directory.named_above.len() == 1 && live.directory.cast.len() == 1);
+}
+
+/// A role that is made later, for another scheduler, is nobody that a PodGroup could wait for.
+#[test]
+fn a_group_is_held_whose_owner_has_a_role_for_another_scheduler() {
+    let role = |scheduler: Value| {
+        json!({ "replicas": 1, "template": { "spec": { "schedulerName": scheduler,
+            "containers": [{}] } } })
+    };
+    let mpi = |launcher: Value| {
+        let roles = json!({ "Worker": role(json!("capstan")), "Launcher": role(launcher) });
+        let spec =
+            json!({ "launcherCreationPolicy": "WaitForWorkersReady", "mpiReplicaSpecs": roles });
+        gang(Of::MpiJob, "m", spec, json!({}))
+    };
+    let api = "kubeflow.org/v2beta1";
+    let by = json!([{ "apiVersion": api, "kind": "MPIJob", "name": "m", "uid": "u-m",
+        "controller": true }]);
+    let mut group = json!({ "metadata": meta("g", "u-g"), "spec": { "minMember": 2 } });
+    group["metadata"]["ownerReferences"] = by.clone();
+    let mut worker = pod_value("w", "w");
+    worker["metadata"]["labels"] = json!({ "scheduling.x-k8s.io/pod-group": "g" });
+    worker["metadata"]["ownerReferences"] = by;
+    for (launcher, held) in [
+        (json!("other"), Some(Held::ForeignMembers(1))),
+        (json!("capstan"), None),
+        // The operator fills in who schedules a group.
+        (Value::Null, None),
+    ] {
+        let mut live = synced(&Config::default());
+        live.take(Seen::Applied(mpi(launcher.clone())));
+        live.take(Seen::Applied(Object::Gang(Of::PluginsGroup, Box::new(group.clone()))));
+        live.take(Seen::Applied(pod(worker.clone())));
+        assert_eq!(of_pod(&mut live, "w").held, held, "{launcher}");
+    }
+}
+
+/// Pods of a task that depends on others are made once those run: a minimum waits for them only
+/// once they are there.
+#[test]
+fn tasks_that_depend_on_others_raise_a_minimum_as_far_as_they_can_exist() {
+    let task = |name: &str, replicas: u32, after: Value| {
+        let mut task = json!({ "name": name, "replicas": replicas });
+        task["dependsOn"] = after;
+        task
+    };
+    let of_volcano = "batch.volcano.sh/v1alpha1";
+    let tasks = json!([
+        task("ps", 1, Value::Null),
+        task("worker", 2, json!({ "name": ["ps"] })),
+        task("eval", 4, json!({ "name": ["worker", "ps"], "iteration": "any" })),
+        task("last", 8, json!({ "name": ["worker"] }))
+    ]);
+    let spec = json!({ "schedulerName": "capstan", "tasks": tasks });
+    let mut group = json!({ "metadata": meta("v", "u-g"), "spec": { "minMember": 15,
+        "minTaskMember": { "ps": 1, "worker": 2, "eval": 4, "last": 8 } } });
+    let by = json!([{ "apiVersion": of_volcano, "kind": "Job", "name": "v", "uid": "u-v",
+        "controller": true }]);
+    group["metadata"]["ownerReferences"] = by.clone();
+    let mut live = synced(&Config::default());
+    live.take(Seen::Applied(Object::Gang(Of::VolcanoGroup, Box::new(group))));
+    live.take(Seen::Applied(gang(Of::VolcanoJob, "v", spec, json!({}))));
+    for (task, least, roles) in [
+        ("ps", 1, vec![("ps", 1)]),
+        ("worker", 3, vec![("ps", 1), ("worker", 2)]),
+        ("eval", 5, vec![("eval", 4), ("ps", 1)]),
+        ("last", 11, vec![("last", 8), ("ps", 1), ("worker", 2)]),
+    ] {
+        let mut value = pod_value(task, task);
+        value["metadata"]["annotations"] =
+            json!({ "scheduling.k8s.io/group-name": "v", "volcano.sh/task-spec": task });
+        value["metadata"]["ownerReferences"] = by.clone();
+        live.take(Seen::Applied(pod(value)));
+        let told = of_pod(&mut live, task);
+        let of_roles = told.roles.as_deref().expect("it has minimums");
+        let of_roles: Vec<(&str, u32)> =
+            of_roles.least.iter().map(|(role, it)| (&**role, *it)).collect();
+        assert_eq!((told.min_member, of_roles), (Some(least), roles), "{task}");
+    }
+}
+
+/// Tasks of a group may go by other names than the Jobs of its set, or by names that nobody knows.
+#[test]
+fn minimums_of_tasks_wait_for_no_later_job_by_whatever_name() {
+    let mut live = synced(&Config::default());
+    let job = |name: &str, task: Value| {
+        let mut pods = json!({ "spec": { "schedulerName": "capstan", "containers": [{}] } });
+        pods["metadata"] = json!({ "annotations": { "volcano.sh/task-spec": task } });
+        json!({ "name": name, "replicas": 1,
+            "template": { "spec": { "parallelism": 1, "template": pods } } })
+    };
+    let spec = json!({ "startupPolicy": { "startupPolicyOrder": "InOrder" },
+        "replicatedJobs": [job("a", json!("one")), job("b", json!("two"))] });
+    live.take(Seen::Applied(gang(Of::JobSet, "s", spec, json!({}))));
+    let group = json!({ "metadata": meta("g", "u-g"), "spec": { "minMember": 3,
+        "minTaskMember": { "one": 1, "two": 1, "else": 1 } } });
+    live.take(Seen::Applied(Object::Gang(Of::VolcanoGroup, Box::new(group))));
+    for (role, task, least, of) in
+        [("a", "one", 1, vec!["one"]), ("b", "two", 2, vec!["one", "two"])]
+    {
+        let mut value = pod_value(role, role);
+        value["metadata"]["labels"] = json!({ "jobset.sigs.k8s.io/replicatedjob-name": role });
+        value["metadata"]["annotations"] =
+            json!({ "scheduling.k8s.io/group-name": "g", "volcano.sh/task-spec": task });
+        value["metadata"]["ownerReferences"] = json!([{ "apiVersion": "jobset.x-k8s.io/v1alpha2",
+            "kind": "JobSet", "name": "s", "uid": "u-s", "controller": true }]);
+        live.take(Seen::Applied(pod(value)));
+        let told = of_pod(&mut live, role);
+        let roles = told.roles.as_deref().expect("it has minimums");
+        let names: Vec<&str> = roles.least.keys().map(|name| &**name).collect();
+        assert_eq!((told.min_member, names), (Some(least), of), "{role}");
     }
 }

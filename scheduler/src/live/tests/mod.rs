@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 mod groups;
 mod joining;
+mod named;
 mod others;
 mod queues;
 mod ranges;

@@ -1,0 +1,136 @@
+//! Who goes before whom, of work in different queues: one order for all that is reserved, and for
+//! all that is settled beside it.
+//!
+//! Problem: a start is reserved behind those that go before it, and whoever starts now is held for
+//! those that it does not go before. If these are two orders then what may pass is judged against
+//! another timetable than the one that the start was found in: it passes, the timetable is put
+//! right, the start moves, and again.
+//!
+//! Wanted: the order is that in which a round settles heads: work in queues before work without
+//! one, less borrowing first (with fair sharing who borrows nothing, then the smaller share), then
+//! higher priority. Whoever is as good as a head with a reserved start does not go before it,
+//! whoever came first: what was promised is kept. Among reserved starts ties end as in a round,
+//! at the earlier, then the uid.
+//!
+//! What stands behind a head of its own queue goes before nobody that the head does not go before:
+//! where it may put off the start of another, that of its own head, which was found behind that
+//! other, would be put off with it. So those that somebody may not delay are always all reserved
+//! starts up to some place in the order, and none of them was found beside one that is left out.
+//!
+//! Nothing is kept but how far a head borrows at its start. Cost: a look at each reserved start.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use crate::engine::Engine;
+use crate::engine::reservations::timetable::Slot;
+use crate::model::ids::{QueueIdx, WorkloadIdx};
+use crate::model::input::Text;
+use crate::quota::share::Share;
+use crate::time::Time;
+
+/// Somebody who would start: its queue, the work itself, and how far the queue borrows for it.
+pub(crate) type Starter = (Option<QueueIdx>, WorkloadIdx, u32);
+
+/// Where work stands among that of other queues; smaller goes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Rank {
+    unqueued: bool,
+    /// How far its queue borrows; with fair sharing, whether it does.
+    borrows: u32,
+    /// How far its queue uses more than it owns, where that decides.
+    share: Share,
+    priority: Reverse<i32>,
+}
+
+/// Where a head with a reserved start stands, ties ended.
+pub(super) type Standing<'a> = (Rank, (Reverse<i32>, Time, &'a Text));
+
+impl Engine {
+    /// Where somebody stands who would start.
+    pub(super) fn rank(&self, (queue, workload, borrowing): Starter) -> Rank {
+        let quota = &self.state.quota;
+        let by_share = quota.shares_fairly() && borrowing > 0;
+        let node = queue.filter(|_| by_share).and_then(|queue| quota.queue(queue).node);
+        Rank {
+            unqueued: queue.is_none(),
+            borrows: if by_share { 1 } else { borrowing },
+            share: node.map_or(Share::NONE, |node| quota.share(node)),
+            priority: Reverse(self.state.workloads[workload].priority),
+        }
+    }
+
+    /// The same with ties ended.
+    pub(super) fn standing_of(&self, who: Starter) -> Standing<'_> {
+        (self.rank(who), self.state.queue_order(who.1))
+    }
+
+    /// A head with a reserved start, as it will start then; nobody borrows who has none.
+    pub(super) fn starter(&self, slot: &Slot) -> Starter {
+        let mut all = self.reservations.iter();
+        let of_head = all.find(|it| it.slot.workload == slot.workload);
+        (slot.queue, slot.workload, of_head.map_or(0, |it| it.borrowing))
+    }
+
+    /// Whether a head with a reserved start goes before somebody who would start.
+    pub(crate) fn ranks_before(&self, slot: &Slot, who: Starter) -> bool {
+        self.rank(self.starter(slot)) < self.rank(who)
+    }
+
+    /// Of reserved starts, in order, those of others that somebody may not delay.
+    pub(crate) fn may_not_delay(&self, who: Starter, slots: &[Slot]) -> Vec<Slot> {
+        let (queue, workload, _) = who;
+        let order = |workload| self.head_order(queue, workload);
+        let first = self.own_head(who, slots).is_none_or(|own| order(workload) < order(own));
+        self.up_to(who, self.rank(who), first, slots)
+    }
+
+    /// The same of members above the minimum of a gang that runs. They go before nobody of the same
+    /// or a higher priority, however little their queue borrows, and of their own queue pass only
+    /// who has a lower one.
+    pub(crate) fn extras_may_not_delay(&self, who: Starter, slots: &[Slot]) -> Vec<Slot> {
+        let own = self.rank(who);
+        let above = self.standings(slots).into_iter().map(|(rank, _)| rank);
+        let above = above.filter(|rank| rank.priority <= own.priority);
+        let limit = above.fold(own, Rank::max);
+        let priority = |workload: WorkloadIdx| self.state.workloads[workload].priority;
+        let first = self.own_head(who, slots).is_none_or(|head| priority(head) < priority(who.1));
+        self.up_to(who, limit, first, slots)
+    }
+
+    /// The head of the same queue that has a reserved start.
+    fn own_head(&self, (queue, workload, _): Starter, slots: &[Slot]) -> Option<WorkloadIdx> {
+        let own = slots.iter().find(|slot| slot.queue == queue && slot.workload != workload);
+        own.map(|own| own.workload)
+    }
+
+    /// Where heads with reserved starts stand.
+    fn standings(&self, slots: &[Slot]) -> Vec<Standing<'_>> {
+        let reserved = self.reservations.iter();
+        let borrowing: BTreeMap<WorkloadIdx, u32> =
+            reserved.map(|it| (it.slot.workload, it.borrowing)).collect();
+        let starter = |slot: &Slot| {
+            let borrowing = borrowing.get(&slot.workload).copied();
+            (slot.queue, slot.workload, borrowing.unwrap_or(0))
+        };
+        slots.iter().map(|slot| self.standing_of(starter(slot))).collect()
+    }
+
+    /// All reserved starts but somebody's own up to a place in the order, or up to that of the head
+    /// of its own queue, if it does not go first there. If it does that head is passed, unless one
+    /// was found behind it that is among them.
+    fn up_to(&self, who: Starter, limit: Rank, first: bool, slots: &[Slot]) -> Vec<Slot> {
+        let own = self.own_head(who, slots);
+        let all: Vec<(&Slot, Standing<'_>)> = slots.iter().zip(self.standings(slots)).collect();
+        let of_own = all.iter().find(|(slot, _)| Some(slot.workload) == own).map(|(_, it)| *it);
+        let limit = of_own.filter(|_| !first).map_or(limit, |(rank, _)| limit.max(rank));
+        let stays = |(slot, standing): &&(&Slot, Standing<'_>)| {
+            let other = slot.workload != who.1 && Some(slot.workload) != own;
+            other && standing.0 <= limit
+        };
+        let behind = |own: Standing<'_>| all.iter().filter(stays).any(|(_, other)| own < *other);
+        let own = own.filter(|_| !first || of_own.is_some_and(behind));
+        let kept = all.iter().filter(|it| stays(it) || Some(it.0.workload) == own);
+        kept.map(|(slot, _)| **slot).collect()
+    }
+}

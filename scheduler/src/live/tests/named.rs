@@ -1,0 +1,89 @@
+//! Who hears of the others in a gang that is named for its pods, before there are any and as those
+//! of another scheduler come and end.
+
+use capstan_core::model::input::Held;
+
+use super::groups::{gang, of_pod, owner_named};
+use super::*;
+use crate::gangs::kinds::Kind as Of;
+
+/// A Job without pods is held as its pods would be, whoever else names the gang that it, its
+/// template or its owner names for them.
+#[test]
+fn a_job_hears_of_who_else_is_in_the_gang_that_is_named_for_its_pods() {
+    let label = json!({ "capstan.sh/gang": "x" });
+    let group = json!({ "scheduling.x-k8s.io/pod-group": "x" });
+    let alone = || {
+        let mut value = job_value("j", "j");
+        value["spec"]["template"]["spec"]["schedulerName"] = "capstan".into();
+        value
+    };
+    let mut own = alone();
+    own["metadata"]["annotations"] = label.clone();
+    let mut of_template = alone();
+    of_template["spec"]["template"]["metadata"] = json!({ "labels": label });
+    let by_owner = owned(alone(), "Job", "top", "top");
+    let mut of_group = alone();
+    of_group["spec"]["template"]["metadata"] = json!({ "labels": group });
+    for (names, value) in
+        [(&label, own), (&label, of_template), (&label, by_owner), (&group, of_group)]
+    {
+        let member = |name: &str, scheduler: &str| {
+            let mut value = pod_value(name, name);
+            value["metadata"]["labels"] = names.clone();
+            value["spec"]["schedulerName"] = scheduler.into();
+            pod(value)
+        };
+        let mut live = synced(&Config::default());
+        let held = |live: &mut Live| {
+            let inputs = told(live);
+            let owner = owner_named(&inputs, "j").expect("told").clone();
+            owner.member_of.and_then(|gang| gang.held)
+        };
+        let mut top = job_value("top", "top");
+        top["metadata"]["annotations"] = label.clone();
+        live.take(Seen::Applied(gang(Of::PluginsGroup, "x", json!({ "minMember": 2 }), json!({}))));
+        live.take(Seen::Applied(job(value.clone())));
+        live.take(Seen::Applied(job(top.clone())));
+        assert_eq!(held(&mut live), None, "{value}");
+        live.take(Seen::Applied(member("p", "capstan")));
+        live.take(Seen::Applied(member("q", "other")));
+        assert_eq!(held(&mut live), Some(Held::ForeignMembers(1)), "{value}");
+        live.take(Seen::Deleted(member("q", "other")));
+        assert_eq!(held(&mut live), None, "{value}");
+        live.take(Seen::Deleted(job(value)));
+        told(&mut live);
+        live.take(Seen::Deleted(job(top)));
+        let of = ("capstan.sh/gang".into(), "ns".into(), "x".into());
+        assert!(live.below.all(&of).owners.is_empty());
+    }
+}
+
+/// What another scheduler's part of an owner has done is nobody any more for whom the rest waits.
+#[test]
+fn a_member_hears_how_far_the_part_for_another_scheduler_is() {
+    let set = |done: u32| {
+        let jobs = |name: &str, scheduler: &str| {
+            let pods = json!({ "spec": { "schedulerName": scheduler, "containers": [{}] } });
+            json!({ "name": name, "replicas": 2,
+                "template": { "spec": { "parallelism": 1, "template": pods } } })
+        };
+        let mut meta = meta("s", "u-s");
+        meta["annotations"] = json!({ "capstan.sh/gang": "x" });
+        let spec = json!({ "replicatedJobs": [jobs("w", "capstan"), jobs("v", "other")] });
+        let status = json!({ "replicatedJobsStatus": [{ "name": "v", "succeeded": done }] });
+        let value = json!({ "metadata": meta, "spec": spec, "status": status });
+        Object::Gang(Of::JobSet, Box::new(value))
+    };
+    let mut member = pod_value("p", "p");
+    member["metadata"]["ownerReferences"] = json!([{ "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet", "name": "s", "uid": "u-s", "controller": true }]);
+    let mut live = synced(&Config::default());
+    live.take(Seen::Applied(set(0)));
+    live.take(Seen::Applied(pod(member)));
+    assert_eq!(of_pod(&mut live, "p").held, Some(Held::ForeignMembers(2)));
+    live.take(Seen::Applied(set(1)));
+    assert_eq!(of_pod(&mut live, "p").held, Some(Held::ForeignMembers(1)));
+    live.take(Seen::Applied(set(2)));
+    assert_eq!(of_pod(&mut live, "p").held, None);
+}

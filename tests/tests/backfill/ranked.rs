@@ -1,0 +1,111 @@
+//! Heads of different ranks with reserved starts: who goes after a head never moves its start, be
+//! it by way of others.
+
+use super::*;
+
+fn of_priority(mut pods: Vec<PodFacts>, priority: i32) -> Vec<PodFacts> {
+    pods.iter_mut().for_each(|pod| pod.priority = priority);
+    pods
+}
+
+/// Two nodes of which one is full until minute 60, by work of queue `main`.
+fn half_full() -> Stage {
+    let mut stage = stage(&["a", "b"]);
+    add_queue(&mut stage, queue("main", Some("all"), nominal(16)));
+    add_queue(&mut stage, queue("other", Some("all"), nominal(0)));
+    submit(&mut stage, work_in("long", (1, 8), Some(60), Some("main")));
+    stage
+}
+
+/// Whoever comes next of the same queue would run a little longer than until then.
+#[test]
+fn younger_work_of_a_queue_does_not_pass_its_head_behind_work_without_a_queue() {
+    let mut stage = half_full();
+    submit(&mut stage, of_priority(work("urgent", (2, 8), Some(30)), 10));
+    assert_eq!(reserved(&stage, "urgent"), Some(60));
+    submit(&mut stage, work_in("big", (2, 8), Some(30), Some("main")));
+    assert_eq!((reserved(&stage, "big"), reserved(&stage, "urgent")), (Some(60), Some(90)));
+    for minute in (10..60).step_by(10) {
+        at(&mut stage, minute);
+        let name = format!("young-{minute}");
+        submit(&mut stage, work_in(&name, (1, 8), Some(55), Some("main")));
+        assert_eq!(held_for(&stage, &name), Some(("team/big".into(), 60)));
+        assert_eq!(reserved(&stage, "big"), Some(60), "minute {minute}");
+    }
+    at(&mut stage, 60);
+    assert!(runs(&stage, "big"));
+}
+
+/// Who comes next would borrow nothing, and goes before the borrower that its head waits behind.
+#[test]
+fn who_stands_behind_a_head_is_held_for_whom_that_waits_for() {
+    let mut stage = stage(&["a", "b"]);
+    add_queue(&mut stage, queue("main", Some("all"), nominal(8)));
+    add_queue(&mut stage, queue("other", Some("all"), nominal(16)));
+    submit(&mut stage, work_in("x", (1, 8), Some(60), Some("other")));
+    submit(&mut stage, work_in("y", (1, 8), Some(40), Some("main")));
+    submit(&mut stage, work_in("owner", (2, 8), Some(30), Some("other")));
+    let big = work_in("big", (2, 8), Some(30), Some("main"));
+    submit(&mut stage, of_priority(big, 5));
+    assert_eq!((reserved(&stage, "owner"), reserved(&stage, "big")), (Some(60), Some(90)));
+    at(&mut stage, 40);
+    // It would put off the owner, and with it big, be that as it may to end before big starts.
+    let young = work_in("young", (1, 8), Some(45), Some("main"));
+    submit(&mut stage, of_priority(young, 5));
+    assert_eq!(held_for(&stage, "young"), Some(("team/owner".into(), 60)));
+    at(&mut stage, 60);
+    assert!(runs(&stage, "owner"));
+    at(&mut stage, 90);
+    assert!(runs(&stage, "big"));
+}
+
+#[test]
+fn a_borrower_of_higher_priority_does_not_move_an_owners_start() {
+    let mut stage = stage(&["a", "b"]);
+    add_queue(&mut stage, queue("main", Some("all"), nominal(16)));
+    add_queue(&mut stage, queue("other", Some("all"), nominal(0)));
+    submit(&mut stage, work_in("long", (1, 8), Some(60), Some("main")));
+    submit(&mut stage, work_in("owner", (2, 8), Some(30), Some("main")));
+    assert_eq!(reserved(&stage, "owner"), Some(60));
+    let urgent = work_in("urgent", (2, 8), Some(30), Some("other"));
+    submit(&mut stage, of_priority(urgent, 10));
+    assert_eq!((reserved(&stage, "owner"), reserved(&stage, "urgent")), (Some(60), Some(90)));
+    at(&mut stage, 60);
+    assert!(runs(&stage, "owner"));
+}
+
+#[test]
+fn work_without_a_queue_does_not_move_a_start_of_lower_priority_in_one() {
+    let mut stage = half_full();
+    submit(&mut stage, work_in("owner", (2, 8), Some(30), Some("main")));
+    submit(&mut stage, of_priority(work("urgent", (2, 8), Some(30)), 10));
+    assert_eq!((reserved(&stage, "owner"), reserved(&stage, "urgent")), (Some(60), Some(90)));
+    at(&mut stage, 60);
+    assert!(runs(&stage, "owner"));
+    // That is no matter of who came first.
+    let mut stage = half_full();
+    submit(&mut stage, of_priority(work("urgent", (2, 8), Some(30)), 10));
+    at(&mut stage, 1);
+    submit(&mut stage, work_in("owner", (2, 8), Some(30), Some("main")));
+    assert_eq!((reserved(&stage, "owner"), reserved(&stage, "urgent")), (Some(60), Some(90)));
+}
+
+/// Members above the minimum of a gang that borrows nothing wait for who borrows, too.
+#[test]
+fn extra_members_delay_no_borrower_of_their_priority() {
+    let mut stage = stage(&["a"]);
+    add_queue(&mut stage, queue("main", Some("all"), nominal(8)));
+    add_queue(&mut stage, queue("other", Some("all"), nominal(0)));
+    submit(&mut stage, work_in("runs", (1, 6), Some(60), Some("other")));
+    let (shape, wishes) = (shape(&[(GPU, 1)]), wishes(None, Some("main")));
+    submit(&mut stage, gang("elastic", 1, Some(1), &shape, &wishes));
+    submit(&mut stage, work_in("big", (1, 7), Some(30), Some("other")));
+    assert_eq!(reserved(&stage, "big"), Some(60));
+    submit(&mut stage, gang("elastic", 2, Some(1), &shape, &wishes).split_off(1));
+    let placed = |stage: &Stage| {
+        view(stage, "elastic").pods.iter().filter(|place| place.node.is_some()).count()
+    };
+    assert_eq!(placed(&stage), 1, "the GPU that is free is needed at 60");
+    at(&mut stage, 60);
+    assert_eq!((runs(&stage, "big"), placed(&stage)), (true, 1));
+}

@@ -1,0 +1,154 @@
+//! Kueue's pod groups, which say how many pods they have: who takes the part of who failed, and who
+//! is too many. Fed by hand.
+
+use capstan_core::Engine;
+use capstan_core::explain::reason::Reason;
+use capstan_core::model::input::{GangKey, GangSource, Input, PodFacts, PodPhase};
+use capstan_core::plan::{State, StepOutput};
+use capstan_core::time::Time;
+use capstan_tests::facts::{GPU, gang, in_queue, shape, text};
+use capstan_tests::hand::{binds, bound, gpu_node, one_queue, view};
+
+const NOW: Time = Time(1_000_000);
+
+/// So many pods of group `g`, made one after the other, which says that it has `total`.
+fn members(pods: u32, total: u32) -> Vec<PodFacts> {
+    let mut members = gang("g", pods, Some(total), &shape(&[(GPU, 1)]), &in_queue(Some("main")));
+    for (at, member) in members.iter_mut().enumerate() {
+        member.created = Time(at as i64);
+        member.gang.key = GangKey::Group(GangSource::KueueGroup, text("g"));
+        (member.gang.source, member.gang.total) = (GangSource::KueueGroup, Some(total));
+    }
+    members
+}
+
+fn ended(pod: &PodFacts, phase: PodPhase) -> Input {
+    Input::Pod(PodFacts { phase, node: Some(text("n")), ..pod.clone() })
+}
+
+/// One queue and one node of eight GPUs.
+fn engine(facts: impl IntoIterator<Item = Input>) -> (Engine, StepOutput) {
+    let mut engine = Engine::new();
+    let ground = one_queue(8).into_iter().chain([gpu_node("n", 8)]);
+    let output = engine.step(NOW, ground.chain(facts).collect());
+    engine.recount();
+    (engine, output)
+}
+
+fn used(engine: &Engine) -> i64 {
+    engine.queues()[0].quotas[0].used
+}
+
+fn names(output: &StepOutput) -> Vec<String> {
+    binds(output).into_iter().map(|(pod, _)| pod).collect()
+}
+
+fn said(engine: &Engine) -> String {
+    view(engine, "g").reason.expect("somebody waits").to_string()
+}
+
+#[test]
+fn a_replacement_of_who_failed_starts_beside_what_is_done() {
+    let pods = members(3, 2);
+    let (mut engine, output) = engine([
+        ended(&pods[0], PodPhase::Failed),
+        ended(&pods[1], PodPhase::Succeeded),
+        Input::Pod(pods[2].clone()),
+    ]);
+    assert_eq!(names(&output), ["g-2"]);
+    engine.step(NOW, vec![bound(&pods[2], "n")]);
+    assert_eq!((view(&engine, "g").state, used(&engine)), (State::Running, 1));
+    assert_eq!(view(&engine, "g").reason, None);
+}
+
+#[test]
+fn a_replacement_joins_what_runs_and_is_charged_once() {
+    let pods = members(3, 2);
+    let (mut engine, _) = engine([bound(&pods[0], "n"), bound(&pods[1], "n")]);
+    engine.step(NOW, vec![ended(&pods[0], PodPhase::Failed)]);
+    assert_eq!(used(&engine), 2, "what it held is kept for another");
+    let output = engine.step(NOW, vec![Input::Pod(pods[2].clone())]);
+    assert_eq!((names(&output), used(&engine)), (vec!["g-2".to_owned()], 2));
+    engine.recount();
+}
+
+#[test]
+fn who_is_too_many_waits_and_says_so() {
+    let pods = members(4, 2);
+    let (mut engine, output) = engine(pods.iter().cloned().map(Input::Pod));
+    assert_eq!(names(&output), ["g-0", "g-1"], "the first made");
+    engine.step(NOW, vec![bound(&pods[0], "n"), bound(&pods[1], "n")]);
+    assert_eq!((view(&engine, "g").state, used(&engine)), (State::Running, 2));
+    let want = "2 extra members wait: pod group g has all of its pod-group-total-count of 2; \
+                delete the 2 other pods, or raise the number on all its pods";
+    assert_eq!(said(&engine), want);
+    let waiting = engine.details(&text("team"), &text("g")).expect("it runs").waiting;
+    let waiting: Vec<&str> = waiting.iter().map(|pod| &*pod.name).collect();
+    assert_eq!(waiting, ["g-2", "g-3"], "their conditions say it");
+
+    // One of them takes the part of who failed, and no more.
+    let output = engine.step(NOW, vec![ended(&pods[1], PodPhase::Failed)]);
+    assert_eq!(names(&output), ["g-2"]);
+    engine.step(NOW, vec![bound(&pods[2], "n")]);
+    // What is done counts.
+    let output = engine.step(NOW, vec![ended(&pods[0], PodPhase::Succeeded)]);
+    assert_eq!((names(&output), used(&engine)), (Vec::new(), 1));
+    let want = "1 extra member waits: pod group g has all of its pod-group-total-count of 2, 1 of \
+                which succeeded; delete the 1 other pod, or raise the number on all its pods";
+    assert_eq!(said(&engine), want);
+    // With nobody running it is too many still, and does not begin a run of its own.
+    let output = engine.step(NOW, vec![ended(&pods[2], PodPhase::Succeeded)]);
+    assert_eq!((names(&output), used(&engine)), (Vec::new(), 0));
+    assert_eq!(view(&engine, "g").state, State::Gathering);
+    engine.recount();
+    // Somebody does what it says.
+    let output = engine.step(NOW, vec![Input::PodGone(text("g-3"))]);
+    assert_eq!((names(&output), view(&engine, "g").state), (Vec::new(), State::Finished));
+}
+
+#[test]
+fn a_raised_number_lets_others_in() {
+    let pods = members(3, 2);
+    let (mut engine, _) =
+        engine([bound(&pods[0], "n"), bound(&pods[1], "n"), Input::Pod(pods[2].clone())]);
+    assert!(matches!(view(&engine, "g").reason, Some(Reason::Extras { waiting: 1, .. })));
+    let raised = members(3, 3);
+    let facts = [bound(&raised[0], "n"), bound(&raised[1], "n"), Input::Pod(raised[2].clone())];
+    let output = engine.step(NOW, facts.to_vec());
+    assert_eq!((names(&output), used(&engine)), (vec!["g-2".to_owned()], 3));
+}
+
+#[test]
+fn who_replaces_a_pod_that_is_being_deleted_waits_for_it() {
+    let pods = members(3, 2);
+    let (mut engine, _) = engine([bound(&pods[0], "n"), bound(&pods[1], "n")]);
+    let Input::Pod(mut leaving) = bound(&pods[0], "n") else { unreachable!("it is a pod") };
+    leaving.terminating = true;
+    let output = engine.step(NOW, vec![Input::Pod(leaving), Input::Pod(pods[2].clone())]);
+    assert_eq!((names(&output), used(&engine)), (Vec::new(), 2));
+    let want = "1 extra member waits: pod group g has all of its pod-group-total-count of 2, 1 of \
+                which is being deleted: waits until it has gone";
+    assert_eq!(said(&engine), want);
+    let output = engine.step(NOW, vec![Input::PodGone(text("g-0"))]);
+    assert_eq!((names(&output), used(&engine)), (vec!["g-2".to_owned()], 2));
+}
+
+/// Whoever uses a name again once all of a group is done begins a new run, whole.
+#[test]
+fn another_run_of_a_group_that_is_done_is_whole() {
+    let pods = members(5, 2);
+    let (mut engine, output) = engine([
+        ended(&pods[0], PodPhase::Succeeded),
+        ended(&pods[1], PodPhase::Succeeded),
+        Input::Pod(pods[2].clone()),
+    ]);
+    assert_eq!((names(&output), view(&engine, "g").state), (Vec::new(), State::Gathering));
+    let output = engine.step(NOW, vec![Input::Pod(pods[3].clone())]);
+    assert_eq!(names(&output), ["g-2", "g-3"]);
+    // Of the second run one is done and one failed: its replacement starts.
+    let facts = [ended(&pods[2], PodPhase::Succeeded), ended(&pods[3], PodPhase::Failed)];
+    engine.step(NOW, facts.to_vec());
+    let output = engine.step(NOW, vec![Input::Pod(pods[4].clone())]);
+    assert_eq!(names(&output), ["g-4"]);
+    engine.recount();
+}

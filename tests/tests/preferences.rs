@@ -1,0 +1,381 @@
+//! What pods prefer of the pods around them: the better node is kube-scheduler's, count by count.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use capstan_core::Engine;
+use capstan_core::model::input::{
+    Input, Kin, LabelSelector, Neighbours, NodeFacts, Operator, PeerSelector, PeerTerm, PodFacts,
+    PodPhase, PodShape, PreferredPeers, Requirement, Spread, Taint, TaintEffect, Text,
+};
+use capstan_core::policy::Policy;
+use capstan_core::rules::neighbours::Tenancy;
+use capstan_core::time::Time;
+use capstan_tests::around::{Cluster, Placed};
+use capstan_tests::facts::{TEAM, amounts, gang, in_queue, labels, namespace, node, pod, text};
+use capstan_tests::kinds::{ZONE, kind, resident};
+use capstan_tests::play::Stage;
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, FileFailurePersistence};
+
+const NOW: Time = Time(1_000_000);
+const HOST: &str = "kubernetes.io/hostname";
+const NEAR: &str = "podAffinity";
+const EVEN: &str = "topologySpread";
+
+fn app(name: &str) -> LabelSelector {
+    vec![Requirement { key: text("app"), operator: Operator::In, values: vec![text(name)] }]
+}
+
+fn term(key: &str, of: &str) -> PeerTerm {
+    let namespaces = vec![text(TEAM)];
+    let peers = PeerSelector { namespaces, namespace_selector: None, labels: Some(app(of)) };
+    PeerTerm { key: text(key), peers }
+}
+
+fn preferring(weight: i32, key: &str, of: &str) -> Neighbours {
+    let preferred = vec![PreferredPeers { weight, term: term(key, of) }];
+    Neighbours { preferred, ..Neighbours::default() }
+}
+
+fn requiring(key: &str, of: &str) -> Neighbours {
+    Neighbours { affinity: vec![term(key, of)], ..Neighbours::default() }
+}
+
+fn spread(key: &str, of: &str) -> Spread {
+    Spread {
+        key: text(key),
+        max_skew: 1,
+        min_domains: 1,
+        labels: Some(app(of)),
+        required: false,
+        honors_affinity: true,
+        honors_taints: false,
+    }
+}
+
+fn spreading(keys: &[&str], of: &str) -> Neighbours {
+    let spread = keys.iter().map(|key| spread(key, of)).collect();
+    Neighbours { spread, ..Neighbours::default() }
+}
+
+/// A pod of an app that asks for one `cpu`.
+fn of_app(name: &str, wants: Neighbours) -> Arc<PodShape> {
+    let kin = Kin { namespace: text(TEAM), labels: labels(&[("app", name)]) };
+    Arc::new(PodShape {
+        requests: amounts(&[("cpu", 1)]),
+        kin: Some(Arc::new(kin)),
+        neighbours: (wants != Neighbours::default()).then(|| Arc::new(wants)),
+        ..PodShape::default()
+    })
+}
+
+fn plain(name: &str) -> Arc<PodShape> {
+    of_app(name, Neighbours::default())
+}
+
+/// A node of ten `cpu` in a zone.
+fn in_zone(name: &str, zone: &str) -> NodeFacts {
+    let mut facts = node(name, &[("cpu", 10)]);
+    facts.labels.insert(text(ZONE), text(zone));
+    facts
+}
+
+fn tainted(mut facts: NodeFacts) -> NodeFacts {
+    let (key, value) = (text("off"), text(""));
+    facts.taints.push(Taint { key, value, effect: TaintEffect::NoSchedule });
+    facts
+}
+
+fn there(name: &str, shape: &Arc<PodShape>, node: &str) -> PodFacts {
+    let mut facts = pod(name, shape, &in_queue(None));
+    (facts.node, facts.phase) = (Some(text(node)), PodPhase::Running);
+    facts
+}
+
+/// An engine that knows these nodes and who is on them, by name of a node.
+fn ground(nodes: &[NodeFacts], placed: &[(&Arc<PodShape>, &str)]) -> Engine {
+    let mut engine = Engine::new();
+    let mut facts = vec![namespace()];
+    facts.extend(nodes.iter().cloned().map(|it| Input::Node(it.into())));
+    let pods = placed.iter().enumerate();
+    facts.extend(pods.map(|(at, (shape, on))| Input::Pod(there(&format!("t{at}"), shape, on))));
+    engine.step(NOW, facts);
+    engine
+}
+
+/// The values of a term for a pod of a shape, by node; it is looked at and goes nowhere.
+fn values(engine: &mut Engine, shape: &Arc<PodShape>, term: &str) -> BTreeMap<Text, u32> {
+    let mut asking = pod("asking", shape, &in_queue(None));
+    asking.gated = true;
+    engine.step(NOW, vec![Input::Pod(asking)]);
+    let explained = engine.explain_pod(TEAM, "asking").expect("it is there");
+    engine.recount();
+    let value = |verdict: &capstan_core::explain::view::NodeVerdict| {
+        let found = verdict.score.as_ref()?.terms.iter().find(|it| it.name == term)?.value;
+        Some((verdict.node.clone(), found))
+    };
+    explained.nodes.iter().filter_map(value).collect()
+}
+
+fn list(values: &[(&str, u32)]) -> BTreeMap<Text, u32> {
+    values.iter().map(|(name, value)| (text(name), *value)).collect()
+}
+
+/// Where pods go that come together, how many to each node.
+fn counts(nodes: &[NodeFacts], pods: Vec<PodFacts>) -> BTreeMap<Text, u32> {
+    let mut stage = Stage::new(NOW);
+    stage.add([namespace()]);
+    stage.add(nodes.iter().cloned().map(|it| Input::Node(it.into())));
+    stage.add(pods.into_iter().map(Input::Pod));
+    settled(&mut stage)
+}
+
+/// How many pods each node has in the end.
+fn settled(stage: &mut Stage) -> BTreeMap<Text, u32> {
+    stage.settle(|stage| stage.engine.recount());
+    let mut counts = BTreeMap::new();
+    for pod in stage.pods.values() {
+        *counts.entry(pod.node.clone().expect("there is room")).or_default() += 1;
+    }
+    counts
+}
+
+fn singles(count: u32, shape: &Arc<PodShape>) -> Vec<PodFacts> {
+    (0..count).map(|at| pod(&format!("p{at}"), shape, &in_queue(None))).collect()
+}
+
+#[test]
+fn pods_that_are_spread_anyway_stay_even_beside_a_node_that_takes_none() {
+    let nodes = [node("w1", &[("cpu", 10)]), node("w2", &[("cpu", 10)])];
+    let nodes = [&nodes[..], &[tainted(node("w0", &[("cpu", 10)]))]].concat();
+    let web = of_app("web", spreading(&[HOST], "web"));
+    assert_eq!(counts(&nodes, singles(10, &web)), list(&[("w1", 5), ("w2", 5)]));
+}
+
+#[test]
+fn members_of_one_gang_see_each_other() {
+    let nodes = ["w1", "w2"].map(|name| node(name, &[("cpu", 10)]));
+    let web = of_app("web", spreading(&[HOST], "web"));
+    let members = gang("g", 10, None, &web, &in_queue(None));
+    assert_eq!(counts(&nodes, members), list(&[("w1", 5), ("w2", 5)]));
+    // Nor do they need a constraint for it, or be of one kind.
+    let nodes = ["w1", "w2", "w3"].map(|name| node(name, &[("cpu", 10)]));
+    let (one, other) = (of_app("a", preferring(-1, HOST, "b")), plain("b"));
+    let mut members = gang("g", 2, None, &one, &in_queue(None));
+    members[1].shape = other;
+    assert_eq!(counts(&nodes, members).len(), 2);
+    let alone = of_app("a", preferring(-1, HOST, "a"));
+    let members = gang("g", 6, None, &alone, &in_queue(None));
+    assert_eq!(counts(&nodes, members), list(&[("w1", 2), ("w2", 2), ("w3", 2)]));
+}
+
+#[test]
+fn a_gang_that_is_spread_stays_in_the_domain_that_it_asks_for() {
+    let nodes = [in_zone("a1", "a"), in_zone("a2", "a"), in_zone("b1", "b"), in_zone("b2", "b")];
+    let web = of_app("web", spreading(&[HOST], "web"));
+    let mut stage = Stage::new(NOW);
+    let policy = Policy { levels: Some(vec![text(ZONE), text(HOST)]), ..Policy::default() };
+    stage.add([Input::Policy(Arc::new(policy)), namespace()]);
+    stage.add(nodes.iter().cloned().map(|it| Input::Node(it.into())));
+    let mut wishes = (*in_queue(None)).clone();
+    wishes.topology.required = Some(text(ZONE));
+    stage.add(gang("g", 8, None, &web, &Arc::new(wishes)).into_iter().map(Input::Pod));
+    assert_eq!(settled(&mut stage), list(&[("a1", 4), ("a2", 4)]));
+}
+
+#[test]
+fn the_fuller_a_domain_the_worse() {
+    let nodes =
+        [in_zone("a", "a"), in_zone("b", "b"), in_zone("c", "c"), node("d", &[("cpu", 10)])];
+    let web = plain("web");
+    let placed = [(&web, "a"), (&web, "a"), (&web, "a"), (&web, "a"), (&web, "b")];
+    let mut engine = ground(&nodes, &placed);
+    let asking = of_app("web", spreading(&[ZONE], "web"));
+    let wanted = [("a", 0), ("b", 750), ("c", 1_000), ("d", 0)];
+    assert_eq!(values(&mut engine, &asking, EVEN), list(&wanted));
+    // One that leaves counts no more, and all are as good where all are as full.
+    let mut leaving = there("t0", &web, "a");
+    leaving.terminating = true;
+    let more = ["b", "b", "c", "c", "c"].iter().zip(10..);
+    let more = more.map(|(on, at)| Input::Pod(there(&format!("t{at}"), &web, on)));
+    engine.step(NOW, more.chain([Input::Pod(leaving)]).collect());
+    let wanted = [("a", 1_000), ("b", 1_000), ("c", 1_000), ("d", 0)];
+    assert_eq!(values(&mut engine, &asking, EVEN), list(&wanted));
+}
+
+#[test]
+fn of_two_constraints_the_one_with_more_domains_weighs_more() {
+    // Two zones of three hosts: log2(4) = 2 for each pod of the zone, log2(8) = 3 of the host.
+    let nodes = ["a1", "a2", "a3", "b1", "b2", "b3"].map(|name| in_zone(name, &name[..1]));
+    let web = plain("web");
+    let placed = [(&web, "a1"), (&web, "a2"), (&web, "a2"), (&web, "b3")];
+    let mut engine = ground(&nodes, &placed);
+    let asking = of_app("web", spreading(&[ZONE, HOST], "web"));
+    // The fullest are 3 * 2 and 2 * 3, the emptiest 1 * 2 and none: of 12 + 2 less
+    // 6 + 3, 6 + 6, 6, and 2, 2, 2 + 3.
+    let part = |left: u32| left * 1_000 / 12;
+    let a = [("a1", part(5)), ("a2", part(2)), ("a3", part(8))];
+    let b = [("b1", part(12)), ("b2", part(12)), ("b3", part(9))];
+    assert_eq!(values(&mut engine, &asking, EVEN), list(&[a, b].concat()));
+}
+
+#[test]
+fn a_larger_skew_that_is_allowed_makes_a_constraint_matter_less() {
+    let nodes = ["a", "b"].map(|name| node(name, &[("cpu", 10)]));
+    let web = plain("web");
+    let mut engine = ground(&nodes, &[(&web, "a")]);
+    let mut wants = spreading(&[HOST], "web");
+    wants.spread[0].max_skew = 5;
+    // One pod is 2 of 2 + 4 * 1.4424.
+    let found = values(&mut engine, &of_app("web", wants), EVEN);
+    assert_eq!(found, list(&[("a", 742), ("b", 1_000)]));
+}
+
+#[test]
+fn weights_of_all_pods_in_a_domain_add_up() {
+    let nodes =
+        [in_zone("a", "a"), in_zone("b", "b"), in_zone("c", "c"), node("d", &[("cpu", 10)])];
+    let (cache, noise) = (plain("cache"), plain("noise"));
+    let placed = [(&cache, "a"), (&cache, "b"), (&cache, "b"), (&cache, "b"), (&noise, "b")];
+    let mut engine = ground(&nodes, &placed);
+    let mut wants = preferring(10, ZONE, "cache");
+    wants.preferred.extend(preferring(-25, HOST, "noise").preferred);
+    // a: 10, b: 30 - 25, c and d: nothing. From -25 to 30.
+    let part = |sum: u32| (sum + 25) * 1_000 / 55;
+    let wanted = [("a", part(10)), ("b", part(5)), ("c", part(0)), ("d", part(0))];
+    assert_eq!(values(&mut engine, &of_app("web", wants), NEAR), list(&wanted));
+}
+
+#[test]
+fn those_that_are_there_have_a_say() {
+    let nodes = ["a", "b", "c", "d"].map(|name| node(name, &[("cpu", 10)]));
+    let shy = of_app("shy", preferring(-7, HOST, "web"));
+    let keen = of_app("keen", preferring(2, HOST, "web"));
+    let tied = of_app("tied", requiring(HOST, "web"));
+    let placed = [(&shy, "a"), (&keen, "b"), (&tied, "c")];
+    let mut engine = ground(&nodes, &placed);
+    // -7, 2, 1 for one that requires it, and none.
+    let wanted = [("a", 0), ("b", 1_000), ("c", 888), ("d", 777)];
+    assert_eq!(values(&mut engine, &plain("web"), NEAR), list(&wanted));
+    // Who nobody means has no such term, and who nobody means any more neither.
+    assert_eq!(values(&mut engine, &plain("other"), NEAR), list(&[]));
+    let gone = ["t0", "t1", "t2"].map(|uid| Input::PodGone(text(uid)));
+    engine.step(NOW, gone.to_vec());
+    assert_eq!(values(&mut engine, &plain("web"), NEAR), list(&[]));
+}
+
+#[test]
+fn who_is_deleted_still_draws_and_who_is_nominated_does_not() {
+    let nodes = ["a", "b"].map(|name| node(name, &[("cpu", 10)]));
+    let mut engine = ground(&nodes, &[]);
+    let cache = plain("cache");
+    let mut leaving = there("l", &cache, "b");
+    leaving.terminating = true;
+    let mut nominated = there("n", &cache, "a");
+    (nominated.nominated, nominated.ours) = (true, false);
+    engine.step(NOW, vec![Input::Pod(leaving), Input::Pod(nominated)]);
+    let found = values(&mut engine, &of_app("web", preferring(1, HOST, "cache")), NEAR);
+    assert_eq!(found, list(&[("a", 0), ("b", 1_000)]));
+}
+
+/// Nodes, who is there, who comes and goes then, and who asks.
+#[derive(Clone, Debug)]
+struct Case {
+    nodes: Vec<NodeFacts>,
+    there: Vec<(Arc<PodShape>, usize, Tenancy)>,
+    later: Vec<(Arc<PodShape>, usize, Tenancy)>,
+    asking: Arc<PodShape>,
+}
+
+fn case() -> impl Strategy<Value = Case> {
+    let zone = option::weighted(0.8, prop_oneof![Just("x"), Just("y"), Just("z")]);
+    let nodes = vec((zone, prop::bool::weighted(0.15)), 2..7);
+    let later = vec(resident(), 0..3);
+    (nodes, vec(resident(), 0..6), later, kind()).prop_map(|(nodes, there, later, asking)| {
+        let facts = |(at, (zone, off)): (usize, &(Option<&str>, bool))| {
+            let mut facts = node(&format!("n{at}"), &[("cpu", 1_000)]);
+            facts.labels.extend(zone.map(|zone| (text(ZONE), text(zone))));
+            if *off { tainted(facts) } else { facts }
+        };
+        let nodes = nodes.iter().enumerate().map(facts).collect();
+        Case { nodes, there, later, asking }
+    })
+}
+
+impl Case {
+    fn place(&self, model: &mut Cluster, all: &[(Arc<PodShape>, usize, Tenancy)]) -> Vec<Input> {
+        let mut facts = Vec::new();
+        for (shape, node, tenancy) in all {
+            let (shape, tenancy) = (shape.clone(), *tenancy);
+            let placed = Placed { node: node % self.nodes.len(), shape, tenancy };
+            let name = format!("there-{}", model.placed.len());
+            let mut pod = pod(&name, &placed.shape, &in_queue(None));
+            placed.describe(&mut pod, &self.nodes[placed.node].name);
+            facts.push(Input::Pod(pod));
+            model.placed.push(placed);
+        }
+        facts
+    }
+
+    /// The terms order nodes as the model does.
+    fn is_ordered(&self, engine: &mut Engine, model: &Cluster) -> Result<(), TestCaseError> {
+        let nodes = model.candidates(&self.asking);
+        let near = values(engine, &self.asking, NEAR);
+        let even = values(engine, &self.asking, EVEN);
+        let name = |at: usize| &self.nodes[nodes[at]].name;
+        let drawn: Vec<i64> = nodes.iter().map(|at| model.drawn(*at, &self.asking)).collect();
+        let full = model.fullness(&nodes, &self.asking);
+        let pairs = (0..nodes.len()).flat_map(|a| (0..nodes.len()).map(move |b| (a, b)));
+        for (a, b) in pairs {
+            if let (Some(here), Some(other)) = (near.get(name(a)), near.get(name(b))) {
+                prop_assert_eq!(here.cmp(other), drawn[a].cmp(&drawn[b]), "{:?} {:?}", near, drawn);
+            }
+            let (Some(here), Some(other)) = (even.get(name(a)), even.get(name(b))) else {
+                continue;
+            };
+            match (full[a], full[b]) {
+                (None, _) => prop_assert_eq!(*here, 0, "{:?} {:?}", even, full),
+                (_, None) => {}
+                (Some((sum, scaled)), Some((others, others_scaled))) => {
+                    // Logarithms are kept to a thousandth.
+                    let as_good = sum > others - 0.02 || here >= other;
+                    prop_assert!(as_good, "{even:?} {full:?}");
+                    let better = scaled < others_scaled + 1.0 || here > other;
+                    prop_assert!(better, "{even:?} {full:?}");
+                }
+            }
+        }
+        let explained = engine.explain_pod(TEAM, "asking").expect("it is there");
+        let none = explained.nodes.iter().all(|verdict| verdict.score.is_none());
+        let same = drawn.iter().all(|sum| *sum == drawn[0]);
+        prop_assert!(!near.is_empty() || none || same, "no term, and {drawn:?}");
+        Ok(())
+    }
+}
+
+proptest! {
+    #![proptest_config(Config {
+        cases: 2_000,
+        failure_persistence: Some(Box::new(FileFailurePersistence::Off)),
+        ..Config::default()
+    })]
+
+    /// Nodes are ordered by kube-scheduler's definitions, at first and after some came and went,
+    /// and what is kept is what is counted anew.
+    #[test]
+    fn nodes_are_ordered_by_definition(case in case(), gone in 0..4_usize) {
+        let mut model = Cluster { nodes: case.nodes.clone(), ..Cluster::default() };
+        let mut engine = ground(&case.nodes, &[]);
+        engine.step(NOW, case.place(&mut model, &case.there));
+        case.is_ordered(&mut engine, &model)?;
+        let mut news = case.place(&mut model, &case.later);
+        let gone = gone.min(case.there.len());
+        news.extend((0..gone).map(|at| Input::PodGone(text(format!("there-{at}")))));
+        engine.step(NOW, news);
+        model.placed.drain(..gone);
+        case.is_ordered(&mut engine, &model)?;
+    }
+}
