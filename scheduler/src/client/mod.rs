@@ -5,14 +5,14 @@
 //!
 //! Wanted: watches have connections of their own (their flow control never slows a bind, nor
 //! another watch); writes share one HTTP/2 connection, so that hundreds in flight cost no
-//! handshakes; low-priority writes and the lease have their own. A connection that died in silence
-//! is given up within seconds: by pings on HTTP/2, by a timeout for each request of the lease. No
-//! client here sends anything twice: who asked decides that.
+//! handshakes; low-priority writes have their own, and each request of the lease. A connection that
+//! died in silence is given up within seconds: by pings on HTTP/2, by a timeout for each request of
+//! the lease. No client here sends anything twice: who asked decides that.
 //! `qps` and `burst` of the configuration hold for all writes together, binds and other effects
 //! before what people look at; never for the lease, whose loss would cost more than its one small
 //! request, nor for watches.
 //!
-//! - `http2` builds the clients for writes and watches; `scout` keeps bursts from making a
+//! - `transport` builds the clients; `scout` keeps bursts from making a
 //!   connection for each request; [`bucket`] holds requests to a rate; [`fence`] stops what has not
 //!   left the process when it may not write any more.
 //! - [`call`] sends one request and says what became of it: answered, never sent, or unknown.
@@ -20,18 +20,16 @@
 pub mod bucket;
 pub mod call;
 pub mod fence;
-mod http2;
 mod scout;
+mod transport;
 #[cfg(test)]
 mod wire;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use kube::client::ClientBuilder;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
-use tower::timeout::TimeoutLayer;
 
 use self::bucket::Bucket;
 use self::fence::Fence;
@@ -69,7 +67,7 @@ pub struct Clients {
     pub low: Client,
     /// Events, for which nobody waits: the same.
     pub events: Client,
-    /// The lease, and nothing else.
+    /// The lease, and nothing else: a connection for each request.
     pub lease: Client,
     /// What all writes but the lease's pass; open until it is guarded.
     pub fence: Fence,
@@ -92,17 +90,14 @@ impl Clients {
     }
 
     fn of(config: &Config, bucket: &Bucket) -> kube::Result<Clients> {
-        let lease = ClientBuilder::try_from(config.clone())?
-            .with_layer(&TimeoutLayer::new(LEASE_TIMEOUT))
-            .build();
         let fence = Fence::default();
-        let writes = |bucket: &Bucket| http2::writes(config, (bucket, &fence), REQUEST_TIMEOUT);
+        let writes = |bucket: &Bucket| transport::writes(config, (bucket, &fence), REQUEST_TIMEOUT);
         Ok(Clients {
-            watches: http2::reads(config, READ_TIMEOUT)?,
+            watches: transport::reads(config, READ_TIMEOUT)?,
             writes: writes(bucket)?,
             low: writes(&bucket.yielding())?,
             events: writes(&bucket.yielding())?,
-            lease,
+            lease: transport::lone(config, LEASE_TIMEOUT)?,
             fence,
             namespace: config.default_namespace.clone(),
             server: config.cluster_url.clone(),

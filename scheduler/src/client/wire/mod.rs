@@ -262,7 +262,7 @@ async fn watches_and_the_lease_have_connections_of_their_own() {
         || -> Vec<String> { server.connections().into_iter().map(|one| one.protocol).collect() };
     assert_eq!(spoken()[..4], ["h2"; 4], "writes of three kinds, and reads");
     assert_eq!(spoken().len(), 5, "{:?}", spoken());
-    assert_ne!(spoken()[4], "h2", "the lease's is kube's own: a connection for each try");
+    assert_ne!(spoken()[4], "h2", "a connection of the lease carries one request");
 
     // Each watch on its own, again and again on the same one.
     for _ in 0..2 {
@@ -275,4 +275,19 @@ async fn watches_and_the_lease_have_connections_of_their_own() {
     let watches = &server.connections()[5..];
     let twice = Connection { protocol: "h2".to_owned(), requests: 2 };
     assert_eq!(watches, [twice.clone(), twice]);
+}
+
+#[tokio::test]
+async fn each_request_of_the_lease_has_a_fresh_connection() {
+    let server = Server::start(429).await;
+    let clients = server.clients().await;
+    let api: Api<k8s_openapi::api::core::v1::Node> = Api::all(clients.lease.clone());
+    let ask = || async { api.list(&ListParams::default()).await.expect_err("it is refused") };
+    for _ in 0..3 {
+        // Where one is kept, two at once leave two behind, and both may be dead.
+        tokio::join!(ask(), ask());
+    }
+    let connections = server.connections();
+    assert!(connections.iter().all(|one| one.requests == 1), "{connections:?}");
+    assert_eq!(connections.len(), 6, "{connections:?}");
 }

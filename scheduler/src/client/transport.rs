@@ -1,19 +1,23 @@
-//! Clients that speak HTTP/2 where the server offers it, and notice when a connection is dead.
+//! Clients that are not fooled by a dead connection, and speak HTTP/2 where the server offers it.
 //!
 //! Problem: kube's own stack speaks HTTP/1.1 only, a connection for each request in flight. And a
 //! connection may die in silence, when a router or a load balancer forgets it: nothing comes, and
-//! nothing says so. On HTTP/1.1 that looks as a watch does in which nothing happens.
+//! nothing says so. On HTTP/1.1 that looks as a watch does in which nothing happens. A pool makes
+//! it worse: a request that hung is tried again on the next connection of it, as dead as the first.
 //!
 //! Wanted: one connection for all writes; one for each watch, so that no long list slows another
 //! watch by its flow control; a dead one is known as such after seconds. HTTP/2 has pings for that:
 //! a connection that is silent is asked, and what is under way on it fails when no answer comes. A
 //! watch is then resumed where it stood, which costs one request.
+//! The lease is renewed once in seconds and has no time for two tries that hang: each of its
+//! requests makes a connection of its own, and is closed with it.
 //!
 //! These clients have kube's layers (base address, authentication, headers) on transports of our
 //! own. What a server without HTTP/2 offers is spoken too, without pings: there a write has its
 //! timeout, and a watch ends with its seconds ([`crate::watch::WATCH_SECONDS`]).
 //!
-//! Cost: a ping of a few bytes for each silent connection, every few seconds.
+//! Cost: a ping of a few bytes for each silent connection, every few seconds; one handshake (with
+//! TLS a resumed one) for each request of the lease.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -61,7 +65,7 @@ pub fn writes(
     (bucket, fence): (&Bucket, &Fence),
     timeout: Duration,
 ) -> kube::Result<Client> {
-    let transport = transport(OF_WRITES, connector(config, fence)?);
+    let transport = transport(OF_WRITES, connector(config, fence, Versions::All)?);
     let service = ServiceBuilder::new()
         .layer(bucket.clone())
         .layer(Scout::default())
@@ -77,7 +81,7 @@ pub fn writes(
 /// A client of which the watches of each path have a connection of their own, and all other reads
 /// share one; each has `timeout` until its answer begins.
 pub fn reads(config: &Config, timeout: Duration) -> kube::Result<Client> {
-    let connector = connector(config, &Fence::default())?;
+    let connector = connector(config, &Fence::default(), Versions::All)?;
     let fresh = Arc::new(move || transport(OF_WATCHES, connector.clone()));
     let service = ServiceBuilder::new()
         .layer(TimeoutLayer::new(timeout))
@@ -89,11 +93,39 @@ pub fn reads(config: &Config, timeout: Duration) -> kube::Result<Client> {
     Ok(Client::new(service, config.default_namespace.clone()))
 }
 
+/// A client of which each request has a connection of its own, and `timeout` until its answer
+/// begins, the handshake included.
+pub fn lone(config: &Config, timeout: Duration) -> kube::Result<Client> {
+    let transport = Transport::builder(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .pool_max_idle_per_host(0)
+        .retry_canceled_requests(false)
+        .build(connector(config, &Fence::default(), Versions::One)?);
+    let service = ServiceBuilder::new()
+        .layer(TimeoutLayer::new(timeout))
+        .layer(config.base_uri_layer())
+        .option_layer(config.auth_layer()?)
+        .layer(config.extra_headers_layer()?)
+        .map_err(BoxError::from)
+        .service(transport);
+    Ok(Client::new(service, config.default_namespace.clone()))
+}
+
+/// Versions of HTTP that a server is offered.
+#[derive(Clone, Copy)]
+enum Versions {
+    /// HTTP/1.1 only: a connection for each request.
+    One,
+    /// HTTP/2, if the server speaks it.
+    All,
+}
+
 /// Makes connections, with TLS where the address asks for it; what is sent on them passes the
 /// fence.
 fn connector(
     config: &Config,
     fence: &Fence,
+    versions: Versions,
 ) -> kube::Result<impl Connect + Clone + Send + Sync + 'static> {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
@@ -112,7 +144,10 @@ fn connector(
         })?;
         https = https.with_server_name_resolver(FixedServerNameResolver::new(name));
     }
-    Ok(https.enable_all_versions().wrap_connector(tcp))
+    Ok(match versions {
+        Versions::One => https.enable_http1().wrap_connector(tcp),
+        Versions::All => https.enable_all_versions().wrap_connector(tcp),
+    })
 }
 
 fn transport<C>(pings: Pings, connector: C) -> Transport<C, Body>
