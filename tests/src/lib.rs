@@ -8,6 +8,7 @@
 pub mod around;
 pub mod cluster;
 pub mod devices;
+pub mod disks;
 pub mod exercise;
 pub mod facts;
 pub mod hand;

@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use capstan_core::Engine;
 use capstan_core::model::input::{
-    AccessModes, ClaimFacts, ClaimKey, ClaimUse, Input, Kin, Neighbours, NodeFacts, Operator,
-    PeerSelector, PeerTerm, PodFacts, PodShape, PodVolumes, Requirement, StorageClassFacts,
-    StorageFact, Taint, TaintEffect, Text,
+    ClaimUse, Input, Kin, Neighbours, NodeFacts, Operator, PeerSelector, PeerTerm, PodFacts,
+    PodShape, PodVolumes, Requirement, StorageFact, Taint, TaintEffect, Text,
 };
 use capstan_core::plan::Action;
 use capstan_core::time::Time;
+use capstan_tests::disks::{claim, class, key};
 use capstan_tests::facts::{TEAM, amounts, gang, in_queue, labels, namespace, node, shape, text};
 
 const HOSTNAME: &str = "kubernetes.io/hostname";
@@ -80,48 +80,18 @@ fn members_that_fill_nodes_exactly_do_so_amid_many_others() {
     }
 }
 
-fn key(claim: usize) -> ClaimKey {
-    ClaimKey { namespace: text(TEAM), name: text(format!("c{claim}")) }
-}
-
-fn claim(at: usize) -> Input {
-    Input::Storage(StorageFact::Claim(ClaimFacts {
-        key: key(at),
-        uid: text(format!("uid-c{at}")),
-        class: text("late"),
-        size: Some(1),
-        modes: AccessModes::ONE_NODE,
-        block: false,
-        attributes: None,
-        selector: None,
-        volume: None,
-        bound: false,
-        lost: false,
-        deleting: false,
-        selected_node: None,
-        made_for: None,
-    }))
-}
-
 /// The same members, each with a volume that is made where it goes: what others choose is looked at
 /// again after each try.
 #[test]
 fn so_do_members_whose_volumes_are_still_to_be_made() {
     for count in [0, 10, 200, 5_000] {
         let (nodes, mut shapes) = exact();
-        let class = StorageFact::Class(StorageClassFacts {
-            name: text("late"),
-            driver: Some(text("disks")),
-            provisioner: Some(text("disks")),
-            waits: true,
-            topologies: Vec::new(),
-        });
         for (at, shape) in shapes.iter_mut().enumerate() {
-            let claims = vec![ClaimUse { claim: key(at), made_for: None }];
+            let claims = vec![ClaimUse { claim: key(&format!("c{at}")), made_for: None }];
             shape.volumes = Some(Arc::new(PodVolumes { claims, disks: Vec::new() }));
         }
-        let claims = (0..shapes.len()).map(claim);
-        let storage = claims.chain([Input::Storage(class)]);
+        let claims = (0..shapes.len()).map(|at| StorageFact::Claim(claim(&format!("c{at}"))));
+        let storage = claims.chain([class(Some("disks"))]).map(Input::Storage);
         let facts = others(count).chain(nodes).chain(storage).chain(members(shapes));
         let (places, reason) = decided(facts);
         assert_eq!(places.len(), 15, "amid {count}: {reason}");

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use capstan_core::Engine;
 use capstan_core::explain::view::WorkloadView;
 use capstan_core::model::input::{
-    AccessModes, ClaimFacts, ClaimKey, ClaimUse, HostPort, Input, Kin, Neighbours, NodeSelector,
-    NodeSelectorTerm, Operator, PeerSelector, PeerTerm, PodFacts, PodPhase, PodShape, PodVolumes,
-    Requirement, StorageClassFacts, StorageFact, VolumeFacts,
+    ClaimUse, HostPort, Input, Kin, Neighbours, Operator, PeerSelector, PeerTerm, PodFacts,
+    PodPhase, PodShape, PodVolumes, Requirement, StorageFact,
 };
 use capstan_core::plan::Action;
 use capstan_core::time::Time;
+use capstan_tests::disks::{claim, class, key, volume};
 use capstan_tests::facts::{
     TEAM, amounts, cluster_queue, flavor, gang, group, in_queue, labels, local_queue, namespace,
     node, nominal, pod, shape, text,
@@ -71,7 +71,7 @@ impl Member {
         let port =
             |port: &u16| HostPort { port: *port, protocol: text("TCP"), ip: text("0.0.0.0") };
         let volumes = self.claims.then(|| {
-            let claims = vec![ClaimUse { claim: key(at), made_for: None }];
+            let claims = vec![ClaimUse { claim: key(&format!("c{at}")), made_for: None }];
             Arc::new(PodVolumes { claims, disks: Vec::new() })
         });
         Arc::new(PodShape {
@@ -88,10 +88,6 @@ impl Member {
         let away = |one: &Member, other: &Member| one.away.is_some() && one.away == other.app;
         !self.ports.is_disjoint(&other.ports) || away(self, other) || away(other, self)
     }
-}
-
-fn key(at: usize) -> ClaimKey {
-    ClaimKey { namespace: text(TEAM), name: text(format!("c{at}")) }
 }
 
 impl Case {
@@ -151,18 +147,14 @@ impl Case {
             let mut facts = node(&format!("n{at}"), &[("cpu", *cpus), ("pods", *pods)]);
             facts.labels.insert(text(POOL), text(at % flavors));
             all.push(Input::Node(facts.into()));
-            let local = (0..*volumes).map(|number| StorageFact::Volume(local(at, number)));
+            let local = (0..*volumes).map(|number| {
+                StorageFact::Volume(volume(&format!("v-{at}-{number}"), &format!("n{at}")))
+            });
             all.extend(local.map(Input::Storage));
         }
-        all.push(Input::Storage(StorageFact::Class(StorageClassFacts {
-            name: text("late"),
-            driver: None,
-            provisioner: None,
-            waits: true,
-            topologies: Vec::new(),
-        })));
+        all.push(Input::Storage(class(None)));
         let claiming = self.members.iter().enumerate().filter(|(_, member)| member.claims);
-        let claims = claiming.map(|(at, _)| StorageFact::Claim(claim(at)));
+        let claims = claiming.map(|(at, _)| StorageFact::Claim(claim(&format!("c{at}"))));
         all.extend(claims.map(Input::Storage));
         if self.flavors > 0 {
             all.extend(self.queue());
@@ -218,49 +210,6 @@ fn placed(view: &WorkloadView) -> Vec<(usize, usize)> {
 
 fn told(view: &WorkloadView) -> String {
     view.reason.as_ref().map(ToString::to_string).unwrap_or_default()
-}
-
-/// A volume of a node.
-fn local(node: usize, number: usize) -> VolumeFacts {
-    let own = Requirement {
-        key: text(HOST),
-        operator: Operator::In,
-        values: vec![text(format!("n{node}"))],
-    };
-    let terms = vec![NodeSelectorTerm { labels: vec![own], fields: Vec::new() }];
-    VolumeFacts {
-        name: text(format!("v-{node}-{number}")),
-        class: text("late"),
-        capacity: 1,
-        modes: AccessModes::default().with(AccessModes::ONE_NODE),
-        block: false,
-        attributes: None,
-        labels: Default::default(),
-        nodes: Some(NodeSelector { terms }),
-        claim: None,
-        available: true,
-        deleting: false,
-        attach: None,
-    }
-}
-
-fn claim(at: usize) -> ClaimFacts {
-    ClaimFacts {
-        key: key(at),
-        uid: text(format!("uid-c{at}")),
-        class: text("late"),
-        size: Some(1),
-        modes: AccessModes::ONE_NODE,
-        block: false,
-        attributes: None,
-        selector: None,
-        volume: None,
-        bound: false,
-        lost: false,
-        deleting: false,
-        selected_node: None,
-        made_for: None,
-    }
 }
 
 fn on_port(port: u16) -> Member {

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use capstan_core::Engine;
 use capstan_core::explain::reason::Reason;
 use capstan_core::model::input::{
-    AccessModes, ClaimFacts, ClaimKey, ClaimUse, Input, NodeSelector, NodeSelectorTerm, Operator,
-    OwnerFacts, PodFacts, PodShape, PodVolumes, Requirement, StorageClassFacts, StorageFact,
+    ClaimFacts, ClaimUse, Input, OwnerFacts, PodFacts, PodShape, PodVolumes, StorageFact,
     VolumeFacts,
 };
 use capstan_core::plan::{Action, Effect, EffectResult, State, StepOutput, VolumeSetting};
 use capstan_core::time::{Span, Time};
+use capstan_tests::disks::{claim, class, key, volume};
 use capstan_tests::facts::{GPU, TEAM, gang, in_queue, job, pods_of, shape, text};
 use capstan_tests::hand::{answer, binds, gpu_node, one_queue, view};
 
@@ -19,63 +19,6 @@ const NOW: Time = Time(1_000_000);
 
 fn after(seconds: i64) -> Time {
     NOW.plus(Span::seconds(seconds))
-}
-
-fn key(name: &str) -> ClaimKey {
-    ClaimKey { namespace: text(TEAM), name: text(name) }
-}
-
-fn claim(name: &str) -> ClaimFacts {
-    ClaimFacts {
-        key: key(name),
-        uid: text(format!("uid-{name}")),
-        class: text("late"),
-        size: Some(1),
-        modes: AccessModes::ONE_NODE,
-        block: false,
-        attributes: None,
-        selector: None,
-        volume: None,
-        bound: false,
-        lost: false,
-        deleting: false,
-        selected_node: None,
-        made_for: None,
-    }
-}
-
-/// A volume on one node.
-fn volume(name: &str, node: &str) -> VolumeFacts {
-    let on_node = Requirement {
-        key: text("kubernetes.io/hostname"),
-        operator: Operator::In,
-        values: vec![text(node)],
-    };
-    let term = NodeSelectorTerm { labels: vec![on_node], fields: Vec::new() };
-    VolumeFacts {
-        name: text(name),
-        class: text("late"),
-        capacity: 1,
-        modes: AccessModes::ONE_NODE,
-        block: false,
-        attributes: None,
-        labels: Default::default(),
-        nodes: Some(NodeSelector { terms: vec![term] }),
-        claim: None,
-        available: true,
-        deleting: false,
-        attach: None,
-    }
-}
-
-fn class(provisioner: Option<&str>) -> Input {
-    Input::Storage(StorageFact::Class(StorageClassFacts {
-        name: text("late"),
-        provisioner: provisioner.map(text),
-        driver: provisioner.map(text),
-        waits: true,
-        topologies: Vec::new(),
-    }))
 }
 
 fn is(claim: ClaimFacts) -> Input {
@@ -99,7 +42,7 @@ fn pair() -> Vec<PodFacts> {
 
 /// Two nodes, a volume on each, and the gang.
 fn local() -> Vec<Input> {
-    let ground = [gpu_node("a", 8), gpu_node("b", 8), class(None)];
+    let ground = [gpu_node("a", 8), gpu_node("b", 8), Input::Storage(class(None))];
     let volumes = [there(volume("v-a", "a")), there(volume("v-b", "b"))];
     let claims = [is(claim("c-0")), is(claim("c-1"))];
     let pods = pair().into_iter().map(Input::Pod);
@@ -108,7 +51,7 @@ fn local() -> Vec<Input> {
 
 /// Two nodes, a class that makes volumes, and the gang.
 fn made() -> Vec<Input> {
-    let ground = [gpu_node("a", 8), gpu_node("b", 8), class(Some("disks"))];
+    let ground = [gpu_node("a", 8), gpu_node("b", 8), Input::Storage(class(Some("disks")))];
     let claims = [is(claim("c-0")), is(claim("c-1"))];
     let pods = pair().into_iter().map(Input::Pod);
     ground.into_iter().chain(claims).chain(pods).collect()
@@ -157,7 +100,7 @@ fn a_pod_takes_the_smallest_volume_and_the_one_of_least_use_to_others() {
     let takes = |sizes: [i64; 2]| {
         let mut engine = Engine::new();
         let [wide, local] = sizes;
-        let mut facts = vec![gpu_node("a", 8), class(None), is(claim("c-0"))];
+        let mut facts = vec![gpu_node("a", 8), Input::Storage(class(None)), is(claim("c-0"))];
         facts.push(there(VolumeFacts { capacity: wide, ..everywhere.clone() }));
         facts.push(there(VolumeFacts { capacity: local, ..volume("second", "a") }));
         let mut pod = pair().swap_remove(0);
@@ -269,7 +212,11 @@ fn pods_wait_at_their_places_for_claims_that_are_made_for_them() {
     let mut engine = Engine::new();
     let owner = job("train", 2, &shape(&[(GPU, 1)]), &in_queue(Some("main")));
     let mut facts = one_queue(8);
-    facts.extend([gpu_node("a", 8), class(Some("disks")), Input::Owner(owner.clone())]);
+    facts.extend([
+        gpu_node("a", 8),
+        Input::Storage(class(Some("disks"))),
+        Input::Owner(owner.clone()),
+    ]);
     let first = engine.step(NOW, facts);
     let resume = first.effects.iter().find(|e| matches!(e.action, Action::ResumeOwner { .. }));
     let mut facts = vec![answer(resume.expect("it fits"), EffectResult::Done)];

@@ -12,13 +12,14 @@ use capstan_core::model::apply::Changes;
 use capstan_core::model::ids::PodIdx;
 use capstan_core::model::input::{
     AccessModes, Attach, AttachmentFacts, ClaimFacts, ClaimKey, ClaimUse, Input, NodeSelector,
-    NodeSelectorTerm, Operator, PodFacts, PodPhase, PodShape, PodVolumes, Requirement,
-    StorageClassFacts, StorageFact, VolumeFacts,
+    NodeSelectorTerm, Operator, PodFacts, PodPhase, PodShape, PodVolumes, Requirement, StorageFact,
+    VolumeFacts,
 };
 use capstan_core::model::state::ClusterState;
 use capstan_core::model::txn::Txn;
 use capstan_core::plan::Action;
 use capstan_core::time::Time;
+use capstan_tests::disks::{self, class};
 use capstan_tests::facts::{GPU, TEAM, gang, in_queue, pod, shape, text};
 use capstan_tests::hand::gpu_node;
 use capstan_tests::seed::Seed;
@@ -74,7 +75,7 @@ fn small() -> impl Strategy<Value = Small> {
 }
 
 fn key(claim: usize) -> ClaimKey {
-    ClaimKey { namespace: text(TEAM), name: text(format!("c{claim}")) }
+    disks::key(&format!("c{claim}"))
 }
 
 impl Small {
@@ -86,14 +87,7 @@ impl Small {
             volumes.map(|(at, (size, node))| StorageFact::Volume(self.volume(at, *size, *node)));
         let claims = self.claims.iter().enumerate();
         let claims = claims.map(|(at, (size, mode))| StorageFact::Claim(claim(at, *size, *mode)));
-        let provisioner = self.makes.then(|| text("disks"));
-        let class = StorageFact::Class(StorageClassFacts {
-            name: text("late"),
-            driver: provisioner.clone(),
-            provisioner,
-            waits: true,
-            topologies: Vec::new(),
-        });
+        let class = class(self.makes.then_some("disks"));
         let storage = volumes.chain(claims).chain([class]).map(Input::Storage);
         nodes.chain(storage).chain(self.gang().into_iter().map(Input::Pod)).collect()
     }
@@ -111,18 +105,10 @@ impl Small {
         let terms: Vec<_> = reached.map(of).collect();
         let nodes = (terms.len() < self.gpus.len()).then_some(NodeSelector { terms });
         VolumeFacts {
-            name: text(format!("v{at}")),
-            class: text("late"),
             capacity: size,
             modes: MODES.into_iter().fold(AccessModes::default(), AccessModes::with),
-            block: false,
-            attributes: None,
-            labels: Default::default(),
             nodes,
-            claim: None,
-            available: true,
-            deleting: false,
-            attach: None,
+            ..disks::volume(&format!("v{at}"), "")
         }
     }
 
@@ -321,22 +307,7 @@ impl Attached {
 }
 
 fn claim(at: usize, size: i64, mode: usize) -> ClaimFacts {
-    ClaimFacts {
-        key: key(at),
-        uid: text(format!("uid-c{at}")),
-        class: text("late"),
-        size: Some(size),
-        modes: MODES[mode],
-        block: false,
-        attributes: None,
-        selector: None,
-        volume: None,
-        bound: false,
-        lost: false,
-        deleting: false,
-        selected_node: None,
-        made_for: None,
-    }
+    ClaimFacts { size: Some(size), modes: MODES[mode], ..disks::claim(&format!("c{at}")) }
 }
 
 fn state(small: &Small) -> ClusterState {

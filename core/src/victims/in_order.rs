@@ -155,8 +155,7 @@ impl Search<'_> {
     ) -> bool {
         let of_queue = |kind| kind == Kind::WithinQueue || kind == OWN_LEAVES;
         let own = |c: &Candidate| self.own_too && of_queue(c.kind);
-        let turn = |c: &&Candidate| attempt != Attempt::Sharing || !c.kind.by_share();
-        for candidate in list.iter().filter(|c| c.quota || own(c)).filter(turn) {
+        for candidate in list.iter().filter(|c| (c.quota || own(c)) && attempt.goes_by_order(c)) {
             if self.quota_fits(txn, attempt) {
                 return true;
             }
@@ -177,8 +176,8 @@ impl Search<'_> {
         removed: &mut Removed<'c>,
     ) -> bool {
         // Who is leaving anyway, then work without a queue, then the others in order.
-        let turn = |c: &&Candidate| attempt != Attempt::Sharing || !c.kind.by_share();
-        let mut order: Vec<&'c Candidate> = list.iter().filter(|c| c.room).filter(turn).collect();
+        let in_turn = list.iter().filter(|c| c.room && attempt.goes_by_order(c));
+        let mut order: Vec<&'c Candidate> = in_turn.collect();
         order.sort_by_key(|candidate| {
             let leaving = txn.state().leaving(candidate.workload);
             (!leaving, candidate.kind != Kind::Unqueued)

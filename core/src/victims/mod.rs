@@ -329,6 +329,12 @@ impl Attempt {
                 Attempt::RoomOnly => what == For::Room,
             }
     }
+
+    /// Whether someone's turn comes in the order of the list: where shares decide, not that of
+    /// those whom they choose.
+    fn goes_by_order(self, candidate: &Candidate) -> bool {
+        self != Attempt::Sharing || !candidate.kind.by_share()
+    }
 }
 
 impl<'a> Search<'a> {

@@ -26,7 +26,6 @@ use crate::config::{Config, PriceConfig};
 use crate::convert::directory::{Directory, Owner, OwnerKey};
 use crate::convert::facts::ClassKind;
 use crate::convert::gathered::{OwnerDraft, PriorityClassDraft};
-use crate::convert::job::JobDraft;
 use crate::convert::pod::PodDraft;
 use crate::convert::resolve::DEFAULT_NAMESPACE;
 use crate::convert::runtime::RuntimeClassDraft;
@@ -165,10 +164,8 @@ impl Live {
         if before != *after {
             let pods = self.pods.iter().filter(|(_, pod)| pod.ours(&before) != pod.ours(after));
             self.dirty.pods.extend(pods.map(|(uid, _)| uid.clone()));
-            let differs = |job: &JobDraft| job.ours(&before) != job.ours(after);
-            let owners = self.directory.owners.iter();
-            let owners = owners.filter(|(_, owner)| owner.job().is_some_and(differs));
-            self.dirty.owners.extend(owners.map(|(key, _)| key.clone()));
+            // Which members of a gang are ours is asked of owners and groups of every kind.
+            self.dirty.owners.extend(self.directory.owners.keys().cloned());
         }
         if self.prices != config.prices {
             self.prices = config.prices.clone();

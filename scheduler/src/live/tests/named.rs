@@ -87,3 +87,23 @@ fn a_member_hears_how_far_the_part_for_another_scheduler_is() {
     live.take(Seen::Applied(set(2)));
     assert_eq!(of_pod(&mut live, "p").held, None);
 }
+
+/// Whose pods the roles of an owner of another project are is asked again under another name.
+#[test]
+fn another_scheduler_name_is_heard_by_owners_of_other_projects() {
+    let pods = json!({ "spec": { "schedulerName": "other", "containers": [{}] } });
+    let jobs = json!([{ "name": "w", "replicas": 1,
+        "template": { "spec": { "parallelism": 1, "template": pods } } }]);
+    let spec = json!({ "replicatedJobs": jobs });
+    let mut live = synced(&Config::default());
+    live.take(Seen::Applied(gang(Of::JobSet, "s", spec, json!({}))));
+    let ours = |live: &mut Live| {
+        let inputs = told(live);
+        owner_named(&inputs, "s").map(|owner| owner.ours)
+    };
+    assert_ne!(ours(&mut live), Some(true));
+    live.reconfigure(&Config { scheduler_name: "other".into(), ..Config::default() });
+    assert_eq!(ours(&mut live), Some(true));
+    live.reconfigure(&Config::default());
+    assert_ne!(ours(&mut live), Some(true));
+}
