@@ -109,3 +109,34 @@ fn extra_members_delay_no_borrower_of_their_priority() {
     at(&mut stage, 60);
     assert_eq!((runs(&stage, "big"), placed(&stage)), (true, 1));
 }
+
+/// It could start at 50, but would borrow then, and two that borrow nothing go before it there: one
+/// takes that start, and one would have taken its own, too.
+#[test]
+fn a_start_without_borrowing_is_kept_while_others_take_a_sooner_one() {
+    let mut stage = stage(&["a", "b"]);
+    for (name, gpus) in [("main", 8), ("other", 8), ("third", 16)] {
+        add_queue(&mut stage, queue(name, Some("all"), nominal(gpus)));
+    }
+    submit(&mut stage, work_in("long", (1, 8), Some(60), Some("main")));
+    submit(&mut stage, of_priority(work("stray", (1, 8), Some(50)), 10));
+    let small = (0..17).map(|at| node(&format!("small-{at:02}"), &[(GPU, 1)]));
+    stage.add(small.map(|it| Input::Node(it.into())));
+    submit(&mut stage, work_in("wide", (17, 1), Some(100), Some("third")));
+    let big = work_in("big", (1, 8), Some(10), Some("main"));
+    submit(&mut stage, of_priority(big, 5));
+    assert_eq!((runs(&stage, "wide"), reserved(&stage, "big")), (true, Some(60)));
+    let wide: Vec<Text> = stage.pods.keys().filter(|it| it.starts_with("wide")).cloned().collect();
+    wide.iter().for_each(|uid| stage.drop_pod(uid));
+    at(&mut stage, 10);
+    assert_eq!(reserved(&stage, "big"), Some(60), "at 50 it would borrow");
+    submit(&mut stage, work_in("both", (2, 8), Some(30), Some("third")));
+    submit(&mut stage, work_in("short", (1, 8), Some(5), Some("other")));
+    assert_eq!((reserved(&stage, "short"), reserved(&stage, "both")), (Some(50), Some(70)));
+    for minute in [50, 55, 60] {
+        at(&mut stage, minute);
+    }
+    assert!(runs(&stage, "big"));
+    at(&mut stage, 70);
+    assert!(runs(&stage, "both"));
+}

@@ -333,6 +333,7 @@ impl Engine {
                     let (before, started): (Checkpoint, Option<Started>);
                     (aside, before) = self.checkpoint(aside);
                     (aside, started) = self.start_in(aside, slot.queue, slot.workload);
+                    let started = started.filter(|it| it.borrowing <= slot.borrowing);
                     cursor.next += 1;
                     match (started, self.run_time(slot.workload)) {
                         (None, _) => {

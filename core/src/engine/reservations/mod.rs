@@ -18,9 +18,9 @@
 //! Phases: a head is refused -> its earliest start is searched on the engine itself
 //! ([`timetable`]) -> who is settled later is played against all reserved starts
 //! (`cycle/backfill.rs`) -> when the head is looked at again its start is verified, and moved if
-//! it could be sooner, or cannot be kept -> an end that did not come is believed for a while and
-//! then no longer ([`run_times`]): the start is found anew without it, at most [`BROKEN_MAX`]
-//! times, so that nothing is held for ever for a start that does not come.
+//! it could be sooner and borrow no further, or cannot be kept -> an end that did not come is
+//! believed for a while and then no longer ([`run_times`]): the start is found anew without it, at
+//! most [`BROKEN_MAX`] times, so that nothing is held for ever for a start that does not come.
 //!
 //! Restart: reservations are made anew from facts; how often one was broken, and what was
 //! [`learned`], is forgotten. Cost:
@@ -31,6 +31,7 @@
 //! [`FORECASTS_MAX`] plays of a step look for new ones; nothing is kept for work that is no head.
 //! Whoever has none because of a bound says so ([`Unreserved`]).
 
+use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeMap;
 
 use crate::cycle::Entry;
@@ -70,10 +71,8 @@ const FORECASTS_MAX: u64 = 512;
 /// A start that is kept for a head.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reservation {
-    /// When it starts, and who.
+    /// When it starts, who, and how far its queue borrows then.
     pub slot: Slot,
-    /// How far its queue borrows then.
-    pub borrowing: u32,
     /// It was verified in this step.
     looked_at: bool,
 }
@@ -315,7 +314,7 @@ impl Engine {
         }
         let reserved = self.reservations.kept.iter().map(|kept| kept.slot);
         let rivals = reserved.filter(|slot| rivals.contains(&slot.workload));
-        let standing = |slot: &Slot| self.standing_of(self.starter(slot));
+        let standing = |slot: &Slot| self.standing_of(slot.starter());
         let last = rivals.max_by(|a, b| standing(a).cmp(&standing(b)));
         let last = last.filter(|last| self.standing_of(who) < standing(last));
         last.map(|last| Some(last.workload)).ok_or(true)
@@ -323,44 +322,56 @@ impl Engine {
 
     /// The earliest start of somebody who does not delay those that go before it, and whether there
     /// are others, who give way; else what was left out of account. How far it borrows then is
-    /// known once the start is, and says in turn behind whom that is looked for: it is looked for
-    /// twice at most.
+    /// known once the start is, and says in turn behind whom that is looked for.
     fn find_start(
         &mut self,
-        (queue, workload, borrowing): Starter,
+        who: Starter,
         instead: Option<WorkloadIdx>,
     ) -> Result<(Reservation, bool), Option<Unreserved>> {
-        let (mut borrowing, mut most) = (borrowing, u32::MAX);
-        let mut found: Option<(Reservation, bool)> = None;
-        for _ in 0..2 {
-            let (slots, behind) = self.slots_before((queue, workload, borrowing), instead);
-            let (ends, left_out) =
-                self.ends_for(slots.iter().map(|slot| slot.workload).chain([workload]));
-            let times = self.times(&ends, &slots);
-            let start = self.earliest(&ends, &slots, ((queue, workload), most), &times);
-            let Some((start, then)) = start else {
-                if most < u32::MAX {
-                    break;
-                }
-                let looked_at = ends.len() as u32;
-                return Err((left_out > 0).then_some(Unreserved::Ends { looked_at, left_out }));
-            };
-            let better = |(known, _): (Reservation, bool)| start < known.slot.start;
-            if most == u32::MAX || found.is_none_or(better) {
-                let slot = Slot { workload, queue, start };
-                let borrowing = then.min(borrowing);
-                found = Some((Reservation { slot, borrowing, looked_at: true }, behind));
-            }
-            if then == borrowing {
+        let (queue, workload, borrowing) = who;
+        let (first, behind) = self.search(who, u32::MAX, instead)?;
+        let then = first.slot.borrowing;
+        // Further behind it is found no sooner, nor further in front where it may not borrow.
+        let tried: &[u32] = match then.cmp(&borrowing) {
+            Ordering::Equal => return Ok((first, behind)),
+            Ordering::Less => &[then],
+            Ordering::Greater => &[then, borrowing],
+        };
+        let mut found = Some((first, behind)).filter(|_| then < borrowing);
+        for &most in tried {
+            let least = found.map(|(known, _): (Reservation, bool)| known.slot.start);
+            if then > borrowing && least == Some(first.slot.start) {
                 break;
             }
-            // Before those who borrow further it goes only where it does not itself.
-            if then < borrowing {
-                most = then;
-            }
-            borrowing = then;
+            let other = self.search((queue, workload, most), most, instead).ok();
+            let better = |it: &(Reservation, bool)| least.is_none_or(|at| it.0.slot.start < at);
+            found = other.filter(better).or(found);
         }
-        found.ok_or(None)
+        // What was found first was found before some who go before it: that is put right.
+        Ok(found.unwrap_or((first, true)))
+    }
+
+    /// The earliest start behind those that somebody does not go before, borrowing no further than
+    /// `most`, and whether there are others.
+    fn search(
+        &mut self,
+        who: Starter,
+        most: u32,
+        instead: Option<WorkloadIdx>,
+    ) -> Result<(Reservation, bool), Option<Unreserved>> {
+        let (queue, workload, _) = who;
+        let (slots, behind) = self.slots_before(who, instead);
+        let concerned = slots.iter().map(|slot| slot.workload).chain([workload]);
+        let (ends, left_out) = self.ends_for(concerned);
+        let times = self.times(&ends, &slots);
+        let Some((start, borrowing)) =
+            self.earliest(&ends, &slots, (queue, workload, most), &times)
+        else {
+            let looked_at = ends.len() as u32;
+            return Err((left_out > 0).then_some(Unreserved::Ends { looked_at, left_out }));
+        };
+        let slot = Slot { workload, queue, start, borrowing };
+        Ok((Reservation { slot, looked_at: true }, behind))
     }
 
     /// A head has no reservation, because of this bound, or of none.
@@ -398,83 +409,54 @@ impl Engine {
         if std::mem::replace(&mut kept.looked_at, true) {
             return;
         }
-        let (queue, start) = (kept.slot.queue, kept.slot.start.max(self.state.now));
-        let starter = (queue, workload, kept.borrowing);
-        let (others, behind) = self.slots_before(starter, None);
+        let start = kept.slot.start.max(self.state.now);
+        let who = kept.slot.starter();
+        let (others, behind) = self.slots_before(who, None);
         let ends = self.believed_for(&others, Some(workload));
-        let Some(borrowing) = self.fits_at(&ends, &others, (queue, workload), start) else {
+        let Some(borrowing) = self.fits_at(&ends, &others, who, start) else {
             return self.rebuild_reservations();
         };
-        let sooner = self.sooner_as_it_stands(starter, &others, start);
+        let sooner = self.sooner(who, &others, start);
         let soonest = sooner.unwrap_or((start, borrowing));
         self.put_at(workload, soonest);
         // It may have taken the room of one that stands behind it.
         self.reservations.doubtful |= behind && soonest.0 < start;
     }
 
-    /// The first time before a start at which a head delays nobody who goes before it as it stands
-    /// then, and how far its queue borrows then. `others` go before it as it stands now.
-    fn sooner_as_it_stands(
-        &mut self,
-        who: Starter,
-        others: &[Slot],
-        start: Time,
-    ) -> Option<(Time, u32)> {
-        let (queue, workload, borrowing) = who;
-        let found = self.sooner(who, (others, u32::MAX), start)?;
-        if found.1 <= borrowing {
-            return Some(found);
-        }
-        // Its queue borrows further there: more go before it. They would put it back at once.
-        let (more, _) = self.slots_before((queue, workload, found.1), None);
-        let there = self.sooner(who, (&more, found.1), start);
-        let as_it_stands = self.sooner(who, (others, borrowing), start);
-        there.into_iter().chain(as_it_stands).min()
-    }
-
     /// The first time before a start at which somebody fits into a timetable, and borrows no
-    /// further than it may, if it does at the last of them.
-    fn sooner(
-        &mut self,
-        (queue, workload, _): Starter,
-        (slots, most): (&[Slot], u32),
-        start: Time,
-    ) -> Option<(Time, u32)> {
-        let who = (queue, workload);
-        let ends = self.believed_for(slots, Some(workload));
+    /// further than it may, if it does at the last of them. Where it borrows further more go before
+    /// it, who might put it off beyond the start that it has: that is not given away.
+    fn sooner(&mut self, who: Starter, slots: &[Slot], start: Time) -> Option<(Time, u32)> {
+        let ends = self.believed_for(slots, Some(who.1));
         let times = self.times(&ends, slots);
         let sooner = &times[..times.partition_point(|time| *time < start)];
         let last = *sooner.last()?;
-        let then = self.fits_at(&ends, slots, who, last).filter(|then| *then <= most)?;
-        let first = self.earliest(&ends, slots, (who, most), sooner);
+        let then = self.fits_at(&ends, slots, who, last)?;
+        let first = self.earliest(&ends, slots, who, sooner);
         Some(first.unwrap_or((last, then)))
     }
 
-    /// Finds every start anew that does not hold, in the order of heads.
+    /// Finds every start anew that does not hold, in the order of heads. Who has to borrow further
+    /// than it was to is looked at again in the place that it has then.
     pub(crate) fn rebuild_reservations(&mut self) {
         let now = self.state.now;
-        let mut order: Vec<Slot> = self.reservations.kept.iter().map(|kept| kept.slot).collect();
+        let kept = self.reservations.kept.iter().map(|kept| kept.slot);
+        let mut order: Vec<Slot> = kept.collect();
         order.retain(|slot| self.state.workloads.get(slot.workload).is_some());
-        order.sort_by_cached_key(|slot| self.standing_of(self.starter(slot)));
+        order.iter_mut().for_each(|slot| slot.start = slot.start.max(now));
+        self.sort_last_first(&mut order);
         let mut slots: Vec<Slot> = Vec::new();
-        for slot in order {
-            let who = (slot.queue, slot.workload);
-            let known = slot.start.max(now);
+        while let Some(slot) = order.pop() {
             let near = self.slots_near(slot.workload);
             let is_near = |slot: &&Slot| near.iter().any(|it| it.workload == slot.workload);
             let before: Vec<Slot> = slots.iter().filter(is_near).copied().collect();
-            let ends = self.believed_for(&before, Some(slot.workload));
-            let start = match self.fits_at(&ends, &before, who, known) {
-                Some(borrowing) => Some((known, borrowing)),
-                None => {
-                    let times = self.times(&ends, &before);
-                    let later = times.partition_point(|time| *time <= known);
-                    self.earliest(&ends, &before, (who, u32::MAX), &times[later..])
+            match self.start_behind(&before, slot) {
+                Some((_, borrowing)) if borrowing > slot.borrowing => {
+                    order.push(Slot { borrowing, ..slot });
+                    self.sort_last_first(&mut order);
                 }
-            };
-            match start {
                 Some((start, borrowing)) => {
-                    self.put_in(&mut slots, Slot { start, ..slot });
+                    self.put_in(&mut slots, Slot { start, borrowing, ..slot });
                     self.put_at(slot.workload, (start, borrowing));
                 }
                 None => {
@@ -483,6 +465,31 @@ impl Engine {
                 }
             }
         }
+    }
+
+    /// The last in the order of heads first.
+    fn sort_last_first(&self, slots: &mut [Slot]) {
+        slots.sort_by_cached_key(|slot| Reverse(self.standing_of(slot.starter())));
+    }
+
+    /// When a head starts behind others: as it was to, or later. If only borrowing further than it
+    /// was to, how far: then more go before it.
+    fn start_behind(&mut self, before: &[Slot], slot: Slot) -> Option<(Time, u32)> {
+        let (queue, workload, _) = slot.starter();
+        let (known, anyhow) = (slot.start, (queue, workload, u32::MAX));
+        let ends = self.believed_for(before, Some(workload));
+        for who in [slot.starter(), anyhow] {
+            if let Some(borrowing) = self.fits_at(&ends, before, who, known) {
+                return Some((known, borrowing));
+            }
+        }
+        let times = self.times(&ends, before);
+        let later = &times[times.partition_point(|time| *time <= known)..];
+        let found = self.earliest(&ends, before, anyhow, later)?;
+        if found.1 <= slot.borrowing {
+            return Some(found);
+        }
+        self.earliest(&ends, before, slot.starter(), later).or(Some(found))
     }
 
     /// Finds starts anew that do not hold any more, if somebody was settled who went before them.
@@ -511,7 +518,7 @@ impl Engine {
     fn put_at(&mut self, workload: WorkloadIdx, (start, borrowing): (Time, u32)) {
         let mut kept = self.reservations.kept.iter_mut();
         let Some(kept) = kept.find(|kept| kept.slot.workload == workload) else { return };
-        kept.borrowing = borrowing;
+        kept.slot.borrowing = borrowing;
         if kept.slot.start == start {
             return;
         }

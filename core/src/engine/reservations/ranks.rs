@@ -17,10 +17,14 @@
 //! other, would be put off with it. So those that somebody may not delay are always all reserved
 //! starts up to some place in the order, and none of them was found beside one that is left out.
 //!
-//! Nothing is kept but how far a head borrows at its start. Cost: a look at each reserved start.
+//! How far a head borrows is part of its reserved start: one that would borrow further does not
+//! hold ([`timetable`]), as others go before it there; it is found anew in the place that it has
+//! then. Nor does a head take a sooner start in exchange at which it borrows further: it may begin
+//! there if nobody minds, and else has its own. Nothing else is kept. Cost: a look at each of them.
+//!
+//! [`timetable`]: super::timetable
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 
 use crate::engine::Engine;
 use crate::engine::reservations::timetable::Slot;
@@ -65,16 +69,9 @@ impl Engine {
         (self.rank(who), self.state.queue_order(who.1))
     }
 
-    /// A head with a reserved start, as it will start then; nobody borrows who has none.
-    pub(super) fn starter(&self, slot: &Slot) -> Starter {
-        let mut all = self.reservations.iter();
-        let of_head = all.find(|it| it.slot.workload == slot.workload);
-        (slot.queue, slot.workload, of_head.map_or(0, |it| it.borrowing))
-    }
-
     /// Whether a head with a reserved start goes before somebody who would start.
     pub(crate) fn ranks_before(&self, slot: &Slot, who: Starter) -> bool {
-        self.rank(self.starter(slot)) < self.rank(who)
+        self.rank(slot.starter()) < self.rank(who)
     }
 
     /// Of reserved starts, in order, those of others that somebody may not delay.
@@ -106,14 +103,7 @@ impl Engine {
 
     /// Where heads with reserved starts stand.
     fn standings(&self, slots: &[Slot]) -> Vec<Standing<'_>> {
-        let reserved = self.reservations.iter();
-        let borrowing: BTreeMap<WorkloadIdx, u32> =
-            reserved.map(|it| (it.slot.workload, it.borrowing)).collect();
-        let starter = |slot: &Slot| {
-            let borrowing = borrowing.get(&slot.workload).copied();
-            (slot.queue, slot.workload, borrowing.unwrap_or(0))
-        };
-        slots.iter().map(|slot| self.standing_of(starter(slot))).collect()
+        slots.iter().map(|slot| self.standing_of(slot.starter())).collect()
     }
 
     /// All reserved starts but somebody's own up to a place in the order, or up to that of the head

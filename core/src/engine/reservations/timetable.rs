@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use crate::cycle::{Verdict, place_in};
 use crate::engine::Engine;
+use crate::engine::reservations::Starter;
 use crate::model::claim::Places;
 use crate::model::ids::{QueueIdx, WorkloadIdx};
 use crate::model::txn::{SetAside, Txn};
@@ -28,6 +29,15 @@ pub(crate) struct Slot {
     pub queue: Option<QueueIdx>,
     /// When.
     pub start: Time,
+    /// How far its queue may borrow for it then.
+    pub borrowing: u32,
+}
+
+impl Slot {
+    /// Who starts, as it will then.
+    pub fn starter(&self) -> Starter {
+        (self.queue, self.workload, self.borrowing)
+    }
 }
 
 /// Where a line of a timetable starts, and with what.
@@ -43,7 +53,7 @@ pub(crate) struct Started {
 
 impl Engine {
     /// Plays a timetable, given in order of starts: where each goes, or the first that finds no
-    /// place at its time.
+    /// place at its time, or would borrow further for it than it may.
     pub(crate) fn play(
         &mut self,
         ends: &[(Time, WorkloadIdx)],
@@ -63,7 +73,7 @@ impl Engine {
             let before = txn.set_aside();
             let started;
             (aside, started) = self.start_in(before, slot.queue, slot.workload);
-            let Some(started) = started else {
+            let Some(started) = started.filter(|it| it.borrowing <= slot.borrowing) else {
                 late = Some(number);
                 break;
             };
@@ -101,7 +111,7 @@ impl Engine {
     }
 
     /// The first of some times, given in order, at which a workload fits into a timetable without
-    /// making anybody in it late, its queue borrowing no further than `most`, and how far that is.
+    /// making anybody in it late, its queue borrowing no further than it may, and how far that is.
     /// `None`: at none of them.
     ///
     /// Later times are taken to be no worse than earlier ones. Where that is not so the time found
@@ -110,15 +120,14 @@ impl Engine {
         &mut self,
         ends: &[(Time, WorkloadIdx)],
         slots: &[Slot],
-        (who, most): ((Option<QueueIdx>, WorkloadIdx), u32),
+        who: Starter,
         times: &[Time],
     ) -> Option<(Time, u32)> {
-        let within = |borrowing: &u32| *borrowing <= most;
         // The search reaches out from the front: it costs what has to end, not what could.
         let (mut low, mut reach) = (0, 1);
         let (mut high, mut borrowing) = loop {
             let at = (low + reach - 1).min(times.len().checked_sub(1)?);
-            if let Some(borrowing) = self.fits_at(ends, slots, who, times[at]).filter(within) {
+            if let Some(borrowing) = self.fits_at(ends, slots, who, times[at]) {
                 break (at, borrowing);
             }
             low = at + 1;
@@ -129,7 +138,7 @@ impl Engine {
         };
         while low < high {
             let middle = low + (high - low) / 2;
-            match self.fits_at(ends, slots, who, times[middle]).filter(within) {
+            match self.fits_at(ends, slots, who, times[middle]) {
                 Some(then) => (high, borrowing) = (middle, then),
                 None => low = middle + 1,
             }
@@ -138,19 +147,19 @@ impl Engine {
     }
 
     /// How far the queue of a workload borrows if it starts at a time, and everybody in a timetable
-    /// at theirs. `None`: not all of them can.
+    /// at theirs. `None`: not all of them can, or it would borrow further than it may.
     pub(super) fn fits_at(
         &mut self,
         ends: &[(Time, WorkloadIdx)],
         slots: &[Slot],
-        (queue, workload): (Option<QueueIdx>, WorkloadIdx),
+        (queue, workload, borrowing): Starter,
         start: Time,
     ) -> Option<u32> {
         if self.budget_is_out_by(queue, start) {
             return None;
         }
         let mut slots = slots.to_vec();
-        self.put_in(&mut slots, Slot { workload, queue, start });
+        self.put_in(&mut slots, Slot { workload, queue, start, borrowing });
         self.counts.forecasts += 1;
         let started = self.play(ends, &slots).ok()?;
         let own = slots.iter().position(|slot| slot.workload == workload)?;
