@@ -202,9 +202,13 @@ impl Engine {
     }
 
     /// A blocked head keeps what it could use from others of this round, unless it may reclaim
-    /// it from anyone later.
+    /// it from anyone later, or has its start reserved: nobody delays that anyway, and whoever is
+    /// through before it may have the quota.
     fn hold_back(&mut self, entry: &Entry) {
         let Some(queue) = entry.queue else { return };
+        if self.reservations.of(entry.workload).is_some() {
+            return;
+        }
         let slot = self.state.quota.queue(queue);
         let facts = slot.facts.as_ref().expect("only existing queues have heads");
         if !victims::holds_back(facts.preemption.reclaim) {

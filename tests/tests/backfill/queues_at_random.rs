@@ -32,6 +32,8 @@ const GIVEN_AWAY: u64 = 183;
 /// Ones with a head that borrows nothing at its start, puts off a borrower, and then starts sooner
 /// beside all others, borrowing.
 const SOONER_BESIDE: [u64; 2] = [68, 69];
+/// Ones with a head that is due while another one, with a later start of its own, waits for quota.
+const DUE_BESIDE_ANOTHER: [u64; 2] = [295, 442];
 
 /// One workload.
 #[derive(Debug)]
@@ -252,6 +254,14 @@ fn a_start_without_borrowing_is_not_given_away_for_a_sooner_one() {
 #[test]
 fn who_put_off_a_borrower_may_start_sooner_beside_all() {
     let seeds = SOONER_BESIDE.into_iter();
+    seeds.for_each(|seed| keeps(seed, &mut Tally::default()));
+}
+
+/// The other one kept back the quota until its own start, although the one that is due is through
+/// before that.
+#[test]
+fn who_is_due_starts_beside_a_head_whose_start_is_later() {
+    let seeds = DUE_BESIDE_ANOTHER.into_iter();
     seeds.for_each(|seed| keeps(seed, &mut Tally::default()));
 }
 
