@@ -217,6 +217,7 @@ pub fn all() -> Vec<Case> {
         ("apart-5000", large::HOSTS, Around::Apart, 1),
         ("anyway-5000", large::HOSTS, Around::Anyway, 1),
         ("anyway-zones-5000", large::ZONES, Around::Anyway, 1),
+        ("anyway-both-5000", large::BOTH, Around::Anyway, 1),
         ("gang-apart-1000", large::HOSTS, Around::Apart, 1_000),
     ] {
         cases.extend(NODES.map(|nodes| around(family, nodes, (key, wish), size)));
@@ -224,11 +225,8 @@ pub fn all() -> Vec<Case> {
     for nodes in NODES {
         cases.push(one_gang(nodes));
     }
-    for nodes in NODES {
-        cases.push(one_gpu_short(nodes, 1));
-    }
-    for nodes in NODES {
-        cases.push(one_gpu_short(nodes, GPUS));
+    for each in [1, GPUS] {
+        cases.extend(NODES.map(|nodes| one_gpu_short(nodes, each)));
     }
     cases.push(queues());
     for pending in PENDING {
@@ -291,7 +289,7 @@ fn gang_fill(family: &'static str, nodes: u32, size: u32) -> Case {
 }
 
 /// Pods that keep apart, or spread, over domains: as many as there are nodes, at most 5,000.
-fn around(family: &'static str, nodes: u32, wish: (&'static str, Around), size: u32) -> Case {
+fn around(family: &'static str, nodes: u32, wish: (large::Keys, Around), size: u32) -> Case {
     let pods = nodes.min(STATED);
     let build = move || {
         let shape = large::around(&gpu_shape(1), wish.0, wish.1);
@@ -302,7 +300,9 @@ fn around(family: &'static str, nodes: u32, wish: (&'static str, Around), size: 
         let outcome = Outcome::Bound(pods.into());
         Scene { ground: floor(nodes), work, gangs: pods / size, outcome }
     };
-    let target = (nodes == STATED).then_some(Target::PerSecond(20_000.0));
+    // The issue asks it of hosts. With zones each pod gives a thousand nodes or all another score.
+    let least = if wish.0 == large::HOSTS { 20_000.0 } else { 10_000.0 };
+    let target = (nodes == STATED).then_some(Target::PerSecond(least));
     Case { family, nodes, pending: None, flow: Flow::Burst, build: Box::new(build), target }
 }
 

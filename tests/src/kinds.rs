@@ -16,6 +16,8 @@ use crate::facts::{TEAM, amounts, labels, text};
 
 /// The key of domains of several nodes.
 pub const ZONE: &str = "zone";
+/// Another such key: its domains lie across zones.
+pub const RACK: &str = "rack";
 const HOST: &str = "kubernetes.io/hostname";
 
 fn selector() -> impl Strategy<Value = Option<LabelSelector>> {
@@ -104,6 +106,29 @@ pub fn kind() -> impl Strategy<Value = Arc<PodShape>> {
             node_selector: zone.map(|zone| labels(&[(ZONE, zone)])).unwrap_or_default(),
             kin: Some(Arc::new(kin)),
             neighbours: wants.map(Arc::new),
+            ..PodShape::default()
+        })
+    })
+}
+
+/// A kind of pods that may have several wishes of the pods around them, by three keys, and that
+/// requires nothing.
+pub fn wishing() -> impl Strategy<Value = Arc<PodShape>> {
+    let key = || prop_oneof![Just(text(ZONE)), Just(text(RACK)), Just(text(HOST))];
+    let near = (preferred(), key()).prop_map(|(mut preferred, key)| {
+        preferred.term.key = key;
+        preferred
+    });
+    let spread = (spread(), key());
+    let even = spread.prop_map(|(spread, key)| Spread { key, required: false, ..spread });
+    let app = prop_oneof![Just("a"), Just("b")];
+    (app, vec(near, 0..4), vec(even, 0..4)).prop_map(|(app, preferred, spread)| {
+        let kin = Kin { namespace: text(TEAM), labels: labels(&[("app", app)]) };
+        let wants = Neighbours { preferred, spread, ..Neighbours::default() };
+        Arc::new(PodShape {
+            requests: amounts(&[("cpu", 1)]),
+            kin: Some(Arc::new(kin)),
+            neighbours: (wants != Neighbours::default()).then(|| Arc::new(wants)),
             ..PodShape::default()
         })
     })

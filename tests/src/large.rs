@@ -28,10 +28,16 @@ pub const RACK: u32 = 16;
 pub const BLOCK: u32 = 8 * RACK;
 /// Nodes of a zone.
 pub const ZONE: u32 = 8 * BLOCK;
-/// The label of hosts.
-pub const HOSTS: &str = "kubernetes.io/hostname";
 /// The label of zones.
-pub const ZONES: &str = "topology.kubernetes.io/zone";
+const ZONE_KEY: &str = "topology.kubernetes.io/zone";
+/// Labels over whose domains pods keep apart, or spread.
+pub type Keys = &'static [&'static str];
+/// That of hosts.
+pub const HOSTS: Keys = &["kubernetes.io/hostname"];
+/// That of zones.
+pub const ZONES: Keys = &[ZONE_KEY];
+/// Those of zones and of hosts.
+pub const BOTH: Keys = &[ZONE_KEY, "kubernetes.io/hostname"];
 /// Queues of a cohort.
 pub const COHORT: u32 = 10;
 /// What one GPU's share of a node has of CPU, in milli-units, and of memory.
@@ -53,7 +59,7 @@ fn floor_node(at: u32) -> NodeFacts {
     let (cpu, capacity_type, per_hour) = KINDS[(at / RACK) as usize % KINDS.len()];
     let mut facts = node(&floor_name(at), &[("cpu", cpu), ("memory", 1 << 40), (GPU, GPUS)]);
     let labels = [
-        (ZONES, format!("zone-{}", at / ZONE)),
+        (ZONE_KEY, format!("zone-{}", at / ZONE)),
         ("topology.kubernetes.io/block", format!("block-{}", at / BLOCK)),
         ("topology.kubernetes.io/rack", format!("rack-{}", at / RACK)),
     ];
@@ -88,17 +94,20 @@ pub enum Around {
     Anyway,
 }
 
-/// A shape whose pods keep apart, or spread, over the domains of a node label.
-pub fn around(shape: &Arc<PodShape>, key: &str, wish: Around) -> Arc<PodShape> {
-    let (key, namespaces) = (text(key), vec![text(TEAM)]);
+/// A shape whose pods keep apart, or spread, over the domains of each of these node labels.
+pub fn around(shape: &Arc<PodShape>, keys: &[&str], wish: Around) -> Arc<PodShape> {
     let requirement =
         Requirement { key: text(SET), operator: Operator::In, values: vec![text("one")] };
-    let labels = Some(vec![requirement]);
+    let (namespaces, labels) = (vec![text(TEAM)], Some(vec![requirement]));
     let mut wants = Neighbours::default();
-    if wish == Around::Apart {
-        let peers = PeerSelector { namespaces, namespace_selector: None, labels };
-        wants.anti_affinity.push(PeerTerm { key, peers });
-    } else {
+    for key in keys.iter().map(text) {
+        let labels = labels.clone();
+        if wish == Around::Apart {
+            let namespaces = namespaces.clone();
+            let peers = PeerSelector { namespaces, namespace_selector: None, labels };
+            wants.anti_affinity.push(PeerTerm { key, peers });
+            continue;
+        }
         wants.spread.push(Spread {
             key,
             max_skew: 1,

@@ -13,7 +13,7 @@ use capstan_core::rules::neighbours::Tenancy;
 use capstan_core::time::Time;
 use capstan_tests::around::{Cluster, Placed};
 use capstan_tests::facts::{TEAM, amounts, gang, in_queue, labels, namespace, node, pod, text};
-use capstan_tests::kinds::{ZONE, kind, resident};
+use capstan_tests::kinds::{RACK, ZONE, kind, resident, wishing};
 use capstan_tests::play::Stage;
 use proptest::collection::vec;
 use proptest::option;
@@ -243,10 +243,59 @@ fn weights_of_all_pods_in_a_domain_add_up() {
     let mut engine = ground(&nodes, &placed);
     let mut wants = preferring(10, ZONE, "cache");
     wants.preferred.extend(preferring(-25, HOST, "noise").preferred);
-    // a: 10, b: 30 - 25, c and d: nothing. From -25 to 30.
-    let part = |sum: u32| (sum + 25) * 1_000 / 55;
-    let wanted = [("a", part(10)), ("b", part(5)), ("c", part(0)), ("d", part(0))];
+    // a: 10, b: 30 - 25, c and d: nothing.
+    let wanted = [("a", 1_000), ("b", 500), ("c", 0), ("d", 0)];
     assert_eq!(values(&mut engine, &of_app("web", wants), NEAR), list(&wanted));
+}
+
+#[test]
+fn near_in_the_zone_and_away_from_the_host_is_measured_by_what_nodes_have() {
+    let nodes =
+        [in_zone("a0", "a"), in_zone("a1", "a"), in_zone("b0", "b"), node("d", &[("cpu", 10)])];
+    let db = plain("db");
+    let mut engine = ground(&nodes, &[(&db, "a0")]);
+    let mut wants = preferring(100, ZONE, "db");
+    wants.preferred.extend(preferring(-100, HOST, "db").preferred);
+    let asking = of_app("web", wants);
+    // a0: 100 - 100; no node has as little as -100.
+    let wanted = [("a0", 0), ("a1", 1_000), ("b0", 0), ("d", 0)];
+    assert_eq!(values(&mut engine, &asking, NEAR), list(&wanted));
+    // a0 and a1: 200 - 100.
+    engine.step(NOW, vec![Input::Pod(there("t1", &db, "a1"))]);
+    let wanted = [("a0", 1_000), ("a1", 1_000), ("b0", 0), ("d", 0)];
+    assert_eq!(values(&mut engine, &asking, NEAR), list(&wanted));
+    engine.step(NOW, vec![Input::PodGone(text("t0"))]);
+    let wanted = [("a0", 1_000), ("a1", 0), ("b0", 0), ("d", 0)];
+    assert_eq!(values(&mut engine, &asking, NEAR), list(&wanted));
+    // A node that does not admit the pod is not compared: the others are as good as each other.
+    engine.step(NOW, vec![Input::Node(tainted(in_zone("a0", "a")).into())]);
+    let wanted = [("a1", 1_000), ("b0", 1_000), ("d", 1_000)];
+    assert_eq!(values(&mut engine, &asking, NEAR), list(&wanted));
+}
+
+#[test]
+fn constraints_are_measured_together_by_what_nodes_have() {
+    // Two zones of three hosts: log2(4) = 2 for each pod of the zone, log2(8) = 3 of the host.
+    let mut nodes =
+        ["a1", "a2", "a3", "b1", "b2", "b3"].map(|name| in_zone(name, &name[..1])).to_vec();
+    nodes.push(node("c", &[("cpu", 10)]));
+    let web = plain("web");
+    let placed = ["a1", "a1", "a2", "a2", "b1", "b1", "b1", "c"].map(|on| (&web, on));
+    let mut engine = ground(&nodes, &placed);
+    let asking = of_app("web", spreading(&[ZONE, HOST], "web"));
+    // 8 + 6, 8 + 6, 8, and 6 + 9, 6, 6: from 6 to 15, though a zone has 8 and a host 9.
+    let part = |sum: u32| (15 + 6 - sum) * 1_000 / 15;
+    let a = [("a1", part(14)), ("a2", part(14)), ("a3", part(8))];
+    let b = [("b1", part(15)), ("b2", part(6)), ("b3", part(6))];
+    let wanted = [&a[..], &b[..], &[("c", 0)]].concat();
+    assert_eq!(values(&mut engine, &asking, EVEN), list(&wanted));
+    // One more on a3: 10 + 6, 10 + 6, 10 + 3.
+    engine.step(NOW, vec![Input::Pod(there("t9", &web, "a3"))]);
+    let part = |sum: u32| (16 + 6 - sum) * 1_000 / 16;
+    let a = [("a1", part(16)), ("a2", part(16)), ("a3", part(13))];
+    let b = [("b1", part(15)), ("b2", part(6)), ("b3", part(6))];
+    let wanted = [&a[..], &b[..], &[("c", 0)]].concat();
+    assert_eq!(values(&mut engine, &asking, EVEN), list(&wanted));
 }
 
 #[test]
@@ -290,14 +339,22 @@ struct Case {
     asking: Arc<PodShape>,
 }
 
-fn case() -> impl Strategy<Value = Case> {
+/// One who is there, of either sort.
+fn placed() -> impl Strategy<Value = (Arc<PodShape>, usize, Tenancy)> {
+    let either = (resident(), option::of(wishing()));
+    either.prop_map(|((kind, node, tenancy), wishing)| (wishing.unwrap_or(kind), node, tenancy))
+}
+
+fn case(asking: impl Strategy<Value = Arc<PodShape>>) -> impl Strategy<Value = Case> {
     let zone = option::weighted(0.8, prop_oneof![Just("x"), Just("y"), Just("z")]);
-    let nodes = vec((zone, prop::bool::weighted(0.15)), 2..7);
-    let later = vec(resident(), 0..3);
-    (nodes, vec(resident(), 0..6), later, kind()).prop_map(|(nodes, there, later, asking)| {
-        let facts = |(at, (zone, off)): (usize, &(Option<&str>, bool))| {
+    let rack = option::weighted(0.8, prop_oneof![Just("r"), Just("s")]);
+    let nodes = vec((zone, rack, prop::bool::weighted(0.15)), 2..7);
+    let later = vec(placed(), 0..3);
+    (nodes, vec(placed(), 0..6), later, asking).prop_map(|(nodes, there, later, asking)| {
+        let facts = |(at, (zone, rack, off)): (usize, &(Option<&str>, Option<&str>, bool))| {
             let mut facts = node(&format!("n{at}"), &[("cpu", 1_000)]);
             facts.labels.extend(zone.map(|zone| (text(ZONE), text(zone))));
+            facts.labels.extend(rack.map(|rack| (text(RACK), text(rack))));
             if *off { tainted(facts) } else { facts }
         };
         let nodes = nodes.iter().enumerate().map(facts).collect();
@@ -320,11 +377,53 @@ impl Case {
         facts
     }
 
+    /// The engine and the model with who is there.
+    fn begun(&self) -> (Engine, Cluster) {
+        let mut model = Cluster { nodes: self.nodes.clone(), ..Cluster::default() };
+        let mut engine = ground(&self.nodes, &[]);
+        engine.step(NOW, self.place(&mut model, &self.there));
+        (engine, model)
+    }
+
+    /// Some come, and so many of those that were there go.
+    fn goes_on(&self, engine: &mut Engine, model: &mut Cluster, gone: usize) {
+        let mut news = self.place(model, &self.later);
+        let gone = gone.min(self.there.len());
+        news.extend((0..gone).map(|at| Input::PodGone(text(format!("there-{at}")))));
+        engine.step(NOW, news);
+        model.placed.drain(..gone);
+    }
+
+    /// The terms have the values that the model gives them.
+    fn is_measured(
+        &self,
+        (near, even): (&BTreeMap<Text, u32>, &BTreeMap<Text, u32>),
+        model: &Cluster,
+    ) -> Result<(), TestCaseError> {
+        let nodes = model.candidates(&self.asking);
+        let attraction = model.attraction(&nodes, &self.asking);
+        let full = model.fullness(&nodes, &self.asking);
+        for (at, node) in nodes.iter().enumerate() {
+            let name = &self.nodes[*node].name;
+            if let Some(here) = near.get(name) {
+                let wanted = attraction.as_ref().map_or(1_000, |all| all[at]);
+                prop_assert_eq!(*here, wanted, "{} of {:?}", name, near);
+            }
+            if let (Some(here), Some((_, scaled))) = (even.get(name), full[at]) {
+                // Logarithms are kept to a thousandth.
+                let off = (f64::from(*here) - 10.0 * scaled).abs();
+                prop_assert!(off < 4.0, "{name} of {even:?}: {full:?}");
+            }
+        }
+        Ok(())
+    }
+
     /// The terms order nodes as the model does.
     fn is_ordered(&self, engine: &mut Engine, model: &Cluster) -> Result<(), TestCaseError> {
         let nodes = model.candidates(&self.asking);
         let near = values(engine, &self.asking, NEAR);
         let even = values(engine, &self.asking, EVEN);
+        self.is_measured((&near, &even), model)?;
         let name = |at: usize| &self.nodes[nodes[at]].name;
         let drawn: Vec<i64> = nodes.iter().map(|at| model.drawn(*at, &self.asking)).collect();
         let full = model.fullness(&nodes, &self.asking);
@@ -366,16 +465,35 @@ proptest! {
     /// Nodes are ordered by kube-scheduler's definitions, at first and after some came and went,
     /// and what is kept is what is counted anew.
     #[test]
-    fn nodes_are_ordered_by_definition(case in case(), gone in 0..4_usize) {
-        let mut model = Cluster { nodes: case.nodes.clone(), ..Cluster::default() };
-        let mut engine = ground(&case.nodes, &[]);
-        engine.step(NOW, case.place(&mut model, &case.there));
+    fn nodes_are_ordered_by_definition(case in case(kind()), gone in 0..4_usize) {
+        let (mut engine, mut model) = case.begun();
         case.is_ordered(&mut engine, &model)?;
-        let mut news = case.place(&mut model, &case.later);
-        let gone = gone.min(case.there.len());
-        news.extend((0..gone).map(|at| Input::PodGone(text(format!("there-{at}")))));
-        engine.step(NOW, news);
-        model.placed.drain(..gone);
+        case.goes_on(&mut engine, &mut model, gone);
         case.is_ordered(&mut engine, &model)?;
+    }
+
+    /// So they are by several wishes of several keys together, also when a node is tainted or is no
+    /// more.
+    #[test]
+    fn several_wishes_are_measured_together(
+        case in case(wishing()),
+        gone in 0..4_usize,
+        turned in 0..8_usize,
+    ) {
+        let (mut engine, mut model) = case.begun();
+        case.is_ordered(&mut engine, &model)?;
+        case.goes_on(&mut engine, &mut model, gone);
+        case.is_ordered(&mut engine, &model)?;
+        let at = turned % case.nodes.len();
+        let was = &case.nodes[at];
+        let other = match was.taints.is_empty() {
+            true => tainted(was.clone()),
+            false => NodeFacts { taints: Vec::new(), ..was.clone() },
+        };
+        for facts in [&other, was] {
+            engine.step(NOW, vec![Input::Node(facts.clone().into())]);
+            model.nodes[at] = facts.clone();
+            case.is_ordered(&mut engine, &model)?;
+        }
     }
 }

@@ -64,9 +64,12 @@ struct DomainFit {
 /// covers a rack; above it the walk would cost more than the choice gains.
 const EXACT_NODES_MAX: usize = 64;
 
+/// So few nodes that get other scores are set one by one.
+const SHIFTED_ALONE_MAX: usize = 4;
+
 /// Where more than one node in so many gets another score, one pass over the whole index costs less
-/// than a walk to its root for each of them.
-const SHIFTED_SHARE: usize = 16;
+/// than finding what is above them.
+const SHIFTED_SHARE: usize = 4;
 
 impl FitIndex {
     /// Builds the index from the spots of all nodes, in tree order.
@@ -121,7 +124,7 @@ impl FitIndex {
 
     /// Adds to the scores of the nodes at these positions; how many pods each takes stays.
     pub fn shift(&mut self, tree: &Tree, shifts: &[(usize, i64)]) {
-        if shifts.len() * SHIFTED_SHARE < self.width {
+        if shifts.len() <= SHIFTED_ALONE_MAX {
             for &(position, by) in shifts {
                 self.set(tree, position, self.spot(position).shifted(by));
             }
@@ -130,20 +133,52 @@ impl FitIndex {
         for &(position, by) in shifts {
             self.best[self.width + position] = self.spot(position).shifted(by).key;
         }
+        if shifts.len() * SHIFTED_SHARE < self.width {
+            return self.find_best_above(tree, shifts);
+        }
         for at in (1..self.width).rev() {
-            self.best[at] = self.best[2 * at].max(self.best[2 * at + 1]);
+            self.pull_best(at);
         }
         self.find_best_of_domains(tree);
     }
 
+    /// Finds the best anew of every range and domain that some of these positions are in.
+    fn find_best_above(&mut self, tree: &Tree, shifts: &[(usize, i64)]) {
+        let above = shifts.iter().map(|(position, _)| (self.width + position) / 2);
+        let mut above: Vec<usize> = above.collect();
+        above.sort_unstable();
+        above.dedup();
+        // All of them are of one height, so those that are halved are again, up to the root.
+        while above.first().is_some_and(|at| *at > 0) {
+            for at in &mut above {
+                self.pull_best(*at);
+                *at /= 2;
+            }
+            above.dedup();
+        }
+        let mut domains = vec![tree.root()];
+        for level in 0..tree.levels() {
+            let of = |position| tree.domain_of(LevelIdx(level as u8), position);
+            domains.extend(shifts.iter().filter_map(|(position, _)| of(*position)));
+            domains.dedup();
+        }
+        domains.sort_unstable();
+        domains.dedup();
+        domains.into_iter().for_each(|domain| self.find_best_of(tree, domain));
+    }
+
     fn find_best_of_domains(&mut self, tree: &Tree) {
         for at in 0..self.domains.len() {
-            let domain = tree.domain(DomainIdx(at as u32));
-            self.domains[at].best = match domain.end - domain.start {
-                1 => self.best[self.width + domain.start],
-                _ => self.best_key(domain.start..domain.end),
-            };
+            self.find_best_of(tree, DomainIdx(at as u32));
         }
+    }
+
+    fn find_best_of(&mut self, tree: &Tree, domain: DomainIdx) {
+        let (start, end) = (tree.domain(domain).start, tree.domain(domain).end);
+        self.domains[domain.at()].best = match end - start {
+            1 => self.best[self.width + start],
+            _ => self.best_key(start..end),
+        };
     }
 
     /// Slots of a whole domain.
@@ -253,8 +288,12 @@ impl FitIndex {
     }
 
     fn pull(&mut self, at: usize) {
-        self.best[at] = self.best[2 * at].max(self.best[2 * at + 1]);
+        self.pull_best(at);
         self.most[at] = self.most[2 * at].max(self.most[2 * at + 1]);
+    }
+
+    fn pull_best(&mut self, at: usize) {
+        self.best[at] = self.best[2 * at].max(self.best[2 * at + 1]);
     }
 
     fn fold<V: Copy + Ord + Default>(&self, range: Range<usize>, values: &[V]) -> V {
@@ -387,7 +426,8 @@ mod tests {
         let spots: Vec<(u32, u32)> = (0..40).map(|at| (at % 4, 100 + at)).collect();
         let mut state = 7_u32;
         let mut shifted = index(&tree, &spots);
-        for count in [0, 1, 2, 5, 20, 40] {
+        // One by one, by what is above them, and all at once.
+        for count in [0, 1, 2, 4, 5, 9, 15, 16, 20, 40] {
             let mut each = shifted.clone();
             let mut shifts = Vec::new();
             for position in 0..count {

@@ -466,8 +466,11 @@ impl Class {
         shifts.clear();
         let mut kept = std::mem::take(&mut self.around);
         kept.resize(room.slots(), 0);
-        preferences.moved(room, |node| {
-            let now = self.terms_around(room, node);
+        let mut now = 0;
+        preferences.moved(room, |node, alike| {
+            if !alike {
+                now = self.terms_around(room, node);
+            }
             let was = std::mem::replace(&mut kept[node.at()], now);
             let position = room.tree.position(node).filter(|_| was != now);
             shifts.extend(position.map(|at| (at, i64::from(now) - i64::from(was))));

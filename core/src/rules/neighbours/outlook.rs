@@ -105,7 +105,7 @@ impl Outlook {
             before.clear();
         }
         self.shares_of(question, question.shape.index);
-        self.preferences.end();
+        self.preferences.end(room);
     }
 
     fn add_wants(&mut self, room: &Room, wants: &Neighbours, kin: &Kin) {
@@ -235,7 +235,7 @@ impl Outlook {
         for node in nodes {
             self.count_node(&Question { node: *node, ..*question }, facts(*node), &mut before);
         }
-        self.preferences.end();
+        self.preferences.end(question.room);
         if self.open() != open {
             return false;
         }
@@ -488,7 +488,7 @@ impl Outlook {
                 None => assert!(counter.is_empty(), "a count of pods that are not there"),
             }
         }
-        self.preferences.recount(&anew.preferences, question.room.slots());
+        self.preferences.recount(&anew.preferences, question.room);
     }
 }
 

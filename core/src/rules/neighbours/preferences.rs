@@ -10,8 +10,12 @@
 //! What is best depends on the others: three pods are many where elsewhere are none. kube-scheduler
 //! takes the nodes that are left in a try for comparison. Here it is all nodes whose facts admit
 //! the class, full or not: so the scale is the same for all of them, belongs to the class, and
-//! changes with the least and the most that any domain has. Whoever keeps scores asks after each
+//! changes with the least and the most that any node has. Whoever keeps scores asks after each
 //! change whose may be others ([`Preferences::moved`]).
+//!
+//! A node has what its domains of all keys have together. With one key the least and the most of
+//! domains are those of nodes; with several perhaps no node is in the least domain of each, so
+//! sums of nodes are compared, group by group: a zone's least is that of its hosts and its own.
 
 use std::collections::BTreeMap;
 
@@ -25,6 +29,9 @@ use crate::score::FULL;
 
 /// What a pod counts that requires others near which the class has. kube-scheduler's default.
 pub const REQUIRED_WEIGHT: i32 = 1;
+
+/// A node that is in no group.
+const NOWHERE: u32 = u32::MAX;
 
 /// A logarithm of 1, as logarithms are kept.
 const LOG_ONE: i64 = 1 << 10;
@@ -73,11 +80,35 @@ struct Seen {
     open: bool,
 }
 
-/// The least and the most that domains have, all tallies of a wish together.
+/// The least and the most that nodes have, all tallies of a wish together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Scale {
     least: i64,
     most: i64,
+}
+
+/// Several tallies of one wish. All but the one with the most domains divide the nodes into groups:
+/// if that is by hosts, the others by zones may be. Nodes of a group have the same of those others:
+/// that is added to the least and the most that any of them has of the one.
+#[derive(Clone, Debug, Default)]
+struct Together {
+    /// The tallies, the one with the most domains last.
+    tallies: Vec<usize>,
+    /// Group by node slot.
+    of: Vec<u32>,
+    groups: Vec<Group>,
+    scale: Scale,
+}
+
+/// Nodes in the same domains of all tallies but the last.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Group {
+    nodes: Vec<NodeIdx>,
+    /// The least and the most of the last tally that nodes have which admit the class; `None`:
+    /// there are none.
+    ends: Option<(i64, i64)>,
+    /// They may be others.
+    stale: bool,
 }
 
 /// All that a class prefers of the pods around.
@@ -90,6 +121,10 @@ pub struct Preferences {
     open: Vec<bool>,
     pull: Scale,
     spread: Scale,
+    /// What those come from where there are several tallies of a wish.
+    together: [Together; 2],
+    /// Nodes that began or ceased to admit the class of late; empty unless there are several.
+    reopened: Vec<NodeIdx>,
     /// Domains whose sum changed of late, by tally.
     changed: Vec<(usize, usize)>,
     /// So did the scale.
@@ -161,12 +196,99 @@ impl Tally {
         }
     }
 
+    /// What a pod counts in the sum of a node.
+    fn factor(&self) -> i64 {
+        match self.wish {
+            Wish::Pull => 1,
+            Wish::Spread(_) => self.weight,
+        }
+    }
+
+    /// The least and the most that nodes have which admit the class, before they are weighed.
+    fn ends(&self, table: &KeyTable, nodes: &[NodeIdx]) -> Option<(i64, i64)> {
+        let open = nodes.iter().filter(|node| self.seen[node.at()].open);
+        let sums = open.map(|node| table.domain(*node).map_or(0, |at| self.in_domain[at]));
+        sums.fold(None, |ends: Option<(i64, i64)>, sum| match ends {
+            None => Some((sum, sum)),
+            Some((least, most)) => Some((least.min(sum), most.max(sum))),
+        })
+    }
+
     /// Without slots of nodes that are gone.
     fn cut(&self, slots: usize) -> Tally {
         let mut cut = self.clone();
         let gone = cut.seen.drain(slots.min(cut.seen.len())..);
         assert!(gone.into_iter().all(|seen| seen == Seen::default()), "a node that is gone");
         cut
+    }
+}
+
+impl Together {
+    /// Groups for these tallies of all, which are to be looked at.
+    fn new(room: &Room, all: &[Tally], mut tallies: Vec<usize>) -> Together {
+        tallies.sort_by_key(|at| all[*at].in_domain.len());
+        let others = tallies.split_last().map_or(&[][..], |(_, others)| others);
+        let keys = &room.neighbourhood.keys;
+        let domain = |at: &usize, node| keys.table(all[*at].key).domain(node);
+        let mut known: BTreeMap<Vec<Option<usize>>, u32> = BTreeMap::new();
+        let (mut of, mut groups) = (vec![NOWHERE; room.slots()], Vec::<Group>::new());
+        for &node in room.tree.order() {
+            let domains = others.iter().map(|at| domain(at, node)).collect();
+            let next = groups.len() as u32;
+            let group = *known.entry(domains).or_insert(next);
+            if group == next {
+                groups.push(Group { stale: true, ..Group::default() });
+            }
+            of[node.at()] = group;
+            groups[group as usize].nodes.push(node);
+        }
+        Together { tallies, of, groups, scale: Scale::default() }
+    }
+
+    /// Domains have other sums, by tally, and these nodes began or ceased to admit the class.
+    fn note(
+        &mut self,
+        room: &Room,
+        all: &[Tally],
+        (changed, reopened): (&[(usize, usize)], &[NodeIdx]),
+    ) {
+        let Some(&last) = self.tallies.last() else { return };
+        let table = room.neighbourhood.keys.table(all[last].key);
+        let of_last = changed.iter().filter(|(at, _)| *at == last);
+        let moved = of_last.flat_map(|(_, domain)| table.nodes(*domain));
+        for node in moved.chain(reopened) {
+            let group = self.of.get(node.at()).copied().unwrap_or(NOWHERE);
+            if let Some(group) = self.groups.get_mut(group as usize) {
+                group.stale = true;
+            }
+        }
+    }
+
+    /// Finds the least and the most that any node has which admits the class.
+    fn measure(&mut self, room: &Room, all: &[Tally]) -> Scale {
+        let Some((last, others)) = self.tallies.split_last() else { return Scale::default() };
+        let (last, keys) = (&all[*last], &room.neighbourhood.keys);
+        let slack: i64 = self.tallies.iter().map(|at| all[*at].slack).sum();
+        let mut scale: Option<Scale> = None;
+        for group in &mut self.groups {
+            if std::mem::take(&mut group.stale) {
+                group.ends = last.ends(keys.table(last.key), &group.nodes);
+            }
+            let Some((least, most)) = group.ends else { continue };
+            let of_others = others.iter().map(|at| {
+                let domain = keys.table(all[*at].key).domain(group.nodes[0]);
+                domain.map_or(0, |domain| all[*at].factor() * all[*at].in_domain[domain])
+            });
+            let base: i64 = of_others.sum();
+            let least = base + last.factor() * least;
+            let most = base + last.factor() * most + slack;
+            scale = Some(match scale {
+                None => Scale { least, most },
+                Some(of) => Scale { least: of.least.min(least), most: of.most.max(most) },
+            });
+        }
+        self.scale = scale.unwrap_or_default();
+        self.scale
     }
 }
 
@@ -245,6 +367,7 @@ impl Preferences {
     /// Forgets whose sums changed before.
     pub fn begin(&mut self) {
         self.changed.clear();
+        self.reopened.clear();
         self.all_changed = false;
     }
 
@@ -254,6 +377,7 @@ impl Preferences {
         if facts && !self.is_empty() {
             self.open[node.at()] = rules::facts_accept(question, &mut Vec::new());
         }
+        let several = self.tallies.len() > 1;
         for (at, tally) in self.tallies.iter_mut().enumerate() {
             let domain = room.neighbourhood.keys.table(tally.key).domain(node);
             let counts = match tally.wish {
@@ -265,6 +389,8 @@ impl Preferences {
             let sum = sums[at].clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32;
             let sum = if counts { sum } else { 0 };
             let seen = Seen { sum, counts, open: self.open[node.at()] && compared };
+            let reopened = tally.seen[node.at()].open != seen.open;
+            self.reopened.extend(Some(node).filter(|_| several && reopened));
             let (moved, same_weight) = tally.set(node, domain, seen);
             self.all_changed |= !same_weight;
             self.changed.extend(domain.filter(|_| moved).map(|domain| (at, domain)));
@@ -272,28 +398,57 @@ impl Preferences {
     }
 
     /// All nodes that changed are counted.
-    pub fn end(&mut self) {
-        let (mut pull, mut spread) = (Scale::default(), Scale::default());
-        for tally in &self.tallies {
-            let (sum, own) = match tally.wish {
-                Wish::Pull => (&mut pull, tally.scale()),
-                Wish::Spread(_) => (&mut spread, tally.scale()),
-            };
-            sum.least = sum.least.saturating_add(own.least);
-            sum.most = sum.most.saturating_add(own.most);
-        }
+    pub fn end(&mut self, room: &Room) {
+        self.changed.sort_unstable();
+        self.changed.dedup();
+        let mut together = std::mem::take(&mut self.together);
+        let [pulls, spreads] = &mut together;
+        let pull = self.measure(room, Wish::is_pull, pulls);
+        let spread = self.measure(room, Wish::is_spread, spreads);
+        self.together = together;
+        self.reopened = Vec::new();
         self.all_changed |= (pull, spread) != (self.pull, self.spread);
         (self.pull, self.spread) = (pull, spread);
     }
 
-    /// Nodes whose values may be others since [`Preferences::begin`].
-    pub fn moved(&self, room: &Room, mut each: impl FnMut(NodeIdx)) {
+    /// The least and the most that any node has of a wish which admits the class.
+    fn measure(&self, room: &Room, wanted: fn(Wish) -> bool, together: &mut Together) -> Scale {
+        let mut own = self.tallies.iter().filter(|tally| wanted(tally.wish));
+        match (own.next(), own.next()) {
+            (None, _) => return Scale::default(),
+            (Some(one), None) => return one.scale(),
+            (Some(_), Some(_)) => {}
+        }
+        if together.tallies.len() != 2 + own.count() {
+            let own = self.tallies.iter().enumerate().filter(|(_, tally)| wanted(tally.wish));
+            *together = Together::new(room, &self.tallies, own.map(|(at, _)| at).collect());
+        } else if self.changed.is_empty() && self.reopened.is_empty() {
+            return together.scale;
+        } else {
+            together.note(room, &self.tallies, (&self.changed, &self.reopened));
+        }
+        together.measure(room, &self.tallies)
+    }
+
+    /// Nodes whose values may be others since [`Preferences::begin`], and of each whether it is in
+    /// the domains of the one before, so that its values are the same.
+    pub fn moved(&self, room: &Room, mut each: impl FnMut(NodeIdx, bool)) {
+        let keys = &room.neighbourhood.keys;
+        let mut last = None;
+        let mut tell = |node: NodeIdx| {
+            let before = last.replace(node);
+            let alike = |before| {
+                let mut tables = self.tallies.iter().map(|tally| keys.table(tally.key));
+                tables.all(|table| table.domain(before) == table.domain(node))
+            };
+            each(node, before.is_some_and(alike));
+        };
         if self.all_changed {
-            return room.tree.order().iter().copied().for_each(each);
+            return room.tree.order().iter().copied().for_each(tell);
         }
         for (tally, domain) in &self.changed {
-            let table = room.neighbourhood.keys.table(self.tallies[*tally].key);
-            table.nodes(*domain).iter().copied().for_each(&mut each);
+            let table = keys.table(self.tallies[*tally].key);
+            table.nodes(*domain).iter().copied().for_each(&mut tell);
         }
     }
 
@@ -338,17 +493,25 @@ impl Preferences {
         tallies.map(move |tally| (tally, room.neighbourhood.keys.table(tally.key).domain(node)))
     }
 
-    /// Compares every sum with those made anew.
+    /// Compares every sum with those made anew, and every group with one that is looked at anew.
     ///
     /// # Panics
     /// When they differ.
-    pub fn recount(&self, anew: &Preferences, slots: usize) {
+    pub fn recount(&self, anew: &Preferences, room: &Room) {
         for tally in &self.tallies {
             let same = |other: &&Tally| (other.wish, other.key) == (tally.wish, tally.key);
             match anew.tallies.iter().find(same) {
-                Some(other) => assert_eq!(tally.cut(slots), *other, "pods that are preferred"),
+                Some(other) => {
+                    assert_eq!(tally.cut(room.slots()), *other, "pods that are preferred")
+                }
                 None => assert!(tally.in_domain.iter().all(|sum| *sum == 0), "of pods not there"),
             }
+        }
+        for together in self.together.iter().filter(|together| !together.tallies.is_empty()) {
+            let mut again = Together::new(room, &self.tallies, together.tallies.clone());
+            again.measure(room, &self.tallies);
+            assert_eq!(together.groups, again.groups, "what groups of nodes have");
+            assert_eq!(together.scale, again.scale, "the scale of groups of nodes");
         }
         assert_eq!((self.pull, self.spread), (anew.pull, anew.spread), "scales of preferences");
     }
@@ -366,8 +529,13 @@ impl Wish {
 
 /// `part / whole` of the best value; nodes that do not admit the class may lie beyond.
 fn part(part: i64, whole: i64) -> u32 {
-    let value = i128::from(part) * i128::from(FULL) / i128::from(whole);
-    value.clamp(0, i128::from(FULL)) as u32
+    let full = i64::from(FULL);
+    let value = match part.checked_mul(full) {
+        Some(product) => product / whole,
+        None if part < 0 => 0,
+        None => (i128::from(part) * i128::from(full) / i128::from(whole)).min(full.into()) as i64,
+    };
+    value.clamp(0, full) as u32
 }
 
 /// The binary logarithm of a number above zero, in parts of [`LOG_ONE`], rounded down.
