@@ -203,7 +203,7 @@ impl Engine {
 
     /// A blocked head keeps what it could use from others of this round, unless it may reclaim
     /// it from anyone later.
-    fn hold_back(&mut self, entry: &Entry) {
+    pub(crate) fn hold_back(&mut self, entry: &Entry) {
         let Some(queue) = entry.queue else { return };
         let slot = self.state.quota.queue(queue);
         let facts = slot.facts.as_ref().expect("only existing queues have heads");
@@ -247,7 +247,7 @@ impl Engine {
         self.set_reason(entry.workload, reason);
     }
 
-    pub(super) fn strict(&self, queue: Option<QueueIdx>) -> bool {
+    pub(crate) fn strict(&self, queue: Option<QueueIdx>) -> bool {
         queue.is_some_and(|queue| {
             let facts = self.state.quota.queue(queue).facts.as_ref();
             facts.is_some_and(|facts| facts.strategy == QueueingStrategy::StrictFifo)
