@@ -101,7 +101,7 @@ impl Engine {
         let first = |queue: QueueIdx| {
             let slot = state.quota.queue(queue);
             slot.node.filter(|_| slot.facts.is_some())?;
-            let head = *waiting.in_order(Some(queue), 1).first()?;
+            let head = waiting.first(queue)?;
             let later = by_order && order(head) > order(own.workload);
             // A start that is reserved is left alone anyway.
             let reserved = self.reservations.of(head).is_some();
