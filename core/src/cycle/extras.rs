@@ -72,10 +72,9 @@ impl Engine {
         kept.into_iter().for_each(|held| self.state.hold(held));
     }
 
-    /// All heads but one that wait where they did keep back what they kept in the last round.
-    pub(crate) fn keep_back(&mut self, except: WorkloadIdx) {
-        let kept: Vec<Held> = self.standing(Some(except)).collect();
-        kept.into_iter().for_each(|held| self.state.hold(held));
+    /// What all heads but one that wait where they did kept back in the last round.
+    pub(crate) fn kept_by_others(&self, except: WorkloadIdx) -> Vec<Held> {
+        self.standing(Some(except)).collect()
     }
 
     fn standing(&self, except: Option<WorkloadIdx>) -> impl Iterator<Item = Held> + '_ {

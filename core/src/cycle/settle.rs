@@ -204,7 +204,7 @@ impl Engine {
     /// A blocked head keeps what it could use from others of this round, unless it may reclaim
     /// it from anyone later, or has its start reserved: nobody delays that anyway, and whoever is
     /// through before it may have the quota.
-    fn hold_back(&mut self, entry: &Entry) {
+    pub(crate) fn hold_back(&mut self, entry: &Entry) {
         let Some(queue) = entry.queue else { return };
         if self.reservations.of(entry.workload).is_some() {
             return;
@@ -251,7 +251,7 @@ impl Engine {
         self.set_reason(entry.workload, reason);
     }
 
-    pub(super) fn strict(&self, queue: Option<QueueIdx>) -> bool {
+    pub(crate) fn strict(&self, queue: Option<QueueIdx>) -> bool {
         queue.is_some_and(|queue| {
             let facts = self.state.quota.queue(queue).facts.as_ref();
             facts.is_some_and(|facts| facts.strategy == QueueingStrategy::StrictFifo)

@@ -19,6 +19,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 
 use crate::cycle::{Entry, Round, Verdict};
 use crate::engine::Engine;
@@ -62,12 +63,43 @@ struct Tournament {
 impl Engine {
     /// Settles heads of different queues one by one, each time the one whose turn it is by shares.
     pub(super) fn settle_by_share(&mut self, now: Time, entries: Vec<Entry>, round: &mut Round) {
+        self.by_share(entries, |engine, entry| {
+            engine.settle(now, entry, round);
+            ControlFlow::Continue(())
+        });
+    }
+
+    /// Takes heads of different queues one by one in the order in which a round settles them, until
+    /// it is enough.
+    pub(crate) fn in_turns(
+        &mut self,
+        mut entries: Vec<Entry>,
+        mut act: impl FnMut(&mut Engine, Entry) -> ControlFlow<()>,
+    ) {
+        if self.state.quota.shares_fairly() && entries.len() > 1 {
+            return self.by_share(entries, act);
+        }
+        entries.sort_by(|a, b| self.settling_order(a).cmp(&self.settling_order(b)));
+        for entry in entries {
+            if act(self, entry).is_break() {
+                return;
+            }
+        }
+    }
+
+    fn by_share(
+        &mut self,
+        entries: Vec<Entry>,
+        mut act: impl FnMut(&mut Engine, Entry) -> ControlFlow<()>,
+    ) {
         let mut tournament = Tournament::new(&mut self.state, entries);
         while let Some((entry, node)) = tournament.next(&mut self.state) {
             // A claim counts in the queues of its victims too.
             let claims = self.state.claims.get(entry.workload).is_some();
             let far = claims || matches!(entry.verdict, Verdict::Preempt(_));
-            self.settle(now, entry, round);
+            if act(self, entry).is_break() {
+                return;
+            }
             tournament.settled(&mut self.state, node, far);
         }
     }

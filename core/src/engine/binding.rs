@@ -5,6 +5,7 @@
 //! a cohort's borrowing limit, or quota of the whole tree that others use. Reckoned on request.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 use crate::engine::Engine;
 use crate::explain::obstacles;
@@ -88,16 +89,13 @@ impl Engine {
         })
     }
 
-    /// Who uses most of what a node and all below it have.
+    /// Who uses most of what a node has: not what a queue has for itself alone.
     fn users(&self, top: QuotaIdx, fr: FrIdx) -> Vec<(Text, i64)> {
         let quota = &self.state.quota;
-        let below = |node: QuotaIdx| {
-            std::iter::successors(Some(node), |at| quota.tree.parent(*at)).any(|at| at == top)
-        };
+        let used: BTreeMap<QuotaIdx, i64> = quota.tree.users_of(top, fr).into_iter().collect();
         let uses = quota.existing().filter_map(|(_, queue)| {
-            let node = queue.node.filter(|node| below(*node))?;
-            let used = quota.tree.usage(node, fr);
-            (used > 0).then(|| (queue.name.clone(), used))
+            let used = queue.node.and_then(|node| used.get(&node))?;
+            Some((queue.name.clone(), *used))
         });
         let mut users: Vec<(Text, i64)> = uses.collect();
         users.sort_by(|a, b| (Reverse(a.1), &a.0).cmp(&(Reverse(b.1), &b.0)));

@@ -2,12 +2,12 @@
 //!
 //! Every change is made for real in an undone scope (a transaction that is set aside and rolled
 //! back, or a field that is put back), the workload is nominated and planned as a round would do
-//! it, and the change is kept only if it then starts. So a remedy says what the engine would do,
-//! everybody else staying as they are; what others that wait would do with the same room is not
-//! played. Nor does a start count that would delay one that is reserved for another: it is held.
-//! Work that waits for anything but room or quota gets none: no change of these kinds
-//! would help it. Costs a bounded number of nominations, and where starts are reserved a few plays
-//! of their timetable for each; on request only.
+//! it, and the change is kept only if it then starts. So a remedy says what the engine would do.
+//! Heads of other queues have their turns (`rivals`): who of them would take what it needs is told
+//! with the change, and such changes come last. Nor does a start count that would delay one that is
+//! reserved for another: it is held. Work that waits for anything but room or quota gets none: no
+//! change of these kinds would help it. Costs a bounded number of nominations, and where starts are
+//! reserved a few plays of their timetable for each; on request only.
 
 use crate::cycle::{Entry, Kept, Premise, Verdict};
 use crate::engine::Engine;
@@ -16,6 +16,7 @@ use crate::explain::reason::Reason;
 use crate::explain::view::{Change, Remedy};
 use crate::model::ids::{QueueIdx, WorkloadIdx};
 use crate::model::input::{QueueingStrategy, Text};
+use crate::model::state::Held;
 use crate::model::workload::QueueRef;
 use crate::money::MicroUsd;
 use crate::plan::{Preemption, State};
@@ -28,6 +29,7 @@ mod ends;
 mod flavors;
 mod least;
 mod limits;
+mod rivals;
 
 /// Remedies shown: as many as people compare before they decide.
 const REMEDIES_MAX: usize = 6;
@@ -46,6 +48,8 @@ struct Start {
     per_hour: Option<MicroUsd>,
     /// Who has to leave first.
     victims: Vec<Preemption>,
+    /// Who of another queue takes what it needs, if it has its turn as well.
+    unless: Option<Text>,
 }
 
 impl Start {
@@ -58,6 +62,7 @@ impl Start {
             per_hour: self.per_hour,
             preempts: self.victim_names(),
             loses: lost.reduce(MicroUsd::plus),
+            unless: self.unless.clone(),
         }
     }
 
@@ -183,17 +188,41 @@ impl Engine {
     }
 
     /// Whether and how a workload would start as things are, and delay nobody whose start is
-    /// reserved.
+    /// reserved: beside heads of other queues, or else if none of them goes first.
     fn start(&mut self, now: Time, index: WorkloadIdx) -> Option<Start> {
-        self.start_if(now, index, (now, Engine::would_pass))
+        self.start_as(now, index, (now, false))
     }
 
-    /// The same where it starts at that time, and if it is let pass.
-    fn start_if(
+    /// The same at that time, and perhaps only without anybody being stopped for it.
+    fn start_as(
+        &mut self,
+        now: Time,
+        index: WorkloadIdx,
+        (then, freely): (Time, bool),
+    ) -> Option<Start> {
+        let rival = match self.start_among(now, index, (then, freely)) {
+            Ok(start) => return Some(start),
+            Err(rival) => rival?,
+        };
+        let start = self.start_if(now, index, (then, Engine::would_pass));
+        let start = start.filter(|start| !freely || start.victims.is_empty())?;
+        Some(Start { unless: Some(self.state.workloads[rival].full_name.clone()), ..start })
+    }
+
+    /// Whether and how it would start at that time if it is let pass, whoever of other queues has a
+    /// turn: beside what heads kept back in the last round.
+    fn start_if(&mut self, now: Time, index: WorkloadIdx, at: (Time, Passes)) -> Option<Start> {
+        let held = self.kept_by_others(index);
+        self.start_beside(now, index, at, held)
+    }
+
+    /// The same beside what these keep back.
+    fn start_beside(
         &mut self,
         now: Time,
         index: WorkloadIdx,
         (then, passes): (Time, Passes),
+        held: Vec<Held>,
     ) -> Option<Start> {
         let mut entry = self.nominate_afresh(index);
         let found = match std::mem::replace(&mut entry.verdict, Verdict::NoFit) {
@@ -201,7 +230,7 @@ impl Engine {
             Verdict::Preempt(victims) => victims,
             Verdict::Blocked | Verdict::NoFit => return None,
         };
-        self.keep_back(index);
+        held.into_iter().for_each(|held| self.state.hold(held));
         let places = passes(self, &mut entry, &found, then).and_then(|kept| {
             let assignment = self.assignment_for(&entry, now);
             let leave: Vec<WorkloadIdx> = found.iter().map(|victim| victim.workload).collect();
@@ -219,19 +248,30 @@ impl Engine {
             .try_fold(MicroUsd(0), |sum, price| price.map(|price| sum.plus(price)));
         let victims = self.preemptions(now, index, &found, &entry.choice.usage);
         let asked = self.demands(index).iter().map(|set| set.count).sum();
-        Some(Start { members: places.len() as u32, asked, per_hour, victims })
+        let members = places.len() as u32;
+        Some(Start { members, asked, per_hour, victims, unless: None })
     }
 
-    /// A start at that time, as things are, without anybody being stopped for it.
+    /// A start at that time, without anybody being stopped for it, if no head of another queue goes
+    /// first.
     fn start_freely(&mut self, now: Time, index: WorkloadIdx, then: Time) -> Option<Start> {
         let start = self.start_if(now, index, (then, Engine::would_pass));
         start.filter(|start| start.victims.is_empty())
     }
+
+    /// The same, and who of other queues goes first.
+    fn start_freely_among(&mut self, now: Time, index: WorkloadIdx, then: Time) -> Option<Start> {
+        self.start_as(now, index, (then, true))
+    }
 }
 
-/// At once, then after preemption, then at a known time, then some time; then by what is lost and
-/// paid, unknown prices last; then by kind and words.
-fn order(remedy: &Remedy) -> (u8, Time, MicroUsd, bool, MicroUsd, u8, String) {
+/// Place of a remedy among others.
+type Order = (bool, u8, Time, MicroUsd, bool, MicroUsd, u8, String);
+
+/// What does whoever else waits before what does not; at once, then after preemption, then at a
+/// known time, then some time; then by what is lost and paid, unknown prices last; then by kind and
+/// words.
+fn order(remedy: &Remedy) -> Order {
     let (rank, at) = match (&remedy.change, remedy.preempts.is_empty()) {
         (Change::WaitFor { at: Some(at), .. } | Change::WaitUntil { at, .. }, _) => (2, *at),
         (Change::WaitFor { at: None, .. }, _) => (3, Time::MIN),
@@ -251,5 +291,6 @@ fn order(remedy: &Remedy) -> (u8, Time, MicroUsd, bool, MicroUsd, u8, String) {
     };
     let lost = remedy.loses.unwrap_or(MicroUsd(0));
     let price = remedy.per_hour.unwrap_or(MicroUsd(0));
-    (rank, at, lost, remedy.per_hour.is_none(), price, kind, remedy.change.to_string())
+    let (unsure, unpriced) = (remedy.unless.is_some(), remedy.per_hour.is_none());
+    (unsure, rank, at, lost, unpriced, price, kind, remedy.change.to_string())
 }

@@ -476,6 +476,9 @@ pub struct Remedy {
     pub preempts: Vec<Text>,
     /// Lost work of victims, where it has some.
     pub loses: Option<MicroUsd>,
+    /// Who waits in another queue, `namespace/name`, and has its turn first: then it takes what the
+    /// change makes room for. `None`: it starts whoever else waits there.
+    pub unless: Option<Text>,
 }
 
 /// A change that would start a workload.

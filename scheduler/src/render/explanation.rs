@@ -204,7 +204,7 @@ pub fn remedies(explanation: &WorkloadExplanation, now: Time) -> Option<Table> {
     }
     if let Some(ahead @ 1..) = explanation.ahead {
         table.notes.push(format!(
-            "Tried with all else as it is; the {} before it may take the room first.",
+            "Tried as if it were first in its queue; the {} before it may take the room.",
             counted(i64::from(ahead), "workload")
         ));
     }

@@ -323,6 +323,7 @@ pub fn explanation() -> WorkloadExplanation {
                 per_hour: None,
                 preempts: vec![],
                 loses: None,
+                unless: None,
             },
             Remedy {
                 change: Change::FewerPods { pods: 3 },
@@ -330,6 +331,7 @@ pub fn explanation() -> WorkloadExplanation {
                 per_hour: Some(MicroUsd(36_750_000)),
                 preempts: vec![],
                 loses: None,
+                unless: None,
             },
             Remedy {
                 change: Change::AllowCapacity {
@@ -339,6 +341,7 @@ pub fn explanation() -> WorkloadExplanation {
                 per_hour: Some(MicroUsd(131_080_000)),
                 preempts: vec![],
                 loses: None,
+                unless: None,
             },
             Remedy {
                 change: Change::AllowPreemption {
@@ -351,6 +354,7 @@ pub fn explanation() -> WorkloadExplanation {
                 per_hour: Some(MicroUsd(50_000_000)),
                 preempts: vec!["vision/sweep-7".into()],
                 loses: Some(MicroUsd(2_400_000)),
+                unless: None,
             },
         ],
         nodes_of: None,

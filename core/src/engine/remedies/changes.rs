@@ -45,6 +45,8 @@ struct Raised<'a> {
     asked: &'a [(FrIdx, i64)],
     /// The tree before.
     tree: &'a QuotaTree,
+    /// Only what does whoever else waits will do.
+    sure: bool,
 }
 
 /// How much a quota is raised at first.
@@ -54,6 +56,8 @@ enum Raise {
     Until(Left),
     /// By all that is asked, at least: what others will need stays theirs.
     Wholly,
+    /// Until its queue borrows nothing, at least: then who borrows goes after it.
+    Within,
 }
 
 /// Sets of a gang that are looked at one by one; others stay together.
@@ -75,7 +79,7 @@ impl Engine {
         let min_member = std::mem::replace(&mut entry.min_member, 1);
         let start = match self.starts_in_part(index) {
             true => self.start(now, index),
-            false => self.start_freely(now, index, now),
+            false => self.start_freely_among(now, index, now),
         };
         self.state.workloads[index].min_member = min_member;
         let start = start?;
@@ -183,7 +187,8 @@ impl Engine {
     /// More quota of a flavor that is short, exactly as much as is missing: only what could never
     /// be had where others may be preempted for the rest, else all; of a gang of several sets only
     /// what those ask that cannot go elsewhere. Where it would start and is held for others whose
-    /// start is reserved, as much more as leaves them theirs.
+    /// start is reserved, as much more as leaves them theirs; where heads of other queues would go
+    /// first and take it, as much more as lets it go before them.
     pub(super) fn more_quota(&mut self, now: Time, index: WorkloadIdx) -> Vec<Remedy> {
         let QueueRef::Queue(queue) = self.state.workloads[index].queue else { return Vec::new() };
         let Some(Reason::Flavors { tried, .. }) = self.nominate_afresh(index).choice.reason else {
@@ -197,17 +202,16 @@ impl Engine {
         };
         let flavors: Vec<(FlavorIdx, i64)> =
             short.filter_map(of_flavor).take(FLAVORS_MAX).collect();
-        flavors
-            .into_iter()
-            .filter_map(|(flavor, money)| {
-                let until = [Raise::Until(QuotaTree::potential), Raise::Until(QuotaTree::left)];
-                let wholly = (!self.reservations.is_empty()).then_some(Raise::Wholly);
-                until
-                    .into_iter()
-                    .chain(wholly)
-                    .find_map(|how| self.raise_quota(now, index, (queue, flavor), (how, money)))
-            })
-            .collect()
+        let until = [Raise::Until(QuotaTree::potential), Raise::Until(QuotaTree::left)];
+        let wholly = (!self.reservations.is_empty()).then_some(Raise::Wholly);
+        let hows: Vec<Raise> = until.into_iter().chain(wholly).chain([Raise::Within]).collect();
+        let tries = hows.iter().map(|how| (*how, true));
+        let tries = tries.chain(hows.iter().map(|how| (*how, false)));
+        let least = |(flavor, money): (FlavorIdx, i64)| {
+            let raise = |how| self.raise_quota(now, index, (queue, flavor), (how, money));
+            tries.clone().find_map(raise)
+        };
+        flavors.into_iter().filter_map(least).collect()
     }
 
     /// Raises for what some sets ask, the least of them that start so.
@@ -216,7 +220,7 @@ impl Engine {
         now: Time,
         index: WorkloadIdx,
         (queue, flavor): (QueueIdx, FlavorIdx),
-        (how, money): (Raise, i64),
+        (how, money): ((Raise, bool), i64),
     ) -> Option<Remedy> {
         let asked = self.asked_of(index, queue, flavor, money);
         asked
@@ -230,22 +234,27 @@ impl Engine {
         now: Time,
         index: WorkloadIdx,
         (queue, flavor): (QueueIdx, FlavorIdx),
-        (asked, how): (Vec<(FrIdx, i64)>, Raise),
+        (asked, (how, sure)): (Vec<(FrIdx, i64)>, (Raise, bool)),
     ) -> Option<Remedy> {
         let node = self.state.quota.queue(queue).node?;
         let tree = self.state.quota.tree.clone();
         let left = match how {
             Raise::Until(left) => left,
-            Raise::Wholly => QuotaTree::left,
+            Raise::Wholly | Raise::Within => QuotaTree::left,
         };
         let least = self.short_by(node, &asked, left);
         // What victims free need not be raised, too.
         let ever = self.short_by(node, &asked, QuotaTree::potential);
         let mut raised = least.clone();
-        if let Raise::Wholly = how {
-            raised.iter_mut().zip(&asked).for_each(|(by, (_, asked))| *by = (*by).max(*asked));
+        for (by, (fr, asked)) in raised.iter_mut().zip(&asked) {
+            let borrowed = tree.usage(node, *fr).saturating_sub(tree.owned(node, *fr));
+            *by = match how {
+                Raise::Until(_) => *by,
+                Raise::Wholly => (*by).max(*asked),
+                Raise::Within => (*by).max(asked.saturating_add(borrowed)),
+            };
         }
-        let tried = Raised { node, asked: &asked, tree: &tree };
+        let tried = Raised { node, asked: &asked, tree: &tree, sure };
         let any = raised.iter().any(|by| *by > 0);
         let mut start = any.then(|| self.start_raised(now, index, &tried, &raised)).flatten();
         if let Some(start) = &mut start {
@@ -299,7 +308,7 @@ impl Engine {
             |tree: QuotaTree, ((fr, _), by): (&(FrIdx, i64), &i64)| tree.raised(of.node, *fr, *by);
         let tree = amounts.fold(of.tree.clone(), raise);
         self.state.quota.replace_tree(tree);
-        self.start(now, index)
+        self.start(now, index).filter(|start| !of.sure || start.unless.is_none())
     }
 
     /// The smallest raise of one resource with which it starts, no less than the `floor`.

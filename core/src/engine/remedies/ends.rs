@@ -24,8 +24,14 @@ const ALONE_TRIED_MAX: usize = 64;
 /// Of those, how many are shown.
 const ALONE_SHOWN_MAX: usize = 2;
 
+/// Ways to wait that are found where heads of other queues would take what most of them leave.
+const ALONE_FOUND_MAX: usize = 8;
+
 /// Workloads found to be needed one by one; beyond, all that end before are taken as needed.
 const NEEDED_MAX: usize = 16;
+
+/// How a start at some time is tried.
+type Try = fn(&mut Engine, Time, WorkloadIdx, Time) -> Option<Start>;
 
 /// A running workload and when it is due.
 #[derive(Clone, Copy, Debug)]
@@ -49,12 +55,15 @@ impl Engine {
         let (dated, undated) = running.split_at(declared);
         let mut found = Vec::new();
         found.extend(self.wait_for(now, index, dated));
+        let sure = |found: &[Remedy]| found.iter().filter(|it| it.unless.is_none()).count();
         for ending in undated.iter().take(ALONE_TRIED_MAX) {
-            if found.len() > ALONE_SHOWN_MAX {
+            if sure(&found) > ALONE_SHOWN_MAX || found.len() > ALONE_FOUND_MAX {
                 break;
             }
             found.extend(self.wait_for(now, index, std::slice::from_ref(ending)));
         }
+        found.sort_by_key(|remedy| remedy.unless.is_some());
+        found.truncate(ALONE_SHOWN_MAX + 1);
         if found.is_empty() {
             found.extend(self.wait_for(now, index, &running));
         }
@@ -107,7 +116,8 @@ impl Engine {
     /// The remedy of waiting for as few of a list as its order allows; `None`: not even all of
     /// them would do.
     fn wait_for(&mut self, now: Time, index: WorkloadIdx, list: &[Ending]) -> Option<Remedy> {
-        let mut start = self.start_without(now, index, &[], list)?;
+        let alone: Try = Engine::start_freely;
+        let mut start = self.start_without(now, index, (&[][..], list), alone)?;
         let mut needed: Vec<Ending> = Vec::new();
         let mut rest = list;
         loop {
@@ -115,7 +125,7 @@ impl Engine {
             let (mut low, mut high) = (0, rest.len());
             while low < high {
                 let middle = low + (high - low) / 2;
-                match self.start_without(now, index, &needed, &rest[..middle]) {
+                match self.start_without(now, index, (&needed[..], &rest[..middle]), alone) {
                     Some(found) => (high, start) = (middle, found),
                     None => low = middle + 1,
                 }
@@ -130,6 +140,9 @@ impl Engine {
             needed.push(rest[high - 1]);
             rest = &rest[..high - 1];
         }
+        let among =
+            self.start_without(now, index, (&needed[..], &[][..]), Engine::start_freely_among);
+        let start = among.unwrap_or(start);
         let (last, before) = needed.split_first()?;
         let name = |ending: &Ending| self.state.workloads[ending.workload].full_name.clone();
         let change = Change::WaitFor {
@@ -140,14 +153,14 @@ impl Engine {
         Some(start.by(change))
     }
 
-    /// How a workload would start with some others gone, when the last of them is due; all is as
-    /// before afterwards.
+    /// How a workload would start with some others gone, when the last of them is due, if it is
+    /// tried like this; all is as before afterwards.
     fn start_without(
         &mut self,
         now: Time,
         index: WorkloadIdx,
-        needed: &[Ending],
-        more: &[Ending],
+        (needed, more): (&[Ending], &[Ending]),
+        tried: Try,
     ) -> Option<Start> {
         let mut txn = Txn::begin(&mut self.state);
         for ending in needed.iter().chain(more) {
@@ -155,7 +168,7 @@ impl Engine {
         }
         let aside = txn.set_aside();
         let last = needed.iter().chain(more).filter_map(|ending| ending.at).max();
-        let start = self.start_freely(now, index, last.unwrap_or(now).max(now));
+        let start = tried(self, now, index, last.unwrap_or(now).max(now));
         drop(Txn::take_up(&mut self.state, aside));
         start
     }

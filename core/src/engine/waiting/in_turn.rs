@@ -78,6 +78,18 @@ impl Waiting {
         })
     }
 
+    /// The first workload of a queue in the order in which they are looked at, be it parked or not.
+    pub fn first(&self, queue: QueueIdx) -> Option<WorkloadIdx> {
+        let line = self.lines.get(&Some(queue))?;
+        let ranks = self.ranks.get(&queue);
+        let firsts = line.groups.iter().filter_map(|group| {
+            let (key, (workload, _)) = group.members.first_key_value()?;
+            Some((ranks.map_or(0, |ranks| group.rank(ranks)), key, *workload))
+        });
+        let first = firsts.min_by(|one, other| (one.0, one.1).cmp(&(other.0, other.1)));
+        first.map(|(.., workload)| workload)
+    }
+
     /// Whether anybody stands in line.
     pub fn anybody_in_line(&self) -> bool {
         !self.in_turn.line.is_empty()

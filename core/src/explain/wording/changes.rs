@@ -197,10 +197,13 @@ impl fmt::Display for Change {
 impl fmt::Display for Remedy {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.change.fmt(out)?;
-        match self.change {
-            Change::AllowPreemption { .. } => Ok(()),
-            _ if self.preempts.is_empty() => Ok(()),
-            _ => write!(out, " and preempt {}", first_of(&self.preempts)),
+        let told = matches!(self.change, Change::AllowPreemption { .. });
+        if !told && !self.preempts.is_empty() {
+            write!(out, " and preempt {}", first_of(&self.preempts))?;
+        }
+        match &self.unless {
+            Some(other) => write!(out, ", unless {other} goes first"),
+            None => Ok(()),
         }
     }
 }

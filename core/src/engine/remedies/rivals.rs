@@ -1,0 +1,163 @@
+//! What others that wait would do with the room that a remedy makes.
+//!
+//! A round settles the heads of all queues one by one, and who comes first takes what it needs. So
+//! a change is tried with the heads of other queues: those that a round would settle before the
+//! workload start with what they find, or keep back what heads of strict queues do, in a
+//! transaction that is rolled back, and the workload is tried beside them. Who comes after it takes
+//! nothing from it.
+//!
+//! Played is the round in which the workload has its turn, with the first of every queue. Who goes
+//! before it in its own queue is told as such; who comes up in another queue once its first has
+//! started is not played. Cost: one nomination for each of a few heads that may go first, and one
+//! of the workload for each of those that take something.
+
+use std::ops::ControlFlow;
+
+use crate::cycle::{Entry, Verdict, place_in};
+use crate::engine::Engine;
+use crate::engine::remedies::Start;
+use crate::model::ids::{QueueIdx, WorkloadIdx};
+use crate::model::txn::{SetAside, Txn};
+use crate::time::Time;
+
+/// Heads of other queues that are played: those of its own tree first, by priority and age.
+const RIVALS_MAX: usize = 16;
+
+impl Engine {
+    /// How a workload would start at that time, perhaps only without anybody being stopped for it,
+    /// where heads of other queues have their turns. Else who of them takes what it needs; nobody:
+    /// it would not start by itself either.
+    pub(super) fn start_among(
+        &mut self,
+        now: Time,
+        index: WorkloadIdx,
+        how: (Time, bool),
+    ) -> Result<Start, Option<WorkloadIdx>> {
+        let Some(mut found) = self.start_beside_held(now, index, how) else { return Err(None) };
+        let own = self.nominate_afresh(index);
+        let mut entries = self.rivals(&own);
+        if entries.is_empty() {
+            return Ok(found);
+        }
+        // What has no queue comes after all that have one.
+        entries.extend(own.queue.is_some().then_some(own));
+        let mut aside = Some(Txn::begin(&mut self.state).set_aside());
+        let mut taken = None;
+        self.in_turns(entries, |engine, entry| {
+            let rival = entry.workload;
+            if rival == index {
+                return ControlFlow::Break(());
+            }
+            let before = aside.take().expect("it is put back after every turn");
+            let (after, acted) = engine.have_turn(now, before, entry);
+            aside = Some(after);
+            if !acted {
+                return ControlFlow::Continue(());
+            }
+            match engine.start_beside_held(now, index, how) {
+                Some(start) => {
+                    found = start;
+                    ControlFlow::Continue(())
+                }
+                None => {
+                    taken = Some(rival);
+                    ControlFlow::Break(())
+                }
+            }
+        });
+        self.state.let_go();
+        let aside = aside.expect("it is put back after every turn");
+        drop(Txn::take_up(&mut self.state, aside));
+        match taken {
+            Some(rival) => Err(Some(rival)),
+            None => Ok(found),
+        }
+    }
+
+    /// How it would start beside what is kept back now.
+    fn start_beside_held(
+        &mut self,
+        now: Time,
+        index: WorkloadIdx,
+        (then, freely): (Time, bool),
+    ) -> Option<Start> {
+        let held = self.state.let_go();
+        let start = self.start_beside(now, index, (then, Engine::would_pass), held.clone());
+        held.into_iter().for_each(|held| self.state.hold(held));
+        start.filter(|start| !freely || start.victims.is_empty())
+    }
+
+    /// The first of other queues that a round may settle before an entry, and what could be done
+    /// for each.
+    fn rivals(&mut self, own: &Entry) -> Vec<Entry> {
+        let (state, waiting) = (&self.state, &self.waiting);
+        let root = |queue: QueueIdx| state.quota.root(queue);
+        let tree = own.queue.and_then(root);
+        let order = |workload: WorkloadIdx| state.queue_order(workload);
+        // Nobody goes before who borrows nothing but those who do so neither and stand higher.
+        let by_order =
+            own.queue.is_some() && own.choice.borrowing == 0 && !state.quota.shares_fairly();
+        let others = waiting.lines().flatten().filter(|queue| own.queue != Some(*queue));
+        let first = |queue: QueueIdx| {
+            let slot = state.quota.queue(queue);
+            slot.node.filter(|_| slot.facts.is_some())?;
+            let head = waiting.first(queue)?;
+            let later = by_order && order(head) > order(own.workload);
+            // A start that is reserved is left alone anyway.
+            let reserved = self.reservations.of(head).is_some();
+            let open = self.preemptor_before(Some(queue), head).is_none();
+            (open && !later && !reserved).then_some((tree.is_none() || root(queue) != tree, head))
+        };
+        let mut heads: Vec<(bool, WorkloadIdx)> = others.filter_map(first).collect();
+        heads.sort_by(|one, other| (one.0, order(one.1)).cmp(&(other.0, order(other.1))));
+        heads.truncate(RIVALS_MAX);
+        heads.into_iter().map(|(_, head)| self.nominate_afresh(head)).collect()
+    }
+
+    /// What a head does at its turn, in a transaction that is set aside; whether it takes anything,
+    /// or keeps it back. Who is stopped for it counts as gone. What heads of other queues than
+    /// strict ones keep back they keep for one round only, and whoever waits has its turn after it.
+    fn have_turn(&mut self, now: Time, aside: SetAside, mut entry: Entry) -> (SetAside, bool) {
+        let victims = match std::mem::replace(&mut entry.verdict, Verdict::NoFit) {
+            Verdict::Fit => Vec::new(),
+            Verdict::Preempt(victims) => victims,
+            Verdict::Blocked if self.strict(entry.queue) => {
+                self.hold_back(&entry);
+                return (aside, true);
+            }
+            Verdict::Blocked | Verdict::NoFit => return (aside, false),
+        };
+        if self.kept_out(entry.queue, entry.workload).is_some() {
+            return (aside, false);
+        }
+        let Some(kept) = self.would_pass(&mut entry, &victims, now) else {
+            return (aside, false);
+        };
+        let Ok(topology) = self.topology_ask(entry.queue, entry.workload) else {
+            return (aside, false);
+        };
+        let profile = self.profile(entry.queue);
+        let assignment = self.assignment_for(&entry, now);
+        let mut txn = Txn::take_up(&mut self.state, aside);
+        let before = txn.checkpoint();
+        for victim in &victims {
+            // Another head may have stopped it already.
+            if txn.state().placed(victim.workload).next().is_some() {
+                txn.remove_workload(victim.workload);
+            }
+        }
+        let quota = &txn.state().quota;
+        let node = entry.queue.and_then(|queue| quota.queue(queue).node);
+        // Of money it is known once all are placed.
+        let mut usage = entry.choice.usage.iter().filter(|(fr, _)| !quota.is_money(*fr));
+        let fits =
+            usage.all(|(fr, n)| node.is_none_or(|node| *n <= quota.tree.available(node, *fr)));
+        kept.count(&mut txn, true);
+        let placed = fits && place_in(&mut txn, &entry, assignment, profile, topology).is_ok();
+        match placed {
+            true => kept.count(&mut txn, false),
+            false => txn.rollback_to(before),
+        }
+        (txn.set_aside(), placed)
+    }
+}

@@ -1,0 +1,129 @@
+//! Remedies while heads of other queues wait: what `explain` says starts the workload whoever has a
+//! turn before it, or it is said who must not go first.
+//!
+//! Each test takes what the engine offers, does exactly that to the facts, and a little less.
+
+use capstan_core::explain::view::Remedy;
+use capstan_core::model::input::{ClusterQueueFacts, Input, PodFacts, QueueingStrategy, Quota};
+use capstan_core::plan::State;
+use capstan_core::time::Time;
+use capstan_tests::facts::{
+    DEFAULT, GPU, TEAM, cluster_queue, flavor, group, in_queue, local_queue, namespace, node,
+    nominal, pod, shape,
+};
+use capstan_tests::play::Stage;
+
+/// A queue in cohort `all` that owns GPUs.
+fn queue(name: &str, gpus: Quota) -> ClusterQueueFacts {
+    cluster_queue(name, Some("all"), group(&[(DEFAULT, &[(GPU, gpus)])]))
+}
+
+/// A pod of a queue that asks so many GPUs, of this priority.
+fn work(queue: &str, name: &str, gpus: i64, priority: i32) -> Input {
+    let facts = pod(name, &shape(&[(GPU, gpus)]), &in_queue(Some(queue)));
+    Input::Pod(PodFacts { priority, ..facts })
+}
+
+/// What runs in these queues on a node of 64 GPUs, and what waits then.
+fn stage<const Q: usize, const R: usize>(
+    queues: [ClusterQueueFacts; Q],
+    runs: [Input; R],
+    waits: [Input; 2],
+) -> Stage {
+    let mut stage = Stage::new(Time(3_600_000));
+    let node = node("n", &[(GPU, 64)]);
+    stage.add([namespace(), Input::Node(node.into()), Input::Flavor(flavor(DEFAULT, &[]))]);
+    stage.add(queues.each_ref().map(|queue| Input::LocalQueue(local_queue(&queue.name))));
+    stage.add(queues.map(Input::ClusterQueue));
+    stage.add(runs);
+    stage.settle(|_| {});
+    stage.add(waits);
+    stage.settle(|_| {});
+    stage
+}
+
+fn starts(stage: &Stage, name: &str) -> bool {
+    let views = stage.engine.workloads();
+    let found = views.iter().find(|view| &*view.name == name).expect("it exists");
+    found.state == State::Running
+}
+
+fn remedies(stage: &mut Stage) -> Vec<Remedy> {
+    let found = stage.engine.explain_workload(stage.now, TEAM, "big").expect("it exists");
+    stage.engine.recount();
+    found.remedies
+}
+
+fn words(found: &[Remedy]) -> Vec<String> {
+    found.iter().map(ToString::to_string).collect()
+}
+
+/// `big` asks ten of a, which may borrow two. `other`, of b and of higher priority, asks four, and
+/// one is left.
+fn short(own: i64) -> Stage {
+    let a = Quota { nominal: own, borrowing: Some(2), lending: None };
+    let runs = [work("a", "a1", 2, 0), work("b", "b1", 3, 0)];
+    let waits = [work("b", "other", 4, 9), work("a", "big", 10, 0)];
+    stage([queue("a", a), queue("b", nominal(6))], runs, waits)
+}
+
+#[test]
+fn a_raise_is_enough_to_go_before_who_would_borrow_it() {
+    let mut waits = short(0);
+    assert!(!starts(&waits, "big") && !starts(&waits, "other"));
+    let found = remedies(&mut waits);
+    assert_eq!(words(&found), ["raise nominalQuota of a by 12 GPUs (flavor default)"]);
+    assert_eq!(found[0].unless, None);
+    // With less it borrows, and so does other, which has the higher priority.
+    for (own, first) in [(10, false), (11, false), (12, true)] {
+        let raised = short(own);
+        let started = (starts(&raised, "big"), starts(&raised, "other"));
+        assert_eq!(started, (first, !first), "with {own}");
+    }
+}
+
+#[test]
+fn who_takes_back_what_an_end_leaves_is_named() {
+    let runs = || [work("a", "a1", 2, 0), work("b", "b1", 2, 0)];
+    let waits = || [work("b", "another", 2, 0), work("a", "big", 2, 0)];
+    let queues = |own| [queue("a", nominal(own)), queue("b", nominal(2))];
+    let found = remedies(&mut stage(queues(2), runs(), waits()));
+    let expected = [
+        "raise nominalQuota of a by 2 GPUs (flavor default)",
+        "wait for team/a1 to end",
+        "wait for team/b1 to end, unless team/another goes first",
+    ];
+    assert_eq!(words(&found), expected, "the one that does not hold comes last");
+    let unless: Vec<Option<&str>> = found.iter().map(|remedy| remedy.unless.as_deref()).collect();
+    assert_eq!(unless, [None, None, Some("team/another")]);
+    assert!(starts(&stage(queues(4), runs(), waits()), "big"), "with the raise");
+    for (ended, first) in [("a1", true), ("b1", false)] {
+        let mut stage = stage(queues(2), runs(), waits());
+        stage.pods.remove(ended).expect("it runs");
+        stage.add([Input::PodGone(ended.into())]);
+        stage.settle(|_| {});
+        let started = (starts(&stage, "big"), starts(&stage, "another"));
+        assert_eq!(started, (first, !first), "without {ended}");
+    }
+}
+
+#[test]
+fn a_raise_is_found_that_leaves_alone_what_a_strict_head_keeps_back() {
+    let waiting = |own| {
+        let asks = Quota { nominal: own, borrowing: Some(2), lending: Some(0) };
+        let mut strict = queue("strict", nominal(9));
+        strict.strategy = QueueingStrategy::StrictFifo;
+        let runs = [work("strict", "runs", 7, 0), work("asks", "own", 2, 0)];
+        let waits = [work("strict", "head", 4, 9), work("asks", "big", 10, 0)];
+        stage([queue("asks", asks), strict], runs, waits)
+    };
+    // With ten all would fit that it asks, and head, which goes before it, keeps four of them back:
+    // both borrow then.
+    let found = remedies(&mut waiting(0));
+    assert_eq!(words(&found), ["raise nominalQuota of asks by 12 GPUs (flavor default)"]);
+    for (own, first) in [(10, false), (11, false), (12, true)] {
+        let raised = waiting(own);
+        let started = (starts(&raised, "big"), starts(&raised, "head"));
+        assert_eq!(started, (first, false), "with {own}");
+    }
+}
