@@ -162,6 +162,7 @@ pub fn pod(name: &str, shape: &Arc<PodShape>, wishes: &Arc<Wishes>) -> PodFacts 
         gated: false,
         created: Time(0),
         bound_at: None,
+        ended_at: None,
         priority: 0,
         never_preempts: false,
         gang: GangRef {

@@ -4,9 +4,9 @@
 use capstan_core::Engine;
 use capstan_core::explain::reason::Reason;
 use capstan_core::model::input::{GangKey, GangSource, Input, PodFacts, PodPhase};
-use capstan_core::plan::{State, StepOutput};
+use capstan_core::plan::{Action, Effect, State, StepOutput};
 use capstan_core::time::Time;
-use capstan_tests::facts::{GPU, gang, in_queue, shape, text};
+use capstan_tests::facts::{GPU, gang, in_queue, pod, shape, text};
 use capstan_tests::hand::{binds, bound, gpu_node, one_queue, view};
 
 const NOW: Time = Time(1_000_000);
@@ -24,6 +24,12 @@ fn members(pods: u32, total: u32) -> Vec<PodFacts> {
 
 fn ended(pod: &PodFacts, phase: PodPhase) -> Input {
     Input::Pod(PodFacts { phase, node: Some(text("n")), ..pod.clone() })
+}
+
+/// One that ended well at a second, as the API shows it.
+fn done(pod: &PodFacts, at: i64) -> Input {
+    let (phase, ended_at) = (PodPhase::Succeeded, Some(Time(at * 1_000)));
+    Input::Pod(PodFacts { phase, ended_at, node: Some(text("n")), ..pod.clone() })
 }
 
 /// One queue and one node of eight GPUs.
@@ -151,4 +157,116 @@ fn another_run_of_a_group_that_is_done_is_whole() {
     let output = engine.step(NOW, vec![Input::Pod(pods[4].clone())]);
     assert_eq!(names(&output), ["g-4"]);
     engine.recount();
+}
+
+/// A run that a script made twice is no second run: its pods were there before the first was over.
+#[test]
+fn who_was_too_many_in_a_run_begins_no_other() {
+    let mut pods = members(6, 2);
+    (pods[4].created, pods[5].created) = (Time(20_000), Time(21_000));
+    let early = pods[2..4].iter().cloned().map(Input::Pod);
+    let (mut engine, output) =
+        engine([done(&pods[0], 10), done(&pods[1], 20)].into_iter().chain(early));
+    assert_eq!((names(&output), view(&engine, "g").state), (Vec::new(), State::Gathering));
+    let want = "pod group g has all of its pod-group-total-count of 2, 2 of which succeeded; \
+                delete the 2 other pods, or raise the number on all its pods";
+    assert_eq!(said(&engine), want);
+    let waiting = engine.details(&text("team"), &text("g")).expect("it is there").waiting;
+    let waiting: Vec<&str> = waiting.iter().map(|pod| &*pod.name).collect();
+    assert_eq!(waiting, ["g-2", "g-3"], "their conditions say it");
+    // What is made after that is another run, whole.
+    let output = engine.step(NOW, vec![Input::Pod(pods[4].clone())]);
+    assert_eq!((names(&output), said(&engine)), (Vec::new(), "1 of 2 pods exist".to_owned()));
+    let output = engine.step(NOW, vec![Input::Pod(pods[5].clone())]);
+    assert_eq!(names(&output), ["g-4", "g-5"]);
+    engine.step(NOW, vec![bound(&pods[4], "n"), bound(&pods[5], "n")]);
+    assert_eq!((view(&engine, "g").state, used(&engine)), (State::Running, 2));
+    let want = "2 extra members wait: pod group g has all of its pod-group-total-count of 2; \
+                delete the 2 other pods, or raise the number on all its pods";
+    assert_eq!(said(&engine), want);
+    engine.recount();
+}
+
+/// What failed in the second run is replaced, although as many ended well before as a run has.
+#[test]
+fn who_failed_in_a_later_run_is_replaced() {
+    let mut pods = members(5, 2);
+    (pods[2].created, pods[3].created) = (Time(20_000), Time(20_000));
+    pods[4].created = Time(30_000);
+    let (mut engine, output) = engine([
+        done(&pods[0], 10),
+        done(&pods[1], 20),
+        ended(&pods[2], PodPhase::Failed),
+        bound(&pods[3], "n"),
+        Input::Pod(pods[4].clone()),
+    ]);
+    assert_eq!(names(&output), ["g-4"]);
+    engine.step(NOW, vec![bound(&pods[4], "n")]);
+    assert_eq!((view(&engine, "g").reason, used(&engine)), (None, 2));
+}
+
+/// Nobody lifts a group over others with a pod that will never run.
+#[test]
+fn who_is_too_many_says_nothing_of_its_group() {
+    let mut pods = members(3, 2);
+    (pods[2].priority, pods[2].shape) = (100, shape(&[(GPU, 2)]));
+    for found in [bound(&pods[0], "n"), Input::Pod(pods[0].clone())] {
+        let facts = [Input::Pod(pods[2].clone()), found, Input::Pod(pods[1].clone())];
+        let (engine, output) = engine(facts);
+        assert!(!names(&output).contains(&"g-2".to_owned()));
+        let shown = view(&engine, "g");
+        let sets: Vec<u32> = shown.pod_sets.iter().map(|set| set.count).collect();
+        assert_eq!((shown.priority, sets), (0, vec![2]));
+        let details = engine.details(&text("team"), &text("g")).expect("it is there");
+        assert_eq!(details.members, 2);
+    }
+    // Nobody of a higher priority is kept from what the group holds.
+    let runs = pods[..2].iter().map(|pod| bound(pod, "n")).chain([Input::Pod(pods[2].clone())]);
+    let (mut engine, _) = engine(runs);
+    let urgent = pod("urgent", &shape(&[(GPU, 8)]), &in_queue(Some("main")));
+    let output = engine.step(NOW, vec![Input::Pod(PodFacts { priority: 50, ..urgent })]);
+    let stopped = |effect: &&Effect| matches!(effect.action, Action::Evict { .. });
+    assert_eq!(output.effects.iter().filter(stopped).count(), 2);
+}
+
+/// A launcher and a worker, of which the launcher failed.
+#[test]
+fn a_replacement_has_the_role_of_who_failed() {
+    let mut pods = members(4, 2);
+    (pods[0].shape, pods[3].shape) = (shape(&[(GPU, 2)]), shape(&[(GPU, 2)]));
+    let (mut engine, _) = engine([bound(&pods[0], "n"), bound(&pods[1], "n")]);
+    engine.step(NOW, vec![ended(&pods[0], PodPhase::Failed)]);
+    assert_eq!(used(&engine), 3, "what it held is kept for another");
+    let output = engine.step(NOW, vec![Input::Pod(pods[2].clone())]);
+    assert_eq!((names(&output), used(&engine)), (Vec::new(), 3), "a worker is none");
+    let details = engine.details(&text("team"), &text("g")).expect("it is there");
+    assert_eq!((details.members, details.needed), (1, 2));
+    let output = engine.step(NOW, vec![Input::Pod(pods[3].clone())]);
+    assert_eq!((names(&output), used(&engine)), (vec!["g-3".to_owned()], 3));
+    engine.step(NOW, vec![bound(&pods[3], "n")]);
+    let want = "1 extra member waits: pod group g has all of its pod-group-total-count of 2; \
+                delete the 1 other pod, or raise the number on all its pods";
+    assert_eq!((view(&engine, "g").state, said(&engine)), (State::Running, want.to_owned()));
+    engine.recount();
+
+    // A new engine finds the same, all at once.
+    let again = [
+        bound(&pods[1], "n"),
+        Input::Pod(pods[2].clone()),
+        Input::Pod(pods[3].clone()),
+        ended(&pods[0], PodPhase::Failed),
+    ];
+    let (_, output) = self::engine(again);
+    assert_eq!(names(&output), ["g-3"]);
+}
+
+/// Whoever mends what failed may make it ask more, or less.
+#[test]
+fn a_replacement_may_ask_something_else() {
+    let mut pods = members(3, 2);
+    (pods[0].shape, pods[2].shape) = (shape(&[(GPU, 2)]), shape(&[(GPU, 3)]));
+    let (mut engine, _) = engine([bound(&pods[0], "n"), bound(&pods[1], "n")]);
+    engine.step(NOW, vec![ended(&pods[0], PodPhase::Failed)]);
+    let output = engine.step(NOW, vec![Input::Pod(pods[2].clone())]);
+    assert_eq!((names(&output), used(&engine)), (vec!["g-2".to_owned()], 4));
 }

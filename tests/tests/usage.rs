@@ -132,6 +132,20 @@ fn an_admission_counts_at_once() {
     engine.recount();
 }
 
+/// Three small jobs use what one large one does: neither passes the other for how that is rounded.
+#[test]
+fn who_used_the_same_in_parts_stands_by_priority() {
+    let mut engine = Engine::new();
+    let mut facts = ground(7, Weight::ONE, |_| {});
+    facts.push(policy(Some(sharing())));
+    let large = PodFacts { shape: shape(&[(GPU, 3)]), ..job("a", 0, 9) };
+    let small = (0..4).map(|number| job("b", number, 0)).chain([job("a", 1, 9)]);
+    facts.extend([large].into_iter().chain(small).map(Input::Pod));
+    let output = engine.step(NOW, facts);
+    assert_eq!(bound(&output), ["a-0", "a-1", "b-0", "b-1", "b-2"]);
+    engine.recount();
+}
+
 /// What a status shows is what a new engine goes on with; it shows what the engine knows.
 #[test]
 fn a_new_engine_goes_on_with_what_statuses_show() {

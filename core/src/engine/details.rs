@@ -62,8 +62,9 @@ impl Engine {
         let members = || entry.members.iter().map(|pod| &state.pods[*pod]);
         let waits = |pod: &&crate::model::pod::Pod| pod.needs_place() && pod.ours && !pod.kept();
         // Who is too many waits for nothing while the others do.
-        let runs = !entry.pending();
-        let surplus = if runs { state.surplus(index) } else { Vec::new() };
+        let (there, _) = state.there(index);
+        let told = !entry.pending() || there == 0;
+        let surplus = if told { state.surplus(index) } else { Vec::new() };
         let surplus = surplus.into_iter().map(|pod| &state.pods[pod]);
         let claim = state.claims.get(index);
         let victims = claim.map_or(&[][..], |claim| &claim.victims);
@@ -84,7 +85,7 @@ impl Engine {
             first_pod: members().find(|pod| !pod.kept()).map(|pod| pod.reference()),
             lone: entry.lone(),
             priority_class: entry.wishes.priority_class.clone(),
-            members: members().filter(|pod| pod.counts()).count() as u32,
+            members: there,
             needed: entry.min_member,
             placed: state.placed(index).count() as u32,
             running: members().filter(|pod| pod.phase.runs()).count() as u32,

@@ -360,17 +360,20 @@ impl Engine {
     }
 
     /// The member whose nodes are shown: of the pod set that the reason names, else the first
-    /// without a node.
+    /// without a node, best of those that are not too many.
     fn shown(&self, index: WorkloadIdx, reason: Option<&Reason>) -> Option<PodIdx> {
+        let surplus = self.state.surplus(index);
+        let waits = |pod: &PodIdx| !surplus.contains(pod);
+        let unplaced = || self.state.unplaced(index);
+        let first = || unplaced().find(waits).or_else(|| unplaced().next());
         let named = match reason.map(obstacles::told) {
             Some(Reason::Flavors { pod_set, .. } | Reason::Together { pod_set, .. }) => pod_set,
-            _ => return self.state.unplaced(index).next(),
+            _ => return first(),
         };
         let sets = &self.state.workloads[index].sets;
         let shape = sets.iter().find(|set| set.name == *named).map(|set| set.shape);
         let of_set = |pod: &PodIdx| Some(self.state.pods[*pod].shape) == shape;
-        let mut unplaced = self.state.unplaced(index);
-        unplaced.find(of_set).or_else(|| self.state.unplaced(index).next())
+        unplaced().find(|pod| waits(pod) && of_set(pod)).or_else(first)
     }
 
     /// All that is in a workload's way: for a queued one everything that its flavors lack.

@@ -219,6 +219,7 @@ impl ClusterState {
         pod.terminating = facts.terminating;
         pod.gated = facts.gated;
         pod.bound_at = facts.bound_at.or(pod.bound_at);
+        pod.ended_at = facts.ended_at;
         pod.priority = facts.priority;
         pod.never_preempts = facts.never_preempts;
         pod.created = facts.created;
@@ -303,6 +304,7 @@ impl ClusterState {
             later: false,
             created: facts.created,
             bound_at: None,
+            ended_at: None,
             priority: 0,
             never_preempts: false,
             gang: gang.clone(),

@@ -389,6 +389,7 @@ impl ClusterState {
                 later: false,
                 created: owner.created,
                 bound_at: None,
+                ended_at: None,
                 priority: owner.priority,
                 never_preempts: owner.never_preempts,
                 gang: gang.clone(),
@@ -436,9 +437,9 @@ impl ClusterState {
         let owner = self.owner_of(workload).cloned();
         let entry = &self.workloads[workload];
         let members = entry.members.iter().map(|pod| &self.pods[*pod]);
-        let active: Vec<&Pod> = members.clone().filter(|pod| pod.counts()).collect();
+        let active: Vec<&Pod> = self.heard(workload).collect();
         let first = active.first().copied().or_else(|| members.clone().next());
-        let gangs = active.iter().map(|pod| &pod.gang);
+        let gangs = members.filter(|pod| pod.counts()).map(|pod| &pod.gang);
         let stated = gangs.clone().filter_map(|gang| gang.min_member).max();
         let total = gangs.filter_map(|gang| gang.total).max();
         let existing = active.len() as u32;

@@ -357,6 +357,8 @@ pub struct PodFacts {
     pub created: Time,
     /// When it was bound, as far as the API shows it.
     pub bound_at: Option<Time>,
+    /// When it ended, if it has, as far as the API shows it.
+    pub ended_at: Option<Time>,
     /// `spec.priority`.
     pub priority: i32,
     /// `preemptionPolicy: Never`.

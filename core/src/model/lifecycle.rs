@@ -36,14 +36,13 @@ impl ClusterState {
         let flying = pods().any(|pod| matches!(pod.binding, Binding::InFlight(_)));
         let finished = self.owner_of(workload).is_some_and(|owner| owner.finished.is_some());
         let marked = self.eviction_of(workload);
-        let gated = pods().filter(|pod| pod.counts() && pod.gated).count() as u32;
-        let (held, over) = self.surplus_told(workload);
+        let (exist, gated) = self.there(workload);
         let (started, ready) = self.running(workload);
         let waits = pods().any(|pod| pod.needs_place() && !pod.kept());
         let was = entry.state;
         let need = entry.min_member;
         let kept = pods().any(|pod| pod.kept() && pod.place.is_some());
-        let over = over.filter(|_| placed >= need);
+        let over = self.surplus_told(workload).filter(|_| placed >= need);
         let in_part = placed > 0 && placed < need;
         let lacks = in_part && !flying && !waits && self.members_lacking(workload) > 0;
         let state = match () {
@@ -54,9 +53,7 @@ impl ClusterState {
             () if placed > 0 && (flying || in_part || kept) => State::Binding,
             () if placed > 0 => State::Running,
             () if was == State::Reserved => State::Reserved,
-            () if active - gated - held < need || self.lacking_role(workload).is_some() => {
-                State::Gathering
-            }
+            () if exist - gated < need || self.lacking_role(workload).is_some() => State::Gathering,
             () => State::Queued,
         };
         if placed == 0 {
@@ -91,7 +88,7 @@ impl ClusterState {
             State::Running | State::Finished => entry.reason = None,
             State::Binding if placed >= need => entry.reason = None,
             State::Binding if lacks => {
-                let then = Some(Box::new(missing(active, gated, need)));
+                let then = Some(Box::new(missing(exist, gated, need)));
                 entry.reason = Some(Reason::Incomplete { have: placed, need, then });
             }
             _ => {}
@@ -154,13 +151,11 @@ impl ClusterState {
 
     /// Why fewer members than the minimum could run: some have gates, or do not exist.
     pub(crate) fn gathering(&self, workload: WorkloadIdx) -> Reason {
-        let entry = &self.workloads[workload];
-        let pods = || entry.members.iter().map(|pod| &self.pods[*pod]).filter(|pod| pod.counts());
-        let gated = pods().filter(|pod| pod.gated).count() as u32;
-        let (exist, need) = (pods().count() as u32, entry.min_member);
-        if let Some(why) = self.all_surplus(workload, exist) {
+        if let Some(why) = self.all_surplus(workload) {
             return why;
         }
+        let (exist, gated) = self.there(workload);
+        let need = self.workloads[workload].min_member;
         match exist - gated < need {
             true => missing(exist, gated, need),
             false => self.lacking_role(workload).unwrap_or(missing(exist, gated, need)),

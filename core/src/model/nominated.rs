@@ -31,8 +31,10 @@ impl ClusterState {
         if self.nominated.is_empty() {
             return Passed(Vec::new());
         }
-        let waiting = self.unplaced(workload).map(|pod| &self.pods[pod]);
-        let lowest = waiting.filter(|pod| pod.active()).map(|pod| pod.priority).min();
+        let surplus = self.surplus(workload);
+        let waiting = self.unplaced(workload).filter(|pod| !surplus.contains(pod));
+        let waiting = waiting.map(|pod| &self.pods[pod]).filter(|pod| pod.active());
+        let lowest = waiting.map(|pod| pod.priority).min();
         self.pass_below(lowest.unwrap_or(self.workloads[workload].lowest_priority))
     }
 
@@ -107,6 +109,7 @@ mod tests {
             gated: false,
             created: Time(0),
             bound_at: None,
+            ended_at: None,
             priority,
             never_preempts: false,
             gang: GangRef {

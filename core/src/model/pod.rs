@@ -41,6 +41,8 @@ pub struct Pod {
     pub created: Time,
     /// When it was bound, as the API shows it, or when we decided.
     pub bound_at: Option<Time>,
+    /// When it ended, if it has and the API shows that.
+    pub ended_at: Option<Time>,
     /// `spec.priority`.
     pub priority: i32,
     /// `preemptionPolicy: Never`.

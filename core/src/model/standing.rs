@@ -11,6 +11,7 @@ use crate::explain::reason::Reason;
 use crate::model::apply::Changes;
 use crate::model::ids::{FlavorIdx, PodIdx, QueueIdx, ShapeIdx, WorkloadIdx};
 use crate::model::input::{BindingNote, GangKey, GangSource, Held, Labels, StopPolicy, Text};
+use crate::model::pod::Pod;
 use crate::model::state::ClusterState;
 use crate::model::workload::{BY_NODE, QueueRef, SetAssignment, WorkloadId};
 use crate::policy::UnqueuedWorkloads;
@@ -25,13 +26,12 @@ impl ClusterState {
     pub(super) fn derive_queue(&mut self, workload: WorkloadIdx, changes: &mut Changes) {
         let queue = self.resolve_queue(workload);
         self.workloads[workload].cluster_queue = self.charged_queue(workload, &queue);
-        let entry = &self.workloads[workload];
         let owner = self.owner_of(workload).map(|owner| owner.priority);
-        let pods = entry.members.iter().map(|pod| &self.pods[*pod]);
-        let of_pods = pods.filter(|pod| pod.active()).map(|pod| pod.priority).max();
-        let own = owner.or(of_pods).unwrap_or(0);
-        let pods = entry.members.iter().map(|pod| &self.pods[*pod]);
-        let lowest = pods.filter(|pod| pod.active()).map(|pod| pod.priority).min();
+        let members = self.workloads[workload].members.iter().map(|pod| &self.pods[*pod]);
+        let of_pods = range(self.heard(workload));
+        let of_pods = of_pods.or_else(|| range(members.filter(|pod| pod.active())));
+        let own = owner.or(of_pods.map(|(highest, _)| highest)).unwrap_or(0);
+        let lowest = of_pods.map(|(_, lowest)| lowest);
         let class = self.class_of(workload);
         let entry = &mut self.workloads[workload];
         let priority = match (&queue, &class) {
@@ -57,23 +57,10 @@ impl ClusterState {
     }
 
     fn resolve_queue(&mut self, workload: WorkloadIdx) -> QueueRef {
+        if let Some(why) = self.held_by_members(workload) {
+            return QueueRef::Broken(why);
+        }
         let entry = &self.workloads[workload];
-        let waiting = entry.members.iter().map(|pod| &self.pods[*pod]);
-        let waiting = waiting.filter(|pod| pod.place.is_none() && pod.counts());
-        if let Some(owner) = waiting.filter_map(|pod| pod.gang.unknown_owner.as_ref()).min() {
-            return QueueRef::Broken(Reason::OwnerUnknown { owner: owner.clone() });
-        }
-        let waiting = entry.members.iter().map(|pod| &self.pods[*pod]);
-        let waiting = waiting.filter(|pod| pod.place.is_none() && pod.counts());
-        match waiting.filter_map(|pod| pod.gang.held.as_ref()).min() {
-            Some(Held::GroupMissing(group)) => {
-                return QueueRef::Broken(Reason::GroupMissing { group: group.clone() });
-            }
-            Some(Held::ForeignMembers(pods)) => {
-                return QueueRef::Broken(Reason::ForeignMembers { pods: *pods });
-            }
-            None => {}
-        }
         let namespace = entry.id.namespace.clone();
         let named = entry.wishes.queue.as_ref();
         let found = match named {
@@ -118,6 +105,20 @@ impl ClusterState {
                 selector_absent: queue.namespaces.is_none(),
             }),
         }
+    }
+
+    /// What members that wait say of why their workload has to.
+    fn held_by_members(&self, workload: WorkloadIdx) -> Option<Reason> {
+        let waiting = || self.heard(workload).filter(|pod| pod.place.is_none());
+        let unknown = waiting().filter_map(|pod| pod.gang.unknown_owner.as_ref()).min();
+        if let Some(owner) = unknown {
+            return Some(Reason::OwnerUnknown { owner: owner.clone() });
+        }
+        let held = waiting().filter_map(|pod| pod.gang.held.as_ref()).min()?;
+        Some(match held {
+            Held::GroupMissing(group) => Reason::GroupMissing { group: group.clone() },
+            Held::ForeignMembers(pods) => Reason::ForeignMembers { pods: *pods },
+        })
     }
 
     /// The queue whose quota a workload's placed members count against: the one that it was found
@@ -382,6 +383,12 @@ impl ClusterState {
             None => entry.created,
         }
     }
+}
+
+/// The highest priority of some pods, and the lowest.
+fn range<'a>(pods: impl Iterator<Item = &'a Pod>) -> Option<(i32, i32)> {
+    let ranges = pods.map(|pod| (pod.priority, pod.priority));
+    ranges.reduce(|(highest, lowest), (one, other)| (highest.max(one), lowest.min(other)))
 }
 
 /// Whether one is a later run of the owner that the other is a run of; `None`: of no one owner.

@@ -5,41 +5,64 @@
 //!
 //! Wanted: of a group never more hold places, or have ended well, than it says. Whoever is too
 //! many waits and says so: who has a place stays, of the others the first made go first, and one
-//! that was made for another that failed takes its part. Nobody is deleted: whose pods they are
-//! decides that.
+//! that was made for another that failed takes its part. While others of the group run, that is
+//! one that asks the same: a worker too many does not take the part of a launcher. Who is too many
+//! says nothing of its group: not its priority, its age, its queue or its pod sets. Nobody is
+//! deleted: whose pods they are decides that.
 //!
 //! A name may be used again once a group is done: runs are told apart by the number, so many pods
-//! that ended well being one of them.
+//! that ended well being one of them, and by the time. Who was made before a run was over was too
+//! many in that one, and does not begin another.
 //!
-//! Cost: groups that say no number nothing; others a look at each member.
+//! Restart: from facts alone. Where nothing says when a pod ended it did so as soon as it began.
+//!
+//! Cost: groups that say no number nothing; others a look at each member, and putting those in
+//! order that ended.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use capstan_topology::RequestIdx;
 
 use crate::explain::reason::Reason;
 use crate::model::ids::{PodIdx, WorkloadIdx};
 use crate::model::input::{GangKey, GangSource, PodPhase};
-use crate::model::pod::Pod;
+use crate::model::pod::{Binding, Pod};
 use crate::model::state::ClusterState;
+use crate::time::{Span, Time};
+
+/// Nodes say when pods ended, the API when they were made, both in whole seconds: so much earlier
+/// the former may have been by the clock of the latter.
+const CLOCKS: Span = Span::seconds(-1);
+
+/// The present run of a group that says how many pods it has.
+struct Run<'a> {
+    /// When the one before it was over, if there was one.
+    since: Option<Time>,
+    /// Those of it that ended well.
+    done: Vec<&'a Pod>,
+}
+
+impl Run<'_> {
+    /// Whether a pod was not there yet when the run before was over.
+    fn has(&self, pod: &Pod) -> bool {
+        self.since.is_none_or(|since| pod.created >= since)
+    }
+}
 
 impl ClusterState {
     /// Members of this run of a gang that ended well: they need no place any more. Those that ended
     /// before any other was made belong to an earlier run of the same name; in a group that says
     /// how many it has, those of runs that are whole.
     pub(super) fn ended_well(&self, workload: WorkloadIdx) -> Vec<&Pod> {
+        if let Some(size) = self.group_size(workload) {
+            return self.run_of(workload, size).done;
+        }
         let members = self.workloads[workload].members.iter().map(|pod| &self.pods[*pod]);
         let (mut ended, active): (Vec<&Pod>, Vec<&Pod>) = members.partition(|pod| !pod.active());
         let first = active.iter().map(|pod| pod.created).min();
         let last = ended.iter().map(|pod| pod.created).max();
-        let beside = first <= last;
-        ended.retain(|pod| pod.phase == PodPhase::Succeeded);
-        let Some(size) = self.group_size(workload) else {
-            ended.retain(|_| beside);
-            return ended;
-        };
-        let (all, size) = (ended.len(), size as usize);
-        let of_this = match all % size {
-            0 if beside && all > 0 => size,
-            begun => begun,
-        };
-        ended.split_off(all - of_this)
+        ended.retain(|pod| first <= last && pod.phase == PodPhase::Succeeded);
+        ended
     }
 
     /// How many pods a group says that it has, by whichever of them says most.
@@ -52,29 +75,144 @@ impl ClusterState {
         totals.max().map(|total| total.max(1))
     }
 
-    /// Members that wait though their group has all that it says it has: the last made.
+    /// The present run of a group of so many. That of which all ended well is the present one while
+    /// somebody has a place who was there before it was over, or until others are made after that.
+    fn run_of(&self, workload: WorkloadIdx, size: u32) -> Run<'_> {
+        let (entry, size) = (&self.workloads[workload], size as usize);
+        let members = || entry.members.iter().map(|pod| &self.pods[*pod]);
+        let ended_well = members().filter(|pod| pod.phase == PodPhase::Succeeded);
+        let mut done: Vec<&Pod> = ended_well.collect();
+        if done.len() < size {
+            return Run { since: None, done };
+        }
+        done.sort_by(|a, b| (over(a), a.order()).cmp(&(over(b), b.order())));
+        let end = |ended: usize| ended.checked_sub(1).map(|last| over(done[last]));
+        let whole = done.len() - done.len() % size;
+        let since = end(whole);
+        let later = |pod: &Pod| since.is_none_or(|since| pod.created >= since);
+        let stays = members().any(|pod| stands(pod) && !later(pod));
+        let anew = members().any(|pod| pod.counts() && later(pod));
+        let (before, since) = match whole == done.len() && (stays || !anew) {
+            true => (whole - size, end(whole - size)),
+            false => (whole, since),
+        };
+        Run { since, done: done.split_off(before) }
+    }
+
+    /// Members that wait though their group has all that it says it has, or who were too many in
+    /// its run before: in their order.
     pub(crate) fn surplus(&self, workload: WorkloadIdx) -> Vec<PodIdx> {
         let Some(size) = self.group_size(workload) else { return Vec::new() };
-        let placed = self.placed(workload).count() as u32;
-        let left = size.saturating_sub(self.done(workload)).saturating_sub(placed);
-        let waiting = self.unplaced(workload).filter(|pod| self.pods[*pod].counts());
-        waiting.skip(left as usize).collect()
+        let run = self.run_of(workload, size);
+        let members = &self.workloads[workload].members;
+        let placed = members.iter().filter(|pod| stands(&self.pods[**pod])).count();
+        let left = (size as usize).saturating_sub(run.done.len()).saturating_sub(placed);
+        let waiting = members.iter().copied().filter(|pod| waits(&self.pods[*pod]));
+        let (waiting, mut surplus): (Vec<PodIdx>, Vec<PodIdx>) =
+            waiting.partition(|pod| run.has(&self.pods[*pod]));
+        let open = match placed {
+            0 => BTreeMap::new(),
+            _ => self.parts_of_failed(workload, &run),
+        };
+        surplus.extend(self.without_part(waiting, open, left));
+        surplus.sort_by(|a, b| self.pods[*a].order().cmp(&self.pods[*b].order()));
+        surplus
     }
 
-    /// How many members nothing but their number keeps from a place, and why those wait if their
-    /// group runs.
-    pub(super) fn surplus_told(&self, workload: WorkloadIdx) -> (u32, Option<Reason>) {
-        let surplus = self.surplus(workload);
-        let free = surplus.iter().filter(|pod| !self.pods[**pod].gated).count() as u32;
-        let waiting = surplus.len() as u32;
+    /// By what they ask, of how many that failed nobody who began later took the part; with those
+    /// of whom all are there.
+    fn parts_of_failed(&self, workload: WorkloadIdx, run: &Run<'_>) -> BTreeMap<RequestIdx, usize> {
+        let mut parts: BTreeMap<RequestIdx, (Vec<Time>, Vec<Time>)> = BTreeMap::new();
+        let members = self.workloads[workload].members.iter().map(|pod| &self.pods[*pod]);
+        let began = members.filter(|pod| run.has(pod) && (stands(pod) || !pod.active()));
+        for pod in began {
+            let (begun, failed) = parts.entry(self.asks(pod)).or_default();
+            begun.push(begun_at(pod));
+            failed.extend((pod.phase == PodPhase::Failed).then(|| over(pod)));
+        }
+        let open = |(mut begun, mut failed): (Vec<Time>, Vec<Time>)| {
+            begun.sort_unstable();
+            failed.sort_unstable();
+            let mut replaced = 0;
+            for at in begun {
+                replaced += usize::from(failed.get(replaced).is_some_and(|end| *end <= at));
+            }
+            failed.len() - replaced
+        };
+        parts.into_iter().map(|(asks, times)| (asks, open(times))).collect()
+    }
+
+    /// Who of these that wait has no part in what is `left` of their group. First go those who ask
+    /// what somebody asked that failed. What is then left of such parts is for none who asks what
+    /// others of the group ask that are all there.
+    fn without_part(
+        &self,
+        waiting: Vec<PodIdx>,
+        mut open: BTreeMap<RequestIdx, usize>,
+        mut left: usize,
+    ) -> Vec<PodIdx> {
+        let mut others = Vec::new();
+        for pod in waiting {
+            match open.get_mut(&self.asks(&self.pods[pod])).filter(|parts| **parts > 0) {
+                Some(parts) if left > 0 => (*parts, left) = (*parts - 1, left - 1),
+                _ => others.push(pod),
+            }
+        }
+        let mut kept = open.values().sum::<usize>().min(left);
+        let mut free = left - kept;
+        others.retain(|pod| {
+            let of_others = open.contains_key(&self.asks(&self.pods[*pod]));
+            match () {
+                () if free > 0 => free -= 1,
+                // Whoever mends what failed may make it ask more.
+                () if kept > 0 && !of_others => kept -= 1,
+                () => return true,
+            }
+            false
+        });
+        others
+    }
+
+    fn asks(&self, pod: &Pod) -> RequestIdx {
+        self.room.shape(pod.shape).request
+    }
+
+    /// Members that say what their workload is: those that count and are not too many. Where all
+    /// are, they do.
+    pub(super) fn heard(&self, workload: WorkloadIdx) -> impl Iterator<Item = &Pod> {
+        let members = &self.workloads[workload].members;
+        let mut silent: BTreeSet<PodIdx> = self.surplus(workload).into_iter().collect();
+        let counting = || members.iter().filter(|pod| self.pods[**pod].counts()).count();
+        if !silent.is_empty() && silent.len() == counting() {
+            silent.clear();
+        }
+        let heard = members.iter().filter(move |pod| !silent.contains(*pod));
+        heard.map(|pod| &self.pods[*pod]).filter(|pod| pod.counts())
+    }
+
+    /// How many members there are who could run, those apart that are too many, and how many of
+    /// them have gates.
+    pub(crate) fn there(&self, workload: WorkloadIdx) -> (u32, u32) {
+        let surplus: BTreeSet<PodIdx> = self.surplus(workload).into_iter().collect();
+        let members = self.workloads[workload].members.iter();
+        let members = members.filter(|pod| !surplus.contains(*pod)).map(|pod| &self.pods[*pod]);
+        members
+            .filter(|pod| pod.counts())
+            .fold((0, 0), |(exist, gated), pod| (exist + 1, gated + u32::from(pod.gated)))
+    }
+
+    /// Why those members wait that are too many, if their group runs.
+    pub(super) fn surplus_told(&self, workload: WorkloadIdx) -> Option<Reason> {
+        let waiting = self.surplus(workload).len() as u32;
         let why = || Some(Box::new(self.why_surplus(workload, waiting)));
-        (free, (waiting > 0).then(|| Reason::Extras { waiting, then: why() }))
+        (waiting > 0).then(|| Reason::Extras { waiting, then: why() })
     }
 
-    /// Why none of a group waits for more members, of which so many exist: all are too many.
-    pub(super) fn all_surplus(&self, workload: WorkloadIdx, exist: u32) -> Option<Reason> {
+    /// Why none of a group waits for more members: all that exist are too many.
+    pub(super) fn all_surplus(&self, workload: WorkloadIdx) -> Option<Reason> {
         let surplus = self.surplus(workload).len() as u32;
-        (surplus > 0 && surplus == exist).then(|| self.why_surplus(workload, surplus))
+        let none = surplus > 0 && self.there(workload).0 == 0;
+        none.then(|| self.why_surplus(workload, surplus))
     }
 
     /// Why so many members wait of a group that has all that it says it has.
@@ -88,4 +226,25 @@ impl ClusterState {
         let (total, done) = (self.group_size(workload).unwrap_or(0), self.done(workload));
         Reason::Surplus { group, total, done, leaving, pods }
     }
+}
+
+/// Whether a pod has a node, or is on its way to one.
+fn stands(pod: &Pod) -> bool {
+    pod.place.is_some() || pod.binding == Binding::Bound
+}
+
+/// Whether a pod waits for a node, or for what keeps it from one.
+fn waits(pod: &Pod) -> bool {
+    pod.counts() && !stands(pod)
+}
+
+/// When a pod began, as far as is known.
+fn begun_at(pod: &Pod) -> Time {
+    pod.bound_at.map_or(pod.created, |at| at.max(pod.created))
+}
+
+/// When a pod that has ended did so, as far as is known and certain: after it began.
+fn over(pod: &Pod) -> Time {
+    let least = begun_at(pod).plus(Span(1));
+    pod.ended_at.map_or(least, |at| at.plus(CLOCKS).max(least))
 }

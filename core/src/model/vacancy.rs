@@ -165,7 +165,7 @@ impl ClusterState {
         let entry = &self.workloads[workload];
         let lacking = self.members_lacking(workload) as usize;
         let members = || entry.members.iter().map(|pod| &self.pods[*pod]);
-        let waiting = members().filter(|pod| pod.place.is_none() && pod.counts());
+        let waiting = self.heard(workload).filter(|pod| pod.place.is_none());
         let failed = members().filter(|pod| pod.phase == PodPhase::Failed);
         let runs =
             |shape: &ShapeIdx| members().any(|pod| pod.place.is_some() && pod.shape == *shape);

@@ -10,8 +10,9 @@
 //! that it finds every interval; here it is also reckoned when work is admitted and when it ends,
 //! so that what comes and goes between two looks counts for as long as it ran. Until the next look
 //! an admission counts at once, as if it had been there for one interval: many small jobs of one
-//! queue do not pass in one go. In whole numbers: amounts in 2^-20, factors in 2^-32, powers of a
-//! half by square roots.
+//! queue do not pass in one go. In whole numbers: amounts in 2^-30, factors in 2^-32, powers of a
+//! half by square roots. What rounding leaves decides nothing: who used the same but for that
+//! stands together, and priority and age decide.
 //!
 //! Restart: what was consumed, and when that was reckoned, is in the status of each LocalQueue
 //! and read back from there. What was used since then is not known: what is in use counts for an
@@ -20,7 +21,6 @@
 //! Cost: a look takes the work that these queues hold, once an interval; an admission, and an end,
 //! a few entries for each LocalQueue of its queue. Nothing of this exists while it is off.
 
-use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use capstan_topology::ResourceIdx;
@@ -30,7 +30,6 @@ use crate::model::ids::QueueIdx;
 use crate::model::input::{LocalQueueFacts, Text, Weight};
 use crate::model::state::ClusterState;
 use crate::policy::UsageSharing;
-use crate::quota::share::wide;
 use crate::time::{Span, Time};
 
 /// Namespace and name of a LocalQueue.
@@ -40,11 +39,14 @@ pub type QueueName = (Text, Text);
 pub type Amounts = BTreeMap<ResourceIdx, i64>;
 
 /// Binary places of what is kept of an amount, and of a factor.
-const PLACES: u32 = 20;
+const PLACES: u32 = 30;
 const FACTOR_PLACES: u32 = 32;
 const ONE: u128 = 1 << FACTOR_PLACES;
 /// In which what was consumed is shown.
 const THOUSANDTHS: u128 = 1_000;
+/// Binary places by which usages are compared, and those below them that round.
+const COMPARED: u32 = 16;
+const ROUNDED: u32 = 32;
 
 /// What each LocalQueue used of late.
 #[derive(Debug, Default)]
@@ -56,8 +58,8 @@ pub struct History {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Used {
     consumed: BTreeMap<ResourceIdx, u128>,
-    /// Admitted since the last look.
-    penalty: BTreeMap<ResourceIdx, u128>,
+    /// Asked by what was admitted since the last look.
+    asked: Amounts,
     /// What it has used since `at`; `None`: a status says what it consumed, and no more.
     uses: Option<Amounts>,
     /// Until then its usage is reckoned.
@@ -100,37 +102,34 @@ impl Used {
     }
 }
 
-/// What decides who goes first: used of late over weight.
-#[derive(Clone, Copy, Debug)]
+/// What decides who goes first: used of late over weight, as far as it is certain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Usage {
-    used: u128,
-    weight: u64,
+    /// Who has no weight comes last.
+    weightless: bool,
+    /// Binary places of the ratio, and the first of them.
+    ratio: (u32, u128),
 }
 
-impl Ord for Usage {
-    fn cmp(&self, other: &Usage) -> Ordering {
-        match (self.weight, other.weight) {
-            (0, 0) => Ordering::Equal,
-            (0, _) => Ordering::Greater,
-            (_, 0) => Ordering::Less,
-            (weight, others) => wide(self.used, others).cmp(&wide(other.used, weight)),
+impl Usage {
+    fn new(used: u128, weight: u64) -> Usage {
+        if weight == 0 || used == 0 {
+            return Usage { weightless: weight == 0, ratio: (0, 0) };
+        }
+        // All of 128 places are used before it is divided by one of 64.
+        let up = used.leading_zeros();
+        let ratio = (used << up) / u128::from(weight);
+        let digits = u128::BITS - ratio.leading_zeros();
+        // No amount of whole thousandths that was halved again and again lies where it is cut.
+        let tenths = 3 * (1_u128 << ROUNDED) / 10;
+        let first = ((ratio >> (digits - COMPARED - ROUNDED)) + tenths) >> ROUNDED;
+        let places = u128::BITS + digits - up;
+        match first >> COMPARED {
+            0 => Usage { weightless: false, ratio: (places, first) },
+            _ => Usage { weightless: false, ratio: (places + 1, first >> 1) },
         }
     }
 }
-
-impl PartialOrd for Usage {
-    fn partial_cmp(&self, other: &Usage) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Usage {
-    fn eq(&self, other: &Usage) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for Usage {}
 
 impl History {
     /// What the status of a LocalQueue shows, in thousandths, if that is not older than what is
@@ -164,7 +163,7 @@ impl History {
         known.reckon(now, sharing, uses);
         known.uses = Some(uses.clone());
         if due {
-            known.penalty.clear();
+            known.asked.clear();
             known.looked = now;
         }
     }
@@ -178,11 +177,6 @@ impl History {
         asks: &Amounts,
     ) {
         let known = self.used.entry(name.clone()).or_insert_with(|| Used::new(now));
-        // Without memory there is nothing to count for.
-        let counts = match sharing.half_life.0 {
-            0 => 0,
-            _ => ONE - kept(sharing.interval, sharing.half_life),
-        };
         if let Some(uses) = known.uses.clone() {
             known.reckon(now, sharing, &uses);
             let mut more = uses;
@@ -193,8 +187,8 @@ impl History {
             known.uses = Some(more);
         }
         for (resource, amount) in asks {
-            let sum = known.penalty.entry(*resource).or_default();
-            *sum = sum.saturating_add(scaled(fixed(*amount), counts));
+            let sum = known.asked.entry(*resource).or_default();
+            *sum = sum.saturating_add(*amount);
         }
     }
 
@@ -226,17 +220,25 @@ impl History {
         {
             known.reckon(now, sharing, &uses);
         }
-        let known = known.iter();
-        let parts = known.flat_map(|known| known.consumed.iter().chain(&known.penalty));
-        let used = parts.fold(0_u128, |sum, (resource, amount)| {
-            sum.saturating_add(amount.saturating_mul(rate(*resource).into()))
+        let none = known.as_ref().is_none_or(|known| known.asked.is_empty());
+        // Without memory there is nothing to count for.
+        let counts = match sharing.half_life.0 == 0 || none {
+            true => 0,
+            false => ONE - kept(sharing.interval, sharing.half_life),
+        };
+        let consumed = known.iter().flat_map(|known| &known.consumed);
+        let consumed = consumed.map(|(resource, amount)| (*resource, *amount));
+        let asked = known.iter().flat_map(|known| &known.asked);
+        let asked = asked.map(|(resource, amount)| (*resource, scaled(fixed(*amount), counts)));
+        let used = consumed.chain(asked).fold(0_u128, |sum, (resource, amount)| {
+            sum.saturating_add(amount.saturating_mul(rate(resource).into()))
         });
-        Usage { used, weight: weight.0 }
+        Usage::new(used, weight.0)
     }
 
     /// Whether anything is kept of a LocalQueue that the next look would change.
     pub fn moves(&self, name: &QueueName) -> bool {
-        let moves = |known: &Used| !known.consumed.is_empty() || !known.penalty.is_empty();
+        let moves = |known: &Used| !known.consumed.is_empty() || !known.asked.is_empty();
         self.used.get(name).is_some_and(moves)
     }
 
@@ -303,7 +305,7 @@ fn fixed(amount: i64) -> u128 {
     u128::from(amount.max(0).unsigned_abs()) << PLACES
 }
 
-/// A part of an amount: below 2^83 times at most 2^32.
+/// A part of an amount: below 2^93 times at most 2^32.
 fn scaled(amount: u128, factor: u128) -> u128 {
     (amount * factor) >> FACTOR_PLACES
 }
@@ -436,6 +438,45 @@ mod tests {
         // By the next look it is in use, and does not count twice.
         history.look(at(5), &sharing(10), &a, (&gpus(0), true));
         assert!(usage(&history, &a, one) < usage(&history, &b, one));
+    }
+
+    #[test]
+    fn what_rounding_leaves_decides_nothing() {
+        let (mut history, a, b) = (History::default(), name("a"), name("b"));
+        let usage = |history: &History, of: &QueueName, minute| {
+            history.usage((at(minute), &sharing(60)), of, Weight::ONE, |_| 1_000_000)
+        };
+        history.admitted(at(0), &sharing(60), &a, &gpus(3_000));
+        for _ in 0..3 {
+            history.admitted(at(0), &sharing(60), &b, &gpus(1_000));
+        }
+        assert_eq!(usage(&history, &a, 0), usage(&history, &b, 0), "in one part, and in three");
+        for of in [&a, &b] {
+            history.look(at(0), &sharing(60), of, (&gpus(3_000), true));
+        }
+        for minute in 1..=40 {
+            history.look(at(minute), &sharing(60), &b, (&gpus(3_000), false));
+        }
+        assert_eq!(usage(&history, &a, 41), usage(&history, &b, 41), "as a whole, and in parts");
+        history.admitted(at(41), &sharing(60), &b, &gpus(10));
+        assert!(usage(&history, &a, 41) < usage(&history, &b, 41), "what was used decides");
+    }
+
+    #[test]
+    fn usages_are_compared_by_their_first_places() {
+        let of = |used: u128, weight: u64| Usage::new(used, weight);
+        for large in [0, 20, 60, 100] {
+            let one = 1_000_000_u128 << large;
+            assert!(of(one, 1) < of(one + one / 10_000, 1), "{large}");
+            assert!(of(one, 7) > of(one - one / 10_000, 7), "{large}");
+            assert!(of(one, 8) < of(one, 7), "{large}");
+            assert_eq!(of(one, 3), of(2 * one, 6), "{large}");
+        }
+        let power = 1_u128 << 80;
+        assert_eq!(of(power, 1), of(power - 1, 1), "also where a place is added");
+        assert!(of(power, 1) > of(power - (power >> 10), 1));
+        assert!(of(0, 1) < of(1, u64::MAX) && of(u128::MAX, 1) < of(0, 0));
+        assert_eq!(of(0, 0), of(5, 0));
     }
 
     #[test]

@@ -335,11 +335,29 @@ pub struct ContainerStatus {
     /// Name.
     #[serde(default)]
     pub name: String,
+    /// What became of it.
+    pub state: Option<ContainerState>,
     /// Resources in force.
     pub resources: Option<Resources>,
     /// Resources set aside.
     #[serde(default)]
     pub allocated_resources: BTreeMap<String, Quantity>,
+}
+
+/// What became of a container.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ContainerState {
+    /// It has ended.
+    pub terminated: Option<Terminated>,
+}
+
+/// How a container ended.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Terminated {
+    /// When.
+    pub finished_at: Option<Time>,
 }
 
 /// Whether a condition of this type is true; its entry.

@@ -262,8 +262,7 @@ impl Facts<'_> {
         let chain = pod.chain_with(&above, self.directory);
         let mut ignored = pod.ignored().to_vec();
         let asked = wishes::read(&chain, &mut ignored);
-        let shape = self.completed(pod);
-        let shape = with_asked(&shape, &asked, self.shared);
+        let shape = with_asked(&self.completed(pod), &asked, self.shared);
         let ours = pod.ours(&self.directory.scheduler);
         let shape = self.seen_by_others(&shape, (&pod.namespace, &pod.labels), ours);
         let (shape, claims) = self.with_claims(shape, pod);
@@ -318,6 +317,7 @@ impl Facts<'_> {
             gated: pod.gated,
             created: pod.created.unwrap_or(start),
             bound_at: pod.bound_at,
+            ended_at: pod.ended_at(),
             priority,
             never_preempts,
             gang,

@@ -78,6 +78,8 @@ pub struct Rare {
     pub nominated: Option<Text>,
     /// Values of ours that could not be read.
     pub ignored: Vec<Text>,
+    /// When it ended, if it has and anything says.
+    pub ended_at: Option<Time>,
 }
 
 /// What a pod spec says of priority, before classes are looked up.
@@ -144,7 +146,7 @@ pub fn draft(pod: &Pod, shared: &mut Shared) -> Result<PodDraft, Vec<Refusal>> {
     };
     // Whoever bound it, what no API server has seen is defaulted all the same.
     let waits = node.is_none() || meta.uid.is_none();
-    let rare = Rare { nominated, ignored };
+    let rare = Rare { nominated, ignored, ended_at: ended_at(&pod.status) };
     Ok(PodDraft {
         uid,
         namespace,
@@ -192,6 +194,11 @@ impl PodDraft {
     /// Node for which its scheduler nominated it, while it has none.
     pub fn nominated(&self) -> Option<&Text> {
         self.rare.as_ref()?.nominated.as_ref()
+    }
+
+    /// When it ended, if it has and anything says.
+    pub fn ended_at(&self) -> Option<Time> {
+        self.rare.as_ref()?.ended_at
     }
 
     /// Values of ours that could not be read.
@@ -372,6 +379,19 @@ fn bound_at(meta: &ObjectMeta, status: &PodStatus, admitted_at: Option<Time>) ->
     shown.or(admitted_at).or(meta.creation_timestamp.as_ref().map(time))
 }
 
+/// When a pod ended that has: with the last of its containers, or when it was ready no more.
+fn ended_at(status: &PodStatus) -> Option<Time> {
+    if !phase(status).terminal() {
+        return None;
+    }
+    let containers = status.container_statuses.iter().chain(&status.init_container_statuses);
+    let ended = containers.filter_map(|container| container.state.as_ref()?.terminated.as_ref());
+    let last = ended.filter_map(|ended| ended.finished_at.as_ref()).map(time).max();
+    let ready = status.conditions.iter().find(|known| known.kind == "Ready");
+    let not = ready.filter(|known| known.status != "True");
+    last.or_else(|| not?.last_transition_time.as_ref().map(time))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -457,6 +477,26 @@ mod tests {
         assert_eq!(good(pod.clone()).bound_at, Some(Time(4_000)));
         pod["spec"]["nodeName"] = json!("");
         assert_eq!(good(pod).bound_at, None);
+    }
+
+    #[test]
+    fn when_a_pod_ended_its_last_container_says_or_its_condition() {
+        let ended = |at: &str| json!({ "state": { "terminated": { "finishedAt": at } } });
+        let mut pod = json!({ "metadata": { "name": "p" }, "status": { "phase": "Succeeded",
+            "containerStatuses": [ended("1970-01-01T00:00:05Z"), ended("1970-01-01T00:00:03Z")],
+            "conditions": [{ "type": "Ready", "status": "False",
+                "lastTransitionTime": "1970-01-01T00:00:04Z" }] } });
+        assert_eq!(good(pod.clone()).ended_at(), Some(Time(5_000)));
+        pod["status"]["phase"] = json!("Running");
+        assert_eq!(good(pod.clone()).ended_at(), None, "others of its containers run");
+        pod["status"]["phase"] = json!("Failed");
+        pod["status"]["containerStatuses"] = json!([
+            { "state": { "terminated": { "exitCode": 1, "finishedAt": null } } },
+            { "state": { "waiting": {} } },
+        ]);
+        assert_eq!(good(pod.clone()).ended_at(), Some(Time(4_000)));
+        pod["status"] = json!({ "phase": "Failed" });
+        assert_eq!(good(pod).ended_at(), None);
     }
 
     #[test]

@@ -423,7 +423,7 @@ impl World {
             return;
         };
         let mut ended = pod.clone();
-        ended.phase = PodPhase::Succeeded;
+        (ended.phase, ended.ended_at) = (PodPhase::Succeeded, Some(at));
         let (key, ours) = (ended.gang.key.clone(), ended.ours);
         let rest = self.gangs.alive(&ended).saturating_sub(1);
         let workload = self.gangs.workload(&ended);

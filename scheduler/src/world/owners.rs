@@ -203,6 +203,7 @@ fn member(owner: &OwnerFacts, set: usize, name: Text, created: Time) -> PodFacts
         gated: false,
         created,
         bound_at: None,
+        ended_at: None,
         priority: owner.priority,
         never_preempts: owner.never_preempts,
         gang: owner.member_of.clone().unwrap_or_else(|| GangRef {

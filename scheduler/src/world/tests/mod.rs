@@ -48,6 +48,7 @@ fn pod(name: &str, runtime: Option<i64>) -> PodFacts {
         gated: false,
         created: Time(0),
         bound_at: None,
+        ended_at: None,
         priority: 0,
         never_preempts: false,
         gang: GangRef {

@@ -48,7 +48,8 @@ fn pods_arrive_when_created_and_end_when_their_run_time_is_over() {
     ];
     assert_eq!(lines(&run), expected);
     assert_eq!((run.ending, run.now), (Ending::Settled, at(20)));
-    assert_eq!(found(&run.world, "a").phase, PodPhase::Succeeded);
+    let a = found(&run.world, "a");
+    assert_eq!((a.phase, a.ended_at), (PodPhase::Succeeded, Some(at(10))));
 }
 
 #[test]
