@@ -25,6 +25,7 @@
 
 use capstan_topology::DomainIdx;
 
+use super::guarded::broken_by;
 use super::stands::{Cost, Stand, Stander};
 use super::{Attempt, For, Removed, Search};
 use crate::explain::reason::SearchBound;
@@ -224,7 +225,11 @@ impl<'c> Focus<'_, '_, 'c> {
         let there = &self.stands[at].in_order;
         let taken = self.removed.taken[before..].iter().map(|taken| taken.candidate.workload);
         let gone = taken.filter_map(|it| there.iter().find(|one| one.candidate.workload == it));
-        Cost::of(txn.state(), gone.copied())
+        let cost = Cost::of(txn.state(), gone.copied());
+        match self.search.alone {
+            true => cost.breaking(broken_by(txn.state(), &self.removed.taken[before..])),
+            false => cost,
+        }
     }
 
     /// How many members of the kinds that lack room a node holds.

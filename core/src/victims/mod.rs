@@ -9,7 +9,7 @@
 //! (`in_order`), and finally gives back, last first, everyone who turns out not to be needed.
 //! Candidates that are already leaving come first, whatever the order of the others: taking them
 //! costs nothing more, and giving them back would save nothing. PodDisruptionBudgets are a
-//! preference among those of one kind. Work without a queue is taken only for room on
+//! preference among those of one kind (`guarded`). Work without a queue is taken only for room on
 //! nodes, before anyone in a queue. While fair sharing is on, shares decide who comes next and who
 //! may be taken at all: `fair`, `targets`; who was stopped too often takes only what it owns, with
 //! or without shares: `turns`. Who could not help stays out of it: `frees`.
@@ -47,6 +47,7 @@ mod fair;
 mod fits;
 mod focus;
 mod frees;
+mod guarded;
 mod in_order;
 mod order;
 mod recall;
