@@ -11,10 +11,11 @@
 //! Phases, inside one required domain after the other (the roomiest first), else anywhere: what
 //! each node would cost, then nodes in that order, each as far as it comes to hold more members:
 //! in the usual order, else without somebody whom a member wants near, else some set that does; who
-//! makes no difference there stays. Then victims for quota as usual, and at the end everyone goes
-//! back who turns out not to be needed, because another node will do by then, too. Only kinds of
-//! members that lack room count. One node may give what the cheapest few do not: the budget is
-//! spent again from each of the first [`STARTS_MAX`] nodes on.
+//! makes no difference there stays. Where all that leads nowhere, and members of several kinds open
+//! nodes for each other, one whom they want near stays in turn. Then victims for quota as usual,
+//! and at the end everyone goes back who turns out not to be needed, because another node will do
+//! by then, too. Only kinds of members that lack room count. One node may give what the cheapest
+//! few do not: the budget is spent again from each of the first [`STARTS_MAX`] nodes on.
 //!
 //! Cost: one look at each node that candidates stand on, without any change; then removals, half of
 //! at most [`REMOVALS_MAX`] to learn what nodes cost. For one pod that is alone that ends once no
@@ -66,6 +67,8 @@ struct Focus<'s, 'a, 'c> {
     scope: DomainIdx,
     /// Kinds of members that lack room there.
     short: Vec<ClassIdx>,
+    /// Somebody who stays, because a member wants it near.
+    kept: Option<WorkloadIdx>,
     /// Removals left.
     removals: u32,
     /// Some nodes were not looked at, because others took all removals that may be.
@@ -92,6 +95,7 @@ impl Search<'_> {
             removed: Removed::default(),
             scope,
             short,
+            kept: None,
             removals: REMOVALS_MAX,
             ended: false,
         };
@@ -153,19 +157,48 @@ impl Search<'_> {
 
 impl<'c> Focus<'_, '_, 'c> {
     /// Clears nodes of the scope, those of least cost first, until everyone has room and quota.
+    /// Members of several kinds may be near somebody whose leaving makes room for others of them:
+    /// where nothing else does, it stays, and the node is cleared of those beside it.
     fn clear(&mut self, txn: &mut Txn<'_>, list: &'c [Candidate]) -> bool {
         self.short = self.search.short(txn, self.scope);
         let costs = self.costs(txn);
-        for start in 0..costs.len().min(STARTS_MAX) {
-            let (point, before) = (txn.checkpoint(), self.removed.taken.len());
-            let others = (0..costs.len()).filter(|at| *at != start);
-            let mut order = std::iter::once(start).chain(others).map(|at| costs[at]);
-            if order.any(|at| self.clear_node(txn, at)) && self.free_quota(txn, list) {
-                return true;
-            }
-            self.undo(txn, point, before);
-            self.short = self.search.short(txn, self.scope);
+        let starts = costs.len().min(STARTS_MAX);
+        if (0..starts).any(|start| self.clear_from(txn, list, &costs, start)) {
+            return true;
         }
+        if self.search.alone {
+            return false;
+        }
+        let mut kept: Vec<(usize, WorkloadIdx)> = Vec::new();
+        for start in 0..starts {
+            let wanted = self.wanted(txn, costs[start]);
+            kept.extend(wanted.into_iter().rev().map(|workload| (start, workload)));
+        }
+        let found = kept.into_iter().take(KEPT_MAX).any(|(start, workload)| {
+            self.kept = Some(workload);
+            self.removals > 0 && self.clear_from(txn, list, &costs, start)
+        });
+        self.kept = None;
+        found
+    }
+
+    /// Clears one of these nodes first, and then the others in order, until everyone has room and
+    /// quota; else nobody leaves.
+    fn clear_from(
+        &mut self,
+        txn: &mut Txn<'_>,
+        list: &'c [Candidate],
+        costs: &[usize],
+        start: usize,
+    ) -> bool {
+        let (point, before) = (txn.checkpoint(), self.removed.taken.len());
+        let others = (0..costs.len()).filter(|at| *at != start);
+        let mut order = std::iter::once(start).chain(others).map(|at| costs[at]);
+        if order.any(|at| self.clear_node(txn, at)) && self.free_quota(txn, list) {
+            return true;
+        }
+        self.undo(txn, point, before);
+        self.short = self.search.short(txn, self.scope);
         false
     }
 
@@ -337,6 +370,7 @@ impl<'c> Focus<'_, '_, 'c> {
     /// Takes one, if that is allowed now.
     fn take(&mut self, txn: &mut Txn<'_>, candidate: &'c Candidate) -> bool {
         let usable = self.removals > 0
+            && self.kept != Some(candidate.workload)
             && !self.removed.passes_over(candidate)
             && self.search.usable(txn, candidate, self.attempt, For::Room);
         if usable {
