@@ -51,6 +51,9 @@ const SETS_MAX: u32 = 32;
 /// Candidates of one node of whom one is kept in turn, at most.
 const KEPT_MAX: usize = 8;
 
+/// Removals where one who is wanted near stays in turn, at most, in one scope.
+const BESIDE_MAX: u32 = 512;
+
 /// Nodes that are cleared first, one after the other, until it does.
 const STARTS_MAX: usize = 8;
 
@@ -157,28 +160,32 @@ impl Search<'_> {
 
 impl<'c> Focus<'_, '_, 'c> {
     /// Clears nodes of the scope, those of least cost first, until everyone has room and quota.
-    /// Members of several kinds may be near somebody whose leaving makes room for others of them:
-    /// where nothing else does, it stays, and the node is cleared of those beside it.
     fn clear(&mut self, txn: &mut Txn<'_>, list: &'c [Candidate]) -> bool {
         self.short = self.search.short(txn, self.scope);
         let costs = self.costs(txn);
         let starts = costs.len().min(STARTS_MAX);
-        if (0..starts).any(|start| self.clear_from(txn, list, &costs, start)) {
-            return true;
-        }
-        if self.search.alone {
+        (0..starts).any(|start| self.clear_from(txn, list, &costs, start))
+            || self.clear_beside(txn, list, &costs)
+    }
+
+    /// The same where each of those in turn stays whom a member wants near. What others open for a
+    /// member is not known before they are placed: on its node whoever leaves makes room for it, be
+    /// it the one without whom it can be nowhere.
+    fn clear_beside(&mut self, txn: &mut Txn<'_>, list: &'c [Candidate], costs: &[usize]) -> bool {
+        if self.search.open.is_empty() {
             return false;
         }
-        let mut kept: Vec<(usize, WorkloadIdx)> = Vec::new();
-        for start in 0..starts {
-            let wanted = self.wanted(txn, costs[start]);
-            kept.extend(wanted.into_iter().rev().map(|workload| (start, workload)));
+        let mut stay: Vec<(usize, WorkloadIdx)> = Vec::new();
+        for (start, at) in costs.iter().enumerate().take(STARTS_MAX) {
+            let wanted = self.wanted(txn, *at);
+            stay.extend(wanted.into_iter().rev().map(|workload| (start, workload)));
         }
-        let found = kept.into_iter().take(KEPT_MAX).any(|(start, workload)| {
+        let left = std::mem::replace(&mut self.removals, BESIDE_MAX);
+        let found = stay.into_iter().take(KEPT_MAX).any(|(start, workload)| {
             self.kept = Some(workload);
-            self.removals > 0 && self.clear_from(txn, list, &costs, start)
+            self.removals > 0 && self.clear_from(txn, list, costs, start)
         });
-        self.kept = None;
+        (self.kept, self.removals) = (None, left);
         found
     }
 
