@@ -156,3 +156,22 @@ fn means(state: &ClusterState, budget: &BudgetFacts, shape: ShapeIdx) -> bool {
     let kin = state.room.shape(shape).facts.kin.as_deref();
     labels.zip(kin).is_some_and(|(labels, kin)| selector::selects(labels, &kin.labels))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_stays_gives_back_what_it_drew() {
+        let of = vec![vec![0], vec![1], vec![0, 1], vec![], vec![0]];
+        let mut draws = Draws { of, left: vec![-2, 0] };
+        let broken = |draws: &Draws| -> Vec<bool> {
+            (0..draws.of.len()).map(|at| draws.overdraws(at)).collect()
+        };
+        assert_eq!(broken(&draws), [true, false, true, false, true]);
+        draws.remove(2);
+        assert_eq!((broken(&draws), draws.left[1]), (vec![true, false, false, true], 1));
+        draws.remove(3);
+        assert_eq!(broken(&draws), [false; 3]);
+    }
+}
