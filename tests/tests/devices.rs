@@ -7,13 +7,15 @@ use std::sync::Arc;
 use capstan_core::Engine;
 use capstan_core::model::input::{
     Allocation, Answer, ClaimSpec, DeviceCount, Input, NodeSelector, NodeSelectorTerm, Operator,
-    PodClaim, PodFacts, PodPhase, PreemptWithin, Reach, Requirement, ResourceClaimFacts,
+    PodClaim, PodFacts, PodPhase, PodShape, PreemptWithin, Reach, Requirement, ResourceClaimFacts,
+    SliceFacts,
 };
 use capstan_core::plan::{Action, ClaimGrant, Effect, EffectResult, StepOutput};
 use capstan_core::time::Time;
 use capstan_tests::devices::{self, key, slice};
 use capstan_tests::facts::{
-    self, cluster_queue, flavor, group, in_queue, local_queue, namespace, nominal, shape, text,
+    self, cluster_queue, flavor, group, in_queue, labels, local_queue, namespace, nominal, shape,
+    text,
 };
 use capstan_tests::hand::{answer, binds, gpu_node, is_bind, view};
 use capstan_tests::kinds::ZONE;
@@ -400,6 +402,33 @@ fn what_a_victim_leaves_is_promised_once() {
     devices.dedup();
     assert_eq!(devices.len(), 3, "each another one");
     engine.recount();
+}
+
+/// Somebody has a device of a node where the preemptor may not go, and leaves if that is in reach
+/// of the preemptor's node, too.
+#[test]
+fn a_device_on_the_network_is_left_on_any_node() {
+    for (wide, left) in [(true, vec!["low"]), (false, Vec::new())] {
+        let mut engine = Engine::new();
+        let Input::Slice(local) = slice("b", &["x"]) else { unreachable!() };
+        let nodes = if wide { Reach::Everywhere } else { local.nodes.clone() };
+        let inputs = vec![
+            namespace(),
+            gpu_node("a", 0),
+            gpu_node("b", 0),
+            Input::Slice(Arc::new(SliceFacts { nodes, ..SliceFacts::clone(&local) })),
+            holding("low-claim", "b", &["x"]),
+            running("low", "b"),
+        ];
+        engine.observe(Time(0), inputs);
+        let mut high = alone("high", 10);
+        let node_selector = labels(&[("kubernetes.io/hostname", "a")]);
+        high.shape = Arc::new(PodShape { node_selector, ..PodShape::clone(&high.shape) });
+        let inputs = vec![Input::ResourceClaim(claim("high-claim", true)), Input::Pod(high)];
+        let stopped = evicted(&engine.step(Time(1), inputs));
+        assert_eq!(stopped, left, "in reach of all nodes: {wide}");
+        engine.recount();
+    }
 }
 
 #[test]

@@ -1,17 +1,19 @@
 //! Property: one pod starts wherever some of the pods of one node may leave for it.
 //!
-//! On small random clusters every set of lower pods of every node is tried by the slow model. And
-//! by hand: whom a preemptor wants near stays, how the bound of the search is told, and that an
-//! attempt costs what the cluster is large.
+//! On small random clusters every set of lower pods of every node is tried by the slow model, with
+//! a PodDisruptionBudget or without. And by hand: whom a preemptor wants near stays, who stays uses
+//! up no budget, how the bound of the search is told, and that an attempt costs what the cluster is
+//! large.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use capstan_core::Engine;
 use capstan_core::model::input::{
-    HostPort, Input, Kin, Neighbours, NodeFacts, Operator, PeerSelector, PeerTerm, PodClaim,
-    PodFacts, PodPhase, PodShape, PreemptWithin, Requirement, Text, Wishes,
+    BudgetFacts, HostPort, Input, Kin, Neighbours, NodeFacts, Operator, PeerSelector, PeerTerm,
+    PodClaim, PodFacts, PodPhase, PodShape, PreemptWithin, Requirement, Text, Wishes,
 };
-use capstan_core::plan::Action;
+use capstan_core::plan::{Action, StepOutput};
 use capstan_core::time::Time;
 use capstan_tests::around::{Cluster, Placed};
 use capstan_tests::devices;
@@ -48,6 +50,8 @@ struct Case {
     boss: Arc<PodShape>,
     /// All of them are in one queue that has quota for all.
     queued: bool,
+    /// So many of app `a` may be disturbed; `None`: all.
+    allowed: Option<u32>,
 }
 
 /// What came of it: who left, and where the one that came is.
@@ -73,6 +77,7 @@ impl Case {
             all.push(Input::ClusterQueue(queue));
             all.push(Input::LocalQueue(local_queue("q")));
         }
+        all.extend(self.allowed.map(|allowed| Input::Budget(Arc::new(budget(allowed)))));
         all.extend((0..self.there.len()).map(|at| Input::Pod(self.resident(at))));
         all
     }
@@ -94,15 +99,37 @@ impl Case {
         stage.settle(|_| {});
         let boss = pod("boss", &self.boss, &self.wishes());
         stage.add([Input::Pod(PodFacts { priority: BOSS, ..boss })]);
-        let outputs = stage.settle(|stage| stage.engine.recount());
-        let left = |action: Action| match action {
-            Action::Evict { pod, .. } => pod.name.strip_prefix("there-")?.parse().ok(),
-            _ => None,
-        };
-        let gone = deeds(&outputs).into_iter().filter_map(|(_, action)| left(action)).collect();
+        let gone = gone(&stage.settle(|stage| stage.engine.recount()));
         let node = stage.pods[&text("boss")].node.as_ref();
         let node = node.and_then(|node| self.nodes.iter().position(|it| it.name == *node));
         Played { gone, node }
+    }
+
+    /// Who leaves for a gang of such members, all of which start.
+    fn left_for(&self, members: &[Arc<PodShape>]) -> Vec<usize> {
+        let mut stage = Stage::new(NOW);
+        stage.add(self.ground());
+        stage.settle(|_| {});
+        let count = members.len() as u32;
+        let all = gang("g", count, Some(count), &self.boss, &self.wishes());
+        stage.add(all.into_iter().zip(members).map(|(member, shape)| {
+            Input::Pod(PodFacts { priority: BOSS, shape: shape.clone(), ..member })
+        }));
+        let gone = gone(&stage.settle(|stage| stage.engine.recount()));
+        let mut placed = stage.pods.values().filter(|pod| pod.name.starts_with("g-"));
+        assert!(placed.all(|pod| pod.node.is_some()), "{gone:?} left, and some wait: {self:?}");
+        gone
+    }
+
+    /// How many more leave than the budget allows.
+    fn breaks(&self, gone: &[usize]) -> usize {
+        let guarded = gone.iter().filter(|at| self.is_guarded(**at)).count();
+        self.allowed.map_or(0, |allowed| guarded.saturating_sub(allowed as usize))
+    }
+
+    fn is_guarded(&self, at: usize) -> bool {
+        let kin = self.there[at].0.kin.as_deref();
+        kin.is_some_and(|kin| kin.labels.get(&text("app")) == Some(&text("a")))
     }
 
     /// Lower pods of a node, in the order in which one goes before the other.
@@ -143,13 +170,21 @@ impl Case {
     }
 
     /// Whom kube-scheduler would stop on a node: all lower pods leave, and then as many come back
-    /// as can, the highest first.
+    /// as can, the highest first; before all others those who are more than a budget allows, told
+    /// from the highest on.
     fn by_kube(&self, node: usize) -> Option<Vec<usize>> {
         let mut gone = self.lower(node);
         if !self.takes(node, &gone) {
             return None;
         }
-        for one in gone.clone().into_iter().rev() {
+        let mut left = self.allowed;
+        let (breaking, others): (Vec<usize>, Vec<usize>) = gone.iter().rev().partition(|at| {
+            let Some(left) = left.as_mut().filter(|_| self.is_guarded(**at)) else { return false };
+            let breaks = *left == 0;
+            *left = left.saturating_sub(1);
+            breaks
+        });
+        for one in breaking.into_iter().chain(others) {
             let others: Vec<usize> = gone.iter().copied().filter(|at| *at != one).collect();
             if self.takes(node, &others) {
                 gone = others;
@@ -158,12 +193,35 @@ impl Case {
         Some(gone)
     }
 
-    /// How kube-scheduler compares nodes: the highest priority that leaves, then all of them.
-    fn cost(&self, gone: &[usize]) -> (Option<i32>, u64) {
+    /// How kube-scheduler compares nodes: how many break a budget, the highest priority that
+    /// leaves, then all of them.
+    fn cost(&self, gone: &[usize]) -> (usize, Option<i32>, u64) {
         let priorities = || gone.iter().map(|at| self.there[*at].2);
         let sum = priorities().map(|it| u64::from(it.abs_diff(i32::MIN))).sum();
-        (priorities().max(), sum)
+        (self.breaks(gone), priorities().max(), sum)
     }
+}
+
+/// So many pods of app `a` may be disturbed.
+fn budget(allowed: u32) -> BudgetFacts {
+    let values = vec![text("a")];
+    let guarded = Requirement { key: text("app"), operator: Operator::In, values };
+    BudgetFacts {
+        namespace: text(TEAM),
+        name: text("a"),
+        labels: Some(vec![guarded]),
+        allowed,
+        disturbed: BTreeSet::new(),
+    }
+}
+
+/// Which of those who were there first are stopped.
+fn gone(outputs: &[StepOutput]) -> Vec<usize> {
+    let left = |action: Action| match action {
+        Action::Evict { pod, .. } => pod.name.strip_prefix("there-")?.parse().ok(),
+        _ => None,
+    };
+    deeds(outputs).into_iter().filter_map(|(_, action)| left(action)).collect()
 }
 
 fn makes_room(case: &Case) -> Result<(), TestCaseError> {
@@ -222,7 +280,7 @@ fn case() -> impl Strategy<Value = Case> {
             facts
         };
         let nodes = nodes.iter().enumerate().map(node).collect();
-        Case { nodes, there, boss, queued: false }
+        Case { nodes, there, boss, queued: false, allowed: None }
     })
 }
 
@@ -235,6 +293,16 @@ fn in_a_queue(case: Case) -> Case {
     };
     let there = case.there.iter().map(|(shape, node, priority)| (charged(shape), *node, *priority));
     Case { there: there.collect(), boss: charged(&case.boss), queued: true, ..case }
+}
+
+/// The same with a budget. No two who may leave are of equal priority.
+fn guarded(case: Case, allowed: u32) -> Case {
+    let ranked = |(at, (shape, node, priority)): (usize, &(Arc<PodShape>, usize, i32))| {
+        let lower = (*priority - BOSS) * 8 + at as i32;
+        (shape.clone(), *node, if *priority < BOSS { lower } else { *priority })
+    };
+    let there = case.there.iter().enumerate().map(ranked).collect();
+    Case { there, allowed: Some(allowed), ..case }
 }
 
 proptest! {
@@ -255,6 +323,17 @@ proptest! {
     #[test]
     fn a_pod_in_a_queue_for_which_some_could_leave_starts(case in case()) {
         makes_room(&in_a_queue(case))?;
+    }
+}
+
+proptest! {
+    #![proptest_config(config(4_000))]
+
+    /// With a budget no more of it is broken, and nobody more important leaves, than with
+    /// kube-scheduler.
+    #[test]
+    fn a_pod_breaks_no_more_of_a_budget_than_it_must(case in case(), allowed in 0..3_u32) {
+        makes_room(&guarded(case, allowed))?;
     }
 }
 
@@ -291,7 +370,7 @@ fn zoned(cpu: &[i64]) -> Vec<NodeFacts> {
 fn beside_the_database() -> Case {
     let there = vec![(kind_of(2, "db", None), 0, 0), (kind_of(2, "web", None), 1, 1)];
     let boss = kind_of(2, "boss", near(ZONE, "db"));
-    Case { nodes: zoned(&[2, 2]), there, boss, queued: false }
+    Case { nodes: zoned(&[2, 2]), there, boss, queued: false, allowed: None }
 }
 
 #[test]
@@ -307,7 +386,7 @@ fn whom_the_preemptor_wants_near_stays() {
 fn of_those_who_are_wanted_near_one_stays() {
     let there = vec![(kind_of(1, "db", None), 0, 0), (kind_of(2, "db", None), 0, 1)];
     let boss = kind_of(2, "boss", near(HOST, "db"));
-    let case = Case { nodes: zoned(&[3]), there, boss, queued: false };
+    let case = Case { nodes: zoned(&[3]), there, boss, queued: false, allowed: None };
     for queued in [false, true] {
         let played = Case { queued, ..case.clone() }.played();
         assert_eq!((played.gone, played.node), (vec![1], Some(0)), "in a queue: {queued}");
@@ -334,13 +413,84 @@ fn whom_a_gang_wants_near_stays() {
     }
 }
 
+/// Members that open nodes for each other, and want one host port: of two that one wants near the
+/// one leaves that has the port, whichever is of higher priority.
+#[test]
+fn of_those_whom_a_gang_wants_near_one_stays() {
+    let with_port = |kind: Arc<PodShape>| {
+        Arc::new(PodShape { ports: vec![port(81)], ..PodShape::clone(&kind) })
+    };
+    let members =
+        [with_port(kind_of(1, "a", None)), with_port(kind_of(1, "boss", near(HOST, "a")))];
+    for (beside, taker) in [(0, 1), (1, 0)] {
+        let taker = (with_port(kind_of(1, "a", None)), 1, taker);
+        let there = vec![(kind_of(1, "a", None), 1, beside), taker];
+        let (nodes, boss) = (zoned(&[1, 4]), members[0].clone());
+        let case = Case { nodes, there, boss, queued: false, allowed: None };
+        for queued in [false, true] {
+            let gone = Case { queued, ..case.clone() }.left_for(&members);
+            assert_eq!(gone, [1], "{case:?}, in a queue: {queued}");
+        }
+    }
+}
+
+/// The small one of two that are guarded stays anyway: the other one may leave, and nobody of
+/// higher priority has to.
+#[test]
+fn who_stays_uses_up_no_budget() {
+    let guarded = |cpu: i64, priority: i32| (kind_of(cpu, "a", None), 0, priority);
+    let there = vec![guarded(1, 0), guarded(4, 1), (kind_of(4, "z", None), 0, 2)];
+    let boss = kind_of(4, "boss", None);
+    let case = Case { nodes: zoned(&[9]), there, boss, queued: false, allowed: Some(1) };
+    let played = case.played();
+    assert_eq!((played.gone, played.node), (vec![1], Some(0)));
+}
+
+/// The same for a gang: one member lacks a node, and who is guarded and of lower priority leaves
+/// one; another one that is guarded could give nothing.
+#[test]
+fn who_stays_uses_up_no_budget_of_a_gang() {
+    let there = vec![
+        (kind_of(1, "a", None), 0, 0),
+        (kind_of(2, "b", None), 1, 2),
+        (kind_of(2, "a", None), 2, 1),
+    ];
+    let boss = kind_of(2, "boss", None);
+    let (nodes, members) = (zoned(&[3, 2, 2]), [boss.clone(), boss.clone()]);
+    let case = Case { nodes, there, boss, queued: false, allowed: Some(1) };
+    for queued in [false, true] {
+        let gone = Case { queued, ..case.clone() }.left_for(&members);
+        assert_eq!(gone, [2], "in a queue: {queued}");
+    }
+}
+
+/// Two of three that a gang could take are guarded, and one of these may leave: who is not goes
+/// with the larger of them, and the smaller one comes back.
+#[test]
+fn who_draws_on_a_broken_budget_comes_back_first() {
+    let there = vec![
+        (kind_of(1, "a", None), 0, 0),
+        (kind_of(1, "z", None), 0, 1),
+        (kind_of(2, "a", None), 0, 2),
+    ];
+    let boss = kind_of(1, "boss", None);
+    let (nodes, members) = (zoned(&[4]), [boss.clone(), boss.clone(), boss.clone()]);
+    let case = Case { nodes, there, boss, queued: false, allowed: Some(1) };
+    for queued in [false, true] {
+        let mut gone = Case { queued, ..case.clone() }.left_for(&members);
+        gone.sort_unstable();
+        assert_eq!(gone, [1, 2], "in a queue: {queued}");
+    }
+}
+
 /// Of nodes where the same highest priority leaves that one is cleared where fewest do.
 #[test]
 fn the_node_is_cleared_that_fewest_leave() {
     let small = |node: usize| (kind_of(1, "web", None), node, 1);
     let there = vec![small(0), small(0), (kind_of(2, "web", None), 1, 1), small(2), small(2)];
     let boss = kind_of(2, "boss", None);
-    let played = Case { nodes: zoned(&[2, 2, 2]), there, boss, queued: false }.played();
+    let played =
+        Case { nodes: zoned(&[2, 2, 2]), there, boss, queued: false, allowed: None }.played();
     assert_eq!((played.gone, played.node), (vec![2], Some(1)));
 }
 
@@ -354,7 +504,7 @@ fn who_stands_beside_one_that_keeps_others_away_stays() {
         let guard = (kind_of(1, "guard", Some(Arc::new(away.clone()))), 0, guard);
         let there = vec![guard, (kind_of(1, "web", None), 0, web)];
         let boss = kind_of(2, "boss", None);
-        let case = Case { nodes: zoned(&[2, 2]), there, boss, queued: false };
+        let case = Case { nodes: zoned(&[2, 2]), there, boss, queued: false, allowed: None };
         for queued in [false, true] {
             let played = Case { queued, ..case.clone() }.played();
             let told = format!("{case:?}, in a queue: {queued}");

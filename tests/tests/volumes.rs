@@ -6,13 +6,13 @@ use std::sync::Arc;
 use capstan_core::Engine;
 use capstan_core::explain::reason::Reason;
 use capstan_core::model::input::{
-    ClaimFacts, ClaimUse, Input, OwnerFacts, PodFacts, PodShape, PodVolumes, StorageFact,
-    VolumeFacts,
+    AccessModes, ClaimFacts, ClaimUse, Input, OwnerFacts, PodFacts, PodPhase, PodShape, PodVolumes,
+    StorageFact, VolumeFacts,
 };
 use capstan_core::plan::{Action, Effect, EffectResult, State, StepOutput, VolumeSetting};
 use capstan_core::time::{Span, Time};
 use capstan_tests::disks::{claim, class, key, volume};
-use capstan_tests::facts::{GPU, TEAM, gang, in_queue, job, pods_of, shape, text};
+use capstan_tests::facts::{GPU, TEAM, gang, in_queue, job, labels, pod, pods_of, shape, text};
 use capstan_tests::hand::{answer, binds, gpu_node, one_queue, view};
 
 const NOW: Time = Time(1_000_000);
@@ -334,4 +334,38 @@ fn explaining_a_member_leaves_what_was_chosen_for_it() {
     engine.step(after(1), done(&first));
     let facts = written.iter().flat_map(|(_, settings)| bound(&settings[0])).collect();
     assert_eq!(binds(&engine.step(after(2), facts)).len(), 2);
+}
+
+/// A claim is for one pod only, and somebody of lower priority has it on a node where the preemptor
+/// may not go: it leaves. Of a claim that others may use, too, nobody has to.
+#[test]
+fn a_claim_for_one_pod_is_left_on_any_node() {
+    for (modes, left) in
+        [(AccessModes::ONE_POD, vec!["low"]), (AccessModes::MANY_WRITE, Vec::new())]
+    {
+        let of = Some((key("c"), Some(text("uid-c"))));
+        let volume =
+            VolumeFacts { modes, nodes: None, claim: of, available: false, ..volume("v", "a") };
+        let claim = ClaimFacts { modes, volume: Some(text("v")), bound: true, ..claim("c") };
+        let user = |name: &str, priority: i32, node: &str| {
+            let claims = vec![ClaimUse { claim: key("c"), made_for: None }];
+            let volumes = Some(Arc::new(PodVolumes { claims, disks: Vec::new() }));
+            let node_selector = labels(&[("kubernetes.io/hostname", node)]);
+            let one = PodShape { node_selector, volumes, ..PodShape::clone(&shape(&[(GPU, 1)])) };
+            PodFacts { priority, ..pod(name, &Arc::new(one), &in_queue(None)) }
+        };
+        let low = user("low", 0, "b");
+        let low = PodFacts { node: Some(text("b")), phase: PodPhase::Running, ..low };
+        let mut engine = Engine::new();
+        let ground = vec![gpu_node("a", 8), gpu_node("b", 8), there(volume), is(claim)];
+        engine.observe(NOW, ground.into_iter().chain([Input::Pod(low)]).collect());
+        let output = engine.step(after(1), vec![Input::Pod(user("high", 10, "a"))]);
+        let stopped = |effect: &Effect| match &effect.action {
+            Action::Evict { pod, .. } => Some(pod.name.to_string()),
+            _ => None,
+        };
+        let stopped: Vec<String> = output.effects.iter().filter_map(stopped).collect();
+        assert_eq!(stopped, left);
+        engine.recount();
+    }
 }

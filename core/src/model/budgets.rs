@@ -5,7 +5,8 @@
 //! whatever budgets say).
 //!
 //! Decides, for those who may leave in the order in which they are taken, whose pods go beyond what
-//! is allowed once those before them have left. Pods that leave already were counted by whoever
+//! is allowed once those before them have left; and of those who leave, who draws on a budget of
+//! which more goes than is allowed. Pods that leave already were counted by whoever
 //! wrote the budget.
 //!
 //! Restart: nothing is kept but the objects. Cost: nothing without budgets in the namespaces of
@@ -15,7 +16,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::model::ids::{ShapeIdx, WorkloadIdx};
+use crate::model::ids::{PodIdx, ShapeIdx, WorkloadIdx};
 use crate::model::input::{BudgetFacts, Text};
 use crate::model::state::ClusterState;
 use crate::rules::selector;
@@ -31,8 +32,16 @@ pub struct Allowance<'a> {
     state: &'a ClusterState,
     /// Budgets that mean pods of a shape, by namespace and shape.
     meant: BTreeMap<(&'a Text, ShapeIdx), Vec<&'a Arc<BudgetFacts>>>,
-    /// How many more may go, by namespace and name.
-    left: BTreeMap<(&'a Text, &'a Text), u32>,
+    /// How many go, by namespace and name.
+    taken: BTreeMap<(&'a Text, &'a Text), u32>,
+}
+
+/// What several who go take out of budgets, and who of them could stay so that less is broken.
+pub struct Draws {
+    /// What each takes: the number of a budget for each pod that is counted there.
+    of: Vec<Vec<usize>>,
+    /// How many more each budget allows; below zero it is broken.
+    left: Vec<i64>,
 }
 
 impl Budgets {
@@ -61,22 +70,38 @@ impl Budgets {
 impl<'a> Allowance<'a> {
     /// What all budgets allow now.
     pub fn new(state: &'a ClusterState) -> Allowance<'a> {
-        Allowance { state, meant: BTreeMap::new(), left: BTreeMap::new() }
+        Allowance { state, meant: BTreeMap::new(), taken: BTreeMap::new() }
     }
 
     /// All that budgets allow may be taken anew.
     pub fn renew(&mut self) {
-        self.left.clear();
+        self.taken.clear();
     }
 
     /// Takes a workload's pods out of what is allowed; whether that is more than was left.
     pub fn breaks(&mut self, workload: WorkloadIdx) -> bool {
         let state = self.state;
-        if state.leaving(workload) {
-            return false;
-        }
+        !state.leaving(workload) && self.take(state.placed(workload))
+    }
+
+    /// Takes pods out of what is allowed; whether that is more than was left.
+    pub fn take(&mut self, pods: impl Iterator<Item = PodIdx>) -> bool {
         let mut breaks = false;
-        for pod in state.placed(workload) {
+        self.each(pods, |taken, budget| {
+            breaks |= *taken >= budget.allowed;
+            *taken += 1;
+        });
+        breaks
+    }
+
+    /// Calls back for each budget of each pod, with how many of it were taken.
+    fn each(
+        &mut self,
+        pods: impl Iterator<Item = PodIdx>,
+        mut call: impl FnMut(&mut u32, &'a BudgetFacts),
+    ) {
+        let state = self.state;
+        for pod in pods {
             let pod = &state.pods[pod];
             let Some(here) = state.budgets.all.get(&pod.namespace) else { continue };
             let means = |budget: &&Arc<BudgetFacts>| means(state, budget, pod.shape);
@@ -85,12 +110,43 @@ impl<'a> Allowance<'a> {
             let meant = meant.iter().copied();
             for budget in meant.filter(|budget| !budget.disturbed.contains(&pod.name)) {
                 let key = (&budget.namespace, &budget.name);
-                let left = self.left.entry(key).or_insert(budget.allowed);
-                breaks |= *left == 0;
-                *left = left.saturating_sub(1);
+                call(self.taken.entry(key).or_default(), budget);
             }
         }
-        breaks
+    }
+}
+
+impl Draws {
+    /// What the pods of each of these take.
+    pub fn new(state: &ClusterState, all: impl Iterator<Item = Vec<PodIdx>>) -> Draws {
+        let mut allowance = Allowance::new(state);
+        let mut numbers: BTreeMap<(&Text, &Text), usize> = BTreeMap::new();
+        let mut left: Vec<i64> = Vec::new();
+        let draw = |pods: Vec<PodIdx>| {
+            let mut drawn = Vec::new();
+            allowance.each(pods.into_iter(), |_, budget| {
+                let next = left.len();
+                let at = *numbers.entry((&budget.namespace, &budget.name)).or_insert(next);
+                if at == next {
+                    left.push(i64::from(budget.allowed));
+                }
+                left[at] -= 1;
+                drawn.push(at);
+            });
+            drawn
+        };
+        let of = all.map(draw).collect();
+        Draws { of, left }
+    }
+
+    /// Whether more goes than is allowed of what the pods of one are counted for.
+    pub fn overdraws(&self, at: usize) -> bool {
+        self.of[at].iter().any(|budget| self.left[*budget] < 0)
+    }
+
+    /// One stays after all; those behind it move up.
+    pub fn remove(&mut self, at: usize) {
+        self.of.remove(at).into_iter().for_each(|budget| self.left[budget] += 1);
     }
 }
 
@@ -99,4 +155,23 @@ fn means(state: &ClusterState, budget: &BudgetFacts, shape: ShapeIdx) -> bool {
     let labels = budget.labels.as_ref().filter(|labels| !labels.is_empty());
     let kin = state.room.shape(shape).facts.kin.as_deref();
     labels.zip(kin).is_some_and(|(labels, kin)| selector::selects(labels, &kin.labels))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_stays_gives_back_what_it_drew() {
+        let of = vec![vec![0], vec![1], vec![0, 1], vec![], vec![0]];
+        let mut draws = Draws { of, left: vec![-2, 0] };
+        let broken = |draws: &Draws| -> Vec<bool> {
+            (0..draws.of.len()).map(|at| draws.overdraws(at)).collect()
+        };
+        assert_eq!(broken(&draws), [true, false, true, false, true]);
+        draws.remove(2);
+        assert_eq!((broken(&draws), draws.left[1]), (vec![true, false, false, true], 1));
+        draws.remove(3);
+        assert_eq!(broken(&draws), [false; 3]);
+    }
 }

@@ -47,7 +47,7 @@ impl Search<'_> {
     ) -> Result<Vec<Victim>, For> {
         if attempt == Attempt::Sharing || !self.lacks_quota_alone(txn) {
             let all = list.ordered(txn.state(), self.need);
-            return self.attempt(txn, all, attempt);
+            return self.attempt_within_budgets(txn, all, attempt);
         }
         let start = txn.checkpoint();
         let found = self.attempt_with_few(txn, list.of_quota(txn.state()), attempt);

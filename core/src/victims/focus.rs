@@ -11,10 +11,11 @@
 //! Phases, inside one required domain after the other (the roomiest first), else anywhere: what
 //! each node would cost, then nodes in that order, each as far as it comes to hold more members:
 //! in the usual order, else without somebody whom a member wants near, else some set that does; who
-//! makes no difference there stays. Then victims for quota as usual, and at the end everyone goes
-//! back who turns out not to be needed, because another node will do by then, too. Only kinds of
-//! members that lack room count. One node may give what the cheapest few do not: the budget is
-//! spent again from each of the first [`STARTS_MAX`] nodes on.
+//! makes no difference there stays. Where all that leads nowhere, and members of several kinds open
+//! nodes for each other, one whom they want near stays in turn. Then victims for quota as usual,
+//! and at the end everyone goes back who turns out not to be needed, because another node will do
+//! by then, too. Only kinds of members that lack room count. One node may give what the cheapest
+//! few do not: the budget is spent again from each of the first [`STARTS_MAX`] nodes on.
 //!
 //! Cost: one look at each node that candidates stand on, without any change; then removals, half of
 //! at most [`REMOVALS_MAX`] to learn what nodes cost. For one pod that is alone that ends once no
@@ -25,6 +26,7 @@
 
 use capstan_topology::DomainIdx;
 
+use super::guarded::broken_by;
 use super::stands::{Cost, Stand, Stander};
 use super::{Attempt, For, Removed, Search};
 use crate::explain::reason::SearchBound;
@@ -49,6 +51,9 @@ const SETS_MAX: u32 = 32;
 /// Candidates of one node of whom one is kept in turn, at most.
 const KEPT_MAX: usize = 8;
 
+/// Removals where one who is wanted near stays in turn, at most, in one scope.
+const BESIDE_MAX: u32 = 512;
+
 /// Nodes that are cleared first, one after the other, until it does.
 const STARTS_MAX: usize = 8;
 
@@ -65,6 +70,8 @@ struct Focus<'s, 'a, 'c> {
     scope: DomainIdx,
     /// Kinds of members that lack room there.
     short: Vec<ClassIdx>,
+    /// Somebody who stays, because a member wants it near.
+    kept: Option<WorkloadIdx>,
     /// Removals left.
     removals: u32,
     /// Some nodes were not looked at, because others took all removals that may be.
@@ -91,6 +98,7 @@ impl Search<'_> {
             removed: Removed::default(),
             scope,
             short,
+            kept: None,
             removals: REMOVALS_MAX,
             ended: false,
         };
@@ -155,16 +163,49 @@ impl<'c> Focus<'_, '_, 'c> {
     fn clear(&mut self, txn: &mut Txn<'_>, list: &'c [Candidate]) -> bool {
         self.short = self.search.short(txn, self.scope);
         let costs = self.costs(txn);
-        for start in 0..costs.len().min(STARTS_MAX) {
-            let (point, before) = (txn.checkpoint(), self.removed.taken.len());
-            let others = (0..costs.len()).filter(|at| *at != start);
-            let mut order = std::iter::once(start).chain(others).map(|at| costs[at]);
-            if order.any(|at| self.clear_node(txn, at)) && self.free_quota(txn, list) {
-                return true;
-            }
-            self.undo(txn, point, before);
-            self.short = self.search.short(txn, self.scope);
+        let starts = costs.len().min(STARTS_MAX);
+        (0..starts).any(|start| self.clear_from(txn, list, &costs, start))
+            || self.clear_beside(txn, list, &costs)
+    }
+
+    /// The same where each of those in turn stays whom a member wants near. What others open for a
+    /// member is not known before they are placed: on its node whoever leaves makes room for it, be
+    /// it the one without whom it can be nowhere.
+    fn clear_beside(&mut self, txn: &mut Txn<'_>, list: &'c [Candidate], costs: &[usize]) -> bool {
+        if self.search.open.is_empty() {
+            return false;
         }
+        let mut stay: Vec<(usize, WorkloadIdx)> = Vec::new();
+        for (start, at) in costs.iter().enumerate().take(STARTS_MAX) {
+            let wanted = self.wanted(txn, *at);
+            stay.extend(wanted.into_iter().rev().map(|workload| (start, workload)));
+        }
+        let left = std::mem::replace(&mut self.removals, BESIDE_MAX);
+        let found = stay.into_iter().take(KEPT_MAX).any(|(start, workload)| {
+            self.kept = Some(workload);
+            self.removals > 0 && self.clear_from(txn, list, costs, start)
+        });
+        (self.kept, self.removals) = (None, left);
+        found
+    }
+
+    /// Clears one of these nodes first, and then the others in order, until everyone has room and
+    /// quota; else nobody leaves.
+    fn clear_from(
+        &mut self,
+        txn: &mut Txn<'_>,
+        list: &'c [Candidate],
+        costs: &[usize],
+        start: usize,
+    ) -> bool {
+        let (point, before) = (txn.checkpoint(), self.removed.taken.len());
+        let others = (0..costs.len()).filter(|at| *at != start);
+        let mut order = std::iter::once(start).chain(others).map(|at| costs[at]);
+        if order.any(|at| self.clear_node(txn, at)) && self.free_quota(txn, list) {
+            return true;
+        }
+        self.undo(txn, point, before);
+        self.short = self.search.short(txn, self.scope);
         false
     }
 
@@ -224,7 +265,11 @@ impl<'c> Focus<'_, '_, 'c> {
         let there = &self.stands[at].in_order;
         let taken = self.removed.taken[before..].iter().map(|taken| taken.candidate.workload);
         let gone = taken.filter_map(|it| there.iter().find(|one| one.candidate.workload == it));
-        Cost::of(txn.state(), gone.copied())
+        let cost = Cost::of(txn.state(), gone.copied());
+        match self.search.alone {
+            true => cost.breaking(broken_by(txn.state(), &self.removed.taken[before..])),
+            false => cost,
+        }
     }
 
     /// How many members of the kinds that lack room a node holds.
@@ -332,6 +377,7 @@ impl<'c> Focus<'_, '_, 'c> {
     /// Takes one, if that is allowed now.
     fn take(&mut self, txn: &mut Txn<'_>, candidate: &'c Candidate) -> bool {
         let usable = self.removals > 0
+            && self.kept != Some(candidate.workload)
             && !self.removed.passes_over(candidate)
             && self.search.usable(txn, candidate, self.attempt, For::Room);
         if usable {

@@ -9,10 +9,10 @@
 //! (`in_order`), and finally gives back, last first, everyone who turns out not to be needed.
 //! Candidates that are already leaving come first, whatever the order of the others: taking them
 //! costs nothing more, and giving them back would save nothing. PodDisruptionBudgets are a
-//! preference among those of one kind. Work without a queue is taken only for room on nodes, before
-//! anyone in a queue. While fair sharing is on, shares decide who comes next and who may be taken
-//! at all: `fair`, `targets`; who was stopped too often takes only what it owns, with or without
-//! shares: `turns`.
+//! preference among those of one kind (`guarded`). Work without a queue is taken only for room on
+//! nodes, before anyone in a queue. While fair sharing is on, shares decide who comes next and who
+//! may be taken at all: `fair`, `targets`; who was stopped too often takes only what it owns, with
+//! or without shares: `turns`. Who could not help stays out of it: `frees`.
 //!
 //! Who leaves is not always what matters, but from where. A pod that is alone and in no queue
 //! clears one node, as with kube-scheduler: `stands` says who could leave each node and what that
@@ -46,6 +46,8 @@ pub mod candidates;
 mod fair;
 mod fits;
 mod focus;
+mod frees;
+mod guarded;
 mod in_order;
 mod order;
 mod recall;
@@ -84,19 +86,6 @@ impl Need {
         asked.sort_unstable();
         asked.dedup();
         asked
-    }
-
-    /// Whether any member of a workload is on a node that some wanted class may use at all, or
-    /// keeps it away from others.
-    fn could_free(&self, state: &ClusterState, workload: WorkloadIdx) -> bool {
-        state.placed(workload).any(|pod| {
-            let pod = &state.pods[pod];
-            let Some(node) = pod.place else { return false };
-            self.asks.iter().any(|(class, _)| {
-                let accepts = || state.classes.accepts(&state.room, *class, node);
-                state.classes.class(*class).outlook().minds(pod.shape) || accepts()
-            })
-        })
     }
 }
 

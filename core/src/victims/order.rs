@@ -108,12 +108,46 @@ fn heed_budgets(state: &ClusterState, need: &Need, found: &mut [Candidate]) {
     if state.budgets.is_empty() {
         return;
     }
+    charge_budgets(state, need, found.iter_mut());
+    guarded_last(state, found);
+}
+
+/// The same candidates where what budgets allow is for those first who would go last, as with
+/// kube-scheduler: many of those stay, and who goes before them may break a budget. `None`: that
+/// makes no difference, or use tells who goes first, and not priority.
+pub(super) fn for_the_last_first(
+    state: &ClusterState,
+    need: &Need,
+    list: &[Candidate],
+) -> Option<Vec<Candidate>> {
+    let guarded = list.iter().any(|candidate| candidate.breaks_budget);
+    if !guarded || state.policy.usage_sharing.is_some() {
+        return None;
+    }
+    let mut other = list.to_vec();
+    other.sort_by_key(|candidate| candidate.turn);
+    charge_budgets(state, need, other.iter_mut().rev());
+    guarded_last(state, &mut other);
+    let same = list.iter().zip(&other).all(|(one, other)| one.workload == other.workload);
+    (!same).then_some(other)
+}
+
+/// Says of each candidate whether it breaks a budget once those before it have left.
+fn charge_budgets<'c>(
+    state: &ClusterState,
+    need: &Need,
+    in_order: impl Iterator<Item = &'c mut Candidate>,
+) {
     let mut allowance = Allowance::new(state);
     let could_help =
         |candidate: &Candidate| candidate.quota || need.could_free(state, candidate.workload);
-    for candidate in found.iter_mut().filter(|candidate| could_help(candidate)) {
+    for candidate in in_order.filter(|candidate| could_help(candidate)) {
         candidate.breaks_budget = allowance.breaks(candidate.workload);
     }
+}
+
+/// Of each kind those go last who break a budget.
+fn guarded_last(state: &ClusterState, found: &mut [Candidate]) {
     found.sort_by_key(|candidate| {
         let leaving = state.leaving(candidate.workload);
         (!leaving, candidate.kind.rank(), candidate.breaks_budget)
@@ -161,6 +195,14 @@ fn overspends(state: &ClusterState, candidate: &Candidate) -> bool {
     candidate.kind.elsewhere() && queue.is_some_and(|queue| state.spending.goes_first(queue))
 }
 
+/// Why a candidate goes after others of its kind, whatever their priority: its stop was refused a
+/// moment ago; no soft budget of its queue is spent.
+pub(super) fn held_back(state: &ClusterState, candidate: &Candidate) -> (bool, bool) {
+    let refused = state.workloads[candidate.workload].stop_refused;
+    let refused = refused.is_some_and(|at| at.plus(REFUSED) > state.now);
+    (refused, !overspends(state, candidate))
+}
+
 /// Leaving first, and of those who leaves for the preemptor; then hierarchical, other cohort, own
 /// queue; within budgets ([`heed_budgets`]); whose stop was not refused of late; of queues that
 /// have spent a soft budget; lower priority; later admission; less loss; uid. At least the first so
@@ -195,8 +237,8 @@ const BELOW_KIND: u32 = 96;
 fn rank(state: &ClusterState, candidate: &Candidate) -> u128 {
     let workload = &state.workloads[candidate.workload];
     let since = workload.assignment.as_ref().map_or(Time::MIN, |assignment| assignment.at);
-    let (stays, kept) = (!state.leaving(candidate.workload), !overspends(state, candidate));
-    let refused = workload.stop_refused.is_some_and(|at| at.plus(REFUSED) > state.now);
+    let stays = !state.leaving(candidate.workload);
+    let (refused, kept) = held_back(state, candidate);
     let above_least = workload.priority.abs_diff(i32::MIN);
     let rank = u64::from(candidate.kind.rank()) << 34 | u64::from(refused) << 33;
     let rank = u64::from(stays) << 41 | rank | u64::from(kept) << 32 | u64::from(above_least);

@@ -1,9 +1,10 @@
 //! Candidates that were removed inside a transaction, and their way back one by one.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use super::candidates::Candidate;
-use super::{Attempt, Search};
+use super::{Attempt, Search, guarded};
 use crate::model::ids::WorkloadIdx;
 use crate::model::txn::Txn;
 use crate::model::vacancy::Holding;
@@ -68,25 +69,27 @@ impl<'c> Removed<'c> {
         self.taken.push(Taken { candidate, held });
     }
 
-    /// Returns one if `fits` accepts the state after that.
+    /// Returns one if `fits` accepts the state after that; whether it does.
     pub(super) fn give_back(
         &mut self,
         txn: &mut Txn<'_>,
         at: usize,
         fits: impl FnOnce(&mut Txn<'_>) -> bool,
-    ) {
+    ) -> bool {
         let point = txn.checkpoint();
         let Taken { candidate, held } = &self.taken[at];
         match self.extent {
             Extent::Whole => txn.return_workload(candidate.workload, held),
             Extent::Quota => txn.recharge_workload(candidate.workload, held),
         }
-        if fits(txn) {
+        let returns = fits(txn);
+        if returns {
             let back = self.taken.remove(at);
             self.names.remove(&back.candidate.workload);
         } else {
             txn.rollback_to(point);
         }
+        returns
     }
 
     /// Forgets all but the first `count`, whose removal was rolled back.
@@ -98,17 +101,18 @@ impl<'c> Removed<'c> {
 }
 
 impl Search<'_> {
-    /// Everyone but the last taken goes back if the need fits all the same: whose leaving breaks a
-    /// budget before the others, and of those the last taken first. For members that depend on each
-    /// other, or on who is around them, the last one, too, and again as long as anyone does. The
-    /// last one, too, of those who were taken to clear a node: somebody before it may have kept
-    /// members away from others, one of which will do. Who leaves already saves nothing by that: it
-    /// counts as gone, and in the end it is left to others who could do with it. By shares the
-    /// caller says when that is.
+    /// Everyone but the last taken goes back if the need fits all the same: first who draws on a
+    /// budget that is broken, then whose leaving breaks one after those before it, and then the
+    /// others, the last taken first. For members that depend on each other, or on who is around
+    /// them, the last one, too, and again as long as anyone does. The last one, too, of those who
+    /// were taken to clear a node: somebody before it may have kept members away from others, one
+    /// of which will do. Who leaves already saves nothing by that: it counts as gone, and in the
+    /// end it is left to others who could do with it. By shares the caller says when that is.
     pub(super) fn give_back(&self, txn: &mut Txn<'_>, attempt: Attempt, removed: &mut Removed<'_>) {
         let passes = if self.depends() { PASSES_MAX } else { 1 };
         for _ in 0..passes {
             let before = removed.taken.len();
+            self.give_back_to_budgets(txn, attempt, removed);
             for guarded in [true, false] {
                 let stays = |it: &Candidate| !it.kind.leaves() && it.breaks_budget == guarded;
                 self.give_back_of(txn, attempt, removed, stays);
@@ -140,16 +144,46 @@ impl Search<'_> {
         removed: &mut Removed<'_>,
         of: impl Fn(&Candidate) -> bool,
     ) {
-        let kept = usize::from(!self.depends() && !removed.by_place);
-        for at in (0..removed.taken.len().saturating_sub(kept)).rev() {
+        for at in self.all_but_kept(removed).rev() {
             if of(removed.taken[at].candidate) {
-                let whole = removed.extent == Extent::Whole;
-                let fits = |txn: &mut Txn<'_>| {
-                    self.amounts_fit(txn, attempt) && (!whole || self.room_fits(txn, attempt))
-                };
-                removed.give_back(txn, at, fits);
+                self.give_back_one(txn, attempt, removed, at);
             }
         }
+    }
+
+    /// Of those who draw on a broken budget everyone goes back, the last taken first, without whom
+    /// the need fits, until it is broken no more.
+    fn give_back_to_budgets(&self, txn: &mut Txn<'_>, attempt: Attempt, removed: &mut Removed<'_>) {
+        if txn.state().budgets.is_empty() {
+            return;
+        }
+        let mut draws = guarded::draws(txn.state(), &removed.taken);
+        for at in self.all_but_kept(removed).rev() {
+            if draws.overdraws(at) && self.give_back_one(txn, attempt, removed, at) {
+                draws.remove(at);
+            }
+        }
+    }
+
+    /// Those who may go back at all.
+    fn all_but_kept(&self, removed: &Removed<'_>) -> Range<usize> {
+        let kept = usize::from(!self.depends() && !removed.by_place);
+        0..removed.taken.len().saturating_sub(kept)
+    }
+
+    /// One goes back, if the need fits without it; whether it does.
+    fn give_back_one(
+        &self,
+        txn: &mut Txn<'_>,
+        attempt: Attempt,
+        removed: &mut Removed<'_>,
+        at: usize,
+    ) -> bool {
+        let whole = removed.extent == Extent::Whole;
+        let fits = |txn: &mut Txn<'_>| {
+            self.amounts_fit(txn, attempt) && (!whole || self.room_fits(txn, attempt))
+        };
+        removed.give_back(txn, at, fits)
     }
 
     /// Whether who goes back may make even the last one's leaving needless.

@@ -43,11 +43,13 @@ pub(super) struct Cost {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stander<'c> {
     pub(super) candidate: &'c Candidate,
-    /// Its leaving breaks a PodDisruptionBudget.
+    /// Its leaving breaks a PodDisruptionBudget; where one pod clears one node, even if nobody else
+    /// leaves.
     pub(super) breaks: bool,
 }
 
-/// Candidates on a node that might hold a member more if all of them left.
+/// Candidates on a node that might hold a member more if all of them left. Where budgets may be
+/// spent in two ways there are two of a node.
 pub(super) struct Stand<'c> {
     pub(super) position: usize,
     /// What the node lacks for it now: the largest share of what is asked, in millionths.
@@ -59,9 +61,12 @@ pub(super) struct Stand<'c> {
 }
 
 /// Somebody who could leave a node, with its pods there.
+#[derive(Clone)]
 struct Here<'c> {
     stander: Stander<'c>,
     pods: Vec<PodIdx>,
+    /// It goes after the others: budgets are spent by those before it.
+    last: bool,
 }
 
 /// What a node lacks of a resource for a member more.
@@ -74,6 +79,11 @@ struct Gap {
 impl Cost {
     /// Nobody is stopped.
     const NOTHING: Cost = Cost { breaks: 0, highest: None, sum: 0, began: Reverse(Time(i64::MAX)) };
+
+    /// The same where so many break a budget.
+    pub(super) fn breaking(self, breaks: usize) -> Cost {
+        Cost { breaks, ..self }
+    }
 
     /// What it costs that these leave. Who leaves already costs nothing more.
     pub(super) fn of<'c>(state: &ClusterState, all: impl Iterator<Item = Stander<'c>>) -> Cost {
@@ -125,43 +135,55 @@ impl Search<'_> {
                     _ => {
                         let breaks = candidate.breaks_budget;
                         let stander = Stander { candidate, breaks };
-                        here.push(Here { stander, pods: vec![pod] });
+                        here.push(Here { stander, pods: vec![pod], last: false });
                     }
                 }
             }
         }
         let mut allowance = Allowance::new(state);
         let mut stands = Vec::new();
-        for (node, mut here) in by_node {
+        for (node, here) in by_node {
             let mut wanted = short.iter().copied();
             if !wanted.any(|class| state.classes.accepts(&state.room, class, node)) {
                 continue;
             }
-            self.heed_budgets(state, &mut here, &mut allowance);
-            stands.extend(self.stand(state, node, here, short));
+            for here in self.orders(state, here, &mut allowance) {
+                stands.extend(self.stand(state, node, here, short));
+            }
         }
         stands.sort_by_key(|it| (self.alone.then_some(it.least), it.lacks, it.position));
         stands
     }
 
-    /// One pod clears one node: what budgets allow is all for those who stand there, and who breaks
-    /// one all the same goes last.
-    fn heed_budgets(
+    /// In which order to take those of a node. One pod clears one node: what budgets allow is all
+    /// for those who stand there, and who breaks one all the same goes last. That may be spent on
+    /// who is taken first, or as with kube-scheduler on who would be taken last. Either way some of
+    /// whom it was spent on may stay, and the other way is the better one.
+    fn orders<'c>(
         &self,
         state: &ClusterState,
-        here: &mut [Here<'_>],
+        mut here: Vec<Here<'c>>,
         allowance: &mut Allowance<'_>,
-    ) {
+    ) -> Vec<Vec<Here<'c>>> {
         if !self.alone || state.budgets.is_empty() {
-            return;
+            return vec![here];
+        }
+        for Here { stander, .. } in &mut here {
+            allowance.renew();
+            stander.breaks = allowance.breaks(stander.candidate.workload);
         }
         let stays = |it: &Here<'_>| !it.stander.candidate.kind.leaves();
         here.sort_by_key(|it| (stays(it), it.stander.candidate.turn));
-        allowance.renew();
-        for Here { stander, .. } in here.iter_mut() {
-            stander.breaks = allowance.breaks(stander.candidate.workload);
+        let mut other = here.clone();
+        spend(allowance, here.iter_mut());
+        spend(allowance, other.iter_mut().rev());
+        here.sort_by_key(|it| (stays(it), it.last));
+        other.sort_by_key(|it| (stays(it), it.last));
+        let workload = |it: &Here<'c>| it.stander.candidate.workload;
+        match here.iter().map(workload).eq(other.iter().map(workload)) {
+            true => vec![here],
+            false => vec![here, other],
         }
-        here.sort_by_key(|it| (stays(it), it.stander.breaks));
     }
 
     /// A node and those who could leave it; `None`: it will not do whoever of them leaves.
@@ -232,6 +254,17 @@ impl Search<'_> {
             asked(fr).map_or(0, |asked| i128::from(held) * 1_000_000 / i128::from(asked.max(1)))
         };
         charges.map(share).sum()
+    }
+}
+
+/// Spends what budgets allow on these, one after the other; who is left without goes last.
+fn spend<'h, 'c: 'h>(
+    allowance: &mut Allowance<'_>,
+    in_order: impl Iterator<Item = &'h mut Here<'c>>,
+) {
+    allowance.renew();
+    for it in in_order {
+        it.last = allowance.breaks(it.stander.candidate.workload);
     }
 }
 

@@ -126,6 +126,23 @@ impl Devices {
         self.count_claim(key, true);
     }
 
+    /// Whether a pod to which the API has given these claims has devices that several nodes can
+    /// use, or a claim that pods of a shape name too.
+    pub(crate) fn holds_for_many(
+        &self,
+        pod: PodIdx,
+        mut claims: impl Iterator<Item = ResourceClaimKey>,
+        wanted: &PodShape,
+    ) -> bool {
+        let own = self.held.get(&pod).map(|hold| self.hold_concerns(hold));
+        own == Some(Concerns::Everybody)
+            || claims.any(|key| {
+                let has = self.claims.get(&key).and_then(|claim| claim.allocation.as_ref());
+                let has = has.map(|has| self.devices_concern(has.devices.iter()));
+                has == Some(Concerns::Everybody) || named(wanted).any(|it| *it == key)
+            })
+    }
+
     /// Claims with devices that nobody would use any more without those who have gone.
     pub(crate) fn left_behind(&self) -> Vec<ResourceClaimKey> {
         let allocated = |key: &&ResourceClaimKey| {

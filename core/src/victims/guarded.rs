@@ -1,0 +1,101 @@
+//! Victims where PodDisruptionBudgets allow too little for all of them.
+//!
+//! Problem: whose leaving breaks a budget depends on who else leaves. Candidates are told before
+//! anybody is taken, in the order in which they would go, and mostly somebody who was counted stays
+//! in the end: then another one went last for nothing, and somebody of higher priority left, or a
+//! budget was broken that allows who left.
+//!
+//! Wanted: fewest budgets broken, and of what breaks no more, what costs least. So whoever draws on
+//! a broken budget goes back first. And where a budget made somebody go last, or is broken all the
+//! same, victims are chosen once more with all that budgets allow spent on those who would go last,
+//! as kube-scheduler spends it; the cheaper ones of the two leave. Who clears one node for one pod
+//! compares both on each node ([`stands`](super::stands)).
+//!
+//! Not for victims of shares, nor where only quota is short, nor for members who look at each
+//! other, where a second search might spend what the first needs. Cost: a second attempt at most,
+//! only where a budget tells. Nothing survives a restart.
+
+use super::removed::{Removed, Taken};
+use super::stands::{Cost, Stander};
+use super::{Attempt, For, Search, Victim, order};
+use crate::model::budgets::{Allowance, Draws};
+use crate::model::ids::PodIdx;
+use crate::model::state::ClusterState;
+use crate::model::txn::Txn;
+use crate::victims::candidates::Candidate;
+
+/// What it costs that some are stopped; the lower, the better. Of which kind they are at most, how
+/// many break a budget, what keeps one of them back whatever its priority, and the rest.
+type Harm = (u8, usize, Option<(bool, bool)>, Cost);
+
+impl Search<'_> {
+    /// An attempt, and where budgets tell who goes another one, of which the better counts.
+    pub(super) fn attempt_within_budgets(
+        &self,
+        txn: &mut Txn<'_>,
+        list: &[Candidate],
+        attempt: Attempt,
+    ) -> Result<Vec<Victim>, For> {
+        let once = self.alone || self.coupled || attempt == Attempt::Sharing;
+        if once || txn.state().budgets.is_empty() {
+            return self.attempt(txn, list, attempt);
+        }
+        let start = txn.checkpoint();
+        let removed = self.attempt_with_nodes(txn, list, attempt)?;
+        let (victims, least) = (self.victims(&removed), harm(txn.state(), &removed));
+        if least.1 == 0 && !passes_somebody(list, &removed) {
+            return Ok(victims);
+        }
+        txn.rollback_to(start);
+        if let Some(other) = order::for_the_last_first(txn.state(), self.need, list)
+            && let Ok(removed) = self.attempt_with_nodes(txn, &other, attempt)
+            && harm(txn.state(), &removed) < least
+        {
+            return Ok(self.victims(&removed));
+        }
+        txn.rollback_to(start);
+        victims.iter().for_each(|victim| _ = txn.remove_workload(victim.workload));
+        Ok(victims)
+    }
+}
+
+fn harm(state: &ClusterState, removed: &Removed<'_>) -> Harm {
+    let stopped = || removed.taken.iter().map(|it| it.candidate).filter(|it| !it.kind.leaves());
+    let kind = stopped().map(|it| it.kind.rank()).max().unwrap_or(0);
+    let breaks = broken_by(state, &removed.taken);
+    let held_back = stopped().map(|it| order::held_back(state, it)).max();
+    let standers = stopped().map(|candidate| Stander { candidate, breaks: false });
+    (kind, breaks, held_back, Cost::of(state, standers))
+}
+
+/// Whether a budget lets somebody stay who would have gone before the last of those who go.
+fn passes_somebody(list: &[Candidate], removed: &Removed<'_>) -> bool {
+    let last = removed.taken.iter().map(|it| it.candidate.turn).max();
+    list.iter()
+        .any(|it| it.breaks_budget && Some(it.turn) < last && !removed.names.contains(&it.workload))
+}
+
+/// How many of these break a budget, one after the other. Who leaves already was counted by whoever
+/// wrote the budget.
+pub(super) fn broken_by(state: &ClusterState, taken: &[Taken<'_>]) -> usize {
+    if state.budgets.is_empty() {
+        return 0;
+    }
+    let mut allowance = Allowance::new(state);
+    taken.iter().filter(|it| allowance.take(stopped_of(state, it).into_iter())).count()
+}
+
+/// What each of these takes out of budgets.
+pub(super) fn draws(state: &ClusterState, taken: &[Taken<'_>]) -> Draws {
+    Draws::new(state, taken.iter().map(|it| stopped_of(state, it)))
+}
+
+/// Pods that are stopped with a candidate. They have their places where only what it is charged is
+/// gone.
+fn stopped_of(state: &ClusterState, taken: &Taken<'_>) -> Vec<PodIdx> {
+    if taken.candidate.kind.leaves() {
+        return Vec::new();
+    }
+    let placed = state.placed(taken.candidate.workload);
+    taken.held.places.iter().map(|(pod, _)| *pod).chain(placed).collect()
+}
