@@ -171,6 +171,7 @@ pub fn pod(name: &str, shape: &Arc<PodShape>, wishes: &Arc<Wishes>) -> PodFacts 
             min_member: None,
             total: None,
             roles: None,
+            by_itself: false,
             unknown_owner: None,
             held: None,
         },
@@ -196,6 +197,7 @@ pub fn gang(
         min_member,
         total: None,
         roles: None,
+        by_itself: false,
         unknown_owner: None,
         held: None,
     };
@@ -250,6 +252,7 @@ pub fn pods_of(owner: &OwnerFacts) -> Vec<PodFacts> {
                 min_member: Some(owner.min_member),
                 total: None,
                 roles: None,
+                by_itself: false,
                 unknown_owner: None,
                 held: None,
             };

@@ -16,7 +16,8 @@
 //! Of work that an owner makes in a queue (a Job with a minimum) as many start as fit or may stop
 //! others for it, as in Kueue (spec/quota.md 13): all of them before any fewer, whoever has to
 //! leave. Gangs of pods that are there and have a minimum are no matter of Kueue's: for them
-//! somebody leaves for the minimum alone, and of the orders that find one the fewest. Where nothing
+//! somebody leaves for the minimum alone, and of the orders that find one the fewest; pods that are
+//! no gang (those of a plain Job without a queue) ask for room each by itself. Where nothing
 //! fits, the gang waits for its smallest members that some node admits, and says what those lack:
 //! what all of its members lack need never come.
 //!
@@ -32,7 +33,7 @@ use crate::cycle::nominate::{COMBINATIONS_FEWER, Look};
 use crate::cycle::{Entry, Head, Premise, Verdict};
 use crate::engine::Engine;
 use crate::explain::reason::{Reason, SearchBound};
-use crate::model::ids::{ShapeIdx, WorkloadIdx};
+use crate::model::ids::{PodIdx, ShapeIdx, WorkloadIdx};
 use crate::model::workload::QueueRef;
 use crate::place::gang::TopologyAsk;
 use crate::quota::flavors::SetDemand;
@@ -95,14 +96,13 @@ impl Engine {
     /// and goes on within the try.
     pub(super) fn nominate_fewer(
         &mut self,
-        whole: Entry,
+        whole: &Entry,
         sets: &[SetDemand],
         (least, all): (u32, u32),
         (topology, premise): (TopologyAsk, Premise<'_>),
     ) -> Entry {
         let tries = TRIES_MAX - TRIES_KEPT;
         let (wide, room) = (TRIES_WIDE - TRIES_WIDE_KEPT, whole.room);
-        let whole = &whole;
         let mut search = Search {
             whole,
             sets,
@@ -148,6 +148,14 @@ impl Engine {
     pub(crate) fn starts_in_part(&self, workload: WorkloadIdx) -> bool {
         let queued = matches!(self.state.workloads[workload].queue, QueueRef::Queue(_));
         queued && self.state.owner_of(workload).is_some()
+    }
+
+    /// Whether others are stopped for all of its members together, if that does: as many as may
+    /// start, or each by itself.
+    pub(super) fn stops_for_all(&self, workload: WorkloadIdx) -> bool {
+        let waiting = self.needy(workload);
+        let by_itself = |pod: &PodIdx| self.state.pods[*pod].gang.by_itself;
+        self.starts_in_part(workload) || waiting.iter().all(by_itself)
     }
 
     /// The most members that `fits` accepts.

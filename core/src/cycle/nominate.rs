@@ -88,10 +88,14 @@ impl Engine {
             return self.try_sets(queue, workload, sets, topology, look);
         }
         let whole = self.try_sets(queue, workload, sets.clone(), topology, look);
-        if !matches!(whole.verdict, Verdict::NoFit | Verdict::Blocked) {
+        let stops = matches!(whole.verdict, Verdict::Preempt(_));
+        if whole.verdict == Verdict::Fit || stops && self.stops_for_all(workload) {
             return whole;
         }
-        self.nominate_fewer(whole, &sets, (least, asked), (topology, premise))
+        // Nobody is stopped for what is above the minimum, but where that starts with it or not.
+        let fewer = self.nominate_fewer(&whole, &sets, (least, asked), (topology, premise));
+        let starts = matches!(fewer.verdict, Verdict::Fit | Verdict::Preempt(_));
+        if starts || !stops { fewer } else { whole }
     }
 
     /// Whom to stop for a head with the flavors that it chose, as things are once those have left

@@ -415,6 +415,9 @@ pub struct GangRef {
     pub total: Option<u32>,
     /// Minimums of its roles, where its source states any.
     pub roles: Option<Arc<Roles>>,
+    /// What the gang does waits for this member, or the member starts by itself, whatever the
+    /// minimum is: it is nobody's to leave out, and where it has no room others are stopped for it.
+    pub by_itself: bool,
     /// The owner that has a say in all of this and that nobody knows, `Job train`: deleted before
     /// its pods, or not seen yet. Members that are not placed wait for it.
     pub unknown_owner: Option<Text>,
