@@ -50,6 +50,8 @@ impl Engine {
         self.keep_back_strict();
         for workload in growing {
             match self.holds_extras(workload) {
+                // It was stopped meanwhile for members of another one.
+                _ if !self.growth.contains(&workload) => {}
                 None => self.grow(now, workload, round),
                 why => {
                     let waiting = self.needy(workload);

@@ -35,6 +35,7 @@ mod elastic;
 mod extras;
 mod heads;
 mod idle_claims;
+mod joining;
 mod kept_back;
 mod left_out;
 mod nominate;
