@@ -434,7 +434,7 @@ fn kept_by(state: &ClusterState, workload: WorkloadIdx) -> Vec<(Text, FlavorIdx)
 const LOOKS_MAX: u32 = 16;
 
 /// The first flavors that fit as things are, also behind those at which the queue would stop to
-/// preempt: nobody leaves for members that join. None: what the first look found.
+/// preempt: whoever can joins without that. None: what the first look found.
 fn first_that_fits(txn: &mut Txn<'_>, demand: &Demand<'_>) -> flavors::Choice {
     let first = flavors::assign(txn, demand);
     if first.mode == Mode::Fit {

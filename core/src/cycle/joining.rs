@@ -16,10 +16,10 @@
 //! otherwise, and the gang is not stopped for being in part. Members join without their victims
 //! where they can, and once those have left before anybody else is looked at.
 //!
-//! Restart: victims bear the gang's name, and are taken again by whoever looks for its members;
-//! until then a head may take what they leave. Cost: a search for victims for each gang whose
-//! members found no place, when anything changed; for members of their own as many as the logarithm
-//! of their number, and one for each shape.
+//! Restart: victims bear the gang's name, and are taken again when its members are looked at; until
+//! then a head may take what they leave. Cost: when anything changed, a search for victims for each
+//! gang that lacks members, and for each shape of members that are work of their own; for those of
+//! work without a queue one in a round for all that are alike, while nobody would leave.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -66,7 +66,7 @@ impl Engine {
             return false;
         }
         let joining = match missing {
-            0 => self.room_for_their_own(workload, groups),
+            0 => self.room_for_their_own(workload, groups, round),
             missing => self.room_for_missing(workload, groups, missing as usize),
         };
         let Some(joining) = joining else { return false };
@@ -113,28 +113,50 @@ impl Engine {
         best
     }
 
-    /// The most members that are work of their own for which others may be stopped: half as many
-    /// each time, then the first of each further shape.
+    /// Of members that are work of their own the most of one shape for which others may be stopped:
+    /// all, else half as many each time.
     fn room_for_their_own(
         &mut self,
         workload: WorkloadIdx,
         groups: &[Vec<PodIdx>],
+        round: &mut Round,
     ) -> Option<Joining> {
-        let by_itself = |pod: &PodIdx| self.state.pods[*pod].gang.by_itself;
-        let own = |group: &Vec<PodIdx>| -> Vec<PodIdx> {
-            group.iter().copied().filter(by_itself).collect()
-        };
-        let groups: Vec<Vec<PodIdx>> = groups.iter().map(own).collect();
-        let all = groups.concat();
-        let mut most = all.len();
-        while most > 0 {
-            if let Some(found) = self.room_for(workload, &all[..most]) {
-                return Some(found);
+        let priority = self.state.workloads[workload].priority;
+        for group in groups {
+            let by_itself = |pod: &PodIdx| self.state.pods[*pod].gang.by_itself;
+            let group: Vec<PodIdx> = group.iter().copied().filter(by_itself).collect();
+            let Some(first) = group.first() else { continue };
+            let shape = self.state.pods[*first].shape;
+            let plain = self.finds_what_others_find(workload);
+            let in_vain = |known: &i32| plain && priority <= *known;
+            if round.in_vain.get(&shape).is_some_and(in_vain) {
+                continue;
             }
-            most /= 2;
+            // Where there is none for one there is none for more.
+            let Some(one) = self.room_for(workload, &group[..1]) else {
+                if plain {
+                    round.in_vain.insert(shape, priority);
+                }
+                continue;
+            };
+            let mut most = group.len();
+            while most > 1 {
+                if let Some(more) = self.room_for(workload, &group[..most]) {
+                    return Some(more);
+                }
+                most /= 2;
+            }
+            return Some(one);
         }
-        let mut firsts = groups.iter().filter_map(|group| group.first().copied()).skip(1);
-        firsts.find_map(|pod| self.room_for(workload, &[pod]))
+        None
+    }
+
+    /// Whether members of it find what those of any gang do that are of their shape and priority:
+    /// it is in no queue, and its members may go anywhere.
+    fn finds_what_others_find(&self, workload: WorkloadIdx) -> bool {
+        let wish = self.state.workloads[workload].topology();
+        let anywhere = wish.required.is_none() && wish.slices.is_none();
+        anywhere && self.stops_others_in(workload) == Some(None)
     }
 
     /// Whom to stop for exactly these members; `None`: nobody would do, or nobody has to leave.
