@@ -2,8 +2,8 @@
 //! nobody above a minimum. Each test feeds facts by hand.
 
 use capstan_core::Engine;
-use capstan_core::model::input::{Input, PodFacts};
-use capstan_core::plan::{Action, EffectResult, State, StepOutput};
+use capstan_core::model::input::{EvictionNote, Input, PodFacts};
+use capstan_core::plan::{Action, EffectResult, PreemptionReason, State, StepOutput};
 use capstan_core::time::{Span, Time};
 use capstan_tests::facts::{GPU, gang, in_queue, namespace, pod, shape, text};
 use capstan_tests::hand::{answer, binds, bound, gpu_node, one_queue, view};
@@ -198,6 +198,26 @@ fn pods_that_are_no_gang_stop_others_for_all_of_them() {
     let mut engine = Engine::new();
     let output = engine.step(NOW, facts);
     assert_eq!((evicted(&output), binds(&output)), (vec!["low".to_owned()], vec![]));
+    engine.recount();
+}
+
+/// A new engine promises anew what the one before it did: whom the mark names goes first.
+#[test]
+fn what_leaves_for_a_member_is_kept_for_it_after_a_restart() {
+    let members = high_gang(2, 2, None);
+    let mut low = single("low", 1, None, 0);
+    low.terminating = true;
+    let note = EvictionNote { preemptor: text("team/g"), reason: PreemptionReason::Priority };
+    low.eviction = Some(note);
+    let mut facts = vec![namespace(), gpu_node("n", 2), bound(&low, "n")];
+    facts.extend([bound(&members[0], "n"), Input::Pod(members[1].clone())]);
+    facts.push(Input::Pod(single("rival", 1, None, 10)));
+    let mut engine = Engine::new();
+    let output = engine.step(NOW, facts);
+    assert_eq!((evicted(&output), binds(&output)), (vec![], vec![]));
+    engine.recount();
+    let last = engine.step(NOW, vec![Input::PodGone(text("low"))]);
+    assert_eq!(binds(&last), [("g-1".to_owned(), "n".to_owned())]);
     engine.recount();
 }
 

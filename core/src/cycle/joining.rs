@@ -78,6 +78,7 @@ impl Engine {
         }
         round.gained.extend(assignment.queue);
         round.decided = true;
+        self.reservations.doubtful |= !self.reservations.is_empty();
         let names = victims.iter().map(|victim| victim.workload).collect();
         // The claim counts what was kept for what it lacks.
         self.state.drop_vacancies(workload);
@@ -248,6 +249,7 @@ impl Engine {
         let claim = self.state.drop_claim(workload).expect("just listed");
         let members: Vec<PodIdx> = claim.places.members.iter().map(|(pod, _)| *pod).collect();
         if self.place_members(workload, &members, true) {
+            self.reservations.doubtful |= !self.reservations.is_empty();
             self.joined(now, workload, missing, round);
             return self.refile(workload, now);
         }
