@@ -311,7 +311,7 @@ impl Engine {
 
     /// For whose leaving members of a gang that runs wait, if room is being made for them.
     pub(super) fn who_leaves(&self, workload: WorkloadIdx) -> Option<Reason> {
-        let claim = self.state.claims.get(workload)?;
+        let claim = self.state.claims.get(workload).filter(|claim| !claim.victims.is_empty())?;
         let victims = claim.victims.len() as u32;
         let then = Some(Box::new(Reason::WaitingForVictims { victims }));
         let need = self.state.workloads[workload].min_member;
