@@ -187,18 +187,23 @@ fn for_a_minimum_that_does_not_fit_no_more_leave_than_it_needs() {
     }
 }
 
-/// Pods of a plain Job are no gang: each may stop others, all of them at once.
+/// Pods of a plain Job are no gang: those that fit start, and others are stopped for all the rest.
 #[test]
-fn pods_that_are_no_gang_stop_others_for_all_of_them() {
-    let mut facts = vec![namespace(), gpu_node("n", 3)];
-    facts.push(bound(&single("low", 2, None, 0), "n"));
-    let mut members = high_gang(3, 1, None);
-    members.iter_mut().for_each(|member| member.gang.by_itself = true);
-    facts.extend(members.into_iter().map(Input::Pod));
-    let mut engine = Engine::new();
-    let output = engine.step(NOW, facts);
-    assert_eq!((evicted(&output), binds(&output)), (vec!["low".to_owned()], vec![]));
-    engine.recount();
+fn pods_that_are_no_gang_start_and_stop_others_each_by_itself() {
+    for (pods, free) in [(3, 1), (2, 0)] {
+        let mut facts = vec![namespace(), gpu_node("n", i64::from(pods))];
+        facts.push(bound(&single("low", 2, None, 0), "n"));
+        let mut members = high_gang(pods, 1, None);
+        members.iter_mut().for_each(|member| member.gang.by_itself = true);
+        facts.extend(members.into_iter().map(Input::Pod));
+        let mut engine = Engine::new();
+        let output = engine.step(NOW, facts);
+        assert_eq!((evicted(&output), binds(&output).len()), (vec!["low".to_owned()], free));
+        engine.recount();
+        let last = engine.step(NOW, vec![Input::PodGone(text("low"))]);
+        assert_eq!((evicted(&last), binds(&last).len()), (vec![], 2));
+        engine.recount();
+    }
 }
 
 /// A new engine promises anew what the one before it did: whom the mark names goes first.

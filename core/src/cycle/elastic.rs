@@ -17,7 +17,8 @@
 //! others for it, as in Kueue (spec/quota.md 13): all of them before any fewer, whoever has to
 //! leave. Gangs of pods that are there and have a minimum are no matter of Kueue's: for them
 //! somebody leaves for the minimum alone, and of the orders that find one the fewest; pods that are
-//! no gang (those of a plain Job without a queue) ask for room each by itself. Where nothing
+//! no gang (those of a plain Job without a queue) start as far as they fit, and have others stopped
+//! for all the rest. Where nothing
 //! fits, the gang waits for its smallest members that some node admits, and says what those lack:
 //! what all of its members lack need never come.
 //!
@@ -150,12 +151,9 @@ impl Engine {
         queued && self.state.owner_of(workload).is_some()
     }
 
-    /// Whether others are stopped for all of its members together, if that does: as many as may
-    /// start, or each by itself.
-    pub(super) fn stops_for_all(&self, workload: WorkloadIdx) -> bool {
-        let waiting = self.needy(workload);
-        let by_itself = |pod: &PodIdx| self.state.pods[*pod].gang.by_itself;
-        self.starts_in_part(workload) || waiting.iter().all(by_itself)
+    /// Whether it is no gang: all members that wait are work of their own.
+    pub(super) fn each_by_itself(&self, workload: WorkloadIdx) -> bool {
+        self.needy(workload).iter().all(|pod| self.state.pods[*pod].gang.by_itself)
     }
 
     /// The most members that `fits` accepts.

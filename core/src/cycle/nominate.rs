@@ -89,13 +89,17 @@ impl Engine {
         }
         let whole = self.try_sets(queue, workload, sets.clone(), topology, look);
         let stops = matches!(whole.verdict, Verdict::Preempt(_));
-        if whole.verdict == Verdict::Fit || stops && self.stops_for_all(workload) {
+        if whole.verdict == Verdict::Fit || stops && self.starts_in_part(workload) {
             return whole;
         }
-        // Nobody is stopped for what is above the minimum, but where that starts with it or not.
         let fewer = self.nominate_fewer(&whole, &sets, (least, asked), (topology, premise));
-        let starts = matches!(fewer.verdict, Verdict::Fit | Verdict::Preempt(_));
-        if starts || !stops { fewer } else { whole }
+        let rather = match fewer.verdict {
+            Verdict::Fit => true,
+            // Nobody is stopped for what is above the minimum.
+            Verdict::Preempt(_) => !stops || !self.each_by_itself(workload),
+            Verdict::Blocked | Verdict::NoFit => !stops,
+        };
+        if rather { fewer } else { whole }
     }
 
     /// Whom to stop for a head with the flavors that it chose, as things are once those have left
