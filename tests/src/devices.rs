@@ -74,6 +74,7 @@ pub fn member(name: &str, of: u32, needs: PodClaim, claim: &str) -> PodFacts {
         total: None,
         held: None,
         roles: None,
+        by_itself: false,
         unknown_owner: None,
     };
     pod

@@ -172,6 +172,7 @@ pub fn pod(name: &str, shape: &Arc<PodShape>, wishes: &Arc<Wishes>) -> PodFacts 
             min_member: None,
             total: None,
             roles: None,
+            by_itself: false,
             unknown_owner: None,
             held: None,
         },
@@ -197,6 +198,7 @@ pub fn gang(
         min_member,
         total: None,
         roles: None,
+        by_itself: false,
         unknown_owner: None,
         held: None,
     };
@@ -251,6 +253,7 @@ pub fn pods_of(owner: &OwnerFacts) -> Vec<PodFacts> {
                 min_member: Some(owner.min_member),
                 total: None,
                 roles: None,
+                by_itself: false,
                 unknown_owner: None,
                 held: None,
             };

@@ -143,6 +143,7 @@ pub fn gangs(
             min_member: Some(pods),
             total: None,
             roles: None,
+            by_itself: false,
             unknown_owner: None,
             held: None,
         };

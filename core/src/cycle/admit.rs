@@ -209,6 +209,10 @@ impl Engine {
             return;
         }
         self.counts.preempted += 1;
+        if self.state.drop_claim(victim).is_some() {
+            // Room was being made for members of it.
+            self.claim_is_free();
+        }
         let leaving = self.state.leaving(victim);
         self.ask_to_stop(now, victim, &preemption);
         let requeue = self.requeue_note(now, victim, &preemption);

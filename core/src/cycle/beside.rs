@@ -44,6 +44,16 @@ impl Engine {
         workload: WorkloadIdx,
         members: &[PodIdx],
     ) -> Result<Arc<Assignment>, Refusal> {
+        self.with_shapes(workload, members, Mode::Fit)
+    }
+
+    /// The same where flavors of new shapes fit at least so well.
+    pub(super) fn with_shapes(
+        &mut self,
+        workload: WorkloadIdx,
+        members: &[PodIdx],
+        least: Mode,
+    ) -> Result<Arc<Assignment>, Refusal> {
         let assignment = self.state.workloads[workload].assignment.clone().ok_or(None)?;
         if let Some(why) = self.unlisted(workload, &assignment, members) {
             return Err(Some(why));
@@ -74,7 +84,7 @@ impl Engine {
                 let demand =
                     Demand { workload, queue, sets, topology, profile, start, combinations, kept };
                 let choice = first_that_fits(&mut txn, &demand);
-                if choice.mode != Mode::Fit {
+                if choice.mode < least {
                     return Err(choice.reason);
                 }
                 choice.sets
@@ -198,7 +208,8 @@ impl Engine {
         let strict = slot.facts.as_ref()?.strategy == QueueingStrategy::StrictFifo;
         let order = |workload: &WorkloadIdx| self.head_order(Some(queue), *workload);
         let waits = self.waiting.head(Some(queue)).into_iter();
-        let heads = waits.chain(self.state.claims.of_queue(Some(queue)));
+        let claimants = self.state.claims.of_queue(Some(queue));
+        let heads = waits.chain(claimants.filter(|head| !self.state.claims_to_join(*head)));
         let head = heads.filter(|_| strict).min_by(|a, b| order(a).cmp(&order(b)))?;
         let head = self.state.workloads[head].full_name.clone();
         Some(Reason::BehindHead { head, queue: slot.name.clone() })
@@ -270,6 +281,9 @@ impl Engine {
         let waiting = self.needy(workload);
         if waiting.is_empty() || !self.growth_parked.contains(&workload) {
             return None;
+        }
+        if let Some(reason) = self.who_leaves(workload) {
+            return Some(reason);
         }
         let placed = self.state.placed(workload).count() as u32;
         if placed < self.state.workloads[workload].min_member {
@@ -420,7 +434,7 @@ fn kept_by(state: &ClusterState, workload: WorkloadIdx) -> Vec<(Text, FlavorIdx)
 const LOOKS_MAX: u32 = 16;
 
 /// The first flavors that fit as things are, also behind those at which the queue would stop to
-/// preempt: nobody leaves for members that join. None: what the first look found.
+/// preempt: whoever can joins without that. None: what the first look found.
 fn first_that_fits(txn: &mut Txn<'_>, demand: &Demand<'_>) -> flavors::Choice {
     let first = flavors::assign(txn, demand);
     if first.mode == Mode::Fit {

@@ -16,9 +16,10 @@
 //! Of work that an owner makes in a queue (a Job with a minimum) as many start as fit or may stop
 //! others for it, as in Kueue (spec/quota.md 13): all of them before any fewer, whoever has to
 //! leave. Gangs of pods that are there and have a minimum are no matter of Kueue's: for them
-//! somebody leaves for the minimum alone, and of the orders that find one the fewest. Where nothing
-//! fits, the gang waits for its smallest members that some node admits, and says what those lack:
-//! what all of its members lack need never come.
+//! somebody leaves for the minimum alone, and of the orders that find one the fewest; pods that are
+//! no gang (those of a plain Job without a queue) start as far as they fit, and have others stopped
+//! for all the rest. Where nothing fits, the gang waits for its smallest members that some node
+//! admits, and says what those lack: what all of its members lack need never come.
 //!
 //! Cost: for each order and shape the logarithm of its members in tries, at most [`TRIES_MAX`] in
 //! all; a try is a nomination of fewer members, rolled back. Then what the search for places may
@@ -32,7 +33,7 @@ use crate::cycle::nominate::{COMBINATIONS_FEWER, Look};
 use crate::cycle::{Entry, Head, Premise, Verdict};
 use crate::engine::Engine;
 use crate::explain::reason::{Reason, SearchBound};
-use crate::model::ids::{ShapeIdx, WorkloadIdx};
+use crate::model::ids::{PodIdx, ShapeIdx, WorkloadIdx};
 use crate::model::workload::QueueRef;
 use crate::place::gang::TopologyAsk;
 use crate::quota::flavors::SetDemand;
@@ -95,14 +96,13 @@ impl Engine {
     /// and goes on within the try.
     pub(super) fn nominate_fewer(
         &mut self,
-        whole: Entry,
+        whole: &Entry,
         sets: &[SetDemand],
         (least, all): (u32, u32),
         (topology, premise): (TopologyAsk, Premise<'_>),
     ) -> Entry {
         let tries = TRIES_MAX - TRIES_KEPT;
         let (wide, room) = (TRIES_WIDE - TRIES_WIDE_KEPT, whole.room);
-        let whole = &whole;
         let mut search = Search {
             whole,
             sets,
@@ -148,6 +148,11 @@ impl Engine {
     pub(crate) fn starts_in_part(&self, workload: WorkloadIdx) -> bool {
         let queued = matches!(self.state.workloads[workload].queue, QueueRef::Queue(_));
         queued && self.state.owner_of(workload).is_some()
+    }
+
+    /// Whether it is no gang: all members that wait are work of their own.
+    pub(super) fn each_by_itself(&self, workload: WorkloadIdx) -> bool {
+        self.needy(workload).iter().all(|pod| self.state.pods[*pod].gang.by_itself)
     }
 
     /// The most members that `fits` accepts.

@@ -9,7 +9,8 @@
 //! Wanted: extras never take what the head of a strict queue keeps back, and their queue borrows
 //! nothing for them while work waits elsewhere that owns what it asks, could take back what is
 //! lent, and would fit into the cluster if it were empty. The others join; those that wait say for
-//! whom. In their own queue they pass heads like any smaller work does.
+//! whom. In their own queue they pass heads like any smaller work does. They stop nobody, but for
+//! those that are work of their own ([`joining`](super::joining)).
 //!
 //! Phases: strict heads keep back what they kept in this round -> each member is placed in a
 //! transaction of its own -> if the queue borrows what it charges, the first who could reclaim is
@@ -50,6 +51,8 @@ impl Engine {
         self.keep_back_strict();
         for workload in growing {
             match self.holds_extras(workload) {
+                // It was stopped meanwhile for members of another one.
+                _ if !self.growth.contains(&workload) => {}
                 None => self.grow(now, workload, round),
                 why => {
                     let waiting = self.needy(workload);

@@ -45,6 +45,8 @@ impl Engine {
         }
         let order = |workload: &WorkloadIdx| self.head_order(queue, *workload);
         let claimants = self.state.claims.of_queue(queue);
+        // Who runs stands in no line, though room is being made for more of it.
+        let claimants = claimants.filter(|claimant| !self.state.claims_to_join(*claimant));
         let first = claimants.min_by(|a, b| order(a).cmp(&order(b)))?;
         (order(&first) < order(&waits)).then_some(first)
     }

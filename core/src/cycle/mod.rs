@@ -12,18 +12,18 @@
 //! (while fair sharing is on, a tournament by shares) -> settle each (admit, preempt and claim,
 //! hold back, or wait) -> the head of work without a queue -> extra members of elastic gangs. A
 //! gang with missing members that some head could stop comes after that head, unless it was
-//! admitted a moment ago. Who waits for its victims takes the turn of its queue's head where it
-//! would start without them.
+//! admitted a moment ago; where it finds no room for them others may be stopped (`joining`). Who
+//! waits for its victims takes the turn of its queue's head where it would start without them.
 //!
 //! Restart: a round reads facts and claims only; scan memory, parking and backoff speed it up and
 //! are lost without harm. Cost: what changed, per head; a head that cannot fit is parked with all
 //! that are equal to it until something it waits for changes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::engine::Engine;
 use crate::engine::waiting::in_turn::Stir;
-use crate::model::ids::{QueueIdx, WorkloadIdx};
+use crate::model::ids::{QueueIdx, ShapeIdx, WorkloadIdx};
 use crate::quota::flavors::{Choice, SetDemand};
 use crate::time::Time;
 use crate::victims::Victim;
@@ -35,6 +35,7 @@ mod elastic;
 mod extras;
 mod heads;
 mod idle_claims;
+mod joining;
 mod kept_back;
 mod left_out;
 mod nominate;
@@ -97,6 +98,8 @@ pub(crate) struct Round {
     pub claimed: BTreeSet<WorkloadIdx>,
     /// Queues that hold, or were promised, more than before it.
     pub gained: BTreeSet<QueueIdx>,
+    /// Up to which priority nobody leaves for members of a shape beside gangs without a queue.
+    pub in_vain: BTreeMap<ShapeIdx, i32>,
     /// Somebody was admitted, placed, or promised room.
     pub decided: bool,
     /// Nothing of that kind, and a further round looks at something new all the same: the next in

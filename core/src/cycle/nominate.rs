@@ -88,10 +88,18 @@ impl Engine {
             return self.try_sets(queue, workload, sets, topology, look);
         }
         let whole = self.try_sets(queue, workload, sets.clone(), topology, look);
-        if !matches!(whole.verdict, Verdict::NoFit | Verdict::Blocked) {
+        let stops = matches!(whole.verdict, Verdict::Preempt(_));
+        if whole.verdict == Verdict::Fit || stops && self.starts_in_part(workload) {
             return whole;
         }
-        self.nominate_fewer(whole, &sets, (least, asked), (topology, premise))
+        let fewer = self.nominate_fewer(&whole, &sets, (least, asked), (topology, premise));
+        let rather = match fewer.verdict {
+            Verdict::Fit => true,
+            // Nobody is stopped for what is above the minimum.
+            Verdict::Preempt(_) => !stops || !self.each_by_itself(workload),
+            Verdict::Blocked | Verdict::NoFit => !stops,
+        };
+        if rather { fewer } else { whole }
     }
 
     /// Whom to stop for a head with the flavors that it chose, as things are once those have left

@@ -54,6 +54,10 @@ impl Engine {
         ready.retain(|workload| !self.waits_for_devices(*workload));
         self.state.in_queue_order(&mut ready);
         for workload in ready {
+            if self.state.claims_to_join(workload) {
+                self.redeem_beside(now, workload, round);
+                continue;
+            }
             let claim = self.state.claims.get(workload).expect("just listed");
             if let Some(reason) = self.kept_out(claim.assignment.queue, workload) {
                 self.set_reason(workload, reason);
@@ -74,9 +78,7 @@ impl Engine {
                     self.state.workloads[workload].state = State::Queued;
                     self.mark(workload);
                     self.refile(workload, now);
-                    self.waiting.wake(|_| true, |_| true);
-                    self.growth.append(&mut self.growth_parked);
-                    self.try_anew();
+                    self.claim_is_free();
                 }
             }
             round.decided = true;
@@ -164,7 +166,8 @@ impl Engine {
             };
             let held = state.workloads[workload].assignment.as_ref();
             let young = held.is_some_and(|it| it.at.plus(state.policy.resume_timeout) > now);
-            if young || !stopped() {
+            // Not who was stopped for members of another one meanwhile.
+            if self.growth.contains(&workload) && (young || !stopped()) {
                 self.grow(now, workload, round);
             }
         }
@@ -225,9 +228,11 @@ impl Engine {
 
     /// Places members that have no place: those below the minimum together, others one by one.
     pub(super) fn grow(&mut self, now: Time, workload: WorkloadIdx, round: &mut Round) {
-        let placed = self.state.placed(workload).count() as u32;
-        let missing = self.state.workloads[workload].min_member.saturating_sub(placed);
+        let missing = self.missing(workload);
         let groups = self.needy_by_shape(workload);
+        if self.state.claims_to_join(workload) {
+            return self.join_without_victims(now, workload, (&groups, missing), round);
+        }
         let grown = match missing {
             0 => self.place_some(workload, &groups),
             _ if self.queueless(workload).is_some() => false,
@@ -238,21 +243,13 @@ impl Engine {
             self.growth.remove(&workload);
         }
         if grown {
-            round.decided = true;
-            self.reservations.doubtful |= missing > 0;
-            let assignment = self.state.workloads[workload].assignment.as_ref();
-            round.gained.extend(assignment.and_then(|assignment| assignment.queue));
-            if matches!(self.state.workloads[workload].reason, Some(Reason::Extras { .. })) {
-                self.clear_reason(workload);
-            }
-            match missing {
-                0 => self.send(now, workload),
-                _ => self.complete(now, workload),
-            }
-            return;
+            return self.joined(now, workload, missing, round);
         }
         self.growth_parked.insert(workload);
         self.give_back_of_members(now, workload, &groups, missing);
+        if self.make_room_beside(now, workload, (&groups, missing), round) {
+            return;
+        }
         let waiting: Vec<PodIdx> = groups.into_iter().flatten().collect();
         match missing {
             _ if waiting.is_empty() => {}
@@ -344,15 +341,30 @@ impl Engine {
         members: &[PodIdx],
     ) -> Option<Txn<'_>> {
         let assignment = self.with_all_shapes(workload, members).ok()?;
+        self.put_with(workload, members, &assignment, None)
+    }
+
+    /// The same with these flavors: as things are, or once those have left who are `gone`, and all
+    /// others who leave have given what was promised.
+    pub(super) fn put_with(
+        &mut self,
+        workload: WorkloadIdx,
+        members: &[PodIdx],
+        assignment: &Arc<Assignment>,
+        gone: Option<&[WorkloadIdx]>,
+    ) -> Option<Txn<'_>> {
         let queue = assignment.queue;
         let profile = self.profile(queue);
         let topology = self.topology_ask(queue, workload).ok()?;
         let mut txn = Txn::begin(&mut self.state);
+        for gone in gone.unwrap_or_default() {
+            txn.remove_workload(*gone);
+        }
         txn.vacate(workload);
         txn.assign(workload, Some(assignment.clone()));
         let members = members.iter().copied();
-        let asks = asks_with(&mut txn, &assignment, members, profile)?;
-        let room_before = quota_room(&mut txn, queue);
+        let asks = asks_with(&mut txn, assignment, members, profile)?;
+        let room_before = quota_room(&mut txn, queue, gone.is_none());
         let peers = peers(txn.state(), workload);
         let start = txn.checkpoint();
         let put = |txn: &mut Txn<'_>, asks: &[Ask], topology| {
@@ -404,9 +416,13 @@ pub(super) fn asks_with(
     Some(asks)
 }
 
-/// For each flavor and resource of a queue: the usage that it may not exceed, neither now nor
-/// once victims of others have left.
-fn quota_room(txn: &mut Txn<'_>, queue: Option<QueueIdx>) -> Vec<(QuotaIdx, FrIdx, i64)> {
+/// For each flavor and resource of a queue: the usage that it may not exceed once victims of others
+/// have left; and before that, if it is `now`.
+fn quota_room(
+    txn: &mut Txn<'_>,
+    queue: Option<QueueIdx>,
+    now: bool,
+) -> Vec<(QuotaIdx, FrIdx, i64)> {
     let quota = &txn.state().quota;
     let Some(node) = queue.and_then(|queue| quota.queue(queue).node) else { return Vec::new() };
     let left = |txn: &Txn<'_>| -> Vec<i64> {
@@ -415,7 +431,9 @@ fn quota_room(txn: &mut Txn<'_>, queue: Option<QueueIdx>) -> Vec<(QuotaIdx, FrId
     };
     let then = left(txn);
     let start = txn.checkpoint();
-    txn.count_no_claims();
+    if now {
+        txn.count_no_claims();
+    }
     let now = left(txn);
     txn.rollback_to(start);
     let tree = &txn.state().quota.tree;

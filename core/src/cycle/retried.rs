@@ -74,6 +74,7 @@ impl Engine {
                 QueueRef::Broken(_) => return None,
             };
             let same = claim.assignment.queue == queue && !claim.victims.is_empty();
+            let same = same && !self.state.claims_to_join(workload);
             same.then_some((queue, workload))
         })
     }
@@ -117,10 +118,7 @@ impl Engine {
         round.gained.extend(entry.queue);
         self.reservations.doubtful |= !self.reservations.is_empty();
         self.admit(now, workload);
-        // What it kept is free for others.
-        self.waiting.wake(|_| true, |_| true);
-        self.growth.append(&mut self.growth_parked);
-        self.try_anew();
+        self.claim_is_free();
     }
 
     fn starts_at_once(&mut self, now: Time, entry: &Entry, beside: &Kept) -> bool {

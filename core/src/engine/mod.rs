@@ -436,8 +436,21 @@ impl Engine {
     fn give_up_stale_claim(&mut self, workload: WorkloadIdx) {
         let Some(claim) = self.state.claims.get(workload) else { return };
         let entry = &self.state.workloads[workload];
-        let same = entry.state == State::Reserved
-            && claim.places.members.iter().all(|(pod, _)| entry.members.contains(pod))
+        let needs = |pod: &PodIdx| self.state.pods[*pod].needs_place();
+        let stands = |pod: &PodIdx| match entry.assignment {
+            None => entry.members.contains(pod),
+            // It joins others that run.
+            Some(_) => entry.members.contains(pod) && needs(pod),
+        };
+        let waits = match &entry.assignment {
+            None => entry.state == State::Reserved,
+            Some(held) => {
+                let ends = matches!(entry.state, State::Evicting | State::Finished);
+                !ends && held.queue == claim.assignment.queue
+            }
+        };
+        let same = waits
+            && claim.places.members.iter().all(|(pod, _)| stands(pod))
             && matches!(entry.queue, QueueRef::Unqueued | QueueRef::Queue(_))
             && !self.charges_unlisted(&claim.assignment);
         if !same {

@@ -6,7 +6,8 @@
 //!
 //! Wanted: places are kept for the pods of a resumed owner for `resume_timeout`. If none came by
 //! then the owner is suspended again and queues; if some came, what the others need is free again.
-//! A gang that has been below its minimum for `recovery_timeout` is stopped whole and queues. One
+//! A gang that has been below its minimum for `recovery_timeout` is stopped whole and queues, but
+//! not while others leave for what it lacks. One
 //! without an owner is stopped only while members of it wait: of others nobody makes any more, and
 //! what runs is left to run; no quota is kept for what it lacks from then on.
 //!
@@ -175,6 +176,11 @@ impl Engine {
             in_part.filter(|(_, since)| due(since)).map(|(workload, _)| *workload).collect();
         self.state.in_queue_order(&mut overdue);
         for workload in overdue {
+            if self.state.claims.get(workload).is_some() {
+                // Room is being made for what it lacks: its time begins once that comes to nothing.
+                self.state.in_part.insert(workload, Some(now));
+                continue;
+            }
             self.state.in_part.insert(workload, None);
             changes.dirty.insert(workload);
             if self.must_come_up(workload) {

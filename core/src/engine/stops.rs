@@ -126,7 +126,7 @@ impl Engine {
         self.give_up_claims_on(workload, changes)
     }
 
-    /// Gives up the claims that name a victim; whose they were queue again.
+    /// Gives up the claims that name a victim; whose they were queue again, or run on in part.
     fn give_up_claims_on(
         &mut self,
         victim: WorkloadIdx,
@@ -134,9 +134,12 @@ impl Engine {
     ) -> Vec<WorkloadIdx> {
         let claimants = self.state.claims.naming(victim);
         for &claimant in &claimants {
+            let joins = self.state.claims_to_join(claimant);
             self.state.drop_claim(claimant);
             self.claim_freed = true;
-            self.state.workloads[claimant].state = State::Queued;
+            if !joins {
+                self.state.workloads[claimant].state = State::Queued;
+            }
             self.mark(claimant);
             changes.dirty.insert(claimant);
         }

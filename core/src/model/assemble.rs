@@ -370,6 +370,7 @@ impl ClusterState {
             min_member: Some(owner.min_member),
             total: None,
             roles: None,
+            by_itself: false,
             unknown_owner: None,
             held: None,
         });

@@ -230,6 +230,11 @@ impl ClusterState {
         self.count_claims(&self.claims_beside(workload));
     }
 
+    /// Whether a workload claims room for members that join others of it, which run.
+    pub fn claims_to_join(&self, workload: WorkloadIdx) -> bool {
+        self.claims.get(workload).is_some() && self.workloads[workload].assignment.is_some()
+    }
+
     /// Gives a claim up; what its victims hold is for those that name them too.
     pub fn drop_claim(&mut self, workload: WorkloadIdx) -> Option<Claim> {
         self.claims.get(workload)?;

@@ -417,6 +417,9 @@ pub struct GangRef {
     pub total: Option<u32>,
     /// Minimums of its roles, where its source states any.
     pub roles: Option<Arc<Roles>>,
+    /// The minimum does not count it, and it is work of its own, or the others do nothing without
+    /// it: where it finds no room beside them others may be stopped for it.
+    pub by_itself: bool,
     /// The owner that has a say in all of this and that nobody knows, `Job train`: deleted before
     /// its pods, or not seen yet. Members that are not placed wait for it.
     pub unknown_owner: Option<Text>,

@@ -119,6 +119,7 @@ mod tests {
                 min_member: Some(1),
                 total: None,
                 roles: None,
+                by_itself: false,
                 unknown_owner: None,
                 held: None,
             },

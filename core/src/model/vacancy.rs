@@ -120,7 +120,8 @@ impl ClusterState {
 
     /// Charges what a workload lacks, if its queue may use all of it.
     fn charge_vacancies(&mut self, workload: WorkloadIdx) {
-        if !self.awaits_members(workload) {
+        // Where room is being made for what it lacks the claim counts that.
+        if !self.awaits_members(workload) || self.claims.get(workload).is_some() {
             return;
         }
         let Some(assignment) = self.workloads[workload].assignment.clone() else { return };

@@ -34,6 +34,7 @@ pub(super) fn gang(member: &Member<'_>, kind: Kind, source: GangSource, name: Te
         min_member: group.filter(|_| held.is_none()).map_or(Some(1), |group| least(member, group)),
         total: None,
         roles: group.filter(|_| held.is_none()).and_then(|group| roles(member, &group.says)),
+        by_itself: late::joins_last(member),
         unknown_owner: None,
         held,
     }

@@ -6,7 +6,7 @@
 
 use capstan_core::model::input::{GangKey, GangRef, GangSource, Text};
 
-use super::{Member, count};
+use super::{Member, annotation, count};
 use crate::api::keys;
 use crate::convert::job::JobDraft;
 use crate::convert::marks::Marks;
@@ -31,12 +31,15 @@ pub fn resolve(member: &Member<'_>, ignored: &mut Vec<Text>) -> Option<GangRef> 
         min_member,
         total: None,
         roles: None,
+        by_itself: false,
         unknown_owner: None,
         held: None,
     };
     if let Some(Run { job, incarnation, in_queue }) = member.job {
         let least = min_member(job, member.chain, in_queue, ignored);
-        return Some(gang(&job.uid, incarnation, &job.name, Some(least)));
+        let stated = annotation(member.chain, keys::MIN_MEMBER).is_some();
+        let by_itself = !in_queue && !stated && !job.parallel_by_index;
+        return Some(GangRef { by_itself, ..gang(&job.uid, incarnation, &job.name, Some(least)) });
     }
     let owner = member.owner.filter(|owner| &*owner.kind == "Job")?;
     let uid: Text = match &*owner.uid {

@@ -23,6 +23,7 @@ pub fn resolve(member: &Member<'_>, ignored: &mut Vec<Text>) -> Option<GangRef> 
         min_member: if held.is_some() { Some(1) } else { total },
         total: total.filter(|_| held.is_none()),
         roles: None,
+        by_itself: late::joins_last(member),
         unknown_owner: None,
         held,
     })

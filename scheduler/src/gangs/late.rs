@@ -17,6 +17,7 @@ use capstan_core::model::input::Text;
 use super::owner::Gang;
 use super::{Member, jobset, lws, spark, volcano};
 use crate::api::keys;
+use crate::convert::gang::Quorum;
 
 /// A stated minimum, without members that are only made once this one runs.
 pub(super) fn at_most(member: &Member<'_>, stated: u32) -> u32 {
@@ -63,6 +64,14 @@ fn exist_of(member: &Member<'_>) -> Option<BTreeMap<String, u32>> {
         add(task.filter(|task| !task.is_empty()).unwrap_or(&role.name), pods);
     }
     Some(exist)
+}
+
+/// Whether a member is made last of all, and what the others do waits for it: the launcher of an
+/// MPIJob that waits for its workers, the only pods there that a Job makes.
+pub(super) fn joins_last(member: &Member<'_>) -> bool {
+    let of_job = member.owner.is_some_and(|owner| &*owner.kind == "Job");
+    let last = |gang: Gang<'_>| gang.of.says.roles.iter().any(|role| role.quorum == Quorum::Late);
+    of_job && Gang::above(member.above, member.directory).is_some_and(last)
 }
 
 fn own_role<'a>(member: &'a Member<'_>) -> Option<&'a str> {

@@ -67,6 +67,7 @@ pub fn resolve(member: &Member<'_>, ignored: &mut Vec<Text>) -> Option<GangRef> 
         min_member: if held.is_some() { Some(1) } else { min_member },
         total: None,
         roles: None,
+        by_itself: false,
         unknown_owner: unknown.then(|| format!("LeaderWorkerSet {}", key.2).into()),
         held,
     })

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use capstan_core::model::input::{GangKey, GangRef, GangSource, Held, Text};
 
 use super::kinds::Kind;
-use super::{Member, count, jobset, names, train};
+use super::{Member, count, jobset, late, names, train};
 use crate::api::keys;
 use crate::convert::directory::{Directory, Owner, OwnerKey};
 use crate::convert::gang::{GangDraft, Quorum, Role};
@@ -213,6 +213,7 @@ pub fn resolve(member: &Member<'_>, ignored: &mut Vec<Text>) -> Option<GangRef> 
         min_member: Some(if held.is_some() { 1 } else { least }),
         total: None,
         roles: None,
+        by_itself: late::joins_last(member),
         unknown_owner: None,
         held,
     })

@@ -13,6 +13,7 @@ pub fn resolve(member: &Member<'_>, _ignored: &mut Vec<Text>) -> Option<GangRef>
         min_member: Some(1),
         total: None,
         roles: None,
+        by_itself: false,
         unknown_owner: None,
         held: None,
     })

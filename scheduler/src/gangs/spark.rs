@@ -1,7 +1,7 @@
 //! Spark applications: the driver starts alone, for executors only exist once it runs.
 //!
 //! Executors join the driver's gang. How many of them must run together nobody says unless
-//! `capstan.sh/min-member` does, which then counts the driver too.
+//! `capstan.sh/min-member` does, which then counts the driver too: else each starts by itself.
 
 use capstan_core::model::input::{GangKey, GangRef, GangSource, Text};
 
@@ -21,9 +21,12 @@ pub fn resolve(member: &Member<'_>, ignored: &mut Vec<Text>) -> Option<GangRef> 
     let id = labels.get(keys::SPARK_APPLICATION).filter(|id| !id.is_empty())?;
     let names = [keys::SPARK_OPERATOR_NAME, keys::SPARK_NAME];
     let name = names.iter().find_map(|key| labels.get(*key)).unwrap_or(id);
-    let least = match &**role {
-        "executor" => count(member.chain, keys::MIN_MEMBER, ignored).unwrap_or(1),
-        _ => 1,
+    let (least, by_itself) = match &**role {
+        "executor" => match count(member.chain, keys::MIN_MEMBER, ignored) {
+            Some(least) => (least, false),
+            None => (1, true),
+        },
+        _ => (1, false),
     };
     Some(GangRef {
         // The id is made anew for each run.
@@ -33,6 +36,7 @@ pub fn resolve(member: &Member<'_>, ignored: &mut Vec<Text>) -> Option<GangRef> 
         min_member: Some(least),
         total: None,
         roles: None,
+        by_itself,
         unknown_owner: None,
         held: None,
     })

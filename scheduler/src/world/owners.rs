@@ -213,6 +213,10 @@ fn member(owner: &OwnerFacts, set: usize, name: Text, created: Time) -> PodFacts
             min_member: Some(owner.min_member),
             total: None,
             roles: None,
+            // A Job without a queue is no gang.
+            by_itself: &*owner.kind == "Job"
+                && owner.min_member == 1
+                && owner.wishes.queue.is_none(),
             unknown_owner: None,
             held: None,
         }),

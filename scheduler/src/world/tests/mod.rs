@@ -58,6 +58,7 @@ fn pod(name: &str, runtime: Option<i64>) -> PodFacts {
             min_member: None,
             total: None,
             roles: None,
+            by_itself: false,
             unknown_owner: None,
             held: None,
         },
@@ -81,6 +82,7 @@ fn member(name: &str, gang: &str) -> PodFacts {
         min_member: Some(2),
         total: None,
         roles: None,
+        by_itself: false,
         unknown_owner: None,
         held: None,
     };
@@ -124,6 +126,7 @@ fn pod_of(owner: &OwnerFacts, name: &str) -> PodFacts {
         min_member: Some(owner.min_member),
         total: None,
         roles: None,
+        by_itself: false,
         unknown_owner: None,
         held: None,
     };

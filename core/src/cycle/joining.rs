@@ -1,0 +1,369 @@
+//! Room beside a gang that runs: whom to stop for members that it cannot do without.
+//!
+//! Problem: members come late. A launcher is made once its workers run, executors once their driver
+//! does, a pod that died is made again. What runs meanwhile does nothing, or goes on in part, and
+//! would be stopped whole after a while, although work of lower priority stands in the way.
+//!
+//! Decides for whom of the members that found no place others may be stopped: for what a gang below
+//! its minimum lacks, all of it together; else for members that are work of their own (the source
+//! of the gang says who is: the launcher of an MPIJob, executors, pods of a plain Job without a
+//! queue), as many together as may. Whatever else is above a minimum joins where there is room. Who
+//! may be stopped is what it is for any preemptor of the queue and the priority, and quota is asked
+//! for the members alone; who leaves already is counted on first. Nobody is stopped unless the
+//! members are placed beside the others with those gone.
+//!
+//! What leaves is claimed, by work that holds quota: until then nothing is kept for what it lacks
+//! otherwise, and the gang is not stopped for being in part. Members join without their victims
+//! where they can, and once those have left before anybody else is looked at.
+//!
+//! Restart: victims bear the gang's name, and are taken again when its members are looked at; until
+//! then a head may take what they leave. Cost: when anything changed, a search for victims for each
+//! gang that lacks members, and for each shape of members that are work of their own; for those of
+//! work without a queue one in a round for all that are alike, while nobody would leave.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::cycle::Round;
+use crate::cycle::promised::asks_with;
+use crate::engine::Engine;
+use crate::explain::reason::Reason;
+use crate::model::claim::Places;
+use crate::model::ids::{FrIdx, PodIdx, QueueIdx, ShapeIdx, WorkloadIdx};
+use crate::model::state::ClusterState;
+use crate::model::txn::Txn;
+use crate::model::workload::{Assignment, QueueRef};
+use crate::place::classes::Paying;
+use crate::place::coupled;
+use crate::place::gang::{Ask, TopologyAsk};
+use crate::plan::{Outcome, State};
+use crate::quota::flavors::Mode;
+use crate::quota::money;
+use crate::resources;
+use crate::time::Time;
+use crate::victims::{self, Need, Victim};
+
+/// Members that may join, whom to stop for that, and where they go then.
+struct Joining {
+    assignment: Arc<Assignment>,
+    /// What they will charge.
+    usage: Vec<(FrIdx, i64)>,
+    victims: Vec<Victim>,
+    places: Places,
+}
+
+impl Engine {
+    /// Stops others for members of a gang that runs, which found no place beside it as things are:
+    /// those that it lacks, or that are work of their own; whether anybody leaves for them.
+    pub(super) fn make_room_beside(
+        &mut self,
+        now: Time,
+        workload: WorkloadIdx,
+        (groups, missing): (&[Vec<PodIdx>], u32),
+        round: &mut Round,
+    ) -> bool {
+        if self.gives_back(workload) {
+            return false;
+        }
+        let joining = match missing {
+            0 => self.room_for_their_own(workload, groups, round),
+            missing => self.room_for_missing(workload, groups, missing as usize),
+        };
+        let Some(joining) = joining else { return false };
+        let Joining { assignment, usage, victims, places } = joining;
+        let preemptions = self.preemptions(now, workload, &victims, &usage);
+        for (victim, preemption) in victims.iter().zip(&preemptions) {
+            round.claimed.insert(victim.workload);
+            self.evict(now, victim.workload, preemption.clone());
+        }
+        round.gained.extend(assignment.queue);
+        round.decided = true;
+        self.reservations.doubtful |= !self.reservations.is_empty();
+        let names = victims.iter().map(|victim| victim.workload).collect();
+        // The claim counts what was kept for what it lacks.
+        self.state.drop_vacancies(workload);
+        self.state.add_claim(workload, assignment, places, names);
+        self.report_outcome(workload, Outcome::Preempting(preemptions));
+        self.say_who_leaves(workload);
+        true
+    }
+
+    /// Of as many members as a gang lacks, those for which the fewest leave: all, or of shapes in
+    /// the orders in which they are tried, whole or cut once.
+    fn room_for_missing(
+        &mut self,
+        workload: WorkloadIdx,
+        groups: &[Vec<PodIdx>],
+        missing: usize,
+    ) -> Option<Joining> {
+        let all: usize = groups.iter().map(Vec::len).sum();
+        if all <= missing {
+            return if all == missing { self.room_for(workload, &groups.concat()) } else { None };
+        }
+        let shapes: Vec<ShapeIdx> =
+            groups.iter().map(|group| self.state.pods[group[0]].shape).collect();
+        let mut best: Option<Joining> = None;
+        for order in self.orders(&shapes) {
+            let in_order = order.into_iter().flat_map(|at| &groups[at]).copied();
+            let members: Vec<PodIdx> = in_order.take(missing).collect();
+            let Some(found) = self.room_for(workload, &members) else { continue };
+            if best.as_ref().is_none_or(|best| found.victims.len() < best.victims.len()) {
+                best = Some(found);
+            }
+        }
+        best
+    }
+
+    /// Of members that are work of their own the most of one shape for which others may be stopped:
+    /// all, else half as many each time.
+    fn room_for_their_own(
+        &mut self,
+        workload: WorkloadIdx,
+        groups: &[Vec<PodIdx>],
+        round: &mut Round,
+    ) -> Option<Joining> {
+        let priority = self.state.workloads[workload].priority;
+        for group in groups {
+            let by_itself = |pod: &PodIdx| self.state.pods[*pod].gang.by_itself;
+            let group: Vec<PodIdx> = group.iter().copied().filter(by_itself).collect();
+            let Some(first) = group.first() else { continue };
+            let shape = self.state.pods[*first].shape;
+            let plain = self.finds_what_others_find(workload);
+            let in_vain = |known: &i32| plain && priority <= *known;
+            if round.in_vain.get(&shape).is_some_and(in_vain) {
+                continue;
+            }
+            // Where there is none for one there is none for more.
+            let Some(one) = self.room_for(workload, &group[..1]) else {
+                if plain {
+                    round.in_vain.insert(shape, priority);
+                }
+                continue;
+            };
+            let mut most = group.len();
+            while most > 1 {
+                if let Some(more) = self.room_for(workload, &group[..most]) {
+                    return Some(more);
+                }
+                most /= 2;
+            }
+            return Some(one);
+        }
+        None
+    }
+
+    /// Whether members of it find what those of any gang do that are of their shape and priority:
+    /// it is in no queue, and its members may go anywhere.
+    fn finds_what_others_find(&self, workload: WorkloadIdx) -> bool {
+        let wish = self.state.workloads[workload].topology();
+        let anywhere = wish.required.is_none() && wish.slices.is_none();
+        anywhere && self.stops_others_in(workload) == Some(None)
+    }
+
+    /// Whom to stop for exactly these members; `None`: nobody would do, or nobody has to leave.
+    fn room_for(&mut self, workload: WorkloadIdx, members: &[PodIdx]) -> Option<Joining> {
+        let passed = self.state.pass_nominated_for(members);
+        let found = self.look_for_room(workload, members);
+        self.state.restore_nominated(passed);
+        found
+    }
+
+    fn look_for_room(&mut self, workload: WorkloadIdx, members: &[PodIdx]) -> Option<Joining> {
+        let queue = self.stops_others_in(workload)?;
+        let assignment = self.with_shapes(workload, members, Mode::Preempt).ok()?;
+        let topology = self.topology_ask(queue, workload).ok()?;
+        let profile = self.profile(queue);
+        let mut txn = Txn::begin(&mut self.state);
+        txn.vacate(workload);
+        let asks = asks_with(&mut txn, &assignment, members.iter().copied(), profile)?;
+        let need = need_of(&txn, (queue, &assignment), (members, &asks), topology);
+        let victims = victims::search_for(&mut txn, workload, &need, &asks).ok()?;
+        drop(txn);
+        if victims.is_empty() {
+            return None;
+        }
+        let gone: Vec<WorkloadIdx> = victims.iter().map(|victim| victim.workload).collect();
+        let txn = self.put_with(workload, members, &assignment, Some(&gone))?;
+        let places = places_of(txn.state(), members, profile.paying == Paying::Pays);
+        drop(txn);
+        Some(Joining { assignment, usage: need.usage, victims, places })
+    }
+
+    /// The queue for which a gang that runs may stop others, if it may.
+    fn stops_others_in(&self, workload: WorkloadIdx) -> Option<Option<QueueIdx>> {
+        let entry = &self.state.workloads[workload];
+        let queue = match &entry.queue {
+            QueueRef::Unqueued => None,
+            QueueRef::Queue(queue) => Some(*queue),
+            QueueRef::Broken(_) => return None,
+        };
+        let admits = |queue: QueueIdx| {
+            let slot = self.state.quota.queue(queue);
+            slot.facts.is_some() && slot.node.is_some() && slot.inactive.is_none()
+        };
+        let held = entry.assignment.as_ref()?.queue;
+        let may = held == queue
+            && queue.is_none_or(admits)
+            && !entry.never_preempts
+            && !self.state.leaving(workload)
+            && self.overspent_for(queue, workload).is_none();
+        may.then_some(queue)
+    }
+
+    /// Room is being made for some members of a gang that runs: they join without, once they can;
+    /// so do others that may.
+    pub(super) fn join_without_victims(
+        &mut self,
+        now: Time,
+        workload: WorkloadIdx,
+        (groups, missing): (&[Vec<PodIdx>], u32),
+        round: &mut Round,
+    ) {
+        self.growth.remove(&workload);
+        let claim = self.state.drop_claim(workload).expect("room is being made for it");
+        let members: Vec<PodIdx> = claim.places.members.iter().map(|(pod, _)| *pod).collect();
+        if self.place_members(workload, &members, true) {
+            self.joined(now, workload, missing, round);
+            self.refile(workload, now);
+            return self.claim_is_free();
+        }
+        self.state.add_claim(workload, claim.assignment, claim.places, claim.victims);
+        self.growth_parked.insert(workload);
+        let rest = |group: &Vec<PodIdx>| -> Vec<PodIdx> {
+            group.iter().copied().filter(|pod| !members.contains(pod)).collect()
+        };
+        let rest: Vec<Vec<PodIdx>> = groups.iter().map(rest).collect();
+        if missing == 0 && self.place_some(workload, &rest) {
+            self.joined(now, workload, missing, round);
+        }
+        self.say_who_leaves(workload);
+    }
+
+    /// Those have left who left for members of a gang that runs: they join, wherever there is room.
+    pub(super) fn redeem_beside(&mut self, now: Time, workload: WorkloadIdx, round: &mut Round) {
+        // Others of it are in the middle of something.
+        if !matches!(self.state.workloads[workload].state, State::Running | State::Binding) {
+            return;
+        }
+        let missing = self.missing(workload);
+        let claim = self.state.drop_claim(workload).expect("just listed");
+        let members: Vec<PodIdx> = claim.places.members.iter().map(|(pod, _)| *pod).collect();
+        if self.place_members(workload, &members, true) {
+            self.reservations.doubtful |= !self.reservations.is_empty();
+            self.joined(now, workload, missing, round);
+            return self.refile(workload, now);
+        }
+        let then = self.with_all_shapes(workload, &members).ok();
+        let then = then.is_some_and(|assignment| {
+            self.put_with(workload, &members, &assignment, Some(&[])).is_some()
+        });
+        if then {
+            // Once victims of others have left.
+            self.state.add_claim(workload, claim.assignment, claim.places, Vec::new());
+            return;
+        }
+        self.mark(workload);
+        self.refile(workload, now);
+        self.claim_is_free();
+        round.decided = true;
+    }
+
+    /// Members have their places beside the others.
+    pub(super) fn joined(
+        &mut self,
+        now: Time,
+        workload: WorkloadIdx,
+        missing: u32,
+        round: &mut Round,
+    ) {
+        round.decided = true;
+        self.reservations.doubtful |= missing > 0;
+        let assignment = self.state.workloads[workload].assignment.as_ref();
+        round.gained.extend(assignment.and_then(|assignment| assignment.queue));
+        if matches!(self.state.workloads[workload].reason, Some(Reason::Extras { .. })) {
+            self.clear_reason(workload);
+        }
+        match missing {
+            0 => self.send(now, workload),
+            _ => self.complete(now, workload),
+        }
+    }
+
+    /// What a claim kept is free for others.
+    pub(super) fn claim_is_free(&mut self) {
+        self.waiting.wake(|_| true, |_| true);
+        self.growth.append(&mut self.growth_parked);
+        self.try_anew();
+    }
+
+    /// How many members a gang lacks for its minimum.
+    pub(super) fn missing(&self, workload: WorkloadIdx) -> u32 {
+        let placed = self.state.placed(workload).count() as u32;
+        self.state.workloads[workload].min_member.saturating_sub(placed)
+    }
+
+    /// Members of a gang that runs wait for others to leave.
+    fn say_who_leaves(&mut self, workload: WorkloadIdx) {
+        if let Some(reason) = self.who_leaves(workload) {
+            self.set_reason(workload, reason);
+        }
+    }
+
+    /// For whose leaving members of a gang that runs wait, if room is being made for them.
+    pub(super) fn who_leaves(&self, workload: WorkloadIdx) -> Option<Reason> {
+        let claim = self.state.claims.get(workload).filter(|claim| !claim.victims.is_empty())?;
+        let victims = claim.victims.len() as u32;
+        let then = Some(Box::new(Reason::WaitingForVictims { victims }));
+        let need = self.state.workloads[workload].min_member;
+        let have = self.state.placed(workload).count() as u32;
+        if have < need {
+            return Some(Reason::Incomplete { have, need, then });
+        }
+        Some(Reason::Extras { waiting: self.needy(workload).len() as u32, then })
+    }
+}
+
+/// What must fit beside a gang once others have left.
+fn need_of(
+    txn: &Txn<'_>,
+    (queue, assignment): (Option<QueueIdx>, &Assignment),
+    (members, asks): (&[PodIdx], &[Ask]),
+    topology: TopologyAsk,
+) -> Need {
+    let state = txn.state();
+    let mut sums: BTreeMap<FrIdx, i64> = BTreeMap::new();
+    let sets = members.iter().filter_map(|pod| assignment.set(state.pods[*pod].shape));
+    for (fr, amount) in sets.flat_map(|set| &set.charge) {
+        resources::add(sums.entry(*fr).or_default(), *amount);
+    }
+    let mut usage: Vec<(FrIdx, i64)> = sums.into_iter().collect();
+    if let Some(queue) = queue {
+        money::put_least(state, queue, asks, &mut usage);
+    }
+    let node = queue.and_then(|queue| state.quota.queue(queue).node);
+    let short = |(fr, amount): &&(FrIdx, i64)| {
+        node.is_some_and(|node| *amount > state.quota.tree.available(node, *fr))
+    };
+    let shapes: Vec<ShapeIdx> =
+        asks.iter().map(|ask| state.classes.class(ask.class).key.shape).collect();
+    Need {
+        contested: usage.iter().filter(short).map(|(fr, _)| *fr).collect(),
+        usage,
+        asks: asks.iter().map(|ask| (ask.class, ask.pods.len() as u32)).collect(),
+        together: coupled::together(txn, shapes.iter().copied()),
+        topology,
+    }
+}
+
+/// Where members that were placed are, what each costs there, and with which devices.
+fn places_of(state: &ClusterState, members: &[PodIdx], pays: bool) -> Places {
+    let place = |pod: &PodIdx| (*pod, state.pods[*pod].place.expect("was placed"));
+    let prices = members.iter().map(|pod| state.bills.amount(*pod)).filter(|_| pays);
+    let devices = &state.room.devices;
+    Places {
+        members: members.iter().map(place).collect(),
+        prices: prices.collect(),
+        devices: devices.held_by_all(members.iter().copied()).into(),
+        frees: devices.left_behind(),
+    }
+}

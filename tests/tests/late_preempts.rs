@@ -1,0 +1,242 @@
+//! For whom others are stopped: what a running gang lacks, members that are work of their own, and
+//! nobody above a minimum. Each test feeds facts by hand.
+
+use capstan_core::Engine;
+use capstan_core::model::input::{EvictionNote, Input, PodFacts};
+use capstan_core::plan::{Action, EffectResult, PreemptionReason, State, StepOutput};
+use capstan_core::time::{Span, Time};
+use capstan_tests::facts::{GPU, gang, in_queue, namespace, pod, shape, text};
+use capstan_tests::hand::{answer, binds, bound, gpu_node, one_queue, view};
+
+const NOW: Time = Time(1_000_000);
+
+fn evicted(output: &StepOutput) -> Vec<String> {
+    let evicted = output.effects.iter().filter_map(|effect| match &effect.action {
+        Action::Evict { pod, .. } => Some(pod.name.to_string()),
+        _ => None,
+    });
+    let mut evicted: Vec<String> = evicted.collect();
+    evicted.sort();
+    evicted
+}
+
+/// A gang of pods of one GPU, whose priority is 10.
+fn high_gang(pods: u32, least: u32, queue: Option<&str>) -> Vec<PodFacts> {
+    let mut members = gang("g", pods, Some(least), &shape(&[(GPU, 1)]), &in_queue(queue));
+    members.iter_mut().for_each(|member| member.priority = 10);
+    members
+}
+
+/// A pod of so many GPUs, with a priority.
+fn single(name: &str, gpus: i64, queue: Option<&str>, priority: i32) -> PodFacts {
+    PodFacts { priority, ..pod(name, &shape(&[(GPU, gpus)]), &in_queue(queue)) }
+}
+
+/// A node of two GPUs: of a gang of two one runs, beside `low`; what was decided about the other.
+fn one_of_two(queue: Option<&str>) -> (Engine, Vec<PodFacts>, StepOutput) {
+    let members = high_gang(2, 2, queue);
+    let mut facts = one_queue(2);
+    facts.extend([gpu_node("n", 2), bound(&single("low", 1, queue, 0), "n")]);
+    facts.extend([bound(&members[0], "n"), Input::Pod(members[1].clone())]);
+    let mut engine = Engine::new();
+    let output = engine.step(NOW, facts);
+    (engine, members, output)
+}
+
+#[test]
+fn what_a_gang_lacks_takes_the_room_of_lower_work() {
+    for queue in [None, Some("main")] {
+        let (mut engine, _, asked) = one_of_two(queue);
+        assert_eq!((evicted(&asked), binds(&asked)), (vec!["low".to_owned()], vec![]));
+        assert_eq!(view(&engine, "g").state, State::Binding);
+        let reason = view(&engine, "g").reason.expect("it waits").to_string();
+        assert!(reason.contains("waits for 1 preempted workload to leave"), "{reason}");
+        engine.recount();
+        // Nobody else takes what is to come free, and nobody else is stopped meanwhile.
+        let rival = single("rival", 1, queue, 10);
+        let between = engine.step(NOW, vec![Input::Pod(rival)]);
+        assert_eq!((evicted(&between), binds(&between)), (vec![], vec![]));
+        engine.recount();
+        let last = engine.step(NOW, vec![Input::PodGone(text("low"))]);
+        assert_eq!(binds(&last), [("g-1".to_owned(), "n".to_owned())]);
+        assert_eq!(evicted(&last), [""; 0]);
+        engine.recount();
+    }
+}
+
+#[test]
+fn a_gang_is_not_stopped_for_being_in_part_while_others_leave_for_it() {
+    let (mut engine, _, asked) = one_of_two(None);
+    assert_eq!(evicted(&asked), ["low"]);
+    for minutes in [4, 6, 12] {
+        let later = engine.step(NOW.plus(Span::minutes(minutes)), vec![]);
+        assert_eq!(evicted(&later), [""; 0], "after {minutes} minutes");
+        assert!(later.next_wake.is_none_or(|at| at > NOW.plus(Span::minutes(minutes))));
+        engine.recount();
+    }
+    let now = NOW.plus(Span::minutes(13));
+    let last = engine.step(now, vec![Input::PodGone(text("low"))]);
+    assert_eq!(binds(&last), [("g-1".to_owned(), "n".to_owned())]);
+    engine.recount();
+}
+
+#[test]
+fn what_was_kept_for_a_member_that_is_gone_is_for_others() {
+    let (mut engine, members, asked) = one_of_two(None);
+    assert_eq!(evicted(&asked), ["low"]);
+    let rival = single("rival", 1, None, 10);
+    engine.step(NOW, vec![Input::Pod(rival)]);
+    let gone = engine.step(NOW, vec![Input::PodGone(members[1].uid.clone())]);
+    assert_eq!((evicted(&gone), binds(&gone)), (vec![], vec![]));
+    engine.recount();
+    let last = engine.step(NOW, vec![Input::PodGone(text("low"))]);
+    assert_eq!(binds(&last), [("rival".to_owned(), "n".to_owned())]);
+    engine.recount();
+}
+
+#[test]
+fn a_stop_that_is_refused_is_not_asked_for_again_at_once() {
+    let (mut engine, _, asked) = one_of_two(None);
+    let stop = asked.effects.iter().find(|it| matches!(it.action, Action::Evict { .. }));
+    let stop = stop.expect("one is stopped");
+    let no = answer(stop, EffectResult::Refused(text("no")));
+    let refused = engine.step(NOW, vec![no]);
+    assert_eq!((evicted(&refused), binds(&refused)), (vec![], vec![]));
+    assert_eq!(view(&engine, "g").state, State::Binding, "what runs of it goes on");
+    engine.recount();
+}
+
+#[test]
+fn room_that_comes_free_elsewhere_is_taken_before_victims_have_left() {
+    let (mut engine, _, asked) = one_of_two(None);
+    assert_eq!(evicted(&asked), ["low"]);
+    let output = engine.step(NOW, vec![gpu_node("m", 1)]);
+    assert_eq!(binds(&output), [("g-1".to_owned(), "m".to_owned())]);
+    engine.recount();
+}
+
+/// Two of the room's three GPUs are `low`'s; it leaves for all that is missing, or not at all.
+#[test]
+fn nobody_leaves_for_a_part_of_what_a_gang_lacks() {
+    for (size, leaves) in [(3, vec!["low".to_owned()]), (4, vec![])] {
+        let members = high_gang(size, size, None);
+        let mut facts = vec![namespace(), gpu_node("n", 3)];
+        facts.extend([bound(&single("low", 2, None, 0), "n"), bound(&members[0], "n")]);
+        facts.extend(members[1..].iter().cloned().map(Input::Pod));
+        let mut engine = Engine::new();
+        let output = engine.step(NOW, facts);
+        assert_eq!((evicted(&output), binds(&output)), (leaves, vec![]), "of {size}");
+        engine.recount();
+    }
+}
+
+#[test]
+fn nobody_leaves_for_extra_members_but_for_those_that_are_work_of_their_own() {
+    for (by_itself, queue) in
+        [(false, None), (false, Some("main")), (true, None), (true, Some("main"))]
+    {
+        let mut members = high_gang(3, 1, queue);
+        members[1..].iter_mut().for_each(|member| member.gang.by_itself = by_itself);
+        let mut facts = one_queue(3);
+        facts.extend([gpu_node("n", 3), bound(&single("low", 2, queue, 0), "n")]);
+        facts.push(bound(&members[0], "n"));
+        facts.extend(members[1..].iter().cloned().map(Input::Pod));
+        let mut engine = Engine::new();
+        let output = engine.step(NOW, facts);
+        let leaves = if by_itself { vec!["low".to_owned()] } else { vec![] };
+        assert_eq!((evicted(&output), binds(&output)), (leaves, vec![]));
+        engine.recount();
+        if by_itself {
+            let reason = view(&engine, "g").reason.expect("it waits").to_string();
+            let says = "2 extra members wait: waits for 1 preempted workload to leave";
+            assert!(reason.starts_with(says), "{reason}");
+            let gone = engine.step(NOW, vec![Input::PodGone(text("low"))]);
+            assert_eq!(binds(&gone).len(), 2);
+            engine.recount();
+        }
+    }
+}
+
+/// Three GPUs are free, the fourth is `low`'s.
+#[test]
+fn a_gang_whose_minimum_fits_starts_with_it_and_stops_nobody() {
+    for queue in [None, Some("main")] {
+        let mut facts = one_queue(4);
+        facts.extend([gpu_node("n", 4), bound(&single("low", 1, queue, 0), "n")]);
+        facts.extend(high_gang(4, 2, queue).into_iter().map(Input::Pod));
+        let mut engine = Engine::new();
+        let output = engine.step(NOW, facts);
+        assert_eq!((evicted(&output), binds(&output).len()), (vec![], 3));
+        engine.recount();
+    }
+}
+
+/// One GPU is free, three are others': one of them leaves for a minimum of two.
+#[test]
+fn for_a_minimum_that_does_not_fit_no_more_leave_than_it_needs() {
+    for queue in [None, Some("main")] {
+        let mut facts = one_queue(4);
+        facts.push(gpu_node("n", 4));
+        let low = ["a", "b", "c"].map(|name| bound(&single(name, 1, queue, 0), "n"));
+        facts.extend(low);
+        facts.extend(high_gang(4, 2, queue).into_iter().map(Input::Pod));
+        let mut engine = Engine::new();
+        let output = engine.step(NOW, facts);
+        assert_eq!((evicted(&output).len(), binds(&output).len()), (1, 0));
+        engine.recount();
+    }
+}
+
+/// Pods of a plain Job are no gang: those that fit start, and others are stopped for all the rest.
+#[test]
+fn pods_that_are_no_gang_start_and_stop_others_each_by_itself() {
+    for (pods, free) in [(3, 1), (2, 0)] {
+        let mut facts = vec![namespace(), gpu_node("n", i64::from(pods))];
+        facts.push(bound(&single("low", 2, None, 0), "n"));
+        let mut members = high_gang(pods, 1, None);
+        members.iter_mut().for_each(|member| member.gang.by_itself = true);
+        facts.extend(members.into_iter().map(Input::Pod));
+        let mut engine = Engine::new();
+        let output = engine.step(NOW, facts);
+        assert_eq!((evicted(&output), binds(&output).len()), (vec!["low".to_owned()], free));
+        engine.recount();
+        let last = engine.step(NOW, vec![Input::PodGone(text("low"))]);
+        assert_eq!((evicted(&last), binds(&last).len()), (vec![], 2));
+        engine.recount();
+    }
+}
+
+/// A new engine promises anew what the one before it did: whom the mark names goes first.
+#[test]
+fn what_leaves_for_a_member_is_kept_for_it_after_a_restart() {
+    let members = high_gang(2, 2, None);
+    let mut low = single("low", 1, None, 0);
+    low.terminating = true;
+    let note = EvictionNote { preemptor: text("team/g"), reason: PreemptionReason::Priority };
+    low.eviction = Some(note);
+    let mut facts = vec![namespace(), gpu_node("n", 2), bound(&low, "n")];
+    facts.extend([bound(&members[0], "n"), Input::Pod(members[1].clone())]);
+    facts.push(Input::Pod(single("rival", 1, None, 10)));
+    let mut engine = Engine::new();
+    let output = engine.step(NOW, facts);
+    assert_eq!((evicted(&output), binds(&output)), (vec![], vec![]));
+    engine.recount();
+    let last = engine.step(NOW, vec![Input::PodGone(text("low"))]);
+    assert_eq!(binds(&last), [("g-1".to_owned(), "n".to_owned())]);
+    engine.recount();
+}
+
+/// Who waits for victims may be stopped itself, and gives up what it was promised.
+#[test]
+fn a_gang_that_is_stopped_gives_up_what_is_kept_for_its_members() {
+    let (mut engine, _, asked) = one_of_two(None);
+    assert_eq!(evicted(&asked), ["low"]);
+    let top = single("top", 1, None, 100);
+    let output = engine.step(NOW, vec![Input::Pod(top)]);
+    assert_eq!(evicted(&output), ["g-0", "g-1"]);
+    engine.recount();
+    let gone = ["low", "g-0", "g-1"].map(|name| Input::PodGone(text(name)));
+    let last = engine.step(NOW, gone.into());
+    assert_eq!(binds(&last), [("top".to_owned(), "n".to_owned())]);
+    engine.recount();
+}
