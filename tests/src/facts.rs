@@ -222,7 +222,12 @@ pub fn job(name: &str, pods: u32, shape: &Arc<PodShape>, wishes: &Arc<Wishes>) -
         priority: 0,
         never_preempts: false,
         wishes: wishes.clone(),
-        pod_sets: vec![OwnerPodSet { name: text("main"), count: pods, shape: shape.clone() }],
+        pod_sets: vec![OwnerPodSet {
+            name: text("main"),
+            count: pods,
+            shape: shape.clone(),
+            roles: None,
+        }],
         min_member: pods,
         ended: 0,
         left: Some(pods),
@@ -249,7 +254,7 @@ pub fn pods_of(owner: &OwnerFacts) -> Vec<PodFacts> {
                 source: GangSource::Job,
                 min_member: Some(owner.min_member),
                 total: None,
-                roles: None,
+                roles: set.roles.clone(),
                 unknown_owner: None,
                 held: None,
             };

@@ -45,7 +45,7 @@ pub use queues::{
     LocalQueueFacts, LocalQueueUsage, PreemptReclaim, PreemptWithin, PreemptionPolicy,
     QueueingStrategy, Quota, ResourceGroup, StopPolicy, Weight,
 };
-pub use roles::Roles;
+pub use roles::{Roles, Unit};
 pub use shape::{HostPort, PodShape};
 pub use spending::{Enforcement, Period, SpendingLimit, SpentFacts};
 pub use storage::{
@@ -549,4 +549,6 @@ pub struct OwnerPodSet {
     pub count: u32,
     /// Their shape.
     pub shape: Arc<PodShape>,
+    /// What its pods say of roles, where the owner states minimums of those.
+    pub roles: Option<Arc<Roles>>,
 }

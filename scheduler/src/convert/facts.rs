@@ -149,7 +149,12 @@ impl Facts<'_> {
             priority,
             never_preempts,
             wishes: self.shared.wishes.of(wishes),
-            pod_sets: vec![OwnerPodSet { name: self.shared.texts.text("main"), count, shape }],
+            pod_sets: vec![OwnerPodSet {
+                name: self.shared.texts.text("main"),
+                count,
+                shape,
+                roles: None,
+            }],
             min_member,
             ended: job.succeeded,
             left: job.left,
@@ -190,7 +195,7 @@ impl Facts<'_> {
         };
         let member_of = gangs::group_of(&member, &mut ignored);
         let (pod_sets, priority, never_preempts) =
-            self.roles(&gang, count <= MEMBERS_MAX, (&chain[1..], &asked));
+            self.roles(&gang, (min_member, count <= MEMBERS_MAX), (&chain[1..], &asked));
         let mut wishes = asked.wishes;
         wishes.queue = wishes.queue.or_else(|| gang.of.says.queue.clone());
         let queued = wishes.queue.is_some() || owner.marked;
@@ -222,11 +227,12 @@ impl Facts<'_> {
         })
     }
 
-    /// Pod sets of a gang, its priority, and whether it never preempts.
+    /// Pod sets of a gang of which so many must run together, its priority, and whether it never
+    /// preempts.
     fn roles(
         &mut self,
         gang: &Gang<'_>,
-        made: bool,
+        (least, made): (u32, bool),
         (owners, asked): (&[&Marks], &Asked),
     ) -> (Vec<OwnerPodSet>, i32, bool) {
         let (mut sets, mut priority, mut never) = (Vec::new(), i32::MIN, false);
@@ -241,7 +247,8 @@ impl Facts<'_> {
             let shape = self.seen_by_others(&shape, (&gang.of.namespace, &role.labels), ours);
             let shape = self.with_template_claims(shape, &role.claims, &gang.of.namespace);
             let count = if made { role.count() } else { 0 };
-            sets.push(OwnerPodSet { name: role.name.clone(), count, shape });
+            let roles = gangs::ray::in_role(gang.of, least, (role.name.clone(), None));
+            sets.push(OwnerPodSet { name: role.name.clone(), count, shape, roles });
             let (of_role, never_preempts) = self.rank(&role.ranked);
             priority = priority.max(of_role);
             never |= never_preempts;
