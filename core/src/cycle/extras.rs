@@ -13,9 +13,9 @@
 //!
 //! Members that are of use only together ([`units`](crate::model)) join together.
 //!
-//! Phases: strict heads keep back what they kept in this round -> each member, or unit, is placed in
-//! a transaction of its own -> if the queue borrows what it charges, the first who could reclaim is
-//! looked for -> nobody: kept; else rolled back.
+//! Phases: strict heads keep back what they kept in this round -> each member, or unit, is placed
+//! in a transaction of its own -> if the queue borrows what it charges, the first who could reclaim
+//! is looked for -> nobody: kept; else rolled back.
 //!
 //! Restart: reads facts only. Cost: where the queue ends within its quota nothing; else once for
 //! each gang a look at the kinds of work that wait, as far as the first that could reclaim, and for

@@ -7,9 +7,9 @@
 //! of each role those that the role lacks, the first in the order of members, then the first of
 //! all others; of members that are of use only together whole units before parts of them
 //! ([`units`](super::units)). None of them can be left out, so whatever is chosen among them breaks
-//! no role. The others are extra members, as any that come late. A gang that lost members of a role which is
-//! below its own minimum by that is below its minimum whatever else of it runs: what runs and what
-//! its roles lack must run together.
+//! no role. The others are extra members, as any that come late. A gang that lost members of a role
+//! which is below its own minimum by that is below its minimum whatever else of it runs: what runs
+//! and what its roles lack must run together.
 //!
 //! Cost: gangs without such minimums a look at one member; others a look at each.
 
