@@ -4,7 +4,7 @@
 //! which gang a pod is in. Nothing is remembered from one object to the next but which classes
 //! were named in vain.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use capstan_core::model::input::{
@@ -371,6 +371,29 @@ impl Facts<'_> {
         let above = self.directory.above(owner.namespace(), owner.owner());
         let above = above.iter().map(|owner| owner.known());
         remarks.on_owner(owner.known(), owner.namespace(), above);
+    }
+
+    /// Owners of other projects whose pods a pod is one of, by what owns it and by what it names.
+    pub fn gangs_of(&self, pod: &PodDraft) -> Vec<Text> {
+        let above = self.directory.above(&pod.namespace, pod.owner.as_deref());
+        let named = gangs::lws::named_by(&pod.marks, &pod.namespace);
+        let named = named.and_then(|key| self.directory.owners.get(&key));
+        let gangs = above.into_iter().chain(named).filter_map(|owner| owner.gang());
+        gangs.map(|gang| gang.uid.clone()).collect()
+    }
+
+    /// What is to be said of owners whose pods would be ours, that nobody plays, and none of whose
+    /// pods are there.
+    pub fn remark_unplayed(&self, present: &BTreeSet<Text>, remarks: &mut Remarks) {
+        for gang in self.directory.owners.values().filter_map(|owner| owner.gang()) {
+            let above = self.directory.above(&gang.namespace, gang.owner.as_ref());
+            let below = above.first().is_some_and(|owner| owner.gang().is_some());
+            let over = gang.says.suspended || gang.says.finished.is_some();
+            let played = gang.kind.row().suspend.is_some() && gang.whole();
+            if !below && !over && !played && !present.contains(&gang.uid) {
+                remarks.on_unplayed(gang, &self.directory.scheduler);
+            }
+        }
     }
 
     /// What is to be said of a pod with these facts.

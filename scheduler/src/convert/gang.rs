@@ -79,6 +79,8 @@ pub struct Says {
     pub leader_first: bool,
     /// Who schedules the leader of a group and who its workers, where that is not the same.
     pub parted: Option<(Text, Text)>,
+    /// Who schedules the workers of a group, as their template says.
+    pub workers: Option<Text>,
     /// Tasks whose pods are made in some order, where its pods are members of a group; none: all
     /// are made at once.
     pub tasks: Vec<Task>,

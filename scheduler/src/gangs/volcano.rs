@@ -48,6 +48,9 @@ pub fn read(part: Part<'_>, fields: &mut Fields, shared: &mut Shared) -> GroupSa
         }
         stated => stated.unwrap_or(1).max(of_roles),
     };
+    // Its tiers are those of HyperNodes, which nobody reads here.
+    let instead = format!("a level is asked for with annotation {}", keys::REQUIRED_TOPOLOGY);
+    fields.unread(part, "spec.networkTopology", &instead);
     let queue = fields.text(part, "spec.queue").filter(|queue| *queue != DEFAULT_QUEUE);
     GroupSays {
         min: Some(min),
