@@ -430,6 +430,15 @@ pub enum Held {
     GroupMissing(Text),
     /// Members of the gang name another scheduler: how many do.
     ForeignMembers(u32),
+    /// A member has another priority than its group, though all must have the same.
+    OtherPriority {
+        /// Its name.
+        pod: Text,
+        /// Its priority.
+        own: i32,
+        /// That of its group.
+        group: i32,
+    },
 }
 
 /// Identity of a gang within its namespace.

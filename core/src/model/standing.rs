@@ -72,6 +72,10 @@ impl ClusterState {
             Some(Held::ForeignMembers(pods)) => {
                 return QueueRef::Broken(Reason::ForeignMembers { pods: *pods });
             }
+            Some(Held::OtherPriority { pod, own, group }) => {
+                let (pod, own, group) = (pod.clone(), *own, *group);
+                return QueueRef::Broken(Reason::OtherPriority { pod, own, group });
+            }
             None => {}
         }
         let namespace = entry.id.namespace.clone();

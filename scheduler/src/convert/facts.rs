@@ -269,14 +269,13 @@ impl Facts<'_> {
         let chain = pod.chain_with(&above, self.directory);
         let mut ignored = pod.ignored().to_vec();
         let asked = wishes::read(&chain, &mut ignored);
-        let shape = self.completed(pod);
-        let shape = with_asked(&shape, &asked, self.shared);
+        let shape = with_asked(&self.completed(pod), &asked, self.shared);
         let ours = pod.ours(&self.directory.scheduler);
         let shape = self.seen_by_others(&shape, (&pod.namespace, &pod.labels), ours);
         let (shape, claims) = self.with_claims(shape, pod);
         let (priority, never_preempts) = self.rank(&pod.ranked);
         let group = gangs::groups::of(&pod.marks, &pod.namespace, self.directory);
-        let priority = group.and_then(|group| self.rank_of_group(&group.says)).unwrap_or(priority);
+        let of_group = group.and_then(|group| self.rank_of_group(&group.says));
         let job = above.first().and_then(|owner| match owner {
             Owner::Job(job) => Some(gangs::job::Run {
                 job,
@@ -301,6 +300,7 @@ impl Facts<'_> {
         let unknown = self.directory.unknown(pod.owner.as_deref(), &above);
         let unknown = unknown.map(|it| format!("{} {}", it.kind, it.name).into());
         gang.unknown_owner = unknown.or(gang.unknown_owner);
+        gang.held = gang.held.or_else(|| gangs::upstream::outranked(pod, group?, of_group?));
         let mut wishes = asked.wishes;
         match (group, gang.source) {
             (Some(group), _) => with_group(&mut wishes, &group.says),
@@ -325,7 +325,7 @@ impl Facts<'_> {
             gated: pod.gated,
             created: pod.created.unwrap_or(start),
             bound_at: pod.bound_at,
-            priority,
+            priority: of_group.unwrap_or(priority),
             never_preempts,
             gang,
             wishes: self.shared.wishes.of(wishes),
