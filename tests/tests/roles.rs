@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use capstan_core::Engine;
 use capstan_core::explain::reason::Reason;
-use capstan_core::model::input::{Input, OwnerFacts, OwnerPodSet, PodFacts, Roles, Text, Unit};
+use capstan_core::model::input::{Input, OwnerFacts, OwnerPodSet, PodFacts, Replica, Roles, Text};
 use capstan_core::plan::{Action, EffectResult, State, StepOutput};
 use capstan_core::time::Time;
 use capstan_tests::facts::{GPU, gang, in_queue, job, shape, text};
@@ -23,7 +23,7 @@ fn of_role(
     let (shape, wishes) = (shape(&[(GPU, gpus)]), in_queue(Some("main")));
     let mut members = gang(name, pods, Some(sum), &shape, &wishes);
     let least = least.iter().map(|(role, least)| (text(*role), *least)).collect();
-    let roles = Arc::new(Roles { own: Some(text(role)), least: Arc::new(least), unit: None });
+    let roles = Arc::new(Roles { own: Some(text(role)), least: Arc::new(least), replica: None });
     for (at, member) in members.iter_mut().enumerate() {
         let name: Text = text(format!("{name}-{role}-{at}"));
         (member.uid, member.name) = (name.clone(), name);
@@ -132,22 +132,22 @@ fn gangs_with_other_minimums_of_the_same_pods_are_looked_at_apart() {
     assert_eq!(view(&engine, "p").state, State::Queued);
 }
 
-/// A head, and workers in units of two of these names, of whom two must run.
-fn cluster(units: &[Option<&str>]) -> Vec<PodFacts> {
+/// A head, and workers in replicas of two of these names, of whom two must run.
+fn cluster(replicas: &[Option<&str>]) -> Vec<PodFacts> {
     let least = [("head", 1), ("tpu", 2)];
     let mut members = of_role("g", ("head", 1, 1), &least);
-    let mut workers = of_role("g", ("tpu", units.len() as u32, 1), &least);
-    for (worker, name) in workers.iter_mut().zip(units) {
+    let mut workers = of_role("g", ("tpu", replicas.len() as u32, 1), &least);
+    for (worker, name) in workers.iter_mut().zip(replicas) {
         let roles = worker.gang.roles.as_mut().expect("it has a role");
-        Arc::make_mut(roles).unit = Some(Unit { name: name.map(text), size: 2 });
+        Arc::make_mut(roles).replica = Some(Replica { name: name.map(text), size: 2 });
     }
     members.append(&mut workers);
     members
 }
 
 /// Whom a cluster begins with in so many GPUs, who joins then, and why others wait.
-fn joins(gpus: i64, units: &[Option<&str>]) -> (Vec<String>, Vec<String>, Option<String>) {
-    let (mut engine, pods) = (engine(gpus), cluster(units));
+fn joins(gpus: i64, replicas: &[Option<&str>]) -> (Vec<String>, Vec<String>, Option<String>) {
+    let (mut engine, pods) = (engine(gpus), cluster(replicas));
     let first = fed(&mut engine, &pods);
     let then = done(&mut engine, &first, &pods);
     if !names(&then).is_empty() {
@@ -159,14 +159,14 @@ fn joins(gpus: i64, units: &[Option<&str>]) -> (Vec<String>, Vec<String>, Option
 }
 
 #[test]
-fn units_start_whole() {
+fn replicas_start_whole() {
     // Their members were made in turns.
-    let units = [Some("a"), Some("b"), Some("a"), Some("b")];
-    let (first, then, why) = joins(5, &units);
+    let replicas = [Some("a"), Some("b"), Some("a"), Some("b")];
+    let (first, then, why) = joins(5, &replicas);
     assert_eq!(first, ["g-head-0", "g-tpu-0", "g-tpu-2"]);
     assert_eq!((then, why), (vec!["g-tpu-1".into(), "g-tpu-3".into()], None));
-    // One of the other unit would have a place.
-    let (first, then, why) = joins(4, &units);
+    // One of the other replica would have a place.
+    let (first, then, why) = joins(4, &replicas);
     assert_eq!(first, ["g-head-0", "g-tpu-0", "g-tpu-2"]);
     assert_eq!(then, [""; 0]);
     let why = why.expect("some wait");
@@ -174,7 +174,7 @@ fn units_start_whole() {
 }
 
 #[test]
-fn any_so_many_are_a_unit_where_none_has_a_name() {
+fn any_so_many_are_a_replica_where_none_has_a_name() {
     let (first, then, why) = joins(8, &[None; 5]);
     assert_eq!(first, ["g-head-0", "g-tpu-0", "g-tpu-1"]);
     assert_eq!(then, ["g-tpu-2", "g-tpu-3"]);
@@ -184,7 +184,7 @@ fn any_so_many_are_a_unit_where_none_has_a_name() {
 }
 
 #[test]
-fn whose_unit_is_not_whole_waits() {
+fn whose_replica_is_not_whole_waits() {
     let (mut engine, pods) = (engine(8), cluster(&[Some("a"), Some("a"), Some("b"), Some("b")]));
     let output = fed(&mut engine, &pods[..4]);
     assert_eq!(names(&output), ["g-head-0", "g-tpu-0", "g-tpu-1"]);
@@ -195,7 +195,7 @@ fn whose_unit_is_not_whole_waits() {
     let output = fed(&mut engine, &pods[4..]);
     assert_eq!(names(&output), ["g-tpu-2", "g-tpu-3"]);
     done(&mut engine, &output, &pods);
-    // Who stands in for a member that died makes its unit whole again.
+    // Who stands in for a member that died makes its replica whole again.
     engine.step(NOW, vec![Input::PodGone(text("g-tpu-3"))]);
     let mut another = pods[4].clone();
     (another.uid, another.name) = (text("g-tpu-x"), text("g-tpu-x"));
@@ -204,7 +204,7 @@ fn whose_unit_is_not_whole_waits() {
 }
 
 #[test]
-fn nothing_begins_with_units_that_are_not_whole() {
+fn nothing_begins_with_replicas_that_are_not_whole() {
     let (mut engine, pods) = (engine(8), cluster(&[Some("a"), Some("b"), Some("a")]));
     assert_eq!(names(&fed(&mut engine, &pods[..3])), [""; 0]);
     let waits = view(&engine, "g");
@@ -221,7 +221,7 @@ fn nothing_begins_with_units_that_are_not_whole() {
 fn an_owner_is_not_resumed_without_the_role_that_finds_no_room() {
     let least = Arc::new(BTreeMap::from([(text("head"), 1), (text("tpu"), 2)]));
     let set = |name: &str, count: u32, gpus: i64| {
-        let roles = Roles { own: Some(text(name)), least: least.clone(), unit: None };
+        let roles = Roles { own: Some(text(name)), least: least.clone(), replica: None };
         let shape = shape(&[(GPU, gpus)]);
         OwnerPodSet { name: text(name), count, shape, roles: Some(Arc::new(roles)) }
     };

@@ -11,11 +11,11 @@
 //! lent, and would fit into the cluster if it were empty. The others join; those that wait say for
 //! whom. In their own queue they pass heads like any smaller work does.
 //!
-//! Members that are of use only together ([`units`](crate::model)) join together.
+//! Members that are of use only together ([`replicas`](crate::model)) join together.
 //!
-//! Phases: strict heads keep back what they kept in this round -> each member, or unit, is placed
-//! in a transaction of its own -> if the queue borrows what it charges, the first who could reclaim
-//! is looked for -> nobody: kept; else rolled back.
+//! Phases: strict heads keep back what they kept in this round -> each member, or replica, is
+//! placed in a transaction of its own -> if the queue borrows what it charges, the first who could
+//! reclaim is looked for -> nobody: kept; else rolled back.
 //!
 //! Restart: reads facts only. Cost: where the queue ends within its quota nothing; else once for
 //! each gang a look at the kinds of work that wait, as far as the first that could reclaim, and for
@@ -91,7 +91,7 @@ impl Engine {
         self.kept_back.last().iter().copied().filter(stands)
     }
 
-    /// Places as many members as may join, one by one, or unit by unit; whether any did.
+    /// Places as many members as may join, one by one, or replica by replica; whether any did.
     pub(super) fn place_some(&mut self, workload: WorkloadIdx, groups: &[Vec<PodIdx>]) -> bool {
         let (mut grown, mut owner) = (false, None);
         for lots in self.state.lots(workload, groups) {

@@ -45,7 +45,7 @@ pub use queues::{
     LocalQueueFacts, LocalQueueUsage, PreemptReclaim, PreemptWithin, PreemptionPolicy,
     QueueingStrategy, Quota, ResourceGroup, StopPolicy, Weight,
 };
-pub use roles::{Roles, Unit};
+pub use roles::{Replica, Roles};
 pub use shape::{HostPort, PodShape};
 pub use spending::{Enforcement, Period, SpendingLimit, SpentFacts};
 pub use storage::{

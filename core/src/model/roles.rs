@@ -5,11 +5,11 @@
 //!
 //! Decides that a gang below its minimum looks for places for exactly as many members as it lacks:
 //! of each role those that the role lacks, the first in the order of members, then the first of
-//! all others; of members that are of use only together whole units before parts of them
-//! ([`units`](super::units)). None of them can be left out, so whatever is chosen among them breaks
-//! no role. The others are extra members, as any that come late. A gang that lost members of a role
-//! which is below its own minimum by that is below its minimum whatever else of it runs: what runs
-//! and what its roles lack must run together.
+//! all others; of members that are of use only together whole replicas before parts of them
+//! ([`replicas`](super::replicas)). None of them can be left out, so whatever is chosen among them
+//! breaks no role. The others are extra members, as any that come late. A gang that lost members of
+//! a role which is below its own minimum by that is below its minimum whatever else of it runs: what
+//! runs and what its roles lack must run together.
 //!
 //! Cost: gangs without such minimums a look at one member; others a look at each.
 
@@ -50,7 +50,7 @@ impl ClusterState {
         let mut others = least.saturating_sub(placed).saturating_sub(lacking);
         let mut later = BTreeSet::new();
         let free = members.into_iter().filter(|pod| placed < least && self.pods[*pod].free());
-        for pod in self.whole_units_first(workload, free.collect()) {
+        for pod in self.whole_replicas_first(workload, free.collect()) {
             let role = role_of(&self.pods[pod]).and_then(|role| lacks.get_mut(role));
             match role.filter(|lacks| **lacks > 0) {
                 Some(lacks) => *lacks -= 1,
@@ -63,7 +63,7 @@ impl ClusterState {
     }
 
     /// The first role of which fewer members exist, or are free of gates, than must run together;
-    /// else the first unit that is begun with, and of which that is so.
+    /// else the first replica that is begun with, and of which that is so.
     pub(super) fn lacking_role(&self, workload: WorkloadIdx) -> Option<Reason> {
         let roles = self.roles_of(workload)?;
         let done = self.ended_well(workload);
@@ -80,7 +80,7 @@ impl ClusterState {
             }
             (have - gated < need).then_some(Reason::Gated { pods: gated })
         });
-        lacking.or_else(|| self.lacking_unit(workload))
+        lacking.or_else(|| self.lacking_replica(workload))
     }
 
     /// The roles of a gang, if it has minimums for them.

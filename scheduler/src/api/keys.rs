@@ -134,7 +134,7 @@ pub const SPARK_NAME: &str = "spark-app-name";
 pub const SPARK_OPERATOR_NAME: &str = "sparkoperator.k8s.io/app-name";
 
 /// Keys of other projects that say which gang a pod is in. All members of a gang, or of a role or a
-/// unit in it, have the same values: what tells one member from the other would cost memory for
+/// replica in it, have the same values: what tells one member from the other would cost memory for
 /// each.
 pub const OF_GANGS: [&str; 19] = [
     PLUGINS_GROUP,

@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use capstan_core::model::input::{Roles, Text, Unit};
+use capstan_core::model::input::{Replica, Roles, Text};
 
 use super::fields::{Fields, Part};
 use super::kinds::Kind;
@@ -120,6 +120,6 @@ pub fn in_role(
     };
     let role = of.says.roles.iter().find(|role| role.name == own);
     let hosts = role.map_or(1, |role| role.pods);
-    let unit = (hosts > 1).then_some(Unit { name: replica, size: hosts });
-    Some(Arc::new(Roles { own: Some(own), least: stated, unit }))
+    let replica = (hosts > 1).then_some(Replica { name: replica, size: hosts });
+    Some(Arc::new(Roles { own: Some(own), least: stated, replica }))
 }

@@ -117,7 +117,7 @@ fn task_of<'a>(member: &'a Member<'_>) -> Option<&'a Text> {
 /// The roles of a group, as this member sees them.
 pub(super) fn roles(member: &Member<'_>, says: &GroupSays) -> Option<Arc<Roles>> {
     let least = late::roles(member, says.roles.clone()?)?;
-    Some(Arc::new(Roles { own: task_of(member).cloned(), least, unit: None }))
+    Some(Arc::new(Roles { own: task_of(member).cloned(), least, replica: None }))
 }
 
 /// The gang of a pod that has the annotation.

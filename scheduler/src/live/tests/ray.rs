@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use capstan_core::model::input::{Roles, Text, Unit};
+use capstan_core::model::input::{Replica, Roles, Text};
 
 use super::groups::{gang, owner_named};
 use super::*;
@@ -51,11 +51,13 @@ fn pods_of_a_cluster_say_their_role_and_their_replica() {
     let mut named = worker.clone();
     named["ray.io/worker-group-replica-name"] = "tpu-x".into();
     let least = minimums(&[("head", 1), ("tpu", 4)]);
-    let unit = |name: Option<&str>| Some(Unit { name: name.map(Text::from), size: 4 });
-    for (labels, own, unit) in
-        [(&head, "head", None), (&worker, "tpu", unit(None)), (&named, "tpu", unit(Some("tpu-x")))]
-    {
-        let wanted = Roles { own: Some(own.into()), least: least.clone(), unit };
+    let replica = |name: Option<&str>| Some(Replica { name: name.map(Text::from), size: 4 });
+    for (labels, own, replica) in [
+        (&head, "head", None),
+        (&worker, "tpu", replica(None)),
+        (&named, "tpu", replica(Some("tpu-x"))),
+    ] {
+        let wanted = Roles { own: Some(own.into()), least: least.clone(), replica };
         assert_eq!(says(cluster(true, None), labels.clone()).as_deref(), Some(&wanted));
     }
     // All of them must run: nobody can be left out.
@@ -76,7 +78,7 @@ fn a_cluster_has_as_many_replicas_as_its_bounds_allow() {
         assert_eq!((owner.min_member, owner.left), (least, Some(9)));
         let workers = owner.pod_sets[1].roles.as_ref();
         assert_eq!(workers.is_some(), scales);
-        let unit = Unit { name: None, size: 4 };
-        assert!(workers.is_none_or(|roles| roles.unit.as_ref() == Some(&unit)));
+        let replica = Replica { name: None, size: 4 };
+        assert!(workers.is_none_or(|roles| roles.replica.as_ref() == Some(&replica)));
     }
 }

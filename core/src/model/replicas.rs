@@ -1,14 +1,15 @@
-//! Members of a gang that are of use only together: its units.
+//! Members of a gang that are of use only together: its replicas.
 //!
 //! Problem: what a source calls one replica may be several pods (a group of Ray workers with
 //! `numOfHosts`, which is one slice of accelerators). Half of one holds devices and does nothing.
 //!
-//! Decides who is in one unit: members that say the same name; where they say none, all of a role
-//! are as good as each other, and any so many of them are one. A gang begins with whole units, and
-//! members above its minimum join unit by unit; those of one that is not whole wait. Where members
-//! of a unit died those that stand in for them join by themselves, once all of them are there.
+//! Decides who is in one replica: members that say the same name; where they say none, all of a
+//! role are as good as each other, and any so many of them are one. A gang begins with whole
+//! replicas, and members above its minimum join replica by replica; those of one that is not whole
+//! wait. Where members of a replica died, those that stand in for them join by themselves, once all
+//! of them are there.
 //!
-//! Cost: gangs without units a look at members that wait; others a look at each member.
+//! Cost: gangs without replicas a look at members that wait; others a look at each member.
 
 use std::collections::BTreeMap;
 
@@ -18,14 +19,14 @@ use crate::model::input::Text;
 use crate::model::pod::Pod;
 use crate::model::state::ClusterState;
 
-/// A role, and what a unit of it is called.
+/// A role, and what a replica of it is called.
 type Key<'a> = (Option<&'a Text>, Option<&'a Text>);
 
-/// Members of one unit; or of a role, for those that say no name.
+/// Members of one replica; or of a role, for those that say no name.
 struct Pool {
-    /// It is one unit.
+    /// It is one replica.
     one: bool,
-    /// Members of a unit.
+    /// Members of a replica.
     size: u32,
     /// Members that have a place.
     placed: u32,
@@ -34,7 +35,7 @@ struct Pool {
 }
 
 impl Pool {
-    /// Members that its unit, or the one of its units that is begun, lacks to be whole.
+    /// Members that its replica, or the one of its replicas that is begun, lacks to be whole.
     fn lacks(&self) -> u32 {
         match self.one {
             true => self.size.saturating_sub(self.placed),
@@ -42,7 +43,7 @@ impl Pool {
         }
     }
 
-    /// Whether enough members could have a place for a unit to be whole.
+    /// Whether enough members could have a place for a replica to be whole.
     fn whole(&self) -> bool {
         !self.free.is_empty() && self.free.len() >= self.lacks() as usize
     }
@@ -62,8 +63,8 @@ impl Pool {
 }
 
 impl ClusterState {
-    /// Who of those that wait join together, in their groups: who is in no unit alone; with the
-    /// first of a unit all that it lacks; of a unit that is not whole nobody.
+    /// Who of those that wait join together, in their groups: who is in no replica alone; with the
+    /// first of a replica all that it lacks; of a replica that is not whole nobody.
     pub(crate) fn lots(
         &self,
         workload: WorkloadIdx,
@@ -75,7 +76,7 @@ impl ClusterState {
             lots.map(|lot: Vec<PodIdx>| (lot[0], lot)).collect();
         let mut joining = Vec::with_capacity(groups.len());
         for group in groups {
-            let lot = |pod: &PodIdx| match unit_of(&self.pods[*pod]) {
+            let lot = |pod: &PodIdx| match replica_of(&self.pods[*pod]) {
                 None => Some(vec![*pod]),
                 Some(_) => by_first.remove(pod),
             };
@@ -84,9 +85,9 @@ impl ClusterState {
         joining
     }
 
-    /// Why the first of members that wait does, whose unit is not whole.
+    /// Why the first of members that wait does, whose replica is not whole.
     pub(crate) fn not_whole(&self, workload: WorkloadIdx, waiting: &[PodIdx]) -> Option<Reason> {
-        let (key, _) = unit_of(&self.pods[*waiting.first()?])?;
+        let (key, _) = replica_of(&self.pods[*waiting.first()?])?;
         let pools = self.pools(workload, waiting.iter().copied());
         let pool = pools.get(&key)?;
         let need = pool.placed.saturating_add(pool.lacks());
@@ -95,9 +96,9 @@ impl ClusterState {
     }
 
     /// Members without a place in the order in which a gang begins with them: first those that
-    /// make a unit whole of which some have one, then those of whole units, who is in none where
-    /// it stands, at last those of units that are not whole.
-    pub(super) fn whole_units_first(
+    /// make a replica whole of which some have one, then those of whole replicas, who is in none
+    /// where it stands, at last those of replicas that are not whole.
+    pub(super) fn whole_replicas_first(
         &self,
         workload: WorkloadIdx,
         mut free: Vec<PodIdx>,
@@ -109,7 +110,7 @@ impl ClusterState {
         let numbered = free.iter().enumerate().map(|(at, pod)| (*pod, at));
         let at: BTreeMap<PodIdx, usize> = numbered.collect();
         free.sort_by_cached_key(|pod| {
-            let pool = unit_of(&self.pods[*pod]).and_then(|(key, _)| pools.get(&key));
+            let pool = replica_of(&self.pods[*pod]).and_then(|(key, _)| pools.get(&key));
             let Some(pool) = pool.filter(|pool| pool.one) else { return (1, at[pod], at[pod]) };
             let rank = match (pool.whole(), pool.placed) {
                 (true, 0) => 1,
@@ -121,18 +122,18 @@ impl ClusterState {
         free
     }
 
-    /// The first unit that a gang would begin with though it is not whole: fewer members exist, or
-    /// some have gates.
-    pub(super) fn lacking_unit(&self, workload: WorkloadIdx) -> Option<Reason> {
+    /// The first replica that a gang would begin with though it is not whole: fewer members exist,
+    /// or some have gates.
+    pub(super) fn lacking_replica(&self, workload: WorkloadIdx) -> Option<Reason> {
         let members = &self.workloads[workload].members;
         let free = members.iter().copied().filter(|pod| self.pods[*pod].free());
         let pools = self.pools(workload, free);
         let pods = || members.iter().map(|pod| &self.pods[*pod]);
-        let mut begun = pods().filter(|pod| pod.needs_place()).filter_map(unit_of);
+        let mut begun = pods().filter(|pod| pod.needs_place()).filter_map(replica_of);
         let part = |pool: &Pool| pool.one && !pool.whole();
         let (key, size) = begun.find(|(key, _)| pools.get(key).is_some_and(part))?;
-        let of_unit = |pod: &&Pod| unit_of(pod).is_some_and(|(of, _)| of == key);
-        let all: Vec<&Pod> = pods().filter(|pod| pod.counts()).filter(of_unit).collect();
+        let of_replica = |pod: &&Pod| replica_of(pod).is_some_and(|(of, _)| of == key);
+        let all: Vec<&Pod> = pods().filter(|pod| pod.counts()).filter(of_replica).collect();
         let gated = all.iter().filter(|pod| pod.gated).count() as u32;
         match all.len() as u32 {
             have if have < size => {
@@ -142,7 +143,7 @@ impl ClusterState {
         }
     }
 
-    /// Units of a workload, with those of these members that are in them.
+    /// Replicas of a workload, with those of these members that are in them.
     fn pools(
         &self,
         workload: WorkloadIdx,
@@ -150,14 +151,14 @@ impl ClusterState {
     ) -> BTreeMap<Key<'_>, Pool> {
         let mut pools: BTreeMap<Key<'_>, Pool> = BTreeMap::new();
         for pod in free {
-            if let Some((key, size)) = unit_of(&self.pods[pod]) {
+            if let Some((key, size)) = replica_of(&self.pods[pod]) {
                 pool_of(&mut pools, key, size).free.push(pod);
             }
         }
         if pools.is_empty() {
             return pools;
         }
-        for (key, size) in self.placed(workload).filter_map(|pod| unit_of(&self.pods[pod])) {
+        for (key, size) in self.placed(workload).filter_map(|pod| replica_of(&self.pods[pod])) {
             pool_of(&mut pools, key, size).placed += 1;
             // A pod with a name takes the place that was kept for one without.
             if key.1.is_some() {
@@ -177,9 +178,9 @@ fn pool_of<'p, 'k>(
     pools.entry(key).or_insert_with(|| Pool { one, size, placed: 0, free: Vec::new() })
 }
 
-/// The unit of a member, and how many are in it.
-fn unit_of(pod: &Pod) -> Option<(Key<'_>, u32)> {
+/// The replica of a member, and how many are in it.
+fn replica_of(pod: &Pod) -> Option<(Key<'_>, u32)> {
     let roles = pod.gang.roles.as_ref()?;
-    let unit = roles.unit.as_ref()?;
-    Some(((roles.own.as_ref(), unit.name.as_ref()), unit.size.max(1)))
+    let replica = roles.replica.as_ref()?;
+    Some(((roles.own.as_ref(), replica.name.as_ref()), replica.size.max(1)))
 }
