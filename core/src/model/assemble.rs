@@ -288,7 +288,8 @@ impl ClusterState {
 
     /// Pods of a resumed owner take over the places kept for them: those of their own shape, else
     /// of shapes that ask the same (an API server adds tolerations, say, that no template has).
-    /// A pod that was made to ask something else gets no place for it; it queues as it is.
+    /// A pod that was made to ask something else gets no place for it; it queues as it is. Where
+    /// roles have minimums a place is kept for one of its role.
     fn take_over(
         &mut self,
         workload: WorkloadIdx,
@@ -302,7 +303,11 @@ impl ClusterState {
             if kept.is_empty() || settles || !self.pods[pod].needs_place() {
                 continue;
             }
-            let placed = |held: &Pod| held.place.is_some();
+            let role = self.pods[pod].role();
+            let placed = |held: &Pod| {
+                let of = held.role();
+                held.place.is_some() && (of.is_none() || role.is_none() || of == role)
+            };
             let same = |held: &PodIdx| {
                 let held = &self.pods[*held];
                 placed(held) && held.shape == shape

@@ -97,6 +97,11 @@ impl Pod {
         self.place.is_none() && self.active() && !self.gated && !self.terminating
     }
 
+    /// Its role in its gang, where it has one with a name.
+    pub fn role(&self) -> Option<&Text> {
+        self.gang.roles.as_ref()?.own.as_ref()
+    }
+
     /// How it is on its node.
     pub fn tenancy(&self) -> Tenancy {
         match (self.nominated, self.terminating) {

@@ -8,8 +8,8 @@
 //! all others; of members that are of use only together whole replicas before parts of them
 //! ([`replicas`](super::replicas)). None of them can be left out, so whatever is chosen among them
 //! breaks no role. The others are extra members, as any that come late. A gang that lost members of
-//! a role which is below its own minimum by that is below its minimum whatever else of it runs: what
-//! runs and what its roles lack must run together.
+//! a role which is below its own minimum by that is below its minimum whatever else of it runs:
+//! what runs and what its roles lack must run together.
 //!
 //! Cost: gangs without such minimums a look at one member; others a look at each.
 
@@ -51,7 +51,7 @@ impl ClusterState {
         let mut later = BTreeSet::new();
         let free = members.into_iter().filter(|pod| placed < least && self.pods[*pod].free());
         for pod in self.whole_replicas_first(workload, free.collect()) {
-            let role = role_of(&self.pods[pod]).and_then(|role| lacks.get_mut(role));
+            let role = self.pods[pod].role().and_then(|role| lacks.get_mut(role));
             match role.filter(|lacks| **lacks > 0) {
                 Some(lacks) => *lacks -= 1,
                 None if others > 0 => others -= 1,
@@ -69,7 +69,7 @@ impl ClusterState {
         let done = self.ended_well(workload);
         let members = &self.workloads[workload].members;
         let lacking = roles.least.iter().find_map(|(role, need)| {
-            let of_role = |pod: &&Pod| role_of(pod) == Some(role);
+            let of_role = |pod: &&Pod| pod.role() == Some(role);
             let all = members.iter().map(|pod| &self.pods[*pod]).filter(of_role);
             let all: Vec<&Pod> = all.filter(|pod| pod.counts()).collect();
             let ended = done.iter().copied().filter(of_role).count() as u32;
@@ -96,7 +96,7 @@ impl ClusterState {
         let members = self.workloads[workload].members.iter().map(|pod| &self.pods[*pod]);
         let placed = members.filter(|pod| pod.place.is_some());
         for pod in placed.chain(self.ended_well(workload)) {
-            if let Some(lacks) = role_of(pod).and_then(|role| lacks.get_mut(role)) {
+            if let Some(lacks) = pod.role().and_then(|role| lacks.get_mut(role)) {
                 *lacks = lacks.saturating_sub(1);
             }
         }
@@ -115,9 +115,4 @@ impl ClusterState {
             set.ready = ready.count() as u32;
         }
     }
-}
-
-/// The role of a member, where it has one with a name.
-fn role_of(pod: &Pod) -> Option<&Text> {
-    pod.gang.roles.as_ref()?.own.as_ref()
 }
