@@ -1,13 +1,14 @@
 //! Gangs whose roles have minimums of their own, fed by hand.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use capstan_core::Engine;
 use capstan_core::explain::reason::Reason;
-use capstan_core::model::input::{Input, PodFacts, Roles, Text};
-use capstan_core::plan::{EffectResult, State, StepOutput};
+use capstan_core::model::input::{Input, OwnerFacts, OwnerPodSet, PodFacts, Replica, Roles, Text};
+use capstan_core::plan::{Action, Effect, EffectResult, State, StepOutput};
 use capstan_core::time::Time;
-use capstan_tests::facts::{GPU, gang, in_queue, shape, text};
+use capstan_tests::facts::{GPU, gang, in_queue, job, pods_of, shape, text};
 use capstan_tests::hand::{answer, binds, bound, gpu_node, is_bind, one_queue, view};
 
 const NOW: Time = Time(1_000_000);
@@ -22,7 +23,7 @@ fn of_role(
     let (shape, wishes) = (shape(&[(GPU, gpus)]), in_queue(Some("main")));
     let mut members = gang(name, pods, Some(sum), &shape, &wishes);
     let least = least.iter().map(|(role, least)| (text(*role), *least)).collect();
-    let roles = Arc::new(Roles { own: Some(text(role)), least: Arc::new(least) });
+    let roles = Arc::new(Roles { own: Some(text(role)), least: Arc::new(least), replica: None });
     for (at, member) in members.iter_mut().enumerate() {
         let name: Text = text(format!("{name}-{role}-{at}"));
         (member.uid, member.name) = (name.clone(), name);
@@ -129,4 +130,136 @@ fn gangs_with_other_minimums_of_the_same_pods_are_looked_at_apart() {
     let output = fed(&mut engine, &pods);
     assert_eq!(names(&output), ["q-large-0", "q-small-0", "q-small-1"]);
     assert_eq!(view(&engine, "p").state, State::Queued);
+}
+
+/// A head, and workers in replicas of two of these names, of whom two must run.
+fn cluster(replicas: &[Option<&str>]) -> Vec<PodFacts> {
+    let least = [("head", 1), ("tpu", 2)];
+    let mut members = of_role("g", ("head", 1, 1), &least);
+    let mut workers = of_role("g", ("tpu", replicas.len() as u32, 1), &least);
+    for (worker, name) in workers.iter_mut().zip(replicas) {
+        let roles = worker.gang.roles.as_mut().expect("it has a role");
+        Arc::make_mut(roles).replica = Some(Replica { name: name.map(text), size: 2 });
+    }
+    members.append(&mut workers);
+    members
+}
+
+/// Whom a cluster begins with in so many GPUs, who joins then, and why others wait.
+fn joins(gpus: i64, replicas: &[Option<&str>]) -> (Vec<String>, Vec<String>, Option<String>) {
+    let (mut engine, pods) = (engine(gpus), cluster(replicas));
+    let first = fed(&mut engine, &pods);
+    let then = done(&mut engine, &first, &pods);
+    if !names(&then).is_empty() {
+        done(&mut engine, &then, &pods);
+    }
+    engine.recount();
+    let why = view(&engine, "g").reason.map(|why| why.to_string());
+    (names(&first), names(&then), why)
+}
+
+#[test]
+fn replicas_start_whole() {
+    // Their members were made in turns.
+    let replicas = [Some("a"), Some("b"), Some("a"), Some("b")];
+    let (first, then, why) = joins(5, &replicas);
+    assert_eq!(first, ["g-head-0", "g-tpu-0", "g-tpu-2"]);
+    assert_eq!(then, ["g-tpu-1", "g-tpu-3"]);
+    assert_eq!(why, None);
+    // One of the other replica would have a place.
+    let (first, then, why) = joins(4, &replicas);
+    assert_eq!(first, ["g-head-0", "g-tpu-0", "g-tpu-2"]);
+    assert_eq!(then, [""; 0]);
+    let why = why.expect("some wait");
+    assert!(why.starts_with("2 extra members wait: ") && !why.contains("quota"), "{why}");
+}
+
+#[test]
+fn any_so_many_are_a_replica_where_none_has_a_name() {
+    let (first, then, why) = joins(8, &[None; 5]);
+    assert_eq!(first, ["g-head-0", "g-tpu-0", "g-tpu-1"]);
+    assert_eq!(then, ["g-tpu-2", "g-tpu-3"]);
+    let lacks = "1 extra member waits: 5 of 6 pods of role tpu exist";
+    assert_eq!(why.as_deref(), Some(lacks));
+    assert_eq!(joins(4, &[None; 5]).1, [""; 0]);
+}
+
+#[test]
+fn whose_replica_is_not_whole_waits() {
+    let (mut engine, pods) = (engine(8), cluster(&[Some("a"), Some("a"), Some("b"), Some("b")]));
+    let output = fed(&mut engine, &pods[..4]);
+    assert_eq!(names(&output), ["g-head-0", "g-tpu-0", "g-tpu-1"]);
+    assert_eq!(names(&done(&mut engine, &output, &pods)), [""; 0]);
+    let lacks = Reason::RoleGathering { role: text("b"), have: 1, need: 2 };
+    let waits = Reason::Extras { waiting: 1, then: Some(Box::new(lacks)) };
+    assert_eq!(view(&engine, "g").reason, Some(waits));
+    let output = fed(&mut engine, &pods[4..]);
+    assert_eq!(names(&output), ["g-tpu-2", "g-tpu-3"]);
+    done(&mut engine, &output, &pods);
+    // Who stands in for a member that died makes its replica whole again.
+    engine.step(NOW, vec![Input::PodGone(text("g-tpu-3"))]);
+    let mut another = pods[4].clone();
+    (another.uid, another.name) = (text("g-tpu-x"), text("g-tpu-x"));
+    assert_eq!(names(&fed(&mut engine, &[another])), ["g-tpu-x"]);
+    engine.recount();
+}
+
+#[test]
+fn nothing_begins_with_replicas_that_are_not_whole() {
+    let (mut engine, pods) = (engine(8), cluster(&[Some("a"), Some("b"), Some("a")]));
+    assert_eq!(names(&fed(&mut engine, &pods[..3])), [""; 0]);
+    let waits = view(&engine, "g");
+    let lacks = Reason::RoleGathering { role: text("a"), have: 1, need: 2 };
+    assert_eq!((waits.state, waits.reason), (State::Gathering, Some(lacks)));
+    let mut gated = pods[3].clone();
+    gated.gated = true;
+    fed(&mut engine, &[gated]);
+    assert_eq!(view(&engine, "g").reason, Some(Reason::Gated { pods: 1 }));
+    assert_eq!(names(&fed(&mut engine, &pods[3..])), ["g-head-0", "g-tpu-0", "g-tpu-2"]);
+}
+
+/// A suspended owner of a head, which asks so many GPUs, and of four workers, two of whom must run.
+fn owner(gpus: i64) -> OwnerFacts {
+    let least = Arc::new(BTreeMap::from([(text("head"), 1), (text("tpu"), 2)]));
+    let set = |name: &str, count: u32, gpus: i64| {
+        let roles = Roles { own: Some(text(name)), least: least.clone(), replica: None };
+        let shape = shape(&[(GPU, gpus)]);
+        OwnerPodSet { name: text(name), count, shape, roles: Some(Arc::new(roles)) }
+    };
+    let pod_sets = vec![set("head", 1, gpus), set("tpu", 4, 1)];
+    let made = job("g", 5, &shape(&[(GPU, 1)]), &in_queue(Some("main")));
+    OwnerFacts { pod_sets, min_member: 3, ..made }
+}
+
+/// What resumes an owner, if anything does.
+fn resumes(output: &StepOutput) -> Option<&Effect> {
+    output.effects.iter().find(|effect| matches!(effect.action, Action::ResumeOwner { .. }))
+}
+
+#[test]
+fn an_owner_is_not_resumed_without_the_role_that_finds_no_room() {
+    for (gpus, resumed) in [(9, false), (2, true)] {
+        let mut engine = engine(8);
+        let output = engine.step(NOW, vec![Input::Owner(owner(gpus))]);
+        assert_eq!(resumes(&output).is_some(), resumed);
+        engine.recount();
+    }
+}
+
+#[test]
+fn nobody_takes_the_place_that_is_kept_for_another_role() {
+    let (mut engine, suspended) = (engine(3), owner(1));
+    let output = engine.step(NOW, vec![Input::Owner(suspended.clone())]);
+    let done = answer(resumes(&output).expect("it fits"), EffectResult::Done);
+    engine.step(NOW, vec![done]);
+    let owner = OwnerFacts { suspended: false, ..suspended };
+    // More workers than have places come before the head does, which looks like them.
+    let pods = pods_of(&owner);
+    let mut facts = vec![Input::Owner(owner)];
+    facts.extend(pods[1..].iter().cloned().map(Input::Pod));
+    let mut bound = names(&engine.step(NOW, facts));
+    bound.extend(names(&fed(&mut engine, &pods[..1])));
+    bound.sort();
+    assert_eq!(bound, ["g-0", "g-1", "g-2"]);
+    engine.recount();
 }

@@ -217,8 +217,11 @@ impl Engine {
 
     /// Why none of the members above the minimum joins that wait.
     pub(super) fn no_extra_joins(&mut self, workload: WorkloadIdx, waiting: &[PodIdx]) -> Refusal {
-        let exposed = self.exposes(workload, waiting);
-        exposed.or_else(|| self.no_place_or_kept(workload, waiting))
+        let lots = self.state.lots(workload, &[waiting.to_vec()]).concat();
+        let Some(first) = lots.first() else { return self.state.not_whole(workload, waiting) };
+        let together = first.len() as u32;
+        let exposed = self.exposes(workload, &lots);
+        exposed.or_else(|| self.no_place_or_kept(workload, &lots.concat(), together))
     }
 
     /// Members above the minimum wait.

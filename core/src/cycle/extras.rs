@@ -12,9 +12,11 @@
 //! whom. In their own queue they pass heads like any smaller work does. They stop nobody, but for
 //! those that are work of their own ([`joining`](super::joining)).
 //!
-//! Phases: strict heads keep back what they kept in this round -> each member is placed in a
-//! transaction of its own -> if the queue borrows what it charges, the first who could reclaim is
-//! looked for -> nobody: kept; else rolled back.
+//! Members that are of use only together ([`replicas`](crate::model)) join together.
+//!
+//! Phases: strict heads keep back what they kept in this round -> each member, or replica, is
+//! placed in a transaction of its own -> if the queue borrows what it charges, the first who could
+//! reclaim is looked for -> nobody: kept; else rolled back.
 //!
 //! Restart: reads facts only. Cost: where the queue ends within its quota nothing; else once for
 //! each gang a look at the kinds of work that wait, as far as the first that could reclaim, and for
@@ -91,67 +93,76 @@ impl Engine {
         self.kept_back.last().iter().copied().filter(stands)
     }
 
-    /// Places as many members as may join, one by one; whether any did.
+    /// Places as many members as may join, one by one, or replica by replica; whether any did.
     pub(super) fn place_some(&mut self, workload: WorkloadIdx, groups: &[Vec<PodIdx>]) -> bool {
         let (mut grown, mut owner) = (false, None);
-        for group in groups {
-            // Where one does not join, no other of its shape does that stands no higher.
-            let mut refused: Option<i32> = None;
-            for &pod in group {
-                let priority = self.state.pods[pod].priority;
-                if refused.is_some_and(|refused| priority <= refused) {
+        for lots in self.state.lots(workload, groups) {
+            // Where some do not join, no others of their shape do that are no fewer and stand no
+            // higher.
+            let mut refused: Option<(i32, usize)> = None;
+            for lot in lots {
+                let priority = self.state.pods[lot[0]].priority;
+                if refused.is_some_and(|(most, few)| priority <= most && lot.len() >= few) {
                     continue;
                 }
-                match self.extra_joins(workload, pod, &mut owner, true) {
+                match self.extras_join(workload, &lot, &mut owner, true) {
                     Ok(true) => grown = true,
-                    _ => refused = Some(priority),
+                    _ => refused = Some((priority, lot.len())),
                 }
             }
         }
         grown
     }
 
-    /// Whether a member would find a place beside the others, as things are.
-    pub(super) fn would_join(&mut self, workload: WorkloadIdx, pod: PodIdx) -> bool {
-        self.extra_joins(workload, pod, &mut None, false) == Ok(true)
+    /// Whether the first who join together in some group would find places beside the others, as
+    /// things are.
+    pub(super) fn would_join(&mut self, workload: WorkloadIdx, groups: &[Vec<PodIdx>]) -> bool {
+        let lots = self.state.lots(workload, groups);
+        let mut firsts = lots.iter().filter_map(|lots| lots.first());
+        firsts.any(|lot| self.extras_join(workload, lot, &mut None, false) == Ok(true))
     }
 
-    /// For whom members that have a place wait, told of the first such; `None`: for nobody.
-    pub(super) fn exposes(&mut self, workload: WorkloadIdx, members: &[PodIdx]) -> beside::Refusal {
+    /// For whom members that have places wait, told of the first such; `None`: for nobody.
+    pub(super) fn exposes(
+        &mut self,
+        workload: WorkloadIdx,
+        lots: &[Vec<PodIdx>],
+    ) -> beside::Refusal {
         let (mut owner, mut last) = (None, None);
-        members.iter().find_map(|pod| {
-            let alike = (self.state.pods[*pod].shape, self.state.pods[*pod].priority);
+        lots.iter().find_map(|lot| {
+            let first = &self.state.pods[lot[0]];
+            let alike = (first.shape, first.priority, lot.len());
             if last.replace(alike) == Some(alike) {
                 return None;
             }
-            self.extra_joins(workload, *pod, &mut owner, false).err()
+            self.extras_join(workload, lot, &mut owner, false).err()
         })
     }
 
-    /// Whether a member finds a place and quota beside the others, or why it takes neither though
-    /// both are there. Kept, or only tried.
-    fn extra_joins(
+    /// Whether members that join together find places and quota beside the others, or why they
+    /// take neither though both are there. Kept, or only tried.
+    fn extras_join(
         &mut self,
         workload: WorkloadIdx,
-        pod: PodIdx,
+        lot: &[PodIdx],
         owner: &mut Owner,
         keep: bool,
     ) -> Result<bool, Reason> {
-        let passed = self.state.pass_nominated_for(&[pod]);
-        let joins = self.joins_now(workload, pod, owner, keep);
+        let passed = self.state.pass_nominated_for(lot);
+        let joins = self.join_now(workload, lot, owner, keep);
         self.state.restore_nominated(passed);
         joins
     }
 
-    fn joins_now(
+    fn join_now(
         &mut self,
         workload: WorkloadIdx,
-        pod: PodIdx,
+        lot: &[PodIdx],
         owner: &mut Owner,
         keep: bool,
     ) -> Result<bool, Reason> {
-        let Some(txn) = self.put_beside(workload, &[pod]) else { return Ok(false) };
-        let borrowed = borrowed_by(txn.state(), pod);
+        let Some(txn) = self.put_beside(workload, lot) else { return Ok(false) };
+        let borrowed = lot.iter().find_map(|pod| borrowed_by(txn.state(), *pod));
         let aside = txn.set_aside();
         let why = borrowed.and_then(|(queue, fr)| {
             let found = *owner.get_or_insert_with(|| self.who_may_reclaim(queue));
@@ -170,28 +181,31 @@ impl Engine {
         }
     }
 
-    /// Why no member joins, told apart: what is not there, or what heads keep back.
+    /// Why no member joins, of whom so many of the first shape would together, told apart: what is
+    /// not there, or what heads keep back.
     pub(super) fn no_place_or_kept(
         &mut self,
         workload: WorkloadIdx,
         waiting: &[PodIdx],
+        most: u32,
     ) -> beside::Refusal {
         let kept = self.state.let_go();
-        let by_itself = self.no_place(workload, waiting, 1);
+        let by_itself = self.no_place(workload, waiting, most);
         kept.into_iter().for_each(|held| self.state.hold(held));
         let first = *waiting.first()?;
         by_itself
-            .or_else(|| self.kept_from(workload, first))
-            .or_else(|| self.no_place(workload, waiting, 1))
+            .or_else(|| self.kept_from(workload, first, most))
+            .or_else(|| self.no_place(workload, waiting, most))
     }
 
-    /// Who keeps back what a member would charge.
-    fn kept_from(&mut self, workload: WorkloadIdx, pod: PodIdx) -> Option<Reason> {
+    /// Who keeps back what so many members like this one would charge.
+    fn kept_from(&mut self, workload: WorkloadIdx, pod: PodIdx, pods: u32) -> Option<Reason> {
         let assignment = self.with_all_shapes(workload, &[pod]).ok()?;
         let (quota, shape) = (&self.state.quota, self.state.pods[pod].shape);
         let node = quota.queue(assignment.queue?).node?;
         let charge = assignment.set(shape)?.charge.iter();
-        let mut lacks = charge.map(|&(fr, asked)| (fr, asked, quota.tree.available(node, fr)));
+        let charge = charge.map(|&(fr, each)| (fr, each.saturating_mul(pods.into())));
+        let mut lacks = charge.map(|(fr, asked)| (fr, asked, quota.tree.available(node, fr)));
         let (fr, asked, left) = lacks.find(|(_, asked, left)| left < asked)?;
         self.who_keeps_back(fr, (asked, left))
     }

@@ -65,7 +65,7 @@ impl Engine {
             return;
         }
         self.give_back_idle(now, workload, idle, |engine| match missing {
-            0 => groups.iter().any(|group| engine.would_join(workload, group[0])),
+            0 => engine.would_join(workload, groups),
             missing => {
                 engine.queueless(workload).is_none()
                     && engine.place_missing(workload, groups, missing, false)

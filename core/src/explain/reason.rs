@@ -81,6 +81,15 @@ pub enum Reason {
         /// How many name another scheduler.
         pods: u32,
     },
+    /// A member has another priority than its PodGroup, though all must have the same.
+    OtherPriority {
+        /// Its name.
+        pod: Text,
+        /// Its priority.
+        own: i32,
+        /// That of its group.
+        group: i32,
+    },
     /// The LocalQueue that it names does not exist.
     LocalQueueMissing {
         /// Namespace.

@@ -45,6 +45,7 @@ impl Reason {
             Reason::Extras { then: None, .. } => "WaitingForQuota",
             Reason::Gated { .. } => "SchedulingGated",
             Reason::ForeignMembers { .. }
+            | Reason::OtherPriority { .. }
             | Reason::Surplus { .. }
             | Reason::LocalQueueMissing { .. }
             | Reason::ClusterQueueMissing { .. }
@@ -120,6 +121,7 @@ impl Reason {
             | Reason::Gated { .. }
             | Reason::Surplus { .. }
             | Reason::ForeignMembers { .. }
+            | Reason::OtherPriority { .. }
             | Reason::AboveLimit { .. }
             | Reason::Preparing { .. }
             | Reason::OutOfRange { .. }
@@ -234,7 +236,7 @@ impl fmt::Display for Reason {
             }
             Reason::Extras { waiting, then } => write_extras(out, *waiting, then.as_deref()),
             Reason::Gathering { .. } | Reason::RoleGathering { .. } => asked::write_few(out, self),
-            Reason::Surplus { .. } => asked::write_surplus(out, self),
+            Reason::Surplus { .. } | Reason::OtherPriority { .. } => asked::write_odd(out, self),
             Reason::OwnerUnknown { owner } => write_unknown(out, owner),
             Reason::GroupMissing { group } => write_group_missing(out, group),
             Reason::Gated { pods } => {

@@ -10,7 +10,9 @@ use std::sync::{Arc, LazyLock};
 
 use crate::model::apply::Changes;
 use crate::model::ids::{PodIdx, ShapeIdx, WorkloadIdx};
-use crate::model::input::{EvictionNote, GangKey, GangRef, GangSource, OwnerFacts, PodPhase, Text};
+use crate::model::input::{
+    EvictionNote, GangKey, GangRef, GangSource, OwnerFacts, OwnerPodSet, PodPhase, Roles, Text,
+};
 use crate::model::pod::{Binding, Pod};
 use crate::model::state::ClusterState;
 use crate::model::workload::{Assignment, PodSet, QueueRef, Requeue, Run, Workload, WorkloadId};
@@ -286,7 +288,8 @@ impl ClusterState {
 
     /// Pods of a resumed owner take over the places kept for them: those of their own shape, else
     /// of shapes that ask the same (an API server adds tolerations, say, that no template has).
-    /// A pod that was made to ask something else gets no place for it; it queues as it is.
+    /// A pod that was made to ask something else gets no place for it; it queues as it is. Where
+    /// roles have minimums a place is kept for one of its role.
     fn take_over(
         &mut self,
         workload: WorkloadIdx,
@@ -300,7 +303,11 @@ impl ClusterState {
             if kept.is_empty() || settles || !self.pods[pod].needs_place() {
                 continue;
             }
-            let placed = |held: &Pod| held.place.is_some();
+            let role = self.pods[pod].role();
+            let placed = |held: &Pod| {
+                let of = held.role();
+                held.place.is_some() && (of.is_none() || role.is_none() || of == role)
+            };
             let same = |held: &PodIdx| {
                 let held = &self.pods[*held];
                 placed(held) && held.shape == shape
@@ -346,16 +353,21 @@ impl ClusterState {
         count: usize,
         kept: &mut Vec<PodIdx>,
     ) {
-        let all = owner
-            .pod_sets
-            .iter()
-            .flat_map(|set| std::iter::repeat_n(&set.shape, set.count as usize));
-        let mut shapes: Vec<_> = all.rev().take(count).cloned().collect();
-        shapes.reverse();
-        let shapes: Vec<_> = shapes.iter().map(|s| self.room.intern_shape(s)).collect();
+        let sets = owner.pod_sets.iter();
+        let all = sets.flat_map(|set| std::iter::repeat_n(set, set.count as usize));
+        let mut sets: Vec<&OwnerPodSet> = all.rev().take(count).collect();
+        sets.reverse();
+        let shapes: Vec<ShapeIdx> =
+            sets.iter().map(|set| self.room.intern_shape(&set.shape)).collect();
         let same = kept.len() == shapes.len()
             && kept.iter().zip(&shapes).all(|(pod, shape)| self.pods[*pod].shape == *shape);
         if same {
+            for (pod, set) in kept.iter().zip(sets) {
+                let gang = &mut self.pods[*pod].gang;
+                if gang.roles != set.roles {
+                    Arc::make_mut(gang).roles.clone_from(&set.roles);
+                }
+            }
             return;
         }
         for pod in kept.drain(..) {
@@ -363,18 +375,11 @@ impl ClusterState {
             self.forget_bill(pod);
             self.pods.remove(pod);
         }
-        let gang = Arc::new(GangRef {
-            key: self.workloads[workload].id.key.clone(),
-            name: owner.name.clone(),
-            source: if &*owner.kind == "Job" { GangSource::Job } else { GangSource::Owner },
-            min_member: Some(owner.min_member),
-            total: None,
-            roles: None,
-            by_itself: false,
-            unknown_owner: None,
-            held: None,
-        });
-        for (at, shape) in shapes.into_iter().enumerate() {
+        let mut gang = self.kept_gang(workload, owner, None);
+        for (at, (shape, set)) in shapes.into_iter().zip(sets).enumerate() {
+            if gang.roles != set.roles {
+                gang = self.kept_gang(workload, owner, set.roles.clone());
+            }
             kept.push(self.pods.insert(Pod {
                 uid: format!("{}/{}/{at}", owner.uid, owner.incarnation).into(),
                 namespace: owner.namespace.clone(),
@@ -403,6 +408,26 @@ impl ClusterState {
                 claims: None,
             }));
         }
+    }
+
+    /// What stands on a kept place of its gang, where its pods say this of roles.
+    fn kept_gang(
+        &self,
+        workload: WorkloadIdx,
+        owner: &OwnerFacts,
+        roles: Option<Arc<Roles>>,
+    ) -> Arc<GangRef> {
+        Arc::new(GangRef {
+            key: self.workloads[workload].id.key.clone(),
+            name: owner.name.clone(),
+            source: if &*owner.kind == "Job" { GangSource::Job } else { GangSource::Owner },
+            min_member: Some(owner.min_member),
+            total: None,
+            roles,
+            by_itself: false,
+            unknown_owner: None,
+            held: None,
+        })
     }
 
     /// Whether a workload has nothing left; then it is removed.

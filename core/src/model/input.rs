@@ -45,7 +45,7 @@ pub use queues::{
     LocalQueueFacts, LocalQueueUsage, PreemptReclaim, PreemptWithin, PreemptionPolicy,
     QueueingStrategy, Quota, ResourceGroup, StopPolicy, Weight,
 };
-pub use roles::Roles;
+pub use roles::{Replica, Roles};
 pub use shape::{HostPort, PodShape};
 pub use spending::{Enforcement, Period, SpendingLimit, SpentFacts};
 pub use storage::{
@@ -435,6 +435,15 @@ pub enum Held {
     GroupMissing(Text),
     /// Members of the gang name another scheduler: how many do.
     ForeignMembers(u32),
+    /// A member has another priority than its group, though all must have the same.
+    OtherPriority {
+        /// Its name.
+        pod: Text,
+        /// Its priority.
+        own: i32,
+        /// That of its group.
+        group: i32,
+    },
 }
 
 /// Identity of a gang within its namespace.
@@ -554,4 +563,6 @@ pub struct OwnerPodSet {
     pub count: u32,
     /// Their shape.
     pub shape: Arc<PodShape>,
+    /// What its pods say of roles, where the owner states minimums of those.
+    pub roles: Option<Arc<Roles>>,
 }

@@ -4,8 +4,8 @@
 //! [`state`]; [`txn`] is the only way to change it speculatively; [`claim`] keeps room for
 //! reserved work, [`vacancy`] quota for members that died; [`bills`] what members cost where they
 //! are, for queues with a quota of money; `roles` knows minimums of roles, `surplus` who is too
-//! many in a group; `nominated` pods of others that may come; [`volumes`] knows storage; [`sweep`]
-//! forgets what nothing uses any more.
+//! many in a group, `replicas` which members are of use only together; `nominated` pods of others
+//! that may come; [`volumes`] knows storage; [`sweep`] forgets what nothing uses any more.
 
 pub mod adopt;
 pub mod apply;
@@ -22,6 +22,7 @@ mod lifecycle;
 pub mod lookup;
 mod nominated;
 pub mod pod;
+mod replicas;
 mod roles;
 pub mod room;
 pub mod standing;

@@ -94,6 +94,16 @@ impl Pod {
         !self.gated && !self.terminating && !self.later
     }
 
+    /// Whether nothing of its own keeps it from a node, and it has none.
+    pub fn free(&self) -> bool {
+        self.place.is_none() && self.active() && !self.gated && !self.terminating
+    }
+
+    /// Its role in its gang, where it has one with a name.
+    pub fn role(&self) -> Option<&Text> {
+        self.gang.roles.as_ref()?.own.as_ref()
+    }
+
     /// How it is on its node.
     pub fn tenancy(&self) -> Tenancy {
         match (self.nominated, self.terminating) {
@@ -105,7 +115,7 @@ impl Pod {
 
     /// Whether it waits for a node: not placed, and nothing keeps it from being.
     pub fn needs_place(&self) -> bool {
-        self.place.is_none() && self.active() && self.ready()
+        self.free() && !self.later
     }
 
     /// Whether it stands for a pod that does not exist yet.

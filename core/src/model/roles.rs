@@ -5,10 +5,11 @@
 //!
 //! Decides that a gang below its minimum looks for places for exactly as many members as it lacks:
 //! of each role those that the role lacks, the first in the order of members, then the first of
-//! all others. None of them can be left out, so whatever is chosen among them breaks no role. The
-//! others are extra members, as any that come late. A gang that lost members of a role which is
-//! below its own minimum by that is below its minimum whatever else of it runs: what runs and what
-//! its roles lack must run together.
+//! all others; of members that are of use only together whole replicas before parts of them
+//! ([`replicas`](super::replicas)). None of them can be left out, so whatever is chosen among them
+//! breaks no role. The others are extra members, as any that come late. A gang that lost members of
+//! a role which is below its own minimum by that is below its minimum whatever else of it runs:
+//! what runs and what its roles lack must run together.
 //!
 //! Cost: gangs without such minimums a look at one member; others a look at each.
 
@@ -25,7 +26,7 @@ impl ClusterState {
     /// Takes the roles into the minimum, and puts those off that a gang begins without.
     pub(super) fn derive_roles(&mut self, workload: WorkloadIdx) {
         let entry = &self.workloads[workload];
-        if !matches!(entry.id.key, GangKey::Group(..)) {
+        if matches!(entry.id.key, GangKey::Pod(_)) {
             return;
         }
         let Some(roles) = self.roles_of(workload) else {
@@ -48,12 +49,9 @@ impl ClusterState {
         };
         let mut others = least.saturating_sub(placed).saturating_sub(lacking);
         let mut later = BTreeSet::new();
-        for pod in members.into_iter().filter(|_| placed < least) {
-            let of = &self.pods[pod];
-            if of.place.is_some() || !of.active() || of.gated || of.terminating {
-                continue;
-            }
-            let role = role_of(of).and_then(|role| lacks.get_mut(role));
+        let free = members.into_iter().filter(|pod| placed < least && self.pods[*pod].free());
+        for pod in self.whole_replicas_first(workload, free.collect()) {
+            let role = self.pods[pod].role().and_then(|role| lacks.get_mut(role));
             match role.filter(|lacks| **lacks > 0) {
                 Some(lacks) => *lacks -= 1,
                 None if others > 0 => others -= 1,
@@ -64,13 +62,14 @@ impl ClusterState {
         self.put_off(workload, &later);
     }
 
-    /// The first role of which fewer members exist, or are free of gates, than must run together.
+    /// The first role of which fewer members exist, or are free of gates, than must run together;
+    /// else the first replica that is begun with, and of which that is so.
     pub(super) fn lacking_role(&self, workload: WorkloadIdx) -> Option<Reason> {
         let roles = self.roles_of(workload)?;
         let done = self.ended_well(workload);
         let members = &self.workloads[workload].members;
-        roles.least.iter().find_map(|(role, need)| {
-            let of_role = |pod: &&Pod| role_of(pod) == Some(role);
+        let lacking = roles.least.iter().find_map(|(role, need)| {
+            let of_role = |pod: &&Pod| pod.role() == Some(role);
             let all = members.iter().map(|pod| &self.pods[*pod]).filter(of_role);
             let all: Vec<&Pod> = all.filter(|pod| pod.counts()).collect();
             let ended = done.iter().copied().filter(of_role).count() as u32;
@@ -80,7 +79,8 @@ impl ClusterState {
                 return Some(Reason::RoleGathering { role: role.clone(), have, need });
             }
             (have - gated < need).then_some(Reason::Gated { pods: gated })
-        })
+        });
+        lacking.or_else(|| self.lacking_replica(workload))
     }
 
     /// The roles of a gang, if it has minimums for them.
@@ -96,7 +96,7 @@ impl ClusterState {
         let members = self.workloads[workload].members.iter().map(|pod| &self.pods[*pod]);
         let placed = members.filter(|pod| pod.place.is_some());
         for pod in placed.chain(self.ended_well(workload)) {
-            if let Some(lacks) = role_of(pod).and_then(|role| lacks.get_mut(role)) {
+            if let Some(lacks) = pod.role().and_then(|role| lacks.get_mut(role)) {
                 *lacks = lacks.saturating_sub(1);
             }
         }
@@ -115,9 +115,4 @@ impl ClusterState {
             set.ready = ready.count() as u32;
         }
     }
-}
-
-/// The role of a member, where it has one with a name.
-fn role_of(pod: &Pod) -> Option<&Text> {
-    pod.gang.roles.as_ref()?.own.as_ref()
 }

@@ -118,6 +118,9 @@ impl ClusterState {
         Some(match held {
             Held::GroupMissing(group) => Reason::GroupMissing { group: group.clone() },
             Held::ForeignMembers(pods) => Reason::ForeignMembers { pods: *pods },
+            Held::OtherPriority { pod, own, group } => {
+                Reason::OtherPriority { pod: pod.clone(), own: *own, group: *group }
+            }
         })
     }
 

@@ -118,6 +118,12 @@ pub const LWS_SIZE: &str = "leaderworkerset.sigs.k8s.io/size";
 pub const LWS_LEADER: &str = "leaderworkerset.sigs.k8s.io/leader-name";
 /// Level of which each group of a LeaderWorkerSet has a domain to itself; annotation.
 pub const LWS_EXCLUSIVE: &str = "leaderworkerset.sigs.k8s.io/exclusive-topology";
+/// `head` or `worker` of a RayCluster; label.
+pub const RAY_NODE_TYPE: &str = "ray.io/node-type";
+/// Group of workers of a RayCluster; label.
+pub const RAY_GROUP: &str = "ray.io/group";
+/// Replica of a group that has several hosts in each, where KubeRay numbers those; label.
+pub const RAY_REPLICA: &str = "ray.io/worker-group-replica-name";
 /// Run of a Spark application; label.
 pub const SPARK_APPLICATION: &str = "spark-app-selector";
 /// `driver` or `executor`; label.
@@ -127,9 +133,10 @@ pub const SPARK_NAME: &str = "spark-app-name";
 /// Name of a Spark application as its operator has it; label.
 pub const SPARK_OPERATOR_NAME: &str = "sparkoperator.k8s.io/app-name";
 
-/// Keys of other projects that say which gang a pod is in. All members of a gang, or of a role in
-/// it, have the same values: what tells one member from the other would cost memory for each.
-pub const OF_GANGS: [&str; 16] = [
+/// Keys of other projects that say which gang a pod is in. All members of a gang, or of a role or a
+/// replica in it, have the same values: what tells one member from the other would cost memory for
+/// each.
+pub const OF_GANGS: [&str; 19] = [
     PLUGINS_GROUP,
     VOLCANO_GROUP,
     VOLCANO_GROUP_OWN,
@@ -142,6 +149,9 @@ pub const OF_GANGS: [&str; 16] = [
     LWS_SIZE,
     LWS_LEADER,
     LWS_EXCLUSIVE,
+    RAY_NODE_TYPE,
+    RAY_GROUP,
+    RAY_REPLICA,
     SPARK_APPLICATION,
     SPARK_ROLE,
     SPARK_NAME,

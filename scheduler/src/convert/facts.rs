@@ -4,7 +4,7 @@
 //! which gang a pod is in. Nothing is remembered from one object to the next but which classes
 //! were named in vain.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use capstan_core::model::input::{
@@ -149,7 +149,12 @@ impl Facts<'_> {
             priority,
             never_preempts,
             wishes: self.shared.wishes.of(wishes),
-            pod_sets: vec![OwnerPodSet { name: self.shared.texts.text("main"), count, shape }],
+            pod_sets: vec![OwnerPodSet {
+                name: self.shared.texts.text("main"),
+                count,
+                shape,
+                roles: None,
+            }],
             min_member,
             ended: job.succeeded,
             left: job.left,
@@ -190,7 +195,7 @@ impl Facts<'_> {
         };
         let member_of = gangs::group_of(&member, &mut ignored);
         let (pod_sets, priority, never_preempts) =
-            self.roles(&gang, count <= MEMBERS_MAX, (&chain[1..], &asked));
+            self.roles(&gang, (min_member, count <= MEMBERS_MAX), (&chain[1..], &asked));
         let mut wishes = asked.wishes;
         wishes.queue = wishes.queue.or_else(|| gang.of.says.queue.clone());
         let queued = wishes.queue.is_some() || owner.marked;
@@ -222,11 +227,12 @@ impl Facts<'_> {
         })
     }
 
-    /// Pod sets of a gang, its priority, and whether it never preempts.
+    /// Pod sets of a gang of which so many must run together, its priority, and whether it never
+    /// preempts.
     fn roles(
         &mut self,
         gang: &Gang<'_>,
-        made: bool,
+        (least, made): (u32, bool),
         (owners, asked): (&[&Marks], &Asked),
     ) -> (Vec<OwnerPodSet>, i32, bool) {
         let (mut sets, mut priority, mut never) = (Vec::new(), i32::MIN, false);
@@ -241,7 +247,8 @@ impl Facts<'_> {
             let shape = self.seen_by_others(&shape, (&gang.of.namespace, &role.labels), ours);
             let shape = self.with_template_claims(shape, &role.claims, &gang.of.namespace);
             let count = if made { role.count() } else { 0 };
-            sets.push(OwnerPodSet { name: role.name.clone(), count, shape });
+            let roles = gangs::ray::in_role(gang.of, least, (role.name.clone(), None));
+            sets.push(OwnerPodSet { name: role.name.clone(), count, shape, roles });
             let (of_role, never_preempts) = self.rank(&role.ranked);
             priority = priority.max(of_role);
             never |= never_preempts;
@@ -268,7 +275,7 @@ impl Facts<'_> {
         let (shape, claims) = self.with_claims(shape, pod);
         let (priority, never_preempts) = self.rank(&pod.ranked);
         let group = gangs::groups::of(&pod.marks, &pod.namespace, self.directory);
-        let priority = group.and_then(|group| self.rank_of_group(&group.says)).unwrap_or(priority);
+        let of_group = group.and_then(|group| self.rank_of_group(&group.says));
         let job = above.first().and_then(|owner| match owner {
             Owner::Job(job) => Some(gangs::job::Run {
                 job,
@@ -293,6 +300,7 @@ impl Facts<'_> {
         let unknown = self.directory.unknown(pod.owner.as_deref(), &above);
         let unknown = unknown.map(|it| format!("{} {}", it.kind, it.name).into());
         gang.unknown_owner = unknown.or(gang.unknown_owner);
+        gang.held = gang.held.or_else(|| gangs::upstream::outranked(pod, group?, of_group?));
         let mut wishes = asked.wishes;
         match (group, gang.source) {
             (Some(group), _) => with_group(&mut wishes, &group.says),
@@ -318,7 +326,7 @@ impl Facts<'_> {
             created: pod.created.unwrap_or(start),
             bound_at: pod.bound_at,
             ended_at: pod.ended_at(),
-            priority,
+            priority: of_group.unwrap_or(priority),
             never_preempts,
             gang,
             wishes: self.shared.wishes.of(wishes),
@@ -364,6 +372,29 @@ impl Facts<'_> {
         let above = self.directory.above(owner.namespace(), owner.owner());
         let above = above.iter().map(|owner| owner.known());
         remarks.on_owner(owner.known(), owner.namespace(), above);
+    }
+
+    /// Owners of other projects whose pods a pod is one of, by what owns it and by what it names.
+    pub fn gangs_of(&self, pod: &PodDraft) -> Vec<Text> {
+        let above = self.directory.above(&pod.namespace, pod.owner.as_deref());
+        let named = gangs::lws::named_by(&pod.marks, &pod.namespace);
+        let named = named.and_then(|key| self.directory.owners.get(&key));
+        let gangs = above.into_iter().chain(named).filter_map(|owner| owner.gang());
+        gangs.map(|gang| gang.uid.clone()).collect()
+    }
+
+    /// What is to be said of owners whose pods would be ours, that nobody plays, and none of whose
+    /// pods are there.
+    pub fn remark_unplayed(&self, present: &BTreeSet<Text>, remarks: &mut Remarks) {
+        for gang in self.directory.owners.values().filter_map(|owner| owner.gang()) {
+            let above = self.directory.above(&gang.namespace, gang.owner.as_ref());
+            let below = above.first().is_some_and(|owner| owner.gang().is_some());
+            let over = gang.says.suspended || gang.says.finished.is_some();
+            let played = gang.kind.row().suspend.is_some() && gang.whole();
+            if !below && !over && !played && !present.contains(&gang.uid) {
+                remarks.on_unplayed(gang, &self.directory.scheduler);
+            }
+        }
     }
 
     /// What is to be said of a pod with these facts.

@@ -3,6 +3,7 @@
 //! Decides which of its runs the next one is, and how many pods its roles make; what a kind says
 //! of its roles is read in [`crate::gangs`], one file for each kind.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use capstan_core::model::input::{
@@ -68,6 +69,8 @@ pub struct Says {
     pub roles: Vec<Role>,
     /// Members that must run together, where it says so itself.
     pub min: Option<u32>,
+    /// How many of each role must, where that is no matter of their number alone.
+    pub minimums: Option<Arc<BTreeMap<Text, u32>>>,
     /// Who schedules its pods, where it says so for all of them.
     pub scheduler: Option<Text>,
     /// Pods of one group of which it makes several.
@@ -76,6 +79,8 @@ pub struct Says {
     pub leader_first: bool,
     /// Who schedules the leader of a group and who its workers, where that is not the same.
     pub parted: Option<(Text, Text)>,
+    /// Who schedules the workers of a group, as their template says.
+    pub workers: Option<Text>,
     /// Tasks whose pods are made in some order, where its pods are members of a group; none: all
     /// are made at once.
     pub tasks: Vec<Task>,

@@ -10,6 +10,7 @@ use capstan_core::explain::wording::quoted;
 use capstan_core::model::input::{GangKey, GangSource, OwnerFacts, PodFacts, Text};
 
 use super::facts::MEMBERS_MAX;
+use super::gang::GangDraft;
 use super::gathered::Identity;
 use super::job::JobDraft;
 use super::marks::{self, Marks};
@@ -143,6 +144,16 @@ impl Remarks {
                 keys::QUEUE
             );
             self.say(kind, &facts.namespace, &problem, &facts.name);
+        }
+    }
+
+    /// An owner whose pods are no gang that is made at once; those of this scheduler are waited for
+    /// in vain where nothing else makes them.
+    pub fn on_unplayed(&mut self, owner: &GangDraft, scheduler: &str) {
+        if owner.names(scheduler) || owner.says.workers.as_deref() == Some(scheduler) {
+            let problem = "which of its pods there are when is up to its controller, and none of \
+                 them are here: put them into the files";
+            self.say(owner.kind.row().name, &owner.namespace, problem, &owner.name);
         }
     }
 

@@ -110,12 +110,15 @@ pub fn resolve(gathered: Gathered, start: Time) -> Resolved {
         facts.remark(owner, made.as_ref(), &mut remarks);
         resolved.inputs.extend(made.map(Input::Owner));
     }
+    let mut present = BTreeSet::new();
     for pod in pods {
         let made = facts.of_pod(&pod, start);
         facts.remark_pod(&pod, &made, &mut remarks);
+        present.extend(facts.gangs_of(&pod));
         resolved.made_by.extend(facts.maker(&pod, &made.gang.key));
         resolved.inputs.push(Input::Pod(made));
     }
+    facts.remark_unplayed(&present, &mut remarks);
     resolved.notices.extend(remarks.notices(&gathered.places));
     resolved.notices.extend(missing.notices("input"));
     resolved

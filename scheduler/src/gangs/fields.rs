@@ -130,6 +130,14 @@ impl Fields {
         }
     }
 
+    /// Names a field that changes nothing here, if it is there.
+    pub fn unread(&mut self, part: Part<'_>, path: &str, instead: &str) {
+        if !part.at(path).is_null() {
+            let problem = format!("has no effect here: {instead}");
+            self.odd.push(Refusal { path: part.path_of(path), problem });
+        }
+    }
+
     /// Names a value that is left out.
     pub fn ignore(&mut self, part: Part<'_>, path: &str, value: &Value, wanted: &str) {
         self.name(part.path_of(path), value, wanted);
@@ -164,6 +172,8 @@ mod tests {
         assert_eq!(fields.text(part, "spec.t"), None);
         assert!(!fields.flag(part, "spec.f"));
         assert!(fields.list(part, "spec.l").is_empty() && fields.map(part, "spec.t").is_empty());
+        fields.unread(part, "spec.none", "it is not there");
+        fields.unread(part, "spec.n", "nobody counts it");
         let said: Vec<String> =
             fields.odd.iter().map(|odd| format!("{}: {}", odd.path, odd.problem)).collect();
         assert_eq!(
@@ -175,6 +185,7 @@ mod tests {
                 "spec.f: \"no\" is not true or false; it is ignored",
                 "spec.l: {} is not a list; it is ignored",
                 "spec.t: 5 is not a map; it is ignored",
+                "spec.n: has no effect here: nobody counts it",
             ]
         );
     }

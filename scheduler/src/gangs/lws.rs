@@ -26,6 +26,10 @@ pub fn read(part: Part<'_>, fields: &mut Fields) -> Says {
         leader_first: part.at("spec.startupPolicy") == "LeaderReady"
             || part.at("metadata.annotations")[keys::LWS_EXCLUSIVE].is_string(),
         parted: parted(part, fields),
+        workers: part
+            .at("spec.leaderWorkerTemplate.workerTemplate.spec.schedulerName")
+            .as_str()
+            .map(Text::from),
         ..Says::default()
     }
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use capstan_core::model::input::{GangKey, GangRef, GangSource, Held, Text};
 
 use super::kinds::Kind;
-use super::{Member, count, jobset, late, names, train};
+use super::{Member, count, jobset, late, names, ray, train};
 use crate::api::keys;
 use crate::convert::directory::{Directory, Owner, OwnerKey};
 use crate::convert::gang::{GangDraft, Quorum, Role};
@@ -205,6 +205,7 @@ pub fn resolve(member: &Member<'_>, ignored: &mut Vec<Text>) -> Option<GangRef> 
         None => (top.uid.clone(), top.name.clone(), gang.least(member.chain, 0, ignored).max(1)),
     };
     let held = gang.held(&member.directory.scheduler);
+    let roles = if held.is_none() { ray::roles_of(member, of, least) } else { None };
     Some(GangRef {
         key: GangKey::Owner(uid, run),
         name,
@@ -212,7 +213,7 @@ pub fn resolve(member: &Member<'_>, ignored: &mut Vec<Text>) -> Option<GangRef> 
         // Those of others will never be members here: it is not they who are waited for.
         min_member: Some(if held.is_some() { 1 } else { least }),
         total: None,
-        roles: None,
+        roles,
         by_itself: late::joins_last(member),
         unknown_owner: None,
         held,

@@ -1,15 +1,29 @@
 //! RayClusters, and RayJobs, which make one.
 //!
-//! The head and all workers start together; with Ray's own autoscaler on, the least workers of
-//! each group do. The pod that submits a RayJob is a Job of its own: it runs when the cluster is
-//! up.
+//! The head and all workers start together; with Ray's own autoscaler on, the head and the least
+//! workers of each group do, and no worker makes up for another group's or for the head. The pods
+//! of one replica of a group with several hosts (`numOfHosts`) are of use only together: beyond the
+//! minimum whole replicas join. Which pods are one replica a label says, where KubeRay sets it (its
+//! gate `RayMultiHostIndexing`); else any so many of the group are. What `capstan.sh/min-member`
+//! asks goes before the minimums of groups, but never without the head.
+//!
+//! The pod that submits a RayJob is a Job of its own: it runs when the cluster is up.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use capstan_core::model::input::{Replica, Roles, Text};
 
 use super::fields::{Fields, Part};
-use super::finished;
 use super::kinds::Kind;
+use super::{Member, finished};
+use crate::api::keys;
 use crate::convert::Refusal;
-use crate::convert::gang::{Role, Says};
+use crate::convert::gang::{GangDraft, Role, Says};
 use crate::convert::sharing::Shared;
+
+/// The role of the head.
+const HEAD: &str = "head";
 
 /// What a RayCluster or RayJob says.
 pub fn read(
@@ -23,8 +37,10 @@ pub fn read(
         _ => ("spec", "status"),
     };
     let workers = fields.count(part, &format!("{status}.availableWorkerReplicas"));
+    let roles = roles(Part { value: part.at(spec), path: spec }, fields, shared)?;
     Ok(Says {
-        roles: roles(Part { value: part.at(spec), path: spec }, fields, shared)?,
+        minimums: minimums(&roles),
+        roles,
         suspended: fields.flag(part, "spec.suspend"),
         finished: finished(kind, part),
         active: workers.is_some_and(|count| count > 0),
@@ -43,7 +59,7 @@ fn roles(
     }
     let at = cluster.path_of("headGroupSpec.template");
     let head = Part { value: cluster.at("headGroupSpec.template"), path: &at };
-    let mut roles = vec![Role::of("head", (head, &fields.namespace), 1, shared)?];
+    let mut roles = vec![Role::of(HEAD, (head, &fields.namespace), 1, shared)?];
     let scales = fields.flag(cluster, "enableInTreeAutoscaling");
     for (value, path) in fields.list(cluster, "workerGroupSpecs") {
         let group = Part { value, path: &path };
@@ -52,7 +68,9 @@ fn roles(
         }
         let name = fields.text(group, "groupName").unwrap_or("workers");
         let least = fields.count(group, "minReplicas").unwrap_or(0);
-        let replicas = fields.count(group, "replicas").unwrap_or(least);
+        let most = fields.count(group, "maxReplicas").unwrap_or(u32::MAX);
+        // As KubeRay has it: within the bounds, and where those cross, the most.
+        let replicas = fields.count(group, "replicas").unwrap_or(least).max(least).min(most);
         let hosts = fields.above_zero(group, "numOfHosts").unwrap_or(1);
         let at = group.path_of("template");
         let template = Part { value: group.at("template"), path: &at };
@@ -62,4 +80,46 @@ fn roles(
         roles.push(role);
     }
     Ok(roles)
+}
+
+/// How many of each role must run together; `None`: there are no roles.
+fn minimums(roles: &[Role]) -> Option<Arc<BTreeMap<Text, u32>>> {
+    let mut minimums: BTreeMap<Text, u32> = BTreeMap::new();
+    for role in roles.iter().filter(|role| role.least > 0) {
+        let least = minimums.entry(role.name.clone()).or_default();
+        *least = least.saturating_add(role.least);
+    }
+    (!minimums.is_empty()).then(|| Arc::new(minimums))
+}
+
+/// What a pod says of its role in a cluster of which so many must run together.
+pub(super) fn roles_of(member: &Member<'_>, of: &GangDraft, least: u32) -> Option<Arc<Roles>> {
+    let labels = &member.chain.first()?.labels;
+    let head = labels.get(keys::RAY_NODE_TYPE).is_some_and(|kind| **kind == *HEAD);
+    let own = if head { Some(Text::from(HEAD)) } else { labels.get(keys::RAY_GROUP).cloned() };
+    let replica = labels.get(keys::RAY_REPLICA).filter(|name| !name.is_empty());
+    in_role(of, least, (own?, replica.cloned()))
+}
+
+/// What members of a role, and of a replica in it, say of the roles of an owner; `None`: it knows
+/// no minimums of roles, or none of its members can be left out.
+pub fn in_role(
+    of: &GangDraft,
+    least: u32,
+    (own, replica): (Text, Option<Text>),
+) -> Option<Arc<Roles>> {
+    let stated = of.says.minimums.as_ref()?;
+    let all = of.says.roles.iter().fold(0_u32, |sum, role| sum.saturating_add(role.count()));
+    if least >= all {
+        return None;
+    }
+    let sum = stated.values().fold(0_u32, |sum, least| sum.saturating_add(*least));
+    let stated = match sum <= least {
+        true => stated.clone(),
+        false => Arc::new(BTreeMap::from([(Text::from(HEAD), 1)])),
+    };
+    let role = of.says.roles.iter().find(|role| role.name == own);
+    let hosts = role.map_or(1, |role| role.pods);
+    let replica = (hosts > 1).then_some(Replica { name: replica, size: hosts });
+    Some(Arc::new(Roles { own: Some(own), least: stated, replica }))
 }

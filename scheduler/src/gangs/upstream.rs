@@ -1,16 +1,18 @@
 //! Gangs of Kubernetes itself: `spec.schedulingGroup` names a PodGroup of `scheduling.k8s.io`.
 //!
-//! v1alpha2, v1alpha3 and v1beta1 differ in nothing that is read here. A group without `gang`
-//! starts pod by pod. `disruptionMode` needs nothing: no gang is ever preempted in part below its
-//! minimum.
+//! v1alpha2, v1alpha3 and v1beta1 differ in nothing that is read here, but that Kubernetes 1.37,
+//! which has the last two, starts no group with a pod of another priority than its own: such pods
+//! are held here too. A group without `gang` starts pod by pod. `disruptionMode` needs nothing: no
+//! gang is ever preempted in part below its minimum.
 
-use capstan_core::model::input::{GangRef, GangSource, Text};
+use capstan_core::model::input::{GangRef, GangSource, Held, Text};
 
 use super::Member;
 use super::fields::{Fields, Part};
 use super::groups;
 use super::kinds::Kind;
-use crate::convert::group::GroupSays;
+use crate::convert::group::{GroupDraft, GroupSays};
+use crate::convert::pod::PodDraft;
 use crate::convert::sharing::Shared;
 
 /// What a PodGroup says.
@@ -44,4 +46,14 @@ pub fn read(part: Part<'_>, fields: &mut Fields, shared: &mut Shared) -> GroupSa
 pub fn resolve(member: &Member<'_>, _ignored: &mut Vec<Text>) -> Option<GangRef> {
     let name = member.chain.first()?.scheduling_group.clone()?;
     Some(groups::gang(member, Kind::UpstreamGroup, GangSource::SchedulingGroup, name))
+}
+
+/// The version of groups that only rank their pods.
+const RANKS: &str = "v1alpha2";
+
+/// Why a pod waits that says another priority than its group, which has this one.
+pub fn outranked(pod: &PodDraft, group: &GroupDraft, priority: i32) -> Option<Held> {
+    let own = pod.ranked.priority.filter(|own| *own != priority)?;
+    let checked = group.kind == Kind::UpstreamGroup && *group.version != *RANKS;
+    checked.then(|| Held::OtherPriority { pod: pod.name.clone(), own, group: priority })
 }

@@ -48,6 +48,9 @@ pub fn read(part: Part<'_>, fields: &mut Fields, shared: &mut Shared) -> GroupSa
         }
         stated => stated.unwrap_or(1).max(of_roles),
     };
+    // Its tiers are those of HyperNodes, which nobody reads here.
+    let instead = format!("a level is asked for with annotation {}", keys::REQUIRED_TOPOLOGY);
+    fields.unread(part, "spec.networkTopology", &instead);
     let queue = fields.text(part, "spec.queue").filter(|queue| *queue != DEFAULT_QUEUE);
     GroupSays {
         min: Some(min),
@@ -114,7 +117,7 @@ fn task_of<'a>(member: &'a Member<'_>) -> Option<&'a Text> {
 /// The roles of a group, as this member sees them.
 pub(super) fn roles(member: &Member<'_>, says: &GroupSays) -> Option<Arc<Roles>> {
     let least = late::roles(member, says.roles.clone()?)?;
-    Some(Arc::new(Roles { own: task_of(member).cloned(), least }))
+    Some(Arc::new(Roles { own: task_of(member).cloned(), least, replica: None }))
 }
 
 /// The gang of a pod that has the annotation.

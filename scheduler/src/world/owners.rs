@@ -212,7 +212,7 @@ fn member(owner: &OwnerFacts, set: usize, name: Text, created: Time) -> PodFacts
             source: if &*owner.kind == "Job" { GangSource::Job } else { GangSource::Owner },
             min_member: Some(owner.min_member),
             total: None,
-            roles: None,
+            roles: owner.pod_sets[set].roles.clone(),
             // A Job without a queue is no gang.
             by_itself: &*owner.kind == "Job"
                 && owner.min_member == 1

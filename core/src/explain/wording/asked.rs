@@ -94,8 +94,20 @@ pub fn write_few(out: &mut fmt::Formatter<'_>, reason: &Reason) -> fmt::Result {
     }
 }
 
+/// Pods that do not agree with what their group says.
+pub fn write_odd(out: &mut fmt::Formatter<'_>, reason: &Reason) -> fmt::Result {
+    match reason {
+        Reason::OtherPriority { pod, own, group } => {
+            let pod = quoted(pod);
+            write!(out, "pod {pod} has priority {own} and its PodGroup {group}: ")?;
+            out.write_str("all must have the same")
+        }
+        _ => write_surplus(out, reason),
+    }
+}
+
 /// Pods beyond the number that their group says it has.
-pub fn write_surplus(out: &mut fmt::Formatter<'_>, reason: &Reason) -> fmt::Result {
+fn write_surplus(out: &mut fmt::Formatter<'_>, reason: &Reason) -> fmt::Result {
     let Reason::Surplus { group, total, done, leaving, pods } = reason else { return Ok(()) };
     write!(out, "pod group {} has all of its pod-group-total-count of {total}", quoted(group))?;
     if *done > 0 {
@@ -281,6 +293,11 @@ mod tests {
                 Reason::RoleGathering { role: "worker".into(), have: 1, need: 2 },
                 "Gathering",
                 "1 of 2 pods of role worker exist",
+            ),
+            (
+                Reason::OtherPriority { pod: "p".into(), own: 7, group: 5 },
+                "Misconfigured",
+                "pod p has priority 7 and its PodGroup 5: all must have the same",
             ),
         ];
         for (reason, code, text) in rows {

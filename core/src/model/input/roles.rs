@@ -12,4 +12,15 @@ pub struct Roles {
     pub own: Option<Text>,
     /// How many members of each role must run together; none is zero.
     pub least: Arc<BTreeMap<Text, u32>>,
+    /// Members of its role that are of use only together, this one among them.
+    pub replica: Option<Replica>,
+}
+
+/// So many members of a role that start together, or none of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replica {
+    /// What tells it from others of its role; `None`: any so many members are one.
+    pub name: Option<Text>,
+    /// Members that it has when it is whole; at least one.
+    pub size: u32,
 }

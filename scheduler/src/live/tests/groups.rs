@@ -520,3 +520,29 @@ fn minimums_of_tasks_wait_for_no_later_job_by_whatever_name() {
         assert_eq!((told.min_member, names), (Some(least), of), "{role}");
     }
 }
+
+#[test]
+fn members_of_another_priority_than_their_group_are_held() {
+    let ranked = Held::OtherPriority { pod: "p".into(), own: 7, group: 5 };
+    for (version, own, held) in [
+        ("v1beta1", json!(7), Some(ranked)),
+        ("v1beta1", json!(5), None),
+        ("v1beta1", Value::Null, None),
+        // There groups only rank their pods.
+        ("v1alpha2", json!(7), None),
+    ] {
+        let mut live = synced(&Config::default());
+        let mut group = gang(Of::UpstreamGroup, "u", json!({ "priority": 5 }), json!({}));
+        if let Object::Gang(_, value) = &mut group {
+            value["apiVersion"] = format!("scheduling.k8s.io/{version}").into();
+        }
+        let mut value = pod_value("p", "p");
+        value["spec"]["schedulingGroup"] = json!({ "podGroupName": "u" });
+        value["spec"]["priority"] = own;
+        live.take(Seen::Applied(group));
+        live.take(Seen::Applied(pod(value)));
+        let inputs = told(&mut live);
+        let told = the_pod(&inputs);
+        assert_eq!((told.priority, &told.gang.held), (5, &held), "{version}");
+    }
+}

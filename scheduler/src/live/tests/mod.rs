@@ -11,6 +11,7 @@ mod named;
 mod others;
 mod queues;
 mod ranges;
+mod ray;
 
 use super::{Group, Kind, Live, Object, Seen};
 use crate::config::{Config, PriceEntry, QuotaApi};
