@@ -20,7 +20,7 @@ use capstan_core::model::txn::Txn;
 use capstan_core::plan::Action;
 use capstan_core::time::Time;
 use capstan_tests::disks::{self, class};
-use capstan_tests::facts::{GPU, TEAM, gang, in_queue, pod, shape, text};
+use capstan_tests::facts::{GPU, gang, in_queue, pod, shape, text};
 use capstan_tests::hand::gpu_node;
 use capstan_tests::seed::Seed;
 use capstan_topology::NodeIdx;

@@ -33,7 +33,7 @@ use crate::cycle::nominate::{COMBINATIONS_FEWER, Look};
 use crate::cycle::{Entry, Head, Premise, Verdict};
 use crate::engine::Engine;
 use crate::explain::reason::{Reason, SearchBound};
-use crate::model::ids::{PodIdx, ShapeIdx, WorkloadIdx};
+use crate::model::ids::{ShapeIdx, WorkloadIdx};
 use crate::model::workload::QueueRef;
 use crate::place::gang::TopologyAsk;
 use crate::quota::flavors::SetDemand;

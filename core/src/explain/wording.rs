@@ -236,7 +236,7 @@ impl fmt::Display for Reason {
             }
             Reason::Extras { waiting, then } => write_extras(out, *waiting, then.as_deref()),
             Reason::Gathering { .. } | Reason::RoleGathering { .. } => asked::write_few(out, self),
-            Reason::Surplus { .. } | Reason::OtherPriority { .. } => asked::write_odd(out, self),
+            Reason::Surplus { .. } | Reason::OtherPriority { .. } => asked::write_unlike(out, self),
             Reason::OwnerUnknown { owner } => write_unknown(out, owner),
             Reason::GroupMissing { group } => write_group_missing(out, group),
             Reason::Gated { pods } => {

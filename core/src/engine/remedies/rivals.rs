@@ -35,7 +35,7 @@ impl Engine {
     ) -> Result<Start, Option<WorkloadIdx>> {
         let Some(mut found) = self.start_beside_held(now, index, how) else { return Err(None) };
         let own = self.nominate_afresh(index);
-        let mut entries = self.rivals(&own);
+        let mut entries = self.heads_beside(&own);
         if entries.is_empty() {
             return Ok(found);
         }
@@ -89,7 +89,7 @@ impl Engine {
 
     /// The first of other queues that a round may settle before an entry, and what could be done
     /// for each.
-    fn rivals(&mut self, own: &Entry) -> Vec<Entry> {
+    fn heads_beside(&mut self, own: &Entry) -> Vec<Entry> {
         let (state, waiting) = (&self.state, &self.waiting);
         let root = |queue: QueueIdx| state.quota.root(queue);
         let tree = own.queue.and_then(root);

@@ -95,7 +95,7 @@ pub fn write_few(out: &mut fmt::Formatter<'_>, reason: &Reason) -> fmt::Result {
 }
 
 /// Pods that do not agree with what their group says.
-pub fn write_odd(out: &mut fmt::Formatter<'_>, reason: &Reason) -> fmt::Result {
+pub fn write_unlike(out: &mut fmt::Formatter<'_>, reason: &Reason) -> fmt::Result {
     match reason {
         Reason::OtherPriority { pod, own, group } => {
             let pod = quoted(pod);
