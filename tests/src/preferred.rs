@@ -28,8 +28,8 @@ impl Cluster {
         there.map(|placed| self.drawn_by(node, shape, placed)).sum()
     }
 
-    /// InterPodAffinity of nodes that are left, from none to a thousand, rounded down: from the node
-    /// with the least to the one with the most. `None`: all have the same.
+    /// InterPodAffinity of nodes that are left, from none to a thousand, rounded down: from the
+    /// node with the least to the one with the most. `None`: all have the same.
     pub fn attraction(&self, nodes: &[usize], shape: &PodShape) -> Option<Vec<u32>> {
         let sums: Vec<i64> = nodes.iter().map(|node| self.drawn(*node, shape)).collect();
         let (least, most) = (*sums.iter().min()?, *sums.iter().max()?);

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use capstan_core::Engine;
 use capstan_core::explain::reason::Reason;
 use capstan_core::model::input::{
-    CapacityType, EvictionNote, Input, PodPhase, PodShape, PreemptReclaim, Price, PriceSource,
-    Taint, TaintEffect, Toleration, TolerationOperator, Wishes,
+    BindingNote, CapacityType, EvictionNote, Input, PodPhase, PodShape, PreemptReclaim, Price,
+    PriceSource, Taint, TaintEffect, Toleration, TolerationOperator, Wishes,
 };
 use capstan_core::money::MicroUsd;
 use capstan_core::plan::{Action, Effect, EffectResult, PreemptionReason, State, StepOutput};
@@ -508,21 +508,28 @@ fn work_that_cannot_fit_is_not_looked_at_again_until_something_changes() {
 }
 
 #[test]
-fn what_a_pod_costs_is_written_on_it() {
+fn a_pod_by_itself_bears_its_price_and_a_gang_what_a_restart_needs() {
     let mut engine = Engine::new();
     let mut priced = node("n", &[("cpu", 64_000), (GPU, 8)]);
     priced.capacity_type = CapacityType::Spot;
     let per_hour = MicroUsd(8_000_000);
     priced.price = Some(Price { per_hour, source: PriceSource::Catalogue });
-    let lone = pod("lone", &shape(&[(GPU, 2)]), &in_queue(None));
-    let output = engine.step(NOW, vec![Input::Node(priced.into()), Input::Pod(lone)]);
+    let two = shape(&[(GPU, 2)]);
+    let lone = Input::Pod(pod("lone", &two, &in_queue(None)));
+    let both = gang("both", 2, Some(2), &two, &in_queue(None)).into_iter().map(Input::Pod);
+    let mut output = engine.step(NOW, vec![Input::Node(priced.into()), lone]);
+    output.effects.extend(engine.step(NOW, both.collect()).effects);
     let notes = output.effects.iter().filter_map(|effect| match &effect.action {
         Action::Bind { note, .. } => Some(note.clone()),
         _ => None,
     });
     let notes: Vec<_> = notes.collect();
-    assert_eq!(notes[0].price, Some(MicroUsd(2_000_000)), "a quarter of the node");
-    assert_eq!(notes[0].admitted_at, Some(NOW));
+    let price = Some(MicroUsd(2_000_000));
+    let alone = BindingNote { price, ..BindingNote::default() };
+    let (admitted_at, workload) = (Some(NOW), Some(text("both")));
+    let together = BindingNote { admitted_at, workload, ..alone.clone() };
+    let want = [&alone, &together, &together];
+    assert!(notes.iter().eq(want), "{notes:?}, each a quarter of the node");
     assert_eq!(view(&engine, "lone").per_hour, Some(MicroUsd(2_000_000)));
 }
 #[test]

@@ -226,7 +226,8 @@ fn who_is_too_many_says_nothing_of_its_group() {
     let urgent = pod("urgent", &shape(&[(GPU, 8)]), &in_queue(Some("main")));
     let output = engine.step(NOW, vec![Input::Pod(PodFacts { priority: 50, ..urgent })]);
     let stopped = |effect: &&Effect| matches!(effect.action, Action::Evict { .. });
-    assert_eq!(output.effects.iter().filter(stopped).count(), 2);
+    let stopped = output.effects.iter().filter(stopped).count();
+    assert_eq!(stopped, 3, "all of its pods go, and the one too many with them");
 }
 
 /// A launcher and a worker, of which the launcher failed.

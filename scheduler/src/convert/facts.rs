@@ -297,9 +297,7 @@ impl Facts<'_> {
             job,
         };
         let mut gang: GangRef = gangs::of(&member, &mut ignored);
-        let unknown = self.directory.unknown(pod.owner.as_deref(), &above);
-        let unknown = unknown.map(|it| format!("{} {}", it.kind, it.name).into());
-        gang.unknown_owner = unknown.or(gang.unknown_owner);
+        gang.unknown_owner = self.unknown_owner(pod, &above).or(gang.unknown_owner);
         gang.held = gang.held.or_else(|| gangs::upstream::outranked(pod, group?, of_group?));
         let mut wishes = asked.wishes;
         match (group, gang.source) {
@@ -334,6 +332,12 @@ impl Facts<'_> {
             eviction: pod.eviction.as_deref().cloned(),
             claims,
         }
+    }
+
+    /// The owner of a pod that nobody knows, as people name it.
+    fn unknown_owner(&self, pod: &PodDraft, above: &[&Owner]) -> Option<Text> {
+        let unknown = self.directory.unknown(pod.owner.as_deref(), above)?;
+        Some(format!("{} {}", unknown.kind, unknown.name).into())
     }
 
     /// A member of a group, and the owner that made it and makes it again, by uid.
