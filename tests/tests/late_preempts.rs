@@ -2,10 +2,13 @@
 //! nobody above a minimum. Each test feeds facts by hand.
 
 use capstan_core::Engine;
-use capstan_core::model::input::{EvictionNote, Input, PodFacts};
+use capstan_core::model::input::{EvictionNote, Input, PodFacts, PreemptReclaim};
 use capstan_core::plan::{Action, EffectResult, PreemptionReason, State, StepOutput};
 use capstan_core::time::{Span, Time};
-use capstan_tests::facts::{GPU, gang, in_queue, namespace, pod, shape, text};
+use capstan_tests::facts::{
+    DEFAULT, GPU, cluster_queue, flavor, gang, group, in_queue, local_queue, namespace, nominal,
+    pod, shape, text,
+};
 use capstan_tests::hand::{answer, binds, bound, gpu_node, one_queue, view};
 
 const NOW: Time = Time(1_000_000);
@@ -238,5 +241,34 @@ fn a_gang_that_is_stopped_gives_up_what_is_kept_for_its_members() {
     let gone = ["low", "g-0", "g-1"].map(|name| Input::PodGone(text(name)));
     let last = engine.step(NOW, gone.into());
     assert_eq!(binds(&last), [("top".to_owned(), "n".to_owned())]);
+    engine.recount();
+}
+
+/// Nobody may be stopped in a queue that holds no more than its own, until it borrows.
+#[test]
+fn what_a_gang_lacks_is_looked_at_again_once_another_queue_borrows() {
+    let queue = |name: &str, gpus: i64| {
+        let quota = group(&[(DEFAULT, &[(GPU, nominal(gpus))])]);
+        let mut queue = cluster_queue(name, Some("all"), quota);
+        queue.preemption.reclaim = PreemptReclaim::LowerPriority;
+        [Input::ClusterQueue(queue), Input::LocalQueue(local_queue(name))]
+    };
+    let mut facts = vec![namespace(), Input::Flavor(flavor(DEFAULT, &[]))];
+    facts.extend(queue("main", 5).into_iter().chain(queue("other", 3)));
+    facts.extend([gpu_node("own", 1), gpu_node("a", 4), gpu_node("b", 3)]);
+    let mut members = high_gang(3, 3, Some("main"));
+    members[1..].iter_mut().for_each(|member| member.shape = shape(&[(GPU, 2)]));
+    facts.push(bound(&members[0], "own"));
+    facts.push(bound(&single("strong", 1, Some("other"), 20), "a"));
+    facts.push(bound(&single("low", 2, Some("other"), 1), "a"));
+    facts.extend(members[1..].iter().cloned().map(Input::Pod));
+    let mut engine = Engine::new();
+    let before = engine.step(NOW, facts);
+    assert_eq!((evicted(&before), binds(&before)), (vec![], vec![]));
+    engine.recount();
+    let borrower = single("borrower", 1, Some("other"), 2);
+    let after = engine.step(NOW, vec![Input::Pod(borrower)]);
+    assert_eq!(binds(&after).len(), 1, "it borrows what nobody can use");
+    assert_eq!(evicted(&after), ["low"]);
     engine.recount();
 }

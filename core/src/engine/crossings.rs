@@ -2,7 +2,8 @@
 //!
 //! Problem: who holds more than its own may be reclaimed from, all its work included, not only what
 //! came last. Work that was refused because nobody was there to preempt (it lacks quota, or room on
-//! nodes) must be looked at again when a queue, or a cohort around it, crosses its own quota.
+//! nodes) must be looked at again when a queue, or a cohort around it, crosses its own quota; so
+//! must what a gang that runs lacks.
 //!
 //! While fair sharing is on, work may also be let in because somebody else's share rose, be it
 //! that he borrowed before, or that only a cohort around him borrows: the trees where that happened
@@ -16,7 +17,7 @@
 use std::collections::BTreeSet;
 
 use crate::engine::Engine;
-use crate::model::ids::{FrIdx, QueueIdx, QuotaIdx};
+use crate::model::ids::{FrIdx, QueueIdx, QuotaIdx, WorkloadIdx};
 
 /// Nodes of the quota tree that borrow, with what.
 #[derive(Debug, Default)]
@@ -50,6 +51,20 @@ impl Engine {
             queue.and_then(|queue| quota.root(queue)).is_some_and(|root| crossed.contains(&root))
         };
         self.waiting.wake(in_tree, |wake| wake.room);
+        self.grow_in(&crossed);
+    }
+
+    /// Gangs that run and lack members in these trees are looked at again; whether there are any.
+    fn grow_in(&mut self, roots: &BTreeSet<QuotaIdx>) -> bool {
+        let (workloads, quota) = (&self.state.workloads, &self.state.quota);
+        let concerned = |workload: &WorkloadIdx| {
+            let held = workloads[*workload].assignment.as_ref();
+            let root = held.and_then(|held| quota.root(held.queue?));
+            root.is_some_and(|root| roots.contains(&root))
+        };
+        let known = self.growth.len();
+        self.growth.extend(self.growth_parked.extract_if(.., concerned));
+        self.growth.len() > known
     }
 
     fn note_rises(&mut self, gained: &BTreeSet<QueueIdx>) {
@@ -76,7 +91,8 @@ impl Engine {
         // Heads of strict queues are never parked.
         let head = |queue: Option<QueueIdx>| self.waiting.head(queue).is_some();
         let stands = self.waiting.active().any(|queue| in_tree(Some(queue)) && head(Some(queue)));
-        self.waiting.wake_quota(in_tree) || stands
+        let woken = self.waiting.wake_quota(in_tree);
+        self.grow_in(&risen) || woken || stands
     }
 
     /// These queues hold less than before.
