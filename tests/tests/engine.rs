@@ -508,7 +508,7 @@ fn work_that_cannot_fit_is_not_looked_at_again_until_something_changes() {
 }
 
 #[test]
-fn a_pod_by_itself_bears_its_price_and_a_gang_what_a_restart_needs() {
+fn what_a_restart_needs_and_what_a_pod_costs_is_written_on_it() {
     let mut engine = Engine::new();
     let mut priced = node("n", &[("cpu", 64_000), (GPU, 8)]);
     priced.capacity_type = CapacityType::Spot;
@@ -525,11 +525,11 @@ fn a_pod_by_itself_bears_its_price_and_a_gang_what_a_restart_needs() {
     });
     let notes: Vec<_> = notes.collect();
     let price = Some(MicroUsd(2_000_000));
-    let alone = BindingNote { price, ..BindingNote::default() };
-    let (admitted_at, workload) = (Some(NOW), Some(text("both")));
-    let together = BindingNote { admitted_at, workload, ..alone.clone() };
-    let want = [&alone, &together, &together];
-    assert!(notes.iter().eq(want), "{notes:?}, each a quarter of the node");
+    let of = |workload: &str| {
+        let (admitted_at, workload) = (Some(NOW), Some(text(workload)));
+        BindingNote { admitted_at, price, workload, ..BindingNote::default() }
+    };
+    assert_eq!(notes, [of("lone"), of("both"), of("both")], "each a quarter of the node");
     assert_eq!(view(&engine, "lone").per_hour, Some(MicroUsd(2_000_000)));
 }
 #[test]

@@ -347,16 +347,10 @@ impl ClusterState {
         SetAssignment { shape, flavors, nodes_of: nodes_of.into_iter().collect(), charge }
     }
 
-    /// What is written on pods and owners of an admitted workload. On a pod by itself that holds no
-    /// quota nothing but its price: its workload has its name, the API says since when it is bound,
-    /// and what is not written need not be stored, nor sent to all who watch pods.
+    /// What is written on pods and owners of an admitted workload.
     pub fn note(&self, workload: WorkloadIdx, shape: Option<ShapeIdx>) -> BindingNote {
         let entry = &self.workloads[workload];
         let assignment = entry.assignment.as_ref();
-        let queue = assignment.and_then(|it| it.queue);
-        if queue.is_none() && matches!(entry.id.key, GangKey::Pod(_)) {
-            return BindingNote::default();
-        }
         let sets = assignment.map_or(&[][..], |assignment| &assignment.sets);
         let of_shape = |set: &&SetAssignment| shape.is_none_or(|shape| set.shape == shape);
         let chosen = sets.iter().filter(of_shape).flat_map(|set| &set.flavors);
@@ -369,7 +363,9 @@ impl ClusterState {
             admitted_at: assignment.map(|assignment| assignment.at),
             price: None,
             workload: Some(entry.name.clone()),
-            queue: queue.map(|queue| self.quota.queue(queue).name.clone()),
+            queue: assignment
+                .and_then(|it| it.queue)
+                .map(|queue| self.quota.queue(queue).name.clone()),
         }
     }
 
