@@ -60,3 +60,14 @@ pub fn one_queue(gpus: i64) -> Vec<Input> {
         Input::LocalQueue(local_queue("main")),
     ]
 }
+
+/// Names of pods that are stopped, in order.
+pub fn evicted(output: &StepOutput) -> Vec<String> {
+    let evicted = output.effects.iter().filter_map(|effect| match &effect.action {
+        Action::Evict { pod, .. } => Some(pod.name.to_string()),
+        _ => None,
+    });
+    let mut evicted: Vec<String> = evicted.collect();
+    evicted.sort();
+    evicted
+}

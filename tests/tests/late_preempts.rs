@@ -9,19 +9,9 @@ use capstan_tests::facts::{
     DEFAULT, GPU, cluster_queue, flavor, gang, group, in_queue, local_queue, namespace, nominal,
     pod, shape, text,
 };
-use capstan_tests::hand::{answer, binds, bound, gpu_node, one_queue, view};
+use capstan_tests::hand::{answer, binds, bound, evicted, gpu_node, one_queue, view};
 
 const NOW: Time = Time(1_000_000);
-
-fn evicted(output: &StepOutput) -> Vec<String> {
-    let evicted = output.effects.iter().filter_map(|effect| match &effect.action {
-        Action::Evict { pod, .. } => Some(pod.name.to_string()),
-        _ => None,
-    });
-    let mut evicted: Vec<String> = evicted.collect();
-    evicted.sort();
-    evicted
-}
 
 /// A gang of pods of one GPU, whose priority is 10.
 fn high_gang(pods: u32, least: u32, queue: Option<&str>) -> Vec<PodFacts> {

@@ -10,7 +10,7 @@ use capstan_core::plan::{Action, EffectResult, PreemptionReason, State, StepOutp
 use capstan_core::policy::Policy;
 use capstan_core::time::{Span, Time};
 use capstan_tests::facts::{GPU, gang, in_queue, job, pod, pods_of, shape, text};
-use capstan_tests::hand::{answer, binds, gpu_node, one_queue, view};
+use capstan_tests::hand::{answer, binds, evicted, gpu_node, one_queue, view};
 use capstan_tests::play::deeds;
 
 const NOW: Time = Time(1_000_000);
@@ -60,16 +60,6 @@ fn suspends(output: &StepOutput) -> Vec<String> {
         _ => None,
     });
     suspended.collect()
-}
-
-fn evicted(output: &StepOutput) -> Vec<String> {
-    let evicted = output.effects.iter().filter_map(|effect| match &effect.action {
-        Action::Evict { pod, .. } => Some(pod.name.to_string()),
-        _ => None,
-    });
-    let mut evicted: Vec<String> = evicted.collect();
-    evicted.sort();
-    evicted
 }
 
 fn acts(output: &StepOutput) -> Vec<Action> {
