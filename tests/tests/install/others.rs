@@ -46,7 +46,11 @@ pub fn told_how_far_they_are(cluster: &ControlPlane) {
             "kind": row.name,
             "metadata": {"name": "told", "namespace": "team"},
             "spec": match row.kind {
-                Kind::UpstreamGroup => json!({"schedulingPolicy": {"gang": {"minCount": 1}}}),
+                // Of the priority of its pod: Kubernetes gives a group without a class priority 0.
+                Kind::UpstreamGroup => json!({
+                    "schedulingPolicy": {"gang": {"minCount": 1}},
+                    "priorityClassName": "low",
+                }),
                 _ => json!({"minMember": 1}),
             },
         });
