@@ -146,6 +146,12 @@ impl Executor {
         self.shared.take_on(flights.collect());
     }
 
+    /// Whether binds wait as many as may be under way at a time: one that was dispatched now would
+    /// not begin before all of those have ended.
+    pub fn has_plenty(&self) -> bool {
+        self.shared.has_plenty()
+    }
+
     /// For how long nothing was changed: since the last answer, and not at all while one is owed.
     pub fn idle(&self) -> Duration {
         let owed = *self.shared.owed().borrow();

@@ -128,6 +128,12 @@ impl Shared {
         self.start();
     }
 
+    /// Whether at least as many binds wait for a slot as there are slots.
+    pub(super) fn has_plenty(&self) -> bool {
+        let queue = self.queue.lock();
+        queue.completing.len() + queue.binds.len() >= self.limits.in_flight.max(1)
+    }
+
     /// These do not hold up others any more.
     pub(super) fn hold_no_more(self: &Arc<Shared>, completing: &[EffectId]) {
         let mut queue = self.queue.lock();

@@ -33,6 +33,24 @@ async fn binds_go_before_everything_else() {
     assert_eq!(order, [2, 3, 0, 1]);
 }
 
+#[tokio::test(start_paused = true)]
+async fn it_has_plenty_while_as_many_binds_wait_as_may_be_under_way() {
+    let server = Server::with(&["p", "q", "r", "s"].map(pod)).delay(Duration::from_millis(5));
+    let limits = Limits { in_flight: 2, ..Limits::default() };
+    let bench = Bench::new(&server, Leadership::alone(), limits);
+    assert!(!bench.executor.has_plenty());
+    bench.executor.dispatch(vec![effect(0, evict("s")), effect(1, bind("p"))]);
+    assert!(!bench.executor.has_plenty(), "what is no bind would wait for new binds");
+    bench.executor.dispatch(vec![effect(2, bind("q"))]);
+    assert!(bench.executor.has_plenty(), "nothing has begun yet");
+    bench.executor.dispatch(vec![effect(3, bind("r"))]);
+    assert!(bench.executor.has_plenty());
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    assert!(!bench.executor.has_plenty(), "two are under way, and one waits");
+    assert_eq!(bench.answers().await.len(), 4);
+    assert!(!bench.executor.has_plenty());
+}
+
 fn completing(id: u64, name: &str) -> Effect {
     Effect { completes: true, ..effect(id, bind(name)) }
 }

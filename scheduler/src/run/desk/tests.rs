@@ -38,6 +38,15 @@ fn a_burst_is_taken_in_few_turns_and_what_comes_alone_at_once() {
     assert_eq!(pace.rest(later + millis(1), false), PACE_MOST - millis(1), "very long");
 }
 
+#[test]
+fn the_thread_rests_on_while_there_is_plenty_but_not_for_ever() {
+    let looks = std::cell::Cell::new(0);
+    rest_while(|| looks.replace(looks.get() + 1) < 2);
+    assert_eq!(looks.get(), 3, "until it has no more");
+    rest_while(|| true);
+    rest_while(|| false);
+}
+
 #[tokio::test]
 async fn who_waits_is_told_once_what_came_before_was_acted_on() {
     let mut bench = Bench::new(&Config::default());
