@@ -17,7 +17,7 @@ use capstan_tests::facts::{
     TEAM, amounts, cluster_queue, flavor, gang, group, in_queue, labels, local_queue, namespace,
     node, nominal, pod, shape, text,
 };
-use capstan_tests::hand::{binds, view};
+use capstan_tests::hand::{binds, evicted, view};
 use proptest::collection::{btree_set, vec};
 use proptest::option;
 use proptest::prelude::*;
@@ -281,6 +281,64 @@ fn lower_work_leaves_for_a_minimum_that_leaves_out_who_blocks_it() {
     assert_eq!(left.count(), 1, "{:?}", view(&engine, "g").reason);
     engine.step(NOW, vec![Input::PodGone(text("low"))]);
     assert_eq!(placed(&view(&engine, "g")).len(), 4);
+}
+
+/// Pods of other work on nodes, which leaves together for anybody.
+fn low(name: &str, cpus: &[(i64, usize)]) -> Vec<PodFacts> {
+    let count = cpus.len() as u32;
+    let mut pods = gang(name, count, Some(count), &shape(&[]), &in_queue(None));
+    for (pod, (cpu, node)) in pods.iter_mut().zip(cpus) {
+        pod.shape = Member { cpu: *cpu, ..Member::default() }.shape(0);
+        (pod.node, pod.phase) = (Some(text(&format!("n{node}"))), PodPhase::Running);
+        pod.priority = -1;
+    }
+    pods
+}
+
+/// Who is stopped for a gang, and where its members are once those have left.
+fn once_left(case: &Case, others: &[PodFacts]) -> (Vec<String>, Vec<(usize, usize)>) {
+    let mut engine = Engine::new();
+    let mut facts = case.facts();
+    facts.extend(others.iter().cloned().map(Input::Pod));
+    engine.step(NOW, facts);
+    let output = engine.step(NOW, case.gang().into_iter().map(Input::Pod).collect());
+    engine.recount();
+    let stopped = evicted(&output);
+    let gone = others.iter().filter(|pod| stopped.iter().any(|name| **name == *pod.name));
+    engine.step(NOW, gone.map(|pod| Input::PodGone(pod.uid.clone())).collect());
+    engine.recount();
+    (stopped, placed(&view(&engine, "g")))
+}
+
+/// One of two is the minimum, and the volume of the other is on one node: that is left to it.
+#[test]
+fn a_minimum_for_which_others_leave_leaves_the_rest_its_node() {
+    for with_volume in 0..2 {
+        let mut nodes = vec![(2, 9, 0); 2];
+        nodes[with_volume].2 = 1;
+        let members = vec![
+            Member { cpu: 2, ..Member::default() },
+            Member { cpu: 1, claims: true, ..Member::default() },
+        ];
+        let case = Case::new(&nodes, members, 1);
+        let (stopped, places) = once_left(&case, &low("low", &[(2, 0), (2, 1)]));
+        assert_eq!(stopped, ["low-0", "low-1"]);
+        let places: BTreeSet<_> = places.into_iter().collect();
+        assert_eq!(places, BTreeSet::from([(0, 1 - with_volume), (1, with_volume)]));
+    }
+}
+
+/// One of three is the minimum. If that is the first, `a` leaves, and it stays alone; if it is one
+/// of the others, `b` does, and both start.
+#[test]
+fn of_minimums_for_which_as_many_leave_that_beside_most_others() {
+    let large = Member { cpu: 2, ..Member::default() };
+    let first = Member { cpu: 1, claims: true, ..Member::default() };
+    let case = Case::new(&[(1, 9, 1), (4, 9, 0)], vec![first, large.clone(), large], 1);
+    let others = [low("a", &[(1, 0)]), low("b", &[(4, 1)])].concat();
+    let (stopped, places) = once_left(&case, &others);
+    assert_eq!(stopped, ["b-0"]);
+    assert_eq!(places, [(1, 1), (2, 1)]);
 }
 
 /// Of a gang that runs one is lost: what is missing is made up by whoever goes beside the others.

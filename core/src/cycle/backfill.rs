@@ -314,6 +314,12 @@ impl Engine {
         slots
     }
 
+    /// Whether some reserved start of others might come late because of an entry, wherever it goes.
+    pub(super) fn could_delay_any(&self, entry: &Entry) -> bool {
+        !self.reservations.is_empty()
+            && !self.could_delay(entry, &self.slots(Some(entry.workload))).is_empty()
+    }
+
     /// Whose reserved start does not come in time if an entry starts now, once victims have left,
     /// and beside what is kept; `None`: all do. One that finds no place now is settled as if it
     /// did: that is told elsewhere.

@@ -356,7 +356,7 @@ fn need_of(
 }
 
 /// Where members that were placed are, what each costs there, and with which devices.
-fn places_of(state: &ClusterState, members: &[PodIdx], pays: bool) -> Places {
+pub(super) fn places_of(state: &ClusterState, members: &[PodIdx], pays: bool) -> Places {
     let place = |pod: &PodIdx| (*pod, state.pods[*pod].place.expect("was placed"));
     let prices = members.iter().map(|pod| state.bills.amount(*pod)).filter(|_| pays);
     let devices = &state.room.devices;

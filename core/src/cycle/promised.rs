@@ -444,7 +444,11 @@ fn quota_room(
 }
 
 /// Every member to the node that was planned, if all of them still fit there.
-fn place_as_planned(txn: &mut Txn<'_>, asks: &[Ask], places: &[(PodIdx, NodeIdx)]) -> bool {
+pub(super) fn place_as_planned(
+    txn: &mut Txn<'_>,
+    asks: &[Ask],
+    places: &[(PodIdx, NodeIdx)],
+) -> bool {
     for ask in asks {
         for &(pod, node) in places.iter().filter(|(pod, _)| ask.pods.contains(pod)) {
             txn.fresh(ask.class);
