@@ -247,17 +247,19 @@ impl Engine {
         }
         self.growth_parked.insert(workload);
         self.give_back_of_members(now, workload, &groups, missing);
-        if self.make_room_beside(now, workload, (&groups, missing), round) {
-            return;
-        }
+        let held = match self.make_room_beside(now, workload, (&groups, missing), round) {
+            Ok(true) => return,
+            Ok(false) => None,
+            Err(late) => Some(*late),
+        };
         let waiting: Vec<PodIdx> = groups.into_iter().flatten().collect();
         match missing {
             _ if waiting.is_empty() => {}
             0 => {
-                let then = self.no_extra_joins(workload, &waiting);
+                let then = held.or_else(|| self.no_extra_joins(workload, &waiting));
                 self.extras_wait(workload, waiting.len() as u32, then);
             }
-            _ => self.incomplete(workload, &waiting),
+            _ => self.incomplete(workload, &waiting, held),
         }
         self.give_back_unready(now, workload);
         self.keep_out_while_owed(now, workload);
