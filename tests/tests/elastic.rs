@@ -266,6 +266,62 @@ fn where_the_search_ends_it_says_so() {
     assert!(says.contains("The search for places ended after"), "{says}");
 }
 
+/// A queue of flavors with so many cpus each, to each of which one node of so many belongs.
+fn in_flavors(flavors: &[(i64, i64)]) -> Vec<Input> {
+    let names: Vec<String> = (0..flavors.len()).map(|at| format!("f{at}")).collect();
+    let quotas: Vec<_> = flavors.iter().map(|(quota, _)| [("cpu", nominal(*quota))]).collect();
+    let listed: Vec<_> =
+        names.iter().zip(&quotas).map(|(name, quota)| (name.as_str(), &quota[..])).collect();
+    let mut all = vec![namespace(), Input::ClusterQueue(cluster_queue("q", None, group(&listed)))];
+    all.push(Input::LocalQueue(local_queue("q")));
+    for (at, (_, cpus)) in flavors.iter().enumerate() {
+        all.push(Input::Flavor(flavor(&names[at], &[(POOL, &at.to_string())])));
+        let mut facts = node(&format!("n{at}"), &[("cpu", *cpus), ("pods", 99)]);
+        facts.labels.insert(text(POOL), text(at));
+        all.push(Input::Node(facts.into()));
+    }
+    all
+}
+
+/// Why a gang of so many kinds, of so many members of so many cpus each, does not start in a queue.
+fn why_not(mut facts: Vec<Input>, (kinds, each, cpu): (u8, usize, i64), least: u32) -> String {
+    let kind = |app| vec![Member { cpu, app: Some(app), ..Member::default() }; each];
+    let members: Vec<Member> = (0..kinds).flat_map(kind).collect();
+    let count = members.len() as u32;
+    let mut pods = gang("g", count, Some(least), &shape(&[]), &in_queue(Some("q")));
+    let shapes = members.iter().enumerate().map(|(at, member)| member.shape(at));
+    pods.iter_mut().zip(shapes).for_each(|(pod, shape)| pod.shape = shape);
+    facts.extend(pods.into_iter().map(Input::Pod));
+    let mut engine = Engine::new();
+    engine.step(NOW, facts);
+    let view = view(&engine, "g");
+    assert_eq!(placed(&view), []);
+    told(&view)
+}
+
+/// Six of twelve are one too many for the quota of the flavor whose node holds them. Of three kinds
+/// they are found in 10 ways, all of which are tried; of four kinds in 44.
+#[test]
+fn where_not_all_who_could_start_are_tried_it_says_so() {
+    let ended = "The search ended after 29 choices of members and flavors";
+    for (kinds, ends) in [(3, false), (4, true)] {
+        let says = why_not(in_flavors(&[(5, 20), (100, 0)]), (kinds, 3, 1), 6);
+        assert_eq!(says.contains(ended), ends, "{kinds} kinds: {says}");
+        assert_eq!(says.contains("search"), ends, "{kinds} kinds: {says}");
+    }
+}
+
+/// Two kinds have 64 choices of eight flavors, and 81 of nine.
+#[test]
+fn where_not_all_choices_of_flavors_are_looked_at_it_says_so() {
+    let ended = "The search ended after 64 choices of members and flavors";
+    for (flavors, ends) in [(8, false), (9, true)] {
+        let says = why_not(in_flavors(&vec![(100, 1); flavors]), (2, 2, 2), 3);
+        assert_eq!(says.contains(ended), ends, "{flavors} flavors: {says}");
+        assert_eq!(says.contains("search"), ends, "{flavors} flavors: {says}");
+    }
+}
+
 /// A host port that lower work has is what all but one of the gang need.
 #[test]
 fn lower_work_leaves_for_a_minimum_that_leaves_out_who_blocks_it() {
