@@ -413,6 +413,30 @@ fn what_a_running_gang_lacks_leaves_out_those_who_block_it() {
     engine.recount();
 }
 
+/// The same where one is lacking and another waits, whose volume is on one node.
+#[test]
+fn what_a_running_gang_lacks_leaves_the_rest_its_node() {
+    for with_volume in 0..2 {
+        let mut nodes = vec![(2, 9, 0); 2];
+        nodes[with_volume].2 = 1;
+        let members = vec![
+            Member::default(),
+            Member { cpu: 2, ..Member::default() },
+            Member { cpu: 1, claims: true, ..Member::default() },
+        ];
+        let case = Case::new(&nodes, members, 2);
+        let mut pods = case.gang();
+        (pods[0].node, pods[0].phase) = (Some(text("n0")), PodPhase::Running);
+        let mut facts = case.facts();
+        facts.extend(pods.into_iter().map(Input::Pod));
+        let mut engine = Engine::new();
+        engine.step(NOW, facts);
+        engine.recount();
+        let places: BTreeSet<_> = placed(&view(&engine, "g")).into_iter().collect();
+        assert_eq!(places, BTreeSet::from([(0, 0), (1, 1 - with_volume), (2, with_volume)]));
+    }
+}
+
 fn member() -> impl Strategy<Value = Member> {
     let ports = prop_oneof![3 => btree_set(1..4_u16, 0..1), 2 => btree_set(1..4_u16, 1..3)];
     let app = option::weighted(0.5, 0..3_u8);
