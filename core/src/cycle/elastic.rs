@@ -27,9 +27,9 @@
 //!
 //! Cost: for each order and shape the logarithm of its members in tries, at most [`TRIES_MAX`] in
 //! all; a try is a nomination of fewer members, rolled back. The same again, with [`TRIES_KEPT`] of
-//! them, for each choice of whom to stop for a minimum, and for the one that is settled. Then what the search for places may
-//! cost, once for the minimum as things are and once as if others had left. Nothing survives a
-//! restart, nothing needs to.
+//! them, for each choice of whom to stop for a minimum, and for the one that is settled. Then what
+//! the search for places may cost, once for the minimum as things are and once as if others had
+//! left. Nothing survives a restart, nothing needs to.
 
 use std::cmp::Reverse;
 
