@@ -275,20 +275,49 @@ impl Engine {
     /// For whom a member that joins a gang that runs would have to wait longer; it has its place
     /// already, in a transaction that is set aside.
     pub(super) fn delayed_by_member(&mut self, gang: WorkloadIdx) -> Option<Reason> {
+        let slots = self.not_to_delay(gang, false);
+        self.late_beside_member(gang, &slots)
+    }
+
+    /// Reserved starts that members may not delay that have places beside a gang that runs: what it
+    /// `lacks` goes before whom a head would of its queue and priority, and others as extras do.
+    pub(super) fn not_to_delay(&mut self, gang: WorkloadIdx, lacks: bool) -> Vec<Slot> {
         if self.reservations.is_empty() {
-            return None;
+            return Vec::new();
         }
         let near = self.slots_near(gang);
-        let slots = self.extras_may_not_delay(self.grown(gang), &near);
+        match lacks {
+            true => self.may_not_delay(self.grown(gang), &near),
+            false => self.extras_may_not_delay(self.grown(gang), &near),
+        }
+    }
+
+    /// Whether these starts do not hold without the members that would join a gang: then it is not
+    /// for their sake that somebody is late.
+    pub(super) fn are_late_anyway(&mut self, gang: WorkloadIdx, slots: &[Slot]) -> bool {
+        if !self.may_play(gang) {
+            return false;
+        }
+        let ends = self.believed_for(slots, Some(gang));
+        self.reservations.turns.count_play();
+        self.play(&ends, slots).is_err()
+    }
+
+    /// Which of these starts comes late beside members that join a gang, told as why they wait.
+    pub(super) fn late_beside_member(
+        &mut self,
+        gang: WorkloadIdx,
+        slots: &[Slot],
+    ) -> Option<Reason> {
         let first = *slots.first()?;
         if !self.may_play(gang) {
             self.reservations.turns.pass_over(gang);
             return Some(self.reserved(first, self.run_time(gang)));
         }
-        let ends = self.believed_for(&slots, Some(gang));
+        let ends = self.believed_for(slots, Some(gang));
         let ends = self.with_end_of(ends, gang);
         self.reservations.turns.count_play();
-        let late = self.play(&ends, &slots).err()?;
+        let late = self.play(&ends, slots).err()?;
         let slot = slots[late];
         Some(self.reserved(slot, self.run_time(gang)))
     }
@@ -312,6 +341,12 @@ impl Engine {
         let mut slots = self.may_not_delay(starter(entry), near);
         slots.retain(|slot| ends.is_none_or(|end| end > slot.start));
         slots
+    }
+
+    /// Whether some reserved start of others might come late because of an entry, wherever it goes.
+    pub(super) fn could_delay_any(&self, entry: &Entry) -> bool {
+        !self.reservations.is_empty()
+            && !self.could_delay(entry, &self.slots(Some(entry.workload))).is_empty()
     }
 
     /// Whose reserved start does not come in time if an entry starts now, once victims have left,

@@ -19,8 +19,9 @@ use capstan_topology::{DomainIdx, LevelIdx, NodeIdx};
 use crate::cycle::nominate::COMBINATIONS_MAX;
 use crate::cycle::promised::peers;
 use crate::engine::Engine;
+use crate::engine::reservations::timetable::Slot;
 use crate::explain::reason::{FlavorRefusal, Inactive, Reason};
-use crate::explain::{together, verdict};
+use crate::explain::{obstacles, together, verdict};
 use crate::model::ids::{ClassIdx, FlavorIdx, PodIdx, QueueIdx, ShapeIdx, WorkloadIdx};
 use crate::model::input::{QueueingStrategy, Text};
 use crate::model::state::ClusterState;
@@ -231,8 +232,14 @@ impl Engine {
         }
     }
 
-    /// Why members that a gang cannot run without find no place, with the numbers of now.
-    fn why_incomplete(&mut self, workload: WorkloadIdx, missing: &[PodIdx]) -> Reason {
+    /// Why members that a gang cannot run without find no place, with the numbers of now; or that
+    /// they are `held` though others might leave for them.
+    fn why_incomplete(
+        &mut self,
+        workload: WorkloadIdx,
+        missing: &[PodIdx],
+        held: Refusal,
+    ) -> Reason {
         let have = self.state.placed(workload).count() as u32;
         let need = self.state.workloads[workload].min_member;
         if let Some(why) = self.queueless(workload) {
@@ -240,7 +247,7 @@ impl Engine {
         }
         let then = match have + (missing.len() as u32) < need {
             true => Some(self.state.gathering(workload)),
-            false => self.no_place_for_some(workload, missing, need - have),
+            false => held.or_else(|| self.no_place_for_some(workload, missing, need - have)),
         };
         let then = then.map(Box::new);
         Reason::Incomplete { have, need, then }
@@ -272,9 +279,9 @@ impl Engine {
         }
     }
 
-    /// Members that a gang cannot run without find no place.
-    pub(super) fn incomplete(&mut self, workload: WorkloadIdx, missing: &[PodIdx]) {
-        let reason = self.why_incomplete(workload, missing);
+    /// Members that a gang cannot run without find no place, or are held.
+    pub(super) fn incomplete(&mut self, workload: WorkloadIdx, missing: &[PodIdx], held: Refusal) {
+        let reason = self.why_incomplete(workload, missing, held);
         self.report_outcome(workload, Outcome::Waiting(reason.clone()));
         self.set_reason(workload, reason);
     }
@@ -289,17 +296,28 @@ impl Engine {
             return Some(reason);
         }
         let placed = self.state.placed(workload).count() as u32;
+        let held = self.held_for_start(workload);
         if placed < self.state.workloads[workload].min_member {
-            return Some(self.why_incomplete(workload, &waiting));
+            return Some(self.why_incomplete(workload, &waiting, held));
         }
-        let held = self.holds_extras(workload);
-        let then = held.or_else(|| {
+        let then = self.holds_extras(workload).or(held).or_else(|| {
             self.keep_back_strict();
             let why = self.no_extra_joins(workload, &waiting);
             self.state.let_go();
             why
         });
         Some(Reason::Extras { waiting: waiting.len() as u32, then: then.map(Box::new) })
+    }
+
+    /// For whose reserved start members of a gang waited when they were looked at, if it is
+    /// reserved still.
+    fn held_for_start(&self, workload: WorkloadIdx) -> Refusal {
+        let known = self.state.workloads[workload].reason.as_ref().map(obstacles::told)?;
+        let Reason::Reserved { head, start, .. } = known else { return None };
+        let stands = |slot: &Slot| {
+            slot.start == *start && self.state.workloads[slot.workload].full_name == *head
+        };
+        self.slots(Some(workload)).iter().any(stands).then(|| known.clone())
     }
 
     /// Where other members of a gang are, as one of this shape looks at them, and the domain that

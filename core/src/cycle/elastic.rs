@@ -13,6 +13,10 @@
 //! exclude each other, and then it does not do that each shape goes as far as it can beside those
 //! before it: who is left out is searched for ([`left_out`](super::left_out)).
 //!
+//! Where others leave for a minimum and more of its members would find places then, the minimum is
+//! one of theirs, and its places are those that it would have with all of them: whoever joins last
+//! finds what was left for it, unless somebody else took that. Nothing is kept for the rest.
+//!
 //! Of work that an owner makes in a queue (a Job with a minimum) as many start as fit or may stop
 //! others for it, as in Kueue (spec/quota.md 13): all of them before any fewer, whoever has to
 //! leave. Gangs of pods that are there and have a minimum are no matter of Kueue's: for them
@@ -22,9 +26,10 @@
 //! admits, and says what those lack: what all of its members lack need never come.
 //!
 //! Cost: for each order and shape the logarithm of its members in tries, at most [`TRIES_MAX`] in
-//! all; a try is a nomination of fewer members, rolled back. Then what the search for places may
-//! cost, once for the minimum as things are and once as if others had left. Nothing survives a
-//! restart, nothing needs to.
+//! all; a try is a nomination of fewer members, rolled back. The same again, with [`TRIES_KEPT`] of
+//! them, for each choice of whom to stop for a minimum, and for the one that is settled. Then what
+//! the search for places may cost, once for the minimum as things are and once as if others had
+//! left. Nothing survives a restart, nothing needs to.
 
 use std::cmp::Reverse;
 
@@ -101,25 +106,10 @@ impl Engine {
         (least, all): (u32, u32),
         (topology, premise): (TopologyAsk, Premise<'_>),
     ) -> Entry {
-        let tries = TRIES_MAX - TRIES_KEPT;
-        let (wide, room) = (TRIES_WIDE - TRIES_WIDE_KEPT, whole.room);
-        let mut search = Search {
-            whole,
-            sets,
-            topology,
-            premise,
-            tries,
-            wide,
-            room,
-            steps: 0,
-            ended: None,
-            tried: None,
-            some: false,
-        };
-        let as_is = |entry: &Entry| entry.verdict == Verdict::Fit;
+        let mut search = Search::new(whole, sets, (topology, premise));
         let somehow = |entry: &Entry| matches!(entry.verdict, Verdict::Fit | Verdict::Preempt(_));
         let partial = self.starts_in_part(whole.workload);
-        let accepted: fn(&Entry) -> bool = if partial { somehow } else { as_is };
+        let accepted: fn(&Entry) -> bool = if partial { somehow } else { fits_as_is };
         // What was promised to others after somebody leaves was promised to their minimum: the rest
         // comes last.
         if (partial || premise.gone.is_empty())
@@ -129,14 +119,17 @@ impl Engine {
         }
         search.tries += TRIES_KEPT;
         search.wide += TRIES_WIDE_KEPT;
-        if let Some((_, entry)) = self.most_members(&mut search, (least, least), somehow) {
+        let found = self.members_by_order(&mut search, (least, least), somehow);
+        if let Some(entry) = self.beside_most(&mut search, found) {
             return entry;
         }
         let as_is = !premise.gone.is_empty() || search.some;
         let others = [Some(Others::Stay).filter(|_| as_is), Some(Others::Leave)];
         for others in others.into_iter().flatten() {
             let aim = Aim { least, others, hard: true };
-            if let Some(entry) = self.members_together(&mut search, aim, somehow) {
+            let found = self.members_together(&mut search, aim, somehow);
+            let found = found.into_iter().map(|entry| (least, entry)).collect();
+            if let Some(entry) = self.beside_most(&mut search, found) {
                 return entry;
             }
         }
@@ -168,14 +161,108 @@ impl Engine {
             let aim = Aim { least, others, hard: true };
             found = self.members_together(search, aim, fits).map(|entry| (least, entry));
         }
-        let (mut total, mut best) = found?;
-        let all: u32 = search.sets.iter().map(|set| set.count).sum();
-        while total < most && all <= RAISED_MAX {
-            let aim = Aim { least: total + 1, others, hard: false };
+        let (total, best) = found?;
+        Some(self.raised(search, (total, most), fits).unwrap_or(best))
+    }
+
+    /// One member more than so many, and again one more, as long as others of them find places
+    /// together.
+    fn raised(
+        &mut self,
+        search: &mut Search<'_>,
+        (mut total, most): (u32, u32),
+        fits: fn(&Entry) -> bool,
+    ) -> Option<Entry> {
+        let mut best = None;
+        while total < most && count(search.sets) <= RAISED_MAX {
+            let aim = Aim { least: total + 1, others: Others::Stay, hard: false };
             let Some(entry) = self.members_together(search, aim, fits) else { break };
-            (total, best) = (total + 1, entry);
+            (total, best) = (total + 1, Some(entry));
         }
-        Some(best)
+        best
+    }
+
+    /// Of minimums that were found the one for which the fewest leave; of several such the one
+    /// beside which the most members would find places then, the first of equals.
+    fn beside_most(&mut self, search: &mut Search<'_>, found: Vec<(u32, Entry)>) -> Option<Entry> {
+        let fewest = found.iter().map(|(_, entry)| entry.verdict.victims()).min()?;
+        let mut tried: Vec<Vec<WorkloadIdx>> = Vec::new();
+        let mut best: Option<(u32, Entry, Option<Entry>)> = None;
+        for (total, entry) in found {
+            let gone = gone_for(search.premise, &entry);
+            if entry.verdict.victims() > fewest || tried.contains(&gone) {
+                continue;
+            }
+            let most = match gone.is_empty() {
+                true => None,
+                false => self.most_once_gone(&entry, &gone),
+            };
+            let stand = most.as_ref().map_or(total, |most| count(&most.sets));
+            if best.as_ref().is_none_or(|(known, ..)| stand > *known) {
+                best = Some((stand, entry, most));
+            }
+            tried.push(gone);
+        }
+        let (_, entry, most) = best?;
+        let Some(most) = most.filter(|most| !has_all(most, &entry)) else { return Some(entry) };
+        Some(self.minimum_of(search, &entry, &most).unwrap_or(entry))
+    }
+
+    /// A minimum among those who would find places together once others have left, for which no
+    /// others leave than for the one that was found.
+    fn minimum_of(
+        &mut self,
+        search: &mut Search<'_>,
+        found: &Entry,
+        most: &Entry,
+    ) -> Option<Entry> {
+        let of = |entry: &Entry, shape: ShapeIdx| {
+            let set = entry.sets.iter().find(|set| set.shape == shape);
+            set.map_or(0, |set| set.count)
+        };
+        let sets = search.sets;
+        let shapes = || sets.iter().map(|set| set.shape);
+        let mut counts: Vec<u32> =
+            shapes().map(|shape| of(found, shape).min(of(most, shape))).collect();
+        let mut left = count(&found.sets).saturating_sub(counts.iter().sum());
+        for (own, shape) in counts.iter_mut().zip(shapes()) {
+            let more = left.min(of(most, shape) - *own);
+            *own += more;
+            left -= more;
+        }
+        let premise = search.premise;
+        let gone = gone_for(premise, found);
+        self.try_counts(search, &counts, &|entry: &Entry| {
+            let fits = matches!(entry.verdict, Verdict::Fit | Verdict::Preempt(_));
+            fits && gone_for(premise, entry) == gone
+        })
+    }
+
+    /// As many members as would start once these have left and nobody else, if those are more than
+    /// an entry has.
+    pub(super) fn most_once_gone(&mut self, entry: &Entry, gone: &[WorkloadIdx]) -> Option<Entry> {
+        let (queue, workload) = (entry.queue, entry.workload);
+        let sets = self.demands(workload);
+        let (planned, all) = (count(&entry.sets), count(&sets));
+        if planned >= all {
+            return None;
+        }
+        let topology = self.topology_ask(queue, workload).ok()?;
+        let premise = Premise { gone, nobody_leaves: true };
+        let look = Look { start: &[], combinations: COMBINATIONS_FEWER, premise };
+        let whole = self.try_sets(queue, workload, sets.clone(), topology, look);
+        if fits_as_is(&whole) {
+            return Some(whole);
+        }
+        let more = (planned + 1, all - 1);
+        if more.0 > more.1 {
+            return None;
+        }
+        let mut search = Search::new(&whole, &sets, (topology, premise));
+        (search.tries, search.wide) = (TRIES_KEPT, TRIES_WIDE_KEPT);
+        let found = self.most_members(&mut search, more, fits_as_is);
+        let (total, best) = found.map_or((planned, None), |(total, best)| (total, Some(best)));
+        self.raised(&mut search, (total, more.1), fits_as_is).or(best)
     }
 
     /// Why the minimum waits.
@@ -194,19 +281,41 @@ impl Engine {
         entry
     }
 
-    /// The nomination with the most members, at least `least`, that `fits` accepts.
+    /// The nomination with the most members, at least `least`, that `fits` accepts; of several the
+    /// one for which the fewest leave, the first of equals.
     fn most_members(
+        &mut self,
+        search: &mut Search<'_>,
+        range: (u32, u32),
+        fits: impl Fn(&Entry) -> bool,
+    ) -> Option<(u32, Entry)> {
+        let mut best: Option<(u32, Entry)> = None;
+        for (total, entry) in self.members_by_order(search, range, fits) {
+            let leave = entry.verdict.victims();
+            let beats = |(found, best): &(u32, Entry)| {
+                (total, Reverse(leave)) > (*found, Reverse(best.verdict.victims()))
+            };
+            if best.as_ref().is_none_or(beats) {
+                best = Some((total, entry));
+            }
+        }
+        best
+    }
+
+    /// For each order the nomination with the most members, at least `least`, that `fits` accepts,
+    /// until one has all that are wanted and nobody leaves for it.
+    fn members_by_order(
         &mut self,
         search: &mut Search<'_>,
         (least, most): (u32, u32),
         fits: impl Fn(&Entry) -> bool,
-    ) -> Option<(u32, Entry)> {
+    ) -> Vec<(u32, Entry)> {
         let sets = search.sets;
         let mut limits: Vec<u32> = sets.iter().map(|set| set.count).collect();
         if let [only] = limits.as_mut_slice() {
             *only = most.min(*only);
         }
-        let mut best: Option<(u32, Entry)> = None;
+        let mut by_order: Vec<(u32, Entry)> = Vec::new();
         let shapes: Vec<ShapeIdx> = sets.iter().map(|set| set.shape).collect();
         for order in self.orders(&shapes) {
             let mut found = None;
@@ -221,17 +330,12 @@ impl Engine {
             let Some(total) = counts.map(|counts| counts.iter().sum()) else { continue };
             let Some(entry) = found else { continue };
             let leave = entry.verdict.victims();
-            let beats = |(found, best): &(u32, Entry)| {
-                (total, Reverse(leave)) > (*found, Reverse(best.verdict.victims()))
-            };
-            if best.as_ref().is_none_or(beats) {
-                best = Some((total, entry));
-            }
+            by_order.push((total, entry));
             if total == most && leave == 0 {
                 break;
             }
         }
-        best
+        by_order
     }
 
     /// The nomination with so many members of each shape, if `fits` accepts it.
@@ -292,6 +396,56 @@ impl Engine {
         orders.dedup();
         orders
     }
+}
+
+impl<'a> Search<'a> {
+    fn new(
+        whole: &'a Entry,
+        sets: &'a [SetDemand],
+        (topology, premise): (TopologyAsk, Premise<'a>),
+    ) -> Search<'a> {
+        Search {
+            whole,
+            sets,
+            topology,
+            premise,
+            tries: TRIES_MAX - TRIES_KEPT,
+            wide: TRIES_WIDE - TRIES_WIDE_KEPT,
+            room: whole.room,
+            steps: 0,
+            ended: None,
+            tried: None,
+            some: false,
+        }
+    }
+}
+
+fn fits_as_is(entry: &Entry) -> bool {
+    entry.verdict == Verdict::Fit
+}
+
+fn count(sets: &[SetDemand]) -> u32 {
+    sets.iter().map(|set| set.count).sum()
+}
+
+/// Who has left when an entry starts: whom it takes for gone, and its victims.
+fn gone_for(premise: Premise<'_>, entry: &Entry) -> Vec<WorkloadIdx> {
+    let victims = match &entry.verdict {
+        Verdict::Preempt(victims) => &victims[..],
+        Verdict::Fit | Verdict::Blocked | Verdict::NoFit => &[],
+    };
+    let victims = victims.iter().map(|victim| victim.workload);
+    let mut gone: Vec<WorkloadIdx> = premise.gone.iter().copied().chain(victims).collect();
+    gone.sort_unstable();
+    gone
+}
+
+/// Whether an entry has all members of another one, with the same flavors.
+pub(super) fn has_all(most: &Entry, entry: &Entry) -> bool {
+    entry.sets.iter().zip(&entry.choice.sets).all(|(set, flavors)| {
+        let mut sets = most.sets.iter().zip(&most.choice.sets);
+        sets.any(|(of, chosen)| of.shape == set.shape && of.count >= set.count && chosen == flavors)
+    })
 }
 
 /// How many choices of flavors a try looks at.

@@ -10,7 +10,9 @@
 //! queue), as many together as may. Whatever else is above a minimum joins where there is room. Who
 //! may be stopped is what it is for any preemptor of the queue and the priority, and quota is asked
 //! for the members alone; who leaves already is counted on first. Nobody is stopped unless the
-//! members are placed beside the others with those gone.
+//! members are placed beside the others with those gone, and delay no reserved start there: what a
+//! gang lacks none that a head of its queue and priority may not delay, others none that extras may
+//! not.
 //!
 //! What leaves is claimed, by work that holds quota: until then nothing is kept for what it lacks
 //! otherwise, and the gang is not stopped for being in part. Members join without their victims
@@ -24,8 +26,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use capstan_topology::{DomainIdx, NodeIdx};
+
 use crate::cycle::Round;
-use crate::cycle::promised::asks_with;
+use crate::cycle::promised::{asks_with, peers};
 use crate::engine::Engine;
 use crate::explain::reason::Reason;
 use crate::model::claim::Places;
@@ -35,7 +39,7 @@ use crate::model::txn::Txn;
 use crate::model::workload::{Assignment, QueueRef};
 use crate::place::classes::Paying;
 use crate::place::coupled;
-use crate::place::gang::{Ask, TopologyAsk};
+use crate::place::gang::{self, Ask, TopologyAsk};
 use crate::plan::{Outcome, State};
 use crate::quota::flavors::Mode;
 use crate::quota::money;
@@ -52,25 +56,31 @@ struct Joining {
     places: Places,
 }
 
+/// Room for members; or whom they would delay for whom others might leave, if that is all.
+type Room = Result<Joining, Option<Box<Reason>>>;
+
 impl Engine {
     /// Stops others for members of a gang that runs, which found no place beside it as things are:
-    /// those that it lacks, or that are work of their own; whether anybody leaves for them.
+    /// those that it lacks, or that are work of their own; whether anybody leaves for them, or
+    /// whose reserved start would come late if anybody did.
     pub(super) fn make_room_beside(
         &mut self,
         now: Time,
         workload: WorkloadIdx,
         (groups, missing): (&[Vec<PodIdx>], u32),
         round: &mut Round,
-    ) -> bool {
+    ) -> Result<bool, Box<Reason>> {
         if self.gives_back(workload) {
-            return false;
+            return Ok(false);
         }
         let joining = match missing {
             0 => self.room_for_their_own(workload, groups, round),
             missing => self.room_for_missing(workload, groups, missing as usize),
         };
-        let Some(joining) = joining else { return false };
-        let Joining { assignment, usage, victims, places } = joining;
+        let Joining { assignment, usage, victims, places } = match joining {
+            Ok(joining) => joining,
+            Err(late) => return late.map_or(Ok(false), Err),
+        };
         let preemptions = self.preemptions(now, workload, &victims, &usage);
         for (victim, preemption) in victims.iter().zip(&preemptions) {
             round.claimed.insert(victim.workload);
@@ -85,7 +95,7 @@ impl Engine {
         self.state.add_claim(workload, assignment, places, names);
         self.report_outcome(workload, Outcome::Preempting(preemptions));
         self.say_who_leaves(workload);
-        true
+        Ok(true)
     }
 
     /// Of as many members as a gang lacks, those for which the fewest leave: all, or of shapes in
@@ -95,23 +105,30 @@ impl Engine {
         workload: WorkloadIdx,
         groups: &[Vec<PodIdx>],
         missing: usize,
-    ) -> Option<Joining> {
+    ) -> Room {
         let all: usize = groups.iter().map(Vec::len).sum();
         if all <= missing {
-            return if all == missing { self.room_for(workload, &groups.concat()) } else { None };
+            let whole = all == missing;
+            return if whole { self.room_for(workload, &groups.concat(), true) } else { Err(None) };
         }
         let shapes: Vec<ShapeIdx> =
             groups.iter().map(|group| self.state.pods[group[0]].shape).collect();
-        let mut best: Option<Joining> = None;
+        let (mut best, mut late): (Option<Joining>, _) = (None, None);
         for order in self.orders(&shapes) {
             let in_order = order.into_iter().flat_map(|at| &groups[at]).copied();
             let members: Vec<PodIdx> = in_order.take(missing).collect();
-            let Some(found) = self.room_for(workload, &members) else { continue };
+            let found = match self.room_for(workload, &members, true) {
+                Ok(found) => found,
+                Err(why) => {
+                    late = late.or(why);
+                    continue;
+                }
+            };
             if best.as_ref().is_none_or(|best| found.victims.len() < best.victims.len()) {
                 best = Some(found);
             }
         }
-        best
+        best.ok_or(late)
     }
 
     /// Of members that are work of their own the most of one shape for which others may be stopped:
@@ -121,8 +138,9 @@ impl Engine {
         workload: WorkloadIdx,
         groups: &[Vec<PodIdx>],
         round: &mut Round,
-    ) -> Option<Joining> {
+    ) -> Room {
         let priority = self.state.workloads[workload].priority;
+        let mut late = None;
         for group in groups {
             let by_itself = |pod: &PodIdx| self.state.pods[*pod].gang.by_itself;
             let group: Vec<PodIdx> = group.iter().copied().filter(by_itself).collect();
@@ -134,22 +152,27 @@ impl Engine {
                 continue;
             }
             // Where there is none for one there is none for more.
-            let Some(one) = self.room_for(workload, &group[..1]) else {
-                if plain {
-                    round.in_vain.insert(shape, priority);
+            let one = match self.room_for(workload, &group[..1], false) {
+                Ok(one) => one,
+                Err(why) => {
+                    // Others of its kind may delay nobody.
+                    if plain && why.is_none() {
+                        round.in_vain.insert(shape, priority);
+                    }
+                    late = late.or(why);
+                    continue;
                 }
-                continue;
             };
             let mut most = group.len();
             while most > 1 {
-                if let Some(more) = self.room_for(workload, &group[..most]) {
-                    return Some(more);
+                if let Ok(more) = self.room_for(workload, &group[..most], false) {
+                    return Ok(more);
                 }
                 most /= 2;
             }
-            return Some(one);
+            return Ok(one);
         }
-        None
+        Err(late)
     }
 
     /// Whether members of it find what those of any gang do that are of their shape and priority:
@@ -160,12 +183,39 @@ impl Engine {
         anywhere && self.stops_others_in(workload) == Some(None)
     }
 
-    /// Whom to stop for exactly these members; `None`: nobody would do, or nobody has to leave.
-    fn room_for(&mut self, workload: WorkloadIdx, members: &[PodIdx]) -> Option<Joining> {
+    /// Whom to stop for exactly these members, which the gang `lacks`, or not; `Err`: nobody would
+    /// do, or nobody has to leave, or somebody would be delayed.
+    fn room_for(&mut self, workload: WorkloadIdx, members: &[PodIdx], lacks: bool) -> Room {
         let passed = self.state.pass_nominated_for(members);
-        let found = self.look_for_room(workload, members);
+        let found = self.look_for_room(workload, members).ok_or(None);
+        let found = found.and_then(|found| {
+            match self.delayed_once_gone(workload, (members, lacks), &found) {
+                None => Ok(found),
+                late => Err(late.map(Box::new)),
+            }
+        });
         self.state.restore_nominated(passed);
         found
+    }
+
+    /// Whose reserved start would come late if members had their places beside a gang, and those
+    /// had left who would be stopped for that. Starts that are late anyway are nobody's to delay.
+    fn delayed_once_gone(
+        &mut self,
+        workload: WorkloadIdx,
+        (members, lacks): (&[PodIdx], bool),
+        joining: &Joining,
+    ) -> Option<Reason> {
+        if self.reservations.is_empty() {
+            return None;
+        }
+        let gone: Vec<WorkloadIdx> = joining.victims.iter().map(|it| it.workload).collect();
+        let txn = self.put_with(workload, members, &joining.assignment, Some(&gone))?;
+        let aside = txn.set_aside();
+        let slots = self.not_to_delay(workload, lacks);
+        let late = self.late_beside_member(workload, &slots);
+        drop(Txn::take_up(&mut self.state, aside));
+        late.filter(|_| !self.are_late_anyway(workload, &slots))
     }
 
     fn look_for_room(&mut self, workload: WorkloadIdx, members: &[PodIdx]) -> Option<Joining> {
@@ -176,7 +226,7 @@ impl Engine {
         let mut txn = Txn::begin(&mut self.state);
         txn.vacate(workload);
         let asks = asks_with(&mut txn, &assignment, members.iter().copied(), profile)?;
-        let need = need_of(&txn, (queue, &assignment), (members, &asks), topology);
+        let need = need_of(&txn, (workload, queue, &assignment), (members, &asks), topology);
         let victims = victims::search_for(&mut txn, workload, &need, &asks).ok()?;
         drop(txn);
         if victims.is_empty() {
@@ -222,7 +272,7 @@ impl Engine {
         self.growth.remove(&workload);
         let claim = self.state.drop_claim(workload).expect("room is being made for it");
         let members: Vec<PodIdx> = claim.places.members.iter().map(|(pod, _)| *pod).collect();
-        if self.place_members(workload, &members, true) {
+        if self.join_in_time(workload, &members, missing > 0) {
             self.joined(now, workload, missing, round);
             self.refile(workload, now);
             return self.claim_is_free();
@@ -237,6 +287,26 @@ impl Engine {
             self.joined(now, workload, missing, round);
         }
         self.say_who_leaves(workload);
+    }
+
+    /// Whether members join as things are: those that a gang lacks wherever they fit, others if
+    /// they delay nobody whose start is reserved.
+    fn join_in_time(&mut self, workload: WorkloadIdx, members: &[PodIdx], lacks: bool) -> bool {
+        if lacks || self.reservations.is_empty() {
+            return self.place_members(workload, members, true);
+        }
+        let passed = self.state.pass_nominated_for(members);
+        let aside = self.put_beside(workload, members).map(Txn::set_aside);
+        let joins = aside.is_some_and(|aside| {
+            let late = self.delayed_by_member(workload);
+            let txn = Txn::take_up(&mut self.state, aside);
+            if late.is_none() {
+                txn.commit();
+            }
+            late.is_none()
+        });
+        self.state.restore_nominated(passed);
+        joins
     }
 
     /// Those have left who left for members of a gang that runs: they join, wherever there is room.
@@ -326,7 +396,7 @@ impl Engine {
 /// What must fit beside a gang once others have left.
 fn need_of(
     txn: &Txn<'_>,
-    (queue, assignment): (Option<QueueIdx>, &Assignment),
+    (workload, queue, assignment): (WorkloadIdx, Option<QueueIdx>, &Assignment),
     (members, asks): (&[PodIdx], &[Ask]),
     topology: TopologyAsk,
 ) -> Need {
@@ -346,17 +416,45 @@ fn need_of(
     };
     let shapes: Vec<ShapeIdx> =
         asks.iter().map(|ask| state.classes.class(ask.class).key.shape).collect();
+    let (peers, home) = company_of(txn, workload, asks, topology);
     Need {
         contested: usage.iter().filter(short).map(|(fr, _)| *fr).collect(),
         usage,
         asks: asks.iter().map(|ask| (ask.class, ask.pods.len() as u32)).collect(),
         together: coupled::together(txn, shapes.iter().copied()),
         topology,
+        peers,
+        home,
     }
 }
 
+/// Members of a gang that run, where levels or slices keep others beside them, and the domain in
+/// which that is for all that are asked for, if it is one.
+fn company_of(
+    txn: &Txn<'_>,
+    workload: WorkloadIdx,
+    asks: &[Ask],
+    topology: TopologyAsk,
+) -> (Vec<(ShapeIdx, NodeIdx)>, Option<DomainIdx>) {
+    if topology.required.is_none() && topology.slices.is_none() {
+        return (Vec::new(), None);
+    }
+    let (peers, tree) = (peers(txn.state(), workload), &txn.state().room.tree);
+    let home = |ask: &Ask| {
+        let near = match topology.per_set {
+            true => gang::peers_of(txn, ask, &peers),
+            false => peers.iter().map(|(_, node)| *node).collect(),
+        };
+        gang::home(tree, topology.required?, &near)
+    };
+    let mut homes = asks.iter().map(home);
+    let first = homes.next().flatten();
+    let home = first.filter(|first| homes.all(|home| home == Some(*first)));
+    (peers, home)
+}
+
 /// Where members that were placed are, what each costs there, and with which devices.
-fn places_of(state: &ClusterState, members: &[PodIdx], pays: bool) -> Places {
+pub(super) fn places_of(state: &ClusterState, members: &[PodIdx], pays: bool) -> Places {
     let place = |pod: &PodIdx| (*pod, state.pods[*pod].place.expect("was placed"));
     let prices = members.iter().map(|pod| state.bills.amount(*pod)).filter(|_| pays);
     let devices = &state.room.devices;

@@ -486,6 +486,7 @@ impl Attempt<'_> {
             asks: asks.iter().map(|ask| (ask.class, ask.pods.len() as u32)).collect(),
             together: coupled::together(txn, self.sets.iter().map(|set| set.shape)),
             topology: self.topology,
+            ..Need::default()
         }
     }
 

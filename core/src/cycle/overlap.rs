@@ -19,13 +19,20 @@
 
 use std::sync::Arc;
 
+use crate::cycle::elastic::has_all;
+use crate::cycle::joining::places_of;
+use crate::cycle::nominate::asks;
+use crate::cycle::promised::place_as_planned;
+use crate::cycle::settle::place_all;
 use crate::cycle::{Entry, Round};
 use crate::engine::Engine;
 use crate::explain::reason::Reason;
 use crate::model::claim::Places;
-use crate::model::ids::{QueueIdx, WorkloadIdx};
+use crate::model::ids::{PodIdx, QueueIdx, WorkloadIdx};
+use crate::model::txn::Txn;
 use crate::model::workload::Assignment;
 use crate::plan::{Outcome, PreemptionReason, State};
+use crate::quota::money::Purse;
 use crate::time::Time;
 use crate::victims::Victim;
 
@@ -76,6 +83,7 @@ impl Engine {
             self.note_skip(entry.workload);
             return self.lost_race(entry, why, round);
         };
+        let places = self.places_beside_most(&entry, &assignment, &names).unwrap_or(places);
         if shares {
             found.extend(self.victims_of(&names[found.len()..]));
         }
@@ -197,5 +205,35 @@ impl Engine {
             }
         }
         Some((places, names))
+    }
+
+    /// Where the members of an entry go once these have left, if more of its workload would find
+    /// places beside them then: so that they do. Nobody whose start is reserved may be delayed by
+    /// that; and slices stay as they are without the others.
+    fn places_beside_most(
+        &mut self,
+        entry: &Entry,
+        assignment: &Arc<Assignment>,
+        leave: &[WorkloadIdx],
+    ) -> Option<Places> {
+        let most = self.most_once_gone(entry, leave).filter(|most| has_all(most, entry))?;
+        let topology = self.topology_ask(entry.queue, entry.workload).ok()?;
+        if topology.slices.is_some() || self.could_delay_any(entry) {
+            return None;
+        }
+        let profile = self.profile(entry.queue);
+        let of_all = self.assignment_for(&most, assignment.at);
+        let mut txn = Txn::begin(&mut self.state);
+        leave.iter().for_each(|workload| _ = txn.remove_workload(*workload));
+        let all = asks(&mut txn, &most, profile);
+        let own = asks(&mut txn, entry, profile);
+        let pays = !Purse::of(txn.state(), entry.queue, &own).is_empty();
+        let start = txn.checkpoint();
+        let together = place_all(&mut txn, entry.workload, of_all, &all, topology).ok()?;
+        txn.rollback_to(start);
+        txn.assign(entry.workload, Some(assignment.clone()));
+        let members: Vec<PodIdx> = own.iter().flat_map(|ask| ask.pods.iter().copied()).collect();
+        let goes = place_as_planned(&mut txn, &own, &together.members);
+        goes.then(|| places_of(txn.state(), &members, pays))
     }
 }

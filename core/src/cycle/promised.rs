@@ -14,6 +14,7 @@
 //! victims had left, which is what the engine before this one did: it plans the same, nobody takes
 //! what another counts on, and heads find the state that they would have found.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use capstan_topology::NodeIdx;
@@ -247,17 +248,19 @@ impl Engine {
         }
         self.growth_parked.insert(workload);
         self.give_back_of_members(now, workload, &groups, missing);
-        if self.make_room_beside(now, workload, (&groups, missing), round) {
-            return;
-        }
+        let held = match self.make_room_beside(now, workload, (&groups, missing), round) {
+            Ok(true) => return,
+            Ok(false) => None,
+            Err(late) => Some(*late),
+        };
         let waiting: Vec<PodIdx> = groups.into_iter().flatten().collect();
         match missing {
             _ if waiting.is_empty() => {}
             0 => {
-                let then = self.no_extra_joins(workload, &waiting);
+                let then = held.or_else(|| self.no_extra_joins(workload, &waiting));
                 self.extras_wait(workload, waiting.len() as u32, then);
             }
-            _ => self.incomplete(workload, &waiting),
+            _ => self.incomplete(workload, &waiting, held),
         }
         self.give_back_unready(now, workload);
         self.keep_out_while_owed(now, workload);
@@ -310,10 +313,70 @@ impl Engine {
                 self.place_members(workload, &members(counts), false)
             });
             if let Some(counts) = counts {
-                return !keep || self.place_members(workload, &members(&counts), true);
+                return !keep || self.place_before_rest(workload, &members(&counts), groups);
             }
         }
         self.missing_together(workload, groups, missing, keep)
+    }
+
+    /// Places members that a gang lacks, before others of it that wait. Where those find no places
+    /// beside them, and all do together, they go where they are then.
+    fn place_before_rest(
+        &mut self,
+        workload: WorkloadIdx,
+        members: &[PodIdx],
+        groups: &[Vec<PodIdx>],
+    ) -> bool {
+        let all = groups.concat();
+        let sliced = self.state.workloads[workload].topology().slices.is_some();
+        let passed = self.state.pass_nominated_for(&all);
+        let planned = match sliced || self.leaves_room(workload, members, &all) {
+            true => None,
+            false => self.places_of_all(workload, &all),
+        };
+        self.state.restore_nominated(passed);
+        let passed = self.state.pass_nominated_for(members);
+        let placed =
+            planned.is_some_and(|places| self.placed_as_planned(workload, members, &places));
+        self.state.restore_nominated(passed);
+        placed || self.place_members(workload, members, true)
+    }
+
+    /// Whether others of all that wait find places once these have theirs, as far as these find
+    /// any.
+    fn leaves_room(&mut self, workload: WorkloadIdx, members: &[PodIdx], all: &[PodIdx]) -> bool {
+        let first: BTreeSet<PodIdx> = members.iter().copied().collect();
+        let rest: Vec<PodIdx> = all.iter().copied().filter(|pod| !first.contains(pod)).collect();
+        let Some(txn) = self.put_beside(workload, members) else { return true };
+        let aside = txn.set_aside();
+        let fits = self.put_beside(workload, &rest).is_some();
+        drop(Txn::take_up(&mut self.state, aside));
+        fits
+    }
+
+    /// Where members go, if all of them find places beside the others.
+    fn places_of_all(
+        &mut self,
+        workload: WorkloadIdx,
+        all: &[PodIdx],
+    ) -> Option<Vec<(PodIdx, NodeIdx)>> {
+        let txn = self.put_beside(workload, all)?;
+        let place = |pod: &PodIdx| (*pod, txn.state().pods[*pod].place.expect("was placed"));
+        Some(all.iter().map(place).collect())
+    }
+
+    /// Members go where it was planned, if they still fit there.
+    fn placed_as_planned(
+        &mut self,
+        workload: WorkloadIdx,
+        members: &[PodIdx],
+        places: &[(PodIdx, NodeIdx)],
+    ) -> bool {
+        let Ok(assignment) = self.with_all_shapes(workload, members) else { return false };
+        let txn = self.put_by(workload, (members, &assignment), None, |txn, asks, _, _| {
+            place_as_planned(txn, asks, places)
+        });
+        txn.map(Txn::commit).is_some()
     }
 
     /// Places some members with the flavors that the workload has; kept, or only tried.
@@ -353,6 +416,17 @@ impl Engine {
         assignment: &Arc<Assignment>,
         gone: Option<&[WorkloadIdx]>,
     ) -> Option<Txn<'_>> {
+        self.put_by(workload, (members, assignment), gone, gang::place_beside)
+    }
+
+    /// The same where `place` says where they go, all of them or none.
+    fn put_by(
+        &mut self,
+        workload: WorkloadIdx,
+        (members, assignment): (&[PodIdx], &Arc<Assignment>),
+        gone: Option<&[WorkloadIdx]>,
+        place: impl Fn(&mut Txn<'_>, &[Ask], TopologyAsk, &[(ShapeIdx, NodeIdx)]) -> bool,
+    ) -> Option<Txn<'_>> {
         let queue = assignment.queue;
         let profile = self.profile(queue);
         let topology = self.topology_ask(queue, workload).ok()?;
@@ -368,7 +442,7 @@ impl Engine {
         let peers = peers(txn.state(), workload);
         let start = txn.checkpoint();
         let put = |txn: &mut Txn<'_>, asks: &[Ask], topology| {
-            let placed = gang::place_beside(txn, asks, topology, &peers);
+            let placed = place(txn, asks, topology, &peers);
             let tree = &txn.state().quota.tree;
             let within =
                 |(node, fr, most): &(QuotaIdx, FrIdx, i64)| tree.usage(*node, *fr) <= *most;
@@ -444,7 +518,11 @@ fn quota_room(
 }
 
 /// Every member to the node that was planned, if all of them still fit there.
-fn place_as_planned(txn: &mut Txn<'_>, asks: &[Ask], places: &[(PodIdx, NodeIdx)]) -> bool {
+pub(super) fn place_as_planned(
+    txn: &mut Txn<'_>,
+    asks: &[Ask],
+    places: &[(PodIdx, NodeIdx)],
+) -> bool {
     for ask in asks {
         for &(pod, node) in places.iter().filter(|(pod, _)| ask.pods.contains(pod)) {
             txn.fresh(ask.class);

@@ -195,7 +195,7 @@ pub fn place_beside(
 }
 
 /// Where those of a gang are that are of the pod set of an ask.
-pub(super) fn peers_of(txn: &Txn<'_>, ask: &Ask, peers: &[(ShapeIdx, NodeIdx)]) -> Vec<NodeIdx> {
+pub fn peers_of(txn: &Txn<'_>, ask: &Ask, peers: &[(ShapeIdx, NodeIdx)]) -> Vec<NodeIdx> {
     let state = txn.state();
     let shape = state.classes.class(ask.class).key.shape;
     let own = peers.iter().filter(|(of, _)| pod_sets::alike(&state.room, *of, shape));

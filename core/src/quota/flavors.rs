@@ -487,6 +487,7 @@ fn quota_mode(
         asks: asks.to_vec(),
         together: demand.together(txn),
         topology: demand.topology,
+        ..Need::default()
     };
     let node = txn.state().quota.queue(demand.queue).node.expect("only existing queues have heads");
     let start = txn.checkpoint();
@@ -516,7 +517,8 @@ fn room_mode(
 ) -> Mode {
     let (contested, together) = (Vec::new(), demand.together(txn));
     let asks = asks.to_vec();
-    let need = Need { usage, contested, asks, together, topology: demand.topology };
+    let topology = demand.topology;
+    let need = Need { usage, contested, asks, together, topology, ..Need::default() };
     let start = txn.checkpoint();
     let found = victims::search_in(txn, demand.workload, &need);
     txn.rollback_to(start);

@@ -53,8 +53,15 @@ impl Search<'_> {
     }
 
     pub(super) fn nodes_fit(&self, txn: &mut Txn<'_>) -> bool {
-        let Need { asks, together, topology, .. } = self.need;
+        let Need { asks, together, topology, peers, .. } = self.need;
         let topology = *topology;
+        if !peers.is_empty() {
+            // What others find anywhere says nothing of those who must be near them.
+            let start = txn.checkpoint();
+            let fits = gang::place_beside(txn, self.members, topology, peers);
+            txn.rollback_to(start);
+            return fits;
+        }
         if !asks.iter().all(|ask| gang::may_hold(txn, *ask, together, topology)) {
             return false;
         }

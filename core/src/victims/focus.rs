@@ -118,6 +118,9 @@ impl Search<'_> {
 
     /// Where all members must come together, the roomiest first.
     fn scopes(&self, txn: &mut Txn<'_>) -> Vec<DomainIdx> {
+        if let Some(home) = self.need.home {
+            return vec![home];
+        }
         self.need.asks.iter().for_each(|(class, _)| txn.fresh(*class));
         let state = txn.state();
         let tree = &state.room.tree;

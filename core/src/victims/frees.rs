@@ -15,15 +15,17 @@ use crate::model::input::{ClaimFacts, PodShape};
 use crate::model::state::ClusterState;
 
 impl Need {
-    /// Whether any member of a workload is on a node that some wanted class may use at all, keeps
-    /// it away from others, or has something that it could use on others.
+    /// Whether any member of a workload is on a node that some wanted class may use at all, where
+    /// its peers are if those keep it there; keeps it away from others, or has something that it
+    /// could use on others.
     pub(super) fn could_free(&self, state: &ClusterState, workload: WorkloadIdx) -> bool {
         state.placed(workload).any(|pod| {
             let Some(node) = state.pods[pod].place else { return false };
+            let home = self.is_home(state, node);
             self.asks.iter().any(|(class, _)| {
                 let wanted = state.classes.class(*class);
                 wanted.outlook().minds(state.pods[pod].shape)
-                    || state.classes.accepts(&state.room, *class, node)
+                    || home && state.classes.accepts(&state.room, *class, node)
                     || has_of_use(state, pod, &state.room.shape(wanted.key.shape).facts)
             })
         })

@@ -25,7 +25,7 @@
 //! nodes have room anyway, as under quotas that are smaller than the cluster, a removal is one of
 //! what the candidate is charged, and nodes are not looked at again.
 
-use capstan_topology::ResourceIdx;
+use capstan_topology::{DomainIdx, NodeIdx, ResourceIdx};
 
 use crate::model::ids::{ClassIdx, FrIdx, QueueIdx, ShapeIdx, WorkloadIdx};
 use crate::model::input::PreemptReclaim;
@@ -73,9 +73,21 @@ pub struct Need {
     pub together: Vec<ShapeIdx>,
     /// Topology asked.
     pub topology: TopologyAsk,
+    /// Members of the preemptor that run, shape and node, where levels or slices keep those that
+    /// are asked for beside them.
+    pub peers: Vec<(ShapeIdx, NodeIdx)>,
+    /// Where all that are asked for must go for their sake, if that is one domain.
+    pub home: Option<DomainIdx>,
 }
 
 impl Need {
+    /// Whether a member may go to a node as far as those are concerned that run.
+    fn is_home(&self, state: &ClusterState, node: NodeIdx) -> bool {
+        let tree = &state.room.tree;
+        let Some(domain) = self.home.map(|home| tree.domain(home)) else { return true };
+        tree.position(node).is_some_and(|at| (domain.start..domain.end).contains(&at))
+    }
+
     /// Resources that members count against quota, `pods` apart.
     fn asked(&self, state: &ClusterState) -> Vec<ResourceIdx> {
         let shapes = self.asks.iter().map(|(class, _)| state.classes.class(*class).key.shape);

@@ -140,3 +140,62 @@ fn a_start_without_borrowing_is_kept_while_others_take_a_sooner_one() {
     at(&mut stage, 70);
     assert!(runs(&stage, "both"));
 }
+
+/// Beside work of low priority until minute 60 a gang runs, of which a member comes late that needs
+/// more than is free: the gang lacks it, or it is work of its own. And `big`, which stops nobody,
+/// is to start at 60.
+fn with_late_member(priority: i32, lacks: bool) -> Stage {
+    let mut stage = stage(&["a"]);
+    submit(&mut stage, of_priority(work("low", (1, 5), Some(60)), -1));
+    let least = if lacks { 2 } else { 1 };
+    let members = gang("g", 3, Some(least), &shape(&[(GPU, 1)]), &wishes(None, None));
+    let mut members = of_priority(members, priority);
+    let mut late = members.pop().expect("it has three");
+    (late.shape, late.gang.by_itself) = (shape(&[(GPU, 3)]), !lacks);
+    let lost = members[1].uid.clone();
+    members.truncate(least as usize);
+    submit(&mut stage, members);
+    let mut big = work("big", (1, 6), Some(30));
+    (big[0].never_preempts, big[0].priority) = (true, 5);
+    submit(&mut stage, big);
+    assert_eq!(reserved(&stage, "big"), Some(60));
+    if lacks {
+        stage.drop_pod(&lost);
+    }
+    submit(&mut stage, vec![late]);
+    stage
+}
+
+fn has(stage: &Stage, name: &str) -> bool {
+    stage.pods.values().any(|pod| &*pod.name == name)
+}
+
+#[test]
+fn nobody_leaves_for_a_late_member_that_would_delay_a_reserved_start() {
+    for lacks in [false, true] {
+        let stage = with_late_member(0, lacks);
+        assert!(has(&stage, "low"), "it leaves room for big at 60");
+        let reason = view(&stage, "g").reason;
+        let Some(Reason::Extras { then, .. } | Reason::Incomplete { then, .. }) = &reason else {
+            panic!("{reason:?}");
+        };
+        let Some(Reason::Reserved { head, start, .. }) = then.as_deref() else {
+            panic!("{then:?}");
+        };
+        assert_eq!((&**head, start.0), ("team/big", 1_060 * MINUTE));
+    }
+    let mut stage = with_late_member(0, false);
+    at(&mut stage, 60);
+    assert!(runs(&stage, "big"));
+}
+
+/// Who would be settled after its gang waits for it.
+#[test]
+fn others_leave_for_a_late_member_of_higher_priority_whatever_is_reserved() {
+    for lacks in [false, true] {
+        let stage = with_late_member(10, lacks);
+        let places = view(&stage, "g").pods;
+        assert!(!has(&stage, "low"), "{:?}", view(&stage, "g").reason);
+        assert_eq!(places.iter().filter(|place| place.node.is_some()).count(), 2);
+    }
+}

@@ -206,6 +206,7 @@ impl<'a, 'd> OneUnit<'a, 'd> {
                 asks: asks.to_vec(),
                 together: self.demand.together(txn),
                 topology: self.demand.topology,
+                ..Need::default()
             };
             let (found, height) = self.after_preemption(txn, &need, short);
             choice.borrowing = choice.borrowing.max(height);
