@@ -144,7 +144,7 @@ fn a_start_without_borrowing_is_kept_while_others_take_a_sooner_one() {
     assert!(runs(&stage, "both"));
 }
 
-/// Three borrow from the bank: two below cohort `left`, which has most of it, and one below `right`.
+/// Three borrow from the bank: two below cohort `left`, which has most of it, one below `right`.
 fn sharing() -> Stage {
     let mut stage = stage(&["a", "b", "c", "d"]);
     let policy = Policy { fair_sharing: Some(FairSharing::FinalThenInitial), ..Policy::default() };
@@ -159,8 +159,8 @@ fn sharing() -> Stage {
     stage
 }
 
-/// By shares the cohorts are compared, not the queues in them: though its own queue has nothing yet,
-/// that of cohort `left` goes behind.
+/// By shares the cohorts are compared, not the queues in them: though its own queue has nothing
+/// yet, that of cohort `left` goes behind.
 #[test]
 fn starts_are_reserved_in_the_order_in_which_a_round_compares_cohorts() {
     for left_first in [true, false] {
