@@ -3,7 +3,7 @@
 
 use capstan_core::Engine;
 use capstan_core::explain::reason::Reason;
-use capstan_core::model::input::{GangKey, GangSource, Input, PodFacts, PodPhase};
+use capstan_core::model::input::{GangKey, GangSource, Held, Input, PodFacts, PodPhase};
 use capstan_core::plan::{Action, Effect, State, StepOutput};
 use capstan_core::time::Time;
 use capstan_tests::facts::{GPU, gang, in_queue, pod, shape, text};
@@ -270,4 +270,68 @@ fn a_replacement_may_ask_something_else() {
     engine.step(NOW, vec![ended(&pods[0], PodPhase::Failed)]);
     let output = engine.step(NOW, vec![Input::Pod(pods[2].clone())]);
     assert_eq!((names(&output), used(&engine)), (vec!["g-2".to_owned()], 4));
+}
+
+/// Pods of a group that name another scheduler are waited for as long as it lacks some.
+#[test]
+fn who_names_another_scheduler_beyond_the_number_holds_nobody_up() {
+    let mut pods = members(3, 2);
+    for pod in &mut pods {
+        (pod.gang.min_member, pod.gang.held) = (Some(1), Some(Held::ForeignMembers(1)));
+    }
+    let (mut engine, output) = engine([Input::Pod(pods[0].clone())]);
+    let says = "1 pod names another scheduler".to_owned();
+    assert_eq!((names(&output), said(&engine)), (Vec::new(), says));
+    let output = engine.step(NOW, vec![Input::Pod(pods[1].clone())]);
+    assert_eq!(names(&output), ["g-0", "g-1"], "whole, and not one by one");
+    engine.step(NOW, vec![bound(&pods[0], "n"), bound(&pods[1], "n")]);
+    assert_eq!((view(&engine, "g").state, used(&engine)), (State::Running, 2));
+    // What is done counts: a replacement waits for nobody either.
+    let facts = [ended(&pods[0], PodPhase::Succeeded), ended(&pods[1], PodPhase::Failed)];
+    engine.step(NOW, facts.to_vec());
+    let output = engine.step(NOW, vec![Input::Pod(pods[2].clone())]);
+    assert_eq!((names(&output), used(&engine)), (vec!["g-2".to_owned()], 1));
+    engine.recount();
+}
+
+/// Of several pods too many it is first the one of another queue, whenever it was made.
+#[test]
+fn who_names_another_queue_than_its_group_is_too_many_first() {
+    let mut pods = members(3, 2);
+    pods[0].wishes = in_queue(Some("elsewhere"));
+    let waiting = |engine: &Engine| -> Vec<String> {
+        let details = engine.details(&text("team"), &text("g")).expect("it is there");
+        details.waiting.iter().map(|pod| pod.name.to_string()).collect()
+    };
+    let (mut engine, output) = engine(pods.iter().cloned().map(Input::Pod));
+    assert_eq!(names(&output), ["g-1", "g-2"]);
+    engine.step(NOW, vec![bound(&pods[1], "n"), bound(&pods[2], "n")]);
+    assert_eq!((view(&engine, "g").state, used(&engine)), (State::Running, 2));
+    assert_eq!(waiting(&engine), ["g-0"]);
+    engine.recount();
+    // So it is where another of the group has its place already.
+    let found = [bound(&pods[1], "n"), Input::Pod(pods[0].clone()), Input::Pod(pods[2].clone())];
+    let (_, output) = self::engine(found);
+    assert_eq!(names(&output), ["g-2"]);
+}
+
+/// Once all pods of a group have failed it is finished, and its quota is free; who is made in their
+/// place begins it anew, whole.
+#[test]
+fn a_group_of_which_all_failed_is_finished_until_all_are_replaced() {
+    let pods = members(4, 2);
+    let (mut engine, _) = engine([bound(&pods[0], "n"), bound(&pods[1], "n")]);
+    let failed = [0, 1].map(|at| ended(&pods[at], PodPhase::Failed));
+    engine.step(NOW, failed.to_vec());
+    assert_eq!((view(&engine, "g").state, used(&engine)), (State::Finished, 0));
+    let output = engine.step(NOW, vec![Input::Pod(pods[2].clone())]);
+    assert_eq!((names(&output), said(&engine)), (Vec::new(), "1 of 2 pods exist".to_owned()));
+    assert_eq!((view(&engine, "g").state, used(&engine)), (State::Gathering, 0));
+    let output = engine.step(NOW, vec![Input::Pod(pods[3].clone())]);
+    assert_eq!(names(&output), ["g-2", "g-3"]);
+    engine.recount();
+    // A new engine finds the same.
+    let found = failed.into_iter().chain([Input::Pod(pods[2].clone())]);
+    let (engine, output) = self::engine(found);
+    assert_eq!((names(&output), said(&engine)), (Vec::new(), "1 of 2 pods exist".to_owned()));
 }

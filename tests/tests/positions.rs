@@ -7,10 +7,11 @@ use capstan_core::model::input::{
     ClusterQueueFacts, Input, LocalQueueFacts, PodFacts, PreemptWithin, Text,
 };
 use capstan_core::plan::{Action, Effect, EffectResult, State};
+use capstan_core::policy::{FairSharing, Policy};
 use capstan_core::time::Time;
 use capstan_tests::facts::{
-    DEFAULT, GPU, TEAM, cluster_queue, flavor, group, in_queue, local_queue, namespace, node,
-    nominal, pod, shape, text,
+    DEFAULT, GPU, TEAM, cluster_queue, cohort, flavor, group, in_queue, local_queue, namespace,
+    node, nominal, pod, shape, text,
 };
 use capstan_tests::play::Stage;
 use capstan_tests::strategy::cluster;
@@ -129,6 +130,60 @@ fn work_without_a_queue_stands_in_the_implicit_one() {
     assert_eq!(order(&stage, 20), ["b", "a"]);
     let second = Position { in_cluster_queue: 1, in_local_queue: None };
     assert_eq!(position(&stage, "a"), Some(second));
+}
+
+/// Three queues in two cohorts borrow from a bank of four GPUs, and six works wait in each.
+fn by_shares(queues: [&str; 3]) -> Stage {
+    let mut stage = Stage::new(Time(HOUR));
+    let fair_sharing = Some(FairSharing::FinalThenInitial);
+    let policy = Policy { fair_sharing, reservations: None, ..Policy::default() };
+    stage.add([Input::Policy(policy.into()), namespace(), Input::Flavor(flavor(DEFAULT, &[]))]);
+    stage.add([Input::Node(node("a", &[(GPU, 4)]).into())]);
+    stage.add(["left", "right"].map(|name| Input::Cohort(cohort(name, Some("all")))));
+    let above = ["left", "left", "right"];
+    for (name, above) in [("bank", "all")].into_iter().chain(queues.into_iter().zip(above)) {
+        let quota = nominal(if name == "bank" { 4 } else { 0 });
+        let queue = cluster_queue(name, Some(above), group(&[(DEFAULT, &[(GPU, quota)])]));
+        stage.add([Input::LocalQueue(local_queue(name)), Input::ClusterQueue(queue)]);
+    }
+    submit(&mut stage, [work("all", 4, (0, 0), "bank")]);
+    for (at, queue) in queues.into_iter().enumerate() {
+        let priorities = [0, 5, 0, 2, 5, 1].into_iter().enumerate();
+        let works = priorities.map(|(number, priority)| {
+            let created = (10 * number + at) as i64;
+            work(&format!("{queue}-{number}"), 1, (priority, created), queue)
+        });
+        submit(&mut stage, works);
+    }
+    stage
+}
+
+/// With fair sharing the cohorts' shares decide which queue has its turn, and who stands first in
+/// it has that turn.
+#[test]
+fn by_shares_queues_take_turns_and_each_is_served_in_its_order() {
+    let queues = ["la", "lb", "ra"];
+    let mut stage = by_shares(queues);
+    let line = |stage: &Stage, queue: &str| -> Vec<String> {
+        let line = stage.engine.line_of_cluster_queue(queue).expect("it exists");
+        line.into_iter().map(|place| place.name.to_string()).collect()
+    };
+    assert_eq!(line(&stage, "la"), ["la-1", "la-4", "la-3", "la-5", "la-0", "la-2"]);
+    let mut ends = text("all");
+    for turn in 0..8 {
+        let before = queues.map(|queue| line(&stage, queue));
+        stage.drop_pod(&ends);
+        stage.settle(|_| {});
+        for (queue, before) in queues.iter().zip(&before) {
+            let after = line(&stage, queue);
+            assert_eq!(after, before[before.len() - after.len()..], "{queue}, turn {turn}");
+        }
+        let placed = stage.pods.values().filter(|pod| pod.node.is_some());
+        let running: Vec<Text> = placed.map(|pod| pod.uid.clone()).collect();
+        let of = |queue: &str| running.iter().filter(|uid| uid.starts_with(queue)).count();
+        assert_eq!(queues.map(of), [1, 1, 2], "half of it for each cohort, turn {turn}");
+        ends = running[turn % running.len()].clone();
+    }
 }
 
 fn config() -> ProptestConfig {

@@ -6,10 +6,12 @@ use std::collections::BTreeSet;
 use crate::engine::Engine;
 use crate::explain::reason::{Overspent, Reason};
 use crate::model::ids::{PodIdx, QueueIdx, WorkloadIdx};
-use crate::model::pod::Binding;
+use crate::model::pod::{Binding, Pod};
 use crate::model::state::ClusterState;
 use crate::model::workload::QueueRef;
-use crate::quota::spending::{Account, Rate};
+use crate::money::MicroUsd;
+use crate::quota::rate::{Cost, Rate};
+use crate::quota::spending::Account;
 use crate::resources;
 use crate::time::Time;
 
@@ -138,9 +140,10 @@ impl Engine {
         state.spending.recount(|workload| {
             let queue = state.workloads.get(workload)?.assignment.as_ref()?.queue?;
             let members = members_that_cost(state, workload);
-            let frozen = |pod: PodIdx| !costs(state, pod) || state.pods[pod].note.is_some();
+            let frozen =
+                |pod: PodIdx| !costs(state, pod) || noted_price(&state.pods[pod]).is_some();
             let frozen = state.placed(workload).all(frozen);
-            let rate = members.iter().fold(Rate::default(), |sum, (rate, _)| sum.plus(*rate));
+            let rate = members.iter().fold(Rate::default(), |sum, cost| sum.plus(cost.rate));
             Some((queue, rate, frozen))
         });
     }
@@ -152,9 +155,14 @@ fn costs(state: &ClusterState, pod: PodIdx) -> bool {
     matches!(pod.binding, Binding::InFlight(_) | Binding::Bound) && pod.bound_at.is_some()
 }
 
+/// The price that was written when a member was placed.
+fn noted_price(pod: &Pod) -> Option<MicroUsd> {
+    pod.note.as_ref()?.price
+}
+
 /// What members of a workload cost that have a place and were bound, each since then. The price is
-/// what was written when it was placed.
-fn members_that_cost(state: &ClusterState, workload: WorkloadIdx) -> Vec<(Rate, Time)> {
+/// what was written when it was placed, else that of where it is now.
+fn members_that_cost(state: &ClusterState, workload: WorkloadIdx) -> Vec<Cost> {
     if state.workloads.get(workload).is_none() {
         return Vec::new();
     }
@@ -162,18 +170,18 @@ fn members_that_cost(state: &ClusterState, workload: WorkloadIdx) -> Vec<(Rate, 
     members
         .map(|index| {
             let pod = &state.pods[index];
-            let price = match &pod.note {
-                Some(note) => note.price,
-                None => state.price(index),
-            };
+            let noted = noted_price(pod);
+            let price = noted.or_else(|| state.price(index));
             let request = state.room.ledger.request(pod.holds);
             let gpus = state.room.resources.gpus().iter().map(|gpu| request.get(*gpu));
             let rate = Rate {
                 per_hour: price.unwrap_or_default(),
                 gpus: resources::total(gpus),
                 unpriced: u32::from(price.is_none()),
+                assumed: u32::from(noted.is_none() && price.is_some()),
             };
-            (rate, pod.bound_at.unwrap_or(state.now))
+            let follows = pod.place.filter(|_| noted.is_none());
+            Cost { rate, since: pod.bound_at.unwrap_or(state.now), follows }
         })
         .collect()
 }

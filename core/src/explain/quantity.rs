@@ -19,6 +19,15 @@ pub fn per_unit(resource: &str) -> i64 {
     }
 }
 
+/// What people write quota of a resource in wholes of: a core, a gibibyte, a cent, a device.
+pub fn whole(resource: &str) -> i64 {
+    match resource {
+        USD_PER_HOUR => 10_000,
+        bytes if is_bytes(bytes) => 1 << 30,
+        other => per_unit(other),
+    }
+}
+
 /// Binary units, largest first.
 const UNITS: [(&str, i64); 5] =
     [("Pi", 1 << 50), ("Ti", 1 << 40), ("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10)];

@@ -11,7 +11,8 @@ use crate::money::MicroUsd;
 use crate::plan::{OwnerRef, PodRef, Preemption, State};
 use crate::time::Time;
 
-pub use crate::quota::spending::{Account, Amount, Rate};
+pub use crate::quota::rate::Rate;
+pub use crate::quota::spending::{Account, Amount};
 
 /// A workload.
 #[derive(Clone, Debug, PartialEq)]

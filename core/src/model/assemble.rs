@@ -468,6 +468,8 @@ impl ClusterState {
         let gangs = members.filter(|pod| pod.counts()).map(|pod| &pod.gang);
         let stated = gangs.clone().filter_map(|gang| gang.min_member).max();
         let total = gangs.filter_map(|gang| gang.total).max();
+        // Those of others will never be members here: it is not they who are waited for.
+        let total = total.filter(|_| !self.lacks_strangers(workload));
         let existing = active.len() as u32;
         let (stated, source) = match &owner {
             Some(owner) => (Some(owner.min_member), first.map(|pod| pod.gang.source)),

@@ -140,8 +140,12 @@ impl ClusterState {
         }
     }
 
-    /// What a node costs changed: bills of its pods that nobody froze follow.
+    /// What a node costs changed: bills of its pods that nobody froze follow, and what is counted
+    /// of them for budgets.
     pub(super) fn rebill(&mut self, node: Option<NodeIdx>, changes: &mut Changes) {
+        if node.is_some() {
+            self.spending.reprice(node);
+        }
         let Some(node) = node.filter(|_| !self.bills.open.is_empty()) else { return };
         let from = self.bills.open.range((node, PodIdx::FIRST)..);
         let open: Vec<PodIdx> = from.take_while(|(of, _)| *of == node).map(|(_, p)| *p).collect();
@@ -168,6 +172,7 @@ impl ClusterState {
 
     /// The same of all nodes.
     pub(super) fn rebill_all(&mut self, changes: &mut Changes) {
+        self.spending.reprice(None);
         let nodes: BTreeSet<NodeIdx> = self.bills.open.iter().map(|(node, _)| *node).collect();
         nodes.into_iter().for_each(|node| self.rebill(Some(node), changes));
     }

@@ -115,6 +115,9 @@ impl ClusterState {
             return Some(Reason::OwnerUnknown { owner: owner.clone() });
         }
         let held = waiting().filter_map(|pod| pod.gang.held.as_ref()).min()?;
+        if matches!(held, Held::ForeignMembers(_)) && !self.lacks_strangers(workload) {
+            return None;
+        }
         Some(match held {
             Held::GroupMissing(group) => Reason::GroupMissing { group: group.clone() },
             Held::ForeignMembers(pods) => Reason::ForeignMembers { pods: *pods },

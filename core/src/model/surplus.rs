@@ -19,13 +19,14 @@
 //! Cost: groups that say no number nothing; others a look at each member, and putting those in
 //! order that ended.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use capstan_topology::RequestIdx;
 
 use crate::explain::reason::Reason;
 use crate::model::ids::{PodIdx, WorkloadIdx};
-use crate::model::input::{GangKey, GangSource, PodPhase};
+use crate::model::input::{GangKey, GangSource, Held, PodPhase, Text};
 use crate::model::pod::{Binding, Pod};
 use crate::model::state::ClusterState;
 use crate::time::{Span, Time};
@@ -108,8 +109,11 @@ impl ClusterState {
         let placed = members.iter().filter(|pod| stands(&self.pods[**pod])).count();
         let left = (size as usize).saturating_sub(run.done.len()).saturating_sub(placed);
         let waiting = members.iter().copied().filter(|pod| waits(&self.pods[*pod]));
-        let (waiting, mut surplus): (Vec<PodIdx>, Vec<PodIdx>) =
+        let (mut waiting, mut surplus): (Vec<PodIdx>, Vec<PodIdx>) =
             waiting.partition(|pod| run.has(&self.pods[*pod]));
+        if waiting.len() > left {
+            self.own_queue_first(workload, &mut waiting);
+        }
         let open = match placed {
             0 => BTreeMap::new(),
             _ => self.parts_of_failed(workload, &run),
@@ -117,6 +121,21 @@ impl ClusterState {
         surplus.extend(self.without_part(waiting, open, left));
         surplus.sort_by(|a, b| self.pods[*a].order().cmp(&self.pods[*b].order()));
         surplus
+    }
+
+    /// Puts those of some members that wait first who name the queue of their group: the one that
+    /// most name of those that have places, where any have, else of these; of as many the first.
+    fn own_queue_first(&self, workload: WorkloadIdx, waiting: &mut [PodIdx]) {
+        let named = |pod: &PodIdx| self.pods[*pod].wishes.queue.as_ref();
+        let members = self.workloads[workload].members.iter().copied();
+        let placed: Vec<PodIdx> = members.filter(|pod| stands(&self.pods[*pod])).collect();
+        let of = if placed.is_empty() { &*waiting } else { &placed[..] };
+        let mut names: BTreeMap<Option<&Text>, (usize, Reverse<usize>)> = BTreeMap::new();
+        for (at, pod) in of.iter().enumerate() {
+            names.entry(named(pod)).or_insert((0, Reverse(at))).0 += 1;
+        }
+        let own = names.into_iter().max_by_key(|(_, most)| *most).map(|(name, _)| name);
+        waiting.sort_by_key(|pod| Some(named(pod)) != own);
     }
 
     /// By what they ask, of how many that failed nobody who began later took the part; with those
@@ -199,6 +218,18 @@ impl ClusterState {
         members
             .filter(|pod| pod.counts())
             .fold((0, 0), |(exist, gated), pod| (exist + 1, gated + u32::from(pod.gated)))
+    }
+
+    /// Whether a group waits for pods of its that name another scheduler: not where it has as many
+    /// without them as it says.
+    pub(super) fn lacks_strangers(&self, workload: WorkloadIdx) -> bool {
+        let held = |pod: &PodIdx| {
+            let held = &self.pods[*pod].gang.held;
+            matches!(held, Some(Held::ForeignMembers(_)))
+        };
+        let lacks = |size: u32| self.there(workload).0 + self.done(workload) < size;
+        self.workloads[workload].members.iter().any(held)
+            && self.group_size(workload).is_none_or(lacks)
     }
 
     /// Why those members wait that are too many, if their group runs.

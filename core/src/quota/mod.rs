@@ -12,6 +12,7 @@ pub mod eligible;
 pub mod flavors;
 pub mod history;
 pub mod money;
+pub mod rate;
 pub mod share;
 pub mod spending;
 pub mod tree;

@@ -5,10 +5,13 @@
 //!
 //! Wanted: what is spent is the sum over all members of work in the queue, from their bind to their
 //! end, of the hourly price that was fixed when they were placed, and of their GPUs. Who leaves
-//! holds its node until it is gone, so it counts until then. Where no price is known nothing is
-//! counted in dollars, GPUs all the same, and how many members that are is shown: a budget in
-//! dollars says what is known to be spent and stops nobody for what is not. A queue where that must
-//! not be has quota for money, too. Both amounts may be set; the one that is reached first counts.
+//! holds its node until it is gone, so it counts until then. Who bears no price (somebody else
+//! bound it, or its annotations are lost) is charged what it would cost where it is, by what the
+//! node costs at the time, and that this is taken for granted is shown. Where that is not known
+//! nothing is counted in dollars, GPUs all the same, and how many members that are is shown: a
+//! budget in dollars says what is known to be spent and stops nobody for what is not. A queue where
+//! that must not be has quota for money, too. Both amounts may be set; the one that is reached
+//! first counts.
 //!
 //! Hard: once it is spent, nothing new begins in the queue, nor do gangs that run get members
 //! beyond their minimum, until the next period. What runs goes on, and what was promised the room
@@ -22,9 +25,10 @@
 //! what is written is what is known. Of a price for so many seconds less than a millionth of a
 //! dollar is lost with each restart.
 //!
-//! Phases: facts and admissions touch work -> at the begin and at the end of a step it is looked
-//! what touched work costs an hour, and accounts are brought up to then first -> what is due (the
-//! end of a budget, or of its period) flips who may begin, and wakes who waits.
+//! Phases: facts, also of nodes by which it is charged, and admissions touch work -> at the begin
+//! and at the end of a step it is looked what touched work costs an hour, and accounts are brought
+//! up to then first -> what is due (the end of a budget, or of its period) flips who may begin, and
+//! wakes who waits.
 //!
 //! Restart: what was spent, in which period and until when stands in the status of the
 //! ClusterQueue; what runs counts from then, or from its bind if that was later. What ended since
@@ -37,47 +41,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use capstan_topology::NodeIdx;
+
 use crate::model::ids::{QueueIdx, WorkloadIdx};
 use crate::model::input::{Enforcement, SpendingLimit, SpentFacts, Text};
 use crate::money::MicroUsd;
+use crate::quota::rate::{Cost, Followed, Rate};
 use crate::time::Time;
 
 const SECOND_MS: i64 = 1_000;
 const SECONDS_OF_AN_HOUR: i128 = 3_600;
-
-/// What something costs while it runs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Rate {
-    /// Hourly price of members whose price is known.
-    pub per_hour: MicroUsd,
-    /// GPUs.
-    pub gpus: i64,
-    /// Members whose price is not known.
-    pub unpriced: u32,
-}
-
-impl Rate {
-    /// The sum of both.
-    pub fn plus(self, other: Rate) -> Rate {
-        Rate {
-            per_hour: self.per_hour.plus(other.per_hour),
-            gpus: self.gpus.saturating_add(other.gpus),
-            unpriced: self.unpriced.saturating_add(other.unpriced),
-        }
-    }
-
-    fn minus(self, other: Rate) -> Rate {
-        Rate {
-            per_hour: MicroUsd(self.per_hour.0.saturating_sub(other.per_hour.0)),
-            gpus: self.gpus.saturating_sub(other.gpus),
-            unpriced: self.unpriced.saturating_sub(other.unpriced),
-        }
-    }
-
-    fn is_nothing(self) -> bool {
-        self == Rate::default()
-    }
-}
 
 /// What was spent: an hourly price for so many seconds, summed up, and GPU-seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -288,6 +261,8 @@ pub struct Spending {
     counted: BTreeMap<WorkloadIdx, (QueueIdx, Rate)>,
     /// Work that may cost something else than it did.
     touched: BTreeSet<WorkloadIdx>,
+    /// Nodes by whose prices work that counts is charged.
+    followed: Followed,
     /// What statuses say, or closed accounts said, by ClusterQueue.
     stored: BTreeMap<Text, Stored>,
     /// This queue's budget does not matter, for a try.
@@ -329,6 +304,7 @@ impl Spending {
         self.filed.clear();
         self.counted.clear();
         self.touched.clear();
+        self.followed = Followed::default();
         let closed = std::mem::take(&mut self.accounts);
         let mut stored = std::mem::take(&mut self.stored);
         for (queue, name, limit) in queues {
@@ -346,22 +322,28 @@ impl Spending {
         }
     }
 
+    /// What a node costs may have changed, or all of them: whatever is charged by that is touched.
+    pub fn reprice(&mut self, node: Option<NodeIdx>) {
+        self.touched.extend(self.followed.by(node));
+    }
+
     /// Takes out what was touched.
     pub fn take_touched(&mut self) -> BTreeSet<WorkloadIdx> {
         std::mem::take(&mut self.touched)
     }
 
-    /// What a workload counts for its queue from now on; `members`: each with its rate and since
-    /// when it runs. Those of its queues of which whether the budget is spent changed.
+    /// What a workload counts for its queue from now on, by what its members cost. Those of its
+    /// queues of which whether the budget is spent changed.
     pub fn count(
         &mut self,
         now: Time,
         workload: WorkloadIdx,
         queue: Option<QueueIdx>,
-        members: &[(Rate, Time)],
+        members: &[Cost],
     ) -> Vec<QueueIdx> {
-        let rate = members.iter().fold(Rate::default(), |sum, (rate, _)| sum.plus(*rate));
+        let rate = members.iter().fold(Rate::default(), |sum, cost| sum.plus(cost.rate));
         let queue = queue.filter(|queue| self.accounts.contains_key(queue));
+        self.followed.put(workload, if queue.is_some() { members } else { &[] });
         let new = queue.filter(|_| !rate.is_nothing()).map(|queue| (queue, rate));
         let old = self.counted.get(&workload).copied();
         if old == new {
@@ -381,7 +363,7 @@ impl Spending {
             };
             account.rate = account.rate.minus(of_it(old)).plus(of_it(new));
             if old.is_none() {
-                members.iter().for_each(|(rate, since)| account.found(*rate, *since));
+                members.iter().for_each(|cost| account.found(cost.rate, cost.since));
             }
         }
         changed.retain(|queue| self.refile(*queue));
@@ -465,7 +447,7 @@ impl Spending {
         for (workload, (queue, rate)) in &self.counted {
             let sum = rates.entry(*queue).or_default();
             *sum = sum.plus(*rate);
-            // Of members that bear no price the one of their node counts as it was found.
+            // What members cost that bear no price changes with their nodes.
             let found = found(*workload).filter(|(.., frozen)| *frozen);
             if let Some((of, now, _)) = found.filter(|_| !self.touched.contains(workload)) {
                 assert_eq!((of, now), (*queue, *rate), "what {workload:?} costs");
@@ -501,7 +483,7 @@ mod tests {
     }
 
     fn rate(per_hour: i64, gpus: i64) -> Rate {
-        Rate { per_hour: MicroUsd(per_hour), gpus, unpriced: 0 }
+        Rate { per_hour: MicroUsd(per_hour), gpus, ..Rate::default() }
     }
 
     #[test]

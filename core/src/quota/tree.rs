@@ -334,6 +334,11 @@ impl QuotaTree {
         self.nodes[node.at()].parent
     }
 
+    /// How far a node stands above queues: 0 for a queue.
+    pub fn height(&self, node: QuotaIdx) -> u32 {
+        self.nodes[node.at()].height
+    }
+
     /// Root of the tree that a node is in.
     pub fn root(&self, node: QuotaIdx) -> QuotaIdx {
         self.nodes[node.at()].root

@@ -472,7 +472,8 @@ pub struct BudgetStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub as_of: Option<Time>,
     /// Spent and to be spent, as `$312.40/$500.00`; with a `+` where more runs at a price that is
-    /// not known.
+    /// not known, with a `~` where pods are charged what their nodes cost because no price was
+    /// recorded.
     pub spent: String,
     /// Nothing of it is left.
     pub exhausted: bool,

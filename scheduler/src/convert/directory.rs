@@ -333,6 +333,13 @@ impl Directory {
         cast.iter().filter(|(name, _)| !ours(name)).map(|(_, count)| *count).sum()
     }
 
+    /// Members of such a gang that name this scheduler.
+    pub fn ours_in(&self, group: &OwnerKey) -> u32 {
+        let cast = self.cast.get(group);
+        let ours = cast.and_then(|cast| cast.get(&Some(self.scheduler.clone())));
+        ours.copied().unwrap_or(0)
+    }
+
     /// The owner that is meant: same name and, where both say it, same uid.
     fn find(&self, namespace: &Text, name: &OwnerName) -> Option<&Owner> {
         let owner = self.owners.get(&name.key(namespace))?;

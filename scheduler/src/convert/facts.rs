@@ -406,6 +406,11 @@ impl Facts<'_> {
         let owner = pod.owner.as_deref().filter(|_| !facts.wishes.ignored.is_empty());
         let above = self.directory.above(&pod.namespace, owner);
         remarks.on_pod(facts, &pod.marks, above.iter().map(|owner| owner.known()));
+        if facts.gang.held.is_some()
+            && let Some(gang) = gangs::gang_of(pod, self.directory)
+        {
+            remarks.on_strangers(facts, self.directory.ours_in(&gang));
+        }
     }
 
     /// Priority, and whether it never preempts.

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use capstan_core::explain::wording::quoted;
-use capstan_core::model::input::{GangKey, GangSource, OwnerFacts, PodFacts, Text};
+use capstan_core::model::input::{GangKey, GangSource, Held, OwnerFacts, PodFacts, Text};
 
 use super::facts::MEMBERS_MAX;
 use super::gang::GangDraft;
@@ -195,6 +195,24 @@ impl Remarks {
             let totals = self.totals.entry((facts.namespace.clone(), name.clone())).or_default();
             let first = totals.entry(total).or_insert_with(|| facts.name.clone());
             *first = first.clone().min(facts.name.clone());
+        }
+    }
+
+    /// A member's gang has so many pods of ours: others of it, that name another scheduler, may be
+    /// more than its number.
+    pub fn on_strangers(&mut self, facts: &PodFacts, ours: u32) {
+        let GangKey::Group(_, group) = &facts.gang.key else { return };
+        let (Some(Held::ForeignMembers(pods)), Some(total)) = (&facts.gang.held, facts.gang.total)
+        else {
+            return;
+        };
+        if facts.ours && ours >= total {
+            let (noun, verb) = if *pods == 1 { ("pod", "names") } else { ("pods", "name") };
+            let problem = format!(
+                "{pods} {noun} beyond its pod-group-total-count of {total} {verb} another \
+                 scheduler: left alone, and not waited for"
+            );
+            self.say(GANG, &facts.namespace, &problem, group);
         }
     }
 

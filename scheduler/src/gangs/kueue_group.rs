@@ -19,9 +19,10 @@ pub fn resolve(member: &Member<'_>, ignored: &mut Vec<Text>) -> Option<GangRef> 
         name: workload_name(&name),
         key: GangKey::Group(GangSource::KueueGroup, name),
         source: GangSource::KueueGroup,
-        // Those of others will never be members here: it is not they who are waited for.
+        // Those of others will never be members here: it is not they who are waited for. Whether
+        // the group has all that it says without them shows who is there.
         min_member: if held.is_some() { Some(1) } else { total },
-        total: total.filter(|_| held.is_none()),
+        total,
         roles: None,
         by_itself: late::joins_last(member),
         unknown_owner: None,

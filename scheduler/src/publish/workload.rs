@@ -145,6 +145,10 @@ fn number(count: u32) -> i32 {
 pub fn status(shown: &WorkloadStatus, details: &WorkloadDetails, now: Time) -> WorkloadStatus {
     let view = &details.view;
     let mut status = shown.clone();
+    if view.state != State::Finished {
+        // Others came for members of its that failed: it was not the end.
+        status.conditions.retain(|known| known.type_ != "Finished");
+    }
     conditions(&mut status.conditions, details, now);
     replacements(&mut status.conditions, details, now);
     requeued(&mut status.conditions, details, now);
@@ -276,23 +280,20 @@ fn conditions(conditions: &mut Vec<Condition>, details: &WorkloadDetails, now: T
     let recovers = conditions.iter().any(|known| {
         known.type_ == "PodsReady" && (known.status == "True" || known.reason == "WaitForRecovery")
     });
-    let says_already = conditions.iter().any(|known| known.type_ == "PodsReady");
+    let says = |of: &str| conditions.iter().any(|known| known.type_ == of);
+    let (says_already, decided) = (says("PodsReady"), says("QuotaReserved"));
     let mut say = |of, status, reason: &str, message: String| {
         set(conditions, Says { of, status, reason, message }, now);
     };
     match view.state {
-        // Nothing was decided yet: no condition is written.
-        State::Gathering => return,
-        State::Queued | State::Reserved => {
-            let reason = view.reason.as_ref();
-            let code = reason.map_or("PendingEvaluation", |reason| reason.code());
-            let message = reason.map(ToString::to_string).into_iter();
-            let unreserved = view.unreserved.map(|why| why.to_string());
-            let message: Vec<String> = message.chain(unreserved).collect();
-            say("QuotaReserved", false, code, message.join("; "));
-            say("Admitted", false, "NoReservation", "the workload holds no quota".to_owned());
-            say("PodsReady", false, "WaitForStart", "its pods have no nodes".to_owned());
+        // Nothing was decided yet: no condition is written. What was before is so no more.
+        State::Gathering => {
+            if decided {
+                holds_nothing(&mut say, view);
+            }
+            return;
         }
+        State::Queued | State::Reserved => holds_nothing(&mut say, view),
         State::Provisioning => {
             say("QuotaReserved", true, "QuotaReserved", reserved_in(details));
             say("Admitted", false, "PendingDelayedTopologyRequests", "nodes are built".to_owned());
@@ -444,6 +445,17 @@ pub fn ended(details: &WorkloadDetails) -> Option<(&'static str, String)> {
         OwnerEnd::Failed(None) => ("Failed", format!("its {kind} failed")),
         OwnerEnd::Deleted => ("Deleted", format!("its {kind} is being deleted")),
     })
+}
+
+fn holds_nothing(say: &mut impl FnMut(&'static str, bool, &str, String), view: &WorkloadView) {
+    let reason = view.reason.as_ref();
+    let code = reason.map_or("PendingEvaluation", |reason| reason.code());
+    let message = reason.map(ToString::to_string).into_iter();
+    let unreserved = view.unreserved.map(|why| why.to_string());
+    let message: Vec<String> = message.chain(unreserved).collect();
+    say("QuotaReserved", false, code, message.join("; "));
+    say("Admitted", false, "NoReservation", "the workload holds no quota".to_owned());
+    say("PodsReady", false, "WaitForStart", "its pods have no nodes".to_owned());
 }
 
 fn admitted(say: &mut impl FnMut(&'static str, bool, &str, String), details: &WorkloadDetails) {

@@ -246,6 +246,7 @@ fn budget_object(account: &Account) -> Value {
         "exhausted": account.over().is_some(),
         "runsOut": account.runs_out().filter(|at| *at < end).map(rfc3339),
         "unpricedPods": account.rate().unpriced,
+        "assumedPods": account.rate().assumed,
     })
 }
 

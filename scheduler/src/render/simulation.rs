@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use capstan_core::explain::quantity::{USD_PER_HOUR, amount, noun, price, quantity};
 use capstan_core::explain::view::{QueueView, QuotaView, WorkloadView};
 use capstan_core::explain::wording::reserved::Moment;
-use capstan_core::explain::wording::spending::spent_of;
+use capstan_core::explain::wording::spending::{assumption, spent_of};
 use capstan_core::model::input::Text;
 use capstan_core::time::{Span, Time};
 
@@ -54,6 +54,8 @@ pub fn queues(result: &SimulationResult, room: Room) -> Option<Table> {
         if let Some(reason) = &queue.inactive {
             table.notes.push(format!("{}.", reason));
         }
+        let assumed = queue.spending.as_deref().and_then(assumption);
+        table.notes.extend(assumed.map(|words| format!("Budget of {}: {words}.", queue.name)));
     }
     note_rest(&mut table, shown.len(), limit, "queue");
     let empty: &[&str] = match (one_flavor, common.is_some()) {

@@ -1,6 +1,9 @@
 //! Heads of different ranks with reserved starts: who goes after a head never moves its start, be
 //! it by way of others.
 
+use capstan_core::policy::FairSharing;
+use capstan_tests::facts::cohort;
+
 use super::*;
 
 fn of_priority(mut pods: Vec<PodFacts>, priority: i32) -> Vec<PodFacts> {
@@ -198,4 +201,42 @@ fn others_leave_for_a_late_member_of_higher_priority_whatever_is_reserved() {
         assert!(!has(&stage, "low"), "{:?}", view(&stage, "g").reason);
         assert_eq!(places.iter().filter(|place| place.node.is_some()).count(), 2);
     }
+}
+
+/// Three borrow from the bank: two below cohort `left`, which has most of it, one below `right`.
+fn sharing() -> Stage {
+    let mut stage = stage(&["a", "b", "c", "d"]);
+    let policy = Policy { fair_sharing: Some(FairSharing::FinalThenInitial), ..Policy::default() };
+    stage.add([Input::Policy(policy.into())]);
+    stage.add(["left", "right"].map(|name| Input::Cohort(cohort(name, Some("all")))));
+    let queues = [("bank", "all", 32), ("la", "left", 0), ("lb", "left", 0), ("ra", "right", 0)];
+    for (name, above, gpus) in queues {
+        add_queue(&mut stage, queue(name, Some(above), nominal(gpus)));
+    }
+    submit(&mut stage, work_in("most", (2, 8), Some(60), Some("lb")));
+    submit(&mut stage, work_in("less", (1, 8), Some(60), Some("ra")));
+    stage
+}
+
+/// By shares the cohorts are compared, not the queues in them: though its own queue has nothing
+/// yet, that of cohort `left` goes behind.
+#[test]
+fn starts_are_reserved_in_the_order_in_which_a_round_compares_cohorts() {
+    for left_first in [true, false] {
+        let mut stage = sharing();
+        let mut heads = [("of-left", "la"), ("of-right", "ra")];
+        if !left_first {
+            heads.reverse();
+        }
+        for (name, queue) in heads {
+            submit(&mut stage, work_in(name, (4, 8), Some(30), Some(queue)));
+        }
+        let starts = (reserved(&stage, "of-right"), reserved(&stage, "of-left"));
+        assert_eq!(starts, (Some(60), Some(90)), "{left_first}");
+    }
+    // Below one cohort the queues are.
+    let mut stage = sharing();
+    submit(&mut stage, work_in("of-lb", (4, 8), Some(30), Some("lb")));
+    submit(&mut stage, work_in("of-la", (4, 8), Some(30), Some("la")));
+    assert_eq!((reserved(&stage, "of-la"), reserved(&stage, "of-lb")), (Some(60), Some(90)));
 }

@@ -332,8 +332,8 @@ impl Engine {
         let found = match tried(self, floor) {
             Some(found) => Some((floor, found)),
             None => {
-                let unit = self.unit_of(fr, asked);
-                least(self, (floor, most), unit, &mut tried)
+                let units = self.units_of(fr, asked);
+                least(self, (floor, most), units, &mut tried)
             }
         };
         raised[at] = most;

@@ -76,10 +76,10 @@ impl Engine {
             engine.start(now, index)
         };
         let found = tried(self, by).map(|start| {
-            let unit = self.unit_of(short.fr, short.asked);
+            let units = self.units_of(short.fr, short.asked);
             let fewer = match start.victims.is_empty() {
                 true => None,
-                false => least(self, (0, by), unit, &mut tried),
+                false => least(self, (0, by), units, &mut tried),
             };
             fewer.unwrap_or((by, start))
         });

@@ -7,10 +7,17 @@
 //! right, the start moves, and again.
 //!
 //! Wanted: the order is that in which a round settles heads: work in queues before work without
-//! one, less borrowing first (with fair sharing who borrows nothing, then the smaller share), then
-//! higher priority. Whoever is as good as a head with a reserved start does not go before it,
-//! whoever came first: what was promised is kept. Among reserved starts ties end as in a round,
-//! at the earlier, then the uid.
+//! one, less borrowing first, then higher priority. With fair sharing who borrows nothing goes
+//! first; of others, as in the tournament of a round, the children of the outermost cohort are
+//! compared first: who borrows nothing, then who has the smaller share, and only of those below one
+//! cohort what is in that, down to the queues. Whoever is as good as a head with a reserved start
+//! does not go before it, whoever came first: what was promised is kept. Among reserved starts ties
+//! end as in a round, at the earlier, then the uid.
+//!
+//! A round compares shares as if each head ran, and at a tie of cohorts the heads that lead there;
+//! what stays within its own has to lead in its cohort, too. Starts to come are compared by the
+//! shares of now, and a tie goes on to what is below: one order of all, in which no three go before
+//! each other in a circle. And who takes no more than its own is not held for who borrows.
 //!
 //! What stands behind a head of its own queue goes before nobody that the head does not go before:
 //! where it may put off the start of another, that of its own head, which was found behind that
@@ -24,12 +31,13 @@
 //!
 //! [`timetable`]: super::timetable
 
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
 
 use crate::engine::Engine;
 use crate::engine::reservations::timetable::Slot;
-use crate::model::ids::{QueueIdx, WorkloadIdx};
+use crate::model::ids::{QueueIdx, QuotaIdx, WorkloadIdx};
 use crate::model::input::Text;
+use crate::quota::build::QuotaState;
 use crate::quota::share::Share;
 use crate::time::Time;
 
@@ -37,15 +45,44 @@ use crate::time::Time;
 pub(crate) type Starter = (Option<QueueIdx>, WorkloadIdx, u32);
 
 /// Where work stands among that of other queues; smaller goes first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Rank {
     unqueued: bool,
     /// How far its queue borrows; with fair sharing, whether it does.
     borrows: u32,
-    /// How far its queue uses more than it owns, where that decides.
-    share: Share,
+    /// How those around it stand, where that decides.
+    around: Around,
     priority: Reverse<i32>,
 }
+
+/// Of each cohort around a queue but for the root, outer ones first, and of the queue, whether it
+/// borrows, and its share. Below its queue everything stands as that does, so that how deep queues
+/// are decides nothing.
+#[derive(Clone, Debug, Default)]
+struct Around(Vec<(bool, Share)>);
+
+impl Ord for Around {
+    fn cmp(&self, other: &Around) -> Ordering {
+        let at = |of: &Around, level: usize| of.0.get(level).or(of.0.last()).copied();
+        let mut levels = 0..self.0.len().max(other.0.len());
+        let differs = levels.find(|level| at(self, *level) != at(other, *level));
+        differs.map_or(Ordering::Equal, |level| at(self, level).cmp(&at(other, level)))
+    }
+}
+
+impl PartialOrd for Around {
+    fn partial_cmp(&self, other: &Around) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Around {
+    fn eq(&self, other: &Around) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Around {}
 
 /// Where a head with a reserved start stands, ties ended.
 pub(super) type Standing<'a> = (Rank, (Reverse<i32>, Time, &'a Text));
@@ -59,7 +96,7 @@ impl Engine {
         Rank {
             unqueued: queue.is_none(),
             borrows: if by_share { 1 } else { borrowing },
-            share: node.map_or(Share::NONE, |node| quota.share(node)),
+            around: node.map(|node| Around::of(quota, node, borrowing)).unwrap_or_default(),
             priority: Reverse(self.state.workloads[workload].priority),
         }
     }
@@ -89,7 +126,7 @@ impl Engine {
         let own = self.rank(who);
         let above = self.standings(slots).into_iter().map(|(rank, _)| rank);
         let above = above.filter(|rank| rank.priority <= own.priority);
-        let limit = above.fold(own, Rank::max);
+        let limit = above.fold(own.clone(), Rank::max);
         let priority = |workload: WorkloadIdx| self.state.workloads[workload].priority;
         let first = self.own_head(who, slots).is_none_or(|head| priority(head) < priority(who.1));
         self.up_to(who, limit, first, slots)
@@ -112,8 +149,12 @@ impl Engine {
     fn up_to(&self, who: Starter, limit: Rank, first: bool, slots: &[Slot]) -> Vec<Slot> {
         let own = self.own_head(who, slots);
         let all: Vec<(&Slot, Standing<'_>)> = slots.iter().zip(self.standings(slots)).collect();
-        let of_own = all.iter().find(|(slot, _)| Some(slot.workload) == own).map(|(_, it)| *it);
-        let limit = of_own.filter(|_| !first).map_or(limit, |(rank, _)| limit.max(rank));
+        let of_own = all.iter().find(|(slot, _)| Some(slot.workload) == own);
+        let of_own = of_own.map(|(_, standing)| standing.clone());
+        let limit = match &of_own {
+            Some((rank, _)) if !first => limit.max(rank.clone()),
+            _ => limit,
+        };
         let stays = |(slot, standing): &&(&Slot, Standing<'_>)| {
             let other = slot.workload != who.1 && Some(slot.workload) != own;
             other && standing.0 <= limit
@@ -122,5 +163,47 @@ impl Engine {
         let own = own.filter(|_| !first || of_own.is_some_and(behind));
         let kept = all.iter().filter(|it| stays(it) || Some(it.0.workload) == own);
         kept.map(|(slot, _)| **slot).collect()
+    }
+}
+
+impl Around {
+    /// As it will be once work has started in a queue for which that borrows so far, by the shares
+    /// of now.
+    fn of(quota: &QuotaState, queue: QuotaIdx, borrowing: u32) -> Around {
+        let up = std::iter::successors(Some(queue), |node| quota.tree.parent(*node));
+        let below_root = up.take_while(|node| quota.tree.parent(*node).is_some());
+        let stand = |node: QuotaIdx| {
+            let share = quota.share(node);
+            (quota.tree.height(node) < borrowing || share.borrows(), share)
+        };
+        let mut around: Vec<(bool, Share)> = below_root.map(stand).collect();
+        around.reverse();
+        Around(around)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_compared_first_decides_and_depth_does_not() {
+        let around = |borrows: &[bool]| {
+            let stand = |borrows: &bool| (*borrows, Share::NONE);
+            Around(borrows.iter().map(stand).collect())
+        };
+        let rows: [(&[bool], &[bool], Ordering); 6] = [
+            (&[true], &[true, true], Ordering::Equal),
+            (&[true], &[true, false, true], Ordering::Greater),
+            (&[false, true], &[true], Ordering::Less),
+            (&[false, true], &[true, false], Ordering::Less),
+            (&[true, false], &[true, false, false], Ordering::Equal),
+            (&[], &[false], Ordering::Less),
+        ];
+        for (one, other, order) in rows {
+            let (one, other) = (around(one), around(other));
+            assert_eq!((one.cmp(&other), other.cmp(&one)), (order, order.reverse()));
+            assert_eq!(one == other, order.is_eq());
+        }
     }
 }

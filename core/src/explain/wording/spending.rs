@@ -106,14 +106,29 @@ fn pairs(account: &Account) -> Vec<(Amount, Amount)> {
 }
 
 /// Spent and may be spent, for a table: `$312.40/$500.00`, `12.5/100 GPU-hours`. Where members
-/// run at unknown prices dollars have a `+`.
+/// run at unknown prices dollars have a `+`, where at such as nobody recorded a `~`.
 pub fn spent_of(account: &Account) -> String {
+    let rate = account.rate();
     let words = pairs(account).into_iter().map(|(spent, limit)| {
-        let more = matches!(spent, Amount::Usd(_)) && account.rate().unpriced > 0;
-        let more = if more { "+" } else { "" };
-        format!("{}{more}/{}{}", spent.number(), limit.number(), limit.unit())
+        let said = |so: bool, mark| if so && matches!(spent, Amount::Usd(_)) { mark } else { "" };
+        let (about, more) = (said(rate.assumed > 0, "~"), said(rate.unpriced > 0, "+"));
+        format!("{about}{}{more}/{}{}", spent.number(), limit.number(), limit.unit())
     });
     words.collect::<Vec<_>>().join(", ")
+}
+
+/// What is taken for granted of what is spent now, if anything is.
+pub fn assumption(account: &Account) -> Option<String> {
+    let pods = account.rate().assumed;
+    account.limit().usd.filter(|_| pods > 0)?;
+    Some(match pods {
+        1 => "1 pod of which no price was recorded is charged as its node costs now".to_owned(),
+        pods => {
+            format!(
+                "{pods} pods of which no price was recorded are charged as their nodes cost now"
+            )
+        }
+    })
 }
 
 /// What may be spent: `$500.00 and 100 GPU-hours a day`.
@@ -122,8 +137,16 @@ fn limit_of(account: &Account) -> String {
     format!("{} a {}", limits.collect::<Vec<_>>().join(" and "), account.limit().period)
 }
 
-/// What may be spent, and what follows once it is.
+/// What may be spent, what follows once it is, and what is taken for granted.
 pub fn standing(account: &Account) -> String {
+    let says = within(account);
+    match assumption(account) {
+        Some(assumes) => format!("{says}; {assumes}"),
+        None => says,
+    }
+}
+
+fn within(account: &Account) -> String {
     let limit = limit_of(account);
     if account.over().is_none() {
         return format!("may spend {limit}");
@@ -146,7 +169,9 @@ pub fn standing(account: &Account) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::input::SpendingLimit;
     use crate::money::MicroUsd;
+    use crate::quota::rate::Rate;
     use crate::time::Time;
 
     #[test]
@@ -166,6 +191,35 @@ mod tests {
         assert!(gpus.to_string().contains("100 GPU-hours a week, is spent (100.25)"), "{gpus}");
         let none = Overspent { over: Over { limit: usd(0), spent: usd(0) }, ..gpus };
         assert_eq!(none.to_string(), "budget of team is $0.00 a week: it admits nothing");
+    }
+
+    #[test]
+    fn prices_that_nobody_recorded_are_said() {
+        let limit = |usd: Option<i64>| SpendingLimit {
+            usd: usd.map(|usd| MicroUsd(usd * 1_000_000)),
+            gpu_seconds: Some(360_000),
+            period: Period::Day,
+            enforcement: Enforcement::Hard,
+        };
+        let rate =
+            |assumed, unpriced| Rate { per_hour: MicroUsd(2_000_000), gpus: 4, unpriced, assumed };
+        let now = Time(1_795_651_200_000);
+        let said = |usd, rate| {
+            let account = Account::begun(limit(usd), now, rate);
+            (spent_of(&account), standing(&account))
+        };
+        let may = "may spend $50.00 and 100 GPU-hours a day";
+        let (spent, says) = said(Some(50), rate(0, 0));
+        assert_eq!((&*spent, &*says), ("$0.00/$50.00, 0/100 GPU-hours", may));
+        let (spent, says) = said(Some(50), rate(1, 2));
+        let one = "1 pod of which no price was recorded is charged as its node costs now";
+        assert_eq!(spent, "~$0.00+/$50.00, 0/100 GPU-hours");
+        assert_eq!(says, format!("{may}; {one}"));
+        let (_, says) = said(Some(50), rate(3, 0));
+        let three = "3 pods of which no price was recorded are charged as their nodes cost now";
+        assert!(says.ends_with(three), "{says}");
+        let (spent, says) = said(None, rate(3, 0));
+        assert_eq!((&*spent, &*says), ("0/100 GPU-hours", "may spend 100 GPU-hours a day"));
     }
 
     #[test]

@@ -318,7 +318,7 @@ fn a_gang_that_is_named_by_labels_is_held_while_one_names_another_scheduler() {
         let alone = of_p(&mut live);
         assert_eq!((alone.0, &alone.2), (Some(2), &None), "{labels}");
         live.take(Seen::Applied(member("q", "other", "Pending")));
-        let held = (Some(1), None, Some(Held::ForeignMembers(1)));
+        let held = (Some(1), alone.1, Some(Held::ForeignMembers(1)));
         assert_eq!(of_p(&mut live), held, "{labels}");
         live.take(Seen::Applied(member("q", "other", "Succeeded")));
         assert_eq!(of_p(&mut live), alone, "{labels}: who ended holds nobody up");

@@ -107,3 +107,30 @@ fn another_scheduler_name_is_heard_by_owners_of_other_projects() {
     live.reconfigure(&Config::default());
     assert_ne!(ours(&mut live), Some(true));
 }
+
+/// Where a group has all that it says it has without those of another scheduler, that is said once;
+/// the engine decides what follows.
+#[test]
+fn pods_of_another_scheduler_beyond_the_number_of_their_group_are_told() {
+    let member = |name: &str, scheduler: &str| {
+        let mut value = pod_value(name, name);
+        value["metadata"]["labels"] = json!({ "kueue.x-k8s.io/pod-group-name": "g" });
+        value["metadata"]["annotations"] = json!({ "kueue.x-k8s.io/pod-group-total-count": "2" });
+        value["spec"]["schedulerName"] = scheduler.into();
+        pod(value)
+    };
+    let mut live = synced(&Config::default());
+    live.take(Seen::Applied(member("a", "capstan")));
+    live.take(Seen::Applied(member("x", "other")));
+    assert_eq!(said(&mut live), Vec::<String>::new(), "it may be the other one");
+    live.take(Seen::Applied(member("b", "capstan")));
+    let one = "gang ns/g: 1 pod beyond its pod-group-total-count of 2 names another scheduler: \
+               left alone, and not waited for";
+    assert_eq!(said(&mut live), [one]);
+    live.take(Seen::Applied(member("b", "capstan")));
+    assert_eq!(said(&mut live), Vec::<String>::new(), "once");
+    live.take(Seen::Applied(member("y", "other")));
+    let two = "gang ns/g: 2 pods beyond its pod-group-total-count of 2 name another scheduler: \
+               left alone, and not waited for";
+    assert_eq!(said(&mut live), [two]);
+}
