@@ -444,6 +444,16 @@ pub enum Held {
         /// That of its group.
         group: i32,
     },
+    /// A member never preempts others and its group does, or the other way round, though all must
+    /// be the same.
+    OtherPreemption {
+        /// Its name.
+        pod: Text,
+        /// It never does.
+        never: bool,
+        /// Its group says the other; else others of its members do.
+        of_group: bool,
+    },
 }
 
 /// Identity of a gang within its namespace.
