@@ -353,6 +353,9 @@ pub struct PodFacts {
     pub terminating: bool,
     /// Has scheduling gates.
     pub gated: bool,
+    /// It has an index among its peers, and its name says which: members stand in the order of
+    /// those names, numbers in them taken for what they are.
+    pub indexed: bool,
     /// Creation time.
     pub created: Time,
     /// When it was bound, as far as the API shows it.

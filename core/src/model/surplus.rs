@@ -85,7 +85,7 @@ impl ClusterState {
         if done.len() < size {
             return Run { since: None, done };
         }
-        done.sort_by(|a, b| (over(a), a.order()).cmp(&(over(b), b.order())));
+        done.sort_by(|a, b| over(a).cmp(&over(b)).then_with(|| a.made(b)));
         let end = |ended: usize| ended.checked_sub(1).map(|last| over(done[last]));
         let whole = done.len() - done.len() % size;
         let since = end(whole);
@@ -108,14 +108,16 @@ impl ClusterState {
         let placed = members.iter().filter(|pod| stands(&self.pods[**pod])).count();
         let left = (size as usize).saturating_sub(run.done.len()).saturating_sub(placed);
         let waiting = members.iter().copied().filter(|pod| waits(&self.pods[*pod]));
+        let mut waiting: Vec<PodIdx> = waiting.collect();
+        waiting.sort_by(|a, b| self.pods[*a].made(&self.pods[*b]));
         let (waiting, mut surplus): (Vec<PodIdx>, Vec<PodIdx>) =
-            waiting.partition(|pod| run.has(&self.pods[*pod]));
+            waiting.into_iter().partition(|pod| run.has(&self.pods[*pod]));
         let open = match placed {
             0 => BTreeMap::new(),
             _ => self.parts_of_failed(workload, &run),
         };
         surplus.extend(self.without_part(waiting, open, left));
-        surplus.sort_by(|a, b| self.pods[*a].order().cmp(&self.pods[*b].order()));
+        surplus.sort_by(|a, b| self.pods[*a].made(&self.pods[*b]));
         surplus
     }
 

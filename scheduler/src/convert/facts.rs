@@ -327,6 +327,7 @@ impl Facts<'_> {
             phase: pod.phase,
             terminating: pod.terminating,
             gated: pod.gated,
+            indexed: gangs::is_indexed(&pod.labels),
             created: pod.created.unwrap_or(start),
             bound_at: pod.bound_at,
             ended_at: pod.ended_at(),
