@@ -127,8 +127,8 @@ impl Pod {
     }
 
     /// Which of two stands first among the members of their gang: those with an index after others,
-    /// in order of that, whenever they were made, since neighbours are to be near each other; others
-    /// as they were made.
+    /// in order of that, whenever they were made, since neighbours are to be near each other; those
+    /// without as they were made.
     pub fn order(&self, other: &Pod) -> Ordering {
         match (self.indexed, other.indexed) {
             (true, true) => by_number(&self.name, &other.name).then_with(|| self.made(other)),
