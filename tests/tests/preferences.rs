@@ -542,8 +542,8 @@ proptest! {
     #[test]
     fn images_are_worth_what_their_share_of_nodes_makes_of_them(turns in vec(turn(), 1..8)) {
         const SIZES: [(&str, i64); 3] = [("i", 90), ("j", 700), ("k", 5_000)];
-        let mut engine = ground(&[], &[]);
-        let mut there: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+        let mut engine = ground(&[having("stays", &[])], &[]);
+        let mut there: BTreeMap<String, Vec<usize>> = [("stays".to_owned(), Vec::new())].into();
         for (at, turn) in turns {
             let name = format!("n{at}");
             let news = match turn {

@@ -45,7 +45,7 @@ mod tests {
 
     fn of(sizes: &[i64], shares: &[u32]) -> u32 {
         let names: Vec<Text> = (0..sizes.len()).map(|at| format!("i{at}").into()).collect();
-        let there = names.iter().cloned().zip(sizes.iter().copied()).collect();
+        let there: Images = names.iter().cloned().zip(sizes.iter().copied()).collect();
         worth(&there, &names, shares)
     }
 
