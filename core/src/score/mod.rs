@@ -19,7 +19,7 @@
 //! | `nodeAffinity` | all that pod and configuration prefer of nodes | nothing of it |
 //! | `podAffinity` | no node is preferred more for the pods around it | none is less |
 //! | `topologySpread` | no domain is emptier, by its ScheduleAnyway constraints | none is fuller |
-//! | `imageLocality` | by share of nodes that have them 1000 MiB a container | less than 23 MiB |
+//! | `imageLocality` | 1000 MiB a container, times the share of nodes that have them | 23 MiB |
 //!
 //! A term that a pod has no use for (it prefers nothing) counts neither as good nor as bad.
 //!
