@@ -38,7 +38,7 @@ pub struct Pod {
     pub gated: bool,
     /// Its gang begins without it: others of its role go first, or its group has enough.
     pub later: bool,
-    /// It has an index among its peers, by which its name stands behind theirs.
+    /// It has an index among its peers, which its name has too.
     pub indexed: bool,
     /// Creation time.
     pub created: Time,
