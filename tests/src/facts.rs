@@ -160,6 +160,7 @@ pub fn pod(name: &str, shape: &Arc<PodShape>, wishes: &Arc<Wishes>) -> PodFacts 
         nominated: false,
         terminating: false,
         gated: false,
+        indexed: false,
         created: Time(0),
         bound_at: None,
         ended_at: None,

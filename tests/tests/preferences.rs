@@ -24,6 +24,7 @@ const NOW: Time = Time(1_000_000);
 const HOST: &str = "kubernetes.io/hostname";
 const NEAR: &str = "podAffinity";
 const EVEN: &str = "topologySpread";
+const PULLED: &str = "imageLocality";
 
 fn app(name: &str) -> LabelSelector {
     vec![Requirement { key: text("app"), operator: Operator::In, values: vec![text(name)] }]
@@ -330,6 +331,45 @@ fn who_is_deleted_still_draws_and_who_is_nominated_does_not() {
     assert_eq!(found, list(&[("a", 0), ("b", 1_000)]));
 }
 
+/// A node of ten `cpu` that has images of so many MiB.
+fn having(name: &str, images: &[(&str, i64)]) -> NodeFacts {
+    let mut facts = node(name, &[("cpu", 10)]);
+    facts.images = Arc::new(images.iter().map(|(name, mib)| (text(name), mib << 20)).collect());
+    facts
+}
+
+/// A pod of containers of these images that asks for one `cpu`.
+fn of_images(images: &[&str]) -> Arc<PodShape> {
+    let images = images.iter().map(text).collect();
+    Arc::new(PodShape { requests: amounts(&[("cpu", 1)]), images, ..PodShape::default() })
+}
+
+#[test]
+fn an_image_counts_by_the_share_of_nodes_that_have_it() {
+    let image = [("i", 1_000)];
+    let nodes = [having("a", &image), having("b", &[]), having("c", &[]), having("d", &[])];
+    let mut engine = ground(&nodes, &[]);
+    let asking = of_images(&["i"]);
+    // Between 23 and 1000 MiB bytes count: here the quarter of 1000.
+    let found = values(&mut engine, &asking, PULLED);
+    assert_eq!(found, list(&[("a", 232), ("b", 0), ("c", 0), ("d", 0)]));
+    engine.step(NOW, vec![Input::Node(having("b", &image).into())]);
+    let found = values(&mut engine, &asking, PULLED);
+    assert_eq!(found, list(&[("a", 488), ("b", 488), ("c", 0), ("d", 0)]));
+    engine.step(NOW, vec![Input::NodeGone(text("c")), Input::NodeGone(text("d"))]);
+    assert_eq!(values(&mut engine, &asking, PULLED), list(&[("a", 1_000), ("b", 1_000)]));
+    engine.step(NOW, vec![Input::Node(having("e", &[]).into())]);
+    let found = values(&mut engine, &asking, PULLED);
+    assert_eq!(found, list(&[("a", 658), ("b", 658), ("e", 0)]));
+    let other = values(&mut engine, &of_images(&["of nobody"]), PULLED);
+    assert_eq!(other, list(&[("a", 0), ("b", 0), ("e", 0)]));
+}
+
+/// What a node becomes: gone, or one with these images.
+fn turn() -> impl Strategy<Value = (usize, Option<Vec<usize>>)> {
+    (0..5_usize, option::weighted(0.8, vec(0..3_usize, 0..3)))
+}
+
 /// Nodes, who is there, who comes and goes then, and who asks.
 #[derive(Clone, Debug)]
 struct Case {
@@ -494,6 +534,49 @@ proptest! {
             engine.step(NOW, vec![Input::Node(facts.clone().into())]);
             model.nodes[at] = facts.clone();
             case.is_ordered(&mut engine, &model)?;
+        }
+    }
+
+    /// What images are worth is what kube-scheduler makes of them, whatever came and went before,
+    /// and what is kept is what is found out anew.
+    #[test]
+    fn images_are_worth_what_their_share_of_nodes_makes_of_them(turns in vec(turn(), 1..8)) {
+        const SIZES: [(&str, i64); 3] = [("i", 90), ("j", 700), ("k", 5_000)];
+        let mut engine = ground(&[having("stays", &[])], &[]);
+        let mut there: BTreeMap<String, Vec<usize>> = [("stays".to_owned(), Vec::new())].into();
+        for (at, turn) in turns {
+            let name = format!("n{at}");
+            let news = match turn {
+                None => {
+                    there.remove(&name);
+                    Input::NodeGone(text(name))
+                }
+                Some(mut images) => {
+                    images.sort_unstable();
+                    images.dedup();
+                    let sizes: Vec<(&str, i64)> = images.iter().map(|at| SIZES[*at]).collect();
+                    let facts = having(&name, &sizes);
+                    there.insert(name, images);
+                    Input::Node(facts.into())
+                }
+            };
+            engine.step(NOW, vec![news]);
+            for asked in [&[1_usize][..], &[0, 2]] {
+                let names: Vec<&str> = asked.iter().map(|at| SIZES[*at].0).collect();
+                let found = values(&mut engine, &of_images(&names), PULLED);
+                let part = |at: &usize| {
+                    let having = there.values().filter(|images| images.contains(at)).count();
+                    SIZES[*at].1 as f64 * having as f64 / there.len() as f64
+                };
+                for (node, images) in &there {
+                    let mib: f64 = asked.iter().filter(|at| images.contains(at)).map(part).sum();
+                    let most = 1_000.0 * asked.len() as f64;
+                    let wanted = (mib.clamp(23.0, most) - 23.0) * 1_000.0 / (most - 23.0);
+                    let off = (f64::from(found[&text(node)]) - wanted).abs();
+                    // Shares are kept to a thousandth.
+                    prop_assert!(off < 4.0, "{node} of {there:?}: {found:?}");
+                }
+            }
         }
     }
 }

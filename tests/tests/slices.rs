@@ -189,6 +189,34 @@ proptest! {
     }
 }
 
+/// Slices are cut by index, whenever their members were made; by number where names have one.
+#[test]
+fn members_with_neighbouring_indices_are_in_one_slice() {
+    let nodes = vec![(0, 0, 4), (0, 1, 4), (0, 2, 4)];
+    let case = Case { nodes, members: [12, 0], size: 4, in_one_zone: false, labelled: false };
+    for indexed in [false, true] {
+        let mut pods = case.gang();
+        for (at, pod) in pods.iter_mut().enumerate().filter(|_| indexed) {
+            (pod.indexed, pod.created) = (true, Time(1_000 * (at as i64 % 5)));
+        }
+        let mut engine = Engine::new();
+        let mut facts = vec![namespace()];
+        facts.extend(case.facts().into_iter().map(|it| Input::Node(it.into())));
+        facts.extend(pods.into_iter().rev().map(Input::Pod));
+        let output = engine.step(NOW, facts);
+        engine.recount();
+        let mut slices: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+        for (name, node) in binds(&output) {
+            let at = name.strip_prefix("g-").and_then(|at| at.parse().ok()).expect("a member");
+            slices.entry(node).or_default().push(at);
+        }
+        slices.values_mut().for_each(|slice| slice.sort_unstable());
+        let mut slices: Vec<Vec<usize>> = slices.into_values().collect();
+        slices.sort_unstable();
+        assert_eq!(slices, [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]], "{indexed}");
+    }
+}
+
 /// Who comes for a member that was lost goes where the others of its slice are.
 #[test]
 fn a_slice_gets_its_member_back() {

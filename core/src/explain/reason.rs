@@ -90,6 +90,16 @@ pub enum Reason {
         /// That of its group.
         group: i32,
     },
+    /// A member never preempts others and its PodGroup does, or the other way round, though all
+    /// must be the same.
+    OtherPreemption {
+        /// Its name.
+        pod: Text,
+        /// It never does.
+        never: bool,
+        /// Its group says the other; else others of its members do.
+        of_group: bool,
+    },
     /// The LocalQueue that it names does not exist.
     LocalQueueMissing {
         /// Namespace.

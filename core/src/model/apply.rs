@@ -208,7 +208,9 @@ impl ClusterState {
             }
         }
         let old_workload = self.pods[index].workload;
-        if let Some(workload) = old_workload.filter(|_| self.pods[index].created != facts.created) {
+        let stood = &self.pods[index];
+        let moves = (stood.created, stood.indexed) != (facts.created, facts.indexed);
+        if let Some(workload) = old_workload.filter(|_| moves) {
             self.workloads[workload].unordered = true;
         }
         let pod = &mut self.pods[index];
@@ -217,7 +219,7 @@ impl ClusterState {
         pod.ours = facts.ours;
         (pod.phase, pod.nominated) = (facts.phase, facts.nominated);
         pod.terminating = facts.terminating;
-        pod.gated = facts.gated;
+        (pod.gated, pod.indexed) = (facts.gated, facts.indexed);
         pod.bound_at = facts.bound_at.or(pod.bound_at);
         pod.ended_at = facts.ended_at;
         pod.priority = facts.priority;
@@ -302,6 +304,7 @@ impl ClusterState {
             terminating: false,
             gated: false,
             later: false,
+            indexed: facts.indexed,
             created: facts.created,
             bound_at: None,
             ended_at: None,

@@ -13,7 +13,7 @@ use crate::model::ids::{PodIdx, ShapeIdx, WorkloadIdx};
 use crate::model::input::{
     EvictionNote, GangKey, GangRef, GangSource, OwnerFacts, OwnerPodSet, PodPhase, Roles, Text,
 };
-use crate::model::pod::{Binding, Pod};
+use crate::model::pod::{Binding, Pod, by_number};
 use crate::model::state::ClusterState;
 use crate::model::workload::{Assignment, PodSet, QueueRef, Requeue, Run, Workload, WorkloadId};
 use crate::plan::State;
@@ -195,10 +195,10 @@ impl ClusterState {
         self.workloads[workload].dirty = false;
         let (mut kept, mut real): (Vec<PodIdx>, Vec<PodIdx>) =
             members.drain(..).partition(|pod| self.pods[*pod].kept());
-        kept.sort_by(|a, b| self.pods[*a].name.cmp(&self.pods[*b].name));
+        kept.sort_by(|a, b| by_number(&self.pods[*a].name, &self.pods[*b].name));
         // Each bind of a large gang comes here: who only got a node stands where it did.
         if std::mem::take(&mut self.workloads[workload].unordered) {
-            real.sort_by(|a, b| self.pods[*a].order().cmp(&self.pods[*b].order()));
+            real.sort_by(|a, b| self.pods[*a].order(&self.pods[*b]));
         }
         self.take_over(workload, &mut kept, &real, changes);
         let owner = self.owner_of(workload).cloned();
@@ -393,6 +393,7 @@ impl ClusterState {
                 terminating: false,
                 gated: false,
                 later: false,
+                indexed: false,
                 created: owner.created,
                 bound_at: None,
                 ended_at: None,
@@ -464,7 +465,8 @@ impl ClusterState {
         let entry = &self.workloads[workload];
         let members = entry.members.iter().map(|pod| &self.pods[*pod]);
         let active: Vec<&Pod> = self.heard(workload).collect();
-        let first = active.first().copied().or_else(|| members.clone().next());
+        let made = active.iter().copied().min_by(|one, other| one.made(other));
+        let first = made.or_else(|| members.clone().min_by(|one, other| one.made(other)));
         let gangs = members.filter(|pod| pod.counts()).map(|pod| &pod.gang);
         let stated = gangs.clone().filter_map(|gang| gang.min_member).max();
         let total = gangs.filter_map(|gang| gang.total).max();

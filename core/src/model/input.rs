@@ -353,6 +353,9 @@ pub struct PodFacts {
     pub terminating: bool,
     /// Has scheduling gates.
     pub gated: bool,
+    /// It has an index among its peers, and its name says which: members stand in the order of
+    /// those names, numbers in them taken for what they are.
+    pub indexed: bool,
     /// Creation time.
     pub created: Time,
     /// When it was bound, as far as the API shows it.
@@ -443,6 +446,16 @@ pub enum Held {
         own: i32,
         /// That of its group.
         group: i32,
+    },
+    /// A member never preempts others and its group does, or the other way round, though all must
+    /// be the same.
+    OtherPreemption {
+        /// Its name.
+        pod: Text,
+        /// It never does.
+        never: bool,
+        /// Its group says the other; else others of its members do.
+        of_group: bool,
     },
 }
 

@@ -5,7 +5,8 @@
 //! reserved work, [`vacancy`] quota for members that died; [`bills`] what members cost where they
 //! are, for queues with a quota of money; `roles` knows minimums of roles, `surplus` who is too
 //! many in a group, `replicas` which members are of use only together; `nominated` pods of others
-//! that may come; [`volumes`] knows storage; [`sweep`] forgets what nothing uses any more.
+//! that may come; [`images`] knows how many nodes have which, [`volumes`] storage; [`sweep`]
+//! forgets what nothing uses any more.
 
 pub mod adopt;
 pub mod apply;
@@ -17,6 +18,7 @@ mod devices;
 pub mod facts;
 mod holds;
 pub mod ids;
+pub mod images;
 pub mod input;
 mod lifecycle;
 pub mod lookup;

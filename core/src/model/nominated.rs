@@ -107,6 +107,7 @@ mod tests {
             phase: PodPhase::Pending,
             terminating: false,
             gated: false,
+            indexed: false,
             created: Time(0),
             bound_at: None,
             ended_at: None,

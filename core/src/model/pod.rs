@@ -1,5 +1,6 @@
 //! A pod as the engine keeps it.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use capstan_topology::{NodeIdx, RequestIdx};
@@ -37,6 +38,8 @@ pub struct Pod {
     pub gated: bool,
     /// Its gang begins without it: others of its role go first, or its group has enough.
     pub later: bool,
+    /// It has an index among its peers, which its name has too.
+    pub indexed: bool,
     /// Creation time.
     pub created: Time,
     /// When it was bound, as the API shows it, or when we decided.
@@ -123,13 +126,75 @@ impl Pod {
         self.binding == Binding::Kept
     }
 
-    /// Where it stands among the members of its gang: who was made first, by name, by uid.
-    pub fn order(&self) -> (Time, &Text, &Text) {
-        (self.created, &self.name, &self.uid)
+    /// Which of two stands first among the members of their gang: those with an index after others,
+    /// in order of that, whenever they were made, since neighbours are to be near each other; those
+    /// without as they were made.
+    pub fn order(&self, other: &Pod) -> Ordering {
+        match (self.indexed, other.indexed) {
+            (true, true) => by_number(&self.name, &other.name).then_with(|| self.made(other)),
+            (false, false) => self.made(other),
+            (one, two) => one.cmp(&two),
+        }
+    }
+
+    /// Which of two was made first, by name, by uid.
+    pub fn made(&self, other: &Pod) -> Ordering {
+        let named = || by_number(&self.name, &other.name).then_with(|| self.uid.cmp(&other.uid));
+        self.created.cmp(&other.created).then_with(named)
     }
 
     /// Names it in the API.
     pub fn reference(&self) -> PodRef {
         PodRef { namespace: self.namespace.clone(), name: self.name.clone(), uid: self.uid.clone() }
+    }
+}
+
+/// Compares names as people count: `c-2` goes before `c-10`. What is the same so is compared letter
+/// by letter.
+pub fn by_number(one: &str, other: &str) -> Ordering {
+    let (mut a, mut b) = (one.as_bytes(), other.as_bytes());
+    while let (Some(x), Some(y)) = (a.first(), b.first()) {
+        if x.is_ascii_digit() && y.is_ascii_digit() {
+            let (of_one, of_other) = (number(&mut a), number(&mut b));
+            let longer = of_one.len().cmp(&of_other.len());
+            let order = longer.then_with(|| of_one.cmp(of_other));
+            if order.is_ne() {
+                return order;
+            }
+        } else if x == y {
+            (a, b) = (&a[1..], &b[1..]);
+        } else {
+            return x.cmp(y);
+        }
+    }
+    a.len().cmp(&b.len()).then_with(|| one.cmp(other))
+}
+
+/// Takes the digits off that it begins with; those of them that count.
+fn number<'a>(of: &mut &'a [u8]) -> &'a [u8] {
+    let all = *of;
+    let digits = all.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let zeros = all[..digits].iter().take_while(|byte| **byte == b'0').count();
+    *of = &all[digits..];
+    &all[zeros..digits]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_in_the_order_in_which_people_count() {
+        let sorted = [
+            "", "7", "a", "a-0", "a-2-9", "a-02-10", "a-2-10", "a-10", "a-10-b", "a-10b", "a2",
+            "ab",
+        ];
+        for (at, one) in sorted.iter().enumerate() {
+            for (beside, other) in sorted.iter().enumerate() {
+                assert_eq!(by_number(one, other), at.cmp(&beside), "{one} and {other}");
+            }
+        }
+        let (long, longer) = ("9".repeat(40), "1".repeat(41));
+        assert_eq!(by_number(&long, &longer), Ordering::Less);
     }
 }

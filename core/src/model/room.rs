@@ -14,6 +14,7 @@ use capstan_topology::{
 };
 
 use crate::model::ids::ShapeIdx;
+use crate::model::images::ImageCounts;
 use crate::model::input::{Amounts, NodeFacts, PodShape, StorageFact, Text};
 use crate::model::sweep::Used;
 use crate::model::volumes::Volumes;
@@ -49,6 +50,8 @@ pub struct Room {
     pub levels: Vec<Text>,
     /// Topology over the nodes that may be offered.
     pub tree: Tree,
+    /// How many of those nodes have which image.
+    pub images: ImageCounts,
     nodes: Vec<Node>,
     by_name: Interner<Text>,
     /// Largest version that a forgotten node had: whoever gets its slot begins there.
@@ -189,8 +192,9 @@ impl Room {
         let allocatable = self.vector(&facts.allocatable);
         self.ledger.set_allocatable(index, allocatable);
         let node = &mut self.nodes[index.at()];
-        node.facts = Some(facts);
+        let old = node.facts.replace(facts.clone());
         node.version += 1;
+        self.images.change(old.as_ref().map(|old| &old.images), Some(&facts.images));
         self.touch(index);
         !only_scored
     }
@@ -200,11 +204,14 @@ impl Room {
         let Some(index) = self.find_node(name) else { return false };
         let node = &mut self.nodes[index.at()];
         node.version += 1;
-        let was_offered = node.facts.take().is_some();
+        let was = node.facts.take();
+        if let Some(was) = &was {
+            self.images.change(Some(&was.images), None);
+        }
         self.ledger.set_allocatable(index, ResourceVector::default());
         self.tree_stale = true;
         self.touch(index);
-        was_offered
+        was.is_some()
     }
 
     /// Takes in what is known of storage; whether it is news.
@@ -332,6 +339,7 @@ impl Room {
         for (name, index) in self.by_name.iter() {
             assert_eq!(self.nodes[index as usize].name, *name, "name of node slot {index}");
         }
+        self.images.recount(offered_of(&self.nodes).map(|(_, facts)| facts));
         self.known_shapes.recount();
         let requests = self.ledger.requests().given();
         for (facts, index) in self.known_shapes.iter() {

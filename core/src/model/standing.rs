@@ -124,6 +124,9 @@ impl ClusterState {
             Held::OtherPriority { pod, own, group } => {
                 Reason::OtherPriority { pod: pod.clone(), own: *own, group: *group }
             }
+            Held::OtherPreemption { pod, never, of_group } => {
+                Reason::OtherPreemption { pod: pod.clone(), never: *never, of_group: *of_group }
+            }
         })
     }
 

@@ -500,8 +500,8 @@ impl ClusterState {
             assert_eq!(known, lacks, "{} holds too little quota unseen", workload.full_name);
             if !workload.dirty && !workload.unordered {
                 let members = workload.members.iter().map(|pod| &self.pods[*pod]);
-                let real = members.filter(|pod| !pod.kept()).map(Pod::order);
-                let in_order = real.is_sorted();
+                let real = members.filter(|pod| !pod.kept());
+                let in_order = real.is_sorted_by(|a, b| a.order(b).is_le());
                 assert!(in_order, "members of {} are out of order", workload.full_name);
             }
             let unqueued = self.unqueued_holding.contains(&index);

@@ -86,7 +86,7 @@ impl ClusterState {
         if done.len() < size {
             return Run { since: None, done };
         }
-        done.sort_by(|a, b| (over(a), a.order()).cmp(&(over(b), b.order())));
+        done.sort_by(|a, b| over(a).cmp(&over(b)).then_with(|| a.made(b)));
         let end = |ended: usize| ended.checked_sub(1).map(|last| over(done[last]));
         let whole = done.len() - done.len() % size;
         let since = end(whole);
@@ -109,8 +109,10 @@ impl ClusterState {
         let placed = members.iter().filter(|pod| stands(&self.pods[**pod])).count();
         let left = (size as usize).saturating_sub(run.done.len()).saturating_sub(placed);
         let waiting = members.iter().copied().filter(|pod| waits(&self.pods[*pod]));
+        let mut waiting: Vec<PodIdx> = waiting.collect();
+        waiting.sort_by(|a, b| self.pods[*a].made(&self.pods[*b]));
         let (mut waiting, mut surplus): (Vec<PodIdx>, Vec<PodIdx>) =
-            waiting.partition(|pod| run.has(&self.pods[*pod]));
+            waiting.into_iter().partition(|pod| run.has(&self.pods[*pod]));
         if waiting.len() > left {
             self.own_queue_first(workload, &mut waiting);
         }
@@ -119,7 +121,7 @@ impl ClusterState {
             _ => self.parts_of_failed(workload, &run),
         };
         surplus.extend(self.without_part(waiting, open, left));
-        surplus.sort_by(|a, b| self.pods[*a].order().cmp(&self.pods[*b].order()));
+        surplus.sort_by(|a, b| self.pods[*a].made(&self.pods[*b]));
         surplus
     }
 

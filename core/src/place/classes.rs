@@ -6,6 +6,8 @@
 //! pods mean for it is its [`Outlook`], kept with the index and by the same log. A class is
 //! forgotten with its shape; nobody keeps a class from one step to the next.
 
+mod images;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -79,6 +81,8 @@ pub struct Class {
     /// What pods around add to the score of each node, by slot, as the index has it; empty where
     /// nobody prefers anything.
     around: Vec<u32>,
+    /// What kept scores are of.
+    images: images::Seen,
     /// What all nodes say, as of a change and a tree.
     refusals: Option<(u64, u64, Arc<Refusals>)>,
     verdicts: Vec<FactVerdict>,
@@ -128,6 +132,7 @@ impl Classes {
             index: FitIndex::default(),
             outlook: Outlook::default(),
             around: Vec::new(),
+            images: images::Seen::default(),
             refusals: None,
             verdicts: Vec::new(),
             volumes: None,
@@ -201,6 +206,7 @@ impl Classes {
         let at = class.at();
         let entry = &mut self.list[at];
         entry.used = self.uses;
+        entry.look_at_images(room, &mut self.scratch.shifts);
         let other_volumes = entry.look_at_volumes(room);
         if let Some(focus) = self.focus.as_deref_mut().filter(|_| entry.is_built(room))
             && let Some(changes) = room.touched_since(entry.seen)
@@ -337,6 +343,7 @@ impl Classes {
                 && class.seen == room.change_count()
                 && class.sees_volumes(room);
             if current {
+                class.recount_images(room);
                 class.index.recount(&room.tree);
                 if !class.outlook.is_void(room) && !class.outlook.is_empty() {
                     class.outlook.recount(&class.bare(room, room.tree.order()[0]));
@@ -430,7 +437,8 @@ impl Class {
             Some(kept) if kept.version == slot.version => *kept,
             _ => {
                 let accepted = rules::facts_accept(&question, refusals);
-                let score = accepted.then(|| score::fact_terms(&question, &self.weights));
+                let shares = &self.images.shares;
+                let score = accepted.then(|| score::fact_terms(&question, &self.weights, shares));
                 FactVerdict { version: slot.version, score }
             }
         };

@@ -3,7 +3,8 @@
 //!
 //! Problem: a model that is split over eight GPUs of one rack wants each eight of its workers in
 //! one rack, and as many racks as it takes. The members of a set are cut into slices of the wished
-//! size in their order; what is left over is a smaller slice of its own.
+//! size in their order (that of their indices, where they have some); what is left over is a
+//! smaller slice of its own.
 //!
 //! Wanted: whoever fits is found (for members that do not depend on each other), in few domains
 //! that are close together, within the required level of the whole gang if there is one. A slice

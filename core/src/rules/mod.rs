@@ -6,7 +6,7 @@
 //! refuses gives the reasons. A stateful rule also exports its state with `place`, `remove` and
 //! `recount` (see [`node_ports`]); what pods hold of resources is the hardware ledger's, what they
 //! hold of storage is kept by [`crate::model::volumes`]. The four volume rules are asked only for
-//! pods that have volumes.
+//! pods that have volumes; devices are counted last, for as many pods as all other rules leave.
 
 use capstan_topology::NodeIdx;
 
@@ -97,8 +97,8 @@ const fn facts(name: &'static str, check: fn(&Question<'_>, &mut Vec<NodeRefusal
     Rule { name, reads: Reads::Facts, check, slots: None }
 }
 
-/// A volume rule: those count together, and only for pods that have volumes (see [`slots`]).
-const fn volumes(name: &'static str, check: fn(&Question<'_>, &mut Vec<NodeRefusal>)) -> Rule {
+/// A rule about volumes, which count together, or devices: for who has such (see [`slots`]).
+const fn apart(name: &'static str, check: fn(&Question<'_>, &mut Vec<NodeRefusal>)) -> Rule {
     Rule { name, reads: Reads::Holdings, check, slots: None }
 }
 
@@ -123,10 +123,10 @@ pub const TABLE: [Rule; 17] = [
         check: resources_fit::check,
         slots: Some(resources_fit::slots),
     },
-    volumes("VolumeRestrictions", volume_restrictions::check),
-    volumes("NodeVolumeLimits", node_volume_limits::check),
-    volumes("VolumeBinding", volume_binding::check),
-    volumes("VolumeZone", volume_zone::check),
+    apart("VolumeRestrictions", volume_restrictions::check),
+    apart("NodeVolumeLimits", node_volume_limits::check),
+    apart("VolumeBinding", volume_binding::check),
+    apart("VolumeZone", volume_zone::check),
     Rule {
         name: "PodTopologySpread",
         reads: Reads::Holdings,
@@ -139,12 +139,7 @@ pub const TABLE: [Rule; 17] = [
         check: pod_affinity::check,
         slots: Some(pod_affinity::slots),
     },
-    Rule {
-        name: "DynamicResources",
-        reads: Reads::Holdings,
-        check: dynamic_resources::check,
-        slots: Some(dynamic_resources::slots),
-    },
+    apart("DynamicResources", dynamic_resources::check),
     facts("NodeDeclaredFeatures", declared_features::check),
 ];
 
@@ -178,10 +173,10 @@ pub fn slots(question: &Question<'_>) -> u32 {
             slots = slots.min(count(question));
         }
     }
-    match question.volumes {
-        Some(demand) if slots > 0 => slots.min(slots_for_volumes(question, demand)),
-        _ => slots,
+    if let Some(demand) = question.volumes.filter(|_| slots > 0) {
+        slots = slots.min(slots_for_volumes(question, demand));
     }
+    dynamic_resources::slots(question, slots)
 }
 
 /// How many more pods with the same volumes fit, as far as volumes go.

@@ -1,10 +1,12 @@
 //! Scores: which of the feasible nodes is best.
 //!
 //! Named integer terms, each 0..=1000 with a documented meaning, are multiplied by the weights of
-//! a profile and added. A term depends on pod class and node state only, never on the other
-//! candidates, so a node's score can be kept until the node changes. Terms split into those that
-//! depend on facts (kept per class and node), those that depend on holdings, and those of pods
-//! around, which change with other nodes of a domain, and for all nodes with the scale of a class.
+//! a profile and added. A term depends on pod class and the state of nodes only, never on which of
+//! them are candidates, so a node's score can be kept. Terms split into those that depend on facts
+//! of the node (kept per class and node until it changes; when the share of nodes that have an
+//! image is another one, what that makes is added), those that depend on holdings, and those of
+//! pods around, which change with other nodes of a domain, and for all nodes with the scale of a
+//! class.
 //!
 //! | term | 1000 means | 0 means |
 //! |---|---|---|
@@ -17,7 +19,7 @@
 //! | `nodeAffinity` | all that pod and configuration prefer of nodes | nothing of it |
 //! | `podAffinity` | no node is preferred more for the pods around it | none is less |
 //! | `topologySpread` | no domain is emptier, by its ScheduleAnyway constraints | none is fuller |
-//! | `imageLocality` | a gigabyte of images for each container | less than 23 MiB |
+//! | `imageLocality` | 1000 MiB a container, times the share of nodes that have them | 23 MiB |
 //!
 //! A term that a pod has no use for (it prefers nothing) counts neither as good nor as bad.
 //!
@@ -28,6 +30,7 @@ mod images;
 mod node_affinity;
 mod pods_around;
 
+pub use images::worth as worth_of_images;
 pub use pods_around::terms as terms_around;
 
 use capstan_topology::UNLIMITED;
@@ -91,13 +94,13 @@ pub const FULL: u32 = 1_000;
 /// A term that nothing is known about.
 pub const NEUTRAL: u32 = 500;
 
-/// Weighted sum of the terms that depend on facts.
-pub fn fact_terms(question: &Question<'_>, weights: &Weights) -> u32 {
+/// Weighted sum of the terms that depend on facts; `shares`: of nodes that have the pod's images.
+pub fn fact_terms(question: &Question<'_>, weights: &Weights, shares: &[u32]) -> u32 {
     weights.cost * cost(question)
         + weights.capacity * capacity(question)
         + weights.soft_taints * soft_taints(question)
         + weights.node_affinity * node_affinity::value(question).unwrap_or(0)
-        + weights.image_locality * images::value(question).unwrap_or(0)
+        + weights.image_locality * images::value(question, shares).unwrap_or(0)
 }
 
 /// Weighted sum of the terms that depend on holdings.
@@ -124,7 +127,8 @@ pub fn explain(question: &Question<'_>, weights: &Weights, locality: u32) -> Sco
     terms.extend(near.map(|value| term("podAffinity", value, weights.pod_affinity)));
     let spread = question.neighbours.and_then(|around| pods_around::spread(around, room, node));
     terms.extend(spread.map(|value| term("topologySpread", value, weights.topology_spread)));
-    let images = images::value(question);
+    let shares = room.images.shares(&question.shape.facts.images);
+    let images = images::value(question, &shares);
     terms.extend(images.map(|value| term("imageLocality", value, weights.image_locality)));
     let sum: u32 = terms.iter().map(|term| term.value * term.weight).sum();
     let weighed: u32 = terms.iter().map(|term| term.weight).sum();

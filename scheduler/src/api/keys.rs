@@ -133,6 +133,16 @@ pub const SPARK_NAME: &str = "spark-app-name";
 /// Name of a Spark application as its operator has it; label.
 pub const SPARK_OPERATOR_NAME: &str = "sparkoperator.k8s.io/app-name";
 
+/// Labels of pods that have an index among their peers: Jobs (each Job of a JobSet by itself),
+/// StatefulSets, LeaderWorkerSets, Kubeflow's jobs and Volcano's. Names have it too.
+pub const INDEXES: [&str; 5] = [
+    "batch.kubernetes.io/job-completion-index",
+    "apps.kubernetes.io/pod-index",
+    "leaderworkerset.sigs.k8s.io/worker-index",
+    "training.kubeflow.org/replica-index",
+    "volcano.sh/task-index",
+];
+
 /// Keys of other projects that say which gang a pod is in. All members of a gang, or of a role or a
 /// replica in it, have the same values: what tells one member from the other would cost memory for
 /// each.

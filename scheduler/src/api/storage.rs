@@ -206,6 +206,16 @@ pub struct PodVolume {
     pub iscsi: Option<Iscsi>,
     /// A Ceph image.
     pub rbd: Option<Rbd>,
+    /// A container image.
+    pub image: Option<ImageSource>,
+}
+
+/// A container image whose files a pod reads.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+pub struct ImageSource {
+    /// Its name.
+    #[serde(default)]
+    pub reference: String,
 }
 
 /// A claim that a pod names.

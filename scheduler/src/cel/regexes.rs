@@ -1,7 +1,8 @@
 //! Patterns: `matches`, `find` and `findAll`.
 //!
-//! What a pattern is, [`translated`] decides. Left out: a pattern that needs more room than
-//! [`PATTERN_MAX`], or is nested some hundred deep, is none when it is used.
+//! What a pattern is, [`translated`] decides. One that needs more room than [`PATTERN_MAX`], or is
+//! nested more than [`NEST_MAX`] deep (groups, classes, repetitions and rows of parts are a level
+//! each; Go takes a thousand), is not used, and the bound is named as the reason.
 //!
 //! Cost: a pattern is paid for once in an evaluation, by the states that it is compiled to, and
 //! each use by these and by the text. Patterns that were compiled lately are kept, which changes no
@@ -11,7 +12,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use regex::{Regex, RegexBuilder};
+use regex::{Error, Regex, RegexBuilder};
 
 use super::Fault;
 use super::eval::Scope;
@@ -20,6 +21,12 @@ use super::value::Value;
 
 /// Bytes that a compiled pattern may take.
 const PATTERN_MAX: usize = 1 << 20;
+
+/// How deep a pattern may be nested: what compiles it looks into it by calls within calls.
+const NEST_MAX: u32 = 250;
+
+/// Characters of a pattern that are shown.
+const SHOWN_MAX: usize = 60;
 
 /// What a use of a pattern costs, in steps.
 const USE_COST: usize = 10;
@@ -54,13 +61,32 @@ pub(super) fn check(pattern: &str) -> Result<(), Fault> {
 
 /// A pattern.
 fn compile(pattern: &str) -> Result<Regex, Fault> {
-    let built = translated(pattern)
-        .and_then(|made| RegexBuilder::new(&made).size_limit(PATTERN_MAX).build().ok());
-    built.ok_or_else(|| no_pattern(pattern))
+    let made = translated(pattern).ok_or_else(|| no_pattern(pattern))?;
+    let built = RegexBuilder::new(&made).size_limit(PATTERN_MAX).nest_limit(NEST_MAX).build();
+    built.map_err(|error| match error {
+        Error::CompiledTooBig(_) => Fault::new(format!(
+            "the pattern {} needs more than {PATTERN_MAX} bytes, which is the most here",
+            shown(pattern)
+        )),
+        // What is made is a pattern in all else.
+        error if error.to_string().contains("maximum number of nested") => Fault::new(format!(
+            "the pattern {} is nested more than {NEST_MAX} deep, which is the most here",
+            shown(pattern)
+        )),
+        _ => no_pattern(pattern),
+    })
 }
 
 fn no_pattern(pattern: &str) -> Fault {
-    Fault::new(format!("{pattern:?} is no pattern"))
+    Fault::new(format!("{} is no pattern", shown(pattern)))
+}
+
+/// A pattern, or how it begins.
+fn shown(pattern: &str) -> String {
+    match pattern.char_indices().nth(SHOWN_MAX) {
+        Some((end, _)) => format!("{:?}...", &pattern[..end]),
+        None => format!("{pattern:?}"),
+    }
 }
 
 /// A pattern, paid for.
@@ -239,5 +265,23 @@ mod tests {
         for odd in ["(", "[a", "a{1001}", "(?x)a", r"(a)\1", "a(?=b)", "\\"] {
             assert!(compile(odd).is_err(), "{odd}");
         }
+    }
+
+    #[test]
+    fn what_is_beyond_a_bound_says_so_and_is_not_called_no_pattern() {
+        let around = |levels: usize| format!("{}a{}", "(".repeat(levels), ")".repeat(levels));
+        assert!(compile(&around(200)).expect("a pattern").is_match("a"));
+        let said = |pattern: &str| compile(pattern).expect_err(pattern).to_string();
+        let deep = said(&around(300));
+        let begins = format!("{:?}...", "(".repeat(SHOWN_MAX));
+        let bound = "is nested more than 250 deep, which is the most here";
+        assert_eq!(deep, format!("the pattern {begins} {bound}"));
+        let large = said(r"(?:\pL{30}){30}");
+        assert!(
+            large.ends_with("needs more than 1048576 bytes, which is the most here"),
+            "{large}"
+        );
+        assert_eq!(said("("), "\"(\" is no pattern");
+        assert_eq!(said(&"é(".repeat(40)), format!("{:?}... is no pattern", "é(".repeat(30)));
     }
 }

@@ -178,6 +178,9 @@ fn cost_length_and_nesting_are_bounded() {
     is(&vec!["true"; 1_000].join("&&"), true);
     fails(&format!("a{}", ".b".repeat(4_000)), "too many terms");
     fails(&" ".repeat(20_000), "longer than");
+    let pattern = |levels: usize| format!("{}a{}", "(".repeat(levels), ")".repeat(levels));
+    is(&format!("'a'.matches('{}')", pattern(200)), true);
+    fails(&format!("'a'.matches('{}')", pattern(300)), "is nested more than 250 deep");
     let doubled = "'x'.replace('', 'xxxxxxxxxxxxxxxxxxxx')";
     let grown = (0..20)
         .fold(doubled.to_owned(), |text, _| format!("{text}.replace('x', 'xxxxxxxxxxxxxxxxxxxx')"));

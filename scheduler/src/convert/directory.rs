@@ -21,6 +21,8 @@ use super::pod::{PodDraft, Ranked};
 use super::ranges::LimitRanges;
 use super::remarks::Known;
 use super::runtime::{Runtime, RuntimeClassDraft};
+use crate::gangs::kinds::Kind;
+use crate::gangs::upstream;
 
 /// Owners looked at above a pod: ReplicaSet and Deployment, with room to spare.
 pub const OWNERS_MAX: usize = 4;
@@ -53,6 +55,9 @@ pub struct Directory {
     /// Pods of each PodGroup, and of each gang that its members or their owners name, by who
     /// schedules them.
     pub cast: BTreeMap<OwnerKey, BTreeMap<Option<Text>, u32>>,
+    /// Pods of each PodGroup of Kubernetes that preempt others and, after those, that never do, as
+    /// they say it.
+    pub preempting: BTreeMap<OwnerKey, [u32; 2]>,
     /// Pods of a gang which their owners name, not they: which.
     pub named_above: BTreeMap<Text, OwnerKey>,
 }
@@ -240,9 +245,12 @@ impl Owner {
         }
     }
 
-    /// Whether its pods may be ranked by a PriorityClass that is looked up.
+    /// Whether its pods may be ranked by a PriorityClass that is looked up, or the default one.
     pub fn names_class(&self) -> bool {
-        let group = self.group().is_some_and(|group| group.says.class.is_some());
+        let group = self.group().is_some_and(|group| {
+            group.says.class.is_some()
+                || (upstream::compares(group) && group.says.priority.is_none())
+        });
         let gang = self.gang().is_some_and(|gang| gang.says.class.is_some());
         group || gang
     }
@@ -298,12 +306,13 @@ impl Directory {
     }
 
     /// Notes that a pod is there, as far as it names its gang; `true`: who schedules the members
-    /// of that is not what it was.
+    /// of that is not what it was, or whether all of them preempt others or none does.
     pub fn enlist(&mut self, group: &OwnerKey, pod: &PodDraft) -> bool {
         let cast = self.cast.entry(group.clone()).or_default();
         let count = cast.entry(pod.scheduler.clone()).or_default();
         *count += 1;
-        cast.len() > 1
+        let mixed = cast.len() > 1;
+        self.count_preempting(group, pod, 1) || mixed
     }
 
     /// Notes that a pod is there no more; see [`Directory::enlist`].
@@ -319,7 +328,30 @@ impl Directory {
         if cast.is_empty() {
             self.cast.remove(group);
         }
-        mixed
+        self.count_preempting(group, pod, -1) || mixed
+    }
+
+    /// Counts a pod of a PodGroup of Kubernetes by what it says of preempting others; whether such
+    /// pods begin or cease to be unlike each other.
+    fn count_preempting(&mut self, group: &OwnerKey, pod: &PodDraft, by: i32) -> bool {
+        let of_kubernetes = *group.0 == *Kind::UpstreamGroup.row().key;
+        let alive = of_kubernetes && !pod.phase.terminal();
+        let Some(never) = pod.ranked.never_preempts.filter(|_| alive) else { return false };
+        let counts = self.preempting.entry(group.clone()).or_default();
+        let unlike = |counts: &[u32; 2]| counts.iter().all(|count| *count > 0);
+        let before = unlike(counts);
+        let count = &mut counts[usize::from(never)];
+        *count = count.saturating_add_signed(by);
+        let after = unlike(counts);
+        if *counts == [0, 0] {
+            self.preempting.remove(group);
+        }
+        before != after
+    }
+
+    /// Whether any pod of a PodGroup of Kubernetes says that it never preempts others, or does.
+    pub fn has_preempting(&self, group: &OwnerKey, never: bool) -> bool {
+        self.preempting.get(group).is_some_and(|counts| counts[usize::from(never)] > 0)
     }
 
     /// Members of such a gang of ours that name another scheduler. A group that is all another's

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use capstan_core::model::input::{
-    GangKey, GangRef, GangSource, OwnerFacts, OwnerPodSet, PodFacts, PodShape, Text, TopologyWish,
-    Wishes,
+    GangKey, GangRef, GangSource, Held, OwnerFacts, OwnerPodSet, PodFacts, PodShape, Text,
+    TopologyWish, Wishes,
 };
 use capstan_core::time::Time;
 
@@ -17,7 +17,7 @@ use super::devices::{Claimant, PodClaimDraft};
 use super::directory::{Directory, Owner};
 use super::gang::GangDraft;
 use super::gathered::PriorityClassDraft;
-use super::group::GroupSays;
+use super::group::{GroupDraft, GroupSays};
 use super::job::JobDraft;
 use super::marks::Marks;
 use super::pod::{PodDraft, Ranked};
@@ -258,9 +258,15 @@ impl Facts<'_> {
     }
 
     /// The priority that a PodGroup gives its members.
-    fn rank_of_group(&mut self, says: &GroupSays) -> Option<i32> {
-        let class = says.class.as_ref().filter(|_| says.priority.is_none());
-        says.priority.or_else(|| self.class(class?, false).map(|class| class.value))
+    fn rank_of_group(&mut self, group: &GroupDraft) -> Option<i32> {
+        let says = &group.says;
+        match (says.priority, &says.class) {
+            (Some(priority), _) => Some(priority),
+            (None, Some(class)) => self.class(class, false).map(|class| class.value),
+            (None, None) => {
+                gangs::upstream::compares(group).then(|| self.rank(&Ranked::default()).0)
+            }
+        }
     }
 
     /// The facts of a pod; `start` stands for a creation time that nobody gave.
@@ -275,7 +281,7 @@ impl Facts<'_> {
         let (shape, claims) = self.with_claims(shape, pod);
         let (priority, never_preempts) = self.rank(&pod.ranked);
         let group = gangs::groups::of(&pod.marks, &pod.namespace, self.directory);
-        let of_group = group.and_then(|group| self.rank_of_group(&group.says));
+        let of_group = group.and_then(|group| self.rank_of_group(group));
         let job = above.first().and_then(|owner| match owner {
             Owner::Job(job) => Some(gangs::job::Run {
                 job,
@@ -298,7 +304,7 @@ impl Facts<'_> {
         };
         let mut gang: GangRef = gangs::of(&member, &mut ignored);
         gang.unknown_owner = self.unknown_owner(pod, &above).or(gang.unknown_owner);
-        gang.held = gang.held.or_else(|| gangs::upstream::outranked(pod, group?, of_group?));
+        gang.held = gang.held.or_else(|| self.unlike(pod, group?, of_group));
         let mut wishes = asked.wishes;
         match (group, gang.source) {
             (Some(group), _) => with_group(&mut wishes, &group.says),
@@ -321,6 +327,7 @@ impl Facts<'_> {
             phase: pod.phase,
             terminating: pod.terminating,
             gated: pod.gated,
+            indexed: gangs::is_indexed(&pod.labels),
             created: pod.created.unwrap_or(start),
             bound_at: pod.bound_at,
             ended_at: pod.ended_at(),
@@ -332,6 +339,13 @@ impl Facts<'_> {
             eviction: pod.eviction.as_deref().cloned(),
             claims,
         }
+    }
+
+    /// Why a pod waits that is not as its PodGroup is, which has this priority.
+    fn unlike(&mut self, pod: &PodDraft, group: &GroupDraft, rank: Option<i32>) -> Option<Held> {
+        let class = pod.ranked.class.as_ref().and_then(|name| self.class(name, true));
+        let own = pod.ranked.priority.or(class.map(|class| class.value));
+        gangs::upstream::unlike(pod, (own, rank), group, self.directory)
     }
 
     /// The owner of a pod that nobody knows, as people name it.

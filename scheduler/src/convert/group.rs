@@ -49,6 +49,8 @@ pub struct GroupSays {
     pub priority: Option<i32>,
     /// PriorityClass, which counts where there is no priority.
     pub class: Option<Text>,
+    /// Whether its pods never preempt others, where it says that.
+    pub never_preempts: Option<bool>,
     /// Level within one domain of which they must be.
     pub topology: Option<Text>,
 }

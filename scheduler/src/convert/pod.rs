@@ -284,11 +284,14 @@ pub fn shape(spec: &PodSpec) -> PodShape {
     }
 }
 
-/// Images as nodes name them: with a tag.
+/// Images of containers and volumes as nodes name them: with a tag.
 fn images(spec: &PodSpec) -> Vec<Text> {
     let all = spec.containers.iter().chain(&spec.init_containers);
-    let named = all.filter_map(|container| container.image.as_deref().filter(|it| !it.is_empty()));
+    let run = all.filter_map(|container| container.image.as_deref());
+    let mounted = spec.volumes.iter().filter_map(|volume| volume.image.as_ref());
+    let named = run.chain(mounted.map(|image| image.reference.as_str()));
     let mut images: Vec<Text> = named
+        .filter(|image| !image.is_empty())
         .map(|image| {
             let last = image.rsplit_once('/').map_or(image, |(_, last)| last);
             match last.contains([':', '@']) {
@@ -448,6 +451,19 @@ mod tests {
         let numbers: Vec<u16> = pod.shape.ports.iter().map(|port| port.port).collect();
         assert_eq!(numbers, [2, 8080]);
         assert_eq!((&*pod.shape.ports[0].protocol, &*pod.shape.ports[0].ip), ("TCP", "0.0.0.0"));
+    }
+
+    #[test]
+    fn images_of_containers_and_volumes_have_a_tag() {
+        let volumes = json!([{ "name": "v", "image": { "reference": "host:5000/data" } },
+            { "name": "w", "emptyDir": {} }, { "name": "x", "image": {} }]);
+        let spec = json!({ "containers": [{ "image": "b:1" }, { "image": "a" }],
+            "initContainers": [{ "image": "b:1" }, { "image": "c@sha256:0" }],
+            "volumes": volumes });
+        let pod = good(json!({ "metadata": { "name": "p" }, "spec": spec }));
+        let images: Vec<&str> = pod.shape.images.iter().map(|image| &**image).collect();
+        assert_eq!(images, ["a:latest", "b:1", "b:1", "c@sha256:0", "host:5000/data:latest"]);
+        assert_eq!(pod.shape.volumes, None);
     }
 
     #[test]

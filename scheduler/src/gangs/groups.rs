@@ -51,6 +51,11 @@ fn key(kind: Kind, namespace: &Text, name: &Text) -> OwnerKey {
     (kind.row().key.into(), namespace.clone(), name.clone())
 }
 
+/// Where the directory has this one.
+pub(super) fn key_of(group: &GroupDraft) -> OwnerKey {
+    key(group.kind, &group.namespace, &group.name)
+}
+
 /// The group that a pod is a member of, by what it says itself; the best source first.
 pub fn named_by(marks: &Marks, namespace: &Text) -> Option<OwnerKey> {
     let of = |kind: Kind, name: &Text| key(kind, namespace, name);

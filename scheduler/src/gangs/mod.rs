@@ -28,6 +28,7 @@ use capstan_core::time::Time;
 
 use self::fields::{Fields, Part};
 use self::kinds::Kind;
+use crate::api::keys;
 use crate::convert::directory::{Directory, Owner, OwnerKey};
 use crate::convert::gang::Says;
 use crate::convert::marks::{Marks, OwnerName};
@@ -89,6 +90,12 @@ pub fn of(member: &Member<'_>, ignored: &mut Vec<Text>) -> GangRef {
 /// The group that a pod (or the pods of an owner) names, if it names one.
 pub fn group_of(member: &Member<'_>, ignored: &mut Vec<Text>) -> Option<GangRef> {
     GROUPS.iter().find_map(|source| source(member, ignored))
+}
+
+/// Whether a pod has an index among its peers: then it is a part of its name as well, before what
+/// makes that the only one, so that its gang stands in order of names.
+pub fn is_indexed(labels: &[(Text, Text)]) -> bool {
+    labels.iter().any(|(key, value)| keys::INDEXES.contains(&&**key) && !value.is_empty())
 }
 
 /// What an owner of another project says of its pods.
@@ -253,6 +260,17 @@ fn count(chain: &[&Marks], key: &str, ignored: &mut Vec<Text>) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_has_an_index_says_so_by_a_label() {
+        let has = |key: &str, value: &str| {
+            is_indexed(&[("app".into(), "x".into()), (key.into(), value.into())])
+        };
+        assert!(has("batch.kubernetes.io/job-completion-index", "3"));
+        assert!(has("apps.kubernetes.io/pod-index", "0"));
+        assert!(!has("apps.kubernetes.io/pod-index", "") && !has("index", "3"));
+        assert!(!is_indexed(&[]));
+    }
 
     #[test]
     fn a_workload_is_named_as_an_object_may_be() {

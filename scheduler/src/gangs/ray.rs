@@ -8,6 +8,11 @@
 //! asks goes before the minimums of groups, but never without the head.
 //!
 //! The pod that submits a RayJob is a Job of its own: it runs when the cluster is up.
+//!
+//! Where pods are in a PodGroup, what that says goes before all of this, as of any owner's pods:
+//! its number starts, whichever of them those are, and one by one beyond it. KubeRay makes such
+//! groups for schedulers that know nothing else, with all pods that are desired for a number, or
+//! for Volcano the head and the least workers where Ray scales them, and no minimums of tasks.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

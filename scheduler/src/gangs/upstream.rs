@@ -1,9 +1,16 @@
 //! Gangs of Kubernetes itself: `spec.schedulingGroup` names a PodGroup of `scheduling.k8s.io`.
 //!
 //! v1alpha2, v1alpha3 and v1beta1 differ in nothing that is read here, but that Kubernetes 1.37,
-//! which has the last two, starts no group with a pod of another priority than its own: such pods
-//! are held here too. A group without `gang` starts pod by pod. `disruptionMode` needs nothing: no
-//! gang is ever preempted in part below its minimum.
+//! which has the last two, starts no group with a pod of another priority or `preemptionPolicy`:
+//! such pods are held here too. A group without `gang` starts pod by pod. `disruptionMode` needs
+//! nothing: no gang is ever preempted in part below its minimum.
+//!
+//! A group that says no priority has what its API server gives to one: that of the default
+//! PriorityClass, else 0, which is what kube-scheduler takes. What a group says of
+//! `preemptionPolicy` is kept by API servers with the gate `PodGroupPreemptionPolicy` alone (alpha,
+//! off); without it kube-scheduler asks that pods of a group are alike. So where a group says
+//! nothing, its pods have to be alike here: with the gate those that never preempt would wait as
+//! well, but nobody can tell the gate from such a group.
 
 use capstan_core::model::input::{GangRef, GangSource, Held, Text};
 
@@ -11,6 +18,7 @@ use super::Member;
 use super::fields::{Fields, Part};
 use super::groups;
 use super::kinds::Kind;
+use crate::convert::directory::Directory;
 use crate::convert::group::{GroupDraft, GroupSays};
 use crate::convert::pod::PodDraft;
 use crate::convert::sharing::Shared;
@@ -32,10 +40,22 @@ pub fn read(part: Part<'_>, fields: &mut Fields, shared: &mut Shared) -> GroupSa
     if known.is_none() && !priority.is_null() {
         fields.ignore(part, "spec.priority", priority, "a priority");
     }
+    let never_preempts = match fields.text(part, "spec.preemptionPolicy") {
+        None => None,
+        Some("Never") => Some(true),
+        Some("PreemptLowerPriority") => Some(false),
+        Some(_) => {
+            let policy = part.at("spec.preemptionPolicy");
+            let wanted = "Never or PreemptLowerPriority";
+            fields.ignore(part, "spec.preemptionPolicy", policy, wanted);
+            None
+        }
+    };
     GroupSays {
         min,
         roles: None,
         priority: known,
+        never_preempts,
         class: fields.text(part, "spec.priorityClassName").map(|name| shared.texts.text(name)),
         topology: level.map(|level| shared.texts.text(level)),
         queue: None,
@@ -51,9 +71,33 @@ pub fn resolve(member: &Member<'_>, _ignored: &mut Vec<Text>) -> Option<GangRef>
 /// The version of groups that only rank their pods.
 const RANKS: &str = "v1alpha2";
 
-/// Why a pod waits that says another priority than its group, which has this one.
-pub fn outranked(pod: &PodDraft, group: &GroupDraft, priority: i32) -> Option<Held> {
-    let own = pod.ranked.priority.filter(|own| *own != priority)?;
-    let checked = group.kind == Kind::UpstreamGroup && *group.version != *RANKS;
-    checked.then(|| Held::OtherPriority { pod: pod.name.clone(), own, group: priority })
+/// Whether a group starts only with pods that are as it is.
+pub fn compares(group: &GroupDraft) -> bool {
+    group.kind == Kind::UpstreamGroup && *group.version != *RANKS
+}
+
+/// Why a pod waits that says (`own`) another priority than its group has, or is to preempt others
+/// where the group or others of its pods are not, or the other way round.
+pub fn unlike(
+    pod: &PodDraft,
+    (own, priority): (Option<i32>, Option<i32>),
+    group: &GroupDraft,
+    directory: &Directory,
+) -> Option<Held> {
+    if !compares(group) {
+        return None;
+    }
+    if let (Some(own), Some(group)) = (own, priority)
+        && own != group
+    {
+        return Some(Held::OtherPriority { pod: pod.name.clone(), own, group });
+    }
+    let never = pod.ranked.never_preempts?;
+    let stated = group.says.never_preempts;
+    let unlike = match stated {
+        Some(stated) => stated != never,
+        None => directory.has_preempting(&groups::key_of(group), !never),
+    };
+    let of_group = stated.is_some();
+    unlike.then(|| Held::OtherPreemption { pod: pod.name.clone(), never, of_group })
 }

@@ -201,6 +201,7 @@ fn member(owner: &OwnerFacts, set: usize, name: Text, created: Time) -> PodFacts
         nominated: false,
         terminating: false,
         gated: false,
+        indexed: false,
         created,
         bound_at: None,
         ended_at: None,

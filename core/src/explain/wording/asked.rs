@@ -94,16 +94,29 @@ pub fn write_few(out: &mut fmt::Formatter<'_>, reason: &Reason) -> fmt::Result {
     }
 }
 
-/// Pods that do not agree with what their group says.
+/// Pods that do not agree with what their group says, or with each other.
 pub fn write_unlike(out: &mut fmt::Formatter<'_>, reason: &Reason) -> fmt::Result {
     match reason {
+        Reason::ForeignMembers { pods } => {
+            write!(out, "{} another scheduler", super::pods_that(*pods, "names", "name"))
+        }
         Reason::OtherPriority { pod, own, group } => {
             let pod = quoted(pod);
             write!(out, "pod {pod} has priority {own} and its PodGroup {group}: ")?;
             out.write_str("all must have the same")
         }
+        Reason::OtherPreemption { pod, never, of_group } => {
+            let (own, theirs) = (policy(*never), policy(!never));
+            let others = if *of_group { "its PodGroup" } else { "others of its PodGroup" };
+            write!(out, "pod {} has preemptionPolicy {own} and {others} {theirs}: ", quoted(pod))?;
+            out.write_str("all must have the same")
+        }
         _ => write_surplus(out, reason),
     }
+}
+
+fn policy(never: bool) -> &'static str {
+    if never { "Never" } else { "PreemptLowerPriority" }
 }
 
 /// Pods beyond the number that their group says it has.
@@ -298,6 +311,18 @@ mod tests {
                 Reason::OtherPriority { pod: "p".into(), own: 7, group: 5 },
                 "Misconfigured",
                 "pod p has priority 7 and its PodGroup 5: all must have the same",
+            ),
+            (
+                Reason::OtherPreemption { pod: "p".into(), never: true, of_group: true },
+                "Misconfigured",
+                "pod p has preemptionPolicy Never and its PodGroup PreemptLowerPriority: all must \
+                 have the same",
+            ),
+            (
+                Reason::OtherPreemption { pod: "p".into(), never: false, of_group: false },
+                "Misconfigured",
+                "pod p has preemptionPolicy PreemptLowerPriority and others of its PodGroup Never: \
+                 all must have the same",
             ),
         ];
         for (reason, code, text) in rows {

@@ -31,7 +31,7 @@ pub struct PodShape {
     pub node_affinity: Option<NodeSelector>,
     /// Preferred node affinity; a score, never a refusal.
     pub preferred_nodes: Vec<PreferredNodes>,
-    /// Images of its containers, one for each, as nodes name them; sorted.
+    /// Images of its containers and volumes, one for each, as nodes name them; sorted.
     pub images: Vec<Text>,
     /// Features that a node has to declare for it; sorted.
     pub features: Vec<Text>,

@@ -111,23 +111,27 @@ pub fn check(question: &Question<'_>, refusals: &mut Vec<NodeRefusal>) {
     }
 }
 
-/// How many more pods get what they need.
-pub fn slots(question: &Question<'_>) -> u32 {
-    let shape = &question.shape.facts;
-    if shape.claims.is_empty() {
-        return u32::MAX;
+/// How many more pods get what they need, up to so many: of those that find no room otherwise
+/// nobody need know. A node may reach a thousand devices, and each pod is counted by looking at all
+/// that those before it took.
+pub fn slots(question: &Question<'_>, most: u32) -> u32 {
+    count(&question.room.devices, &question.shape.facts, question.facts(), most)
+}
+
+fn count(devices: &Devices, shape: &PodShape, node: &NodeFacts, most: u32) -> u32 {
+    if shape.claims.is_empty() || most == 0 {
+        return most;
     }
-    let devices = &question.room.devices;
-    let Ok(needs) = needs(devices, shape, question.facts()) else { return 0 };
+    let Ok(needs) = needs(devices, shape, node) else { return 0 };
     let specs = needs.specs();
-    let mut search = Search::new(devices, question.facts(), &specs);
+    let mut search = Search::new(devices, node, &specs);
     let mut slots = 0;
-    while slots < SLOTS_MAX && search.next().is_ok() {
+    while slots < most.min(SLOTS_MAX) && search.next().is_ok() {
         slots += 1;
         // Claims that others use too have their devices now.
         search.only(needs.own);
         if needs.own == 0 || search.took_nothing() {
-            return u32::MAX;
+            return most;
         }
     }
     slots

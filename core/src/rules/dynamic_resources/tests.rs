@@ -518,3 +518,14 @@ fn the_first_that_do_may_not_leave_the_most() {
     assert!(!choosy(&plain, vec![named.clone()]));
     assert!(choosy(&plain, vec![own(&one), named]), "it may have what only the pods' own can have");
 }
+
+#[test]
+fn no_more_pods_are_counted_than_others_leave_room_for() {
+    let devices = all(vec![slice((0..5).map(|at| device(&format!("g{at}"))).collect())]);
+    let claims = vec![own(&claim(vec![ask("r", 1)]))];
+    let (node, shape) = (node("a"), PodShape { claims, ..PodShape::default() });
+    for (most, counted) in [(0, 0), (1, 1), (4, 4), (5, 5), (6, 5), (u32::MAX, 5)] {
+        assert_eq!(count(&devices, &shape, &node, most), counted, "{most}");
+    }
+    assert_eq!(count(&devices, &PodShape::default(), &node, 7), 7);
+}

@@ -13,6 +13,10 @@
 //! next turn begins with who got nothing. Devices that are alike in all that a query looks at have
 //! one answer, and one evaluation in a turn.
 //!
+//! Files are looked at once: what they ask is evaluated at once, up to [`AT_ONCE`] steps. Of the
+//! devices beyond that it is said that they were not looked at, and why: whoever could have one of
+//! them waits for that reason, and not because it does not match.
+//!
 //! Cost of a turn: [`TURN`] steps, and one evaluation more.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,6 +33,11 @@ use crate::convert::sharing::Shared;
 
 /// What all queries together may cost in a turn, in steps.
 pub const TURN: u64 = 10 * cel::COST_MAX;
+
+/// What all queries of files together may cost, in steps: as much as two thousand evaluations that
+/// each cost as much as one may, which takes half a minute. Selectors that people write cost some
+/// dozen steps.
+const AT_ONCE: u64 = 2_000 * cel::COST_MAX;
 
 /// What it costs to look at a device, in steps, evaluated or not.
 const LOOK_COST: u64 = 20;
@@ -183,6 +192,20 @@ impl Queries {
         }
     }
 
+    /// Says of all devices that are left that nobody will look at them, as it would cost too much.
+    fn give_up(&mut self, slices: &Slices, budget: u64) {
+        let bound = format!("selectors of all claims cost more than {budget} steps");
+        let unknown = Answer::Fails(format!("not evaluated, as {bound}").into());
+        for query in self.known.values_mut() {
+            while let Some((name, mut answers)) = query.open.pop_first() {
+                let Some(slice) = slices.get(&name) else { continue };
+                answers.resize(slice.devices.len(), unknown.clone());
+                query.fresh.insert(name.clone());
+                query.done.insert(name, answers.into());
+            }
+        }
+    }
+
     /// Calls back with each query, slice and answers that were not told yet.
     pub fn tell(&mut self, slices: &Slices, mut with: impl FnMut(&Text, &Text, Arc<[Answer]>)) {
         for (text, query) in &mut self.known {
@@ -274,10 +297,16 @@ impl<'a> Look<'a> {
 }
 
 impl DeviceDirectory {
-    /// Evaluates all selectors on all devices, however long that takes, once it is settled.
+    /// Evaluates all selectors on all devices at once, as far as a bound allows; it is settled.
     pub fn evaluate(&mut self) {
+        self.evaluate_within(AT_ONCE);
+    }
+
+    /// The same with so many steps.
+    pub(super) fn evaluate_within(&mut self, budget: u64) {
         self.queries.begin(&self.slices);
-        self.queries.work(&self.slices, u64::MAX);
+        self.queries.work(&self.slices, budget);
+        self.queries.give_up(&self.slices, budget);
     }
 
     /// Whether more news come without a change of any object.

@@ -420,4 +420,12 @@ fn costly_selectors_are_evaluated_in_turns_and_what_is_not_known_yet_is_told_as_
     directory.evaluate();
     assert!(!directory.owes());
     assert_eq!(self::answers(&directory.news()), [vec![Answer::Yes; 40]]);
+    // What is beyond a bound is not looked at, and nobody is told that it does not match.
+    let mut directory = with(&[slice(json!(devices)), claim(gpu()), class(least)]);
+    directory.evaluate_within(1);
+    assert!(!directory.owes());
+    let why = "not evaluated, as selectors of all claims cost more than 1 steps";
+    let mut wanted = vec![Answer::Fails(why.into()); 40];
+    wanted[0] = Answer::Yes;
+    assert_eq!(self::answers(&directory.news()), [wanted]);
 }

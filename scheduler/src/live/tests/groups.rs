@@ -546,3 +546,55 @@ fn members_of_another_priority_than_their_group_are_held() {
         assert_eq!((told.priority, &told.gang.held), (5, &held), "{version}");
     }
 }
+
+/// A member of the PodGroup `u` of Kubernetes, with these fields in its spec.
+fn grouped(name: &str, fields: &[(&str, Value)]) -> Object {
+    let mut value = pod_value(name, name);
+    value["spec"]["schedulingGroup"] = json!({ "podGroupName": "u" });
+    fields.iter().for_each(|(field, of)| value["spec"][*field] = of.clone());
+    pod(value)
+}
+
+#[test]
+fn a_group_without_a_priority_has_the_one_that_its_api_server_gives() {
+    let held = |group| Some(Held::OtherPriority { pod: "p".into(), own: 7, group });
+    let mut live = synced(&Config::default());
+    live.take(Seen::Applied(gang(Of::UpstreamGroup, "u", json!({}), json!({}))));
+    let of_class = [("priorityClassName", json!("seven"))];
+    let stated = [("priority", json!(7)), ("preemptionPolicy", json!("Never"))];
+    live.take(Seen::Applied(class("seven", 7)));
+    for fields in [&of_class[..], &stated] {
+        live.take(Seen::Applied(grouped("p", fields)));
+        assert_eq!(of_pod(&mut live, "p").held, held(0), "{fields:?}");
+    }
+    let meta = json!({ "name": "seven", "uid": "seven" });
+    let default = json!({ "metadata": meta, "value": 7, "globalDefault": true });
+    let default = serde_json::from_value(default).expect("class");
+    live.take(Seen::Applied(Object::PriorityClass(default)));
+    assert_eq!(of_pod(&mut live, "p").held, None, "it has the default class");
+}
+
+#[test]
+fn members_of_a_group_preempt_others_all_or_none() {
+    let held = |pod: &str, never, of_group| {
+        Some(Held::OtherPreemption { pod: pod.into(), never, of_group })
+    };
+    let never = [("preemptionPolicy", json!("Never"))];
+    let lower = [("preemptionPolicy", json!("PreemptLowerPriority"))];
+    let mut live = synced(&Config::default());
+    live.take(Seen::Applied(gang(Of::UpstreamGroup, "u", json!({}), json!({}))));
+    live.take(Seen::Applied(grouped("a", &never)));
+    assert_eq!(of_pod(&mut live, "a").held, None);
+    live.take(Seen::Applied(grouped("b", &lower)));
+    let inputs = told(&mut live);
+    let both: Vec<Option<Held>> = gangs(&inputs).into_iter().map(|it| it.held.clone()).collect();
+    assert_eq!(both, [held("a", true, false), held("b", false, false)]);
+    live.take(Seen::Deleted(grouped("b", &lower)));
+    assert_eq!(of_pod(&mut live, "a").held, None);
+    let says = json!({ "preemptionPolicy": "PreemptLowerPriority" });
+    live.take(Seen::Applied(gang(Of::UpstreamGroup, "u", says, json!({}))));
+    assert_eq!(of_pod(&mut live, "a").held, held("a", true, true));
+    live.take(Seen::Deleted(grouped("a", &never)));
+    told(&mut live);
+    assert!(live.directory.preempting.is_empty());
+}

@@ -69,6 +69,30 @@ fn pods_of_a_cluster_say_their_role_and_their_replica() {
 }
 
 #[test]
+fn in_a_group_the_number_of_that_counts_and_no_role() {
+    for (of, label, annotation) in [
+        (Of::PluginsGroup, json!({ "scheduling.x-k8s.io/pod-group": "g" }), json!({})),
+        (Of::VolcanoGroup, json!({}), json!({ "scheduling.k8s.io/group-name": "g" })),
+    ] {
+        let mut live = synced(&Config::default());
+        live.take(Seen::Applied(cluster(true, None)));
+        live.take(Seen::Applied(gang(of, "g", json!({ "minMember": 6 }), json!({}))));
+        let mut labels = label;
+        labels["ray.io/node-type"] = "worker".into();
+        labels["ray.io/group"] = "tpu".into();
+        let mut worker = pod_value("p", "p");
+        worker["metadata"]["labels"] = labels;
+        worker["metadata"]["annotations"] = annotation;
+        worker["metadata"]["ownerReferences"] = json!([{ "apiVersion": "ray.io/v1",
+            "kind": "RayCluster", "name": "r", "uid": "u-r", "controller": true }]);
+        live.take(Seen::Applied(pod(worker)));
+        let inputs = told(&mut live);
+        let gang = &the_pod(&inputs).gang;
+        assert_eq!((gang.min_member, &gang.roles), (Some(6), &None), "{of:?}");
+    }
+}
+
+#[test]
 fn a_cluster_has_as_many_replicas_as_its_bounds_allow() {
     for (scales, least) in [(true, 5), (false, 9)] {
         let mut live = synced(&Config::default());

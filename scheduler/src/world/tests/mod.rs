@@ -46,6 +46,7 @@ fn pod(name: &str, runtime: Option<i64>) -> PodFacts {
         nominated: false,
         terminating: false,
         gated: false,
+        indexed: false,
         created: Time(0),
         bound_at: None,
         ended_at: None,
