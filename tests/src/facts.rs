@@ -173,6 +173,7 @@ pub fn pod(name: &str, shape: &Arc<PodShape>, wishes: &Arc<Wishes>) -> PodFacts 
             total: None,
             roles: None,
             by_itself: false,
+            singly: false,
             unknown_owner: None,
             held: None,
         },
@@ -199,6 +200,7 @@ pub fn gang(
         total: None,
         roles: None,
         by_itself: false,
+        singly: false,
         unknown_owner: None,
         held: None,
     };
@@ -259,6 +261,7 @@ pub fn pods_of(owner: &OwnerFacts) -> Vec<PodFacts> {
                 total: None,
                 roles: set.roles.clone(),
                 by_itself: false,
+                singly: false,
                 unknown_owner: None,
                 held: None,
             };

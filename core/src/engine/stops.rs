@@ -121,6 +121,7 @@ impl Engine {
         if entry.evicting.take().is_some() {
             self.preemptions.remove(&entry.full_name);
         }
+        self.state.no_more_apart(workload);
         self.state.in_part.entry(workload).and_modify(|since| *since = Some(now));
         self.mark(workload);
         self.give_up_claims_on(workload, changes)

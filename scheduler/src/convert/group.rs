@@ -51,6 +51,8 @@ pub struct GroupSays {
     pub class: Option<Text>,
     /// Level within one domain of which they must be.
     pub topology: Option<Text>,
+    /// All of them are disturbed, or none.
+    pub whole: bool,
 }
 
 impl GroupDraft {

@@ -64,6 +64,9 @@ pub struct Member<'a> {
 /// One source of gangs: the gang of a pod, if this source knows it.
 type Source = fn(&Member<'_>, &mut Vec<Text>) -> Option<GangRef>;
 
+/// Who is in no gang any more, whatever else is said of it.
+const LEAVING: &[Source] = &[single::leaving];
+
 /// Sources that name a group on the pod itself, best first.
 const GROUPS: &[Source] = &[
     upstream::resolve,
@@ -79,16 +82,19 @@ const OWNERS: &[Source] =
 
 /// The gang of a pod. Values that cannot be read are ignored and named.
 pub fn of(member: &Member<'_>, ignored: &mut Vec<Text>) -> GangRef {
-    GROUPS
+    LEAVING
         .iter()
+        .chain(GROUPS)
         .chain(OWNERS)
         .find_map(|source| source(member, ignored))
         .expect("the last source knows every pod")
 }
 
-/// The group that a pod (or the pods of an owner) names, if it names one.
+/// The group that the pods of an owner name, if they name one.
 pub fn group_of(member: &Member<'_>, ignored: &mut Vec<Text>) -> Option<GangRef> {
-    GROUPS.iter().find_map(|source| source(member, ignored))
+    let gang = GROUPS.iter().find_map(|source| source(member, ignored))?;
+    // It counts those of its pods that are deleted.
+    Some(GangRef { singly: false, ..gang })
 }
 
 /// What an owner of another project says of its pods.

@@ -59,6 +59,7 @@ fn pod(name: &str, runtime: Option<i64>) -> PodFacts {
             total: None,
             roles: None,
             by_itself: false,
+            singly: false,
             unknown_owner: None,
             held: None,
         },
@@ -83,6 +84,7 @@ fn member(name: &str, gang: &str) -> PodFacts {
         total: None,
         roles: None,
         by_itself: false,
+        singly: false,
         unknown_owner: None,
         held: None,
     };
@@ -127,6 +129,7 @@ fn pod_of(owner: &OwnerFacts, name: &str) -> PodFacts {
         total: None,
         roles: None,
         by_itself: false,
+        singly: false,
         unknown_owner: None,
         held: None,
     };
@@ -172,7 +175,8 @@ fn bind(id: u64, uid: &str, node: &str) -> Effect {
 }
 
 fn evict(id: u64, uid: &str) -> Effect {
-    let action = Action::Evict { pod: pod_ref(uid), preemption: preemption(uid, "high") };
+    let action =
+        Action::Evict { pod: pod_ref(uid), preemption: preemption(uid, "high"), alone: false };
     effect(id, &format!("ns/{uid}"), uid, action)
 }
 
