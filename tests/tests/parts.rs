@@ -1,19 +1,26 @@
 //! Gangs that run with more members than they need, and lose only those who have to leave. Each
 //! test feeds facts by hand.
 
+use std::collections::BTreeMap;
+
 use capstan_core::Engine;
-use capstan_core::model::input::{EvictionNote, Input, PodFacts, Roles};
+use capstan_core::model::input::{EvictionNote, GangKey, Input, PodFacts, Roles};
 use capstan_core::plan::{Action, EffectResult, PreemptionReason, State, StepOutput};
 use capstan_core::time::Time;
 use capstan_tests::facts::{GPU, gang, in_queue, namespace, pod, shape, text};
 use capstan_tests::hand::{answer, binds, bound, evicted, gpu_node, one_queue, view};
+use capstan_tests::play::Stage;
 use capstan_tests::seed::Seed;
 
 const NOW: Time = Time(1_000_000);
 
 /// A group `g` of pods of one GPU of which so many must run together, made one after the other.
 fn group(pods: u32, least: u32, queue: Option<&str>) -> Vec<PodFacts> {
-    let mut members = gang("g", pods, Some(least), &shape(&[(GPU, 1)]), &in_queue(queue));
+    group_named("g", pods, least, queue)
+}
+
+fn group_named(name: &str, pods: u32, least: u32, queue: Option<&str>) -> Vec<PodFacts> {
+    let mut members = gang(name, pods, Some(least), &shape(&[(GPU, 1)]), &in_queue(queue));
     for (at, member) in members.iter_mut().enumerate() {
         (member.created, member.gang.singly) = (Time(at as i64), true);
     }
@@ -319,4 +326,55 @@ fn a_group_goes_on_wherever_it_can_and_nobody_leaves_in_vain() {
         engine.recount();
     }
     assert!(parted > 50, "only {parted} cases say something");
+}
+
+/// Whether of every group so many run as must, or none.
+fn all_whole(stage: &Stage) -> bool {
+    let mut running: BTreeMap<&GangKey, (u32, u32)> = BTreeMap::new();
+    let bound = stage.pods.values().filter(|pod| pod.node.is_some());
+    for pod in bound.filter(|pod| matches!(pod.gang.key, GangKey::Group(..))) {
+        let least = pod.gang.min_member.unwrap_or(1);
+        running.entry(&pod.gang.key).or_insert((0, least)).0 += 1;
+    }
+    running.values().all(|(runs, least)| runs >= least)
+}
+
+/// Groups and pods of all priorities come, victims linger, and engines are replaced in between.
+#[test]
+fn no_group_runs_below_its_minimum_whoever_comes() {
+    let mut parted = 0;
+    for case in 0..80 {
+        let mut seed = Seed::new(case);
+        let mut stage = Stage::new(NOW);
+        stage.lingers = Some(Seed::new(case + 1_000));
+        stage.add(one_queue(9));
+        for node in 0..3 {
+            stage.add([gpu_node(&format!("n{node}"), seed.between(1, 4))]);
+        }
+        for piece in 0..8 {
+            let queue = (seed.below(2) == 0).then_some("main");
+            let priority = seed.between(0, 3) as i32;
+            let mut pods = match seed.below(2) {
+                0 => vec![high(&format!("p{piece}"), seed.between(1, 3), queue)],
+                _ => {
+                    let pods = seed.between(1, 4);
+                    let least = seed.between(1, pods) as u32;
+                    group_named(&format!("g{piece}"), pods as u32, least, queue)
+                }
+            };
+            pods.iter_mut().for_each(|pod| pod.priority = priority);
+            stage.add(pods.into_iter().map(Input::Pod));
+            if seed.below(3) == 0 {
+                for _ in 0..seed.below(4) {
+                    parted += singly(&stage.step()).len();
+                    stage.engine.recount();
+                }
+                stage = stage.restarted();
+            }
+            let outputs = stage.settle(|stage| stage.engine.recount());
+            parted += outputs.iter().map(|output| singly(output).len()).sum::<usize>();
+            assert!(all_whole(&stage), "case {case}, after {piece}");
+        }
+    }
+    assert!(parted > 10, "only {parted} left by themselves");
 }

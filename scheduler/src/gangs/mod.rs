@@ -64,9 +64,6 @@ pub struct Member<'a> {
 /// One source of gangs: the gang of a pod, if this source knows it.
 type Source = fn(&Member<'_>, &mut Vec<Text>) -> Option<GangRef>;
 
-/// Who is in no gang any more, whatever else is said of it.
-const LEAVING: &[Source] = &[single::leaving];
-
 /// Sources that name a group on the pod itself, best first.
 const GROUPS: &[Source] = &[
     upstream::resolve,
@@ -82,9 +79,8 @@ const OWNERS: &[Source] =
 
 /// The gang of a pod. Values that cannot be read are ignored and named.
 pub fn of(member: &Member<'_>, ignored: &mut Vec<Text>) -> GangRef {
-    LEAVING
+    GROUPS
         .iter()
-        .chain(GROUPS)
         .chain(OWNERS)
         .find_map(|source| source(member, ignored))
         .expect("the last source knows every pod")

@@ -4,13 +4,15 @@ use capstan_core::model::input::{GangKey, GangRef, GangSource, Text};
 
 use super::Member;
 use crate::api::keys;
+use crate::convert::pod::PodDraft;
 
-/// The gang of one that a member is who leaves its gang by itself: it is no part of that any more.
-pub fn leaving(member: &Member<'_>, ignored: &mut Vec<Text>) -> Option<GangRef> {
-    let marks = &member.chain.first()?.annotations;
-    let marked =
-        [keys::PREEMPTED_BY, keys::PREEMPTED_ALONE].iter().all(|key| marks.contains_key(*key));
-    if marked { resolve(member, ignored) } else { None }
+/// The gang of a pod, as it counts: whoever leaves its gang by itself is no part of that any more.
+pub fn as_it_leaves(pod: &PodDraft, gang: GangRef) -> GangRef {
+    let alone = pod.marks.annotations.contains_key(keys::PREEMPTED_ALONE);
+    match alone && pod.eviction.is_some() {
+        true => gang.apart(&pod.uid, &pod.name),
+        false => gang,
+    }
 }
 
 /// The gang of one.

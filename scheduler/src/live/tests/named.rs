@@ -108,7 +108,7 @@ fn another_scheduler_name_is_heard_by_owners_of_other_projects() {
     assert_ne!(ours(&mut live), Some(true));
 }
 
-/// A pod of the group `x`, whoever made it.
+/// A running pod of the group `x`, whoever made it.
 fn in_group(made_by: Option<&str>, annotations: Value) -> Object {
     let mut value = pod_value("p", "p1");
     if let Some(kind) = made_by {
@@ -154,16 +154,26 @@ fn who_leaves_its_group_by_itself_is_a_pod_of_its_own_while_it_bears_the_mark() 
     let mut live = synced(&Config::default());
     let spec = json!({ "schedulingPolicy": { "gang": { "minCount": 2 } } });
     live.take(Seen::Applied(gang(Of::UpstreamGroup, "x", spec, json!({}))));
-    live.take(Seen::Applied(in_group(None, json!({}))));
-    assert_eq!(of_pod(&mut live, "p").source, GangSource::SchedulingGroup);
+    let leaves = |annotations: Value| {
+        let mut object = in_group(None, annotations);
+        if let Object::Pod(pod) = &mut object {
+            pod.metadata.deletion_timestamp = pod.metadata.creation_timestamp.clone();
+        }
+        object
+    };
     let by = json!({ "capstan.sh/preempted-by": "ns/hi" });
-    live.take(Seen::Applied(in_group(None, by)));
-    let told = of_pod(&mut live, "p");
-    assert_eq!((told.source, told.min_member), (GangSource::SchedulingGroup, Some(2)), "with all");
     let alone = json!({ "capstan.sh/preempted-by": "ns/hi", "capstan.sh/preempted-alone": "true" });
-    live.take(Seen::Applied(in_group(None, alone)));
-    let told = of_pod(&mut live, "p");
-    assert_eq!((told.key, told.min_member), (GangKey::Pod("p1".into()), Some(1)));
-    live.take(Seen::Applied(in_group(None, json!({}))));
-    assert_eq!(of_pod(&mut live, "p").source, GangSource::SchedulingGroup);
+    let member = (GangSource::SchedulingGroup, Some(2));
+    for (object, want) in [
+        (in_group(None, json!({})), member),
+        // With all others, or so it says.
+        (leaves(by), member),
+        (leaves(alone.clone()), (GangSource::Pod, Some(1))),
+        // Nobody stopped it: what it says was there before, or is old.
+        (in_group(None, alone), member),
+    ] {
+        live.take(Seen::Applied(object));
+        let told = of_pod(&mut live, "p");
+        assert_eq!((told.source, told.min_member), want);
+    }
 }
