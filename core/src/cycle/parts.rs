@@ -12,10 +12,10 @@
 //! Decides it last of all, when it is certain that all victims are needed, and where their
 //! preemptor goes then: nobody else is chosen for it, and what was found for who leaves whole holds
 //! for less. Only where no quota is short: what is taken back of that is counted by workload. Own
-//! work of a queue is taken whole, too, where somebody elsewhere is stopped beside it: it may leave
-//! so that its queue borrows nothing. So are all whose turn came by shares, all while starts are
-//! reserved for others (what the rest of a gang leaves may be what they wait for), and whoever
-//! leaves for members that join a gang that runs (`joining`).
+//! work of a queue is taken whole, too, where somebody elsewhere is stopped beside it, or for who was
+//! stopped too often of late: it may leave so that its queue borrows nothing. So are all whose turn
+//! came by shares, all while starts are reserved for others (what the rest of a gang leaves may be
+//! what they wait for), and whoever leaves for members that join a gang that runs (`joining`).
 //!
 //! Phases: all who may leave -> as many of the last of them as it takes -> everyone of these goes
 //! back without whom it fits, the most important first. Of many only those are looked at who stand
@@ -85,8 +85,10 @@ impl Engine {
             return (places, names);
         }
         let elsewhere = found.iter().any(|victim| is_elsewhere(victim.reason));
+        let name = &self.state.workloads[entry.workload].full_name;
+        let within = elsewhere || self.state.turns.spent(name, now).is_some();
         let whole = |reason| match reason {
-            PreemptionReason::InClusterQueue => elsewhere,
+            PreemptionReason::InClusterQueue => within,
             reason => reason == PreemptionReason::InCohortFairSharing,
         };
         let (tries, parts) = (TRIES_MAX, BTreeMap::new());
