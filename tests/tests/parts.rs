@@ -4,10 +4,13 @@
 use std::collections::BTreeMap;
 
 use capstan_core::Engine;
-use capstan_core::model::input::{EvictionNote, GangKey, Input, PodFacts, Roles};
+use capstan_core::model::input::{EvictionNote, GangKey, Input, PodFacts, PreemptReclaim, Roles};
 use capstan_core::plan::{Action, EffectResult, PreemptionReason, State, StepOutput};
 use capstan_core::time::Time;
-use capstan_tests::facts::{GPU, gang, in_queue, namespace, pod, shape, text};
+use capstan_tests::facts::{
+    DEFAULT, GPU, cluster_queue, flavor, gang, in_queue, local_queue, namespace, nominal, pod,
+    shape, text,
+};
 use capstan_tests::hand::{answer, binds, bound, evicted, gpu_node, one_queue, view};
 use capstan_tests::play::Stage;
 use capstan_tests::seed::Seed;
@@ -121,22 +124,46 @@ fn who_leaves_is_no_member_whatever_is_told_of_it_meanwhile() {
     engine.recount();
 }
 
+/// Of a quota of three, and of one that is not short.
 #[test]
-fn in_a_queue_the_rest_goes_on_where_no_quota_is_short() {
+fn in_its_own_queue_the_rest_goes_on() {
     let queue = Some("main");
-    for (quota, leave, stay) in [(4, vec!["g-2"], 2), (3, vec!["g-0", "g-1", "g-2"], 0)] {
+    for quota in [3, 4] {
         let members = group(3, 1, queue);
         let mut facts = spread(&members);
         facts.extend(one_queue(quota));
         let mut engine = engine(facts);
         let output = arrives(&mut engine, high("hi", 1, queue));
-        assert_eq!(evicted(&output), leave, "of a quota of {quota}");
-        assert_eq!(singly(&output).is_empty(), stay == 0);
-        let gone = leave.iter().map(|name| Input::PodGone(text(*name)));
-        let last = engine.step(NOW, gone.collect());
-        assert_eq!(binds(&last).len(), 1);
-        assert_eq!(engine.queues()[0].quotas[0].used, stay + 1);
+        assert_eq!((evicted(&output), singly(&output)), (vec!["g-2".into()], vec!["g-2".into()]));
+        assert_eq!(members_of(&engine), ["g-0", "g-1"], "of a quota of {quota}");
+        let last = engine.step(NOW, vec![Input::PodGone(text("g-2"))]);
+        assert_eq!(binds(&last), [("hi".to_owned(), "n2".to_owned())]);
+        assert_eq!(engine.queues()[0].quotas[0].used, 3);
         engine.recount();
+    }
+}
+
+/// A group borrows two of its three GPUs. Whose they are takes back room of one; where it is quota
+/// that it takes back, the group leaves whole.
+#[test]
+fn what_is_taken_back_of_quota_is_counted_by_workload() {
+    for (own, nodes, leave) in [(3, 3, vec!["g-2"]), (2, 4, vec!["g-0", "g-1", "g-2"])] {
+        let queue = |name: &str, gpus: i64| {
+            let quota = capstan_tests::facts::group(&[(DEFAULT, &[(GPU, nominal(gpus))])]);
+            let mut queue = cluster_queue(name, Some("all"), quota);
+            queue.preemption.reclaim = PreemptReclaim::LowerPriority;
+            [Input::ClusterQueue(queue), Input::LocalQueue(local_queue(name))]
+        };
+        let members = group(3, 1, Some("other"));
+        let mut facts = vec![namespace(), Input::Flavor(flavor(DEFAULT, &[]))];
+        facts.extend(queue("main", own).into_iter().chain(queue("other", 1)));
+        facts.extend((0..nodes).map(|node| gpu_node(&format!("n{node}"), 1)));
+        let on = members.iter().enumerate();
+        facts.extend(on.map(|(at, member)| bound(member, &format!("n{at}"))));
+        let mut engine = engine(facts);
+        let output = arrives(&mut engine, high("hi", 1, Some("main")));
+        assert_eq!(evicted(&output), leave, "with {own} of its own");
+        assert_eq!(singly(&output).len(), if leave.len() == 1 { 1 } else { 0 });
     }
 }
 

@@ -11,11 +11,12 @@
 //!
 //! Decides it last of all, when it is certain that all victims are needed, and where their
 //! preemptor goes then: nobody else is chosen for it, and what was found for who leaves whole holds
-//! for less. Only where no quota is short: what is taken back of that is counted by workload. Own
-//! work of a queue is taken whole, too, where somebody elsewhere is stopped beside it, or for who was
-//! stopped too often of late: it may leave so that its queue borrows nothing. So are all whose turn
-//! came by shares, all while starts are reserved for others (what the rest of a gang leaves may be
-//! what they wait for), and whoever leaves for members that join a gang that runs (`joining`).
+//! for less. Where quota is short only for own work of the queue, and not by shares: what is taken
+//! back from others is counted by workload. Own work is taken whole, too, where somebody elsewhere
+//! is stopped beside it, or for who was stopped too often of late: it may leave so that its queue
+//! borrows nothing. So are all whose turn came by shares, all while starts are reserved for others
+//! (what the rest of a gang leaves may be what they wait for), and whoever leaves for members that
+//! join a gang that runs (`joining`).
 //!
 //! Phases: all who may leave -> as many of the last of them as it takes -> everyone of these goes
 //! back without whom it fits, the most important first. Of many only those are looked at who stand
@@ -81,10 +82,12 @@ impl Engine {
         found: &mut Vec<Victim>,
         (mut places, mut names): Planned,
     ) -> Planned {
-        if !entry.choice.contested.is_empty() || !self.reservations.is_empty() {
+        let elsewhere = found.iter().any(|victim| is_elsewhere(victim.reason));
+        let by_rank = elsewhere || self.state.quota.shares_fairly();
+        let short = !entry.choice.contested.is_empty();
+        if !self.reservations.is_empty() || short && by_rank {
             return (places, names);
         }
-        let elsewhere = found.iter().any(|victim| is_elsewhere(victim.reason));
         let name = &self.state.workloads[entry.workload].full_name;
         let within = elsewhere || self.state.turns.spent(name, now).is_some();
         let whole = |reason| match reason {
