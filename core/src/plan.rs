@@ -247,6 +247,8 @@ pub enum Action {
         pod: PodRef,
         /// Why.
         preemption: Preemption,
+        /// It leaves by itself a gang that goes on.
+        alone: bool,
     },
     /// Write the status of a workload.
     Status(Box<WorkloadStatus>),

@@ -75,6 +75,7 @@ pub fn member(name: &str, of: u32, needs: PodClaim, claim: &str) -> PodFacts {
         held: None,
         roles: None,
         by_itself: false,
+        singly: false,
         unknown_owner: None,
     };
     pod

@@ -174,6 +174,7 @@ pub fn pod(name: &str, shape: &Arc<PodShape>, wishes: &Arc<Wishes>) -> PodFacts 
             total: None,
             roles: None,
             by_itself: false,
+            singly: false,
             unknown_owner: None,
             held: None,
         },
@@ -200,6 +201,7 @@ pub fn gang(
         total: None,
         roles: None,
         by_itself: false,
+        singly: false,
         unknown_owner: None,
         held: None,
     };
@@ -260,6 +262,7 @@ pub fn pods_of(owner: &OwnerFacts) -> Vec<PodFacts> {
                 total: None,
                 roles: set.roles.clone(),
                 by_itself: false,
+                singly: false,
                 unknown_owner: None,
                 held: None,
             };

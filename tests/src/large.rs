@@ -144,6 +144,7 @@ pub fn gangs(
             total: None,
             roles: None,
             by_itself: false,
+            singly: false,
             unknown_owner: None,
             held: None,
         };

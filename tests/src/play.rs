@@ -225,9 +225,12 @@ impl Stage {
                     self.news.push(Input::Pod(facts.clone()));
                 }
             }
-            Action::Evict { pod, preemption } => {
+            Action::Evict { pod, preemption, alone } => {
                 if let Some(facts) = self.pods.get_mut(&pod.uid) {
                     facts.eviction = mark(preemption);
+                    if *alone {
+                        facts.gang = facts.gang.apart(&facts.uid, &facts.name);
+                    }
                 }
                 self.forget(&pod.uid);
             }

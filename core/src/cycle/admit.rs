@@ -263,9 +263,10 @@ impl Engine {
             .filter(|pod| self.state.pods[*pod].active() && !self.state.pods[*pod].terminating)
             .collect();
         for &pod in &active {
-            let reference = self.state.pods[pod].reference();
-            let uid = reference.uid.clone();
-            let action = Action::Evict { pod: reference, preemption: preemption.clone() };
+            let entry = &self.state.pods[pod];
+            let (pod, alone) = (entry.reference(), entry.apart);
+            let (uid, preemption) = (pod.uid.clone(), preemption.clone());
+            let action = Action::Evict { pod, preemption, alone };
             self.effect(now, victim, Some(uid), action);
         }
         !active.is_empty()

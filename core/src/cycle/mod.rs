@@ -13,7 +13,8 @@
 //! hold back, or wait) -> the head of work without a queue -> extra members of elastic gangs. A
 //! gang with missing members that some head could stop comes after that head, unless it was
 //! admitted a moment ago; where it finds no room for them others may be stopped (`joining`). Who
-//! waits for its victims takes the turn of its queue's head where it would start without them.
+//! waits for its victims takes the turn of its queue's head where it would start without them. A
+//! victim that needs not all of its members may lose some, and go on (`parts`).
 //!
 //! Restart: a round reads facts and claims only; scan memory, parking and backoff speed it up and
 //! are lost without harm. Cost: what changed, per head; a head that cannot fit is parked with all
@@ -40,6 +41,7 @@ mod kept_back;
 mod left_out;
 mod nominate;
 mod overlap;
+mod parts;
 mod preemptions;
 mod promised;
 mod retried;

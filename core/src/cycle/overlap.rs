@@ -43,7 +43,7 @@ const LEAVING_MAX: usize = 64;
 const SPARED_MAX: usize = 16;
 
 /// Where all members of a preemptor go, and once who has left.
-type Planned = (Places, Vec<WorkloadIdx>);
+pub(super) type Planned = (Places, Vec<WorkloadIdx>);
 
 impl Engine {
     pub(super) fn settle_preempt(
@@ -83,6 +83,7 @@ impl Engine {
             self.note_skip(entry.workload);
             return self.lost_race(entry, why, round);
         };
+        let (places, names) = self.part(now, &entry, &assignment, &mut found, (places, names));
         let places = self.places_beside_most(&entry, &assignment, &names).unwrap_or(places);
         if shares {
             found.extend(self.victims_of(&names[found.len()..]));

@@ -16,7 +16,7 @@ use crate::victims::Victim;
 type Borrowed = BTreeMap<(QueueIdx, FrIdx), i64>;
 
 /// Whether it is not for work of its own queue that one leaves.
-fn is_elsewhere(reason: PreemptionReason) -> bool {
+pub(super) fn is_elsewhere(reason: PreemptionReason) -> bool {
     !matches!(reason, PreemptionReason::InClusterQueue | PreemptionReason::Priority)
 }
 

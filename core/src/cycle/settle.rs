@@ -183,12 +183,22 @@ impl Engine {
         assignment: Arc<Assignment>,
         leave: &[WorkloadIdx],
     ) -> Option<Places> {
+        self.plan_without(entry, assignment, |txn| {
+            leave.iter().for_each(|workload| _ = txn.remove_workload(*workload));
+        })
+    }
+
+    /// Where everyone goes once those are gone whom `remove` takes away; `None`: it does not fit.
+    pub(super) fn plan_without(
+        &mut self,
+        entry: &Entry,
+        assignment: Arc<Assignment>,
+        remove: impl FnOnce(&mut Txn<'_>),
+    ) -> Option<Places> {
         let topology = self.topology_ask(entry.queue, entry.workload).ok()?;
         let profile = self.profile(entry.queue);
         let mut txn = Txn::begin(&mut self.state);
-        for workload in leave {
-            txn.remove_workload(*workload);
-        }
+        remove(&mut txn);
         if let Some(queue) = entry.queue {
             let quota = &txn.state().quota;
             let node = quota.queue(queue).node.expect("only existing queues have heads");

@@ -10,7 +10,8 @@
 //! was stopped) once it came about: the API answers that, or shows it. A pod is marked before it
 //! is deleted, so its mark may be seen after the refusal, until it is taken off again: by then
 //! marks mean nothing. Where what an engine before this one marked loses its mark and stays, claims
-//! that name it are given up, too.
+//! that name it are given up, too. Who was to leave its gang by itself is a member again once facts
+//! name that gang for it: until then, and where it bears the mark, it goes on as a pod of its own.
 //!
 //! Restart: refusals and pauses are forgotten. A mark that stayed behind is taken for a stop that
 //! was begun, which is asked for once more ([`super::evictions`]).
@@ -121,6 +122,7 @@ impl Engine {
         if entry.evicting.take().is_some() {
             self.preemptions.remove(&entry.full_name);
         }
+        self.state.no_more_apart(workload);
         self.state.in_part.entry(workload).and_modify(|since| *since = Some(now));
         self.mark(workload);
         self.give_up_claims_on(workload, changes)

@@ -69,7 +69,10 @@ impl ClusterState {
                 self.turns.change();
                 self.rebill(self.room.find_node(&name), changes);
             }
-            Input::Pod(facts) => self.apply_pod(facts, changes),
+            Input::Pod(facts) => {
+                let facts = self.as_it_leaves(facts);
+                self.apply_pod(facts, changes);
+            }
             Input::PodGone(uid) => self.remove_pod(&uid, changes),
             Input::Owner(facts) => self.apply_owner(facts, changes),
             Input::OwnerGone(uid) => self.remove_owner(&uid, changes),
@@ -314,6 +317,7 @@ impl ClusterState {
             wishes: facts.wishes.clone(),
             note: None,
             eviction: None,
+            apart: false,
             workload: None,
             place: None,
             binding: Binding::None,
@@ -372,7 +376,7 @@ impl ClusterState {
     }
 
     /// The workload of a gang key, a new one if it was never met.
-    fn workload_of(&mut self, namespace: &Text, key: &GangKey) -> WorkloadIdx {
+    pub(super) fn workload_of(&mut self, namespace: &Text, key: &GangKey) -> WorkloadIdx {
         let id = WorkloadId { namespace: namespace.clone(), key: key.clone() };
         match self.workload_by_id.get(&id) {
             Some(known) => *known,

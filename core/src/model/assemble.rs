@@ -403,6 +403,7 @@ impl ClusterState {
                 wishes: owner.wishes.clone(),
                 note: None,
                 eviction: None,
+                apart: false,
                 workload: Some(workload),
                 place: None,
                 binding: Binding::Kept,
@@ -426,6 +427,7 @@ impl ClusterState {
             total: None,
             roles,
             by_itself: false,
+            singly: false,
             unknown_owner: None,
             held: None,
         })
@@ -460,7 +462,7 @@ impl ClusterState {
     }
 
     /// Everything that comes from the members and the owner by themselves.
-    fn derive_identity(&mut self, workload: WorkloadIdx) {
+    pub(super) fn derive_identity(&mut self, workload: WorkloadIdx) {
         let owner = self.owner_of(workload).cloned();
         let entry = &self.workloads[workload];
         let members = entry.members.iter().map(|pod| &self.pods[*pod]);

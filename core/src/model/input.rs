@@ -423,6 +423,9 @@ pub struct GangRef {
     /// The minimum does not count it, and it is work of its own, or the others do nothing without
     /// it: where it finds no room beside them others may be stopped for it.
     pub by_itself: bool,
+    /// It may be stopped while others of its gang go on, above the minimum: its source does not
+    /// want all or none of them, and who made it takes that for no failure.
+    pub singly: bool,
     /// The owner that has a say in all of this and that nobody knows, `Job train`: deleted before
     /// its pods, or not seen yet. Members that are not placed wait for it.
     pub unknown_owner: Option<Text>,

@@ -3,12 +3,13 @@
 //! [`input`] is what comes in; [`apply`], [`assemble`], [`standing`] and [`adopt`] turn it into
 //! [`state`]; [`txn`] is the only way to change it speculatively; [`claim`] keeps room for
 //! reserved work, [`vacancy`] quota for members that died; [`bills`] what members cost where they
-//! are, for queues with a quota of money; `roles` knows minimums of roles, `surplus` who is too
-//! many in a group, `replicas` which members are of use only together; `nominated` pods of others
-//! that may come; [`images`] knows how many nodes have which, [`volumes`] storage; [`sweep`]
-//! forgets what nothing uses any more.
+//! are, for queues with a quota of money; `apart` knows who may leave a gang that goes on, `roles`
+//! minimums of roles, `surplus` who is too many in a group, `replicas` which members are of use
+//! only together; `nominated` pods of others that may come; [`images`] knows how many nodes have
+//! which, [`volumes`] storage; [`sweep`] forgets what nothing uses any more.
 
 pub mod adopt;
+mod apart;
 pub mod apply;
 pub mod assemble;
 pub mod bills;

@@ -121,6 +121,7 @@ mod tests {
                 total: None,
                 roles: None,
                 by_itself: false,
+                singly: false,
                 unknown_owner: None,
                 held: None,
             },

@@ -58,6 +58,8 @@ pub struct Pod {
     pub note: Option<Arc<BindingNote>>,
     /// Marked by us as being evicted.
     pub eviction: Option<Arc<EvictionNote>>,
+    /// We stop it by itself: it is no member of its gang any more, which goes on.
+    pub apart: bool,
     /// The workload that it is a member of.
     pub workload: Option<WorkloadIdx>,
     /// Where it holds what it holds: bound, or assumed by us.

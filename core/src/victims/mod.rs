@@ -14,6 +14,9 @@
 //! may be taken at all: `fair`, `targets`; who was stopped too often takes only what it owns, with
 //! or without shares: `turns`. Who could not help stays out of it: `frees`.
 //!
+//! Victims are whole workloads here. Which of them run with more members than they need, and may
+//! lose some and go on, is found out once they are certain (`cycle/parts.rs`).
+//!
 //! Who leaves is not always what matters, but from where. A pod that is alone and in no queue
 //! clears one node, as with kube-scheduler: `stands` says who could leave each node and what that
 //! would cost at least, `focus` which node it is. For others that is what comes after the usual

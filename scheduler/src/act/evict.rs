@@ -21,14 +21,14 @@ pub(super) async fn evict(
     line: &Line<'_>,
     progress: &mut Progress,
     pod: &PodRef,
-    preemption: &Preemption,
+    (preemption, alone): (&Preemption, bool),
 ) -> Try {
     let named = Named { namespace: &pod.namespace, name: &pod.name, uid: &pod.uid };
     if progress.doubt {
         look(line, progress, &named, preemption).await?;
     }
     if !progress.marked {
-        let reply = patch(line, progress, &named, &mark(pod, preemption)).await?;
+        let reply = patch(line, progress, &named, &mark(pod, preemption, alone)).await?;
         match reply.code {
             200..=299 => progress.marked = true,
             404 => return Err(gone()),
@@ -105,8 +105,9 @@ fn for_whom(preemption: &Preemption) -> Option<&str> {
     preemption.for_another().then_some(&*preemption.preemptor)
 }
 
-/// The mark: a condition for everybody, annotations for us.
-fn mark(pod: &PodRef, preemption: &Preemption) -> Value {
+/// The mark: a condition for everybody, annotations for us. What says that a pod leaves by itself
+/// stays if it is there: an engine before this one may have begun that.
+fn mark(pod: &PodRef, preemption: &Preemption, alone: bool) -> Value {
     let (by, reason) = (for_whom(preemption), preemption.reason.as_str());
     let message = match by {
         Some(by) => format!("preempted to make room for {by} ({reason})"),
@@ -114,14 +115,15 @@ fn mark(pod: &PodRef, preemption: &Preemption) -> Value {
     };
     // Conditions have whole seconds.
     let now = Time(Timestamp::now().as_second() * 1_000);
+    let mut annotations = json!({
+        keys::PREEMPTED_BY: by,
+        keys::PREEMPTION_REASON: by.map(|_| reason),
+    });
+    if alone {
+        annotations[keys::PREEMPTED_ALONE] = "true".into();
+    }
     json!({
-        "metadata": {
-            "uid": &*pod.uid,
-            "annotations": {
-                keys::PREEMPTED_BY: by,
-                keys::PREEMPTION_REASON: by.map(|_| reason),
-            },
-        },
+        "metadata": { "uid": &*pod.uid, "annotations": annotations },
         "status": { "conditions": [{
             "type": "DisruptionTarget",
             "status": "True",
@@ -136,7 +138,11 @@ fn unmark(named: &Named<'_>) -> Value {
     json!({
         "metadata": {
             "uid": named.uid,
-            "annotations": { keys::PREEMPTED_BY: null, keys::PREEMPTION_REASON: null },
+            "annotations": {
+                keys::PREEMPTED_BY: null,
+                keys::PREEMPTION_REASON: null,
+                keys::PREEMPTED_ALONE: null,
+            },
         },
         "status": { "conditions": [{ "type": "DisruptionTarget", "$patch": "delete" }] },
     })

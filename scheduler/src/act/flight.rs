@@ -169,9 +169,9 @@ async fn one_try(line: &Line<'_>, effect: &Effect, progress: &mut Progress) -> T
             same(&pod.uid)?;
             bind::bind(line, progress, pod, node, note).await
         }
-        Action::Evict { pod, preemption } => {
+        Action::Evict { pod, preemption, alone } => {
             same(&pod.uid)?;
-            evict::evict(line, progress, pod, preemption).await
+            evict::evict(line, progress, pod, (preemption, *alone)).await
         }
         Action::SuspendOwner { owner, preemption, requeue } => {
             same(&owner.uid)?;

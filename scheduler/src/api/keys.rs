@@ -57,6 +57,8 @@ pub const ADMITTED: &str = "capstan.sh/admitted";
 pub const PREEMPTED_BY: &str = "capstan.sh/preempted-by";
 /// On a victim, the reason in Kueue's words.
 pub const PREEMPTION_REASON: &str = "capstan.sh/preemption-reason";
+/// On a victim that leaves by itself a gang which goes on: `true`.
+pub const PREEMPTED_ALONE: &str = "capstan.sh/preempted-alone";
 
 /// On the Lease that a leader gives back: for how long it had changed nothing, a Go duration, and
 /// the `renewTime` that it said so with (`1500ms at 2026-11-27T12:00:00.000000Z`). Who leads next
@@ -175,7 +177,7 @@ pub const PREEMPTION_BY_SCHEDULER: &str = "PreemptionByScheduler";
 
 /// Keys of ours that pods, their templates and their owners may carry; one that is missing here is
 /// warned of as misspelt.
-const READ: [&str; 22] = [
+const READ: [&str; 23] = [
     QUEUE,
     PRIORITY_CLASS,
     GANG,
@@ -198,6 +200,7 @@ const READ: [&str; 22] = [
     ADMITTED,
     PREEMPTED_BY,
     PREEMPTION_REASON,
+    PREEMPTED_ALONE,
 ];
 
 /// Keys of the API that change nothing yet, without their prefix.

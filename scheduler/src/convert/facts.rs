@@ -333,7 +333,7 @@ impl Facts<'_> {
             ended_at: pod.ended_at(),
             priority: of_group.unwrap_or(priority),
             never_preempts,
-            gang,
+            gang: gangs::single::as_it_leaves(pod, gang),
             wishes: self.shared.wishes.of(wishes),
             binding: pod.binding.clone(),
             eviction: pod.eviction.as_deref().cloned(),

@@ -53,6 +53,8 @@ pub struct GroupSays {
     pub never_preempts: Option<bool>,
     /// Level within one domain of which they must be.
     pub topology: Option<Text>,
+    /// All of them are disturbed, or none.
+    pub whole: bool,
 }
 
 impl GroupDraft {

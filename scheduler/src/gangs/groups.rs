@@ -10,9 +10,15 @@ use super::kinds::Kind;
 use super::volcano::roles;
 use super::{Member, held, late, workload_name};
 use crate::api::keys;
-use crate::convert::directory::{Directory, OwnerKey};
+use crate::convert::directory::{Directory, Owner, OwnerKey};
 use crate::convert::group::GroupDraft;
 use crate::convert::marks::Marks;
+
+/// Owners that make another pod for one that is deleted, and think nothing of it.
+const REPLACE: [&str; 3] = ["ReplicaSet", "ReplicationController", "StatefulSet"];
+
+/// Keys that name a group, and no part in it.
+const NAMES: [&str; 3] = [keys::PLUGINS_GROUP, keys::VOLCANO_GROUP, keys::VOLCANO_GROUP_OWN];
 
 /// The gang of a member of the group of this name.
 pub(super) fn gang(member: &Member<'_>, kind: Kind, source: GangSource, name: Text) -> GangRef {
@@ -35,6 +41,7 @@ pub(super) fn gang(member: &Member<'_>, kind: Kind, source: GangSource, name: Te
         total: None,
         roles: group.filter(|_| held.is_none()).and_then(|group| roles(member, &group.says)),
         by_itself: late::joins_last(member),
+        singly: group.filter(|_| held.is_none()).is_some_and(|group| singly(member, group)),
         unknown_owner: None,
         held,
     }
@@ -44,6 +51,19 @@ pub(super) fn gang(member: &Member<'_>, kind: Kind, source: GangSource, name: Te
 /// that it only makes once the others run (the launcher of an MPIJob that waits for its workers).
 fn least(member: &Member<'_>, group: &GroupDraft) -> Option<u32> {
     Some(late::at_most(member, group.says.min?))
+}
+
+/// Whether a member may be stopped while others of its group go on: the group does not want all or
+/// none, nobody made the pod or somebody who makes another in its stead, and nothing says that it
+/// has a part of its own. A Job counts a pod that is deleted as a failure; operators stop the
+/// others, or start all of them anew, and without its driver an application is over.
+fn singly(member: &Member<'_>, group: &GroupDraft) -> bool {
+    let replaced = member.owner.is_none_or(|owner| REPLACE.contains(&&*owner.kind));
+    let plain = |owner: &&Owner| matches!(owner, Owner::Other(_) | Owner::Group(_));
+    let has_part = member.chain.first().is_some_and(|marks| {
+        keys::OF_GANGS.iter().any(|key| !NAMES.contains(key) && marks.any(key).is_some())
+    });
+    !group.says.whole && replaced && !has_part && member.above.iter().all(plain)
 }
 
 /// Where the directory has a PodGroup.

@@ -32,6 +32,7 @@ pub fn resolve(member: &Member<'_>, ignored: &mut Vec<Text>) -> Option<GangRef> 
         total: None,
         roles: None,
         by_itself: false,
+        singly: false,
         unknown_owner: None,
         held: None,
     };

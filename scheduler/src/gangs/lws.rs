@@ -72,6 +72,7 @@ pub fn resolve(member: &Member<'_>, ignored: &mut Vec<Text>) -> Option<GangRef> 
         total: None,
         roles: None,
         by_itself: false,
+        singly: false,
         unknown_owner: unknown.then(|| format!("LeaderWorkerSet {}", key.2).into()),
         held,
     })

@@ -87,9 +87,11 @@ pub fn of(member: &Member<'_>, ignored: &mut Vec<Text>) -> GangRef {
         .expect("the last source knows every pod")
 }
 
-/// The group that a pod (or the pods of an owner) names, if it names one.
+/// The group that the pods of an owner name, if they name one.
 pub fn group_of(member: &Member<'_>, ignored: &mut Vec<Text>) -> Option<GangRef> {
-    GROUPS.iter().find_map(|source| source(member, ignored))
+    let gang = GROUPS.iter().find_map(|source| source(member, ignored))?;
+    // It counts those of its pods that are deleted.
+    Some(GangRef { singly: false, ..gang })
 }
 
 /// Whether a pod has an index among its peers: then it is a part of its name as well, before what

@@ -215,6 +215,7 @@ pub fn resolve(member: &Member<'_>, ignored: &mut Vec<Text>) -> Option<GangRef> 
         total: None,
         roles,
         by_itself: late::joins_last(member),
+        singly: false,
         unknown_owner: None,
         held,
     })

@@ -37,6 +37,7 @@ pub fn resolve(member: &Member<'_>, ignored: &mut Vec<Text>) -> Option<GangRef> 
         total: None,
         roles: None,
         by_itself,
+        singly: false,
         unknown_owner: None,
         held: None,
     })

@@ -2,8 +2,8 @@
 //!
 //! v1alpha2, v1alpha3 and v1beta1 differ in nothing that is read here, but that Kubernetes 1.37,
 //! which has the last two, starts no group with a pod of another priority or `preemptionPolicy`:
-//! such pods are held here too. A group without `gang` starts pod by pod. `disruptionMode` needs
-//! nothing: no gang is ever preempted in part below its minimum.
+//! such pods are held here too. A group without `gang` starts pod by pod. By its `disruptionMode`
+//! it is preempted as a whole; else it may lose members above its minimum, and never any below.
 //!
 //! A group that says no priority has what its API server gives to one: that of the default
 //! PriorityClass, else 0, which is what kube-scheduler takes. What a group says of
@@ -13,6 +13,7 @@
 //! well, but nobody can tell the gate from such a group.
 
 use capstan_core::model::input::{GangRef, GangSource, Held, Text};
+use serde_json::Value;
 
 use super::Member;
 use super::fields::{Fields, Part};
@@ -59,7 +60,13 @@ pub fn read(part: Part<'_>, fields: &mut Fields, shared: &mut Shared) -> GroupSa
         class: fields.text(part, "spec.priorityClassName").map(|name| shared.texts.text(name)),
         topology: level.map(|level| shared.texts.text(level)),
         queue: None,
+        whole: is_whole(part.at("spec.disruptionMode")),
     }
+}
+
+/// Whether a group is to be disturbed as a whole only: `PodGroup` as v1alpha2 has it, `all` later.
+fn is_whole(mode: &Value) -> bool {
+    mode.as_str().is_some_and(|mode| mode == "PodGroup") || !mode["all"].is_null()
 }
 
 /// The gang of a pod that names a PodGroup in its spec.

@@ -48,7 +48,7 @@ impl World {
                     world.bind(now, &workload, &pod, node, note)
                 })
             }
-            Action::Evict { pod, preemption } => {
+            Action::Evict { pod, preemption, .. } => {
                 self.carried.evictions += 1;
                 self.checked(&precondition, &pod.uid, |world| world.evict(&pod, &preemption))
             }

@@ -218,6 +218,7 @@ fn member(owner: &OwnerFacts, set: usize, name: Text, created: Time) -> PodFacts
             by_itself: &*owner.kind == "Job"
                 && owner.min_member == 1
                 && owner.wishes.queue.is_none(),
+            singly: false,
             unknown_owner: None,
             held: None,
         }),

@@ -27,7 +27,7 @@ async fn marked_with_who_and_why_then_deleted() {
 
 #[tokio::test(start_paused = true)]
 async fn who_is_stopped_for_nobody_bears_no_name() {
-    let action = || Action::Evict { pod: pod_ref("p"), preemption: stop() };
+    let action = || Action::Evict { pod: pod_ref("p"), preemption: stop(), alone: false };
     let server = Server::with(&[pod("p")]);
     assert_eq!(carry(&server, action()).await, EffectResult::Done);
     let mark = server.body(0);
@@ -39,6 +39,23 @@ async fn who_is_stopped_for_nobody_bears_no_name() {
     let server = Server::with(&[pod("p")]).faults(&[Fault::LostAfter]);
     assert_eq!(carry(&server, action()).await, EffectResult::Done);
     assert_eq!(server.log(), ["PATCH status", "GET p", "DELETE p"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_leaves_a_gang_by_itself_bears_that_until_it_is_refused() {
+    let action = || Action::Evict { pod: pod_ref("p"), preemption: preemption(), alone: true };
+    let server = Server::with(&[pod("p")]);
+    assert_eq!(carry(&server, action()).await, EffectResult::Done);
+    assert_eq!(server.body(0)["metadata"]["annotations"]["capstan.sh/preempted-alone"], "true");
+    let server = Server::with(&[pod("p")]).faults(&[Fault::None, Fault::Instead(403, 0)]);
+    assert_eq!(words(&carry(&server, action()).await), ("refused", "a fault (403)"));
+    let left = server.get("pods/p").expect("it stays");
+    assert_eq!(left["metadata"]["annotations"], json!({}));
+    // Who asks again for what an engine before it began takes nothing back of the mark.
+    let server = Server::with(&[pod("p")]);
+    assert_eq!(carry(&server, evict("p")).await, EffectResult::Done);
+    let marks = &server.body(0)["metadata"]["annotations"];
+    assert!(marks.as_object().is_some_and(|all| !all.contains_key("capstan.sh/preempted-alone")));
 }
 
 #[tokio::test(start_paused = true)]

@@ -170,7 +170,7 @@ fn bind(name: &str) -> Action {
 }
 
 fn evict(name: &str) -> Action {
-    Action::Evict { pod: pod_ref(name), preemption: preemption() }
+    Action::Evict { pod: pod_ref(name), preemption: preemption(), alone: false }
 }
 
 fn suspend(name: &str) -> Action {

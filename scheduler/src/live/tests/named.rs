@@ -1,7 +1,7 @@
 //! Who hears of the others in a gang that is named for its pods, before there are any and as those
 //! of another scheduler come and end.
 
-use capstan_core::model::input::Held;
+use capstan_core::model::input::{GangSource, Held};
 
 use super::groups::{gang, of_pod, owner_named};
 use super::*;
@@ -133,4 +133,74 @@ fn pods_of_another_scheduler_beyond_the_number_of_their_group_are_told() {
     let two = "gang ns/g: 2 pods beyond its pod-group-total-count of 2 name another scheduler: \
                left alone, and not waited for";
     assert_eq!(said(&mut live), [two]);
+}
+
+/// A running pod of the group `x`, whoever made it.
+fn in_group(made_by: Option<&str>, annotations: Value) -> Object {
+    let mut value = pod_value("p", "p1");
+    if let Some(kind) = made_by {
+        value = owned(value, kind, "o", "o1");
+    }
+    value["metadata"]["annotations"] = annotations;
+    value["spec"]["schedulingGroup"] = json!({ "podGroupName": "x" });
+    value["spec"]["nodeName"] = "n".into();
+    pod(value)
+}
+
+/// Jobs count pods that are deleted; what operators make they make for all.
+#[test]
+fn members_may_leave_singly_unless_their_group_or_their_owner_minds() {
+    let basic = json!({ "basic": {} });
+    for (mode, made_by, annotations, singly) in [
+        (Value::Null, None, json!({}), true),
+        (json!({ "single": {} }), None, json!({}), true),
+        (json!({ "all": {} }), None, json!({}), false),
+        (json!("Pod"), None, json!({}), true),
+        (json!("PodGroup"), None, json!({}), false),
+        (Value::Null, Some("ReplicaSet"), json!({}), true),
+        (Value::Null, Some("StatefulSet"), json!({}), true),
+        (Value::Null, Some("Job"), json!({}), false),
+        (Value::Null, Some("Thing"), json!({}), false),
+        (Value::Null, None, json!({ "spark-role": "driver" }), false),
+    ] {
+        let mut live = synced(&Config::default());
+        let spec = json!({ "schedulingPolicy": basic, "disruptionMode": mode });
+        live.take(Seen::Applied(gang(Of::UpstreamGroup, "x", spec, json!({}))));
+        live.take(Seen::Applied(in_group(made_by, annotations.clone())));
+        let told = of_pod(&mut live, "p");
+        assert_eq!(told.singly, singly, "{mode} {made_by:?} {annotations}");
+    }
+    // Of a group that nobody knows nobody knows what it needs.
+    let mut live = synced(&Config::default());
+    live.take(Seen::Applied(in_group(None, json!({}))));
+    assert!(!of_pod(&mut live, "p").singly);
+}
+
+#[test]
+fn who_leaves_its_group_by_itself_is_a_pod_of_its_own_while_it_bears_the_mark() {
+    let mut live = synced(&Config::default());
+    let spec = json!({ "schedulingPolicy": { "gang": { "minCount": 2 } } });
+    live.take(Seen::Applied(gang(Of::UpstreamGroup, "x", spec, json!({}))));
+    let leaves = |annotations: Value| {
+        let mut object = in_group(None, annotations);
+        if let Object::Pod(pod) = &mut object {
+            pod.metadata.deletion_timestamp = pod.metadata.creation_timestamp.clone();
+        }
+        object
+    };
+    let by = json!({ "capstan.sh/preempted-by": "ns/hi" });
+    let alone = json!({ "capstan.sh/preempted-by": "ns/hi", "capstan.sh/preempted-alone": "true" });
+    let member = (GangSource::SchedulingGroup, Some(2));
+    for (object, want) in [
+        (in_group(None, json!({})), member),
+        // With all others, or so it says.
+        (leaves(by), member),
+        (leaves(alone.clone()), (GangSource::Pod, Some(1))),
+        // Nobody stopped it: what it says was there before, or is old.
+        (in_group(None, alone), member),
+    ] {
+        live.take(Seen::Applied(object));
+        let told = of_pod(&mut live, "p");
+        assert_eq!((told.source, told.min_member), want);
+    }
 }

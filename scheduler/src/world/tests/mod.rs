@@ -60,6 +60,7 @@ fn pod(name: &str, runtime: Option<i64>) -> PodFacts {
             total: None,
             roles: None,
             by_itself: false,
+            singly: false,
             unknown_owner: None,
             held: None,
         },
@@ -84,6 +85,7 @@ fn member(name: &str, gang: &str) -> PodFacts {
         total: None,
         roles: None,
         by_itself: false,
+        singly: false,
         unknown_owner: None,
         held: None,
     };
@@ -128,6 +130,7 @@ fn pod_of(owner: &OwnerFacts, name: &str) -> PodFacts {
         total: None,
         roles: None,
         by_itself: false,
+        singly: false,
         unknown_owner: None,
         held: None,
     };
@@ -173,7 +176,8 @@ fn bind(id: u64, uid: &str, node: &str) -> Effect {
 }
 
 fn evict(id: u64, uid: &str) -> Effect {
-    let action = Action::Evict { pod: pod_ref(uid), preemption: preemption(uid, "high") };
+    let action =
+        Action::Evict { pod: pod_ref(uid), preemption: preemption(uid, "high"), alone: false };
     effect(id, &format!("ns/{uid}"), uid, action)
 }
 

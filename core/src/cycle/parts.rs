@@ -1,0 +1,235 @@
+//! Victims that lose some members and go on.
+//!
+//! Problem: victims are chosen whole. A gang that runs with more members than it needs would lose
+//! all of them where the room of one would do.
+//!
+//! Wanted: of such a gang only those leave who have to, while it keeps its minimum. It runs on, and
+//! what is made in their stead joins it as any member above a minimum does. Who may leave that way
+//! is told by [`may_leave_singly`](crate::model::state::ClusterState): members of PodGroups, but
+//! for those that want all or none. A Job, and any owner that is suspended, is stopped whole: its
+//! pods would be deleted one by one, and each would count as a failure of the Job.
+//!
+//! Decides it last of all, when it is certain that all victims are needed, and where their
+//! preemptor goes then: nobody else is chosen for it, and what was found for who leaves whole holds
+//! for less. Where quota is short only for own work of the queue, and not by shares: what is taken
+//! back from others is counted by workload. Own work is taken whole, too, where somebody elsewhere
+//! is stopped beside it, or for who was stopped too often of late: it may leave so that its queue
+//! borrows nothing. So are all whose turn came by shares, all while starts are reserved for others
+//! (what the rest of a gang leaves may be what they wait for), and whoever leaves for members that
+//! join a gang that runs (`joining`).
+//!
+//! Phases: all who may leave -> as many of the last of them as it takes -> everyone of these goes
+//! back without whom it fits, the most important first. Of many only those are looked at who stand
+//! where the preemptor would go, if they will do. If more would leave than may, the same is tried
+//! on one node after the other; else the gang leaves whole. Each try is a look for places for all
+//! members of the preemptor, which has [`TRIES_MAX`]: who is not looked at by then leaves.
+//!
+//! Restart: who leaves is marked as leaving by itself, and claimed again as any victim. Cost: for
+//! preemptors that chose such gangs.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use capstan_topology::NodeIdx;
+
+use crate::cycle::Entry;
+use crate::cycle::overlap::Planned;
+use crate::cycle::preemptions::is_elsewhere;
+use crate::engine::Engine;
+use crate::model::claim::Places;
+use crate::model::ids::{PodIdx, WorkloadIdx};
+use crate::model::workload::Assignment;
+use crate::plan::PreemptionReason;
+use crate::time::Time;
+use crate::victims::Victim;
+
+/// Looks for places for one preemptor, at most.
+const TRIES_MAX: u32 = 64;
+
+/// Members of one victim that are all looked at, wherever they stand.
+const ANYWHERE_MAX: usize = 16;
+
+/// Nodes that are looked at one by one where others would have to lose more than may leave.
+const NODES_MAX: usize = 16;
+
+/// A preemptor, and what is known of whom it needs.
+struct Parting<'a> {
+    entry: &'a Entry,
+    assignment: &'a Arc<Assignment>,
+    /// Who leaves.
+    names: &'a [WorkloadIdx],
+    /// Of these some only with these members: with those it fits.
+    parts: BTreeMap<WorkloadIdx, Vec<PodIdx>>,
+    /// Tries left.
+    tries: u32,
+}
+
+impl Parting<'_> {
+    /// Whether of a victim only some leave, and no more than so many.
+    fn is_few(&self, (victim, spare): (WorkloadIdx, usize)) -> bool {
+        self.parts.get(&victim).is_some_and(|leave| leave.len() <= spare)
+    }
+}
+
+impl Engine {
+    /// Of victims that go on with fewer members only those leave who have to: they stand for them
+    /// among the victims then. Where everyone goes, and once who has left.
+    pub(super) fn part(
+        &mut self,
+        now: Time,
+        entry: &Entry,
+        assignment: &Arc<Assignment>,
+        found: &mut Vec<Victim>,
+        (mut places, mut names): Planned,
+    ) -> Planned {
+        let elsewhere = found.iter().any(|victim| is_elsewhere(victim.reason));
+        let by_rank = elsewhere || self.state.quota.shares_fairly();
+        let short = !entry.choice.contested.is_empty();
+        if !self.reservations.is_empty() || short && by_rank {
+            return (places, names);
+        }
+        let name = &self.state.workloads[entry.workload].full_name;
+        let within = elsewhere || self.state.turns.spent(name, now).is_some();
+        let whole = |reason| match reason {
+            PreemptionReason::InClusterQueue => within,
+            reason => reason == PreemptionReason::InCohortFairSharing,
+        };
+        let (tries, parts) = (TRIES_MAX, BTreeMap::new());
+        let mut parting = Parting { entry, assignment, names: &names, parts, tries };
+        for victim in found.iter().rev().filter(|victim| !whole(victim.reason)) {
+            let (order, spare) = self.state.may_leave_singly(victim.workload);
+            if spare == 0 || order.is_empty() {
+                continue;
+            }
+            let of = (victim.workload, spare);
+            let mut then = self.fewest(&mut parting, victim.workload, order.clone(), &places);
+            if !parting.is_few(of) {
+                then = self.few_on_a_node(&mut parting, of, &order, &places);
+            }
+            match then {
+                Some(then) if parting.is_few(of) => places = then,
+                _ => drop(parting.parts.remove(&victim.workload)),
+            }
+        }
+        let parts = parting.parts;
+        for at in (0..found.len()).rev() {
+            let Victim { workload, reason } = found[at];
+            let Some(leave) = parts.get(&workload) else { continue };
+            let apart = self.set_apart(now, workload, leave);
+            let victims: Vec<Victim> =
+                apart.iter().map(|own| Victim { workload: *own, reason }).collect();
+            found.splice(at..=at, victims);
+            names.splice(at..=at, apart);
+        }
+        (places, names)
+    }
+
+    /// Finds the fewest of some members of a victim, who stays longest first, who have to leave
+    /// beside all others; where everyone goes then. `None`: it does not fit with the rest of them.
+    fn fewest(
+        &mut self,
+        parting: &mut Parting<'_>,
+        victim: WorkloadIdx,
+        mut order: Vec<PodIdx>,
+        places: &Places,
+    ) -> Option<Places> {
+        let mut near: Vec<PodIdx> = Vec::new();
+        if order.len() > ANYWHERE_MAX {
+            let nodes: BTreeSet<NodeIdx> = places.members.iter().map(|(_, node)| *node).collect();
+            let place = |pod: PodIdx| self.state.pods[pod].place;
+            let there = |pod: &&PodIdx| place(**pod).is_some_and(|node| nodes.contains(&node));
+            near.extend(order.iter().filter(there));
+        }
+        let there = match near.is_empty() {
+            true => None,
+            false => self.leaves_only(parting, victim, near.clone()),
+        };
+        let mut found = match there {
+            Some(places) => {
+                order = near;
+                places
+            }
+            None => self.leaves_only(parting, victim, order.clone())?,
+        };
+        let (mut few, mut most) = (0, order.len());
+        while most - few > 1 {
+            let middle = few + (most - few) / 2;
+            let last = order[order.len() - middle..].to_vec();
+            match self.leaves_only(parting, victim, last) {
+                Some(places) => (found, most) = (places, middle),
+                None => few = middle,
+            }
+        }
+        let mut leave = order.split_off(order.len() - most);
+        let mut at = 0;
+        while leave.len() > 1 && at < leave.len() {
+            let stays = leave.remove(at);
+            match self.leaves_only(parting, victim, leave.clone()) {
+                Some(places) => found = places,
+                None => {
+                    leave.insert(at, stays);
+                    at += 1;
+                }
+            }
+        }
+        Some(found)
+    }
+
+    /// The same among members that stand on one node: of the first on which no more than so many
+    /// have to leave. Nodes whose members were made last come first.
+    fn few_on_a_node(
+        &mut self,
+        parting: &mut Parting<'_>,
+        of: (WorkloadIdx, usize),
+        order: &[PodIdx],
+        places: &Places,
+    ) -> Option<Places> {
+        let mut by_node: Vec<(NodeIdx, Vec<PodIdx>)> = Vec::new();
+        for &pod in order.iter().rev() {
+            let Some(node) = self.state.pods[pod].place else { continue };
+            let more = by_node.len() < NODES_MAX;
+            match by_node.iter_mut().find(|(known, _)| *known == node) {
+                Some((_, there)) => there.insert(0, pod),
+                None if more => by_node.push((node, vec![pod])),
+                None => {}
+            }
+        }
+        by_node.into_iter().find_map(|(_, there)| {
+            let found = self.fewest(parting, of.0, there, places)?;
+            parting.is_few(of).then_some(found)
+        })
+    }
+
+    /// Where everyone goes if of one victim only these members leave; that is kept if it fits.
+    fn leaves_only(
+        &mut self,
+        parting: &mut Parting<'_>,
+        victim: WorkloadIdx,
+        leave: Vec<PodIdx>,
+    ) -> Option<Places> {
+        parting.tries = parting.tries.checked_sub(1)?;
+        let (parts, names) = (&parting.parts, parting.names);
+        let assignment = parting.assignment.clone();
+        let found = self.plan_without(parting.entry, assignment, |txn| {
+            for name in names {
+                let part = if *name == victim { Some(&leave) } else { parts.get(name) };
+                match part {
+                    Some(members) => members.iter().for_each(|member| txn.remove(*member)),
+                    None => _ = txn.remove_workload(*name),
+                }
+            }
+        })?;
+        parting.parts.insert(victim, leave);
+        Some(found)
+    }
+
+    /// These members of a gang leave by themselves: the workloads that they are from now on.
+    fn set_apart(&mut self, now: Time, gang: WorkloadIdx, members: &[PodIdx]) -> Vec<WorkloadIdx> {
+        let apart = self.state.set_apart(gang, members);
+        for workload in apart.iter().copied().chain([gang]) {
+            self.refile(workload, now);
+        }
+        self.mark(gang);
+        apart
+    }
+}
