@@ -42,8 +42,8 @@ use crate::quota::share::Share;
 use crate::victims::Need;
 use crate::victims::candidates::{self, Candidate, Kind};
 
-/// Searches without a victim that would come back, at most: each leaves out one more.
-const PASSES_MAX: u32 = 8;
+/// Searches at most: each leaves out one more that would come back. It bounds the work only.
+const PASSES_MAX: u32 = 256;
 
 /// How shares decide for one preemptor.
 #[derive(Clone, Copy, Debug)]

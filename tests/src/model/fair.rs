@@ -17,9 +17,6 @@ use capstan_core::time::Time;
 use super::classical::{Classical, Work, names_of, within};
 use super::{Node, Pair, Share};
 
-/// Searches without somebody who would take its place again, at most.
-const PASSES_MAX: u32 = 8;
-
 /// Names of those who leave, sorted; `None`: nothing allowed would do.
 pub(super) fn victims(
     rules: &Classical,
@@ -34,7 +31,7 @@ pub(super) fn victims(
         return None;
     }
     let mut stay = BTreeSet::new();
-    for _ in 0..PASSES_MAX {
+    loop {
         let mut search = Search::new(rules, work, pair, (owns, &stay));
         if !search.finds(strategies) {
             return None;
@@ -44,7 +41,6 @@ pub(super) fn victims(
             None => return Some(names_of(&search.taken)),
         };
     }
-    None
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
