@@ -1,0 +1,40 @@
+//! What objects of other projects say of gangs beside their minimums.
+
+use capstan_core::model::input::GangRef;
+
+use super::groups::{gang, of_pod};
+use super::*;
+use crate::gangs::kinds::Kind as Of;
+
+#[test]
+fn a_group_of_a_set_has_the_size_that_its_own_pods_bear() {
+    let lws = "leaderworkerset.sigs.k8s.io";
+    let of_group = |policy: &str, stated: Value, leads: bool| -> GangRef {
+        let templates = json!({ "size": 4 });
+        let spec = json!({ "startupPolicy": policy, "leaderWorkerTemplate": templates });
+        let mut member = pod_value("p", "p");
+        member["metadata"]["labels"] =
+            json!({ (format!("{lws}/name")): "l", (format!("{lws}/group-index")): "0" });
+        let mut annotations = json!({ (format!("{lws}/size")): stated });
+        if !leads {
+            annotations[format!("{lws}/leader-name")] = "l-0".into();
+        }
+        member["metadata"]["annotations"] = annotations;
+        let mut live = synced(&Config::default());
+        live.take(Seen::Applied(gang(Of::LeaderWorkerSet, "l", spec, json!({}))));
+        live.take(Seen::Applied(pod(member)));
+        of_pod(&mut live, "p")
+    };
+    for (policy, stated, leads, least) in [
+        ("LeaderCreated", "2", true, 2),
+        ("LeaderCreated", "6", false, 6),
+        // What no controller writes counts for nothing.
+        ("LeaderCreated", "0", true, 4),
+        ("LeaderCreated", "many", true, 4),
+        ("LeaderReady", "2", true, 1),
+        ("LeaderReady", "2", false, 2),
+    ] {
+        let told = of_group(policy, stated.into(), leads);
+        assert_eq!(told.min_member, Some(least), "{policy} {stated} {leads}");
+    }
+}
