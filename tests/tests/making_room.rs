@@ -381,6 +381,26 @@ fn whom_the_preemptor_wants_near_stays() {
     }
 }
 
+/// Pods of DaemonSets and of kubelets would be there again at once: others leave, else nobody.
+#[test]
+fn who_would_be_there_again_at_once_stays() {
+    for queued in [false, true] {
+        let there = vec![(kind_of(2, "a", None), 0, 0), (kind_of(2, "b", None), 1, 1)];
+        let (nodes, boss) = (zoned(&[2, 2]), kind_of(2, "boss", None));
+        let case = Case { nodes, there, boss, queued, allowed: None };
+        let mut stage = Stage::new(NOW);
+        stage.add(case.ground());
+        stage.add([Input::Pod(PodFacts { stays: true, ..case.resident(0) })]);
+        stage.settle(|_| {});
+        for (name, gone_for_it) in [("first", vec![1]), ("second", vec![])] {
+            let boss = pod(name, &case.boss, &case.wishes());
+            stage.add([Input::Pod(PodFacts { priority: BOSS, ..boss })]);
+            let outputs = stage.settle(|stage| stage.engine.recount());
+            assert_eq!(gone(&outputs), gone_for_it, "{name}, in a queue: {queued}");
+        }
+    }
+}
+
 /// The database is of two pods on one node: the larger one leaves, though it is of higher priority.
 #[test]
 fn of_those_who_are_wanted_near_one_stays() {

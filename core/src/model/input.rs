@@ -363,6 +363,9 @@ pub struct PodFacts {
     pub priority: i32,
     /// `preemptionPolicy: Never`.
     pub never_preempts: bool,
+    /// Nobody stops it for others: a mirror pod, whose end ends nothing, or one that a DaemonSet
+    /// would make again at once.
+    pub stays: bool,
     /// The gang it belongs to; a lone pod is a gang of one.
     pub gang: GangRef,
     /// What people asked for the workload (queue, topology, times).

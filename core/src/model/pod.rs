@@ -47,6 +47,8 @@ pub struct Pod {
     pub priority: i32,
     /// `preemptionPolicy: Never`.
     pub never_preempts: bool,
+    /// Nobody stops it for others.
+    pub stays: bool,
     /// Gang membership as fed.
     pub gang: Arc<GangRef>,
     /// What people asked.

@@ -46,6 +46,8 @@ pub struct Workload {
     pub lowest_priority: i32,
     /// Its pods may not preempt.
     pub never_preempts: bool,
+    /// Nobody stops it for others: some of its pods would stay, or come again at once.
+    pub stays: bool,
     /// Creation: the earliest member's, or the owner's.
     pub created: Time,
     /// Uid for ties: the owner's, else the first member's.

@@ -326,6 +326,7 @@ impl Facts<'_> {
             ended_at: pod.ended_at(),
             priority: of_group.unwrap_or(priority),
             never_preempts,
+            stays: pod.stays(),
             gang,
             wishes: self.shared.wishes.of(wishes),
             binding: pod.binding.clone(),

@@ -76,6 +76,8 @@ pub struct PodDraft {
 pub struct Rare {
     /// Node for which its scheduler nominated it, while it has none.
     pub nominated: Option<Text>,
+    /// It stands for a pod that a kubelet runs by itself: its end ends nothing.
+    pub mirror: bool,
     /// Values of ours that could not be read.
     pub ignored: Vec<Text>,
     /// When it ended, if it has and anything says.
@@ -146,7 +148,9 @@ pub fn draft(pod: &Pod, shared: &mut Shared) -> Result<PodDraft, Vec<Refusal>> {
     };
     // Whoever bound it, what no API server has seen is defaulted all the same.
     let waits = node.is_none() || meta.uid.is_none();
-    let rare = Rare { nominated, ignored, ended_at: ended_at(&pod.status) };
+    let annotations = meta.annotations.as_ref();
+    let mirror = annotations.is_some_and(|all| all.contains_key(keys::MIRROR_POD));
+    let rare = Rare { nominated, mirror, ignored, ended_at: ended_at(&pod.status) };
     Ok(PodDraft {
         uid,
         namespace,
@@ -199,6 +203,13 @@ impl PodDraft {
     /// When it ended, if it has and anything says.
     pub fn ended_at(&self) -> Option<Time> {
         self.rare.as_ref()?.ended_at
+    }
+
+    /// Whether nobody stops it for others: a kubelet runs it by itself, or a DaemonSet would make
+    /// it again at once.
+    pub fn stays(&self) -> bool {
+        let of_daemons = self.owner.as_ref().is_some_and(|owner| &*owner.kind == "DaemonSet");
+        of_daemons || self.rare.as_ref().is_some_and(|rare| rare.mirror)
     }
 
     /// Values of ours that could not be read.
@@ -521,6 +532,20 @@ mod tests {
         let pod = good(pod);
         assert_eq!(pod.shape.requests.get("cpu"), Some(&4_000));
         assert_eq!(pod.holds.expect("held").get("cpu"), Some(&6_000));
+    }
+
+    #[test]
+    fn pods_of_kubelets_and_of_daemon_sets_stay() {
+        let stays = |annotations: Value, kind: &str| {
+            let owners = json!([{ "apiVersion": "apps/v1", "kind": kind, "name": "o", "uid": "u",
+                "controller": true }]);
+            let meta =
+                json!({ "name": "p", "annotations": annotations, "ownerReferences": owners });
+            good(json!({ "metadata": meta, "spec": { "nodeName": "n" } })).stays()
+        };
+        assert!(stays(json!({ "kubernetes.io/config.mirror": "abc" }), "Node"));
+        assert!(stays(json!({}), "DaemonSet"));
+        assert!(!stays(json!({ "kubernetes.io/config.source": "api" }), "ReplicaSet"));
     }
 
     #[test]
