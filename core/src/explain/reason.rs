@@ -90,6 +90,11 @@ pub enum Reason {
         /// That of its group.
         group: i32,
     },
+    /// Its PodGroup is part of a tree of groups, and trees are not started.
+    OfTree {
+        /// The group above it, `CompositePodGroup train`.
+        parent: Text,
+    },
     /// The LocalQueue that it names does not exist.
     LocalQueueMissing {
         /// Namespace.

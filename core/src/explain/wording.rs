@@ -46,6 +46,7 @@ impl Reason {
             Reason::Gated { .. } => "SchedulingGated",
             Reason::ForeignMembers { .. }
             | Reason::OtherPriority { .. }
+            | Reason::OfTree { .. }
             | Reason::Surplus { .. }
             | Reason::LocalQueueMissing { .. }
             | Reason::ClusterQueueMissing { .. }
@@ -122,6 +123,7 @@ impl Reason {
             | Reason::Surplus { .. }
             | Reason::ForeignMembers { .. }
             | Reason::OtherPriority { .. }
+            | Reason::OfTree { .. }
             | Reason::AboveLimit { .. }
             | Reason::Preparing { .. }
             | Reason::OutOfRange { .. }
@@ -236,15 +238,12 @@ impl fmt::Display for Reason {
             }
             Reason::Extras { waiting, then } => write_extras(out, *waiting, then.as_deref()),
             Reason::Gathering { .. } | Reason::RoleGathering { .. } => asked::write_few(out, self),
-            Reason::Surplus { .. } | Reason::OtherPriority { .. } => asked::write_unlike(out, self),
+            Reason::Surplus { .. } | Reason::OtherPriority { .. } | Reason::OfTree { .. } => {
+                asked::write_unlike(out, self)
+            }
             Reason::OwnerUnknown { owner } => write_unknown(out, owner),
             Reason::GroupMissing { group } => write_group_missing(out, group),
-            Reason::Gated { pods } => {
-                write!(out, "{} scheduling gates", pods_that(*pods, "has", "have"))
-            }
-            Reason::ForeignMembers { pods } => {
-                write!(out, "{} another scheduler", pods_that(*pods, "names", "name"))
-            }
+            Reason::Gated { .. } | Reason::ForeignMembers { .. } => asked::write_apart(out, self),
             Reason::LocalQueueMissing { namespace, name } => {
                 write!(out, "LocalQueue {namespace}/{} does not exist", quoted(name))
             }

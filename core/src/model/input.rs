@@ -447,6 +447,9 @@ pub enum Held {
         /// That of its group.
         group: i32,
     },
+    /// Its group is part of a tree of groups, which none of them may start without: the group
+    /// above it, `CompositePodGroup train`.
+    OfTree(Text),
 }
 
 /// Identity of a gang within its namespace.

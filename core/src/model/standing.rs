@@ -121,6 +121,7 @@ impl ClusterState {
             Held::OtherPriority { pod, own, group } => {
                 Reason::OtherPriority { pod: pod.clone(), own: *own, group: *group }
             }
+            Held::OfTree(parent) => Reason::OfTree { parent: parent.clone() },
         })
     }
 

@@ -51,6 +51,8 @@ pub struct GroupSays {
     pub class: Option<Text>,
     /// Level within one domain of which they must be.
     pub topology: Option<Text>,
+    /// The group above it in a tree of groups, which start together or not at all.
+    pub parent: Option<Text>,
 }
 
 impl GroupDraft {

@@ -94,13 +94,28 @@ pub fn write_few(out: &mut fmt::Formatter<'_>, reason: &Reason) -> fmt::Result {
     }
 }
 
-/// Pods that do not agree with what their group says.
+/// Pods that are for another scheduler, or for nobody yet.
+pub fn write_apart(out: &mut fmt::Formatter<'_>, reason: &Reason) -> fmt::Result {
+    let that = |pods: &u32, one: &str, several: &str| super::pods_that(*pods, one, several);
+    match reason {
+        Reason::Gated { pods } => write!(out, "{} scheduling gates", that(pods, "has", "have")),
+        Reason::ForeignMembers { pods } => {
+            write!(out, "{} another scheduler", that(pods, "names", "name"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Pods that do not agree with what their group says, or of a group that says what is not done.
 pub fn write_unlike(out: &mut fmt::Formatter<'_>, reason: &Reason) -> fmt::Result {
     match reason {
         Reason::OtherPriority { pod, own, group } => {
             let pod = quoted(pod);
             write!(out, "pod {pod} has priority {own} and its PodGroup {group}: ")?;
             out.write_str("all must have the same")
+        }
+        Reason::OfTree { parent } => {
+            write!(out, "its PodGroup is part of {parent}: trees of groups are not started")
         }
         _ => write_surplus(out, reason),
     }
@@ -298,6 +313,11 @@ mod tests {
                 Reason::OtherPriority { pod: "p".into(), own: 7, group: 5 },
                 "Misconfigured",
                 "pod p has priority 7 and its PodGroup 5: all must have the same",
+            ),
+            (
+                Reason::OfTree { parent: "CompositePodGroup t".into() },
+                "Misconfigured",
+                "its PodGroup is part of CompositePodGroup t: trees of groups are not started",
             ),
         ];
         for (reason, code, text) in rows {

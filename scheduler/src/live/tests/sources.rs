@@ -1,6 +1,6 @@
 //! What objects of other projects say of gangs beside their minimums.
 
-use capstan_core::model::input::GangRef;
+use capstan_core::model::input::{GangRef, Held};
 
 use super::groups::{gang, of_pod};
 use super::*;
@@ -36,5 +36,25 @@ fn a_group_of_a_set_has_the_size_that_its_own_pods_bear() {
     ] {
         let told = of_group(policy, stated.into(), leads);
         assert_eq!(told.min_member, Some(least), "{policy} {stated} {leads}");
+    }
+}
+
+#[test]
+fn members_of_a_group_that_is_part_of_a_tree_are_held() {
+    for (parent, held) in [
+        (json!("tree"), Some(Held::OfTree("CompositePodGroup tree".into()))),
+        (json!(""), None),
+        (Value::Null, None),
+    ] {
+        let policy = json!({ "gang": { "minCount": 2 } });
+        let spec = json!({ "schedulingPolicy": policy, "parentCompositePodGroupName": parent });
+        let least = if held.is_some() { 1 } else { 2 };
+        let mut member = pod_value("p", "p");
+        member["spec"]["schedulingGroup"] = json!({ "podGroupName": "u" });
+        let mut live = synced(&Config::default());
+        live.take(Seen::Applied(gang(Of::UpstreamGroup, "u", spec, json!({}))));
+        live.take(Seen::Applied(pod(member)));
+        let told = of_pod(&mut live, "p");
+        assert_eq!((told.held, told.min_member), (held, Some(least)), "{parent}");
     }
 }
