@@ -504,6 +504,7 @@ impl Facts<'_> {
             namespace: &pod.namespace,
             name: &pod.name,
             uid: &pod.uid,
+            group: pod.marks.scheduling_group.as_ref(),
             bound: pod.node.is_some(),
         };
         let (claims, names) = devices.of_pod(drafts, &claimant, self.shared);
