@@ -58,3 +58,14 @@ fn members_of_a_group_that_is_part_of_a_tree_are_held() {
         assert_eq!((told.held, told.min_member), (held, Some(least)), "{parent}");
     }
 }
+
+#[test]
+fn a_policy_for_subgroups_is_said_to_have_no_effect() {
+    let mut live = synced(&Config::default());
+    let policy = json!([{ "name": "s", "subGroupSize": 2, "minSubGroups": 2 }]);
+    let spec = json!({ "minMember": 2, "subGroupPolicy": policy });
+    live.take(Seen::Applied(gang(Of::VolcanoGroup, "v", spec, json!({}))));
+    let said = said(&mut live);
+    let says = "PodGroup ns/v: spec.subGroupPolicy: has no effect here: members count one by one";
+    assert!(said.len() == 1 && said[0].starts_with(says), "{said:?}");
+}
