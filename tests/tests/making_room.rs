@@ -11,7 +11,7 @@ use std::sync::Arc;
 use capstan_core::Engine;
 use capstan_core::model::input::{
     BudgetFacts, HostPort, Input, Kin, Neighbours, NodeFacts, Operator, PeerSelector, PeerTerm,
-    PodClaim, PodFacts, PodPhase, PodShape, PreemptWithin, Requirement, Text, Wishes,
+    PodClaim, PodFacts, PodPhase, PodShape, PreemptWithin, Requirement, Stays, Text, Wishes,
 };
 use capstan_core::plan::{Action, StepOutput};
 use capstan_core::time::Time;
@@ -390,7 +390,7 @@ fn who_would_be_there_again_at_once_stays() {
         let case = Case { nodes, there, boss, queued, allowed: None };
         let mut stage = Stage::new(NOW);
         stage.add(case.ground());
-        stage.add([Input::Pod(PodFacts { stays: true, ..case.resident(0) })]);
+        stage.add([Input::Pod(PodFacts { stays: Some(Stays::Daemon), ..case.resident(0) })]);
         stage.settle(|_| {});
         for (name, gone_for_it) in [("first", vec![1]), ("second", vec![])] {
             let boss = pod(name, &case.boss, &case.wishes());

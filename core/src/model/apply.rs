@@ -307,7 +307,7 @@ impl ClusterState {
             ended_at: None,
             priority: 0,
             never_preempts: false,
-            stays: false,
+            stays: None,
             gang: gang.clone(),
             wishes: facts.wishes.clone(),
             note: None,

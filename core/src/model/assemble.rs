@@ -42,7 +42,7 @@ impl ClusterState {
             priority: 0,
             lowest_priority: 0,
             never_preempts: false,
-            stays: false,
+            stays: None,
             created: Time::MIN,
             uid: empty,
             wishes: Arc::default(),
@@ -399,7 +399,7 @@ impl ClusterState {
                 ended_at: None,
                 priority: owner.priority,
                 never_preempts: owner.never_preempts,
-                stays: false,
+                stays: None,
                 gang: gang.clone(),
                 wishes: owner.wishes.clone(),
                 note: None,
@@ -512,7 +512,7 @@ impl ClusterState {
         };
         let never = active.iter().any(|pod| pod.never_preempts)
             || owner.as_ref().is_some_and(|owner| owner.never_preempts);
-        let stays = active.iter().any(|pod| pod.stays);
+        let stays = active.iter().find_map(|pod| pod.stays);
         let requeued = owner.as_ref().and_then(|owner| owner.requeued.clone());
         let done = if owner.is_some() { 0 } else { self.done(workload) };
         let min = stated.map_or(existing, |stated| stated.saturating_sub(done)).max(1);

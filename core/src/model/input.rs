@@ -363,9 +363,8 @@ pub struct PodFacts {
     pub priority: i32,
     /// `preemptionPolicy: Never`.
     pub never_preempts: bool,
-    /// Nobody stops it for others: a mirror pod, whose end ends nothing, or one that a DaemonSet
-    /// would make again at once.
-    pub stays: bool,
+    /// Why nobody stops it for others, if nobody does.
+    pub stays: Option<Stays>,
     /// The gang it belongs to; a lone pod is a gang of one.
     pub gang: GangRef,
     /// What people asked for the workload (queue, topology, times).
@@ -376,6 +375,15 @@ pub struct PodFacts {
     pub eviction: Option<EvictionNote>,
     /// Names of the claims that its shape has, in that order, where it has any.
     pub claims: Option<Arc<Vec<Text>>>,
+}
+
+/// Why nobody stops a pod for others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stays {
+    /// A kubelet runs it by itself; the API has but its mirror, whose end ends nothing.
+    Static,
+    /// A DaemonSet would make it again at once.
+    Daemon,
 }
 
 /// Life cycle of a pod.

@@ -112,7 +112,7 @@ mod tests {
             ended_at: None,
             priority,
             never_preempts: false,
-            stays: false,
+            stays: None,
             gang: GangRef {
                 key: GangKey::Group(GangSource::CapstanGang, gang.into()),
                 name: gang.into(),

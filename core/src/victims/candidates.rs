@@ -163,7 +163,7 @@ pub fn could_take(
     workload: WorkloadIdx,
 ) -> bool {
     let (preemptor, other) = (&state.workloads[head], &state.workloads[workload]);
-    if preemptor.never_preempts || other.stays {
+    if preemptor.never_preempts || other.stays.is_some() {
         return false;
     }
     let (priority, queued_at) = (preemptor.priority, state.queued_at(head));
@@ -277,7 +277,7 @@ pub fn collect(
             false => cohorts(state, &who, queue, need, &mut found),
         }
     }
-    found.retain(|candidate| !state.workloads[candidate.workload].stays);
+    found.retain(|candidate| state.workloads[candidate.workload].stays.is_none());
     promised(state, preemptor, need, &mut found);
     if !state.claims.is_empty() {
         found.retain_mut(|candidate| {

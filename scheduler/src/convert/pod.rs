@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use capstan_core::model::input::{
-    Amounts, BindingNote, EvictionNote, HostPort, PodPhase, PodShape, Text,
+    Amounts, BindingNote, EvictionNote, HostPort, PodPhase, PodShape, Stays, Text,
 };
 use capstan_core::time::Time;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -205,11 +205,15 @@ impl PodDraft {
         self.rare.as_ref()?.ended_at
     }
 
-    /// Whether nobody stops it for others: a kubelet runs it by itself, or a DaemonSet would make
-    /// it again at once.
-    pub fn stays(&self) -> bool {
+    /// Why nobody stops it for others, if nobody does.
+    pub fn stays(&self) -> Option<Stays> {
         let of_daemons = self.owner.as_ref().is_some_and(|owner| &*owner.kind == "DaemonSet");
-        of_daemons || self.rare.as_ref().is_some_and(|rare| rare.mirror)
+        let mirror = self.rare.as_ref().is_some_and(|rare| rare.mirror);
+        match (mirror, of_daemons) {
+            (true, _) => Some(Stays::Static),
+            (false, true) => Some(Stays::Daemon),
+            (false, false) => None,
+        }
     }
 
     /// Values of ours that could not be read.
@@ -543,9 +547,10 @@ mod tests {
                 json!({ "name": "p", "annotations": annotations, "ownerReferences": owners });
             good(json!({ "metadata": meta, "spec": { "nodeName": "n" } })).stays()
         };
-        assert!(stays(json!({ "kubernetes.io/config.mirror": "abc" }), "Node"));
-        assert!(stays(json!({}), "DaemonSet"));
-        assert!(!stays(json!({ "kubernetes.io/config.source": "api" }), "ReplicaSet"));
+        let mirror = json!({ "kubernetes.io/config.mirror": "abc" });
+        assert_eq!(stays(mirror, "Node"), Some(Stays::Static));
+        assert_eq!(stays(json!({}), "DaemonSet"), Some(Stays::Daemon));
+        assert_eq!(stays(json!({ "kubernetes.io/config.source": "api" }), "ReplicaSet"), None);
     }
 
     #[test]

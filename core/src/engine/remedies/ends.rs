@@ -91,7 +91,8 @@ impl Engine {
     fn ending(&self, workload: WorkloadIdx) -> Option<Ending> {
         let (state, entry) = (&self.state, &self.state.workloads[workload]);
         let settled = matches!(entry.state, State::Running | State::Binding);
-        if !settled || entry.stays || state.placed(workload).next().is_none() {
+        let leaves = settled && entry.stays.is_none();
+        if !leaves || state.placed(workload).next().is_none() {
             return None;
         }
         // The last of its members ends it; one that waits for the rest has not begun.
