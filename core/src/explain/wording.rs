@@ -46,13 +46,13 @@ impl Reason {
             Reason::Gated { .. } => "SchedulingGated",
             Reason::ForeignMembers { .. }
             | Reason::OtherPriority { .. }
-            | Reason::OfTree { .. }
             | Reason::Surplus { .. }
             | Reason::LocalQueueMissing { .. }
             | Reason::ClusterQueueMissing { .. }
             | Reason::LocalQueueBroken { .. }
             | Reason::NamespaceNotSelected { .. }
             | Reason::UnknownLevel { .. }
+            | Reason::OfTree { .. }
             | Reason::AboveLimit { .. }
             | Reason::OutOfRange { .. }
             | Reason::Malformed { .. } => "Misconfigured",
@@ -118,12 +118,12 @@ impl Reason {
             | Reason::RoleGathering { .. }
             | Reason::OwnerUnknown { .. }
             | Reason::GroupMissing { .. }
+            | Reason::OfTree { .. }
             | Reason::Incomplete { .. }
             | Reason::Gated { .. }
             | Reason::Surplus { .. }
             | Reason::ForeignMembers { .. }
             | Reason::OtherPriority { .. }
-            | Reason::OfTree { .. }
             | Reason::AboveLimit { .. }
             | Reason::Preparing { .. }
             | Reason::OutOfRange { .. }
@@ -238,12 +238,15 @@ impl fmt::Display for Reason {
             }
             Reason::Extras { waiting, then } => write_extras(out, *waiting, then.as_deref()),
             Reason::Gathering { .. } | Reason::RoleGathering { .. } => asked::write_few(out, self),
-            Reason::Surplus { .. } | Reason::OtherPriority { .. } | Reason::OfTree { .. } => {
-                asked::write_unlike(out, self)
-            }
+            Reason::Surplus { .. } | Reason::OtherPriority { .. } => asked::write_unlike(out, self),
             Reason::OwnerUnknown { owner } => write_unknown(out, owner),
             Reason::GroupMissing { group } => write_group_missing(out, group),
-            Reason::Gated { .. } | Reason::ForeignMembers { .. } => asked::write_apart(out, self),
+            Reason::Gated { pods } => {
+                write!(out, "{} scheduling gates", pods_that(*pods, "has", "have"))
+            }
+            Reason::ForeignMembers { pods } => {
+                write!(out, "{} another scheduler", pods_that(*pods, "names", "name"))
+            }
             Reason::LocalQueueMissing { namespace, name } => {
                 write!(out, "LocalQueue {namespace}/{} does not exist", quoted(name))
             }
@@ -252,11 +255,9 @@ impl fmt::Display for Reason {
                 "LocalQueue {local_queue} points to ClusterQueue {name}, which does not exist"
             ),
             Reason::LocalQueueStopped { .. }
+            | Reason::LocalQueueBroken { .. }
             | Reason::AwaitsOthers { .. }
             | Reason::Deactivated { .. } => waits::write_stopped(out, self),
-            Reason::LocalQueueBroken { local_queue, rule } => {
-                write!(out, "LocalQueue {local_queue} is inactive: {rule}")
-            }
             Reason::Inactive { cluster_queue, why } => write_inactive(out, cluster_queue, why),
             Reason::NamespaceNotSelected { cluster_queue, namespace, selector_absent } => {
                 write_unselected(out, cluster_queue, namespace, *selector_absent)
@@ -271,9 +272,10 @@ impl fmt::Display for Reason {
             Reason::Nodes(nodes) => write_nodes(out, nodes),
             Reason::PriceUnknown { nodes } => out.write_str(&money::unknown(*nodes)),
             Reason::RoomTaken => out.write_str("its room went to others of this round"),
-            Reason::AboveLimit { .. } | Reason::Malformed { .. } | Reason::OutOfRange { .. } => {
-                asked::write_odd(out, self)
-            }
+            Reason::AboveLimit { .. }
+            | Reason::Malformed { .. }
+            | Reason::OutOfRange { .. }
+            | Reason::OfTree { .. } => asked::write_odd(out, self),
             Reason::UnknownLevel { .. } => asked::write_unknown_level(out, self),
             Reason::Topology { level, asked, best, holds, slice, gone, ended } => out.write_str(
                 &topology(level, *asked, (best.as_ref(), *holds), (*slice, *gone, *ended)),

@@ -444,6 +444,9 @@ pub enum Held {
     /// The object that says its minimum does not exist: its kind and name,
     /// `PodGroup train (scheduling.x-k8s.io)`.
     GroupMissing(Text),
+    /// Its group is part of a tree of groups, which none of them may start without: the group
+    /// above it, `CompositePodGroup train`.
+    OfTree(Text),
     /// Members of the gang name another scheduler: how many do.
     ForeignMembers(u32),
     /// A member has another priority than its group, though all must have the same.
@@ -455,9 +458,6 @@ pub enum Held {
         /// That of its group.
         group: i32,
     },
-    /// Its group is part of a tree of groups, which none of them may start without: the group
-    /// above it, `CompositePodGroup train`.
-    OfTree(Text),
 }
 
 /// Identity of a gang within its namespace.

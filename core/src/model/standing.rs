@@ -117,11 +117,11 @@ impl ClusterState {
         let held = waiting().filter_map(|pod| pod.gang.held.as_ref()).min()?;
         Some(match held {
             Held::GroupMissing(group) => Reason::GroupMissing { group: group.clone() },
+            Held::OfTree(parent) => Reason::OfTree { parent: parent.clone() },
             Held::ForeignMembers(pods) => Reason::ForeignMembers { pods: *pods },
             Held::OtherPriority { pod, own, group } => {
                 Reason::OtherPriority { pod: pod.clone(), own: *own, group: *group }
             }
-            Held::OfTree(parent) => Reason::OfTree { parent: parent.clone() },
         })
     }
 

@@ -308,7 +308,6 @@ impl Facts<'_> {
             }
             _ => {}
         }
-        wishes.ignored = ignored;
         PodFacts {
             uid: pod.uid.clone(),
             namespace: pod.namespace.clone(),
@@ -328,7 +327,7 @@ impl Facts<'_> {
             never_preempts,
             stays: pod.stays(),
             gang,
-            wishes: self.shared.wishes.of(wishes),
+            wishes: self.shared.wishes.of(Wishes { ignored, ..wishes }),
             binding: pod.binding.clone(),
             eviction: pod.eviction.as_deref().cloned(),
             claims,
@@ -500,13 +499,9 @@ impl Facts<'_> {
         let Some(drafts) = drafts.filter(|all| devices.has_claims(all, Some(&pod.uid))) else {
             return (shape, None);
         };
-        let claimant = Claimant {
-            namespace: &pod.namespace,
-            name: &pod.name,
-            uid: &pod.uid,
-            group: pod.marks.scheduling_group.as_ref(),
-            bound: pod.node.is_some(),
-        };
+        let (namespace, name, uid) = (&pod.namespace, &pod.name, &pod.uid);
+        let (group, bound) = (pod.marks.scheduling_group.as_ref(), pod.node.is_some());
+        let claimant = Claimant { namespace, name, uid, group, bound };
         let (claims, names) = devices.of_pod(drafts, &claimant, self.shared);
         if claims.is_empty() {
             return (shape, None);

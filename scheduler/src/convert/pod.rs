@@ -539,21 +539,6 @@ mod tests {
     }
 
     #[test]
-    fn pods_of_kubelets_and_of_daemon_sets_stay() {
-        let stays = |annotations: Value, kind: &str| {
-            let owners = json!([{ "apiVersion": "apps/v1", "kind": kind, "name": "o", "uid": "u",
-                "controller": true }]);
-            let meta =
-                json!({ "name": "p", "annotations": annotations, "ownerReferences": owners });
-            good(json!({ "metadata": meta, "spec": { "nodeName": "n" } })).stays()
-        };
-        let mirror = json!({ "kubernetes.io/config.mirror": "abc" });
-        assert_eq!(stays(mirror, "Node"), Some(Stays::Static));
-        assert_eq!(stays(json!({}), "DaemonSet"), Some(Stays::Daemon));
-        assert_eq!(stays(json!({ "kubernetes.io/config.source": "api" }), "ReplicaSet"), None);
-    }
-
-    #[test]
     fn victims_are_known_by_condition_or_deletion() {
         let mut pod = json!({ "metadata": { "name": "p",
             "annotations": { "capstan.sh/preempted-by": "a/b" } } });

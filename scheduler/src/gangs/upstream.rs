@@ -3,9 +3,7 @@
 //! v1alpha2, v1alpha3 and v1beta1 differ in nothing that is read here, but that Kubernetes 1.37,
 //! which has the last two, starts no group with a pod of another priority than its own: such pods
 //! are held here too. A group without `gang` starts pod by pod. `disruptionMode` needs nothing: no
-//! gang is ever preempted in part below its minimum. A group that is part of a tree of groups
-//! (`parentCompositePodGroupName`, v1alpha3 and later) is held: nothing here starts a tree as one,
-//! and half a tree is worse than none.
+//! gang is ever preempted in part below its minimum.
 
 use capstan_core::model::input::{GangRef, GangSource, Held, Text};
 

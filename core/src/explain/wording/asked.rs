@@ -20,7 +20,7 @@ pub fn quoted(text: &str) -> Cow<'_, str> {
 }
 
 /// A container that requests more than its own limit, or is out of a LimitRange; a selector that
-/// cannot be read.
+/// cannot be read; a group that is started with others only.
 pub fn write_odd(out: &mut fmt::Formatter<'_>, reason: &Reason) -> fmt::Result {
     let (pod_set, excess) = match reason {
         Reason::AboveLimit { pod_set, excess } => (pod_set, excess),
@@ -29,6 +29,9 @@ pub fn write_odd(out: &mut fmt::Formatter<'_>, reason: &Reason) -> fmt::Result {
             return write!(out, "{who}{}: {}", what.field, what.problem);
         }
         Reason::OutOfRange { pod_set, what } => return write_range(out, pod_set, what),
+        Reason::OfTree { parent } => {
+            return write!(out, "its PodGroup is part of {parent}: trees of groups are not started");
+        }
         _ => return Ok(()),
     };
     let resource = &*excess.resource;
@@ -94,28 +97,13 @@ pub fn write_few(out: &mut fmt::Formatter<'_>, reason: &Reason) -> fmt::Result {
     }
 }
 
-/// Pods that are for another scheduler, or for nobody yet.
-pub fn write_apart(out: &mut fmt::Formatter<'_>, reason: &Reason) -> fmt::Result {
-    let that = |pods: &u32, one: &str, several: &str| super::pods_that(*pods, one, several);
-    match reason {
-        Reason::Gated { pods } => write!(out, "{} scheduling gates", that(pods, "has", "have")),
-        Reason::ForeignMembers { pods } => {
-            write!(out, "{} another scheduler", that(pods, "names", "name"))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Pods that do not agree with what their group says, or of a group that says what is not done.
+/// Pods that do not agree with what their group says.
 pub fn write_unlike(out: &mut fmt::Formatter<'_>, reason: &Reason) -> fmt::Result {
     match reason {
         Reason::OtherPriority { pod, own, group } => {
             let pod = quoted(pod);
             write!(out, "pod {pod} has priority {own} and its PodGroup {group}: ")?;
             out.write_str("all must have the same")
-        }
-        Reason::OfTree { parent } => {
-            write!(out, "its PodGroup is part of {parent}: trees of groups are not started")
         }
         _ => write_surplus(out, reason),
     }
@@ -305,6 +293,11 @@ mod tests {
                 "pod set workers: spec.affinity: \"x\" is none of In",
             ),
             (
+                Reason::OfTree { parent: "CompositePodGroup t".into() },
+                "Misconfigured",
+                "its PodGroup is part of CompositePodGroup t: trees of groups are not started",
+            ),
+            (
                 Reason::RoleGathering { role: "worker".into(), have: 1, need: 2 },
                 "Gathering",
                 "1 of 2 pods of role worker exist",
@@ -313,11 +306,6 @@ mod tests {
                 Reason::OtherPriority { pod: "p".into(), own: 7, group: 5 },
                 "Misconfigured",
                 "pod p has priority 7 and its PodGroup 5: all must have the same",
-            ),
-            (
-                Reason::OfTree { parent: "CompositePodGroup t".into() },
-                "Misconfigured",
-                "its PodGroup is part of CompositePodGroup t: trees of groups are not started",
             ),
         ];
         for (reason, code, text) in rows {
