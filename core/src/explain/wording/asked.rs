@@ -30,7 +30,10 @@ pub fn write_odd(out: &mut fmt::Formatter<'_>, reason: &Reason) -> fmt::Result {
         }
         Reason::OutOfRange { pod_set, what } => return write_range(out, pod_set, what),
         Reason::OfTree { parent } => {
-            return write!(out, "its PodGroup is part of {parent}: trees of groups are not started");
+            return write!(
+                out,
+                "its PodGroup is part of {parent}: trees of groups are not started"
+            );
         }
         _ => return Ok(()),
     };
