@@ -300,20 +300,20 @@ impl Facts<'_> {
         gang.unknown_owner = self.unknown_owner(pod, &above).or(gang.unknown_owner);
         gang.held = gang.held.or_else(|| gangs::upstream::outranked(pod, group?, of_group?));
         let mut wishes = asked.wishes;
+        let of_owner = || Gang::above(&above, self.directory)?.of.says.queue.clone();
         match (group, gang.source) {
             (Some(group), _) => with_group(&mut wishes, &group.says),
-            (None, GangSource::Owner) => {
-                let gang = Gang::above(&above, self.directory);
-                wishes.queue = wishes.queue.or_else(|| gang?.of.says.queue.clone());
-            }
+            (None, GangSource::Owner) => wishes.queue = wishes.queue.or_else(of_owner),
             _ => {}
         }
+        wishes.ignored = ignored;
         PodFacts {
             uid: pod.uid.clone(),
             namespace: pod.namespace.clone(),
             name: pod.name.clone(),
             shape,
             holds: pod.holds.clone(),
+            stays: pod.stays(),
             ours,
             node: pod.stands_on(&self.directory.scheduler).cloned(),
             nominated: pod.is_nominated(&self.directory.scheduler),
@@ -325,9 +325,8 @@ impl Facts<'_> {
             ended_at: pod.ended_at(),
             priority: of_group.unwrap_or(priority),
             never_preempts,
-            stays: pod.stays(),
             gang,
-            wishes: self.shared.wishes.of(Wishes { ignored, ..wishes }),
+            wishes: self.shared.wishes.of(wishes),
             binding: pod.binding.clone(),
             eviction: pod.eviction.as_deref().cloned(),
             claims,

@@ -34,12 +34,12 @@ pub fn read(part: Part<'_>, fields: &mut Fields, shared: &mut Shared) -> GroupSa
     }
     GroupSays {
         min,
+        parent: fields.text(part, "spec.parentCompositePodGroupName").map(Text::from),
         roles: None,
         priority: known,
         class: fields.text(part, "spec.priorityClassName").map(|name| shared.texts.text(name)),
         topology: level.map(|level| shared.texts.text(level)),
         queue: None,
-        parent: fields.text(part, "spec.parentCompositePodGroupName").map(Text::from),
     }
 }
 
