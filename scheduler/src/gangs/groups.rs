@@ -1,7 +1,7 @@
 //! What gangs of PodGroups have in common, whichever API group those are of.
 //!
-//! Decides that members wait for a group that does not exist, and while others of them name
-//! another scheduler, or their group is part of a tree of groups: half of what belongs together must
+//! Decides that members wait for a group that does not exist, while others of them name another
+//! scheduler, and where the group is part of a tree of groups: half of what belongs together must
 //! not start and hold what the other half needs.
 
 use capstan_core::explain::wording::quoted;
